@@ -4,6 +4,7 @@
  */
 import { z } from "zod";
 import { databaseNamesFault, furtherDatabaseNames } from "./core/placement.ts";
+import { brandAccent, brandLogo, brandName, type PortalBranding } from "./core/portal-branding.ts";
 import { type MasterKeys, parseMasterKeys } from "./secrets/vault.ts";
 
 const flag = z
@@ -59,6 +60,32 @@ const hostList = z.string().transform((text, issues): string[] => {
   return z.NEVER;
 });
 
+const ORIGINS_EXPECTED = "expected https origins with commas between, such as https://app.example.com";
+
+/** The pages that may show the portal in a frame. Exact ones: a message to the page needs its origin. */
+const originList = z.string().transform((text, issues): string[] => {
+  const origins = text.split(",").map((origin) => origin.trim().toLowerCase());
+  const named = origins.filter((origin) => origin !== "");
+  const wrong = named.find(
+    (origin) => !/^https:\/\/[a-z0-9.-]+(:\d{1,5})?$/.test(origin) || URL.parse(origin)?.origin !== origin,
+  );
+  if (wrong === undefined) return [...new Set(named)];
+  issues.addIssue({ code: "custom", message: `has ${JSON.stringify(wrong)}; ${ORIGINS_EXPECTED}` });
+  return z.NEVER;
+});
+
+/** A text that a schema takes, or nothing. */
+function textOrNothing(schema: z.ZodType<string>) {
+  return z
+    .string()
+    .default("")
+    .superRefine((text, issues) => {
+      const parsed = schema.safeParse(text);
+      if (text === "" || parsed.success) return;
+      issues.addIssue({ code: "custom", message: parsed.error.issues[0]?.message ?? "" });
+    });
+}
+
 const days = z.coerce
   .number({ error: DAYS_EXPECTED })
   .int({ error: DAYS_EXPECTED })
@@ -107,6 +134,10 @@ const variables = z.object({
   LOG_ATTEMPTS: z.enum(["failed", "all"], { error: 'expected "failed" or "all"' }).default("failed"),
   ALERT_EMAIL_TO: address.default(""),
   ALERT_EMAIL_FROM: address.default(""),
+  PORTAL_ORIGINS: originList.default([]),
+  PORTAL_NAME: textOrNothing(brandName),
+  PORTAL_LOGO: textOrNothing(brandLogo),
+  PORTAL_ACCENT: textOrNothing(brandAccent),
 });
 
 export type Config = Readonly<{
@@ -144,6 +175,10 @@ export type Config = Readonly<{
   logAttempts?: "all";
   /** The addresses of mails to the operator; absent: none are sent. */
   alertEmail?: Readonly<{ from: string; to: string }>;
+  /** The origins of pages that may show the portal in a frame; absent: none may. */
+  portalOrigins?: readonly string[];
+  /** How the portal looks where nothing is set for the tenant. */
+  portalBranding?: PortalBranding;
 }>;
 
 /** The configuration cannot be used. Its faults name the variables and what is expected, never a secret's value. */
@@ -202,7 +237,18 @@ export function parseConfig(env: object, others: readonly string[] = []): Config
     ...(parsed.data.JURISDICTION && { jurisdiction: parsed.data.JURISDICTION }),
     ...(parsed.data.LOG_ATTEMPTS === "all" && { logAttempts: "all" }),
     ...(to && from && { alertEmail: { to, from } }),
+    ...(parsed.data.PORTAL_ORIGINS.length > 0 && { portalOrigins: parsed.data.PORTAL_ORIGINS }),
+    ...brandingIn(parsed.data),
   };
+}
+
+function brandingIn({ PORTAL_NAME, PORTAL_LOGO, PORTAL_ACCENT }: z.infer<typeof variables>) {
+  const portalBranding = {
+    ...(PORTAL_NAME && { name: PORTAL_NAME }),
+    ...(PORTAL_LOGO && { logo: PORTAL_LOGO }),
+    ...(PORTAL_ACCENT && { accent: PORTAL_ACCENT }),
+  };
+  return Object.keys(portalBranding).length > 0 ? { portalBranding } : {};
 }
 
 function databaseFaults(env: object, taking = 1): string[] {

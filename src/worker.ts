@@ -13,6 +13,7 @@ import { runCron } from "./maintenance/cron.ts";
 import { consumeDrains } from "./maintenance/drain-queue.ts";
 import { keepMessages } from "./maintenance/keep-messages.ts";
 import { checkThresholds } from "./notifications/thresholds.ts";
+import { createPortal } from "./portal/app.tsx";
 import { batchKindOf } from "./queue-messages.ts";
 import { misconfigurationOf, type Services, servicesOf } from "./services.ts";
 import { createSvixApi } from "./svix/app.ts";
@@ -23,6 +24,7 @@ export { Intake } from "./ingest/intake.ts";
 
 const app = createApp();
 const dashboard = createDashboard();
+const portal = createPortal();
 const svix = createSvixApi();
 const docs = createDocs(() => documentOf(app));
 
@@ -34,6 +36,7 @@ const documentation = new Map<string | undefined, Pick<typeof app, "fetch">>([
 
 const byFirstStep = new Map<string | undefined, Pick<typeof app, "fetch">>([
   ["dashboard", dashboard],
+  ["portal", portal],
   ["api", svix],
   ["ingest", svix],
 ]);

@@ -211,3 +211,42 @@ test("knows the databases beyond the first in the order of their numbers, howeve
   const further = furtherDatabases(Object.fromEntries([["DB", 0], ["DBX_1", 0], ...named]));
   expect(further).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
 });
+
+test("takes the origins of pages that may show the portal in a frame, https and exact, and none when it says nothing", () => {
+  const read = (PORTAL_ORIGINS: string) => parseConfig({ ADMIN_KEY, MASTER_KEYS, PORTAL_ORIGINS });
+  expect(
+    read("https://App.example.com, https://b.example:8443,https://b.example:8443").portalOrigins,
+  ).toEqual(["https://app.example.com", "https://b.example:8443"]);
+  expect(read("")).not.toHaveProperty("portalOrigins");
+  for (const wrong of [
+    "http://app.example.com",
+    "https://*.example.com",
+    "https://app.example.com/",
+    "https://app.example.com/settings",
+    "https://app.example.com:443",
+    "https://user@app.example.com",
+    "app.example.com",
+    "*",
+    "'self'",
+    "https://a.example; script-src *",
+    "null",
+  ])
+    expect(() => read(`https://ok.example,${wrong}`)).toThrow(
+      /PORTAL_ORIGINS has ".*"; expected https origins with commas between, such as/,
+    );
+});
+
+test("takes the portal's name, logo and colour, and names what is wrong with them", () => {
+  const read = (env: object) => parseConfig({ ADMIN_KEY, MASTER_KEYS, ...env });
+  const branding = { name: "Acme", logo: "https://cdn.acme.example/logo.svg", accent: "#0b6a72" };
+  const variables = {
+    PORTAL_NAME: branding.name,
+    PORTAL_LOGO: branding.logo,
+    PORTAL_ACCENT: branding.accent,
+  };
+  expect(read(variables).portalBranding).toEqual(branding);
+  expect(read({ PORTAL_NAME: "", PORTAL_LOGO: "", PORTAL_ACCENT: "" })).not.toHaveProperty("portalBranding");
+  expect(() => read({ PORTAL_LOGO: "http://a.example/x.png" })).toThrow("PORTAL_LOGO expected an https URL");
+  expect(() => read({ PORTAL_ACCENT: "red" })).toThrow("PORTAL_ACCENT expected a colour as #rrggbb");
+  expect(() => read({ PORTAL_NAME: "a\nb" })).toThrow("PORTAL_NAME expected 1 to 80 characters");
+});

@@ -43,6 +43,10 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
       folders: ["dashboard", "simulator", "api", "metrics", "delivery", "gate", "db", "secrets", "core", ""],
       packages: [/^hono(\/|$)/, /^@hono\//, /^zod$/],
     },
+    portal: {
+      folders: ["portal", "dashboard", "api", "metrics", "delivery", "db", "secrets", "core", ""],
+      packages: [/^hono(\/|$)/],
+    },
     svix: {
       folders: ["svix", "api", "maintenance", "delivery", "ingest", "db", "core", ""],
       packages: [/^hono(\/|$)/, /^@hono\//, /^yaml$/],

@@ -219,7 +219,8 @@ function hex(bytes: ArrayBuffer): string {
   return Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-type TokenUse = "session" | "portal";
+/** What a token is for: a session at the dashboard, a portal link, or the session that one has opened. */
+type TokenUse = "session" | "portal" | "portal_session";
 
 type SigningConfig = Pick<Config, "adminKey" | "masterKeys">;
 
@@ -231,6 +232,8 @@ type TokenClaims = Readonly<{
   scopes: readonly Scope[];
   /** Epoch ms. */
   expiresAt: number;
+  /** Of a portal link: what its visitor may do. */
+  visit?: unknown;
 }>;
 
 const claims = z.object({
@@ -241,12 +244,13 @@ const claims = z.object({
   key: z.string().nullable(),
   tenant: z.string().nullable(),
   scopes: z.array(z.enum(scopes)),
+  visit: z.unknown().optional(),
 });
 
 /** A session token or the token of a portal link, as a JWT. */
 export async function signToken(config: SigningConfig, use: TokenUse, token: TokenClaims): Promise<string> {
-  const { id, keyId, tenant, scopes, expiresAt } = token;
-  const payload = { jti: id, exp: expiresAt / 1000, key: keyId, tenant, scopes: [...scopes] };
+  const { id, keyId, tenant, scopes, expiresAt, visit } = token;
+  const payload = { jti: id, exp: expiresAt / 1000, key: keyId, tenant, scopes: [...scopes], visit };
   const [current = ""] = await signingKeys(config, use);
   return sign(payload, current, "HS256");
 }
@@ -261,8 +265,8 @@ export async function readToken(
   const payload = await verified(token, await signingKeys(config, use));
   const parsed = claims.safeParse(payload);
   if (!parsed.success || parsed.data.exp * 1000 <= now) return undefined;
-  const { jti: id, exp, key: keyId, tenant, scopes } = parsed.data;
-  return { id, keyId, tenant, scopes, expiresAt: exp * 1000 };
+  const { jti: id, exp, key: keyId, tenant, scopes, visit } = parsed.data;
+  return { id, keyId, tenant, scopes, expiresAt: exp * 1000, visit };
 }
 
 /** Undefined when no key verifies it, for every fault that the library throws for. Expiry is checked by our own clock. */

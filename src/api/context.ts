@@ -42,6 +42,8 @@ export type Principal = Readonly<{
   tenant?: string;
   /** Epoch ms; present when the key expires. */
   expiresAt?: number;
+  /** Of a visitor of the portal: how many destinations its tenant may have when it creates one. */
+  maxDestinations?: number;
   /** The session that the request is made in, at the dashboard or the portal. */
   session?: Readonly<{ at: "dashboard" | "portal"; id: string }>;
 }>;

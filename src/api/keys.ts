@@ -1,16 +1,13 @@
 /**
- * API keys, and portal links. An admin key that is bound to a tenant manages the keys of that tenant only: those
+ * API keys. An admin key that is bound to a tenant manages the keys of that tenant only: those
  * without a tenant are the operator's, and it does not see them.
- *
- * A portal link opens the dashboard of one tenant for a customer without a key. It is signed, valid for a while, and
- * good for one session; the operator's own product requests it for a user who is signed in there.
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import { changesBetween } from "../core/audit.ts";
 import { findKey, insertKey, listKeys, revokeKey, type StoredKey } from "../db/auth.ts";
 import { isoTime } from "../time.ts";
 import { changed } from "./audit.ts";
-import { newKey, newTokenId, notYourTenant, refuseScopes, requires, signToken, tenantFor } from "./auth.ts";
+import { newKey, refuseScopes, requires } from "./auth.ts";
 import { type Api, scopes } from "./context.ts";
 import { jsonBody } from "./json-body.ts";
 import {
@@ -75,29 +72,6 @@ export function registerKeys(api: Api): void {
   });
 }
 
-export function registerPortalLinks(api: Api): void {
-  api.openapi(postPortalLink, async (c) => {
-    const { config, now } = c.get("services");
-    const { tenant: named, expires_in_s, read_only } = c.req.valid("json");
-    const principal = c.get("principal");
-    const tenant = tenantFor(principal, named);
-    if (tenant === undefined) return problem(403, notYourTenant(principal));
-    const expiresAt = Math.floor(now() / 1000 + expires_in_s) * 1000;
-    const scopes = read_only ? (["read"] as const) : (["read", "admin"] as const);
-    const refusal = refuseScopes(principal, scopes, "read_only");
-    if (refusal) return refusal;
-    const token = await signToken(config, "portal", {
-      id: newTokenId(),
-      keyId: principal.key ?? null,
-      tenant,
-      scopes,
-      expiresAt,
-    });
-    const url = new URL(`/dashboard/enter?token=${token}`, c.req.url).href;
-    return c.json({ url, tenant, read_only, expires_at: isoTime(expiresAt) }, 201);
-  });
-}
-
 const NAME_EXPECTED = "expected a string of at most 100 characters";
 const SCOPES_EXPECTED = `expected a list of one or more of ${scopes.join(", ")}, each once`;
 const FUTURE_TIME = "a time in the future, as in 2027-01-31T00:00:00Z";
@@ -154,32 +128,6 @@ const createdKeySchema = keySchema
     }),
   })
   .openapi("CreatedApiKey");
-
-const HOUR_S = 3600;
-const EXPIRY_EXPECTED = "expected a whole number of seconds from 60 to 604800";
-
-const newPortalLink = strict({
-  tenant: tenantName,
-  expires_in_s: z
-    .int({ error: EXPIRY_EXPECTED })
-    .min(60, { error: EXPIRY_EXPECTED })
-    .max(7 * 24 * HOUR_S, { error: EXPIRY_EXPECTED })
-    .default(HOUR_S)
-    .openapi({ description: "For how many seconds the link can be opened; an hour by default." }),
-  read_only: z
-    .boolean({ error: "expected true or false" })
-    .default(false)
-    .openapi({ description: "Whether the visitor can only read." }),
-}).openapi("NewPortalLink");
-
-const portalLink = z
-  .object({
-    url: z.string(),
-    tenant: z.string(),
-    read_only: z.boolean(),
-    expires_at: time.openapi({ description: "Until when the link can be opened." }),
-  })
-  .openapi("PortalLink");
 
 const common = { tags: ["API keys"] };
 
@@ -241,21 +189,6 @@ const deleteKey = createRoute({
   responses: {
     204: { description: "The key is revoked: within a minute it is refused everywhere." },
     ...problemResponses(401, 403, 404),
-  },
-});
-
-const postPortalLink = createRoute({
-  method: "post",
-  path: "/v1/portal-links",
-  tags: ["Portal"],
-  summary: "Create a portal link",
-  description:
-    "A link to the dashboard for a customer, who needs no key: it gives access to one tenant to whoever opens it first.",
-  middleware: [requires("admin"), jsonBody()],
-  request: { body: jsonRequest(newPortalLink) },
-  responses: {
-    201: jsonAnswer(portalLink, "The link, which opens the tenant's dashboard once."),
-    ...problemResponses(400, 401, 403, 413, 415, 422),
   },
 });
 

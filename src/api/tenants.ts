@@ -4,6 +4,8 @@
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import { changesBetween } from "../core/audit.ts";
+import { tenantPortal } from "../core/portal-access.ts";
+import { portalBranding } from "../core/portal-branding.ts";
 import { wholeDays } from "../core/retention.ts";
 import { changeTenantSettings, findTenantSettings, type TenantSettings } from "../db/tenant-settings.ts";
 import { deleteTenant } from "../maintenance/erasure.ts";
@@ -72,10 +74,25 @@ const payloadFree = z.boolean({ error: "expected true or false" }).openapi({
   description: "With true, the content of an event is erased once all of its deliveries have been delivered.",
 });
 
+const portal = tenantPortal
+  .openapi("TenantPortal")
+  .nullable()
+  .openapi({
+    description:
+      "What visitors of its portal may do and up to which limits, and its language and theme; replaced as a whole. Null: " +
+      "nothing is restricted.",
+  });
+
+const branding = portalBranding.openapi("PortalBranding").nullable().openapi({
+  description: "The name, logo and colour of its portal; replaced as a whole. Null: those of the deployment.",
+});
+
 export const tenantChange = strict({
   contact_email: contactEmail.optional(),
   retention_days: retentionDaysField.optional(),
   payload_free: payloadFree.optional(),
+  portal: portal.optional(),
+  branding: branding.optional(),
 }).openapi("TenantChange");
 
 const tenantSchema = z
@@ -84,6 +101,8 @@ const tenantSchema = z
     contact_email: contactEmail,
     retention_days: retentionDaysField,
     payload_free: payloadFree,
+    portal,
+    branding,
     updated_at: z.iso
       .datetime()
       .nullable()
@@ -150,12 +169,14 @@ export function settingsErrors({ config }: Services, { retention_days: days }: T
 export async function setSettings(
   { db, now }: Services,
   tenant: string,
-  { contact_email, retention_days, payload_free }: TenantChange,
+  { contact_email, retention_days, payload_free, portal, branding }: TenantChange,
 ) {
   const change = {
     ...(contact_email !== undefined && { contactEmail: contact_email }),
     ...(retention_days !== undefined && { retentionDays: retention_days }),
     ...(payload_free !== undefined && { payloadFree: payload_free ? 1 : 0 }),
+    ...(portal !== undefined && { portal }),
+    ...(branding !== undefined && { branding }),
   };
   return settingsView(tenant, await changeTenantSettings(db, tenant, change, now()));
 }
@@ -171,6 +192,8 @@ export function settingsView(tenant: string, row: TenantSettings | undefined): z
     contact_email: contactEmail.safeParse(row?.contactEmail).data ?? null,
     retention_days: wholeDays(row?.retentionDays),
     payload_free: row?.payloadFree === 1,
+    portal: tenantPortal.safeParse(row?.portal).data ?? null,
+    branding: portalBranding.safeParse(row?.branding).data ?? null,
     updated_at: isoTime(row?.updatedAt ?? null),
   };
 }

@@ -1,5 +1,6 @@
 /**
  * The dashboard: pages over the same functions as the API, for operators, and for keys of one tenant, which see that alone.
+ * Customers have the portal (portal/).
  *
  * Pages are rendered in the Worker, without a build step. Nothing is inline and nothing comes from other hosts: the
  * Content-Security-Policy below forbids both, so that markup which slipped through the escaping could do nothing.
@@ -12,8 +13,8 @@ import { statusOf } from "../api/problems.ts";
 import { faultOf, logToConsole } from "../log.ts";
 import { type Services, servicesOf } from "../services.ts";
 import { registerAssets } from "./assets.ts";
+import { callApiAs, fetchApiAs } from "./call-api.ts";
 import { showNoTenant, showNotFound, showServerError } from "./components/layout.tsx";
-import { internalClient } from "./internal-client.ts";
 import { registerAuditPages } from "./pages/audit.tsx";
 import { registerDeliveries } from "./pages/deliveries.tsx";
 import { registerDestination } from "./pages/destination.tsx";
@@ -28,7 +29,7 @@ import { registerAllDestinations, registerOverview } from "./pages/overview.tsx"
 import { registerPortalLinkPage } from "./pages/portal-links.tsx";
 import { registerSearch } from "./pages/search.tsx";
 import { registerSettings } from "./pages/settings.tsx";
-import { registerPortal, registerSignIn, registerSignOut, showSignIn } from "./pages/sign-in.tsx";
+import { registerSignIn, registerSignOut, showSignIn } from "./pages/sign-in.tsx";
 import { registerTenants } from "./pages/tenants.tsx";
 import { type DashboardEnv, ofTenant, signedIn } from "./session.ts";
 import { registerSimulator } from "./simulator/page.tsx";
@@ -49,10 +50,9 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
   });
   registerAssets(app);
   registerSignIn(app, authenticate);
-  registerPortal(app);
   app.use(signedIn((c) => showSignIn(c)));
   app.use(ofTenant(showNoTenant));
-  const { callApi, fetchApi } = internalClient(services);
+  const [callApi, fetchApi] = [callApiAs(services), fetchApiAs(services)];
   for (const register of [
     registerNewDestination,
     registerEditDestination,

@@ -3,9 +3,8 @@
  * nothing from other hosts and their Content-Security-Policy can forbid everything inline. Their path contains a hash
  * of their content, so browsers may cache them for ever.
  */
-import type { Hono } from "hono";
+import type { Env, Hono } from "hono";
 import { live } from "./live.ts";
-import type { DashboardEnv } from "./session.ts";
 import { charts, forms, page, parts, tokens } from "./style.ts";
 
 const style = [tokens, page, parts, charts, forms].join("");
@@ -14,28 +13,34 @@ const style = [tokens, page, parts, charts, forms].join("");
 export const mark =
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" fill="none" stroke="#0b6a72" stroke-width="2.25" stroke-linecap="round"><path d="M2 8.5c3-5 6-5 9 0s6 5 11 0"/><path d="M2 14.5c3-3 6-3 9 0s6 3 11 0" opacity=".7"/><path d="M2 19.5c3-1.4 6-1.4 9 0s6 1.4 11 0" opacity=".4"/></svg>';
 
-const files = {
+/** Files that a set of pages needs, by name. */
+type Files = Readonly<Record<string, Readonly<{ type: string; text: string }>>>;
+
+/** Serves files under a path. They are registered before authentication: pages without a session need them too. */
+export function assetsAt<F extends Files>(base: string, files: F) {
+  return {
+    /** The current path of a file. */
+    path: (name: keyof F & string) => `${base}/${versionOf(files[name]?.text ?? "")}/${name}`,
+    register: <E extends Env>(app: Hono<E>) => {
+      for (const [name, { type, text }] of Object.entries(files)) {
+        app.get(`${base}/:version{[0-9a-f]+}/${name}`, (c) =>
+          c.body(text, 200, { "content-type": `${type}; charset=utf-8`, ...IMMUTABLE }),
+        );
+      }
+    },
+  };
+}
+
+/** For what never changes under its address. */
+export const IMMUTABLE = { "cache-control": "public, max-age=31536000, immutable" };
+
+const assets = assetsAt("/dashboard", {
   "style.css": { type: "text/css", text: style },
   "live.js": { type: "text/javascript", text: live },
   "mark.svg": { type: "image/svg+xml", text: mark },
-} as const;
+});
 
-/** The current path of an asset. */
-export function assetPath(name: keyof typeof files): string {
-  return `/dashboard/${versionOf(files[name].text)}/${name}`;
-}
-
-/** Registered before authentication: the sign-in page needs them too. */
-export function registerAssets(app: Hono<DashboardEnv>): void {
-  for (const [name, { type, text }] of Object.entries(files)) {
-    app.get(`/dashboard/:version{[0-9a-f]+}/${name}`, (c) =>
-      c.body(text, 200, {
-        "content-type": `${type}; charset=utf-8`,
-        "cache-control": "public, max-age=31536000, immutable",
-      }),
-    );
-  }
-}
+export const { path: assetPath, register: registerAssets } = assets;
 
 /** A hash of the content: FNV-1a, enough to tell versions of a file apart. */
 export function versionOf(text: string): string {

@@ -7,14 +7,19 @@ const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
 
+/** How units of time are written; they differ by language. */
+export type TimeUnits = Readonly<Record<"ms" | "s" | "min" | "h" | "d", string>>;
+
+const english: TimeUnits = { ms: "ms", s: "s", min: "min", h: "h", d: "d" };
+
 /** A duration in its two largest units: "42 s", "3 min 5 s", "2 h", "3 d 4 h". Below a second: "350 ms". */
-export function durationOf(ms: number): string {
-  if (ms < SECOND) return `${Math.max(0, Math.round(ms))} ms`;
+export function durationOf(ms: number, units = english): string {
+  if (ms < SECOND) return `${Math.max(0, Math.round(ms))} ${units.ms}`;
   const seconds = Math.round(ms / SECOND);
-  if (seconds < 60) return `${seconds} s`;
-  if (seconds < 3600) return twoUnits(seconds, 60, "min", "s");
-  if (ms < DAY) return twoUnits(Math.round(ms / MINUTE), 60, "h", "min");
-  return twoUnits(Math.round(ms / HOUR), 24, "d", "h");
+  if (seconds < 60) return `${seconds} ${units.s}`;
+  if (seconds < 3600) return twoUnits(seconds, 60, units.min, units.s);
+  if (ms < DAY) return twoUnits(Math.round(ms / MINUTE), 60, units.h, units.min);
+  return twoUnits(Math.round(ms / HOUR), 24, units.d, units.h);
 }
 
 /** A duration that may be missing. */
@@ -41,8 +46,8 @@ export function agoOf(at: number, now: number): string {
 }
 
 /** The time left until `at`, rounded up to seconds, so that a countdown never reaches 0 early. */
-export function untilOf(at: number, now: number): string {
-  return durationOf(Math.max(1, Math.ceil((at - now) / SECOND)) * SECOND);
+export function untilOf(at: number, now: number, units = english): string {
+  return durationOf(Math.max(1, Math.ceil((at - now) / SECOND)) * SECOND, units);
 }
 
 const whole = new Intl.NumberFormat("en");

@@ -1,15 +1,23 @@
 /**
- * The dashboard's only script, plain JavaScript as the browser gets it. It refreshes live pages, follows the tail of
- * deliveries, previews forms that change nothing, and copies text. Every page works without it.
+ * The dashboard's only script, and a part of the portal's, plain JavaScript as the browser gets it. It refreshes live
+ * pages, follows the tail of deliveries, previews forms that change nothing, and copies text. Every page works without it.
  *
  * A live page's `main` is fetched again every 2.5 s, or less often when that takes long, and is merged into the page
- * node by node, so that what the user has typed, opened, selected or scrolled to stays as it is.
+ * node by node, so that what the user has typed, opened, selected or scrolled to stays as it is. What it writes itself is
+ * in English, unless the page's `body` has other words in `data-words`.
  */
 export const live = /* js */ `"use strict";
 (() => {
   const EVERY_MS = 2500;
   const MAX_MS = 30_000;
   const TIMEOUT_MS = 8000;
+  const words = {
+    live: "Live",
+    late: "Connection lost; retrying",
+    copied: "Copied",
+    notCopied: "Copy failed: select the text",
+    ...JSON.parse(document.body.dataset.words ?? "{}"),
+  };
   const main = document.querySelector("main");
   const isLive = main.hasAttribute("data-live");
   const indicator = document.querySelector(".live-indicator");
@@ -26,11 +34,13 @@ export const live = /* js */ `"use strict";
   }
 
   async function refreshAndSchedule() {
+    // Rows that come in would move those that are selected.
+    if (main.querySelector("[data-hold]:checked")) return schedule(0);
     const startedAt = performance.now();
     const isLate = await refresh().then(() => false, () => true);
     if (indicator) {
       indicator.classList.toggle("is-late", isLate);
-      setText(indicator, isLate ? "Connection lost; retrying" : "Live");
+      setText(indicator, isLate ? words.late : words.live);
     }
     schedule(performance.now() - startedAt);
   }
@@ -70,7 +80,7 @@ export const live = /* js */ `"use strict";
   }
 
   function isEditedByUser(node, name) {
-    return name === "open" || (name === "value" && node === document.activeElement);
+    return name === "open" || name === "checked" || (name === "value" && node === document.activeElement);
   }
 
   function setText(node, text) {
@@ -87,7 +97,7 @@ export const live = /* js */ `"use strict";
     const source = document.getElementById(button.dataset.copy);
     await navigator.clipboard.writeText(source.textContent);
     const label = button.textContent;
-    button.textContent = "Copied";
+    button.textContent = words.copied;
     setTimeout(() => setText(button, label), 1500);
   }
 
@@ -120,7 +130,7 @@ export const live = /* js */ `"use strict";
 
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button[data-copy]");
-    if (button) copy(button).catch(() => setText(button, "Copy failed: select the text"));
+    if (button) copy(button).catch(() => setText(button, words.notCopied));
   });
   document.addEventListener("change", (event) => {
     const form = event.target.form;

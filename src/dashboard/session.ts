@@ -1,22 +1,18 @@
 /**
- * Sessions, and the context of every page: the services and the signed-in visitor. A session is opened with an API key
- * or by a portal link that the holder of a key has made. Its cookie is signed, and every request looks up whether the
- * session and the key behind it are still valid.
+ * Sessions at the dashboard, and the context of every page: the services and the signed-in visitor. A session is opened
+ * with an API key.
  */
 import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { MiddlewareHandler } from "hono/types";
-import { type Authenticate, newTokenId, readToken, signToken } from "../api/auth.ts";
-import type { Principal, Scope } from "../api/context.ts";
+import { newTokenId } from "../api/auth.ts";
+import type { Principal } from "../api/context.ts";
 import { tenantName } from "../api/parameters.ts";
-import { endSession, findSession, forgetSessions, insertSession, type Session } from "../db/auth.ts";
+import { closeSession, openSession, principalOf, SESSION_S, sessionOf } from "../api/sessions.ts";
 import type { Services } from "../services.ts";
 
 type Visitor = Readonly<{
   principal: Principal;
-  /** The signed session token of the cookie. */
-  token: string;
-  sessionId: string;
   /**
    * The one tenant whose things pages show: that of the session, or the one that the visitor of a session without a
    * tenant has chosen. It narrows what is listed and found, and gives no right. All tenants where it is undefined.
@@ -38,35 +34,18 @@ export type DashboardContext = Context<DashboardEnv>;
 /** The header of a request for a page's `main` alone. */
 export const PART = "x-part";
 
-const HOUR_MS = 60 * 60_000;
-const SESSION_MS = 12 * HOUR_MS;
-/** How long a used portal link is remembered: longer than any link is valid. */
-const RETENTION_MS = 30 * 24 * HOUR_MS;
-
-/**
- * Opens a session and sets its cookie. False when the id has opened a session before.
- * @param id the portal link's; by default a new one
- */
-export async function openSession(
-  c: DashboardContext,
-  principal: Principal,
-  id = newTokenId(),
-): Promise<boolean> {
-  const { db, config, now, background } = c.get("services");
-  const createdAt = now();
+/** Opens a session and sets its cookie. */
+export async function signIn(c: DashboardContext, principal: Principal): Promise<void> {
   const { key: keyId = null, tenant = null, scopes } = principal;
-  const session = { id, keyId, tenant, scopes, expiresAt: createdAt + SESSION_MS };
-  if (!(await insertSession(db, { ...session, createdAt }))) return false;
-  background(forgetSessions(db, createdAt - RETENTION_MS));
-  const token = await signToken(config, "session", session);
-  setCookie(c, cookieName(c), token, { ...cookieOptions(c), maxAge: SESSION_MS / 1000 });
-  return true;
+  const session = { id: newTokenId(), keyId, tenant, scopes, portal: null };
+  const token = await openSession(c.get("services"), "session", session);
+  if (token === undefined) throw new Error("A random id has opened a session before");
+  setCookie(c, cookieName(c), token, { ...cookieOptions(c), maxAge: SESSION_S });
 }
 
 /** Ends the session on the server: copies of its cookie are worthless from then on. */
-export async function closeSession(c: DashboardContext): Promise<void> {
-  const { db, now } = c.get("services");
-  await endSession(db, c.get("visitor").sessionId, now());
+export async function signOut(c: DashboardContext): Promise<void> {
+  await closeSession(c.get("services"), c.get("visitor").principal);
   deleteCookie(c, cookieName(c), cookieOptions(c));
   deleteCookie(c, tenantCookie(c), cookieOptions(c));
 }
@@ -77,9 +56,10 @@ export function signedIn(
 ): MiddlewareHandler<DashboardEnv> {
   return async (c, next) => {
     const token = getCookie(c, cookieName(c));
-    const visitor = token && (await visitorOf(c.get("services"), token));
-    if (!visitor) return refuse(c);
-    c.set("visitor", { ...visitor, tenant: visitor.principal.tenant ?? chosenTenant(c) });
+    const session = token && (await sessionOf(c.get("services"), "session", token));
+    if (!session) return refuse(c);
+    const principal = principalOf(session);
+    c.set("visitor", { principal, tenant: principal.tenant ?? chosenTenant(c) });
     await next();
     return;
   };
@@ -87,7 +67,8 @@ export function signedIn(
 
 /**
  * The tenant that is chosen in the address, from where it is remembered, or that was chosen before; an empty one in the
- * address chooses all. What is no name of a tenant is not remembered. What a page refreshes by itself is not remembered: another tab may have chosen another since.
+ * address chooses all. What is no name of a tenant is not remembered, nor is what a page refreshes by itself: another tab
+ * may have chosen another since.
  */
 function chosenTenant(c: DashboardContext): string | undefined {
   // A form acts on what it names, whatever another tab has chosen meanwhile.
@@ -119,27 +100,6 @@ export function mayChange(c: DashboardContext): boolean {
   return c.get("visitor").principal.scopes.includes("admin");
 }
 
-/** A session in place of an API key, for the dashboard's calls of the API inside this Worker. */
-export const bySession: Authenticate = async (services, token) =>
-  (await visitorOf(services, token))?.principal;
-
-async function visitorOf(services: Services, token: string): Promise<Omit<Visitor, "tenant"> | undefined> {
-  const now = services.now();
-  const claims = await readToken(services.config, "session", token, now);
-  const session = claims && (await findSession(services.db, claims.id, now));
-  if (!session) return undefined;
-  return { token, sessionId: session.id, principal: principalOf(session) };
-}
-
-function principalOf({ id, keyId, tenant, scopes }: Session): Principal {
-  return {
-    session: { at: "dashboard", id },
-    scopes: scopes as readonly Scope[],
-    ...(keyId !== null && { key: keyId }),
-    ...(tenant !== null && { tenant }),
-  };
-}
-
 /** `__Host-`: browsers accept the cookie over https only, and for this host alone (RFC 6265bis). */
 function cookieName(c: DashboardContext): string {
   return isSecure(c) ? "__Host-breakwater" : "breakwater";
@@ -149,7 +109,7 @@ function tenantCookie(c: DashboardContext): string {
   return `${cookieName(c)}-tenant`;
 }
 
-/** Lax, not Strict, because portal links are followed from other sites. Requests that change anything check the origin. */
+/** Lax, not Strict, because links to pages are followed from mails. Requests that change anything check the origin. */
 function cookieOptions(c: DashboardContext) {
   return { path: "/", httpOnly: true, secure: isSecure(c), sameSite: "Lax" as const };
 }

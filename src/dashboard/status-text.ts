@@ -3,7 +3,11 @@
  * because "why is it waiting?" is the question that the whole dashboard is there to answer. Times in epoch ms.
  */
 import type { DeliveryJson } from "../api/deliveries.ts";
-import type { GateView } from "../core/gate-view.ts";
+import {
+  type DestinationNow,
+  type DestinationStatus,
+  destinationStatus,
+} from "../core/destination-status.ts";
 import { decimalOf, durationOf, plural, untilOf } from "./format.ts";
 
 /** The colour of a state. `quiet`: nothing happens, and nothing is wrong. */
@@ -23,21 +27,57 @@ export type StatusText = Readonly<{
   until?: string;
 }>;
 
-export type DestinationStatus = Readonly<{
-  status: "active" | "paused";
-  statusReason: string | null;
-  maxConcurrency: number;
-  /** Undefined when the gate cannot be reached. */
-  view: GateView | undefined;
-}>;
-
-export function statusText(
-  { status, statusReason, maxConcurrency, view }: DestinationStatus,
-  now: number,
-): StatusText {
-  if (status === "paused") return pausedText(statusReason);
-  if (view === undefined) return gateUnreachable;
-  return blockedText(view, now) ?? activeText(view, maxConcurrency, now);
+export function statusText(destination: DestinationNow, now: number): StatusText {
+  const status = destinationStatus(destination, now);
+  switch (status.kind) {
+    case "paused":
+      return pausedText(status.reason);
+    case "unknown":
+      return gateUnreachable;
+    case "hold":
+      return {
+        tone: "warn",
+        label: "On hold",
+        text: `On hold for ${untilOf(status.until, now)}`,
+        reason: "the receiver sent Retry-After",
+        until: `for another ${untilOf(status.until, now)}`,
+        hint: `No request is sent before then unless you clear the hold. Afterwards ${gradualStart}.`,
+      };
+    case "circuit_open":
+      return circuitText(status, now);
+    case "probing":
+      return {
+        tone: "warn",
+        label: "Probing",
+        text: "Probing with one attempt at a time",
+        reason: openings(status.trips),
+        until: "until the probe has succeeded",
+        hint: `If the probe succeeds the circuit closes and ${gradualStart}; if it fails the circuit opens for longer.`,
+      };
+    case "storm": {
+      const reason = `${decimalOf(status.retryRatio)} retries for each first attempt in the last 15 minutes`;
+      return { tone: "bad", label: "Retry storm", text: "Sending, but in a retry storm", reason };
+    }
+    case "rate_limited": {
+      const next = status.until === null ? undefined : `next attempt in ${untilOf(status.until, now)}`;
+      return {
+        tone: "busy",
+        label: "Rate limited",
+        text: "Sending at the destination's rate limit",
+        ...(next !== undefined && { hint: `${capitalized(next)}.`, until: next }),
+      };
+    }
+    case "idle":
+      return { tone: "quiet", label: "Idle", text: "Idle; nothing was sent in the last 15 minutes" };
+    case "failing":
+      return { tone: "warn", label: "Failing", text: "Failing", reason: successes(status) };
+    case "recovering": {
+      const text = `Recovering, with ${status.window} of ${destination.maxConcurrency} concurrent attempts allowed`;
+      return { tone: "busy", label: "Recovering", text, reason: successes(status) };
+    }
+    case "healthy":
+      return { tone: "good", label: "Healthy", text: "Healthy", reason: successes(status) };
+  }
 }
 
 const gateUnreachable: StatusText = {
@@ -77,81 +117,33 @@ function disableReasonText(reason: string): string {
   return texts[reason] ?? spelledOut(reason);
 }
 
-/** While a hold or the circuit blocks the destination; of the two, the one that lasts longer. */
-function blockedText(view: GateView, now: number): StatusText | undefined {
-  const { circuit, circuitUntil, heldUntil, trips } = view;
-  if (heldUntil !== null && heldUntil > now && heldUntil >= (circuitUntil ?? 0)) {
-    return {
-      tone: "warn",
-      label: "On hold",
-      text: `On hold for ${untilOf(heldUntil, now)}`,
-      reason: "the receiver sent Retry-After",
-      until: `for another ${untilOf(heldUntil, now)}`,
-      hint: `No request is sent before then unless you clear the hold. Afterwards ${gradualStart}.`,
-    };
-  }
-  if (circuitUntil !== null) {
-    const failures = recentFailures(view, now);
-    return {
-      tone: "bad",
-      label: "Circuit open",
-      text: `Circuit open, next probe in ${untilOf(circuitUntil, now)}`,
-      reason: failures ?? openings(trips),
-      until: `next probe in ${untilOf(circuitUntil, now)}`,
-      hint: `${failures ? `${capitalized(openings(trips))}. ` : ""}Deliveries that come due meanwhile wait in the backlog and use up no attempts.`,
-    };
-  }
-  if (circuit !== "half_open") return undefined;
+type OpenCircuit = Extract<DestinationStatus, { kind: "circuit_open" }>;
+
+function circuitText({ until, trips, last }: OpenCircuit, now: number): StatusText {
+  const failures = last && failuresText(last);
   return {
-    tone: "warn",
-    label: "Probing",
-    text: "Probing with one attempt at a time",
-    reason: openings(trips),
-    until: "until the probe has succeeded",
-    hint: `If the probe succeeds the circuit closes and ${gradualStart}; if it fails the circuit opens for longer.`,
+    tone: "bad",
+    label: "Circuit open",
+    text: `Circuit open, next probe in ${untilOf(until, now)}`,
+    reason: failures ?? openings(trips),
+    until: `next probe in ${untilOf(until, now)}`,
+    hint: `${failures ? `${capitalized(openings(trips))}. ` : ""}Deliveries that come due meanwhile wait in the backlog and use up no attempts.`,
   };
 }
 
 const gradualStart = "sending restarts with one attempt at a time";
 
-/** The newest failures, as the reason why the circuit opened; undefined when they are long past. */
-function recentFailures({ minutes }: GateView, now: number): string | undefined {
-  const last = minutes.findLast(({ troubled }) => troubled > 0);
-  if (last === undefined) return undefined;
-  const attempts = last.first + last.retries;
+/** The newest failures, as the reason why the circuit opened. */
+function failuresText({ attempts, failures, isRecent }: NonNullable<OpenCircuit["last"]>): string {
   if (attempts === 1) return "the last attempt failed";
-  const when = now - last.from <= 60_000 ? "in the last minute" : "before it opened";
-  return `${last.troubled} of ${plural(attempts, "attempt")} failed ${when}`;
+  return `${failures} of ${plural(attempts, "attempt")} failed ${isRecent ? "in the last minute" : "before it opened"}`;
 }
 
 function openings(trips: number): string {
   return trips <= 1 ? "the circuit opened once" : `the circuit opened ${trips} times in a row`;
 }
 
-function activeText(view: GateView, maxConcurrency: number, now: number): StatusText {
-  const { traffic, window, refusal } = view;
-  if (traffic.storm) {
-    const reason = `${decimalOf(traffic.retryRatio)} retries for each first attempt in the last 15 minutes`;
-    return { tone: "bad", label: "Retry storm", text: "Sending, but in a retry storm", reason };
-  }
-  if (refusal?.reason === "rate") {
-    const next = refusal.until === null ? undefined : `next attempt in ${untilOf(refusal.until, now)}`;
-    const when = next === undefined ? {} : { hint: `${capitalized(next)}.`, until: next };
-    return { tone: "busy", label: "Rate limited", text: "Sending at the destination's rate limit", ...when };
-  }
-  const attempts = traffic.first + traffic.retries;
-  if (attempts === 0)
-    return { tone: "quiet", label: "Idle", text: "Idle; nothing was sent in the last 15 minutes" };
-  const reason = successes(attempts, traffic.failures);
-  if (traffic.failures * 2 > attempts) return { tone: "warn", label: "Failing", text: "Failing", reason };
-  if (window < maxConcurrency && traffic.failures > 0) {
-    const text = `Recovering, with ${window} of ${maxConcurrency} concurrent attempts allowed`;
-    return { tone: "busy", label: "Recovering", text, reason };
-  }
-  return { tone: "good", label: "Healthy", text: "Healthy", reason };
-}
-
-function successes(attempts: number, failures: number): string {
+function successes({ attempts, failures }: Readonly<{ attempts: number; failures: number }>): string {
   if (attempts === 1)
     return `the one attempt in the last 15 minutes ${failures === 0 ? "succeeded" : "failed"}`;
   const some = failures === 0 ? `all ${attempts}` : `${attempts - failures} of ${attempts}`;

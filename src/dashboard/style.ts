@@ -191,7 +191,7 @@ form:has([name="auth_kind"] option[value="basic"]:checked) .by-auth .only:not(.f
 form:has([name="auth_kind"] option[value="bearer"]:checked) .by-auth .only:not(.for-bearer) { display: none; }
 form:has([name="auth_kind"] option[value="header"]:checked) .by-auth .only:not(.for-header) { display: none; }
 form:has([name="auth_kind"] option[value="oauth2"]:checked) .by-auth .only:not(.for-oauth2) { display: none; }
-input[type="checkbox"] { width: auto; margin: 0 0.375rem 0 0; accent-color: var(--accent); }
+input[type="checkbox"], input[type="radio"] { width: auto; margin: 0 0.375rem 0 0; accent-color: var(--accent); }
 textarea { font-family: var(--mono); font-size: 0.8125rem; min-height: 7rem; resize: vertical; }
 fieldset { border: 0; margin: 0; padding: 0; min-width: 0; }
 legend { padding: 0; margin-bottom: 0.625rem; font-size: 0.875rem; font-weight: 550; }
@@ -207,7 +207,7 @@ details .copy { margin-bottom: 1rem; }
 .signed-out { max-width: 25rem; margin: clamp(2rem, 12vh, 8rem) auto; }
 .signed-out main { padding: 0; gap: 1.5rem; }
 @media (max-width: 46rem) {
-  .cards thead { position: absolute; clip-path: inset(50%); }
+  .cards thead { position: absolute; clip-path: inset(50%); width: 1px; overflow: hidden; }
   .cards tr { display: grid; grid-template-columns: 1fr 1fr; gap: 0.375rem 1rem; padding: 1rem 0; border-bottom: 1px solid var(--line); }
   .cards.thin tr { grid-template-columns: 1fr 1fr 1fr; padding: 0.75rem 0; }
   .cards td { border: 0; padding: 0; text-align: left; white-space: normal; }

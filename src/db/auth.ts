@@ -1,5 +1,5 @@
 /**
- * API keys, and sessions at the dashboard. A revoked key stays as a tombstone, so that its id is never given again; no
+ * API keys, and sessions at the dashboard and the portal. A revoked key stays as a tombstone, so that its id is never given again; no
  * list shows it. `tenant`, where given, hides the keys of other tenants and those bound to none.
  *
  * Sessions are stored, and not only signed into a cookie, so that signing out ends a session wherever its cookie has been
@@ -75,10 +75,7 @@ function ofTenant(tenant: Tenant) {
 export type Session = typeof sessions.$inferSelect;
 
 /** False when there was a session of that id before. */
-export async function insertSession(
-  db: D1Database,
-  session: Omit<Session, "endedAt" | "portal"> & Partial<Session>,
-): Promise<boolean> {
+export async function insertSession(db: D1Database, session: Omit<Session, "endedAt">): Promise<boolean> {
   const row = await drizzle(db).insert(sessions).values(session).onConflictDoNothing().returning().get();
   return row !== undefined;
 }
@@ -102,6 +99,11 @@ export async function findSession(db: D1Database, id: string, now: number): Prom
 
 export async function endSession(db: D1Database, id: string, now: number): Promise<void> {
   await drizzle(db).update(sessions).set({ endedAt: now }).where(eq(sessions.id, id));
+}
+
+/** Replaces what the session keeps of its visitor's choices. */
+export async function changeVisit(db: D1Database, id: string, portal: Session["portal"]): Promise<void> {
+  await drizzle(db).update(sessions).set({ portal }).where(eq(sessions.id, id));
 }
 
 /** Sessions removed at once: more than a sign-in adds, so that all are removed in the end. */

@@ -462,7 +462,27 @@ async function recordInRows(db: D1Database, rows: readonly DeliveryRow[]): Promi
 
 /** Records rows, unless what is stored of a delivery is later. */
 export function recording(db: D1Database, rows: readonly DeliveryRow[]): D1PreparedStatement[] {
-  return [...replayCountersOf(db, rows), db.prepare(RECORD).bind(JSON.stringify(rows))];
+  const record = db.prepare(RECORD);
+  return [...replayCountersOf(db, rows), ...inPortions(rows).map((json) => record.bind(json))];
+}
+
+/** Characters of one value: D1 takes 2 MB (https://developers.cloudflare.com/d1/platform/limits/), at most three each. */
+const PORTION = 500_000;
+
+/** The rows as JSON arrays that D1 takes as values: with the answers of receivers in their logs, hundreds are too much. */
+export function inPortions(rows: readonly object[]): string[] {
+  const portions: string[][] = [];
+  let room = 0;
+  for (const row of rows) {
+    const json = JSON.stringify(row);
+    if (json.length > room || portions.length === 0) {
+      portions.push([]);
+      room = PORTION;
+    }
+    portions.at(-1)?.push(json);
+    room -= json.length;
+  }
+  return portions.map((some) => `[${some.join(",")}]`);
 }
 
 /** SQL: the columns of a requeued delivery. @param giveUpAt its age limit until its first attempt, epoch ms */

@@ -86,6 +86,21 @@ export async function findEvent(
   tenant: string | undefined,
   over: Over,
 ): Promise<{ event: StoredEvent; deliveries: readonly FoundDelivery[] } | undefined> {
+  const read = await readEvent(databases, eventId, tenant);
+  if (!read) return undefined;
+  const { home, row, header, about, event } = read;
+  const ids = destinationsOf(JSON.parse(row.plan), indexOf(eventId));
+  const found = await foundAt(databases, home, { ...row, header }, eventId, ids);
+  const { acceptedAt, deliverAt } = row;
+  const isHidden = await isOverWith({ ...about, acceptedAt, deliverAt }, found, over);
+  return isHidden ? undefined : { event, deliveries: found };
+}
+
+/**
+ * An event alone, with the bundle that it is in; undefined when there is none. It may be over: its deliveries tell, and
+ * whoever asks has found one of them.
+ */
+export async function readEvent(databases: Databases, eventId: number, tenant: string | undefined) {
   const home = homeOf(databases, eventId);
   const row = await home
     ?.prepare(`SELECT ${BUNDLE_COLUMNS}, hex(body) AS body FROM bundles WHERE id = ?1`)
@@ -101,10 +116,9 @@ export async function findEvent(
   const { acceptedAt, deliverAt } = row;
   const { type, contentType } = about;
   const options = { ...optionsAt(header, eventId), headers, contentType };
-  const { tenant: owner } = about;
-  const event = {
+  const event: StoredEvent = {
     id: eventId,
-    tenant: owner,
+    tenant: about.tenant,
     type,
     acceptedAt,
     deliverAt,
@@ -112,10 +126,7 @@ export async function findEvent(
     isErased: isGone,
     ...options,
   };
-  const ids = destinationsOf(JSON.parse(row.plan), indexOf(eventId));
-  const found = await foundAt(databases, home, { ...row, header }, eventId, ids);
-  const isHidden = await isOverWith({ ...about, acceptedAt, deliverAt }, found, over);
-  return isHidden ? undefined : { event, deliveries: found };
+  return { home, row, header, about, event };
 }
 
 function optionsAt(header: StoredHeader, eventId: number) {

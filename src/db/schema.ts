@@ -103,8 +103,8 @@ export const tenantSettings = sqliteTable(
     retentionDays: integer("retention_days"),
     /** 1: the content of an event is erased once all of its deliveries have been delivered. */
     payloadFree: integer("payload_free").notNull().default(0),
-    /** What visitors of its portal may do, and up to which limits. */
-    portal: jsonText<Readonly<Record<string, unknown>> | null>(null)(),
+    /** What visitors of its portal may do, and up to which limits. Edited into what is no JSON, it must not read as none. */
+    portal: jsonText<Readonly<Record<string, unknown>> | null>({ "": "" })(),
     /** The name, logo and colour of its portal. */
     branding: jsonText<Readonly<Record<string, unknown>> | null>(null)(),
     /** When the tenant was last deleted with everything: portal links from before are worthless. */
@@ -519,7 +519,7 @@ export const mails = sqliteTable("mails", {
   sentAt: integer("sent_at").notNull(),
 });
 
-/** Sessions at the dashboard. A session has the id of the portal link that opened it, so a link opens only one. */
+/** Sessions at the dashboard and the portal. A session has the id of the portal link that opened it, so a link opens only one. */
 export const sessions = sqliteTable(
   "sessions",
   {

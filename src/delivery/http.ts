@@ -71,8 +71,8 @@ type Order = Readonly<{
   answered?: (() => void) | undefined;
 }>;
 
-/** As much of a refusal as its operator needs to see; the rest is never read. */
-const EXCERPT_BYTES = 512;
+/** As much of a refusal as its receiver's owner needs to see; the rest is never read. */
+export const EXCERPT_BYTES = 4096;
 
 /** The timeout starts here. It is for the whole exchange, what is read of the body included. */
 export async function call(services: Services, order: Order): Promise<Call> {

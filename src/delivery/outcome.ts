@@ -66,7 +66,10 @@ export function deadAmong(dispositions: readonly Disposition[]) {
   );
 }
 
-/** The row as it is, or as it would be if it had been written at acceptance. */
+/**
+ * The row as it is, or as it would be if it had been written at acceptance. One that is loaded as in flight is changed
+ * only when it is overdue (triage): its sender is lost by then.
+ */
 export function currentRow({ event, destination, row }: LoadedDelivery): DeliveryRecord {
   const liveUntil = liveUntilOf(event);
   return {
@@ -87,6 +90,7 @@ export function currentRow({ event, destination, row }: LoadedDelivery): Deliver
       log: [],
     }),
     ...(liveUntil !== undefined && { hasOwnLimit: true }),
+    ...(row?.reason === "in_flight" && { hasLostSender: true }),
   };
 }
 
@@ -124,7 +128,7 @@ function outcomeOf(attempt: Attempt, policy: RetryPolicy, random: number): Outco
     attempts,
     lastStatus: exchange.status ?? null,
     lastError: next.kind === "delivered" ? null : causeOf(exchange),
-    log: [...before.log.map(asPast), entryOf(attempt, next)].slice(-LOG_ENTRIES),
+    log: logWith(before.log, entryOf(attempt, next)),
   };
   return { row, transition: next };
 }
@@ -188,9 +192,25 @@ function entryOf(attempt: Attempt, next: Transition): AttemptEntry {
   };
 }
 
-/** Only the last attempt keeps the receiver's words and the owner of the next. */
-function asPast({ excerpt: _, owner: __, ...entry }: AttemptEntry): AttemptEntry {
-  return entry;
+/**
+ * Characters of answers that a log keeps in all: the newest one as far as it was read (EXCERPT_BYTES in http.ts), and the
+ * beginnings of those before it while there is room. A row is written again with each attempt, and lists read all of it.
+ */
+const LOG_EXCERPTS = 6_144;
+const PAST_EXCERPT = 512;
+
+/** The log with one more entry: only the last attempt has the owner of the next. */
+function logWith(log: readonly AttemptEntry[], entry: AttemptEntry): readonly AttemptEntry[] {
+  let room = LOG_EXCERPTS - (entry.excerpt?.length ?? 0);
+  const past = log
+    .slice(1 - LOG_ENTRIES)
+    .toReversed()
+    .map(({ excerpt = "", owner: _, ...rest }): AttemptEntry => {
+      const kept = excerpt.slice(0, Math.max(0, Math.min(PAST_EXCERPT, room))).toWellFormed();
+      room -= kept.length;
+      return { ...rest, ...(kept && { excerpt: kept }) };
+    });
+  return [...past.toReversed(), entry];
 }
 
 function ownedBy(row: DeliveryRow, owner: string | undefined): DeliveryRow {

@@ -28,6 +28,8 @@ export type Reply = Readonly<{
   status: number;
   afterMs?: number;
   headers?: Readonly<Record<string, string>>;
+  /** Nothing by default. */
+  body?: string;
 }>;
 
 export type Receiver = Readonly<{
@@ -61,10 +63,10 @@ export async function startReceiver(
     response.once("close", () => {
       if (hit.status === undefined) hit.hungUp = true;
     });
-    const { status, afterMs = 0, headers = {} } = answer(hit);
+    const { status, afterMs = 0, headers = {}, body } = answer(hit);
     if (afterMs > 0) await sleep(afterMs);
     Object.assign(hit, { status, answeredAt: Date.now() });
-    response.writeHead(status, headers).end();
+    response.writeHead(status, headers).end(body);
   });
   server.listen(port, address);
   await once(server, "listening");

@@ -134,7 +134,7 @@ async function shown(services: Services, { tenant, destination }: Scope): Promis
 }
 
 /** The gates' figures in the order of the destinations, a few queries at once. */
-async function queryGates(
+export async function queryGates(
   services: Services,
   destinations: readonly Destination[],
   query: FiguresQuery,

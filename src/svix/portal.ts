@@ -1,5 +1,5 @@
 /**
- * Access to the portal: links that open the dashboard of an application's tenant. The token of an access is that of its
+ * Access to the portal: links that open the portal of an application's tenant. The token of an access is that of its
  * link, so logging out by it ends the session that the link has opened, or keeps it from opening one.
  */
 import { z } from "@hono/zod-openapi";
@@ -10,6 +10,7 @@ import type { ApiContext, ApiEnv } from "../api/context.ts";
 import { jsonBody } from "../api/json-body.ts";
 import { invalid, problem } from "../api/problems.ts";
 import { overAnonymousLimit } from "../api/rate-limit.ts";
+import type { PortalRules } from "../core/portal-access.ts";
 import { endSession, findSession, insertSession } from "../db/auth.ts";
 import { applicationInput } from "./applications.ts";
 import { applicationFor } from "./messages.ts";
@@ -65,7 +66,8 @@ async function openAccess(c: ApiContext, callNative: CallNative): Promise<Respon
   const body = {
     tenant: application.id,
     expires_in_s: expiry ?? WEEK_S,
-    read_only: readOnly === true || (capabilities != null && !manages(capabilities)),
+    read_only: readOnly === true,
+    access: capabilities == null ? null : accessWith(capabilities),
   };
   const names = { expires_in_s: "expiry", read_only: "readOnly" };
   const made = await callNative(c, "POST", "/v1/portal-links", { body, names });
@@ -99,7 +101,13 @@ const accessInput = z.object({
   expiry: z.unknown().optional(),
 });
 
-/** A visitor of Breakwater's portal manages everything or only reads: with less than everything, it only reads. */
-function manages(capabilities: readonly (typeof CAPABILITIES)[number][]): boolean {
-  return (["ManageEndpoint", "CreateAttempts"] as const).every((one) => capabilities.includes(one));
+/** What a visitor with these may do. Secrets are shown once, and there are no transformations. */
+function accessWith(capabilities: readonly (typeof CAPABILITIES)[number][]): PortalRules {
+  const mayAttempt = capabilities.includes("CreateAttempts");
+  return {
+    may_edit_endpoints: capabilities.includes("ManageEndpoint"),
+    may_rotate: capabilities.includes("ManageEndpointSecret"),
+    may_resend: mayAttempt,
+    may_test: mayAttempt,
+  };
 }

@@ -15,6 +15,8 @@ const nothing = {
   contact_email: null,
   retention_days: null,
   payload_free: false,
+  portal: null,
+  branding: null,
   updated_at: null,
 };
 
@@ -32,6 +34,8 @@ describe("the settings of a tenant", () => {
       contact_email: "ops+hooks@acme.example",
       retention_days: 7,
       payload_free: true,
+      portal: null,
+      branding: null,
       updated_at: "2026-11-21T09:00:00.000Z",
     });
     expect((await call("GET", "/v1/tenants/acme")).json).toEqual(json);
@@ -62,7 +66,13 @@ describe("the settings of a tenant", () => {
     [{ contact_email: "a@b.example\r\nBcc: c@d.example" }, "contact_email", "a mail address"],
     [{ contact_email: "<a>@b.example" }, "contact_email", "a mail address"],
     [{ contact_email: `${"a".repeat(65)}@b.example` }, "contact_email", "a mail address"],
-    [{ retention: 7 }, "retention", "one of contact_email, retention_days, payload_free"],
+    [{ retention: 7 }, "retention", "one of contact_email, retention_days, payload_free, portal, branding"],
+    [{ portal: { may_rotate: "no" } }, "portal.may_rotate", "true or false"],
+    [{ portal: { may_fly: true } }, "portal.may_fly", "one of may_edit_endpoints"],
+    [{ portal: { max_concurrency: 0 } }, "portal.max_concurrency", "1 to 1000"],
+    [{ portal: { language: "fr" } }, "portal.language", "one of en, de"],
+    [{ branding: { accent: "red" } }, "branding.accent", "#rrggbb"],
+    [{ branding: { logo: "http://acme.example/logo.png" } }, "branding.logo", "an https URL"],
   ])("refuse %j and name the field", async (body, field, expected) => {
     const { status, json } = await patch(body);
     expect(status).toBe(422);

@@ -10,6 +10,8 @@ declare module "vitest" {
     /** The Worker's URL. */
     url: string;
     adminKey: string;
+    /** A Worker of its own over https, whose portal pages of `FRAMING_ORIGIN` may show in a frame. */
+    framedUrl: string;
     /** The fixture, in which every page has something to show. */
     fixtureUrl: string;
     fixtureKey: string;
@@ -18,21 +20,35 @@ declare module "vitest" {
   }
 }
 
+/** The sender's page around the frame. */
+const FRAMING_ORIGIN = "https://app.sender.example";
+
+const BROWSER_ARGS = [
+  // As some browsers are: no cookies of third parties.
+  "--test-third-party-cookie-phaseout",
+  // In frames too, and although the certificate is one that nobody knows, and the address a local one.
+  "--ignore-certificate-errors",
+  "--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests",
+];
+
 const ADMIN_KEY = "browser-admin-key-0123456789";
 
 /** Vitest calls it before the first test, and what it returns after the last. */
 export async function setup({ provide }: TestProject): Promise<() => Promise<void>> {
-  const [breakwater, fixture, browser] = await Promise.all([
-    startBreakwater({ vars: { ADMIN_KEY, ALLOW_PRIVATE_DESTINATIONS: "true" } }),
+  const vars = { ADMIN_KEY, ALLOW_PRIVATE_DESTINATIONS: "true" };
+  const [breakwater, framed, fixture, browser] = await Promise.all([
+    startBreakwater({ vars }),
+    startBreakwater({ vars: { ...vars, PORTAL_ORIGINS: FRAMING_ORIGIN }, https: true }),
     startFixture(),
-    chromium.launchServer({ executablePath: findBrowser() ?? "" }),
+    chromium.launchServer({ executablePath: findBrowser() ?? "", args: BROWSER_ARGS }),
   ]);
   provide("url", breakwater.url);
+  provide("framedUrl", framed.url);
   provide("adminKey", ADMIN_KEY);
   provide("fixtureUrl", fixture.url);
   provide("fixtureKey", FIXTURE_KEY);
   provide("browserEndpoint", browser.wsEndpoint());
   return async () => {
-    await Promise.all([breakwater.stop(), fixture.stop(), browser.close()]);
+    await Promise.all([breakwater.stop(), framed.stop(), fixture.stop(), browser.close()]);
   };
 }

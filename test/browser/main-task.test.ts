@@ -2,7 +2,7 @@
 import type { Page } from "playwright-core";
 import { expect } from "vitest";
 import { test } from "./browser-test.ts";
-import { expectSecret, hookAt } from "./steps.ts";
+import { expectSecret, hookAt, tabTo } from "./steps.ts";
 
 test("a destination is created, and a test event arrives, signed with the secret that was shown once", async ({
   signedIn: page,
@@ -82,27 +82,4 @@ async function shownSecret(page: Page): Promise<string> {
   const secret = await page.locator("#secret").textContent();
   expect(secret).toMatch(/^whsec_/);
   return secret ?? "";
-}
-
-const MAX_STOPS = 60;
-
-/** Presses Tab until the element of that name has the focus, which must be visible at every stop. */
-async function tabTo(page: Page, name: string): Promise<void> {
-  // The outline comes from the style sheet, which may load after the page.
-  await page.waitForLoadState("load");
-  const passed: string[] = [];
-  while (passed.length < MAX_STOPS) {
-    await page.keyboard.press("Tab");
-    const stop = await page.evaluate(() => {
-      const at = document.activeElement as HTMLElement | null;
-      const label = (at as HTMLInputElement | null)?.labels?.[0]?.firstChild;
-      const { outlineStyle, outlineWidth } = getComputedStyle(at ?? document.body);
-      const isVisible = outlineStyle !== "none" && Number.parseFloat(outlineWidth) >= 2;
-      return { name: (label ?? at)?.textContent?.trim() ?? "", isVisible };
-    });
-    if (!stop.isVisible) throw new Error(`The focus on "${stop.name}" is not visible`);
-    if (stop.name === name) return;
-    passed.push(stop.name);
-  }
-  throw new Error(`Tab does not lead to "${name}", only to: ${passed.join(", ")}`);
 }

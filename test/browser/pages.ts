@@ -1,23 +1,25 @@
 /** Every page of the fixture and how to reach it, for tests of all pages and for the pictures. */
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from "playwright-core";
-import { eventId } from "../../src/ids.ts";
+import { deliveryId, eventId } from "../../src/ids.ts";
 import { apiClient } from "../../src/local/stack.ts";
 import { billing, ledger } from "./fixture/destinations.ts";
 import { SHOWN_EVENT } from "./fixture/events.ts";
 import { signIn } from "./steps.ts";
 
-type Who = "admin" | "nobody" | "newcomer";
+type Who = "admin" | "nobody" | "newcomer" | "visitor" | "german" | "reader" | "new visitor";
 
 export type Shown = Readonly<{
   name: string;
   path: string;
-  /** Who is signed in; the admin by default. A newcomer is a customer without destinations. */
+  /** Who is signed in; the admin by default. A newcomer is a tenant without destinations; visitors are in the portal. */
   who?: Who;
   /** The button that leads to the page. */
   press?: string;
 }>;
 
 const destination = `/dashboard/destinations/${billing.row.id}`;
+
+const endpoint = `/portal/endpoints/${billing.row.id}`;
 
 export const pages: readonly Shown[] = [
   { name: "sign-in", path: "/dashboard", who: "nobody" },
@@ -46,6 +48,21 @@ export const pages: readonly Shown[] = [
   { name: "test-event", path: destination, press: "Send a test event" },
   { name: "limits-saved", path: destination, press: "Save limits" },
   { name: "docs", path: "/docs", who: "nobody" },
+  { name: "portal", path: "/portal", who: "visitor" },
+  { name: "portal-empty", path: "/portal", who: "new visitor" },
+  { name: "portal-endpoint", path: endpoint, who: "visitor" },
+  { name: "portal-german", path: endpoint, who: "german" },
+  { name: "portal-reader", path: endpoint, who: "reader" },
+  { name: "portal-change", path: `${endpoint}/change`, who: "visitor" },
+  { name: "portal-verify", path: `${endpoint}/verify?in=python`, who: "visitor" },
+  {
+    name: "portal-delivery",
+    path: `/portal/deliveries/${deliveryId(SHOWN_EVENT, billing.row.id)}`,
+    who: "visitor",
+  },
+  { name: "portal-event-types", path: "/portal/event-types", who: "visitor" },
+  { name: "portal-test", path: endpoint, who: "visitor", press: "Send a test event" },
+  { name: "portal-not-found", path: "/portal/nowhere", who: "german" },
   { name: "not-found", path: "/dashboard/nowhere" },
 ];
 
@@ -100,14 +117,29 @@ async function open(
   const context: BrowserContext = await browser.newContext({ baseURL: as, ...options });
   const page = await context.newPage();
   if (who === "admin") await signIn(page, key);
-  if (who === "newcomer") await enterByLink(page, url, key);
+  if (who === "newcomer") await signIn(page, await keyOf(url, key, "newcomer"));
+  const link = links[who];
+  if (link !== undefined) await enterByLink(page, url, key, link);
   return page;
 }
 
-async function enterByLink(page: Page, url: string, key: string): Promise<void> {
-  const link = await apiClient(url, key).post<{ url: string }>("/v1/portal-links", { tenant: "newcomer" });
-  const { pathname, search } = new URL(link.url);
+/** What the links of visitors say. */
+const links: Partial<Record<Who, object>> = {
+  visitor: { tenant: "acme", return_url: "https://app.example.com/settings" },
+  german: { tenant: "acme", language: "de" },
+  reader: { tenant: "acme", read_only: true },
+  "new visitor": { tenant: "newcomer" },
+};
+
+async function keyOf(url: string, admin: string, tenant: string): Promise<string> {
+  const scopes = ["read", "admin"];
+  return (await apiClient(url, admin).post<{ key: string }>("/v1/keys", { tenant, scopes })).key;
+}
+
+async function enterByLink(page: Page, url: string, key: string, link: object): Promise<void> {
+  const { url: at } = await apiClient(url, key).post<{ url: string }>("/v1/portal-links", link);
+  const { pathname, search } = new URL(at);
   await page.goto(pathname + search);
   await page.getByRole("button").click();
-  await page.getByRole("button", { name: "Sign out" }).waitFor();
+  await page.locator("form[action='/portal/leave']").waitFor();
 }

@@ -24,7 +24,13 @@ const skipped = [
   ...["dead", "event-types", "limits-saved", "not-found", "test-event", "edit-refused", "delete-destination"],
   ...["new-event-type", "audit", "all-tenants", "tenants", "portal-links"],
   ...["deliveries", "search", "search-empty"],
+  ...["portal-event-types", "portal-not-found", "portal-reader", "portal-test"],
 ];
+
+const phonePictures = [
+  ["overview", "phone"],
+  ["portal-german", "portal-phone"],
+] as const;
 
 async function takeAll(fixture: FixtureAt): Promise<void> {
   const browser = await chromium.launch({
@@ -40,7 +46,8 @@ async function takeAll(fixture: FixtureAt): Promise<void> {
     await close();
   }
   const { show, close } = await tour(browser, fixture, { ...phone, ...options, colorScheme: "light" });
-  for (const shown of pages.filter(({ name }) => name === "overview")) await take(await show(shown), "phone");
+  for (const [name, picture] of phonePictures)
+    for (const shown of pages.filter((one) => one.name === name)) await take(await show(shown), picture);
   await close();
   await browser.close();
 }

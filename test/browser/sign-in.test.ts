@@ -39,17 +39,3 @@ test("signing out ends the session: a copy of its cookie is worthless", async ({
   await page.goto("/dashboard");
   expect(await page.getByLabel("API key").isVisible()).toBe(true);
 });
-
-test("a portal link signs a customer in once", async ({ page, customer, browser }) => {
-  const { url } = await customer.api.post<{ url: string }>("/v1/portal-links", { tenant: customer.tenant });
-  await page.goto(url);
-  await page.getByRole("button").click();
-  await page.getByRole("heading", { name: "No destinations yet" }).waitFor();
-
-  const another = await browser.newContext();
-  const late = await another.newPage();
-  await late.goto(url);
-  await late.getByRole("button").click();
-  await late.getByText("This link has already been used").waitFor();
-  await another.close();
-});

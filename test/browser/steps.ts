@@ -69,3 +69,26 @@ export function statusPanel(page: Page) {
 export function status(page: Page, word: string) {
   return statusPanel(page).getByRole("status").filter({ hasText: word });
 }
+
+const MAX_STOPS = 60;
+
+/** Presses Tab until the element of that name has the focus, which must be visible at every stop. */
+export async function tabTo(page: Page, name: string): Promise<void> {
+  // The outline comes from the style sheet, which may load after the page.
+  await page.waitForLoadState("load");
+  const passed: string[] = [];
+  while (passed.length < MAX_STOPS) {
+    await page.keyboard.press("Tab");
+    const stop = await page.evaluate(() => {
+      const at = document.activeElement as HTMLElement | null;
+      const label = (at as HTMLInputElement | null)?.labels?.[0]?.firstChild;
+      const { outlineStyle, outlineWidth } = getComputedStyle(at ?? document.body);
+      const isVisible = outlineStyle !== "none" && Number.parseFloat(outlineWidth) >= 2;
+      return { name: (label ?? at)?.textContent?.trim() ?? "", isVisible };
+    });
+    if (!stop.isVisible) throw new Error(`The focus on "${stop.name}" is not visible`);
+    if (stop.name === name) return;
+    passed.push(stop.name);
+  }
+  throw new Error(`Tab does not lead to "${name}", only to: ${passed.join(", ")}`);
+}

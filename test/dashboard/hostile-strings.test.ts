@@ -9,25 +9,12 @@ import { eventId } from "../../src/ids.ts";
 import { emptyDatabase, insertRow, NOW } from "../support/api.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { testDashboard } from "../support/dashboard.ts";
+import { hostileStrings, skeletonOf } from "../support/hostile-strings.ts";
 
 const EVENT = eventAt(1, 0);
 const ID = "dst_00000000000000000000";
 const EDITED = "dst_00000000000000000001";
 const KEY_ID = "key_00000000000000000000";
-
-const corpus = [
-  "<script>alert(1)</script>",
-  "</code></pre><script src=//evil.example></script>",
-  '"><img src=x onerror=alert(1)>',
-  "' autofocus onfocus=alert(1) x='",
-  "</title><svg onload=alert(1)>",
-  "javascript:alert(1)",
-  "<!--<iframe srcdoc='<script>alert(1)</script>'>",
-  "&lt;b&gt;&#x3c;script&#x3e;",
-  "]]><style>*{display:none}</style>",
-  "\u202e\u0000<\u2028a href=javascript:x>",
-  "{{constructor.constructor('alert(1)')()}}",
-];
 
 beforeEach(emptyDatabase);
 
@@ -102,23 +89,6 @@ async function store(text: string): Promise<void> {
   });
 }
 
-type Skeleton = readonly string[];
-
-/** The tags and the names of their attributes, as a browser's parser sees them. */
-async function skeletonOf(html: string): Promise<Skeleton> {
-  const seen: string[] = [];
-  const rewriter = new HTMLRewriter().on("*", {
-    element: ({ tagName, attributes }) => {
-      seen.push(`${tagName} ${[...attributes].map(([name]) => name).join(" ")}`);
-    },
-    comments: () => {
-      seen.push("comment");
-    },
-  });
-  await rewriter.transform(new Response(html)).text();
-  return seen;
-}
-
 async function pagesWith(text: string): Promise<ReadonlyMap<string, string>> {
   await emptyDatabase();
   await store(text);
@@ -155,7 +125,7 @@ async function pagesWith(text: string): Promise<ReadonlyMap<string, string>> {
 }
 
 describe("a stored string", () => {
-  it.each(corpus)("is text on every page: %j", async (hostile) => {
+  it.each(hostileStrings)("is text on every page: %j", async (hostile) => {
     const harmless = await pagesWith("harmless");
     const pages = await pagesWith(hostile);
     for (const [path, html] of pages) {

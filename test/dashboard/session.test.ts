@@ -4,6 +4,7 @@ import { readToken, signToken } from "../../src/api/auth.ts";
 import { emptyDatabase, KEY, NOW, testApi } from "../support/api.ts";
 import { testConfig } from "../support/config.ts";
 import { ORIGIN, testDashboard } from "../support/dashboard.ts";
+import { visitor } from "../support/portal.ts";
 import { keysOf, MASTER_KEYS } from "../support/vault.ts";
 
 const HOUR = 3_600_000;
@@ -110,6 +111,21 @@ describe("a session", () => {
     expect(isIn(await browser.get("/dashboard"))).toBe(false);
   });
 
+  it("is not opened by a visit of the portal, nor is its cookie one of the portal", async () => {
+    const portal = await visitor("acme");
+    const [, token = ""] = portal.cookie().split("=");
+    const browser = testDashboard();
+    for (const name of ["__Host-breakwater", "__Host-breakwater-portal"]) {
+      browser.setCookie(`${name}=${token}`);
+      expect(isIn(await browser.get("/dashboard"))).toBe(false);
+    }
+    await browser.signIn();
+    const [, own = ""] = /__Host-breakwater=([^;]*)/.exec(browser.cookie()) ?? [];
+    expect(own).not.toBe("");
+    portal.setCookie(`__Host-breakwater-portal=${own}`);
+    expect((await portal.get("/portal")).status).toBe(401);
+  });
+
   it("is not opened by a key that may not read", async () => {
     const { json: key } = await testApi().call("POST", "/v1/keys", { scopes: ["events:write"] });
     const answer = await testDashboard().signIn(key.key);
@@ -146,125 +162,6 @@ describe("a session", () => {
   });
 });
 
-describe("a portal link", () => {
-  const link = async (body: object) => {
-    const { status, json } = await testApi().call("POST", "/v1/portal-links", body);
-    expect(status).toBe(201);
-    return { ...json, token: new URL(json.url).searchParams.get("token") ?? "" };
-  };
-  const enter = (browser: ReturnType<typeof testDashboard>, token: string) =>
-    browser.post("/dashboard/enter", { token });
-
-  it("opens the dashboard of its tenant, and of no other", async () => {
-    const { call } = testApi();
-    await call("POST", "/v1/destinations", { url: "https://acme.example/hook", tenant: "acme" });
-    const other = await call("POST", "/v1/destinations", {
-      url: "https://other.example/hook",
-      tenant: "other",
-    });
-    const browser = testDashboard();
-    const { token, expires_at } = await link({ tenant: "acme", expires_in_s: 600 });
-    expect(expires_at).toBe(new Date(NOW + 600_000).toISOString());
-    const shown = await browser.get(`/dashboard/enter?token=${token}`);
-    expect([shown.status, browser.cookie()]).toEqual([200, ""]);
-    expect((await enter(browser, token)).status).toBe(303);
-    const { html } = await browser.get("/dashboard");
-    expect([html.includes("acme.example"), html.includes("other.example")]).toEqual([true, false]);
-    expect((await browser.get(`/dashboard/destinations/${other.json.id}`)).status).toBe(404);
-  });
-
-  it("opens one session and no second one", async () => {
-    const { token } = await link({ tenant: "acme" });
-    expect((await enter(testDashboard(), token)).status).toBe(303);
-    const again = testDashboard();
-    expect(await enter(again, token)).toMatchObject({
-      status: 403,
-      html: expect.stringContaining("already been used"),
-    });
-    expect(again.cookie()).toBe("");
-  });
-
-  it("stays used after the visitor has signed out, and after others have signed in", async () => {
-    const { token } = await link({ tenant: "acme", expires_in_s: 7 * 24 * 3600 });
-    const browser = testDashboard();
-    await enter(browser, token);
-    await browser.post("/dashboard/sign-out");
-    const later = testDashboard({ services: { now: () => NOW + 6 * 24 * HOUR } });
-    await later.signIn();
-    expect((await enter(later, token)).status).toBe(403);
-  });
-
-  it("and the session that it opened end with the key that made it", async () => {
-    const api = testApi();
-    const { json: key } = await api.call("POST", "/v1/keys", { scopes: ["read", "admin"], tenant: "acme" });
-    const authorization = `Bearer ${key.key}`;
-    const makeOne = async () => {
-      const { json } = await api.call("POST", "/v1/portal-links", { tenant: "acme" }, { authorization });
-      return new URL(json.url).searchParams.get("token") ?? "";
-    };
-    const [browser, late] = [testDashboard(), testDashboard()];
-    const [first, second] = [await makeOne(), await makeOne()];
-    await enter(browser, first);
-    expect(isIn(await browser.get("/dashboard"))).toBe(true);
-    await api.call("DELETE", `/v1/keys/${key.id}`);
-    expect(isIn(await browser.get("/dashboard"))).toBe(false);
-    await enter(late, second);
-    expect(isIn(await late.get("/dashboard"))).toBe(false);
-  });
-
-  it("expires", async () => {
-    const { token } = await link({ tenant: "acme", expires_in_s: 60 });
-    const late = testDashboard({ services: { now: () => NOW + 60_000 } });
-    expect((await late.get(`/dashboard/enter?token=${token}`)).status).toBe(403);
-    expect((await enter(late, token)).status).toBe(403);
-  });
-
-  it("works on after a new master key was put in front, and no more once the old one is removed", async () => {
-    const newer = `k2:${btoa("2".repeat(32))}`;
-    const { token } = await link({ tenant: "acme" });
-    const during = testConfig({ masterKeys: keysOf(`${newer},${MASTER_KEYS}`) });
-    const after = testConfig({ masterKeys: keysOf(newer) });
-    expect((await enter(testDashboard({ services: { config: after } }), token)).status).toBe(403);
-    expect((await enter(testDashboard({ services: { config: during } }), token)).status).toBe(303);
-  });
-
-  it("is not forged, nor made of a session", async () => {
-    const claims = { id: "x", keyId: null, tenant: "acme", scopes: ["read"] as const, expiresAt: NOW + HOUR };
-    const { token } = await link({ tenant: "acme" });
-    const forged = [
-      "",
-      `${token}x`,
-      await signToken(guessed, "portal", claims),
-      await signToken(guessedMasterKey, "portal", claims),
-      await signToken(config, "session", claims),
-      await signToken(config, "portal", { ...claims, tenant: null }),
-    ];
-    for (const value of forged) expect((await enter(testDashboard(), value)).status).toBe(403);
-  });
-
-  it.each([
-    [{}, "tenant"],
-    [{ tenant: "a b" }, "tenant"],
-    [{ tenant: "acme", expires_in_s: 59 }, "expires_in_s"],
-    [{ tenant: "acme", expires_in_s: 604_801 }, "expires_in_s"],
-    [{ tenant: "acme", read_only: "yes" }, "read_only"],
-  ])("is not made from %j", async (body, field) => {
-    const answer = await testApi().call("POST", "/v1/portal-links", body);
-    expect(answer).toMatchObject({ status: 422, json: { errors: [{ field }] } });
-  });
-
-  it("is made only with the scope admin, and with a tenant's key only for that tenant", async () => {
-    const as = (principal: object) =>
-      testApi({ authenticate: async () => principal as never }).call("POST", "/v1/portal-links", {
-        tenant: "acme",
-      });
-    expect((await as({ scopes: ["read", "events:write"] })).status).toBe(403);
-    expect((await as({ scopes: ["admin"], tenant: "other" })).status).toBe(403);
-    expect((await as({ scopes: ["admin"], tenant: "acme" })).status).toBe(403);
-    expect((await as({ scopes: ["admin", "read"], tenant: "acme" })).status).toBe(201);
-  });
-});
-
 describe("posts", () => {
   it.each([
     ["another site", { origin: "https://evil.example", "sec-fetch-site": "cross-site" }],
@@ -290,7 +187,7 @@ describe("every page", () => {
   it("forbids inline content, content of other hosts, and being framed", async () => {
     const browser = testDashboard();
     await browser.signIn();
-    for (const path of ["/dashboard", "/dashboard/nowhere", "/dashboard/enter?token=x"]) {
+    for (const path of ["/dashboard", "/dashboard/nowhere", "/dashboard/enter"]) {
       const { headers, html } = await browser.get(path);
       const policy = headers.get("content-security-policy") ?? "";
       expect(policy).toBe(

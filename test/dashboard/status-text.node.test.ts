@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
+import type { DestinationNow } from "../../src/core/destination-status.ts";
 import type { GateView } from "../../src/core/gate-view.ts";
-import { type DestinationStatus, statusText } from "../../src/dashboard/status-text.ts";
+import { statusText } from "../../src/dashboard/status-text.ts";
 import { idleGateView } from "../support/idle-gate-view.ts";
 
 const NOW = Date.parse("2026-11-21T09:00:00Z");
@@ -21,7 +22,7 @@ const minute = (ago: number, attempts: number, failures: number) => ({
 
 const open = { circuit: "open", circuitUntil: NOW + 42 * SECOND, trips: 1 } as const;
 
-function textOf(view: Partial<GateView> | undefined, status: Partial<DestinationStatus> = {}): string {
+function textOf(view: Partial<GateView> | undefined, status: Partial<DestinationNow> = {}): string {
   const full = { status: "active", statusReason: null, maxConcurrency: 10, ...status } as const;
   const { tone, label, text, reason } = statusText({ ...full, view: view && { ...calm, ...view } }, NOW);
   return `${tone} | ${label} | ${text}${reason === undefined ? "" : `: ${reason}`}`;

@@ -1,7 +1,7 @@
 /** Outcomes are written by guarded statements: a late or repeated write changes nothing. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { recordOutcomes } from "../../src/db/deliveries.ts";
+import { inPortions, recordOutcomes } from "../../src/db/deliveries.ts";
 import type { DeliveryRow } from "../../src/db/schema.ts";
 import { newDestination, newWorld, statusOf, storedRows } from "../support/world.ts";
 
@@ -80,4 +80,15 @@ describe("an outcome", () => {
 test("a destination that answers 410 is paused in the same write", async () => {
   await recordOutcomes({ db: env.DB }, [row({ state: "dead", reason: "gone" })], [destination], 7);
   expect(await statusOf(destination)).toEqual(["paused", "gone"]);
+});
+
+test("rows with long logs are recorded in portions that D1 takes", async () => {
+  const portions = inPortions(Array.from({ length: 300 }, (_, n) => ({ n, log: "\u0001".repeat(6_000) })));
+  expect(portions.length).toBeGreaterThan(1);
+  for (const portion of portions)
+    expect(new TextEncoder().encode(portion).byteLength).toBeLessThan(2_000_000);
+  expect(portions.flatMap((portion) => JSON.parse(portion).map(({ n }: { n: number }) => n))).toEqual(
+    Array.from({ length: 300 }, (_, n) => n),
+  );
+  expect(inPortions([])).toEqual([]);
 });

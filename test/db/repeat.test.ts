@@ -163,6 +163,7 @@ describe("a write that counts, claims or compares is not made again when its ans
   const session = {
     id: "s",
     keyId: null,
+    portal: null,
     tenant: "acme",
     scopes: ["read" as const],
     createdAt: NOW,

@@ -144,20 +144,20 @@ describe("a response", () => {
     "ü",
     "世",
     "👋",
-  ])("that never ends is read for 512 bytes and abandoned (%s)", async (letter) => {
+  ])("that never ends is read for 4,096 bytes and abandoned (%s)", async (letter) => {
     const { stream, cancelled } = endless(letter);
     const { row, entry } = await attempt(() => new Response(stream, { status: 500 }));
     expect(row).toMatchObject({ state: "retrying", reason: "http_500" });
     const bytes = new TextEncoder().encode(entry?.excerpt).byteLength;
-    expect(bytes).toBeLessThanOrEqual(512);
-    expect(bytes).toBeGreaterThan(500);
+    expect(bytes).toBeLessThanOrEqual(4096);
+    expect(bytes).toBeGreaterThan(4080);
     expect(entry?.excerpt).toMatch(new RegExp(`^${letter}+$`, "u"));
     expect(cancelled()).toBe(true);
   });
 
-  test("in one chunk is cut at 512 bytes", async () => {
+  test("in one chunk is cut at 4,096 bytes", async () => {
     const { entry } = await attempt(() => new Response("y".repeat(100_000), { status: 500 }));
-    expect(entry?.excerpt).toBe("y".repeat(512));
+    expect(entry?.excerpt).toBe("y".repeat(4096));
   });
 
   test("in small chunks is put together, including characters that were split", async () => {
@@ -212,13 +212,17 @@ describe("a response", () => {
     expect(entry).toMatchObject({ status: 302, note: "Location: https://elsewhere.example/" });
   });
 
-  test("is excerpted for the last attempt only", async () => {
-    const { destination, message } = await attempt(() => new Response("first", { status: 500 }));
-    world.receiver.script(urlOf(destination), () => new Response("second", { status: 500 }));
-    world.clock.pass(60_000);
-    await world.consume([message]);
-    const log = (await rowOf(message))?.log;
-    expect(log?.map(({ excerpt }) => excerpt)).toEqual([undefined, "second"]);
+  test("is kept for each attempt: all that was read of the last, and the beginnings of those before", async () => {
+    const { destination, message } = await attempt(() => new Response("a".repeat(5_000), { status: 500 }));
+    for (const letter of ["b", "c", "d", "e", "f", "g"]) {
+      world.receiver.script(urlOf(destination), () => new Response(letter.repeat(5_000), { status: 500 }));
+      world.clock.pass(3_600_000);
+      await world.consume([message]);
+    }
+    const log = (await rowOf(message))?.log ?? [];
+    const kept = log.map(({ excerpt = "" }) => `${excerpt.slice(0, 1)}${excerpt.length}`);
+    expect(kept).toEqual(["0", "0", "c512", "d512", "e512", "f512", "g4096"].slice(-log.length));
+    expect(log.length).toBeGreaterThan(5);
   });
 
   test("is recorded with its latency", async () => {

@@ -16,6 +16,7 @@ import { type Canary, leaksIn, objectStorage, storedRows, type Trace } from "../
 import { testConfig } from "../support/config.ts";
 import { testDashboard } from "../support/dashboard.ts";
 import { bodyFor, operations, pathFor } from "../support/operations.ts";
+import { testPortal } from "../support/portal.ts";
 import type { Call } from "../support/receivers.ts";
 import { keysOf } from "../support/vault.ts";
 import { newWorld } from "../support/world.ts";
@@ -218,8 +219,10 @@ beforeAll(async () => {
   }
 
   const browser = testDashboard({ services });
+  const visitor = testPortal({ services });
   async function page(path: string, form?: Record<string, string>) {
-    const answer = await (form ? browser.post(path, form) : browser.get(path));
+    const { get, post } = path.startsWith("/portal") ? visitor : browser;
+    const answer = await (form ? post(path, form) : get(path));
     await world.settled();
     const shown = [...answer.headers].filter(([name]) => name !== "set-cookie");
     note(`${form ? "POST" : "GET"} ${path.split("?")[0]}`, shown, answer.html);
@@ -240,17 +243,27 @@ beforeAll(async () => {
   ];
   for (const path of pages) await page(path);
   await page(`/dashboard/destinations/${destination}/test`, {});
+  const portalPages = [
+    "/portal",
+    "/portal/endpoints/new",
+    "/portal/event-types",
+    `/portal/endpoints/${destination}`,
+    `/portal/endpoints/${destination}/change`,
+    `/portal/endpoints/${destination}/verify`,
+    `/portal/endpoints/${other}?state=dead`,
+    `/portal/deliveries/${accepted.deliveries[0].id}`,
+  ];
   const link = (await call("POST", "/v1/portal-links", { tenant })).json;
   const token = new URL(link.url).searchParams.get("token") ?? "";
-  await page(`/dashboard/enter?token=${token}`);
-  await page("/dashboard/enter", { token });
-  cookies.push(browser.cookie());
-  for (const path of pages) await page(path);
+  await page(`/portal/enter?token=${token}`);
+  await page("/portal/enter", { token });
+  cookies.push(visitor.cookie());
+  for (const path of portalPages) await page(path);
   const signature = (text: string) => text.split(".").at(-1) ?? "";
   canaries.push({
     name: "the portal link's token",
     secret: signature(token),
-    allowed: [/^POST \/v1\/portal-links$/, /^GET \/dashboard\/enter$/],
+    allowed: [/^POST \/v1\/portal-links$/, /^GET \/portal\/enter$/],
   });
   for (const cookie of cookies) canaries.push({ name: "a session cookie", secret: signature(cookie) });
 

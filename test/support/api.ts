@@ -141,7 +141,9 @@ function isJson(response: Response): boolean {
 }
 
 /** How many rows a table holds. */
-export async function countRows(table: "events" | "deliveries" | "destinations"): Promise<number> {
+export async function countRows(
+  table: "events" | "deliveries" | "destinations" | "replays",
+): Promise<number> {
   return (await env.DB.prepare(`SELECT count(*) AS n FROM ${table}`).first<number>("n")) ?? -1;
 }
 

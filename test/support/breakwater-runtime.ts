@@ -18,6 +18,8 @@ type Options = Readonly<{
   serviceBindings?: Readonly<Record<string, string>>;
   /** Workers beside it, given a directory. */
   others?: (place: string) => Promise<readonly object[]>;
+  /** Serve https, with a certificate that nobody knows. */
+  https?: boolean;
 }>;
 
 /** An empty one. What it logs is dropped, but for what it says of its own faults. */
@@ -26,7 +28,10 @@ export function startBreakwater(options: Options): Promise<Runtime> {
   return startRuntime((place) => optionsIn(place, options), migrations());
 }
 
-async function optionsIn(place: string, { vars, main, others, ...also }: Options): Promise<object> {
+async function optionsIn(
+  place: string,
+  { vars, main, others, https = false, ...also }: Options,
+): Promise<object> {
   const options = await workerIn(place, "wrangler.toml", main);
   // The simulator has no jurisdictions.
   const bindings = { ...(options.bindings as object), JURISDICTION: "", ...vars };
@@ -38,7 +43,7 @@ async function optionsIn(place: string, { vars, main, others, ...also }: Options
     queueProducers: { ...(options.queueProducers as object), ...also.queueProducers },
     serviceBindings: { ...(options.serviceBindings as object), ...also.serviceBindings },
   };
-  return { workers: [breakwater, ...((await others?.(place)) ?? [])], handleStructuredLogs };
+  return { workers: [breakwater, ...((await others?.(place)) ?? [])], handleStructuredLogs, https };
 }
 
 /** A Worker as its wrangler.toml describes it, bundled. */

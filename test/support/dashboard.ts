@@ -18,7 +18,7 @@ import { vault } from "./vault.ts";
 
 export const ORIGIN = "https://breakwater.example";
 
-type Options = Readonly<{
+export type BrowserOptions = Readonly<{
   services?: Partial<Services>;
   adminKey?: string;
   /** Whether the deployment calls private addresses. */
@@ -41,15 +41,29 @@ function figuresWith(
   return figuresOf(shown, rollups, look, NOW);
 }
 
+type ServicesOf = (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
+type Pages = Readonly<{
+  fetch: (request: Request, env: Env, ctx: ExecutionContext) => Response | Promise<Response>;
+}>;
+
 /** A browser without a cookie yet, before a dashboard. */
-export function testDashboard({
-  services = {},
-  adminKey = KEY,
-  allowPrivate = false,
-  view = {},
-  metrics = [],
-  gate = {},
-}: Options = {}) {
+export function testDashboard(options: BrowserOptions = {}) {
+  const browser = testBrowser((services) => createDashboard({ services }), options);
+  return { ...browser, signIn: (key = KEY) => browser.post("/dashboard/sign-in", { key }) };
+}
+
+/** A browser without a cookie yet, before pages that are made over the services of the test. */
+export function testBrowser(
+  create: (services: ServicesOf) => Pages,
+  {
+    services = {},
+    adminKey = KEY,
+    allowPrivate = false,
+    view = {},
+    metrics = [],
+    gate = {},
+  }: BrowserOptions = {},
+) {
   const pending: Promise<unknown>[] = [];
   const gateCalls: string[] = [];
   const world = {
@@ -74,9 +88,7 @@ export function testDashboard({
     background: (work: Promise<unknown>) => void pending.push(work),
     ...services,
   } as unknown as Partial<Services>;
-  const app = withLeakCheck(
-    createDashboard({ services: (bindings, ctx) => ({ ...servicesOf(bindings, ctx), ...world }) }),
-  );
+  const app = withLeakCheck(create((bindings, ctx) => ({ ...servicesOf(bindings, ctx), ...world })));
   const jar = new Map<string, string>();
   const cookie = () => [...jar].map(([name, value]) => `${name}=${value}`).join("; ");
 
@@ -97,7 +109,11 @@ export function testDashboard({
   }
 
   /** Sends a form of the dashboard's own page. */
-  function post(path: string, fields: Record<string, string> = {}, headers: Record<string, string> = {}) {
+  function post(
+    path: string,
+    fields: Record<string, string> | URLSearchParams = {},
+    headers: Record<string, string> = {},
+  ) {
     const body = new URLSearchParams(fields);
     return call("POST", path, {
       body,
@@ -109,7 +125,6 @@ export function testDashboard({
     gateCalls,
     get: (path: string, headers: Record<string, string> = {}) => call("GET", path, { headers }),
     post,
-    signIn: (key = KEY) => post("/dashboard/sign-in", { key }),
     /** The cookie that the browser would send. */
     cookie,
     setCookie: (value: string) => {
@@ -139,11 +154,7 @@ export async function signedInWith(
   return browser;
 }
 
-/** A browser that has come by a portal link of the tenant. */
-export async function customer(tenant: string, readOnly = false): Promise<Browser> {
-  const body = { tenant, read_only: readOnly };
-  const { json } = await testApi().call("POST", "/v1/portal-links", body);
-  const browser = testDashboard();
-  await browser.post("/dashboard/enter", { token: new URL(json.url).searchParams.get("token") ?? "" });
-  return browser;
+/** A browser in which somebody has signed in with a key of the tenant. */
+export function customer(tenant: string, readOnly = false): Promise<Browser> {
+  return signedInWith({ tenant, scopes: readOnly ? ["read"] : ["read", "admin"] });
 }

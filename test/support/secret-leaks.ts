@@ -15,7 +15,10 @@ const SHOWN = [
   { route: /^GET \/v1\/tenants\/[^/]+\/export\?secrets=true$/, place: /"secret":"([^"]+)"/g },
   { route: /^POST \/v1\/tenants\/[^/]+\/import$/, place: /"secret":"([^"]+)"/g },
   { route: /^POST \/v1\/keys$/, place: /"key":"([^"]+)"/ },
-  { route: /^POST \/dashboard\/destinations\/(new|[^/]+\/rotate)$/, place: /<code id="secret">([^<]+)</ },
+  {
+    route: /^POST \/(dashboard\/destinations|portal\/endpoints)\/(new|[^/]+\/rotate)$/,
+    place: /<code id="secret">([^<]+)</,
+  },
 ];
 
 const pieces = new Set<string>();

@@ -4,6 +4,7 @@
  */
 import { env } from "cloudflare:workers";
 import { createApp } from "../../src/api/app.ts";
+import { newTokenId, signToken } from "../../src/api/auth.ts";
 import type { Principal } from "../../src/api/context.ts";
 import { TAIL_EVERY_MS } from "../../src/api/delivery-tail.ts";
 import type { FiguresQuery } from "../../src/core/gate-view.ts";
@@ -14,6 +15,7 @@ import { deliveryId, eventId } from "../../src/ids.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import { runCron } from "../../src/maintenance/cron.ts";
 import { checkThresholds } from "../../src/notifications/thresholds.ts";
+import { createPortal } from "../../src/portal/app.tsx";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { createSvixApi } from "../../src/svix/app.ts";
 import { KEY, NOW } from "./api.ts";
@@ -42,6 +44,8 @@ const things = {
     replays: idOfOwn("rpl", OWN),
     erasures: idOfOwn("era", OWN),
     replay: idOfOwn("rpl", OWN),
+    // In the portal. What is deleted there is another destination, too.
+    endpoints: idOfOwn("dst", OWN + 2),
     // In paths of the Svix API. What is deleted there is another destination.
     app: CROWDED,
     endpoint: idOfOwn("dst", OWN + 1),
@@ -154,6 +158,7 @@ export async function tour(routes: readonly string[]) {
   };
   const visits = visitors.map((principal) => visitorOf(services, principal));
   for (const visit of visits) await measured(() => visit("POST /dashboard/sign-in"));
+  for (const visit of visits) await measured(() => visit("POST /portal/enter"));
   // Whoever posts has posted before: the destinations of a tenant are read once, and then kept by their revision.
   for (const visit of visits) await measured(() => visit("POST /v1/events"));
   for (const route of routes.toSorted((a, b) => lateness(a) - lateness(b)))
@@ -167,7 +172,7 @@ export async function tour(routes: readonly string[]) {
 /** Who only looks comes first, and what ends something last. */
 function lateness(route: string): number {
   if (route.startsWith("GET")) return 0;
-  return route.startsWith("DELETE") || /(sign-out|\/delete|\/revoke)$/.test(route) ? 2 : 1;
+  return route.startsWith("DELETE") || /\/(sign-out|leave|delete|revoke)$/.test(route) ? 2 : 1;
 }
 
 const context = {
@@ -182,19 +187,22 @@ function visitorOf(services: Services, principal: Principal) {
   const api = createApp({ services: () => services, authenticate });
   const dashboard = createDashboard({ services: () => services, authenticate });
   const svix = createSvixApi({ services: () => services, authenticate });
-  let cookie = "";
+  const portal = createPortal({ services: () => services });
+  const cookies = new Map<string, string>();
 
   return async (route: string): Promise<number> => {
     const [method = "", target = ""] = route.split(" ");
     const named = target.replaceAll(/\{(own|foreign|event|day|hour)\}/g, (word) => words[word] ?? "");
     const [path = "", query] = named.split("?");
     const url = `${ORIGIN}${filled(path)}${query ? `?${query}` : ""}`;
-    const isPage = path.startsWith("/dashboard");
-    const app = isPage ? dashboard : path.startsWith("/api/") ? svix : api;
-    const body = isPage ? await pageBody() : apiBody(method, path);
+    const [, first = ""] = path.split("/");
+    const pages = { dashboard, portal }[first];
+    const isPage = pages !== undefined;
+    const app = pages ?? (first === "api" ? svix : api);
+    const body = isPage ? await pageBody(path, principal) : apiBody(method, path);
     const headers = {
       ...(isPage
-        ? { cookie, origin: ORIGIN, "sec-fetch-site": "same-origin" }
+        ? { cookie: cookies.get(first) ?? "", origin: ORIGIN, "sec-fetch-site": "same-origin" }
         : { authorization: "Bearer x" }),
       ...(!isPage && body !== undefined && { "content-type": "application/json" }),
     };
@@ -202,9 +210,23 @@ function visitorOf(services: Services, principal: Principal) {
     const response = await app.fetch(new Request(url, init), env, context);
     await response.text();
     const set = response.headers.get("set-cookie");
-    if (set !== null) cookie = set.split(";")[0] ?? "";
+    if (set !== null) cookies.set(first, set.split(";")[0] ?? "");
     return response.status;
   };
+
+  /** With the token of a new link, where a visit of the portal begins. */
+  async function pageBody(path: string, { tenant = CROWDED, scopes }: Principal): Promise<URLSearchParams> {
+    const fields = await formFields();
+    if (path !== "/portal/enter") return fields;
+    const visit = { rules: {}, language: null, theme: null, return_url: null };
+    const [id, expiresAt] = [newTokenId(), NOW + 3_600_000];
+    const token = await signToken(services.config, "portal", {
+      ...{ id, keyId: null, tenant, expiresAt, visit },
+      scopes: scopes.filter((scope) => scope !== "events:write"),
+    });
+    fields.set("token", token);
+    return fields;
+  }
 }
 
 /** With ids of the tenant's things in it, whether parameters are spelled `{id}` or `:id`. */
@@ -223,7 +245,7 @@ function apiBody(method: string, path: string): string | undefined {
 }
 
 /** What the forms ask for, all of it: what a form does not know it does not look at. */
-async function pageBody(): Promise<URLSearchParams> {
+async function formFields(): Promise<URLSearchParams> {
   const rows =
     "SELECT CAST(secret_version AS text) AS version, updated_at AS at FROM destinations WHERE id = ?1";
   const row = await env.DB.prepare(rows)
@@ -241,6 +263,9 @@ async function pageBody(): Promise<URLSearchParams> {
     name: "page.made",
     scope_read: "on",
     retention_days: "1",
+    which: "all",
+    since: new Date(NOW - 3_600_000).toISOString().slice(0, 16),
+    delivery: things.ids.deliveries,
   };
   return new URLSearchParams(fields);
 }

@@ -1,13 +1,13 @@
-/** Access to the portal in the Svix API: links to the dashboard of an application's tenant, and logging out. */
+/** Access to the portal in the Svix API: links to the portal of an application's tenant, and logging out. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { createDashboard } from "../../src/dashboard/app.tsx";
+import { createPortal } from "../../src/portal/app.tsx";
 import { createSvixApi } from "../../src/svix/app.ts";
 import { emptyDatabase, testApi } from "../support/api.ts";
 
 const { call } = testApi({ create: createSvixApi });
 const native = testApi();
-const dashboard = testApi({ create: createDashboard as unknown as typeof createSvixApi });
+const portal = testApi({ create: createPortal as unknown as typeof createSvixApi });
 
 let app = "";
 beforeEach(async () => {
@@ -31,12 +31,27 @@ describe("an access to the portal", () => {
     [{ readOnly: true }, ["read"]],
     [{ readOnly: false, capabilities: null }, ["read", "admin"]],
     [{ capabilities: ["ViewBase"] }, ["read"]],
-    [{ capabilities: ["ViewBase", "ViewEndpointSecret", "CreateAttempts"] }, ["read"]],
+    [{ capabilities: ["ViewBase", "ViewEndpointSecret", "CreateAttempts"] }, ["read", "admin"]],
     [{ capabilities: ["ViewBase", "ManageEndpoint", "CreateAttempts"] }, ["read", "admin"]],
     [{ featureFlags: [], sessionId: null, expiry: 3600 }, ["read", "admin"]],
   ])("with %j has the scopes %j", async (body, scopes) => {
     const { json } = await access(body);
     expect(JSON.parse(atob(json.token.split(".")[1])).scopes).toEqual(scopes);
+  });
+
+  it.each<[string[], string[]]>([
+    [["ViewBase"], []],
+    [["ViewBase", "ManageEndpoint"], ["may_edit_endpoints"]],
+    [["CreateAttempts"], ["may_resend", "may_test"]],
+    [
+      ["ManageEndpointSecret", "ManageEndpoint"],
+      ["may_edit_endpoints", "may_rotate"],
+    ],
+  ])("with the capabilities %j lets the visitor do %j", async (capabilities, expected) => {
+    const { json } = await access({ capabilities });
+    const { rules } = JSON.parse(atob(json.token.split(".")[1])).visit;
+    const allowed = Object.entries(rules).filter(([, isAllowed]) => isAllowed);
+    expect(allowed.map(([name]) => name)).toEqual(expected);
   });
 
   it.each<[object, string]>([
@@ -71,6 +86,18 @@ describe("an access to the portal", () => {
   });
 });
 
+describe("the capabilities of an access", () => {
+  it.each<[string[], object]>([
+    [[], { may_edit_endpoints: false, may_rotate: false, may_resend: false, may_test: false }],
+    [["ManageEndpoint"], { may_edit_endpoints: true, may_rotate: true, may_resend: false, may_test: false }],
+    [["ManageEndpointSecret"], { may_edit_endpoints: false, may_rotate: true, may_resend: false }],
+    [["CreateAttempts"], { may_edit_endpoints: false, may_resend: true, may_test: true }],
+  ])("%j are what the visitor may do", async (given, rules) => {
+    const { json } = await access({ capabilities: ["ViewBase", ...given] });
+    expect(JSON.parse(atob(json.token.split(".")[1])).visit.rules).toMatchObject(rules);
+  });
+});
+
 describe("logging out", () => {
   const logout = (token: string | null) =>
     call("POST", "/api/v1/auth/logout", {}, { authorization: token && `Bearer ${token}` });
@@ -80,7 +107,7 @@ describe("logging out", () => {
       origin: "http://localhost",
       "sec-fetch-site": "same-origin",
     };
-    return dashboard.call("POST", "/dashboard/enter", `token=${token}`, headers);
+    return portal.call("POST", "/portal/enter", `token=${token}`, headers);
   };
 
   it("keeps a link that has not been opened from being opened", async () => {
@@ -92,7 +119,7 @@ describe("logging out", () => {
   it("ends the session that the link has opened, and may be repeated", async () => {
     const { token } = (await access()).json;
     const cookie = (await open(token)).headers.get("set-cookie")?.split(";")[0] ?? "";
-    const visit = () => dashboard.call("GET", "/dashboard", undefined, { cookie });
+    const visit = () => portal.call("GET", "/portal", undefined, { cookie });
     expect((await visit()).status).toBe(200);
     for (const _ of [1, 2]) expect((await logout(token)).status).toBe(204);
     expect((await visit()).status).not.toBe(200);

@@ -53,7 +53,7 @@ export async function addDestination(
   if (key !== undefined && (await findDestination(db, id, tenant))) return alreadyCreated(id);
   const prepared = await preparedRow(services, input, { id, tenant }, origin);
   if ("errors" in prepared) return invalid(prepared.errors);
-  const max = capsOf(config).destinations;
+  const max = Math.min(capsOf(config).destinations, principal.maxDestinations ?? Number.POSITIVE_INFINITY);
   const row = await insertDestination(db, prepared.row, max);
   if (row !== undefined) return { row, secret: prepared.secret };
   // A random id cannot be taken.

@@ -1,7 +1,7 @@
 /** Charts of traffic, in which failures are stacked on successes, and the time scale that other charts share. */
 import type { FC } from "hono/jsx";
 import type { Series, SeriesPoint, StatsWindow } from "../../core/rollups.ts";
-import { countOf, plural } from "../format.ts";
+import { countOf, durationOf, plural, type TimeUnits } from "../format.ts";
 import { windowTexts } from "./parts.tsx";
 
 const STEP = 40;
@@ -12,27 +12,45 @@ const MIN_HEIGHT = 2;
 
 export const TrafficChart: FC<{ series: Series; window: StatsWindow }> = ({ series, window }) => {
   const { short, long, each } = windowTexts[window];
-  const top = Math.max(0, ...series.map(({ attempts }) => attempts));
-  const failed = series.reduce((sum, { failures }) => sum + failures, 0);
-  const all = series.reduce((sum, { attempts }) => sum + attempts, 0);
+  const { all, failed, top } = totalsOf(series);
   return (
-    <figure class="chart tall">
-      <svg
-        viewBox={boxOf(series)}
-        preserveAspectRatio="none"
-        role="img"
-        aria-label={`${plural(all, "attempt")} in the last ${long}, ${countOf(failed)} of them failed.`}
-      >
-        <Columns series={series} />
-      </svg>
-      <div class="axis" aria-hidden="true">
-        <span>{`${short} ago`}</span>
-        <span>{`peak ${countOf(top)} ${each}`}</span>
-        <span>now</span>
-      </div>
-    </figure>
+    <SeriesChart
+      series={series}
+      label={`${plural(all, "attempt")} in the last ${long}, ${countOf(failed)} of them failed.`}
+      axis={[`${short} ago`, `peak ${countOf(top)} ${each}`, "now"]}
+    />
   );
 };
+
+/** The attempts of a series, those that failed, and the most of a step. */
+export function totalsOf(series: Series): Readonly<Record<"all" | "failed" | "top", number>> {
+  return {
+    all: series.reduce((sum, { attempts }) => sum + attempts, 0),
+    failed: series.reduce((sum, { failures }) => sum + failures, 0),
+    top: Math.max(0, ...series.map(({ attempts }) => attempts)),
+  };
+}
+
+type SeriesChartProps = Readonly<{
+  series: Series;
+  /** The chart in words. */
+  label: string;
+  /** Below the chart, from left to right. */
+  axis: readonly string[];
+}>;
+
+export const SeriesChart: FC<SeriesChartProps> = ({ series, label, axis }) => (
+  <figure class="chart tall">
+    <svg viewBox={boxOf(series)} preserveAspectRatio="none" role="img" aria-label={label}>
+      <Columns series={series} />
+    </svg>
+    <div class="axis" aria-hidden="true">
+      {axis.map((text) => (
+        <span>{text}</span>
+      ))}
+    </div>
+  </figure>
+);
 
 /** A small chart for a row of a table, which has the figures as text. */
 export const Sparkline: FC<{ series: Series }> = ({ series }) => (
@@ -99,17 +117,11 @@ export type TimeScale = Readonly<{
 
 const SECOND = 1000;
 
-const ages: readonly (readonly [number, string])[] = [
-  [1, "1 s"],
-  [10, "10 s"],
-  [60, "1 min"],
-  [600, "10 min"],
-  [3600, "1 h"],
-  [6 * 3600, "6 h"],
-  [24 * 3600, "1 d"],
-  [72 * 3600, "3 d"],
-  [10 * 24 * 3600, "10 d"],
-  [30 * 24 * 3600, "30 d"],
+const DAY_S = 24 * 3600;
+/** In seconds. */
+const ages: readonly number[] = [
+  ...[1, 10, 60, 600, 3600, 6 * 3600],
+  ...[DAY_S, 3 * DAY_S, 10 * DAY_S, 30 * DAY_S],
 ];
 
 /** Leaves room at the right for the last mark. */
@@ -120,12 +132,13 @@ export function percent(x: number): string {
   return `${(1 + x).toFixed(2)}%`;
 }
 
-export function timeScale(longestMs: number): TimeScale {
+/** @param units of the ticks' labels; English ones by default */
+export function timeScale(longestMs: number, units?: TimeUnits): TimeScale {
   const longest = Math.max(10 * SECOND, longestMs);
   const place = (ageMs: number) =>
     (WIDTH * Math.log1p(Math.max(0, ageMs) / SECOND)) / Math.log1p(longest / SECOND);
   const ticks = ages
-    .filter(([age]) => age * SECOND <= longest)
-    .map(([age, label]) => ({ x: place(age * SECOND), label }));
+    .filter((age) => age * SECOND <= longest)
+    .map((age) => ({ x: place(age * SECOND), label: durationOf(age * SECOND, units) }));
   return { place, ticks };
 }

@@ -1,7 +1,7 @@
 /** One delivery on its event's page: its state, its attempts on a timeline, and each attempt in detail. */
 import type { FC } from "hono/jsx";
 import type { DeliveryJson } from "../../api/deliveries.ts";
-import { durationOf, momentOf, plural } from "../format.ts";
+import { durationOf, momentOf, plural, type TimeUnits } from "../format.ts";
 import { capitalized, causeText, deliveryText } from "../status-text.ts";
 import { percent, type Tick, timeScale } from "./charts.tsx";
 import { StateLabel } from "./parts.tsx";
@@ -120,7 +120,7 @@ export function resultText({ status, error }: Pick<LogEntry, "status" | "error">
   return error === undefined ? `HTTP ${status}` : `${capitalized(causeText(error))} (HTTP ${status})`;
 }
 
-function isSuccess({ status }: LogEntry): boolean {
+export function isSuccess({ status }: Pick<LogEntry, "status">): boolean {
   return status !== undefined && status >= 200 && status < 300;
 }
 
@@ -133,9 +133,14 @@ type Mark = Readonly<{
 type Timeline = Readonly<{ marks: readonly Mark[]; ticks: readonly Tick[] }>;
 
 /** The attempts of a delivery on a timeline, with the next one and the time at which it is given up. Pure. */
-export function timelineOf(delivery: DeliveryJson, acceptedAt: number, now: number): Timeline {
+export function timelineOf(
+  delivery: DeliveryJson,
+  acceptedAt: number,
+  now: number,
+  units?: TimeUnits,
+): Timeline {
   const moments = momentsOf(delivery, now);
-  const { place, ticks } = timeScale(Math.max(...moments.map(({ at }) => at - acceptedAt)));
+  const { place, ticks } = timeScale(Math.max(...moments.map(({ at }) => at - acceptedAt)), units);
   const marks = moments.map(({ kind, at }) => ({ kind, x: place(at - acceptedAt) }));
   return { marks: [{ kind: "accepted", x: 0 }, ...marks], ticks };
 }
@@ -159,9 +164,11 @@ function momentsOf(delivery: DeliveryJson, now: number): Moment[] {
 /** The height at which the line is drawn. */
 const LINE_Y = 18;
 
-const AttemptTimeline: FC<{ timeline: Timeline; label: string }> = ({
+/** @param props `titles` of the marks, in the page's language */
+export const AttemptTimeline: FC<{ timeline: Timeline; label: string; titles?: MarkTitles }> = ({
   timeline: { marks, ticks },
   label,
+  titles = markTitles,
 }) => {
   const xOf = (kind: Mark["kind"]) => marks.find((mark) => mark.kind === kind)?.x;
   const past = xOf("now") ?? marks.at(-1)?.x ?? 0;
@@ -177,14 +184,16 @@ const AttemptTimeline: FC<{ timeline: Timeline; label: string }> = ({
         <line class="past" x1={percent(0)} x2={percent(past)} y1={LINE_Y} y2={LINE_Y} />
         {end > past && <line class="future" x1={percent(past)} x2={percent(end)} y1={LINE_Y} y2={LINE_Y} />}
         {marks.map((mark) => (
-          <MarkShape mark={mark} />
+          <MarkShape mark={mark} titles={titles} />
         ))}
       </svg>
     </figure>
   );
 };
 
-const markTitles: Readonly<Record<Mark["kind"], string>> = {
+type MarkTitles = Readonly<Record<Mark["kind"], string>>;
+
+const markTitles: MarkTitles = {
   accepted: "accepted",
   succeeded: "successful attempt",
   failed: "failed attempt",
@@ -193,8 +202,8 @@ const markTitles: Readonly<Record<Mark["kind"], string>> = {
   given_up: "given up here",
 };
 
-const MarkShape: FC<{ mark: Mark }> = ({ mark: { kind, x } }) => {
-  const title = <title>{markTitles[kind]}</title>;
+const MarkShape: FC<{ mark: Mark; titles: MarkTitles }> = ({ mark: { kind, x }, titles }) => {
+  const title = <title>{titles[kind]}</title>;
   if (kind === "now") return <line class="now" x1={percent(x)} x2={percent(x)} y1="4" y2="32" />;
   if (kind === "given_up") {
     return (

@@ -1,6 +1,7 @@
 /** The settings on a destination's page: what is sent and where to, limits, the retry policy, the signing secret. */
 import type { FC } from "hono/jsx";
 import { destinationView } from "../../api/destinations/schema.ts";
+import type { Refused } from "../../api/internal-client.ts";
 import { previousSecrets } from "../../core/credentials.ts";
 import { retryPreviewOf } from "../../core/retry/policy.ts";
 import { formsOf, recipeOf, type SignatureForm } from "../../core/signature-forms.ts";
@@ -10,7 +11,6 @@ import { sealedScheme } from "../../secrets/vault.ts";
 import { filterTexts } from "../filter-text.ts";
 import { destinationFields } from "../form-fields.ts";
 import { type Form, untilOf } from "../format.ts";
-import type { Refused } from "../internal-client.ts";
 import { bodyTexts, formTexts, kindTexts, templateTexts } from "../setting-texts.ts";
 import { summaryOf } from "../simulator/schedule-chart.tsx";
 import { BreakerFields, LimitFields, schemeOptions } from "./destination-form.tsx";

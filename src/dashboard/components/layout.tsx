@@ -4,8 +4,8 @@
  */
 import { raw } from "hono/html";
 import type { Child, FC } from "hono/jsx";
+import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
 import { assetPath, mark } from "../assets.ts";
-import { type Refused, statusOfRefused } from "../internal-client.ts";
 import { type DashboardContext, PART } from "../session.ts";
 import { RefusedNotice } from "./parts.tsx";
 

@@ -1,10 +1,10 @@
 /** Small components that several pages share. */
 import type { Child, FC } from "hono/jsx";
+import type { Refused } from "../../api/internal-client.ts";
 import { type StatsWindow, windows } from "../../core/rollups.ts";
 import { isoTime } from "../../time.ts";
 import { destinationFields, type FormFields, placeErrors, replayFields } from "../form-fields.ts";
 import { agoOf } from "../format.ts";
-import type { Refused } from "../internal-client.ts";
 import type { Tone } from "../status-text.ts";
 
 /** A number with its name, in a `dl.figures`. */
@@ -38,14 +38,19 @@ export const Ago: FC<{ at: number; now: number }> = ({ at, now }) => {
   );
 };
 
-/** Text with a button that copies it. `id` is unique on the page. */
-export const Copyable: FC<{ id: string; text: string; label: string }> = ({ id, text, label }) => (
+/** Text with a button that copies it. `id` is unique on the page; `verb` is what the button says. */
+export const Copyable: FC<{ id: string; text: string; label: string; verb?: string }> = ({
+  id,
+  text,
+  label,
+  verb = "Copy",
+}) => (
   <section class="copy" aria-label={label}>
     <pre tabindex={0}>
       <code id={id}>{text}</code>
     </pre>
-    <button class="tiny" type="button" data-copy={id} aria-label={`Copy: ${label}`}>
-      Copy
+    <button class="tiny" type="button" data-copy={id} aria-label={`${verb}: ${label}`}>
+      {verb}
     </button>
   </section>
 );

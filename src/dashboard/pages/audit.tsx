@@ -2,12 +2,13 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { entryView } from "../../api/audit.ts";
+import { statusOfRefused } from "../../api/internal-client.ts";
+import type { CallApi, FetchApi } from "../call-api.ts";
 import { FormNotice, type FormState, formState, TextField } from "../components/fields.tsx";
 import { showPage, showReadOnly } from "../components/layout.tsx";
 import { Ago } from "../components/parts.tsx";
 import { auditFields } from "../form-fields.ts";
 import { textIn, utcIn } from "../format.ts";
-import { type CallApi, type FetchApi, statusOfRefused } from "../internal-client.ts";
 import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
 import { capitalized } from "../status-text.ts";
 
@@ -42,10 +43,7 @@ export function registerAuditPages(app: Hono<DashboardEnv>, callApi: CallApi, fe
 
   app.get(`${PATH}/export`, async (c) => {
     if (!mayChange(c)) return showReadOnly(c);
-    const exported = await fetchApi(c, {
-      method: "GET",
-      path: `/v1/audit/export?${new URLSearchParams(filterOf(c))}`,
-    });
+    const exported = await fetchApi(c, `/v1/audit/export?${new URLSearchParams(filterOf(c))}`);
     return new Response(exported.body, exported);
   });
 }

@@ -2,6 +2,7 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { historyOf } from "../../api/destinations/health.ts";
+import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
 import { type StatsWindow, spans } from "../../core/rollups.ts";
 import { limitsOf } from "../../db/destinations.ts";
 import { listReplays, type Replay } from "../../db/replays.ts";
@@ -22,7 +23,6 @@ import {
   windowNamed,
 } from "../components/parts.tsx";
 import { atMost, countOf, decimalOf, durationOrNone, type Form, plural } from "../format.ts";
-import { type Refused, statusOfRefused } from "../internal-client.ts";
 import type { DashboardContext, DashboardEnv } from "../session.ts";
 import type { StatusText } from "../status-text.ts";
 

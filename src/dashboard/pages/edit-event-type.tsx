@@ -1,11 +1,12 @@
 /** Changes the catalogue of event types: adds a type, changes it, archives it and deletes it. For the operator alone. */
 import type { Hono } from "hono";
+import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
+import { type CallApi, unreadable } from "../call-api.ts";
 import { AreaField, CheckField, FormNotice, formState, TextField } from "../components/fields.tsx";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import { Confirmation, outcomeAt } from "../components/parts.tsx";
 import { eventTypeFields } from "../form-fields.ts";
 import { type Form, jsonIn, numberIn, textIn } from "../format.ts";
-import { type CallApi, type Refused, statusOfRefused, unreadable } from "../internal-client.ts";
 import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
 
 const LIST = "/dashboard/event-types";

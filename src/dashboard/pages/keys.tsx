@@ -2,12 +2,13 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { scopes } from "../../api/context.ts";
+import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
+import type { CallApi } from "../call-api.ts";
 import { CheckField, FormNotice, type FormState, formState, TextField } from "../components/fields.tsx";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import { Ago, Confirmation, Copyable, OutcomeNotice, outcomeAt } from "../components/parts.tsx";
 import { keyFields } from "../form-fields.ts";
 import { type Form, momentOf, textIn, utcIn } from "../format.ts";
-import { type CallApi, type Refused, statusOfRefused } from "../internal-client.ts";
 import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
 
 const PATH = "/dashboard/keys";

@@ -1,8 +1,10 @@
 /** Creates a destination, and shows a new signing secret the only time that it can be shown. */
 import type { Hono } from "hono";
 import { newTokenId } from "../../api/auth.ts";
+import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
 import { listTypeNames } from "../../db/event-types.ts";
 import { OPERATOR } from "../../db/notifications.ts";
+import { type CallApi, unreadable } from "../call-api.ts";
 import { DestinationFields } from "../components/destination-form.tsx";
 import { FormNotice, formState } from "../components/fields.tsx";
 import { showPage, showReadOnly } from "../components/layout.tsx";
@@ -10,7 +12,6 @@ import { Copyable, outcomeAt } from "../components/parts.tsx";
 import { errorsIn, newDestinationIn } from "../destination-input.ts";
 import { destinationFields } from "../form-fields.ts";
 import { type Form, textIn } from "../format.ts";
-import { type CallApi, type Refused, statusOfRefused, unreadable } from "../internal-client.ts";
 import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
 
 const PATH = "/dashboard/destinations/new";

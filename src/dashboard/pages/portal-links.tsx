@@ -1,11 +1,12 @@
 /** Makes portal links: an address that opens the portal of one tenant for a customer, once. */
 import type { Hono } from "hono";
+import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
+import type { CallApi } from "../call-api.ts";
 import { CheckField, ChoiceField, FormNotice, formState, TextField } from "../components/fields.tsx";
 import { showPage, showReadOnly } from "../components/layout.tsx";
 import { Copyable } from "../components/parts.tsx";
 import { portalLinkFields } from "../form-fields.ts";
 import { type Form, momentOf, numberIn, textIn } from "../format.ts";
-import { type CallApi, type Refused, statusOfRefused } from "../internal-client.ts";
 import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
 
 const PATH = "/dashboard/portal-links";

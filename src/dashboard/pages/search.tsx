@@ -4,12 +4,13 @@
  */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
+import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
 import type { SearchResultJson } from "../../api/search.ts";
+import type { CallApi } from "../call-api.ts";
 import { showPage } from "../components/layout.tsx";
 import { Ago, RefusedNotice, StateLabel } from "../components/parts.tsx";
 import { searchFields } from "../form-fields.ts";
 import { momentOf } from "../format.ts";
-import { type CallApi, type Refused, statusOfRefused } from "../internal-client.ts";
 import type { DashboardEnv } from "../session.ts";
 import { deliveryText } from "../status-text.ts";
 

@@ -1,11 +1,12 @@
 /** What is set for one tenant: the operator changes it, and a tenant's key sees its own. */
 import type { Hono } from "hono";
+import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
+import type { CallApi } from "../call-api.ts";
 import { CheckField, FormNotice, formState, TextField } from "../components/fields.tsx";
 import { showPage, showRefusal } from "../components/layout.tsx";
 import { OutcomeNotice, outcomeAt } from "../components/parts.tsx";
 import { tenantFields } from "../form-fields.ts";
 import { type Form, numberIn, textIn } from "../format.ts";
-import { type CallApi, type Refused, statusOfRefused } from "../internal-client.ts";
 import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
 
 const PATH = "/dashboard/settings";

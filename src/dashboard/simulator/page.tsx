@@ -5,6 +5,7 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { z } from "zod";
+import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
 import { type Checked, errorsOf } from "../../api/problems.ts";
 import { defaultGateSettings } from "../../core/limits.ts";
 import {
@@ -21,10 +22,10 @@ import {
   gateSettingsOf,
   listDestinations,
 } from "../../db/destinations.ts";
+import type { CallApi } from "../call-api.ts";
 import { showPage } from "../components/layout.tsx";
 import { Copyable, outcomeAt, Prose } from "../components/parts.tsx";
 import { type Form, textIn } from "../format.ts";
-import { type CallApi, type Refused, statusOfRefused } from "../internal-client.ts";
 import type { DashboardContext, DashboardEnv } from "../session.ts";
 import {
   type Comparison,

@@ -3,6 +3,7 @@
  * "2 min", "3 d"); what cannot be parsed is passed on as it is, so that the API's schema says what it expected.
  */
 import type { FC } from "hono/jsx";
+import type { Refused } from "../../api/internal-client.ts";
 import type { Delays } from "../../core/retry/backoff.ts";
 import type { RetryPolicy, RetrySpec } from "../../core/retry/policy.ts";
 import { presetNames, presets, spanText, unlimitedAttempts } from "../../core/retry/presets.ts";
@@ -19,7 +20,6 @@ import {
 } from "../components/fields.tsx";
 import { destinationFields } from "../form-fields.ts";
 import { type Form, numberIn, textIn } from "../format.ts";
-import type { Refused } from "../internal-client.ts";
 import { outages } from "./outages.tsx";
 
 /** The form's fields, named like those of the API. */

@@ -1,0 +1,94 @@
+/**
+ * Calls the API inside this Worker, for pages: their forms change things through the same routes as programs do, so
+ * validation, scopes and tenants exist only once. The visitor's principal takes the place of an API key.
+ */
+import type { Services } from "../services.ts";
+import { createApp } from "./app.ts";
+import { newTokenId } from "./auth.ts";
+import type { Principal } from "./context.ts";
+import type { FieldError } from "./problems.ts";
+
+export type Refused = Readonly<{
+  ok: false;
+  status: number;
+  /** The resource that exists already, after a repeated request. */
+  location?: string;
+  /** Seconds after which a repeat may succeed. */
+  retryAfterS?: number;
+  detail: string;
+  errors: readonly FieldError[];
+}>;
+
+/** The status of the page that shows a refusal: that of our own trouble, or 422 for whatever the form can be changed to mend. */
+export function statusOfRefused({ status }: Pick<Refused, "status">): 422 | 500 | 503 {
+  return status === 500 || status === 503 ? status : 422;
+}
+
+/** `json` is as described in the API's OpenAPI document. */
+export type ApiResult = Readonly<{ ok: true; json: Readonly<Record<string, unknown>> }> | Refused;
+
+/** The request of a page: a context of Hono has all of it. */
+type PageRequest = Readonly<{ env: Env; executionCtx: unknown; req: Readonly<{ url: string }> }>;
+
+/** @param key the form's Idempotency-Key, so that a form takes effect once, however often it is submitted */
+type Call<Result> = (
+  page: PageRequest,
+  principal: Principal,
+  method: string,
+  path: string,
+  body?: unknown,
+  key?: string,
+) => Promise<Result>;
+
+export type InternalClient = Call<ApiResult>;
+
+type ServicesOf = (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
+
+export function internalClient(services: ServicesOf): InternalClient {
+  const fetchInternally = internalFetch(services);
+  return async (...request) => resultOf(await fetchInternally(...request));
+}
+
+/**
+ * The API's own answer, as it is: for what is handed on, and not shown on a page. The API app is created at the first
+ * call: reading pages does not wait for it.
+ */
+export function internalFetch(services: ServicesOf): Call<Response> {
+  /** Whose call it is, by a token that exists for the time of the call and never leaves this function. */
+  const callers = new Map<string, Principal>();
+  let api: ReturnType<typeof createApp> | undefined;
+  return async ({ env, executionCtx, req }, principal, method, path, body, key) => {
+    api ??= createApp({ services, authenticate: async (_, token) => callers.get(token) });
+    const token = newTokenId();
+    const headers = {
+      authorization: `Bearer ${token}`,
+      ...(body !== undefined && { "content-type": "application/json" }),
+      ...(key !== undefined && { "idempotency-key": key }),
+    };
+    const init = { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) };
+    callers.set(token, principal);
+    try {
+      const request = new Request(new URL(path, req.url), init);
+      return await api.fetch(request, env, executionCtx as ExecutionContext);
+    } finally {
+      callers.delete(token);
+    }
+  };
+}
+
+async function resultOf(response: Response): Promise<ApiResult> {
+  const text = await response.text();
+  const json = text === "" ? {} : (JSON.parse(text) as Record<string, unknown>);
+  if (response.ok) return { ok: true, json };
+  const { detail = "The request could not be completed", errors = [] } = json as Partial<Refused>;
+  const location = response.headers.get("location");
+  const retryAfterS = Number(response.headers.get("retry-after") ?? Number.NaN);
+  return {
+    ok: false,
+    status: response.status,
+    ...(location && { location }),
+    ...(Number.isFinite(retryAfterS) && { retryAfterS }),
+    detail,
+    errors,
+  };
+}

@@ -1,0 +1,191 @@
+/**
+ * What a visitor of the portal may do, and up to which limits. An operator sets rules for a tenant, and whoever makes a
+ * link may set more for it: each only takes away. Every action of the portal is asked for here (`allows`,
+ * `limitsWithin`), and nothing that a visitor sends takes part in the rules.
+ */
+import { z } from "zod";
+import { defaultLimits, type Limits, limitsSchema } from "./limits.ts";
+import { isHttpsUrl } from "./portal-branding.ts";
+
+export const capabilities = [
+  /** Create, change, pause, resume and delete endpoints. */
+  "may_edit_endpoints",
+  "may_rotate",
+  "may_resend",
+  "may_test",
+  /** See the bodies of events. */
+  "may_see_payloads",
+] as const;
+export type Capability = (typeof capabilities)[number];
+
+/** The limits of an endpoint that a visitor may change, up to those of the rules. */
+export const limitedFields = ["max_concurrency", "rate_per_second"] as const;
+export type LimitedField = (typeof limitedFields)[number];
+
+export const portalLanguages = ["en", "de"] as const;
+export type PortalLanguage = (typeof portalLanguages)[number];
+
+export const portalThemes = ["auto", "light", "dark"] as const;
+export type PortalTheme = (typeof portalThemes)[number];
+
+function flag(description: string) {
+  return z.boolean({ error: "expected true or false" }).nullish().meta({ description });
+}
+
+const COUNT_EXPECTED = "expected a whole number from 0 to 10000";
+
+const ruleFields = {
+  may_edit_endpoints: flag("Create, change, pause, resume and delete endpoints; true by default."),
+  may_rotate: flag("Rotate signing secrets; true by default."),
+  may_resend: flag("Send deliveries again; true by default."),
+  may_test: flag("Send test events; true by default."),
+  may_see_payloads: flag("See the bodies of events; true by default."),
+  max_endpoints: z
+    .int({ error: COUNT_EXPECTED })
+    .min(0, { error: COUNT_EXPECTED })
+    .max(10_000, { error: COUNT_EXPECTED })
+    .nullish()
+    .meta({ description: "A visitor creates no endpoint when the tenant has so many; null: no such limit." }),
+  max_concurrency: limitsSchema.shape.max_concurrency.nullish().meta({
+    description: "The highest `max_concurrency` that a visitor may set; null: as high as the API allows.",
+  }),
+  rate_per_second: limitsSchema.shape.rate_per_second.nullish().meta({
+    description: "The highest `rate_per_second` that a visitor may set; null: as high as the API allows.",
+  }),
+};
+
+const RULES_EXPECTED = `expected an object of ${Object.keys(ruleFields).join(", ")}`;
+
+/** What is left out, or null, takes nothing away. */
+export const portalRules = z.strictObject(ruleFields, { error: RULES_EXPECTED });
+
+export type PortalRules = Readonly<z.infer<typeof portalRules>>;
+
+const LANGUAGE_EXPECTED = `expected one of ${portalLanguages.join(", ")}`;
+const THEME_EXPECTED = `expected one of ${portalThemes.join(", ")}`;
+
+/** How the portal looks, where the visitor has not chosen otherwise. */
+export const portalAppearance = {
+  language: z.enum(portalLanguages, { error: LANGUAGE_EXPECTED }).nullish().meta({
+    description: "The language of the pages; null: what the visitor's browser asks for.",
+  }),
+  theme: z.enum(portalThemes, { error: THEME_EXPECTED }).nullish().meta({
+    description: "`light`, `dark`, or `auto`: what the visitor's device prefers, the default.",
+  }),
+};
+
+/** What `portal` of a tenant's settings may be. */
+export const tenantPortal = z.strictObject(
+  { ...ruleFields, ...portalAppearance },
+  { error: `${RULES_EXPECTED}, ${Object.keys(portalAppearance).join(", ")}` },
+);
+
+export type TenantPortal = Readonly<z.infer<typeof tenantPortal>>;
+
+/** What a link says of the visit that it opens, and its session keeps. Everything is there: an edit by hand fails. */
+export const portalVisit = z.strictObject({
+  rules: portalRules,
+  language: z.enum(portalLanguages).nullable(),
+  theme: z.enum(portalThemes).nullable(),
+  /** Where the sender's own page is. */
+  return_url: z.string().refine(isHttpsUrl).nullable(),
+});
+
+export type PortalVisit = Readonly<z.infer<typeof portalVisit>>;
+
+/** What a visitor may do. A limit that is null does not exist. */
+export type PortalAccess = Readonly<
+  Record<Capability, boolean> & Record<LimitedField | "max_endpoints", number | null>
+>;
+
+/** Rules under which a visitor only reads. */
+export const readOnlyRules: PortalRules = {
+  may_edit_endpoints: false,
+  may_rotate: false,
+  may_resend: false,
+  may_test: false,
+};
+
+/** The access that is left by all of the rules: each narrows the others, in whatever order. */
+export function accessUnder(...rules: readonly PortalRules[]): PortalAccess {
+  const lowest = (field: LimitedField | "max_endpoints") =>
+    rules.reduce<number | null>((least, { [field]: most }) => lower(least, most ?? null), null);
+  return {
+    ...(Object.fromEntries(
+      capabilities.map((name) => [name, rules.every((rule) => rule[name] !== false)]),
+    ) as Record<Capability, boolean>),
+    max_endpoints: lowest("max_endpoints"),
+    max_concurrency: lowest("max_concurrency"),
+    rate_per_second: lowest("rate_per_second"),
+  };
+}
+
+function lower(a: number | null, b: number | null): number | null {
+  if (a === null || b === null) return a ?? b;
+  return Math.min(a, b);
+}
+
+/** Everything that the portal does for its visitors. */
+export const portalActions = {
+  read: null,
+  create_endpoint: "may_edit_endpoints",
+  change_endpoint: "may_edit_endpoints",
+  pause_endpoint: "may_edit_endpoints",
+  resume_endpoint: "may_edit_endpoints",
+  delete_endpoint: "may_edit_endpoints",
+  rotate_secret: "may_rotate",
+  send_test: "may_test",
+  resend: "may_resend",
+  see_payload: "may_see_payloads",
+} as const satisfies Readonly<Record<string, Capability | null>>;
+
+export type PortalAction = keyof typeof portalActions;
+
+/** Whether the visitor may do this at all. */
+export function allows(access: PortalAccess, action: PortalAction): boolean {
+  const needed = portalActions[action];
+  return needed === null || access[needed];
+}
+
+/** Whether a tenant with so many endpoints may get one more from the visitor. */
+export function allowsAnother({ max_endpoints: most }: PortalAccess, endpoints: number): boolean {
+  return most === null || endpoints < most;
+}
+
+/** A field that asks for more than the visitor may have. */
+export type AboveLimit = Readonly<{ field: LimitedField; most: number }>;
+
+type Asked = Readonly<Partial<Record<LimitedField, number | string | null>>>;
+
+/**
+ * What to set of the limits that a visitor asks for, and the fields that ask for too much. A field that is empty (null)
+ * asks for the default, or for as much of it as the visitor may have. One that keeps its value is not set: what an
+ * operator has raised stays. What is no number is passed on, for the API to refuse.
+ * @param current of the endpoint; undefined for a new one
+ */
+export function limitsWithin(
+  access: PortalAccess,
+  asked: Asked,
+  current?: Pick<Limits, LimitedField>,
+): Readonly<{ set: Asked; above: readonly AboveLimit[] }> {
+  const fields = limitedFields.flatMap((field) => {
+    const most = access[field] ?? Number.POSITIVE_INFINITY;
+    const value = asked[field] ?? Math.min(defaultLimits[field], most);
+    if (value === current?.[field]) return [];
+    const isAbove = typeof value === "number" && value > most;
+    return [{ field, value, most, isAbove }];
+  });
+  return {
+    set: Object.fromEntries(fields.map(({ field, value }) => [field, value])),
+    above: fields.filter(({ isAbove }) => isAbove).map(({ field, most }) => ({ field, most })),
+  };
+}
+
+/** What nobody can read, after an edit by hand, permits nothing but to look. */
+const unreadableRules: PortalRules = { ...readOnlyRules, may_see_payloads: false };
+
+/** The settings of a tenant as they are stored; null: nothing is set. */
+export function tenantPortalOf(stored: unknown): TenantPortal {
+  if (stored === null || stored === undefined) return {};
+  return tenantPortal.safeParse(stored).data ?? unreadableRules;
+}

@@ -1,0 +1,45 @@
+/**
+ * What the portal's script does besides that of the dashboard: it opens a link by itself where the page is in a frame,
+ * tells the page around the frame how high the portal is, and selects all rows of a table. Every page works without it.
+ *
+ * A message goes to the page around the frame only where its origin is one of those that the deployment names.
+ */
+export const portalScript = /* js */ `"use strict";
+(() => {
+  const isFramed = window.parent !== window;
+  const origins = JSON.parse(document.body.dataset.origins ?? "[]");
+
+  /** The origin of the page around the frame, where the browser or the address of the first page tells it. */
+  function parentOrigin() {
+    const told = location.ancestorOrigins?.[0] ?? originOf(document.referrer);
+    if (origins.includes(told)) sessionStorage.setItem("parent", told);
+    const known = sessionStorage.getItem("parent");
+    if (origins.includes(known)) return known;
+    return origins.length === 1 ? origins[0] : undefined;
+  }
+
+  function originOf(url) {
+    return URL.canParse(url) ? new URL(url).origin : undefined;
+  }
+
+  function sendHeight() {
+    const { height } = document.body.getBoundingClientRect();
+    window.parent.postMessage({ type: "breakwater:height", height: Math.ceil(height) }, target);
+  }
+
+  const target = isFramed ? parentOrigin() : undefined;
+  if (target !== undefined) new ResizeObserver(sendHeight).observe(document.body);
+
+  const enter = document.querySelector("form[data-enter]");
+  if (enter && isFramed) {
+    enter.elements.framed.value = "1";
+    enter.requestSubmit();
+  }
+
+  document.documentElement.dataset.scripted = "";
+  document.addEventListener("change", ({ target: box }) => {
+    if (!box.hasAttribute?.("data-all")) return;
+    for (const one of box.form.querySelectorAll("input[name=delivery]")) one.checked = box.checked;
+  });
+})();
+`;

@@ -1,0 +1,164 @@
+/** The portal as the sender's customer uses it: the whole way, with the keyboard alone, and by links that are not valid. */
+import type { Page } from "playwright-core";
+import { expect } from "vitest";
+import { until } from "../scenario/until.ts";
+import { type Customer, newCustomer, test } from "./browser-test.ts";
+import { expectSecret, hookAt, postEvents, tabTo } from "./steps.ts";
+
+test("a customer adds an endpoint, tests it, sees a delivery fail, repairs the server and sends it again", async ({
+  page,
+  customer,
+  endpoint,
+}) => {
+  await visit(page, customer);
+  await page.getByRole("heading", { name: "No endpoints yet" }).waitFor();
+  await page.getByRole("link", { name: "Add endpoint" }).click();
+  await page.getByLabel("Address (URL)").fill("ftp://files.example/in");
+  await page.getByLabel("Name").fill("Shop");
+  await page.getByRole("button", { name: "Add endpoint" }).click();
+  // The browser takes any URL; what is wrong with it is said at the field, and what was typed is kept.
+  await page.getByText("Enter a public address that begins with https://").waitFor();
+  expect(await page.getByLabel("Address (URL)").getAttribute("aria-invalid")).toBe("true");
+  expect(await page.getByLabel("Name").inputValue()).toBe("Shop");
+  await page.getByLabel("Address (URL)").fill(hookAt(endpoint));
+  await page.getByRole("radio", { name: "Only those chosen below" }).check();
+  await page.getByLabel("Other types, or prefixes").fill("order.*");
+  await page.getByRole("button", { name: "Add endpoint" }).click();
+  const secret = (await page.locator("#secret").textContent()) ?? "";
+  expect(secret).toMatch(/^whsec_/);
+  expectSecret(endpoint, secret);
+  await page.getByRole("link", { name: "Go to the endpoint" }).click();
+  expect(await page.content()).not.toContain(secret);
+
+  await page.getByRole("button", { name: "Send a test event" }).click();
+  await page.getByRole("heading", { name: "Your server accepted it: HTTP 200" }).waitFor();
+  expect(endpoint.hits).toMatchObject([{ verified: true }]);
+  await page.getByRole("link", { name: "Back to the endpoint" }).first().click();
+
+  endpoint.reply = { status: 400, body: "<b>unknown order</b>" };
+  await postEvents(customer, 1);
+  // The page shows it by itself.
+  const row = page.getByRole("row", { name: /order\.created/ });
+  await row.getByText("Given up", { exact: true }).waitFor();
+  await row.getByRole("link", { name: "order.created" }).click();
+  await page.getByText("Your server rejected it for good").waitFor();
+  await page.locator("summary", { hasText: "Answer" }).click();
+  await page.getByText("<b>unknown order</b>").waitFor();
+  await page.locator("summary", { hasText: "Request" }).click();
+  await page.getByText("webhook-attempt: 1").waitFor();
+
+  endpoint.reply = { status: 200 };
+  await page.getByRole("button", { name: "Send again" }).click();
+  await page.getByText("It is sent again as soon as").waitFor();
+  await page
+    .getByRole("region", { name: "State", exact: true })
+    .getByText("Delivered", { exact: true })
+    .waitFor();
+  expect(endpoint.hits.at(-1)).toMatchObject({ verified: true });
+});
+
+test("several deliveries are selected and sent again, and one click selects all", async ({
+  page,
+  customer,
+  endpoint,
+}) => {
+  endpoint.reply = { status: 400 };
+  const { id, secret } = await customer.api.post<{ id: string; secret: string }>("/v1/destinations", {
+    url: hookAt(endpoint),
+  });
+  expectSecret(endpoint, secret);
+  await postEvents(customer, 3);
+  await visit(page, customer);
+  await page.goto(`/portal/endpoints/${id}?state=dead`);
+  await until(async () => (await page.getByRole("checkbox", { name: /^Select order/ }).count()) === 3, {
+    withinMs: 30_000,
+    otherwise: () => "not all are given up",
+  });
+  endpoint.reply = { status: 200 };
+  await page.getByLabel("Select all on this page").check();
+  expect(await page.getByRole("checkbox", { name: /^Select order/, checked: true }).count()).toBe(3);
+  await page.getByRole("button", { name: "Send selected again" }).click();
+  await page.getByText("3 of 3 are sent again.").waitFor();
+});
+
+test("the language is changed on the page, and everything is in it from then on", async ({
+  page,
+  customer,
+}) => {
+  await visit(page, customer);
+  await page.getByLabel("Language").selectOption("de");
+  await page.getByRole("button", { name: "Apply" }).click();
+  await page.getByRole("heading", { name: "Noch keine Endpunkte" }).waitFor();
+  expect(await page.getAttribute("html", "lang")).toBe("de");
+  await page.getByRole("link", { name: "Ereignistypen" }).first().click();
+  await page.getByRole("link", { name: "Endpunkte" }).click();
+  await page.getByRole("heading", { name: "Noch keine Endpunkte" }).waitFor();
+});
+
+test("all of it works with the keyboard alone, and the focus is always visible", async ({
+  page,
+  customer,
+  endpoint,
+}) => {
+  await page.goto(await linkOf(customer));
+  await tabTo(page, "Open");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "No endpoints yet" }).waitFor();
+  await tabTo(page, "Skip to the content");
+  await page.keyboard.press("Enter");
+  await tabTo(page, "Add endpoint");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "Add endpoint" }).waitFor();
+  await tabTo(page, "Address (URL)");
+  await page.keyboard.type(hookAt(endpoint));
+  await tabTo(page, "Add endpoint");
+  await page.keyboard.press("Space");
+  expectSecret(endpoint, (await page.locator("#secret").textContent()) ?? "");
+  await tabTo(page, "Go to the endpoint");
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Send a test event" }).waitFor();
+  await tabTo(page, "Send a test event");
+  await page.keyboard.press("Space");
+  await page.getByRole("heading", { name: "Your server accepted it: HTTP 200" }).waitFor();
+  expect(endpoint.hits).toMatchObject([{ verified: true }]);
+});
+
+test("a link opens one visit, and none of another tenant", async ({ page, customer, browser, endpoint }) => {
+  const rival = await newCustomer();
+  const { id } = await rival.api.post<{ id: string }>("/v1/destinations", { url: hookAt(endpoint) });
+  const link = await linkOf(customer);
+  await page.goto(link);
+  await page.getByRole("button", { name: "Open" }).click();
+  await page.getByRole("heading", { name: "No endpoints yet" }).waitFor();
+  await page.goto(`/portal/endpoints/${id}`);
+  await page.getByRole("heading", { name: "Page not found" }).waitFor();
+  await page.goto("/dashboard");
+  await page.getByLabel("API key").waitFor();
+
+  const another = await browser.newContext();
+  const late = await another.newPage();
+  await late.goto(link);
+  await late.getByRole("button", { name: "Open" }).click();
+  await late.getByText("This link has already been used").waitFor();
+  await late.goto(`${link.slice(0, -4)}AAAA`);
+  await late.getByText("This link is not valid or has expired").waitFor();
+  await another.close();
+});
+
+test("a visitor that may only read sees no buttons, and what is true for it", async ({ page, customer }) => {
+  await visit(page, customer, { read_only: true });
+  await page.getByText("You may look, but not add endpoints").waitFor();
+  expect(await page.getByRole("link", { name: "Add endpoint" }).count()).toBe(0);
+  await page.goto("/portal/endpoints/new");
+  await page.getByText("You may not add endpoints here.").waitFor();
+});
+
+async function linkOf({ api, tenant }: Customer, more: object = {}): Promise<string> {
+  return (await api.post<{ url: string }>("/v1/portal-links", { tenant, ...more })).url;
+}
+
+async function visit(page: Page, customer: Customer, more: object = {}): Promise<void> {
+  await page.goto(await linkOf(customer, more));
+  await page.getByRole("button", { name: "Open" }).click();
+  await page.getByRole("button", { name: "Close" }).waitFor();
+}
