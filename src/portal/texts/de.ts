@@ -108,7 +108,6 @@ export const de: Texts = {
   copy: "Kopieren",
   copied: "Kopiert",
   notCopied: "Kopieren fehlgeschlagen: Text markieren",
-  save: "Speichern",
   cancel: "Abbrechen",
   none: "keine",
   all: "Alle",
@@ -329,7 +328,6 @@ export const de: Texts = {
 
   delivery: {
     queued: "Wartet auf den ersten Versuch",
-    waiting: (why) => why,
     waitingUntil: (why, time) => `${why}. Sie wartet noch ${time}.`,
     retrying: (number, time, why) =>
       `Versuch ${number} folgt in ${time}; der letzte ist fehlgeschlagen: ${why}`,
@@ -337,10 +335,7 @@ export const de: Texts = {
     inFlight: "Gesendet; noch keine Antwort",
     delivered: "Beim ersten Versuch zugestellt",
     deliveredAt: (number) => `Bei Versuch ${number} zugestellt`,
-    dead: (why) => why,
-    cancelled: (why) => why,
     http: (status) => `HTTP ${status}`,
-    eventId: "Ereignis",
     acceptedAt: (time) => `Angenommen ${time}`,
     giveUpAt: (time) => `aufgegeben spätestens ${time}`,
     resend: "Erneut senden",
@@ -358,7 +353,6 @@ export const de: Texts = {
     payload: "Inhalt des Ereignisses",
     payloadHidden: "Sie dürfen hier die Inhalte von Ereignissen nicht sehen.",
     damaged: "Der gespeicherte Inhalt ist beschädigt: Er kann nicht gesendet werden.",
-    removed: "Der Inhalt dieses Ereignisses wird nicht mehr aufbewahrt.",
     base64: "Der Inhalt in Base64",
     chart: (count) => `${count} Versuche im Zeitverlauf`,
     marks: {
@@ -412,7 +406,6 @@ export const de: Texts = {
     lede: "Wie Ereignisse heißen, und wie ihre Daten aussehen.",
     empty: "Es gibt noch keine Liste der Ereignistypen.",
     emptyText: "Ereignisse werden trotzdem gesendet. Endpunkte für alle Ereignisse bekommen jedes davon.",
-    example: "Beispiel",
     exampleOf: (name) => `Beispiel für ${name}`,
     schema: "JSON Schema",
     schemaOf: (name) => `JSON Schema von ${name}`,
