@@ -39,7 +39,7 @@ CREATE TABLE `erasures` (
 	`ended_at` integer
 );
 --> statement-breakpoint
-CREATE INDEX `erasures_by_tenant` ON `erasures` (`tenant`,`id`);--> statement-breakpoint
+CREATE INDEX `erasures_by_tenant` ON `erasures` (`tenant`);--> statement-breakpoint
 CREATE INDEX `erasures_running` ON `erasures` (`next_step_at`) WHERE state = 'running';--> statement-breakpoint
 CREATE TABLE `event_types` (
 	`name` text PRIMARY KEY NOT NULL,
@@ -54,6 +54,7 @@ CREATE TABLE `event_types` (
 );
 --> statement-breakpoint
 CREATE INDEX `event_types_validating` ON `event_types` (`name`) WHERE validates = 1;--> statement-breakpoint
+CREATE INDEX `event_types_kept` ON `event_types` (`retention_days`) WHERE retention_days IS NOT NULL;--> statement-breakpoint
 CREATE TABLE `tags` (
 	`tenant` text NOT NULL,
 	`tag` text NOT NULL,
@@ -68,10 +69,13 @@ CREATE TABLE `tenant_settings` (
 	`payload_free` integer DEFAULT 0 NOT NULL,
 	`portal` text,
 	`branding` text,
+	`deleted_at` integer,
 	`created_at` integer NOT NULL,
 	`updated_at` integer NOT NULL
 );
 --> statement-breakpoint
+CREATE INDEX `tenant_settings_kept` ON `tenant_settings` (`retention_days`) WHERE retention_days IS NOT NULL;--> statement-breakpoint
+CREATE INDEX `tenant_settings_payload_free` ON `tenant_settings` (`tenant`) WHERE payload_free = 1;--> statement-breakpoint
 ALTER TABLE `destinations` ADD `sealed_headers` text;--> statement-breakpoint
 ALTER TABLE `destinations` ADD `auth` text;--> statement-breakpoint
 ALTER TABLE `destinations` ADD `body` text DEFAULT 'envelope' NOT NULL;--> statement-breakpoint

@@ -4,7 +4,7 @@
  * An event's id is its number, which holds its database's (core/placement.ts), mixed by a bijection of
  * 64 bits and written in 13 characters of base 32: it reveals nothing about how many events there are, and a
  * mistyped one matches no event. A delivery's id joins those of its event and its destination. The ids of
- * destinations, API keys and replays are random.
+ * destinations, API keys, replays and erasures are random.
  */
 import { isEventNumber } from "./core/placement.ts";
 
@@ -78,6 +78,11 @@ export function newKeyId(): string {
 /** A new replay id: 100 random bits. */
 export function newReplayId(): string {
   return `rpl_${randomText(20)}`;
+}
+
+/** A new erasure id: 100 random bits. */
+export function newErasureId(): string {
+  return `era_${randomText(20)}`;
 }
 
 /** Unguessable characters, of five random bits each. */

@@ -3,7 +3,7 @@
  * stays small and nothing in it can be out of date.
  *
  * The deliveries queue holds deliveries to attempt. The drains queue holds everything else that wants an invocation of
- * its own: drains, replay steps, dead-letter digests, and pages of the sweep and of retention.
+ * its own: drains, steps of replays and erasures, dead-letter digests, and pages of the sweep and of retention.
  */
 import type { BundlePart } from "./core/bundle.ts";
 
@@ -73,6 +73,9 @@ export type DrainMessage = Readonly<{ destination: string; drains: number }>;
 /** The next step of a replay is due. */
 export type ReplayMessage = Readonly<{ replay: string }>;
 
+/** The next step of an erasure is due. */
+export type ErasureMessage = Readonly<{ erasure: string }>;
+
 /** A destination's dead-letter digest is due: fetch it from the gate and publish it. */
 type DigestMessage = Readonly<{ deadLetterDigest: string }>;
 
@@ -86,10 +89,12 @@ export type UpkeepMessage =
       /** No further page is enqueued after this, epoch ms. */
       until: number;
     }>
-  | Readonly<{ retention: number; until: number }>;
+  | Readonly<{ retention: number; until: number }>
+  /** The part of retention that goes by tenants and types. */
+  | Readonly<{ kept: number; until: number }>;
 
 /** Every message of the drains queue. */
-export type DrainQueueMessage = DrainMessage | ReplayMessage | DigestMessage | UpkeepMessage;
+export type DrainQueueMessage = DrainMessage | ReplayMessage | ErasureMessage | DigestMessage | UpkeepMessage;
 
 /** The most messages that Queues takes in one `sendBatch`. */
 const BATCH = 100;
@@ -136,16 +141,22 @@ export function replayMessage(body: unknown): ReplayMessage | undefined {
   return typeof replay === "string" ? { replay } : undefined;
 }
 
+export function erasureMessage(body: unknown): ErasureMessage | undefined {
+  const { erasure } = (body ?? {}) as Partial<ErasureMessage>;
+  return typeof erasure === "string" ? { erasure } : undefined;
+}
+
 export function digestMessage(body: unknown): DigestMessage | undefined {
   const { deadLetterDigest } = (body ?? {}) as Partial<DigestMessage>;
   return typeof deadLetterDigest === "string" ? { deadLetterDigest } : undefined;
 }
 
 export function upkeepMessage(body: unknown): UpkeepMessage | undefined {
-  const { sweep, page, retention, until } = (body ?? {}) as Record<string, unknown>;
+  const { sweep, page, retention, kept, until } = (body ?? {}) as Record<string, unknown>;
   if (!Number.isSafeInteger(until)) return undefined;
   if (typeof sweep === "string" && Number.isSafeInteger(page))
     return { sweep, page: page as number, until: until as number };
+  if (Number.isSafeInteger(kept)) return { kept: kept as number, until: until as number };
   return Number.isSafeInteger(retention)
     ? { retention: retention as number, until: until as number }
     : undefined;
@@ -153,7 +164,6 @@ export function upkeepMessage(body: unknown): UpkeepMessage | undefined {
 
 /** Whether the body is that of a message of the drains queue, of any of its kinds. */
 function isDrainQueueMessage(body: unknown): boolean {
-  return (
-    (drainMessage(body) ?? replayMessage(body) ?? digestMessage(body) ?? upkeepMessage(body)) !== undefined
-  );
+  const kinds = [drainMessage, replayMessage, erasureMessage, digestMessage, upkeepMessage];
+  return kinds.some((read) => read(body) !== undefined);
 }

@@ -20,6 +20,7 @@ import {
   registerDestinationTest,
 } from "./destinations/routes.ts";
 import { registerDestinationKeys, registerDestinationRotation } from "./destinations/secrets.ts";
+import { registerErasures } from "./erasures.ts";
 import { registerEventList } from "./event-list.ts";
 import { registerEventTypes } from "./event-types.ts";
 import { registerEventBatch, registerEvents } from "./events.ts";
@@ -36,7 +37,7 @@ import { registerReplayStatus, registerReplays } from "./replays.ts";
 import { registerSearch } from "./search.ts";
 import { registerStats } from "./stats.ts";
 import { registerTenantConfig } from "./tenant-config.ts";
-import { registerTenants } from "./tenants.ts";
+import { registerTenantDeletion, registerTenants } from "./tenants.ts";
 
 type Options = Readonly<{
   services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
@@ -78,6 +79,8 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerKeys,
     registerPortalLinks,
     registerTenants,
+    registerTenantDeletion,
+    registerErasures,
     registerTenantConfig,
     registerReplays,
     registerReplayStatus,

@@ -158,6 +158,7 @@ async function sendAgain(
 
 /** Why this delivery cannot be sent again; undefined when it can. */
 function refusalOf(found: FoundDelivery): string | undefined {
+  if (found.isErased) return "The event's content has been erased: there is nothing to send";
   if (!found.destination || found.destination.deletedAt !== null)
     return "The delivery's destination is deleted: there is nowhere to send it";
   if (found.kind !== "stored" || found.row.state === "waiting" || found.row.state === "retrying")

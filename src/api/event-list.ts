@@ -41,9 +41,8 @@ export function registerEventList(api: Api): void {
     if (query.tenant !== undefined && query.tenant !== tenant)
       return problem(403, "The key is bound to another tenant");
     const types = type === undefined ? undefined : [type];
-    const { dueBy } = overBy(services);
     const listed = await listEvents(services, {
-      ...{ tenant, types, tag, dueBy, from, limit },
+      ...{ tenant, types, tag, over: overBy(services), from, limit },
       accepted: { since, until },
     });
     const isAsked = () => data === "true";
@@ -70,8 +69,13 @@ export const listedEvent = z
     content_type: z.string().optional().openapi({
       description: "Present when the event was posted as content of its own type.",
     }),
+    content: z
+      .literal("erased")
+      .optional()
+      .openapi({ description: "Present when the content has been erased." }),
     data: z.unknown().optional().openapi({
-      description: "With `data=true`, as it was posted. Null when the stored bytes are damaged.",
+      description:
+        "With `data=true`, as it was posted. Null when it is erased, or the stored bytes are damaged.",
     }),
     data_base64: z.string().optional().openapi({
       description: "In place of `data`, for content that is not UTF-8.",
@@ -118,11 +122,12 @@ type Shown = Pick<
   ListedEvent,
   "id" | "tenant" | "type" | "acceptedAt" | "deliverAt" | "tags" | "channels" | "ttlSeconds"
 > &
-  Readonly<{ contentType?: string | undefined }>;
+  Readonly<{ contentType?: string | undefined; isErased: boolean }>;
 
 /** Without its data. */
 export function eventView(event: Shown): ListedEventJson {
-  const { id, tenant, type, acceptedAt, deliverAt, tags, channels, ttlSeconds, contentType } = event;
+  const { id, tenant, type, acceptedAt, deliverAt, tags, channels, ttlSeconds, contentType, isErased } =
+    event;
   return {
     id: eventId(id),
     tenant,
@@ -133,12 +138,14 @@ export function eventView(event: Shown): ListedEventJson {
     ...(channels.length > 0 && { channels: [...channels] }),
     ...(ttlSeconds !== undefined && { ttl: ttlSeconds }),
     ...(contentType !== undefined && { content_type: contentType }),
+    ...(isErased && { content: "erased" as const }),
   };
 }
 
 async function withData(services: Services, events: readonly ListedEvent[]): Promise<ListedEventJson[]> {
   const data = new Map<number, ReturnType<typeof dataView>>();
-  await eachBody(services, events, ({ id, contentType }, body) =>
+  const kept = events.filter(({ isErased }) => !isErased);
+  await eachBody(services, kept, ({ id, contentType }, body) =>
     data.set(id, dataView(body ?? null, contentType)),
   );
   return events.map((event) => ({ ...eventView(event), ...(data.get(event.id) ?? { data: null }) }));

@@ -4,6 +4,7 @@
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import { dataFaults, type JsonSchema, type SchemaFault, schemaFaults } from "../core/json-schema.ts";
+import { wholeDays } from "../core/retention.ts";
 import {
   type EventType,
   findEventType,
@@ -29,18 +30,21 @@ import {
   strict,
 } from "./parameters.ts";
 import { type FieldError, invalid, notFound, problem, problemResponses } from "./problems.ts";
+import { retentionDaysField, retentionErrors } from "./retention-field.ts";
 
 export function registerEventTypes(api: Api): void {
   api.openapi(putType, async (c) => {
     if (c.get("principal").tenant !== undefined) return problem(403, NOT_THE_OPERATOR);
     const { name } = c.req.valid("param");
     const input = c.req.valid("json");
-    const errors = [...nameErrors(name), ...inputErrors(input)];
-    if (errors.length > 0) return invalid(errors);
-    const { db, now } = c.get("services");
+    const { db, config, now } = c.get("services");
     const { description = null, schema, example, validate: validates = false, archived = false } = input;
+    const { retention_days: retentionDays = null } = input;
+    const errors = [...nameErrors(name), ...inputErrors(input), ...retentionErrors(retentionDays, config)];
+    if (errors.length > 0) return invalid(errors);
     const texts = { schema: textOf(schema), example: textOf(example) };
-    const row = await putEventType(db, { name, description, ...texts, validates, archived }, now());
+    const type = { name, description, ...texts, validates, archived, retentionDays };
+    const row = await putEventType(db, type, now());
     if (row === undefined) return invalid([full(name, validates)]);
     changed(c, "event_type.changed", { id: name, tenant: null });
     return c.json(typeView(row), 200);
@@ -98,6 +102,7 @@ const newType = strict({
   archived: z.boolean({ error: "expected true or false" }).optional().openapi({
     description: "With true, the type is no longer listed. Its events are taken, and validated, as before.",
   }),
+  retention_days: retentionDaysField.optional(),
 }).openapi("NewEventType");
 
 const typeSchema = z
@@ -108,11 +113,12 @@ const typeSchema = z
     example: z.unknown().openapi({ description: "An example of `data`; null when there is none." }),
     validate: z.boolean(),
     archived: z.boolean(),
+    retention_days: retentionDaysField,
     created_at: z.iso.datetime(),
     updated_at: z.iso.datetime(),
   })
   .openapi("EventType", {
-    required: ["name", "description", "validate", "archived", "created_at", "updated_at"],
+    required: ["name", "description", "validate", "archived", "retention_days", "created_at", "updated_at"],
   });
 
 const nameParam = z.object({
@@ -233,6 +239,7 @@ function typeView(row: EventType): z.infer<typeof typeSchema> {
     example: jsonIn(row.example),
     validate: row.validates === 1,
     archived: row.archivedAt !== null,
+    retention_days: wholeDays(row.retentionDays),
     created_at: isoTime(row.createdAt),
     updated_at: isoTime(row.updatedAt),
   };

@@ -204,8 +204,12 @@ const eventSchema = z
       .string()
       .optional()
       .openapi({ description: "Present when the event was posted as content of its own type." }),
+    content: z.literal("erased").optional().openapi({
+      description: "Present when the content has been erased: `data` is null, and nothing can be sent again.",
+    }),
     data: z.unknown().optional().openapi({
-      description: "As it was posted; of content the text. Null when the stored bytes are damaged.",
+      description:
+        "As it was posted; of content the text. Null when it is erased, or the stored bytes are damaged.",
     }),
     data_base64: z
       .string()
@@ -451,7 +455,9 @@ function acceptedView(
 function contentView(event: StoredEvent, parse: (text: string) => unknown) {
   const { body, contentType, acceptedAt } = event;
   const timestamp = isoTime(acceptedAt);
-  if (contentType !== undefined) return { timestamp, content_type: contentType, ...dataOfContent(body) };
+  const type = contentType !== undefined && { content_type: contentType };
+  if (event.isErased) return { timestamp, ...type, content: "erased" as const, data: null };
+  if (contentType !== undefined) return { timestamp, ...type, ...dataOfContent(body) };
   const envelope = envelopeIn(body, parse);
   return { timestamp: envelope?.timestamp ?? timestamp, data: envelope ? envelope.data : null };
 }

@@ -6,6 +6,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { type ReplayReason, replayReasons } from "../core/reasons.ts";
 import { idRangeOf } from "../db/bundles.ts";
 import { type Destination, findDestination } from "../db/destinations.ts";
+import { keptOfTenant } from "../db/kept.ts";
 import { beginReplay, countCandidates, LARGEST, partsOf } from "../db/replay-steps.ts";
 import {
   changeReplay,
@@ -299,9 +300,10 @@ async function start(
   const asked = { include, matching, eventTypes, tag, since, until, ratePerMinute };
   const job = { id: newReplayId(), tenant, destinationId, ...asked };
   const state = { state: "running" as const, pace: ratePerMinute, cursor: range.first - 1 };
-  const began = await beginReplay(db, { ...job, ...state, ...at }, range, LARGEST, config.retentionMs);
+  const kept = await keptOfTenant(db, tenant, config.retentionMs);
+  const began = await beginReplay(db, { ...job, ...state, ...at }, range, LARGEST, kept);
   if (began === undefined) return { kind: "occupied" };
-  const parts = await partsOf(services, began, config.retentionMs);
+  const parts = await partsOf(services, began, kept);
   const replay = summedUp(
     began,
     parts.map((part) => part.replay),

@@ -106,8 +106,7 @@ async function eventsFound(search: Search, direct: readonly Result[]): Promise<A
   const { tenant = principal.tenant, type, tag, since, until } = fields;
   const types = type === undefined ? undefined : [type];
   const accepted = { since, until };
-  const { dueBy } = overBy(services);
-  const filter = { tenant, types, tag, accepted, dueBy, from: cursor?.events, limit };
+  const filter = { tenant, types, tag, accepted, over: overBy(services), from: cursor?.events, limit };
   const { found, page } = await searchEvents(services, filter, query.words);
   const known = new Set(direct.map(({ id }) => id));
   const { next, lookedBackTo } = page;

@@ -8,14 +8,17 @@ import { tenantPortal } from "../core/portal-access.ts";
 import { portalBranding } from "../core/portal-branding.ts";
 import { wholeDays } from "../core/retention.ts";
 import { changeTenantSettings, findTenantSettings, type TenantSettings } from "../db/tenant-settings.ts";
+import { deleteTenant } from "../maintenance/erasure.ts";
 import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
 import { changed } from "./audit.ts";
 import { requires, tenantFor } from "./auth.ts";
 import type { Api, Principal } from "./context.ts";
+import { erasureSchema, erasureView } from "./erasures.ts";
 import { jsonBody } from "./json-body.ts";
 import { jsonAnswer, jsonRequest, strict, tenantName } from "./parameters.ts";
 import { type FieldError, invalid, notFound, problem, problemResponses } from "./problems.ts";
+import { retentionDaysField, retentionErrors } from "./retention-field.ts";
 
 export function registerTenants(api: Api): void {
   api.openapi(getTenant, async (c) => {
@@ -40,13 +43,22 @@ export function registerTenants(api: Api): void {
   });
 }
 
+export function registerTenantDeletion(api: Api): void {
+  api.openapi(removeTenant, async (c) => {
+    const { tenant } = c.req.valid("param");
+    const principal = c.get("principal");
+    if (!isVisible(principal, tenant)) return notFound("tenant", tenant);
+    if (principal.tenant !== undefined) return problem(403, NOT_THE_OPERATOR);
+    const erasure = await deleteTenant(c.get("services"), tenant);
+    changed(c, "tenant.deleted", { id: tenant, tenant });
+    return c.json(erasureView(erasure), 202);
+  });
+}
+
 export const NOT_THE_OPERATOR =
   "The key is bound to a tenant, and what is set for a tenant belongs to the operator";
 
-const DAY_MS = 86_400_000;
-
 const EMAIL_EXPECTED = "expected a mail address of at most 254 characters, such as ops@example.com, or null";
-const DAYS_EXPECTED = "expected a whole number of days, at least 1, or null";
 
 const contactEmail = z
   .string({ error: EMAIL_EXPECTED })
@@ -58,14 +70,8 @@ const contactEmail = z
     description: "Who is told about the tenant's own destinations by mail; null: nobody.",
   });
 
-const retentionDays = z.int({ error: DAYS_EXPECTED }).min(1, { error: DAYS_EXPECTED }).nullable().openapi({
-  example: 7,
-  description:
-    "For how many days its events are kept; null: as long as the deployment keeps events, which is the most.",
-});
-
 const payloadFree = z.boolean({ error: "expected true or false" }).openapi({
-  description: "With true, the body of an event is removed once all of its deliveries have been delivered.",
+  description: "With true, the content of an event is erased once all of its deliveries have been delivered.",
 });
 
 const portal = tenantPortal
@@ -83,7 +89,7 @@ const branding = portalBranding.openapi("PortalBranding").nullable().openapi({
 
 export const tenantChange = strict({
   contact_email: contactEmail.optional(),
-  retention_days: retentionDays.optional(),
+  retention_days: retentionDaysField.optional(),
   payload_free: payloadFree.optional(),
   portal: portal.optional(),
   branding: branding.optional(),
@@ -93,7 +99,7 @@ const tenantSchema = z
   .object({
     tenant: z.string().openapi({ example: "acme" }),
     contact_email: contactEmail,
-    retention_days: retentionDays,
+    retention_days: retentionDaysField,
     payload_free: payloadFree,
     portal,
     branding,
@@ -136,11 +142,27 @@ const patchTenant = createRoute({
   },
 });
 
+const removeTenant = createRoute({
+  ...common,
+  method: "delete",
+  summary: "Delete a tenant with everything",
+  description:
+    "Its destinations, its application of the Svix API and its settings are deleted, its keys revoked, its sessions ended, " +
+    "its portal links worthless, and all of its events erased. The erasure is the receipt. May be repeated. Not for keys " +
+    "that are bound to a tenant.",
+  middleware: [requires("admin")],
+  request: { params: tenantParam },
+  responses: {
+    202: jsonAnswer(erasureSchema, "The tenant is deleted; the erasure of its events begins at once."),
+    ...problemResponses(401, 403, 404),
+  },
+});
+
 type TenantChange = z.infer<typeof tenantChange>;
 
 /** The errors of settings that the deployment does not allow. */
 export function settingsErrors({ config }: Services, { retention_days: days }: TenantChange): FieldError[] {
-  return retentionErrors(days, config.retentionMs / DAY_MS);
+  return retentionErrors(days, config);
 }
 
 /** Sets what the input has, and shows the settings as they are then. */
@@ -162,13 +184,6 @@ export async function setSettings(
 /** Whether the caller may see the tenant; what is no name of a tenant nobody sees. */
 export function isVisible(principal: Principal, tenant: string): boolean {
   return tenantName.safeParse(tenant).success && tenantFor(principal, tenant) !== undefined;
-}
-
-/** The error of more days than the deployment keeps events. */
-function retentionErrors(days: number | null | undefined, most: number): FieldError[] {
-  if (days === undefined || days === null || days <= most) return [];
-  const expected = `at most ${most}, the RETENTION_DAYS of the deployment`;
-  return [{ field: "retention_days", fault: `is ${days}`, expected }];
 }
 
 export function settingsView(tenant: string, row: TenantSettings | undefined): z.infer<typeof tenantSchema> {

@@ -95,6 +95,8 @@ export type StoredEvent = Readonly<{
   headers?: Readonly<Record<string, string>> | undefined;
   /** Present when the event was posted as content of its own type. */
   content_type?: string | undefined;
+  /** Present when the content has been erased: `data` is null. */
+  content?: "erased" | undefined;
   /** Of content the text. A whole number that a JavaScript number cannot hold is a `bigint`. */
   data?: unknown;
   /** In place of `data`, for content that is not UTF-8. */

@@ -136,7 +136,7 @@ export type EventHeader = Readonly<{
  * What only some events have is absent from bundles without such events, so that it costs nothing there.
  */
 export type StoredHeader = Readonly<{
-  /** 2: with what code that does not know it must not deliver without: times to live, headers, content types. */
+  /** 2: with what code that does not know it must not deliver without: times to live, headers, content types, erasures. */
   version: 1 | 2;
   /** How the bodies are stored. */
   encoding: "gzip" | "plain";
@@ -157,6 +157,8 @@ export type StoredHeader = Readonly<{
   ttls?: readonly (readonly [seconds: number, events: Runs])[];
   /** The bytes of the events' own request headers, which are stored behind the bodies. */
   headerBytes?: number;
+  /** The events whose content has been erased: see core/erase.ts. */
+  erased?: Runs;
   /** The events that were posted for certain destinations. */
   addressed?: Runs;
 }>;

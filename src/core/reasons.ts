@@ -100,7 +100,12 @@ export const deadReasons = [
 export type DeadReason = (typeof deadReasons)[number];
 
 /** Why a delivery is `cancelled`. */
-export const cancelReasons = ["destination_deleted", "cancelled_by_request"] as const;
+export const cancelReasons = [
+  "destination_deleted",
+  "cancelled_by_request",
+  /** The content of its event has been erased. */
+  "erased",
+] as const;
 export type CancelReason = (typeof cancelReasons)[number];
 
 /** Every named reason of a delivery; `http_<status>` comes in addition. `scheduled` is shown, never stored. */

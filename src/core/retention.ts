@@ -1,6 +1,20 @@
-/** For how long what is kept is kept. */
+/** For how long what is kept is kept: by the deployment, and for less by a tenant or a type of events. */
+
+export const DAY_MS = 86_400_000;
 
 /** Stored days, whatever an operator has made of them by hand: null where they set nothing. */
 export function wholeDays(stored: unknown): number | null {
   return typeof stored === "number" && Number.isInteger(stored) && stored >= 1 ? stored : null;
 }
+
+/** The shortest of the stored days that are set, in ms; infinite where none is. */
+export function shortest(...stored: readonly unknown[]): number {
+  return Math.min(...stored.map((one) => (wholeDays(one) ?? Number.POSITIVE_INFINITY) * DAY_MS));
+}
+
+/** For how long the events of a tenant are kept. */
+export type Kept = Readonly<{
+  ms: number;
+  /** Those of these types; never longer. */
+  types: Readonly<Record<string, number>>;
+}>;

@@ -20,6 +20,8 @@ export type DeliveryProgress = Readonly<{
   nextAttemptAt: number | null;
   giveUpAt: number;
   destinationDeleted: boolean;
+  /** Whether the content of its event is gone. */
+  erased: boolean;
 }>;
 
 /** The queue, or a drain: only a drain takes waiting deliveries. */
@@ -42,10 +44,12 @@ export function readinessOf(progress: DeliveryProgress, source: DeliverySource, 
 
 function atItsTime(progress: DeliveryProgress, now: number): Readiness {
   const at = progress.nextAttemptAt ?? now;
-  return at > now && !progress.destinationDeleted ? { kind: "early", at } : attemptable(progress, now);
+  const isPointless = progress.destinationDeleted || progress.erased;
+  return at > now && !isPointless ? { kind: "early", at } : attemptable(progress, now);
 }
 
-function attemptable({ destinationDeleted, giveUpAt }: DeliveryProgress, now: number): Readiness {
+function attemptable({ destinationDeleted, erased, giveUpAt }: DeliveryProgress, now: number): Readiness {
   if (destinationDeleted) return { kind: "over", state: "cancelled", reason: "destination_deleted" };
+  if (erased) return { kind: "over", state: "cancelled", reason: "erased" };
   return now >= giveUpAt ? { kind: "over", state: "dead", reason: "expired" } : { kind: "due" };
 }

@@ -232,6 +232,7 @@ function cancelledText({ reason = "" }: Delivery): string {
   const texts: Readonly<Record<string, string>> = {
     destination_deleted: "the destination was deleted",
     cancelled_by_request: "somebody has asked for it",
+    erased: "the content of the event was erased",
     event_removed: "the event was removed",
   };
   return texts[reason] ?? spelledOut(reason);

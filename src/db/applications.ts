@@ -72,15 +72,19 @@ export function rateOf({ ratePerSecond }: Pick<Application, "ratePerSecond">): n
   return ratePerSecond ?? defaultLimits.rate_per_second;
 }
 
+const DELETE_DESTINATIONS = `
+  UPDATE destinations SET deleted_at = ?2, updated_at = ?2 WHERE tenant = ?1 AND deleted_at IS NULL RETURNING id`;
+
+/** Deletes the application of the tenant, if it has one, and the tenant's destinations, whose ids the last one returns. */
+export function applicationDeletion(db: D1Database, tenant: string, now: number): D1PreparedStatement[] {
+  return [
+    db.prepare("DELETE FROM applications WHERE id = ?1").bind(tenant),
+    db.prepare(DELETE_DESTINATIONS).bind(tenant, now),
+  ];
+}
+
 /** Deletes the application and its destinations; returns the ids of these, which stay as tombstones. */
 export async function deleteApplication(db: D1Database, id: string, now: number): Promise<string[]> {
-  const [, deleted] = await db.batch<{ id: string }>([
-    db.prepare("DELETE FROM applications WHERE id = ?1").bind(id),
-    db
-      .prepare(
-        `UPDATE destinations SET deleted_at = ?2, updated_at = ?2 WHERE tenant = ?1 AND deleted_at IS NULL RETURNING id`,
-      )
-      .bind(id, now),
-  ]);
+  const [, deleted] = await db.batch<{ id: string }>(applicationDeletion(db, id, now));
   return deleted?.results.map((row) => row.id) ?? [];
 }

@@ -25,6 +25,7 @@ import {
   type StoredHeader,
   ttlAt,
 } from "../core/bundle.ts";
+import { isErased } from "../core/erase.ts";
 import { readContents, type StoredContent } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import { type Destination, LISTED_DESTINATIONS } from "./destinations.ts";
@@ -59,6 +60,8 @@ type LoadedEvent = Readonly<{
   ttlSeconds?: number | undefined;
   /** The request headers that it was posted with; loaded with its body. */
   headers?: RequestHeaders | undefined;
+  /** Present when its content has been erased: it has no body. */
+  isErased?: true;
 }>;
 
 /** When the event could first be delivered, epoch ms: its age counts from here. */
@@ -104,7 +107,7 @@ type LoadOptions = Readonly<{
 }>;
 
 /** The latest version of headers that this code can read. */
-const VERSION = 2;
+export const VERSION = 2;
 /** Stored bytes of bodies in one round trip, unless one bundle alone has more. As hexadecimal they are twice as many. */
 const BODY_BYTES = 2 * 1024 * 1024;
 /**
@@ -121,7 +124,9 @@ const BUNDLES = `
     iif(w.value ->> 1 AND length(b.body) <= ?2, hex(b.body), NULL) AS body
   FROM json_each(?1) w CROSS JOIN bundles b ON b.id = w.value ->> 0`;
 
-const BODIES = "SELECT b.id, hex(b.body) AS body FROM json_each(?1) w CROSS JOIN bundles b ON b.id = w.value";
+/** With the headers: a body may have been written anew since its header was read. */
+const BODIES = `
+  SELECT b.id, b.header, hex(b.body) AS body FROM json_each(?1) w CROSS JOIN bundles b ON b.id = w.value`;
 
 const DESTINATIONS = `SELECT d.* FROM ${LISTED_DESTINATIONS}`;
 
@@ -262,7 +267,7 @@ type Entry = Readonly<{ index: number; destination: Destination; row: DeliveryRo
 /** A loaded bundle with the deliveries that were asked for. */
 type Opened = {
   readonly stored: BundleRow;
-  readonly header: StoredHeader;
+  header: StoredHeader;
   readonly entries: readonly Entry[];
   /** The indexes of the events whose bodies are needed, and the bytes of these. */
   readonly due: ReadonlySet<number>;
@@ -302,7 +307,8 @@ function opening(
         if (indexes && !isIn(indexes, index)) continue;
         const row = own?.get(eventAt(bundle, index));
         entries.push({ index, destination, row });
-        if ((row?.endedAt ?? null) === null && isDue(row)) due.add(index);
+        const isOpen = (row?.endedAt ?? null) === null && !isErased(header, index);
+        if (isOpen && isDue(row)) due.add(index);
       }
     }
   }
@@ -321,9 +327,13 @@ async function loadBodies(databases: Databases, opened: readonly Opened[]): Prom
     for (const [db, share] of Map.groupBy(open, ({ stored }) => homeOfBundle(databases, stored.id))) {
       for (const portion of portionsOf(share)) {
         const ids = listOf(portion.map(({ stored }) => stored.id));
-        const found = (await db?.prepare(BODIES).bind(ids).all<{ id: number; body: string }>())?.results;
-        const bodies = new Map(found?.map(({ id, body }) => [id, body]));
-        for (const one of portion) await decodeInto(one, bodies.get(one.stored.id) ?? "");
+        const found = (await db?.prepare(BODIES).bind(ids).all<BodyRow>())?.results;
+        const rows = new Map(found?.map((row) => [row.id, row]));
+        for (const one of portion) {
+          const { header, body = "" } = rows.get(one.stored.id) ?? {};
+          if (header !== undefined) one.header = JSON.parse(header);
+          await decodeInto(one, body);
+        }
       }
     }
   }
@@ -343,6 +353,8 @@ function portionsOf(opened: readonly Opened[]): Opened[][] {
   }
   return portions;
 }
+
+type BodyRow = Readonly<{ id: number; header: string; body: string }>;
 
 async function decodeInto(one: Opened, hex: string): Promise<void> {
   one.reads += 1;
@@ -365,11 +377,13 @@ function deliveriesIn({ stored, header, entries, due, bodies }: Opened): LoadedD
     let event = events.get(index);
     if (!event) {
       const { tenant = "", type = "", contentType } = headerAt(header, index) ?? {};
-      const content = due.has(index) ? (bodies?.get(index) ?? null) : undefined;
+      const isGone = isErased(header, index);
+      const content = due.has(index) && !isGone ? (bodies?.get(index) ?? null) : undefined;
       const body = content === null ? null : content?.body;
       const ttlSeconds = ttlAt(header, index);
       event = { id: eventAt(id, index), tenant, type, body, contentType, acceptedAt, deliverAt };
       if (ttlSeconds !== undefined) event = { ...event, ttlSeconds };
+      if (isGone) event = { ...event, isErased: true };
       if (content?.headers) event = { ...event, headers: content.headers };
       events.set(index, event);
     }

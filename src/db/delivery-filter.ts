@@ -2,13 +2,23 @@
  * Filters of delivery lists: as SQL for rows, as code for packs, whose deliveries SQL cannot tell apart. What the walk of
  * a list (delivery-list.ts) seeks by key needs no filter.
  *
- * Also what lists hide: an event that is older than the retention time and whose deliveries have all ended is shown
- * no more, even while another event keeps its bundle stored.
+ * Also what lists hide: an event that is older than the retention time, the deployment's or that of its tenant or type, and
+ * whose deliveries have all ended is shown no more, even while another event keeps its bundle stored.
  */
 import { and, eq, gte, lt, type SQL, sql } from "drizzle-orm";
-import { bundleOf, destinationsOf, type EventHeader, indexOf, type Plan } from "../core/bundle.ts";
+import {
+  bundleOf,
+  destinationsOf,
+  type EventHeader,
+  headerAt,
+  indexOf,
+  type Plan,
+  type StoredHeader,
+} from "../core/bundle.ts";
+import { DAY_MS } from "../core/retention.ts";
 import { takesType } from "../core/routing.ts";
 import type { TimeRange } from "./bundles.ts";
+import { limitsOf } from "./kept.ts";
 import { rowsIn } from "./packs.ts";
 import { bundles, type DeliveryKey, type DeliveryRow, deliveries, destinations } from "./schema.ts";
 import { bundleIdOf, hasChannel, tenantOf, typeOf } from "./sql.ts";
@@ -110,18 +120,23 @@ export const QUIET_MS = 60 * 60_000;
 
 /** What counts as over. Times in epoch ms. */
 export type Over = Readonly<{
-  /** Events that were due by then are old. */
+  /** Events that were due by then are old, whatever their tenant and type. */
   dueBy: number;
   /** Deliveries that had ended by then have ended for good. */
   endedBy: number;
+  now: number;
+  /** Where the times of tenants and types are, which may be shorter. */
+  first: D1Database;
 }>;
 
 /** What is over by now. */
 export function overBy({
   now,
   config,
-}: Readonly<{ now: () => number; config: Readonly<{ retentionMs: number }> }>): Over {
-  return { dueBy: now() - config.retentionMs, endedBy: now() - QUIET_MS };
+  db,
+}: Readonly<{ now: () => number; config: Readonly<{ retentionMs: number }>; db: D1Database }>): Over {
+  const at = now();
+  return { dueBy: at - config.retentionMs, endedBy: at - QUIET_MS, now: at, first: db };
 }
 
 const ENDED = ["delivered", "dead", "cancelled"];
@@ -129,17 +144,34 @@ const ENDED = ["delivered", "dead", "cancelled"];
 type Times = Readonly<{ acceptedAt: number; deliverAt: number | null }>;
 type End = Readonly<{ state: string; endedAt: number | null }>;
 
-export function isOld({ acceptedAt, deliverAt }: Times, { dueBy }: Over): boolean {
-  return (deliverAt ?? acceptedAt) <= dueBy;
+type Event = Times & Readonly<{ tenant: string; type: string }>;
+
+/**
+ * Which of the events are old. Only an event that is older than a day, and not as old as the deployment keeps any, costs a
+ * look at what is set for its tenant and type.
+ */
+export async function oldAmong(
+  { dueBy, now, first }: Over,
+  events: readonly Event[],
+): Promise<(event: Event) => boolean> {
+  const dueAt = ({ acceptedAt, deliverAt }: Times) => deliverAt ?? acceptedAt;
+  const doubtful = events.filter((event) => dueAt(event) > dueBy && dueAt(event) <= now - DAY_MS);
+  if (doubtful.length === 0) return (event) => dueAt(event) <= dueBy;
+  const [tenants, types] = [doubtful.map(({ tenant }) => tenant), doubtful.map(({ type }) => type)];
+  const { keptMs } = await limitsOf(first, tenants, types);
+  return (event) => dueAt(event) <= Math.max(dueBy, now - keptMs(event));
 }
 
 export function hasEnded({ state, endedAt }: End, { endedBy }: Over): boolean {
   return ENDED.includes(state) && (endedAt ?? 0) <= endedBy;
 }
 
+/** None is old before it is a day old. */
 const TIMES_AND_PLANS = `
-  SELECT b.id, b.accepted_at AS acceptedAt, b.deliver_at AS deliverAt, b.plan
-  FROM json_each(?1) w CROSS JOIN bundles b ON b.id = w.value`;
+  SELECT b.id, b.accepted_at AS acceptedAt, b.deliver_at AS deliverAt, b.plan, b.header
+  FROM json_each(?1) w CROSS JOIN bundles b ON b.id = w.value WHERE coalesce(b.deliver_at, b.accepted_at) <= ?2`;
+
+type TimesAndPlan = Times & Readonly<{ id: number; plan: string; header: string }>;
 
 /** Which events of these deliveries are over. Reads nothing about deliveries that have not ended or are not old. */
 export async function eventsOver(
@@ -150,14 +182,25 @@ export async function eventsOver(
   const ended = new Set(rows.filter((row) => hasEnded(row, over)).map(({ eventId }) => eventId));
   if (ended.size === 0) return new Set();
   const ids = JSON.stringify([...new Set([...ended].map(bundleOf))]);
-  const { results } = await db.prepare(TIMES_AND_PLANS).bind(ids).all<Times & { id: number; plan: string }>();
-  const old = new Map(
-    results.filter((one) => isOld(one, over)).map(({ id, plan }) => [id, JSON.parse(plan) as Plan]),
+  const { results } = await db
+    .prepare(TIMES_AND_PLANS)
+    .bind(ids, over.now - DAY_MS)
+    .all<TimesAndPlan>();
+  const bundles = new Map(
+    results.map(({ id, plan, header, ...times }) => [
+      id,
+      { ...times, plan: JSON.parse(plan) as Plan, header: JSON.parse(header) as StoredHeader },
+    ]),
   );
-  const planned = [...ended].flatMap((event) => {
-    const plan = old.get(bundleOf(event));
-    return plan ? [{ event, destinations: destinationsOf(plan, indexOf(event)) }] : [];
+  const events = [...ended].flatMap((event) => {
+    const { plan, header, ...times } = bundles.get(bundleOf(event)) ?? {};
+    const about = header && headerAt(header, indexOf(event));
+    return about && plan ? [{ ...(times as Times), event, ...about, plan }] : [];
   });
+  const isOld = await oldAmong(over, events);
+  const planned = events
+    .filter(isOld)
+    .map(({ event, plan }) => ({ event, destinations: destinationsOf(plan, indexOf(event)) }));
   if (planned.length === 0) return new Set();
   const pairs = planned.flatMap(({ event, destinations }) =>
     destinations.map((destination) => [bundleOf(event), destination] as const),

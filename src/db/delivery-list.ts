@@ -39,6 +39,8 @@ export type FoundDelivery = Readonly<{
   eventId: number;
   destinationId: string;
   destination: Destination | null;
+  /** Whether its event's content has been erased, where one delivery was looked up. */
+  isErased?: boolean;
 }> &
   (
     | Readonly<{ kind: "stored"; row: DeliveryRow }>

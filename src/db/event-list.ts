@@ -21,9 +21,11 @@ import {
   tagsAt,
   ttlAt,
 } from "../core/bundle.ts";
+import { isErased } from "../core/erase.ts";
 import { databaseNumberOf } from "../core/placement.ts";
 import { takesType } from "../core/routing.ts";
 import { idRangeOf, LISTED_BUNDLES, readContents, type TimeRange } from "./bundles.ts";
+import { type Over, oldAmong } from "./delivery-filter.ts";
 import { mergedParts, type Part } from "./merge.ts";
 import { allOf, type Databases, sharesOf } from "./shards.ts";
 
@@ -47,6 +49,8 @@ export type ListedEvent = Readonly<{
   contentType: string | undefined;
   /** Whether the destination that was named gets it. */
   isPlanned: boolean;
+  /** Whether its content has been erased. */
+  isErased: boolean;
   /** The bytes of all bodies of its bundle. */
   bundleBytes: number;
 }>;
@@ -70,8 +74,8 @@ export type EventFilter = Readonly<{
   tag?: string | undefined;
   channel?: string | undefined;
   accepted?: TimeRange | undefined;
-  /** Events that were due by then are left out, epoch ms. */
-  dueBy: number;
+  /** Events that are old by it are left out. */
+  over: Over;
 }>;
 
 export type EventListFilter = EventFilter &
@@ -151,7 +155,9 @@ async function listedIn(
   const { rows, looked } = await (filter.tag !== undefined && filter.tenant !== undefined
     ? taggedBundles(db, about)
     : walked(db, about));
-  const found = rows.flatMap(eventsIn).filter((event) => event.id < position && isWanted(event, filter));
+  const wanted = rows.flatMap(eventsIn).filter((event) => event.id < position && isWanted(event, filter));
+  const isOld = await oldAmong(filter.over, wanted);
+  const found = wanted.filter((event) => !isOld(event));
   const shown = found.slice(0, limit);
   const cut = found.length > limit ? shown.at(-1) : undefined;
   return { found: shown, ...(cut ? { next: cut.id, lookedBackTo: cut.acceptedAt } : looked) };
@@ -251,22 +257,20 @@ function eventsIn({ id, acceptedAt, deliverAt, header, runs }: Row): ListedEvent
       ttlSeconds: ttlAt(stored, index),
       contentType,
       isPlanned: isInRuns(planned, index),
+      isErased: isErased(stored, index),
       bundleBytes,
     }))
     .reverse();
 }
 
-function isWanted(
-  event: ListedEvent,
-  { tenant, types, tag, channel, accepted = {}, dueBy }: EventFilter,
-): boolean {
-  const { acceptedAt, deliverAt } = event;
+function isWanted(event: ListedEvent, { tenant, types, tag, channel, accepted = {} }: EventFilter): boolean {
+  const { acceptedAt } = event;
   const { since = 0, until = Number.POSITIVE_INFINITY } = accepted;
   if (tenant !== undefined && event.tenant !== tenant) return false;
   if (types !== undefined && !takesType(types, event.type)) return false;
   if (tag !== undefined && !event.tags.includes(tag)) return false;
   if (channel !== undefined && !event.channels.includes(channel)) return false;
-  return acceptedAt >= since && acceptedAt < until && (deliverAt ?? acceptedAt) > dueBy;
+  return acceptedAt >= since && acceptedAt < until;
 }
 
 const LISTED = `
@@ -334,7 +338,10 @@ export function endingAfter(page: EventPage, count: number): EventPage {
 
 const BODIES = `SELECT id, header, hex(body) AS body FROM ${LISTED_BUNDLES}`;
 
-/** Calls back with the body of each event; undefined where the stored bytes are damaged. Keeps one portion in memory. */
+/**
+ * Calls back with the body of each event; undefined where it has been erased, or the stored bytes are damaged. Keeps one
+ * portion in memory.
+ */
 export async function eachBody<E extends Sized>(
   databases: Databases,
   events: readonly E[],
@@ -348,9 +355,13 @@ export async function eachBody<E extends Sized>(
         .bind(ids)
         .all<{ id: number; header: string; body: string }>();
       for (const { id, header, body } of results) {
-        const contents = await readContents(body, JSON.parse(header) as StoredHeader);
-        for (const event of portion)
-          if (bundleOf(event.id) === id) use(event, contents?.[indexOf(event.id)]?.body);
+        const stored: StoredHeader = JSON.parse(header);
+        const contents = await readContents(body, stored);
+        for (const event of portion) {
+          const index = indexOf(event.id);
+          if (bundleOf(event.id) === id)
+            use(event, isErased(stored, index) ? undefined : contents?.[index]?.body);
+        }
       }
     }
   }

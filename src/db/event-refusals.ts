@@ -14,11 +14,14 @@ export function criteriaOf({ eventTypes, channels, filter, body }: Destination):
 }
 
 /** What a route is compared with. */
-export type ComparedEvent = Pick<ListedEvent, "id" | "type" | "channels" | "contentType" | "bundleBytes">;
+export type ComparedEvent = Pick<
+  ListedEvent,
+  "id" | "type" | "channels" | "contentType" | "isErased" | "bundleBytes"
+>;
 
 /** Whether only an event's `data` tells whether a route takes it. */
 export function isDataAsked(route: Criteria, event: ComparedEvent): boolean {
-  if (route.filter === null || event.contentType !== undefined) return false;
+  if (route.filter === null || event.contentType !== undefined || event.isErased) return false;
   return refusalWithoutData({ ...route, filter: null }, event) === undefined;
 }
 
@@ -29,7 +32,8 @@ function refusalWithoutData(route: Criteria, { type, channels, contentType }: Co
   return refusalOf({ ...route, filter }, { type, channels, isContent, data: () => undefined });
 }
 
-type Refused = (typeof refusals)[number] | "corrupt" | null;
+/** Of what has been erased, or is damaged, a filter cannot tell. */
+type Refused = (typeof refusals)[number] | "corrupt" | "erased" | null;
 
 /** Why a route does not take the events, by their ids; null where it does. */
 export async function refusalsOf(
@@ -38,7 +42,10 @@ export async function refusalsOf(
   events: readonly ComparedEvent[],
 ): Promise<ReadonlyMap<number, Refused>> {
   const refused = new Map<number, Refused>();
-  for (const event of events) refused.set(event.id, refusalWithoutData(route, event) ?? null);
+  for (const event of events) {
+    const unknown = event.isErased && route.filter !== null ? "erased" : null;
+    refused.set(event.id, refusalWithoutData(route, event) ?? unknown);
+  }
   const asked = events.filter((event) => isDataAsked(route, event));
   // What is missing has been removed meanwhile.
   for (const { id } of asked) refused.set(id, "corrupt");

@@ -37,7 +37,7 @@ export async function searchEvents(
 ): Promise<Readonly<{ found: readonly FoundEvent[]; page: EventPage }>> {
   const namesOf = ({ type, tags, channels, tenant }: ListedEvent) => [type, ...tags, ...channels, tenant];
   const isNamed = (event: ListedEvent) => findWords(words, namesOf(event)) !== undefined;
-  const isAsked = (event: ListedEvent) => !isNamed(event);
+  const isAsked = (event: ListedEvent) => !isNamed(event) && !event.isErased;
   const limit = words.length === 0 ? filter.limit : MOST_READ;
   const page = withinBytes(await listEvents(databases, { ...filter, limit }), isAsked);
   const hits = new Map<number, FoundEvent>();

@@ -16,27 +16,31 @@ export const MOST_VALIDATED = 100;
 
 /** The limits are part of the statement, so that two changes at the same moment cannot exceed them. */
 const PUT = `
-  INSERT INTO event_types (name, description, schema, example, validates, archived_at, created_at, updated_at)
-  SELECT ?1, ?2, ?3, ?4, ?5, iif(?6, ?7, NULL), ?7, ?7
+  INSERT INTO event_types (name, description, schema, example, validates, archived_at, created_at, updated_at, retention_days)
+  SELECT ?1, ?2, ?3, ?4, ?5, iif(?6, ?7, NULL), ?7, ?7, ?8
   WHERE (EXISTS (SELECT 1 FROM event_types WHERE name = ?1) OR ${countUpTo(MOST_TYPES, "event_types")} < ${MOST_TYPES})
     AND (?5 = 0 OR ${countUpTo(MOST_VALIDATED, "event_types WHERE validates = 1 AND name <> ?1")} < ${MOST_VALIDATED})
   ON CONFLICT (name) DO UPDATE SET description = excluded.description, schema = excluded.schema,
     example = excluded.example, validates = excluded.validates, updated_at = excluded.updated_at,
+    retention_days = excluded.retention_days,
     archived_at = iif(excluded.archived_at IS NULL, NULL, coalesce(archived_at, excluded.archived_at))
   RETURNING *`;
 
-export type EventTypeInput = Pick<EventType, "name" | "description" | "schema" | "example"> &
+export type EventTypeInput = Pick<
+  EventType,
+  "name" | "description" | "schema" | "example" | "retentionDays"
+> &
   Readonly<{ validates: boolean; archived: boolean }>;
 
 /** Creates or replaces a type; undefined when the catalogue is full. */
 export async function putEventType(
   db: D1Database,
-  { name, description, schema, example, validates, archived }: EventTypeInput,
+  { name, description, schema, example, validates, archived, retentionDays }: EventTypeInput,
   now: number,
 ): Promise<EventType | undefined> {
   const raw = await db
     .prepare(PUT)
-    .bind(name, description, schema, example, validates ? 1 : 0, archived ? 1 : 0, now)
+    .bind(name, description, schema, example, validates ? 1 : 0, archived ? 1 : 0, now, retentionDays)
     .first<RawRow>();
   return raw === null ? undefined : modelOf(eventTypes, raw);
 }

@@ -25,6 +25,8 @@ import {
   type StoredHeader,
   tagsAt,
 } from "../core/bundle.ts";
+import { isErased } from "../core/erase.ts";
+import type { Kept } from "../core/retention.ts";
 import { takesType } from "../core/routing.ts";
 import { countWithinBytes } from "./event-list.ts";
 import { type ComparedEvent, type Criteria, isDataAsked, refusalsOf } from "./event-refusals.ts";
@@ -43,12 +45,12 @@ const PATH = "('$.' || ?5)";
 
 /** Names of tenants need no escape in JSON. Of bundles without an event that could be meant only the id is returned. */
 const NEXT = `
-  SELECT id, plan -> ${PATH} AS runs, length(body) AS bytes, iif(
+  SELECT id, plan -> ${PATH} AS runs, length(body) AS bytes, coalesce(deliver_at, accepted_at) AS dueAt, iif(
     instr(header -> '$.tenants', '"' || ?4 || '"') > 0 AND accepted_at >= ?6 AND accepted_at < ?7 AND accepted_at <= ?8
       AND coalesce(deliver_at, accepted_at) <= ?8 AND coalesce(deliver_at, accepted_at) > ?8 - ?9, header, NULL) AS header
   FROM bundles WHERE id >= ?1 AND id <= ?2 ORDER BY id LIMIT ?3`;
 
-type Row = Readonly<{ id: number; runs: string | null; bytes: number; header: string | null }>;
+type Row = Readonly<{ id: number; runs: string | null; bytes: number; dueAt: number; header: string | null }>;
 
 /** A bundle with events to plan. */
 export type PlanChange = Readonly<{
@@ -77,7 +79,7 @@ type Bounds = Readonly<{
   last: number;
   /** Most deliveries to plan. */
   size: number;
-  keptMs: number;
+  kept: Kept;
 }>;
 
 /** The next `size` missing deliveries of the replay in a database, or fewer when many events have to be passed over. */
@@ -85,7 +87,7 @@ export async function findMissing(
   databases: Databases,
   db: D1Database,
   replay: Replay,
-  { route, last, size, keptMs }: Bounds,
+  { route, last, size, kept }: Bounds,
 ): Promise<Missing> {
   const { tenant, destinationId, since, until, createdAt } = replay;
   const chosen: Candidate[] = [];
@@ -102,11 +104,11 @@ export async function findMissing(
         since,
         until,
         createdAt,
-        keptMs,
+        kept.ms,
       )
       .all<Row>();
     const from = cursor;
-    const all = results.flatMap((row) => candidatesIn(row, replay)).filter(({ id }) => id > from);
+    const all = results.flatMap((row) => candidatesIn(row, replay, kept)).filter(({ id }) => id > from);
     const { taken, upto, hasReadBodies } = await takenOf(databases, replay, route, all);
     const end = fittingEnd(chosen, taken, size);
     chosen.push(...taken.slice(0, end));
@@ -121,8 +123,11 @@ export async function findMissing(
 
 type Candidate = ComparedEvent & Pick<Row, "runs" | "bytes"> & Readonly<{ isAddressed: boolean }>;
 
-/** The tenant's events of a bundle that are not planned for the destination, as far as the header tells. */
-function candidatesIn(row: Row, { tenant, eventTypes, tag }: Replay): Candidate[] {
+/**
+ * The tenant's events of a bundle that are not planned for the destination, as far as the header tells; without those that
+ * are over, or erased.
+ */
+function candidatesIn(row: Row, { tenant, eventTypes, tag, createdAt }: Replay, kept: Kept): Candidate[] {
   if (row.header === null) return [];
   const { id: bundle, runs, bytes } = row;
   const header: StoredHeader = JSON.parse(row.header);
@@ -132,9 +137,10 @@ function candidatesIn(row: Row, { tenant, eventTypes, tag }: Replay): Candidate[
   return about.flatMap(({ tenant: owner, type, contentType }, index) => {
     if (owner !== tenant || isIn(planned, index) || !takesType(eventTypes, type)) return [];
     if (tag !== null && !tagsAt(header, index).includes(tag)) return [];
+    if (isErased(header, index) || row.dueAt <= createdAt - (kept.types[type] ?? kept.ms)) return [];
     const isAddressed = isIn(header.addressed ?? [], index);
     const channels = channelsAt(header, index);
-    const event = { id: eventAt(bundle, index), type, channels, contentType };
+    const event = { id: eventAt(bundle, index), type, channels, contentType, isErased: false };
     return [{ ...event, isAddressed, bundleBytes, runs, bytes }];
   });
 }

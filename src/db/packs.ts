@@ -245,6 +245,10 @@ const OWN_NAMES = `SELECT d.destination_id AS destination, d.event_id AS event F
 /** SQL: the deliveries of pairs `[bundle, destination]` in `?1` that have rows of their own. */
 export const OWN_ROWS = `SELECT d.* FROM ${OWN}`;
 
+/** SQL: how those deliveries have ended, or not, without the rest of their rows. */
+export const OWN_ROWS_ENDS = `
+  SELECT d.destination_id AS destinationId, d.event_id AS eventId, d.state, d.ended_at AS endedAt FROM ${OWN}`;
+
 /** SQL: the packs of pairs `[bundle, destination]` in `?1`. */
 export const PACKS = `SELECT p.* FROM ${NAMED_PACKS}`;
 

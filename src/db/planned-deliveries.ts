@@ -19,10 +19,11 @@ import {
   tagsAt,
   ttlAt,
 } from "../core/bundle.ts";
+import { isErased } from "../core/erase.ts";
 import { beforeFirstBundleOf, databaseNumberOfBundle } from "../core/placement.ts";
 import { takesType } from "../core/routing.ts";
 import { idRangeOf, LISTED_BUNDLES, readContents } from "./bundles.ts";
-import { type DeliveryFilter, hasEnded, isOld, type Over } from "./delivery-filter.ts";
+import { type DeliveryFilter, hasEnded, type Over, oldAmong } from "./delivery-filter.ts";
 import {
   type DeliveryPage,
   type FoundDelivery,
@@ -56,8 +57,9 @@ export type StoredEvent = Readonly<{
   ttlSeconds: number | undefined;
   /** The request headers that it was posted with. */
   headers: RequestHeaders | undefined;
-  /** An envelope, or content as it was posted; null when the stored bytes are damaged. */
+  /** An envelope, or content as it was posted; null when it has been erased, or the stored bytes are damaged. */
   body: Uint8Array<ArrayBuffer> | null;
+  isErased: boolean;
   contentType?: string | undefined;
 }>;
 
@@ -86,10 +88,12 @@ export async function findEvent(
 ): Promise<{ event: StoredEvent; deliveries: readonly FoundDelivery[] } | undefined> {
   const read = await readEvent(databases, eventId, tenant);
   if (!read) return undefined;
-  const { home, row, header, event } = read;
+  const { home, row, header, about, event } = read;
   const ids = destinationsOf(JSON.parse(row.plan), indexOf(eventId));
   const found = await foundAt(databases, home, { ...row, header }, eventId, ids);
-  return isOverWith(row, found, over) ? undefined : { event, deliveries: found };
+  const { acceptedAt, deliverAt } = row;
+  const isHidden = await isOverWith({ ...about, acceptedAt, deliverAt }, found, over);
+  return isHidden ? undefined : { event, deliveries: found };
 }
 
 /**
@@ -106,7 +110,9 @@ export async function readEvent(databases: Databases, eventId: number, tenant: s
   const about = header && headerAt(header, indexOf(eventId));
   if (!home || !row || !header || !about || (tenant !== undefined && about.tenant !== tenant))
     return undefined;
-  const { body = null, headers } = (await readContents(row.body, header))?.[indexOf(eventId)] ?? {};
+  const isGone = isErased(header, indexOf(eventId));
+  const contents = isGone ? undefined : await readContents(row.body, header);
+  const { body = null, headers } = contents?.[indexOf(eventId)] ?? {};
   const { acceptedAt, deliverAt } = row;
   const { type, contentType } = about;
   const options = { ...optionsAt(header, eventId), headers, contentType };
@@ -117,9 +123,10 @@ export async function readEvent(databases: Databases, eventId: number, tenant: s
     acceptedAt,
     deliverAt,
     body,
+    isErased: isGone,
     ...options,
   };
-  return { home, row, header, event };
+  return { home, row, header, about, event };
 }
 
 function optionsAt(header: StoredHeader, eventId: number) {
@@ -131,8 +138,13 @@ function optionsAt(header: StoredHeader, eventId: number) {
   };
 }
 
-function isOverWith(bundle: Times, found: readonly FoundDelivery[], over: Over): boolean {
-  return isOld(bundle, over) && found.every((one) => one.kind === "stored" && hasEnded(one.row, over));
+async function isOverWith(
+  event: Times & Readonly<{ tenant: string; type: string }>,
+  found: readonly FoundDelivery[],
+  over: Over,
+): Promise<boolean> {
+  const isEnded = found.every((one) => one.kind === "stored" && hasEnded(one.row, over));
+  return isEnded && (await oldAmong(over, [event]))(event);
 }
 
 /** One delivery; undefined when no event has planned it, or its event is over. */
@@ -156,12 +168,16 @@ export async function findDelivery(
   const row = stored.row ?? rowIn(stored.pack, eventId, destination);
   const { acceptedAt, deliverAt } = bundle;
   const ttlSeconds = ttlAt(bundle.header as StoredHeader, indexOf(eventId));
-  const found = foundOf({ eventId, destinationId, acceptedAt, deliverAt, ttlSeconds }, row, destination);
-  if (!isOverWith(bundle, [found], over)) return found;
+  const found = {
+    ...foundOf({ eventId, destinationId, acceptedAt, deliverAt, ttlSeconds }, row, destination),
+    isErased: isErased(bundle.header as StoredHeader, indexOf(eventId)),
+  };
+  const event = { ...about, acceptedAt, deliverAt };
+  if (!(await isOverWith(event, [found], over))) return found;
   const all = destinationsOf(bundle.plan as Plan, indexOf(eventId));
   const { header } = bundle;
   const others = await foundAt(databases, home, { acceptedAt, deliverAt, header }, eventId, all);
-  return isOverWith(bundle, others, over) ? undefined : found;
+  return (await isOverWith(event, others, over)) ? undefined : found;
 }
 
 /** All that is known of a delivery, in one statement: looking up one delivery is the most frequent read of the API. */

@@ -9,6 +9,8 @@
  * a thousand deliveries in one statement each saves a round trip for every delivery.
  */
 import { eventAt, headerAt, indexOf, type StoredHeader, tagsAt } from "../core/bundle.ts";
+import { isErased as isErasedIn } from "../core/erase.ts";
+import type { Kept } from "../core/retention.ts";
 import { takesType } from "../core/routing.ts";
 import { type IdRange, idRangeOf } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
@@ -27,6 +29,7 @@ import {
   hasBit,
   hasTag,
   IS_UNDER_WAY,
+  isErased,
   typeOf,
 } from "./sql.ts";
 
@@ -52,8 +55,19 @@ const IS_IN_TIME = `b.accepted_at >= r.since AND b.accepted_at < r.until
 /** SQL: whether an event of a bundle `b` has the tag of a replay `r`, if that has one. */
 const isTagged = (event: string) => `(r.tag IS NULL OR ${hasTag("b.header", event, "r.tag")})`;
 
+/**
+ * SQL: whether events of that type are kept for so long that those of a bundle `b` were not over when a replay `r` began.
+ * @param types JSON: the types with a time of their own, in ms
+ */
+const isKept = (type: string, types: string) => `coalesce((
+  SELECT coalesce(b.deliver_at, b.accepted_at) > r.created_at - k.value FROM json_each(${types}) k
+  WHERE k.key = ${type}), 1)`;
+
 /** SQL: whether a replay `r` selects a delivery `d`, whose bundle is `b`. */
-const IS_SELECTED = `d.state = r.include AND d.ended_at <= r.created_at AND ${IS_IN_TIME} AND ${isTagged("d.event_id")}
+const isSelected = (
+  types: string,
+) => `d.state = r.include AND d.ended_at <= r.created_at AND ${IS_IN_TIME} AND ${isTagged("d.event_id")}
+  AND NOT ${isErased("b.header", "d.event_id")} AND ${isKept(typeOf("b.header", "d.event_id"), types)}
   AND (r.event_types IS NULL OR EXISTS (
     SELECT 1 FROM json_each(r.event_types) t WHERE ${isOfType("t.value", typeOf("b.header", "d.event_id"))}))`;
 
@@ -94,24 +108,27 @@ const LATE_PACKS = `
 async function countLate(
   db: D1Database,
   replay: NewReplay,
-  { first, last, keptMs }: IdRange & Readonly<{ keptMs: number }>,
+  { first, last, kept }: IdRange & Readonly<{ kept: Kept }>,
 ): Promise<number> {
   const query = db.prepare(LATE_PACKS).bind(first, replay.destinationId, last, replay.createdAt);
   const { results } = await query.all<RawRow>();
-  return results.flatMap((raw) => lookedIn(raw, replay, keptMs)).filter(({ isSelected }) => isSelected)
-    .length;
+  return results.flatMap((raw) => lookedIn(raw, replay, kept)).filter(({ isSelected }) => isSelected).length;
 }
 
 /** SQL: the event that an entry `i` of a header's events is about, of a pack `p`. */
 const PACKED_EVENT = "(p.bundle_id * 128 + i.key / 3)";
 
+/** SQL: its type. */
+const TYPE_OF_ENTRY = "(b.header ->> ('$.types[' || i.value || ']'))";
+
 /** How many deliveries are selected of packs without ends after the replay began. */
 const TOTAL_PACKED = `
-  SELECT coalesce(sum(iif(r.event_types IS NULL AND r.tag IS NULL, ${countIn(deliveredOf("p"))}, (
+  SELECT coalesce(sum(iif(r.event_types IS NULL AND r.tag IS NULL AND b.header -> '$.erased' IS NULL AND ?9 = '{}', ${countIn(deliveredOf("p"))}, (
     SELECT count(*) FROM json_each(b.header, '$.events') i
     WHERE i.key % 3 = 1 AND ${hasBit(deliveredOf("p"), PACKED_EVENT)} AND ${isTagged(PACKED_EVENT)}
+      AND NOT ${isErased("b.header", PACKED_EVENT)} AND ${isKept(TYPE_OF_ENTRY, "?9")}
       AND (r.event_types IS NULL OR EXISTS (
-        SELECT 1 FROM json_each(r.event_types) t WHERE ${isOfType("t.value", "(b.header ->> ('$.types[' || i.value || ']'))")}))
+        SELECT 1 FROM json_each(r.event_types) t WHERE ${isOfType("t.value", TYPE_OF_ENTRY)}))
   ))), 0)
   FROM (SELECT * FROM ${deliveredPacks("(?3 + 1)", "?4")} AND ended_at <= ?7 LIMIT ?5) p
   JOIN bundles b ON b.id = p.bundle_id WHERE ${IS_IN_TIME}`;
@@ -125,7 +142,7 @@ export async function beginReplay(
   { id, destinationId, include, ...rest }: NewReplay,
   { first, last }: IdRange,
   limit: number,
-  keptMs: number,
+  kept: Kept,
 ): Promise<Replay | undefined> {
   const row = { id, destinationId, include, ...rest };
   if (include === "missing") {
@@ -133,14 +150,26 @@ export async function beginReplay(
     return inserted ? modelOf(replays, inserted) : undefined;
   }
   const isPacked = include === "delivered";
-  const late = isPacked ? await countLate(db, row, { first, last, keptMs }) : 0;
+  const late = isPacked ? await countLate(db, row, { first, last, kept }) : 0;
   const packed = isPacked ? `(${TOTAL_PACKED})` : "0 * ?7";
   const total = `UPDATE replays AS r SET total = ?8 + ${packed} + (
-      SELECT count(*) FROM (${next(include)}) d JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")} WHERE ${IS_SELECTED})
+      SELECT count(*) FROM (${next(include)}) d JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")} WHERE ${isSelected("?9")})
     WHERE id = ?1 RETURNING *`;
   const [, counted] = await db.batch<RawRow>([
     insertion(db, row),
-    db.prepare(total).bind(id, destinationId, first - 1, last, limit, keptMs, row.createdAt, late),
+    db
+      .prepare(total)
+      .bind(
+        id,
+        destinationId,
+        first - 1,
+        last,
+        limit,
+        kept.ms,
+        row.createdAt,
+        late,
+        JSON.stringify(kept.types),
+      ),
   ]);
   const raw = counted?.results[0];
   return raw && modelOf(replays, raw);
@@ -201,7 +230,7 @@ export async function findPortion(
   replay: ReplayOf<Ended>,
   last: number,
   size: number,
-  keptMs: number,
+  kept: Kept,
 ): Promise<Portion> {
   const found: Looked[] = [];
   const portion = (cursor: number, isLast: boolean) => ({
@@ -215,7 +244,7 @@ export async function findPortion(
   let page = replay.eventTypes === null && replay.tag === null ? Math.min(PAGE, size + 1) : PAGE;
   for (let lookedAt = 0; lookedAt < LOOKED_AT; lookedAt += page) {
     if (lookedAt > 0) page = Math.min(PAGE, 2 * page);
-    const { looked, upto } = await lookOn(db, replay, { cursor, last, limit: page, keptMs });
+    const { looked, upto } = await lookOn(db, replay, { cursor, last, limit: page, kept });
     for (const one of looked) {
       if (one.isSelected && found.length === size) return portion(cursor, false);
       if (one.isSelected) found.push(one);
@@ -234,7 +263,7 @@ type Looked = Readonly<{
   packed?: DeliveryRow;
 }>;
 
-type Look = Readonly<{ cursor: number; last: number; limit: number; keptMs: number }>;
+type Look = Readonly<{ cursor: number; last: number; limit: number; kept: Kept }>;
 
 type Page = Readonly<{
   looked: readonly Looked[];
@@ -248,14 +277,14 @@ const ROWS_PER_PACK = 10;
 /** The next deliveries after the cursor in rows and packs, as far as both have been read. */
 async function lookOn(db: D1Database, replay: ReplayOf<Ended>, look: Look): Promise<Page> {
   const { id, destinationId, include } = replay;
-  const { cursor, last, limit, keptMs } = look;
+  const { cursor, last, limit, kept } = look;
   const rows = db
     .prepare(
-      `SELECT d.event_id AS event, coalesce(${IS_SELECTED}, 0) AS isSelected
+      `SELECT d.event_id AS event, coalesce(${isSelected("?7")}, 0) AS isSelected
        FROM replays r CROSS JOIN (${next(include)}) d LEFT JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")}
        WHERE r.id = ?1 ORDER BY d.event_id`,
     )
-    .bind(id, destinationId, cursor, last, limit, keptMs);
+    .bind(id, destinationId, cursor, last, limit, kept.ms, JSON.stringify(kept.types));
   const most = Math.ceil(limit / ROWS_PER_PACK);
   const packed = db
     .prepare(
@@ -272,7 +301,7 @@ async function lookOn(db: D1Database, replay: ReplayOf<Ended>, look: Look): Prom
     ...(packs.length === most ? [eventAt(Number(packs.at(-1)?.bundle_id), LAST_INDEX)] : []),
   ];
   const upto = ends.length > 0 ? Math.min(...ends) : undefined;
-  const looked = [...own, ...packs.flatMap((raw) => lookedIn(raw, replay, keptMs))]
+  const looked = [...own, ...packs.flatMap((raw) => lookedIn(raw, replay, kept))]
     .filter(({ event }) => event > cursor && event <= Math.min(last, upto ?? last))
     .toSorted((a, b) => a.event - b.event);
   return { looked, upto };
@@ -281,13 +310,13 @@ async function lookOn(db: D1Database, replay: ReplayOf<Ended>, look: Look): Prom
 const LAST_INDEX = 127;
 
 /** The delivered ones of a pack, each with whether it is selected. */
-function lookedIn(raw: RawRow, replay: NewReplay, keptMs: number): Looked[] {
+function lookedIn(raw: RawRow, replay: NewReplay, kept: Kept): Looked[] {
   const { eventTypes = null, tag = null, since, until, createdAt } = replay;
   // Without a header an operator has removed the bundle.
   const header: StoredHeader | undefined = raw.header ? JSON.parse(String(raw.header)) : undefined;
   const acceptedAt = Number(raw.accepted_at);
   const dueAt = Number(raw.deliver_at ?? acceptedAt);
-  const inTime = acceptedAt >= since && acceptedAt < until && dueAt > createdAt - keptMs;
+  const inTime = acceptedAt >= since && acceptedAt < until;
   return packsOf([raw])
     .flatMap((pack) => packedRows(pack, null))
     .filter(({ state }) => state === "delivered")
@@ -295,7 +324,11 @@ function lookedIn(raw: RawRow, replay: NewReplay, keptMs: number): Looked[] {
       const about = header && headerAt(header, indexOf(row.eventId));
       const isTagged =
         tag === null || (header && tagsAt(header, indexOf(row.eventId)).includes(tag)) === true;
-      const isSelected = inTime && isTagged && about !== undefined && takesType(eventTypes, about.type);
+      const keptMs = kept.types[about?.type ?? ""] ?? kept.ms;
+      const isGone =
+        dueAt <= createdAt - keptMs || (header !== undefined && isErasedIn(header, indexOf(row.eventId)));
+      const isSelected =
+        inTime && isTagged && !isGone && about !== undefined && takesType(eventTypes, about.type);
       return { event: row.eventId, isSelected: isSelected && (row.endedAt ?? 0) <= createdAt, packed: row };
     });
 }
@@ -369,11 +402,11 @@ export type Part = Readonly<{ db: D1Database; replay: Replay }>;
 export async function partsOf(
   { db: first, further = [] }: Databases,
   job: Replay,
-  keptMs: number,
+  kept: Kept,
 ): Promise<readonly Part[]> {
   const others = further.map(async (db) => {
     const [known] = await partsIn(db, [job.id]);
-    const replay = known ?? (await beginPart(db, job, keptMs));
+    const replay = known ?? (await beginPart(db, job, kept));
     return replay ? [{ db, replay }] : [];
   });
   return [...(await Promise.all(others)).flat(), { db: first, replay: job }];
@@ -383,8 +416,8 @@ export async function partsOf(
 const CANCEL_OTHERS = `
   UPDATE replays SET state = 'cancelled' WHERE destination_id = ?1 AND id <> ?2 AND ${IS_UNDER_WAY}`;
 
-async function beginPart(db: D1Database, job: Replay, keptMs: number): Promise<Replay | undefined> {
+async function beginPart(db: D1Database, job: Replay, kept: Kept): Promise<Replay | undefined> {
   const range = await idRangeOf(db, job);
   await db.prepare(CANCEL_OTHERS).bind(job.destinationId, job.id).run();
-  return beginReplay(db, { ...job, cursor: range.first - 1 }, range, LARGEST, keptMs);
+  return beginReplay(db, { ...job, cursor: range.first - 1 }, range, LARGEST, kept);
 }

@@ -93,21 +93,30 @@ export const tenants = sqliteTable("tenants", {
 });
 
 /** What an operator has set for a tenant. A tenant without a row has the deployment's settings. */
-export const tenantSettings = sqliteTable("tenant_settings", {
-  tenant: text().primaryKey(),
-  /** Mails about its own destinations go there; null: none are sent. */
-  contactEmail: text("contact_email"),
-  /** For how long its events are kept; null: as long as the deployment keeps them. */
-  retentionDays: integer("retention_days"),
-  /** 1: the body of an event is removed once all of its deliveries have been delivered. */
-  payloadFree: integer("payload_free").notNull().default(0),
-  /** What visitors of its portal may do, and up to which limits. Edited into what is no JSON, it must not read as none. */
-  portal: jsonText<Readonly<Record<string, unknown>> | null>({ "": "" })(),
-  /** The name, logo and colour of its portal. */
-  branding: jsonText<Readonly<Record<string, unknown>> | null>(null)(),
-  createdAt: integer("created_at").notNull(),
-  updatedAt: integer("updated_at").notNull(),
-});
+export const tenantSettings = sqliteTable(
+  "tenant_settings",
+  {
+    tenant: text().primaryKey(),
+    /** Mails about its own destinations go there; null: none are sent. */
+    contactEmail: text("contact_email"),
+    /** For how long its events are kept; null: as long as the deployment keeps them. */
+    retentionDays: integer("retention_days"),
+    /** 1: the content of an event is erased once all of its deliveries have been delivered. */
+    payloadFree: integer("payload_free").notNull().default(0),
+    /** What visitors of its portal may do, and up to which limits. Edited into what is no JSON, it must not read as none. */
+    portal: jsonText<Readonly<Record<string, unknown>> | null>({ "": "" })(),
+    /** The name, logo and colour of its portal. */
+    branding: jsonText<Readonly<Record<string, unknown>> | null>(null)(),
+    /** When the tenant was last deleted with everything: portal links from before are worthless. */
+    deletedAt: integer("deleted_at"),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+  },
+  (t) => [
+    index("tenant_settings_kept").on(t.retentionDays).where(sql`retention_days IS NOT NULL`),
+    index("tenant_settings_payload_free").on(t.tenant).where(sql`payload_free = 1`),
+  ],
+);
 
 /** Erasures: jobs that remove the content of events, in steps. They stay as receipts. */
 export const erasures = sqliteTable(
@@ -121,7 +130,7 @@ export const erasures = sqliteTable(
     since: integer(),
     until: integer(),
     state: text().$type<"running" | "completed">().notNull(),
-    /** The last bundle looked at in each database. */
+    /** Where the next step goes on: the pass, the number of the database, and the last bundle looked at there. */
     cursor: jsonText<readonly number[]>([])().notNull().default(sql`'[]'`),
     /** What has been erased so far. */
     events: integer().notNull().default(0),
@@ -133,7 +142,7 @@ export const erasures = sqliteTable(
     endedAt: integer("ended_at"),
   },
   (t) => [
-    index("erasures_by_tenant").on(t.tenant, t.id),
+    index("erasures_by_tenant").on(t.tenant),
     index("erasures_running").on(t.nextStepAt).where(sql`state = 'running'`),
   ],
 );
@@ -195,7 +204,10 @@ export const eventTypes = sqliteTable(
     createdAt: integer("created_at").notNull(),
     updatedAt: integer("updated_at").notNull(),
   },
-  (t) => [index("event_types_validating").on(t.name).where(sql`validates = 1`)],
+  (t) => [
+    index("event_types_validating").on(t.name).where(sql`validates = 1`),
+    index("event_types_kept").on(t.retentionDays).where(sql`retention_days IS NOT NULL`),
+  ],
 );
 
 /** Idempotency keys, with where the events of their requests are. Kept as long as the events. */

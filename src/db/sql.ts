@@ -53,6 +53,13 @@ function isNamed(list: string, place: number, header: string, event: string, nam
       AND (named.value ->> ('${runs}[' || (run.key + 1) || ']')))`;
 }
 
+/** Whether the content of an event has been erased. @param header that of its bundle */
+export function isErased(header: string, event: string): string {
+  return `(${header} -> '$.erased' IS NOT NULL AND EXISTS (SELECT 1 FROM json_each(${header}, '$.erased') run
+    WHERE run.key % 2 = 0 AND ${indexOf(event)} BETWEEN run.value
+      AND (${header} ->> ('$.erased[' || (run.key + 1) || ']'))))`;
+}
+
 function nameOf(list: string, header: string, place: string): string {
   return `(${header} ->> ('$.${list}[' || (${header} ->> ('$.events[' || ${place} || ']')) || ']'))`;
 }

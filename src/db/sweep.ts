@@ -307,7 +307,14 @@ export type Position = Readonly<{ at: number; row: number }>;
  * Walks that continue from one sweep to the next: `scheduled` enqueues bundles that fall due, `scheduled_checked` checks
  * that they were delivered, `retention` removes old bundles, and `tombstones` deleted destinations in order of deletion.
  */
-export type Walk = "scheduled" | "scheduled_checked" | "retention" | "tombstones";
+export type Walk =
+  | "scheduled"
+  | "scheduled_checked"
+  | "retention"
+  | "tombstones"
+  | "kept"
+  | "payload_free"
+  | "payload_late";
 
 const READ_CURSOR = "SELECT at, row_id AS row FROM cursors WHERE name = ?1";
 

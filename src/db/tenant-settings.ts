@@ -6,7 +6,9 @@ import { tenantSettings } from "./schema.ts";
 export type TenantSettings = typeof tenantSettings.$inferSelect;
 
 /** What a change may set; what is left out stays as it is. */
-export type TenantSettingsChange = Partial<Omit<TenantSettings, "tenant" | "createdAt" | "updatedAt">>;
+export type TenantSettingsChange = Partial<
+  Omit<TenantSettings, "tenant" | "deletedAt" | "createdAt" | "updatedAt">
+>;
 
 export async function findTenantSettings(
   db: D1Database,

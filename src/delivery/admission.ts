@@ -66,7 +66,8 @@ const loggedAs = { forbidden_target: "target_forbidden", too_large: "message_too
 function progressOf(delivery: LoadedDelivery) {
   const { giveUpAt, nextAttemptAt } = currentRow(delivery);
   const destinationDeleted = delivery.destination.deletedAt !== null;
-  return { state: delivery.row?.state, nextAttemptAt, giveUpAt, destinationDeleted };
+  const erased = delivery.event.isErased === true;
+  return { state: delivery.row?.state, nextAttemptAt, giveUpAt, destinationDeleted, erased };
 }
 
 function withoutAttempt(

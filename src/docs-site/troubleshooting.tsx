@@ -207,4 +207,10 @@ export const remedies: readonly Remedy[] = [
       "The event does not fit into a message of the destination's queue, which has room for 120,000 bytes. It was given up without an attempt.",
     remedy: "Post smaller events, or deliver them to an endpoint or a service.",
   },
+  {
+    reason: "erased",
+    meaning:
+      "Its content has been erased, so that it cannot be sent. An attempt that was under way at that moment may have arrived.",
+    remedy: "Nothing: what is erased cannot be brought back. To send it after all, post the event anew.",
+  },
 ];

@@ -6,6 +6,8 @@ import { checkStall, publishLeftovers } from "../notifications/publish.ts";
 import type { UpkeepMessage } from "../queue-messages.ts";
 import { recoverReplays } from "../replay/run.ts";
 import type { Services } from "../services.ts";
+import { recoverErasures } from "./erasure.ts";
+import { eraseMore, eraseOver } from "./kept.ts";
 import { removeDeleted, removeMore, removeOld, removeOldChanges } from "./retention.ts";
 import { sweep, sweepPage } from "./sweep.ts";
 
@@ -14,9 +16,11 @@ const tasks = [
   checkStall,
   sweep,
   recoverReplays,
+  recoverErasures,
   removeOld,
   removeDeleted,
   removeOldChanges,
+  eraseOver,
   publishLeftovers,
   countKeyed,
 ];
@@ -31,5 +35,6 @@ export async function runCron(services: Services): Promise<void> {
 
 /** Continues the sweep or retention where the invocation before has stopped. */
 export function continueUpkeep(services: Services, message: UpkeepMessage): Promise<void> {
+  if ("kept" in message) return eraseMore(services, message);
   return "sweep" in message ? sweepPage(services, message) : removeMore(services, message);
 }

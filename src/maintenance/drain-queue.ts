@@ -1,5 +1,5 @@
 /**
- * The consumer of the drains queue: drains, steps of replays, dead-letter digests, and pages of the sweep and of
+ * The consumer of the drains queue: drains, steps of replays and erasures, dead-letter digests, and pages of the sweep and of
  * retention that did not fit into a cron run. Each message is handled by itself; all drains of an invocation share its
  * connections.
  */
@@ -9,10 +9,17 @@ import { connections, sendingInTurn } from "../delivery/http.ts";
 import { Recorder } from "../delivery/recorder.ts";
 import { faultOf } from "../log.ts";
 import { publishDigest } from "../notifications/publish.ts";
-import { digestMessage, drainMessage, replayMessage, upkeepMessage } from "../queue-messages.ts";
+import {
+  digestMessage,
+  drainMessage,
+  erasureMessage,
+  replayMessage,
+  upkeepMessage,
+} from "../queue-messages.ts";
 import { stepReplay } from "../replay/run.ts";
 import type { Services } from "../services.ts";
 import { continueUpkeep } from "./cron.ts";
+import { stepErasure } from "./erasure.ts";
 
 /** Before a message that failed is tried again. */
 const PAUSE_S = 10;
@@ -40,6 +47,8 @@ async function handle(context: DrainContext, { body, attempts }: Message): Promi
   if (drainOrder) await drain(context, drainOrder, attempts);
   const step = replayMessage(body);
   if (step) await stepReplay(services, step.replay);
+  const erasureStep = erasureMessage(body);
+  if (erasureStep) await stepErasure(services, erasureStep.erasure);
   const digest = digestMessage(body);
   if (digest) await publishDigest(services, digest.deadLetterDigest);
   const upkeep = upkeepMessage(body);

@@ -8,11 +8,13 @@
  */
 
 import type { ReplayReason } from "../core/reasons.ts";
+import type { Kept } from "../core/retention.ts";
 import { ageLimitOf } from "../core/retry/policy.ts";
 import { lately } from "../core/rollups.ts";
 import { idRangeOf } from "../db/bundles.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../db/destinations.ts";
 import { criteriaOf } from "../db/event-refusals.ts";
+import { keptOfTenant } from "../db/kept.ts";
 import { findMissing } from "../db/missing-deliveries.ts";
 import {
   advanceReplay,
@@ -55,7 +57,8 @@ export async function stepReplay(services: Services, id: string): Promise<void> 
   const { replay, destination } = job;
   if (!destination || destination.deletedAt !== null)
     return endReplaysOfDeleted(services, replay.destinationId);
-  const parts = await partsOf(services, replay, services.config.retentionMs);
+  const kept = await keptOfTenant(services.db, replay.tenant, services.config.retentionMs);
+  const parts = await partsOf(services, replay, kept);
   const sum = summedUp(
     replay,
     parts.map((one) => one.replay),
@@ -63,7 +66,7 @@ export async function stepReplay(services: Services, id: string): Promise<void> 
   const health = await observedHealth(services, sum, destination);
   const pace = nextPace(replay.pace, health, replay.ratePerMinute, now - replay.updatedAt);
   const part = parts.find((one) => one.replay.state !== "completed") ?? { db: services.db, replay };
-  const plan = { part, pace, health, ...stepAt(pace, health) };
+  const plan = { part, pace, health, kept, ...stepAt(pace, health) };
   const nextStepAt = await makeStep(services, replay, destination, plan);
   if (nextStepAt !== undefined) await enqueueReplayStep(services, id, nextStepAt);
 }
@@ -83,7 +86,7 @@ async function observedHealth(
 }
 
 /** A step, of the part of the replay in one of the databases. */
-type StepPlan = Step & Readonly<{ part: Part; pace: number; health: Health }>;
+type StepPlan = Step & Readonly<{ part: Part; pace: number; health: Health; kept: Kept }>;
 
 /**
  * Makes the portion wait and schedules a drain; returns when the next step is due, or undefined when there is none. A
@@ -93,11 +96,11 @@ async function makeStep(
   services: Services,
   replay: Replay,
   destination: Destination,
-  { part, portion, pace, waitMs, health }: StepPlan,
+  { part, portion, pace, waitMs, health, kept }: StepPlan,
 ): Promise<number | undefined> {
   const { db, now } = services;
   const startedAt = now();
-  const found = await portionOf(services, part, destination, portion);
+  const found = await portionOf(services, part, destination, { size: portion, kept });
   const { events, isLast } = found;
   const share = portion === 0 || isLast ? 1 : events.length / portion;
   const nextStepAt = startedAt + Math.ceil(waitMs * share);
@@ -138,13 +141,12 @@ async function portionOf(
   services: Services,
   { db, replay }: Part,
   destination: Destination,
-  size: number,
+  { size, kept }: Readonly<{ size: number; kept: Kept }>,
 ): Promise<Portion> {
-  const { retentionMs: keptMs } = services.config;
   if (size === 0) return { events: [], packed: [], cursor: replay.cursor, isLast: false };
   if (isOfEnded(replay)) {
     const { last } = await idRangeOf(db, { until: replay.until });
-    return findPortion(db, replay, last, size, keptMs);
+    return findPortion(db, replay, last, size, kept);
   }
   // What is accepted later is routed as usual.
   const { last } = await idRangeOf(db, { until: Math.min(replay.until, replay.createdAt + 1) });
@@ -152,7 +154,7 @@ async function portionOf(
     route: criteriaOf(destination),
     last,
     size,
-    keptMs,
+    kept,
   });
   return { ...found, packed: [] };
 }

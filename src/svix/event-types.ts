@@ -5,6 +5,7 @@ import { requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
 import { jsonBody } from "../api/json-body.ts";
 import { type FieldError, invalid, problem } from "../api/problems.ts";
+import { wholeDays } from "../core/retention.ts";
 import { type EventType, findEventType, listEventTypes } from "../db/event-types.ts";
 import { isoTime } from "../time.ts";
 import type { CallNative } from "./native-api.ts";
@@ -123,6 +124,7 @@ async function put(
   const body = {
     description: input.description,
     archived: input.archived ?? false,
+    ...(before && { retention_days: wholeDays(before.retentionDays) }),
     ...(schema !== undefined && { schema, ...keptOf(before) }),
   };
   const names = { schema: "schemas" };

@@ -1,6 +1,7 @@
 /** Messages: events of the application's tenant. An `eventId` is the idempotency key of the event. */
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
+import { changed } from "../api/audit.ts";
 import { refuseWithout, requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
 import { isMediaType } from "../api/event-content.ts";
@@ -19,6 +20,7 @@ import { type EventType, findEventType } from "../db/event-types.ts";
 import { EVENT_ID, eventOfKey, keysOfEvents } from "../db/keyed-events.ts";
 import { findEvent, type StoredEvent } from "../db/planned-deliveries.ts";
 import { eventNumber, eventId as idOfEvent } from "../ids.ts";
+import { eraseEvent, stepErasure } from "../maintenance/erasure.ts";
 import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
 import { applicationInput, createApplication } from "./applications.ts";
@@ -68,6 +70,19 @@ export function registerMessages(app: Hono<ApiEnv>): void {
     if (found instanceof Response) return found;
     const names = await eventIdsOf(c.get("services"), application, [found.event.id]);
     return c.json(messageView(found.event, names, query.with_content));
+  });
+
+  app.delete(`${LIST}/:msg/content`, requires("admin"), async (c) => {
+    const application = await applicationOf(c);
+    if (application instanceof Response) return application;
+    const services = c.get("services");
+    const number = await messageNumberOf(c, application);
+    const begun = number === undefined ? undefined : await eraseEvent(services, application.id, number);
+    if (begun === undefined) return missing("message", c.req.param("msg"));
+    changed(c, "erasure.started", begun);
+    // So that it is gone when this is answered; the queue would do it a moment later.
+    await stepErasure(services, begun.id);
+    return c.body(null, 204);
   });
 
   app.post("/api/v1/app/:app/endpoint/:endpoint/send-example", requires("admin"), jsonBody(), async (c) => {
@@ -259,8 +274,14 @@ const listQuery = z.object({ ...messageQuery, iterator: cursorParam(eventPositio
 async function listMessages(services: Services, application: Application, query: z.infer<typeof listQuery>) {
   const { limit, iterator: from, tag, channel, before: until, after, event_types: types } = query;
   const since = after === undefined ? undefined : after + 1;
-  const { dueBy } = overBy(services);
-  const filter = { tenant: application.id, types, tag, channel, accepted: { since, until }, dueBy };
+  const filter = {
+    tenant: application.id,
+    types,
+    tag,
+    channel,
+    accepted: { since, until },
+    over: overBy(services),
+  };
   const listed = await listEvents(services, { ...filter, from, limit });
   const { found, next } = withinBytes(listed, () => query.with_content !== false);
   const data = await messageViews(services, application, found, query.with_content);
@@ -275,8 +296,8 @@ export async function messageViews(
 ) {
   const payloads = new Map<number, unknown>();
   if (withContent)
-    await eachBody(services, events, ({ id, contentType }, body) =>
-      payloads.set(id, payloadIn(body, contentType !== undefined)),
+    await eachBody(services, events, ({ id, contentType, isErased }, body) =>
+      payloads.set(id, isErased ? ERASED : payloadIn(body, contentType !== undefined)),
     );
   const numbers = events.map(({ id }) => id);
   const names = await eventIdsOf(services, application, numbers);
@@ -317,9 +338,12 @@ export async function eventIdsOf(
 }
 
 export function messageView(event: StoredEvent, names: ReadonlyMap<number, string>, withContent = true) {
-  const payload = withContent ? payloadIn(event.body, event.contentType !== undefined) : {};
-  return view(event, names.get(event.id) ?? null, payload);
+  const kept = event.isErased ? ERASED : payloadIn(event.body, event.contentType !== undefined);
+  return view(event, names.get(event.id) ?? null, withContent ? kept : {});
 }
+
+/** As the Svix API shows the payload of a message that has none any more. */
+const ERASED = { expired: true };
 
 /** Null where the stored bytes are damaged. */
 function payloadIn(body: Uint8Array | null | undefined, isContent: boolean): unknown {

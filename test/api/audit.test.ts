@@ -53,7 +53,11 @@ describe("an entry", () => {
     await call("DELETE", `/v1/keys/${key}`);
     await call("PATCH", "/v1/tenants/acme", { payload_free: true });
     await call("DELETE", `/v1/destinations/${id}`);
+    const erasure = (await call("POST", "/v1/erasures", { tenant: "acme", everything: true })).json.id;
+    await call("DELETE", "/v1/tenants/acme");
     expect(await lines()).toEqual([
+      ["tenant.deleted", "acme"],
+      ["erasure.started", erasure],
       ["destination.deleted", id],
       ["tenant.changed", "acme"],
       ["api_key.revoked", key],

@@ -26,7 +26,8 @@ const bundles = () => env.DB.prepare("SELECT count(*) AS n FROM bundles").first<
 
 describe("the catalogue", () => {
   it("keeps what is put into it, by name, and replaces all of it", async () => {
-    const full = { description: "Paid", schema, example: { total: 5 }, validate: true, archived: false };
+    const rest = { validate: true, archived: false, retention_days: 7 };
+    const full = { description: "Paid", schema, example: { total: 5 }, ...rest };
     const { status, json } = await put("order.paid", full);
     expect(status).toBe(200);
     expect(json).toEqual({

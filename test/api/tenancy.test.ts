@@ -28,6 +28,8 @@ const OPERATORS = [
   "PUT /v1/event-types/{name}",
   "DELETE /v1/event-types/{name}",
   "PATCH /v1/tenants/{tenant}",
+  "DELETE /v1/tenants/{tenant}",
+  "POST /v1/tenants/{tenant}/import",
 ];
 
 const isOperators = ({ method, path }: Described) => OPERATORS.includes(`${method} ${path}`);

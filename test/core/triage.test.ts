@@ -8,10 +8,12 @@ const standing: DeliveryProgress = {
   nextAttemptAt: null,
   giveUpAt: now + 72 * 3_600_000,
   destinationDeleted: false,
+  erased: false,
 };
 const due = { kind: "due" };
 const done = { kind: "done" };
 const expired = { kind: "over", state: "dead", reason: "expired" };
+const erased = { kind: "over", state: "cancelled", reason: "erased" };
 const cancelled = { kind: "over", state: "cancelled", reason: "destination_deleted" };
 
 describe("readinessOf", () => {
@@ -47,6 +49,14 @@ describe("readinessOf", () => {
       "queue",
       cancelled,
     ],
+    ["ends when its event is erased", { erased: true }, "queue", erased],
+    ["ends when its event is erased while it waits", { state: "waiting", erased: true }, "drain", erased],
+    [
+      "does not wait for its time when its event is erased",
+      { state: "retrying", nextAttemptAt: now + 1, erased: true },
+      "queue",
+      erased,
+    ],
   ])("%s", (_, part, bringer, readiness) => {
     expect(readinessOf({ ...standing, ...part }, bringer, now)).toEqual(readiness);
   });
@@ -65,6 +75,7 @@ describe("whatever a delivery's standing", () => {
     nextAttemptAt: fc.option(fc.integer({ min: -5, max: 5 }).map((ms) => now + ms)),
     giveUpAt: fc.integer({ min: -5, max: 5 }).map((ms) => now + ms),
     destinationDeleted: fc.boolean(),
+    erased: fc.boolean(),
   });
 
   it("has one owner: once it has a row, queue and drain never both find it due", () => {

@@ -240,7 +240,10 @@ async function replayed(destination: string): Promise<void> {
   const range = { since: 0, until: now + 1, ratePerMinute: 100, pace: 100 };
   const job = { id: "rpl_1", tenant: TENANT, destinationId: destination, include: "dead" as const };
   const all = { first: 1, last: Number.MAX_SAFE_INTEGER };
-  await beginReplay(env.DB, { ...job, ...range, state: "running", ...at }, all, 10_000, 30 * 86_400_000);
+  await beginReplay(env.DB, { ...job, ...range, state: "running", ...at }, all, 10_000, {
+    ms: 30 * 86_400_000,
+    types: {},
+  });
   await stepReplay(world.services, "rpl_1");
   await world.drain(destination);
   await world.settled();

@@ -162,7 +162,10 @@ describe("a replay", () => {
     const times = { since: 0, until: START + 1, createdAt: START, updatedAt: START, nextStepAt: START };
     const job = { id: ID, tenant: TENANT, destinationId: place, include: "dead", state: "running" } as const;
     const all = { first: 1, last: Number.MAX_SAFE_INTEGER };
-    await beginReplay(env.DB, { ...job, ...times, ratePerMinute: 100, pace: 100 }, all, 100, START);
+    await beginReplay(env.DB, { ...job, ...times, ratePerMinute: 100, pace: 100 }, all, 100, {
+      ms: START,
+      types: {},
+    });
   }
 
   test("that completes writes a line", async () => {

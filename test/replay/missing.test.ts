@@ -2,9 +2,10 @@
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
-import { eventAt } from "../../src/core/bundle.ts";
+import { bundleOf, eventAt } from "../../src/core/bundle.ts";
 import { Content } from "../../src/core/content.ts";
 import { overBy } from "../../src/db/delivery-filter.ts";
+import { eraseFrom } from "../../src/db/erase.ts";
 import { findDelivery, findEvent } from "../../src/db/planned-deliveries.ts";
 import { beginReplay } from "../../src/db/replay-steps.ts";
 import { findReplay, type NewReplay } from "../../src/db/replays.ts";
@@ -14,6 +15,7 @@ import { stepReplay } from "../../src/replay/run.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import {
   execute,
+  FIRST_EVENT,
   newDestination,
   newWorld,
   START,
@@ -37,7 +39,10 @@ async function begin(destinationId: string, fields: Partial<NewReplay> = {}): Pr
   const at = { createdAt: now, updatedAt: now, nextStepAt: now };
   const range = { since: START - 48 * HOUR, until: now + HOUR, ratePerMinute: 6000, pace: 6000 };
   const job = { id: ID, tenant: TENANT, destinationId, include: "missing" as const };
-  await beginReplay(env.DB, { ...job, ...range, state: "running", ...at, ...fields }, ALL, 10, KEPT);
+  await beginReplay(env.DB, { ...job, ...range, state: "running", ...at, ...fields }, ALL, 10, {
+    ms: KEPT,
+    types: {},
+  });
 }
 
 const step = () => stepReplay(world.services, ID);
@@ -180,6 +185,16 @@ describe("of the events that a destination has no delivery of", () => {
     await begin(young);
     await completed(young);
     expect((await rowsOf(young)).map(({ eventId }) => eventId)).toEqual([eventAt(2, 0)]);
+  });
+
+  test("erased ones are left out, whether they match or not", async () => {
+    await world.postBundles(3);
+    const young = await newDestination();
+    const bundle = { id: bundleOf(FIRST_EVENT), plan: {}, indexes: [1] };
+    await eraseFrom(env.DB, bundle, { cancels: true, tags: true, keys: "closed" }, 1);
+    await begin(young, { matching: 0 });
+    await completed(young);
+    expect((await rowsOf(young)).map(({ eventId }) => eventId)).toEqual([FIRST_EVENT, FIRST_EVENT + 2]);
   });
 
   test("damaged ones are left out", async () => {

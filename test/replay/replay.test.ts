@@ -63,13 +63,10 @@ async function begin(fields: Partial<NewReplay> = {}): Promise<void> {
   const at = { createdAt: world.clock.now(), updatedAt: world.clock.now(), nextStepAt: world.clock.now() };
   const range = { since: START - 2 * HOUR, until: START, ratePerMinute: 100, pace: 100 };
   const job = { id: ID, tenant: TENANT, destinationId: place, include: "dead" as const };
-  await beginReplay(
-    env.DB,
-    { ...job, ...range, state: "running", ...at, ...fields },
-    ALL,
-    10_000,
-    30 * 24 * HOUR,
-  );
+  await beginReplay(env.DB, { ...job, ...range, state: "running", ...at, ...fields }, ALL, 10_000, {
+    ms: 30 * 24 * HOUR,
+    types: {},
+  });
 }
 
 const step = () => stepReplay(world.services, ID);

@@ -280,7 +280,9 @@ beforeAll(async () => {
   received = receiver.to(url);
   authenticated = auths.map(({ kind }) => receiver.to(protectedUrl(kind)));
 
+  const { json: erasure } = await call("POST", "/v1/erasures", { tenant: "nobody", everything: true });
   const ids = {
+    erasures: erasure.id,
     destinations: destination,
     events: accepted.id,
     deliveries: accepted.deliveries[0].id,

@@ -29,7 +29,7 @@ const idOf = (kind: string, owner: "f" | "m", n: string) =>
   `'${kind}_' || substr('${ALPHABET}', ${n} % 32 + 1, 1) || '${owner}' || printf('%018d', ${n})`;
 
 /** The id of the tenant's n-th thing of a kind. */
-export function idOfOwn(kind: "dst" | "key" | "rpl", n: number): string {
+export function idOfOwn(kind: "dst" | "key" | "rpl" | "era", n: number): string {
   return `${kind}_${ALPHABET[n % 32]}m${String(n).padStart(18, "0")}`;
 }
 
@@ -108,6 +108,11 @@ const replaysOf = (owner: "f" | "m", count: number, tenant: string, among: numbe
     100, iif(i < 20, 'running', iif(i % 2, 'completed', 'cancelled')), 100, ${NOW} + 60000, ${NOW}, ${NOW},
     iif(i < 20, NULL, ${NOW}) FROM n`;
 
+const erasuresOf = (owner: "f" | "m", count: number, tenant: string) => `
+  INSERT INTO erasures (id, tenant, kind, state, next_step_at, created_at, updated_at, ended_at) ${numbers(count)}
+  SELECT ${idOf("era", owner, "i")}, ${tenant}, 'event', iif(i < 20, 'running', 'completed'), ${NOW} + 60000, ${NOW}, ${NOW},
+    iif(i < 20, NULL, ${NOW}) FROM n`;
+
 /** All but a few are archived, and are passed over by whoever looks for the others. */
 const eventTypesUpTo = (count: number) => `
   INSERT INTO event_types (name, description, validates, archived_at, created_at, updated_at) ${numbers(count)}
@@ -167,6 +172,8 @@ export async function inviteEveryone(): Promise<void> {
     sessionsOf("m", THOUSAND, own),
     replaysOf("f", 5_000, foreign, FOREIGN_DESTINATIONS),
     replaysOf("m", THOUSAND, own, THOUSAND),
+    erasuresOf("f", 5_000, foreign),
+    erasuresOf("m", THOUSAND, own),
     eventTypesUpTo(MOST_TYPES - 1),
     `INSERT INTO sweeps (id, watermark, heartbeat_at) VALUES (1, ${WIDE_BUNDLE - 1}, ${NOW - 60_000})`,
     `INSERT INTO cursors (name, at, row_id) VALUES ('keyed', 0, ${WIDE_BUNDLE - 1})`,

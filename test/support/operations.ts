@@ -55,7 +55,9 @@ export async function thingsOf(call: Call, tenant: string): Promise<Things> {
   const key = await created(call, "/v1/keys", { scopes: ["read"], tenant });
   const time = { since: new Date(NOW - 1000).toISOString(), until: new Date(NOW).toISOString() };
   const replay = await created(call, "/v1/replays", { destination_id: destination.id, ...time });
+  const erasure = await created(call, "/v1/erasures", { event_id: event.id, tenant });
   const ids = {
+    erasures: erasure.id,
     destinations: destination.id,
     events: event.id,
     deliveries: event.deliveries[0].id,

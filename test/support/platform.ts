@@ -244,7 +244,10 @@ export async function replay(services: Services, destination: string, include: I
   };
   try {
     const all = { first: 1, last: Number.MAX_SAFE_INTEGER };
-    const began = await beginReplay(services.db, { ...job, ...range, ...pace, ...at }, all, 1_000, 30 * DAY);
+    const began = await beginReplay(services.db, { ...job, ...range, ...pace, ...at }, all, 1_000, {
+      ms: 30 * DAY,
+      types: {},
+    });
     if (began) services.background(enqueueReplayStep(services, began.id, now));
   } catch {
     // It may have begun.

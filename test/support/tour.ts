@@ -42,6 +42,7 @@ const things = {
     deliveries: deliveryId(WIDE_EVENT, idOfOwn("dst", 2)),
     keys: idOfOwn("key", OWN),
     replays: idOfOwn("rpl", OWN),
+    erasures: idOfOwn("era", OWN),
     replay: idOfOwn("rpl", OWN),
     // In the portal. What is deleted there is another destination, too.
     endpoints: idOfOwn("dst", OWN + 2),

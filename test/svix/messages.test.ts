@@ -74,6 +74,27 @@ describe("a message", () => {
     expect((await call("GET", at)).json.data).toHaveLength(2);
   });
 
+  it("loses its content at once where that is deleted, and cannot be sent again", async () => {
+    const { id } = (await post({ eventId: "order-1" })).json;
+    await post({ payload: { total: 7 } });
+    const foreign = (await call("POST", "/api/v1/app", { name: "Rival" })).json.id;
+    expect((await call("DELETE", `/api/v1/app/${foreign}/msg/${id}/content`)).status).toBe(404);
+    expect((await call("DELETE", `${at}/nothing/content`)).status).toBe(404);
+    expect((await call("DELETE", `${at}/order-1/content`)).status).toBe(204);
+    expect((await call("DELETE", `${at}/${id}/content`)).status).toBe(204);
+    expect((await call("GET", `${at}/${id}`)).json).toMatchObject({
+      eventId: "order-1",
+      payload: { expired: true },
+    });
+    const listed = (await call("GET", at)).json.data.map(({ payload }: { payload: object }) => payload);
+    expect(listed).toEqual([{ total: 7 }, { expired: true }]);
+    expect((await call("POST", `${at}/${id}/endpoint/${endpoint}/resend`)).status).toBe(409);
+    expect((await native.call("GET", `/v1/events/${id}`)).json).toMatchObject({
+      content: "erased",
+      data: null,
+    });
+  });
+
   it("belongs to its application", async () => {
     const { json } = await post({ eventId: "order-1" });
     const { id } = (await call("POST", "/api/v1/app", { name: "B" })).json;

@@ -42,7 +42,7 @@ export function registerDestinationPreview(api: Api): void {
   });
 }
 
-const reasons = [...refusals, "created_later", "corrupt"] as const;
+const reasons = [...refusals, "created_later", "corrupt", "erased"] as const;
 
 const previewedEvent = z.object({
   event_id: z.string(),
@@ -56,7 +56,7 @@ const previewedEvent = z.object({
       description:
         "Why it is not taken: its `type` is none of `event_types`, it has none of `channels` (`channel`), the `filter` does " +
         "not hold, it is content that is not JSON and the destination's `body` is not `data`, or what is stored of it is " +
-        "damaged (`corrupt`). With `taken`, `created_later`: the destination did not exist yet when it was accepted.",
+        "damaged (`corrupt`) or has been `erased`, so that the filter cannot be tried. With `taken`, `created_later`: the destination did not exist yet when it was accepted.",
     }),
   delivery_id: z.string().optional().openapi({
     description: "Present when the event was taken at the time: its delivery to this destination.",
@@ -96,8 +96,8 @@ async function preview(
   { id, tenant, createdAt }: Destination,
   route: Criteria,
 ): Promise<Previewed[]> {
-  const { dueBy } = overBy(services);
-  const page = await listEvents(services, { tenant, destination: id, dueBy, limit: MOST_EVENTS });
+  const over = overBy(services);
+  const page = await listEvents(services, { tenant, destination: id, over, limit: MOST_EVENTS });
   const { found: events } = withinBytes(page, (event) => isDataAsked(route, event));
   const refused = await refusalsOf(services, route, events);
   return events.map((event) => {

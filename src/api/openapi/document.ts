@@ -56,6 +56,7 @@ const TAGS = [
   },
   { name: "API keys", description: "What a client may do, for all tenants or for one." },
   { name: "Tenants", description: "What the operator has set for one tenant." },
+  { name: "Erasures", description: "The content of past events removed for good, with a receipt." },
   { name: "Portal", description: "A customer's access to the portal of its own tenant." },
   { name: "Audit", description: "Who has changed what, and when." },
   { name: "Monitoring", description: "Health, statistics and metrics." },

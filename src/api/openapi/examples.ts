@@ -9,6 +9,7 @@ const EVENT = eventId(4711);
 const DESTINATION = "dst_3k9w5n2c8h6p0d4z7x1b";
 const DELIVERY = deliveryId(4711, DESTINATION);
 const REPLAY = "rpl_6t1v3w5y8m2x0f7q9a4r";
+const ERASURE = "era_2x0f7q9a4r6t1v3w5y8m";
 
 /** An id of each kind, by the name of its resource in paths. */
 export const exampleIds: Readonly<Record<string, string>> = {
@@ -17,6 +18,7 @@ export const exampleIds: Readonly<Record<string, string>> = {
   destinations: DESTINATION,
   keys: "key_8m2x0f7q9a4r6t1v3w5y",
   replays: REPLAY,
+  erasures: ERASURE,
 };
 
 const invoice = { invoice: "inv_42", amount: 1999, currency: "EUR" };
@@ -196,7 +198,7 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
     excerpt: '{"invoice":"inv_42","amount":1999,"currency":"EUR"}',
   },
   NewEventType: eventType,
-  EventType: { name: "invoice.paid", ...eventType, archived: false },
+  EventType: { name: "invoice.paid", ...eventType, archived: false, retention_days: null },
   Delivery: delivery,
   WaitingFilter: { since: "2026-11-21T08:00:00Z", until: "2026-11-21T09:00:00Z", event_types: ["invoice.*"] },
   CancelledDeliveries: { cancelled: 1200, in_flight: 2, next_cursor: null },
@@ -297,6 +299,20 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
     portal: { max_endpoints: 10, max_concurrency: 20, rate_per_second: 50 },
     branding: { name: "Acme", accent: "#0b6a72" },
     updated_at: "2026-11-21T09:00:00.000Z",
+  },
+  NewErasure: { tenant: "acme", event_id: EVENT },
+  Erasure: {
+    id: ERASURE,
+    tenant: "acme",
+    event_id: EVENT,
+    since: null,
+    until: null,
+    everything: false,
+    state: "completed",
+    events: 1,
+    deliveries: 2,
+    cancelled: 1,
+    ended_at: "2026-11-21T09:17:00.000Z",
   },
   PortalLink: {
     url: "https://breakwater.example.workers.dev/portal/enter?token=…",

@@ -111,7 +111,7 @@ const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, outcom
         <h2 id="body">Body</h2>
         {event.body && <span class="soft small">{describe(event.body, event.contentType)}</span>}
       </div>
-      <Body body={event.body} />
+      <Body body={event.body} isErased={event.isErased} />
     </section>
     {commands.size > 0 && (
       <section aria-labelledby="curl" data-static>
@@ -134,7 +134,8 @@ function describe(body: Uint8Array, contentType: string | undefined): string {
   return `${contentType ? `${contentType}, ` : ""}${body.byteLength} bytes, the same on every attempt`;
 }
 
-const Body: FC<Pick<StoredEvent, "body">> = ({ body }) => {
+const Body: FC<Pick<StoredEvent, "body" | "isErased">> = ({ body, isErased }) => {
+  if (isErased) return <p>The content has been erased: it cannot be shown or sent again.</p>;
   if (!body) return <p>The stored bytes are damaged: they cannot be sent.</p>;
   const text = textOf(body);
   return text === undefined || text.includes("\0") ? (

@@ -42,6 +42,7 @@ export const de: Texts = {
     poison: "sie konnte nicht verarbeitet werden",
     destination_deleted: "der Endpunkt wurde gelöscht",
     cancelled_by_request: "der Absender hat sie storniert",
+    erased: "der Inhalt des Ereignisses wurde gelöscht",
   },
   pauses: {
     manual: "Er wurde von Hand angehalten.",
@@ -352,6 +353,7 @@ export const de: Texts = {
     beginning: "Der Anfang dessen, was Ihr Server geantwortet hat.",
     payload: "Inhalt des Ereignisses",
     payloadHidden: "Sie dürfen hier die Inhalte von Ereignissen nicht sehen.",
+    erased: "Der Inhalt wurde gelöscht: Er kann nicht mehr angezeigt oder gesendet werden.",
     damaged: "Der gespeicherte Inhalt ist beschädigt: Er kann nicht gesendet werden.",
     base64: "Der Inhalt in Base64",
     chart: (count) => `${count} Versuche im Zeitverlauf`,

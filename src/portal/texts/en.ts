@@ -63,6 +63,7 @@ const reasons: Readonly<Record<Reason, string>> = {
   poison: "it could not be processed",
   destination_deleted: "the endpoint was deleted",
   cancelled_by_request: "the sender cancelled it",
+  erased: "the contents of the event were erased",
 };
 
 const pauses: Readonly<Record<(typeof pauseReasons)[number], string>> = {
@@ -388,6 +389,7 @@ export const en = {
     beginning: "The beginning of what your server answered.",
     payload: "Contents of the event",
     payloadHidden: "You may not see the contents of events here.",
+    erased: "The contents have been erased: they cannot be shown or sent again.",
     damaged: "The stored contents are damaged: they cannot be sent.",
     base64: "The contents in base64",
     chart: (count: string) => `${count} attempts over time`,

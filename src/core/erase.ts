@@ -1,0 +1,82 @@
+/**
+ * Erased events: what stays of one in the header of its bundle. Its place, tenant and type stay, so that it is still
+ * listed; its bytes, and with them its request headers, are gone.
+ */
+import { indexesOf, isIn, type Runs, runsOf, type StoredHeader } from "./bundle.ts";
+
+/** Numbers that the header has for each event; the last of them are the bytes of its body. */
+const FIELDS = 3;
+
+/** Whether the content of the event at an index has been erased. */
+export function isErased({ erased = [] }: Pick<StoredHeader, "erased">, index: number): boolean {
+  return isIn(erased, index);
+}
+
+/** What else of the header an erasure takes along. */
+export type AlsoErased = Readonly<{
+  /** Tags and channels may name people: the events lose them. */
+  tags: boolean;
+  /** The idempotency keys, as the header names them, that are no longer stored. */
+  keys: readonly (readonly [tenant: string, key: string])[];
+}>;
+
+/**
+ * The header of a bundle of which the events at these indexes have been erased.
+ * @param stored how what is left of the bodies is stored
+ */
+export function headerWithout(
+  header: StoredHeader,
+  indexes: readonly number[],
+  stored: Pick<StoredHeader, "encoding" | "checksum" | "headerBytes">,
+  also: AlsoErased,
+): StoredHeader {
+  const { checksum: _checksum, headerBytes: _bytes, keys = [], tags = [], channels = [], ...rest } = header;
+  const gone = new Set(indexes);
+  const removed = new Set(also.keys.map((key) => JSON.stringify(key)));
+  const keptKeys = keys.filter((key) => !removed.has(JSON.stringify(key)));
+  const keptTags = also.tags
+    ? tags.flatMap(([place, tag, runs]) => tagWithout(place, tag, runs, gone))
+    : tags;
+  const keptChannels = also.tags
+    ? channels.flatMap(([channel, runs]) => channelWithout(channel, runs, gone))
+    : channels;
+  const isBytes = (at: number) => at % FIELDS === FIELDS - 1;
+  return {
+    ...rest,
+    ...stored,
+    version: 2,
+    events: header.events.map((value, at) => (isBytes(at) && gone.has(Math.floor(at / FIELDS)) ? 0 : value)),
+    erased: runsOf([...new Set([...indexesOf(header.erased ?? []), ...gone])].sort((a, b) => a - b)),
+    ...(keptKeys.length > 0 && { keys: keptKeys }),
+    ...(keptTags.length > 0 && { tags: keptTags }),
+    ...(keptChannels.length > 0 && { channels: keptChannels }),
+  };
+}
+
+type Tag = NonNullable<StoredHeader["tags"]>[number];
+
+function tagWithout(place: number, tag: string, runs: Runs, gone: ReadonlySet<number>): Tag[] {
+  const left = runsWithout(runs, gone);
+  return left.length === 0 ? [] : [[place, tag, left]];
+}
+
+type Channel = NonNullable<StoredHeader["channels"]>[number];
+
+function channelWithout(channel: string, runs: Runs, gone: ReadonlySet<number>): Channel[] {
+  const left = runsWithout(runs, gone);
+  return left.length === 0 ? [] : [[channel, left]];
+}
+
+function runsWithout(runs: Runs, gone: ReadonlySet<number>): Runs {
+  return runsOf(indexesOf(runs).filter((index) => !gone.has(index)));
+}
+
+/** The tags that a bundle no longer has, each with its tenant: one of them may have lost its last event. */
+export function tagsLost(before: StoredHeader, after: StoredHeader): [tenant: string, tag: string][] {
+  const nameOf = ([place, tag]: Tag) => JSON.stringify([before.tenants[place] ?? "", tag]);
+  const left = new Set((after.tags ?? []).map(nameOf));
+  return (before.tags ?? [])
+    .map(nameOf)
+    .filter((name) => !left.has(name))
+    .map((name) => JSON.parse(name));
+}

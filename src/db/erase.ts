@@ -1,0 +1,256 @@
+/**
+ * Erasing content: bodies of events, their request headers, what receivers have answered to them, and, where asked for,
+ * their tags and idempotency keys. The events stay listed, and so do the others in their bundles, byte for byte.
+ *
+ * A bundle is written anew without the erased bytes, header and body in one statement, which holds only while the header
+ * is the one that was read: two erasures at once do not undo each other. Whoever reads a body reads its header in the same
+ * statement, so nobody takes a neighbour's bytes for others, or what is left for damaged. All of it may be repeated: what
+ * is erased already is not erased, or counted, again.
+ *
+ * Raw SQL: the guards, and counting what a statement before has changed, are one transaction.
+ */
+import {
+  countOf,
+  destinationsOf,
+  eventAt,
+  headersOf,
+  headersText,
+  indexesOf,
+  isIn,
+  type Plan,
+  type RequestHeaders,
+  runsOf,
+  type StoredHeader,
+} from "../core/bundle.ts";
+import { headerWithout, isErased, tagsLost } from "../core/erase.ts";
+import { readContents, type StoredContent, storeBodies } from "./bundles.ts";
+import { recording, VERSION } from "./deliveries.ts";
+import { rowsIn } from "./packs.ts";
+import type { DeliveryRow } from "./schema.ts";
+
+/** A bundle of which something is to be erased. */
+export type ErasedBundle = Readonly<{
+  id: number;
+  plan: Plan;
+  /** The indexes of the events; those that are erased already are looked at again. */
+  indexes: readonly number[];
+}>;
+
+/** What goes beside the content. */
+export type Extent = Readonly<{
+  /** Deliveries that have not ended are cancelled. Those in flight are not: only their senders know how they end. */
+  cancels: boolean;
+  tags: boolean;
+  /** Idempotency keys stay; stay taken, so that a repeat of the request stores nothing; or go. */
+  keys: "kept" | "closed" | "removed";
+  /** The row of `erasures` that counts what is erased here. */
+  erasure?: string;
+}>;
+
+/** How often a bundle is read anew because another erasure has changed it. */
+const TRIES = 5;
+
+/** How often a body is read before it counts as damaged. */
+const READS = 2;
+
+/** Destinations of which the deliveries are read at once: they may have a hundred each, with their logs. */
+const DESTINATIONS = 20;
+
+/**
+ * Erases the events. Throws when the bundle has a header of a later version: later code can read it.
+ * @param now epoch ms
+ */
+export async function eraseFrom(
+  db: D1Database,
+  bundle: ErasedBundle,
+  extent: Extent,
+  now: number,
+): Promise<void> {
+  for (let tries = 1; !(await rewrite(db, bundle, extent)); tries++)
+    if (tries === TRIES) throw new Error(`Bundle ${bundle.id} is being changed by others`);
+  const planned = [...new Set(bundle.indexes.flatMap((index) => destinationsOf(bundle.plan, index)))];
+  for (let from = 0; from < planned.length; from += DESTINATIONS)
+    await eraseDeliveries(db, bundle, planned.slice(from, from + DESTINATIONS), extent, now);
+}
+
+type Row = Readonly<{ header: string; body: string }>;
+
+const READ = "SELECT header, hex(body) AS body FROM bundles WHERE id = ?1";
+
+const REWRITE = "UPDATE bundles SET header = ?3, body = unhex(?4) WHERE id = ?1 AND header = ?2 RETURNING id";
+
+/** Before the bundle is written: so a repeat after a lost answer counts nothing. */
+const COUNT = `
+  UPDATE erasures SET events = events + ?3, deliveries = deliveries + ?4
+  WHERE id = ?5 AND EXISTS (SELECT 1 FROM bundles WHERE id = ?1 AND header = ?2)`;
+
+/** Guarded as the bundle is, which is written after them. */
+const IS_UNCHANGED = "EXISTS (SELECT 1 FROM bundles WHERE id = ?1 AND header = ?2)";
+
+const REMOVE_TAGS = `
+  DELETE FROM tags WHERE ${IS_UNCHANGED}
+    AND (tenant, tag, bundle_id) IN (SELECT value ->> 0, value ->> 1, ?1 FROM json_each(?3))`;
+
+const OF_KEYS = "(tenant, key) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?3))";
+
+/** No digest of a request is this: so a repeat of the request is refused, and nothing can be guessed from it. */
+const CLOSE_KEYS = `UPDATE idempotency_keys SET fingerprint = 'erased' WHERE ${IS_UNCHANGED} AND ${OF_KEYS}`;
+
+const REMOVE_KEYS = `DELETE FROM idempotency_keys WHERE ${IS_UNCHANGED} AND ${OF_KEYS}`;
+
+/** What is stored of the bundle. Bytes that cannot be read are read once more: one bad answer costs no neighbour its body. */
+async function readBundle(db: D1Database, id: number) {
+  for (let reads = 1; ; reads++) {
+    const row = await db.prepare(READ).bind(id).first<Row>();
+    if (row === null) return undefined;
+    const header: StoredHeader = JSON.parse(row.header);
+    if (header.version > VERSION) throw new Error(`Bundle ${id} has a header of version ${header.version}`);
+    const contents = await readContents(row.body, header);
+    if (contents || reads === READS) return { text: row.header, header, contents };
+  }
+}
+
+/** False when the bundle has been changed since it was read; a bundle that is gone has nothing to erase. */
+async function rewrite(db: D1Database, bundle: ErasedBundle, extent: Extent): Promise<boolean> {
+  const { id, plan, indexes } = bundle;
+  const found = await readBundle(db, id);
+  if (found === undefined) return true;
+  const { text, header, contents = [] } = found;
+  const fresh = indexes.filter((index) => !isErased(header, index));
+  if (fresh.length === 0) return true;
+  const keys = extent.keys === "kept" ? [] : await keysOf(db, id, header, fresh);
+  const { hex, ...stored } = await storedWithout(contents, fresh);
+  const removedKeys = extent.keys === "removed" ? keys : [];
+  const after = headerWithout(header, fresh, stored, { tags: extent.tags, keys: removedKeys });
+  const lost = tagsLost(header, after);
+  const deliveries = Object.values(plan).reduce((sum, runs) => sum + countOf(among(runs, fresh)), 0);
+  const statement = (sql: string, ...values: unknown[]) => db.prepare(sql).bind(id, text, ...values);
+  const results = await db.batch([
+    ...(extent.erasure ? [statement(COUNT, fresh.length, deliveries, extent.erasure)] : []),
+    ...(lost.length > 0 ? [statement(REMOVE_TAGS, JSON.stringify(lost))] : []),
+    ...(keys.length > 0
+      ? [statement(extent.keys === "removed" ? REMOVE_KEYS : CLOSE_KEYS, JSON.stringify(keys))]
+      : []),
+    statement(REWRITE, JSON.stringify(after), hex),
+  ]);
+  return (results.at(-1)?.results.length ?? 0) > 0;
+}
+
+function among(runs: readonly number[], indexes: readonly number[]): number[] {
+  return runsOf(indexes.filter((index) => isIn(runs, index)));
+}
+
+/**
+ * What is stored of the bodies without those at these indexes. Of damaged bytes nothing is left: they may be the content,
+ * and none of the bundle's events can be read.
+ */
+async function storedWithout(contents: readonly StoredContent[], indexes: readonly number[]) {
+  const gone = new Set(indexes);
+  const bodies = contents.filter((_, index) => !gone.has(index)).map(({ body }) => body);
+  const own: (RequestHeaders | undefined)[] = contents.map(({ headers }, index) =>
+    gone.has(index) ? undefined : headers,
+  );
+  const headers = headersText(own);
+  const headerPart = headers === undefined ? [] : [new TextEncoder().encode(headers)];
+  const stored = await storeBodies([...bodies, ...headerPart]);
+  const [part] = headerPart;
+  return { ...stored, ...(part && { headerBytes: part.byteLength }) };
+}
+
+const PLACED = `
+  SELECT s.tenant, s.key, p.value ->> 1 AS place FROM json_each(?2) w
+    CROSS JOIN idempotency_keys s ON s.tenant = w.value ->> 0 AND s.key = w.value ->> 1
+    CROSS JOIN json_each(s.places) p
+  WHERE s.bundles ->> ('$[' || (p.value ->> 0) || ']') = ?1`;
+
+/** The idempotency keys of requests that have posted one of the events. */
+async function keysOf(
+  db: D1Database,
+  bundle: number,
+  { keys = [] }: StoredHeader,
+  indexes: readonly number[],
+): Promise<(readonly [tenant: string, key: string])[]> {
+  if (keys.length === 0) return [];
+  const { results } = await db
+    .prepare(PLACED)
+    .bind(bundle, JSON.stringify(keys))
+    .all<{ tenant: string; key: string; place: number }>();
+  const found = results.filter(({ place }) => indexes.includes(place));
+  const unique = new Map(
+    found.map(({ tenant, key }) => [JSON.stringify([tenant, key]), [tenant, key] as const]),
+  );
+  return [...unique.values()];
+}
+
+/** Without what receivers have answered, and remarks about it. What an edit by hand has made of a log is left out. */
+const REDACT = `
+  UPDATE deliveries SET log = iif(json_valid(log), (
+      SELECT json_group_array(json_remove(e.value, '$.excerpt', '$.note')) FROM json_each(log) e), '[]')
+  WHERE (destination_id, event_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1))`;
+
+const COUNT_CANCELLED = "UPDATE erasures SET cancelled = cancelled + changes() WHERE id = ?1";
+
+async function eraseDeliveries(
+  db: D1Database,
+  { id, plan, indexes }: ErasedBundle,
+  destinations: readonly string[],
+  { cancels, erasure }: Extent,
+  now: number,
+): Promise<void> {
+  const planned = destinations.flatMap((destination) =>
+    indexesOf(among(plan[destination] ?? [], indexes)).map(
+      (index) => [destination, eventAt(id, index)] as const,
+    ),
+  );
+  const rows = await rowsIn(
+    db,
+    destinations.map((destination) => [id, destination]),
+  );
+  const known = new Map(rows.map((row) => [`${row.destinationId} ${row.eventId}`, row]));
+  const open = planned.flatMap(([destination, event]) =>
+    cancelled(known.get(`${destination} ${event}`) ?? { destinationId: destination, eventId: event }, now),
+  );
+  const telling = planned.filter(([destination, event]) => tells(known.get(`${destination} ${event}`)));
+  const statements = [
+    ...(cancels && open.length > 0 ? recording(db, open) : []),
+    ...(cancels && open.length > 0 && erasure ? [db.prepare(COUNT_CANCELLED).bind(erasure)] : []),
+    ...(telling.length > 0 ? [db.prepare(REDACT).bind(JSON.stringify(telling))] : []),
+  ];
+  if (statements.length > 0) await db.batch(statements);
+}
+
+/** Whether the log has what may be content. */
+function tells(row: DeliveryRow | undefined): boolean {
+  if (!Array.isArray(row?.log)) return row !== undefined;
+  return row.log.some(({ excerpt, note }) => excerpt !== undefined || note !== undefined);
+}
+
+/** The delivery as a cancelled one, if it has not ended and is not in flight. */
+function cancelled(
+  known: DeliveryRow | Pick<DeliveryRow, "destinationId" | "eventId">,
+  now: number,
+): DeliveryRow[] {
+  const row = { ...QUEUED, giveUpAt: now, ...known };
+  const isOpen = row.state === "waiting" || (row.state === "retrying" && row.reason !== "in_flight");
+  if (!isOpen) return [];
+  return [{ ...row, state: "cancelled", reason: "erased", nextAttemptAt: null, endedAt: now }];
+}
+
+const QUEUED: Omit<DeliveryRow, "destinationId" | "eventId" | "giveUpAt"> = {
+  state: "waiting",
+  reason: null,
+  attempts: 0,
+  nextAttemptAt: null,
+  generation: 0,
+  firstAttemptAt: null,
+  endedAt: null,
+  lastStatus: null,
+  lastError: null,
+  replay: null,
+  log: [],
+};
+
+/** The indexes of a bundle's events of a tenant. */
+export function indexesOfTenant(header: StoredHeader, tenant: string): number[] {
+  return headersOf(header).flatMap((about, index) => (about.tenant === tenant ? [index] : []));
+}

@@ -1,0 +1,231 @@
+/**
+ * Erasures, step by step: a step goes on where the one before has stopped, erases in one bundle after the other, and
+ * enqueues the next step. Nothing lives in memory between steps: a step whose message is lost is enqueued again by the
+ * cron, and one that comes twice finds erased what it would erase.
+ *
+ * An erasure goes through everything twice. The first pass erases. What was being attempted then may still arrive, and its
+ * outcome be recorded, with what the receiver has answered; so the second pass begins when no invocation of that time can
+ * live any more, redacts that too, and cancels what has been scheduled for a retry meanwhile.
+ */
+import { bundleOf, eventAt, type StoredHeader } from "../core/bundle.ts";
+import { databaseNumberOf } from "../core/placement.ts";
+import { eventNames, idRangeOf } from "../db/bundles.ts";
+import { type ErasedBundle, type Extent, eraseFrom, indexesOfTenant } from "../db/erase.ts";
+import {
+  beginErasure,
+  bundlesOfTenant,
+  type Erasure,
+  type ErasureProgress,
+  findErasureJob,
+  insertPart,
+  moveErasure,
+  type NewErasure,
+  overdueErasures,
+  type TenantBundle,
+} from "../db/erasures.ts";
+import { allOf, countQueries } from "../db/shards.ts";
+import { removeTenant } from "../db/tenant-removal.ts";
+import { newErasureId } from "../ids.ts";
+import { faultOf } from "../log.ts";
+import { delaySecondsUntil } from "../queue-messages.ts";
+import type { Services } from "../services.ts";
+import { endDeleted } from "./waiting.ts";
+
+/** A step that is this late has been lost. */
+const LATE_MS = 30_000;
+/** Lost steps that one cron invocation enqueues again. */
+const OVERDUE = 100;
+/** Bundles that one statement looks at. */
+const PAGE = 100;
+/** Queries after which a step begins no further bundle: one bundle may take 400 more. */
+const QUERIES = 300;
+/** A step begins no further bundle after this. */
+const STEP_MS = 15_000;
+/** Longer than the invocation of a queue lives: none that has read a body before still runs by then. */
+const QUIET_MS = 16 * 60_000;
+const PASSES = 2;
+
+/** What is erased: an event, those accepted in a time range (epoch ms), or all that there are. */
+export type ErasureTarget =
+  | Readonly<{ kind: "event"; eventId: number }>
+  | Readonly<{ kind: "range"; since: number | undefined; until: number | undefined }>
+  | Readonly<{ kind: "tenant" }>;
+
+/** Begins an erasure; undefined when the tenant has as many running as it may. Events posted from now on are not erased. */
+export async function startErasure(
+  services: Services,
+  tenant: string,
+  target: ErasureTarget,
+): Promise<Erasure | undefined> {
+  const erasure = await beginErasure(services.db, newErasure(tenant, target, services.now()));
+  return erasure && begun(services, erasure);
+}
+
+function newErasure(tenant: string, target: ErasureTarget, now: number): NewErasure {
+  const range = target.kind === "range" ? target : { since: undefined, until: undefined };
+  return {
+    id: newErasureId(),
+    tenant,
+    kind: target.kind,
+    eventId: target.kind === "event" ? target.eventId : null,
+    since: range.since ?? null,
+    until: target.kind === "event" ? null : Math.min(range.until ?? now + 1, now + 1),
+    nextStepAt: now,
+    createdAt: now,
+  };
+}
+
+function begun(services: Services, erasure: Erasure): Erasure {
+  services.log({ what: "erasure_begun", erasure: erasure.id, kind: erasure.kind });
+  services.background(enqueueErasureStep(services, erasure.id, services.now()));
+  return erasure;
+}
+
+/** Deleted destinations whose deliveries are cancelled before the erasure or the next sweep comes to them. */
+const ENDED_AT_ONCE = 10;
+
+/**
+ * Deletes a tenant with everything that it has: destinations, application, keys, sessions, portal links and settings at
+ * once, the content of its events by an erasure, which is the receipt. Safe to repeat.
+ */
+export async function deleteTenant(services: Services, tenant: string): Promise<Erasure> {
+  const now = services.now();
+  const job = newErasure(tenant, { kind: "tenant" }, now);
+  const { erasure, destinations } = await removeTenant(services.db, tenant, job, now);
+  services.log({ what: "tenant_deleted", destinations: destinations.length });
+  for (const id of destinations.slice(0, ENDED_AT_ONCE)) services.background(endDeleted(services, id));
+  return begun(services, erasure);
+}
+
+/** Begins to erase one event of the tenant; undefined when the tenant has no such event. */
+export async function eraseEvent(
+  services: Services,
+  tenant: string,
+  event: number,
+): Promise<Erasure | undefined> {
+  const name = (await eventNames(services, [event])).get(event);
+  if (name?.tenant !== tenant) return undefined;
+  return startErasure(services, tenant, { kind: "event", eventId: event });
+}
+
+/** Makes the erasure's next step, if it is running and the step is due. */
+export async function stepErasure(services: Services, id: string): Promise<void> {
+  const now = services.now();
+  const job = await findErasureJob(services.db, id);
+  if (job?.state !== "running" || job.nextStepAt > now) return;
+  const progress = await new Step(services, job).run();
+  if (!(await moveErasure(services.db, job, progress, services.now()))) return;
+  services.log({ what: "erasure_step", erasure: id, state: progress.state, cursor: progress.cursor.join() });
+  if (progress.state === "running") await enqueueErasureStep(services, id, progress.nextStepAt);
+}
+
+/** Enqueues the erasure's next step. A failure is logged: the cron enqueues steps that are late. */
+async function enqueueErasureStep(services: Services, erasure: string, at: number): Promise<void> {
+  try {
+    const delaySeconds = delaySecondsUntil(at, services.now());
+    await services.drains.send({ erasure }, { delaySeconds });
+  } catch (error) {
+    services.log({ what: "erasure_step_not_sent", erasure, error: faultOf(error) });
+  }
+}
+
+/** Enqueues steps whose messages were lost. */
+export async function recoverErasures(services: Services): Promise<void> {
+  const now = services.now();
+  const late = await overdueErasures(services.db, now - LATE_MS, OVERDUE);
+  for (const erasure of late) await enqueueErasureStep(services, erasure, now);
+}
+
+class Step {
+  readonly #services: Services;
+  readonly #job: Erasure;
+  readonly #databases: readonly D1Database[];
+  readonly #queries: () => number;
+  readonly #startedAt: number;
+
+  constructor(services: Services, job: Erasure) {
+    const { queries, ...databases } = countQueries(services);
+    this.#services = { ...services, ...databases };
+    this.#databases = allOf(databases);
+    this.#queries = queries;
+    this.#job = job;
+    this.#startedAt = services.now();
+  }
+
+  /** Goes on until a pass has ended or it may not go on; returns how far it has got. */
+  async run(): Promise<ErasureProgress> {
+    let [pass, database, after] = cursorOf(this.#job);
+    for (; database < this.#databases.length; database++, after = 0) {
+      const upto = await this.#eraseIn(database, after);
+      if (upto !== undefined) return running([pass, database, upto], this.#services.now());
+    }
+    pass += 1;
+    const now = this.#services.now();
+    return pass < PASSES
+      ? running([pass, 0, 0], now + QUIET_MS)
+      : { cursor: [pass, 0, 0], state: "completed", nextStepAt: now, endedAt: now };
+  }
+
+  /** Returns the last bundle looked at, or undefined when there is no more in the database. */
+  async #eraseIn(number: number, from: number): Promise<number | undefined> {
+    const db = this.#databases[number];
+    if (db === undefined) return undefined;
+    const range = await this.#rangeIn(db, number);
+    if (range === undefined) return undefined;
+    if (number > 0) await insertPart(db, this.#job, this.#services.now());
+    let after = Math.max(from, range.first - 1);
+    for (;;) {
+      const page = { after, last: range.last, limit: PAGE };
+      const { bundles, upto } = await bundlesOfTenant(db, this.#job.tenant, page);
+      for (const bundle of bundles) {
+        await this.#erase(db, bundle);
+        after = bundle.id;
+        if (!this.#mayGoOn()) return after;
+      }
+      if (upto === undefined) return undefined;
+      after = upto;
+      if (!this.#mayGoOn()) return after;
+    }
+  }
+
+  /** The bundles that the erasure is about; undefined when none can be in this database. */
+  async #rangeIn(db: D1Database, number: number) {
+    const { eventId, since, until } = this.#job;
+    if (eventId !== null) {
+      const bundle = bundleOf(eventId);
+      return databaseNumberOf(eventId) === number ? { first: bundle, last: bundle } : undefined;
+    }
+    const { first, last } = await idRangeOf(db, { since: since ?? undefined, until: until ?? undefined });
+    return { first: bundleOf(first), last: bundleOf(last) };
+  }
+
+  async #erase(db: D1Database, { id, acceptedAt, plan, header }: TenantBundle): Promise<void> {
+    const { tenant, kind, eventId, since, until } = this.#job;
+    if (kind !== "event" && (acceptedAt < (since ?? 0) || acceptedAt >= (until ?? Number.POSITIVE_INFINITY)))
+      return;
+    const own = indexesOfTenant(JSON.parse(header) as StoredHeader, tenant);
+    const indexes = own.filter((index) => eventId === null || eventAt(id, index) === eventId);
+    const bundle: ErasedBundle = { id, plan: JSON.parse(plan), indexes };
+    const extent: Extent = {
+      cancels: true,
+      tags: true,
+      keys: kind === "tenant" ? "removed" : "closed",
+      erasure: this.#job.id,
+    };
+    if (indexes.length > 0) await eraseFrom(db, bundle, extent, this.#services.now());
+  }
+
+  #mayGoOn(): boolean {
+    return this.#queries() < QUERIES && this.#services.now() - this.#startedAt < STEP_MS;
+  }
+}
+
+function running(cursor: readonly number[], nextStepAt: number): ErasureProgress {
+  return { cursor, state: "running", nextStepAt, endedAt: null };
+}
+
+/** Which pass it is, the number of the database, and the last bundle looked at there. */
+function cursorOf({ cursor }: Erasure): [pass: number, database: number, after: number] {
+  const [pass = 0, database = 0, after = 0] = cursor;
+  return [pass, database, after];
+}
