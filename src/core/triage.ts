@@ -18,6 +18,8 @@ export type DeliveryProgress = Readonly<{
   /** Undefined before the first outcome. */
   state: "waiting" | "retrying" | "delivered" | "dead" | "cancelled" | undefined;
   nextAttemptAt: number | null;
+  /** Sent, and no response is recorded: until `nextAttemptAt` its sender may still be awaiting one. */
+  isInFlight: boolean;
   giveUpAt: number;
   destinationDeleted: boolean;
   /** Whether the content of its event is gone. */
@@ -42,10 +44,15 @@ export function readinessOf(progress: DeliveryProgress, source: DeliverySource, 
   }
 }
 
+/**
+ * With its destination deleted or its event erased, a retry ends before its time. What is in flight does not: only its
+ * sender knows its end.
+ */
 function atItsTime(progress: DeliveryProgress, now: number): Readiness {
   const at = progress.nextAttemptAt ?? now;
   const isPointless = progress.destinationDeleted || progress.erased;
-  return at > now && !isPointless ? { kind: "early", at } : attemptable(progress, now);
+  const mayEnd = isPointless && !progress.isInFlight;
+  return at > now && !mayEnd ? { kind: "early", at } : attemptable(progress, now);
 }
 
 function attemptable({ destinationDeleted, erased, giveUpAt }: DeliveryProgress, now: number): Readiness {

@@ -6,7 +6,8 @@
  * the bit when a row is inserted, whoever inserts it; another trigger refuses the row when the bit says that the delivery
  * has ended; and no bit is set for a delivery that has a row. Writes only set bits, and only those that nothing later has
  * replaced, so they may be repeated and may come in any order: delivered and cancelled are final, in flight replaces
- * waiting, and each of them replaces queued.
+ * waiting, and each of them replaces queued. So no bit can take back that a delivery is in flight, as has to be done when
+ * its sender is lost: it gets a row.
  *
  * All of it is raw SQL: Drizzle has no words for bit masks, and one upsert for all packs of a batch saves a read before
  * each write, and writes no row where nothing changes.
@@ -26,9 +27,10 @@ type PackedState = (typeof MASKS)[number];
 
 /**
  * A row to be written. `hasOwnLimit`: its event has a time to live, so its age limit is not that of the others in the
- * pack, and it waits in a row of its own.
+ * pack, and it waits in a row of its own. `hasLostSender`: it is stored as in flight, and its sender is lost. Without a
+ * row of its own it would stay so, because a late write of a bit must not end what a sender has begun since.
  */
-export type DeliveryRecord = DeliveryRow & Readonly<{ hasOwnLimit?: true }>;
+export type DeliveryRecord = DeliveryRow & Readonly<{ hasOwnLimit?: true; hasLostSender?: true }>;
 
 /** The bit that says all that the row says; undefined when the delivery needs a row of its own. */
 export function packedStateOf(row: DeliveryRecord): PackedState | undefined {
@@ -36,7 +38,7 @@ export function packedStateOf(row: DeliveryRecord): PackedState | undefined {
   if (generation !== 0 || replay !== null || lastError !== null || indexOf(row.eventId) >= MAX_EVENTS)
     return undefined;
   if (state === "delivered") return attempts === 1 && isPlainSuccess(row) ? "delivered" : undefined;
-  if (attempts > 0 || log.length > 0 || row.hasOwnLimit) return undefined;
+  if (attempts > 0 || log.length > 0 || row.hasOwnLimit || row.hasLostSender) return undefined;
   if (state === "waiting") return "waiting";
   if (state === "retrying" && reason === "in_flight") return "in_flight";
   return state === "cancelled" && reason === CANCELLED ? "cancelled" : undefined;

@@ -66,7 +66,10 @@ export function deadAmong(dispositions: readonly Disposition[]) {
   );
 }
 
-/** The row as it is, or as it would be if it had been written at acceptance. */
+/**
+ * The row as it is, or as it would be if it had been written at acceptance. One that is loaded as in flight is changed
+ * only when it is overdue (triage): its sender is lost by then.
+ */
 export function currentRow({ event, destination, row }: LoadedDelivery): DeliveryRecord {
   const liveUntil = liveUntilOf(event);
   return {
@@ -87,6 +90,7 @@ export function currentRow({ event, destination, row }: LoadedDelivery): Deliver
       log: [],
     }),
     ...(liveUntil !== undefined && { hasOwnLimit: true }),
+    ...(row?.reason === "in_flight" && { hasLostSender: true }),
   };
 }
 

@@ -13,6 +13,7 @@ import { type Services, servicesOf } from "../services.ts";
 import { registerApplications } from "./applications.ts";
 import { registerAttempts } from "./attempts.ts";
 import { registerBackgroundTasks } from "./background-tasks.ts";
+import { registerContent } from "./content.ts";
 import { registerEndpointMessages } from "./endpoint-messages.ts";
 import { registerEndpoints } from "./endpoints.ts";
 import { registerEventTypes } from "./event-types.ts";
@@ -47,6 +48,7 @@ export function createSvixApi({ services = servicesOf, authenticate = byKey() }:
   registerMessages(app);
   registerAttempts(app, callNative);
   registerEndpointMessages(app);
+  registerContent(app, callNative);
   registerBackgroundTasks(app, callNative);
   registerEventTypes(app, callNative);
   registerImport(app);

@@ -11,6 +11,7 @@ import { cursorParam, encodeCursor, timeParam } from "../api/parameters.ts";
 import { type FieldError, invalid } from "../api/problems.ts";
 import { findReplay, listReplays, type Replay, replayUnderWay } from "../db/replays.ts";
 import { isoTime } from "../time.ts";
+import { erasureTask } from "./content.ts";
 import { endpointOf } from "./endpoints.ts";
 import type { CallNative } from "./native-api.ts";
 import { bodyOf, missing, pageQuery, queryOf, unsupported } from "./shapes.ts";
@@ -42,10 +43,11 @@ export function registerBackgroundTasks(app: Hono<ApiEnv>, callNative: CallNativ
     return startReplay(c, callNative, { ...input, include: status === 0 ? "delivered" : "dead" });
   });
 
-  app.get(LIST, requires("read"), listTasks);
+  app.get(LIST, requires("read"), (c) => listTasks(c, callNative));
 
   app.get(`${LIST}/:task`, requires("read"), async (c) => {
     const name = c.req.param("task");
+    if (name.startsWith("era_")) return shownErasure(c, callNative, name);
     const replay = await findReplay(c.get("services"), name, c.get("principal").tenant);
     return replay && isTask(replay) ? c.json(taskView(replay)) : missing("background task", name);
   });
@@ -129,9 +131,10 @@ const listQuery = z.object({
 });
 
 /** The newest first. A page may be short, and still have a next one: it is filtered after it is read. */
-async function listTasks(c: ApiContext): Promise<Response> {
+async function listTasks(c: ApiContext, callNative: CallNative): Promise<Response> {
   const query = queryOf(c, listQuery);
   if (query instanceof Response) return query;
+  if (query.task === "application.purge_content") return listErasures(c, callNative, query);
   const { limit, iterator: before, status, task } = query;
   const { tenant } = c.get("principal");
   const filter = { tenant, destinationId: undefined, state: undefined, before, limit };
@@ -142,6 +145,35 @@ async function listTasks(c: ApiContext): Promise<Response> {
     .filter((one) => (status ?? one.status) === one.status && (task ?? one.task) === one.task);
   const iterator = next === undefined ? null : encodeCursor(next);
   return c.json({ data, iterator, prevIterator: null, done: next === undefined });
+}
+
+/** Erasures of whole tenants are listed where this task is asked for: they are jobs of another kind, in another order. */
+async function listErasures(
+  c: ApiContext,
+  callNative: CallNative,
+  { limit, iterator, status }: z.infer<typeof listQuery>,
+): Promise<Response> {
+  const cursor = iterator === undefined ? "" : `&cursor=${encodeCursor(iterator)}`;
+  const read = await callNative(c, "GET", `/v1/erasures?limit=${Math.min(limit, 100)}${cursor}`);
+  if (!read.ok) return read.answer;
+  const { data: rows, next_cursor } = read.json as { data: Erasure[]; next_cursor: string | null };
+  const data = rows
+    .filter(isPurge)
+    .map(erasureTask)
+    .filter((one) => (status ?? one.status) === one.status);
+  return c.json({ data, iterator: next_cursor, prevIterator: null, done: next_cursor === null });
+}
+
+async function shownErasure(c: ApiContext, callNative: CallNative, id: string): Promise<Response> {
+  const read = await callNative(c, "GET", `/v1/erasures/${encodeURIComponent(id)}`);
+  if (!read.ok && read.status !== 404) return read.answer;
+  return read.ok && isPurge(read.json) ? c.json(erasureTask(read.json)) : missing("background task", id);
+}
+
+type Erasure = Readonly<Record<string, unknown>>;
+
+function isPurge({ tenant, everything }: Erasure): boolean {
+  return everything === true && String(tenant).startsWith("app_");
 }
 
 /** Tenants of the native API are no applications, and their replays no tasks. */

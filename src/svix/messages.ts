@@ -315,12 +315,17 @@ export async function messageOf(c: ApiContext, application: Application): Promis
 }
 
 /** The number that the path's id or `eventId` stands for, whether there is such a message or not. */
-export async function messageNumberOf(
-  c: ApiContext,
+export async function messageNumberOf(c: ApiContext, application: Application): Promise<number | undefined> {
+  return messageNumber(c.get("services"), application, c.req.param("msg") ?? "");
+}
+
+/** The number that an id or `eventId` stands for, whether there is such a message or not. */
+export async function messageNumber(
+  services: Services,
   { id: tenant }: Application,
+  name: string,
 ): Promise<number | undefined> {
-  const name = c.req.param("msg") ?? "";
-  return eventNumber(name) ?? eventOfKey(c.get("services"), tenant, EVENT_ID + name);
+  return eventNumber(name) ?? eventOfKey(services, tenant, EVENT_ID + name);
 }
 
 /** The `eventId` of each of the messages that has one. */

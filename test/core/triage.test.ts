@@ -6,6 +6,7 @@ import { start as now } from "../support/gate-arbitraries.ts";
 const standing: DeliveryProgress = {
   state: undefined,
   nextAttemptAt: null,
+  isInFlight: false,
   giveUpAt: now + 72 * 3_600_000,
   destinationDeleted: false,
   erased: false,
@@ -57,6 +58,18 @@ describe("readinessOf", () => {
       "queue",
       erased,
     ],
+    [
+      "waits for its time in flight, even when its destination is gone",
+      { state: "retrying", isInFlight: true, nextAttemptAt: now + 1, destinationDeleted: true },
+      "queue",
+      { kind: "early", at: now + 1 },
+    ],
+    [
+      "ends in flight at that time when its destination is gone",
+      { state: "retrying", isInFlight: true, nextAttemptAt: now, destinationDeleted: true },
+      "queue",
+      cancelled,
+    ],
   ])("%s", (_, part, bringer, readiness) => {
     expect(readinessOf({ ...standing, ...part }, bringer, now)).toEqual(readiness);
   });
@@ -73,6 +86,7 @@ describe("whatever a delivery's standing", () => {
   const standings: fc.Arbitrary<DeliveryProgress> = fc.record({
     state: fc.constantFrom(undefined, "waiting", "retrying", "delivered", "dead", "cancelled"),
     nextAttemptAt: fc.option(fc.integer({ min: -5, max: 5 }).map((ms) => now + ms)),
+    isInFlight: fc.boolean(),
     giveUpAt: fc.integer({ min: -5, max: 5 }).map((ms) => now + ms),
     destinationDeleted: fc.boolean(),
     erased: fc.boolean(),

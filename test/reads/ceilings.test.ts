@@ -227,6 +227,8 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /api/v1/app/:app/msg/:msg/endpoint/:endpoint/resend": [1_200, 6],
   "POST /api/v1/app/:app/msg/precheck/active": [1_010, 2],
   "POST /api/v1/app/:app/endpoint/:endpoint/recover": [510, 13],
+  "POST /api/v1/app/:app/msg/bulk-expunge": [10, 2],
+  "POST /api/v1/app/:app/msg/expunge-all-contents": [100, 12],
   "POST /api/v1/app/:app/endpoint/:endpoint/replay-missing": [510, 13],
   "POST /api/v1/app/:app/endpoint/:endpoint/bulk-replay": [510, 13],
   "POST /api/v1/auth/app-portal-access/:app": [7, 2],

@@ -86,6 +86,18 @@ describe("an access to the portal", () => {
   });
 });
 
+describe("the capabilities of an access", () => {
+  it.each<[string[], object]>([
+    [[], { may_edit_endpoints: false, may_rotate: false, may_resend: false, may_test: false }],
+    [["ManageEndpoint"], { may_edit_endpoints: true, may_rotate: true, may_resend: false, may_test: false }],
+    [["ManageEndpointSecret"], { may_edit_endpoints: false, may_rotate: true, may_resend: false }],
+    [["CreateAttempts"], { may_edit_endpoints: false, may_resend: true, may_test: true }],
+  ])("%j are what the visitor may do", async (given, rules) => {
+    const { json } = await access({ capabilities: ["ViewBase", ...given] });
+    expect(JSON.parse(atob(json.token.split(".")[1])).visit.rules).toMatchObject(rules);
+  });
+});
+
 describe("logging out", () => {
   const logout = (token: string | null) =>
     call("POST", "/api/v1/auth/logout", {}, { authorization: token && `Bearer ${token}` });
