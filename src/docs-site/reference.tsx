@@ -278,7 +278,10 @@ const SchemaList: FC<{ document: Document }> = ({ document: { components, paths 
     .flatMap((methods) => Object.values(methods))
     .flatMap(({ requestBody }) => Object.values(requestBody?.content ?? {}))
     .map(({ schema }) => schema.$ref?.split("/").at(-1));
-  const elsewhere = JSON.stringify(components.schemas);
+  const responses = Object.values(paths).flatMap((methods) =>
+    Object.values(methods).map((one) => one.responses),
+  );
+  const elsewhere = JSON.stringify([components.schemas, responses]);
   const names = Object.keys(components.schemas).filter(
     (name) => !ofRequests.includes(name) || elsewhere.includes(`"#/components/schemas/${name}"`),
   );
