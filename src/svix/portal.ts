@@ -104,9 +104,11 @@ const accessInput = z.object({
 /** What a visitor with these may do. Secrets are shown once, and there are no transformations. */
 function accessWith(capabilities: readonly (typeof CAPABILITIES)[number][]): PortalRules {
   const mayAttempt = capabilities.includes("CreateAttempts");
+  const mayManage = capabilities.includes("ManageEndpoint");
   return {
-    may_edit_endpoints: capabilities.includes("ManageEndpoint"),
-    may_rotate: capabilities.includes("ManageEndpointSecret"),
+    may_edit_endpoints: mayManage,
+    // Who manages an endpoint manages its secrets too (https://api.svix.com/docs#tag/Authentication).
+    may_rotate: mayManage || capabilities.includes("ManageEndpointSecret"),
     may_resend: mayAttempt,
     may_test: mayAttempt,
   };
