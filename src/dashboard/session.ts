@@ -5,9 +5,9 @@
 import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { MiddlewareHandler } from "hono/types";
-import { newTokenId } from "../api/auth.ts";
 import type { Principal } from "../api/context.ts";
 import { closeSession, openSession, principalOf, SESSION_S, sessionOf } from "../api/sessions.ts";
+import { newTokenId } from "../secrets/tokens.ts";
 import type { Services } from "../services.ts";
 
 type Visitor = Readonly<{ principal: Principal }>;

@@ -1,9 +1,9 @@
 /** Creates a destination, and shows a new signing secret the only time that it can be shown. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import { newTokenId } from "../../api/auth.ts";
 import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
 import { listTypeNames } from "../../db/event-types.ts";
+import { newTokenId } from "../../secrets/tokens.ts";
 import type { CallApi } from "../call-api.ts";
 import { showPage } from "../components/layout.tsx";
 import { Copyable, outcomeAt, RefusedNotice } from "../components/parts.tsx";
