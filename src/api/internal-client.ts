@@ -2,9 +2,10 @@
  * Calls the API inside this Worker, for pages: their forms change things through the same routes as programs do, so
  * validation, scopes and tenants exist only once. The visitor's principal takes the place of an API key.
  */
+
+import { newTokenId } from "../secrets/tokens.ts";
 import type { Services } from "../services.ts";
 import { createApp } from "./app.ts";
-import { newTokenId } from "./auth.ts";
 import type { Principal } from "./context.ts";
 import type { FieldError } from "./problems.ts";
 

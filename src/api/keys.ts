@@ -4,11 +4,12 @@
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import { changesBetween } from "../core/audit.ts";
+import { scopes } from "../core/scopes.ts";
 import { findKey, insertKey, listKeys, revokeKey, type StoredKey } from "../db/auth.ts";
 import { isoTime } from "../time.ts";
 import { changed } from "./audit.ts";
 import { newKey, refuseScopes, requires } from "./auth.ts";
-import { type Api, scopes } from "./context.ts";
+import type { Api } from "./context.ts";
 import { jsonBody } from "./json-body.ts";
 import {
   cursorParam,

@@ -5,10 +5,10 @@
 import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { MiddlewareHandler } from "hono/types";
-import { newTokenId } from "../api/auth.ts";
 import type { Principal } from "../api/context.ts";
 import { tenantName } from "../api/parameters.ts";
 import { closeSession, openSession, principalOf, SESSION_S, sessionOf } from "../api/sessions.ts";
+import { newTokenId } from "../secrets/tokens.ts";
 import type { Services } from "../services.ts";
 
 type Visitor = Readonly<{

@@ -8,7 +8,6 @@
 import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { MiddlewareHandler } from "hono/types";
-import { readToken } from "../api/auth.ts";
 import type { Principal } from "../api/context.ts";
 import { closeSession, openSession, principalOf, SESSION_S, sessionOf } from "../api/sessions.ts";
 import {
@@ -21,6 +20,7 @@ import {
 } from "../core/portal-access.ts";
 import { isLinkVoid } from "../db/tenant-removal.ts";
 import { findTenantSettings, type TenantSettings } from "../db/tenant-settings.ts";
+import { readToken } from "../secrets/tokens.ts";
 import type { Services } from "../services.ts";
 import { type Look, lookOf } from "./look.ts";
 

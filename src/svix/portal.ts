@@ -5,13 +5,14 @@
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import { changed, recordsChanges } from "../api/audit.ts";
-import { readToken, requires } from "../api/auth.ts";
+import { requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
 import { jsonBody } from "../api/json-body.ts";
 import { invalid, problem } from "../api/problems.ts";
 import { overAnonymousLimit } from "../api/rate-limit.ts";
 import type { PortalRules } from "../core/portal-access.ts";
 import { endSession, findSession, insertSession } from "../db/auth.ts";
+import { readToken } from "../secrets/tokens.ts";
 import { applicationInput } from "./applications.ts";
 import { applicationFor } from "./messages.ts";
 import type { CallNative } from "./native-api.ts";

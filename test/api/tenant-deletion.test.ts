@@ -2,7 +2,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, test } from "vitest";
 import { byKey } from "../../src/api/auth.ts";
-import { scopes } from "../../src/api/context.ts";
+import { scopes } from "../../src/core/scopes.ts";
 import { findErasure } from "../../src/db/erasures.ts";
 import { LONGEST_LINK_MS } from "../../src/db/tenant-removal.ts";
 import { runCron } from "../../src/maintenance/cron.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { readToken, signToken } from "../../src/api/auth.ts";
+import { readToken, signToken } from "../../src/secrets/tokens.ts";
 import { emptyDatabase, KEY, NOW, testApi } from "../support/api.ts";
 import { testConfig } from "../support/config.ts";
 import { ORIGIN, testDashboard } from "../support/dashboard.ts";

@@ -4,7 +4,6 @@
  */
 import { env } from "cloudflare:workers";
 import { createApp } from "../../src/api/app.ts";
-import { newTokenId, signToken } from "../../src/api/auth.ts";
 import type { Principal } from "../../src/api/context.ts";
 import { TAIL_EVERY_MS } from "../../src/api/delivery-tail.ts";
 import type { FiguresQuery } from "../../src/core/gate-view.ts";
@@ -16,6 +15,7 @@ import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import { runCron } from "../../src/maintenance/cron.ts";
 import { checkThresholds } from "../../src/notifications/thresholds.ts";
 import { createPortal } from "../../src/portal/app.tsx";
+import { newTokenId, signToken } from "../../src/secrets/tokens.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { createSvixApi } from "../../src/svix/app.ts";
 import { KEY, NOW } from "./api.ts";

@@ -178,6 +178,7 @@ const actorTexts: Readonly<Record<Entry["actor"]["kind"], string>> = {
   dashboard: "At the dashboard",
   portal: "In the portal",
   binding: "By a Worker's binding",
+  breakwater: "By Breakwater",
 };
 
 function actorText({ kind, key }: Entry["actor"]): string {

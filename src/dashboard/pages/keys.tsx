@@ -1,8 +1,8 @@
 /** API keys: lists them, creates one, which is shown once, and revokes one. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import { scopes } from "../../api/context.ts";
 import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
+import { scopes } from "../../core/scopes.ts";
 import type { CallApi } from "../call-api.ts";
 import { CheckField, FormNotice, type FormState, formState, TextField } from "../components/fields.tsx";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";

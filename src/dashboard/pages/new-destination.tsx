@@ -1,9 +1,9 @@
 /** Creates a destination, and shows a new signing secret the only time that it can be shown. */
 import type { Hono } from "hono";
-import { newTokenId } from "../../api/auth.ts";
 import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
 import { listTypeNames } from "../../db/event-types.ts";
 import { OPERATOR } from "../../db/notifications.ts";
+import { newTokenId } from "../../secrets/tokens.ts";
 import { type CallApi, unreadable } from "../call-api.ts";
 import { DestinationFields } from "../components/destination-form.tsx";
 import { FormNotice, formState } from "../components/fields.tsx";
