@@ -62,7 +62,10 @@ it.each<[Partial<Delivery>, string]>([
     { state: "dead", reason: "new_reason", attempts: 2 },
     "bad | Dead | Given up: new reason after 2 attempts",
   ],
-  [{ state: "cancelled" }, "quiet | Cancelled | Cancelled: the destination was deleted"],
+  [
+    { state: "cancelled", reason: "destination_deleted" },
+    "quiet | Cancelled | Cancelled: the destination was deleted",
+  ],
 ])("the text of %j is what comes next or why it waits", (delivery, expected) => {
   const { tone, label, text } = deliveryText({ ...fresh, ...delivery }, NOW - 60_000, NOW);
   expect(`${tone} | ${label} | ${text}`).toBe(expected);

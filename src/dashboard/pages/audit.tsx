@@ -153,10 +153,8 @@ const Change: FC<{ entry: Entry; showTenant: boolean; now: number }> = ({ entry,
             <li class="break">
               <span class="soft">{`${field.replaceAll("_", " ")}: `}</span>
               <del>{valueText(from)}</del>
-              <span class="soft">
-                {" → "}
-                <span class="hidden">now </span>
-              </span>
+              <span class="soft">{" → "}</span>
+              <span class="hidden">now </span>
               <ins>{valueText(to)}</ins>
             </li>
           ))}
