@@ -155,7 +155,7 @@ describe("the audit page", () => {
     const browser = await signedIn();
     const { html } = await browser.get("/dashboard/audit?tenant=acme");
     expect(html).toContain("&lt;b&gt;New");
-    expect(textOf(html)).toContain("timeout ms: 15000 → now 2000");
+    expect(textOf(html)).toContain("timeout ms: 15000 , now → 2000");
     expect(textOf(html)).toContain("Destination: created");
     const only = await browser.get(`/dashboard/audit?subject=${id}&since=2020-01-01T00:00`);
     expect(only.html).toContain(`/dashboard/audit/export?subject=${id}&amp;since=2020-01-01T00%3A00`);

@@ -153,11 +153,8 @@ const Change: FC<{ entry: Entry; showTenant: boolean; now: number }> = ({ entry,
             <li class="break">
               <span class="soft">{`${field.replaceAll("_", " ")}: `}</span>
               <del>{valueText(from)}</del>
-              <span class="soft">
-                {" → "}
-                <span class="hidden">now </span>
-              </span>
-              <ins>{valueText(to)}</ins>
+              <span class="hidden">, now </span>
+              <ins>{` → ${valueText(to)}`}</ins>
             </li>
           ))}
         </ul>
