@@ -13,6 +13,7 @@ import { toBase64 } from "../../src/secrets/base64.ts";
 import { vaultOf } from "../../src/secrets/vault.ts";
 import { testApi } from "../support/api.ts";
 import { type Canary, leaksIn, objectStorage, storedRows, type Trace } from "../support/canaries.ts";
+import { withoutTailPauses } from "../support/clock.ts";
 import { testConfig } from "../support/config.ts";
 import { testDashboard } from "../support/dashboard.ts";
 import { bodyFor, operations, pathFor } from "../support/operations.ts";
@@ -38,7 +39,7 @@ const clientSecret = "oL6vPx2Ft8Iy4Ua0ZqCn";
 const accessTokens = ["Hk5Rm9Tw1Bs3Xd7GfJzV", "eN2aYp6Qc8Lo4Mu0IiSk"];
 const eventBody = "bT3yJw7Ku1Nd9Fv5QhMa";
 
-const EVENT_PAGES = /^(GET \/v1\/events|GET \/dashboard\/events)\//;
+const EVENT_PAGES = /^GET \/(v1\/events|dashboard\/events|portal\/deliveries)\//;
 
 const whsec = (text: string) => `whsec_${toBase64(bytes(text))}`;
 const known: readonly Canary[] = [
@@ -100,6 +101,7 @@ beforeAll(async () => {
     log: (line: unknown) => note("A log line", line),
     mailer: { send: async (mail: unknown) => note("A mail", mail) },
     attempts: { writeDataPoint: (point: unknown) => note("A data point", point) },
+    sleep: withoutTailPauses(services.sleep),
     readLimit: undefined,
     ingestLimit: undefined,
     anonymousLimit: undefined,

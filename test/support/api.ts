@@ -5,12 +5,12 @@
 import { env } from "cloudflare:workers";
 import { createApp } from "../../src/api/app.ts";
 import type { Authenticate } from "../../src/api/auth.ts";
-import { TAIL_EVERY_MS } from "../../src/api/delivery-tail.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { LogLine } from "../../src/log.ts";
 import type { DeliveryMessage } from "../../src/queue-messages.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import type { createSvixApi } from "../../src/svix/app.ts";
+import { withoutTailPauses } from "./clock.ts";
 import { KEY, testConfig } from "./config.ts";
 import { emptyDatabase } from "./databases.ts";
 import { captureText, learn, withLeakCheck } from "./secret-leaks.ts";
@@ -72,9 +72,8 @@ export function testApi({
     },
     gates: { idFromName: (name: string) => name, get: gate },
     now: () => NOW,
-    // The pauses of a stream pass at once. What else sleeps are timeouts.
-    sleep: async (ms: number, signal?: AbortSignal) =>
-      ms === TAIL_EVERY_MS ? undefined : scheduler.wait(ms, signal && { signal }),
+    // What else sleeps are timeouts.
+    sleep: withoutTailPauses((ms, signal) => scheduler.wait(ms, signal && { signal })),
     log: (line: LogLine) => {
       captureText("A log line", JSON.stringify(line));
       log.push(line);

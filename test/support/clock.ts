@@ -3,6 +3,7 @@
  * 2050, so that the runtime, which has the real time, never runs a Durable Object's alarm by itself.
  */
 import { vi } from "vitest";
+import { TAIL_EVERY_MS } from "../../src/api/delivery-tail.ts";
 
 export const START = Date.parse("2050-06-01T12:00:00.000Z");
 
@@ -19,6 +20,11 @@ export type Clock = Readonly<{
   /** Resolves as soon as so many sleepers sleep for exactly `ms`. */
   asleep: (ms: number, sleepers?: number) => Promise<void>;
 }>;
+
+/** The same sleep, but the pauses of a stream of deliveries pass at once. */
+export function withoutTailPauses(sleep: Clock["sleep"]): Clock["sleep"] {
+  return (ms, signal) => (ms === TAIL_EVERY_MS ? Promise.resolve() : sleep(ms, signal));
+}
 
 export function standingClock(): Clock {
   let now = START;

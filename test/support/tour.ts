@@ -5,7 +5,6 @@
 import { env } from "cloudflare:workers";
 import { createApp } from "../../src/api/app.ts";
 import type { Principal } from "../../src/api/context.ts";
-import { TAIL_EVERY_MS } from "../../src/api/delivery-tail.ts";
 import type { FiguresQuery } from "../../src/core/gate-view.ts";
 import { newRollups } from "../../src/core/rollups.ts";
 import { seededRandom } from "../../src/core/seeded-random.ts";
@@ -19,6 +18,7 @@ import { newTokenId, signToken } from "../../src/secrets/tokens.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { createSvixApi } from "../../src/svix/app.ts";
 import { KEY, NOW } from "./api.ts";
+import { withoutTailPauses } from "./clock.ts";
 import { testConfig } from "./config.ts";
 import { ORIGIN } from "./dashboard.ts";
 import { CROWDED, foreignDestination, idOfOwn, WIDE_EVENT } from "./everyone-else.ts";
@@ -132,9 +132,8 @@ export async function tour(routes: readonly string[]) {
     fetch: async () => new Response(),
     now: () => NOW,
     random: seededRandom(1),
-    // The pauses of a stream pass at once. What else sleeps are timeouts.
-    sleep: (ms: number, signal?: AbortSignal) =>
-      ms === TAIL_EVERY_MS ? Promise.resolve() : scheduler.wait(ms, signal && { signal }),
+    // What else sleeps are timeouts.
+    sleep: withoutTailPauses((ms, signal) => scheduler.wait(ms, signal && { signal })),
     log: () => {},
     background: (work: Promise<unknown>) => void pending.push(work),
   } as unknown as Services;
