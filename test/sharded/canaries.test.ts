@@ -5,6 +5,7 @@
 import { env } from "cloudflare:workers";
 import { beforeAll, expect, test, vi } from "vitest";
 import { createApp } from "../../src/api/app.ts";
+import { TAIL_EVERY_MS } from "../../src/api/delivery-tail.ts";
 import { documentOf } from "../../src/api/openapi/document.ts";
 import { createDocs } from "../../src/docs-site/app.tsx";
 import { runCron } from "../../src/maintenance/cron.ts";
@@ -38,7 +39,8 @@ const clientSecret = "oL6vPx2Ft8Iy4Ua0ZqCn";
 const accessTokens = ["Hk5Rm9Tw1Bs3Xd7GfJzV", "eN2aYp6Qc8Lo4Mu0IiSk"];
 const eventBody = "bT3yJw7Ku1Nd9Fv5QhMa";
 
-const EVENT_PAGES = /^(GET \/v1\/events|GET \/dashboard\/events)\//;
+/** The pages that show the content of an event to those who may see it. */
+const EVENT_PAGES = /^GET \/(v1\/events|dashboard\/events|portal\/deliveries)\//;
 
 const whsec = (text: string) => `whsec_${toBase64(bytes(text))}`;
 const known: readonly Canary[] = [
@@ -84,6 +86,7 @@ beforeAll(async () => {
     vi.spyOn(console, way).mockImplementation((...args) => note(`console.${way}`, ...args));
   const world = await newWorld();
   const { services, receiver, clock } = world;
+  const { sleep } = services;
   const configure = (keys: string) => {
     const config = testConfig({
       adminKey,
@@ -103,6 +106,9 @@ beforeAll(async () => {
     readLimit: undefined,
     ingestLimit: undefined,
     anonymousLimit: undefined,
+    // The pauses of a stream pass at once: the clock moves only when no request is open.
+    sleep: (ms: number, signal?: AbortSignal) =>
+      ms === TAIL_EVERY_MS ? Promise.resolve() : sleep(ms, signal),
   });
 
   async function call(method: string, path: string, body?: unknown, key = adminKey) {
