@@ -10,13 +10,13 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
   {
     core: { folders: ["core"], packages: [/^zod$/] },
     simulator: { folders: ["simulator", "core"], packages: [] },
-    secrets: { folders: ["secrets"], packages: [] },
+    secrets: { folders: ["secrets", "core"], packages: [/^hono\/jwt$/, /^zod$/] },
     db: { folders: ["db", "core"], packages: [/^drizzle-orm(\/|$)/, /^drizzle-kit$/, /^zod$/] },
     gate: { folders: ["gate", "core", ""], packages: [/^cloudflare:workers$/] },
     ingest: { folders: ["ingest", "db", "core", ""], packages: [/^cloudflare:workers$/] },
     metrics: { folders: ["metrics", "gate", "db", "core", ""], packages: [] },
     notifications: {
-      folders: ["notifications", "metrics", "ingest", "gate", "db", "core", ""],
+      folders: ["notifications", "metrics", "ingest", "gate", "db", "secrets", "core", ""],
       packages: [],
     },
     replay: { folders: ["replay", "gate", "db", "core", ""], packages: [] },
@@ -36,7 +36,7 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
       packages: [/^hono(\/|$)/, /^@hono\//, /^zod$/, /^drizzle-orm(\/|$)/],
     },
     bindings: {
-      folders: ["bindings", "api", "ingest", ""],
+      folders: ["bindings", "api", "ingest", "core", ""],
       packages: [/^cloudflare:workers$/, /^zod$/],
     },
     dashboard: {
@@ -48,7 +48,7 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
       packages: [/^hono(\/|$)/],
     },
     svix: {
-      folders: ["svix", "api", "maintenance", "delivery", "ingest", "db", "core", ""],
+      folders: ["svix", "api", "maintenance", "delivery", "ingest", "db", "secrets", "core", ""],
       packages: [/^hono(\/|$)/, /^@hono\//, /^yaml$/],
     },
     "docs-site": { folders: ["docs-site", "dashboard", "api"], packages: [/^hono(\/|$)/] },

@@ -7,16 +7,8 @@
  * key is stored: its 160 random bits cannot be guessed, so that a slow hash would add only its slowness. Rows are cached
  * for a moment, so that a busy key does not cost a query for each request. An unknown key is never cached: inventing keys
  * fills no memory, and a new key works at once.
- *
- * A session token and a portal link are signed, each use with a key of its own, so that one cannot pass for the other.
- * The keys are derived from the master keys: the first signs and all of them verify, so a token survives the rotation of
- * the master key until the old one is removed. `ADMIN_KEY` is part of the derivation: a new one ends all of them at once.
- * Whoever reads a token must look up whether the session or link is still valid.
  */
 import type { MiddlewareHandler } from "hono";
-import { sign, verify } from "hono/jwt";
-import { z } from "zod";
-import type { Config } from "../config.ts";
 import {
   claimedKey,
   isInForce,
@@ -25,12 +17,12 @@ import {
   keyToken,
   USE_WRITTEN_MS,
 } from "../core/credentials.ts";
+import { type Scope, scopes } from "../core/scopes.ts";
 import { lookUpKey, type StoredKey, writeKeyUse } from "../db/auth.ts";
 import { OPERATOR } from "../db/notifications.ts";
 import { newKeyId, randomText } from "../ids.ts";
-import { derivedKeys } from "../secrets/vault.ts";
 import type { Services } from "../services.ts";
-import { type ApiEnv, callerOf, type Principal, type Scope, scopes } from "./context.ts";
+import { type ApiEnv, callerOf, type Principal } from "./context.ts";
 import { answerOf, type ProblemResponse, problem, type Refusal } from "./problems.ts";
 import { overAnonymousLimit } from "./rate-limit.ts";
 
@@ -217,84 +209,4 @@ function digest(text: string): Promise<ArrayBuffer> {
 
 function hex(bytes: ArrayBuffer): string {
   return Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, "0")).join("");
-}
-
-/** What a token is for: a session at the dashboard, a portal link, or the session that one has opened. */
-type TokenUse = "session" | "portal" | "portal_session";
-
-type SigningConfig = Pick<Config, "adminKey" | "masterKeys">;
-
-type TokenClaims = Readonly<{
-  id: string;
-  /** The API key that it was made with; null for `ADMIN_KEY`. */
-  keyId: string | null;
-  tenant: string | null;
-  scopes: readonly Scope[];
-  /** Epoch ms. */
-  expiresAt: number;
-  /** Of a portal link: what its visitor may do. */
-  visit?: unknown;
-}>;
-
-const claims = z.object({
-  /** The id of the session, or of the one that a portal link opens. */
-  jti: z.string().min(1),
-  /** Epoch seconds, as RFC 7519 has it. */
-  exp: z.number(),
-  key: z.string().nullable(),
-  tenant: z.string().nullable(),
-  scopes: z.array(z.enum(scopes)),
-  visit: z.unknown().optional(),
-});
-
-/** A session token or the token of a portal link, as a JWT. */
-export async function signToken(config: SigningConfig, use: TokenUse, token: TokenClaims): Promise<string> {
-  const { id, keyId, tenant, scopes, expiresAt, visit } = token;
-  const payload = { jti: id, exp: expiresAt / 1000, key: keyId, tenant, scopes: [...scopes], visit };
-  const [current = ""] = await signingKeys(config, use);
-  return sign(payload, current, "HS256");
-}
-
-/** The claims of a token; undefined when it is not ours, not for this use, or has expired at `now`. */
-export async function readToken(
-  config: SigningConfig,
-  use: TokenUse,
-  token: string,
-  now: number,
-): Promise<TokenClaims | undefined> {
-  const payload = await verified(token, await signingKeys(config, use));
-  const parsed = claims.safeParse(payload);
-  if (!parsed.success || parsed.data.exp * 1000 <= now) return undefined;
-  const { jti: id, exp, key: keyId, tenant, scopes, visit } = parsed.data;
-  return { id, keyId, tenant, scopes, expiresAt: exp * 1000, visit };
-}
-
-/** Undefined when no key verifies it, for every fault that the library throws for. Expiry is checked by our own clock. */
-async function verified(token: string, keys: readonly string[]): Promise<unknown> {
-  for (const key of keys) {
-    try {
-      return await verify(token, key, { alg: "HS256", exp: false, iat: false, nbf: false });
-    } catch {
-      // Another key may have signed it.
-    }
-  }
-  return undefined;
-}
-
-/** A random id for a session, of 160 bits. */
-export function newTokenId(): string {
-  return Array.from(crypto.getRandomValues(new Uint8Array(20)), (byte) =>
-    byte.toString(16).padStart(2, "0"),
-  ).join("");
-}
-
-const derived = new WeakMap<SigningConfig, Map<TokenUse, Promise<string[]>>>();
-
-/** The keys of a use, the first of which signs; derived once for each configuration. */
-function signingKeys(config: SigningConfig, use: TokenUse): Promise<string[]> {
-  const known = derived.get(config) ?? new Map<TokenUse, Promise<string[]>>();
-  derived.set(config, known);
-  const keys = known.get(use) ?? derivedKeys(config.masterKeys, use, config.adminKey);
-  known.set(use, keys);
-  return keys;
 }

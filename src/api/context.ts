@@ -4,6 +4,7 @@
  */
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
+import type { Scope } from "../core/scopes.ts";
 import type { NewAuditEntry } from "../db/audit.ts";
 import type { Services } from "../services.ts";
 
@@ -24,10 +25,6 @@ export type ApiEnv = {
 
 export type Api = OpenAPIHono<ApiEnv>;
 export type ApiContext = Context<ApiEnv>;
-
-export const scopes = ["events:write", "read", "admin"] as const;
-
-export type Scope = (typeof scopes)[number];
 
 export type Principal = Readonly<{
   /**

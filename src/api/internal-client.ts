@@ -2,9 +2,10 @@
  * Calls the API inside this Worker, for pages: their forms change things through the same routes as programs do, so
  * validation, scopes and tenants exist only once. The visitor's principal takes the place of an API key.
  */
+
+import { newTokenId } from "../secrets/tokens.ts";
 import type { Services } from "../services.ts";
 import { createApp } from "./app.ts";
-import { newTokenId } from "./auth.ts";
 import type { Principal } from "./context.ts";
 import type { FieldError } from "./problems.ts";
 
@@ -31,19 +32,29 @@ export type ApiResult = Readonly<{ ok: true; json: Readonly<Record<string, unkno
 type PageRequest = Readonly<{ env: Env; executionCtx: unknown; req: Readonly<{ url: string }> }>;
 
 /** @param key the form's Idempotency-Key, so that a form takes effect once, however often it is submitted */
-export type InternalClient = (
+type Call<Result> = (
   page: PageRequest,
   principal: Principal,
   method: string,
   path: string,
   body?: unknown,
   key?: string,
-) => Promise<ApiResult>;
+) => Promise<Result>;
+
+export type InternalClient = Call<ApiResult>;
 
 type ServicesOf = (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
 
-/** The API app is created at the first call: reading pages does not wait for it. */
 export function internalClient(services: ServicesOf): InternalClient {
+  const fetchInternally = internalFetch(services);
+  return async (...request) => resultOf(await fetchInternally(...request));
+}
+
+/**
+ * The API's own answer, as it is: for what is handed on, and not shown on a page. The API app is created at the first
+ * call: reading pages does not wait for it.
+ */
+export function internalFetch(services: ServicesOf): Call<Response> {
   /** Whose call it is, by a token that exists for the time of the call and never leaves this function. */
   const callers = new Map<string, Principal>();
   let api: ReturnType<typeof createApp> | undefined;
@@ -59,7 +70,7 @@ export function internalClient(services: ServicesOf): InternalClient {
     callers.set(token, principal);
     try {
       const request = new Request(new URL(path, req.url), init);
-      return await resultOf(await api.fetch(request, env, executionCtx as ExecutionContext));
+      return await api.fetch(request, env, executionCtx as ExecutionContext);
     } finally {
       callers.delete(token);
     }

@@ -4,11 +4,12 @@
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import { changesBetween } from "../core/audit.ts";
+import { scopes } from "../core/scopes.ts";
 import { findKey, insertKey, listKeys, revokeKey, type StoredKey } from "../db/auth.ts";
 import { isoTime } from "../time.ts";
 import { changed } from "./audit.ts";
 import { newKey, refuseScopes, requires } from "./auth.ts";
-import { type Api, scopes } from "./context.ts";
+import type { Api } from "./context.ts";
 import { jsonBody } from "./json-body.ts";
 import {
   cursorParam,
@@ -46,8 +47,9 @@ export function registerKeys(api: Api): void {
   });
 
   api.openapi(getKeys, async (c) => {
-    const { limit, cursor: after } = c.req.valid("query");
-    const { tenant } = c.get("principal");
+    const { tenant: named, limit, cursor: after } = c.req.valid("query");
+    const { tenant = named } = c.get("principal");
+    if (named !== undefined && named !== tenant) return problem(403, "The key is bound to another tenant");
     const rows = await listKeys(c.get("services").db, { tenant, after, limit: limit + 1 });
     return c.json(
       pageFrom(rows.map(keyView), limit, ({ id }) => id),
@@ -153,7 +155,11 @@ const getKeys = createRoute({
   summary: "List API keys",
   middleware: [requires("admin")],
   request: {
-    query: strict({ limit: limitParam, cursor: cursorParam(z.string().regex(/^key_[0-9a-z]{20}$/)) }),
+    query: strict({
+      tenant: tenantName.optional().openapi({ description: "Only keys that are bound to this tenant." }),
+      limit: limitParam,
+      cursor: cursorParam(z.string().regex(/^key_[0-9a-z]{20}$/)),
+    }),
   },
   responses: {
     200: jsonAnswer(pageOf(keySchema), "A page of keys, ordered by id, without revoked ones."),

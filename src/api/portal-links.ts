@@ -14,11 +14,13 @@ import {
   readOnlyRules,
 } from "../core/portal-access.ts";
 import { isHttpsUrl } from "../core/portal-branding.ts";
+import type { Scope } from "../core/scopes.ts";
+import { newTokenId, signToken } from "../secrets/tokens.ts";
 import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
 import { record } from "./audit.ts";
-import { newTokenId, notYourTenant, refuseScopes, requires, signToken, tenantFor } from "./auth.ts";
-import type { Api, Principal, Scope } from "./context.ts";
+import { notYourTenant, refuseScopes, requires, tenantFor } from "./auth.ts";
+import type { Api, Principal } from "./context.ts";
 import { jsonBody } from "./json-body.ts";
 import { jsonAnswer, jsonRequest, strict, tenantName } from "./parameters.ts";
 import { type ProblemResponse, problem, problemResponses } from "./problems.ts";

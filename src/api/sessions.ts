@@ -2,11 +2,13 @@
  * Sessions of pages. One is stored, and its signed token is in a cookie: every request looks up whether the session and
  * the key behind it are still valid. A token of the dashboard is none of the portal, and the other way round.
  */
+
+import type { Scope } from "../core/scopes.ts";
 import { endSession, findSession, forgetSessions, insertSession, type Session } from "../db/auth.ts";
+import { readToken, signToken } from "../secrets/tokens.ts";
 import type { Services } from "../services.ts";
 import { record } from "./audit.ts";
-import { readToken, signToken } from "./auth.ts";
-import type { Principal, Scope } from "./context.ts";
+import type { Principal } from "./context.ts";
 
 type SessionUse = "session" | "portal_session";
 

@@ -8,7 +8,7 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
 import { z } from "zod";
 import { refuseWithout } from "../api/auth.ts";
-import type { Principal, Scope } from "../api/context.ts";
+import type { Principal } from "../api/context.ts";
 import { showDelivery } from "../api/deliveries.ts";
 import {
   acceptEvents,
@@ -34,6 +34,7 @@ import {
   unexpectedError,
 } from "../api/problems.ts";
 import { overCallerLimit } from "../api/rate-limit.ts";
+import type { Scope } from "../core/scopes.ts";
 import { faultOf, logToConsole } from "../log.ts";
 import { misconfigurationOf, type Services, servicesOf } from "../services.ts";
 import type {

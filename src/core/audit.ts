@@ -37,8 +37,8 @@ export const auditActions = [
 
 export type AuditAction = (typeof auditActions)[number];
 
-/** Who makes a change: with an API key or `ADMIN_KEY`, at the dashboard, through a portal link, or by a binding. */
-export const actorKinds = ["api_key", "admin_key", "dashboard", "portal", "binding"] as const;
+/** Who makes a change: with an API key or `ADMIN_KEY`, at the dashboard, through a portal link, by a binding, or Breakwater itself. */
+export const actorKinds = ["api_key", "admin_key", "dashboard", "portal", "binding", "breakwater"] as const;
 
 export type Actor = Readonly<{
   kind: (typeof actorKinds)[number];

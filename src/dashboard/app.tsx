@@ -1,5 +1,6 @@
 /**
- * The dashboard: pages over the same functions as the API, for operators. Their customers have the portal (portal/).
+ * The dashboard: pages over the same functions as the API, for operators, and for keys of one tenant, which see that alone.
+ * Customers have the portal (portal/).
  *
  * Pages are rendered in the Worker, without a build step. Nothing is inline and nothing comes from other hosts: the
  * Content-Security-Policy below forbids both, so that markup which slipped through the escaping could do nothing.
@@ -12,18 +13,25 @@ import { statusOf } from "../api/problems.ts";
 import { faultOf, logToConsole } from "../log.ts";
 import { type Services, servicesOf } from "../services.ts";
 import { registerAssets } from "./assets.ts";
-import { callApiAs } from "./call-api.ts";
-import { showNotFound, showServerError } from "./components/layout.tsx";
+import { callApiAs, fetchApiAs } from "./call-api.ts";
+import { showNoTenant, showNotFound, showServerError } from "./components/layout.tsx";
+import { registerAuditPages } from "./pages/audit.tsx";
 import { registerDeliveries } from "./pages/deliveries.tsx";
 import { registerDestination } from "./pages/destination.tsx";
 import { registerActions, registerForms, registerTestEvent } from "./pages/destination-actions.tsx";
+import { registerEditDestination } from "./pages/edit-destination.tsx";
+import { registerEditEventType } from "./pages/edit-event-type.tsx";
 import { registerEvent } from "./pages/event.tsx";
 import { registerEventTypes } from "./pages/event-types.tsx";
+import { registerKeyPages } from "./pages/keys.tsx";
 import { registerNewDestination } from "./pages/new-destination.tsx";
 import { registerAllDestinations, registerOverview } from "./pages/overview.tsx";
+import { registerPortalLinkPage } from "./pages/portal-links.tsx";
 import { registerSearch } from "./pages/search.tsx";
+import { registerSettings } from "./pages/settings.tsx";
 import { registerSignIn, registerSignOut, showSignIn } from "./pages/sign-in.tsx";
-import { type DashboardEnv, signedIn } from "./session.ts";
+import { registerTenants } from "./pages/tenants.tsx";
+import { type DashboardEnv, ofTenant, signedIn } from "./session.ts";
 import { registerSimulator } from "./simulator/page.tsx";
 
 type Options = Readonly<{
@@ -43,17 +51,24 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
   registerAssets(app);
   registerSignIn(app, authenticate);
   app.use(signedIn((c) => showSignIn(c)));
-  const callApi = callApiAs(services);
+  app.use(ofTenant(showNoTenant));
+  const [callApi, fetchApi] = [callApiAs(services), fetchApiAs(services)];
   for (const register of [
     registerNewDestination,
+    registerEditDestination,
     registerActions,
     registerForms,
     registerTestEvent,
     registerSimulator,
     registerDeliveries,
     registerSearch,
+    registerKeyPages,
+    registerPortalLinkPage,
+    registerEditEventType,
+    registerSettings,
   ])
     register(app, callApi);
+  registerAuditPages(app, callApi, fetchApi);
   const pages = [
     registerSignOut,
     registerOverview,
@@ -61,6 +76,7 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerDestination,
     registerEvent,
     registerEventTypes,
+    registerTenants,
   ];
   for (const register of pages) register(app);
   app.notFound((c) => showNotFound(c));

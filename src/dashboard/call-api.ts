@@ -1,5 +1,6 @@
 /** Calls the API inside this Worker as whoever is signed in. */
-import { type ApiResult, internalClient } from "../api/internal-client.ts";
+import { type ApiResult, internalClient, internalFetch, type Refused } from "../api/internal-client.ts";
+import type { FieldError } from "../api/problems.ts";
 import type { DashboardContext } from "./session.ts";
 
 export type CallApi = (
@@ -13,4 +14,17 @@ export type CallApi = (
 export function callApiAs(services: Parameters<typeof internalClient>[0]): CallApi {
   const call = internalClient(services);
   return (c, ...request) => call(c, c.get("visitor").principal, ...request);
+}
+
+/** The answer to a GET as the API gives it, for what is handed on and not shown on a page. */
+export type FetchApi = (c: DashboardContext, path: string) => Promise<Response>;
+
+export function fetchApiAs(services: Parameters<typeof internalFetch>[0]): FetchApi {
+  const call = internalFetch(services);
+  return (c, path) => call(c, c.get("visitor").principal, "GET", path);
+}
+
+/** The refusal of a form that cannot be read, before the API sees it. */
+export function unreadable(errors: readonly FieldError[]): Refused {
+  return { ok: false, status: 422, detail: "The form cannot be read", errors };
 }

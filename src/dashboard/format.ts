@@ -102,10 +102,29 @@ export function numberIn(form: Form, name: string): number | string | null {
   return Number.isFinite(number) ? number : text;
 }
 
+/** The time in a field without a zone, as browsers send it, in UTC as the API takes it; any other text as it is. */
+export function utcIn(form: Form, name: string): string | undefined {
+  const text = textIn(form, name);
+  return text !== undefined && /^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?$/.test(text)
+    ? `${text.length === 16 ? `${text}:00` : text}Z`
+    : text;
+}
+
 /** The words in a field, separated by spaces, lines or commas; null when there are none. */
 export function listIn(form: Form, name: string): readonly string[] | null {
   const words = (textIn(form, name) ?? "").split(/[\s,]+/).filter((word) => word !== "");
   return words.length > 0 ? words : null;
+}
+
+/** The JSON in a field, null when it is empty; or why it is none. */
+export function jsonIn(form: Form, name: string): Readonly<{ value: unknown; fault?: string }> {
+  const text = textIn(form, name);
+  if (text === undefined) return { value: null };
+  try {
+    return { value: JSON.parse(text) };
+  } catch (error) {
+    return { value: null, fault: `is not JSON: ${(error as Error).message}` };
+  }
 }
 
 /** Deeper JSON would be mostly indentation. */

@@ -23,6 +23,8 @@ export type StatusText = Readonly<{
   reason?: string;
   /** What follows from it, or what to do about it: whole sentences. */
   hint?: string;
+  /** How long its deliveries wait, for a table: "next probe in 42 s". Absent where nothing makes them wait. */
+  until?: string;
 }>;
 
 export function statusText(destination: DestinationNow, now: number): StatusText {
@@ -38,6 +40,7 @@ export function statusText(destination: DestinationNow, now: number): StatusText
         label: "On hold",
         text: `On hold for ${untilOf(status.until, now)}`,
         reason: "the receiver sent Retry-After",
+        until: `for another ${untilOf(status.until, now)}`,
         hint: `No request is sent before then unless you clear the hold. Afterwards ${gradualStart}.`,
       };
     case "circuit_open":
@@ -48,6 +51,7 @@ export function statusText(destination: DestinationNow, now: number): StatusText
         label: "Probing",
         text: "Probing with one attempt at a time",
         reason: openings(status.trips),
+        until: "until the probe has succeeded",
         hint: `If the probe succeeds the circuit closes and ${gradualStart}; if it fails the circuit opens for longer.`,
       };
     case "storm": {
@@ -55,12 +59,12 @@ export function statusText(destination: DestinationNow, now: number): StatusText
       return { tone: "bad", label: "Retry storm", text: "Sending, but in a retry storm", reason };
     }
     case "rate_limited": {
-      const hint = status.until === null ? {} : { hint: `Next attempt in ${untilOf(status.until, now)}.` };
+      const next = status.until === null ? undefined : `next attempt in ${untilOf(status.until, now)}`;
       return {
         tone: "busy",
         label: "Rate limited",
         text: "Sending at the destination's rate limit",
-        ...hint,
+        ...(next !== undefined && { hint: `${capitalized(next)}.`, until: next }),
       };
     }
     case "idle":
@@ -77,6 +81,7 @@ export function statusText(destination: DestinationNow, now: number): StatusText
 }
 
 const gateUnreachable: StatusText = {
+  until: "until its gate responds",
   tone: "warn",
   label: "Unknown",
   text: "The gate of this destination is not responding",
@@ -84,15 +89,17 @@ const gateUnreachable: StatusText = {
 };
 
 function pausedText(statusReason: string | null): StatusText {
+  const until = "until you resume it";
   const hint = "New events join the backlog, which is sent after you resume the destination.";
   return statusReason === null || statusReason === "manual"
-    ? { tone: "quiet", label: "Paused", text: "Paused manually", hint }
+    ? { tone: "quiet", label: "Paused", text: "Paused manually", hint, until }
     : {
         tone: "bad",
         label: "Paused",
         text: "Paused until you resume it",
         reason: disableReasonText(statusReason),
         hint,
+        until,
       };
 }
 
@@ -119,6 +126,7 @@ function circuitText({ until, trips, last }: OpenCircuit, now: number): StatusTe
     label: "Circuit open",
     text: `Circuit open, next probe in ${untilOf(until, now)}`,
     reason: failures ?? openings(trips),
+    until: `next probe in ${untilOf(until, now)}`,
     hint: `${failures ? `${capitalized(openings(trips))}. ` : ""}Deliveries that come due meanwhile wait in the backlog and use up no attempts.`,
   };
 }

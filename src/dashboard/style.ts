@@ -45,14 +45,25 @@ ol, ul { list-style: none; }
 code, pre, kbd { font-family: var(--mono); font-size: 0.8125rem; }
 .wide { width: 100%; max-width: 74rem; margin-inline: auto; padding-inline: var(--gap); }
 .top { border-bottom: 1px solid var(--line); }
-.top > .wide { display: flex; align-items: center; gap: 0.25rem 1.5rem; min-height: 3.5rem; flex-wrap: wrap; }
+.top > .wide { display: flex; align-items: center; gap: 0.25rem 1.25rem; min-height: 3.5rem; flex-wrap: wrap; }
 .brand { display: inline-flex; align-items: center; gap: 0.5rem; font-weight: 650; letter-spacing: -0.015em; text-decoration: none; }
 .brand svg { width: 1.375rem; height: 1.375rem; color: var(--accent); }
 .top nav { display: flex; flex-wrap: wrap; gap: 0 1.25rem; flex: 1; }
 .top nav a { text-decoration: none; color: var(--soft); padding: 0.25rem 0; border-bottom: 1px solid transparent; }
 .top nav a:hover { color: var(--ink); }
 .top nav a[aria-current] { color: var(--ink); border-bottom-color: var(--accent); }
-.top search { flex: 0 1 13rem; }
+.menu { flex: 1; }
+.menu > summary { color: var(--ink); }
+.menu[open] > summary { margin-bottom: 0; }
+.top .menu nav { gap: 0 1rem; font-size: 0.875rem; }
+@media (min-width: 64rem) {
+  @supports selector(::details-content) {
+    .menu > summary { display: none; }
+    .menu::details-content { content-visibility: visible; display: block; height: auto; }
+  }
+}
+@media (max-width: 46rem) { .menu { order: 3; flex-basis: 100%; } .menu nav { display: grid; grid-template-columns: 1fr 1fr; padding-block: 0.25rem; } }
+.top search { flex: 0 1 10rem; }
 .top search input { margin: 0; padding-block: 0.25rem; }
 .top .who { display: flex; align-items: center; gap: 1rem; color: var(--soft); font-size: 0.875rem; }
 main { padding-block: clamp(1.75rem, 4vw, 2.75rem) 3.5rem; display: grid; gap: clamp(2rem, 5vw, 3rem); grid-template-columns: minmax(0, 1fr); }
@@ -102,6 +113,7 @@ th:first-child, td:first-child { padding-left: 0; }
 th:last-child, td:last-child { padding-right: 0; }
 tbody th { color: var(--ink); font-size: inherit; padding: 0.5rem 0.75rem; white-space: normal; }
 .compare { max-width: 44rem; }
+.compare th { white-space: normal; }
 .compare td { padding-block: 0.5rem; }
 .num { text-align: right; white-space: nowrap; }
 td a.name { font-weight: 550; text-decoration: none; }
@@ -132,12 +144,17 @@ p + form.stack { margin-top: 1rem; }
 .narrow { max-width: 40rem; }
 .narrow h1 { margin-bottom: 1.5rem; }
 .narrow .lede { margin-bottom: 1.5rem; }
-.stack { display: grid; gap: 1.125rem; }
+.stack { display: grid; gap: 1.125rem; grid-template-columns: minmax(0, 1fr); }
 .log li { display: grid; grid-template-columns: 8.5rem minmax(0, 1fr); gap: 0.75rem; padding: 0.4375rem 0; border-bottom: 1px solid var(--line); }
 .log li:last-child { border-bottom: 0; }
 .log time { color: var(--soft); white-space: nowrap; }
 .summary { color: var(--soft); margin-bottom: 1rem; }
 .empty { color: var(--soft); padding: 0.75rem 0; }
+.changes { margin-top: 0.375rem; }
+.changes del { color: var(--soft); }
+.changes ins { text-decoration: none; }
+.names { columns: 14rem; }
+.names li { padding: 0.25rem 0; break-inside: avoid; }
 .pager { display: flex; gap: 1.25rem; margin-top: 1rem; font-size: 0.875rem; }
 `;
 
@@ -161,7 +178,19 @@ input, select, textarea {
   border: 1px solid color-mix(in oklab, var(--line), var(--soft) 40%); border-radius: var(--radius); padding: 0.4375rem 0.6875rem;
 }
 input:focus, select:focus, textarea:focus { outline: 2px solid var(--accent); outline-offset: 0; border-color: transparent; }
-input[aria-invalid="true"] { border-color: var(--bad); }
+[aria-invalid="true"] { border-color: var(--bad); }
+label.check { color: var(--ink); font-size: 0.875rem; }
+.check input { width: auto; }
+button.main.bad { background: var(--bad); border-color: var(--bad); color: var(--paper); }
+a.danger { color: var(--bad); font-size: 0.875rem; }
+form:has([name="kind"] option[value="https"]:checked) .by-kind .only:not(.for-https) { display: none; }
+form:has([name="kind"] option[value="queue"]:checked) .by-kind .only:not(.for-queue) { display: none; }
+form:has([name="kind"] option[value="service"]:checked) .by-kind .only:not(.for-service) { display: none; }
+form:has([name="auth_kind"] option[value=""]:checked) .by-auth .only { display: none; }
+form:has([name="auth_kind"] option[value="basic"]:checked) .by-auth .only:not(.for-basic) { display: none; }
+form:has([name="auth_kind"] option[value="bearer"]:checked) .by-auth .only:not(.for-bearer) { display: none; }
+form:has([name="auth_kind"] option[value="header"]:checked) .by-auth .only:not(.for-header) { display: none; }
+form:has([name="auth_kind"] option[value="oauth2"]:checked) .by-auth .only:not(.for-oauth2) { display: none; }
 input[type="checkbox"], input[type="radio"] { width: auto; margin: 0 0.375rem 0 0; accent-color: var(--accent); }
 textarea { font-family: var(--mono); font-size: 0.8125rem; min-height: 7rem; resize: vertical; }
 fieldset { border: 0; margin: 0; padding: 0; min-width: 0; }
@@ -187,7 +216,7 @@ details .copy { margin-bottom: 1rem; }
   .cards td.spark { display: none; }
   .log li { grid-template-columns: 1fr; gap: 0; }
 }
-@media print { .top nav, .actions, .foot { display: none; } }
+@media print { .top .menu, .actions, .foot { display: none; } }
 `;
 
 /** Charts: the server draws them as SVG; they are coloured here, so that they follow the theme. */

@@ -11,6 +11,7 @@
  */
 import {
   bundleOf,
+  channelsAt,
   checksumOf,
   deliveriesOf,
   eventAt,
@@ -21,6 +22,7 @@ import {
   type Plan,
   type RequestHeaders,
   type StoredHeader,
+  tagsAt,
 } from "../core/bundle.ts";
 import { BUNDLE_BITS, beforeFirstBundleOf } from "../core/placement.ts";
 import { type Databases, sharesOf } from "./shards.ts";
@@ -280,9 +282,24 @@ async function through(bytes: Uint8Array, stream: ReadableWritablePair): Promise
 }
 
 /** What a list shows of an event: all of it is in the header, so bodies are not read. */
-export type EventName = Readonly<{ tenant: string; type: string; acceptedAt: number }>;
+export type EventName = Readonly<{
+  tenant: string;
+  type: string;
+  acceptedAt: number;
+  tags: readonly string[];
+  channels: readonly string[];
+}>;
 
 const HEADERS = `SELECT id, header, accepted_at AS acceptedAt FROM ${LISTED_BUNDLES}`;
+
+/** What a header says of an event; undefined for one that an operator removed. */
+export function eventNameIn(header: StoredHeader, acceptedAt: number, event: number): EventName | undefined {
+  const index = indexOf(event);
+  const about = headerAt(header, index);
+  if (about === undefined) return undefined;
+  const { tenant, type } = about;
+  return { tenant, type, acceptedAt, tags: tagsAt(header, index), channels: channelsAt(header, index) };
+}
 
 /** By event id; events that an operator removed are left out. */
 export async function eventNames(
@@ -298,10 +315,9 @@ export async function eventNames(
       const bundles = new Map(results.map((row) => [row.id, row]));
       return share.flatMap((event): [number, EventName][] => {
         const bundle = bundles.get(bundleOf(event));
-        const header = bundle && headerAt(JSON.parse(bundle.header) as StoredHeader, indexOf(event));
-        return header
-          ? [[event, { tenant: header.tenant, type: header.type, acceptedAt: bundle.acceptedAt }]]
-          : [];
+        if (bundle === undefined) return [];
+        const name = eventNameIn(JSON.parse(bundle.header) as StoredHeader, bundle.acceptedAt, event);
+        return name ? [[event, name]] : [];
       });
     }),
   );

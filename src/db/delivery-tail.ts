@@ -7,9 +7,9 @@
  */
 import { and, eq, getTableColumns, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
-import { bundleOf, headerAt, indexOf, type StoredHeader } from "../core/bundle.ts";
+import { bundleOf, type StoredHeader } from "../core/bundle.ts";
 import { databaseNumberOfBundle } from "../core/placement.ts";
-import type { EventName } from "./bundles.ts";
+import { type EventName, eventNameIn } from "./bundles.ts";
 import { type FoundDelivery, withDestinations } from "./delivery-list.ts";
 import type { Destination } from "./destinations.ts";
 import { packedRows } from "./packs.ts";
@@ -131,10 +131,8 @@ async function arrivedIn(db: D1Database, filter: TailFilter, after: number) {
 function newIn(row: BundleRow, filter: TailFilter): New[] {
   const header: StoredHeader = JSON.parse(row.header);
   return plannedIn(row, { ...filter, limit: MOST_NEW }).flatMap((planned) => {
-    const about = headerAt(header, indexOf(planned.eventId));
-    if (about === undefined) return [];
-    const { tenant, type } = about;
-    return [{ planned, event: { tenant, type, acceptedAt: row.acceptedAt } }];
+    const event = eventNameIn(header, row.acceptedAt, planned.eventId);
+    return event ? [{ planned, event }] : [];
   });
 }
 

@@ -44,13 +44,11 @@ export async function removeTenant(
 /** The longest that a portal link is valid. */
 export const LONGEST_LINK_MS = 7 * 86_400_000;
 
-const DELETED_AT = "SELECT deleted_at AS at FROM tenant_settings WHERE tenant = ?1";
-
 /**
  * Whether a portal link may be from before its tenant was deleted. A link does not say when it was made, but only until
  * when it is valid, epoch ms.
+ * @param deletedAt of the tenant's settings
  */
-export async function isLinkVoid(db: D1Database, tenant: string, expiresAt: number): Promise<boolean> {
-  const at = await db.prepare(DELETED_AT).bind(tenant).first<number | null>("at");
-  return at !== null && expiresAt <= at + LONGEST_LINK_MS;
+export function isLinkVoid(expiresAt: number, deletedAt: number | null | undefined): boolean {
+  return deletedAt !== null && deletedAt !== undefined && expiresAt <= deletedAt + LONGEST_LINK_MS;
 }

@@ -1,7 +1,7 @@
 /** What an operator has set for tenants. A tenant without a row has the deployment's settings. */
-import { eq } from "drizzle-orm";
+import { eq, gt } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
-import { tenantSettings } from "./schema.ts";
+import { tenantSettings, tenants } from "./schema.ts";
 
 export type TenantSettings = typeof tenantSettings.$inferSelect;
 
@@ -30,4 +30,18 @@ export async function changeTenantSettings(
     .onConflictDoUpdate({ target: tenantSettings.tenant, set: { ...change, updatedAt: now } })
     .returning()
     .get();
+}
+
+/** The names of the tenants that have, or have had, a destination; in order, after a name. */
+export async function listTenants(
+  db: D1Database,
+  { after = "", limit }: Readonly<{ after: string | undefined; limit: number }>,
+): Promise<string[]> {
+  const rows = await drizzle(db)
+    .select({ id: tenants.id })
+    .from(tenants)
+    .where(gt(tenants.id, after))
+    .orderBy(tenants.id)
+    .limit(limit);
+  return rows.map(({ id }) => id);
 }

@@ -5,9 +5,11 @@
  */
 import { messageAbout } from "../core/operational-message.ts";
 import { disableReasons } from "../core/reasons.ts";
+import { insertAuditEntries } from "../db/audit.ts";
 import { claimMail, OPERATOR, type StatusChange } from "../db/notifications.ts";
 import { findTenantSettings } from "../db/tenant-settings.ts";
 import { faultOf } from "../log.ts";
+import { newTokenId, signToken } from "../secrets/tokens.ts";
 import type { Services } from "../services.ts";
 import type { OperationalEvent } from "./operational-events.ts";
 
@@ -32,7 +34,9 @@ export async function mailContact(services: Services, change: StatusChange): Pro
   try {
     const to = (await findTenantSettings(services.db, tenant))?.contactEmail;
     const about = { reader: `tenant ${tenant}`, about: destination, fields };
-    if (to) await send(services, { to, ...about, ...disabledMail(change, reason) });
+    if (!to) return;
+    const link = await portalLink(services, tenant);
+    await send(services, { to, ...about, ...disabledMail(change, reason, link) });
   } catch (error) {
     services.log({ what: "mail_failed", ...fields, error: faultOf(error) });
   }
@@ -95,7 +99,29 @@ const disabledTexts: Readonly<Record<(typeof DISABLED)[number], string>> = {
   failing: "Nothing could be delivered to it for five days.",
 };
 
-function disabledMail({ id, url }: StatusChange, reason: (typeof DISABLED)[number]) {
+const WEEK_MS = 7 * 24 * 60 * 60_000;
+
+/**
+ * A link to the tenant's portal, which opens it once within a week; undefined where the deployment's host is not known.
+ * What its visitor may do is what the tenant's portal allows.
+ */
+async function portalLink({ config, db, now }: Services, tenant: string): Promise<string | undefined> {
+  const [host] = config.ownHosts ?? [];
+  if (host === undefined) return undefined;
+  const id = newTokenId();
+  const visit = { rules: {}, language: null, theme: null, return_url: null };
+  const claims = { id, keyId: null, tenant, scopes: ["read", "admin"] as const, visit };
+  const token = await signToken(config, "portal", { ...claims, expiresAt: now() + WEEK_MS });
+  const entry = { action: "portal_link.created", subject: id, tenant, changes: null } as const;
+  await insertAuditEntries(db, { kind: "breakwater", key: null, session: null }, [entry], now());
+  return `https://${host}/portal/enter?token=${token}`;
+}
+
+function disabledMail(
+  { id, url }: StatusChange,
+  reason: (typeof DISABLED)[number],
+  link: string | undefined,
+) {
   const name = URL.parse(url)?.host || id;
   const text = [
     `Your endpoint ${name} (${id}) gets no more events.`,
@@ -103,6 +129,7 @@ function disabledMail({ id, url }: StatusChange, reason: (typeof DISABLED)[numbe
     "",
     "Events for it are kept, and wait until it is resumed or their time limit ends. Repair the endpoint, send",
     "it a test event, and resume it.",
+    ...(link === undefined ? [] : ["", "This link opens your portal once, within a week:", link]),
   ].join("\n");
   return { subject: `Endpoint disabled: ${name}`, text };
 }

@@ -8,7 +8,6 @@
 import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { MiddlewareHandler } from "hono/types";
-import { readToken } from "../api/auth.ts";
 import type { Principal } from "../api/context.ts";
 import { closeSession, openSession, principalOf, SESSION_S, sessionOf } from "../api/sessions.ts";
 import {
@@ -21,6 +20,7 @@ import {
 } from "../core/portal-access.ts";
 import { isLinkVoid } from "../db/tenant-removal.ts";
 import { findTenantSettings, type TenantSettings } from "../db/tenant-settings.ts";
+import { readToken } from "../secrets/tokens.ts";
 import type { Services } from "../services.ts";
 import { type Look, lookOf } from "./look.ts";
 
@@ -46,14 +46,18 @@ export type PortalContext = Context<PortalEnv>;
 
 type Link = NonNullable<Awaited<ReturnType<typeof linkOf>>>;
 
-/** What a link says; undefined when it is not valid. One without a tenant never is: it would open all tenants. */
+/**
+ * What a link says, with its tenant's settings; undefined when it is not valid. One without a tenant never is: it would open
+ * all tenants.
+ */
 export async function linkOf(c: PortalContext, token: string) {
   const { config, db, now } = c.get("services");
   const claims = await readToken(config, "portal", token, now());
   const visit = portalVisit.safeParse(claims?.visit);
   if (claims === undefined || claims.tenant === null || !visit.success) return undefined;
-  if (await isLinkVoid(db, claims.tenant, claims.expiresAt)) return undefined;
-  return { ...claims, tenant: claims.tenant, visit: visit.data };
+  const settings = await findTenantSettings(db, claims.tenant);
+  if (isLinkVoid(claims.expiresAt, settings?.deletedAt)) return undefined;
+  return { ...claims, tenant: claims.tenant, visit: visit.data, settings };
 }
 
 /**

@@ -82,12 +82,10 @@ function deliverySentence(look: Look, delivery: Delivery, now: number): string {
   const why = reasonText(look, reason);
   switch (state) {
     case "queued":
-      return reason === "" ? t.delivery.queued : t.delivery.waiting(why);
+      return reason === "" ? t.delivery.queued : why;
     case "waiting": {
       const until = timeOf(delivery.waiting_until, now);
-      return until > now
-        ? t.delivery.waitingUntil(why, f.until(until, now))
-        : t.delivery.waiting(reason === "" ? t.reasons.recovered : why);
+      return until > now ? t.delivery.waitingUntil(why, f.until(until, now)) : why;
     }
     case "retrying": {
       if (reason === "in_flight") return t.delivery.inFlight;
@@ -100,9 +98,8 @@ function deliverySentence(look: Look, delivery: Delivery, now: number): string {
     case "delivered":
       return attempts <= 1 ? t.delivery.delivered : t.delivery.deliveredAt(f.count(attempts));
     case "dead":
-      return t.delivery.dead(why);
     case "cancelled":
-      return t.delivery.cancelled(why);
+      return why;
   }
 }
 

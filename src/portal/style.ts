@@ -21,6 +21,7 @@ td.pick { width: 2rem; position: relative; z-index: 1; }
 td.pick label { padding: 0.25rem; }
 textarea.short { min-height: 4.5rem; }
 [aria-invalid="true"] { border-color: var(--bad); }
+.figures + .legend { margin: 1.5rem 0 0.75rem; }
 .lede + table { margin-top: 1.25rem; }
 .settings { display: grid; grid-template-columns: minmax(8rem, 14rem) minmax(0, 1fr); gap: 0.5rem 1.25rem; }
 .settings dt { color: var(--soft); }

@@ -5,13 +5,14 @@
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import { changed, recordsChanges } from "../api/audit.ts";
-import { readToken, requires } from "../api/auth.ts";
+import { requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
 import { jsonBody } from "../api/json-body.ts";
 import { invalid, problem } from "../api/problems.ts";
 import { overAnonymousLimit } from "../api/rate-limit.ts";
 import type { PortalRules } from "../core/portal-access.ts";
 import { endSession, findSession, insertSession } from "../db/auth.ts";
+import { readToken } from "../secrets/tokens.ts";
 import { applicationInput } from "./applications.ts";
 import { applicationFor } from "./messages.ts";
 import type { CallNative } from "./native-api.ts";
@@ -104,9 +105,11 @@ const accessInput = z.object({
 /** What a visitor with these may do. Secrets are shown once, and there are no transformations. */
 function accessWith(capabilities: readonly (typeof CAPABILITIES)[number][]): PortalRules {
   const mayAttempt = capabilities.includes("CreateAttempts");
+  const mayManage = capabilities.includes("ManageEndpoint");
   return {
-    may_edit_endpoints: capabilities.includes("ManageEndpoint"),
-    may_rotate: capabilities.includes("ManageEndpointSecret"),
+    may_edit_endpoints: mayManage,
+    // Who manages an endpoint manages its secrets too (https://api.svix.com/docs#tag/Authentication).
+    may_rotate: mayManage || capabilities.includes("ManageEndpointSecret"),
     may_resend: mayAttempt,
     may_test: mayAttempt,
   };

@@ -1,8 +1,8 @@
 /** The audit trail: every change has an entry, refused requests have none, and nothing secret is in one. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, test } from "vitest";
-import { scopes } from "../../src/api/context.ts";
 import { changesBetween } from "../../src/core/audit.ts";
+import { scopes } from "../../src/core/scopes.ts";
 import { forgetAuditEntries, insertAuditEntries } from "../../src/db/audit.ts";
 import { emptyDatabase, NOW, testApi } from "../support/api.ts";
 

@@ -1,8 +1,8 @@
 /** An NDJSON batch is handled like the same batch in JSON; its errors name lines. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { scopes } from "../../src/api/context.ts";
 import { newEvent } from "../../src/api/events.ts";
+import { scopes } from "../../src/core/scopes.ts";
 import { countRows, emptyDatabase, testApi } from "../support/api.ts";
 import { meteredD1 } from "../support/meter.ts";
 import { document } from "../support/operations.ts";

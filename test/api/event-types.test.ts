@@ -1,7 +1,7 @@
 /** The catalogue of event types: kept by the operator, read by everybody; and data that does not fit is refused. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, test } from "vitest";
-import { scopes } from "../../src/api/context.ts";
+import { scopes } from "../../src/core/scopes.ts";
 import { acceptOperational } from "../../src/ingest/accept.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { DeliveryMessage } from "../../src/queue-messages.ts";

@@ -5,7 +5,7 @@
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
-import { scopes } from "../../src/api/context.ts";
+import { scopes } from "../../src/core/scopes.ts";
 import { emptyDatabase, testApi } from "../support/api.ts";
 import { everythingStored, operations, thingsOf } from "../support/operations.ts";
 import { type Crooked, crookedRequest } from "../support/requests.ts";

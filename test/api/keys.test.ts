@@ -287,6 +287,19 @@ describe("a key that creates keys", () => {
 });
 
 describe("GET /v1/keys", () => {
+  it("lists the keys of one tenant alone, and to a tenant's key no other's", async () => {
+    const api = testApi();
+    const own = await make(api, { tenant: "acme", scopes: ["read", "admin"] });
+    await make(api, { tenant: "other" });
+    await make(api);
+    const idsOf = async (call: Api["call"], query = "") =>
+      (await call("GET", `/v1/keys${query}`)).json.data.map(({ id }: { id: string }) => id);
+    expect(await idsOf(api.call, "?tenant=acme")).toEqual([own.id]);
+    expect(await idsOf(as(api, own.key), "?tenant=acme")).toEqual([own.id]);
+    expect((await as(api, own.key)("GET", "/v1/keys?tenant=other")).status).toBe(403);
+    expect((await api.call("GET", "/v1/keys?tenant=a%20b")).status).toBe(422);
+  });
+
   it("lists all keys page by page", async () => {
     const api = testApi();
     const made = [await make(api), await make(api), await make(api)].map(({ id }) => id);

@@ -4,7 +4,8 @@
  */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { type Principal, scopes } from "../../src/api/context.ts";
+import type { Principal } from "../../src/api/context.ts";
+import { scopes } from "../../src/core/scopes.ts";
 import { emptyDatabase, testApi } from "../support/api.ts";
 import {
   bodyFor,

@@ -1,7 +1,7 @@
 /** A tenant's configuration as JSON: what is exported can be imported, here and elsewhere, and a fault changes nothing. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { scopes } from "../../src/api/context.ts";
+import { scopes } from "../../src/core/scopes.ts";
 import { emptyDatabase, testApi } from "../support/api.ts";
 
 const { call } = testApi();

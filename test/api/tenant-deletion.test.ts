@@ -2,12 +2,12 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, test } from "vitest";
 import { byKey } from "../../src/api/auth.ts";
-import { scopes } from "../../src/api/context.ts";
-import { createDashboard } from "../../src/dashboard/app.tsx";
+import { scopes } from "../../src/core/scopes.ts";
 import { findErasure } from "../../src/db/erasures.ts";
 import { LONGEST_LINK_MS } from "../../src/db/tenant-removal.ts";
 import { runCron } from "../../src/maintenance/cron.ts";
 import { stepErasure } from "../../src/maintenance/erasure.ts";
+import { createPortal } from "../../src/portal/app.tsx";
 import { createSvixApi } from "../../src/svix/app.ts";
 import { KEY, testApi } from "../support/api.ts";
 import { rowsOfAll } from "../support/databases.ts";
@@ -91,20 +91,20 @@ test("its application of the Svix API goes with it", async () => {
 
 test("its keys are refused, its sessions end, and portal links from before open none", async () => {
   const { key } = await newTenant("acme");
-  const dashboard = createDashboard({ services: () => services, authenticate: byKey() });
+  const portal = createPortal({ services: () => services });
   const link = async () =>
     (await api.call("POST", "/v1/portal-links", { tenant: "acme", expires_in_s: 604_800 })).json.url;
   const open = async (url: string) => {
     const token = new URL(url).searchParams.get("token") ?? "";
     const body = new URLSearchParams({ token });
     const headers = { origin: "https://breakwater.test", "sec-fetch-site": "same-origin" };
-    const request = new Request("https://breakwater.test/dashboard/enter", { method: "POST", body, headers });
-    const answer = await dashboard.fetch(request, env, context);
+    const request = new Request("https://breakwater.test/portal/enter", { method: "POST", body, headers });
+    const answer = await portal.fetch(request, env, context);
     return { status: answer.status, cookie: answer.headers.get("set-cookie")?.split(";")[0] ?? "" };
   };
   const visit = (cookie: string) =>
-    dashboard.fetch(
-      new Request("https://breakwater.test/dashboard", { headers: { cookie }, redirect: "manual" }),
+    portal.fetch(
+      new Request("https://breakwater.test/portal", { headers: { cookie }, redirect: "manual" }),
       env,
       context,
     );

@@ -1,7 +1,7 @@
 /** What an operator has set for a tenant: changed by the operator alone, read by the tenant's keys too. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { scopes } from "../../src/api/context.ts";
+import { scopes } from "../../src/core/scopes.ts";
 import { emptyDatabase, testApi } from "../support/api.ts";
 
 const { call } = testApi();

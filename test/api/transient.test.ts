@@ -1,7 +1,7 @@
 /** While D1 is in trouble that passes by itself, whoever asks is told to come again, and nothing is half done. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { scopes } from "../../src/api/context.ts";
+import { scopes } from "../../src/core/scopes.ts";
 import type { Services } from "../../src/services.ts";
 import { emptyDatabase, KEY, testApi } from "../support/api.ts";
 import { testDashboard } from "../support/dashboard.ts";

@@ -9,12 +9,15 @@ import { test } from "./browser-test.ts";
 import { pages, tour } from "./pages.ts";
 
 const fixture = { url: inject("fixtureUrl"), key: inject("fixtureKey") };
-const half = Math.ceil(pages.length / 2);
+/** Pages of one test: each is looked at twice. */
+const PORTION = 7;
+const portions = Array.from({ length: Math.ceil(pages.length / PORTION) }, (_, i) =>
+  pages.slice(i * PORTION, (i + 1) * PORTION),
+);
 
-describe.each([
-  ["first", pages.slice(0, half)],
-  ["second", pages.slice(half)],
-])("the %s half of the pages", (_, some) => {
+describe.each(
+  portions.map((some) => [`${some[0]?.name} to ${some.at(-1)?.name}`, some] as const),
+)("the pages %s", (_, some) => {
   test("has no serious fault in either theme", { timeout: 90_000 }, async ({ browser }) => {
     // Without animations: while a theme fades in its colours lack contrast.
     const { show, close } = await tour(browser, fixture, { bypassCSP: true, reducedMotion: "reduce" });

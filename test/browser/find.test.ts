@@ -33,7 +33,7 @@ test("an id leads straight to its page, and words to what has them", async ({
   await page.getByRole("heading", { name: "What can be searched" }).waitFor();
   await field.fill("status:soon");
   await field.press("Enter");
-  await page.getByRole("alert").getByText("q has a status that").waitFor();
+  await page.getByRole("alert").getByText("The search has a status that").waitFor();
 });
 
 test("the log of all deliveries is filtered, and follows new ones and what becomes of them", async ({

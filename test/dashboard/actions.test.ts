@@ -90,8 +90,8 @@ describe("a destination", () => {
     const typed = { url: "http://127.0.0.1/", event_types: "a b!", description: "My <name>" };
     const { status, html } = await browser.post("/dashboard/destinations/new", typed);
     expect(status).toBe(422);
-    expect(html).toContain("url is not encrypted; expected https");
-    expect(html).toContain("event_types[1]");
+    expect(html).toContain("URL is not encrypted; expected https");
+    expect(html).toContain("Event types, entry 2,");
     expect(html).toContain('value="My &lt;name&gt;"');
     expect(await countRows("destinations")).toBe(0);
   });
@@ -133,7 +133,7 @@ describe("a destination", () => {
     const fields = { max_concurrency: "3", timeout_ms: "soon" };
     const { status, html } = await (await signedIn()).post(`/dashboard/destinations/${id}/limits`, fields);
     expect(status).toBe(422);
-    expect(html).toContain("timeout_ms is &quot;soon&quot;; expected a whole number from 100 to 25000");
+    expect(html).toContain("Timeout (ms) is &quot;soon&quot;; expected a whole number from 100 to 25000");
     expect(html).toContain('name="max_concurrency" value="3"');
     expect(await rowOf(id)).toEqual(before);
   });
@@ -257,7 +257,9 @@ describe("a destination", () => {
     const form = { overlap_hours: "9999", secret_version: "1" };
     const { status, html } = await browser.post(`/dashboard/destinations/${id}/rotate`, form);
     expect(status).toBe(422);
-    expect(html).toContain("overlap_s is 35996400; expected a whole number of seconds from 0 to 604800");
+    expect(html).toContain(
+      "Overlap (seconds) is 35996400; expected a whole number of seconds from 0 to 604800",
+    );
     expect(html).not.toContain("Create destination");
   });
 

@@ -2,7 +2,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { emptyDatabase, testApi } from "../support/api.ts";
-import { customer, signedIn, testDashboard } from "../support/dashboard.ts";
+import { customer, signedIn, signedInWith, testDashboard } from "../support/dashboard.ts";
 
 const PATH = "/dashboard/event-types";
 const schema = { type: "object", required: ["total"], properties: { total: { minimum: 0 } } };
@@ -126,11 +126,83 @@ describe("the form of a new destination", () => {
     expect(html).toContain(
       '<datalist id="event-types"><option value="order.created"></option><option value="order.paid"></option></datalist>',
     );
-    expect(html).toMatch(/<input name="event_types"[^>]* list="event-types"/);
+    expect(html).toMatch(/<input [^>]*name="event_types"[^>]* list="event-types"/);
   });
 
   it("suggests nothing while the catalogue is empty", async () => {
     const { html } = await (await signedIn()).get(FORM);
     expect([html.includes("datalist"), html.includes("list=")]).toEqual([false, false]);
+  });
+});
+
+describe("the forms of the catalogue", () => {
+  const NEW = `${PATH}/new`;
+  const stored = async (name: string) => (await call("GET", `/v1/event-types/${name}`)).json;
+
+  it("add a type, change it, archive it, bring it back and delete it", async () => {
+    const browser = await signedIn();
+    const form = {
+      name: "order.paid",
+      example: '{"total": 5}',
+      schema: JSON.stringify(schema),
+      validate: "on",
+      retention_days: "7",
+    };
+    expect((await browser.post(NEW, form)).headers.get("location")).toBe(`${PATH}?done=type-saved`);
+    expect(await stored("order.paid")).toMatchObject({ example: { total: 5 }, schema, validate: true });
+    const at = (page: string) => `${PATH}/order.paid/${page}`;
+    const page = await browser.get(at("edit"));
+    expect([page.status, page.html.includes("&quot;total&quot;: 5")]).toEqual([200, true]);
+    await browser.post(at("edit"), { description: "Paid.", example: "", retention_days: "7" });
+    expect(await stored("order.paid")).toMatchObject({
+      description: "Paid.",
+      example: null,
+      validate: false,
+    });
+    await browser.post(at("archive"));
+    expect(await stored("order.paid")).toMatchObject({
+      archived: true,
+      description: "Paid.",
+      retention_days: 7,
+    });
+    expect((await browser.get(PATH)).html).not.toContain("order.paid");
+    expect((await browser.get(`${PATH}?archived=yes`)).html).toContain("Restore order.paid");
+    await browser.post(at("restore"));
+    expect(namesIn((await browser.get(PATH)).html)).toEqual(["order.paid"]);
+    expect((await browser.get(at("delete"))).html).toContain("Delete order.paid?");
+    await browser.post(at("delete"));
+    expect((await browser.get(at("edit"))).status).toBe(404);
+  });
+
+  it("name what is wrong at its field, and overwrite no type that there is", async () => {
+    await put("order.paid", { description: "Paid." });
+    const browser = await signedIn();
+    const taken = await browser.post(NEW, { name: "order.paid" });
+    expect([taken.status, taken.html.includes('id="f-name-fault"')]).toEqual([422, true]);
+    expect(await stored("order.paid")).toMatchObject({ description: "Paid." });
+    for (const name of ["", "a b", "../keys", "<b>"]) {
+      const { status, html } = await browser.post(NEW, { name });
+      expect([name, status, html.includes('id="f-name-fault"')]).toEqual([name, 422, true]);
+    }
+    const broken = await browser.post(NEW, { name: "x", schema: "{", example: "]" });
+    for (const field of ["schema", "example"]) expect(broken.html).toContain(`id="f-${field}-fault"`);
+    const misfit = await browser.post(NEW, { name: "x", schema: '{"type": "string"}', example: "5" });
+    expect([misfit.status, misfit.html.includes("Example of the data (JSON)")]).toEqual([422, true]);
+  });
+
+  it("are not for a tenant's key", async () => {
+    await put("order.paid");
+    const browser = await signedInWith({ tenant: "acme", scopes: ["read", "admin"] });
+    expect((await browser.get(PATH)).html).not.toContain("Edit order.paid");
+    for (const path of [NEW, `${PATH}/order.paid/edit`, `${PATH}/order.paid/delete`])
+      expect((await browser.get(path)).status).toBe(403);
+    for (const path of [
+      NEW,
+      `${PATH}/order.paid/edit`,
+      `${PATH}/order.paid/archive`,
+      `${PATH}/order.paid/delete`,
+    ])
+      expect((await browser.post(path, { name: "mine" })).status).toBeGreaterThanOrEqual(403);
+    expect(await stored("order.paid")).toMatchObject({ archived: false });
   });
 });

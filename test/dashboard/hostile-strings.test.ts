@@ -13,12 +13,14 @@ import { hostileStrings, skeletonOf } from "../support/hostile-strings.ts";
 
 const EVENT = eventAt(1, 0);
 const ID = "dst_00000000000000000000";
+const EDITED = "dst_00000000000000000001";
+const KEY_ID = "key_00000000000000000000";
 
 beforeEach(emptyDatabase);
 
 /** One destination, one event and one event type with the string in every column that takes one. */
 async function store(text: string): Promise<void> {
-  await insertRow("destinations", {
+  const destination = {
     id: ID,
     tenant: text,
     url: `https://example.com/${text}`,
@@ -42,7 +44,11 @@ async function store(text: string): Promise<void> {
     secret: text,
     created_at: NOW,
     updated_at: NOW,
-  });
+  };
+  await insertRow("destinations", destination);
+  // What a form has chosen must not depend on the string, since its choices are marked in the page.
+  const auth = { ...destination.auth, client_auth: "basic" };
+  await insertRow("destinations", { ...destination, id: EDITED, auth, signature_forms: null });
   await insertRow("event_types", {
     name: text,
     description: text,
@@ -51,6 +57,23 @@ async function store(text: string): Promise<void> {
     validates: 1,
     created_at: NOW,
     updated_at: NOW,
+  });
+  await insertRow("api_keys", {
+    id: KEY_ID,
+    name: text,
+    tenant: text,
+    scopes: ["read"],
+    hash: text,
+    created_at: NOW,
+  });
+  await insertRow("audit_entries", {
+    id: 1,
+    at: NOW,
+    tenant: text,
+    actor: { kind: "api_key", key: text, session: text },
+    action: text,
+    subject: text,
+    changes: { [text]: { from: text, to: { [text]: [text] } } },
   });
   const event = { tenant: text, type: text, data: text, destinations: [ID], tags: [text], channels: [text] };
   await insertBundles(env.DB, [{ acceptedAt: NOW, events: [event] }]);
@@ -76,6 +99,14 @@ async function pagesWith(text: string): Promise<ReadonlyMap<string, string>> {
     "/dashboard/destinations",
     "/dashboard/destinations/new",
     "/dashboard/event-types",
+    `/dashboard/event-types/${encodeURIComponent(text)}/edit`,
+    `/dashboard/event-types/${encodeURIComponent(text)}/delete`,
+    "/dashboard/keys",
+    `/dashboard/keys/${KEY_ID}/revoke`,
+    "/dashboard/audit",
+    "/dashboard/tenants",
+    `/dashboard/destinations/${EDITED}/edit`,
+    `/dashboard/destinations/${EDITED}/delete`,
     `/dashboard/destinations/${ID}`,
     `/dashboard/destinations/${ID}?window=7d`,
     `/dashboard/destinations/${ID}?state=dead`,
@@ -88,7 +119,7 @@ async function pagesWith(text: string): Promise<ReadonlyMap<string, string>> {
   for (const path of paths) {
     const { status, html } = await browser.get(path);
     expect([path, status]).toEqual([path, 200]);
-    pages.set(path, html);
+    pages.set(path.replace(encodeURIComponent(text), ":name"), html);
   }
   return pages;
 }

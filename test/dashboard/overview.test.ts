@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
 import { metric } from "../support/attempt-metrics.ts";
-import { customer, signedIn, testDashboard } from "../support/dashboard.ts";
+import { customer, signedIn, signedInWith, testDashboard } from "../support/dashboard.ts";
 
 beforeEach(emptyDatabase);
 
@@ -44,6 +44,35 @@ describe("the overview", () => {
     expect(html).toContain("curl https://breakwater.example/v1/events");
   });
 
+  it.each([
+    [{ heldUntil: NOW + 60_000 }, "On hold the receiver sent Retry-After; for another 1 min"],
+    [{ circuit: "half_open", trips: 1 }, "Probing the circuit opened once; until the probe has succeeded"],
+  ] as const)("says why a destination waits and until when: %j", async (view, text) => {
+    await destinationOf("Billing");
+    expect(textOf((await browserWith({ view }).then((browser) => browser.get("/dashboard"))).html)).toContain(
+      text,
+    );
+  });
+
+  it("says of a paused destination that it waits until somebody resumes it", async () => {
+    const id = await destinationOf("Billing");
+    await testApi().call("POST", `/v1/destinations/${id}/pause`);
+    expect(textOf((await (await signedIn()).get("/dashboard")).html)).toContain("Paused until you resume it");
+  });
+
+  it("tells a visitor who only reads who creates destinations, and shows no commands", async () => {
+    const browser = await signedInWith({ tenant: "acme", scopes: ["read"] });
+    for (const path of ["/dashboard", "/dashboard/destinations"]) {
+      const { html } = await browser.get(path);
+      expect([path, html.includes("curl"), html.includes("with a key that has the scope admin")]).toEqual([
+        path,
+        false,
+        true,
+      ]);
+      expect(html).not.toContain("/dashboard/destinations/new");
+    }
+  });
+
   it("adds up what the gates have counted within the window", async () => {
     await destinationOf("Billing");
     await destinationOf("Warehouse");
@@ -78,6 +107,7 @@ describe("the overview", () => {
     const { html } = await browserWith({ view: open }).then((browser) => browser.get("/dashboard"));
     expect(html.indexOf(sick)).toBeLessThan(html.indexOf(calm));
     expect(textOf(html)).toContain("All 2 destinations need attention 1 delivery is waiting in the backlog.");
+    expect(textOf(html)).toContain("Circuit open the circuit opened 2 times in a row; next probe in 42 s");
   });
 
   it("is shown when no gate responds", async () => {
@@ -114,6 +144,24 @@ describe("all destinations", () => {
 });
 
 describe("a destination", () => {
+  it("shows its filter in words, and the tags and channels of its events", async () => {
+    const filter = { "order.total": { gte: 100 }, test: { not: true } };
+    const { json } = await testApi().call("POST", "/v1/destinations", {
+      url: "https://example.com/",
+      filter,
+    });
+    const data = { order: { total: 100 } };
+    const labels = { tags: ["import"], channels: ["eu", "us"] };
+    await testApi().call("POST", "/v1/events", { type: "order.paid", data, ...labels });
+    const browser = await signedIn();
+    const text = textOf((await browser.get(`/dashboard/destinations/${json.id}?state=queued`)).html);
+    expect(text).toContain("Takes events whose data order.total is at least 100 and test is not true");
+    expect(text).toContain("Tags: import Channels: eu, us");
+    expect(textOf((await browser.get("/dashboard/deliveries")).html)).toContain(
+      "Tags: import Channels: eu, us",
+    );
+  });
+
   it("shows its figures, its interruptions over time, and when its deliveries are given up", async () => {
     const id = await destinationOf("Billing");
     const history = [

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { readToken, signToken } from "../../src/api/auth.ts";
+import { readToken, signToken } from "../../src/secrets/tokens.ts";
 import { emptyDatabase, KEY, NOW, testApi } from "../support/api.ts";
 import { testConfig } from "../support/config.ts";
 import { ORIGIN, testDashboard } from "../support/dashboard.ts";
@@ -120,7 +120,8 @@ describe("a session", () => {
       expect(isIn(await browser.get("/dashboard"))).toBe(false);
     }
     await browser.signIn();
-    const [, own = ""] = browser.cookie().split("=");
+    const [, own = ""] = /__Host-breakwater=([^;]*)/.exec(browser.cookie()) ?? [];
+    expect(own).not.toBe("");
     portal.setCookie(`__Host-breakwater-portal=${own}`);
     expect((await portal.get("/portal")).status).toBe(401);
   });

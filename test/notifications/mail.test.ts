@@ -1,6 +1,8 @@
 /** Mails to the operator: few, whatever happens, and nothing but text in them. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
+import { portalVisit } from "../../src/core/portal-access.ts";
+import { listAuditEntries } from "../../src/db/audit.ts";
 import type { StatusChange } from "../../src/db/notifications.ts";
 import { changeTenantSettings } from "../../src/db/tenant-settings.ts";
 import {
@@ -10,6 +12,7 @@ import {
   thresholdEvent,
 } from "../../src/notifications/operational-events.ts";
 import { publish, publishStatusChanges } from "../../src/notifications/publish.ts";
+import { readToken } from "../../src/secrets/tokens.ts";
 import type { Services } from "../../src/services.ts";
 import { newWorld, START, type World } from "../support/world.ts";
 
@@ -143,6 +146,28 @@ describe("a tenant's contact", () => {
     ]);
     expect(toContact()[0]?.text).toContain("Nothing could be delivered to it for five days.");
     expect(mails).toHaveLength(2);
+  });
+
+  test("gets a link to its portal, which opens that tenant's alone, where the deployment's host is known", async () => {
+    const config = { ...services.config, ownHosts: ["hooks.example.com"] };
+    await publishStatusChanges({ ...services, config }, [changed()]);
+    const token =
+      /https:\/\/hooks\.example\.com\/portal\/enter\?token=(\S+)/.exec(toContact()[0]?.text ?? "")?.[1] ?? "";
+    const claims = await readToken(config, "portal", token, world.clock.now());
+    expect(claims).toMatchObject({ tenant: "acme", keyId: null, scopes: ["read", "admin"] });
+    expect(portalVisit.safeParse(claims?.visit).success).toBe(true);
+    expect(await readToken(config, "portal", token, world.clock.now() + 7 * 24 * HOUR)).toBeUndefined();
+    const [entry] = await listAuditEntries(env.DB, {
+      ...{
+        tenant: "acme",
+        subject: claims?.id,
+        since: undefined,
+        until: undefined,
+        before: undefined,
+        limit: 1,
+      },
+    });
+    expect(entry).toMatchObject({ action: "portal_link.created", actor: { kind: "breakwater" } });
   });
 
   test.each([

@@ -1,7 +1,7 @@
 /** Links and the visits that they open: once, for a while, for one tenant; and what the pages' headers promise. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { signToken } from "../../src/api/auth.ts";
+import { signToken } from "../../src/secrets/tokens.ts";
 import { emptyDatabase, NOW, testApi } from "../support/api.ts";
 import { testConfig } from "../support/config.ts";
 import { ORIGIN, testDashboard } from "../support/dashboard.ts";

@@ -21,6 +21,8 @@ export const ORIGIN = "https://breakwater.example";
 export type BrowserOptions = Readonly<{
   services?: Partial<Services>;
   adminKey?: string;
+  /** Whether the deployment calls private addresses. */
+  allowPrivate?: boolean;
   view?: Partial<GateView>;
   /** What the gates have counted in this minute. */
   metrics?: readonly AttemptMetric[];
@@ -53,7 +55,14 @@ export function testDashboard(options: BrowserOptions = {}) {
 /** A browser without a cookie yet, before pages that are made over the services of the test. */
 export function testBrowser(
   create: (services: ServicesOf) => Pages,
-  { services = {}, adminKey = KEY, view = {}, metrics = [], gate = {} }: BrowserOptions = {},
+  {
+    services = {},
+    adminKey = KEY,
+    allowPrivate = false,
+    view = {},
+    metrics = [],
+    gate = {},
+  }: BrowserOptions = {},
 ) {
   const pending: Promise<unknown>[] = [];
   const gateCalls: string[] = [];
@@ -61,7 +70,7 @@ export function testBrowser(
     vault,
     deliveries: { sendBatch: async () => {} },
     drains: { send: async () => {}, sendBatch: async () => {} },
-    config: testConfig({ adminKey }),
+    config: testConfig({ adminKey, allowPrivateDestinations: allowPrivate }),
     gates: {
       idFromName: (name: string) => name,
       get: (name: string) => ({
@@ -80,17 +89,22 @@ export function testBrowser(
     ...services,
   } as unknown as Partial<Services>;
   const app = withLeakCheck(create((bindings, ctx) => ({ ...servicesOf(bindings, ctx), ...world })));
-  let cookie = "";
+  const jar = new Map<string, string>();
+  const cookie = () => [...jar].map(([name, value]) => `${name}=${value}`).join("; ");
 
   async function call(method: string, path: string, init: RequestInit = {}) {
-    const headers = { ...(cookie && { cookie }), ...(init.headers as Record<string, string>) };
+    const sent = cookie();
+    const headers = { ...(sent && { cookie: sent }), ...(init.headers as Record<string, string>) };
     const context = { waitUntil: () => {}, passThroughOnException: () => {}, props: {} };
     const request = new Request(`${ORIGIN}${path}`, { redirect: "manual", ...init, method, headers });
     const response = await app.fetch(request, env, context as unknown as ExecutionContext);
     const html = await response.text();
     await Promise.all(pending.splice(0));
-    const set = response.headers.get("set-cookie");
-    if (set !== null) cookie = set.split(";")[0] ?? "";
+    for (const set of response.headers.getSetCookie()) {
+      const [, name = "", value = ""] = /^([^=]+)=([^;]*)/.exec(set) ?? [];
+      if (/max-age=0/i.test(set)) jar.delete(name);
+      else jar.set(name, value);
+    }
     return { status: response.status, headers: response.headers, html };
   }
 
@@ -112,9 +126,11 @@ export function testBrowser(
     get: (path: string, headers: Record<string, string> = {}) => call("GET", path, { headers }),
     post,
     /** The cookie that the browser would send. */
-    cookie: () => cookie,
+    cookie,
     setCookie: (value: string) => {
-      cookie = value;
+      jar.clear();
+      for (const one of value.split("; "))
+        jar.set(one.slice(0, one.indexOf("=")), one.slice(one.indexOf("=") + 1));
     },
   };
 }
@@ -128,11 +144,17 @@ export async function signedIn(): Promise<Browser> {
   return browser;
 }
 
-/** A browser in which somebody has signed in with a key of the tenant. */
-export async function customer(tenant: string, readOnly = false): Promise<Browser> {
-  const scopes = readOnly ? ["read"] : ["read", "admin"];
-  const { json } = await testApi().call("POST", "/v1/keys", { tenant, scopes });
+/** A browser in which somebody has signed in with a new key: of a tenant, or with fewer scopes. */
+export async function signedInWith(
+  key: Readonly<{ tenant?: string; scopes: readonly string[] }>,
+): Promise<Browser> {
+  const { json } = await testApi().call("POST", "/v1/keys", key);
   const browser = testDashboard();
   await browser.signIn(json.key);
   return browser;
+}
+
+/** A browser in which somebody has signed in with a key of the tenant. */
+export function customer(tenant: string, readOnly = false): Promise<Browser> {
+  return signedInWith({ tenant, scopes: readOnly ? ["read"] : ["read", "admin"] });
 }

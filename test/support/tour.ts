@@ -4,7 +4,6 @@
  */
 import { env } from "cloudflare:workers";
 import { createApp } from "../../src/api/app.ts";
-import { newTokenId, signToken } from "../../src/api/auth.ts";
 import type { Principal } from "../../src/api/context.ts";
 import { TAIL_EVERY_MS } from "../../src/api/delivery-tail.ts";
 import type { FiguresQuery } from "../../src/core/gate-view.ts";
@@ -16,6 +15,7 @@ import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import { runCron } from "../../src/maintenance/cron.ts";
 import { checkThresholds } from "../../src/notifications/thresholds.ts";
 import { createPortal } from "../../src/portal/app.tsx";
+import { newTokenId, signToken } from "../../src/secrets/tokens.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { createSvixApi } from "../../src/svix/app.ts";
 import { KEY, NOW } from "./api.ts";
@@ -172,7 +172,7 @@ export async function tour(routes: readonly string[]) {
 /** Who only looks comes first, and what ends something last. */
 function lateness(route: string): number {
   if (route.startsWith("GET")) return 0;
-  return route.startsWith("DELETE") || /\/(sign-out|leave|delete)$/.test(route) ? 2 : 1;
+  return route.startsWith("DELETE") || /\/(sign-out|leave|delete|revoke)$/.test(route) ? 2 : 1;
 }
 
 const context = {
@@ -246,15 +246,23 @@ function apiBody(method: string, path: string): string | undefined {
 
 /** What the forms ask for, all of it: what a form does not know it does not look at. */
 async function formFields(): Promise<URLSearchParams> {
-  const versions = "SELECT CAST(secret_version AS text) AS version FROM destinations WHERE id = ?1";
-  const version = await env.DB.prepare(versions).bind(things.ids.destinations).first<string>("version");
+  const rows =
+    "SELECT CAST(secret_version AS text) AS version, updated_at AS at FROM destinations WHERE id = ?1";
+  const row = await env.DB.prepare(rows)
+    .bind(things.ids.destinations)
+    .first<{ version: string; at: number }>();
   const fields = {
     key: KEY,
     url: "https://example.com/hook",
     days: "7",
     rate_per_minute: "100",
     overlap_hours: "1",
-    secret_version: version ?? "",
+    secret_version: row?.version ?? "",
+    read_at: new Date(row?.at ?? 0).toISOString(),
+    tenant: CROWDED,
+    name: "page.made",
+    scope_read: "on",
+    retention_days: "1",
     which: "all",
     since: new Date(NOW - 3_600_000).toISOString().slice(0, 16),
     delivery: things.ids.deliveries,

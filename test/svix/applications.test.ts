@@ -1,7 +1,7 @@
 /** Applications in the Svix API: each is a tenant; and the shapes of errors, which all routes have in common. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, test } from "vitest";
-import { scopes } from "../../src/api/context.ts";
+import { scopes } from "../../src/core/scopes.ts";
 import { createSvixApi } from "../../src/svix/app.ts";
 import { emptyDatabase, testApi } from "../support/api.ts";
 

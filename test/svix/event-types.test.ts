@@ -1,6 +1,6 @@
 /** Event types in the Svix API: those of the catalogue. */
 import { beforeEach, describe, expect, it } from "vitest";
-import { scopes } from "../../src/api/context.ts";
+import { scopes } from "../../src/core/scopes.ts";
 import { createSvixApi } from "../../src/svix/app.ts";
 import { emptyDatabase, testApi } from "../support/api.ts";
 

@@ -41,7 +41,10 @@ describe("an access to the portal", () => {
 
   it.each<[string[], string[]]>([
     [["ViewBase"], []],
-    [["ViewBase", "ManageEndpoint"], ["may_edit_endpoints"]],
+    [
+      ["ViewBase", "ManageEndpoint"],
+      ["may_edit_endpoints", "may_rotate"],
+    ],
     [["CreateAttempts"], ["may_resend", "may_test"]],
     [
       ["ManageEndpointSecret", "ManageEndpoint"],

@@ -162,6 +162,10 @@ export const DeliveryRow: FC<{ entry: LogEntry; now: number; showTenant: boolean
         </a>
         <code class="sub">{delivery.event_id}</code>
         {destination !== undefined && <span class="sub">{`to ${destination}`}</span>}
+        {event && event.tags.length > 0 && <span class="sub">{`Tags: ${event.tags.join(", ")}`}</span>}
+        {event && event.channels.length > 0 && (
+          <span class="sub">{`Channels: ${event.channels.join(", ")}`}</span>
+        )}
         {showTenant && event && <span class="sub">{`of tenant ${event.tenant}`}</span>}
       </td>
       <td class="all">
@@ -208,7 +212,8 @@ const Pager: FC<Omit<Props, "now">> = ({ path, page: { state, isFirst, next } })
 
 function emptyText({ state, isFirst }: DeliveryPage): string {
   if (!isFirst) return "No older deliveries.";
-  if (state === "all") return "No attempts yet. Post an event that this destination subscribes to.";
+  if (state === "all")
+    return "No attempts yet. The next event of a type that this destination takes appears here: post one, or send a test event to see whether the receiver answers.";
   if (state === "queued") return "No deliveries are queued for their first attempt.";
   return `No deliveries are ${state}.`;
 }

@@ -1,25 +1,22 @@
 /** The settings on a destination's page: what is sent and where to, limits, the retry policy, the signing secret. */
 import type { FC } from "hono/jsx";
 import { destinationView } from "../../api/destinations/schema.ts";
-import type { BodyForm } from "../../core/content.ts";
+import type { Refused } from "../../api/internal-client.ts";
 import { previousSecrets } from "../../core/credentials.ts";
-import { breakerSchema, limitsSchema } from "../../core/limits.ts";
-import type { Template } from "../../core/message-templates.ts";
 import { retryPreviewOf } from "../../core/retry/policy.ts";
 import { formsOf, recipeOf, type SignatureForm } from "../../core/signature-forms.ts";
 import { breakerOf, type Destination, limitsOf, ownBurstOf, retryPolicyOf } from "../../db/destinations.ts";
 import type { ShownAuth } from "../../delivery/authorization.ts";
-import type { DestinationKind } from "../../delivery/kinds/registry.ts";
-import { type Form, numberIn, untilOf } from "../format.ts";
+import { sealedScheme } from "../../secrets/vault.ts";
+import { filterTexts } from "../filter-text.ts";
+import { destinationFields } from "../form-fields.ts";
+import { type Form, untilOf } from "../format.ts";
+import { bodyTexts, formTexts, kindTexts, templateTexts } from "../setting-texts.ts";
 import { summaryOf } from "../simulator/schedule-chart.tsx";
+import { BreakerFields, LimitFields, schemeOptions } from "./destination-form.tsx";
+import { ChoiceField, FormNotice, formState } from "./fields.tsx";
 
 type Setting = readonly [name: string, ...values: readonly string[]];
-
-const kindTexts: Readonly<Record<DestinationKind, string>> = {
-  https: "HTTPS endpoint",
-  queue: "Cloudflare queue",
-  service: "Worker behind a service binding",
-};
 
 const targetNames = {
   url: "URL",
@@ -28,29 +25,6 @@ const targetNames = {
   account_id: "Account",
   queue_id: "Queue",
 } as const;
-
-const bodyTexts: Readonly<Record<BodyForm, string>> = {
-  envelope: "Envelope with type, timestamp and data",
-  data: "The data alone, as it was posted",
-};
-
-const templateTexts: Readonly<Record<Template, string>> = {
-  slack: "A message for Slack",
-  discord: "A message for Discord",
-  teams: "A message for Microsoft Teams",
-  pagerduty: "An alert for PagerDuty",
-  svix: "An operational webhook as Svix sends it",
-};
-
-const formTexts: Readonly<Record<SignatureForm["form"], string>> = {
-  standard: "Standard Webhooks",
-  svix: "Svix",
-  stripe: "Stripe",
-  github: "GitHub",
-  slack: "Slack",
-  shopify: "Shopify",
-  template: "Template",
-};
 
 const UNREADABLE = "Unreadable: set it again";
 
@@ -90,11 +64,18 @@ function sendingOf(row: Destination): Setting[] {
     ["Kind", kindTexts[view.kind]],
     ...(targets.length > 0 ? targets : [["Target", UNREADABLE] as const]),
     ...(row.channels === null ? [] : [["Channels", view.channels?.join(", ") ?? UNREADABLE] as const]),
+    ...(row.filter === null ? [] : [["Takes events whose data", ...filterLines(row.filter)] as const]),
     ["Body", view.template === null ? bodyTexts[view.body] : templateTexts[view.template]],
     ["Signature", ...formsOf(row.signatureForms).map((form) => signatureText(form, view.signature))],
     ["Authentication", ...(row.auth !== null && view.auth === null ? [UNREADABLE] : authTexts(view.auth))],
     ["Headers", ...(headers.length > 0 ? headers : ["None of its own"])],
   ];
+}
+
+/** All lines hold; a filter that routing cannot read takes everything. */
+function filterLines(filter: unknown): readonly string[] {
+  const texts = filterTexts(filter);
+  return texts?.map((text, i) => (i === 0 ? text : `and ${text}`)) ?? [UNREADABLE];
 }
 
 /** @param scheme of the secret */
@@ -133,68 +114,34 @@ function authTexts(auth: ShownAuth | null): readonly string[] {
   }
 }
 
-const limitFields = [
-  ["max_concurrency", "Concurrency limit (attempts)"],
-  ["rate_per_second", "Rate limit (attempts per second)"],
-  ["rate_burst", "Burst (attempts)"],
-  ["timeout_ms", "Timeout (ms)"],
-] as const;
-
-const breakerFields = [
-  ["failure_ratio", "Opens at a failure ratio of (0.05 to 1)"],
-  ["min_attempts", "Among at least (attempts)"],
-  ["window_s", "Within (seconds)"],
-  ["cooldown_s", "Cool-down (seconds)"],
-  ["max_cooldown_s", "Maximum cool-down (seconds)"],
-] as const;
-
-/** The change that the form of the limits asks for, as the API takes it. */
-export function limitsIn(form: Form) {
-  const pick = (fields: typeof limitFields | typeof breakerFields) =>
-    Object.fromEntries(fields.map(([name]) => [name, numberIn(form, name)]));
-  return { ...pick(limitFields), breaker: pick(breakerFields) };
-}
-
 type LimitsProps = Readonly<{
   row: Destination;
   path: string;
   mayChange: boolean;
   /** What was submitted, when it was refused. */
   typed?: Form | undefined;
+  refused?: Refused | undefined;
 }>;
 
-export const Limits: FC<LimitsProps> = ({ row, path, mayChange, typed }) => {
+export const Limits: FC<LimitsProps> = ({ row, path, mayChange, typed, refused }) => {
   const current = limitsOf(row);
-  const values: Readonly<Record<string, number | string>> = {
-    ...current,
-    // A burst that follows from the rate stays empty. Otherwise saving another rate would make it fixed.
-    rate_burst: ownBurstOf(row) ?? "",
-    ...breakerOf(row),
-  };
-  const value = (name: string) => String(typed?.[name] ?? values[name]);
+  // A burst that follows from the rate stays empty. Otherwise saving another rate would make it fixed.
+  const stored = { ...current, rate_burst: ownBurstOf(row) ?? "", ...breakerOf(row) };
+  const form = formState({ ...stored, ...typed }, destinationFields, typed && refused);
   return (
     <section aria-labelledby="limits">
       <div class="head">
         <h2 id="limits">Limits</h2>
       </div>
       <form class="stack" method="post" action={`${path}/limits`}>
-        <fieldset class="fields" disabled={!mayChange}>
-          {limitFields.map(([name, label]) => (
-            <NumberField
-              name={name}
-              label={label}
-              value={value(name)}
-              placeholder={String(current[name])}
-              range={limitsSchema.shape[name]}
-            />
-          ))}
+        <FormNotice form={form} />
+        <fieldset disabled={!mayChange}>
+          <LimitFields form={form} current={current} />
         </fieldset>
-        <details open={typed !== undefined}>
+        <details open={form.detail !== undefined}>
           <summary>Circuit breaker</summary>
           <fieldset class="fields" disabled={!mayChange}>
-            {breakerFields.map(([name, label]) => (
-              <NumberField name={name} label={label} value={value(name)} range={breakerSchema.shape[name]} />
-            ))}
+            <BreakerFields form={form} />
           </fieldset>
         </details>
         {mayChange && (
@@ -207,30 +154,6 @@ export const Limits: FC<LimitsProps> = ({ row, path, mayChange, typed }) => {
     </section>
   );
 };
-
-type NumberFieldProps = Readonly<{
-  name: string;
-  label: string;
-  value: string;
-  /** What applies while the field is empty. */
-  placeholder?: string;
-  range: Readonly<{ minValue: number | null; maxValue: number | null }>;
-}>;
-
-const NumberField: FC<NumberFieldProps> = ({ name, label, value, placeholder, range }) => (
-  <label>
-    {label}
-    <input
-      type="number"
-      name={name}
-      value={value}
-      placeholder={placeholder}
-      step="any"
-      min={range.minValue ?? undefined}
-      max={range.maxValue ?? undefined}
-    />
-  </label>
-);
 
 /** Attempts that the summary looks ahead. */
 const PREVIEWED = 200;
@@ -257,6 +180,7 @@ const numerals = ["One", "Two", "Three", "Four", "Five", "Six"];
 /** Takes two clicks: the first one only opens the form. */
 export const SecretRotation: FC<{ path: string; row: Destination; now: number }> = ({ path, row, now }) => {
   const replaced = previousSecrets(row.previousSecrets, now);
+  const form = formState({ signature: sealedScheme(row.secret) }, destinationFields);
   const lastExpiresAt = Math.max(...replaced.map(({ expires_at }) => expires_at));
   return (
     <section aria-labelledby="secret-head">
@@ -270,6 +194,7 @@ export const SecretRotation: FC<{ path: string; row: Destination; now: number }>
         <summary>Rotate secret</summary>
         <form class="stack" method="post" action={`${path}/rotate`}>
           <input type="hidden" name="secret_version" value={String(row.secretVersion)} autocomplete="off" />
+          <ChoiceField form={form} name="signature" options={schemeOptions} />
           <label>
             Keep signing with the old secret too for (hours)
             <input type="number" name="overlap_hours" min={0} max={168} value="24" />

@@ -92,6 +92,7 @@ const Row: FC<{ health: Health; showTenant: boolean }> = ({ health, showTenant }
   ]
     .filter(Boolean)
     .join(" · ");
+  const why = [status.reason, status.until].filter(Boolean).join("; ");
   return (
     <tr id={row.id}>
       <td class="all">
@@ -102,7 +103,7 @@ const Row: FC<{ health: Health; showTenant: boolean }> = ({ health, showTenant }
       </td>
       <td class="all">
         <StateLabel tone={status.tone}>{status.label}</StateLabel>
-        {status.tone !== "good" && status.reason !== undefined && <span class="sub">{status.reason}</span>}
+        {status.tone !== "good" && why !== "" && <span class="sub">{why}</span>}
       </td>
       <td class="spark">
         <Sparkline series={series} />

@@ -6,13 +6,27 @@ import { raw } from "hono/html";
 import type { Child, FC } from "hono/jsx";
 import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
 import { assetPath, mark } from "../assets.ts";
-import type { DashboardContext } from "../session.ts";
+import { type DashboardContext, PART } from "../session.ts";
 import { RefusedNotice } from "./parts.tsx";
+
+/** The navigation. What only an admin key may see is shown to nobody else. */
+const places = [
+  { place: "overview", path: "", name: "Overview", isForAdmins: false },
+  { place: "deliveries", path: "/deliveries", name: "Deliveries", isForAdmins: false },
+  { place: "event-types", path: "/event-types", name: "Event types", isForAdmins: false },
+  { place: "keys", path: "/keys", name: "Keys", isForAdmins: true },
+  { place: "portal-links", path: "/portal-links", name: "Portal links", isForAdmins: true },
+  { place: "audit", path: "/audit", name: "Audit", isForAdmins: true },
+  { place: "settings", path: "/settings", name: "Settings", isForAdmins: false },
+  { place: "simulator", path: "/simulator", name: "Simulator", isForAdmins: false },
+] as const;
+
+type Place = (typeof places)[number]["place"] | "tenants";
 
 type Frame = Readonly<{
   title: string;
   /** The page's entry in the navigation. */
-  place?: "overview" | "deliveries" | "event-types" | "simulator";
+  place?: Place;
   /** What has been searched for. */
   query?: string;
   /** Whether the page refreshes itself while it is visible. */
@@ -20,9 +34,6 @@ type Frame = Readonly<{
   /** Whether to show who is signed in, and the navigation; true by default. */
   signedIn?: boolean;
 }>;
-
-/** The header of a request for a page's `main` alone. */
-const PART = "x-part";
 
 /** Responds with a page. */
 export function showPage(
@@ -36,8 +47,21 @@ export function showPage(
   const main = <Main live={frame.live ?? false}>{content}</Main>;
   if (c.req.header(PART) === "main") return c.html(main, status);
   const { signedIn = true } = frame;
-  const who = signedIn ? (c.get("visitor").principal.tenant ?? "All tenants") : undefined;
+  const who = signedIn ? whoOf(c) : undefined;
   return c.html(<Page {...frame} main={main} {...(who !== undefined && { who })} />, status);
+}
+
+/** What the top of a page says of its visitor. */
+type Who = Readonly<{
+  tenant: string | undefined;
+  /** Whether another tenant can be chosen. */
+  maySwitch: boolean;
+  isAdmin: boolean;
+}>;
+
+function whoOf(c: DashboardContext): Who {
+  const { tenant, principal } = c.get("visitor");
+  return { tenant, maySwitch: principal.tenant === undefined, isAdmin: principal.scopes.includes("admin") };
 }
 
 const Main: FC<{ live: boolean; children?: Child }> = ({ live, children }) => (
@@ -46,14 +70,7 @@ const Main: FC<{ live: boolean; children?: Child }> = ({ live, children }) => (
   </main>
 );
 
-const Page: FC<Frame & { main: Child; who?: string }> = ({
-  title,
-  place,
-  query,
-  live = false,
-  main,
-  who,
-}) => (
+const Page: FC<Frame & { main: Child; who?: Who }> = ({ title, place, query, live = false, main, who }) => (
   <>
     {raw("<!doctype html>")}
     <html lang="en">
@@ -70,7 +87,7 @@ const Page: FC<Frame & { main: Child; who?: string }> = ({
   </>
 );
 
-type TopProps = Readonly<{ place: Frame["place"]; query: string | undefined; who: string }>;
+type TopProps = Readonly<{ place: Place | undefined; query: string | undefined; who: Who }>;
 
 const Top: FC<TopProps> = ({ place, query, who }) => (
   <>
@@ -78,21 +95,18 @@ const Top: FC<TopProps> = ({ place, query, who }) => (
     <header class="top">
       <div class="wide">
         <Brand />
-        <nav aria-label="Pages">
-          <a href="/dashboard" {...(place === "overview" && { "aria-current": "page" })}>
-            Overview
-          </a>
-          <a href="/dashboard/deliveries" {...(place === "deliveries" && { "aria-current": "page" })}>
-            Deliveries
-          </a>
-          <a href="/dashboard/event-types" {...(place === "event-types" && { "aria-current": "page" })}>
-            Event types
-          </a>
-          <a href="/dashboard/simulator" {...(place === "simulator" && { "aria-current": "page" })}>
-            Retry simulator
-          </a>
-          <a href="/docs">API</a>
-        </nav>
+        <details class="menu">
+          <summary>Menu</summary>
+          <nav aria-label="Pages">
+            {places
+              .filter(({ isForAdmins }) => who.isAdmin || !isForAdmins)
+              .map(({ place: name, path, name: text }) => (
+                <a href={`/dashboard${path}`} {...(place === name && { "aria-current": "page" })}>
+                  {text}
+                </a>
+              ))}
+          </nav>
+        </details>
         <search>
           <form method="get" action="/dashboard/search">
             <input
@@ -108,7 +122,7 @@ const Top: FC<TopProps> = ({ place, query, who }) => (
           </form>
         </search>
         <div class="who">
-          <span>{who}</span>
+          <TenantShown who={who} isCurrent={place === "tenants"} />
           <form method="post" action="/dashboard/sign-out">
             <button type="submit" class="plain">
               Sign out
@@ -119,6 +133,16 @@ const Top: FC<TopProps> = ({ place, query, who }) => (
     </header>
   </>
 );
+
+const TenantShown: FC<{ who: Who; isCurrent: boolean }> = ({ who: { tenant, maySwitch }, isCurrent }) =>
+  maySwitch ? (
+    <a class="break" href="/dashboard/tenants" {...(isCurrent && { "aria-current": "page" })}>
+      <span class="hidden">Tenant: </span>
+      {tenant ?? "All tenants"}
+    </a>
+  ) : (
+    <span class="break">{tenant}</span>
+  );
 
 /** The head of every page; children are added to it. */
 export const Head: FC<{ title: string; styleAt: string; children?: Child }> = ({
@@ -159,13 +183,38 @@ const Foot: FC<{ live: boolean }> = ({ live }) => (
 );
 
 export function showNotFound(c: DashboardContext) {
+  const visitor = c.get("visitor");
+  const chosen = visitor?.principal.tenant === undefined ? visitor?.tenant : undefined;
   return showPage(
     c,
-    { title: "Not found", signedIn: c.get("visitor") !== undefined },
+    { title: "Not found", signedIn: visitor !== undefined },
     <section>
       <h1>Page not found</h1>
       <p class="lede">
         It does not exist, or you have no access to it. <a href="/dashboard">Back to the overview</a>
+      </p>
+      {chosen !== undefined && (
+        <p class="lede break">
+          {`You are looking at the tenant ${chosen} alone. `}
+          <a href={`${new URL(c.req.url).pathname}?tenant=`}>Look in all tenants</a>
+        </p>
+      )}
+    </section>,
+    404,
+  );
+}
+
+/** Shown to a visitor who has chosen what is no name of a tenant. */
+export function showNoTenant(c: DashboardContext) {
+  return showPage(
+    c,
+    { title: "No such tenant" },
+    <section class="narrow">
+      <h1>No tenant can have this name</h1>
+      <p class="lede">
+        A tenant's name has 1 to 64 letters, digits and <code>_ . : -</code>.{" "}
+        <a href="/dashboard/tenants?tenant=">Choose another tenant</a>, or look in{" "}
+        <a href="/dashboard?tenant=">all tenants</a>
       </p>
     </section>,
     404,
@@ -186,6 +235,22 @@ export function showServerError(c: DashboardContext, status: 500 | 503) {
       </p>
     </section>,
     status,
+  );
+}
+
+/** Shown in place of a form to a visitor who may only read. */
+export function showReadOnly(c: DashboardContext) {
+  return showPage(
+    c,
+    { title: "Read only" },
+    <section class="narrow">
+      <h1>This session can only read</h1>
+      <p class="lede">
+        Changing something needs a key with the scope <code>admin</code>. Sign out, and sign in with such a
+        key. <a href="/dashboard">Back to the overview</a>
+      </p>
+    </section>,
+    403,
   );
 }
 

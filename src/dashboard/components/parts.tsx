@@ -3,6 +3,7 @@ import type { Child, FC } from "hono/jsx";
 import type { Refused } from "../../api/internal-client.ts";
 import { type StatsWindow, windows } from "../../core/rollups.ts";
 import { isoTime } from "../../time.ts";
+import { destinationFields, type FormFields, placeErrors, replayFields } from "../form-fields.ts";
 import { agoOf } from "../format.ts";
 import type { Tone } from "../status-text.ts";
 
@@ -67,6 +68,15 @@ const outcomes = {
   paused: "Paused. New events join the backlog until you resume the destination.",
   resumed: "Resumed. The backlog is sent now, starting with one attempt at a time.",
   "hold-cleared": "Hold cleared. The backlog is sent now, starting with one attempt at a time.",
+  changed: "Changes saved. They apply from the next batch.",
+  unchanged: "Nothing was changed.",
+  deleted: "Destination deleted. Its deliveries that had not ended are cancelled.",
+  revoked: "Key revoked. Within a minute it is refused everywhere.",
+  settings: "Settings saved.",
+  "type-saved": "Event type saved. It applies to the next event posted.",
+  "type-archived": "Event type archived. Its events are taken, and validated, as before.",
+  "type-restored": "Event type restored.",
+  "type-deleted": "Event type deleted. Its events are no longer validated.",
   limits: "Limits saved. They apply from the next batch.",
   policy: "Retry policy saved. It applies from the next attempt.",
   retried:
@@ -93,19 +103,52 @@ export const OutcomeNotice: FC<{ name: string | undefined }> = ({ name }) =>
     <output class="notice tone-good">{outcomes[name as Outcome]}</output>
   ) : null;
 
-/** Why an action was refused, field by field. */
-export const RefusedNotice: FC<{ refused: Refused }> = ({ refused: { detail, errors } }) => (
-  <div class="notice tone-bad" role="alert">
+/** Why an action was refused, field by field, in the words of its form. */
+export const RefusedNotice: FC<{ refused: Refused; fields?: FormFields }> = ({
+  refused: { detail, errors },
+  fields = { ...replayFields, ...destinationFields },
+}) => (
+  <div class="notice tone-bad break" role="alert">
     {errors.length === 0 ? (
       <p>{`${detail}.`.replace(/\.\.$/, ".")}</p>
     ) : (
       <ul>
-        {errors.map(({ field, fault, expected }) => (
-          <li>{`${field} ${fault}; expected ${expected}.`}</li>
+        {placeErrors(errors, fields).map(({ text }) => (
+          <li>{text}</li>
         ))}
       </ul>
     )}
   </div>
+);
+
+type ConfirmationProps = Readonly<{
+  title: string;
+  /** What will happen, in whole sentences. */
+  what: readonly string[];
+  action: string;
+  /** What the button does. */
+  verb: string;
+  back: string;
+}>;
+
+/** Asks before something that cannot be undone. */
+export const Confirmation: FC<ConfirmationProps> = ({ title, what, action, verb, back }) => (
+  <section class="narrow">
+    <h1 class="break">{title}</h1>
+    <div class="stack">
+      {what.map((sentence) => (
+        <p>{sentence}</p>
+      ))}
+      <form class="actions" method="post" action={action}>
+        <button type="submit" class="main bad">
+          {verb}
+        </button>
+        <a class="button" href={back}>
+          Cancel
+        </a>
+      </form>
+    </div>
+  </section>
 );
 
 type WindowText = Readonly<{ short: string; long: string; each: string }>;

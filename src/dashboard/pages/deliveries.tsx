@@ -17,6 +17,7 @@ import { DeliveryRow, DeliveryTable, type LogEntry } from "../components/deliver
 import { nameOf } from "../components/destination-table.tsx";
 import { showPage } from "../components/layout.tsx";
 import { RefusedNotice } from "../components/parts.tsx";
+import { deliveryFilters } from "../form-fields.ts";
 import type { DashboardEnv } from "../session.ts";
 
 const PATH = "/dashboard/deliveries";
@@ -24,16 +25,7 @@ const TAIL = `${PATH}/tail`;
 const PAGE_SIZE = "25";
 
 /** The filters, with the names that the API has for them. `tenant` is for whoever is bound to none. */
-const filters = [
-  { name: "tenant", label: "Tenant" },
-  { name: "destination_id", label: "Destination" },
-  { name: "type", label: "Event type" },
-  { name: "tag", label: "Tag" },
-  { name: "status", label: "Status code" },
-  { name: "reason", label: "Reason" },
-  { name: "since", label: "Accepted since" },
-  { name: "until", label: "Accepted before" },
-] as const;
+const filters = Object.entries(deliveryFilters).map(([name, [, label]]) => ({ name, label }));
 
 /** The filters that the tail has too. */
 const TAILED = ["tenant", "destination_id", "type"];
@@ -43,8 +35,9 @@ const INDEXED = ["state", "status", "reason"];
 export function registerDeliveries(app: Hono<DashboardEnv>, callApi: CallApi): void {
   app.get(PATH, async (c) => {
     const services = c.get("services");
-    const { tenant } = c.get("visitor").principal;
-    const query = queryIn(c.req.query(), tenant === undefined);
+    const { tenant, principal } = c.get("visitor");
+    const mayNameTenant = principal.tenant === undefined;
+    const query = queryIn({ ...c.req.query(), tenant }, mayNameTenant);
     const cursor = c.req.query("cursor");
     const order = [...query.keys()].some((name) => INDEXED.includes(name)) ? "destination" : "event";
     const asked = new URLSearchParams({
@@ -65,7 +58,7 @@ export function registerDeliveries(app: Hono<DashboardEnv>, callApi: CallApi): v
         next={result.ok ? (result.json.next_cursor as string | null) : null}
         refused={result.ok ? undefined : result}
         follow={c.req.query("follow") !== undefined && cursor === undefined && result.ok}
-        showTenant={tenant === undefined}
+        showTenant={mayNameTenant}
         now={services.now()}
       />,
       result.ok ? 200 : statusOfRefused(result),
@@ -74,21 +67,25 @@ export function registerDeliveries(app: Hono<DashboardEnv>, callApi: CallApi): v
 
   app.get(TAIL, (c) => {
     const services = c.get("services");
-    const { tenant } = c.get("visitor").principal;
-    const query = queryIn(c.req.query(), tenant === undefined);
+    const { tenant, principal } = c.get("visitor");
+    const mayNameTenant = principal.tenant === undefined;
+    const query = queryIn({ ...c.req.query(), tenant }, mayNameTenant);
     const filter = {
-      tenant: tenant ?? query.get("tenant") ?? undefined,
+      tenant,
       destinationId: query.get("destination_id") ?? undefined,
       type: query.get("type") ?? undefined,
     };
     const last = c.req.header(LAST_EVENT_ID);
-    const render = (one: TailedDelivery) => rowOf(one, services.now(), tenant === undefined);
+    const render = (one: TailedDelivery) => rowOf(one, services.now(), mayNameTenant);
     return c.body(tailStream(services, filter, last, render), 200, STREAM_HEADERS);
   });
 }
 
 /** The filters that are given, without empty fields. */
-function queryIn(given: Readonly<Record<string, string>>, mayNameTenant: boolean): URLSearchParams {
+function queryIn(
+  given: Readonly<Record<string, string | undefined>>,
+  mayNameTenant: boolean,
+): URLSearchParams {
   const known = ["state", ...filters.map(({ name }) => name)];
   const fields = known.flatMap((name) => {
     const value = given[name]?.trim() ?? "";
@@ -141,7 +138,7 @@ const Deliveries: FC<Props> = ({ query, entries, isFirst, next, refused, follow,
         the order of their destinations.
       </p>
     </section>
-    {refused && <RefusedNotice refused={refused} />}
+    {refused && <RefusedNotice refused={refused} fields={deliveryFilters} />}
     <Filters query={query} showTenant={showTenant} />
     <section aria-labelledby="log">
       <div class="head">

@@ -7,9 +7,9 @@ import type { FC } from "hono/jsx";
 import { deliveryKey, eventId } from "../../ids.ts";
 import { isoTime } from "../../time.ts";
 import type { CallApi } from "../call-api.ts";
-import { limitsIn } from "../components/destination-settings.tsx";
 import { showPage, showRefusal } from "../components/layout.tsx";
 import { Copyable, type Outcome, outcomeAt } from "../components/parts.tsx";
+import { limitsIn } from "../destination-input.ts";
 import { durationOf, numberIn, textIn } from "../format.ts";
 import type { DashboardContext, DashboardEnv } from "../session.ts";
 import { causeHint, causeText } from "../status-text.ts";
@@ -97,6 +97,7 @@ export function registerForms(app: Hono<DashboardEnv>, callApi: CallApi): void {
       overlap_s: typeof hours === "number" ? Math.round(hours * 3600) : hours,
       // A form that does not name the secret to replace must not replace the current one.
       secret_version: numberIn(form, "secret_version") ?? 0,
+      ...(textIn(form, "signature") && { signature: textIn(form, "signature") }),
     });
     if (result.ok) return showSecret(c, result.json, "rotated");
     // Without permission to rotate the page has no such form, so nothing typed is lost.

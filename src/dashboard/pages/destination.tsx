@@ -37,7 +37,10 @@ const REPLAYS_SHOWN = 3;
 
 export async function showDestination(c: DashboardContext, id: string, refusedForm?: RefusedForm) {
   const services = c.get("services");
-  const { tenant, scopes } = c.get("visitor").principal;
+  const {
+    tenant,
+    principal: { scopes },
+  } = c.get("visitor");
   const window = windowNamed(c.req.query("window"));
   const fleet = await readFleet(services, { tenant, destination: id }, figuresQuery(window));
   const seen = fleet.seen[0];
@@ -106,7 +109,7 @@ const DestinationPage: FC<Props> = ({
           <code>{row.id}</code>
         </p>
       </section>
-      {refused ? <RefusedNotice refused={refused} /> : <OutcomeNotice name={outcome} />}
+      {refused && !typed ? <RefusedNotice refused={refused} /> : <OutcomeNotice name={outcome} />}
       <StatusPanel status={status} />
       {mayChange && <Actions path={path} isPaused={row.status === "paused"} isHeld={isHeld} />}
       <CurrentFigures health={health} />
@@ -119,7 +122,7 @@ const DestinationPage: FC<Props> = ({
         </div>
         <div class="column">
           <Sending row={row} />
-          <Limits row={row} path={path} mayChange={mayChange} typed={typed} />
+          <Limits row={row} path={path} mayChange={mayChange} typed={typed} refused={refused} />
           <RetryPolicySummary row={row} />
           {mayChange && <SecretRotation path={path} row={row} now={now} />}
         </div>
@@ -156,6 +159,9 @@ const Actions: FC<{ path: string; isPaused: boolean; isHeld: boolean }> = ({ pat
     <form method="post" action={`${path}/test`}>
       <button type="submit">Send a test event</button>
     </form>
+    <a class="button" href={`${path}/edit`}>
+      Edit
+    </a>
   </section>
 );
 

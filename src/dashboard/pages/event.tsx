@@ -24,7 +24,10 @@ import type { DashboardEnv } from "../session.ts";
 export function registerEvent(app: Hono<DashboardEnv>): void {
   app.get("/dashboard/events/:id", async (c) => {
     const services = c.get("services");
-    const { tenant, scopes } = c.get("visitor").principal;
+    const {
+      tenant,
+      principal: { scopes },
+    } = c.get("visitor");
     const number = eventNumber(c.req.param("id"));
     const found = number && (await findEvent(services, number, tenant, overBy(services)));
     if (!found) return showNotFound(c);

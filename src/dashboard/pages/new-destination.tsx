@@ -1,23 +1,29 @@
 /** Creates a destination, and shows a new signing secret the only time that it can be shown. */
 import type { Hono } from "hono";
-import type { FC } from "hono/jsx";
-import { newTokenId } from "../../api/auth.ts";
 import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
 import { listTypeNames } from "../../db/event-types.ts";
-import type { CallApi } from "../call-api.ts";
-import { showPage } from "../components/layout.tsx";
-import { Copyable, outcomeAt, RefusedNotice } from "../components/parts.tsx";
-import { type Form, listIn, numberIn, textIn } from "../format.ts";
-import type { DashboardContext, DashboardEnv } from "../session.ts";
+import { OPERATOR } from "../../db/notifications.ts";
+import { newTokenId } from "../../secrets/tokens.ts";
+import { type CallApi, unreadable } from "../call-api.ts";
+import { DestinationFields } from "../components/destination-form.tsx";
+import { FormNotice, formState } from "../components/fields.tsx";
+import { showPage, showReadOnly } from "../components/layout.tsx";
+import { Copyable, outcomeAt } from "../components/parts.tsx";
+import { errorsIn, newDestinationIn } from "../destination-input.ts";
+import { destinationFields } from "../form-fields.ts";
+import { type Form, textIn } from "../format.ts";
+import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
 
 const PATH = "/dashboard/destinations/new";
 
 export function registerNewDestination(app: Hono<DashboardEnv>, callApi: CallApi): void {
-  app.get(PATH, (c) => showForm(c, {}));
+  app.get(PATH, (c) => (mayChange(c) ? showForm(c, {}) : showReadOnly(c)));
 
   app.post(PATH, async (c) => {
     const form = await c.req.parseBody();
-    const result = await callApi(c, "POST", "/v1/destinations", destinationIn(form), textIn(form, "form"));
+    const { input, errors } = newDestinationIn(form);
+    if (errors.length > 0) return showForm(c, form, unreadable(errors));
+    const result = await callApi(c, "POST", "/v1/destinations", input, textIn(form, "form"));
     if (result.ok) return showSecret(c, result.json, "created");
     const existing = result.location?.split("/").at(-1);
     return existing === undefined
@@ -26,115 +32,52 @@ export function registerNewDestination(app: Hono<DashboardEnv>, callApi: CallApi
   });
 }
 
-/** Empty fields are left out: the API has the defaults. */
-function destinationIn(form: Form) {
-  const given = {
-    url: textIn(form, "url") ?? "",
-    description: textIn(form, "description"),
-    tenant: textIn(form, "tenant"),
-    event_types: listIn(form, "event_types") ?? undefined,
-    max_concurrency: numberIn(form, "max_concurrency") ?? undefined,
-  };
-  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
-}
-
 /** Event types that the form suggests; the others can be typed. */
 const MOST_SUGGESTED = 100;
 
+/** What the form of a destination depends on besides the destination. */
+export async function formOptions(c: DashboardContext, tenant: string | undefined) {
+  const { db, config } = c.get("services");
+  return {
+    allowsHttp: config.allowPrivateDestinations,
+    types: await listTypeNames(db, MOST_SUGGESTED),
+    mayHaveTemplate: tenant === undefined || tenant === OPERATOR,
+  };
+}
+
 async function showForm(c: DashboardContext, typed: Form, refused?: Refused) {
-  const { tenant } = c.get("visitor").principal;
-  const types = await listTypeNames(c.get("services").db, MOST_SUGGESTED);
+  const {
+    tenant: chosen,
+    principal: { tenant },
+  } = c.get("visitor");
+  const options = { ...(await formOptions(c, tenant)), isNew: true, asksTenant: tenant === undefined };
+  const values = refused ? typed : { sign_standard: "on", tenant: chosen };
+  const form = {
+    ...formState(values, destinationFields, refused),
+    errors: errorsIn(values, refused?.errors ?? []),
+  };
   return showPage(
     c,
     { title: "New destination" },
-    <NewDestinationPage
-      typed={typed}
-      types={types}
-      asksTenant={tenant === undefined}
-      {...(refused && { refused })}
-    />,
-    refused ? statusOfRefused(refused) : 200,
-  );
-}
-
-type Props = Readonly<{
-  typed: Form;
-  /** The names of event types to choose from. */
-  types: readonly string[];
-  asksTenant: boolean;
-  refused?: Refused;
-}>;
-
-const NewDestinationPage: FC<Props> = ({ typed, types, asksTenant, refused }) => {
-  const value = (name: string) => String(typed[name] ?? "");
-  return (
     <section class="narrow">
       <p class="crumb">
         <a href="/dashboard">Overview</a>
       </p>
       <h1>New destination</h1>
-      <form class="stack" method="post" action={PATH}>
+      <form class="stack" method="post" action={PATH} noValidate>
         <input type="hidden" name="form" value={textIn(typed, "form") ?? newTokenId()} autocomplete="off" />
-        {refused && <RefusedNotice refused={refused} />}
-        <label>
-          URL
-          <input
-            type="url"
-            name="url"
-            required
-            placeholder="https://example.com/webhooks"
-            value={value("url")}
-          />
-        </label>
-        <label>
-          Name
-          <input name="description" maxlength={500} placeholder="Billing" value={value("description")} />
-        </label>
-        <label>
-          Event types
-          <input
-            name="event_types"
-            placeholder="order.*, invoice.paid"
-            value={value("event_types")}
-            {...(types.length > 0 && { list: "event-types" })}
-          />
-          <span class="hint">Exact names, or prefix.* for all that begin alike. Empty means all types.</span>
-        </label>
-        {types.length > 0 && (
-          <datalist id="event-types">
-            {types.map((type) => (
-              <option value={type} />
-            ))}
-          </datalist>
-        )}
-        <div class="fields">
-          {asksTenant && (
-            <label>
-              Tenant
-              <input name="tenant" placeholder="default" value={value("tenant")} />
-            </label>
-          )}
-          <label>
-            Concurrency limit (attempts)
-            <input
-              type="number"
-              name="max_concurrency"
-              min={1}
-              max={1000}
-              placeholder="10"
-              value={value("max_concurrency")}
-            />
-          </label>
-        </div>
+        <FormNotice form={form} />
+        <DestinationFields form={form} options={options} />
         <div class="actions">
           <button type="submit" class="main">
             Create destination
           </button>
         </div>
       </form>
-    </section>
+    </section>,
+    refused ? statusOfRefused(refused) : 200,
   );
-};
+}
 
 const secretTexts = {
   created: {
@@ -147,21 +90,29 @@ const secretTexts = {
   },
 } as const;
 
+const KEY_PAIR =
+  "Your receiver verifies signatures with this public key, which the destination's JSON Web Key Set has too.";
+
 /** Not after a redirect, because the secret must appear in no address and must not be stored to be shown again. */
 export function showSecret(
   c: DashboardContext,
   json: Readonly<Record<string, unknown>>,
   what: keyof typeof secretTexts,
 ) {
-  const { id, secret } = json as Readonly<{ id: string; secret?: string }>;
+  const {
+    id,
+    secret,
+    public_key: publicKey,
+  } = json as Readonly<Record<"id" | "secret" | "public_key", string>>;
   const { title, lede } = secretTexts[what];
   return showPage(
     c,
     { title: "Signing secret" },
     <section class="narrow">
       <h1>{title}</h1>
-      <p class="lede">{lede}</p>
+      <p class="lede">{secret === undefined ? KEY_PAIR : lede}</p>
       <div class="stack">
+        {publicKey !== undefined && <Copyable id="secret" text={publicKey} label="The public key" />}
         {secret !== undefined && <Copyable id="secret" text={secret} label="The signing secret" />}
         <div class="actions">
           <a class="button" href={`/dashboard/destinations/${id}`}>

@@ -22,14 +22,22 @@ import {
   needsAttention,
 } from "../components/destination-table.tsx";
 import { showPage } from "../components/layout.tsx";
-import { Copyable, Figure, WindowTabs, windowNamed, windowTexts } from "../components/parts.tsx";
-import { countOf, decimalOf, durationOrNone, percentOf, plural } from "../format.ts";
+import {
+  Copyable,
+  Figure,
+  OutcomeNotice,
+  WindowTabs,
+  windowNamed,
+  windowTexts,
+} from "../components/parts.tsx";
+import { countOf, decimalOf, durationOrNone, percentOf, plural, quoted } from "../format.ts";
 import type { DashboardEnv } from "../session.ts";
 
 export function registerOverview(app: Hono<DashboardEnv>): void {
   app.get("/dashboard", async (c) => {
     const services = c.get("services");
-    const { tenant, scopes } = c.get("visitor").principal;
+    const { tenant, principal } = c.get("visitor");
+    const { scopes } = principal;
     const window = windowNamed(c.req.query("window"));
     const fleet = await readFleet(services, { tenant }, figuresQuery(window));
     const now = services.now();
@@ -37,7 +45,12 @@ export function registerOverview(app: Hono<DashboardEnv>): void {
       c,
       { title: "Overview", place: "overview", live: true },
       fleet.total === 0 ? (
-        <FirstSteps origin={new URL(c.req.url).origin} />
+        <NoDestinations
+          origin={new URL(c.req.url).origin}
+          tenant={principal.tenant === undefined ? tenant : undefined}
+          mayChange={scopes.includes("admin")}
+          outcome={c.req.query("done")}
+        />
       ) : (
         <Overview
           fleet={fleet}
@@ -45,6 +58,7 @@ export function registerOverview(app: Hono<DashboardEnv>): void {
           window={window}
           showTenant={tenant === undefined}
           mayChange={scopes.includes("admin")}
+          outcome={c.req.query("done")}
         />
       ),
     );
@@ -58,10 +72,13 @@ type Props = Readonly<{
   window: StatsWindow;
   showTenant: boolean;
   mayChange: boolean;
+  /** The name of what an action has just done. */
+  outcome: string | undefined;
 }>;
 
-const Overview: FC<Props> = ({ fleet, healths, window, showTenant, mayChange }) => (
+const Overview: FC<Props> = ({ fleet, healths, window, showTenant, mayChange, outcome }) => (
   <>
+    <OutcomeNotice name={outcome} />
     <section>
       <h1>{headline(healths, fleet.total > healths.length)}</h1>
       <p class="lede">{backlogText(healths)}</p>
@@ -141,16 +158,33 @@ const NewDestinationLink: FC = () => (
   </a>
 );
 
-/** Shown while there is no destination: the two requests that lead to a first delivery. */
-const FirstSteps: FC<{ origin: string }> = ({ origin }) => (
+type NoneProps = Readonly<{
+  origin: string;
+  /** The tenant that was chosen, which has none. */
+  tenant: string | undefined;
+  mayChange: boolean;
+  outcome: string | undefined;
+}>;
+
+/** Shown while there is no destination: what to do next, for whoever may do it. */
+const NoDestinations: FC<NoneProps> = ({ origin, tenant, mayChange, outcome }) => (
   <>
+    <OutcomeNotice name={outcome} />
     <section>
-      <h1>No destinations yet</h1>
+      <h1 class="break">{`No destinations yet${tenant === undefined ? "" : ` in ${tenant}`}`}</h1>
       <p class="lede">
-        Create a destination, which is a URL that receives events, and post an event. Both appear on this page
-        at once.
+        {mayChange
+          ? "Create a destination, which is a URL that receives events, and post an event. Both appear on this page at once."
+          : "Nothing is sent until somebody with a key that has the scope admin creates a destination. It appears on this page at once; your own key can only read."}
       </p>
     </section>
+    {mayChange && <FirstSteps origin={origin} tenant={tenant} />}
+  </>
+);
+
+/** The two requests that lead to a first delivery. */
+const FirstSteps: FC<Pick<NoneProps, "origin" | "tenant">> = ({ origin, tenant }) => (
+  <>
     <section aria-labelledby="first">
       <div class="head">
         <h2 id="first">1. Create a destination</h2>
@@ -161,7 +195,7 @@ const FirstSteps: FC<{ origin: string }> = ({ origin }) => (
       <Copyable
         id="create"
         label="The command that creates a destination"
-        text={`curl ${origin}/v1/destinations \\\n  -H "Authorization: Bearer $BREAKWATER_KEY" \\\n  --json '{"url": "https://example.com/webhooks"}'`}
+        text={`curl ${origin}/v1/destinations \\\n  -H "Authorization: Bearer $BREAKWATER_KEY" \\\n  --json ${quoted(JSON.stringify({ url: "https://example.com/webhooks", tenant }))}`}
       />
     </section>
     <section aria-labelledby="second">
@@ -171,7 +205,7 @@ const FirstSteps: FC<{ origin: string }> = ({ origin }) => (
       <Copyable
         id="send"
         label="The command that sends the first event"
-        text={`curl ${origin}/v1/events \\\n  -H "Authorization: Bearer $BREAKWATER_KEY" \\\n  --json '{"type": "order.created", "data": {"order": 42}}'`}
+        text={`curl ${origin}/v1/events \\\n  -H "Authorization: Bearer $BREAKWATER_KEY" \\\n  --json ${quoted(JSON.stringify({ type: "order.created", data: { order: 42 }, tenant }))}`}
       />
     </section>
   </>
@@ -183,7 +217,10 @@ const PAGE_SIZE = 50;
 export function registerAllDestinations(app: Hono<DashboardEnv>): void {
   app.get(DESTINATIONS, async (c) => {
     const services = c.get("services");
-    const { tenant, scopes } = c.get("visitor").principal;
+    const {
+      tenant,
+      principal: { scopes },
+    } = c.get("visitor");
     const after = c.req.query("after");
     const rows = await listDestinations(services.db, { tenant, after, limit: PAGE_SIZE + 1 });
     const seen = await readDestinations(services, rows.slice(0, PAGE_SIZE), figuresQuery());
@@ -211,6 +248,13 @@ type AllProps = Readonly<{
   mayChange: boolean;
 }>;
 
+function emptyText(isFirst: boolean, mayChange: boolean): string {
+  if (!isFirst) return "No more destinations.";
+  return mayChange
+    ? "No destinations yet. Create the first one with New destination."
+    : "No destinations yet. Somebody with a key that has the scope admin creates them.";
+}
+
 const AllDestinations: FC<AllProps> = ({ healths, isFirst, next, showTenant, mayChange }) => (
   <section>
     <p class="crumb">
@@ -221,7 +265,7 @@ const AllDestinations: FC<AllProps> = ({ healths, isFirst, next, showTenant, may
       {mayChange && <NewDestinationLink />}
     </div>
     {healths.length === 0 ? (
-      <p class="empty">{isFirst ? "No destinations yet." : "No more destinations."}</p>
+      <p class="empty">{emptyText(isFirst, mayChange)}</p>
     ) : (
       <DestinationTable healths={healths} showTenant={showTenant} />
     )}

@@ -9,6 +9,7 @@ import type { SearchResultJson } from "../../api/search.ts";
 import type { CallApi } from "../call-api.ts";
 import { showPage } from "../components/layout.tsx";
 import { Ago, RefusedNotice, StateLabel } from "../components/parts.tsx";
+import { searchFields } from "../form-fields.ts";
 import { momentOf } from "../format.ts";
 import type { DashboardEnv } from "../session.ts";
 import { deliveryText } from "../status-text.ts";
@@ -22,7 +23,12 @@ export function registerSearch(app: Hono<DashboardEnv>, callApi: CallApi): void 
     const cursor = c.req.query("cursor");
     const frame = { title: "Search", query: q };
     if (q === "") return showPage(c, frame, <Empty />);
-    const asked = new URLSearchParams({ q, limit: PAGE_SIZE, ...(cursor !== undefined && { cursor }) });
+    const { tenant, principal } = c.get("visitor");
+    const asked = new URLSearchParams({
+      q: principal.tenant === undefined ? narrowed(q, tenant) : q,
+      limit: PAGE_SIZE,
+      ...(cursor !== undefined && { cursor }),
+    });
     const result = await callApi(c, "GET", `/v1/search?${asked}`);
     if (!result.ok) return showPage(c, frame, <NotSearched refused={result} />, statusOfRefused(result));
     const { data, next_cursor, looked_back_to } = result.json as unknown as Found;
@@ -43,6 +49,12 @@ export function registerSearch(app: Hono<DashboardEnv>, callApi: CallApi): void 
       />,
     );
   });
+}
+
+/** The search within the chosen tenant. An id stands alone, and a tenant that is typed counts. */
+function narrowed(q: string, tenant: string | undefined): string {
+  const isId = /^(evt|dlv|dst|rpl|key)_\w+$/.test(q);
+  return tenant === undefined || isId || /(^|\s)tenant:/.test(q) ? q : `${q} tenant:${tenant}`;
 }
 
 type Found = Readonly<{
@@ -179,7 +191,7 @@ const NotSearched: FC<{ refused: Refused }> = ({ refused }) => (
     <section>
       <h1>Search</h1>
     </section>
-    <RefusedNotice refused={refused} />
+    <RefusedNotice refused={refused} fields={searchFields} />
     <WhatCanBeFound />
   </>
 );

@@ -24,7 +24,7 @@ import {
 } from "../../db/destinations.ts";
 import type { CallApi } from "../call-api.ts";
 import { showPage } from "../components/layout.tsx";
-import { Copyable, outcomeAt, Prose, RefusedNotice } from "../components/parts.tsx";
+import { Copyable, outcomeAt, Prose } from "../components/parts.tsx";
 import { type Form, textIn } from "../format.ts";
 import type { DashboardContext, DashboardEnv } from "../session.ts";
 import {
@@ -55,7 +55,10 @@ const LISTED = 100;
 
 async function showSimulator(c: DashboardContext, form: Form, refused?: Refused) {
   const { db } = c.get("services");
-  const { tenant, scopes } = c.get("visitor").principal;
+  const {
+    tenant,
+    principal: { scopes },
+  } = c.get("visitor");
   const id = textIn(form, "destination");
   const [destinations, chosen] = await Promise.all([
     listDestinations(db, { tenant, after: undefined, limit: LISTED }),
@@ -134,8 +137,7 @@ const SimulatorPage: FC<Props> = ({ simulation, refused, ...form }) => (
         before you apply the policy. The simulation runs the code that decides in production.
       </p>
     </section>
-    {refused && <RefusedNotice refused={refused} />}
-    <PolicyForm {...form} />
+    <PolicyForm {...form} refused={refused} />
     {simulation && <Schedule policy={simulation.policy} />}
     {simulation && <Outage comparison={simulation.comparison} />}
     <section aria-labelledby="presets">

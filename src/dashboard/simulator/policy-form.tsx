@@ -3,11 +3,22 @@
  * "2 min", "3 d"); what cannot be parsed is passed on as it is, so that the API's schema says what it expected.
  */
 import type { FC } from "hono/jsx";
+import type { Refused } from "../../api/internal-client.ts";
 import type { Delays } from "../../core/retry/backoff.ts";
 import type { RetryPolicy, RetrySpec } from "../../core/retry/policy.ts";
 import { presetNames, presets, spanText, unlimitedAttempts } from "../../core/retry/presets.ts";
 import type { Destination } from "../../db/destinations.ts";
 import { nameOf } from "../components/destination-table.tsx";
+import {
+  ChoiceField,
+  FormNotice,
+  type FormState,
+  formState,
+  type Option,
+  TextField,
+  valueIn,
+} from "../components/fields.tsx";
+import { destinationFields } from "../form-fields.ts";
 import { type Form, numberIn, textIn } from "../format.ts";
 import { outages } from "./outages.tsx";
 
@@ -92,65 +103,37 @@ type Props = Readonly<{
   /** The destination whose limits are simulated. */
   chosen: Destination | undefined;
   mayChange: boolean;
+  refused: Refused | undefined;
 }>;
 
 const jitters = ["full", "equal", "decorrelated", "proportional", "none"] as const;
 
-export const PolicyForm: FC<Props> = ({ fields, outage, destinations, chosen, mayChange }) => {
-  const preset = presets[(fields.preset ?? "breakwater") as keyof typeof presets] ?? presets.breakwater;
-  const own = presetTexts(preset);
+const simulatorFields = {
+  ...destinationFields,
+  outage: ["outage", "Simulated outage"],
+  destination: ["destination", "With the limits of"],
+} as const;
+
+export const PolicyForm: FC<Props> = ({ fields, outage, destinations, chosen, mayChange, refused }) => {
+  const values = { ...fields, outage, destination: chosen?.id };
+  const form = formState(values, simulatorFields, refused);
   return (
     <form class="stack" method="get" action={PATH} data-preview>
+      <FormNotice form={form} />
       <div class="fields">
-        <Choice name="preset" label="Preset" value={fields.preset} options={presetNames.map(same)} />
-        <Choice
+        <ChoiceField form={form} name="preset" options={presetNames.map(same)} />
+        <ChoiceField
+          form={form}
           name="outage"
-          label="Simulated outage"
-          value={outage}
           options={Object.entries(outages).map(([name, { title }]) => [name, title])}
         />
-        <Choice
+        <ChoiceField
+          form={form}
           name="destination"
-          label="With the limits of"
-          value={chosen?.id}
           options={[["", "a new destination"], ...destinations.map((row) => [row.id, nameOf(row)] as const)]}
         />
       </div>
-      <fieldset class="fields">
-        <legend>Delays: exponential, or a schedule</legend>
-        <Text name="base" label="Base delay" hint={own.base} fields={fields} />
-        <Text name="factor" label="Factor" hint={own.factor} fields={fields} />
-        <Text name="cap" label="Maximum delay" hint={own.cap} fields={fields} />
-        <Text name="schedule" label="Schedule; its last delay repeats" hint={own.schedule} fields={fields} />
-      </fieldset>
-      <fieldset class="fields">
-        <legend>Jitter and limits</legend>
-        <Choice
-          name="jitter"
-          label="Jitter"
-          value={fields.jitter}
-          options={[["", `preset: ${own.jitter}`], ...jitters.map(same)]}
-        />
-        <Text name="proportional" label="Proportion (0 to 1)" hint="" fields={fields} />
-        <Text name="max_attempts" label="Maximum attempts" hint={own.attempts} fields={fields} />
-        <Text
-          name="give_up_after"
-          label="Give up after"
-          hint={spanText(preset.giveUpAfterMs / 1000)}
-          fields={fields}
-        />
-        <Text
-          name="expire_unattempted_after"
-          label="First attempt within"
-          hint={spanText(preset.expireUnattemptedAfterMs / 1000)}
-          fields={fields}
-        />
-      </fieldset>
-      <fieldset class="fields">
-        <legend>HTTP statuses</legend>
-        <Text name="on_retry" label="Always retry" hint="404, 422" fields={fields} />
-        <Text name="on_fail" label="Never retry" hint="501, 505" fields={fields} />
-      </fieldset>
+      <PolicyFieldsets form={form} />
       <div class="actions">
         <button type="submit" class="main">
           Simulate
@@ -158,11 +141,52 @@ export const PolicyForm: FC<Props> = ({ fields, outage, destinations, chosen, ma
         {mayChange && chosen && (
           <button type="submit" formmethod="post">{`Apply to ${shortened(nameOf(chosen))}`}</button>
         )}
-        <span class="hint">
-          Durations such as 30 s, 2 min, 1 h or 3 d. Empty fields use the preset's value.
-        </span>
+        <span class="hint">{DURATIONS}</span>
       </div>
     </form>
+  );
+};
+
+export const DURATIONS = "Durations such as 30 s, 2 min, 1 h or 3 d. Empty fields use the preset's value.";
+
+/** The presets to choose from where a destination may have none of its own. */
+export const presetChoices: readonly Option[] = [["", "default: breakwater"], ...presetNames.map(same)];
+
+/** The fields of a policy but for its preset. */
+export const PolicyFieldsets: FC<{ form: FormState }> = ({ form }) => {
+  const preset =
+    presets[(valueIn(form, "preset") || "breakwater") as keyof typeof presets] ?? presets.breakwater;
+  const own = presetTexts(preset);
+  const text = (name: string, placeholder: string) => (
+    <TextField form={form} name={name} placeholder={placeholder} maxlength={500} />
+  );
+  return (
+    <>
+      <fieldset class="fields">
+        <legend>Delays: exponential, or a schedule</legend>
+        {text("base", own.base)}
+        {text("factor", own.factor)}
+        {text("cap", own.cap)}
+        {text("schedule", own.schedule)}
+      </fieldset>
+      <fieldset class="fields">
+        <legend>Jitter and limits</legend>
+        <ChoiceField
+          form={form}
+          name="jitter"
+          options={[["", `preset: ${own.jitter}`], ...jitters.map(same)]}
+        />
+        {text("proportional", "")}
+        {text("max_attempts", own.attempts)}
+        {text("give_up_after", spanText(preset.giveUpAfterMs / 1000))}
+        {text("expire_unattempted_after", spanText(preset.expireUnattemptedAfterMs / 1000))}
+      </fieldset>
+      <fieldset class="fields">
+        <legend>HTTP statuses</legend>
+        {text("on_retry", "404, 422")}
+        {text("on_fail", "501, 505")}
+      </fieldset>
+    </>
   );
 };
 
@@ -171,41 +195,9 @@ function shortened(name: string): string {
   return name.length > 32 ? `${name.slice(0, 31)}…` : name;
 }
 
-type Option = readonly [value: string, label: string];
-
 function same(name: string): Option {
   return [name, name];
 }
-
-const Choice: FC<{ name: string; label: string; value: string | undefined; options: readonly Option[] }> = ({
-  name,
-  label,
-  value,
-  options,
-}) => (
-  <label>
-    {label}
-    <select name={name}>
-      {options.map(([option, label]) => (
-        <option value={option} selected={option === value}>
-          {label}
-        </option>
-      ))}
-    </select>
-  </label>
-);
-
-const Text: FC<{ name: string; label: string; hint: string; fields: PolicyFields }> = ({
-  name,
-  label,
-  hint,
-  fields,
-}) => (
-  <label>
-    {label}
-    <input name={name} value={fields[name] ?? ""} placeholder={hint} maxlength={500} />
-  </label>
-);
 
 /** The preset's values, as placeholders of the empty fields. */
 function presetTexts({ delays, jitter, maxAttempts }: RetryPolicy) {

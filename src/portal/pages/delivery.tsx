@@ -110,7 +110,7 @@ const DeliveryView: FC<Props> = ({ look, access, delivery, event, destination, n
       <section aria-labelledby="payload">
         <Head id="payload" title={t.delivery.payload} />
         {allows(access, "see_payload") ? (
-          <Payload look={look} body={event.body} />
+          <Payload look={look} event={event} />
         ) : (
           <p class="soft">{t.delivery.payloadHidden}</p>
         )}
@@ -181,8 +181,9 @@ function requestOf(destination: Destination, event: StoredEvent, id: string, att
   return requestText({ url: destination.url, headers: shown, body: "" });
 }
 
-const Payload: FC<{ look: Look; body: StoredEvent["body"] }> = ({ look, body }) => {
+const Payload: FC<{ look: Look; event: StoredEvent }> = ({ look, event: { body, isErased } }) => {
   const { t } = look;
+  if (isErased) return <p>{t.delivery.erased}</p>;
   if (!body) return <p>{t.delivery.damaged}</p>;
   const text = textOf(body);
   return text === undefined || text.includes("\0") ? (

@@ -1,7 +1,6 @@
 /** The form that adds an endpoint or changes one, and the only page that shows a new signing secret. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import { newTokenId } from "../../api/auth.ts";
 import { destinationView } from "../../api/destinations/schema.ts";
 import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
 import { type LimitedField, limitedFields, limitsWithin } from "../../core/portal-access.ts";
@@ -9,6 +8,7 @@ import { type Form, indented, listIn, numberIn, textIn } from "../../dashboard/f
 import { type Destination, findDestination, limitsOf } from "../../db/destinations.ts";
 import { type EventType, listEventTypes } from "../../db/event-types.ts";
 import { kindNameOf } from "../../delivery/kinds/registry.ts";
+import { newTokenId } from "../../secrets/tokens.ts";
 import { type CallApi, may } from "../call-api.ts";
 import { showNotFound, showPage, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";

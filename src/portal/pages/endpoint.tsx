@@ -147,11 +147,17 @@ const EndpointPage: FC<Props> = ({
           />
         </dl>
         {all > 0 && (
-          <SeriesChart
-            series={series}
-            label={t.endpoint.chart(f.count(all), f.count(failed))}
-            axis={[t.endpoint.hoursAgo, t.endpoint.now]}
-          />
+          <>
+            <div class="legend" aria-hidden="true">
+              <span class="tone-good">{t.endpoint.succeeded}</span>
+              <span class="tone-bad">{t.endpoint.failedLegend}</span>
+            </div>
+            <SeriesChart
+              series={series}
+              label={t.endpoint.chart(f.count(all), f.count(failed))}
+              axis={[t.endpoint.hoursAgo, t.endpoint.now]}
+            />
+          </>
         )}
       </section>
       <DeliveryTable look={look} access={access} path={path} page={deliveries} now={now} />

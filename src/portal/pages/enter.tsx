@@ -6,7 +6,6 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { type PortalTheme, portalThemes } from "../../core/portal-access.ts";
 import { changeVisit } from "../../db/auth.ts";
-import { findTenantSettings } from "../../db/tenant-settings.ts";
 import { Brand, showPage } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import {
@@ -80,7 +79,7 @@ async function chosenLink(c: PortalContext, token: string, asked: Readonly<Recor
   const language = languageNamed(asked.language) ?? link.visit.language;
   const theme = themeNamed(asked.theme) ?? link.visit.theme;
   const visit = { ...link.visit, language, theme };
-  setLook(c, visit, await findTenantSettings(c.get("services").db, link.tenant));
+  setLook(c, visit, link.settings);
   return { ...link, visit };
 }
 

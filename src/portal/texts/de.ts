@@ -109,7 +109,6 @@ export const de: Texts = {
   copy: "Kopieren",
   copied: "Kopiert",
   notCopied: "Kopieren fehlgeschlagen: Text markieren",
-  save: "Speichern",
   cancel: "Abbrechen",
   none: "keine",
   all: "Alle",
@@ -330,7 +329,6 @@ export const de: Texts = {
 
   delivery: {
     queued: "Wartet auf den ersten Versuch",
-    waiting: (why) => why,
     waitingUntil: (why, time) => `${why}. Sie wartet noch ${time}.`,
     retrying: (number, time, why) =>
       `Versuch ${number} folgt in ${time}; der letzte ist fehlgeschlagen: ${why}`,
@@ -338,10 +336,7 @@ export const de: Texts = {
     inFlight: "Gesendet; noch keine Antwort",
     delivered: "Beim ersten Versuch zugestellt",
     deliveredAt: (number) => `Bei Versuch ${number} zugestellt`,
-    dead: (why) => why,
-    cancelled: (why) => why,
     http: (status) => `HTTP ${status}`,
-    eventId: "Ereignis",
     acceptedAt: (time) => `Angenommen ${time}`,
     giveUpAt: (time) => `aufgegeben spätestens ${time}`,
     resend: "Erneut senden",
@@ -358,8 +353,8 @@ export const de: Texts = {
     beginning: "Der Anfang dessen, was Ihr Server geantwortet hat.",
     payload: "Inhalt des Ereignisses",
     payloadHidden: "Sie dürfen hier die Inhalte von Ereignissen nicht sehen.",
+    erased: "Der Inhalt wurde gelöscht: Er kann nicht mehr angezeigt oder gesendet werden.",
     damaged: "Der gespeicherte Inhalt ist beschädigt: Er kann nicht gesendet werden.",
-    removed: "Der Inhalt dieses Ereignisses wird nicht mehr aufbewahrt.",
     base64: "Der Inhalt in Base64",
     chart: (count) => `${count} Versuche im Zeitverlauf`,
     marks: {
@@ -413,7 +408,6 @@ export const de: Texts = {
     lede: "Wie Ereignisse heißen, und wie ihre Daten aussehen.",
     empty: "Es gibt noch keine Liste der Ereignistypen.",
     emptyText: "Ereignisse werden trotzdem gesendet. Endpunkte für alle Ereignisse bekommen jedes davon.",
-    example: "Beispiel",
     exampleOf: (name) => `Beispiel für ${name}`,
     schema: "JSON Schema",
     schemaOf: (name) => `JSON Schema von ${name}`,

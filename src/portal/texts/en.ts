@@ -63,7 +63,7 @@ const reasons: Readonly<Record<Reason, string>> = {
   poison: "it could not be processed",
   destination_deleted: "the endpoint was deleted",
   cancelled_by_request: "the sender cancelled it",
-  erased: "the content of the event was erased",
+  erased: "the contents of the event were erased",
 };
 
 const pauses: Readonly<Record<(typeof pauseReasons)[number], string>> = {
@@ -149,7 +149,6 @@ export const en = {
   copy: "Copy",
   copied: "Copied",
   notCopied: "Copy failed: select the text",
-  save: "Save",
   cancel: "Cancel",
   none: "none",
   all: "All",
@@ -366,7 +365,6 @@ export const en = {
 
   delivery: {
     queued: "Waiting for its first attempt",
-    waiting: (why: string) => why,
     waitingUntil: (why: string, time: string) => `${why}. It waits for ${time} more.`,
     retrying: (number: string, time: string, why: string) =>
       `Attempt ${number} follows in ${time}; the last one failed: ${why}`,
@@ -374,10 +372,7 @@ export const en = {
     inFlight: "Sent; no answer yet",
     delivered: "Delivered at the first attempt",
     deliveredAt: (number: string) => `Delivered at attempt ${number}`,
-    dead: (why: string) => why,
-    cancelled: (why: string) => why,
     http: (status: string) => `HTTP ${status}`,
-    eventId: "Event",
     acceptedAt: (time: string) => `Accepted ${time}`,
     giveUpAt: (time: string) => `given up at the latest ${time}`,
     resend: "Send again",
@@ -394,8 +389,8 @@ export const en = {
     beginning: "The beginning of what your server answered.",
     payload: "Contents of the event",
     payloadHidden: "You may not see the contents of events here.",
+    erased: "The contents have been erased: they cannot be shown or sent again.",
     damaged: "The stored contents are damaged: they cannot be sent.",
-    removed: "The contents of this event are no longer kept.",
     base64: "The contents in base64",
     chart: (count: string) => `${count} attempts over time`,
     marks: {
@@ -449,7 +444,6 @@ export const en = {
     lede: "What events are called, and what their data looks like.",
     empty: "There is no list of event types yet.",
     emptyText: "Events are sent all the same. Endpoints that take all events get every one of them.",
-    example: "Example",
     exampleOf: (name: string) => `Example of ${name}`,
     schema: "JSON Schema",
     schemaOf: (name: string) => `JSON Schema of ${name}`,

@@ -1,0 +1,84 @@
+/** A destination's filter in words: one line for each condition, as routing reads it (core/routing.ts). Pure. */
+
+/** Filters within filters at most, as routing has it. */
+const MAX_DEPTH = 3;
+
+/** The conditions, all of which must hold; undefined for what is no filter, which takes everything. */
+export function filterTexts(filter: unknown): readonly string[] | undefined {
+  const lines = isObject(filter) ? linesOf(filter, 1) : undefined;
+  return lines?.every((line) => line !== undefined) && lines.length > 0
+    ? (lines as readonly string[])
+    : undefined;
+}
+
+type Line = string | undefined;
+
+function linesOf(filter: Readonly<Record<string, unknown>>, depth: number): readonly Line[] {
+  return Object.entries(filter).map(([path, given]) =>
+    path === "or" && Array.isArray(given) && given.some(isObject)
+      ? alternativesText(given, depth + 1)
+      : conditionText(path, given),
+  );
+}
+
+/** "either (a is 1, and b is 2), or (c is 3)". */
+function alternativesText(given: readonly unknown[], depth: number): Line {
+  if (depth > MAX_DEPTH) return undefined;
+  const parts = given.map((one) => (isObject(one) ? linesOf(one, depth) : [undefined]));
+  if (parts.flat().includes(undefined)) return undefined;
+  return `either ${parts.map((lines) => (lines.length > 1 ? `(${lines.join(", and ")})` : lines[0])).join(", or ")}`;
+}
+
+function conditionText(path: string, given: unknown): Line {
+  if (Array.isArray(given)) return `${path} is ${listText(given)}`;
+  if (!isObject(given)) return `${path} is ${valueText(given)}`;
+  const { ignore_case: ignoresCase, ...operators } = given;
+  const parts = Object.entries(operators).map(([operator, operand]) => operatorText(operator, operand));
+  if (parts.length === 0 || parts.includes(undefined)) return undefined;
+  return `${path} ${parts.join(" and ")}${ignoresCase === true ? ", in upper or lower case" : ""}`;
+}
+
+function operatorText(operator: string, operand: unknown): Line {
+  switch (operator) {
+    case "exists":
+      return operand === true ? "is there" : "is missing";
+    case "prefix":
+      return `begins with ${valueText(operand)}`;
+    case "suffix":
+      return `ends with ${valueText(operand)}`;
+    case "in":
+      return Array.isArray(operand) ? `is, or has, ${listText(operand)}` : undefined;
+    case "gt":
+      return `is more than ${valueText(operand)}`;
+    case "gte":
+      return `is at least ${valueText(operand)}`;
+    case "lt":
+      return `is less than ${valueText(operand)}`;
+    case "lte":
+      return `is at most ${valueText(operand)}`;
+    case "not":
+      return denialText(operand);
+    default:
+      return undefined;
+  }
+}
+
+function denialText(operand: unknown): Line {
+  if (Array.isArray(operand)) return `is not ${listText(operand)}`;
+  if (!isObject(operand)) return `is not ${valueText(operand)}`;
+  const inner = conditionText("it", operand);
+  return inner === undefined ? undefined : `is not so that ${inner}`;
+}
+
+function listText(values: readonly unknown[]): string {
+  const texts = values.map(valueText);
+  return texts.length < 2 ? texts.join("") : `${texts.slice(0, -1).join(", ")} or ${texts.at(-1)}`;
+}
+
+function valueText(value: unknown): string {
+  return typeof value === "string" ? `“${value}”` : JSON.stringify(value);
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
