@@ -71,10 +71,10 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerDestinationRotation,
     registerMasterKeyRotation,
     registerDestinationHealth,
-    // Before registerDeliveries: /v1/deliveries/{id} would match its path.
+    // Before registerDeliveries: /v1/deliveries/{id} would match their paths.
     registerDeliveryTail,
-    registerDeliveries,
     registerDeliveryActions,
+    registerDeliveries,
     registerCancellations,
     registerKeys,
     registerPortalLinks,

@@ -36,6 +36,7 @@ export function registerDeliveryActions(api: Api): void {
     return shown ? c.json(shown, 200) : answerOf(notFoundRefusal("delivery", id));
   });
 
+  api.use(retryDeliveries.path, async (c, next) => (c.req.method === "POST" ? next() : c.notFound()));
   api.openapi(retryDeliveries, async (c) => {
     const services = c.get("services");
     const ids = [...new Set(c.req.valid("json").delivery_ids)];
