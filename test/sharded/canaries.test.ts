@@ -39,6 +39,7 @@ const clientSecret = "oL6vPx2Ft8Iy4Ua0ZqCn";
 const accessTokens = ["Hk5Rm9Tw1Bs3Xd7GfJzV", "eN2aYp6Qc8Lo4Mu0IiSk"];
 const eventBody = "bT3yJw7Ku1Nd9Fv5QhMa";
 
+/** The pages that show the content of an event to those who may see it. */
 const EVENT_PAGES = /^GET \/(v1\/events|dashboard\/events|portal\/deliveries)\//;
 
 const whsec = (text: string) => `whsec_${toBase64(bytes(text))}`;
@@ -101,6 +102,7 @@ beforeAll(async () => {
     log: (line: unknown) => note("A log line", line),
     mailer: { send: async (mail: unknown) => note("A mail", mail) },
     attempts: { writeDataPoint: (point: unknown) => note("A data point", point) },
+    // The clock moves only when no request is open.
     sleep: withoutTailPauses(services.sleep),
     readLimit: undefined,
     ingestLimit: undefined,

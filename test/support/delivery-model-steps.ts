@@ -163,9 +163,15 @@ async function evict(destination: string): Promise<void> {
   await evictDurableObject(gate);
 }
 
-export async function resume(destination: string, { runtime }: Real, { paused }: Model): Promise<void> {
+/** An operator who resumes a destination wants it tried at once: its gate ends the hold that the receiver asked for. */
+export async function resume(
+  destination: string,
+  { runtime, requestLog }: Real,
+  { paused }: Model,
+): Promise<void> {
   await execute("UPDATE destinations SET status = 'active', status_reason = NULL WHERE id = ?1", destination);
   await runtime.invoke("resume", (services) => resumeAtGate(services, destination));
+  requestLog.forgetHoldOf(destination);
   paused.delete(destination);
 }
 

@@ -25,6 +25,8 @@ export type RequestLog = Readonly<{
   early: readonly string[];
   /** Drops all holds: an invocation died, and with it the Retry-After that it got. */
   forgetHolds: () => void;
+  /** Drops the hold of a destination, as resuming it does. Its deliveries keep their own times. */
+  forgetHoldOf: (destination: string) => void;
 }>;
 
 export function keyOf({ event, destination }: DeliveryName): string {
@@ -83,6 +85,7 @@ export function logRequests(services: Services): RequestLog {
       holds.clear();
       early = [];
     },
+    forgetHoldOf: (destination) => void holds.delete(destination),
   };
 }
 
