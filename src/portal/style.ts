@@ -29,6 +29,10 @@ textarea.short { min-height: 4.5rem; }
 ol.steps, ul.rules { list-style: revert; padding-left: 1.25rem; display: grid; gap: 0.375rem; }
 button.danger { color: var(--bad); }
 button.danger:hover { border-color: var(--bad); color: var(--bad); }
+@media (min-width: 46.01rem) {
+  /* An id on one line. */
+  .thin td.all { min-width: 11rem; }
+}
 @media (max-width: 46rem) {
   .log li { grid-template-columns: minmax(0, 1fr); }
   .settings { grid-template-columns: minmax(0, 1fr); gap: 0; }
