@@ -58,7 +58,7 @@ export function registerTenantConfig(api: Api): void {
     const withSecrets = asked === "true";
     if (withSecrets && principal.tenant !== undefined) return problem(403, NOT_THE_OPERATOR);
     const services = c.get("services");
-    const rows = await listDestinations(services.db, { tenant, after: undefined, limit: MOST_EXPORTED });
+    const rows = await destinationsOf(services.db, tenant);
     const {
       tenant: _,
       updated_at,
@@ -81,11 +81,21 @@ export function registerTenantConfig(api: Api): void {
   });
 }
 
-/** An export has all destinations that a tenant may have by default. */
-const MOST_EXPORTED = 1_000;
+/** Destinations read at once: a tenant has at most so many by default. */
+const PAGE = 1_000;
 /** Each takes a query or two, of which an invocation has 1,000. */
 const MOST_IMPORTED = 200;
 const MAX_BYTES = 2 * 1024 * 1024;
+
+/** All destinations of the tenant. */
+async function destinationsOf(db: D1Database, tenant: string): Promise<Destination[]> {
+  const found: Destination[] = [];
+  for (;;) {
+    const page = await listDestinations(db, { tenant, after: found.at(-1)?.id, limit: PAGE });
+    found.push(...page);
+    if (page.length < PAGE) return found;
+  }
+}
 
 /** Of a stored destination what another deployment needs to have the same. */
 async function portable(services: Services, row: Destination, withSecrets: boolean): Promise<Portable> {
@@ -149,7 +159,7 @@ async function imported(
 async function stepsOf(c: ApiContext, tenant: string, destinations: readonly Portable[]) {
   const services = c.get("services");
   const origin = new URL(c.req.url).host;
-  const own = await listDestinations(services.db, { tenant, after: undefined, limit: MOST_EXPORTED });
+  const own = await destinationsOf(services.db, tenant);
   const ids = destinations.map(({ id }) => id);
   const known = new Map((await destinationsByIds(services.db, ids)).map((row) => [row.id, row]));
   const uids = new Map(own.flatMap(({ id, uid }) => (uid === null ? [] : [[uid, id] as const])));

@@ -141,7 +141,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   // Its entry of the audit trail.
   "POST /v1/portal-links": [5, 1],
   // Every destination of the tenant.
-  "GET /v1/tenants/{tenant}/export": [1_010, 2],
+  "GET /v1/tenants/{tenant}/export": [1_010, 3],
   "POST /v1/tenants/{tenant}/import": [2_100, 4],
   "PATCH /v1/tenants/{tenant}": [5, 3],
   "POST /v1/erasures": [10, 3],
