@@ -15,8 +15,9 @@ type Shown = Readonly<{
   /** The headers that the event was posted with. */
   headers?: Readonly<Record<string, string>> | undefined;
   contentType: string;
-  /** Its number, from 1, and when it started, in epoch ms. */
-  attempt: number;
+  /** Its number, from 1; undefined where it is not known any more. */
+  attempt: number | undefined;
+  /** When it started, epoch ms. */
   at: number;
 }>;
 
@@ -37,7 +38,7 @@ export function shownHeaders(
     {
       "content-type": contentType,
       "user-agent": USER_AGENT,
-      "webhook-attempt": String(attempt),
+      ...(attempt !== undefined && { "webhook-attempt": String(attempt) }),
       "webhook-id": id,
       "webhook-timestamp": signed.timestamp,
     },

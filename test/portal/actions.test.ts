@@ -278,6 +278,12 @@ describe("deliveries", () => {
     expect(html).toContain("webhook-attempt: 1");
     expect(html).toContain("webhook-signature: v1,***");
     expect(html).toContain("&quot;n&quot;:1");
+    // One attempt since it was sent again, and one before that.
+    const all = [{ ...log[0], at: NOW - 9_000 }, ...log];
+    await env.DB.prepare("UPDATE deliveries SET attempts = 1, log = ?1").bind(JSON.stringify(all)).run();
+    const again = await (await visitor("acme")).get(`/portal/deliveries/${delivery}`);
+    expect(again.html.match(/webhook-attempt: \d+/g)).toEqual(["webhook-attempt: 1"]);
+    expect(again.html.match(/Attempt \d+: /g)).toEqual(["Attempt 1: "]);
     const hidden = await visitor("acme", { access: { may_see_payloads: false } });
     const without = await hidden.get(`/portal/deliveries/${delivery}`);
     expect(without.html).not.toContain("&quot;n&quot;:1");

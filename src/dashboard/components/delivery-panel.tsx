@@ -83,34 +83,41 @@ function mayBeCancelled({ state, reason }: DeliveryJson): boolean {
 
 type LogEntry = DeliveryJson["log"][number];
 
-/** The log keeps the newest attempts, so they are numbered from the end. Those before it was sent again have no number. */
+/**
+ * The attempts of a delivery, the newest first. The log keeps the newest, so they are numbered from the end; those before it
+ * was sent again have no number.
+ */
+export function numbered<T>(log: readonly T[], attempts: number) {
+  return log
+    .map((entry, i) => ({ entry, number: attempts - log.length + 1 + i }))
+    .map(({ entry, number }) => ({ entry, number: number > 0 ? number : undefined }))
+    .toReversed();
+}
+
 const Attempts: FC<{ log: readonly LogEntry[]; attempts: number; now: number }> = ({
   log,
   attempts,
   now,
 }) => (
   <ol class="log" reversed>
-    {log
-      .map((entry, i) => ({ entry, number: attempts - log.length + 1 + i }))
-      .toReversed()
-      .map(({ entry, number }) => (
-        <li>
-          <time
-            datetime={entry.at}
-          >{`${number > 0 ? `${number}. ` : ""}${momentOf(Date.parse(entry.at), now)}`}</time>
-          <div class="break">
-            <StateLabel tone={isSuccess(entry) ? "good" : "bad"}>{resultText(entry)}</StateLabel>
-            <span class="soft">{` after ${durationOf(entry.latency_ms)}`}</span>
-            {entry.note !== undefined && <span class="soft">{` · ${entry.note}`}</span>}
-            {entry.response !== undefined && entry.response !== "" && (
-              <details>
-                <summary>Start of the response</summary>
-                <pre tabindex={0}>{entry.response}</pre>
-              </details>
-            )}
-          </div>
-        </li>
-      ))}
+    {numbered(log, attempts).map(({ entry, number }) => (
+      <li>
+        <time
+          datetime={entry.at}
+        >{`${number === undefined ? "" : `${number}. `}${momentOf(Date.parse(entry.at), now)}`}</time>
+        <div class="break">
+          <StateLabel tone={isSuccess(entry) ? "good" : "bad"}>{resultText(entry)}</StateLabel>
+          <span class="soft">{` after ${durationOf(entry.latency_ms)}`}</span>
+          {entry.note !== undefined && <span class="soft">{` · ${entry.note}`}</span>}
+          {entry.response !== undefined && entry.response !== "" && (
+            <details>
+              <summary>Start of the response</summary>
+              <pre tabindex={0}>{entry.response}</pre>
+            </details>
+          )}
+        </div>
+      </li>
+    ))}
   </ol>
 );
 

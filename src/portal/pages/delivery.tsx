@@ -3,7 +3,12 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { type DeliveryJson, showDelivery } from "../../api/deliveries.ts";
 import { allows, type PortalAccess } from "../../core/portal-access.ts";
-import { AttemptTimeline, isSuccess, timelineOf } from "../../dashboard/components/delivery-panel.tsx";
+import {
+  AttemptTimeline,
+  isSuccess,
+  numbered,
+  timelineOf,
+} from "../../dashboard/components/delivery-panel.tsx";
 import { nameOf } from "../../dashboard/components/destination-table.tsx";
 import { StateLabel } from "../../dashboard/components/parts.tsx";
 import { type Destination, findDestination } from "../../db/destinations.ts";
@@ -121,32 +126,26 @@ const DeliveryView: FC<Props> = ({ look, access, delivery, event, destination, n
 
 type AttemptsProps = Pick<Props, "look" | "delivery" | "event" | "destination">;
 
-/** The log keeps the newest attempts, so they are numbered from the end. */
 const Attempts: FC<AttemptsProps> = ({ look, delivery: { log, attempts, event_id }, event, destination }) => (
   <ol class="log" reversed>
-    {log
-      .map((entry, i) => ({ entry, number: attempts - log.length + 1 + i }))
-      .toReversed()
-      .map(({ entry, number }) => (
-        <li>
-          <time datetime={entry.at}>{`${look.f.moment(Date.parse(entry.at))}`}</time>
-          <div class="break">
-            <strong>{`${look.t.delivery.attempt(look.f.count(number))}: `}</strong>
-            <StateLabel tone={isSuccess(entry) ? "good" : "bad"}>{resultText(look, entry)}</StateLabel>
-            <span class="soft">{` ${look.t.delivery.after(look.f.duration(entry.latency_ms))}`}</span>
-            <Answer look={look} entry={entry} />
-            {destination && (
-              <details>
-                <summary>{look.t.delivery.request}</summary>
-                <p class="hint">{look.t.delivery.requestHint}</p>
-                <pre tabindex={0}>
-                  {requestOf(destination, event, event_id, number, Date.parse(entry.at))}
-                </pre>
-              </details>
-            )}
-          </div>
-        </li>
-      ))}
+    {numbered(log, attempts).map(({ entry, number }) => (
+      <li>
+        <time datetime={entry.at}>{`${look.f.moment(Date.parse(entry.at))}`}</time>
+        <div class="break">
+          {number !== undefined && <strong>{`${look.t.delivery.attempt(look.f.count(number))}: `}</strong>}
+          <StateLabel tone={isSuccess(entry) ? "good" : "bad"}>{resultText(look, entry)}</StateLabel>
+          <span class="soft">{` ${look.t.delivery.after(look.f.duration(entry.latency_ms))}`}</span>
+          <Answer look={look} entry={entry} />
+          {destination && (
+            <details>
+              <summary>{look.t.delivery.request}</summary>
+              <p class="hint">{look.t.delivery.requestHint}</p>
+              <pre tabindex={0}>{requestOf(destination, event, event_id, number, Date.parse(entry.at))}</pre>
+            </details>
+          )}
+        </div>
+      </li>
+    ))}
   </ol>
 );
 
@@ -174,7 +173,13 @@ const Answer: FC<{ look: Look; entry: Entry }> = ({ look: { t }, entry }) => {
   return <p class="hint">{text}</p>;
 };
 
-function requestOf(destination: Destination, event: StoredEvent, id: string, attempt: number, at: number) {
+function requestOf(
+  destination: Destination,
+  event: StoredEvent,
+  id: string,
+  attempt: number | undefined,
+  at: number,
+) {
   const { type, headers, body } = event;
   const { contentType } = payloadOf({ ...event, body: body ?? new Uint8Array() }, destination);
   const shown = shownHeaders({ id, type, headers, contentType, attempt, at }, destination);
