@@ -19,7 +19,7 @@ import {
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
-import { requires } from "./auth.ts";
+import { refuseTenant, requires } from "./auth.ts";
 import type { Api, ApiContext, ApiEnv, Principal } from "./context.ts";
 import {
   cursorParam,
@@ -32,7 +32,7 @@ import {
   tenantName,
   timeParam,
 } from "./parameters.ts";
-import { invalid, problem, problemResponses } from "./problems.ts";
+import { answerOf, invalid, problemResponses } from "./problems.ts";
 
 /** Middleware: stores what the handler has said that it changed, unless it refused the request. */
 export const recordsChanges: MiddlewareHandler<ApiEnv> = async (c, next) => {
@@ -79,7 +79,8 @@ export function registerAudit(api: Api): void {
   api.openapi(getEntries, async (c) => {
     const { limit, cursor: before, tenant: named, ...range } = c.req.valid("query");
     const { tenant = named } = c.get("principal");
-    if (named !== undefined && named !== tenant) return problem(403, "The key is bound to another tenant");
+    const refusal = refuseTenant(c.get("principal"), named);
+    if (refusal) return answerOf(refusal);
     const errors = rangeErrors(range.since, range.until);
     if (errors.length > 0) return invalid(errors);
     const filter = { ...filterOf(range), tenant, before, limit: limit + 1 };
@@ -93,7 +94,8 @@ export function registerAudit(api: Api): void {
   api.openapi(exportEntries, async (c) => {
     const { tenant: named, ...range } = c.req.valid("query");
     const { tenant = named } = c.get("principal");
-    if (named !== undefined && named !== tenant) return problem(403, "The key is bound to another tenant");
+    const refusal = refuseTenant(c.get("principal"), named);
+    if (refusal) return answerOf(refusal);
     const errors = rangeErrors(range.since, range.until);
     if (errors.length > 0) return invalid(errors);
     const pages = exportedPages(c.get("services"), { ...filterOf(range), tenant });

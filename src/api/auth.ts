@@ -122,6 +122,12 @@ export function notYourTenant(principal: Principal): string {
   return `${callerOf(principal)} is bound to another tenant, or the tenant is reserved for the operator`;
 }
 
+/** 403 when the key is bound to another tenant than the one that is named; undefined when it may name it, or none is. */
+export function refuseTenant({ tenant }: Principal, named: string | undefined): Refusal<403> | undefined {
+  if (named === undefined || tenant === undefined || named === tenant) return undefined;
+  return { status: 403, detail: "The key is bound to another tenant" };
+}
+
 /** 403 when the principal grants a scope that it lacks; undefined when it has all of them. */
 export function refuseScopes({ scopes: own }: Principal, wanted: readonly Scope[], field: string) {
   const lacking = wanted.filter((scope) => !own.includes(scope)).join(", ");

@@ -31,7 +31,7 @@ import { refusalAtGate } from "../gate/client.ts";
 import { deliveryId, deliveryKey, eventId } from "../ids.ts";
 import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
-import { requires } from "./auth.ts";
+import { refuseTenant, requires } from "./auth.ts";
 import type { Api, Principal } from "./context.ts";
 import { eventTag } from "./event-options.ts";
 import {
@@ -229,8 +229,8 @@ export async function listDeliveries(
   const errors = rangeErrors(since, until);
   if (errors.length > 0) return { kind: "refused", refusal: invalidFields(errors) };
   const { tenant = query.tenant } = principal;
-  if (query.tenant !== undefined && query.tenant !== tenant)
-    return { kind: "refused", refusal: { status: 403, detail: "The key is bound to another tenant" } };
+  const refusal = refuseTenant(principal, query.tenant);
+  if (refusal) return { kind: "refused", refusal };
   const accepted = since === undefined && until === undefined ? undefined : { since, until };
   const filter = { ...query, destinationId, tenant, accepted, before, over: overBy(services) };
   const page = await pageOfState(services, query.state, order, filter);

@@ -21,11 +21,11 @@ import { eventId, eventNumber } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
-import { requires } from "./auth.ts";
+import { refuseTenant, requires } from "./auth.ts";
 import type { Api } from "./context.ts";
 import { showStored } from "./deliveries.ts";
 import { eventTypePattern, strict, tenantName } from "./parameters.ts";
-import { problem, problemResponses } from "./problems.ts";
+import { answerOf, problemResponses } from "./problems.ts";
 
 /** Registered before the route of one delivery, whose path would match. */
 export function registerDeliveryTail(api: Api): void {
@@ -33,8 +33,8 @@ export function registerDeliveryTail(api: Api): void {
     const services = c.get("services");
     const { destination_id: destinationId, type, ...query } = c.req.valid("query");
     const { tenant = query.tenant } = c.get("principal");
-    if (query.tenant !== undefined && query.tenant !== tenant)
-      return problem(403, "The key is bound to another tenant");
+    const refusal = refuseTenant(c.get("principal"), query.tenant);
+    if (refusal) return answerOf(refusal);
     const filter = { tenant, destinationId, type };
     const stream = tailStream(services, filter, c.req.header(LAST_EVENT_ID), (one) =>
       JSON.stringify(tailedView(services, one)),

@@ -13,7 +13,7 @@ import {
 import { eventId, eventNumber } from "../ids.ts";
 import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
-import { requires } from "./auth.ts";
+import { refuseTenant, requires } from "./auth.ts";
 import type { Api } from "./context.ts";
 import { eventTag } from "./event-options.ts";
 import { dataView } from "./events.ts";
@@ -29,7 +29,7 @@ import {
   tenantName,
   timeParam,
 } from "./parameters.ts";
-import { invalid, problem, problemResponses } from "./problems.ts";
+import { answerOf, invalid, problemResponses } from "./problems.ts";
 
 export function registerEventList(api: Api): void {
   api.openapi(getEvents, async (c) => {
@@ -38,8 +38,8 @@ export function registerEventList(api: Api): void {
     const errors = rangeErrors(since, until);
     if (errors.length > 0) return invalid(errors);
     const { tenant = query.tenant } = c.get("principal");
-    if (query.tenant !== undefined && query.tenant !== tenant)
-      return problem(403, "The key is bound to another tenant");
+    const refusal = refuseTenant(c.get("principal"), query.tenant);
+    if (refusal) return answerOf(refusal);
     const types = type === undefined ? undefined : [type];
     const listed = await listEvents(services, {
       ...{ tenant, types, tag, over: overBy(services), from, limit },

@@ -8,7 +8,7 @@ import { scopes } from "../core/scopes.ts";
 import { findKey, insertKey, listKeys, revokeKey, type StoredKey } from "../db/auth.ts";
 import { isoTime } from "../time.ts";
 import { changed } from "./audit.ts";
-import { newKey, refuseScopes, requires } from "./auth.ts";
+import { newKey, refuseScopes, refuseTenant, requires } from "./auth.ts";
 import type { Api } from "./context.ts";
 import { jsonBody } from "./json-body.ts";
 import {
@@ -22,13 +22,14 @@ import {
   strict,
   tenantName,
 } from "./parameters.ts";
-import { type FieldError, invalid, notFound, problem, problemResponses } from "./problems.ts";
+import { answerOf, type FieldError, invalid, notFound, problemResponses } from "./problems.ts";
 
 export function registerKeys(api: Api): void {
   api.openapi(createKey, async (c) => {
     const [{ db, now }, principal, input] = [c.get("services"), c.get("principal"), c.req.valid("json")];
     const tenant = principal.tenant ?? input.tenant ?? null;
-    if ((input.tenant ?? tenant) !== tenant) return problem(403, "The key is bound to another tenant");
+    const unbound = refuseTenant(principal, input.tenant);
+    if (unbound) return answerOf(unbound);
     const refusal = refuseScopes(principal, input.scopes, "scopes");
     if (refusal) return refusal;
     const expiresAt = input.expires_at ? Date.parse(input.expires_at) : (principal.expiresAt ?? null);
@@ -49,7 +50,8 @@ export function registerKeys(api: Api): void {
   api.openapi(getKeys, async (c) => {
     const { tenant: named, limit, cursor: after } = c.req.valid("query");
     const { tenant = named } = c.get("principal");
-    if (named !== undefined && named !== tenant) return problem(403, "The key is bound to another tenant");
+    const refusal = refuseTenant(c.get("principal"), named);
+    if (refusal) return answerOf(refusal);
     const rows = await listKeys(c.get("services").db, { tenant, after, limit: limit + 1 });
     return c.json(
       pageFrom(rows.map(keyView), limit, ({ id }) => id),

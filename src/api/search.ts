@@ -16,7 +16,7 @@ import { findDelivery, findEvent } from "../db/planned-deliveries.ts";
 import { findReplay } from "../db/replays.ts";
 import { deliveryKey, eventId, eventNumber } from "../ids.ts";
 import type { Services } from "../services.ts";
-import { requires } from "./auth.ts";
+import { refuseTenant, requires } from "./auth.ts";
 import type { Api, Principal } from "./context.ts";
 import {
   deliveryCursor,
@@ -168,8 +168,8 @@ function refusalOf(
   principal: Principal,
   cursor: Cursor | undefined,
 ): Refusal<403 | 422> | undefined {
-  if (tenant !== undefined && (principal.tenant ?? tenant) !== tenant)
-    return { status: 403, detail: "The key is bound to another tenant" };
+  const refusal = refuseTenant(principal, tenant);
+  if (refusal) return refusal;
   const range = rangeErrors(since, until);
   if (range.length > 0) return invalidFields(asGiven(range));
   const isOfDeliveries = isAboutDeliveries(query);

@@ -6,17 +6,18 @@ import { readCounts, retryingForADay } from "../db/stats.ts";
 import { ATTEMPT_NUMBERS } from "../metrics/families.ts";
 import { type Depth, type Fleet, fleetSeries, fleetSum, readFleet, type Seen } from "../metrics/fleet.ts";
 import { isoTime } from "../time.ts";
-import { requires } from "./auth.ts";
+import { refuseTenant, requires } from "./auth.ts";
 import type { Api } from "./context.ts";
 import { jsonAnswer, strict, tenantName } from "./parameters.ts";
-import { notFound, problem, problemResponses } from "./problems.ts";
+import { answerOf, notFound, problemResponses } from "./problems.ts";
 
 export function registerStats(api: Api): void {
   api.openapi(getStats, async (c) => {
     const services = c.get("services");
     const { window, destination_id: destination, tenant: named } = c.req.valid("query");
     const { tenant = named } = c.get("principal");
-    if (named !== undefined && named !== tenant) return problem(403, "The key is bound to another tenant");
+    const refusal = refuseTenant(c.get("principal"), named);
+    if (refusal) return answerOf(refusal);
     const scope = { tenant, destination };
     const isEverything = tenant === undefined && destination === undefined;
     const [fleet, old, counts] = await Promise.all([

@@ -9,12 +9,11 @@ import { Hono } from "hono";
 import { csrf } from "hono/csrf";
 import { secureHeaders } from "hono/secure-headers";
 import { type Authenticate, byKey } from "../api/auth.ts";
-import { statusOf } from "../api/problems.ts";
-import { faultOf, logToConsole } from "../log.ts";
 import { type Services, servicesOf } from "../services.ts";
 import { registerAssets } from "./assets.ts";
 import { callApiAs, fetchApiAs } from "./call-api.ts";
 import { showNoTenant, showNotFound, showServerError } from "./components/layout.tsx";
+import { onPageError } from "./page-errors.ts";
 import { registerAuditPages } from "./pages/audit.tsx";
 import { registerDeliveries } from "./pages/deliveries.tsx";
 import { registerDestination } from "./pages/destination.tsx";
@@ -80,13 +79,7 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
   ];
   for (const register of pages) register(app);
   app.notFound((c) => showNotFound(c));
-  app.onError((error, c) => {
-    const log = c.get("services")?.log ?? logToConsole;
-    if ("getResponse" in error) return error.getResponse();
-    const status = statusOf(error);
-    log({ what: "page_failed", method: c.req.method, path: c.req.path, status, fault: faultOf(error) });
-    return showServerError(c, status);
-  });
+  app.onError(onPageError(showServerError));
   return app;
 }
 

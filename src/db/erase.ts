@@ -25,8 +25,8 @@ import {
 import { headerWithout, isErased, tagsLost } from "../core/erase.ts";
 import { readContents, type StoredContent, storeBodies } from "./bundles.ts";
 import { recording, VERSION } from "./deliveries.ts";
-import { rowsIn } from "./packs.ts";
-import type { DeliveryRow } from "./schema.ts";
+import { rowsIn, WITHOUT_ATTEMPT } from "./packs.ts";
+import type { DeliveryRow, StoredState } from "./schema.ts";
 
 /** A bundle of which something is to be erased. */
 export type ErasedBundle = Readonly<{
@@ -230,25 +230,11 @@ function cancelled(
   known: DeliveryRow | Pick<DeliveryRow, "destinationId" | "eventId">,
   now: number,
 ): DeliveryRow[] {
-  const row = { ...QUEUED, giveUpAt: now, ...known };
+  const row = { ...WITHOUT_ATTEMPT, state: "waiting" as StoredState, giveUpAt: now, ...known };
   const isOpen = row.state === "waiting" || (row.state === "retrying" && row.reason !== "in_flight");
   if (!isOpen) return [];
   return [{ ...row, state: "cancelled", reason: "erased", nextAttemptAt: null, endedAt: now }];
 }
-
-const QUEUED: Omit<DeliveryRow, "destinationId" | "eventId" | "giveUpAt"> = {
-  state: "waiting",
-  reason: null,
-  attempts: 0,
-  nextAttemptAt: null,
-  generation: 0,
-  firstAttemptAt: null,
-  endedAt: null,
-  lastStatus: null,
-  lastError: null,
-  replay: null,
-  log: [],
-};
 
 /** The indexes of a bundle's events of a tenant. */
 export function indexesOfTenant(header: StoredHeader, tenant: string): number[] {

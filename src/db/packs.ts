@@ -82,7 +82,8 @@ export function packedRows(pack: PackRow, destination: Pick<Destination, "retry"
   ];
 }
 
-const WITHOUT_ATTEMPT = {
+/** The columns of a delivery that has had no attempt. */
+export const WITHOUT_ATTEMPT = {
   reason: null,
   attempts: 0,
   nextAttemptAt: null,

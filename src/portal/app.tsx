@@ -9,8 +9,7 @@ import { Hono } from "hono";
 import { csrf } from "hono/csrf";
 import { secureHeaders } from "hono/secure-headers";
 import type { MiddlewareHandler } from "hono/types";
-import { statusOf } from "../api/problems.ts";
-import { faultOf, logToConsole } from "../log.ts";
+import { onPageError } from "../dashboard/page-errors.ts";
 import { type Services, servicesOf } from "../services.ts";
 import { registerAssets } from "./assets.ts";
 import { callApiAs } from "./call-api.ts";
@@ -59,13 +58,7 @@ export function createPortal({ services = servicesOf }: Options = {}) {
   ])
     register(app, callApi);
   app.notFound((c) => showNotFound(c));
-  app.onError((error, c) => {
-    const log = c.get("services")?.log ?? logToConsole;
-    if ("getResponse" in error) return error.getResponse();
-    const status = statusOf(error);
-    log({ what: "page_failed", method: c.req.method, path: c.req.path, status, fault: faultOf(error) });
-    return showServerError(c, status);
-  });
+  app.onError(onPageError(showServerError));
   return app;
 }
 

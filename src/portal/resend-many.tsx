@@ -1,13 +1,12 @@
 /** The form that sends many deliveries of an endpoint again, and how the latest of these replays do. */
 import type { FC } from "hono/jsx";
+import { DAY_MS } from "../core/retention.ts";
 import { StateLabel } from "../dashboard/components/parts.tsx";
 import type { Replay } from "../db/replays.ts";
 import { isoTime } from "../time.ts";
 import type { Look } from "./look.ts";
 import { Ago, Field, Head } from "./parts.tsx";
 import type { FieldFaults } from "./problems.ts";
-
-const DAY_MS = 24 * 60 * 60_000;
 
 const includes = ["dead", "missing", "delivered"] as const;
 

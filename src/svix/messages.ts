@@ -12,6 +12,7 @@ import { cursorParam, timeParam } from "../api/parameters.ts";
 import { answerOf, checked, type FieldError, invalid, problem } from "../api/problems.ts";
 import { withinIngestLimit } from "../api/rate-limit.ts";
 import { Content } from "../core/content.ts";
+import { DAY_MS } from "../core/retention.ts";
 import { channelName, channelsInEffect, refusalOf } from "../core/routing.ts";
 import { type Application, findApplication } from "../db/applications.ts";
 import { overBy } from "../db/delivery-filter.ts";
@@ -130,8 +131,6 @@ const exampleInput = z.object({
   exampleIndex: z.int({ error: "expected a whole number" }).nullish(),
   payload: z.null({ error: "expected none: a payload of your own is a message" }).optional(),
 });
-
-const DAY_MS = 86_400_000;
 
 function unsupportedFields({ config }: Services, input: MessageInput): FieldError[] {
   const { payloadRetentionPeriod: days, payloadRetentionHours: hours, transformationsParams } = input;

@@ -14,7 +14,7 @@ import { claimTestAtGate, resumeAtGate, scheduleDrainAtGate } from "../../gate/c
 import { endDeleted } from "../../maintenance/waiting.ts";
 import { publishStatusChangeOf } from "../../notifications/publish.ts";
 import { changed } from "../audit.ts";
-import { requires } from "../auth.ts";
+import { refuseTenant, requires } from "../auth.ts";
 import type { Api } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
 import {
@@ -29,7 +29,7 @@ import {
   strict,
   tenantName,
 } from "../parameters.ts";
-import { notFound, problem, problemResponses } from "../problems.ts";
+import { answerOf, notFound, problem, problemResponses } from "../problems.ts";
 import {
   destinationChange,
   destinationSchema,
@@ -60,7 +60,8 @@ export function registerDestinations(api: Api): void {
   api.openapi(getDestinations, async (c) => {
     const { tenant: named, limit, cursor: after } = c.req.valid("query");
     const { tenant = named } = c.get("principal");
-    if (named !== undefined && named !== tenant) return problem(403, "The key is bound to another tenant");
+    const refusal = refuseTenant(c.get("principal"), named);
+    if (refusal) return answerOf(refusal);
     const rows = await listDestinations(c.get("services").db, { tenant, after, limit: limit + 1 });
     const shown = rows.map(destinationView);
     return c.json(
@@ -266,6 +267,7 @@ const resume = createRoute({
   description: "What waits is delivered, beginning with one attempt at a time. May be repeated.",
 });
 
+/** The report of a test event. */
 const testResultSchema = z
   .object({
     status: z.int().optional().openapi({ description: "Absent when there was no response." }),
@@ -294,6 +296,8 @@ const testResultSchema = z
     }),
   })
   .openapi("DestinationTest");
+
+export type TestReport = z.infer<typeof testResultSchema>;
 
 const testDestination = createRoute({
   method: "post",

@@ -4,6 +4,8 @@
  */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
+import type { TestReport } from "../../api/destinations/routes.ts";
+import { DAY_MS } from "../../core/retention.ts";
 import { deliveryKey, eventId } from "../../ids.ts";
 import { isoTime } from "../../time.ts";
 import type { CallApi } from "../call-api.ts";
@@ -17,7 +19,6 @@ import { showDestination } from "./destination.tsx";
 import { showSecret } from "./new-destination.tsx";
 
 const DESTINATION = "/dashboard/destinations/:id";
-const DAY_MS = 24 * 60 * 60_000;
 /** Of a few thousand deliveries each, that one press of the button makes. */
 const CANCEL_REQUESTS = 5;
 
@@ -126,16 +127,6 @@ export function registerForms(app: Hono<DashboardEnv>, callApi: CallApi): void {
     return c.redirect(outcomeAt(`/dashboard/destinations/${id}`, "replaying", "#replays"), 303);
   });
 }
-
-/** The API's report of a test event. */
-type TestReport = Readonly<{
-  status?: number;
-  error?: string;
-  latency_ms: number;
-  response?: string;
-  location?: string;
-  sent: Readonly<{ url: string; headers: Readonly<Record<string, string>>; body: string }>;
-}>;
 
 /** Shows what a test event did at once, on a page of its own: nothing of it is stored. */
 export function registerTestEvent(app: Hono<DashboardEnv>, callApi: CallApi): void {

@@ -1,6 +1,7 @@
 /** What the buttons on an endpoint's page do. Each is one call of the API, and then a redirect or a page of its own. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
+import type { TestReport } from "../../api/destinations/routes.ts";
 import { numberIn } from "../../dashboard/format.ts";
 import { type CallApi, may } from "../call-api.ts";
 import { showPage, showRefused } from "../layout.tsx";
@@ -74,16 +75,6 @@ export function registerEndpointActions(app: Hono<PortalEnv>, callApi: CallApi):
     );
   });
 }
-
-/** The API's report of a test event. */
-type TestReport = Readonly<{
-  status?: number;
-  error?: string;
-  latency_ms: number;
-  response?: string;
-  location?: string;
-  sent: Readonly<{ url: string; headers: Readonly<Record<string, string>>; body: string }>;
-}>;
 
 const TestPage: FC<{ look: Look; report: TestReport; path: string }> = ({ look, report, path }) => {
   const { t, f } = look;
