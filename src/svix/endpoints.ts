@@ -44,17 +44,7 @@ export function registerEndpoints(app: Hono<ApiEnv>, callNative: CallNative): vo
     return createEndpoint(c, callNative, application, input);
   });
 
-  app.get(LIST, requires("read"), async (c) => {
-    const query = queryOf(c, z.object(orderedQuery));
-    if (query instanceof Response) return query;
-    const application = await applicationOf(c);
-    if (application instanceof Response) return application;
-    const { limit, iterator: after, order } = query;
-    const page = { tenant: application.id, after, limit: limit + 1, descending: order === "descending" };
-    const rows = await listDestinations(c.get("services").db, page);
-    const shown = rows.map((row) => endpointView(row, application));
-    return c.json(listOf(shown, limit, ({ id }) => id));
-  });
+  registerList(app, LIST, endpointView);
 
   app.get(ONE, requires("read"), async (c) => {
     const found = await endpointOf(c);
@@ -89,6 +79,25 @@ export function registerEndpoints(app: Hono<ApiEnv>, callNative: CallNative): vo
 
   registerSecret(app, callNative, ONE);
   registerHeaders(app, callNative, ONE);
+}
+
+/** @param list the path of the endpoints */
+export function registerList(
+  app: Hono<ApiEnv>,
+  list: string,
+  viewOf: (row: Destination, application: Application) => Readonly<{ id: string }>,
+): void {
+  app.get(list, requires("read"), async (c) => {
+    const query = queryOf(c, z.object(orderedQuery));
+    if (query instanceof Response) return query;
+    const application = await applicationOf(c);
+    if (application instanceof Response) return application;
+    const { limit, iterator: after, order } = query;
+    const page = { tenant: application.id, after, limit: limit + 1, descending: order === "descending" };
+    const rows = await listDestinations(c.get("services").db, page);
+    const shown = rows.map((row) => viewOf(row, application));
+    return c.json(listOf(shown, limit, ({ id }) => id));
+  });
 }
 
 /** @param one the path of an endpoint */
