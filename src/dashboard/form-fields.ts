@@ -179,11 +179,12 @@ export const tenantFields: FormFields = {
 };
 
 export const tenantDocumentFields: FormFields = {
-  document: ["document", "Configuration (JSON)"],
   body: ["document", "Configuration"],
   version: ["document", "Version"],
   settings: ["document", "Settings"],
   destinations: ["document", "Destinations"],
+  // The last of an input's labels is the one that its field has.
+  document: ["document", "Configuration (JSON)"],
 };
 
 export const tenantDeletionFields: FormFields = {

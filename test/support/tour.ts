@@ -6,6 +6,7 @@ import { env } from "cloudflare:workers";
 import { createApp } from "../../src/api/app.ts";
 import type { Principal } from "../../src/api/context.ts";
 import type { FiguresQuery } from "../../src/core/gate-view.ts";
+import { capabilities } from "../../src/core/portal-access.ts";
 import { newRollups } from "../../src/core/rollups.ts";
 import { seededRandom } from "../../src/core/seeded-random.ts";
 import { createDashboard } from "../../src/dashboard/app.tsx";
@@ -265,6 +266,10 @@ async function formFields(): Promise<URLSearchParams> {
     which: "all",
     since: new Date(NOW - 3_600_000).toISOString().slice(0, 16),
     delivery: things.ids.deliveries,
+    document: JSON.stringify({ version: 1, destinations: [] }),
+    confirm: CROWDED,
+    // Who may not is refused before anything is read.
+    ...Object.fromEntries(capabilities.map((name) => [name, "on"])),
   };
   return new URLSearchParams(fields);
 }

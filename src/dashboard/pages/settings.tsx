@@ -78,7 +78,7 @@ export function inputsOf({ portal, branding, ...settings }: Settings): Form {
   const { contact_email, retention_days, payload_free } = settings;
   return {
     contact_email,
-    retention_days,
+    retention_days: retention_days?.toString(),
     payload_free: payload_free ? "on" : "",
     ...portalInputs(portal ?? {}),
     brand_name: branding?.name,

@@ -36,7 +36,7 @@ export function registerTenantConfigPages(app: Hono<DashboardEnv>, callApi: Call
     const typed = { document: await documentIn(form) };
     const { value, fault } = jsonIn(typed, "document");
     if (fault !== undefined || value === null)
-      return showForm(c, tenant, { typed, refused: unreadable([NO_DOCUMENT(fault)]) });
+      return showForm(c, tenant, { typed, refused: unreadable([noDocument(fault)]) });
     const isTrial = form.action !== "import";
     const path = `${tenantAt(tenant)}/import?dry_run=${isTrial}`;
     const result = await callApi(c, "POST", path, value);
@@ -70,11 +70,20 @@ async function documentIn(form: Form): Promise<string> {
   return textIn(form, "document") ?? "";
 }
 
-const NO_DOCUMENT = (fault = "is empty") => ({
-  field: "document",
-  fault,
-  expected: "the JSON of an export, pasted or as a file",
-});
+/** @param fault what the parser says of it, which quotes it: only the place is shown, since it may have secrets */
+function noDocument(fault?: string) {
+  const place = /line \d+ column \d+/.exec(fault ?? "")?.[0];
+  return {
+    field: "document",
+    fault: fault === undefined ? "is empty" : `is not JSON${place === undefined ? "" : ` at ${place}`}`,
+    expected: "the JSON of an export, pasted or as a file",
+  };
+}
+
+/** Whether the text may have secrets in it, whether it is JSON or not. */
+function maySaySecrets(document: string): boolean {
+  return /"(secret|headers|auth|token)"\s*:/.test(document);
+}
 
 /** As the API gives it. */
 type Imported = Readonly<{
@@ -88,11 +97,19 @@ type Imported = Readonly<{
   unchanged: readonly string[];
 }>;
 
-type Shown = Readonly<{ typed?: Form; refused?: Refused; trial?: Imported }>;
+type Shown = Readonly<{
+  typed?: Readonly<{ document: string }>;
+  refused?: Refused;
+  trial?: Imported;
+}>;
 
-/** What was pasted, or read from the file, is shown again, so that it can be mended, or imported after it was tried. */
+/**
+ * What was pasted, or read from the file, is shown again, so that it can be mended, or imported after it was tried; but not
+ * where it may have secrets, which no page shows a second time.
+ */
 function showForm(c: DashboardContext, tenant: string, { typed, refused, trial }: Shown) {
-  const form = formState(typed ?? {}, tenantDocumentFields, refused);
+  const isHidden = typed !== undefined && maySaySecrets(typed.document);
+  const form = formState(isHidden ? {} : (typed ?? {}), tenantDocumentFields, refused);
   return showPage(
     c,
     { title: `Import into ${tenant}`, place: "settings" },
@@ -107,7 +124,14 @@ function showForm(c: DashboardContext, tenant: string, { typed, refused, trial }
         <input type="hidden" name="tenant" value={tenant} autocomplete="off" />
         <FormNotice form={form} />
         {trial && <Trial trial={trial} />}
-        <AreaField form={form} name="document" placeholder={'{"version": 1, "destinations": []}'} />
+        <AreaField
+          form={form}
+          name="document"
+          placeholder={'{"version": 1, "destinations": []}'}
+          {...(isHidden && {
+            hint: "It has secrets, and is not shown again: paste it once more, or choose the file again.",
+          })}
+        />
         <div>
           <label for="f-file">Or a file, which counts where both are given</label>
           <input type="file" id="f-file" name="file" accept=".json,application/json" />
