@@ -6,7 +6,7 @@ import axe from "axe-core";
 import type { Page } from "playwright-core";
 import { describe, expect, inject } from "vitest";
 import { test } from "./browser-test.ts";
-import { pages, tour } from "./pages.ts";
+import { pages, tour, unfold } from "./pages.ts";
 
 const fixture = { url: inject("fixtureUrl"), key: inject("fixtureKey") };
 /** Pages of one test: each is looked at twice. */
@@ -24,6 +24,7 @@ describe.each(
     const faults: string[] = [];
     for (const shown of some) {
       const page = await show(shown);
+      await unfold(page);
       for (const colorScheme of ["light", "dark"] as const) {
         await page.emulateMedia({ colorScheme });
         const found = await faultsOf(page);

@@ -210,7 +210,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   // A refused form is shown again, with the types to choose from.
   "POST /portal/endpoints/:id/change": [530, 8],
   // The newest 2,000 bundles, and the types to choose from.
-  "POST /portal/endpoints/:id/preview": [2_830, 10],
+  "POST /portal/endpoints/:id/preview": [1, 10],
   "POST /portal/endpoints/:id/pause": [30, 9],
   "POST /portal/endpoints/:id/resume": [30, 10],
   "POST /portal/endpoints/:id/test": [15, 5],
