@@ -210,7 +210,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   // A refused form is shown again, with the types to choose from.
   "POST /portal/endpoints/:id/change": [530, 8],
   // The newest 2,000 bundles, and the types to choose from.
-  "POST /portal/endpoints/:id/preview": [1, 10],
+  "POST /portal/endpoints/:id/preview": [2_830, 10],
   "POST /portal/endpoints/:id/pause": [30, 9],
   "POST /portal/endpoints/:id/resume": [30, 10],
   "POST /portal/endpoints/:id/test": [15, 5],
@@ -289,6 +289,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   // thousand new events, each of which is checked once, and three thousand for those that are counted.
   // The tenant's thousand destinations and keys, and all sessions that have not expired: no index finds a tenant's.
   "DELETE /v1/tenants/{tenant}": [30_000, 20],
+  // What is left of it by then: the route above has deleted it.
   "POST /dashboard/settings/delete": [30_000, 22],
   tick: [30_000, 60],
   watch: [50_000, 12],

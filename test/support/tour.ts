@@ -169,10 +169,11 @@ export async function tour(routes: readonly string[]) {
   return { costs, statements: [...statements] };
 }
 
-/** Who only looks comes first, and what ends something last. */
+/** Who only looks comes first, and what ends something last, a session after all else. */
 function lateness(route: string): number {
   if (route.startsWith("GET")) return 0;
-  return route.startsWith("DELETE") || /\/(sign-out|leave|delete|revoke)$/.test(route) ? 2 : 1;
+  if (route.endsWith("/sign-out")) return 3;
+  return route.startsWith("DELETE") || /\/(leave|delete|revoke)$/.test(route) ? 2 : 1;
 }
 
 const context = {
