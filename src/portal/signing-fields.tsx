@@ -69,7 +69,7 @@ type Props = Readonly<{ look: Look; typed: Form; faults: FieldFaults }>;
 export const SigningFields: FC<Props> = ({ look, typed, faults }) => {
   const { t } = look;
   const isFaulty = Object.keys(faults).some((name) => /^(body|signature_forms|template_)/.test(name));
-  const isUsed = (slot: number) => typed[`template_${slot}_content`] !== undefined;
+  const isUsed = (slot: number) => (typed[`template_${slot}_content`] ?? "") !== "";
   const slots = Array.from({ length: MOST_TEMPLATES }, (_, slot) => slot);
   const shown = slots.slice(0, slots.findLastIndex(isUsed) + 2);
   const fault = faults.signature_forms;

@@ -60,6 +60,14 @@ describe("the preview of an endpoint", () => {
     expect(await rowOf(id)).toEqual(before);
   });
 
+  it("shows as many forms of one's own as before, and one to fill in", async () => {
+    const id = await endpointOf();
+    const browser = await visitor("acme");
+    const typed = { ...form, template_0_content: "", template_0_signature_header: "" };
+    const { html } = await browser.post(`/portal/endpoints/${id}/preview`, typed);
+    expect(html.match(/name="template_\d_content"/g)).toEqual(['name="template_0_content"']);
+  });
+
   it("is in the visitor's language, and says when there is nothing to try it on", async () => {
     const id = await endpointOf();
     const browser = await visitor("acme", { language: "de" });
