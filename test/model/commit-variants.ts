@@ -1,8 +1,13 @@
 /** The scenarios of the commit's model, and commits that are broken on purpose. */
 import { type CommitParts, type CommitScenario, commitModel } from "./commit.ts";
-import type { Checked, Variant } from "./report.ts";
+import { type Checked, checked, type Variant } from "./report.ts";
 
-const two: CommitScenario = { senders: [{ name: "Ann" }, { name: "Bob" }], faults: 1, creates: false, posts: 2 };
+const two: CommitScenario = {
+  senders: [{ name: "Ann" }, { name: "Bob" }],
+  faults: 1,
+  creates: false,
+  posts: 2,
+};
 const keyed: CommitScenario = {
   senders: [
     { name: "Ann", key: "k" },
@@ -15,23 +20,21 @@ const keyed: CommitScenario = {
 const routed: CommitScenario = { senders: [{ name: "Ann" }], faults: 1, creates: true, posts: 2 };
 const often: CommitScenario = { senders: [{ name: "Ann" }], faults: 3, creates: true, posts: 3 };
 
-function checked(name: string, scenario: CommitScenario): Checked {
-  return { name, model: () => commitModel(scenario) };
-}
-
 export const smallCommits: readonly Checked[] = [
-  checked("One event, a destination created meanwhile, one fault", routed),
-  checked("Two requests under one key, no fault", { ...keyed, faults: 0 }),
+  checked("One event, a destination created meanwhile, one fault", () => commitModel(routed)),
+  checked("Two requests under one key, no fault", () => commitModel({ ...keyed, faults: 0 })),
 ];
 
 export const deepCommits: readonly Checked[] = [
-  checked("One event posted up to three times, a destination created meanwhile, three faults", often),
-  checked("Two events, posted up to twice each, one fault", two),
-  checked("Two requests under one key, posted up to twice each, one fault", keyed),
+  checked("One event posted up to three times, a destination created meanwhile, three faults", () =>
+    commitModel(often),
+  ),
+  checked("Two events, posted up to twice each, one fault", () => commitModel(two)),
+  checked("Two requests under one key, posted up to twice each, one fault", () => commitModel(keyed)),
 ];
 
 function broken(name: string, scenario: CommitScenario, parts: CommitParts): Variant {
-  return { name, model: () => commitModel(scenario, parts) };
+  return checked(name, () => commitModel(scenario, parts));
 }
 
 /** Replaces a part of the statement that inserts bundles. */
@@ -51,8 +54,19 @@ export const brokenCommits: readonly Variant[] = [
   broken("The commit does not compare revisions", routed, {
     edit: inInsert("coalesce(t.revision, 0) <> r.value", "0"),
   }),
-  broken("The commit does not look for its key", { ...keyed, faults: 0 }, {
-    edit: inInsert(/AND NOT EXISTS \(SELECT 1 FROM json_each\(\?4\)/, "AND NOT EXISTS (SELECT 1 FROM json_each('[]')"),
-  }),
-  broken("A repeat takes the floor of the moment", routed, { forgetsTries: true }),
+  broken(
+    "The commit does not look for its key",
+    { ...keyed, faults: 0 },
+    {
+      edit: inInsert(
+        /AND NOT EXISTS \(SELECT 1 FROM json_each\(\?4\)/,
+        "AND NOT EXISTS (SELECT 1 FROM json_each('[]')",
+      ),
+    },
+  ),
+  broken(
+    "A repeat takes the floor of the moment",
+    { ...routed, creates: false, faults: 2 },
+    { forgetsTries: true },
+  ),
 ];

@@ -6,11 +6,20 @@
 import { destinationsOf, type Plan } from "../../src/core/bundle.ts";
 import type { CommitResult, Entry } from "../../src/ingest/bundle.ts";
 import { commitEntries } from "../../src/ingest/commit.ts";
-import { RoutingCache } from "../../src/ingest/routing-cache.ts";
+import { CATALOGUE, RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { Services } from "../../src/services.ts";
 import { testConfig } from "../support/config.ts";
 import type { Model, Step } from "./explorer.ts";
-import { type Answer, type Content, type Edit, type Program, type Sqlite, sqlite, type Statement, standingOf } from "./sqlite.ts";
+import {
+  type Answer,
+  type Content,
+  type Edit,
+  type Program,
+  type Sqlite,
+  type Statement,
+  sqlite,
+  standingOf,
+} from "./sqlite.ts";
 
 const NOW = 1_000_000_000;
 const TENANT = "acme";
@@ -23,7 +32,7 @@ export type CommitScenario = Readonly<{
   senders: readonly Sender[];
   /** Calls that fail for their caller at most. */
   faults: number;
-  /** Whether a destination is created at some time. */
+  /** Whether a destination is created at some time, and isolates have read the destinations before requests arrive. */
   creates: boolean;
   /** Times that a sender posts at most; it posts again when the result was uncertain. */
   posts: number;
@@ -33,14 +42,13 @@ type Request = Readonly<{
   sender: number;
   post: number;
   answers: readonly Answer[];
-  /** Whether the new destination was there when it arrived. */
-  isAfterCreation: boolean;
 }>;
 
 type World = Readonly<{
   content: Content;
   faults: number;
-  isCreated: boolean;
+  /** Whether the second destination is still to be created. */
+  mayCreate: boolean;
   /** How often each sender has posted. */
   posts: readonly number[];
   requests: readonly Request[];
@@ -55,13 +63,16 @@ type World = Readonly<{
 
 export type CommitParts = Readonly<{ edit?: Edit; forgetsTries?: boolean }>;
 
-export function commitModel(scenario: CommitScenario, { edit, forgetsTries = false }: CommitParts = {}): Model<World> {
+export function commitModel(
+  scenario: CommitScenario,
+  { edit, forgetsTries = false }: CommitParts = {},
+): Model<World> {
   const db = sqlite(TABLES, edit);
   const { senders } = scenario;
   const initial: World = {
     content: beginning(db),
     faults: scenario.faults,
-    isCreated: !scenario.creates,
+    mayCreate: scenario.creates,
     posts: senders.map(() => 0),
     requests: [],
     results: senders.map(() => undefined),
@@ -69,14 +80,16 @@ export function commitModel(scenario: CommitScenario, { edit, forgetsTries = fal
     isAfter: senders.map(() => false),
   };
 
-  const programOf = ({ sender, post }: Request) => commitProgram(senders, sender, post, forgetsTries);
+  const programOf = ({ sender, post }: Request) => commitProgram(scenario, sender, post, forgetsTries);
 
   async function steps(world: World): Promise<Step<World>[]> {
     const found: Step<World>[] = [];
-    const add = (says: string, to: World, isFault = false) => found.push({ says, to, ...(isFault && { isFault }) });
+    const add = (says: string, to: World, isFault = false) =>
+      found.push({ says, to, ...(isFault && { isFault }) });
     for (const [i, { name }] of senders.entries()) {
       const mayPost = world.posts[i] === 0 || isUncertain(world, i);
-      if (mayPost && (world.posts[i] ?? 0) < scenario.posts) add(`${name} posts${world.posts[i] ? " again" : ""}.`, posted(world, i));
+      if (mayPost && (world.posts[i] ?? 0) < scenario.posts)
+        add(postText(name, world.posts[i], scenario), posted(world, i, scenario));
     }
     for (const [i, request] of world.requests.entries()) {
       const name = nameOf(senders, request);
@@ -87,6 +100,10 @@ export function commitModel(scenario: CommitScenario, { edit, forgetsTries = fal
         continue;
       }
       const { statements } = standing;
+      if (statements[0]?.sql === ARRIVES) {
+        add(`${name} arrives.`, arrived(world, i));
+        continue;
+      }
       const { content, answer } = db.execute(world.content, statements);
       const what = callText(statements);
       const goesOn = (given: Answer, others: Partial<World>) => ({
@@ -98,13 +115,26 @@ export function commitModel(scenario: CommitScenario, { edit, forgetsTries = fal
       if (world.faults === 0 || !isCommit(statements)) continue;
       const faults = world.faults - 1;
       add(`${name} ${what}; the answer is lost.`, goesOn("lost", { content, faults }), true);
-      add(`${name} gives up a call that ${what}: it may still be executed.`, goesOn("lost", { faults, late: [...world.late, statements] }), true);
+      add(
+        `${name} gives up a call that ${what}: it may still be executed.`,
+        goesOn("lost", { faults, late: [...world.late, statements] }),
+        true,
+      );
     }
     for (const [i, statements] of world.late.entries()) {
       const { content } = db.execute(world.content, statements);
-      add("The call that was given up is executed.", { ...world, content, late: world.late.toSpliced(i, 1) }, true);
+      add(
+        "The call that was given up is executed.",
+        { ...world, content, late: world.late.toSpliced(i, 1) },
+        true,
+      );
     }
-    if (!world.isCreated) add("A second destination is created.", { ...world, content: created(db, world.content), isCreated: true });
+    if (world.mayCreate)
+      add("A second destination is created.", {
+        ...world,
+        content: created(db, world.content),
+        mayCreate: false,
+      });
     return found.map((step) => ({ ...step, to: judged(db, senders, step.to) }));
   }
 
@@ -112,13 +142,16 @@ export function commitModel(scenario: CommitScenario, { edit, forgetsTries = fal
     initial,
     steps,
     broken: ({ wrong }) => wrong,
-    keyOf: (world) => JSON.stringify({ ...world, requests: world.requests.map((one) => JSON.stringify(one)).sort() }),
+    keyOf: (world) =>
+      JSON.stringify({ ...world, requests: world.requests.map((one) => JSON.stringify(one)).sort() }),
     calmed: (world) => ({ ...world, faults: 0, late: [] }),
     calm: async (world) => {
-      const [next] = await steps({ ...world, faults: 0, isCreated: true });
+      const [next] = await steps({ ...world, faults: 0, mayCreate: false });
       if (next) return next;
       const uncertain = senders.findIndex((_, i) => isUncertain(world, i));
-      return uncertain < 0 ? undefined : { says: `${senders[uncertain]?.name} posts again.`, to: posted(world, uncertain) };
+      return uncertain < 0
+        ? undefined
+        : { says: `${senders[uncertain]?.name} posts again.`, to: posted(world, uncertain, scenario) };
     },
   };
 }
@@ -133,23 +166,33 @@ function beginning(db: Sqlite): Content {
   );
 }
 
-const destinationSql = (id: string) => `INSERT INTO destinations (id, tenant, url, secret, created_at, updated_at)
+const destinationSql = (
+  id: string,
+) => `INSERT INTO destinations (id, tenant, url, secret, created_at, updated_at)
   VALUES ('${id}', '${TENANT}', 'https://${id}.example', 's', 1, 1)`;
 
 function created(db: Sqlite, content: Content): Content {
   return db.execute(content, [{ sql: destinationSql("second"), values: [] }]).content;
 }
 
+/** Stands for the arrival of a request at its isolate. */
+const ARRIVES = "-- arrives";
+
 function commitProgram(
-  senders: readonly Sender[],
+  { senders, creates }: CommitScenario,
   sender: number,
   post: number,
   forgetsTries: boolean,
 ): Program<CommitResult> {
   const { key } = senders[sender] ?? {};
   return {
-    name: `${sender} ${post} ${key} ${forgetsTries}`,
+    name: `${sender} ${post} ${key} ${creates} ${forgetsTries}`,
     run: async (db) => {
+      const services = servicesWith(db);
+      if (creates) {
+        await services.routing.read(db, [TENANT, CATALOGUE]);
+        await db.prepare(ARRIVES).run();
+      }
       const entry: Entry = {
         token: `token-${sender}`,
         events: [{ tenant: TENANT, type: "t", data: () => 0, body: new Uint8Array([123, 125]) }],
@@ -157,7 +200,7 @@ function commitProgram(
         deadlineAt: NOW + 10_000,
         ...(post > 1 && !forgetsTries && { triedAt: NOW }),
       };
-      const { outcomes } = await commitEntries(servicesWith(db), 0, [entry], NOW);
+      const { outcomes } = await commitEntries(services, 0, [entry], NOW);
       return outcomes[0] ?? { kind: "unavailable" };
     },
   };
@@ -165,7 +208,7 @@ function commitProgram(
 
 function servicesWith(db: D1Database): Services {
   const services: Partial<Services> = {
-    config: testConfig,
+    config: testConfig(),
     db,
     routing: new RoutingCache(),
     now: () => NOW,
@@ -177,11 +220,30 @@ function servicesWith(db: D1Database): Services {
   return services as Services;
 }
 
-function posted(world: World, i: number): World {
-  const posts = world.posts.with(i, (world.posts[i] ?? 0) + 1);
-  const request = { sender: i, post: posts[i] ?? 0, answers: [], isAfterCreation: world.isCreated };
-  const isAfter = posts[i] === 1 ? world.isAfter.with(i, world.isCreated) : world.isAfter;
-  return { ...world, posts, isAfter, results: world.results.with(i, undefined), requests: [...world.requests, request] };
+function postText(name: string, posts = 0, { creates }: CommitScenario): string {
+  const again = posts > 0 ? " again" : "";
+  return creates ? `${name} is about to post${again}.` : `${name} posts${again}.`;
+}
+
+function posted(world: World, i: number, { creates }: CommitScenario): World {
+  const post = (world.posts[i] ?? 0) + 1;
+  const requests = [...world.requests, { sender: i, post, answers: [] }];
+  const next = {
+    ...world,
+    posts: world.posts.with(i, post),
+    results: world.results.with(i, undefined),
+    requests,
+  };
+  return creates ? next : { ...next, isAfter: next.isAfter.with(i, false) };
+}
+
+/** What was created before the first arrival has to get the event. */
+function arrived(world: World, i: number): World {
+  const request = world.requests[i];
+  if (!request) return world;
+  const requests = world.requests.with(i, { ...request, answers: [...request.answers, []] });
+  const isAfter = request.post === 1 ? world.isAfter.with(request.sender, !world.mayCreate) : world.isAfter;
+  return { ...world, requests, isAfter };
 }
 
 function isUncertain({ results }: World, i: number): boolean {
@@ -221,22 +283,38 @@ type Stored = Readonly<{ id: number; tokens: string; plan: string }>;
 function judged(db: Sqlite, senders: readonly Sender[], world: World): World {
   const bundles = db.query<Stored>(world.content, "SELECT id, tokens, plan FROM bundles WHERE id > 5");
   const events = bundles.flatMap(({ id, tokens, plan }) =>
-    (JSON.parse(tokens) as string[]).map((token, index) => ({ token, id: id * 128 + index, plan: JSON.parse(plan) as Plan, index })),
+    (JSON.parse(tokens) as string[]).map((token, index) => ({
+      token,
+      id: id * 128 + index,
+      plan: JSON.parse(plan) as Plan,
+      index,
+    })),
   );
   const contents = Map.groupBy(events, ({ token }) => {
     const { name = "", key } = senders[Number(token.slice("token-".length))] ?? {};
     return key ? `the key ${key}` : `the event of ${name}`;
   });
   for (const [what, some] of contents)
-    if (some.length > 1) return { ...world, wrong: `${what} is stored as the events ${some.map(({ id }) => id).join(" and ")}.` };
+    if (some.length > 1)
+      return {
+        ...world,
+        wrong: `${what} is stored as the events ${some.map(({ id }) => id).join(" and ")}.`,
+      };
   for (const [i, result] of world.results.entries()) {
     if (result?.kind !== "accepted" && result?.kind !== "replayed") continue;
     const [event] = result.events;
     const stored = events.find(({ id }) => id === event?.id);
     const name = senders[i]?.name;
     if (!stored) return { ...world, wrong: `${name} was told that its event is stored, and it is not.` };
-    const misses = world.isAfter[i] && result.kind === "accepted" && !destinationsOf(stored.plan, stored.index).includes("second");
-    if (misses) return { ...world, wrong: `The event of ${name} misses a destination that was there when it was posted.` };
+    const misses =
+      world.isAfter[i] &&
+      result.kind === "accepted" &&
+      !destinationsOf(stored.plan, stored.index).includes("second");
+    if (misses)
+      return {
+        ...world,
+        wrong: `The event of ${name} misses a destination that was there when it was posted.`,
+      };
   }
   return world;
 }

@@ -184,5 +184,14 @@ const keyOfInstance = remembered(({ memory, knows }: Instance) => {
 const keyOfGate = remembered((state: GateState) => {
   const { destinationState, leases, settled, forgottenAt, slack, crashLoop, turns, drainSchedule } = state;
   const held = leases.map(({ tat: _, ...lease }) => lease);
-  return JSON.stringify([destinationState, held, settled, forgottenAt, slack, crashLoop, turns, drainSchedule]);
+  return JSON.stringify([
+    destinationState,
+    held,
+    settled,
+    forgottenAt,
+    slack,
+    crashLoop,
+    turns,
+    drainSchedule,
+  ]);
 });

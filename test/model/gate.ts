@@ -29,7 +29,16 @@ import {
 } from "./gate-world.ts";
 
 /** The production functions that the model is made of; a broken variant replaces one of them. */
-export const production = { admit, settle, afterDecision, afterAlarm, restored, startsUntil, arrivedGrant, settledSince };
+export const production = {
+  admit,
+  settle,
+  afterDecision,
+  afterAlarm,
+  restored,
+  startsUntil,
+  arrivedGrant,
+  settledSince,
+};
 
 export type Parts = typeof production;
 
@@ -83,7 +92,10 @@ function beginning(scenario: Scenario, settings: GateSettings, parts: Parts): Wo
   // The alarm has stored what has come of them.
   keep(parts.afterAlarm(memory, BEGINNING));
   const now = BEGINNING;
-  const waiting = Array.from({ length: scenario.waiting ?? 0 }, (): Stored => ({ state: "waiting", at: 0, attempts: 0 }));
+  const waiting = Array.from(
+    { length: scenario.waiting ?? 0 },
+    (): Stored => ({ state: "waiting", at: 0, attempts: 0 }),
+  );
   return {
     now,
     faults: scenario.faults,
@@ -181,7 +193,7 @@ class GateModel {
 
   // ── Messages ──
 
-  #arrivals(world: World, add: Add): void {
+  #arrivals(world: World, add: Add) {
     const { messages, now } = world;
     for (const [i, message] of messages.entries()) {
       if (message.at > now) continue;
@@ -196,7 +208,7 @@ class GateModel {
       add("A drain begins, and reads what waits.", this.#drained({ ...world, drains: world.drains - 1 }));
   }
 
-  #consumed(world: World, named: readonly number[], add: Add): void {
+  #consumed(world: World, named: readonly number[], add: Add) {
     const says = `The message of ${namesOf(named)} comes; its consumer reads D1`;
     const due = named.filter((i) => readiness(world, i, "queue") === "due");
     const early = named.filter((i) => readiness(world, i, "queue") === "early");
@@ -220,7 +232,7 @@ class GateModel {
 
   // ── What an invocation does ──
 
-  #runSteps(world: World, i: number, add: Add): void {
+  #runSteps(world: World, i: number, add: Add) {
     const run = world.runs[i];
     if (!run) return;
     const name = runName(run);
@@ -257,7 +269,7 @@ class GateModel {
     }
   }
 
-  #attemptSteps(world: World, i: number, run: Run, add: Add): void {
+  #attemptSteps(world: World, i: number, run: Run, add: Add) {
     const { grant, items, grantedAt, readyAt } = run;
     if (!grant) return;
     const sending = items.filter(({ state }) => state === "sending").length;
@@ -287,7 +299,7 @@ class GateModel {
   }
 
   /** The gate's decision, whose answer arrives at once, or late. */
-  #decided(world: World, i: number, by: Which, add: Add): void {
+  #decided(world: World, i: number, by: Which, add: Add) {
     const run = world.runs[i];
     if (!run || (!world[by] && by === "former")) return;
     const lookedUpMsAgo = run.lane === "backlog" ? 0 : run.askedAt - run.readAt;
@@ -413,7 +425,7 @@ class GateModel {
 
   // ── What goes wrong ──
 
-  #faults(world: World, add: Add): void {
+  #faults(world: World, add: Add) {
     if (world.current) {
       add("The gate is evicted from memory.", { ...world, current: undefined, lives: world.lives + 1 });
       if (!world.former) {

@@ -4,6 +4,7 @@
  * it has got so far. To know what it does next it is run again from its beginning with these answers.
  */
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
+import "../bench/storm/runtime-in-node.ts";
 import { migrationFiles } from "../support/migration-files.ts";
 
 export type Statement = Readonly<{ sql: string; values: readonly SQLInputValue[] }>;
@@ -65,7 +66,9 @@ export function sqlite(tables: readonly string[], edit: Edit = (sql) => sql, set
       for (const row of filled[i] ?? []) {
         const names = Object.keys(row);
         const values = names.map((name) => storedValue(row[name]));
-        statement(`INSERT INTO ${table} (${names.join()}) VALUES (${names.map(() => "?").join()})`).run(...values);
+        statement(`INSERT INTO ${table} (${names.join()}) VALUES (${names.map(() => "?").join()})`).run(
+          ...values,
+        );
       }
     }
     loaded = content;
@@ -77,7 +80,11 @@ export function sqlite(tables: readonly string[], edit: Edit = (sql) => sql, set
     if (before) return before;
     load(content);
     db.exec("BEGIN");
-    const answer = statements.map(({ sql, values }) => statement(edit(sql)).all(...values).map(plainRow));
+    const answer = statements.map(({ sql, values }) =>
+      statement(edit(sql))
+        .all(...values)
+        .map(plainRow),
+    );
     db.exec("COMMIT");
     loaded = dump();
     const executed = { content: loaded, answer };
@@ -97,13 +104,16 @@ export function sqlite(tables: readonly string[], edit: Edit = (sql) => sql, set
 /** Bytes as a list in an object, which JSON keeps. */
 function plainRow(row: Record<string, unknown>): Row {
   return Object.fromEntries(
-    Object.entries(row).map(([name, value]) => [name, value instanceof Uint8Array ? { hex: value.toHex() } : value]),
+    Object.entries(row).map(([name, value]) => [
+      name,
+      value instanceof Uint8Array ? { hex: Buffer.from(value).toString("hex") } : value,
+    ]),
   );
 }
 
 function storedValue(value: unknown): SQLInputValue {
   const { hex } = (value ?? {}) as { hex?: string };
-  return hex === undefined ? (value as SQLInputValue) : Uint8Array.fromHex(hex);
+  return hex === undefined ? (value as SQLInputValue) : new Uint8Array(Buffer.from(hex, "hex"));
 }
 
 /** Production code, with its database in its hands. */
@@ -146,7 +156,9 @@ export async function standingOf<T>(program: Program<T>, answers: readonly Answe
   return found;
 }
 
-function recordingDb(call: (statements: readonly Statement[]) => Promise<readonly (readonly Row[])[]>): D1Database {
+function recordingDb(
+  call: (statements: readonly Statement[]) => Promise<readonly (readonly Row[])[]>,
+): D1Database {
   const bound = (sql: string, values: readonly SQLInputValue[]) => {
     const one = async () => {
       const [results = []] = await call([{ sql, values }]);
