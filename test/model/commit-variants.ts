@@ -29,8 +29,12 @@ export const deepCommits: readonly Checked[] = [
   checked("One event posted up to three times, a destination created meanwhile, three faults", () =>
     commitModel(often),
   ),
-  checked("Two events, posted up to twice each, one fault", () => commitModel(two)),
-  checked("Two requests under one key, posted up to twice each, one fault", () => commitModel(keyed)),
+  checked("Two events, posted up to three times each, four faults", () =>
+    commitModel({ ...two, faults: 4, posts: 3 }),
+  ),
+  checked("Two requests under one key, posted up to twice each, three faults", () =>
+    commitModel({ ...keyed, faults: 3 }),
+  ),
 ];
 
 function broken(name: string, scenario: CommitScenario, parts: CommitParts): Variant {

@@ -42,7 +42,6 @@ export const smallGates: readonly Checked[] = [
 
 export const deepGates: readonly Checked[] = [
   checked("One delivery, two faults, two delays", () => gateModel({ ...alone, delays: 2 })),
-  checked("Three deliveries in two messages, one fault, one delay", () => gateModel({ ...three, delays: 1 })),
   checked("Three deliveries in a message each, one at once, one fault", () => gateModel(single)),
   checked("Two deliveries, one failed attempt, one fault", () => gateModel({ ...failing, faults: 1 })),
 ];
