@@ -149,8 +149,10 @@ export async function admitBatch(
   const open = deliveries.filter(({ event }) => !settled.includes(event.id));
   const usable = arrivedGrant(grant, requestedAt, grantedAt);
   const run = startLease(services, shared, batch, {
-    ...{ grant: usable, grantedAt, deliveries: open },
     ...prepared,
+    grant: usable,
+    grantedAt,
+    deliveries: open,
   });
   return { destination, admitted, run, left, recoverAt: grantedAt + grant.expiresInMs };
 }
