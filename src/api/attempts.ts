@@ -100,6 +100,12 @@ const getAttempt = createRoute({
   responses: { 200: jsonAnswer(attemptSchema, "The attempt."), ...problemResponses(401, 403, 404, 429) },
 });
 
+/** Tells of which attempts more may be kept than their deliveries' logs have, by their entries there. */
+export function attemptsAreKept({ bodies, config }: Pick<Services, "bodies" | "config">) {
+  return (entry: Readonly<{ archived?: true | undefined }>) =>
+    bodies !== undefined && mayBeArchived(config, entry);
+}
+
 type AttemptName = Readonly<{ delivery: string; at: string }>;
 
 /** The attempt; undefined when there is none that the tenant may see. */

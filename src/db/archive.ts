@@ -16,7 +16,6 @@ import {
 import { bundleOf, indexOf, type StoredHeader } from "../core/bundle.ts";
 import { isErased } from "../core/erase.ts";
 import { type Sleep, within } from "../time.ts";
-import type { AttemptEntry } from "./schema.ts";
 import { type Databases, sharesOf } from "./shards.ts";
 
 export type Archive = Readonly<{ bucket: R2Bucket; sleep: Sleep }>;
@@ -32,7 +31,7 @@ export function archiveOf({
 /** Whether there may be more of an attempt than its entry has. Of a success no entry says so: a pack has no log. */
 export function mayBeArchived(
   { bodiesOf }: Readonly<{ bodiesOf?: "all" | undefined }>,
-  { archived }: Pick<AttemptEntry, "archived">,
+  { archived }: Readonly<{ archived?: true | undefined }>,
 ): boolean {
   return archived === true || bodiesOf === "all";
 }

@@ -4,6 +4,8 @@ import type { LoadedDelivery } from "../../src/db/deliveries.ts";
 import { destinationsByIds } from "../../src/db/destinations.ts";
 import { archiving } from "../../src/delivery/archiver.ts";
 import { connections } from "../../src/delivery/http.ts";
+import { strictServices } from "../../src/local/strict/bindings.ts";
+import { Invocation } from "../../src/local/strict/invocation.ts";
 import { exchangeOf, type TestBucket, testBucket } from "../support/bucket.ts";
 import { rowsOfAll } from "../support/databases.ts";
 import {
@@ -203,6 +205,18 @@ describe("keeping an exchange", () => {
     const [line, ...others] = world.logged("exchanges_not_kept");
     expect(others).toEqual([]);
     expect(Number(line?.attempts)).toBeGreaterThanOrEqual(5);
+  });
+
+  test("stays within the quotas of an invocation", async () => {
+    const invocation = new Invocation({ now: world.clock.now });
+    Object.assign(world.services, strictServices({ ...world.services }, invocation));
+    const destination = await newDestination({ maxConcurrency: 50 });
+    await world.earnTrust(destination, 30);
+    world.receiver.script(urlOf(destination), long("x".repeat(1_000), 400));
+    await world.consume(await world.postBundles(20));
+    await world.settledThroughPauses();
+    expect((await kept()).length).toBeGreaterThan(5);
+    expect(invocation.breaches).toEqual([]);
   });
 
   test("does not await an answer that trickles: what has arrived is kept", async () => {

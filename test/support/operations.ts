@@ -63,6 +63,7 @@ export async function thingsOf(call: Call, tenant: string): Promise<Things> {
     deliveries: event.deliveries[0].id,
     keys: key.id,
     replays: replay.id,
+    attempts: new Date(NOW).toISOString(),
   };
   return { tenant, ids };
 }
