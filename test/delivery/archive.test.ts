@@ -1,5 +1,6 @@
 /** What is kept of an exchange in R2, and that keeping it is never in the way of a delivery. */
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { emptyExchange, storeExchange } from "../../src/db/archive.ts";
 import type { LoadedDelivery } from "../../src/db/deliveries.ts";
 import { destinationsByIds } from "../../src/db/destinations.ts";
 import { archiving } from "../../src/delivery/archiver.ts";
@@ -14,6 +15,7 @@ import {
   newDestination,
   newWorld,
   rowOf,
+  START,
   storedRows,
   urlOf,
   type World,
@@ -247,12 +249,20 @@ describe("keeping an exchange", () => {
     expect(world.logged("exchanges_not_kept")).toMatchObject([{ attempts: 38, error: "too much at once" }]);
   });
 
-  test("whose name is taken by a removal stores nothing", async () => {
-    const key = "attempts/taken";
-    await r2.bucket.put(key, "");
-    const put = await r2.bucket.put(key, "late", { onlyIf: { etagDoesNotMatch: "*" } });
-    expect(put).toBeNull();
-    expect(await (await r2.bucket.get(key))?.text()).toBe("");
+  test("whose content has been removed meanwhile stores nothing", async () => {
+    const key = { event: FIRST_EVENT, destination: "dst_1", at: START };
+    const exchange = {
+      ...{ version: 1 as const, tenant: "acme", destination: key.destination, at: key.at },
+      request: {
+        url: "https://a.example/",
+        headers: {},
+        form: { body: "envelope" as const, template: null },
+      },
+    };
+    await storeExchange(r2.bucket, { ...key, at: START + 1 }, exchange);
+    await emptyExchange({ bucket: r2.bucket, sleep: world.services.sleep }, key);
+    await storeExchange(r2.bucket, key, exchange);
+    expect((await r2.stored()).map(({ text }) => text.length > 0)).toEqual([false, true]);
   });
 });
 
