@@ -14,6 +14,7 @@ import { registerAssets } from "./assets.ts";
 import { callApiAs, fetchApiAs } from "./call-api.ts";
 import { showNoTenant, showNotFound, showServerError } from "./components/layout.tsx";
 import { onPageError } from "./page-errors.ts";
+import { registerAttempt } from "./pages/attempt.tsx";
 import { registerAuditPages } from "./pages/audit.tsx";
 import { registerTenantDeletionPages } from "./pages/delete-tenant.tsx";
 import { registerDeliveries } from "./pages/deliveries.tsx";
@@ -79,6 +80,7 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerAllDestinations,
     registerDestination,
     registerEvent,
+    registerAttempt,
     registerEventTypes,
     registerErasures,
     registerTenants,

@@ -41,6 +41,7 @@ const things = {
     destinations: idOfOwn("dst", OWN),
     events: eventId(WIDE_EVENT),
     deliveries: deliveryId(WIDE_EVENT, idOfOwn("dst", 2)),
+    attempts: new Date(NOW).toISOString(),
     keys: idOfOwn("key", OWN),
     replays: idOfOwn("rpl", OWN),
     erasures: idOfOwn("era", OWN),

@@ -1,6 +1,7 @@
 /** The page of one event: what was posted, and its delivery to each destination. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
+import { attemptsAreKept } from "../../api/attempts.ts";
 import { type DeliveryJson, showDeliveries } from "../../api/deliveries.ts";
 import type { RequestHeaders } from "../../core/bundle.ts";
 import { overBy } from "../../db/delivery-filter.ts";
@@ -44,6 +45,7 @@ export function registerEvent(app: Hono<DashboardEnv>): void {
         names={namesOf(deliveries)}
         now={services.now()}
         mayChange={mayChange}
+        areKept={attemptsAreKept(services)}
         outcome={c.req.query("done")}
         commands={mayChange ? await curlCommands(services, event, deliveries) : new Map()}
       />,
@@ -67,13 +69,14 @@ type Props = Readonly<{
   names: ReadonlyMap<string, string>;
   now: number;
   mayChange: boolean;
+  areKept: ReturnType<typeof attemptsAreKept>;
   /** The name of what an action has just done. */
   outcome: string | undefined;
   /** By destination: a command that sends the event now. */
   commands: ReadonlyMap<string, string>;
 }>;
 
-const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, outcome, commands }) => (
+const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, areKept, outcome, commands }) => (
   <>
     <section>
       <p class="crumb">
@@ -109,6 +112,7 @@ const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, outcom
           acceptedAt={event.acceptedAt}
           now={now}
           mayChange={mayChange}
+          areKept={areKept}
           isErased={event.isErased}
         />
       ))}

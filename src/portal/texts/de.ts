@@ -432,6 +432,24 @@ export const de: Texts = {
     },
   },
 
+  attempt: {
+    whole: "Ganze Anfrage und Antwort anzeigen",
+    back: "Zustellung",
+    archive: {
+      none: "Von diesem Versuch ist nicht mehr aufbewahrt als hier.",
+      missing:
+        "Die ganze Antwort konnte nicht aufbewahrt werden oder ist es noch nicht: Dies ist ihr Anfang.",
+      unavailable: "Die ganze Antwort kann gerade nicht gelesen werden: Dies ist ihr Anfang.",
+    },
+    cut: "Der Anfang der Antwort; mehr davon ist hier nicht vorhanden.",
+    noAnswer: "Es gab keine Antwort, oder nichts davon ist aufbewahrt.",
+    noRequest: "Der Endpunkt ist gelöscht: Seine Anfragen können nicht angezeigt werden.",
+    noBody: "Der Inhalt wurde gelöscht oder ist beschädigt: Er kann nicht angezeigt werden.",
+    masked: "So wurde sie gesendet. Die Werte eigener Header und der Signaturen sind verdeckt.",
+    binary: (count) => `Binärer Inhalt: ${count} Byte.`,
+    download: "Antwort als Datei speichern",
+  },
+
   resend: {
     title: "Viele erneut senden",
     text: "Sendet Zustellungen dieses Endpunkts erneut, so langsam, wie es Ihr Server verträgt.",

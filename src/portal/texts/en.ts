@@ -471,6 +471,23 @@ export const en = {
     },
   },
 
+  attempt: {
+    whole: "Show the whole request and answer",
+    back: "Delivery",
+    archive: {
+      none: "No more of this attempt is kept than here.",
+      missing: "The whole answer could not be kept, or is not kept yet: this is its beginning.",
+      unavailable: "The whole answer cannot be read at the moment: this is its beginning.",
+    },
+    cut: "The beginning of the answer; no more of it is here.",
+    noAnswer: "There was no answer, or nothing of it is kept.",
+    noRequest: "The endpoint is deleted: its requests cannot be shown.",
+    noBody: "The contents have been erased, or are damaged: they cannot be shown.",
+    masked: "As it was sent. Values of your own headers and signatures are masked.",
+    binary: (count: string) => `Binary contents: ${count} bytes.`,
+    download: "Save the answer as a file",
+  },
+
   resend: {
     title: "Send many again",
     text: "Sends deliveries of this endpoint again, slowly enough for your server.",
