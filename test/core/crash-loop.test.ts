@@ -71,6 +71,11 @@ describe("a crash loop", () => {
     );
   });
 
+  it("leases no delivery twice, however few there are", () => {
+    for (let turn = 0; turn < 20; turn++)
+      expect(portionOf(lost(1), [1, 2, 3, 4, 5], 100, turn).toSorted()).toEqual([1, 2, 3, 4, 5]);
+  });
+
   it("without lost leases leaves the order as it is", () => {
     expect(portionOf(noCrashLoop, [3, 1, 2], 2, 5)).toEqual([3, 1]);
   });

@@ -82,6 +82,8 @@ describe("what is remembered of a key", () => {
 
 it("a use is written down the first time, and then once an hour", () => {
   expect(isWorthWriting(null, NOW)).toBe(true);
+  expect(isWorthWriting(null, 5)).toBe(true);
+  expect(USE_WRITTEN_MS).toBe(3_600_000);
   expect(isWorthWriting(NOW, NOW + USE_WRITTEN_MS - 1)).toBe(false);
   expect(isWorthWriting(NOW, NOW + USE_WRITTEN_MS)).toBe(true);
 });
