@@ -11,11 +11,13 @@ type Constant = Readonly<{
   mutants: ReadonlySet<number>;
 }>;
 
-/** More rounds of loops than any test makes. */
+/** More rounds of loops, and more places reached, than any test has: what goes on has no end. */
 const MOST_ROUNDS = 3_000_000;
+const MOST_PLACES = 20_000_000;
 
 let active = 0;
 let rounds = 0;
+let places = 0;
 let reached = new Set<number>();
 const constants = new Map<string, Constant>();
 /** The constants that are being evaluated, the innermost last. */
@@ -24,6 +26,7 @@ const evaluating: Set<number>[] = [];
 /** Whether a mutant is active; and notes that it has been reached. */
 function isActive(id: number): boolean {
   (evaluating.at(-1) ?? reached).add(id);
+  if (active !== 0 && ++places > MOST_PLACES) throw new Error("The recursion has no end.");
   return id === active;
 }
 
@@ -64,6 +67,7 @@ export async function withMutant(id: number, run: () => Promise<void>): Promise<
   const changed = [...constants.values()].filter(({ mutants }) => mutants.has(id));
   reached = new Set();
   rounds = 0;
+  places = 0;
   active = id;
   try {
     // In the order of the imports, so that each is made of what the others are now.
