@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type AdmitRequest, admit, recheck, refusalAt } from "../../src/core/admit.ts";
+import { type AdmitRequest, admit, recheck, refusalAt, testRefusedUntil } from "../../src/core/admit.ts";
 import { type GateState, newGateState } from "../../src/core/gate-state.ts";
 import { LOOK_UP_MS } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
@@ -120,6 +120,28 @@ describe("a gate that is not blocked", () => {
     const settled = [{ delivery: 3, msAgo: 100 }];
     expect(again(100)).toMatchObject({ grant: { deliveries: [3, 4] }, inFlight: null, settled });
     expect(again(20_000)).toMatchObject({ grant: null, inFlight: { deliveries: [3, 4], until: now + 200 } });
+    // Whoever reads after the grant is told nothing.
+    expect(admit(after, fresh, steady, now + 200).result).not.toHaveProperty("settled");
+  });
+
+  it("lets a caller's next lease have what its former one holds", () => {
+    const full = { ...steady, maxConcurrency: 3 };
+    const { state, grant } = granted(gate(wide), drain, full);
+    const next = { ...drain, deliveries: [17, 18, 19] };
+    expect(admit(state, next, full, now).result).toMatchObject({
+      grant: null,
+      refused: { reason: "concurrency" },
+    });
+    expect(granted(state, { ...next, succeeds: grant.id }, full).grant).toMatchObject({ slots: 3, width: 3 });
+    expect(admit(state, { ...next, succeeds: "another" }, full, now).result.grant).toBeNull();
+  });
+
+  it("takes only a drain for one that was expected, and schedules the next only for its lease", () => {
+    const drainSchedule = { waitingSince: now, at: null, expectedSince: now, expected: 2 };
+    const expecting = { ...gate(wide), drainSchedule };
+    expect(granted(expecting, fresh).state.drainSchedule).toEqual(drainSchedule);
+    const { state, grant } = granted(expecting, drain);
+    expect(state.drainSchedule).toMatchObject({ expected: 1, at: now + grant.expiresInMs });
   });
 
   it("grants a copy of the destination's state, for the worker to go on with", () => {
@@ -191,6 +213,12 @@ describe("a half-open circuit", () => {
       until: at + grant.expiresInMs,
     });
     expect(refusal(state, drain, steady, at)).toEqual({ reason: "probing", until: at + grant.expiresInMs });
+  });
+
+  it("lets the delivery in that the caller names, if it is free; a closed circuit lets in all", () => {
+    expect(granted(open, { ...fresh, probe: 3 }, steady, at).grant.deliveries).toEqual([3]);
+    expect(granted(open, { ...fresh, probe: 4 }, steady, at).grant.deliveries).toEqual([1]);
+    expect(granted(gate(wide), { ...fresh, probe: 3 }).grant.deliveries).toEqual([1, 2, 3]);
   });
 
   it("lets the next probe in when the first was never settled (regression: opossum)", () => {
@@ -332,3 +360,12 @@ describe("through any history of a gate", () => {
 });
 
 const slowest = { timeoutMs: 30_000, breaker: { maxCooldownMs: 300_000 } };
+
+it.each<[string, number, number | undefined]>([
+  ["five seconds after the one before", now - 5_000, undefined],
+  ["not sooner", now - 4_999, now + 1],
+  ["not at the same time", now, now + 5_000],
+  ["after one of a clock that was ahead", now + 1, undefined],
+])("a test event may be sent %s", (_, testedAt, until) => {
+  expect(testRefusedUntil(testedAt, now)).toBe(until);
+});
