@@ -8,7 +8,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt, indexOf } from "../../src/core/bundle.ts";
 import { endsText, type PackedEnd } from "../../src/core/pack.ts";
 import { recordOutcomes } from "../../src/db/deliveries.ts";
-import { knownOf, packedRows, packedStateOf, settingBits } from "../../src/db/packs.ts";
+import { knownOf, ownNames, packedRows, packedStateOf, rowsIn, settingBits } from "../../src/db/packs.ts";
 import type { DeliveryRow } from "../../src/db/schema.ts";
 import { execute, newDestination, newWorld, storedRows, type World } from "../support/world.ts";
 
@@ -100,7 +100,7 @@ describe("a plain state", () => {
     const rows = Array.from({ length: 100 }, (_, i) => kinds.delivered(i));
     world.d1.used();
     await recordOutcomes({ db: world.d1.db }, rows, [], AT);
-    expect(world.d1.used().rowsWritten).toBe(1);
+    expect(world.d1.used()).toMatchObject({ rowsWritten: 1, queries: 1 });
     const before = await packRows();
     await recordOutcomes({ db: world.d1.db }, rows, [], AT);
     expect(world.d1.used().rowsWritten).toBe(0);
@@ -119,6 +119,8 @@ describe("a plain state", () => {
     ["a lost sender", { ...kinds.inFlight(1), hasLostSender: true }],
     ["another reason to be retried", { ...kinds.inFlight(1), reason: "backoff" }],
     ["a state that is not in flight", { ...kinds.inFlight(1), state: "queued" }],
+    ["the reason of a cancelled one, though dead", { ...kinds.dead(1), reason: "destination_deleted" }],
+    ["no attempt in its log, though delivered", { ...kinds.delivered(1), log: [] }],
     ["a reason, though delivered", { ...kinds.delivered(1), reason: "rate" }],
     ["two attempts in its log", { ...kinds.delivered(1), log: [DELIVERED, DELIVERED] }],
     ["another status than its attempt's", { ...kinds.delivered(1), lastStatus: 200 }],
@@ -205,6 +207,17 @@ describe("of two writes", () => {
     expect(await packRows()).toMatchObject([{ reason: "held", next_attempt_at: AT + 700 }]);
   });
 
+  test("what waits, or is in flight while nothing waits, says when it is given up", async () => {
+    await record(kinds.inFlight(1));
+    await record({ ...kinds.waiting(2), eventId: eventAt(BUNDLE + 1, 2), giveUpAt: AT + 7 });
+    await record(
+      { ...kinds.inFlight(3), eventId: eventAt(BUNDLE + 2, 3) },
+      { ...kinds.waiting(4), eventId: eventAt(BUNDLE + 2, 4), giveUpAt: AT + 8 },
+    );
+    const limits = (await packRows()).map(({ give_up_at: limit }) => limit);
+    expect(limits).toEqual([AT + 1_000_000, AT + 7, AT + 8]);
+  });
+
   test("recover_at is cleared with the last delivery in flight", async () => {
     await record(kinds.inFlight(1), kinds.inFlight(70));
     await record(kinds.delivered(1));
@@ -223,6 +236,54 @@ describe("of two writes", () => {
     await record(kinds.delivered(3));
     expect(await statesNow()).toEqual([[3, "delivered", null]]);
     expect(await packRows()).toMatchObject([{ waiting0: 0, delivered0: 0 }]);
+  });
+});
+
+describe("several bundles and destinations", () => {
+  let other: string;
+  beforeEach(async () => {
+    other = await newDestination();
+    const at = (kind: Kind, bundle: number, index: number, destinationId: string) => ({
+      ...kinds[kind](index),
+      eventId: eventAt(bundle, index),
+      destinationId,
+    });
+    await record(
+      at("waiting", BUNDLE, 1, destination),
+      at("retrying", BUNDLE, 2, destination),
+      at("delivered", BUNDLE, 1, other),
+      at("retrying", BUNDLE, 3, other),
+      at("waiting", BUNDLE + 1, 4, destination),
+      at("retrying", BUNDLE + 1, 5, destination),
+    );
+  });
+  const PAIRS = () => [[BUNDLE, destination]] as const;
+  const name = (index: number) => `${eventAt(BUNDLE, index)} ${destination}`;
+
+  test("written together are a pack for each pair", async () => {
+    const packs = (await packRows()).map((pack) => [pack.bundle_id, pack.destination_id, pack.waiting0]);
+    expect(packs).toHaveLength(3);
+    expect(packs).toEqual(
+      expect.arrayContaining([
+        [BUNDLE, destination, 2],
+        [BUNDLE, other, 0],
+        [BUNDLE + 1, destination, 16],
+      ]),
+    );
+  });
+
+  test("are read by the pairs that are named, and no others", async () => {
+    expect(await knownOf(env.DB, PAIRS())).toEqual(new Set([name(1), name(2)]));
+    expect(await ownNames(env.DB, PAIRS())).toEqual(new Set([name(2)]));
+    const rows = await rowsIn(env.DB, PAIRS());
+    expect(rows.map(({ eventId, destinationId, state }) => [eventId, destinationId, state])).toEqual([
+      [eventAt(BUNDLE, 1), destination, "waiting"],
+      [eventAt(BUNDLE, 2), destination, "retrying"],
+    ]);
+  });
+
+  test("are read once where a pair is named twice", async () => {
+    expect(await rowsIn(env.DB, [...PAIRS(), ...PAIRS()])).toHaveLength(2);
   });
 });
 
@@ -274,6 +335,7 @@ describe("the rows that a pack stands for", () => {
       { state: "delivered", lastStatus: null, log: [{ at: 0, latencyMs: 0 }] },
       { state: "cancelled", endedAt: AT + 5 },
     ]);
+    expect(rowsOf([])[0]?.log[0]).not.toHaveProperty("status");
   });
 
   test("are given up when the policy of their destination says so", () => {

@@ -18,8 +18,10 @@ export default defineConfig({
         plugins: [mutationPlugin(plan), ...(project.plugins ?? [])],
         test: {
           ...test,
+          // A thread ends with the process, also where a mutant never does.
+          ...("environment" in test && { pool: "threads" as const }),
           setupFiles: ["test/mutation/in-tests.ts", ...[setupFiles].flat()],
-          testTimeout: 5_000,
+          testTimeout: 10_000,
           sequence: { hooks: "list" as const },
         },
       };
