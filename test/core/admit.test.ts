@@ -4,6 +4,7 @@ import { type AdmitRequest, admit, recheck, refusalAt, testRefusedUntil } from "
 import { type GateState, newGateState } from "../../src/core/gate-state.ts";
 import { LOOK_UP_MS } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
+import { unpackNumbers } from "../../src/core/number-sets.ts";
 import { settle } from "../../src/core/settle.ts";
 import {
   historyArbitrary,
@@ -144,6 +145,57 @@ describe("a gate that is not blocked", () => {
     expect(state.drainSchedule).toMatchObject({ expected: 1, at: now + grant.expiresInMs });
   });
 
+  it("tells a caller of what it gets, not of what another gets, when that was settled", () => {
+    const { state, grant } = granted(gate(wide));
+    const after = settle(state, { lease: grant.id, signals: [], left: 0 }, steady, now + 100, 0).state;
+    const request = { ...fresh, deliveries: [3, 1], most: 1, lookedUpMsAgo: 100 };
+    const settled = [{ delivery: 3, msAgo: 100 }];
+    expect(admit(after, request, steady, now + 200).result).toMatchObject({ settled });
+  });
+
+  it("finds what is leased in whatever order it is asked for", () => {
+    const { state } = granted(gate(wide), { ...fresh, deliveries: [2, 5, 11] });
+    const { result } = granted(state, { ...fresh, deliveries: [11, 3, 5, 1] });
+    expect(result).toMatchObject({ grant: { deliveries: [3, 1] }, inFlight: { deliveries: [11, 5] } });
+  });
+
+  it("takes a read for too old at the limit, and when what was settled since is forgotten", () => {
+    const isFree = (state: GateState, lookedUpMsAgo: number) =>
+      admit(state, { ...fresh, lookedUpMsAgo }, steady, now).result.grant !== null;
+    expect(isFree(gate(wide), LOOK_UP_MS)).toBe(true);
+    expect(isFree(gate(wide), LOOK_UP_MS + 1)).toBe(false);
+    const forgotten = { ...gate(wide), forgottenAt: now - 100 };
+    expect(isFree(forgotten, 100)).toBe(true);
+    expect(isFree(forgotten, 101)).toBe(false);
+    const { state } = granted(gate(wide));
+    const old = { ...fresh, lookedUpMsAgo: LOOK_UP_MS + 1 };
+    expect(admit(state, old, steady, now).result.inFlight).toEqual({ deliveries: [1, 2, 3], until: now });
+  });
+
+  it("leaves what is in flight to its holder when others have changed it", () => {
+    const { state } = granted(gate(wide), { ...fresh, deliveries: [1, 2] });
+    const [entry] = recheck(state, [2, 3], now + 100).state.settled;
+    expect(entry && unpackNumbers(entry[1])).toEqual([3]);
+    expect(recheck(state, [1, 2], now + 100).state).toBe(state);
+  });
+
+  it("says only what there is to say", () => {
+    const { result } = granted(gate(wide));
+    expect(result).not.toHaveProperty("events");
+    expect(result).not.toHaveProperty("settled");
+  });
+
+  it("keeps its window and its failures, which a pause forgets", () => {
+    const failureStreak = { refusals: 1, failures: 2, failingSince: now };
+    const before = { ...gate(wide), failureStreak };
+    const after = (settings: GateSettings) => admit(before, fresh, settings, now).state;
+    expect(after(steady)).toMatchObject({ failureStreak, destinationState: wide });
+    expect(after(paused)).toMatchObject({
+      failureStreak: { failures: 0 },
+      destinationState: { window: { size: 1 } },
+    });
+  });
+
   it("grants a copy of the destination's state, for the worker to go on with", () => {
     const state = gate(wide);
     expect(granted(state).grant.destinationState).toEqual(state.destinationState);
@@ -183,6 +235,19 @@ describe("a refusal", () => {
     expect(result).toMatchObject({
       grant: { deliveries: [1, 2] },
       refused: { deliveries: [3], reason: "rate", until: now + 2000 },
+    });
+  });
+
+  it("is partial where a slow receiver leaves no time for all, except for a drain, which asks again", () => {
+    const slow = gate({ ...wide, tookMs: 600 });
+    const many = { deliveries: [1, 2, 3, 4, 5], connections: 1 };
+    expect(granted(slow, { ...fresh, ...many }).result).toMatchObject({
+      grant: { deliveries: [1, 2] },
+      refused: { deliveries: [3, 4, 5], reason: "slow", until: now },
+    });
+    expect(granted(slow, { ...drain, ...many }).result).toMatchObject({
+      grant: { deliveries: [1, 2] },
+      refused: null,
     });
   });
 
