@@ -188,9 +188,9 @@ describe("a gate that is not blocked", () => {
   it("keeps its window and its failures, which a pause forgets", () => {
     const failureStreak = { refusals: 1, failures: 2, failingSince: now };
     const before = { ...gate(wide), failureStreak };
-    const after = (settings: GateSettings) => admit(before, fresh, settings, now).state;
-    expect(after(steady)).toMatchObject({ failureStreak, destinationState: wide });
-    expect(after(paused)).toMatchObject({
+    const stateUnder = (settings: GateSettings) => admit(before, fresh, settings, now).state;
+    expect(stateUnder(steady)).toMatchObject({ failureStreak, destinationState: wide });
+    expect(stateUnder(paused)).toMatchObject({
       failureStreak: { failures: 0 },
       destinationState: { window: { size: 1 } },
     });

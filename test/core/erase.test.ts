@@ -3,8 +3,8 @@ import { describe, expect, test } from "vitest";
 import { headerAt, type StoredHeader, storedHeader, tagsAt } from "../../src/core/bundle.ts";
 import { headerWithout, isErased, tagsLost } from "../../src/core/erase.ts";
 
-const stored = { encoding: "identity", checksum: 5 } as const;
-const after = { encoding: "identity", checksum: 6 } as const;
+const stored = { encoding: "plain", checksum: 5 } as const;
+const after = { encoding: "plain", checksum: 6 } as const;
 const kept = { tags: false, keys: [] };
 
 const header: StoredHeader = {

@@ -184,8 +184,12 @@ async function reportsOf(
     );
     process.exit(75);
   }, BUDGET_MS + GRACE_MS);
-  const { testModules } = await vitest.runTestSpecifications([spec]);
+  const { testModules: all } = await vitest.runTestSpecifications([spec]);
   clearTimeout(watchdog);
+  // Those of earlier runs are among them.
+  const testModules = all.filter(
+    ({ moduleId, project }) => moduleId === spec.moduleId && project === spec.project,
+  );
   const errors = testModules.flatMap((module) => module.errors());
   for (const { message } of errors)
     console.log(`  ${relative(ROOT, spec.moduleId)}: ${message.slice(0, 300)}`);
