@@ -201,10 +201,10 @@ describe("of two writes", () => {
 
   test("what waits has the reason and the time of the last that waited", async () => {
     await record(kinds.waiting(1));
-    await record(row(2, { reason: "held", nextAttemptAt: AT + 700 }));
-    expect(await packRows()).toMatchObject([{ reason: "held", next_attempt_at: AT + 700 }]);
+    await record(row(2, { reason: "hold", nextAttemptAt: AT + 700 }));
+    expect(await packRows()).toMatchObject([{ reason: "hold", next_attempt_at: AT + 700 }]);
     await record(kinds.delivered(3));
-    expect(await packRows()).toMatchObject([{ reason: "held", next_attempt_at: AT + 700 }]);
+    expect(await packRows()).toMatchObject([{ reason: "hold", next_attempt_at: AT + 700 }]);
   });
 
   test("what waits, or is in flight while nothing waits, says when it is given up", async () => {
