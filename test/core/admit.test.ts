@@ -80,6 +80,7 @@ describe("a gate that is not blocked", () => {
   it("leaves alone what lies beyond the most that is asked for", () => {
     const { result } = granted(gate(), { ...fresh, most: 2 });
     expect(result).toMatchObject({ grant: { deliveries: [1, 2] }, refused: null, inFlight: null });
+    expect(granted(gate(wide), { ...drain, most: 2 }).grant.deliveries).toEqual([7, 8]);
   });
 
   it("tells what another lease holds, and until when", () => {
@@ -179,7 +180,11 @@ describe("a gate that is not blocked", () => {
     expect(recheck(state, [1, 2], now + 100).state).toBe(state);
   });
 
-  it("says only what there is to say", () => {
+  it("says only what there is to say: that a hold is over, once", () => {
+    const over = { ...gate({ ...wide, heldUntil: now - 1 }), holding: true };
+    const ending = granted(over);
+    expect(ending.result.events).toEqual(["hold_ended"]);
+    expect(granted(ending.state, drain).result).not.toHaveProperty("events");
     const { result } = granted(gate(wide));
     expect(result).not.toHaveProperty("events");
     expect(result).not.toHaveProperty("settled");

@@ -90,6 +90,12 @@ describe("the gate", () => {
   const window = { size: 100, threshold: 100 };
   const wide = { ...fresh, destinationState: { ...fresh.destinationState, window } };
 
+  it("gives a drain in a crash loop fewer than it asks for, also when it asks for all", () => {
+    const { most: _, ...all } = { ...request, lane: "backlog" as const };
+    const { result } = admit({ ...wide, crashLoop: lost(1) }, all, steady, NOW);
+    expect(result.grant?.deliveries).toHaveLength(12);
+  });
+
   it("gives a drain fewer deliveries when its lease was not settled, and others", () => {
     const first = ask(wide, NOW);
     const { expiresInMs = 0, deliveries: leased = [] } = first.result.grant ?? {};

@@ -30,6 +30,11 @@ describe("an erased event", () => {
       { tenant: "globex", type: "b", bytes: 20 },
       { tenant: "acme", type: "a", bytes: 30 },
     ]);
+    expect(headerAt(headerWithout(header, [1], after, kept), 1)).toEqual({
+      tenant: "globex",
+      type: "b",
+      bytes: 0,
+    });
     expect([0, 1, 2].map((index) => isErased(without, index))).toEqual([true, false, false]);
     expect(without).toMatchObject({ version: 2, checksum: 6 });
     expect(without).not.toHaveProperty("headerBytes");

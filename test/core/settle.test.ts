@@ -174,6 +174,21 @@ describe("a settlement", () => {
     expect(at([fine(now)], { left: 0 }).waitingSince).toBe(0);
     expect(at([fine(now)], { left: 3, continues: true })).toMatchObject({ expected: 1 });
     expect(at([fine(now)], { left: 3 })).toMatchObject({ expected: 0 });
+    const waiting = {
+      ...state,
+      drainSchedule: { ...state.drainSchedule, waitingSince: now, at: now + 9_000 },
+    };
+    expect(settling(waiting, grant, []).state.drainSchedule.at).toBe(now + 100);
+  });
+
+  it("keeps its width from the moment at which a hold ends", () => {
+    const { state, grant } = lease(wide);
+    const sizeAt = (heldUntil: number) => {
+      const held = { ...state, destinationState: { ...state.destinationState, heldUntil } };
+      return settling(held, grant, [fine(now)]).state.destinationState.window.size;
+    };
+    expect(sizeAt(now + 101)).toBe(1);
+    expect(sizeAt(now + 100)).toBe(8);
   });
 });
 
@@ -382,6 +397,7 @@ describe("what the lease's holder is told", () => {
       { alerts: ["recovered"] },
       { digestDue: true },
       { disableReason: "failing" },
+      { events: ["held"], alerts: ["recovered"] },
     ] as const)
       expect(settleResultOf({ ...nothing, ...one }, now)).toMatchObject({ ...one, at: now });
   });
