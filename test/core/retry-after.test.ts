@@ -23,6 +23,14 @@ describe("parseRetryAfter", () => {
     expect(parseRetryAfter(value, now)).toBe(now + 120_000);
   });
 
+  it("reads every month", () => {
+    const read = Array.from({ length: 12 }, (_, month) => {
+      const at = Date.UTC(2027, month, 1);
+      return [parseRetryAfter(new Date(at).toUTCString(), now), at];
+    });
+    for (const [found, at] of read) expect(found).toBe(at);
+  });
+
   it("reads an asctime day of one digit, padded with a space", () => {
     expect(parseRetryAfter("Tue Dec  1 00:00:00 2026", now)).toBe(Date.UTC(2026, 11, 1));
   });

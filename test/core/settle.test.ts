@@ -4,7 +4,7 @@ import { type AdmitRequest, admit, refusalAt } from "../../src/core/admit.ts";
 import { closedCircuit } from "../../src/core/circuit-breaker.ts";
 import type { AttemptSignal, DestinationState } from "../../src/core/destination-state.ts";
 import { type GateState, newGateState } from "../../src/core/gate-state.ts";
-import type { Grant } from "../../src/core/lease.ts";
+import { type Grant, LOOK_UP_MS } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
 import { packNumbers, unpackNumbers } from "../../src/core/number-sets.ts";
 import {
@@ -322,6 +322,30 @@ describe("what was settled", () => {
     const next = lease(after, { deliveries: [77] }, now + 20_000);
     const { settled } = settling(next.state, next.grant, [], now + 20_000).state;
     expect(settled.map(([, deliveries]) => unpackNumbers(deliveries))).toEqual([[77]]);
+  });
+});
+
+describe("what several leases settled", () => {
+  const settledAt = (state: GateState, delivery: number, at: number) => {
+    const { state: next, grant } = lease(state, { deliveries: [delivery] }, at);
+    return settling(next, grant, [fine(at)], at).state;
+  };
+  const remembered = ({ settled }: GateState) => settled.flatMap(([, some]) => unpackNumbers(some));
+
+  it("is remembered together, each for as long as reads may be old", () => {
+    const first = settledAt(wide, 1, now);
+    expect(remembered(settledAt(first, 2, now + 1))).toEqual([1, 2]);
+    expect(remembered(settledAt(first, 2, now + LOOK_UP_MS - 1))).toEqual([1, 2]);
+    expect(remembered(settledAt(first, 2, now + LOOK_UP_MS))).toEqual([2]);
+  });
+
+  it("is not granted to whoever read it before", () => {
+    const both = settledAt(settledAt(wide, 1, now + 100), 2, now + 200);
+    const request = { ...ask, deliveries: [1, 2, 3], lookedUpMsAgo: 300 };
+    expect(admit(both, request, steady, now + 300).result).toMatchObject({
+      grant: { deliveries: [3] },
+      inFlight: { deliveries: [1, 2] },
+    });
   });
 });
 

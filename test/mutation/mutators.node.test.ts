@@ -29,6 +29,7 @@ describe("a mutant of", () => {
     ["a default", "y = a ?? b;", ["", "y = a;", "y = b;"]],
     ["a negation", "y = !a;", ["", "y = a;"]],
     ["arithmetic", "y = a + b * c;", ["", "y = a - b * c;", "y = a + b / c;"]],
+    ["what is in parentheses", "y = (a + b) * c;", ["", "y = (a + b) / c;", "y = (a - b) * c;"]],
     ["a text that is put together", "y = a + 'b';", ["", 'y = a + "";']],
     ["a reason", "y = { reason: 'gone' };", ["", 'y = { reason: "" };']],
     ["a list", "y = [a];", ["", "y = [];"]],

@@ -125,7 +125,7 @@ function replacementsOf(node: Node, context: Context): string[] {
   const text = (one: Node | undefined) => (one ? context.source.slice(one.start, one.end) : "");
   switch (node.type) {
     case "BinaryExpression":
-      return binary(node, text);
+      return binary(node, context.source);
     case "LogicalExpression":
       return [text(child(node, "left")), text(child(node, "right"))];
     case "UnaryExpression":
@@ -153,12 +153,19 @@ function replacementsOf(node: Node, context: Context): string[] {
 
 type Text = (node: Node | undefined) => string;
 
-function binary(node: Node, text: Text): string[] {
+function binary(node: Node, source: string): string[] {
   const [left, right] = [child(node, "left"), child(node, "right")];
   const operator = textOf(node, "operator");
   const isText = [left, right].some((one) => one && isString(untyped(one)));
   if (!left || !right || (operator === "+" && isText)) return [];
-  return (OPERATORS.get(operator) ?? []).map((other) => `${text(left)} ${other} ${text(right)}`);
+  // Parentheses are outside of the operands.
+  const between = source.slice(left.end, right.start);
+  return (OPERATORS.get(operator) ?? []).map(
+    (other) =>
+      source.slice(node.start, left.end) +
+      between.replace(operator, other) +
+      source.slice(right.start, node.end),
+  );
 }
 
 function isString(node: Node): boolean {
