@@ -8,6 +8,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt, indexOf } from "../../src/core/bundle.ts";
 import { endsText, type PackedEnd } from "../../src/core/pack.ts";
 import { recordOutcomes } from "../../src/db/deliveries.ts";
+import type { Destination } from "../../src/db/destinations.ts";
 import { knownOf, ownNames, packedRows, packedStateOf, rowsIn, settingBits } from "../../src/db/packs.ts";
 import type { DeliveryRow } from "../../src/db/schema.ts";
 import { execute, newDestination, newWorld, storedRows, type World } from "../support/world.ts";
@@ -105,6 +106,14 @@ describe("a plain state", () => {
     await recordOutcomes({ db: world.d1.db }, rows, [], AT);
     expect(world.d1.used().rowsWritten).toBe(0);
     expect(await packRows()).toEqual(before);
+  });
+
+  test("of every kind, in both halves, is written by one query", async () => {
+    const plain = ["waiting", "inFlight", "delivered", "cancelled"] as const;
+    const rows = plain.flatMap((kind, i) => [kinds[kind](10 + i), kinds[kind](60 + i)]);
+    world.d1.used();
+    await recordOutcomes({ db: world.d1.db }, rows, [], AT);
+    expect(world.d1.used().queries).toBe(1);
   });
 
   test.each([
@@ -280,6 +289,17 @@ describe("several bundles and destinations", () => {
       [eventAt(BUNDLE, 1), destination, "waiting"],
       [eventAt(BUNDLE, 2), destination, "retrying"],
     ]);
+  });
+
+  test("have the age limits of their destination's policy where it is given", async () => {
+    const target = { id: other, retry: { give_up_after: 60 } };
+    const limitOf = async (...given: Parameters<typeof rowsIn>) =>
+      (await rowsIn(...given)).find(({ state }) => state === "delivered")?.giveUpAt;
+    const pair = [[BUNDLE, other]] as const;
+    expect(await limitOf(env.DB, pair, new Map([[other, target as unknown as Destination]]))).toBe(
+      AT + 60_000,
+    );
+    expect(await limitOf(env.DB, pair)).toBeGreaterThan(AT + 60_000);
   });
 
   test("are read once where a pair is named twice", async () => {
