@@ -15,11 +15,13 @@ import { callApiAs, fetchApiAs } from "./call-api.ts";
 import { showNoTenant, showNotFound, showServerError } from "./components/layout.tsx";
 import { onPageError } from "./page-errors.ts";
 import { registerAuditPages } from "./pages/audit.tsx";
+import { registerTenantDeletionPages } from "./pages/delete-tenant.tsx";
 import { registerDeliveries } from "./pages/deliveries.tsx";
 import { registerDestination } from "./pages/destination.tsx";
 import { registerActions, registerForms, registerTestEvent } from "./pages/destination-actions.tsx";
 import { registerEditDestination } from "./pages/edit-destination.tsx";
 import { registerEditEventType } from "./pages/edit-event-type.tsx";
+import { registerErasures } from "./pages/erasures.tsx";
 import { registerEvent } from "./pages/event.tsx";
 import { registerEventTypes } from "./pages/event-types.tsx";
 import { registerKeyPages } from "./pages/keys.tsx";
@@ -29,6 +31,7 @@ import { registerPortalLinkPage } from "./pages/portal-links.tsx";
 import { registerSearch } from "./pages/search.tsx";
 import { registerSettings } from "./pages/settings.tsx";
 import { registerSignIn, registerSignOut, showSignIn } from "./pages/sign-in.tsx";
+import { registerTenantConfigPages } from "./pages/tenant-config.tsx";
 import { registerTenants } from "./pages/tenants.tsx";
 import { type DashboardEnv, ofTenant, signedIn } from "./session.ts";
 import { registerSimulator } from "./simulator/page.tsx";
@@ -65,6 +68,8 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerPortalLinkPage,
     registerEditEventType,
     registerSettings,
+    registerTenantConfigPages,
+    registerTenantDeletionPages,
   ])
     register(app, callApi);
   registerAuditPages(app, callApi, fetchApi);
@@ -75,6 +80,7 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerDestination,
     registerEvent,
     registerEventTypes,
+    registerErasures,
     registerTenants,
   ];
   for (const register of pages) register(app);

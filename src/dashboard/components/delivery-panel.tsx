@@ -13,10 +13,13 @@ type Props = Readonly<{
   acceptedAt: number;
   now: number;
   mayChange: boolean;
+  /** Whether the content of its event has been erased. */
+  isErased: boolean;
 }>;
 
-export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, now, mayChange }) => {
+export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, now, mayChange, isErased }) => {
   const { tone, label, text } = deliveryText(delivery, acceptedAt, now);
+  const again = againText(delivery);
   return (
     <article class="delivery" id={delivery.id} aria-label={`${name}: ${label}`}>
       <div class="head">
@@ -33,13 +36,16 @@ export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, now, mayC
         timeline={timelineOf(delivery, acceptedAt, now)}
         label={`${plural(delivery.attempts, "attempt")} on a timeline. ${text}.`}
       />
-      {mayChange && againText(delivery) !== undefined && (
+      {mayChange && again !== undefined && isErased && (
+        <p class="hint">It cannot be sent again: the content of its event has been erased.</p>
+      )}
+      {mayChange && again !== undefined && !isErased && (
         <form method="post" action={`/dashboard/deliveries/${delivery.id}/retry`}>
           <button type="submit" aria-describedby={`${delivery.id}-again`}>
             Send again
           </button>{" "}
           <span class="hint" id={`${delivery.id}-again`}>
-            {againText(delivery)}
+            {again}
           </span>
         </form>
       )}

@@ -16,6 +16,7 @@ import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import { DeliveryPanel } from "../components/delivery-panel.tsx";
 import { nameOf } from "../components/destination-table.tsx";
+import { deliveriesWithTag, EventLabels } from "../components/event-labels.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
 import { Ago, Copyable, OutcomeNotice } from "../components/parts.tsx";
 import { plural, quoted } from "../format.ts";
@@ -83,10 +84,12 @@ const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, outcom
         <code>{event.id}</code> of tenant {event.tenant}, accepted <Ago at={event.acceptedAt} now={now} />
         {deliveries.length === 0 && ". No destination subscribes to it."}
       </p>
-      {event.tags.length > 0 && <p class="small soft break">{`Tags: ${event.tags.join(", ")}`}</p>}
-      {event.channels.length > 0 && (
-        <p class="small soft break">{`Channels: ${event.channels.join(", ")}`}</p>
-      )}
+      <EventLabels
+        tags={event.tags}
+        channels={event.channels}
+        tagPath={deliveriesWithTag(event.tenant)}
+        class="small soft"
+      />
       {event.ttlSeconds !== undefined && (
         <p class="small soft">{`Its deliveries are given up ${plural(event.ttlSeconds, "second")} after it was due.`}</p>
       )}
@@ -106,6 +109,7 @@ const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, outcom
           acceptedAt={event.acceptedAt}
           now={now}
           mayChange={mayChange}
+          isErased={event.isErased}
         />
       ))}
     </section>

@@ -18,7 +18,7 @@ import { shownHeaders } from "../../delivery/shown-request.ts";
 import { deliveryKey } from "../../ids.ts";
 import { showNotFound, showPage } from "../layout.tsx";
 import type { Look } from "../look.ts";
-import { Ago, Copy, Head, OutcomeNotice } from "../parts.tsx";
+import { Ago, Copy, EventLabels, Head, OutcomeNotice } from "../parts.tsx";
 import type { PortalEnv } from "../session.ts";
 import { deliveryText, reasonText } from "../state-text.ts";
 import { requestText } from "./endpoint-actions.tsx";
@@ -84,6 +84,7 @@ const DeliveryView: FC<Props> = ({ look, access, delivery, event, destination, n
           <Ago look={look} at={event.acceptedAt} now={now} />
           {!isEnded && ` · ${t.delivery.giveUpAt(`${f.moment(Date.parse(delivery.give_up_at))} UTC`)}`}
         </p>
+        <EventLabels look={look} access={access} event={event} />
       </section>
       <OutcomeNotice look={look} name={outcome} />
       <section class={`status tone-${tone}`} aria-label={t.log.state}>
@@ -92,7 +93,8 @@ const DeliveryView: FC<Props> = ({ look, access, delivery, event, destination, n
         </p>
         <p class="break">{text}</p>
       </section>
-      {mayResend && isEnded && (
+      {mayResend && isEnded && event.isErased && <p class="soft">{t.delivery.notAgain}</p>}
+      {mayResend && isEnded && !event.isErased && (
         <section class="actions" aria-label={t.delivery.resend}>
           <form method="post" action={`/portal/deliveries/${delivery.id}/resend`}>
             <button type="submit">{t.delivery.resend}</button>
