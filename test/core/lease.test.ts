@@ -110,6 +110,18 @@ describe("a lease that succeeds another", () => {
   });
 });
 
+it("a grant has lost the time that it took to arrive", () => {
+  const grant = admit(
+    newGateState(now),
+    { lane: "fresh", deliveries: [1], connections: 1, startWithinMs: 9 },
+    steady,
+    now,
+  );
+  const { expiresInMs = 0 } = grant.result.grant ?? {};
+  const arrived = grant.result.grant && arrivedGrant(grant.result.grant, now + 1, now + 31);
+  expect(arrived).toEqual({ ...grant.result.grant, expiresInMs: expiresInMs - 30 });
+});
+
 describe("the time in which attempts may be started", () => {
   const terms = { startWithinMs: 3_000, expiresInMs: leaseMs(3_000, 15_000) };
 
