@@ -118,6 +118,7 @@ describe("a gate that is not blocked", () => {
   it("is not used when its answer comes later than the gate remembers what was settled", () => {
     const { grant } = granted(gate(wide));
     expect(settledSince({ grant }, now, now + LOOK_UP_MS)).toEqual([]);
+    expect(settledSince({ grant: null }, now, now + LOOK_UP_MS + 1)).toEqual([]);
     const settled = [99, 100, 101].map((msAgo) => ({ delivery: msAgo, msAgo }));
     expect(settledSince({ grant, settled }, now, now + 100)).toEqual([99]);
     expect(settledSince({ grant }, now, now + LOOK_UP_MS + 1)).toEqual(grant.deliveries);
