@@ -157,8 +157,12 @@ export function benchArgs(): Readonly<{ words: readonly string[]; save: boolean 
   return { words: given.filter((word) => !word.startsWith("-")), save: given.includes("--save") };
 }
 
-export function save<B extends Bench>(bench: B, results: Results[B]): void {
-  const given = process.argv.slice(2).filter((word) => word !== "--save");
+/** @param given the words of the command line to show, where they hold a secret */
+export function save<B extends Bench>(
+  bench: B,
+  results: Results[B],
+  given = process.argv.slice(2).filter((word) => word !== "--save"),
+): void {
   const source: Source = {
     date: new Date().toISOString().slice(0, 10),
     commit: commit(),

@@ -62,7 +62,7 @@ function padded(number: number): unknown {
   return { number, padding: PADDING };
 }
 
-function ourRequest(events: readonly PostedEvent[]): PostRequest {
+export function ourRequest(events: readonly PostedEvent[]): PostRequest {
   const [only] = events;
   return events.length === 1
     ? { path: "/v1/events", body: only }
