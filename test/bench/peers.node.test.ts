@@ -55,11 +55,11 @@ function fakeSvix(header = "svix-signature"): Promise<Fake> {
       return [201, { id: "app_1", name: body.name }];
     }
     if (method === "POST" && path === "/api/v1/app/app_1/endpoint/") {
-      for (const type of body.filterTypes as string[]) urls.set(type, String(body.url));
+      for (const channel of body.channels as string[]) urls.set(channel, String(body.url));
       return [201, { id: `ep_${urls.size}` }];
     }
     if (method === "POST" && path === "/api/v1/app/app_1/msg/") {
-      send(urls.get(String(body.eventType)), body.payload, header);
+      send(urls.get(String(body.channels)), body.payload, header);
       return [202, { id: "msg_1" }];
     }
     if (method === "DELETE" && path === "/api/v1/app/app_1/") {

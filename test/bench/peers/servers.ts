@@ -15,16 +15,19 @@ export type Server = Readonly<{
   note: string;
 }>;
 
-/** An application with an endpoint for each type of event. */
+/** An application with an endpoint for each channel: event types would have to be made for the whole organization. */
 export function svix(server: Server): Contender {
   return contender("Svix server", server, async (api, endpoints) => {
     const { id } = await api.post<{ id: string }>("/api/v1/app/", { name: nameOfRun() });
     const app = `/api/v1/app/${id}`;
     for (const [i, url] of endpoints.entries()) {
-      await api.post(`${app}/endpoint/`, { url, filterTypes: [typeOf(i)], secret: SECRET });
+      await api.post(`${app}/endpoint/`, { url, channels: [typeOf(i)], secret: SECRET });
     }
     return {
-      request: (event) => ({ path: `${app}/msg/`, body: { eventType: event.type, payload: event.data } }),
+      request: ({ type, data }) => ({
+        path: `${app}/msg/`,
+        body: { eventType: "bench", channels: [type], payload: data },
+      }),
       remove: () => api.remove(`${app}/`),
     };
   });
