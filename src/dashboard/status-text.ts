@@ -2,12 +2,14 @@
  * The state of a destination and of a delivery in words: what happens now, until when, and for what reason. Pure,
  * because "why is it waiting?" is the question that the whole dashboard is there to answer. Times in epoch ms.
  */
+
 import type { DeliveryJson } from "../api/deliveries.ts";
 import {
   type DestinationNow,
   type DestinationStatus,
   destinationStatus,
 } from "../core/destination-status.ts";
+import type { DeliveryReason } from "../core/reasons.ts";
 import { decimalOf, durationOf, plural, untilOf } from "./format.ts";
 
 /** The colour of a state. `quiet`: nothing happens, and nothing is wrong. */
@@ -260,6 +262,16 @@ export function causeText(cause: string): string {
     token_refused: "access token refused, and the token endpoint refuses the client",
   };
   return texts[cause] ?? spelledOut(cause.replace(/^http_/, "HTTP "));
+}
+
+/** Statuses of which the guide says something of their own. */
+const STATUSES_EXPLAINED = ["http_401", "http_403", "http_404", "http_429"];
+
+/** Where /docs says what to do about the reason for which a delivery waits or is retried. */
+export function remedyAnchor(reason: DeliveryReason | undefined): string {
+  if (reason === undefined) return "troubleshooting";
+  const isStatus = reason.startsWith("http_") && !STATUSES_EXPLAINED.includes(reason);
+  return `reason-${isStatus ? "http_500" : reason}`;
 }
 
 /** What to do about a failure that no retry mends, as a sentence; undefined where the cause alone says it. */

@@ -4,6 +4,7 @@ import { expect, test } from "vitest";
 import { createApp } from "../../src/api/app.ts";
 import { documentOf } from "../../src/api/openapi/document.ts";
 import { attemptErrors, waitingReasons } from "../../src/core/reasons.ts";
+import { remedyAnchor } from "../../src/dashboard/status-text.ts";
 import { createDocs } from "../../src/docs-site/app.tsx";
 import { remedies, steps } from "../../src/docs-site/troubleshooting.tsx";
 
@@ -30,6 +31,21 @@ test("the guide covers every reason for which a delivery waits or is retried", (
   const explained = remedies.flatMap(({ reason }) => reason.split(/, | and /));
   const expected = [...waitingReasons, ...attemptErrors, "scheduled", "in_flight", "http_429"];
   expect(explained).toEqual(expect.arrayContaining(expected));
+});
+
+test("the dashboard finds the place of each of these reasons, and of any status", () => {
+  const reasons = [
+    ...waitingReasons,
+    ...attemptErrors,
+    "scheduled",
+    "http_403",
+    "http_429",
+    "http_500",
+    "http_503",
+    "http_302",
+  ] as const;
+  for (const reason of reasons) expect(html.split(`id="${remedyAnchor(reason)}"`)).toHaveLength(2);
+  expect(html).toContain(`id="${remedyAnchor(undefined)}"`);
 });
 
 test("the README links to the guides for operators and receivers", () => {
