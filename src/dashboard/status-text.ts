@@ -9,7 +9,6 @@ import {
   type DestinationStatus,
   destinationStatus,
 } from "../core/destination-status.ts";
-import type { DeliveryReason } from "../core/reasons.ts";
 import { decimalOf, durationOf, plural, untilOf } from "./format.ts";
 
 /** The colour of a state. `quiet`: nothing happens, and nothing is wrong. */
@@ -268,7 +267,7 @@ export function causeText(cause: string): string {
 const STATUSES_EXPLAINED = ["http_401", "http_403", "http_404", "http_429"];
 
 /** Where /docs says what to do about the reason for which a delivery waits or is retried. */
-export function remedyAnchor(reason: DeliveryReason | undefined): string {
+export function remedyAnchor(reason: string | undefined): string {
   if (reason === undefined) return "troubleshooting";
   const isStatus = reason.startsWith("http_") && !STATUSES_EXPLAINED.includes(reason);
   return `reason-${isStatus ? "http_500" : reason}`;

@@ -210,17 +210,19 @@ async function eraseDeliveries(
   const open = planned.flatMap(([destination, event]) =>
     cancelled(known.get(`${destination} ${event}`) ?? { destinationId: destination, eventId: event }, now),
   );
-  const telling = planned.filter(([destination, event]) => tells(known.get(`${destination} ${event}`)));
+  const withContent = planned.filter(([destination, event]) =>
+    hasContent(known.get(`${destination} ${event}`)),
+  );
   const statements = [
     ...(cancels && open.length > 0 ? recording(db, open) : []),
     ...(cancels && open.length > 0 && erasure ? [db.prepare(COUNT_CANCELLED).bind(erasure)] : []),
-    ...(telling.length > 0 ? [db.prepare(REDACT).bind(JSON.stringify(telling))] : []),
+    ...(withContent.length > 0 ? [db.prepare(REDACT).bind(JSON.stringify(withContent))] : []),
   ];
   if (statements.length > 0) await db.batch(statements);
 }
 
-/** Whether the log has what may be content. */
-function tells(row: DeliveryRow | undefined): boolean {
+/** Whether the log of attempts has what may be content. */
+function hasContent(row: DeliveryRow | undefined): boolean {
   if (!Array.isArray(row?.log)) return row !== undefined;
   return row.log.some(({ excerpt, note }) => excerpt !== undefined || note !== undefined);
 }

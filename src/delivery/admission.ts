@@ -243,8 +243,8 @@ export type Prepared =
 
 /**
  * What must hold before a destination's gate is asked: its secrets and headers can be opened, its kind can reach it, and
- * it has an access token if it needs one. Otherwise nothing is attempted and nothing is counted: the deliveries wait in D1, and the sweep has a drain
- * try again.
+ * it has an access token if it needs one. Otherwise nothing is attempted and nothing is counted: the deliveries wait in
+ * D1, and the sweep has a drain try again.
  */
 export async function prepare(
   services: Services,

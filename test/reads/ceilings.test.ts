@@ -67,7 +67,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /v1/search?q=order": [2_500, 7],
   "GET /v1/search?q={own}": [5, 1],
   "GET /v1/search?q={foreign}": [2_500, 9],
-  "GET /v1/search?q={event}": [5_200, 3],
+  "GET /v1/search?q={event}": [10, 3],
   "GET /v1/search?q=dead": [5_000, 7],
   "GET /v1/search?q=status:418": [5_000, 4],
   "GET /v1/destinations": [100, 1],
