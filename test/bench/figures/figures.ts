@@ -89,6 +89,7 @@ export const figures: Readonly<Record<string, () => string>> = {
   "peers-single": () => loadTable(peersTable("One by one")),
   "peers-batches": () => loadTable(peersTable("In batches")),
   "peers-rates": peersRates,
+  "peers-notes": peersNotes,
 
   date: () => [...new Set(BENCHES.map((bench) => saved(bench).source.date))].toSorted().join(" and "),
 };
@@ -293,4 +294,10 @@ function killsTable(): string {
 function peersRates(): string {
   const { contenders } = peersTable("One by one");
   return contenders.map((one) => `${one.name} ${fixed(one.deliveredPerSecond)}`).join(", ");
+}
+
+/** Of those that were told what they run with. */
+function peersNotes(): string {
+  const told = peersTable("One by one").contenders.filter(({ settings }) => settings !== "");
+  return told.map(({ name, settings }) => `${name}: ${settings}`).join(". ");
 }
