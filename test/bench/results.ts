@@ -12,7 +12,7 @@ const PLACE = `${import.meta.dirname}/results`;
 export type Source = Readonly<{
   /** As `2026-11-22`. */
   date: string;
-  /** What was checked out; with a `+` where files had been changed since. */
+  /** What was checked out; with a `+` where what is measured had been changed since. */
   commit: string;
   command: string;
   machine: string;
@@ -193,8 +193,11 @@ function fileOf(bench: Bench): string {
   return `${PLACE}/${bench}.json`;
 }
 
+/** What figures depend on; other files are written while benches run. */
+const MEASURED = [":/src", ":/migrations", ":/wrangler.toml", ":/package-lock.json"];
+
 function commit(): string {
   const git = (...args: string[]) => execFileSync("git", args, { cwd: PLACE }).toString().trim();
-  const changed = git("status", "--porcelain", "--untracked-files=no", "--", ":!.") !== "";
+  const changed = git("status", "--porcelain", "--", ...MEASURED) !== "";
   return `${git("rev-parse", "--short", "HEAD")}${changed ? "+" : ""}`;
 }
