@@ -5,7 +5,7 @@
 import { describe, expect, inject } from "vitest";
 import { accessibilityFaults } from "./accessibility.ts";
 import { test } from "./browser-test.ts";
-import { pages, tour } from "./pages.ts";
+import { pages, tour, unfold } from "./pages.ts";
 
 const fixture = { url: inject("fixtureUrl"), key: inject("fixtureKey") };
 /** Pages of one test: each is looked at twice. */
@@ -23,6 +23,7 @@ describe.each(
     const faults: string[] = [];
     for (const shown of some) {
       const page = await show(shown);
+      await unfold(page);
       for (const colorScheme of ["light", "dark"] as const) {
         await page.emulateMedia({ colorScheme });
         const found = await accessibilityFaults(page);

@@ -1,7 +1,7 @@
 /** On the narrowest of phones no page is wider than the screen. */
 import { describe, expect, inject } from "vitest";
 import { test } from "./browser-test.ts";
-import { pages, tour } from "./pages.ts";
+import { pages, tour, unfold } from "./pages.ts";
 import { tooWide } from "./too-wide.ts";
 
 const phone = { viewport: { width: 320, height: 640 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
@@ -18,6 +18,7 @@ describe.each([
     const faults: string[] = [];
     for (const shown of some) {
       const page = await show(shown);
+      await unfold(page);
       faults.push(...(await tooWide(page)).map((what) => `${shown.name}: ${what}`));
     }
     await close();

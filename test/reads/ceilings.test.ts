@@ -74,6 +74,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /v1/destinations/{id}": [2, 1],
   "GET /v1/destinations/{id}/health": [11_000, 3],
   "GET /v1/deliveries/{id}": [1_100, 1],
+  "GET /v1/deliveries/{id}/attempts/{at}": [1_200, 2],
   "GET /v1/keys": [60, 1],
   "GET /v1/keys/{id}": [2, 1],
   "GET /v1/replays": [150, 1],
@@ -88,6 +89,8 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /dashboard/destinations/:id?state=retrying": [50_000, 12],
   "GET /dashboard/destinations/:id?state=queued": [50_000, 12],
   "GET /dashboard/events/:id": [6_000, 4],
+  "GET /dashboard/deliveries/:id/attempts/:at": [1_200, 3],
+  "GET /dashboard/deliveries/:id/attempts/:at/answer": [1_200, 3],
   "GET /dashboard/deliveries": [15_000, 20],
   "GET /dashboard/deliveries?state=dead": [5_000, 8],
   "GET /dashboard/deliveries/tail": [50, 24],
@@ -107,6 +110,12 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   // Every entry that it exports.
   "GET /dashboard/audit/export": [51_010, 105],
   "GET /dashboard/settings": [10, 3],
+  "GET /dashboard/settings/import": [10, 3],
+  "GET /dashboard/settings/import?tenant=crowded": [10, 3],
+  "GET /dashboard/settings/delete": [10, 3],
+  "GET /dashboard/settings/delete?tenant=crowded": [10, 3],
+  "GET /dashboard/erasures": [160, 3],
+  "GET /dashboard/erasures/:id": [10, 3],
   "GET /dashboard/tenants": [110, 2],
   "GET /v1/event-types": [510, 1],
   "GET /v1/event-types?archived=true": [100, 1],
@@ -178,7 +187,10 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /dashboard/destinations/:id/edit": [530, 6],
   "POST /dashboard/keys": [120, 6],
   "POST /dashboard/portal-links": [10, 4],
-  "POST /dashboard/settings": [20, 6],
+  "POST /dashboard/settings": [20, 7],
+  // Every destination of the tenant.
+  "POST /dashboard/settings/export": [1_020, 5],
+  "POST /dashboard/settings/import": [2_110, 6],
   "POST /dashboard/event-types/new": [1_020, 7],
   "POST /dashboard/event-types/:name/edit": [1_020, 6],
   "POST /dashboard/event-types/:name/archive": [1_020, 6],
@@ -194,12 +206,16 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /portal/endpoints/:id/change": [520, 4],
   "GET /portal/endpoints/:id/verify": [10, 3],
   "GET /portal/deliveries/:id": [1_200, 6],
+  "GET /portal/deliveries/:id/attempts/:at": [1_200, 5],
+  "GET /portal/deliveries/:id/attempts/:at/answer": [1_200, 5],
   "GET /portal/event-types": [520, 3],
   "POST /portal/enter": [300, 5],
   "POST /portal/preferences": [10, 3],
   "POST /portal/endpoints/new": [1_530, 6],
   // A refused form is shown again, with the types to choose from.
   "POST /portal/endpoints/:id/change": [530, 8],
+  // The newest 2,000 bundles, and the types to choose from.
+  "POST /portal/endpoints/:id/preview": [2_830, 10],
   "POST /portal/endpoints/:id/pause": [30, 9],
   "POST /portal/endpoints/:id/resume": [30, 10],
   "POST /portal/endpoints/:id/test": [15, 5],
@@ -278,6 +294,8 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   // thousand new events, each of which is checked once, and three thousand for those that are counted.
   // The tenant's thousand destinations and keys, and all sessions that have not expired: no index finds a tenant's.
   "DELETE /v1/tenants/{tenant}": [30_000, 20],
+  // What is left of it by then: the route above has deleted it.
+  "POST /dashboard/settings/delete": [30_000, 22],
   tick: [30_000, 60],
   watch: [50_000, 12],
 };
