@@ -55,7 +55,15 @@ test("a delivery in the dashboard leads to the place of its reason", () => {
     ...{ id: "dlv_1", event_id: "evt_1", destination_id: "dst_1", state: "retrying", reason: "http_503" },
     ...{ attempts: 1, give_up_at: "2026-11-24T09:00:00.000Z", log: [] },
   };
-  const panel = DeliveryPanel({ delivery, name: "One", acceptedAt: 0, now: 1_000, mayChange: false });
+  const panel = DeliveryPanel({
+    delivery,
+    name: "One",
+    acceptedAt: 0,
+    now: 1_000,
+    mayChange: false,
+    areKept: () => false,
+    isErased: false,
+  });
   expect(String(panel)).toContain('<a href="/docs#reason-http_500">What to do</a>');
 });
 
