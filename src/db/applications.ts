@@ -57,10 +57,15 @@ const CHANGE = `
     rate_per_second = ${after("rate_per_second", "ratePerSecond")}, updated_at = ?3
   WHERE id = ?1 AND ${IS_FREE} RETURNING *`;
 
-/** Before the change: endpoints with the rate of their application have none of their own, and get the new one. */
+/**
+ * Before the change: endpoints with the rate of their application have none of their own, and get the new one. Where the
+ * rate stays no endpoint is read.
+ */
 const SPREAD_RATE = `
   UPDATE destinations SET rate_per_second = coalesce(?2 ->> 'ratePerSecond', ?4), updated_at = ?3
-  WHERE tenant = ?1 AND deleted_at IS NULL AND rate_per_second <> coalesce(?2 ->> 'ratePerSecond', ?4)
+  WHERE tenant = (SELECT id FROM applications
+      WHERE id = ?1 AND coalesce(rate_per_second, ?4) <> coalesce(?2 ->> 'ratePerSecond', ?4))
+    AND deleted_at IS NULL
     AND rate_per_second = (SELECT coalesce(rate_per_second, ?4) FROM applications WHERE id = ?1) AND ${IS_FREE}`;
 
 /**

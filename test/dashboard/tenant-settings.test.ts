@@ -266,7 +266,7 @@ describe("an import", () => {
     expect(done.html).toMatch(new RegExp(`<code id="secret-${ID}">whsec_[^<]+<`));
     expect(textOf(done.html)).toContain("It is paused: set its auth");
     expect(await settingsOf()).toMatchObject({ retention_days: 3 });
-    expect(await actions()).toEqual(["destination.created", "tenant.imported"]);
+    expect(await actions()).toEqual(["tenant.imported", "destination.created"]);
     const again = await browser.post(IMPORT, { tenant: "acme", document, action: "import" });
     expect(textOf(again.html)).toContain("0 destinations created, 0 changed, 1 as before.");
   });

@@ -23,6 +23,8 @@ test("finds the one database that is bound, and not those of the example", async
 });
 
 test("finds all of them when the example is taken out of its comments", async () => {
-  const taken = toml.replace(/^# (\[\[d1_databases|binding|database_name|migrations_dir)/gm, "$1");
+  const taken = toml.replaceAll(/^# \[\[d1_databases\]\]\n(# .+\n)+/gm, (example) =>
+    example.replaceAll(/^# /gm, ""),
+  );
   expect(await databasesOf(taken)).toEqual(["DB", "DB_1", "DB_2"]);
 });
