@@ -1,0 +1,475 @@
+/**
+ * The soak's books: what was posted, what each receiver has got, and whether that is as promised. It is told of everything
+ * with its time (epoch ms), and asks nobody.
+ */
+import type { Hit } from "../../../src/local/receiver.ts";
+import { type Customer, customers, type SoakData, takersOf } from "./customers.ts";
+import { Findings } from "./checks.ts";
+
+/**
+ * The longest time from an answer to its record: a batch starts attempts for five seconds, waits one more for the last
+ * answer, and writes, which may take three tries of up to a second.
+ */
+const UNRECORDED_MS = 10_000;
+/**
+ * How long a request may still come after its destination was asked for quiet, or its delivery cancelled: a lease looks once
+ * a second whether another has been told, and calls take up to a second.
+ */
+export const UNDER_WAY_MS = 5_000;
+/** A limit that is lowered holds from the next lease on: one that is out ends within this time. */
+const LEASED_MS = 45_000;
+/** An answer so shortly before the sender's timeout may have come too late for it. */
+const NEARLY_LATE_MS = 500;
+/** A connection that the sender has closed is seen as closed within this time. */
+const CLOSING_MS = 200;
+/** What has ended so long ago is forgotten, but for its number. */
+const REMEMBERED_MS = 12 * 60_000;
+
+/** How a delivery has ended, as far as is known here. */
+type End = "delivered" | "dead" | "cancelled" | "erased" | "expired";
+
+type Delivery = {
+  readonly customer: Customer;
+  id?: string;
+  requests: number;
+  bytes?: string;
+  end?: Readonly<{ how: End; at: number }>;
+  /** The last request that was answered 200. */
+  delivered?: Hit;
+  /** How often it may yet come although it has ended: it was retried or replayed. */
+  extra: number;
+  /** It must come again. */
+  requeued?: boolean;
+  /** It may have ended although nobody has said so: the answer to a request that would end it was lost. */
+  mayEnd?: boolean;
+  /** No earlier than this: it was answered 429. */
+  notBefore?: Readonly<{ at: number; answeredAt: number }>;
+};
+
+export type Posted = Readonly<{
+  data: SoakData;
+  type: string;
+  /** When it is due, where it is scheduled. */
+  deliverAt?: number;
+  ttlMs?: number;
+}>;
+
+type Event = Posted & {
+  readonly batch: number;
+  readonly deliveries: Map<string, Delivery>;
+  id?: string;
+  acceptedAt?: number;
+  /** No answer came, and it is not repeated: it may be stored or not. */
+  unanswered?: boolean;
+};
+
+/** A delivery that has not ended, as far as is known here. */
+export type Open = Readonly<{
+  event: string;
+  path: string;
+  acceptedAt: number;
+  /** It may have ended in a way that only the API shows. */
+  mayHaveEnded: boolean;
+}>;
+
+type Quiet = { from: number; until: number; overAt?: number };
+type Limit = Readonly<{ max: number; since: number }>;
+type Kill = Readonly<{ from: number; to: number }>;
+
+export class Ledger {
+  readonly findings = new Findings();
+  readonly #events = new Map<number, Event>();
+  readonly #inFlight = new Map<string, Set<Hit>>(customers.map(({ path }) => [path, new Set()]));
+  readonly #limits = new Map<string, Limit[]>(
+    customers.map(({ path, maxConcurrency }) => [path, [{ max: maxConcurrency, since: 0 }]]),
+  );
+  readonly #quiets = new Map<string, Quiet>();
+  readonly #kills: Kill[] = [];
+  readonly #later: (ms: number, then: () => void) => void;
+  readonly counts = {
+    posted: 0,
+    accepted: 0,
+    unanswered: 0,
+    deliveries: 0,
+    requests: 0,
+    failedRequests: 0,
+    delivered: 0,
+    dead: 0,
+    cancelled: 0,
+    erased: 0,
+    expired: 0,
+    afterKill: 0,
+    timedOut: 0,
+    onRequest: 0,
+    underWay: 0,
+  };
+  /** The longest time that an expired delivery came after its time, ms. */
+  latestExpired = 0;
+  /** From the post to the first arrival, ms, of what was not scheduled, by path. */
+  readonly delays = new Map<string, number[]>();
+
+  /** @param later calls back after so many ms */
+  constructor(later: (ms: number, then: () => void) => void = (ms, then) => void setTimeout(then, ms)) {
+    this.#later = later;
+  }
+
+  // What is posted and asked for.
+
+  posted(events: readonly Posted[]): void {
+    const batch = events[0]?.data.ref ?? 0;
+    for (const event of events) {
+      const takers = takersOf(event.data.tenant, event.type);
+      const deliveries = new Map(takers.map((customer) => [customer.path, { customer, requests: 0, extra: 0 }]));
+      this.#events.set(event.data.ref, { ...event, batch, deliveries });
+      this.counts.posted += 1;
+    }
+  }
+
+  /** @param ids of the deliveries, by path */
+  accepted(ref: number, id: string, ids: ReadonlyMap<string, string>, at: number): void {
+    const event = this.#events.get(ref);
+    if (event === undefined || event.acceptedAt !== undefined) return;
+    this.#isOneEvent(event, id);
+    event.acceptedAt = at;
+    for (const [path, delivery] of event.deliveries) {
+      const given = ids.get(path);
+      if (given !== undefined) delivery.id = given;
+    }
+    this.counts.accepted += 1;
+    this.counts.deliveries += event.deliveries.size;
+  }
+
+  /** The events of a request without an answer, which is not repeated. */
+  unanswered(refs: readonly number[]): void {
+    for (const ref of refs) {
+      const event = this.#events.get(ref);
+      if (event) event.unanswered = true;
+      this.counts.unanswered += 1;
+    }
+  }
+
+  eventId(ref: number): string | undefined {
+    return this.#events.get(ref)?.id;
+  }
+
+  /** The delivery's id, where it was in the answer. */
+  deliveryId(ref: number, path: string): string | undefined {
+    return this.#events.get(ref)?.deliveries.get(path)?.id;
+  }
+
+  hasEnded(ref: number, path: string): End | undefined {
+    return this.#events.get(ref)?.deliveries.get(path)?.end?.how;
+  }
+
+  /** @param isSure false: the answer was lost */
+  cancelled(ref: number, path: string, at: number, isSure: boolean): void {
+    const delivery = this.#events.get(ref)?.deliveries.get(path);
+    if (delivery === undefined) return;
+    if (!isSure) delivery.mayEnd = true;
+    else if (delivery.end === undefined) this.#end(delivery, "cancelled", at);
+  }
+
+  /** @param isDone false: it has begun, or nobody knows whether it has */
+  erased(ref: number, at: number, isDone: boolean): void {
+    for (const delivery of this.#events.get(ref)?.deliveries.values() ?? []) {
+      if (!isDone) delivery.mayEnd = true;
+      else if (delivery.end === undefined) this.#end(delivery, "erased", at);
+    }
+  }
+
+  requeued(ref: number, path: string, isSure: boolean): void {
+    const delivery = this.#events.get(ref)?.deliveries.get(path);
+    if (delivery === undefined) return;
+    if (!isSure) {
+      delivery.extra += 1;
+      return;
+    }
+    this.counts.onRequest += 1;
+    this.findings.observe("requeued", true, () => "");
+    delivery.requeued = true;
+    beginAgain(delivery);
+  }
+
+  /**
+   * A replay of what is dead. What had died by `diedBy`, of the events that were accepted in its period, comes again; what
+   * may have died by the time that it began may.
+   * @param isSure false: the answer was lost
+   */
+  replayed(path: string, period: Readonly<{ since: number; until: number; diedBy: number }>, isSure: boolean): number {
+    let count = 0;
+    for (const [ref, { data, deliveries, acceptedAt }] of this.#events) {
+      const delivery = deliveries.get(path);
+      if (delivery === undefined || !data.bad) continue;
+      const { since, until, diedBy } = period;
+      const isDead = delivery.end?.how === "dead" && delivery.end.at <= diedBy;
+      const isIn = data.postedAt >= since && acceptedAt !== undefined && acceptedAt < until;
+      this.requeued(ref, path, isSure && isDead && isIn);
+      if (isDead && isIn) count += 1;
+    }
+    return count;
+  }
+
+  limitOf(path: string): number {
+    return this.#limits.get(path)?.at(-1)?.max ?? 0;
+  }
+
+  limited(path: string, max: number, at: number): void {
+    this.#limits.get(path)?.push({ max, since: at });
+  }
+
+  killed(from: number, to: number): void {
+    this.#kills.push({ from, to });
+  }
+
+  get kills(): number {
+    return this.#kills.length;
+  }
+
+  // What the receivers get.
+
+  inFlightOf(path: string): number {
+    return this.#inFlight.get(path)?.size ?? 0;
+  }
+
+  inFlight(): number {
+    return [...this.#inFlight.values()].reduce((sum, { size }) => sum + size, 0);
+  }
+
+  arrived(hit: Hit, data: SoakData): void {
+    const { findings } = this;
+    this.counts.requests += 1;
+    findings.observe("signature", hit.verified, () => `${hit.path} ${hit.id}: ${hit.rejection}`);
+    const flying = this.#inFlight.get(hit.path);
+    flying?.add(hit);
+    this.#checkConcurrency(hit, flying ?? new Set());
+    this.#checkQuiet(hit, flying ?? new Set());
+    const event = this.#events.get(data.ref);
+    if (event === undefined) {
+      findings.observe("once", false, () => `${hit.path} ${hit.id}: came again after its end was forgotten`);
+      return;
+    }
+    this.#isOneEvent(event, hit.id);
+    const delivery = event.deliveries.get(hit.path);
+    findings.observe("tenants", delivery !== undefined, () => `${hit.path} got ${hit.id} of ${data.tenant}`);
+    if (delivery) this.#checkDelivery(hit, event, delivery);
+  }
+
+  /** A request was answered, or its sender has hung up. */
+  answered(hit: Hit, data: SoakData, quietMs: number): void {
+    this.#inFlight.get(hit.path)?.delete(hit);
+    const at = hit.answeredAt ?? 0;
+    if (hit.status !== 200) this.counts.failedRequests += 1;
+    const delivery = this.#events.get(data.ref)?.deliveries.get(hit.path);
+    if (hit.hungUp || delivery === undefined) return;
+    if (hit.status === 200) {
+      const quiet = this.#quiets.get(hit.path);
+      if (quiet && hit.at >= quiet.until) this.#quiets.delete(hit.path);
+      delivery.delivered = hit;
+      delete delivery.requeued;
+      if (delivery.end === undefined) this.#end(delivery, "delivered", at);
+    } else if (hit.status === 400 && delivery.end === undefined) this.#end(delivery, "dead", at);
+    else if (hit.status === 429) {
+      const until = at + quietMs;
+      delivery.notBefore = { at: until, answeredAt: at };
+      const quiet = this.#quiets.get(hit.path);
+      if (quiet && at < quiet.until) quiet.until = Math.max(quiet.until, until);
+      else this.#quiets.set(hit.path, { from: at, until });
+    }
+  }
+
+  #end(delivery: Delivery, how: End, at: number): void {
+    delivery.end = { how, at };
+    this.counts[how] += 1;
+  }
+
+  #isOneEvent(event: Event, id: string): void {
+    event.id ??= id;
+    this.findings.observe("key", event.id === id, () => `${event.data.ref} is ${event.id} and ${id}`);
+  }
+
+  #checkConcurrency(hit: Hit, flying: ReadonlySet<Hit>): void {
+    const customer = customers.find(({ path }) => path === hit.path);
+    if (customer === undefined) return;
+    // One that has timed out is over for its sender, whenever its connection is seen as closed.
+    const atOnce = [...flying].filter((one) => one.at + customer.timeoutMs > hit.at);
+    const limits = this.#limits.get(hit.path) ?? [];
+    const allowed = Math.max(
+      ...limits.filter((_, i) => (limits[i + 1]?.since ?? Number.POSITIVE_INFINITY) > hit.at - LEASED_MS).map(({ max }) => max),
+    );
+    if (atOnce.length <= allowed) {
+      this.findings.observe("concurrency", true, () => "");
+      return;
+    }
+    this.#later(CLOSING_MS, () => {
+      const left = atOnce.filter(({ hungUp }) => !hungUp).length;
+      const text = () => `${hit.path}: ${left} at once, ${allowed} allowed, at ${isoTime(hit.at)}${this.#nearKill(hit.at)}`;
+      this.findings.observe("concurrency", left <= allowed, text);
+    });
+  }
+
+  #checkQuiet(hit: Hit, flying: ReadonlySet<Hit>): void {
+    const quiet = this.#quiets.get(hit.path);
+    if (quiet === undefined) return;
+    const { from, until } = quiet;
+    if (hit.at < until) {
+      const isUnderWay = hit.at <= from + UNDER_WAY_MS;
+      if (isUnderWay) this.counts.underWay += 1;
+      const text = () => `${hit.path}: ${hit.at - from} ms into a quiet of ${until - from} ms, at ${isoTime(hit.at)}`;
+      this.findings.observe("quiet", isUnderWay || this.#isForgotten(from, hit.at), text);
+      return;
+    }
+    if (until - from < UNDER_WAY_MS) return;
+    const since = [...flying].filter((one) => one.at >= until && !one.hungUp);
+    const text = () => `${hit.path}: ${since.length} at once before a success, ${hit.at - until} ms after a quiet`;
+    this.findings.observe("herd", since.length <= 1 || this.#isForgotten(from, hit.at), text);
+  }
+
+  #checkDelivery(hit: Hit, event: Event, delivery: Delivery): void {
+    const { findings } = this;
+    const name = () => `${hit.path} ${hit.id} at ${isoTime(hit.at)}`;
+    delivery.requests += 1;
+    if (delivery.requests === 1) this.#note(hit, event);
+    delivery.bytes ??= hit.body;
+    findings.observe("bytes", delivery.bytes === hit.body, name);
+    const isNumbered = hit.attempt >= 1 && hit.attempt <= delivery.requests;
+    findings.observe("attempts", isNumbered, () => `${name()}: attempt ${hit.attempt} of ${delivery.requests}`);
+    if (event.deliverAt !== undefined)
+      findings.observe("scheduled", hit.at >= event.deliverAt, () => `${name()}: ${event.deliverAt} is its time`);
+    const { notBefore } = delivery;
+    if (notBefore) {
+      const isInTime = hit.at >= notBefore.at || this.#isForgotten(notBefore.answeredAt, hit.at);
+      findings.observe("retryAfter", isInTime, () => `${name()}: ${notBefore.at - hit.at} ms too early`);
+      delete delivery.notBefore;
+    }
+    this.#checkTimeToLive(hit, event);
+    this.#checkEnded(hit, delivery, name);
+  }
+
+  #checkTimeToLive({ at }: Hit, { ttlMs, acceptedAt }: Event): void {
+    if (ttlMs === undefined || acceptedAt === undefined) return;
+    this.latestExpired = Math.max(this.latestExpired, at - acceptedAt - ttlMs);
+  }
+
+  #checkEnded(hit: Hit, delivery: Delivery, name: () => string): void {
+    const { findings, counts } = this;
+    const { delivered, end } = delivery;
+    if (end && end.how !== "delivered" && end.how !== "dead") {
+      const isUnderWay = hit.at <= end.at + UNDER_WAY_MS;
+      if (isUnderWay) counts.underWay += 1;
+      findings.observe("ended", isUnderWay, () => `${name()}: ${hit.at - end.at} ms after it was ${end.how}`);
+      return;
+    }
+    const before = delivered?.answeredAt ?? (end?.how === "dead" ? end.at : undefined);
+    if (before === undefined) return;
+    const check = delivered ? "once" : "ended";
+    const isLate = delivered && before - delivered.at >= delivery.customer.timeoutMs - NEARLY_LATE_MS;
+    if (delivery.extra > 0) {
+      delivery.extra -= 1;
+      counts.onRequest += 1;
+      beginAgain(delivery);
+    } else if (this.#isForgotten(before, hit.at)) counts.afterKill += 1;
+    else if (isLate) counts.timedOut += 1;
+    else {
+      const text = () => `${name()}: ${hit.at - before} ms after its end, attempt ${hit.attempt}${this.#nearKill(hit.at)}`;
+      findings.observe(check, false, text);
+      return;
+    }
+    findings.observe(check, true, name);
+  }
+
+  #note({ path, at }: Hit, { data, deliverAt }: Event): void {
+    if (deliverAt !== undefined) return;
+    const delays = this.delays.get(path) ?? [];
+    delays.push(at - data.postedAt);
+    this.delays.set(path, delays);
+  }
+
+  /** Whether a kill may have undone the record of what was answered then. */
+  #isForgotten(answeredAt: number, at: number): boolean {
+    return this.#kills.some(({ from, to }) => to >= answeredAt && from <= at && from - answeredAt <= UNRECORDED_MS);
+  }
+
+  #nearKill(at: number): string {
+    const last = this.#kills.findLast(({ from }) => from <= at);
+    return last ? `, ${Math.round((at - last.from) / 1000)} s after a kill` : "";
+  }
+
+  // What is left.
+
+  /** What has not ended and was accepted before that time. */
+  open(before = Number.POSITIVE_INFINITY): Open[] {
+    const open: Open[] = [];
+    for (const { id, data, acceptedAt = data.postedAt, deliveries, ttlMs } of this.#events.values()) {
+      if (id === undefined || acceptedAt >= before) continue;
+      for (const [path, { end, mayEnd = false }] of deliveries)
+        if (end === undefined)
+          open.push({ event: id, path, acceptedAt, mayHaveEnded: mayEnd || ttlMs !== undefined });
+    }
+    return open;
+  }
+
+  /**
+   * What the API says of a delivery that is open here.
+   * @param state undefined: it knows no such event
+   */
+  shown({ event: id, path }: Open, state: string | undefined, reason: string | undefined, at: number): void {
+    const event = this.#byId(id);
+    const delivery = event?.deliveries.get(path);
+    if (event === undefined || delivery === undefined || delivery.end) return;
+    if (state === "queued" || state === "waiting" || state === "retrying") return;
+    const text = () => `${path} ${id} has not arrived and is ${state ?? "unknown"} (${reason})`;
+    if (state === "dead" && reason === "expired" && event.ttlMs !== undefined) this.#end(delivery, "expired", at);
+    else if (state === "cancelled" && delivery.mayEnd) this.#end(delivery, reason === "erased" ? "erased" : "cancelled", at);
+    else {
+      this.findings.observe("arrives", false, text);
+      this.#end(delivery, "dead", at);
+    }
+  }
+
+  #byId(id: string): Event | undefined {
+    for (const event of this.#events.values()) if (event.id === id) return event;
+    return undefined;
+  }
+
+  /** Forgets what has ended long ago. */
+  forget(now: number): void {
+    for (const [ref, { acceptedAt = now, deliveries, unanswered }] of this.#events) {
+      if (unanswered || acceptedAt > now - REMEMBERED_MS) continue;
+      if (![...deliveries.values()].every(({ end }) => end && end.at < now - REMEMBERED_MS)) continue;
+      this.findings.observe("arrives", true, () => "", deliveries.size);
+      this.#events.delete(ref);
+    }
+  }
+
+  /** Judges what can be judged only when nothing is under way any more. */
+  close(): void {
+    const batches = Map.groupBy(
+      // What has a short time to live may have ended without ever being sent.
+      [...this.#events.values()].filter(({ unanswered, ttlMs }) => unanswered && ttlMs === undefined),
+      ({ batch }) => batch,
+    );
+    for (const [batch, events] of batches) {
+      const stored = events.filter(({ id }) => id !== undefined);
+      const isWhole = stored.length === 0 || stored.length === events.length;
+      this.findings.observe("batch", isWhole, () => `${stored.length} of ${events.length} from ${batch} on`);
+    }
+    for (const { id, deliveries, acceptedAt, data } of this.#events.values()) {
+      if (id === undefined) continue;
+      for (const [path, { end, requeued }] of deliveries) {
+        const text = () => `${path} ${id}, posted at ${isoTime(data.postedAt)}${acceptedAt ? "" : ", unanswered"}`;
+        this.findings.observe("ends", end !== undefined, text);
+        this.findings.observe("arrives", end !== undefined, text);
+        if (requeued) this.findings.observe("requeued", false, text);
+      }
+    }
+  }
+}
+
+function beginAgain(delivery: Delivery): void {
+  delete delivery.end;
+  delete delivery.delivered;
+}
+
+function isoTime(at: number): string {
+  return new Date(at).toISOString().slice(11, 23);
+}
