@@ -2,9 +2,18 @@
  * `npm run soak -- --minutes 60 --seed 1 --rate 50`: see soak/run.ts. Prints how it goes, writes a report, and exits 1 when
  * anything was not as promised.
  */
-import { writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { loadavg } from "node:os";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { projectRoot } from "../../src/local/wrangler.ts";
+import { picture } from "./soak/picture.ts";
+import { report } from "./soak/report.ts";
 import { type Progress, soak } from "./soak/run.ts";
+import { FORMER } from "./versions.ts";
+
+const PICTURE = ".github/pictures/soak.svg";
 
 const { values } = parseArgs({
   options: {
@@ -41,13 +50,27 @@ function show({ elapsedMs, accepted, requests, open, inFlight, kills, deploys, v
   else if (shown++ % QUIET_EVERY === 0) console.log(line);
 }
 
+const commit = execFileSync("git", ["rev-parse", "--short", "HEAD"], { cwd: projectRoot, encoding: "utf8" }).trim();
+const [loadBefore = 0] = loadavg();
 const figures = await soak({
   minutes: Number(values.minutes),
   seed: Number(values.seed),
   rate: Number(values.rate),
   onProgress: show,
 });
-if (values.figures) writeFileSync(values.figures, JSON.stringify(figures));
-const { samples: _, delays: __, ...rest } = figures;
-console.log(JSON.stringify(rest, null, 1));
-process.exit(figures.findings.some(({ count }) => count > 0) ? 1 : 0);
+const violations = figures.findings.reduce((sum, { count }) => sum + count, 0);
+const circumstances = { commit, former: FORMER.slice(0, 7), load: [loadBefore, loadavg()[0] ?? 0] } as const;
+if (values.figures) writeFileSync(values.figures, JSON.stringify({ figures, circumstances }));
+if (values.report) {
+  writeFileSync(join(projectRoot, PICTURE), picture(figures));
+  writeReport(values.report, report(figures, { ...circumstances, picture: `../${PICTURE}` }));
+} else console.log(`\n\n${report(figures, { ...circumstances, picture: PICTURE })}`);
+console.log(`\n${figures.counts.accepted} events accepted, ${violations} violations`);
+process.exit(violations > 0 ? 1 : 0);
+
+/** Replaces the report in the page, and leaves what is before it. */
+function writeReport(file: string, text: string): void {
+  const page = existsSync(file) ? readFileSync(file, "utf8") : "# Soak\n\n";
+  const before = page.slice(0, page.indexOf("## Report") < 0 ? page.length : page.indexOf("## Report"));
+  writeFileSync(file, before + text);
+}

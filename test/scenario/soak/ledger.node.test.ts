@@ -1,0 +1,231 @@
+/** The soak's books notice what is not as promised, and nothing else. */
+import { describe, expect, test } from "vitest";
+import type { Hit } from "../../../src/local/receiver.ts";
+import type { Check } from "./checks.ts";
+import type { SoakData } from "./customers.ts";
+import { Ledger, type Posted } from "./ledger.ts";
+
+const T = 1_800_000_000_000;
+const ID = "evt_1";
+
+/** A ledger with one accepted event of a tenant with one endpoint, and receivers that are told what to answer. */
+function books({ tenant = "cano", path = "/cano/quiet", ...event }: Partial<Posted> & { tenant?: string; path?: string } = {}) {
+  const later: (() => void)[] = [];
+  const ledger = new Ledger((_, then) => later.push(then));
+  const data: SoakData = { ref: 1, tenant, postedAt: T, ...event.data };
+  ledger.posted([{ type: "order.created", ...event, data }]);
+  ledger.accepted(1, ID, new Map([[path, "dlv_1"]]), T);
+  const requests = new Map<string, number>();
+  return {
+    ledger,
+    data,
+    /** A request that arrives, and its answer, 20 ms later unless `endsAt` says otherwise; null: never. */
+    request(
+      at: number,
+      { status = 200, endsAt = at + 20, quietMs = 0, ...given }: Partial<Hit> & { endsAt?: number | null; quietMs?: number } = {},
+    ): Hit {
+      const number = (requests.get(path) ?? 0) + 1;
+      requests.set(path, number);
+      const hit: Hit = { path, id: ID, body: "{}", verified: true, attempt: number, at, ...given };
+      ledger.arrived(hit, data);
+      if (endsAt !== null) {
+        Object.assign(hit, { status, answeredAt: endsAt });
+        ledger.answered(hit, data, quietMs);
+      }
+      return hit;
+    },
+    closed() {
+      for (const then of later) then();
+      ledger.close();
+      return ledger.findings
+        .all()
+        .filter(({ count }) => count > 0)
+        .map(({ check }): Check => check);
+    },
+  };
+}
+
+test("an event that is delivered once is as promised", () => {
+  const { request, closed } = books();
+  request(T + 5);
+  expect(closed()).toEqual([]);
+});
+
+test("a delivery that never arrives is lost", () => {
+  expect(books().closed()).toEqual(["arrives", "ends"]);
+});
+
+test("a delivery whose state the API does not know, or has ended without arriving, is lost", () => {
+  for (const state of [undefined, "delivered", "dead", "cancelled"]) {
+    const { ledger, closed } = books();
+    const [open] = ledger.open();
+    if (open) ledger.shown(open, state, undefined, T + 60_000);
+    expect(closed()).toEqual(["arrives"]);
+  }
+});
+
+describe("a repeat", () => {
+  test("without a cause is a violation", () => {
+    const { request, closed } = books();
+    request(T + 5);
+    request(T + 900);
+    expect(closed()).toEqual(["once"]);
+  });
+
+  test("is explained by a kill shortly after the answer, and by no other", () => {
+    const { ledger, request, closed } = books();
+    request(T);
+    ledger.killed(T + 5_000, T + 5_100);
+    request(T + 9_000);
+    expect(closed()).toEqual([]);
+
+    const late = books();
+    late.request(T);
+    late.ledger.killed(T + 60_000, T + 60_100);
+    late.request(T + 61_000);
+    expect(late.closed()).toEqual(["once"]);
+  });
+
+  test("is explained by an answer that came when the sender gave up", () => {
+    const { request, closed } = books();
+    request(T, { endsAt: T + 4_900 });
+    request(T + 7_000);
+    expect(closed()).toEqual([]);
+  });
+
+  test("on request is expected, once, and is missed when it does not come", () => {
+    const { ledger, request, closed } = books();
+    request(T);
+    ledger.requeued(1, "/cano/quiet", true);
+    request(T + 1_000);
+    expect(closed()).toEqual([]);
+
+    const twice = books();
+    twice.request(T);
+    twice.ledger.requeued(1, "/cano/quiet", true);
+    twice.request(T + 1_000);
+    twice.request(T + 2_000);
+    expect(twice.closed()).toEqual(["once"]);
+
+    const missed = books();
+    missed.request(T);
+    missed.ledger.requeued(1, "/cano/quiet", true);
+    expect(missed.closed()).toEqual(["arrives", "ends", "requeued"]);
+  });
+
+  test("with other bytes is a violation", () => {
+    const { request, closed } = books();
+    request(T, { status: 500 });
+    request(T + 900, { body: "{ }" });
+    expect(closed()).toEqual(["bytes"]);
+  });
+});
+
+test("what is dead, cancelled or erased must not come again", () => {
+  const dead = books({ data: { ref: 1, tenant: "cano", postedAt: T, bad: true } });
+  dead.request(T, { status: 400 });
+  dead.request(T + 1_000);
+  expect(dead.closed()).toEqual(["ended"]);
+
+  for (const end of ["cancelled", "erased"] as const) {
+    const { ledger, request, closed } = books();
+    if (end === "cancelled") ledger.cancelled(1, "/cano/quiet", T + 100, true);
+    else ledger.erased(1, T + 100, true);
+    request(T + 200);
+    expect(ledger.findings.count("ended")).toBe(0);
+    request(T + 20_000);
+    expect(closed()).toEqual(["ended"]);
+  }
+});
+
+test("nothing scheduled may come before its time", () => {
+  const { request, closed } = books({ deliverAt: T + 30_000 });
+  request(T + 29_999);
+  expect(closed()).toEqual(["scheduled"]);
+});
+
+describe("after a 429", () => {
+  test("a delivery that comes back a millisecond too early is a violation", () => {
+    const { request, closed } = books();
+    request(T, { status: 429, quietMs: 10_000, endsAt: T + 20 });
+    request(T + 10_019);
+    expect(closed()).toEqual(["retryAfter", "quiet"]);
+  });
+
+  test("a delivery that comes back in time is none", () => {
+    const { request, closed } = books();
+    request(T, { status: 429, quietMs: 10_000, endsAt: T + 20 });
+    request(T + 10_020);
+    expect(closed()).toEqual([]);
+  });
+
+  test("requests beside each other before the first success are a herd", () => {
+    const { ledger, data, request, closed } = books();
+    request(T, { status: 429, quietMs: 10_000 });
+    const other = { path: "/cano/quiet", id: "evt_2", body: "{}", verified: true, attempt: 1, at: T + 11_000 };
+    ledger.posted([{ type: "order.created", data: { ...data, ref: 2 } }]);
+    ledger.arrived(other, { ...data, ref: 2 });
+    request(T + 11_001, { endsAt: T + 11_050 });
+    expect(closed()).toContain("herd");
+  });
+});
+
+describe("requests at once", () => {
+  /** So many requests at T, none of them answered. */
+  function atOnce(count: number, path = "/dune/steady") {
+    const { ledger, data, closed } = books({ tenant: "dune", path });
+    const hits = Array.from({ length: count }, (_, i) => {
+      const ref = 10 + i;
+      ledger.posted([{ type: "order.created", data: { ...data, ref } }]);
+      const hit: Hit = { path, id: `evt_${ref}`, body: "{}", verified: true, attempt: 1, at: T };
+      ledger.arrived(hit, { ...data, ref });
+      return hit;
+    });
+    return { hits, closed };
+  }
+
+  test("are at most as many as allowed", () => {
+    expect(atOnce(4).closed()).not.toContain("concurrency");
+    expect(atOnce(5).closed()).toContain("concurrency");
+  });
+
+  test("do not count where the sender had hung up", () => {
+    const { hits, closed } = atOnce(5);
+    if (hits[0]) hits[0].hungUp = true;
+    expect(closed()).not.toContain("concurrency");
+  });
+
+  test("may be as many as a limit allowed that was lowered a moment ago, and no more after that", () => {
+    const { ledger, request } = books({ tenant: "dune", path: "/dune/steady" });
+    ledger.limited("/dune/steady", 1, T);
+    request(T + 1_000, { endsAt: null });
+    request(T + 1_001, { endsAt: null });
+    expect(ledger.findings.count("concurrency")).toBe(0);
+  });
+});
+
+test("an event must not come to another tenant, nor under two ids", () => {
+  const { request, closed } = books();
+  request(T, { path: "/acme/steady" });
+  request(T + 10, { id: "evt_2" });
+  expect(closed()).toEqual(expect.arrayContaining(["tenants", "key"]));
+});
+
+test("the number of an attempt must not be higher than what the receiver has seen", () => {
+  const { request, closed } = books();
+  request(T, { attempt: 2 });
+  expect(closed()).toEqual(["attempts"]);
+});
+
+test("of a batch without an answer all events are stored, or none", () => {
+  const ledger = new Ledger(() => {});
+  const data = (ref: number): SoakData => ({ ref, tenant: "cano", postedAt: T });
+  ledger.posted([1, 2].map((ref) => ({ type: "order.created", data: data(ref) })));
+  ledger.unanswered([1, 2]);
+  const hit: Hit = { path: "/cano/quiet", id: ID, body: "{}", verified: true, attempt: 1, at: T + 5 };
+  ledger.arrived(hit, data(1));
+  Object.assign(hit, { status: 200, answeredAt: T + 25 });
+  ledger.answered(hit, data(1), 0);
+  ledger.close();
+  expect(ledger.findings.count("batch")).toBe(1);
+});
