@@ -13,7 +13,9 @@ export function isMisreading(line: string): boolean {
   const { what = "", status } = parsed(line);
   // Trouble of the platform that passes.
   if (status === 503) return false;
-  return /^(request_failed|page_failed|gate_state_corrupt|message_unreadable|secret_unreadable|misconfigured)$/.test(what);
+  return /^(request_failed|page_failed|gate_state_corrupt|message_unreadable|secret_unreadable|misconfigured)$/.test(
+    what,
+  );
 }
 
 function parsed(line: string): Readonly<{ what?: string; status?: number }> {

@@ -32,7 +32,17 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal
 const QUIET_EVERY = 30;
 let shown = 0;
 
-function show({ elapsedMs, accepted, requests, open, inFlight, kills, deploys, violations, ...p }: Progress): void {
+function show({
+  elapsedMs,
+  accepted,
+  requests,
+  open,
+  inFlight,
+  kills,
+  deploys,
+  violations,
+  ...p
+}: Progress): void {
   const [minutes, seconds] = [Math.floor(elapsedMs / 60_000), Math.floor(elapsedMs / 1_000) % 60];
   const line = [
     `${minutes}:${String(seconds).padStart(2, "0")}`,
@@ -50,13 +60,17 @@ function show({ elapsedMs, accepted, requests, open, inFlight, kills, deploys, v
   else if (shown++ % QUIET_EVERY === 0) console.log(line);
 }
 
-const commit = execFileSync("git", ["rev-parse", "--short", "HEAD"], { cwd: projectRoot, encoding: "utf8" }).trim();
+const commit = execFileSync("git", ["rev-parse", "--short", "HEAD"], {
+  cwd: projectRoot,
+  encoding: "utf8",
+}).trim();
 const [loadBefore = 0] = loadavg();
 const figures = await soak({
   minutes: Number(values.minutes),
   seed: Number(values.seed),
   rate: Number(values.rate),
   onProgress: show,
+  onViolation: (check, text) => console.log(`\nviolation: ${check}: ${text}`),
 });
 const violations = figures.findings.reduce((sum, { count }) => sum + count, 0);
 const circumstances = { commit, former: FORMER.slice(0, 7), load: [loadBefore, loadavg()[0] ?? 0] } as const;

@@ -36,6 +36,8 @@ export type Finding = Readonly<{ check: Check; count: number; observed: number; 
 export class Findings {
   readonly #observed = new Map<Check, number>();
   readonly #violations = new Map<Check, { count: number; seen: string[] }>();
+  /** Called with what is kept of each violation. */
+  onViolation: (check: Check, text: string) => void = () => {};
 
   /** Counts an observation; what is no good is a violation with this text. */
   observe(check: Check, isGood: boolean, text: () => string, observations = 1): void {
@@ -43,7 +45,10 @@ export class Findings {
     if (isGood) return;
     const known = this.#violations.get(check) ?? { count: 0, seen: [] };
     known.count += 1;
-    if (known.seen.length < KEPT) known.seen.push(text());
+    if (known.seen.length < KEPT) {
+      known.seen.push(text());
+      this.onViolation(check, known.seen.at(-1) ?? "");
+    }
     this.#violations.set(check, known);
   }
 

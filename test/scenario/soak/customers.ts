@@ -82,7 +82,8 @@ export const types: readonly string[] = ["order.created", "order.paid", "user.le
 
 /** The endpoints that get an event. */
 export function takersOf(tenant: string, type: string): Customer[] {
-  const takes = (pattern: string) => pattern === type || (pattern.endsWith(".*") && type.startsWith(pattern.slice(0, -1)));
+  const takes = (pattern: string) =>
+    pattern === type || (pattern.endsWith(".*") && type.startsWith(pattern.slice(0, -1)));
   return customers.filter((one) => one.tenant === tenant && (one.types?.some(takes) ?? true));
 }
 
@@ -153,7 +154,8 @@ export function endpoints(seed: number, times: FailingTimes): Endpoints {
     answer: (path, at, { bad, postedAt }, inFlight) => {
       const customer = customers.find((one) => one.path === path);
       if (customer === undefined || recovered) return OK;
-      if (customer.trouble === "rejects" && bad && postedAt > (mendedAt.get(path) ?? 0)) return { status: 400 };
+      if (customer.trouble === "rejects" && bad && postedAt > (mendedAt.get(path) ?? 0))
+        return { status: 400 };
       if (troubled.get(path)?.(at)) return inTrouble(customer, at, inFlight);
       slowness.delete(path);
       return OK;

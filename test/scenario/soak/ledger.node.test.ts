@@ -9,7 +9,11 @@ const T = 1_800_000_000_000;
 const ID = "evt_1";
 
 /** A ledger with one accepted event of a tenant with one endpoint, and receivers that are told what to answer. */
-function books({ tenant = "cano", path = "/cano/quiet", ...event }: Partial<Posted> & { tenant?: string; path?: string } = {}) {
+function books({
+  tenant = "cano",
+  path = "/cano/quiet",
+  ...event
+}: Partial<Posted> & { tenant?: string; path?: string } = {}) {
   const later: (() => void)[] = [];
   const ledger = new Ledger((_, then) => later.push(then));
   const data: SoakData = { ref: 1, tenant, postedAt: T, ...event.data };
@@ -22,7 +26,12 @@ function books({ tenant = "cano", path = "/cano/quiet", ...event }: Partial<Post
     /** A request that arrives, and its answer, 20 ms later unless `endsAt` says otherwise; null: never. */
     request(
       at: number,
-      { status = 200, endsAt = at + 20, quietMs = 0, ...given }: Partial<Hit> & { endsAt?: number | null; quietMs?: number } = {},
+      {
+        status = 200,
+        endsAt = at + 20,
+        quietMs = 0,
+        ...given
+      }: Partial<Hit> & { endsAt?: number | null; quietMs?: number } = {},
     ): Hit {
       const number = (requests.get(path) ?? 0) + 1;
       requests.set(path, number);
@@ -96,21 +105,42 @@ describe("a repeat", () => {
   test("on request is expected, once, and is missed when it does not come", () => {
     const { ledger, request, closed } = books();
     request(T);
-    ledger.requeued(1, "/cano/quiet", true);
+    ledger.requeueing(1, "/cano/quiet");
+    ledger.requeued(1, "/cano/quiet", "done");
     request(T + 1_000);
     expect(closed()).toEqual([]);
 
     const twice = books();
     twice.request(T);
-    twice.ledger.requeued(1, "/cano/quiet", true);
+    twice.ledger.requeueing(1, "/cano/quiet");
+    twice.ledger.requeued(1, "/cano/quiet", "done");
     twice.request(T + 1_000);
     twice.request(T + 2_000);
     expect(twice.closed()).toEqual(["once"]);
 
     const missed = books();
     missed.request(T);
-    missed.ledger.requeued(1, "/cano/quiet", true);
+    missed.ledger.requeueing(1, "/cano/quiet");
+    missed.ledger.requeued(1, "/cano/quiet", "done");
     expect(missed.closed()).toEqual(["arrives", "ends", "requeued"]);
+  });
+
+  test("on request may come before the answer to the request", () => {
+    const { ledger, request, closed } = books();
+    request(T);
+    ledger.requeueing(1, "/cano/quiet");
+    request(T + 1_000);
+    ledger.requeued(1, "/cano/quiet", "done");
+    expect(closed()).toEqual([]);
+  });
+
+  test("after a request that was refused is a violation", () => {
+    const { ledger, request, closed } = books();
+    request(T);
+    ledger.requeueing(1, "/cano/quiet");
+    ledger.requeued(1, "/cano/quiet", "refused");
+    request(T + 1_000);
+    expect(closed()).toEqual(["once"]);
   });
 
   test("with other bytes is a violation", () => {
@@ -162,7 +192,14 @@ describe("after a 429", () => {
   test("requests beside each other before the first success are a herd", () => {
     const { ledger, data, request, closed } = books();
     request(T, { status: 429, quietMs: 10_000 });
-    const other = { path: "/cano/quiet", id: "evt_2", body: "{}", verified: true, attempt: 1, at: T + 11_000 };
+    const other = {
+      path: "/cano/quiet",
+      id: "evt_2",
+      body: "{}",
+      verified: true,
+      attempt: 1,
+      at: T + 11_000,
+    };
     ledger.posted([{ type: "order.created", data: { ...data, ref: 2 } }]);
     ledger.arrived(other, { ...data, ref: 2 });
     request(T + 11_001, { endsAt: T + 11_050 });

@@ -3,8 +3,8 @@
  * with its time (epoch ms), and asks nobody.
  */
 import type { Hit } from "../../../src/local/receiver.ts";
-import { type Customer, customers, type SoakData, takersOf } from "./customers.ts";
 import { Findings } from "./checks.ts";
+import { type Customer, customers, type SoakData, takersOf } from "./customers.ts";
 
 /**
  * The longest time from an answer to its record: a batch starts attempts for five seconds, waits one more for the last
@@ -72,6 +72,11 @@ export type Open = Readonly<{
   mayHaveEnded: boolean;
 }>;
 
+/** What has become of a request, as far as its answer tells. */
+export type Outcome = "done" | "refused" | "unknown";
+
+type Period = Readonly<{ since: number; until: number; diedBy: number }>;
+
 type Quiet = { from: number; until: number; overAt?: number };
 type Limit = Readonly<{ max: number; since: number }>;
 type Kill = Readonly<{ from: number; to: number }>;
@@ -119,7 +124,9 @@ export class Ledger {
     const batch = events[0]?.data.ref ?? 0;
     for (const event of events) {
       const takers = takersOf(event.data.tenant, event.type);
-      const deliveries = new Map(takers.map((customer) => [customer.path, { customer, requests: 0, extra: 0 }]));
+      const deliveries = new Map(
+        takers.map((customer) => [customer.path, { customer, requests: 0, extra: 0 }]),
+      );
       this.#events.set(event.data.ref, { ...event, batch, deliveries });
       this.counts.posted += 1;
     }
@@ -177,34 +184,45 @@ export class Ledger {
     }
   }
 
-  requeued(ref: number, path: string, isSure: boolean): void {
+  /** A request is made that sends the delivery again, which may come before the answer. */
+  requeueing(ref: number, path: string): void {
     const delivery = this.#events.get(ref)?.deliveries.get(path);
-    if (delivery === undefined) return;
-    if (!isSure) {
-      delivery.extra += 1;
-      return;
-    }
+    if (delivery) delivery.extra += 1;
+  }
+
+  /** The answer to that request; `unknown` where it was lost. */
+  requeued(ref: number, path: string, outcome: Outcome): void {
+    const delivery = this.#events.get(ref)?.deliveries.get(path);
+    if (delivery === undefined || outcome === "unknown") return;
+    // It has come again already.
+    if (delivery.extra === 0) return;
+    delivery.extra -= 1;
+    if (outcome === "refused") return;
     this.counts.onRequest += 1;
     this.findings.observe("requeued", true, () => "");
     delivery.requeued = true;
     beginAgain(delivery);
   }
 
+  /** A replay of what is dead is begun. */
+  replaying(path: string): void {
+    for (const [ref, { data }] of this.#events) if (data.bad) this.requeueing(ref, path);
+  }
+
   /**
-   * A replay of what is dead. What had died by `diedBy`, of the events that were accepted in its period, comes again; what
-   * may have died by the time that it began may.
-   * @param isSure false: the answer was lost
+   * The answer to that request. What had died by `diedBy`, of the events that were accepted in its period, comes again; what
+   * has died since may. Returns how many must.
    */
-  replayed(path: string, period: Readonly<{ since: number; until: number; diedBy: number }>, isSure: boolean): number {
+  replayed(path: string, { since, until, diedBy }: Period, outcome: Outcome): number {
     let count = 0;
     for (const [ref, { data, deliveries, acceptedAt }] of this.#events) {
       const delivery = deliveries.get(path);
       if (delivery === undefined || !data.bad) continue;
-      const { since, until, diedBy } = period;
       const isDead = delivery.end?.how === "dead" && delivery.end.at <= diedBy;
       const isIn = data.postedAt >= since && acceptedAt !== undefined && acceptedAt < until;
-      this.requeued(ref, path, isSure && isDead && isIn);
-      if (isDead && isIn) count += 1;
+      const must = outcome === "done" && isDead && isIn;
+      if (must) count += 1;
+      this.requeued(ref, path, must || outcome === "refused" ? outcome : "unknown");
     }
     return count;
   }
@@ -294,7 +312,9 @@ export class Ledger {
     const atOnce = [...flying].filter((one) => one.at + customer.timeoutMs > hit.at);
     const limits = this.#limits.get(hit.path) ?? [];
     const allowed = Math.max(
-      ...limits.filter((_, i) => (limits[i + 1]?.since ?? Number.POSITIVE_INFINITY) > hit.at - LEASED_MS).map(({ max }) => max),
+      ...limits
+        .filter((_, i) => (limits[i + 1]?.since ?? Number.POSITIVE_INFINITY) > hit.at - LEASED_MS)
+        .map(({ max }) => max),
     );
     if (atOnce.length <= allowed) {
       this.findings.observe("concurrency", true, () => "");
@@ -302,7 +322,8 @@ export class Ledger {
     }
     this.#later(CLOSING_MS, () => {
       const left = atOnce.filter(({ hungUp }) => !hungUp).length;
-      const text = () => `${hit.path}: ${left} at once, ${allowed} allowed, at ${isoTime(hit.at)}${this.#nearKill(hit.at)}`;
+      const text = () =>
+        `${hit.path}: ${left} at once, ${allowed} allowed, at ${isoTime(hit.at)}${this.#nearKill(hit.at)}`;
       this.findings.observe("concurrency", left <= allowed, text);
     });
   }
@@ -314,13 +335,15 @@ export class Ledger {
     if (hit.at < until) {
       const isUnderWay = hit.at <= from + UNDER_WAY_MS;
       if (isUnderWay) this.counts.underWay += 1;
-      const text = () => `${hit.path}: ${hit.at - from} ms into a quiet of ${until - from} ms, at ${isoTime(hit.at)}`;
+      const text = () =>
+        `${hit.path}: ${hit.at - from} ms into a quiet of ${until - from} ms, at ${isoTime(hit.at)}`;
       this.findings.observe("quiet", isUnderWay || this.#isForgotten(from, hit.at), text);
       return;
     }
     if (until - from < UNDER_WAY_MS) return;
     const since = [...flying].filter((one) => one.at >= until && !one.hungUp);
-    const text = () => `${hit.path}: ${since.length} at once before a success, ${hit.at - until} ms after a quiet`;
+    const text = () =>
+      `${hit.path}: ${since.length} at once before a success, ${hit.at - until} ms after a quiet`;
     this.findings.observe("herd", since.length <= 1 || this.#isForgotten(from, hit.at), text);
   }
 
@@ -332,9 +355,17 @@ export class Ledger {
     delivery.bytes ??= hit.body;
     findings.observe("bytes", delivery.bytes === hit.body, name);
     const isNumbered = hit.attempt >= 1 && hit.attempt <= delivery.requests;
-    findings.observe("attempts", isNumbered, () => `${name()}: attempt ${hit.attempt} of ${delivery.requests}`);
+    findings.observe(
+      "attempts",
+      isNumbered,
+      () => `${name()}: attempt ${hit.attempt} of ${delivery.requests}`,
+    );
     if (event.deliverAt !== undefined)
-      findings.observe("scheduled", hit.at >= event.deliverAt, () => `${name()}: ${event.deliverAt} is its time`);
+      findings.observe(
+        "scheduled",
+        hit.at >= event.deliverAt,
+        () => `${name()}: ${event.deliverAt} is its time`,
+      );
     const { notBefore } = delivery;
     if (notBefore) {
       const isInTime = hit.at >= notBefore.at || this.#isForgotten(notBefore.answeredAt, hit.at);
@@ -370,7 +401,8 @@ export class Ledger {
     } else if (this.#isForgotten(before, hit.at)) counts.afterKill += 1;
     else if (isLate) counts.timedOut += 1;
     else {
-      const text = () => `${name()}: ${hit.at - before} ms after its end, attempt ${hit.attempt}${this.#nearKill(hit.at)}`;
+      const text = () =>
+        `${name()}: ${hit.at - before} ms after its end, attempt ${hit.attempt}${this.#nearKill(hit.at)}`;
       findings.observe(check, false, text);
       return;
     }
@@ -386,7 +418,9 @@ export class Ledger {
 
   /** Whether a kill may have undone the record of what was answered then. */
   #isForgotten(answeredAt: number, at: number): boolean {
-    return this.#kills.some(({ from, to }) => to >= answeredAt && from <= at && from - answeredAt <= UNRECORDED_MS);
+    return this.#kills.some(
+      ({ from, to }) => to >= answeredAt && from <= at && from - answeredAt <= UNRECORDED_MS,
+    );
   }
 
   #nearKill(at: number): string {
@@ -417,9 +451,13 @@ export class Ledger {
     const delivery = event?.deliveries.get(path);
     if (event === undefined || delivery === undefined || delivery.end) return;
     if (state === "queued" || state === "waiting" || state === "retrying") return;
+    // A replay comes to it in its turn.
+    if (delivery.requeued && (state === "dead" || state === "delivered")) return;
     const text = () => `${path} ${id} has not arrived and is ${state ?? "unknown"} (${reason})`;
-    if (state === "dead" && reason === "expired" && event.ttlMs !== undefined) this.#end(delivery, "expired", at);
-    else if (state === "cancelled" && delivery.mayEnd) this.#end(delivery, reason === "erased" ? "erased" : "cancelled", at);
+    if (state === "dead" && reason === "expired" && event.ttlMs !== undefined)
+      this.#end(delivery, "expired", at);
+    else if (state === "cancelled" && delivery.mayEnd)
+      this.#end(delivery, reason === "erased" ? "erased" : "cancelled", at);
     else {
       this.findings.observe("arrives", false, text);
       this.#end(delivery, "dead", at);
@@ -456,7 +494,8 @@ export class Ledger {
     for (const { id, deliveries, acceptedAt, data } of this.#events.values()) {
       if (id === undefined) continue;
       for (const [path, { end, requeued }] of deliveries) {
-        const text = () => `${path} ${id}, posted at ${isoTime(data.postedAt)}${acceptedAt ? "" : ", unanswered"}`;
+        const text = () =>
+          `${path} ${id}, posted at ${isoTime(data.postedAt)}${acceptedAt ? "" : ", unanswered"}`;
         this.findings.observe("ends", end !== undefined, text);
         this.findings.observe("arrives", end !== undefined, text);
         if (requeued) this.findings.observe("requeued", false, text);

@@ -7,7 +7,7 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { oneOf, type Random } from "../../../src/core/seeded-random.ts";
 import { customers, type SoakData, takersOf, tenants, types } from "./customers.ts";
-import type { Ledger, Posted } from "./ledger.ts";
+import type { Ledger, Outcome, Posted } from "./ledger.ts";
 
 /** How long a request may take. */
 const PATIENCE_MS = 15_000;
@@ -31,6 +31,8 @@ export type Access = Readonly<{
   url: () => Promise<string>;
   /** Whether the current version handles everything: what only that one knows is used then. */
   isCurrent: () => boolean;
+  /** Whether so much has not ended that nothing is posted for a while. */
+  isFull: () => boolean;
   adminKey: string;
   /** Of a tenant's own key. */
   keyOf: (tenant: string) => string;
@@ -47,9 +49,18 @@ export class Load {
   #refs = 0;
   #posts = 0;
   #stopped = false;
-  /** Events that were not posted because too many posts were under way. */
+  /** Events that were not posted because too many posts were under way, or too much had not ended. */
   skipped = 0;
-  readonly made = { cancelled: 0, tooLate: 0, erased: 0, retried: 0, replays: 0, replayed: 0, keyedTwice: 0, repeats: 0 };
+  readonly made = {
+    cancelled: 0,
+    tooLate: 0,
+    erased: 0,
+    retried: 0,
+    replays: 0,
+    replayed: 0,
+    keyedTwice: 0,
+    repeats: 0,
+  };
   readonly #running = new Set<Promise<void>>();
 
   /** @param mend has a receiver take what it has refused */
@@ -89,7 +100,7 @@ export class Load {
   #postSome(): number {
     const isBatch = this.#random() < BATCHES.share;
     const count = isBatch ? BATCHES.least + Math.floor(this.#random() * BATCHES.more) : 1;
-    if (this.#posts >= MOST_POSTS) {
+    if (this.#posts >= MOST_POSTS || this.#access.isFull()) {
       this.skipped += count;
       return count;
     }
@@ -134,7 +145,8 @@ export class Load {
     }));
     const isNew = events.some(({ ttlMs }) => ttlMs !== undefined);
     const body = isBatch ? { events: shown } : shown[0];
-    const ask = () => this.#ask("POST", `${isNew ? "/new" : ""}${path}`, { body, key, apiKey: this.#keyFor(tenant) });
+    const ask = () =>
+      this.#ask("POST", `${isNew ? "/new" : ""}${path}`, { body, key, apiKey: this.#keyFor(tenant) });
     const answer = await ask();
     const refs = events.map(({ data }) => data.ref);
     if (answer === undefined) {
@@ -155,7 +167,11 @@ export class Load {
       const again = await ask();
       this.made.keyedTwice += 1;
       const same = again === undefined || acceptedIn(again.body).every(({ id }, i) => id === accepted[i]?.id);
-      this.#ledger.findings.observe("key", same, () => `${refs[0]} posted twice under a key: ${JSON.stringify(again?.body)}`);
+      this.#ledger.findings.observe(
+        "key",
+        same,
+        () => `${refs[0]} posted twice under a key: ${JSON.stringify(again?.body)}`,
+      );
     }
     if (!isBatch) await this.#follow(first);
   }
@@ -165,7 +181,10 @@ export class Load {
     if (!this.#access.isCurrent()) return;
     const draw = this.#random();
     const shares: readonly Share[] = [
-      { of: post.deliverAt === undefined ? 0.02 : 0.4, do: (one) => this.#background(() => this.#cancel(one)) },
+      {
+        of: post.deliverAt === undefined ? 0.02 : 0.4,
+        do: (one) => this.#background(() => this.#cancel(one)),
+      },
       { of: 0.015, do: (one) => this.#background(() => this.#erase(one)) },
       { of: 0.04, do: (one) => this.#background(() => this.#retry(one)) },
     ];
@@ -218,13 +237,13 @@ export class Load {
     const id = taker && this.#ledger.deliveryId(data.ref, taker.path);
     if (!taker || !id || !this.#access.isCurrent()) return;
     if (this.#ledger.hasEnded(data.ref, taker.path) !== "delivered") return;
+    this.#ledger.requeueing(data.ref, taker.path);
     const answer = await this.#ask("POST", `/new/v1/deliveries/${id}/retry`);
     // Its record may not have been written yet.
     if (answer?.status === 409) this.made.tooLate += 1;
-    else if (answer === undefined || answer.status === 200) {
-      if (answer) this.made.retried += 1;
-      this.#ledger.requeued(data.ref, taker.path, answer !== undefined);
-    } else unexpected(answer);
+    else if (answer?.status === 200) this.made.retried += 1;
+    else if (answer) unexpected(answer);
+    this.#ledger.requeued(data.ref, taker.path, outcomeOf(answer));
   }
 
   /** The endpoint that rejects is mended, and its dead deliveries of the last minutes are replayed. */
@@ -241,13 +260,13 @@ export class Load {
       until: new Date(until).toISOString(),
       rate_per_minute: 600,
     };
+    this.#ledger.replaying(customer.path);
     const answer = await this.#ask("POST", "/new/v1/replays", { body });
-    if (answer?.status === 409) return;
-    if (answer && answer.status !== 201) unexpected(answer);
-    this.made.replays += 1;
+    if (answer && answer.status !== 409 && answer.status !== 201) unexpected(answer);
+    if (answer?.status === 201) this.made.replays += 1;
     // Only what was on record when the replay began.
-    const diedBy = now - 10_000;
-    this.made.replayed += this.#ledger.replayed(customer.path, { since, until, diedBy }, answer !== undefined);
+    const period = { since, until, diedBy: now - 10_000 };
+    this.made.replayed += this.#ledger.replayed(customer.path, period, outcomeOf(answer));
   }
 
   #keyFor(tenant: string): string {
@@ -261,7 +280,11 @@ export class Load {
   async #ask(
     method: string,
     path: string,
-    { body, key, apiKey = this.#access.adminKey }: { body?: unknown; key?: string | undefined; apiKey?: string } = {},
+    {
+      body,
+      key,
+      apiKey = this.#access.adminKey,
+    }: { body?: unknown; key?: string | undefined; apiKey?: string } = {},
   ): Promise<Answer | undefined> {
     for (;;) {
       const url = await this.#access.url();
@@ -292,6 +315,11 @@ export class Load {
 
 function unexpected({ status, body }: Answer): never {
   throw new Error(`Unexpected answer ${status}: ${JSON.stringify(body).slice(0, 300)}`);
+}
+
+function outcomeOf(answer: Answer | undefined): Outcome {
+  if (answer === undefined) return "unknown";
+  return answer.status < 300 ? "done" : "refused";
 }
 
 type Accepted = Readonly<{

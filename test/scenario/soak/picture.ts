@@ -31,7 +31,9 @@ export function picture({ samples, marks, loadMs, drainMs }: SoakFigures): strin
     .map(({ at }) => `<path class="c" d="M${one(x(at))} 0V${PANEL}"/>`);
   const panels = PANELS.map(({ title, value }, i) => {
     const most = Math.max(1, ...samples.map(value));
-    const points = samples.map((sample) => `L${one(x(sample.at))} ${one(PANEL - (value(sample) / most) * PANEL)}`);
+    const points = samples.map(
+      (sample) => `L${one(x(sample.at))} ${one(PANEL - (value(sample) / most) * PANEL)}`,
+    );
     const [first, last] = [samples.at(0)?.at ?? 0, samples.at(-1)?.at ?? 0];
     return `<g transform="translate(0 ${TOP + i * (PANEL + GAP)})">${deployments.join("")}${kills.join("")}
 <path class="a" d="M${one(x(first))} ${PANEL}${points.join("")}L${one(x(last))} ${PANEL}z"/>

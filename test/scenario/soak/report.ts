@@ -28,21 +28,45 @@ ${new Date(startedAt).toISOString().slice(0, 16).replace("T", " ")} UTC, commit 
 the beginning and ${load[1].toFixed(1)} at the end.
 
 **${violations} violations.** ${number(counts.accepted)} events were accepted, ${perSecond(counts.accepted)} a second, of ${rate} that were
-offered${figures.skipped > 0 ? `; ${number(figures.skipped)} were not posted, because too many posts were waiting for their answers` : ""}.
+offered${figures.skipped > 0 ? `; ${number(figures.skipped)} were not posted, because the stack did not keep up with the machine as it was` : ""}.
 ${number(counts.requests)} requests came to the receivers, ${perSecond(counts.requests)} a second. After the load had ended, everything had
 ended within ${Math.round(drainMs / 1_000)} s.
 
 ${table(
   ["", "", ""],
   [
-    ["events", number(counts.accepted), `and ${number(counts.unanswered)} whose request had no answer and was not repeated`],
-    ["deliveries", number(counts.deliveries), `${number(counts.delivered)} delivered (repeats on request included), ${number(counts.dead)} dead, ${counts.cancelled} cancelled, ${counts.erased} erased, ${counts.expired} expired`],
+    [
+      "events",
+      number(counts.accepted),
+      `and ${number(counts.unanswered)} whose request had no answer and was not repeated`,
+    ],
+    [
+      "deliveries",
+      number(counts.deliveries),
+      `${number(counts.delivered)} delivered (repeats on request included), ${number(counts.dead)} dead, ${counts.cancelled} cancelled, ${counts.erased} erased, ${counts.expired} expired`,
+    ],
     ["requests", number(counts.requests), `${number(counts.failedRequests)} failed, were refused, or hung`],
-    ["repeats", number(counts.afterKill + counts.timedOut), `${counts.afterKill} after a kill, ${counts.timedOut} answered about when the sender timed out`],
+    [
+      "repeats",
+      number(counts.afterKill + counts.timedOut),
+      `${counts.afterKill} after a kill, ${counts.timedOut} answered about when the sender timed out`,
+    ],
     ["sent again on request", number(counts.onRequest), `${made.retried} retries, ${made.replays} replays`],
-    ["under way", number(counts.underWay), "came within 5 s of a request for quiet, a cancellation or an erasure"],
-    ["posted again", number(made.repeats), `without an answer, or after a 503; ${made.keyedTwice} more were posted twice on purpose`],
-    ["kills", String(figures.kills), `and ${figures.deploys} deployments to the former version and back, with two restarts each`],
+    [
+      "under way",
+      number(counts.underWay),
+      "came within 5 s of a request for quiet, a cancellation or an erasure",
+    ],
+    [
+      "posted again",
+      number(made.repeats),
+      `without an answer, or after a 503; ${made.keyedTwice} more were posted twice on purpose`,
+    ],
+    [
+      "kills",
+      String(figures.kills),
+      `and ${figures.deploys} deployments to the former version and back, with two restarts each`,
+    ],
     ["limits changed", String(figures.limitChanges), "by hand, in D1"],
   ],
 )}
@@ -98,7 +122,8 @@ function seenIn({ findings }: SoakFigures): string {
 }
 
 function trendRow({ name, before, after, isFlat, isKept }: Trend): string[] {
-  const shown = (value: number) => (/bytes|memory/i.test(name) ? `${(value / 1e6).toFixed(1)} MB` : number(value));
+  const shown = (value: number) =>
+    /bytes|memory/i.test(name) ? `${(value / 1e6).toFixed(1)} MB` : number(value);
   const judged = isFlat ? "flat" : "**grows**";
   return [name, shown(before), shown(after), isKept ? "kept on purpose" : judged];
 }

@@ -16,7 +16,7 @@ import { customers, endpoints, type SoakData, tenants } from "./customers.ts";
 import { Ledger, type Open } from "./ledger.ts";
 import { Load } from "./load.ts";
 import { type Step, timeline } from "./timeline.ts";
-import { bytesIn, judgeTrends, memoryTrend, rowsOf, type Sample, tableTrends, type Trend } from "./vitals.ts";
+import { bytesIn, judgeTrends, memoryTrend, rowsOf, type Sample, type Trend, tableTrends } from "./vitals.ts";
 
 const ADMIN_KEY = "soak-key-0123456789";
 /** Seconds instead of production's minutes. */
@@ -28,7 +28,9 @@ const LIMITS_MS = 15_000;
 /** What has not arrived so long after it was accepted is looked up. */
 const LOOK_UP_MS = 45_000;
 const LOOK_UPS = 15;
-const ARRIVAL_MS = 300_000;
+/** With so many deliveries that have not ended nothing is posted: the machine does not manage more. */
+const MOST_OPEN = 5_000;
+const ARRIVAL_MS = 420_000;
 /** After everything has arrived: time for repeats to arrive. */
 const REPEATS_MS = 5_000;
 const DAY_MS = 86_400_000;
@@ -40,6 +42,8 @@ export type Options = Readonly<{
   rate: number;
   /** Called every second or so. */
   onProgress?: (progress: Progress) => void;
+  /** Called with each violation when it is found, up to twenty of each check. */
+  onViolation?: (check: string, text: string) => void;
 }>;
 
 export type Progress = Readonly<{
@@ -81,11 +85,13 @@ export type SoakFigures = Readonly<{
   logged: Readonly<Record<string, number>>;
 }>;
 
-export async function soak({ minutes, seed, rate, onProgress = () => {} }: Options): Promise<SoakFigures> {
+export async function soak(options: Options): Promise<SoakFigures> {
+  const { minutes, seed, rate, onProgress = () => {}, onViolation = () => {} } = options;
   const totalMs = minutes * 60_000;
   const ageMs = Math.max(150_000, Math.min(360_000, totalMs / 10));
   const world = await World.prepare(seed, totalMs);
   try {
+    world.ledger.findings.onViolation = onViolation;
     await world.start();
     const startedAt = Date.now();
     const { ledger, load } = world;
@@ -114,7 +120,13 @@ export async function soak({ minutes, seed, rate, onProgress = () => {} }: Optio
     await world.untilAllEnded();
     const drainMs = Date.now() - startedAt - loadMs;
     for (const stop of timers) stop();
-    const trends = minutes < 20 ? [] : tableTrends(world.samples.filter(({ at }) => at <= loadMs), 2 * ageMs);
+    const trends =
+      minutes < 20
+        ? []
+        : tableTrends(
+            world.samples.filter(({ at }) => at <= loadMs),
+            2 * ageMs,
+          );
     const memory = minutes < 10 ? undefined : memoryTrend(world.samples.filter(({ at }) => at <= loadMs));
     judgeTrends(ledger.findings, trends, memory);
     ledger.close();
@@ -186,6 +198,8 @@ class World {
   #tables: readonly string[] = [];
   #up = Promise.withResolvers<StackProcess>();
   #lives = 0;
+  /** Deliveries that have not ended, a second ago. */
+  #open = 0;
   #objects: "former" | "current" = "current";
   #share = 1;
 
@@ -212,11 +226,14 @@ class World {
     const access = {
       url: async () => (await this.#up.promise).url,
       isCurrent: () => this.#share === 1 && this.#objects === "current",
+      isFull: () => this.#open >= MOST_OPEN,
       adminKey: ADMIN_KEY,
       keyOf: (tenant: string) => this.#keys.get(tenant) ?? "",
       destinations: this.#destinations,
     };
-    this.load = new Load(this.ledger, access, seededRandom(seed + 2), (path, at) => this.receivers.mend(path, at));
+    this.load = new Load(this.ledger, access, seededRandom(seed + 2), (path, at) =>
+      this.receivers.mend(path, at),
+    );
   }
 
   async start(): Promise<void> {
@@ -247,7 +264,11 @@ class World {
       this.#remember(secret);
     }
     for (const tenant of tenants) {
-      const { key } = await api.post<{ key: string }>("/v1/keys", { name: "soak", scopes: ["events:write"], tenant });
+      const { key } = await api.post<{ key: string }>("/v1/keys", {
+        name: "soak",
+        scopes: ["events:write"],
+        tenant,
+      });
       this.#keys.set(tenant, key);
       this.#remember(key);
     }
@@ -295,7 +316,11 @@ class World {
     const { findings } = this.ledger;
     const kind = kindOf(line);
     this.logged.set(kind, (this.logged.get(kind) ?? 0) + 1);
-    findings.observe("secrets", pieceIn(line, this.#secrets) === undefined, () => `a line of the kind ${kind}`);
+    findings.observe(
+      "secrets",
+      pieceIn(line, this.#secrets) === undefined,
+      () => `a line of the kind ${kind}`,
+    );
     findings.observe("misread", !isMisreading(line), () => line.slice(0, 400));
     findings.observe("quotas", !line.includes("QUOTA BREACH"), () => line.trim().slice(0, 400));
   }
@@ -310,7 +335,8 @@ class World {
       return;
     }
     const isRestart = step.objects !== this.#objects;
-    if (step.share === 0.5 && step.objects === "current" && this.#share === 1) this.marks.push({ at, what: "deploy" });
+    if (step.share === 0.5 && step.objects === "current" && this.#share === 1)
+      this.marks.push({ at, what: "deploy" });
     this.doing = `${step.share * 100} % current, objects of the ${step.objects}`;
     this.#share = step.share;
     this.#objects = step.objects;
@@ -421,7 +447,9 @@ class World {
     type Shown = { deliveries?: { destination_id: string; state: string; reason?: string }[] };
     const { deliveries = [] } = JSON.parse(text) as Shown;
     for (const one of open) {
-      const shown = deliveries.find(({ destination_id }) => destination_id === this.#destinations.get(one.path));
+      const shown = deliveries.find(
+        ({ destination_id }) => destination_id === this.#destinations.get(one.path),
+      );
       this.ledger.shown(one, shown?.state, shown?.reason, Date.now());
     }
   }
@@ -442,11 +470,12 @@ class World {
 
   progress(elapsedMs: number): Progress {
     const { ledger } = this;
+    this.#open = ledger.open().length;
     return {
       elapsedMs,
       accepted: ledger.counts.accepted,
       requests: ledger.counts.requests,
-      open: ledger.open().length,
+      open: this.#open,
       inFlight: ledger.inFlight(),
       kills: this.kills,
       deploys: this.deploys,

@@ -1,4 +1,7 @@
-/** When a soak kills the stack and deploys: pure, from its length and seed. */
+/**
+ * When a soak kills the stack and deploys: pure, from its length and seed. Kills are minutes apart, because several in a
+ * minute are a crash loop for the gates, which then serve destinations a few deliveries at a time.
+ */
 import { seededRandom } from "../../../src/core/seeded-random.ts";
 
 /** `at` is ms after the load has begun. */
@@ -42,9 +45,13 @@ export function timeline(totalMs: number, seed: number): Step[] {
   const deploys = deployments.flatMap(({ from }) =>
     DEPLOYMENT.map((step, i): Step => ({ at: from + i * stepMs, do: "deploy", ...step })),
   );
-  const spacingMs = clamp(10_000, totalMs / 20, 180_000);
+  const spacingMs = clamp(45_000, totalMs / 6, 180_000);
   const kills: Step[] = [];
-  for (let at = spacingMs; at < TROUBLED * totalMs; at += spacingMs * (0.7 + 0.6 * random()))
+  for (
+    let at = Math.min(spacingMs, totalMs / 6);
+    at < TROUBLED * totalMs;
+    at += spacingMs * (0.7 + 0.6 * random())
+  )
     // While versions are side by side they are restarted often enough.
     if (!deployments.some(({ from, to }) => at > from - stepMs && at < to)) kills.push({ at, do: "kill" });
   return [...deploys, ...kills].sort((a, b) => a.at - b.at);

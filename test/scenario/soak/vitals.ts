@@ -22,7 +22,10 @@ export type Sample = Readonly<{
 /** Their rows are kept: receipts, and what was asked for. They may grow by what was made, and no more. */
 const KEPT = /^(replays|erasures|audit_entries|d1_migrations|mails|sessions|api_keys)$/;
 
-export async function rowsOf(stack: StackProcess, tables: readonly string[]): Promise<Record<string, number>> {
+export async function rowsOf(
+  stack: StackProcess,
+  tables: readonly string[],
+): Promise<Record<string, number>> {
   // A compound of D1 has five terms at most.
   const rows: Record<string, number> = {};
   const [columns, names] = [tables.map((name, i) => `(SELECT count(*) FROM ${name}) AS c${i}`), tables];
@@ -49,7 +52,13 @@ function sizeOf(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-export type Trend = Readonly<{ name: string; before: number; after: number; isFlat: boolean; isKept: boolean }>;
+export type Trend = Readonly<{
+  name: string;
+  before: number;
+  after: number;
+  isFlat: boolean;
+  isKept: boolean;
+}>;
 
 /** What counts as growth: by more than so much, and so many. */
 const GROWTH = 1.35;
@@ -65,12 +74,18 @@ export function tableTrends(samples: readonly Sample[], warmMs: number): Trend[]
   const names = Object.keys(early[0]?.rows ?? {});
   const sizes = ["databaseBytes", "objectBytes"] as const;
   const rows = names.map((name) => {
-    const [before, after] = [early, late].map((some) => median(some.map((one) => one.rows[name] ?? 0))) as [number, number];
+    const [before, after] = [early, late].map((some) => median(some.map((one) => one.rows[name] ?? 0))) as [
+      number,
+      number,
+    ];
     const isFlat = after <= before * GROWTH + FEW_ROWS;
     return { name, before, after, isFlat, isKept: KEPT.test(name) };
   });
   const bytes = sizes.map((name) => {
-    const [before, after] = [early, late].map((some) => median(some.map((one) => one[name]))) as [number, number];
+    const [before, after] = [early, late].map((some) => median(some.map((one) => one[name]))) as [
+      number,
+      number,
+    ];
     return { name, before, after, isFlat: after <= before * GROWTH, isKept: false };
   });
   return [...rows, ...bytes];
@@ -84,7 +99,10 @@ export function memoryTrend(samples: readonly Sample[]): Trend | undefined {
   const longest = lives.reduce((best, life) => (life.length > best.length ? life : best), []);
   const { early, late } = thirds(longest.slice(Math.floor(longest.length * WARM_LIFE)));
   if (early.length < 5) return undefined;
-  const [before, after] = [early, late].map((some) => median(some.map((one) => one.memoryBytes))) as [number, number];
+  const [before, after] = [early, late].map((some) => median(some.map((one) => one.memoryBytes))) as [
+    number,
+    number,
+  ];
   return { name: "memory", before, after, isFlat: after <= before * GROWTH, isKept: false };
 }
 
