@@ -157,6 +157,12 @@ test("what is dead, cancelled or erased must not come again", () => {
   dead.request(T + 1_000);
   expect(dead.closed()).toEqual(["ended"]);
 
+  const expired = books({ ttlMs: 5_000 });
+  const [open] = expired.ledger.open();
+  if (open) expired.ledger.shown(open, "dead", "expired", T + 6_000);
+  expired.request(T + 30_000);
+  expect(expired.closed()).toEqual(["ended"]);
+
   for (const end of ["cancelled", "erased"] as const) {
     const { ledger, request, closed } = books();
     if (end === "cancelled") ledger.cancelled(1, "/cano/quiet", T + 100, true);
@@ -166,6 +172,16 @@ test("what is dead, cancelled or erased must not come again", () => {
     request(T + 20_000);
     expect(closed()).toEqual(["ended"]);
   }
+});
+
+test("what has expired is sent again by a replay", () => {
+  const { ledger, request, closed } = books({ ttlMs: 5_000 });
+  const [open] = ledger.open();
+  if (open) ledger.shown(open, "dead", "expired", T + 6_000);
+  ledger.replaying("/cano/quiet");
+  ledger.replayed("/cano/quiet", { since: T, until: T + 7_000, diedBy: T + 7_000 }, "done");
+  request(T + 30_000);
+  expect(closed()).toEqual([]);
 });
 
 test("nothing scheduled may come before its time", () => {

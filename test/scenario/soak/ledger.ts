@@ -204,9 +204,10 @@ export class Ledger {
     beginAgain(delivery);
   }
 
-  /** A replay of what is dead is begun. */
+  /** A replay of what is dead is begun: of what was rejected, and of what has expired. */
   replaying(path: string): void {
-    for (const [ref, { data }] of this.#events) if (data.bad) this.requeueing(ref, path);
+    for (const [ref, { data, ttlMs }] of this.#events)
+      if (data.bad || ttlMs !== undefined) this.requeueing(ref, path);
   }
 
   /**
@@ -215,12 +216,12 @@ export class Ledger {
    */
   replayed(path: string, { since, until, diedBy }: Period, outcome: Outcome): number {
     let count = 0;
-    for (const [ref, { data, deliveries, acceptedAt }] of this.#events) {
+    for (const [ref, { data, ttlMs, deliveries, acceptedAt }] of this.#events) {
       const delivery = deliveries.get(path);
-      if (delivery === undefined || !data.bad) continue;
-      const isDead = delivery.end?.how === "dead" && delivery.end.at <= diedBy;
+      if (delivery === undefined || !(data.bad || ttlMs !== undefined)) continue;
+      const isDead = delivery.end && isDeadEnd(delivery.end.how) && delivery.end.at <= diedBy;
       const isIn = data.postedAt >= since && acceptedAt !== undefined && acceptedAt < until;
-      const must = outcome === "done" && isDead && isIn;
+      const must = outcome === "done" && isDead === true && isIn;
       if (must) count += 1;
       this.requeued(ref, path, must || outcome === "refused" ? outcome : "unknown");
     }
@@ -384,13 +385,13 @@ export class Ledger {
   #checkEnded(hit: Hit, delivery: Delivery, name: () => string): void {
     const { findings, counts } = this;
     const { delivered, end } = delivery;
-    if (end && end.how !== "delivered" && end.how !== "dead") {
+    if (end && end.how !== "delivered" && !isDeadEnd(end.how)) {
       const isUnderWay = hit.at <= end.at + UNDER_WAY_MS;
       if (isUnderWay) counts.underWay += 1;
       findings.observe("ended", isUnderWay, () => `${name()}: ${hit.at - end.at} ms after it was ${end.how}`);
       return;
     }
-    const before = delivered?.answeredAt ?? (end?.how === "dead" ? end.at : undefined);
+    const before = delivered?.answeredAt ?? (end && isDeadEnd(end.how) ? end.at : undefined);
     if (before === undefined) return;
     const check = delivered ? "once" : "ended";
     const isLate = delivered && before - delivered.at >= delivery.customer.timeoutMs - NEARLY_LATE_MS;
@@ -502,6 +503,11 @@ export class Ledger {
       }
     }
   }
+}
+
+/** What a replay of dead deliveries sends again. */
+function isDeadEnd(how: End): boolean {
+  return how === "dead" || how === "expired";
 }
 
 function beginAgain(delivery: Delivery): void {
