@@ -61,6 +61,8 @@ type Event = Posted & {
   acceptedAt?: number;
   /** No answer came, and it is not repeated: it may be stored or not. */
   unanswered?: boolean;
+  /** It may have been erased: nothing sends it again. */
+  erasing?: boolean;
 };
 
 /** A delivery that has not ended, as far as is known here. */
@@ -178,7 +180,9 @@ export class Ledger {
 
   /** @param isDone false: it has begun, or nobody knows whether it has */
   erased(ref: number, at: number, isDone: boolean): void {
-    for (const delivery of this.#events.get(ref)?.deliveries.values() ?? []) {
+    const event = this.#events.get(ref);
+    if (event) event.erasing = true;
+    for (const delivery of event?.deliveries.values() ?? []) {
       if (!isDone) delivery.mayEnd = true;
       else if (delivery.end === undefined) this.#end(delivery, "erased", at);
     }
@@ -216,12 +220,12 @@ export class Ledger {
    */
   replayed(path: string, { since, until, diedBy }: Period, outcome: Outcome): number {
     let count = 0;
-    for (const [ref, { data, ttlMs, deliveries, acceptedAt }] of this.#events) {
+    for (const [ref, { data, ttlMs, deliveries, acceptedAt, erasing }] of this.#events) {
       const delivery = deliveries.get(path);
       if (delivery === undefined || !(data.bad || ttlMs !== undefined)) continue;
       const isDead = delivery.end && isDeadEnd(delivery.end.how) && delivery.end.at <= diedBy;
       const isIn = data.postedAt >= since && acceptedAt !== undefined && acceptedAt < until;
-      const must = outcome === "done" && isDead === true && isIn;
+      const must = outcome === "done" && isDead === true && isIn && !erasing;
       if (must) count += 1;
       this.requeued(ref, path, must || outcome === "refused" ? outcome : "unknown");
     }
