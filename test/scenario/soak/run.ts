@@ -13,7 +13,7 @@ import { type StackProcess, startStackProcess } from "../stack-process.ts";
 import { currentVersion, FORMER, temporaryDirectory, type Version, versionAt } from "../versions.ts";
 import type { Finding } from "./checks.ts";
 import { customers, endpoints, type SoakData, tenants } from "./customers.ts";
-import { Ledger, type Open } from "./ledger.ts";
+import { Ledger, type Open, type Repeat } from "./ledger.ts";
 import { Load } from "./load.ts";
 import { type Step, timeline } from "./timeline.ts";
 import { bytesIn, judgeTrends, memoryTrend, rowsOf, type Sample, type Trend, tableTrends } from "./vitals.ts";
@@ -33,6 +33,9 @@ const MOST_OPEN = 5_000;
 const ARRIVAL_MS = 420_000;
 /** After everything has arrived: time for repeats to arrive. */
 const REPEATS_MS = 5_000;
+/** How often the API is asked for the log of a delivery that has come twice, until its last attempt is in it. */
+const ASKS = 20;
+const ASK_MS = 3_000;
 const DAY_MS = 86_400_000;
 
 export type Options = Readonly<{
@@ -129,7 +132,7 @@ export async function soak(options: Options): Promise<SoakFigures> {
           );
     const memory = minutes < 10 ? undefined : memoryTrend(world.samples.filter(({ at }) => at <= loadMs));
     judgeTrends(ledger.findings, trends, memory);
-    ledger.close();
+    await ledger.close();
     return {
       minutes,
       seed,
@@ -172,8 +175,17 @@ function every(ms: number, work: () => Promise<unknown>): () => void {
   };
 }
 
+/** What is used of a delivery that the API shows. */
+type Shown = Readonly<{
+  destination_id: string;
+  state: string;
+  reason?: string;
+  attempts: number;
+  log: readonly Readonly<{ error?: string }>[];
+}>;
+
 class World {
-  readonly ledger = new Ledger();
+  readonly ledger = new Ledger(undefined, (repeat) => this.#hasTimedOut(repeat));
   readonly receivers: ReturnType<typeof endpoints>;
   readonly load: Load;
   readonly samples: Sample[] = [];
@@ -437,21 +449,38 @@ class World {
   }
 
   async #lookUpEvent(event: string, open: readonly Open[]): Promise<void> {
+    const deliveries = await this.#deliveriesOf(event);
+    for (const one of open) {
+      const shown = deliveries?.find(
+        ({ destination_id }) => destination_id === this.#destinations.get(one.path),
+      );
+      if (deliveries) this.ledger.shown(one, shown?.state, shown?.reason, Date.now());
+    }
+  }
+
+  /** Whether the API shows that the attempt before this one has timed out; asked again while the stack is down. */
+  async #hasTimedOut({ event, path, attempt }: Repeat): Promise<boolean> {
+    for (let ask = 0; ask < ASKS; ask++) {
+      const deliveries = await this.#deliveriesOf(event).catch(() => undefined);
+      const shown = deliveries?.find(({ destination_id }) => destination_id === this.#destinations.get(path));
+      // This attempt is in the log when it has ended; the log of a delivery that was sent again has those before too.
+      const before = shown?.log.at(attempt - 1 - shown.attempts - 1);
+      if (shown && shown.attempts >= attempt) return before?.error === "timeout";
+      await sleep(ASK_MS);
+    }
+    return false;
+  }
+
+  /** Undefined where the API does not say; none where it knows no such event. */
+  async #deliveriesOf(event: string): Promise<readonly Shown[] | undefined> {
     const { url } = await this.#up.promise;
     const response = await fetch(`${url}/new/v1/events/${event}`, {
       headers: { authorization: `Bearer ${ADMIN_KEY}` },
       signal: AbortSignal.timeout(10_000),
     });
     const text = await response.text();
-    if (response.status !== 200 && response.status !== 404) return;
-    type Shown = { deliveries?: { destination_id: string; state: string; reason?: string }[] };
-    const { deliveries = [] } = JSON.parse(text) as Shown;
-    for (const one of open) {
-      const shown = deliveries.find(
-        ({ destination_id }) => destination_id === this.#destinations.get(one.path),
-      );
-      this.ledger.shown(one, shown?.state, shown?.reason, Date.now());
-    }
+    if (response.status === 404) return [];
+    return response.status === 200 ? (JSON.parse(text) as { deliveries: Shown[] }).deliveries : undefined;
   }
 
   async untilAllEnded(): Promise<void> {
