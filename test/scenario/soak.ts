@@ -10,7 +10,8 @@ import { parseArgs } from "node:util";
 import { projectRoot } from "../../src/local/wrangler.ts";
 import { picture } from "./soak/picture.ts";
 import { report } from "./soak/report.ts";
-import { type Progress, soak } from "./soak/run.ts";
+import { soak } from "./soak/run.ts";
+import type { Progress } from "./soak/world.ts";
 import { FORMER } from "./versions.ts";
 
 const PICTURE = ".github/pictures/soak.svg";

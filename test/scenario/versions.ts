@@ -157,7 +157,8 @@ export async function startSideBySide(options: SideBySideOptions): Promise<SideB
   };
 }
 
-const TABLES =
+/** The names of the tables that are ours. */
+export const TABLES =
   "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB '_cf_*' AND name NOT GLOB 'sqlite_*'";
 
 function front() {

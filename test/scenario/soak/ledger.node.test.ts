@@ -264,7 +264,7 @@ describe("requests at once", () => {
 
   test("may be as many as a limit allowed that was lowered a moment ago, and no more after that", async () => {
     const { ledger, request } = books({ tenant: "dune", path: "/dune/steady" });
-    ledger.limited("/dune/steady", 1, T);
+    ledger.endpoint("/dune/steady")?.limited(1, T);
     request(T + 1_000, { endsAt: null });
     request(T + 1_001, { endsAt: null });
     expect(ledger.findings.count("concurrency")).toBe(0);

@@ -5,23 +5,11 @@
 import type { Hit } from "../../../src/local/receiver.ts";
 import { type Check, Findings } from "./checks.ts";
 import { type Customer, customers, type SoakData, takersOf } from "./customers.ts";
+import { EndpointBook, type Later, UNDER_WAY_MS } from "./endpoint-book.ts";
+import { Kills, timeOf } from "./kills.ts";
 
-/**
- * The longest time from an answer to its record: a batch starts attempts for five seconds, waits one more for the last
- * answer, and writes, which may take three tries of up to a second.
- */
-const UNRECORDED_MS = 10_000;
-/**
- * How long a request may still come after its destination was asked for quiet, or its delivery cancelled: a lease looks once
- * a second whether another has been told, and calls take up to a second.
- */
-export const UNDER_WAY_MS = 5_000;
-/** A limit that is lowered holds from the next lease on: one that is out ends within this time. */
-const LEASED_MS = 45_000;
 /** An answer so shortly before the sender's timeout may have come too late for it. */
 const NEARLY_LATE_MS = 500;
-/** A connection that the sender has closed is seen as closed within this time. */
-const CLOSING_MS = 200;
 /** What has ended so long ago is forgotten, but for its number. */
 const REMEMBERED_MS = 12 * 60_000;
 
@@ -82,21 +70,12 @@ type Period = Readonly<{ since: number; until: number; diedBy: number }>;
 /** A request for a delivery that its receiver has answered with success before. */
 export type Repeat = Readonly<{ event: string; path: string; attempt: number }>;
 
-type Quiet = { from: number; until: number; overAt?: number };
-type Limit = Readonly<{ max: number; since: number }>;
-type Kill = Readonly<{ from: number; to: number }>;
-
 export class Ledger {
   readonly findings = new Findings();
   readonly #events = new Map<number, Event>();
-  readonly #inFlight = new Map<string, Set<Hit>>(customers.map(({ path }) => [path, new Set()]));
-  readonly #limits = new Map<string, Limit[]>(
-    customers.map(({ path, maxConcurrency }) => [path, [{ max: maxConcurrency, since: 0 }]]),
-  );
-  readonly #quiets = new Map<string, Quiet>();
-  readonly #kills: Kill[] = [];
+  readonly #kills = new Kills();
+  readonly #endpoints: ReadonlyMap<string, EndpointBook>;
   readonly #looking: Promise<void>[] = [];
-  readonly #later: (ms: number, then: () => void) => void;
   readonly #timedOut: (repeat: Repeat) => Promise<boolean>;
   readonly counts = {
     posted: 0,
@@ -113,10 +92,9 @@ export class Ledger {
     afterKill: 0,
     timedOut: 0,
     onRequest: 0,
+    /** Came shortly after a cancellation or an erasure. */
     underWay: 0,
   };
-  /** The longest time that an expired delivery came after its time, ms. */
-  latestExpired = 0;
   /** From the post to the first arrival, ms, of what was not scheduled, by path. */
   readonly delays = new Map<string, number[]>();
 
@@ -125,10 +103,11 @@ export class Ledger {
    * @param timedOut looks up whether the attempt before this one has timed out for its sender
    */
   constructor(
-    later: (ms: number, then: () => void) => void = (ms, then) => void setTimeout(then, ms),
+    later: Later = (ms, then) => void setTimeout(then, ms),
     timedOut: (repeat: Repeat) => Promise<boolean> = () => Promise.resolve(false),
   ) {
-    this.#later = later;
+    const bookOf = (customer: Customer) => new EndpointBook(customer, this.findings, this.#kills, later);
+    this.#endpoints = new Map(customers.map((customer) => [customer.path, bookOf(customer)]));
     this.#timedOut = timedOut;
   }
 
@@ -244,40 +223,31 @@ export class Ledger {
     return count;
   }
 
-  limitOf(path: string): number {
-    return this.#limits.get(path)?.at(-1)?.max ?? 0;
-  }
-
-  limited(path: string, max: number, at: number): void {
-    this.#limits.get(path)?.push({ max, since: at });
-  }
-
   killed(from: number, to: number): void {
-    this.#kills.push({ from, to });
-  }
-
-  get kills(): number {
-    return this.#kills.length;
+    this.#kills.add(from, to);
   }
 
   // What the receivers get.
 
-  inFlightOf(path: string): number {
-    return this.#inFlight.get(path)?.size ?? 0;
+  /** The book of the endpoint with this path. */
+  endpoint(path: string): EndpointBook | undefined {
+    return this.#endpoints.get(path);
   }
 
   inFlight(): number {
-    return [...this.#inFlight.values()].reduce((sum, { size }) => sum + size, 0);
+    return [...this.#endpoints.values()].reduce((sum, { inFlight }) => sum + inFlight, 0);
+  }
+
+  /** Requests that came so shortly after a request for quiet, a cancellation or an erasure that they were under way. */
+  underWay(): number {
+    return [...this.#endpoints.values()].reduce((sum, { underWay }) => sum + underWay, this.counts.underWay);
   }
 
   arrived(hit: Hit, data: SoakData): void {
     const { findings } = this;
     this.counts.requests += 1;
     findings.observe("signature", hit.verified, () => `${hit.path} ${hit.id}: ${hit.rejection}`);
-    const flying = this.#inFlight.get(hit.path);
-    flying?.add(hit);
-    this.#checkConcurrency(hit, flying ?? new Set());
-    this.#checkQuiet(hit, flying ?? new Set());
+    this.endpoint(hit.path)?.arrived(hit);
     const event = this.#events.get(data.ref);
     if (event === undefined) {
       findings.observe("once", false, () => `${hit.path} ${hit.id}: came again after its end was forgotten`);
@@ -291,25 +261,17 @@ export class Ledger {
 
   /** A request was answered, or its sender has hung up. */
   answered(hit: Hit, data: SoakData, quietMs: number): void {
-    this.#inFlight.get(hit.path)?.delete(hit);
+    this.endpoint(hit.path)?.ended(hit, quietMs);
     const at = hit.answeredAt ?? 0;
     if (hit.status !== 200) this.counts.failedRequests += 1;
     const delivery = this.#events.get(data.ref)?.deliveries.get(hit.path);
     if (hit.hungUp || delivery === undefined) return;
     if (hit.status === 200) {
-      const quiet = this.#quiets.get(hit.path);
-      if (quiet && hit.at >= quiet.until) this.#quiets.delete(hit.path);
       delivery.delivered = hit;
       delete delivery.requeued;
       if (delivery.end === undefined) this.#end(delivery, "delivered", at);
     } else if (hit.status === 400 && delivery.end === undefined) this.#end(delivery, "dead", at);
-    else if (hit.status === 429) {
-      const until = at + quietMs;
-      delivery.notBefore = { at: until, answeredAt: at };
-      const quiet = this.#quiets.get(hit.path);
-      if (quiet && at < quiet.until) quiet.until = Math.max(quiet.until, until);
-      else this.#quiets.set(hit.path, { from: at, until });
-    }
+    else if (hit.status === 429) delivery.notBefore = { at: at + quietMs, answeredAt: at };
   }
 
   #end(delivery: Delivery, how: End, at: number): void {
@@ -322,51 +284,9 @@ export class Ledger {
     this.findings.observe("key", event.id === id, () => `${event.data.ref} is ${event.id} and ${id}`);
   }
 
-  #checkConcurrency(hit: Hit, flying: ReadonlySet<Hit>): void {
-    const customer = customers.find(({ path }) => path === hit.path);
-    if (customer === undefined) return;
-    // One that has timed out is over for its sender, whenever its connection is seen as closed.
-    const atOnce = [...flying].filter((one) => one.at + customer.timeoutMs > hit.at);
-    const limits = this.#limits.get(hit.path) ?? [];
-    const allowed = Math.max(
-      ...limits
-        .filter((_, i) => (limits[i + 1]?.since ?? Number.POSITIVE_INFINITY) > hit.at - LEASED_MS)
-        .map(({ max }) => max),
-    );
-    if (atOnce.length <= allowed) {
-      this.findings.observe("concurrency", true, () => "");
-      return;
-    }
-    this.#later(CLOSING_MS, () => {
-      const left = atOnce.filter(({ hungUp }) => !hungUp).length;
-      const text = () =>
-        `${hit.path}: ${left} at once, ${allowed} allowed, at ${isoTime(hit.at)}${this.#nearKill(hit.at)}`;
-      this.findings.observe("concurrency", left <= allowed, text);
-    });
-  }
-
-  #checkQuiet(hit: Hit, flying: ReadonlySet<Hit>): void {
-    const quiet = this.#quiets.get(hit.path);
-    if (quiet === undefined) return;
-    const { from, until } = quiet;
-    if (hit.at < until) {
-      const isUnderWay = hit.at <= from + UNDER_WAY_MS;
-      if (isUnderWay) this.counts.underWay += 1;
-      const text = () =>
-        `${hit.path}: ${hit.at - from} ms into a quiet of ${until - from} ms, at ${isoTime(hit.at)}`;
-      this.findings.observe("quiet", isUnderWay || this.#isForgotten(from, hit.at), text);
-      return;
-    }
-    if (until - from < UNDER_WAY_MS) return;
-    const since = [...flying].filter((one) => one.at >= until && !one.hungUp);
-    const text = () =>
-      `${hit.path}: ${since.length} at once before a success, ${hit.at - until} ms after a quiet`;
-    this.findings.observe("herd", since.length <= 1 || this.#isForgotten(from, hit.at), text);
-  }
-
   #checkDelivery(hit: Hit, event: Event, delivery: Delivery): void {
     const { findings } = this;
-    const name = () => `${hit.path} ${hit.id} at ${isoTime(hit.at)}`;
+    const name = () => `${hit.path} ${hit.id} at ${timeOf(hit.at)}`;
     delivery.requests += 1;
     if (delivery.requests === 1) this.#note(hit, event);
     delivery.bytes ??= hit.body;
@@ -385,17 +305,11 @@ export class Ledger {
       );
     const { notBefore } = delivery;
     if (notBefore) {
-      const isInTime = hit.at >= notBefore.at || this.#isForgotten(notBefore.answeredAt, hit.at);
+      const isInTime = hit.at >= notBefore.at || this.#kills.hasUndone(notBefore.answeredAt, hit.at);
       findings.observe("retryAfter", isInTime, () => `${name()}: ${notBefore.at - hit.at} ms too early`);
       delete delivery.notBefore;
     }
-    this.#checkTimeToLive(hit, event);
     this.#checkEnded(hit, delivery, name);
-  }
-
-  #checkTimeToLive({ at }: Hit, { ttlMs, acceptedAt }: Event): void {
-    if (ttlMs === undefined || acceptedAt === undefined) return;
-    this.latestExpired = Math.max(this.latestExpired, at - acceptedAt - ttlMs);
   }
 
   #checkEnded(hit: Hit, delivery: Delivery, name: () => string): void {
@@ -415,10 +329,10 @@ export class Ledger {
       delivery.extra -= 1;
       counts.onRequest += 1;
       beginAgain(delivery);
-    } else if (this.#isForgotten(before, hit.at)) counts.afterKill += 1;
+    } else if (this.#kills.hasUndone(before, hit.at)) counts.afterKill += 1;
     else if (isLate) counts.timedOut += 1;
     else {
-      const text = `${name()}: ${hit.at - before} ms after its end, attempt ${hit.attempt}${this.#nearKill(hit.at)}`;
+      const text = `${name()}: ${hit.at - before} ms after its end, attempt ${hit.attempt}${this.#kills.shortlyBefore(hit.at)}`;
       this.#lookUp({ event: hit.id, path: hit.path, attempt: hit.attempt }, check, text);
       return;
     }
@@ -439,18 +353,6 @@ export class Ledger {
     const delays = this.delays.get(path) ?? [];
     delays.push(at - data.postedAt);
     this.delays.set(path, delays);
-  }
-
-  /** Whether a kill may have undone the record of what was answered then. */
-  #isForgotten(answeredAt: number, at: number): boolean {
-    return this.#kills.some(
-      ({ from, to }) => to >= answeredAt && from <= at && from - answeredAt <= UNRECORDED_MS,
-    );
-  }
-
-  #nearKill(at: number): string {
-    const last = this.#kills.findLast(({ from }) => from <= at);
-    return last ? `, ${Math.round((at - last.from) / 1000)} s after a kill` : "";
   }
 
   // What is left.
@@ -521,7 +423,7 @@ export class Ledger {
       if (id === undefined) continue;
       for (const [path, { end, requeued }] of deliveries) {
         const text = () =>
-          `${path} ${id}, posted at ${isoTime(data.postedAt)}${acceptedAt ? "" : ", unanswered"}`;
+          `${path} ${id}, posted at ${timeOf(data.postedAt)}${acceptedAt ? "" : ", unanswered"}`;
         this.findings.observe("ends", end !== undefined, text);
         this.findings.observe("arrives", end !== undefined, text);
         if (requeued) this.findings.observe("requeued", false, text);
@@ -538,8 +440,4 @@ function isDeadEnd(how: End): boolean {
 function beginAgain(delivery: Delivery): void {
   delete delivery.end;
   delete delivery.delivered;
-}
-
-function isoTime(at: number): string {
-  return new Date(at).toISOString().slice(11, 23);
 }

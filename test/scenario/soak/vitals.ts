@@ -22,18 +22,14 @@ export type Sample = Readonly<{
 /** Their rows are kept: receipts, and what was asked for. They may grow by what was made, and no more. */
 const KEPT = /^(replays|erasures|audit_entries|d1_migrations|mails|sessions|api_keys)$/;
 
+/** How many rows each of the tables has. */
 export async function rowsOf(
   stack: StackProcess,
   tables: readonly string[],
 ): Promise<Record<string, number>> {
-  // A compound of D1 has five terms at most.
-  const rows: Record<string, number> = {};
-  const [columns, names] = [tables.map((name, i) => `(SELECT count(*) FROM ${name}) AS c${i}`), tables];
-  const [counted] = await stack.query<Record<string, number>>(`SELECT ${columns.join(", ")}`);
-  names.forEach((name, i) => {
-    rows[name] = counted?.[`c${i}`] ?? 0;
-  });
-  return rows;
+  const columns = tables.map((name) => `(SELECT count(*) FROM ${name}) AS ${name}`);
+  const [counted = {}] = await stack.query<Record<string, number>>(`SELECT ${columns.join(", ")}`);
+  return counted;
 }
 
 /** The bytes of the stored files below a directory whose path has the word. */
