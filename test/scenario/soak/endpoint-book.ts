@@ -12,6 +12,8 @@ import { type Kills, timeOf } from "./kills.ts";
  * a second whether another has been told, and calls take up to a second.
  */
 export const UNDER_WAY_MS = 5_000;
+/** Until the gate has stored that a receiver wants quiet: it is told at once, and a call takes up to a second. */
+const UNTOLD_MS = 3_000;
 /** A limit that is lowered holds from the next lease on: one that is out ends within this time. */
 const LEASED_MS = 45_000;
 /** A connection that the sender has closed is seen as closed within this time. */
@@ -101,7 +103,7 @@ export class EndpointBook {
     if (this.#quiet === undefined) return;
     const { path } = this.#customer;
     const { from, until } = this.#quiet;
-    const isForgotten = this.#kills.hasUndone(from, hit.at);
+    const isForgotten = this.#kills.hasUndone(from, hit.at, UNTOLD_MS);
     if (hit.at < until) {
       const isUnderWay = hit.at <= from + UNDER_WAY_MS;
       if (isUnderWay) this.underWay += 1;

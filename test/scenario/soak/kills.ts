@@ -14,10 +14,13 @@ export class Kills {
     this.#kills.push({ from, to });
   }
 
-  /** Whether one of them, before `at`, may have undone the record of what was answered then. */
-  hasUndone(answeredAt: number, at: number): boolean {
+  /**
+   * Whether one of them, before `at`, may have undone what was made of an answer.
+   * @param withinMs how long that takes; to record it, unless given
+   */
+  hasUndone(answeredAt: number, at: number, withinMs = UNRECORDED_MS): boolean {
     return this.#kills.some(
-      ({ from, to }) => to >= answeredAt && from <= at && from - answeredAt <= UNRECORDED_MS,
+      ({ from, to }) => to >= answeredAt && from <= at && from - answeredAt <= withinMs,
     );
   }
 

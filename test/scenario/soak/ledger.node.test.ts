@@ -219,6 +219,22 @@ describe("after a 429", () => {
     expect(await closed()).toEqual([]);
   });
 
+  test("another delivery may come while leases do not know of it, or when a kill has undone it, and not later", async () => {
+    const within = (at: number, killedAt?: number) => {
+      const { ledger, data, request } = books();
+      request(T, { status: 429, quietMs: 20_000 });
+      if (killedAt !== undefined) ledger.killed(killedAt, killedAt + 100);
+      ledger.posted([{ type: "order.created", data: { ...data, ref: 2 } }]);
+      const other = { path: "/cano/quiet", id: "evt_2", body: "{}", verified: true, attempt: 1, at };
+      ledger.arrived(other, { ...data, ref: 2 });
+      return ledger.findings.count("quiet");
+    };
+    expect(within(T + 5_000)).toBe(0);
+    expect(within(T + 6_000)).toBe(1);
+    expect(within(T + 6_000, T + 2_000)).toBe(0);
+    expect(within(T + 6_000, T + 4_000)).toBe(1);
+  });
+
   test("requests beside each other before the first success are a herd", async () => {
     const { ledger, data, request, closed } = books();
     request(T, { status: 429, quietMs: 10_000 });
