@@ -3,6 +3,7 @@
  * Worker names every fault at once instead of failing at the first event.
  */
 import { z } from "zod";
+import { keptAttempts } from "./core/archive.ts";
 import { databaseNamesFault, furtherDatabaseNames } from "./core/placement.ts";
 import { brandAccent, brandLogo, brandName, type PortalBranding } from "./core/portal-branding.ts";
 import { type MasterKeys, parseMasterKeys } from "./secrets/vault.ts";
@@ -132,6 +133,7 @@ const variables = z.object({
     .regex(/^$|^[a-z0-9-]+(,[a-z0-9-]+){2}$/, { error: QUEUES_EXPECTED })
     .default(""),
   LOG_ATTEMPTS: z.enum(["failed", "all"], { error: 'expected "failed" or "all"' }).default("failed"),
+  BODIES_OF: z.enum(keptAttempts, { error: 'expected "failed" or "all"' }).default("failed"),
   ALERT_EMAIL_TO: address.default(""),
   ALERT_EMAIL_FROM: address.default(""),
   PORTAL_ORIGINS: originList.default([]),
@@ -173,6 +175,8 @@ export type Config = Readonly<{
   jurisdiction?: (typeof jurisdictions)[number];
   /** Every attempt has a log line of its own; absent: only failed ones. */
   logAttempts?: "all";
+  /** Every exchange is kept in R2, where that is bound; absent: those of failed attempts with a long answer. */
+  bodiesOf?: "all";
   /** The addresses of mails to the operator; absent: none are sent. */
   alertEmail?: Readonly<{ from: string; to: string }>;
   /** The origins of pages that may show the portal in a frame; absent: none may. */
@@ -236,6 +240,7 @@ export function parseConfig(env: object, others: readonly string[] = []): Config
     ...(parsed.data.GATE_LOCATION && { gateLocation: parsed.data.GATE_LOCATION }),
     ...(parsed.data.JURISDICTION && { jurisdiction: parsed.data.JURISDICTION }),
     ...(parsed.data.LOG_ATTEMPTS === "all" && { logAttempts: "all" }),
+    ...(parsed.data.BODIES_OF === "all" && { bodiesOf: "all" }),
     ...(to && from && { alertEmail: { to, from } }),
     ...(parsed.data.PORTAL_ORIGINS.length > 0 && { portalOrigins: parsed.data.PORTAL_ORIGINS }),
     ...brandingIn(parsed.data),

@@ -27,8 +27,8 @@ export function queueKindOf(name: string): QueueKind | undefined {
 }
 
 /**
- * What a batch is. Whoever deploys may give the queues any names: where the words in these do not tell, a deployment
- * tells the names (`QUEUE_NAMES`). Where it has not, messages of deliveries and of drains are told by their shape. Those
+ * What a batch is. Whoever deploys may give the queues any names: where the words in these do not say what a queue is for,
+ * the deployment sets `QUEUE_NAMES`. Without it, messages of deliveries and of drains are recognised by their shape. Those
  * of a dead-letter queue look like those of the queue they come from, so one that nobody has named is attempted like any
  * other: no delivery is lost by that, because the sweep finds what has used up its retries.
  * @param env the Worker's variables
@@ -38,8 +38,9 @@ export function batchKindOf(
   { queue, messages }: Readonly<{ queue: string; messages: readonly Readonly<{ body: unknown }>[] }>,
 ): QueueKind {
   const { QUEUE_NAMES } = env as Readonly<{ QUEUE_NAMES?: unknown }>;
-  const told = QUEUE_KINDS[typeof QUEUE_NAMES === "string" ? QUEUE_NAMES.split(",").indexOf(queue) : -1];
-  if (told !== undefined) return told;
+  const configured =
+    QUEUE_KINDS[typeof QUEUE_NAMES === "string" ? QUEUE_NAMES.split(",").indexOf(queue) : -1];
+  if (configured !== undefined) return configured;
   const named = queueKindOf(queue);
   if (named === "dead" || named === "events") return named;
   return messages.some(({ body }) => isDrainQueueMessage(body)) ? "drains" : "deliveries";

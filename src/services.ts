@@ -3,6 +3,7 @@
  * handlers make one for each invocation; tests make one with another clock, other randomness or a failing part.
  */
 import { type Config, Misconfiguration, parseConfig } from "./config.ts";
+import type { LoadedDelivery } from "./db/deliveries.ts";
 import { repeatingDatabases } from "./db/repeat.ts";
 import { furtherDatabases } from "./db/shards.ts";
 import { type DestinationBindings, destinationBindings } from "./destination-bindings.ts";
@@ -25,6 +26,27 @@ export type AttemptCounts = {
   slowestMs: number;
   readonly destinations: Set<string>;
 };
+
+/** What has come of an attempt, for the archive (delivery/archiver.ts). */
+export type Arrived = Readonly<{
+  /** Epoch ms. */
+  startedAt: number;
+  /** What a receiver may repeat, and nobody may see. */
+  secrets: () => readonly string[];
+  /** Absent where there was none. */
+  answer?: Readonly<{
+    response: Pick<Response, "ok" | "status" | "headers">;
+    /** As it is kept in D1. */
+    excerpt: string | undefined;
+    /** What has been read of the body. */
+    chunks: readonly Uint8Array[];
+    /** What has not been read yet: whoever takes it reads it, or cancels it. Absent where the body has ended. */
+    rest?: ReadableStreamDefaultReader<Uint8Array> | undefined;
+  }>;
+}>;
+
+/** Keeps the exchange, where it is one that is to be kept; returns whether it does. Takes no time. */
+export type ArchiveExchange = (delivery: LoadedDelivery, contentType: string, arrived: Arrived) => boolean;
 
 export type Services = Readonly<{
   config: Config;
@@ -53,6 +75,10 @@ export type Services = Readonly<{
   attempts?: AnalyticsEngineDataset | undefined;
   /** Sends mails to the operator; absent where `send_email` is not bound. */
   mailer?: SendEmail | undefined;
+  /** Where exchanges are kept (core/archive.ts); absent where R2 is not bound. */
+  bodies?: R2Bucket | undefined;
+  /** Keeps exchanges of this invocation; absent where nothing attempts, or nothing is kept. */
+  archiveExchange?: ArchiveExchange;
   /** Queues and services of this Worker that destinations may be; absent where there are none. */
   destinationBindings?: DestinationBindings;
   fetch: typeof fetch;
@@ -98,6 +124,7 @@ export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): 
     anonymousLimit: env.ANONYMOUS_LIMIT,
     attempts: (env as { ATTEMPTS?: AnalyticsEngineDataset }).ATTEMPTS,
     mailer: (env as { EMAIL?: SendEmail }).EMAIL,
+    bodies: (env as { BODIES?: R2Bucket }).BODIES,
     fetch: (input, init) => fetch(input, init),
     ...timing,
     log,

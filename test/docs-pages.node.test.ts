@@ -2,9 +2,10 @@
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { anchorOf } from "../site/pages.ts";
 
 const ROOT = new URL("..", import.meta.url).pathname;
-const pages = ["README.md", "CHANGELOG.md", ...globSync("docs/**/*.md", { cwd: ROOT })];
+const pages = ["README.md", "CHANGELOG.md", ...globSync(["docs/**/*.md", ".github/*.md"], { cwd: ROOT })];
 
 const textOf = (file: string) => readFileSync(join(ROOT, file), "utf8");
 const withoutCode = (text: string) => text.replaceAll(/^```[\s\S]*?^```/gm, "");
@@ -56,15 +57,9 @@ function leadsSomewhere(page: string, to: string): boolean {
   return heading === undefined || !file.endsWith(".md") || headingsOf(file).includes(heading);
 }
 
-/** As GitHub makes anchors of headings. */
 function headingsOf(file: string): string[] {
   const headings = withoutCode(textOf(file)).matchAll(/^#+ (.+)$/gm);
-  return [...headings].map(([, heading = ""]) =>
-    heading
-      .toLowerCase()
-      .replaceAll(/[^\p{L}\p{N} _-]/gu, "")
-      .replaceAll(" ", "-"),
-  );
+  return [...headings].map(([, heading = ""]) => anchorOf(heading));
 }
 
 /** The titles of tests and of their groups, as they are written. */

@@ -3,41 +3,27 @@
  * runtime, and what comes to the receiver verifies as the former sender's receivers verify it.
  */
 import { createHmac } from "node:crypto";
-import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { createServer, type IncomingHttpHeaders } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { Webhook } from "standardwebhooks";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { projectRoot } from "../src/local/wrangler.ts";
 import { until } from "./scenario/until.ts";
 import { startBreakwater } from "./support/breakwater-runtime.ts";
+import { type Hit, type HttpReceiver, startHttpReceiver } from "./support/http-receiver.ts";
 import type { Runtime } from "./support/runtime.ts";
 
 const KEY = "test-admin-key-0123456789";
 
-type Hit = Readonly<{ path: string; headers: IncomingHttpHeaders; body: string }>;
-const hits: Hit[] = [];
-const receiver = createServer(async (request, response) => {
-  let body = "";
-  for await (const chunk of request) body += chunk;
-  hits.push({ path: request.url ?? "/", headers: request.headers, body });
-  response.writeHead(204).end();
-});
-
-let hooks: string;
+let receiver: HttpReceiver;
 let runtime: Runtime;
 beforeAll(async () => {
-  receiver.listen(0, "127.0.0.1");
-  await once(receiver, "listening");
-  hooks = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}`;
+  receiver = await startHttpReceiver();
   runtime = await startBreakwater({ vars: { ADMIN_KEY: KEY, ALLOW_PRIVATE_DESTINATIONS: "true" } });
 }, 120_000);
 afterAll(async () => {
   await runtime?.stop();
-  receiver.closeAllConnections();
-  receiver.close();
+  receiver?.stop();
 });
 
 type Page = "from-outpost" | "from-convoy" | "from-a-job-queue";
@@ -76,7 +62,7 @@ async function delivered(
 ): Promise<Hit & Readonly<{ secret: string; eventId: string }>> {
   const { body, key } = requestsOf(page, "/v1/destinations")[index] ?? { body: {}, key: undefined };
   const path = `/${page}/${index}`;
-  const made = await send("POST", "/v1/destinations", { ...body, url: `${hooks}${path}` }, key);
+  const made = await send("POST", "/v1/destinations", { ...body, url: `${receiver.url}${path}` }, key);
   const { id } = (await made.json()) as { id: string };
   expect(made.status).toBe(201);
   const [event] = requestsOf(page, "/v1/events");
@@ -85,7 +71,7 @@ async function delivered(
   const posted = await send("POST", "/v1/events", { ...event?.body, type, destination_ids: [id] });
   const { id: eventId } = (await posted.json()) as { id: string };
   expect(posted.status).toBe(202);
-  const found = () => hits.find((hit) => hit.path === path);
+  const found = () => receiver.hits.find((hit) => hit.path === path);
   await until(() => found() !== undefined, { withinMs: 20_000, otherwise: () => `nothing came to ${path}` });
   return { ...(found() as Hit), secret: String(body.secret), eventId };
 }
@@ -152,7 +138,7 @@ describe.each<Page>(["from-outpost", "from-convoy", "from-a-job-queue"])("%s", (
 
   test("has settings that a destination takes", async () => {
     const made = await send("POST", "/v1/destinations", {
-      url: `${hooks}/settings`,
+      url: `${receiver.url}/settings`,
       tenant: `settings-${page}`,
       event_types: ["none"],
     });

@@ -22,6 +22,8 @@ function workerd(d1Databases: string[] = []) {
     wrangler: { configPath: `${root}wrangler.toml` },
     miniflare: {
       d1Databases,
+      // Not under the name that the Worker knows: what is kept without a bucket is the default.
+      r2Buckets: ["TEST_BODIES"],
       queueProducers: { TEST_QUEUE: { queueName: "test-queue" } },
       serviceBindings: { TEST_SERVICE: () => new Response("served", { status: 299 }) },
       bindings: {

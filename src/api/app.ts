@@ -5,6 +5,7 @@
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { etag } from "hono/etag";
 import { type Services, servicesOf } from "../services.ts";
+import { registerAttempts } from "./attempts.ts";
 import { recordsChanges, registerAudit } from "./audit.ts";
 import { type Authenticate, authenticated, byKey } from "./auth.ts";
 import { registerCancellations } from "./cancellations.ts";
@@ -75,6 +76,7 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     registerDeliveryTail,
     registerDeliveryActions,
     registerDeliveries,
+    registerAttempts,
     registerCancellations,
     registerKeys,
     registerPortalLinks,

@@ -92,6 +92,10 @@ const attempt = z.object({
   }),
   note: z.string().optional().openapi({ description: "A remark, such as that a `Retry-After` was ignored." }),
   response: z.string().optional().openapi({ description: "The beginning of the response body." }),
+  archived: z.literal(true).optional().openapi({
+    description:
+      "There is more of the response than here, and of the request: `GET /v1/deliveries/{id}/attempts/{at}`.",
+  }),
 });
 
 export const deliverySchema = z
@@ -387,12 +391,12 @@ function waitView(row: DeliveryRow, refusal: CurrentRefusal | undefined) {
 }
 
 function attemptView(entry: AttemptEntry): DeliveryJson["log"][number] {
-  const { at, latencyMs, status, error, note, excerpt } = entry;
+  const { at, latencyMs, status, error, note, excerpt, archived } = entry;
   return {
     at: isoTime(at),
     ...present({ status }),
     latency_ms: latencyMs,
-    ...present({ error: error as AttemptError | undefined, note, response: excerpt }),
+    ...present({ error: error as AttemptError | undefined, note, response: excerpt, archived }),
   };
 }
 

@@ -29,14 +29,14 @@ import { answerOf, problemResponses } from "./problems.ts";
 
 /** Registered before the route of one delivery, whose path would match. */
 export function registerDeliveryTail(api: Api): void {
-  api.openapi(getTail, (c) => {
+  api.openapi(getTail, async (c) => {
     const services = c.get("services");
     const { destination_id: destinationId, type, ...query } = c.req.valid("query");
     const { tenant = query.tenant } = c.get("principal");
     const refusal = refuseTenant(c.get("principal"), query.tenant);
     if (refusal) return answerOf(refusal);
     const filter = { tenant, destinationId, type };
-    const stream = tailStream(services, filter, c.req.header(LAST_EVENT_ID), (one) =>
+    const stream = await tailStream(services, filter, c.req.header(LAST_EVENT_ID), (one) =>
       JSON.stringify(tailedView(services, one)),
     );
     return c.body(stream, 200, STREAM_HEADERS);
@@ -59,42 +59,45 @@ const RETRY_MS = 1_000;
 type Render = (one: TailedDelivery) => string | Promise<string>;
 
 /**
- * The stream of a response. It looks only when the one before has been taken.
+ * The stream of a response. It looks only when what came before has been taken. The database is asked once before there is
+ * a stream: rejects when that fails.
  * @param last the id of the last event that the client got; without one, or with an odd one, it begins now
  * @param render the data of an event
  */
-export function tailStream(
+export async function tailStream(
   services: Services,
   filter: TailFilter,
   last: string | undefined,
   render: Render,
-): ReadableStream<Uint8Array> {
+): Promise<ReadableStream<Uint8Array>> {
   const { sleep, log } = services;
   const encoder = new TextEncoder();
   const closed = new AbortController();
-  let tail: Tail | undefined;
+  const after = watermarksIn(last);
+  let tail: Tail = after ? tailAfter(after) : await newTail(services);
   let looks = 0;
+
+  async function look(): Promise<string> {
+    looks += 1;
+    const step = await tailStep(services, filter, tail);
+    tail = step.tail;
+    const messages = [
+      ...(step.isGap ? [messageOf("gap", "{}")] : []),
+      ...(await Promise.all(step.news.map(async (one) => messageOf("delivery", await render(one))))),
+    ];
+    // An id without data shows that the connection is alive.
+    return `${messages.join("")}id: ${idOf(resumeAfter(tail))}\n\n`;
+  }
+
+  const first = `retry: ${RETRY_MS}\nid: ${idOf(tail.after)}\n\n${after ? await look() : ""}`;
   return new ReadableStream<Uint8Array>(
     {
+      start: (controller) => controller.enqueue(encoder.encode(first)),
       async pull(controller) {
+        if (looks === LOOKS) return controller.close();
         try {
-          if (tail === undefined) {
-            const after = watermarksIn(last);
-            tail = after ? tailAfter(after) : await newTail(services);
-            return controller.enqueue(encoder.encode(`retry: ${RETRY_MS}\nid: ${idOf(tail.after)}\n\n`));
-          }
-          if (looks === LOOKS) return controller.close();
-          if (looks > 0 || last === undefined) await sleep(TAIL_EVERY_MS, closed.signal);
-          looks += 1;
-          const step = await tailStep(services, filter, tail);
-          tail = step.tail;
-          const messages = [
-            ...(step.isGap ? [messageOf("gap", "{}")] : []),
-            ...(await Promise.all(step.news.map(async (one) => messageOf("delivery", await render(one))))),
-          ];
-          // An id without data shows that the connection is alive.
-          const id = `id: ${idOf(resumeAfter(tail))}\n\n`;
-          controller.enqueue(encoder.encode(`${messages.join("")}${id}`));
+          await sleep(TAIL_EVERY_MS, closed.signal);
+          controller.enqueue(encoder.encode(await look()));
         } catch (error) {
           if (closed.signal.aborted) return;
           log({ what: "tail_failed", fault: faultOf(error) });

@@ -17,7 +17,7 @@ import {
 import { isoTime } from "../time.ts";
 import { changed } from "./audit.ts";
 import { requires } from "./auth.ts";
-import type { Api } from "./context.ts";
+import type { Api, ApiContext } from "./context.ts";
 import { jsonBody } from "./json-body.ts";
 import {
   cursorParam,
@@ -29,25 +29,22 @@ import {
   pageOf,
   strict,
 } from "./parameters.ts";
-import { type FieldError, invalid, notFound, problem, problemResponses } from "./problems.ts";
+import {
+  type FieldError,
+  invalid,
+  notFound,
+  type ProblemResponse,
+  problem,
+  problemResponses,
+} from "./problems.ts";
 import { retentionDaysField, retentionErrors } from "./retention-field.ts";
 
 export function registerEventTypes(api: Api): void {
   api.openapi(putType, async (c) => {
-    if (c.get("principal").tenant !== undefined) return problem(403, NOT_THE_OPERATOR);
-    const { name } = c.req.valid("param");
-    const input = c.req.valid("json");
-    const { db, config, now } = c.get("services");
-    const { description = null, schema, example, validate: validates = false, archived = false } = input;
-    const { retention_days: retentionDays = null } = input;
-    const errors = [...nameErrors(name), ...inputErrors(input), ...retentionErrors(retentionDays, config)];
-    if (errors.length > 0) return invalid(errors);
-    const texts = { schema: textOf(schema), example: textOf(example) };
-    const type = { name, description, ...texts, validates, archived, retentionDays };
-    const row = await putEventType(db, type, now());
-    if (row === undefined) return invalid([full(name, validates)]);
-    changed(c, "event_type.changed", { id: name, tenant: null });
-    return c.json(typeView(row), 200);
+    const made = await replaceEventType(c, c.req.valid("param").name, c.req.valid("json"));
+    if (made === undefined) throw new Error("Whatever there is, is replaced");
+    if (made instanceof Response) return made;
+    return "errors" in made ? invalid(made.errors) : c.json(typeView(made), 200);
   });
 
   api.openapi(getTypes, async (c) => {
@@ -76,12 +73,42 @@ export function registerEventTypes(api: Api): void {
   });
 }
 
+/** What `PUT /v1/event-types/{name}` takes; what is left out is removed. */
+export type EventTypeFields = z.infer<typeof newEventType>;
+
+/**
+ * Creates or replaces a type; undefined when it is no longer as it was seen.
+ * @param seen what it replaces: null for no type; undefined for whatever there is
+ */
+export async function replaceEventType(
+  c: ApiContext,
+  name: string,
+  input: EventTypeFields,
+  seen?: EventType | null,
+): Promise<EventType | ProblemResponse<403> | Readonly<{ errors: readonly FieldError[] }> | undefined> {
+  if (c.get("principal").tenant !== undefined) return problem(403, NOT_THE_OPERATOR);
+  const { db, config, now } = c.get("services");
+  const { description = null, schema, example, validate: validates = false, archived = false } = input;
+  const { retention_days: retentionDays = null } = input;
+  const errors = [...nameErrors(name), ...inputErrors(input), ...retentionErrors(retentionDays, config)];
+  if (errors.length > 0) return { errors };
+  const texts = { schema: textOf(schema), example: textOf(example) };
+  const type = { name, description, ...texts, validates, archived, retentionDays };
+  const row = await putEventType(db, type, now(), seen);
+  if (row) changed(c, "event_type.changed", { id: name, tenant: null });
+  return row ?? ((await isAsSeen(db, name, seen)) ? { errors: [full(name, validates)] } : undefined);
+}
+
+async function isAsSeen(db: D1Database, name: string, seen: EventType | null | undefined): Promise<boolean> {
+  return seen === undefined || (await findEventType(db, name))?.updatedAt === seen?.updatedAt;
+}
+
 const NOT_THE_OPERATOR = "The key is bound to a tenant, and the catalogue belongs to the whole deployment";
 
 const MAX_EXAMPLE = 16 * 1024;
 const DESCRIPTION_EXPECTED = "expected a string of at most 1000 characters";
 
-const newType = strict({
+export const newEventType = strict({
   description: z.string({ error: DESCRIPTION_EXPECTED }).max(1000, { error: DESCRIPTION_EXPECTED }).nullish(),
   schema: z
     .unknown()
@@ -136,7 +163,7 @@ const putType = createRoute({
     `The catalogue has at most ${MOST_TYPES} types, of which ${MOST_VALIDATED} are validated. A change applies to the next ` +
     "event posted. What is left out is removed. Not for keys that are bound to a tenant.",
   middleware: [requires("admin"), jsonBody({ mayBeEmpty: true })],
-  request: { params: nameParam, body: optionalJson(newType) },
+  request: { params: nameParam, body: optionalJson(newEventType) },
   responses: {
     200: jsonAnswer(typeSchema, "The event type."),
     ...problemResponses(400, 401, 403, 413, 415, 422),
@@ -194,7 +221,7 @@ function nameErrors(name: string): FieldError[] {
   return [{ field: "name", fault: `is ${JSON.stringify(name.slice(0, 60))}`, expected }];
 }
 
-function inputErrors({ schema, example, validate }: z.infer<typeof newType>): FieldError[] {
+function inputErrors({ schema, example, validate }: z.infer<typeof newEventType>): FieldError[] {
   const isGiven = schema !== undefined && schema !== null;
   const missing = {
     field: "validate",

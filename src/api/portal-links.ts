@@ -110,9 +110,10 @@ export async function createPortalLink(
   if (refusal) return refusal;
   const { language = null, theme = null, return_url = null } = options;
   const visit: PortalVisit = { rules, language, theme, return_url };
-  const expiresAt = Math.floor(now() / 1000 + expires_in_s) * 1000;
+  const issuedAt = now();
+  const expiresAt = Math.floor(issuedAt / 1000 + expires_in_s) * 1000;
   const id = newTokenId();
-  const claims = { id, keyId: principal.key ?? null, tenant, scopes, expiresAt, visit };
+  const claims = { id, keyId: principal.key ?? null, tenant, scopes, expiresAt, issuedAt, visit };
   const token = await signToken(config, "portal", claims);
   await record(services, principal, [{ action: "portal_link.created", subject: id, tenant, changes: null }]);
   const url = new URL(`/portal/enter?token=${token}`, at).href;

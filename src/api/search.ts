@@ -12,7 +12,7 @@ import { overBy } from "../db/delivery-filter.ts";
 import { destinationByUid, findDestination } from "../db/destinations.ts";
 import { type FoundEvent, searchEvents } from "../db/event-search.ts";
 import { EVENT_ID, eventOfKey } from "../db/keyed-events.ts";
-import { findDelivery, findEvent } from "../db/planned-deliveries.ts";
+import { findDelivery, findEventAlone } from "../db/planned-deliveries.ts";
 import { findReplay } from "../db/replays.ts";
 import { deliveryKey, eventId, eventNumber } from "../ids.ts";
 import type { Services } from "../services.ts";
@@ -267,10 +267,8 @@ async function eventWith(
   number: number,
   tenant: string | undefined,
 ): Promise<Omit<Result, "matched"> | undefined> {
-  const found = await findEvent(services, number, tenant, overBy(services));
-  return (
-    found && { kind: "event", id: eventId(number), tenant: found.event.tenant, event: eventView(found.event) }
-  );
+  const event = await findEventAlone(services, number, tenant, overBy(services));
+  return event && { kind: "event", id: eventId(number), tenant: event.tenant, event: eventView(event) };
 }
 
 function eventResult({ event, excerpt }: FoundEvent): Result {

@@ -163,7 +163,10 @@ export function withSettled(
   return { settled: all.slice(from + 1), forgottenAt: Math.max(forgottenAt, lastForgotten) };
 }
 
-/** Without expired leases. What they sent is unknown, so all that they had reserved of the rate counts. */
+/**
+ * Without expired leases. What they sent is unknown, so all that they had reserved of the rate counts. What their holders
+ * recorded before the end is unknown too: who has read such a delivery before that has to read it again.
+ */
 export function withoutExpired(state: GateState, now: number): GateState {
   const leases = live(state.leases, now);
   if (leases === state.leases) return state;
@@ -172,9 +175,18 @@ export function withoutExpired(state: GateState, now: number): GateState {
   return {
     ...state,
     leases,
+    settled: withEnds(state.settled, expired),
     tat: tatOf(expired, state.tat),
     crashLoop: isLost ? afterLostLease(state.crashLoop, now) : state.crashLoop,
   };
+}
+
+/** In the order of their times. */
+function withEnds(settled: GateState["settled"], expired: readonly Lease[]): GateState["settled"] {
+  const ends = expired
+    .filter(({ deliveries }) => deliveries !== "")
+    .map(({ expiresAt, deliveries }): SettledLease => [expiresAt, deliveries]);
+  return ends.length === 0 ? settled : [...settled, ...ends].toSorted(([a], [b]) => a - b);
 }
 
 /** @param heldUntil the end of a hold among the events */

@@ -75,6 +75,14 @@ export function startsUntil(
   return Math.min(readyAt + startWithinMs, grantedAt + expiresInMs - timeoutMs - SETTLE_MARGIN_MS);
 }
 
+/**
+ * The grant as its holder may use it. The gate may have given it as soon as it was requested, so what the answer took to
+ * arrive is not left of the lease.
+ */
+export function arrivedGrant(grant: Grant, requestedAt: number, arrivedAt: number): Grant {
+  return { ...grant, expiresInMs: grant.expiresInMs - (arrivedAt - requestedAt) };
+}
+
 /** How many attempts so many connections can start in so long. `tookMs` is how long one takes; 0: not known. */
 export function startable(slots: number, startWithinMs: number, tookMs: number): number {
   return tookMs > 0 ? slots * (1 + Math.floor(startWithinMs / tookMs)) : Number.POSITIVE_INFINITY;

@@ -130,6 +130,8 @@ export const portalActions = {
   read: null,
   create_endpoint: "may_edit_endpoints",
   change_endpoint: "may_edit_endpoints",
+  /** A filter that is tried on past events tells what is in them. */
+  preview_endpoint: "may_see_payloads",
   pause_endpoint: "may_edit_endpoints",
   resume_endpoint: "may_edit_endpoints",
   delete_endpoint: "may_edit_endpoints",

@@ -14,12 +14,15 @@ import { registerAssets } from "./assets.ts";
 import { callApiAs, fetchApiAs } from "./call-api.ts";
 import { showNoTenant, showNotFound, showServerError } from "./components/layout.tsx";
 import { onPageError } from "./page-errors.ts";
+import { registerAttempt } from "./pages/attempt.tsx";
 import { registerAuditPages } from "./pages/audit.tsx";
+import { registerTenantDeletionPages } from "./pages/delete-tenant.tsx";
 import { registerDeliveries } from "./pages/deliveries.tsx";
 import { registerDestination } from "./pages/destination.tsx";
 import { registerActions, registerForms, registerTestEvent } from "./pages/destination-actions.tsx";
 import { registerEditDestination } from "./pages/edit-destination.tsx";
 import { registerEditEventType } from "./pages/edit-event-type.tsx";
+import { registerErasures } from "./pages/erasures.tsx";
 import { registerEvent } from "./pages/event.tsx";
 import { registerEventTypes } from "./pages/event-types.tsx";
 import { registerKeyPages } from "./pages/keys.tsx";
@@ -29,6 +32,7 @@ import { registerPortalLinkPage } from "./pages/portal-links.tsx";
 import { registerSearch } from "./pages/search.tsx";
 import { registerSettings } from "./pages/settings.tsx";
 import { registerSignIn, registerSignOut, showSignIn } from "./pages/sign-in.tsx";
+import { registerTenantConfigPages } from "./pages/tenant-config.tsx";
 import { registerTenants } from "./pages/tenants.tsx";
 import { type DashboardEnv, ofTenant, signedIn } from "./session.ts";
 import { registerSimulator } from "./simulator/page.tsx";
@@ -65,6 +69,8 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerPortalLinkPage,
     registerEditEventType,
     registerSettings,
+    registerTenantConfigPages,
+    registerTenantDeletionPages,
   ])
     register(app, callApi);
   registerAuditPages(app, callApi, fetchApi);
@@ -74,7 +80,9 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerAllDestinations,
     registerDestination,
     registerEvent,
+    registerAttempt,
     registerEventTypes,
+    registerErasures,
     registerTenants,
   ];
   for (const register of pages) register(app);

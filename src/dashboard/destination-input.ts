@@ -243,8 +243,8 @@ function signatureInputs(form: Form): readonly SignatureInput[] {
   return [...vendors, ...slots.filter(({ slot }) => templateIn(form, slot) !== undefined)];
 }
 
-/** Null for Standard Webhooks alone, which is the default. */
-function signatureFormsIn(form: Form): readonly Input[] | null {
+/** The signature forms in a form; null for Standard Webhooks alone, which is the default. */
+export function signatureFormsIn(form: Form): readonly Input[] | null {
   const forms = signatureInputs(form).map(({ vendor, slot = 0 }) =>
     vendor === undefined ? { form: "template", ...templateIn(form, slot) } : { form: vendor },
   );
@@ -266,7 +266,10 @@ function templateIn(form: Form, slot: number): Input | undefined {
   return given.some(([name]) => !choices.includes(name)) ? Object.fromEntries(given) : undefined;
 }
 
-function signatureFieldsOf(forms: DestinationView["signature_forms"]): Readonly<Record<string, string>> {
+/** The inputs of stored signature forms: the inverse of `signatureFormsIn`. */
+export function signatureFieldsOf(
+  forms: DestinationView["signature_forms"],
+): Readonly<Record<string, string>> {
   const used = forms ?? [{ form: "standard" as const }];
   const templates = used.filter((one) => one.form === "template");
   return Object.fromEntries([

@@ -120,11 +120,35 @@ export const keyFields = {
   expires_at: ["expires_at", "Expires (UTC)"],
 } as const satisfies FormFields;
 
-export const portalLinkFields = {
-  tenant: ["tenant", "Tenant"],
-  expires_in_s: ["expires_in_s", "Can be opened for"],
-  read_only: ["read_only", "Read only"],
+const portalRules = {
+  may_edit_endpoints: ["may_edit_endpoints", "Add, change, pause and delete endpoints"],
+  may_rotate: ["may_rotate", "Rotate signing secrets"],
+  may_resend: ["may_resend", "Send deliveries again"],
+  may_test: ["may_test", "Send test events"],
+  may_see_payloads: ["may_see_payloads", "See the contents of events"],
+  max_endpoints: ["max_endpoints", "Endpoints at most"],
+  max_concurrency: ["max_concurrency", "Highest concurrency"],
+  rate_per_second: ["rate_per_second", "Highest rate per second"],
 } as const satisfies FormFields;
+
+const portalAppearance = {
+  language: ["language", "Language"],
+  theme: ["theme", "Theme"],
+} as const satisfies FormFields;
+
+/** The same inputs, for fields that are within another. */
+function inside(path: string, fields: FormFields): FormFields {
+  return Object.fromEntries(Object.entries(fields).map(([name, field]) => [`${path}.${name}`, field]));
+}
+
+export const portalLinkFields: FormFields = {
+  tenant: ["tenant", "Tenant"],
+  expires_in_s: ["expires_in_s", "Can be opened for (seconds)"],
+  read_only: ["read_only", "Read only"],
+  return_url: ["return_url", "Page to return to"],
+  ...inside("access", portalRules),
+  ...portalAppearance,
+};
 
 export const eventTypeFields = {
   name: ["name", "Name"],
@@ -143,12 +167,29 @@ export const auditFields = {
   until: ["until", "Before (UTC)"],
 } as const satisfies FormFields;
 
-export const tenantFields = {
+export const tenantFields: FormFields = {
   tenant: ["tenant", "Tenant"],
   contact_email: ["contact_email", "Contact address"],
   retention_days: ["retention_days", "Retention (days)"],
   payload_free: ["payload_free", "Remove bodies after delivery"],
-} as const satisfies FormFields;
+  ...inside("portal", { ...portalRules, ...portalAppearance }),
+  "branding.name": ["brand_name", "Name in the portal"],
+  "branding.logo": ["brand_logo", "Logo"],
+  "branding.accent": ["brand_accent", "Accent colour"],
+};
+
+export const tenantDocumentFields: FormFields = {
+  body: ["document", "Configuration"],
+  version: ["document", "Version"],
+  settings: ["document", "Settings"],
+  destinations: ["document", "Destinations"],
+  // The last of an input's labels is the one that its field has.
+  document: ["document", "Configuration (JSON)"],
+};
+
+export const tenantDeletionFields: FormFields = {
+  confirm: ["confirm", "Name of the tenant"],
+};
 
 export const deliveryFilters = {
   tenant: ["tenant", "Tenant"],

@@ -11,6 +11,7 @@ export const live = /* js */ `"use strict";
   const EVERY_MS = 2500;
   const MAX_MS = 30_000;
   const TIMEOUT_MS = 8000;
+  const AGAIN_MS = 10_000;
   const words = {
     live: "Live",
     late: "Connection lost; retrying",
@@ -106,15 +107,26 @@ export const live = /* js */ `"use strict";
   /** Puts the rows of the tail into the page's table while the page is visible. */
   function follow(status) {
     const rows = document.querySelector("main tbody");
-    const source = new EventSource(status.dataset.tail);
-    source.onopen = () => setText(status, "Following: what is new appears at the top.");
-    source.onerror = () => {
-      // The response ends every minute, and the browser connects again; it does not when it was refused.
-      const isRefused = source.readyState === EventSource.CLOSED;
-      setText(status, isRefused ? "Not following any more: reload the page." : "Connecting…");
-    };
-    source.addEventListener("delivery", ({ data }) => show(data));
-    source.addEventListener("gap", () => setText(status, "More comes than is shown here: reload for all of it."));
+    let source;
+    let again;
+
+    function connect() {
+      source = new EventSource(status.dataset.tail);
+      source.onopen = () => setText(status, "Following: what is new appears at the top.");
+      source.onerror = () => {
+        // The response ends every minute, and the browser connects again; it does not when it was refused.
+        if (source.readyState === EventSource.CLOSED) connectLater();
+        else setText(status, "Connecting…");
+      };
+      source.addEventListener("delivery", ({ data }) => show(data));
+      source.addEventListener("gap", () => setText(status, "More comes than is shown here: reload for all of it."));
+    }
+
+    /** With the page anew, which has what came meanwhile. */
+    function connectLater() {
+      setText(status, words.late);
+      again = setTimeout(() => refresh().then(() => document.hidden || connect(), connectLater), AGAIN_MS);
+    }
 
     function show(html) {
       const next = new DOMParser().parseFromString("<table>" + html + "</table>", "text/html").querySelector("tr");
@@ -125,7 +137,12 @@ export const live = /* js */ `"use strict";
     }
 
     // Nothing is looked for while nobody sees it; the page that is seen again has what came meanwhile.
-    document.addEventListener("visibilitychange", () => (document.hidden ? source.close() : location.reload()));
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden) return location.reload();
+      clearTimeout(again);
+      source.close();
+    });
+    connect();
   }
 
   document.addEventListener("click", (event) => {

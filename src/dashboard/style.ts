@@ -121,6 +121,8 @@ td a.name::after { content: ""; position: absolute; inset: 0; }
 tr:has(a.name) { position: relative; }
 tr:has(a.name):hover { background: color-mix(in oklab, var(--accent-wash), transparent 55%); }
 td .sub { color: var(--soft); font-size: 0.8125rem; display: block; overflow-wrap: anywhere; }
+.labels { display: block; }
+td .sub a { position: relative; z-index: 1; color: inherit; }
 .is-bad { color: var(--bad); }
 .is-warn { color: var(--warn); }
 .scroll { overflow-x: auto; }

@@ -40,30 +40,44 @@ export async function listApplications(
     .limit(limit);
 }
 
-/** The check is part of the statement, so that two changes at the same moment cannot take one `uid`. */
+/** What a change may set; what is left out stays as it is. */
+export type ApplicationChange = {
+  readonly [K in "uid" | "name" | "metadata" | "ratePerSecond"]?: Application[K] | undefined;
+};
+
+/** SQL: a column after the change `?2`, which is JSON. */
+const after = (column: string, field = column) =>
+  `iif(json_type(?2, '$.${field}') IS NULL, ${column}, ?2 ->> '${field}')`;
+
+/** The check is part of the statements, so that two changes at the same moment cannot take one `uid`. */
+const IS_FREE = "NOT EXISTS (SELECT 1 FROM applications WHERE uid = ?2 ->> 'uid' AND id <> ?1)";
+
 const CHANGE = `
-  UPDATE applications SET uid = ?2, name = ?3, rate_per_second = ?4, metadata = ?5, updated_at = ?6
-  WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM applications WHERE uid = ?2 AND id <> ?1)
-  RETURNING *`;
+  UPDATE applications SET uid = ${after("uid")}, name = ${after("name")}, metadata = ${after("metadata")},
+    rate_per_second = ${after("rate_per_second", "ratePerSecond")}, updated_at = ?3
+  WHERE id = ?1 AND ${IS_FREE} RETURNING *`;
 
-/** Endpoints with the rate of their application have none of their own: they get the new one. */
+/** Before the change: endpoints with the rate of their application have none of their own, and get the new one. */
 const SPREAD_RATE = `
-  UPDATE destinations SET rate_per_second = ?3, updated_at = ?5
-  WHERE tenant = ?1 AND deleted_at IS NULL AND rate_per_second = ?2 AND ?2 <> ?3
-    AND EXISTS (SELECT 1 FROM applications WHERE id = ?1 AND uid IS ?4 AND updated_at = ?5)`;
+  UPDATE destinations SET rate_per_second = coalesce(?2 ->> 'ratePerSecond', ?4), updated_at = ?3
+  WHERE tenant = ?1 AND deleted_at IS NULL AND rate_per_second <> coalesce(?2 ->> 'ratePerSecond', ?4)
+    AND rate_per_second = (SELECT coalesce(rate_per_second, ?4) FROM applications WHERE id = ?1) AND ${IS_FREE}`;
 
-/** Changes the application, and the rate of its endpoints; undefined when it is gone, or its new `uid` is taken. */
+/**
+ * Changes the application, and with its rate that of its endpoints; undefined when it is gone, or its new `uid` is taken.
+ * What is left out is not written, so that two changes of different fields at the same moment both count.
+ */
 export async function changeApplication(
   db: D1Database,
-  before: Application,
-  row: Application,
+  id: string,
+  change: ApplicationChange,
+  now: number,
 ): Promise<Application | undefined> {
-  const { id, uid, name, ratePerSecond, metadata, updatedAt } = row;
-  const [changed] = await db.batch<RawRow>([
-    db.prepare(CHANGE).bind(id, uid, name, ratePerSecond, metadata && JSON.stringify(metadata), updatedAt),
-    db.prepare(SPREAD_RATE).bind(id, rateOf(before), rateOf(row), uid, updatedAt),
-  ]);
-  const raw = changed?.results[0];
+  const values = [id, JSON.stringify(change), now];
+  const spread = db.prepare(SPREAD_RATE).bind(...values, defaultLimits.rate_per_second);
+  const changed = db.prepare(CHANGE).bind(...values);
+  const results = await db.batch<RawRow>(change.ratePerSecond === undefined ? [changed] : [spread, changed]);
+  const raw = results.at(-1)?.results[0];
   return raw && modelOf(applications, raw);
 }
 

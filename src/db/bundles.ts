@@ -24,6 +24,7 @@ import {
   type StoredHeader,
   tagsAt,
 } from "../core/bundle.ts";
+import { isErased } from "../core/erase.ts";
 import { BUNDLE_BITS, beforeFirstBundleOf } from "../core/placement.ts";
 import { type Databases, sharesOf } from "./shards.ts";
 
@@ -288,6 +289,8 @@ export type EventName = Readonly<{
   acceptedAt: number;
   tags: readonly string[];
   channels: readonly string[];
+  /** Whether its content has been erased: it cannot be sent again. */
+  isErased: boolean;
 }>;
 
 const HEADERS = `SELECT id, header, accepted_at AS acceptedAt FROM ${LISTED_BUNDLES}`;
@@ -298,7 +301,8 @@ export function eventNameIn(header: StoredHeader, acceptedAt: number, event: num
   const about = headerAt(header, index);
   if (about === undefined) return undefined;
   const { tenant, type } = about;
-  return { tenant, type, acceptedAt, tags: tagsAt(header, index), channels: channelsAt(header, index) };
+  const labels = { tags: tagsAt(header, index), channels: channelsAt(header, index) };
+  return { tenant, type, acceptedAt, ...labels, isErased: isErased(header, index) };
 }
 
 /** By event id; events that an operator removed are left out. */

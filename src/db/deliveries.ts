@@ -550,7 +550,7 @@ export async function requeueEnded(
 /** Only of one that has ended: who records an attempt writes the whole log. */
 const FORGET_EXCERPT = `
   UPDATE deliveries SET log = (
-    SELECT json_group_array(json(iif(e.value ->> 'at' = ?3, json_remove(e.value, '$.excerpt'), e.value)))
+    SELECT json_group_array(json(iif(e.value ->> 'at' = ?3, json_remove(e.value, '$.excerpt', '$.archived'), e.value)))
     FROM json_each(log) e)
   WHERE destination_id = ?1 AND event_id = ?2 AND state IN ('delivered', 'dead', 'cancelled')`;
 

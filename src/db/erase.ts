@@ -26,7 +26,7 @@ import { headerWithout, isErased, tagsLost } from "../core/erase.ts";
 import { readContents, type StoredContent, storeBodies } from "./bundles.ts";
 import { recording, VERSION } from "./deliveries.ts";
 import { rowsIn, WITHOUT_ATTEMPT } from "./packs.ts";
-import type { DeliveryRow, StoredState } from "./schema.ts";
+import type { AttemptEntry, DeliveryRow, StoredState } from "./schema.ts";
 
 /** A bundle of which something is to be erased. */
 export type ErasedBundle = Readonly<{
@@ -56,8 +56,12 @@ const READS = 2;
 /** Destinations of which the deliveries are read at once: they may have a hundred each, with their logs. */
 const DESTINATIONS = 20;
 
+/** A delivery of an erased event, with the log that it had. */
+export type ErasedDelivery = Readonly<{ event: number; destination: string; log: readonly AttemptEntry[] }>;
+
 /**
- * Erases the events. Throws when the bundle has a header of a later version: later code can read it.
+ * Erases the events; returns their deliveries that have had attempts. Throws when the bundle has a header of a later version:
+ * later code can read it.
  * @param now epoch ms
  */
 export async function eraseFrom(
@@ -65,12 +69,16 @@ export async function eraseFrom(
   bundle: ErasedBundle,
   extent: Extent,
   now: number,
-): Promise<void> {
+): Promise<readonly ErasedDelivery[]> {
   for (let tries = 1; !(await rewrite(db, bundle, extent)); tries++)
     if (tries === TRIES) throw new Error(`Bundle ${bundle.id} is being changed by others`);
   const planned = [...new Set(bundle.indexes.flatMap((index) => destinationsOf(bundle.plan, index)))];
+  const erased: ErasedDelivery[] = [];
   for (let from = 0; from < planned.length; from += DESTINATIONS)
-    await eraseDeliveries(db, bundle, planned.slice(from, from + DESTINATIONS), extent, now);
+    erased.push(
+      ...(await eraseDeliveries(db, bundle, planned.slice(from, from + DESTINATIONS), extent, now)),
+    );
+  return erased;
 }
 
 type Row = Readonly<{ header: string; body: string }>;
@@ -185,7 +193,7 @@ async function keysOf(
 /** Without what receivers have answered, and remarks about it. What an edit by hand has made of a log is left out. */
 const REDACT = `
   UPDATE deliveries SET log = iif(json_valid(log), (
-      SELECT json_group_array(json_remove(e.value, '$.excerpt', '$.note')) FROM json_each(log) e), '[]')
+      SELECT json_group_array(json_remove(e.value, '$.excerpt', '$.note', '$.archived')) FROM json_each(log) e), '[]')
   WHERE (destination_id, event_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1))`;
 
 const COUNT_CANCELLED = "UPDATE erasures SET cancelled = cancelled + changes() WHERE id = ?1";
@@ -196,7 +204,7 @@ async function eraseDeliveries(
   destinations: readonly string[],
   { cancels, erasure }: Extent,
   now: number,
-): Promise<void> {
+): Promise<ErasedDelivery[]> {
   const planned = destinations.flatMap((destination) =>
     indexesOf(among(plan[destination] ?? [], indexes)).map(
       (index) => [destination, eventAt(id, index)] as const,
@@ -210,19 +218,27 @@ async function eraseDeliveries(
   const open = planned.flatMap(([destination, event]) =>
     cancelled(known.get(`${destination} ${event}`) ?? { destinationId: destination, eventId: event }, now),
   );
-  const telling = planned.filter(([destination, event]) => tells(known.get(`${destination} ${event}`)));
+  const withContent = planned.filter(([destination, event]) =>
+    hasContent(known.get(`${destination} ${event}`)),
+  );
   const statements = [
     ...(cancels && open.length > 0 ? recording(db, open) : []),
     ...(cancels && open.length > 0 && erasure ? [db.prepare(COUNT_CANCELLED).bind(erasure)] : []),
-    ...(telling.length > 0 ? [db.prepare(REDACT).bind(JSON.stringify(telling))] : []),
+    ...(withContent.length > 0 ? [db.prepare(REDACT).bind(JSON.stringify(withContent))] : []),
   ];
   if (statements.length > 0) await db.batch(statements);
+  return planned.flatMap(([destination, event]) => {
+    const log = known.get(`${destination} ${event}`)?.log;
+    return Array.isArray(log) && log.length > 0 ? [{ event, destination, log }] : [];
+  });
 }
 
-/** Whether the log has what may be content. */
-function tells(row: DeliveryRow | undefined): boolean {
+/** Whether the log of attempts has what may be content. */
+function hasContent(row: DeliveryRow | undefined): boolean {
   if (!Array.isArray(row?.log)) return row !== undefined;
-  return row.log.some(({ excerpt, note }) => excerpt !== undefined || note !== undefined);
+  return row.log.some(
+    ({ excerpt, note, archived }) => excerpt !== undefined || note !== undefined || archived,
+  );
 }
 
 /** The delivery as a cancelled one, if it has not ended and is not in flight. */

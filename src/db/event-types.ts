@@ -20,8 +20,9 @@ const PUT = `
   SELECT ?1, ?2, ?3, ?4, ?5, iif(?6, ?7, NULL), ?7, ?7, ?8
   WHERE (EXISTS (SELECT 1 FROM event_types WHERE name = ?1) OR ${countUpTo(MOST_TYPES, "event_types")} < ${MOST_TYPES})
     AND (?5 = 0 OR ${countUpTo(MOST_VALIDATED, "event_types WHERE validates = 1 AND name <> ?1")} < ${MOST_VALIDATED})
+    AND (?9 OR (SELECT updated_at FROM event_types WHERE name = ?1) IS ?10)
   ON CONFLICT (name) DO UPDATE SET description = excluded.description, schema = excluded.schema,
-    example = excluded.example, validates = excluded.validates, updated_at = excluded.updated_at,
+    example = excluded.example, validates = excluded.validates, updated_at = max(excluded.updated_at, updated_at + 1),
     retention_days = excluded.retention_days,
     archived_at = iif(excluded.archived_at IS NULL, NULL, coalesce(archived_at, excluded.archived_at))
   RETURNING *`;
@@ -32,15 +33,29 @@ export type EventTypeInput = Pick<
 > &
   Readonly<{ validates: boolean; archived: boolean }>;
 
-/** Creates or replaces a type; undefined when the catalogue is full. */
+/**
+ * Creates or replaces a type; undefined when the catalogue is full, or the type is no longer as it was seen.
+ * @param seen what it replaces: null for no type; undefined for whatever there is
+ */
 export async function putEventType(
   db: D1Database,
   { name, description, schema, example, validates, archived, retentionDays }: EventTypeInput,
   now: number,
+  seen?: Pick<EventType, "updatedAt"> | null,
 ): Promise<EventType | undefined> {
+  const columns = [
+    name,
+    description,
+    schema,
+    example,
+    validates ? 1 : 0,
+    archived ? 1 : 0,
+    now,
+    retentionDays,
+  ];
   const raw = await db
     .prepare(PUT)
-    .bind(name, description, schema, example, validates ? 1 : 0, archived ? 1 : 0, now, retentionDays)
+    .bind(...columns, seen === undefined ? 1 : 0, seen?.updatedAt ?? null)
     .first<RawRow>();
   return raw === null ? undefined : modelOf(eventTypes, raw);
 }

@@ -96,6 +96,34 @@ export async function findEvent(
   return isHidden ? undefined : { event, deliveries: found };
 }
 
+/** Deliveries of an old event that are looked up at once. */
+const LOOKED_UP = 100;
+
+/**
+ * An event without its deliveries; undefined when there is none, or it is over. Only an old one needs them: they are read
+ * until one is found that has not ended for good.
+ */
+export async function findEventAlone(
+  databases: Databases,
+  eventId: number,
+  tenant: string | undefined,
+  over: Over,
+): Promise<StoredEvent | undefined> {
+  const read = await readEvent(databases, eventId, tenant);
+  if (!read) return undefined;
+  const { home, row, header, about, event } = read;
+  const { acceptedAt, deliverAt } = row;
+  const named = { ...about, acceptedAt, deliverAt };
+  if (!(await oldAmong(over, [named]))(named)) return event;
+  const ids = destinationsOf(JSON.parse(row.plan), indexOf(eventId));
+  for (let from = 0; from < ids.length; from += LOOKED_UP) {
+    const some = ids.slice(from, from + LOOKED_UP);
+    const found = await foundAt(databases, home, { ...row, header }, eventId, some);
+    if (!haveEnded(found, over)) return event;
+  }
+  return undefined;
+}
+
 /**
  * An event alone, with the bundle that it is in; undefined when there is none. It may be over: its deliveries tell, and
  * whoever asks has found one of them.
@@ -143,8 +171,11 @@ async function isOverWith(
   found: readonly FoundDelivery[],
   over: Over,
 ): Promise<boolean> {
-  const isEnded = found.every((one) => one.kind === "stored" && hasEnded(one.row, over));
-  return isEnded && (await oldAmong(over, [event]))(event);
+  return haveEnded(found, over) && (await oldAmong(over, [event]))(event);
+}
+
+function haveEnded(found: readonly FoundDelivery[], over: Over): boolean {
+  return found.every((one) => one.kind === "stored" && hasEnded(one.row, over));
 }
 
 /** One delivery; undefined when no event has planned it, or its event is over. */

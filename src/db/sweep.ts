@@ -314,7 +314,8 @@ export type Walk =
   | "tombstones"
   | "kept"
   | "payload_free"
-  | "payload_late";
+  | "payload_late"
+  | "archive";
 
 const READ_CURSOR = "SELECT at, row_id AS row FROM cursors WHERE name = ?1";
 

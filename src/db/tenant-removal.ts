@@ -41,14 +41,10 @@ export async function removeTenant(
   return { erasure: erasureOf(raw), destinations: (deleted?.results ?? []).map(({ id }) => String(id)) };
 }
 
-/** The longest that a portal link is valid. */
-export const LONGEST_LINK_MS = 7 * 86_400_000;
-
 /**
- * Whether a portal link may be from before its tenant was deleted. A link does not say when it was made, but only until
- * when it is valid, epoch ms.
+ * Whether a portal link is from before its tenant was deleted, epoch ms. One that does not say when it was made may be.
  * @param deletedAt of the tenant's settings
  */
-export function isLinkVoid(expiresAt: number, deletedAt: number | null | undefined): boolean {
-  return deletedAt !== null && deletedAt !== undefined && expiresAt <= deletedAt + LONGEST_LINK_MS;
+export function isLinkVoid(issuedAt: number | undefined, deletedAt: number | null | undefined): boolean {
+  return deletedAt !== null && deletedAt !== undefined && (issuedAt ?? 0) <= deletedAt;
 }

@@ -2,8 +2,14 @@
  * Which deliveries may be attempted now: those that triage finds due, whose destination can be sent to, and that its
  * gate admits. The queue's consumer and the drain both start their leases here.
  */
-import type { AdmitRequest, AdmitResult, Refusal, RefusalReason } from "../core/admit.ts";
-import { CONNECTIONS, type Grant } from "../core/lease.ts";
+import {
+  type AdmitRequest,
+  type AdmitResult,
+  type Refusal,
+  type RefusalReason,
+  settledSince,
+} from "../core/admit.ts";
+import { arrivedGrant, CONNECTIONS, type Grant } from "../core/lease.ts";
 import { type DeliverySource, type Readiness, readinessOf } from "../core/triage.ts";
 import type { LoadedDelivery } from "../db/deliveries.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../db/destinations.ts";
@@ -133,13 +139,21 @@ export async function admitBatch(
   const lookedUpAt = batch.lookedUpAt ?? requestedAt;
   const result = await requestAdmission(services, batch, requestedAt - lookedUpAt);
   const grantedAt = services.now();
-  const settled = settledSince(lookedUpAt, result, grantedAt);
+  // A drain reads D1 after the grant.
+  const isRead = batch.lookedUpAt !== undefined;
+  const settled = result && isRead ? settledSince(result, lookedUpAt, grantedAt) : [];
   const admitted = result && withInFlight(result, settled, grantedAt);
   const grant = admitted?.grant;
   if (!grant) return { destination, admitted, run: undefined, recoverAt: grantedAt };
   const { deliveries, left = 0 } = await loadAdmitted(services, batch, grant);
   const open = deliveries.filter(({ event }) => !settled.includes(event.id));
-  const run = startLease(services, shared, batch, { grant, grantedAt, deliveries: open, ...prepared });
+  const usable = arrivedGrant(grant, requestedAt, grantedAt);
+  const run = startLease(services, shared, batch, {
+    ...prepared,
+    grant: usable,
+    grantedAt,
+    deliveries: open,
+  });
   return { destination, admitted, run, left, recoverAt: grantedAt + grant.expiresInMs };
 }
 
@@ -177,19 +191,6 @@ function startLease(
     patienceMs: patienceFor(grant.destinationState.tookMs),
   };
   return after ? after.run.goOnWith(order) : runLease(services, shared, order);
-}
-
-/**
- * Those admitted that may have been settled after the look-up: the request was under way while that happened. A result
- * that took long to arrive makes more of them doubtful than were settled.
- */
-function settledSince(
-  lookedUpAt: number,
-  result: AdmitResult | undefined,
-  arrivedAt: number,
-): readonly number[] {
-  const since = (result?.settled ?? []).filter(({ msAgo }) => arrivedAt - msAgo > lookedUpAt);
-  return since.map(({ delivery }) => delivery);
 }
 
 /** Those settled meanwhile have to be looked up again, like those that another lease holds. */
@@ -243,8 +244,8 @@ export type Prepared =
 
 /**
  * What must hold before a destination's gate is asked: its secrets and headers can be opened, its kind can reach it, and
- * it has an access token if it needs one. Otherwise nothing is attempted and nothing is counted: the deliveries wait in D1, and the sweep has a drain
- * try again.
+ * it has an access token if it needs one. Otherwise nothing is attempted and nothing is counted: the deliveries wait in
+ * D1, and the sweep has a drain try again.
  */
 export async function prepare(
   services: Services,

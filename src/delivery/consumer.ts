@@ -12,6 +12,7 @@ import { homeOfBundle } from "../db/shards.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { admitBatch, type BatchRun, refusedDispositions, triage } from "./admission.ts";
+import { archiving } from "./archiver.ts";
 import { logCounts, withCounts } from "./attempt-log.ts";
 import { type Connections, connections, sendingInTurn } from "./http.ts";
 import {
@@ -32,21 +33,27 @@ const PAUSE_S = 5;
 const LONGEST_PAUSE_S = 300;
 
 export async function consumeDeliveries(given: Services, batch: MessageBatch): Promise<void> {
-  const services = sendingInTurn(withCounts(given, "queue"));
+  const shared = connections();
+  const { services, release } = archiving(sendingInTurn(withCounts(given, "queue")), shared);
   const messages = groupMessages(services, batch);
   try {
-    await deliver(services, messages);
+    await deliver(services, shared, messages);
   } catch (error) {
     logFailed(services, messages.length, error);
     for (const message of messages) await postpone(services, message, pauseFor(message));
   } finally {
     logCounts(services);
+    release();
   }
 }
 
 /** In portions, where all bodies together would be too much for the memory. */
-async function deliver(services: Services, messages: readonly MessageGroup[]): Promise<void> {
-  const batch = newBatch(services, messages);
+async function deliver(
+  services: Services,
+  shared: Connections,
+  messages: readonly MessageGroup[],
+): Promise<void> {
+  const batch = newBatch(services, shared, messages);
   while (batch.parts.length > 0) {
     const { deliveries, lookedUpAt } = await load(services, batch);
     const { due, dispositions } = triage(services, deliveries, "queue");
@@ -78,12 +85,12 @@ type Batch = {
   readonly postponed: Set<MessageGroup>;
 };
 
-function newBatch(services: Services, messages: readonly MessageGroup[]): Batch {
+function newBatch(services: Services, shared: Connections, messages: readonly MessageGroup[]): Batch {
   return {
     messages,
     messageOf: messageGroupFinder(messages, services.now()),
     recorder: new Recorder(services),
-    connections: connections(),
+    connections: shared,
     parts: messages.flatMap(({ parts }) => parts),
     retries: new Map(),
     postponed: new Set(),

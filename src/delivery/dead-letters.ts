@@ -3,7 +3,8 @@
  * it need not have been a delivery: a crash of the invocation or a fault of the platform fails the whole batch. Those that
  * were never attempted wait, and are drained in ever smaller portions. Of the others each gets a message of its own; one
  * that was alone in its message already ends as dead, with the reason `poison`, where an operator can see it and send it
- * again.
+ * again. One in flight does not while its sender may live, who alone knows how the attempt ends: its message comes again
+ * when that is lost.
  *
  * The dead-letter queue may lose its messages too. That loses no delivery: the sweep has found untried ones and overdue
  * retries by then, or finds them after the grace period.
@@ -40,11 +41,12 @@ export async function consumeDeadLetters(services: Services, batch: MessageBatch
   for (const message of messages) await ackOrRetry(services, message);
 }
 
-/** Those that were never attempted, those that were and were alone in their message, and the others that were. */
+/** Those that were never attempted, those that were and end because they were alone in their message, and the others. */
 async function sortByCause(services: Services, messages: readonly MessageGroup[]) {
   const parts = messages.flatMap((message) => message.parts);
   const { deliveries } = await loadDeliveries(services, parts, { isDue: () => false });
-  const messageOf = messageGroupFinder(messages, services.now());
+  const now = services.now();
+  const messageOf = messageGroupFinder(messages, now);
   const alone: LoadedDelivery[] = [];
   const untried: LoadedDelivery[] = [];
   const tried: LoadedDelivery[] = [];
@@ -52,8 +54,10 @@ async function sortByCause(services: Services, messages: readonly MessageGroup[]
     // A retry that has an owner elsewhere is left to that.
     if (!message) continue;
     const isAlone = message.isWhole && own.length === 1;
-    for (const delivery of own.filter(isQueued))
-      (delivery.row === undefined ? untried : isAlone ? alone : tried).push(delivery);
+    for (const delivery of own.filter(isQueued)) {
+      const mayEnd = isAlone && !mayHaveSender(delivery, now);
+      (delivery.row === undefined ? untried : mayEnd ? alone : tried).push(delivery);
+    }
   }
   return { alone, untried, tried };
 }
@@ -61,4 +65,9 @@ async function sortByCause(services: Services, messages: readonly MessageGroup[]
 /** Neither ended nor waiting, which is the drain's. */
 function isQueued({ row }: LoadedDelivery): boolean {
   return row === undefined || row.state === "retrying";
+}
+
+/** Whether it is in flight, and not overdue. */
+function mayHaveSender({ row }: LoadedDelivery, now: number): boolean {
+  return row?.reason === "in_flight" && (row.nextAttemptAt ?? now) > now;
 }

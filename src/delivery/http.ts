@@ -14,7 +14,7 @@ import type { LoadedDelivery } from "../db/deliveries.ts";
 import type { Destination } from "../db/destinations.ts";
 import { eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
-import type { Services } from "../services.ts";
+import type { Arrived, Services } from "../services.ts";
 import { type Credentials, type Headers, type Renewal, withoutValues } from "./authorization.ts";
 import type { Signer } from "./signature.ts";
 
@@ -26,6 +26,8 @@ export type Call = Readonly<{
   location?: string;
   /** The beginning of a refusal's body. */
   excerpt?: string;
+  /** The whole exchange is kept: see archiver.ts. */
+  isArchived?: true;
   /** How many more requests the receiver says it will take. */
   limits?: StatedLimits;
   /** The error of the runtime, or of a service. */
@@ -69,15 +71,19 @@ type Order = Readonly<{
   timeoutMs: number;
   /** Called when the headers have arrived: from then on the exchange needs no connection of the invocation. */
   answered?: (() => void) | undefined;
+  /** Keeps the exchange, where it is to be kept. */
+  archive?: ((arrived: Arrived) => boolean) | undefined;
 }>;
 
-/** As much of a refusal as its receiver's owner needs to see; the rest is never read. */
+/** As much of a refusal as D1 keeps of it. The rest is read by the archive alone, if there is one. */
 export const EXCERPT_BYTES = 4096;
 
 /** The timeout starts here. It is for the whole exchange, what is read of the body included. */
 export async function call(services: Services, order: Order): Promise<Call> {
   const { timeoutMs, credentials } = order;
   const startedAt = services.now();
+  const archive = (answer?: Arrived["answer"]) =>
+    order.archive?.({ startedAt, secrets: credentials.secrets, ...(answer && { answer }) }) ?? false;
   try {
     const headers = await order.headers(startedAt);
     const signal = AbortSignal.timeout(timeoutMs);
@@ -93,13 +99,14 @@ export async function call(services: Services, order: Order): Promise<Call> {
     if (isRenewed) await unread(response);
     const last = isRenewed ? await order.post(outgoing(await order.headers(services.now()))) : response;
     order.answered?.();
-    const answer = await readAnswer(last, services.now(), credentials.secrets());
+    const answer = await readAnswer(last, services.now(), credentials.secrets(), archive);
     const exchange = renewal?.kind === "failed" ? { kind: renewal.reason, status: 401 } : answer.exchange;
     return { startedAt, endedAt: services.now(), ...answer, exchange };
   } catch (error) {
     // What a service throws is its own text, and may repeat what was sent to it.
     const fault = withoutValues(faultOf(error), credentials.secrets());
-    return { startedAt, endedAt: services.now(), exchange: failureOf(error), fault };
+    const endedAt = services.now();
+    return { startedAt, endedAt, exchange: failureOf(error), fault, ...(archive() && { isArchived: true }) };
   }
 }
 
@@ -115,19 +122,32 @@ async function renewed({ renew }: Credentials, sent: Headers, signal: AbortSigna
   );
 }
 
-type Answer = Pick<Call, "exchange" | "location" | "excerpt" | "limits">;
+type Answer = Pick<Call, "exchange" | "location" | "excerpt" | "limits" | "isArchived">;
 
-async function readAnswer(response: Response, now: number, secrets: readonly string[]): Promise<Answer> {
+async function readAnswer(
+  response: Response,
+  now: number,
+  secrets: readonly string[],
+  archive: (answer: Arrived["answer"]) => boolean,
+): Promise<Answer> {
   const { status, headers } = response;
   const header = (name: string) => headers.get(name);
   const location = header("location");
   const limits = statedLimits(header, response.ok, now);
-  const excerpt = response.ok ? await unread(response) : await excerptOf(response);
+  // A success needs no explanation: its body is not read here.
+  const { chunks, rest } = response.ok
+    ? { chunks: [], rest: response.body?.getReader() }
+    : await beginningOf(response);
+  const excerpt = response.ok ? undefined : excerptIn(chunks);
+  const isArchived = archive({ response, excerpt, chunks, rest });
+  // An error of a body that nobody reads changes nothing.
+  if (!isArchived) await rest?.cancel().catch(() => {});
   return {
     exchange: exchangeOf({ status, header, excerpt }),
     ...(location !== null && isRedirect(status) && { location: withoutValues(location, secrets) }),
     ...(limits && { limits }),
     ...(excerpt && { excerpt: withoutValues(excerpt, secrets) }),
+    ...(isArchived && { isArchived }),
   };
 }
 
@@ -135,30 +155,47 @@ function isRedirect(status: number): boolean {
   return status >= 300 && status < 400;
 }
 
-/** A success needs no explanation: its body is not read. */
-async function unread({ body }: Response): Promise<undefined> {
-  // An error of a body that nobody reads changes nothing.
+async function unread({ body }: Response): Promise<void> {
   await body?.cancel().catch(() => {});
 }
 
-/** The beginning of a body; of one that breaks off, what has arrived. */
-export async function excerptOf({ body }: Response): Promise<string> {
-  const reader = body?.getReader();
+type Beginning = Pick<NonNullable<Arrived["answer"]>, "chunks" | "rest">;
+
+/** At least `EXCERPT_BYTES` of a body, or all of it; of one that breaks off, what has arrived. */
+async function beginningOf({ body }: Response): Promise<Beginning> {
+  const rest = body?.getReader();
+  const chunks: Uint8Array[] = [];
+  let left = EXCERPT_BYTES;
+  try {
+    while (rest && left > 0) {
+      const { value, done } = await rest.read();
+      if (done) return { chunks };
+      chunks.push(value);
+      left -= value.byteLength;
+    }
+    return { chunks, rest };
+  } catch {
+    // The status has arrived; how the body ended changes nothing.
+    return { chunks };
+  }
+}
+
+function excerptIn(chunks: readonly Uint8Array[]): string {
   const decoder = new TextDecoder();
   let text = "";
   let left = EXCERPT_BYTES;
-  try {
-    while (reader && left > 0) {
-      const { value, done } = await reader.read();
-      if (done) break;
-      text += decoder.decode(value.subarray(0, left), { stream: true });
-      left -= value.byteLength;
-    }
-    await reader?.cancel();
-  } catch {
-    // The status has arrived; how the body ended changes nothing.
+  for (const chunk of chunks) {
+    text += decoder.decode(chunk.subarray(0, left), { stream: true });
+    left -= chunk.byteLength;
   }
   return text;
+}
+
+/** The beginning of a body. */
+export async function excerptOf(response: Response): Promise<string> {
+  const { chunks, rest } = await beginningOf(response);
+  await rest?.cancel().catch(() => {});
+  return excerptIn(chunks);
 }
 
 /**
@@ -249,6 +286,8 @@ export async function send(
     headers: (at: number) => headersOf(message, sender, at),
     credentials: sender.credentials,
     body: payload.body,
+    archive: (arrived: Arrived) =>
+      services.archiveExchange?.(delivery, payload.contentType, arrived) ?? false,
     ...how,
   };
   return { delivery, ...(await call(services, order)) };

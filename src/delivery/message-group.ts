@@ -43,7 +43,7 @@ type OpenDelivery = Readonly<{
 }>;
 
 /** A message is replaced by new ones before the platform's limit of 100 retries makes it a dead letter. */
-const RETRIES = 90;
+const MOST_RETRIES = 90;
 /** A delivery may come this much later than its time, or by this share of its delay, to come together with others. */
 const TOGETHER_MS = 1_000;
 const TOGETHER_SHARE = 0.05;
@@ -151,7 +151,7 @@ export async function ackOrRetry(
   if (open.length === 0) return message.ack();
   const now = services.now();
   const delaySeconds = delaySecondsUntil(wakeUpAt(open), now);
-  if (message.attempts >= RETRIES && (await isReplaced(services, () => sendOpen(services, open))))
+  if (message.attempts >= MOST_RETRIES && (await isReplaced(services, () => sendOpen(services, open))))
     message.ack();
   else message.retry({ delaySeconds });
 }
@@ -165,7 +165,7 @@ export async function postpone(
   const { message, parts, owner } = messageGroup;
   const body = { bundles: parts, ...(owner !== undefined && { owner }) };
   const again = async () => void (await services.deliveries.send(body, { delaySeconds }));
-  if (message.attempts >= RETRIES && (await isReplaced(services, again))) message.ack();
+  if (message.attempts >= MOST_RETRIES && (await isReplaced(services, again))) message.ack();
   else message.retry({ delaySeconds });
 }
 

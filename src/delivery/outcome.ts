@@ -5,6 +5,7 @@
  * neither.
  */
 import type { Refusal } from "../core/admit.ts";
+import { SHORT_ANSWER } from "../core/archive.ts";
 import { type AttemptMetric, resultOf } from "../core/metrics.ts";
 import { type Cause, causeOf } from "../core/retry/classify.ts";
 import { ageLimitOf, type RetryPolicy } from "../core/retry/policy.ts";
@@ -176,7 +177,7 @@ function stateAfter(
 }
 
 function entryOf(attempt: Attempt, next: Transition): AttemptEntry {
-  const { exchange, startedAt, endedAt, location, excerpt } = attempt;
+  const { exchange, startedAt, endedAt, location, excerpt, isArchived } = attempt;
   const notes = [
     next.kind === "delivered" ? undefined : next.note,
     location && `Location: ${location.slice(0, 200)}`,
@@ -189,6 +190,7 @@ function entryOf(attempt: Attempt, next: Transition): AttemptEntry {
     ...(exchange.kind !== "response" && { error: exchange.kind }),
     ...(note && { note }),
     ...(excerpt && { excerpt }),
+    ...(isArchived && next.kind !== "delivered" && { archived: true }),
   };
 }
 
@@ -197,7 +199,7 @@ function entryOf(attempt: Attempt, next: Transition): AttemptEntry {
  * beginnings of those before it while there is room. A row is written again with each attempt, and lists read all of it.
  */
 const LOG_EXCERPTS = 6_144;
-const PAST_EXCERPT = 512;
+const PAST_EXCERPT = SHORT_ANSWER;
 
 /** The log with one more entry: only the last attempt has the owner of the next. */
 function logWith(log: readonly AttemptEntry[], entry: AttemptEntry): readonly AttemptEntry[] {

@@ -99,5 +99,8 @@ html { scroll-padding-top: 1rem; }
 @media print { .index { display: none; } }
 `;
 
-const style = [tokens, page, parts, forms, reference].join("");
+/** What the reference needs beside the tokens. */
+export const layout = [page, parts, forms, reference].join("");
+
+const style = [tokens, layout].join("");
 const styleAt = `/docs/${versionOf(style)}/style.css`;

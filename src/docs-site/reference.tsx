@@ -31,20 +31,25 @@ export const Reference: FC<Props> = ({ document, origin, styleAt }) => (
             </nav>
           </div>
         </header>
-        <div class="wide reference">
-          <Index document={document} />
-          <main id="main" tabindex={-1}>
-            <Introduction document={document} origin={origin} />
-            <Sections document={document} origin={origin} />
-            <RetryPolicies />
-            <SchemaList document={document} />
-            <Problems />
-            <Troubleshooting />
-          </main>
-        </div>
+        <Contents document={document} origin={origin} />
       </body>
     </html>
   </>
+);
+
+/** What is below the header, for pages with a header of their own. */
+export const Contents: FC<Omit<Props, "styleAt">> = ({ document, origin }) => (
+  <div class="wide reference">
+    <Index document={document} />
+    <main id="main" tabindex={-1}>
+      <Introduction document={document} origin={origin} />
+      <Sections document={document} origin={origin} />
+      <RetryPolicies />
+      <SchemaList document={document} />
+      <Problems />
+      <Troubleshooting />
+    </main>
+  </div>
 );
 
 const Index: FC<{ document: Document }> = ({ document }) => (

@@ -57,7 +57,7 @@ export async function accept(
   const entry: Entry = {
     token: randomText(TOKEN_LENGTH),
     events: posted.map((event) => prepared(event, now)),
-    ...(key !== undefined && { key: { key, fingerprint: await fingerprintOf(posted) } }),
+    key: key === undefined ? undefined : { key, fingerprint: await fingerprintOf(posted) },
     deadlineAt: now + WAIT_MS,
   };
   const outcome =
@@ -137,11 +137,12 @@ async function acceptPortion(
   const entries = await Promise.all(
     items.map(async ({ one, event }): Promise<Entry> => {
       const { key, token, sentAt, isRepeated } = one;
-      const keyed = key !== undefined && { key: { key, fingerprint: await fingerprintOf([one]) } };
       return {
-        ...{ token, events: [event], deadlineAt: now + WAIT_MS },
-        ...keyed,
-        ...(isRepeated && { triedAt: sentAt }),
+        token,
+        events: [event],
+        key: key === undefined ? undefined : { key, fingerprint: await fingerprintOf([one]) },
+        deadlineAt: now + WAIT_MS,
+        triedAt: isRepeated ? sentAt : undefined,
       };
     }),
   );

@@ -112,13 +112,13 @@ export function draftsOf(entries: readonly Entry[]): Draft[] {
 }
 
 /** As `draftsOf`, but each entry with a key is a draft of its own: one whose key is taken delays no other. */
-export function apart(entries: readonly Entry[]): Draft[] {
+export function draftsApart(entries: readonly Entry[]): Draft[] {
   const keyed = entries.filter(({ key }) => key).map((entry) => draftOf([entry]));
   return [...draftsOf(entries.filter(({ key }) => !key)), ...keyed];
 }
 
-/** The drafts without the entries that are not kept. */
-export function kept(drafts: readonly Draft[], isKept: (entry: Entry) => boolean): readonly Draft[] {
+/** The drafts with those of their entries alone; without the drafts that have none of them. */
+export function filterEntries(drafts: readonly Draft[], isKept: (entry: Entry) => boolean): readonly Draft[] {
   return drafts.flatMap((draft) => {
     const rest = draft.entries.filter(isKept);
     return rest.length === draft.entries.length ? [draft] : rest.length > 0 ? [draftOf(rest)] : [];
@@ -171,7 +171,7 @@ async function newBundle(
   });
   // Retention removes a key together with the bundle of its entry's first event.
   const keys = items.flatMap(({ entry, place }): [string, string][] =>
-    entry.key && place === 0 ? [[ownerOf(entry), entry.key.key]] : [],
+    entry.key && place === 0 ? [[keyTenantOf(entry), entry.key.key]] : [],
   );
   return {
     tokens,
@@ -193,7 +193,7 @@ function keysOf(bundles: readonly DraftBundle[]): NewKey[] {
   for (const { tokens, items } of bundles) {
     for (const [index, { entry, place }] of items.entries()) {
       if (!entry.key) continue;
-      const own = keys.get(entry) ?? { tenant: ownerOf(entry), ...entry.key, tokens: [], places: [] };
+      const own = keys.get(entry) ?? { tenant: keyTenantOf(entry), ...entry.key, tokens: [], places: [] };
       keys.set(entry, own);
       const token = tokens[index] ?? tokens[0] ?? "";
       if (own.tokens.at(-1) !== token) own.tokens.push(token);
@@ -275,7 +275,7 @@ function unfitData({ type, body, options }: PreparedEvent, schema: JsonSchema | 
 }
 
 /** The tenant that an entry's key belongs to: that of its last event. */
-export function ownerOf({ events }: Entry): string {
+export function keyTenantOf({ events }: Entry): string {
   return events.at(-1)?.tenant ?? "";
 }
 

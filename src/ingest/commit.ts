@@ -25,16 +25,16 @@ import type { Services } from "../services.ts";
 import { repeatedly, within } from "../time.ts";
 import {
   type AcceptedEvent,
-  apart,
   type CommitResult,
   type Draft,
   type DraftBundle,
   draftOf,
+  draftsApart,
   draftsOf,
   type Entry,
   faultsOf,
-  kept,
-  ownerOf,
+  filterEntries,
+  keyTenantOf,
   routedBy,
   routeOf,
   unitOf,
@@ -145,7 +145,7 @@ async function commitInTurn(context: Context, entries: readonly Entry[]): Promis
 
 function namesOf(entry: Entry): string[] {
   const token = `token ${entry.token}`;
-  return entry.key ? [token, `key ${ownerOf(entry)} ${entry.key.key}`] : [token];
+  return entry.key ? [token, `key ${keyTenantOf(entry)} ${entry.key.key}`] : [token];
 }
 
 /**
@@ -157,26 +157,26 @@ async function commitTogether(context: Context, drafts: readonly Draft[]): Promi
   try {
     for (let round = 1; open.length > 0 && round <= ROUNDS; round++) {
       const missed = await commitRound(context, beforeDeadline(context, open));
-      open = missed.length > 0 ? apart(await lookUp(context, missed)) : [];
+      open = missed.length > 0 ? draftsApart(await lookUp(context, missed)) : [];
     }
   } catch (error) {
     const entries = open.flatMap((draft) => draft.entries);
     context.services.log({ what: "commit_failed", entries: entries.length, error: faultOf(error) });
     if (!isDeterministic(error)) return;
     if (entries.length < 2) {
-      for (const entry of entries) context.faultyTenants.add(ownerOf(entry));
+      for (const entry of entries) context.faultyTenants.add(keyTenantOf(entry));
       return;
     }
     const middle = Math.ceil(entries.length / 2);
-    await commitTogether(context, apart(entries.slice(0, middle)));
-    await commitTogether(context, apart(entries.slice(middle)));
+    await commitTogether(context, draftsApart(entries.slice(0, middle)));
+    await commitTogether(context, draftsApart(entries.slice(middle)));
   }
 }
 
 /** The drafts without the entries whose senders wait no longer. */
 function beforeDeadline({ services }: Context, drafts: readonly Draft[]): readonly Draft[] {
   const now = services.now();
-  return kept(drafts, ({ deadlineAt }) => now <= deadlineAt);
+  return filterEntries(drafts, ({ deadlineAt }) => now <= deadlineAt);
 }
 
 /** Commits the drafts in one transaction; returns the entries of those that were not inserted. */
@@ -223,7 +223,7 @@ async function routedFor(context: Context, drafts: readonly Draft[]): Promise<Ro
   if (repeats.length > 0) await lookUp(context, repeats);
   for (const entry of faulty)
     if (!outcomes.has(entry)) outcomes.set(entry, { kind: "invalid", faults: faultsOf(entry, routes) });
-  return { routes, valid: kept(drafts, (entry) => !outcomes.has(entry)) };
+  return { routes, valid: filterEntries(drafts, (entry) => !outcomes.has(entry)) };
 }
 
 type Schemas = ReadonlyMap<string, JsonSchema>;
@@ -270,7 +270,7 @@ function withinCap(
       possible > most ? entry.events.reduce((sum, event) => sum + routeOf(event, routes).length, 0) : 0;
     if (planned > most) outcomes.set(entry, { kind: "too_many", planned });
   }
-  return kept(drafts, (entry) => !outcomes.has(entry));
+  return filterEntries(drafts, (entry) => !outcomes.has(entry));
 }
 
 /** Keeps the ids of an inserted draft as the outcomes of its entries. */
@@ -349,7 +349,7 @@ async function findStored(
   isTried: (entry: Entry) => boolean,
 ): Promise<readonly Found[]> {
   const keys = entries.flatMap((entry) =>
-    entry.key ? [{ tenant: ownerOf(entry), key: entry.key.key }] : [],
+    entry.key ? [{ tenant: keyTenantOf(entry), key: entry.key.key }] : [],
   );
   const drafts = entries.map((entry) => ({ entry, bundles: draftOf([entry]).bundles }));
   const tokens = drafts.flatMap(({ entry, bundles }) =>
@@ -360,7 +360,7 @@ async function findStored(
   const byKey = new Map(known.keys.map((stored) => [`${stored.tenant} ${stored.key}`, stored]));
   return drafts.map(({ entry, bundles }) => {
     const own = numbersByToken(bundles, byToken);
-    const stored = entry.key && byKey.get(`${ownerOf(entry)} ${entry.key.key}`);
+    const stored = entry.key && byKey.get(`${keyTenantOf(entry)} ${entry.key.key}`);
     return { entry, own, stored, numbers: own ?? (stored ? numbersOf(stored) : []) };
   });
 }

@@ -7,7 +7,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { MAX_EVENTS } from "../core/bundle.ts";
 import { type Services, servicesOf } from "../services.ts";
-import { type Entry, ownerOf, sizeOf } from "./bundle.ts";
+import { type Entry, keyTenantOf, sizeOf } from "./bundle.ts";
 import { type CommittedBundle, commitEntries } from "./commit.ts";
 import { enqueueCommitted } from "./enqueue.ts";
 import { INTAKE_VERSION, type IntakeRequest, type IntakeResult } from "./intake-protocol.ts";
@@ -116,7 +116,7 @@ export class GroupCommit {
   }
 
   #isApart({ entry }: Pending): boolean {
-    const until = this.#apartUntil.get(ownerOf(entry));
+    const until = this.#apartUntil.get(keyTenantOf(entry));
     return until !== undefined && until > this.#services.now();
   }
 

@@ -6,6 +6,7 @@ import { checkStall, publishLeftovers } from "../notifications/publish.ts";
 import type { UpkeepMessage } from "../queue-messages.ts";
 import { recoverReplays } from "../replay/run.ts";
 import type { Services } from "../services.ts";
+import { cleanArchive } from "./archive.ts";
 import { recoverErasures } from "./erasure.ts";
 import { eraseMore, eraseOver } from "./kept.ts";
 import { removeDeleted, removeMore, removeOld, removeOldChanges } from "./retention.ts";
@@ -21,6 +22,7 @@ const tasks = [
   removeDeleted,
   removeOldChanges,
   eraseOver,
+  cleanArchive,
   publishLeftovers,
   countKeyed,
 ];

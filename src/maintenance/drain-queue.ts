@@ -3,6 +3,7 @@
  * retention that did not fit into a cron run. Each message is handled by itself; all drains of an invocation share its
  * connections.
  */
+import { archiving } from "../delivery/archiver.ts";
 import { logCounts, withCounts } from "../delivery/attempt-log.ts";
 import { type DrainContext, drain } from "../delivery/drain.ts";
 import { connections, sendingInTurn } from "../delivery/http.ts";
@@ -25,8 +26,8 @@ import { stepErasure } from "./erasure.ts";
 const PAUSE_S = 10;
 
 export async function consumeDrains(given: Services, batch: MessageBatch): Promise<void> {
-  const services = sendingInTurn(withCounts(given, "drain"));
   const shared = connections(batch.messages.length);
+  const { services, release } = archiving(sendingInTurn(withCounts(given, "drain")), shared);
   const context = { services, connections: shared, recorder: new Recorder(services) };
   await Promise.all(
     batch.messages.map(async (message) => {
@@ -39,6 +40,7 @@ export async function consumeDrains(given: Services, batch: MessageBatch): Promi
     }),
   );
   logCounts(services);
+  release();
 }
 
 async function handle(context: DrainContext, { body, attempts }: Message): Promise<void> {

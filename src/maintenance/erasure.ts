@@ -6,9 +6,13 @@
  * An erasure goes through everything twice. The first pass erases. What was being attempted then may still arrive, and its
  * outcome be recorded, with what the receiver has answered; so the second pass begins when no invocation of that time can
  * live any more, redacts that too, and cancels what has been scheduled for a retry meanwhile.
+ *
+ * In each pass the archive of exchanges follows the events, database by database (db/archive.ts): so an erasure completes only
+ * when what was kept in R2 is gone, and what was still being written during the first pass goes in the second.
  */
 import { bundleOf, eventAt, type StoredHeader } from "../core/bundle.ts";
-import { databaseNumberOf } from "../core/placement.ts";
+import { beforeFirstOf, databaseNumberOf } from "../core/placement.ts";
+import { archiveOf, removeGone } from "../db/archive.ts";
 import { eventNames, idRangeOf } from "../db/bundles.ts";
 import { type ErasedBundle, type Extent, eraseFrom, indexesOfTenant } from "../db/erase.ts";
 import {
@@ -154,10 +158,13 @@ class Step {
 
   /** Goes on until a pass has ended or it may not go on; returns how far it has got. */
   async run(): Promise<ErasureProgress> {
-    let [pass, database, after] = cursorOf(this.#job);
-    for (; database < this.#databases.length; database++, after = 0) {
-      const upto = await this.#eraseIn(database, after);
+    let [pass, database, after, archived] = cursorOf(this.#job);
+    for (; database < this.#databases.length; database++, after = 0, archived = 0) {
+      // Once the archive has been begun, the events are through.
+      const upto = archived > 0 ? undefined : await this.#eraseIn(database, after);
       if (upto !== undefined) return running([pass, database, upto], this.#services.now());
+      const cleaned = await this.#cleanArchive(database, archived);
+      if (cleaned !== undefined) return running([pass, database, 0, cleaned], this.#services.now());
     }
     pass += 1;
     const now = this.#services.now();
@@ -186,6 +193,22 @@ class Step {
       after = upto;
       if (!this.#mayGoOn()) return after;
     }
+  }
+
+  /**
+   * Removes what the archive has of erased events; returns the last event looked at, or undefined when there is no more of the
+   * database. Where no time bounds the erasure, also what is left there of events that are stored no more.
+   */
+  async #cleanArchive(number: number, from: number): Promise<number | undefined> {
+    const db = this.#databases[number];
+    const archive = archiveOf(this.#services);
+    const range = db && archive && (await this.#rangeIn(db, number));
+    if (range === undefined || archive === undefined) return undefined;
+    const first = Math.max(eventAt(range.first, 0) - 1, beforeFirstOf(number));
+    const last = Math.min(eventAt(range.last + 1, 0) - 1, beforeFirstOf(number + 1));
+    const bounds = { after: Math.max(from, first), last };
+    const { upto, isLast } = await removeGone(this.#services, archive, bounds, () => this.#mayGoOn());
+    return isLast ? undefined : upto;
   }
 
   /** The bundles that the erasure is about; undefined when none can be in this database. */
@@ -224,8 +247,8 @@ function running(cursor: readonly number[], nextStepAt: number): ErasureProgress
   return { cursor, state: "running", nextStepAt, endedAt: null };
 }
 
-/** Which pass it is, the number of the database, and the last bundle looked at there. */
-function cursorOf({ cursor }: Erasure): [pass: number, database: number, after: number] {
-  const [pass = 0, database = 0, after = 0] = cursor;
-  return [pass, database, after];
+/** Which pass it is, the number of the database, the last bundle looked at there, and the last event in the archive. */
+function cursorOf({ cursor }: Erasure): [pass: number, database: number, after: number, archived: number] {
+  const [pass = 0, database = 0, after = 0, archived = 0] = cursor;
+  return [pass, database, after, archived];
 }

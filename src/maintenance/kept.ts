@@ -17,7 +17,7 @@
 import { headersOf, type StoredHeader } from "../core/bundle.ts";
 import { isErased } from "../core/erase.ts";
 import { hasEnded, type Over, overBy } from "../db/delivery-filter.ts";
-import { type Extent, eraseFrom } from "../db/erase.ts";
+import { type ErasedBundle, type Extent, eraseFrom } from "../db/erase.ts";
 import {
   bundleParts,
   eventsDone,
@@ -32,6 +32,7 @@ import { moveCursor, readCursor } from "../db/sweep.ts";
 import { faultOf } from "../log.ts";
 import type { UpkeepMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
+import { removeArchived } from "./archive.ts";
 
 /** Bundles that one statement looks at. */
 const PAGE = 200;
@@ -97,6 +98,7 @@ async function enqueuePage(services: Services, page: number, until: number): Pro
 }
 
 class Step {
+  readonly #services: Services;
   readonly databases: Pick<Services, "db" | "further">;
   readonly #queries: () => number;
   readonly #now: () => number;
@@ -108,6 +110,7 @@ class Step {
 
   constructor(services: Services, rounds: readonly Round[]) {
     const { queries, ...databases } = countQueries(services);
+    this.#services = services;
     this.databases = databases;
     this.#queries = queries;
     this.#now = services.now;
@@ -166,11 +169,15 @@ class Step {
     const isOver = (about: About) => dueAt <= now - limits.keptMs(about);
     const isFree = ({ tenant }: About) => limits.isPayloadFree(tenant);
     const over = await eventsDone(db, id, plan, openIn(header, isOver), (end) => hasEnded(end, this.#over));
-    if (over.length > 0) await eraseFrom(db, { id, plan, indexes: over }, OVER, now);
+    if (over.length > 0) await this.#eraseFrom(db, { id, plan, indexes: over }, OVER);
     const others = openIn(header, isFree).filter((index) => !over.includes(index));
     const free = await eventsDone(db, id, plan, others, ({ state }) => isDelivered(state));
-    if (free.length > 0) await eraseFrom(db, { id, plan, indexes: free }, DELIVERED, now);
+    if (free.length > 0) await this.#eraseFrom(db, { id, plan, indexes: free }, DELIVERED);
     this.erased += over.length + free.length;
+  }
+
+  async #eraseFrom(db: D1Database, bundle: ErasedBundle, extent: Extent): Promise<void> {
+    await removeArchived(this.#services, await eraseFrom(db, bundle, extent, this.#over.now));
   }
 }
 

@@ -110,8 +110,10 @@ async function portalLink({ config, db, now }: Services, tenant: string): Promis
   if (host === undefined) return undefined;
   const id = newTokenId();
   const visit = { rules: {}, language: null, theme: null, return_url: null };
-  const claims = { id, keyId: null, tenant, scopes: ["read", "admin"] as const, visit };
-  const token = await signToken(config, "portal", { ...claims, expiresAt: now() + WEEK_MS });
+  const issuedAt = now();
+  const times = { issuedAt, expiresAt: issuedAt + WEEK_MS };
+  const claims = { id, keyId: null, tenant, scopes: ["read", "admin"] as const, ...times, visit };
+  const token = await signToken(config, "portal", claims);
   const entry = { action: "portal_link.created", subject: id, tenant, changes: null } as const;
   await insertAuditEntries(db, { kind: "breakwater", key: null, session: null }, [entry], now());
   return `https://${host}/portal/enter?token=${token}`;

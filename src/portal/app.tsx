@@ -15,6 +15,7 @@ import { registerAssets } from "./assets.ts";
 import { callApiAs } from "./call-api.ts";
 import { showNotFound, showServerError } from "./layout.tsx";
 import type { Look } from "./look.ts";
+import { registerAttempt } from "./pages/attempt.tsx";
 import { registerDelivery } from "./pages/delivery.tsx";
 import { registerEndpoint } from "./pages/endpoint.tsx";
 import { registerEndpointActions } from "./pages/endpoint-actions.tsx";
@@ -54,6 +55,7 @@ export function createPortal({ services = servicesOf }: Options = {}) {
     registerEndpoint,
     registerVerify,
     registerDelivery,
+    registerAttempt,
     registerEventTypes,
   ])
     register(app, callApi);

@@ -4,7 +4,7 @@ import { allows, type PortalAccess } from "../core/portal-access.ts";
 import { type DeliveryPage, logStates } from "../dashboard/components/delivery-log.tsx";
 import { StateLabel } from "../dashboard/components/parts.tsx";
 import type { Look } from "./look.ts";
-import { Ago, Head } from "./parts.tsx";
+import { Ago, EventLabels, Head } from "./parts.tsx";
 import { answerText, deliveryText } from "./state-text.ts";
 
 type Props = Readonly<{ look: Look; access: PortalAccess; path: string; page: DeliveryPage; now: number }>;
@@ -53,7 +53,7 @@ export const DeliveryTable: FC<Props> = ({ look, access, path, page, now }) => {
             </thead>
             <tbody>
               {page.entries.map((entry) => (
-                <Row look={look} entry={entry} mayResend={mayResend} now={now} />
+                <Row look={look} entry={entry} access={access} now={now} />
               ))}
             </tbody>
           </table>
@@ -85,26 +85,29 @@ const Selectable: FC<SelectableProps> = ({ look: { t }, path, isOn, children }) 
 type RowProps = Readonly<{
   look: Look;
   entry: DeliveryPage["entries"][number];
-  mayResend: boolean;
+  access: PortalAccess;
   now: number;
 }>;
 
-const Row: FC<RowProps> = ({ look, entry: { delivery, event }, mayResend, now }) => {
+const Row: FC<RowProps> = ({ look, entry: { delivery, event }, access, now }) => {
   const { t, f } = look;
+  const mayResend = allows(access, "resend");
   const { tone, label, text } = deliveryText(look, delivery, now);
   const name = event?.type ?? t.log.deletedEvent;
   return (
     <tr id={delivery.id}>
       {mayResend && (
         <td class="pick">
-          <input
-            type="checkbox"
-            name="delivery"
-            value={delivery.id}
-            data-hold=""
-            aria-label={t.log.select(`${name} ${delivery.event_id}`)}
-            autocomplete="off"
-          />
+          {event?.isErased !== true && (
+            <input
+              type="checkbox"
+              name="delivery"
+              value={delivery.id}
+              data-hold=""
+              aria-label={t.log.select(`${name} ${delivery.event_id}`)}
+              autocomplete="off"
+            />
+          )}
         </td>
       )}
       <td class="all">
@@ -112,6 +115,8 @@ const Row: FC<RowProps> = ({ look, entry: { delivery, event }, mayResend, now })
           {name}
         </a>
         <code class="sub">{delivery.event_id}</code>
+        {event && <EventLabels look={look} access={access} event={event} />}
+        {mayResend && event?.isErased === true && <span class="sub">{t.log.erased}</span>}
       </td>
       <td class="all">
         <StateLabel tone={tone}>{label}</StateLabel>

@@ -1,5 +1,6 @@
 /** Small components of the portal's pages. */
 import type { Child, FC } from "hono/jsx";
+import { allows, type PortalAccess } from "../core/portal-access.ts";
 import { Copyable } from "../dashboard/components/parts.tsx";
 import { isoTime } from "../time.ts";
 import type { Look } from "./look.ts";
@@ -13,6 +14,24 @@ export const Ago: FC<{ look: Look; at: number; now: number }> = ({ look: { f }, 
 
 export const Copy: FC<{ look: Look; id: string; text: string; label: string }> = ({ look, ...rest }) => (
   <Copyable {...rest} verb={look.t.copy} />
+);
+
+type LabelsProps = Readonly<{
+  look: Look;
+  access: PortalAccess;
+  event: Readonly<{ tags: readonly string[]; channels: readonly string[] }>;
+}>;
+
+/** The tags and channels of an event. Tags are removed with its contents, so who may not see these sees no tags. */
+export const EventLabels: FC<LabelsProps> = ({ look: { t }, access, event: { tags, channels } }) => (
+  <>
+    {tags.length > 0 && allows(access, "see_payload") && (
+      <span class="labels sub small soft break">{t.log.tags(tags.join(", "))}</span>
+    )}
+    {channels.length > 0 && (
+      <span class="labels sub small soft break">{t.log.channels(channels.join(", "))}</span>
+    )}
+  </>
 );
 
 const outcomes = [

@@ -56,18 +56,22 @@ export async function linkOf(c: PortalContext, token: string) {
   const visit = portalVisit.safeParse(claims?.visit);
   if (claims === undefined || claims.tenant === null || !visit.success) return undefined;
   const settings = await findTenantSettings(db, claims.tenant);
-  if (isLinkVoid(claims.expiresAt, settings?.deletedAt)) return undefined;
+  if (isLinkVoid(claims.issuedAt, settings?.deletedAt)) return undefined;
   return { ...claims, tenant: claims.tenant, visit: visit.data, settings };
 }
 
 /**
- * Opens the visit of a link and sets its cookie; false when the link has opened one before.
+ * Opens the visit of a link and sets its cookie; false when the link has opened one before, or its tenant has just been
+ * deleted: a deletion ends the sessions that there are, so it is looked for once more when there is this one.
  * @param isFramed whether the page is in a frame on another site
  */
 export async function openVisit(c: PortalContext, link: Link, isFramed: boolean): Promise<boolean> {
   const { id, keyId, tenant, scopes, visit: portal } = link;
-  const token = await openSession(c.get("services"), "portal_session", { id, keyId, tenant, scopes, portal });
+  const services = c.get("services");
+  const token = await openSession(services, "portal_session", { id, keyId, tenant, scopes, portal });
   if (token === undefined) return false;
+  const settings = await findTenantSettings(services.db, tenant);
+  if (isLinkVoid(link.issuedAt, settings?.deletedAt)) return false;
   setCookie(c, cookieName(c), token, { ...cookieOptions(c, isFramed), maxAge: SESSION_S });
   return true;
 }

@@ -121,3 +121,14 @@ export function answerText(look: Look, { last_status: status, last_error: error 
   if (error !== undefined && !error.startsWith("http_")) return reasonText(look, error);
   return status === undefined ? "–" : String(status);
 }
+
+type LogEntry = DeliveryJson["log"][number];
+
+/** What came of an attempt. */
+export function resultText(look: Look, { status, error }: Pick<LogEntry, "status" | "error">): string {
+  const { t } = look;
+  const http = status === undefined ? undefined : t.delivery.http(String(status));
+  if (error === undefined) return http ?? t.reasons.network;
+  const why = reasonText(look, error);
+  return http === undefined ? why : `${why} (${http})`;
+}

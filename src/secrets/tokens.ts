@@ -22,6 +22,8 @@ type TokenClaims = Readonly<{
   scopes: readonly Scope[];
   /** Epoch ms. */
   expiresAt: number;
+  /** Of a portal link: when it was made, epoch ms. Links of versions before 0.3 do not say it. */
+  issuedAt?: number | undefined;
   /** Of a portal link: what its visitor may do. */
   visit?: unknown;
 }>;
@@ -31,6 +33,7 @@ const claims = z.object({
   jti: z.string().min(1),
   /** Epoch seconds, as RFC 7519 has it. */
   exp: z.number(),
+  iat: z.number().optional(),
   key: z.string().nullable(),
   tenant: z.string().nullable(),
   scopes: z.array(z.enum(scopes)),
@@ -39,8 +42,9 @@ const claims = z.object({
 
 /** A session token or the token of a portal link, as a JWT. */
 export async function signToken(config: SigningConfig, use: TokenUse, token: TokenClaims): Promise<string> {
-  const { id, keyId, tenant, scopes, expiresAt, visit } = token;
-  const payload = { jti: id, exp: expiresAt / 1000, key: keyId, tenant, scopes: [...scopes], visit };
+  const { id, keyId, tenant, scopes, expiresAt, issuedAt, visit } = token;
+  const times = { exp: expiresAt / 1000, ...(issuedAt !== undefined && { iat: issuedAt / 1000 }) };
+  const payload = { jti: id, ...times, key: keyId, tenant, scopes: [...scopes], visit };
   const [current = ""] = await signingKeys(config, use);
   return sign(payload, current, "HS256");
 }
@@ -55,8 +59,9 @@ export async function readToken(
   const payload = await verified(token, await signingKeys(config, use));
   const parsed = claims.safeParse(payload);
   if (!parsed.success || parsed.data.exp * 1000 <= now) return undefined;
-  const { jti: id, exp, key: keyId, tenant, scopes, visit } = parsed.data;
-  return { id, keyId, tenant, scopes, expiresAt: exp * 1000, visit };
+  const { jti: id, exp, iat, key: keyId, tenant, scopes, visit } = parsed.data;
+  const issuedAt = iat === undefined ? undefined : Math.round(iat * 1000);
+  return { id, keyId, tenant, scopes, expiresAt: exp * 1000, issuedAt, visit };
 }
 
 /** Undefined when no key verifies it, for every fault that the library throws for. Expiry is checked by our own clock. */

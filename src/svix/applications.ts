@@ -11,6 +11,7 @@ import { changesBetween } from "../core/audit.ts";
 import { limitsSchema } from "../core/limits.ts";
 import {
   type Application,
+  type ApplicationChange,
   changeApplication,
   deleteApplication,
   findApplication,
@@ -69,7 +70,8 @@ export function registerApplications(app: Hono<ApiEnv>): void {
     const input = await bodyOf(c, applicationInput);
     if (input instanceof Response) return input;
     const before = await applicationOf(c);
-    if (!(before instanceof Response)) return change(c, before, { uid: null, ...input }, columnsOf(input));
+    const { uid = null } = input;
+    if (!(before instanceof Response)) return change(c, before, { uid, ...columnsOf(input) });
     // As in the Svix API, a `uid` that nothing has is created.
     const name = c.req.param("app");
     if (isApplicationId(name) || (input.uid ?? name) !== name) return before;
@@ -83,10 +85,8 @@ export function registerApplications(app: Hono<ApiEnv>): void {
     if (input instanceof Response) return input;
     const before = await applicationOf(c);
     if (before instanceof Response) return before;
-    const { name = before.name, metadata = before.metadata } = input;
-    const rate = rateIn(input);
-    const ratePerSecond = rate === undefined ? before.ratePerSecond : rate;
-    return change(c, before, input, { name, metadata, ratePerSecond });
+    const { uid, name, metadata } = input;
+    return change(c, before, { uid, name, metadata, ratePerSecond: rateIn(input) });
   });
 
   app.delete("/api/v1/app/:app", requires("admin"), async (c) => {
@@ -181,16 +181,10 @@ export async function createApplication(c: ApiContext, input: ApplicationInput):
   return { row: found, isNew: false, isRepeat: byId !== undefined };
 }
 
-type Columns = Pick<Application, "name" | "metadata" | "ratePerSecond">;
-
-async function change(
-  c: ApiContext,
-  before: Application,
-  { uid = before.uid }: { uid?: string | null | undefined },
-  columns: Columns,
-): Promise<Response> {
+/** @param columns those that are undefined stay as they are */
+async function change(c: ApiContext, before: Application, columns: ApplicationChange): Promise<Response> {
   const { db, now } = c.get("services");
-  const row = await changeApplication(db, before, { ...before, ...columns, uid, updatedAt: now() });
+  const row = await changeApplication(db, before.id, columns, now());
   if (row) {
     const view = applicationView(row);
     changed(
@@ -202,7 +196,7 @@ async function change(
     return c.json(view);
   }
   return (await findApplication(db, before.id))
-    ? uidTaken("application", uid)
+    ? uidTaken("application", columns.uid)
     : missing("application", before.id);
 }
 

@@ -13,6 +13,7 @@ import { jsonBody } from "../api/json-body.ts";
 import { cursorParam, encodeCursor } from "../api/parameters.ts";
 import { invalid, problem } from "../api/problems.ts";
 import type { Application } from "../db/applications.ts";
+import { archiveOf, emptyExchange, mayBeArchived } from "../db/archive.ts";
 import type { TimeRange } from "../db/bundles.ts";
 import { forgetExcerpt } from "../db/deliveries.ts";
 import { deliveriesByEvent } from "../db/deliveries-by-event.ts";
@@ -21,6 +22,7 @@ import { type FoundDelivery, storedDeliveries } from "../db/delivery-list.ts";
 import { findDelivery } from "../db/planned-deliveries.ts";
 import type { AttemptEntry, StoredState } from "../db/schema.ts";
 import { deliveryId, deliveryKey, eventId as idOfEvent } from "../ids.ts";
+import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
 import { type Endpoint, endpointOf, endpointView, namedEndpoint } from "./endpoints.ts";
@@ -63,7 +65,9 @@ export function registerAttempts(app: Hono<ApiEnv>, callNative: CallNative): voi
     if (found instanceof Response) return found;
     const { application, delivery, entry } = found;
     if (delivery.kind === "planned" || !ENDED.includes(delivery.row.state)) return problem(409, UNDER_WAY);
-    await forgetExcerpt(c.get("services"), delivery, entry.at);
+    const services = c.get("services");
+    if (!(await isEmptied(services, delivery, entry))) return problem(503, NOT_REMOVED);
+    await forgetExcerpt(services, delivery, entry.at);
     changed(c, "attempt.content_removed", { id: attemptId(delivery, entry), tenant: application.id });
     return c.body(null, 204);
   });
@@ -86,6 +90,7 @@ export function registerAttempts(app: Hono<ApiEnv>, callNative: CallNative): voi
 }
 
 const ENDED: readonly string[] = ["delivered", "dead", "cancelled"];
+const NOT_REMOVED = "What is kept of the attempt in R2 cannot be removed at the moment; nothing was changed";
 const UNDER_WAY = "The delivery is under way: its log can be changed once it has ended";
 
 type FoundAttempt = Readonly<{ application: Application; delivery: FoundDelivery; entry: AttemptEntry }>;
@@ -284,6 +289,20 @@ function logOf(delivery: FoundDelivery): readonly AttemptEntry[] {
 
 function attemptId({ eventId, destinationId }: FoundDelivery, { at }: AttemptEntry): string {
   return `atmpt_${deliveryId(eventId, destinationId).slice(4)}_${at.toString(36)}`;
+}
+
+/** Whether the archive has nothing of the attempt any more, and never will have. */
+async function isEmptied(services: Services, delivery: FoundDelivery, entry: AttemptEntry): Promise<boolean> {
+  const archive = archiveOf(services);
+  if (archive === undefined || !mayBeArchived(services.config, entry)) return true;
+  const { eventId: event, destinationId: destination } = delivery;
+  try {
+    await emptyExchange(archive, { event, destination, at: entry.at });
+    return true;
+  } catch (error) {
+    services.log({ what: "exchanges_not_removed", exchanges: 1, error: faultOf(error) });
+    return false;
+  }
 }
 
 function attemptView(delivery: FoundDelivery, entry: AttemptEntry, withContent = true) {

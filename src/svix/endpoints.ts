@@ -9,8 +9,10 @@ import { requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
 import { destinationView, uidField } from "../api/destinations/schema.ts";
 import { showSecret } from "../api/destinations/secrets.ts";
+import { editHeaders } from "../api/destinations/write.ts";
 import { jsonBody } from "../api/json-body.ts";
 import { type ProblemResponse, problem } from "../api/problems.ts";
+import { changesBetween } from "../core/audit.ts";
 import { type Application, rateOf } from "../db/applications.ts";
 import {
   type Destination,
@@ -42,17 +44,7 @@ export function registerEndpoints(app: Hono<ApiEnv>, callNative: CallNative): vo
     return createEndpoint(c, callNative, application, input);
   });
 
-  app.get(LIST, requires("read"), async (c) => {
-    const query = queryOf(c, z.object(orderedQuery));
-    if (query instanceof Response) return query;
-    const application = await applicationOf(c);
-    if (application instanceof Response) return application;
-    const { limit, iterator: after, order } = query;
-    const page = { tenant: application.id, after, limit: limit + 1, descending: order === "descending" };
-    const rows = await listDestinations(c.get("services").db, page);
-    const shown = rows.map((row) => endpointView(row, application));
-    return c.json(listOf(shown, limit, ({ id }) => id));
-  });
+  registerList(app, LIST, endpointView);
 
   app.get(ONE, requires("read"), async (c) => {
     const found = await endpointOf(c);
@@ -87,6 +79,25 @@ export function registerEndpoints(app: Hono<ApiEnv>, callNative: CallNative): vo
 
   registerSecret(app, callNative, ONE);
   registerHeaders(app, callNative, ONE);
+}
+
+/** @param list the path of the endpoints */
+export function registerList(
+  app: Hono<ApiEnv>,
+  list: string,
+  viewOf: (row: Destination, application: Application) => Readonly<{ id: string }>,
+): void {
+  app.get(list, requires("read"), async (c) => {
+    const query = queryOf(c, z.object(orderedQuery));
+    if (query instanceof Response) return query;
+    const application = await applicationOf(c);
+    if (application instanceof Response) return application;
+    const { limit, iterator: after, order } = query;
+    const page = { tenant: application.id, after, limit: limit + 1, descending: order === "descending" };
+    const rows = await listDestinations(c.get("services").db, page);
+    const shown = rows.map((row) => viewOf(row, application));
+    return c.json(listOf(shown, limit, ({ id }) => id));
+  });
 }
 
 /** @param one the path of an endpoint */
@@ -140,7 +151,8 @@ export function registerHeaders(app: Hono<ApiEnv>, callNative: CallNative, one: 
     if (input instanceof Response) return input;
     const found = await endpointOf(c);
     if (found instanceof Response) return found;
-    return emptyAnswer(c, await setHeaders(c, callNative, found.row, input.headers));
+    const body = { headers: input.headers };
+    return emptyAnswer(c, await callNative(c, "PATCH", `/v1/destinations/${found.row.id}`, { body }));
   });
 
   app.patch(`${one}/headers`, requires("admin"), jsonBody(), async (c) => {
@@ -150,11 +162,18 @@ export function registerHeaders(app: Hono<ApiEnv>, callNative: CallNative, one: 
     if (found instanceof Response) return found;
     const { headers, deleteHeaders = [] } = input;
     const gone = new Set([...Object.keys(headers), ...deleteHeaders].map((name) => name.toLowerCase()));
-    const own = await ownHeaders(c.get("services").vault, found.row).catch(() => undefined);
-    if (own === undefined) return problem(503, "The headers cannot be read at the moment");
-    const kept = Object.entries(own).filter(([name]) => !gone.has(name.toLowerCase()));
-    const all = { ...Object.fromEntries(kept), ...headers };
-    return emptyAnswer(c, await setHeaders(c, callNative, found.row, all));
+    const services = c.get("services");
+    const { id, tenant } = found.row;
+    const done = await editHeaders(services, id, tenant, async (stored) => {
+      const own = await ownHeaders(services.vault, stored).catch(() => undefined);
+      if (own === undefined) return problem(503, "The headers cannot be read at the moment");
+      const kept = Object.entries(own).filter(([name]) => !gone.has(name.toLowerCase()));
+      return { ...Object.fromEntries(kept), ...headers };
+    });
+    if (done instanceof Response) return done;
+    const changes = changesBetween(destinationView(done.stored), destinationView(done.row));
+    changed(c, "destination.changed", done.row, changes);
+    return c.body(null, 204);
   });
 }
 
@@ -282,10 +301,6 @@ async function shownEndpoint(
 ): Promise<Response> {
   const row = await findDestination(c.get("services").db, id, application.id);
   return row ? c.json(endpointView(row, application), status) : missing("endpoint", id);
-}
-
-function setHeaders(c: ApiContext, callNative: CallNative, { id }: Destination, headers: object) {
-  return callNative(c, "PATCH", `/v1/destinations/${id}`, { body: { headers } });
 }
 
 function emptyAnswer(c: ApiContext, result: NativeResult): Response {

@@ -3,12 +3,13 @@ import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import { requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
+import { newEventType, replaceEventType } from "../api/event-types.ts";
 import { jsonBody } from "../api/json-body.ts";
-import { type FieldError, invalid, problem } from "../api/problems.ts";
+import { checked, type FieldError, invalid, problem } from "../api/problems.ts";
 import { wholeDays } from "../core/retention.ts";
 import { type EventType, findEventType, listEventTypes } from "../db/event-types.ts";
 import { isoTime } from "../time.ts";
-import type { CallNative } from "./native-api.ts";
+import { type CallNative, renamedField } from "./native-api.ts";
 import { bodyOf, flag, listOf, missing, orderedQuery, queryOf, unsupported } from "./shapes.ts";
 
 const LIST = "/api/v1/event-type";
@@ -19,10 +20,11 @@ export function registerEventTypes(app: Hono<ApiEnv>, callNative: CallNative): v
     const input = await bodyOf(c, newType);
     if (input instanceof Response) return input;
     const { name } = input;
-    const before = await findEventType(c.get("services").db, name);
     // As in the Svix API, an archived type may be created again.
-    if (before && before.archivedAt === null) return problem(409, `There is an event type ${name} already`);
-    return put(c, callNative, { name, input, status: 201 });
+    const made = await change(c, name, (before) =>
+      before && before.archivedAt === null ? problem(409, `There is an event type ${name} already`) : input,
+    );
+    return made instanceof Response ? made : c.json(typeView(made.row), 201);
   });
 
   app.get(LIST, requires("read"), async (c) => {
@@ -43,34 +45,29 @@ export function registerEventTypes(app: Hono<ApiEnv>, callNative: CallNative): v
   app.put(ONE, requires("admin"), jsonBody(), async (c) => {
     const input = await bodyOf(c, typeInput);
     if (input instanceof Response) return input;
-    const name = c.req.param("name");
-    const before = await findEventType(c.get("services").db, name);
-    return put(c, callNative, { name, before, input, status: before ? 200 : 201 });
+    const made = await change(c, c.req.param("name"), () => input);
+    return made instanceof Response ? made : c.json(typeView(made.row), made.before ? 200 : 201);
   });
 
   app.patch(ONE, requires("admin"), jsonBody(), async (c) => {
     const input = await bodyOf(c, typeInput.partial());
     if (input instanceof Response) return input;
-    const before = await typeOf(c);
-    if (before instanceof Response) return before;
-    const { description = before.description, archived = before.archivedAt !== null } = input;
-    const { schemas = schemasOf(before) } = input;
-    const whole = { ...input, description: description ?? "", archived, schemas };
-    return put(c, callNative, { name: before.name, before, input: whole, status: 200 });
+    const made = await changeKnown(c, c.req.param("name"), input);
+    return made instanceof Response ? made : c.json(typeView(made.row));
   });
 
   app.delete(ONE, requires("admin"), async (c) => {
     const query = queryOf(c, z.object({ expunge: flag }));
     if (query instanceof Response) return query;
-    const before = await typeOf(c);
-    if (before instanceof Response) return before;
+    const name = c.req.param("name");
     if (query.expunge === true) {
-      const removed = await callNative(c, "DELETE", pathOf(before.name));
+      const known = await typeOf(c);
+      if (known instanceof Response) return known;
+      const removed = await callNative(c, "DELETE", `/v1/event-types/${encodeURIComponent(name)}`);
       return removed.ok ? c.body(null, 204) : removed.answer;
     }
-    const input = { description: before.description ?? "", schemas: schemasOf(before), archived: true };
-    const archived = await put(c, callNative, { name: before.name, before, input, status: 200 });
-    return archived.ok ? c.body(null, 204) : archived;
+    const archived = await changeKnown(c, name, { archived: true });
+    return archived instanceof Response ? archived : c.body(null, 204);
   });
 }
 
@@ -110,38 +107,63 @@ function unsupportedFields({
   ];
 }
 
-type Put = Readonly<{ name: string; before?: EventType | undefined; input: Input; status: 200 | 201 }>;
+/** A change is made anew, so many times in all, when another has changed the type meanwhile. */
+const TRIES = 3;
 
-/** What the Svix API does not know of a type, its example and whether it is validated, stays as it was. */
-async function put(
+type Changed = Readonly<{ row: EventType; before: EventType | undefined }>;
+
+/**
+ * Creates or replaces the type. What the Svix API does not know of it, its example and whether it is validated, stays as
+ * it was.
+ * @param inputFor what is to be there instead of what there is
+ */
+async function change(
   c: ApiContext,
-  callNative: CallNative,
-  { name, before, input, status }: Put,
-): Promise<Response> {
-  const errors = unsupportedFields(input);
-  if (errors.length > 0) return invalid(errors);
+  name: string,
+  inputFor: (before: EventType | undefined) => Input | Response,
+): Promise<Changed | Response> {
+  for (let tries = 1; tries <= TRIES; tries++) {
+    const before = await findEventType(c.get("services").db, name);
+    const input = inputFor(before);
+    if (input instanceof Response) return input;
+    const errors = unsupportedFields(input);
+    const fields = errors.length > 0 ? errors : checked(newEventType, fieldsOf(input, before));
+    const made =
+      "data" in fields ? await replaceEventType(c, name, fields.data, before ?? null) : { errors: fields };
+    if (made instanceof Response) return made;
+    if (made && "errors" in made)
+      return invalid(made.errors.map((one) => ({ ...one, field: renamedField(one.field, NAMES) })));
+    if (made) return { row: made, before };
+  }
+  return problem(409, "The event type is being changed by other requests at the same time");
+}
+
+/** Changes a type that there is: what the input leaves out stays. */
+function changeKnown(c: ApiContext, name: string, input: Input): Promise<Changed | Response> {
+  return change(c, name, (before) => {
+    if (before === undefined) return missing("event type", name);
+    const { description = before.description, archived = before.archivedAt !== null } = input;
+    const { schemas = schemasOf(before) } = input;
+    return { ...input, description: description ?? "", archived, schemas };
+  });
+}
+
+const NAMES = { schema: "schemas" };
+
+function fieldsOf(input: Input, before: EventType | undefined) {
   const [schema] = Object.values(input.schemas ?? {});
-  const body = {
+  return {
     description: input.description,
     archived: input.archived ?? false,
     ...(before && { retention_days: wholeDays(before.retentionDays) }),
     ...(schema !== undefined && { schema, ...keptOf(before) }),
   };
-  const names = { schema: "schemas" };
-  const made = await callNative(c, "PUT", pathOf(name), { body, names });
-  if (!made.ok) return made.answer;
-  const row = await findEventType(c.get("services").db, name);
-  return row ? c.json(typeView(row), status) : missing("event type", name);
 }
 
 function keptOf(before: EventType | undefined) {
   if (before === undefined) return {};
   const example = jsonIn(before.example);
   return { validate: before.validates === 1, ...(example !== null && { example }) };
-}
-
-function pathOf(name: string): string {
-  return `/v1/event-types/${encodeURIComponent(name)}`;
 }
 
 async function typeOf(c: ApiContext): Promise<EventType | Response> {

@@ -63,6 +63,6 @@ function refusedWith(
 }
 
 /** The first step of a field's path has the name. */
-function renamedField(field: string, names: Readonly<Record<string, string>>): string {
+export function renamedField(field: string, names: Readonly<Record<string, string>>): string {
   return field.replace(/^[^.[#]+/, (first) => names[first] ?? first);
 }

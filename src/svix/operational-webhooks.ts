@@ -2,14 +2,12 @@
  * Endpoints of operational webhooks: destinations of the operator's tenant with the template `svix`
  * (core/svix-operational.ts). Where no event types are given, they get those that have a counterpart in Svix.
  */
-import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import { requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
 import { jsonBody } from "../api/json-body.ts";
 import { type FieldError, invalid, problem } from "../api/problems.ts";
 import { svixOperational, svixTypeOf } from "../core/svix-operational.ts";
-import { listDestinations } from "../db/destinations.ts";
 import {
   changeEndpoint,
   createEndpoint,
@@ -20,20 +18,13 @@ import {
   endpointView,
   newEndpoint,
   registerHeaders,
+  registerList,
   registerSecret,
   replacing,
   typesIn,
 } from "./endpoints.ts";
 import type { CallNative } from "./native-api.ts";
-import {
-  applicationOf,
-  bodyOf,
-  OPERATIONAL_WEBHOOKS as LIST,
-  listOf,
-  orderedQuery,
-  queryOf,
-  unsupported,
-} from "./shapes.ts";
+import { applicationOf, bodyOf, OPERATIONAL_WEBHOOKS as LIST, unsupported } from "./shapes.ts";
 
 const ONE = `${LIST}/:endpoint`;
 
@@ -49,17 +40,7 @@ export function registerOperationalWebhooks(app: Hono<ApiEnv>, callNative: CallN
     return creation(c, callNative, input);
   });
 
-  app.get(LIST, requires("read"), async (c) => {
-    const query = queryOf(c, z.object(orderedQuery));
-    if (query instanceof Response) return query;
-    const application = await applicationOf(c);
-    if (application instanceof Response) return application;
-    const { limit, iterator: after, order } = query;
-    const page = { tenant: application.id, after, limit: limit + 1, descending: order === "descending" };
-    const rows = await listDestinations(c.get("services").db, page);
-    const shown = rows.map((row) => shownAs(endpointView(row, application)));
-    return c.json(listOf(shown, limit, ({ id }) => id));
-  });
+  registerList(app, LIST, (row, application) => shownAs(endpointView(row, application)));
 
   app.get(ONE, requires("read"), async (c) => {
     const found = await endpointOf(c);

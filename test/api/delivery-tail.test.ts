@@ -26,8 +26,8 @@ function services(meanwhile: (look: number) => Promise<unknown> = async () => {}
   };
 }
 
-async function textOf(stream: ReadableStream<Uint8Array>): Promise<string> {
-  return new Response(stream).text();
+async function textOf(stream: Promise<ReadableStream<Uint8Array>>): Promise<string> {
+  return new Response(await stream).text();
 }
 
 type Sent = Readonly<{ event: string; data: Record<string, unknown> }>;
@@ -148,7 +148,7 @@ describe("the tail", () => {
     await textOf(streamOf({ ...services(), db: metered.db }));
     expect(metered.used()).toMatchObject({ rowsRead: 21, queries: 21 });
 
-    const reader = streamOf({ ...services(), db: metered.db }).getReader();
+    const reader = (await streamOf({ ...services(), db: metered.db })).getReader();
     await reader.read();
     await reader.read();
     expect(metered.used()).toMatchObject({ queries: 2 });
@@ -165,7 +165,7 @@ describe("the tail", () => {
       });
       return waiting;
     };
-    const reader = streamOf({ ...services(), sleep }).getReader();
+    const reader = (await streamOf({ ...services(), sleep })).getReader();
     await reader.read();
     void reader.read();
     await reader.cancel();
@@ -222,17 +222,18 @@ describe("the tail", () => {
   });
 });
 
+const context = {
+  waitUntil: () => {},
+  passThroughOnException: () => {},
+  props: {},
+} as unknown as ExecutionContext;
+
 describe("GET /v1/deliveries/tail", () => {
   const streamFor = (principal: Principal, query = "", headers = {}) => {
     const app = createApp({
       authenticate: async () => principal,
       services: () => services(async (look) => look === 1 && Promise.all([post("acme"), post("rival")])),
     });
-    const context = {
-      waitUntil: () => {},
-      passThroughOnException: () => {},
-      props: {},
-    } as unknown as ExecutionContext;
     const all = { authorization: "Bearer x", ...headers };
     return app.fetch(new Request(`https://x/v1/deliveries/tail${query}`, { headers: all }), env, context);
   };
@@ -250,6 +251,25 @@ describe("GET /v1/deliveries/tail", () => {
       },
     ]);
     expect(bundleOf(eventNumber(String(sent[0]?.data.event_id)) ?? 0)).toBeGreaterThan(0);
+  });
+
+  test.each([
+    ["newly", {}],
+    ["again", { "last-event-id": "none" }],
+  ])("answers 503 with Retry-After when the database fails at once (%s)", async (_, headers) => {
+    const metered = meteredD1(env.DB);
+    metered.failing(() => "before");
+    const app = createApp({
+      authenticate: async () => ({ scopes: ["read"] }),
+      services: () => ({ ...services(), db: metered.db }),
+    });
+    const request = new Request("https://x/v1/deliveries/tail", {
+      headers: { authorization: "Bearer x", ...headers },
+    });
+    const response = await app.fetch(request, env, context);
+    expect(response.status).toBe(503);
+    expect(Number(response.headers.get("retry-after"))).toBeGreaterThan(0);
+    expect(response.headers.get("content-type")).toContain("application/problem+json");
   });
 
   test("refuses another tenant, and parameters that it does not know", async () => {

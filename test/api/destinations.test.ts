@@ -542,7 +542,9 @@ describe("PATCH /v1/destinations/:id", () => {
     const { url, tenant, ...optional } = everything;
     const nulls = Object.fromEntries(Object.keys(optional).map((field) => [field, null]));
     const { json } = await call("PATCH", `/v1/destinations/${id}`, nulls);
-    expect(json).toEqual({ id, ...defaults, url, tenant });
+    const { updated_at: updatedAt, ...before } = defaults;
+    expect(json).toEqual({ id, ...before, url, tenant, updated_at: expect.any(String) });
+    expect(Date.parse(json.updated_at), "later than before").toBeGreaterThan(Date.parse(updatedAt));
   });
 
   it("resets one field of the breaker with null", async () => {

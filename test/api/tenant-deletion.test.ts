@@ -4,13 +4,14 @@ import { beforeEach, expect, test } from "vitest";
 import { byKey } from "../../src/api/auth.ts";
 import { scopes } from "../../src/core/scopes.ts";
 import { findErasure } from "../../src/db/erasures.ts";
-import { LONGEST_LINK_MS } from "../../src/db/tenant-removal.ts";
 import { runCron } from "../../src/maintenance/cron.ts";
-import { stepErasure } from "../../src/maintenance/erasure.ts";
+import { deleteTenant, stepErasure } from "../../src/maintenance/erasure.ts";
 import { createPortal } from "../../src/portal/app.tsx";
+import { signToken } from "../../src/secrets/tokens.ts";
 import { createSvixApi } from "../../src/svix/app.ts";
 import { KEY, testApi } from "../support/api.ts";
 import { rowsOfAll } from "../support/databases.ts";
+import { interceptedD1 } from "../support/intercept.ts";
 import { storedBodies } from "../support/stored-bodies.ts";
 import { newWorld, storedRows, type World } from "../support/world.ts";
 
@@ -33,6 +34,17 @@ async function complete(id: string): Promise<void> {
     await stepErasure(services, id);
     world.clock.pass(MINUTE);
   }
+}
+
+/** Follows a portal link. */
+async function open(url: string) {
+  const portal = createPortal({ services: () => services });
+  const token = new URL(url).searchParams.get("token") ?? "";
+  const body = new URLSearchParams({ token });
+  const headers = { origin: "https://breakwater.test", "sec-fetch-site": "same-origin" };
+  const request = new Request("https://breakwater.test/portal/enter", { method: "POST", body, headers });
+  const answer = await portal.fetch(request, env, context);
+  return { status: answer.status, cookie: answer.headers.get("set-cookie")?.split(";")[0] ?? "" };
 }
 
 const newTenant = async (tenant: string) => {
@@ -94,14 +106,6 @@ test("its keys are refused, its sessions end, and portal links from before open 
   const portal = createPortal({ services: () => services });
   const link = async () =>
     (await api.call("POST", "/v1/portal-links", { tenant: "acme", expires_in_s: 604_800 })).json.url;
-  const open = async (url: string) => {
-    const token = new URL(url).searchParams.get("token") ?? "";
-    const body = new URLSearchParams({ token });
-    const headers = { origin: "https://breakwater.test", "sec-fetch-site": "same-origin" };
-    const request = new Request("https://breakwater.test/portal/enter", { method: "POST", body, headers });
-    const answer = await portal.fetch(request, env, context);
-    return { status: answer.status, cookie: answer.headers.get("set-cookie")?.split(";")[0] ?? "" };
-  };
   const visit = (cookie: string) =>
     portal.fetch(
       new Request("https://breakwater.test/portal", { headers: { cookie }, redirect: "manual" }),
@@ -121,7 +125,54 @@ test("its keys are refused, its sessions end, and portal links from before open 
   expect((await api.call("GET", "/v1/destinations", undefined, asKey)).status).toBe(401);
 
   expect((await open(await link())).status, "a link made later opens").toBe(303);
-  expect(LONGEST_LINK_MS).toBe(604_800_000);
+});
+
+test("a link made after a deletion opens, however soon it ends; one from before stays worthless", async () => {
+  await newTenant("acme");
+  const link = async (seconds: number) =>
+    (await api.call("POST", "/v1/portal-links", { tenant: "acme", expires_in_s: seconds })).json.url;
+  const before = [await link(60), await link(604_800)];
+  const atOnce = await link(3600);
+  await remove();
+  world.clock.pass(1);
+  for (const url of [...before, atOnce]) expect((await open(url)).status).toBe(403);
+  const after = [await link(60), await link(604_800)];
+  for (const url of after) expect((await open(url)).status).toBe(303);
+  world.clock.pass(1);
+  await remove();
+  expect((await open(await link(3600))).status, "made in the millisecond of the deletion").toBe(403);
+});
+
+test("a link that does not say when it was made is worthless once its tenant was deleted", async () => {
+  const visit = { rules: {}, language: null, theme: null, return_url: null };
+  const claims = { id: "x", keyId: null, tenant: "acme", scopes: ["read"] as const, visit };
+  const link = async (id: string) => {
+    const expiresAt = services.now() + 604_800_000;
+    const token = await signToken(services.config, "portal", { ...claims, id, expiresAt });
+    return `https://breakwater.test/portal/enter?token=${token}`;
+  };
+  expect((await open(await link("first"))).status).toBe(303);
+  await remove();
+  world.clock.pass(30 * 24 * 60 * MINUTE);
+  expect((await open(await link("second"))).status).toBe(403);
+});
+
+test("a link that is followed while its tenant is being deleted opens nothing", async () => {
+  const { json } = await api.call("POST", "/v1/portal-links", { tenant: "acme" });
+  world.clock.pass(1);
+  const real = services.db;
+  let isDeleted = false;
+  // Right before the session is stored, when the link has been found valid.
+  const db = interceptedD1(real, async (sql, work) => {
+    if (!isDeleted && /insert into "sessions"/i.test(sql)) {
+      isDeleted = true;
+      await deleteTenant({ ...services, db: real }, "acme");
+    }
+    return work();
+  });
+  services = { ...services, db };
+  const { status, cookie } = await open(json.url);
+  expect([isDeleted, status, cookie]).toEqual([true, 403, ""]);
 });
 
 const context = {

@@ -2,11 +2,10 @@
  * Every page in both themes passes axe: no serious or critical violation, and none that axe could not decide. The
  * pages' Content-Security-Policy would block axe, so these tests bypass it.
  */
-import axe from "axe-core";
-import type { Page } from "playwright-core";
 import { describe, expect, inject } from "vitest";
+import { accessibilityFaults } from "./accessibility.ts";
 import { test } from "./browser-test.ts";
-import { pages, tour } from "./pages.ts";
+import { pages, tour, unfold } from "./pages.ts";
 
 const fixture = { url: inject("fixtureUrl"), key: inject("fixtureKey") };
 /** Pages of one test: each is looked at twice. */
@@ -24,9 +23,10 @@ describe.each(
     const faults: string[] = [];
     for (const shown of some) {
       const page = await show(shown);
+      await unfold(page);
       for (const colorScheme of ["light", "dark"] as const) {
         await page.emulateMedia({ colorScheme });
-        const found = await faultsOf(page);
+        const found = await accessibilityFaults(page);
         faults.push(...found.map((fault) => `${shown.name}, ${colorScheme}: ${fault}`));
       }
     }
@@ -42,31 +42,8 @@ test("faults are found", async ({ browser }) => {
     document.querySelector("label")?.replaceWith(document.createElement("input"));
     document.querySelector("h1")?.setAttribute("style", "color: #ccc");
   });
-  const faults = (await faultsOf(page)).join("\n");
+  const faults = (await accessibilityFaults(page)).join("\n");
   expect(faults).toContain("label at input");
   expect(faults).toContain("color-contrast at h1");
   await close();
 });
-
-async function faultsOf(page: Page): Promise<string[]> {
-  if (!(await page.evaluate(() => "axe" in window))) await page.addScriptTag({ content: axe.source });
-  const { violations, incomplete } = await page.evaluate(() =>
-    window.axe.run(document, { resultTypes: ["violations", "incomplete"] }),
-  );
-  return [...violations, ...incomplete]
-    .filter(({ impact }) => impact === "serious" || impact === "critical")
-    .flatMap(({ id, help, nodes }) =>
-      nodes.filter(isDecidable).map(({ target }) => `${id} at ${target}: ${help}`),
-    );
-}
-
-/** Axe cannot tell what is behind the text of a chart, which has the colours of the text around it. */
-function isDecidable({ html }: { html: string }): boolean {
-  return !html.startsWith("<text ");
-}
-
-declare global {
-  interface Window {
-    axe: typeof axe;
-  }
-}

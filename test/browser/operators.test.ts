@@ -1,5 +1,7 @@
 /** What an operator does besides watching: changing a destination, making keys, and looking at one tenant alone. */
+import { text } from "node:stream/consumers";
 import { expect, inject } from "vitest";
+import { apiClient } from "../../src/local/stack.ts";
 import { test } from "./browser-test.ts";
 import { newDestination, postEvents, signIn } from "./steps.ts";
 
@@ -50,6 +52,79 @@ test("a new destination asks only for what its kind needs", async ({ signedIn: p
   await page.getByRole("button", { name: "Create destination" }).click();
   await page.getByText(/Binding is "NOWHERE", which is not known/).waitFor();
   expect(await page.getByLabel("Binding").inputValue()).toBe("NOWHERE");
+});
+
+test("a tenant's portal is set, its configuration exported, tried and imported, and it is deleted by its name", async ({
+  page,
+  customer,
+  endpoint,
+}) => {
+  const { id } = await newDestination(customer, endpoint);
+  const admin = apiClient(inject("url"), inject("adminKey"));
+  await signIn(page, inject("adminKey"));
+  await page.goto(`/dashboard/settings?tenant=${customer.tenant}`);
+  await page.getByLabel("Rotate signing secrets").uncheck();
+  await page.getByLabel("Endpoints at most").fill("2");
+  await page.getByLabel("Accent colour").fill("red");
+  await page.getByRole("button", { name: "Save settings" }).click();
+  await page.getByText('Accent colour is "red"; expected a colour as #rrggbb').waitFor();
+  await page.getByRole("alert").getByRole("link", { name: "Accent colour" }).click();
+  expect(await page.getByLabel("Rotate signing secrets").isChecked()).toBe(false);
+  await page.getByLabel("Accent colour").fill("#aa3366");
+  await page.getByRole("button", { name: "Save settings" }).click();
+  await page.getByText("Settings saved.").waitFor();
+  expect(await admin.get(`/v1/tenants/${customer.tenant}`)).toMatchObject({
+    portal: { may_rotate: false, max_endpoints: 2 },
+    branding: { accent: "#aa3366" },
+  });
+
+  const [file] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name: "Export" }).click(),
+  ]);
+  expect(file.suggestedFilename()).toBe(`breakwater-${customer.tenant}.json`);
+  await page.getByRole("link", { name: "Import" }).click();
+  const document = JSON.parse(await text(await file.createReadStream()));
+  document.destinations[0].description = "Renamed";
+  const buffer = Buffer.from(JSON.stringify(document));
+  const input = page.getByLabel("Or a file, which counts where both are given");
+  await input.setInputFiles({ name: "edited.json", mimeType: "application/json", buffer });
+  await page.getByRole("button", { name: "See what it would do" }).click();
+  await page.getByText("It would do this: create 0 destinations, change 1, leave 0 as they are.").waitFor();
+  await page.getByRole("button", { name: "Import", exact: true }).click();
+  await page.getByRole("heading", { name: "Configuration imported" }).waitFor();
+  expect(await customer.api.get(`/v1/destinations/${id}`)).toMatchObject({ description: "Renamed" });
+
+  await page.getByRole("link", { name: `Settings of ${customer.tenant}` }).click();
+  await page.getByRole("link", { name: "Delete the tenant" }).click();
+  await page.getByLabel("Name of the tenant").fill("another");
+  await page.getByRole("button", { name: "Delete the tenant" }).click();
+  await page.getByText("Name of the tenant is not that of the tenant to delete").waitFor();
+  await page.getByLabel("Name of the tenant").fill(customer.tenant);
+  await page.getByRole("button", { name: "Delete the tenant" }).click();
+  await page.getByRole("heading", { name: `Erasure of ${customer.tenant}` }).waitFor();
+});
+
+test("a portal link is made with rules of its own, by the keyboard alone and without JavaScript", async ({
+  browser,
+  customer,
+}) => {
+  const context = await browser.newContext({ baseURL: inject("url"), javaScriptEnabled: false });
+  const page = await context.newPage();
+  await signIn(page, customer.key);
+  await page.goto("/dashboard/portal-links");
+  await page.getByLabel("Send test events").focus();
+  await page.keyboard.press("Space");
+  await page.getByLabel("Language").focus();
+  await page.keyboard.type("German");
+  await page.getByLabel("Page to return to").focus();
+  await page.keyboard.type("https://app.example.com/");
+  await page.keyboard.press("Enter");
+  const link = new URL((await page.locator("#link").textContent()) ?? "");
+  await page.goto(link.pathname + link.search);
+  await page.getByRole("button", { name: "Öffnen" }).click();
+  await page.getByRole("heading", { name: "Noch keine Endpunkte" }).waitFor();
+  await context.close();
 });
 
 test("a key is made, shown once, signs in, and is revoked", async ({ signedIn: page, browser }) => {

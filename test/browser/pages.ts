@@ -3,7 +3,7 @@ import type { Browser, BrowserContext, BrowserContextOptions, Page } from "playw
 import { deliveryId, eventId } from "../../src/ids.ts";
 import { apiClient } from "../../src/local/stack.ts";
 import { billing, ledger } from "./fixture/destinations.ts";
-import { SHOWN_EVENT } from "./fixture/events.ts";
+import { erasure, SHOWN_EVENT } from "./fixture/events.ts";
 import { signIn } from "./steps.ts";
 
 type Who = "admin" | "nobody" | "newcomer" | "visitor" | "german" | "reader" | "new visitor";
@@ -40,7 +40,16 @@ export const pages: readonly Shown[] = [
   { name: "audit", path: "/dashboard/audit" },
   { name: "tenants", path: "/dashboard/tenants" },
   { name: "settings", path: "/dashboard/settings?tenant=default" },
+  { name: "import", path: "/dashboard/settings/import?tenant=default" },
+  {
+    name: "import-refused",
+    path: "/dashboard/settings/import?tenant=default",
+    press: "See what it would do",
+  },
+  { name: "delete-tenant", path: "/dashboard/settings/delete?tenant=default" },
   { name: "all-tenants", path: "/dashboard/settings?tenant=" },
+  { name: "erasures", path: "/dashboard/erasures" },
+  { name: "erasure", path: `/dashboard/erasures/${erasure.id}` },
   { name: "deliveries", path: "/dashboard/deliveries" },
   { name: "search", path: "/dashboard/search?q=order" },
   { name: "search-empty", path: "/dashboard/search" },
@@ -54,6 +63,12 @@ export const pages: readonly Shown[] = [
   { name: "portal-german", path: endpoint, who: "german" },
   { name: "portal-reader", path: endpoint, who: "reader" },
   { name: "portal-change", path: `${endpoint}/change`, who: "visitor" },
+  {
+    name: "portal-preview",
+    path: `${endpoint}/change`,
+    who: "visitor",
+    press: "Try it on the last events",
+  },
   { name: "portal-verify", path: `${endpoint}/verify?in=python`, who: "visitor" },
   {
     name: "portal-delivery",
@@ -77,6 +92,14 @@ export type Tour = Readonly<{
   show: (shown: Shown) => Promise<Page>;
   close: () => Promise<void>;
 }>;
+
+/** Opens what a page folds away, so that it is looked at too; not on the reference, which folds away a book. */
+export async function unfold(page: Page): Promise<void> {
+  if (new URL(page.url()).pathname.startsWith("/docs")) return;
+  await page.evaluate(() => {
+    for (const one of document.querySelectorAll<HTMLDetailsElement>("main details")) one.open = true;
+  });
+}
 
 /** Opens pages of the fixture, each as its visitor, with the same browser options for all. */
 export async function tour(

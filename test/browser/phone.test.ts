@@ -1,8 +1,8 @@
 /** On the narrowest of phones no page is wider than the screen. */
-import type { Page } from "playwright-core";
 import { describe, expect, inject } from "vitest";
 import { test } from "./browser-test.ts";
-import { pages, tour } from "./pages.ts";
+import { pages, tour, unfold } from "./pages.ts";
+import { tooWide } from "./too-wide.ts";
 
 const phone = { viewport: { width: 320, height: 640 }, isMobile: true, hasTouch: true, deviceScaleFactor: 2 };
 const fixture = { url: inject("fixtureUrl"), key: inject("fixtureKey") };
@@ -18,23 +18,10 @@ describe.each([
     const faults: string[] = [];
     for (const shown of some) {
       const page = await show(shown);
+      await unfold(page);
       faults.push(...(await tooWide(page)).map((what) => `${shown.name}: ${what}`));
     }
     await close();
     expect(faults).toEqual([]);
   });
 });
-
-/** The elements that are wider than the screen; none when the page as a whole fits. */
-function tooWide(page: Page): Promise<string[]> {
-  return page.evaluate(() => {
-    const width = document.documentElement.clientWidth;
-    if (document.documentElement.scrollWidth <= width) return [];
-    const elements = [...document.querySelectorAll("body *")];
-    const wide = elements.filter((element) => element.getBoundingClientRect().right > width + 0.5);
-    return wide.map(
-      (element) =>
-        `${element.tagName.toLowerCase()}.${element.className} ends at ${Math.round(element.getBoundingClientRect().right)}`,
-    );
-  });
-}

@@ -3,7 +3,7 @@ import type { Page } from "playwright-core";
 import { expect } from "vitest";
 import { until } from "../scenario/until.ts";
 import { type Customer, newCustomer, test } from "./browser-test.ts";
-import { expectSecret, hookAt, postEvents, tabTo } from "./steps.ts";
+import { expectSecret, hookAt, newDestination, postEvents, tabTo } from "./steps.ts";
 
 test("a customer adds an endpoint, tests it, sees a delivery fail, repairs the server and sends it again", async ({
   page,
@@ -79,6 +79,38 @@ test("several deliveries are selected and sent again, and one click selects all"
   expect(await page.getByRole("checkbox", { name: /^Select order/, checked: true }).count()).toBe(3);
   await page.getByRole("button", { name: "Send selected again" }).click();
   await page.getByText("3 of 3 are sent again.").waitFor();
+});
+
+test("a filter is tried on past events without JavaScript, and the form of the signature is chosen", async ({
+  browser,
+  customer,
+  endpoint,
+}) => {
+  const { id } = await newDestination(customer, endpoint);
+  await postEvents(customer, 3);
+  const context = await browser.newContext({ javaScriptEnabled: false });
+  const page = await context.newPage();
+  await page.setViewportSize({ width: 320, height: 640 });
+  const link = new URL(await linkOf(customer));
+  await page.goto(link.href);
+  await page.getByRole("button", { name: "Open" }).click();
+  await page.goto(`${link.origin}/portal/endpoints/${id}/change`);
+  await page.getByLabel("Filter (JSON)").fill('{"order": {"gte": 2}}');
+  await page.getByRole("button", { name: "Try it on the last events" }).click();
+  await page.getByText("Of the last 3 events it takes 1.").waitFor();
+  expect(await page.getByText("not taken: the filter does not hold").count()).toBe(2);
+  await page.getByText("Body and signature").click();
+  await page.getByLabel("Stripe").check();
+  await page.getByLabel("What is sent").selectOption("data");
+  // The one that is first in the form: a key of the keyboard saves, and tries nothing.
+  await page.getByLabel("Address (URL)").press("Enter");
+  await page.getByText("Saved. It applies to the next requests.").waitFor();
+  expect(await customer.api.get(`/v1/destinations/${id}`)).toMatchObject({
+    filter: { order: { gte: 2 } },
+    body: "data",
+    signature_forms: [{ form: "standard" }, { form: "stripe" }],
+  });
+  await context.close();
 });
 
 test("the language is changed on the page, and everything is in it from then on", async ({

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type AdmitRequest, admit, recheck, refusalAt } from "../../src/core/admit.ts";
+import { type AdmitRequest, admit, recheck, refusalAt, settledSince } from "../../src/core/admit.ts";
 import { type GateState, newGateState } from "../../src/core/gate-state.ts";
 import { LOOK_UP_MS } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
@@ -104,6 +104,12 @@ describe("a gate that is not blocked", () => {
     expect(again(101)).toMatchObject({ grant: { deliveries: [4] }, inFlight: { deliveries: [3] } });
     expect(again(100)).toMatchObject({ grant: { deliveries: [3, 4] }, inFlight: null });
     expect(recheck(state, [2], state.leases[0]?.expiresAt ?? 0)).toMatchObject({ inFlight: [] });
+  });
+
+  it("is not used when its answer comes later than the gate remembers what was settled", () => {
+    const { grant } = granted(gate(wide));
+    expect(settledSince({ grant }, now, now + LOOK_UP_MS)).toEqual([]);
+    expect(settledSince({ grant }, now, now + LOOK_UP_MS + 1)).toEqual(grant.deliveries);
   });
 
   it("has a delivery read again that was settled after the caller had read it", () => {

@@ -3,7 +3,15 @@ import { describe, expect, it } from "vitest";
 import { admit } from "../../src/core/admit.ts";
 import { newDestinationState } from "../../src/core/destination-state.ts";
 import { newGateState } from "../../src/core/gate-state.ts";
-import { type Lease, leaseMs, live, slotsOf, widthsOf } from "../../src/core/lease.ts";
+import {
+  arrivedGrant,
+  type Lease,
+  leaseMs,
+  live,
+  slotsOf,
+  startsUntil,
+  widthsOf,
+} from "../../src/core/lease.ts";
 import {
   askArbitrary,
   historyArbitrary,
@@ -24,6 +32,23 @@ const lease = (slots: number, width: number, expiresAt: number): Lease => ({
 });
 
 describe("leases", () => {
+  it("end no later for a holder whom the answer reached late, however slowly it reads after that", () => {
+    const timeoutMs = 5_000;
+    const { result } = admit(
+      newGateState(0),
+      { lane: "backlog", deliveries: [1], connections: 1, startWithinMs: 5_000 },
+      { ...steady, timeoutMs },
+      0,
+    );
+    if (!result.grant) throw new Error("It was refused");
+    const expiresAt = leaseMs(5_000, timeoutMs);
+    for (const arrivedAt of [0, 5_000, 10_000]) {
+      const grant = arrivedGrant(result.grant, 0, arrivedAt);
+      for (const readyAt of [arrivedAt, arrivedAt + 5_000, arrivedAt + 10_000])
+        expect(startsUntil(grant, arrivedAt, readyAt, timeoutMs) + timeoutMs).toBeLessThanOrEqual(expiresAt);
+    }
+  });
+
   const three = [lease(3, 1, now), lease(2, 2, now + 1), lease(4, 1, now + 2)];
 
   it("live until their deadline, and no longer", () => {

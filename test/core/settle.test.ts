@@ -75,6 +75,16 @@ describe("a settlement", () => {
     expect(settling(once, grant, [failed(now)])).toEqual({ state: once, ...noNews });
   });
 
+  it("has the deliveries of a lease that expired unsettled read again by who had read them before its end", () => {
+    const { state, grant } = lease(wide);
+    const expiresAt = now + grant.expiresInMs;
+    const readBefore = { ...ask, deliveries: [1], lookedUpMsAgo: 2_000 };
+    const late = admit(state, readBefore, steady, expiresAt + 1_000).result;
+    expect(late).toMatchObject({ grant: null, inFlight: { deliveries: [1], until: expiresAt + 1_000 } });
+    const readAfter = { ...readBefore, lookedUpMsAgo: 500 };
+    expect(admit(state, readAfter, steady, expiresAt + 1_000).result.grant?.deliveries).toEqual([1]);
+  });
+
   it("changes nothing when the lease has expired, whatever it tells", () => {
     const { state, grant } = lease(wide);
     const signals = Array.from({ length: 10 }, () => failed(now));
@@ -82,8 +92,10 @@ describe("a settlement", () => {
     // What it had reserved counts as sent: nobody can tell.
     const { crashLoop } = late.state;
     expect(crashLoop.level).toBe(1);
+    // Nor what was recorded of it.
+    const settled = [[now + grant.expiresInMs, state.leases[0]?.deliveries]];
     expect(late).toEqual({
-      state: { ...state, leases: [], tat: state.leases[0]?.tat, crashLoop },
+      state: { ...state, leases: [], tat: state.leases[0]?.tat, crashLoop, settled },
       ...noNews,
     });
   });
@@ -349,9 +361,12 @@ describe("through any history of a gate", () => {
           // A clock that jumped back may have brought a lease to life again that the gate had not looked at.
           if (before.leases.length !== after.leases.length && before.leases.every((l) => l.expiresAt > now))
             continue;
-          // What an expired lease had reserved counts as sent.
-          const { crashLoop } = after;
-          expect({ ...after, leases: [], tat: 0 }).toEqual({ ...before, leases: [], tat: 0, crashLoop });
+          // What an expired lease had reserved counts as sent, and what it held as settled at its end.
+          const { crashLoop, settled: ends } = after;
+          expect({ ...after, leases: [], tat: 0 }).toEqual({
+            ...{ ...before, leases: [], tat: 0, crashLoop },
+            settled: ends,
+          });
         }
       }),
       { numRuns: 300 },

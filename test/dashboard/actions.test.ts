@@ -1,7 +1,7 @@
 /** What the forms and buttons change, as the tables show it: the API's own routes do the work. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { eventNumber } from "../../src/ids.ts";
+import { eventId, eventNumber } from "../../src/ids.ts";
 import { countRows, emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
 import { customer, signedIn, testDashboard } from "../support/dashboard.ts";
 import { receivers } from "../support/receivers.ts";
@@ -34,6 +34,19 @@ function hiddenIn(html: string): Record<string, string> {
   expect(fields).not.toEqual([]);
   return Object.fromEntries(fields.map(([, name, value]) => [name, value]));
 }
+
+it("a delivery is not offered to be sent again where its event has been erased, and the page says why", async () => {
+  const delivery = await deadDelivery(await destinationOf());
+  const page = async () => {
+    const event = await env.DB.prepare("SELECT event_id AS id FROM deliveries").first<number>("id");
+    return (await (await signedIn()).get(`/dashboard/events/${eventId(event ?? 0)}`)).html;
+  };
+  expect(await page()).toContain(`/dashboard/deliveries/${delivery}/retry`);
+  await env.DB.prepare("UPDATE bundles SET header = json_set(header, '$.erased', json('[0,0]'))").run();
+  const html = await page();
+  expect(html).not.toContain("/retry");
+  expect(html).toContain("It cannot be sent again: the content of its event has been erased.");
+});
 
 describe("a destination", () => {
   it("is created by a form, and its secret is shown once", async () => {

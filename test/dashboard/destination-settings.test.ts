@@ -173,7 +173,9 @@ describe("the page of an event", () => {
     });
     for (const browser of [await signedIn(), await customer("acme", true)]) {
       const { html } = await browser.get(`/dashboard/events/${json.id}`);
-      expect(html).toContain("Tags: import, night");
+      expect(html).toMatch(
+        /Tags: <a href="[^"]+tag=import">import<\/a>, <a href="[^"]+tag=night">night<\/a></,
+      );
       expect(html).toContain("Channels: eu, us");
       expect(html).toContain("given up 3,600 seconds after");
       expect(html).toContain("Headers of its own: X-Trace, x-run");

@@ -63,6 +63,42 @@ describe("the search page", () => {
   });
 });
 
+describe("an event's tags and channels", () => {
+  const labels = { tags: ["import", "a@b+c"], channels: ["eu"] };
+
+  test("are in the results of a search, and each tag leads to what else has it", async () => {
+    const event = { type: "labelled", data: {}, tenant: "acme", ...labels };
+    await call("POST", "/v1/events", event);
+    await call("POST", "/v1/events", { ...event, tags: ["import"], type: "another" });
+    const browser = await signedIn();
+    const { html } = await browser.get(found("labelled"));
+    expect(html).toContain("Channels: eu");
+    const links = [...html.matchAll(/href="(\/dashboard\/search\?q=tag[^"]+)">([^<]+)</g)];
+    expect(links.map(([, , tag]) => tag)).toEqual(labels.tags);
+    const [many, one] = await Promise.all(links.map(async ([, path = ""]) => (await browser.get(path)).html));
+    expect([many, one].map((page) => page?.includes(">another<"))).toEqual([true, false]);
+    expect(one).toContain(">labelled<");
+  });
+
+  test("are in the log of deliveries, where a tag leads to the log with that tag alone", async () => {
+    const body = { tenant: "acme", url: "https://example.com/labelled" };
+    const { id } = (await call("POST", "/v1/destinations", body)).json;
+    await call("POST", "/v1/events", { type: "labelled", data: {}, tenant: "acme", ...labels });
+    for (const browser of [await signedIn(), await customer("acme")]) {
+      const { html } = await browser.get(`/dashboard/deliveries?destination_id=${id}`);
+      expect(html).toContain("Channels: eu");
+      const path = /href="(\/dashboard\/deliveries\?[^"]*tag=a[^"]*)"/.exec(html)?.[1] ?? "";
+      const { status, html: log } = await browser.get(path.replaceAll("&amp;", "&"));
+      expect([status, log.includes(">labelled<"), log.includes('name="tag" value="a@b+c"')]).toEqual([
+        200,
+        true,
+        true,
+      ]);
+      expect(log).not.toContain(own.ids.deliveries);
+    }
+  });
+});
+
 describe("the log of deliveries", () => {
   test("has those of all destinations for operators, of one tenant on request, and of the own one for customers", async () => {
     const operator = await signedIn();

@@ -14,6 +14,7 @@ import { hostileStrings, skeletonOf } from "../support/hostile-strings.ts";
 const EVENT = eventAt(1, 0);
 const ID = "dst_00000000000000000000";
 const EDITED = "dst_00000000000000000001";
+const ERASURE = "era_00000000000000000000";
 const KEY_ID = "key_00000000000000000000";
 
 beforeEach(emptyDatabase);
@@ -75,6 +76,16 @@ async function store(text: string): Promise<void> {
     subject: text,
     changes: { [text]: { from: text, to: { [text]: [text] } } },
   });
+  await insertRow("erasures", {
+    id: ERASURE,
+    tenant: text,
+    kind: "tenant",
+    state: "running",
+    until: NOW,
+    next_step_at: NOW,
+    created_at: NOW,
+    updated_at: NOW,
+  });
   const event = { tenant: text, type: text, data: text, destinations: [ID], tags: [text], channels: [text] };
   await insertBundles(env.DB, [{ acceptedAt: NOW, events: [event] }]);
   await insertRow("deliveries", {
@@ -105,6 +116,8 @@ async function pagesWith(text: string): Promise<ReadonlyMap<string, string>> {
     `/dashboard/keys/${KEY_ID}/revoke`,
     "/dashboard/audit",
     "/dashboard/tenants",
+    "/dashboard/erasures",
+    `/dashboard/erasures/${ERASURE}`,
     `/dashboard/destinations/${EDITED}/edit`,
     `/dashboard/destinations/${EDITED}/delete`,
     `/dashboard/destinations/${ID}`,

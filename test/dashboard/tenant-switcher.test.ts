@@ -1,4 +1,4 @@
-/** The one tenant that an operator has chosen to look at, the settings of a tenant, and the audit trail. */
+/** The one tenant that an operator has chosen to look at, and the audit trail. */
 import { beforeEach, describe, expect, it } from "vitest";
 import { emptyDatabase, testApi } from "../support/api.ts";
 import { signedIn, signedInWith } from "../support/dashboard.ts";
@@ -111,39 +111,6 @@ describe("a tenant's key", () => {
       }
     expect((await browser.get(`/dashboard/destinations/${other}?tenant=other`)).status).toBe(404);
     expect((await browser.get("/dashboard/tenants")).status).toBe(404);
-  });
-});
-
-describe("the settings of a tenant", () => {
-  it("are changed by the operator, and only read by the tenant's key", async () => {
-    const browser = await signedIn();
-    expect((await browser.get("/dashboard/settings")).html).toContain("Choose a tenant");
-    const form = {
-      tenant: "acme",
-      contact_email: "ops@acme.example",
-      retention_days: "7",
-      payload_free: "on",
-    };
-    const { status, headers } = await browser.post("/dashboard/settings", form);
-    expect([status, headers.get("location")]).toEqual([303, "/dashboard/settings?done=settings&tenant=acme"]);
-    const set = { contact_email: "ops@acme.example", retention_days: 7, payload_free: true };
-    expect((await call("GET", "/v1/tenants/acme")).json).toMatchObject(set);
-    const { html } = await browser.get("/dashboard/settings?done=settings&tenant=acme");
-    expect(html).toContain('name="contact_email" value="ops@acme.example"');
-    const faulty = await browser.post("/dashboard/settings", {
-      ...form,
-      contact_email: "x",
-      retention_days: "1.5",
-    });
-    expect([faulty.status, faulty.html.includes("Contact address is &quot;x&quot;")]).toEqual([422, true]);
-
-    const tenants = await signedInWith({ tenant: "acme", scopes: ["read", "admin"] });
-    expect((await tenants.get("/dashboard/settings")).html).toContain(
-      "The operator of the deployment sets these",
-    );
-    for (const tenant of ["acme", "other"])
-      expect((await tenants.post("/dashboard/settings", { ...form, tenant })).status).toBe(422);
-    expect((await call("GET", "/v1/tenants/other")).json).toMatchObject({ contact_email: null });
   });
 });
 

@@ -1,11 +1,15 @@
 /** The platform's dead letters: messages that failed too often become dead deliveries, which operators can see. */
-import { beforeEach, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
+import type { DeliveryName } from "../../src/core/bundle.ts";
 import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
 import { sweep } from "../../src/maintenance/sweep.ts";
+import type { DeliveryMessage } from "../../src/queue-messages.ts";
 import { batchOf } from "../support/queues.ts";
 import {
+  calm,
   isName,
   messageFor,
+  named,
   newDestination,
   newWorld,
   START,
@@ -13,6 +17,9 @@ import {
   urlOf,
   type World,
 } from "../support/world.ts";
+
+/** How long a batch awaits one answer. */
+const PATIENCE_MS = 1_000;
 
 let world: World;
 let destination: string;
@@ -55,6 +62,51 @@ test("a dead letter ends an attempted delivery that was alone as dead, and keeps
       nextAttemptAt: null,
     },
   ]);
+});
+
+describe("of a delivery in flight that was alone in its message", () => {
+  let messages: DeliveryName[];
+  let answer: PromiseWithResolvers<Response>;
+
+  /** Its sender waits for an answer in the background. */
+  beforeEach(async () => {
+    answer = Promise.withResolvers<Response>();
+    world.receiver.script(urlOf(destination), () => answer.promise, 204);
+    messages = await world.post();
+    const consumed = world.consume(messages);
+    await world.receiver.called(1);
+    await calm();
+    world.clock.pass(PATIENCE_MS);
+    await consumed;
+    expect(await storedRows()).toMatchObject([{ state: "retrying", reason: "in_flight", attempts: 0 }]);
+  });
+
+  test("a dead letter leaves it to its sender while that may live", async () => {
+    const [before] = await storedRows();
+    expect(await buried(messages)).toEqual(["acked"]);
+    expect(await storedRows()).toEqual([before]);
+    const [again, ...others] = world.deliveryQueue.taken();
+    expect(others).toEqual([]);
+    expect(await named([again?.body as DeliveryMessage])).toEqual(messages);
+    const dueAt = world.clock.now() + (again?.delaySeconds ?? 0) * 1000;
+    expect(dueAt).toBeGreaterThanOrEqual(before?.nextAttemptAt ?? Number.POSITIVE_INFINITY);
+
+    answer.resolve(new Response(null, { status: 204 }));
+    await world.settled();
+    expect(await storedRows()).toMatchObject([{ state: "delivered", attempts: 1 }]);
+    world.clock.pass(dueAt - world.clock.now());
+    expect(await world.consume([again?.body])).toEqual(["acked"]);
+    expect(world.receiver.to(urlOf(destination))).toHaveLength(1);
+  });
+
+  test("a dead letter ends it as dead once its sender is lost", async () => {
+    const [before] = await storedRows();
+    world.clock.pass((before?.nextAttemptAt ?? 0) - world.clock.now());
+    expect(await buried(messages)).toEqual(["acked"]);
+    expect(await storedRows()).toMatchObject([{ state: "dead", reason: "poison" }]);
+    answer.resolve(new Response(null, { status: 204 }));
+    await world.settled();
+  });
 });
 
 test("a dead letter changes nothing about a delivery that has ended", async () => {

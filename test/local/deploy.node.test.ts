@@ -67,6 +67,8 @@ async function run(...args: string[]) {
 const database = (binding: string, name: string) =>
   `[[d1_databases]]\nbinding = "${binding}"\ndatabase_name = "${name}"\nmigrations_dir = "migrations"\n`;
 
+const bucket = (table: string) => `[[${table}]]\nbinding = "BODIES"\nbucket_name = "breakwater-bodies"\n`;
+
 const events = (settings: string) => `[[queues.consumers]]\nqueue = "shop-events"\n${settings}\n`;
 
 describe("the steps of a deployment", () => {
@@ -313,6 +315,16 @@ service = "breakwater"`,
       "two environments with the same queue",
       `${toml}\n${staging.replaceAll("breakwater-staging-drains", "breakwater-drains")}`,
       'env.staging.queues: the queue "breakwater-drains" is that of the top level too; give each environment its own',
+    ],
+    [
+      "two environments with the same bucket",
+      `${toml}\n${bucket("r2_buckets")}\n${staging}\n${bucket("env.staging.r2_buckets")}`,
+      'env.staging.r2_buckets: the bucket "breakwater-bodies" is that of the top level too; give each environment its own',
+    ],
+    [
+      "a bucket outside of the jurisdiction",
+      `${toml.replace('JURISDICTION = ""', 'JURISDICTION = "eu"')}\n${bucket("r2_buckets")}`,
+      'r2_buckets: the bucket of BODIES is in none, and JURISDICTION is "eu"; set jurisdiction = "eu"',
     ],
     [
       "a route that an environment inherits",

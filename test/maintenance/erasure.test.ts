@@ -203,7 +203,7 @@ describe("the neighbours of what is erased", () => {
     const before = await storedBodies([env.DB]);
     const bundle = { id: bundleOf(first), plan: {} };
     const { db } = world.services;
-    let other: Promise<void> | undefined;
+    let other: Promise<unknown> | undefined;
     const racing = {
       prepare: db.prepare.bind(db),
       batch: async (statements: D1PreparedStatement[]) => {

@@ -73,7 +73,7 @@ describe("an endpoint", () => {
     expect(Object.keys(JSON.parse(String(row?.sealed_headers)))).toEqual(["X-Api-Key", "X-Two"]);
     for (const page of ["", "/change"]) {
       const { html } = await browser.get(`/portal/endpoints/${row?.id}${page}`);
-      expect(html).not.toMatch(/whsec_|canary-header-value/);
+      expect(html).not.toMatch(/whsec_[A-Za-z0-9]|canary-header-value/);
     }
   });
 

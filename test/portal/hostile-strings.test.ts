@@ -50,7 +50,14 @@ async function store(text: string): Promise<void> {
     created_at: NOW,
     updated_at: NOW,
   });
-  const event = { tenant: "acme", type: text, data: text, destinations: [ID] };
+  const event = {
+    tenant: "acme",
+    type: text,
+    data: text,
+    destinations: [ID],
+    tags: [text],
+    channels: [text],
+  };
   await insertBundles(env.DB, [{ acceptedAt: NOW, events: [event] }]);
   await insertRow("deliveries", {
     destination_id: ID,
@@ -91,6 +98,9 @@ async function pagesWith(text: string): Promise<ReadonlyMap<string, string>> {
     other_types: text,
     filter: text,
     headers: text,
+    template_0_content: text,
+    template_0_signature_header: text,
+    template_0_key: text,
   };
   const refused = await browser.post("/portal/endpoints/new", {
     ...typed,
@@ -99,6 +109,9 @@ async function pagesWith(text: string): Promise<ReadonlyMap<string, string>> {
   });
   expect(refused.status).toBe(422);
   pages.set("a refused form", refused.html);
+  const tried = await browser.post(`/portal/endpoints/${ID}/preview`, { url: text, which: "all" });
+  expect([tried.status, tried.html.includes('id="preview"')]).toEqual([200, true]);
+  pages.set("a preview", tried.html);
   return pages;
 }
 

@@ -1,6 +1,6 @@
 /**
  * A canary in each kind of secret, and the whole story of a deployment: then every table of every database, every
- * storage of a Durable Object, every log line, message, mail, data point, page and answer is searched for it.
+ * storage of a Durable Object, every object in R2, every log line, message, mail, data point, page and answer is searched for it.
  */
 import { env } from "cloudflare:workers";
 import { beforeAll, expect, test, vi } from "vitest";
@@ -12,7 +12,15 @@ import { checkThresholds } from "../../src/notifications/thresholds.ts";
 import { toBase64 } from "../../src/secrets/base64.ts";
 import { vaultOf } from "../../src/secrets/vault.ts";
 import { testApi } from "../support/api.ts";
-import { type Canary, leaksIn, objectStorage, storedRows, type Trace } from "../support/canaries.ts";
+import { testBucket } from "../support/bucket.ts";
+import {
+  type Canary,
+  keptObjects,
+  leaksIn,
+  objectStorage,
+  storedRows,
+  type Trace,
+} from "../support/canaries.ts";
 import { withoutTailPauses } from "../support/clock.ts";
 import { testConfig } from "../support/config.ts";
 import { testDashboard } from "../support/dashboard.ts";
@@ -40,7 +48,8 @@ const accessTokens = ["Hk5Rm9Tw1Bs3Xd7GfJzV", "eN2aYp6Qc8Lo4Mu0IiSk"];
 const eventBody = "bT3yJw7Ku1Nd9Fv5QhMa";
 
 /** The pages that show the content of an event to those who may see it. */
-const EVENT_PAGES = /^GET \/(v1\/events|dashboard\/events|portal\/deliveries)\//;
+const EVENT_PAGES =
+  /^GET \/(v1\/events|v1\/deliveries\/[^/]+\/attempts|dashboard\/(events|deliveries)|portal\/deliveries)\//;
 
 const whsec = (text: string) => `whsec_${toBase64(bytes(text))}`;
 const known: readonly Canary[] = [
@@ -91,6 +100,7 @@ beforeAll(async () => {
       adminKey,
       masterKeys: keysOf(keys),
       logAttempts: "all",
+      bodiesOf: "all",
       alertEmail: { from: "a@example.com", to: "b@example.com" },
     });
     Object.assign(services, { config, vault: vaultOf(config.masterKeys) });
@@ -102,6 +112,7 @@ beforeAll(async () => {
     log: (line: unknown) => note("A log line", line),
     mailer: { send: async (mail: unknown) => note("A mail", mail) },
     attempts: { writeDataPoint: (point: unknown) => note("A data point", point) },
+    bodies: (await testBucket()).bucket,
     // The clock moves only when no request is open.
     sleep: withoutTailPauses(services.sleep),
     readLimit: undefined,
@@ -247,6 +258,10 @@ beforeAll(async () => {
   ];
   for (const path of pages) await page(path);
   await page(`/dashboard/destinations/${destination}/test`, {});
+  const [firstAttempt] = (await call("GET", `/v1/deliveries/${accepted.deliveries[0].id}`)).json.log;
+  const attemptPage = `deliveries/${accepted.deliveries[0].id}/attempts/${firstAttempt.at}`;
+  expect((await call("GET", `/v1/${attemptPage}`)).json).toMatchObject({ archive: "kept" });
+  await page(`/dashboard/${attemptPage}`);
   const portalPages = [
     "/portal",
     "/portal/endpoints/new",
@@ -256,6 +271,7 @@ beforeAll(async () => {
     `/portal/endpoints/${destination}/verify`,
     `/portal/endpoints/${other}?state=dead`,
     `/portal/deliveries/${accepted.deliveries[0].id}`,
+    `/portal/${attemptPage}`,
   ];
   const link = (await call("POST", "/v1/portal-links", { tenant })).json;
   const token = new URL(link.url).searchParams.get("token") ?? "";
@@ -271,7 +287,7 @@ beforeAll(async () => {
   });
   for (const cookie of cookies) canaries.push({ name: "a session cookie", secret: signature(cookie) });
 
-  traces.push(...(await storedRows()), ...(await objectStorage()));
+  traces.push(...(await storedRows()), ...(await objectStorage()), ...(await keptObjects()));
   configure(`${newKeys},${oldKeys}`);
   expect((await call("POST", "/v1/rotate-master-key")).json).toMatchObject({
     rotated: 2 + auths.length,
@@ -290,6 +306,7 @@ beforeAll(async () => {
     destinations: destination,
     events: accepted.id,
     deliveries: accepted.deliveries[0].id,
+    attempts: firstAttempt.at,
     keys: key.id,
     replays: replay.id,
     replay: replay.id,
@@ -313,7 +330,7 @@ beforeAll(async () => {
   const failed = await broken.call("POST", "/v1/destinations", made, { authorization: `Bearer ${adminKey}` });
   note("POST /v1/destinations without D1", failed.text);
   await deliver();
-  traces.push(...(await storedRows()), ...(await objectStorage()));
+  traces.push(...(await storedRows()), ...(await objectStorage()), ...(await keptObjects()));
 }, 60_000);
 
 function raise(): never {
@@ -335,7 +352,7 @@ test("the receivers have got the headers' values and the body, and every kind of
   expect(header?.[0]?.get("x-key")).toBe(keyValue);
   const tokens = oauth2?.map((headers) => headers.get("authorization")?.slice(7));
   expect(new Set(tokens)).toEqual(new Set(accessTokens));
-  const places = ["A log line", "A message", "A mail", "A data point", "D1 0: ", "D1 2: ", "GATES "];
+  const places = ["A log line", "A message", "A mail", "A data point", "D1 0: ", "D1 2: ", "GATES ", "R2 "];
   for (const place of places)
     expect([place, traces.some(({ where }) => where.startsWith(place))]).toEqual([place, true]);
   expect(canaries).toHaveLength(known.length + 4);

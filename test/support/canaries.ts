@@ -4,6 +4,7 @@
  */
 import { listDurableObjectIds, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { storedObjects } from "./bucket.ts";
 import { testDatabases } from "./databases.ts";
 import { pieceIn, piecesOf } from "./secret-pieces.ts";
 
@@ -49,6 +50,11 @@ export async function storedRows(): Promise<Trace[]> {
     return (await Promise.all(rows)).flat();
   });
   return (await Promise.all(traces)).flat();
+}
+
+/** Every object that is kept in R2. */
+export async function keptObjects(): Promise<Trace[]> {
+  return (await storedObjects()).map(({ name, text }) => ({ where: `R2 ${name}`, text: `${name} ${text}` }));
 }
 
 /** Everything that the storage of any gate or intake holds. */

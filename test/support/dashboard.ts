@@ -108,23 +108,23 @@ export function testBrowser(
     return { status: response.status, headers: response.headers, html };
   }
 
+  const ownPage = { origin: ORIGIN, "sec-fetch-site": "same-origin" };
+
   /** Sends a form of the dashboard's own page. */
   function post(
     path: string,
     fields: Record<string, string> | URLSearchParams = {},
     headers: Record<string, string> = {},
   ) {
-    const body = new URLSearchParams(fields);
-    return call("POST", path, {
-      body,
-      headers: { origin: ORIGIN, "sec-fetch-site": "same-origin", ...headers },
-    });
+    return call("POST", path, { body: new URLSearchParams(fields), headers: { ...ownPage, ...headers } });
   }
 
   return {
     gateCalls,
     get: (path: string, headers: Record<string, string> = {}) => call("GET", path, { headers }),
     post,
+    /** Sends a form of such a page that may have a file in it. */
+    send: (path: string, body: FormData) => call("POST", path, { body, headers: ownPage }),
     /** The cookie that the browser would send. */
     cookie,
     setCookie: (value: string) => {

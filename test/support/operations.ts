@@ -41,6 +41,8 @@ async function created(call: Call, path: string, body: object) {
 export async function thingsOf(call: Call, tenant: string): Promise<Things> {
   const destination = await created(call, "/v1/destinations", { url: "https://example.com/hook", tenant });
   const event = await created(call, "/v1/events", { type: "order.paid", data: { of: tenant }, tenant });
+  // Of no other tenant: it is looked for in what others get.
+  const attemptedAt = NOW - 3_600_000 - ((eventNumber(event.id) ?? 0) % 1_000_000);
   await insertRow("deliveries", {
     destination_id: destination.id,
     event_id: eventNumber(event.id),
@@ -49,7 +51,7 @@ export async function thingsOf(call: Call, tenant: string): Promise<Things> {
     attempts: 1,
     give_up_at: NOW + 1000,
     ended_at: NOW,
-    log: [{ at: NOW, latencyMs: 1, status: 500 }],
+    log: [{ at: attemptedAt, latencyMs: 1, status: 500 }],
   });
   for (const [plural, name] of Object.entries(shared)) await call("PUT", `/v1/${plural}/${name}`, {});
   const key = await created(call, "/v1/keys", { scopes: ["read"], tenant });
@@ -63,6 +65,7 @@ export async function thingsOf(call: Call, tenant: string): Promise<Things> {
     deliveries: event.deliveries[0].id,
     keys: key.id,
     replays: replay.id,
+    attempts: new Date(attemptedAt).toISOString(),
   };
   return { tenant, ids };
 }

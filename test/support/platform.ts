@@ -15,7 +15,12 @@ import { newReplayId } from "../../src/ids.ts";
 import { accept } from "../../src/ingest/accept.ts";
 import { runCron } from "../../src/maintenance/cron.ts";
 import { consumeDrains } from "../../src/maintenance/drain-queue.ts";
-import type { DeliveryMessage, DrainMessage, ReplayMessage } from "../../src/queue-messages.ts";
+import type {
+  DeliveryMessage,
+  DrainMessage,
+  ErasureMessage,
+  ReplayMessage,
+} from "../../src/queue-messages.ts";
 import { enqueueReplayStep } from "../../src/replay/run.ts";
 import type { Services } from "../../src/services.ts";
 import { rowsOfAll } from "./databases.ts";
@@ -28,8 +33,8 @@ import { alarmOf, gateOf, named, storedRows, TENANT, type World } from "./world.
 
 type Queued = Readonly<{ body: DeliveryMessage; dueAt: number; attempts: number }>;
 
-/** A message of the drain queue: a drain, or the next step of a replay. */
-type QueuedDrain = Readonly<{ body: DrainMessage | ReplayMessage; dueAt: number }>;
+/** A message of the drain queue: a drain, or the next step of a replay or an erasure. */
+type QueuedDrain = Readonly<{ body: DrainMessage | ReplayMessage | ErasureMessage; dueAt: number }>;
 
 type Include = Parameters<typeof beginReplay>[1]["include"];
 
@@ -209,7 +214,7 @@ export function platformOf(
 
   async function consumeDrain(message: QueuedDrain): Promise<void> {
     const { batch, results } = batchOf("breakwater-drains", [message.body]);
-    const name = "replay" in message.body ? "replay" : "drain";
+    const name = ["replay", "erasure"].find((job) => job in message.body) ?? "drain";
     const survived = await runtime.invoke(name, (services) => consumeDrains(services, batch));
     collect();
     if (!survived || typeof results[0] === "object") drains.push(message);
@@ -279,6 +284,7 @@ export async function heal(platform: Platform, operator?: () => Promise<unknown>
 async function allEnded(): Promise<boolean> {
   const open = await rowsOfAll(
     `SELECT 1 FROM replays WHERE state = 'running' UNION ALL
+     SELECT 1 FROM erasures WHERE state = 'running' UNION ALL
      SELECT 1 FROM events e, json_each(e.plan) p WHERE NOT ${hasEndedSql("e.id", "p.value")}`,
   );
   return open.length === 0;

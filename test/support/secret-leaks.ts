@@ -14,6 +14,8 @@ const SHOWN = [
   { route: /^POST \/api\/v1\/app\/[^/]+\/endpoint\/[^/]+\/secret\/rotate$/, place: /"key":"([^"]+)"/ },
   { route: /^GET \/v1\/tenants\/[^/]+\/export\?secrets=true$/, place: /"secret":"([^"]+)"/g },
   { route: /^POST \/v1\/tenants\/[^/]+\/import$/, place: /"secret":"([^"]+)"/g },
+  { route: /^POST \/dashboard\/settings\/export$/, place: /"secret": "([^"]+)"/g },
+  { route: /^POST \/dashboard\/settings\/import$/, place: /<code id="secret-[^"]+">([^<]+)</g },
   { route: /^POST \/v1\/keys$/, place: /"key":"([^"]+)"/ },
   {
     route: /^POST \/(dashboard\/destinations|portal\/endpoints)\/(new|[^/]+\/rotate)$/,

@@ -6,6 +6,7 @@ import { env } from "cloudflare:workers";
 import { createApp } from "../../src/api/app.ts";
 import type { Principal } from "../../src/api/context.ts";
 import type { FiguresQuery } from "../../src/core/gate-view.ts";
+import { capabilities } from "../../src/core/portal-access.ts";
 import { newRollups } from "../../src/core/rollups.ts";
 import { seededRandom } from "../../src/core/seeded-random.ts";
 import { createDashboard } from "../../src/dashboard/app.tsx";
@@ -40,6 +41,7 @@ const things = {
     destinations: idOfOwn("dst", OWN),
     events: eventId(WIDE_EVENT),
     deliveries: deliveryId(WIDE_EVENT, idOfOwn("dst", 2)),
+    attempts: new Date(NOW).toISOString(),
     keys: idOfOwn("key", OWN),
     replays: idOfOwn("rpl", OWN),
     erasures: idOfOwn("era", OWN),
@@ -168,10 +170,11 @@ export async function tour(routes: readonly string[]) {
   return { costs, statements: [...statements] };
 }
 
-/** Who only looks comes first, and what ends something last. */
+/** Who only looks comes first, and what ends something last, a session after all else. */
 function lateness(route: string): number {
   if (route.startsWith("GET")) return 0;
-  return route.startsWith("DELETE") || /\/(sign-out|leave|delete|revoke)$/.test(route) ? 2 : 1;
+  if (route.endsWith("/sign-out")) return 3;
+  return route.startsWith("DELETE") || /\/(leave|delete|revoke)$/.test(route) ? 2 : 1;
 }
 
 const context = {
@@ -265,6 +268,10 @@ async function formFields(): Promise<URLSearchParams> {
     which: "all",
     since: new Date(NOW - 3_600_000).toISOString().slice(0, 16),
     delivery: things.ids.deliveries,
+    document: JSON.stringify({ version: 1, destinations: [] }),
+    confirm: CROWDED,
+    // Who may not is refused before anything is read.
+    ...Object.fromEntries(capabilities.map((name) => [name, "on"])),
   };
   return new URLSearchParams(fields);
 }

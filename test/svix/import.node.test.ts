@@ -5,7 +5,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync } from "node:fs";
-import { createServer, type IncomingHttpHeaders } from "node:http";
+import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -15,33 +15,22 @@ import { projectRoot } from "../../src/local/wrangler.ts";
 import { until } from "../scenario/until.ts";
 import { startBreakwater } from "../support/breakwater-runtime.ts";
 import { FakeSvix, fakeApplication, fakeEndpoint, secretOf, serveFake, TOKEN } from "../support/fake-svix.ts";
+import { type HttpReceiver, startHttpReceiver } from "../support/http-receiver.ts";
 import type { Runtime } from "../support/runtime.ts";
 
 const KEY = "test-admin-key-0123456789";
 
-type Hit = Readonly<{ path: string; headers: IncomingHttpHeaders; body: string }>;
-const hits: Hit[] = [];
-const receiver = createServer(async (request, response) => {
-  let body = "";
-  for await (const chunk of request) body += chunk;
-  hits.push({ path: request.url ?? "/", headers: request.headers, body });
-  response.writeHead(204).end();
-});
-
-let hooks: string;
+let receiver: HttpReceiver;
 let runtime: Runtime;
 let svix: Svix;
 beforeAll(async () => {
-  receiver.listen(0, "127.0.0.1");
-  await once(receiver, "listening");
-  hooks = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}`;
+  receiver = await startHttpReceiver();
   runtime = await startBreakwater({ vars: { ADMIN_KEY: KEY, ALLOW_PRIVATE_DESTINATIONS: "true" } });
   svix = new Svix(KEY, { serverUrl: runtime.url });
 }, 120_000);
 afterAll(async () => {
   await runtime?.stop();
-  receiver.closeAllConnections();
-  receiver.close();
+  receiver?.stop();
 });
 
 type Result = Readonly<{ code: number | null; output: string }>;
@@ -73,7 +62,7 @@ function sourceOf(name: string): FakeSvix {
     fakeEndpoint(
       `ep_${name}_${one}`,
       {
-        url: `${hooks}/${name}/${one}`,
+        url: `${receiver.url}/${name}/${one}`,
         uid: one === "a" ? "orders" : null,
         description: one,
         metadata: { one },
@@ -89,13 +78,13 @@ function sourceOf(name: string): FakeSvix {
     ),
     fakeApplication(`app_${name}_2`, { name: "Other" }, [
       fakeEndpoint(`ep_${name}_d`, {
-        url: `${hooks}/${name}/d`,
+        url: `${receiver.url}/${name}/d`,
         disabled: true,
         eventTypes: [`${name}.paid`],
       }),
       fakeEndpoint(
         `ep_${name}_e`,
-        { url: `${hooks}/${name}/e`, throttleRate: 100 },
+        { url: `${receiver.url}/${name}/e`, throttleRate: 100 },
         { sensitive: ["Authorization"] },
       ),
     ]),
@@ -166,7 +155,7 @@ describe("an import", () => {
         expect(second.output).toContain(line);
 
       await svix.message.create("whole", { eventType: "whole.paid", payload: { total: 1 } });
-      const found = () => hits.filter(({ path }) => path.startsWith("/whole/"));
+      const found = () => receiver.hits.filter(({ path }) => path.startsWith("/whole/"));
       await until(() => found().length >= 3, {
         withinMs: 20_000,
         otherwise: () => `${found().length} of 3 came`,
@@ -236,9 +225,9 @@ describe("an import", () => {
     try {
       const from = new Svix(TOKEN, { serverUrl: other.url });
       const { id: app } = await from.application.create({ name: "Moving", throttleRate: 20 });
-      await from.endpoint.create(app, { url: `${hooks}/moved`, uid: "plain", throttleRate: 20 });
+      await from.endpoint.create(app, { url: `${receiver.url}/moved`, uid: "plain", throttleRate: 20 });
       const { id } = await from.endpoint.create(app, {
-        url: `${hooks}/held`,
+        url: `${receiver.url}/held`,
         headers: { authorization: "Basic YTpi" },
       });
       const { code, output } = await runImport(other.url, runtime.url, "--apply");

@@ -71,6 +71,8 @@ const previewSchema = z
   })
   .openapi("DestinationPreview");
 
+export type DestinationPreview = z.infer<typeof previewSchema>;
+
 const previewDestination = createRoute({
   method: "post",
   path: "/v1/destinations/{id}/preview",

@@ -9,6 +9,7 @@ import {
   breakerOf,
   changeDestination,
   type Destination,
+  type DestinationChange,
   destinationByUid,
   findDestination,
   insertDestination,
@@ -21,8 +22,9 @@ import { sealedScheme } from "../../secrets/vault.ts";
 import type { Services } from "../../services.ts";
 import { notYourTenant, tenantFor } from "../auth.ts";
 import type { Principal } from "../context.ts";
-import { type FieldError, invalid, notFound, type ProblemResponse, problem } from "../problems.ts";
+import { checked, type FieldError, invalid, notFound, type ProblemResponse, problem } from "../problems.ts";
 import { conflictErrors } from "./auth.ts";
+import { headersSchema } from "./headers.ts";
 import { columnsOf, type DestinationInput, type newDestination } from "./schema.ts";
 import { changedTarget, newTarget } from "./target.ts";
 import {
@@ -121,23 +123,61 @@ function tooManyDestinations(tenant: string, max: number): FieldError {
 /** A change is validated again, so many times in all, when another changes what it depends on. */
 const CHANGE_TRIES = 3;
 
+type Edited = Readonly<{ stored: Destination; row: Destination }> | ProblemResponse<404 | 409 | 422>;
+
+/** Changes the destination. What the input leaves out is not written, and stays. */
 export async function editDestination(
   services: Services,
   id: string,
   tenant: string | undefined,
   input: DestinationInput,
-): Promise<Readonly<{ stored: Destination; row: Destination }> | ProblemResponse<404 | 409 | 422>> {
-  const { db, vault, now } = services;
+): Promise<Edited> {
   const privateAddress = await addressErrors(services, input);
   if (privateAddress.length > 0) return invalid(privateAddress);
-  const columns = await columnsOf(vault, id, input);
+  const columns = await columnsOf(services.vault, id, input);
+  return editStored(services, id, tenant, async () => ({ input, columns }));
+}
+
+/** Changes the headers of the destination to what `change` makes of those that it has. */
+export async function editHeaders(
+  services: Services,
+  id: string,
+  tenant: string | undefined,
+  change: (stored: Destination) => Promise<NonNullable<DestinationInput["headers"]> | ProblemResponse<503>>,
+): Promise<Edited | ProblemResponse<503>> {
+  return editStored<ProblemResponse<422 | 503>>(services, id, tenant, async (stored) => {
+    const changed = await change(stored);
+    if (changed instanceof Response) return { refused: changed };
+    const read = checked(headersSchema, changed);
+    if (!("data" in read))
+      return { refused: invalid(read.map((one) => ({ ...one, field: `headers.${one.field}` }))) };
+    const input = { headers: read.data };
+    return { input, columns: await columnsOf(services.vault, id, input) };
+  });
+}
+
+type Change = Readonly<{ input: DestinationInput; columns: DestinationChange }>;
+
+/** @param changeFor asked anew when another changes meanwhile what the change depends on */
+async function editStored<R = never>(
+  services: Services,
+  id: string,
+  tenant: string | undefined,
+  changeFor: (stored: Destination) => Promise<Change | Readonly<{ refused: R }>>,
+): Promise<Edited | R> {
+  const { db, now } = services;
   for (let attempt = 1; attempt <= CHANGE_TRIES; attempt++) {
     const stored = await findDestination(db, id, tenant);
     if (stored === undefined) return notFound("destination", id);
+    const made = await changeFor(stored);
+    if ("refused" in made) return made.refused;
+    const { input, columns } = made;
     const target = await changedTarget(services, input, stored);
     const errors = [...changeErrors(input, stored), ...("errors" in target ? target.errors : [])];
     if ("errors" in target || errors.length > 0) return invalid(errors);
-    const change = { ...columns, ...target, updatedAt: now() };
+    // It never stays: changes that depend on each other know by it that there was another.
+    const updatedAt = Math.max(now(), stored.updatedAt + 1);
+    const change = { ...columns, ...target, updatedAt };
     const row = await changeDestination(db, id, change, tenant, dependsOn(input, stored));
     if (!row) {
       const conflict = await uidConflict(db, stored, input);

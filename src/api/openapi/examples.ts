@@ -19,6 +19,7 @@ export const exampleIds: Readonly<Record<string, string>> = {
   keys: "key_8m2x0f7q9a4r6t1v3w5y",
   replays: REPLAY,
   erasures: ERASURE,
+  attempts: "2026-11-21T09:00:01.164Z",
 };
 
 const invoice = { invoice: "inv_42", amount: 1999, currency: "EUR" };
@@ -36,6 +37,26 @@ const delivery = {
   give_up_at: "2026-11-24T11:00:01.164Z",
   last_status: 503,
   log: [{ at: "2026-11-21T09:00:01.164Z", status: 503, latency_ms: 212, response: "back in a minute" }],
+};
+
+const attempt = {
+  delivery_id: DELIVERY,
+  at: "2026-11-21T09:00:01.164Z",
+  status: 503,
+  latency_ms: 212,
+  archive: "kept",
+  request: {
+    url: "https://example.com/webhooks",
+    headers: { "content-type": "application/json", "webhook-id": EVENT, "webhook-signature": "v1,***" },
+    encoding: "utf-8",
+    body: '{"type":"invoice.paid","timestamp":"2026-11-21T09:00:01.012Z","data":{"invoice":"inv_42"}}',
+  },
+  response: {
+    headers: { "content-type": "text/html" },
+    encoding: "utf-8",
+    body: "<h1>Back in a minute</h1>",
+    is_whole: true,
+  },
 };
 
 const requeued = {
@@ -200,6 +221,7 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
   NewEventType: eventType,
   EventType: { name: "invoice.paid", ...eventType, archived: false, retention_days: null },
   Delivery: delivery,
+  Attempt: attempt,
   WaitingFilter: { since: "2026-11-21T08:00:00Z", until: "2026-11-21T09:00:00Z", event_types: ["invoice.*"] },
   CancelledDeliveries: { cancelled: 1200, in_flight: 2, next_cursor: null },
   DeliveryIds: { delivery_ids: [DELIVERY] },

@@ -15,6 +15,7 @@ import { queuedDeliveries } from "../../db/planned-deliveries.ts";
 import { eventId, eventNumber } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { causeText, deliveryText } from "../status-text.ts";
+import { deliveriesWithTag, EventLabels } from "./event-labels.tsx";
 import { Ago, StateLabel } from "./parts.tsx";
 
 export const logStates = ["all", "queued", "waiting", "retrying", "delivered", "dead"] as const;
@@ -162,9 +163,13 @@ export const DeliveryRow: FC<{ entry: LogEntry; now: number; showTenant: boolean
         </a>
         <code class="sub">{delivery.event_id}</code>
         {destination !== undefined && <span class="sub">{`to ${destination}`}</span>}
-        {event && event.tags.length > 0 && <span class="sub">{`Tags: ${event.tags.join(", ")}`}</span>}
-        {event && event.channels.length > 0 && (
-          <span class="sub">{`Channels: ${event.channels.join(", ")}`}</span>
+        {event && (
+          <EventLabels
+            tags={event.tags}
+            channels={event.channels}
+            tagPath={deliveriesWithTag(event.tenant)}
+            class="sub"
+          />
         )}
         {showTenant && event && <span class="sub">{`of tenant ${event.tenant}`}</span>}
       </td>

@@ -13,10 +13,23 @@ type Props = Readonly<{
   acceptedAt: number;
   now: number;
   mayChange: boolean;
+  /** Whether more of an attempt may be kept than the delivery's log has. */
+  areKept: (entry: LogEntry) => boolean;
+  /** Whether the content of its event has been erased. */
+  isErased: boolean;
 }>;
 
-export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, now, mayChange }) => {
+export const DeliveryPanel: FC<Props> = ({
+  delivery,
+  name,
+  acceptedAt,
+  now,
+  mayChange,
+  areKept,
+  isErased,
+}) => {
   const { tone, label, text } = deliveryText(delivery, acceptedAt, now);
+  const again = againText(delivery);
   return (
     <article class="delivery" id={delivery.id} aria-label={`${name}: ${label}`}>
       <div class="head">
@@ -33,13 +46,16 @@ export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, now, mayC
         timeline={timelineOf(delivery, acceptedAt, now)}
         label={`${plural(delivery.attempts, "attempt")} on a timeline. ${text}.`}
       />
-      {mayChange && againText(delivery) !== undefined && (
+      {mayChange && again !== undefined && isErased && (
+        <p class="hint">It cannot be sent again: the content of its event has been erased.</p>
+      )}
+      {mayChange && again !== undefined && !isErased && (
         <form method="post" action={`/dashboard/deliveries/${delivery.id}/retry`}>
           <button type="submit" aria-describedby={`${delivery.id}-again`}>
             Send again
           </button>{" "}
           <span class="hint" id={`${delivery.id}-again`}>
-            {againText(delivery)}
+            {again}
           </span>
         </form>
       )}
@@ -53,7 +69,7 @@ export const DeliveryPanel: FC<Props> = ({ delivery, name, acceptedAt, now, mayC
           </span>
         </form>
       )}
-      {delivery.log.length > 0 && <Attempts log={delivery.log} attempts={delivery.attempts} now={now} />}
+      {delivery.log.length > 0 && <Attempts delivery={delivery} now={now} areKept={areKept} />}
     </article>
   );
 };
@@ -94,10 +110,10 @@ export function numbered<T>(log: readonly T[], attempts: number) {
     .toReversed();
 }
 
-const Attempts: FC<{ log: readonly LogEntry[]; attempts: number; now: number }> = ({
-  log,
-  attempts,
+const Attempts: FC<Pick<Props, "delivery" | "now" | "areKept">> = ({
+  delivery: { id, log, attempts },
   now,
+  areKept,
 }) => (
   <ol class="log" reversed>
     {numbered(log, attempts).map(({ entry, number }) => (
@@ -114,6 +130,13 @@ const Attempts: FC<{ log: readonly LogEntry[]; attempts: number; now: number }> 
               <summary>Start of the response</summary>
               <pre tabindex={0}>{entry.response}</pre>
             </details>
+          )}
+          {areKept(entry) && (
+            <p>
+              <a href={`/dashboard/deliveries/${id}/attempts/${encodeURIComponent(entry.at)}`}>
+                The whole request and response
+              </a>
+            </p>
           )}
         </div>
       </li>

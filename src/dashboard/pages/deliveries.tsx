@@ -65,7 +65,7 @@ export function registerDeliveries(app: Hono<DashboardEnv>, callApi: CallApi): v
     );
   });
 
-  app.get(TAIL, (c) => {
+  app.get(TAIL, async (c) => {
     const services = c.get("services");
     const { tenant, principal } = c.get("visitor");
     const mayNameTenant = principal.tenant === undefined;
@@ -77,7 +77,7 @@ export function registerDeliveries(app: Hono<DashboardEnv>, callApi: CallApi): v
     };
     const last = c.req.header(LAST_EVENT_ID);
     const render = (one: TailedDelivery) => rowOf(one, services.now(), mayNameTenant);
-    return c.body(tailStream(services, filter, last, render), 200, STREAM_HEADERS);
+    return c.body(await tailStream(services, filter, last, render), 200, STREAM_HEADERS);
   });
 }
 

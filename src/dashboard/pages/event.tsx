@@ -1,6 +1,7 @@
 /** The page of one event: what was posted, and its delivery to each destination. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
+import { attemptsAreKept } from "../../api/attempts.ts";
 import { type DeliveryJson, showDeliveries } from "../../api/deliveries.ts";
 import type { RequestHeaders } from "../../core/bundle.ts";
 import { overBy } from "../../db/delivery-filter.ts";
@@ -16,6 +17,7 @@ import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import { DeliveryPanel } from "../components/delivery-panel.tsx";
 import { nameOf } from "../components/destination-table.tsx";
+import { deliveriesWithTag, EventLabels } from "../components/event-labels.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
 import { Ago, Copyable, OutcomeNotice } from "../components/parts.tsx";
 import { plural, quoted } from "../format.ts";
@@ -43,6 +45,7 @@ export function registerEvent(app: Hono<DashboardEnv>): void {
         names={namesOf(deliveries)}
         now={services.now()}
         mayChange={mayChange}
+        areKept={attemptsAreKept(services)}
         outcome={c.req.query("done")}
         commands={mayChange ? await curlCommands(services, event, deliveries) : new Map()}
       />,
@@ -66,13 +69,14 @@ type Props = Readonly<{
   names: ReadonlyMap<string, string>;
   now: number;
   mayChange: boolean;
+  areKept: ReturnType<typeof attemptsAreKept>;
   /** The name of what an action has just done. */
   outcome: string | undefined;
   /** By destination: a command that sends the event now. */
   commands: ReadonlyMap<string, string>;
 }>;
 
-const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, outcome, commands }) => (
+const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, areKept, outcome, commands }) => (
   <>
     <section>
       <p class="crumb">
@@ -83,10 +87,12 @@ const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, outcom
         <code>{event.id}</code> of tenant {event.tenant}, accepted <Ago at={event.acceptedAt} now={now} />
         {deliveries.length === 0 && ". No destination subscribes to it."}
       </p>
-      {event.tags.length > 0 && <p class="small soft break">{`Tags: ${event.tags.join(", ")}`}</p>}
-      {event.channels.length > 0 && (
-        <p class="small soft break">{`Channels: ${event.channels.join(", ")}`}</p>
-      )}
+      <EventLabels
+        tags={event.tags}
+        channels={event.channels}
+        tagPath={deliveriesWithTag(event.tenant)}
+        class="small soft"
+      />
       {event.ttlSeconds !== undefined && (
         <p class="small soft">{`Its deliveries are given up ${plural(event.ttlSeconds, "second")} after it was due.`}</p>
       )}
@@ -106,6 +112,8 @@ const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, outcom
           acceptedAt={event.acceptedAt}
           now={now}
           mayChange={mayChange}
+          areKept={areKept}
+          isErased={event.isErased}
         />
       ))}
     </section>

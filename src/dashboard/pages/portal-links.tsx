@@ -2,9 +2,16 @@
 import type { Hono } from "hono";
 import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
 import type { CallApi } from "../call-api.ts";
-import { CheckField, ChoiceField, FormNotice, formState, TextField } from "../components/fields.tsx";
+import { CheckField, FormNotice, formState, TextField } from "../components/fields.tsx";
 import { showPage, showReadOnly } from "../components/layout.tsx";
 import { Copyable } from "../components/parts.tsx";
+import {
+  AppearanceFields,
+  appearanceIn,
+  portalInputs,
+  RuleFields,
+  rulesIn,
+} from "../components/portal-fields.tsx";
 import { portalLinkFields } from "../form-fields.ts";
 import { type Form, momentOf, numberIn, textIn } from "../format.ts";
 import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
@@ -28,6 +35,9 @@ export function linkIn(form: Form, own: string | undefined) {
     tenant: own ?? textIn(form, "tenant") ?? "",
     expires_in_s: numberIn(form, "expires_in_s") ?? undefined,
     read_only: form.read_only === "on",
+    access: rulesIn(form),
+    ...appearanceIn(form),
+    return_url: textIn(form, "return_url") ?? null,
   };
 }
 
@@ -36,7 +46,8 @@ type Typed = Readonly<{ typed: Form; refused: Refused }>;
 function showForm(c: DashboardContext, { typed, refused }: Partial<Typed> = {}) {
   if (!mayChange(c)) return showReadOnly(c);
   const { tenant, principal } = c.get("visitor");
-  const form = formState(typed ?? { tenant, expires_in_s: "3600" }, portalLinkFields, refused);
+  const fresh = { tenant, expires_in_s: "3600", ...portalInputs({}) };
+  const form = formState(typed ?? fresh, portalLinkFields, refused);
   return showPage(
     c,
     { title: "Portal links", place: "portal-links" },
@@ -52,21 +63,29 @@ function showForm(c: DashboardContext, { typed, refused }: Partial<Typed> = {}) 
           {principal.tenant === undefined && (
             <TextField form={form} name="tenant" required placeholder="acme" />
           )}
-          <ChoiceField
+          <TextField
             form={form}
             name="expires_in_s"
-            options={[
-              ["900", "15 minutes"],
-              ["3600", "an hour"],
-              ["86400", "a day"],
-              ["604800", "7 days"],
-            ]}
+            type="number"
+            hint="3,600 is an hour, 86,400 a day, and 604,800, seven days, the most. Empty means an hour."
           />
         </div>
         <CheckField
           form={form}
           name="read_only"
-          hint="The customer sees everything of the tenant, and changes nothing."
+          hint="The customer changes nothing, whatever is ticked below."
+        />
+        <RuleFields form={form} />
+        <p class="hint">What the tenant's settings take away, a link does not give.</p>
+        <AppearanceFields
+          form={form}
+          otherwise={{ language: "As in the tenant's settings", theme: "As in the tenant's settings" }}
+        />
+        <TextField
+          form={form}
+          name="return_url"
+          placeholder="https://app.example.com/settings"
+          hint="A page of yours, https, that each page of the portal links back to."
         />
         <div class="actions">
           <button type="submit" class="main">

@@ -7,6 +7,7 @@ import type { FC } from "hono/jsx";
 import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
 import type { SearchResultJson } from "../../api/search.ts";
 import type { CallApi } from "../call-api.ts";
+import { EventLabels } from "../components/event-labels.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Ago, RefusedNotice, StateLabel } from "../components/parts.tsx";
 import { searchFields } from "../form-fields.ts";
@@ -138,6 +139,14 @@ const Result: FC<{ one: SearchResultJson; now: number }> = ({ one, now }) => {
         )}
         {title !== id && <code class="sub">{id}</code>}
         {excerpt !== undefined && <span class="sub">{excerpt}</span>}
+        {event && (
+          <EventLabels
+            tags={event.tags ?? []}
+            channels={event.channels ?? []}
+            tagPath={(tag) => `${PATH}?${new URLSearchParams({ q: `tag:${tag} tenant:${event.tenant}` })}`}
+            class="sub"
+          />
+        )}
       </td>
       <td data-label="What">
         {kinds[kind]}

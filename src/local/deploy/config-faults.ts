@@ -36,6 +36,13 @@ type DeploymentConfig = Readonly<{
   routes?: readonly (string | Readonly<{ pattern: string }>)[] | undefined;
   ratelimits?: readonly Readonly<{ name: string }>[] | undefined;
   services?: readonly Readonly<{ binding: string; service: string }>[] | undefined;
+  r2_buckets?:
+    | readonly Readonly<{
+        binding: string;
+        bucket_name?: string | undefined;
+        jurisdiction?: string | undefined;
+      }>[]
+    | undefined;
 }>;
 
 /** An environment of wrangler.toml; the top level of the file has no name. */
@@ -52,6 +59,7 @@ export const QUEUES = { DELIVERIES: "deliveries", DRAINS: "drains", DEAD: "dead"
 const OBJECTS = { GATES: "DestinationGate", INTAKE: "Intake" } as const;
 const SECRETS = ["ADMIN_KEY", "MASTER_KEYS"];
 const LIMITS = { INGEST_LIMIT: "posting", READ_LIMIT: "reading" } as const;
+const BUCKET = "BODIES";
 const EVERY_MINUTE = ["* * * * *", "*/1 * * * *"];
 
 /** Every fault that keeps the environment from being deployed, in the order in which to mend them. */
@@ -61,6 +69,7 @@ export function configFaults(target: Environment, all: readonly Environment[]): 
     ...objectFaults(target),
     ...queueFaults(target),
     ...destinationBindingFaults(target),
+    ...bucketFaults(target),
     ...triggerFaults(target),
     ...secretFaults(target),
     ...sharedFaults(all),
@@ -223,6 +232,17 @@ function destinationBindingFaults({ name, config }: Environment): ConfigFault[] 
   ];
 }
 
+/** A bucket is found by its name within a jurisdiction, and what it keeps must be where the rest is. */
+function bucketFaults({ name, config }: Environment): ConfigFault[] {
+  const place = placeOf(name, "r2_buckets");
+  const bucket = config.r2_buckets?.find(({ binding }) => binding === BUCKET);
+  const wanted = config.vars?.JURISDICTION;
+  if (bucket === undefined || !wanted || bucket.jurisdiction === wanted) return [];
+  const now = bucket.jurisdiction === undefined ? "in none" : `in "${bucket.jurisdiction}"`;
+  const fault = `the bucket of ${BUCKET} is ${now}, and JURISDICTION is "${wanted}"`;
+  return [{ place, fault, remedy: `set jurisdiction = "${wanted}", with a bucket that was created there` }];
+}
+
 function triggerFaults({ name, config }: Environment): ConfigFault[] {
   if (config.triggers.crons?.some((cron) => EVERY_MINUTE.includes(cron))) return [];
   const fault = "no cron runs every minute: the sweep would never repair anything";
@@ -252,6 +272,13 @@ function ownedBy({ config }: Environment): { key: string; what: string }[] {
     { key: "d1_databases", what: "database", names: config.d1_databases.map((one) => one.database_name) },
     { key: "d1_databases", what: "database_id", names: config.d1_databases.map((one) => one.database_id) },
     { key: "queues", what: "queue", names: queues },
+    // What one deployment has not stored, its walk removes from the archive.
+    {
+      key: "r2_buckets",
+      what: "bucket",
+      names:
+        config.r2_buckets?.filter(({ binding }) => binding === BUCKET).map((one) => one.bucket_name) ?? [],
+    },
     { key: "routes", what: "route", names: routes },
   ].flatMap(({ key, what, names }) =>
     [...new Set(names)].flatMap((name) => (name ? [{ key, what: `${what} "${name}"` }] : [])),

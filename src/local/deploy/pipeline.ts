@@ -11,7 +11,7 @@ import { basename, resolve } from "node:path";
 import { addressIn, projectRoot, readEnvironments, wranglerInTerminal } from "../wrangler.ts";
 import { type ConfigFault, configFaults, configNotes, type Environment } from "./config-faults.ts";
 import { createDatabases, databaseStates, databasesOf, migrateDatabases } from "./databases.ts";
-import { toldVariables, variableFaults } from "./variable-faults.ts";
+import { deployedVariables, variableFaults } from "./variable-faults.ts";
 
 export type Deployment = Readonly<{
   /** The configuration file, from the root of the project. */
@@ -111,7 +111,7 @@ function workerFlags(target: Environment, { shared, others, secretsFile }: Deplo
     ...shared,
     ...(secretsFile === undefined ? [] : ["--secrets-file", secretsFile]),
     ...others,
-    ...Object.entries(toldVariables(target)).map(([name, value]) => `--var=${name}:${value}`),
+    ...Object.entries(deployedVariables(target)).map(([name, value]) => `--var=${name}:${value}`),
   ];
 }
 

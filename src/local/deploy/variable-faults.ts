@@ -89,10 +89,10 @@ function queueNameFaults(target: Environment): ConfigFault[] {
   return [{ place: placeOf(target.name, "vars"), fault, remedy: "remove it: the deployment sets it" }];
 }
 
-/** The variables that the deployment tells the Worker: the names of its queues, if the words in them do not tell. */
-export function toldVariables(target: Environment): Readonly<Record<string, string>> {
+/** The variables that the deployment sets: the names of its queues, where the words in them do not say what they are for. */
+export function deployedVariables(target: Environment): Readonly<Record<string, string>> {
   const names = queueNames(target);
   if (names === undefined) return {};
-  const tell = names.split(",").every((name, i) => queueKindOf(name) === Object.values(QUEUES)[i]);
-  return tell ? {} : { QUEUE_NAMES: names };
+  const isPlain = names.split(",").every((name, i) => queueKindOf(name) === Object.values(QUEUES)[i]);
+  return isPlain ? {} : { QUEUE_NAMES: names };
 }

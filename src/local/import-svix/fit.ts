@@ -15,6 +15,7 @@ import {
 } from "../../core/destination-fields.ts";
 import { schemaFaults } from "../../core/json-schema.ts";
 import { limitsSchema } from "../../core/limits.ts";
+import { channelName } from "../../core/routing.ts";
 import { namedHeaders } from "../../core/signature-forms.ts";
 import { fitsEveryForm } from "../../secrets/signing.ts";
 import { counted, printable } from "./printable.ts";
@@ -103,15 +104,15 @@ export function fitChannels(given: readonly string[], areTaken: boolean): Fitted
     return {
       refused: `it takes the channels ${names} alone, which this target does not know; without them it would get every message`,
     };
-  const value = given.filter((name) => CHANNEL.test(name));
+  const [value, unfit] = [given.filter(isChannelName), given.filter((name) => !isChannelName(name))];
   if (value.length === 0)
     return { refused: `none of its channels has a name that is allowed here: ${names}` };
-  const others = given.filter((name) => !CHANNEL.test(name)).map(printable);
+  const others = unfit.map(printable);
   const notes = others.length > 0 ? [`channels ${others.join(", ")}: not allowed as names; left out`] : [];
   return { value, notes };
 }
 
-const CHANNEL = /^[A-Za-z0-9_.-]{1,128}$/;
+const isChannelName = (name: string) => channelName.safeParse(name).success;
 
 const FORMS = [{ form: "standard" }, { form: "svix" }] as const;
 

@@ -11,7 +11,7 @@ import { exceeds, heapBytes, MESSAGE_METADATA_BYTES, productionErrors, utf8Bytes
 type Current = () => Invocation;
 
 /** Makes the call `work`, once, with the latency of its kind. */
-export type Latency = <T>(kind: "d1" | "gate" | "queue", work: () => Promise<T>) => Promise<T>;
+export type Latency = <T>(kind: "d1" | "gate" | "queue" | "r2", work: () => Promise<T>) => Promise<T>;
 
 const noLatency: Latency = (_kind, work) => work();
 
@@ -26,6 +26,7 @@ export function strictServices(services: Services, invocation: Invocation): Serv
     drains: strictQueue(services.drains, current),
     gates: strictGates(services.gates, current),
     ...(services.intake && { intake: strictGates(services.intake, current) }),
+    ...(services.bodies && { bodies: strictBucket(services.bodies, current) }),
     fetch: strictFetch(services.fetch, current),
     sleep: (ms, signal) => invocation.timer(() => services.sleep(ms, signal)),
     log: (line) => {
@@ -49,6 +50,7 @@ function strict(binding: unknown, current: Current, latency: Latency): unknown {
   if ("prepare" in binding && "batch" in binding) return strictD1(binding as D1Database, current, latency);
   if ("sendBatch" in binding) return strictQueue(binding as Queue, current, latency);
   if ("idFromName" in binding) return strictGates(binding as DurableObjectNamespace, current, latency);
+  if ("createMultipartUpload" in binding) return strictBucket(binding as R2Bucket, current, latency);
   return binding;
 }
 
@@ -264,6 +266,23 @@ export function strictGates<N extends DurableObjectNamespace<never> | DurableObj
   });
 }
 
+/** Each call is a subrequest, and holds a connection. */
+export function strictBucket(real: R2Bucket, current: Current, latency: Latency = noLatency): R2Bucket {
+  const wrapped =
+    <A extends unknown[], R>(where: string, method: (...args: A) => Promise<R>) =>
+    (...args: A): Promise<R> => {
+      const invocation = current();
+      const work = () => invocation.connect(where, () => latency("r2", () => method.apply(real, args)));
+      return invocation.call(where, work);
+    };
+  return {
+    put: wrapped("R2 put", real.put),
+    get: wrapped("R2 get", real.get),
+    list: wrapped("R2 list", real.list),
+    delete: wrapped("R2 delete", real.delete),
+  } as unknown as R2Bucket;
+}
+
 export function strictFetch(real: typeof fetch, current: Current): typeof fetch {
   const strict = (input: RequestInfo | URL, init?: RequestInit) => {
     const invocation = current();
@@ -292,6 +311,7 @@ const LATENCY_MS: Readonly<Record<Kind, readonly [number, number]>> = {
   d1: [5, 80],
   gate: [5, 60],
   queue: [5, 60],
+  r2: [20, 200],
 };
 
 /** Some calls take a second. */

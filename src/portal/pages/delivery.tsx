@@ -1,6 +1,7 @@
 /** The page of one delivery: its state and the reason for it, every attempt with request and answer, and the event. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
+import { attemptsAreKept } from "../../api/attempts.ts";
 import { type DeliveryJson, showDelivery } from "../../api/deliveries.ts";
 import { allows, type PortalAccess } from "../../core/portal-access.ts";
 import {
@@ -11,6 +12,7 @@ import {
 } from "../../dashboard/components/delivery-panel.tsx";
 import { nameOf } from "../../dashboard/components/destination-table.tsx";
 import { StateLabel } from "../../dashboard/components/parts.tsx";
+import { requestText } from "../../dashboard/exchange.ts";
 import { type Destination, findDestination } from "../../db/destinations.ts";
 import { readEvent, type StoredEvent } from "../../db/planned-deliveries.ts";
 import { payloadOf, textOf } from "../../delivery/http.ts";
@@ -18,10 +20,10 @@ import { shownHeaders } from "../../delivery/shown-request.ts";
 import { deliveryKey } from "../../ids.ts";
 import { showNotFound, showPage } from "../layout.tsx";
 import type { Look } from "../look.ts";
-import { Ago, Copy, Head, OutcomeNotice } from "../parts.tsx";
+import { Ago, Copy, EventLabels, Head, OutcomeNotice } from "../parts.tsx";
 import type { PortalEnv } from "../session.ts";
-import { deliveryText, reasonText } from "../state-text.ts";
-import { requestText } from "./endpoint-actions.tsx";
+import { deliveryText, resultText } from "../state-text.ts";
+import { attemptPath } from "./attempt.tsx";
 
 export function registerDelivery(app: Hono<PortalEnv>): void {
   app.get("/portal/deliveries/:id", async (c) => {
@@ -42,6 +44,7 @@ export function registerDelivery(app: Hono<PortalEnv>): void {
         delivery={delivery}
         event={read.event}
         destination={destination}
+        areKept={attemptsAreKept(services)}
         now={services.now()}
         outcome={c.req.query("done")}
       />,
@@ -56,13 +59,15 @@ type Props = Readonly<{
   event: StoredEvent;
   /** Undefined when it was deleted. */
   destination: Destination | undefined;
+  /** Whether more of an attempt may be kept than the delivery's log has. */
+  areKept: ReturnType<typeof attemptsAreKept>;
   now: number;
   outcome: string | undefined;
 }>;
 
 const ENDED = ["delivered", "dead", "cancelled"];
 
-const DeliveryView: FC<Props> = ({ look, access, delivery, event, destination, now, outcome }) => {
+const DeliveryView: FC<Props> = ({ look, access, delivery, event, destination, areKept, now, outcome }) => {
   const { t, f } = look;
   const { tone, label, text } = deliveryText(look, delivery, now);
   const mayResend = allows(access, "resend") && destination !== undefined;
@@ -84,6 +89,7 @@ const DeliveryView: FC<Props> = ({ look, access, delivery, event, destination, n
           <Ago look={look} at={event.acceptedAt} now={now} />
           {!isEnded && ` · ${t.delivery.giveUpAt(`${f.moment(Date.parse(delivery.give_up_at))} UTC`)}`}
         </p>
+        <EventLabels look={look} access={access} event={event} />
       </section>
       <OutcomeNotice look={look} name={outcome} />
       <section class={`status tone-${tone}`} aria-label={t.log.state}>
@@ -92,7 +98,8 @@ const DeliveryView: FC<Props> = ({ look, access, delivery, event, destination, n
         </p>
         <p class="break">{text}</p>
       </section>
-      {mayResend && isEnded && (
+      {mayResend && isEnded && event.isErased && <p class="soft">{t.delivery.notAgain}</p>}
+      {mayResend && isEnded && !event.isErased && (
         <section class="actions" aria-label={t.delivery.resend}>
           <form method="post" action={`/portal/deliveries/${delivery.id}/resend`}>
             <button type="submit">{t.delivery.resend}</button>
@@ -109,7 +116,13 @@ const DeliveryView: FC<Props> = ({ look, access, delivery, event, destination, n
         {delivery.log.length === 0 ? (
           <p class="empty">{t.delivery.noAttempts}</p>
         ) : (
-          <Attempts look={look} delivery={delivery} event={event} destination={destination} />
+          <Attempts
+            look={look}
+            delivery={delivery}
+            event={event}
+            destination={destination}
+            areKept={(entry) => allows(access, "see_payload") && areKept(entry)}
+          />
         )}
       </section>
       <section aria-labelledby="payload">
@@ -124,9 +137,15 @@ const DeliveryView: FC<Props> = ({ look, access, delivery, event, destination, n
   );
 };
 
-type AttemptsProps = Pick<Props, "look" | "delivery" | "event" | "destination">;
+type AttemptsProps = Pick<Props, "look" | "delivery" | "event" | "destination" | "areKept">;
 
-const Attempts: FC<AttemptsProps> = ({ look, delivery: { log, attempts, event_id }, event, destination }) => (
+const Attempts: FC<AttemptsProps> = ({
+  look,
+  delivery: { id, log, attempts, event_id },
+  event,
+  destination,
+  areKept,
+}) => (
   <ol class="log" reversed>
     {numbered(log, attempts).map(({ entry, number }) => (
       <li>
@@ -136,6 +155,11 @@ const Attempts: FC<AttemptsProps> = ({ look, delivery: { log, attempts, event_id
           <StateLabel tone={isSuccess(entry) ? "good" : "bad"}>{resultText(look, entry)}</StateLabel>
           <span class="soft">{` ${look.t.delivery.after(look.f.duration(entry.latency_ms))}`}</span>
           <Answer look={look} entry={entry} />
+          {areKept(entry) && (
+            <p>
+              <a href={attemptPath(id, entry.at)}>{look.t.attempt.whole}</a>
+            </p>
+          )}
           {destination && (
             <details>
               <summary>{look.t.delivery.request}</summary>
@@ -150,14 +174,6 @@ const Attempts: FC<AttemptsProps> = ({ look, delivery: { log, attempts, event_id
 );
 
 type Entry = DeliveryJson["log"][number];
-
-function resultText(look: Look, { status, error }: Entry): string {
-  const { t } = look;
-  const http = status === undefined ? undefined : t.delivery.http(String(status));
-  if (error === undefined) return http ?? t.reasons.network;
-  const why = reasonText(look, error);
-  return http === undefined ? why : `${why} (${http})`;
-}
 
 const Answer: FC<{ look: Look; entry: Entry }> = ({ look: { t }, entry }) => {
   if (entry.status === undefined) return null;

@@ -2,6 +2,7 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { TestReport } from "../../api/destinations/routes.ts";
+import { requestText } from "../../dashboard/exchange.ts";
 import { numberIn } from "../../dashboard/format.ts";
 import { type CallApi, may } from "../call-api.ts";
 import { showPage, showRefused } from "../layout.tsx";
@@ -117,10 +118,4 @@ function headline(look: Look, { status, error }: TestReport): string {
   if (status === undefined || error !== undefined)
     return t.test.noAnswer(reasonText(look, error ?? "network"));
   return status >= 200 && status < 300 ? t.test.accepted(String(status)) : t.test.rejected(String(status));
-}
-
-/** A request as it goes over the wire. */
-export function requestText({ url, headers, body }: TestReport["sent"]): string {
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
-  return [`POST ${url}`, ...lines, ...(body === "" ? [] : ["", body])].join("\n");
 }

@@ -1,26 +1,38 @@
 /** The form that adds an endpoint or changes one, and the only page that shows a new signing secret. */
 import type { Hono } from "hono";
-import type { FC } from "hono/jsx";
+import type { Child, FC } from "hono/jsx";
+import type { DestinationPreview } from "../../api/destinations/preview.ts";
 import { destinationView } from "../../api/destinations/schema.ts";
 import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
-import { type LimitedField, limitedFields, limitsWithin } from "../../core/portal-access.ts";
+import { allows, limitedFields, limitsWithin, type PortalAccess } from "../../core/portal-access.ts";
 import { type Form, indented, listIn, numberIn, textIn } from "../../dashboard/format.ts";
 import { type Destination, findDestination, limitsOf } from "../../db/destinations.ts";
 import { type EventType, listEventTypes } from "../../db/event-types.ts";
 import { kindNameOf } from "../../delivery/kinds/registry.ts";
 import { newTokenId } from "../../secrets/tokens.ts";
 import { type CallApi, may } from "../call-api.ts";
+import { FilterPreview } from "../filter-preview.tsx";
 import { showNotFound, showPage, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import { Copy, Field, outcomeAt } from "../parts.tsx";
 import { aboveFaults, type FieldFaults, faultsOf } from "../problems.ts";
 import type { PortalContext, PortalEnv } from "../session.ts";
+import {
+  defaultSigning,
+  isOfSigning,
+  SigningFields,
+  signingFaults,
+  signingIn,
+  signingInputs,
+} from "../signing-fields.tsx";
+import { TypeExample, TypeSchema } from "../type-example.tsx";
 
 const NEW = "/portal/endpoints/new";
 const CHANGE = "/portal/endpoints/:id/change";
+const PREVIEW = "/portal/endpoints/:id/preview";
 
 export function registerEndpointForms(app: Hono<PortalEnv>, callApi: CallApi): void {
-  app.get(NEW, may("create_endpoint"), (c) => showForm(c, { typed: {} }));
+  app.get(NEW, may("create_endpoint"), (c) => showForm(c, { typed: signingInputs(defaultSigning) }));
 
   app.post(NEW, may("create_endpoint"), async (c) => {
     const form: Form = await c.req.parseBody({ all: true });
@@ -37,7 +49,11 @@ export function registerEndpointForms(app: Hono<PortalEnv>, callApi: CallApi): v
     const existing = result.location?.split("/").at(-1);
     if (existing !== undefined)
       return c.redirect(outcomeAt(`/portal/endpoints/${existing}`, "created-before"), 303);
-    return showForm(c, { typed: form, faults: refusedFaults(c, result), status: statusOfRefused(result) });
+    return showForm(c, {
+      typed: form,
+      faults: refusedFaults(c, form, result),
+      status: statusOfRefused(result),
+    });
   });
 
   app.get(CHANGE, may("change_endpoint"), async (c) => {
@@ -57,7 +73,24 @@ export function registerEndpointForms(app: Hono<PortalEnv>, callApi: CallApi): v
     if (result.status === 404 || result.status === 409)
       return showRefused(c, result, `/portal/endpoints/${row.id}`);
     const status = statusOfRefused(result);
-    return showForm(c, { typed: form, faults: refusedFaults(c, result), row, status });
+    return showForm(c, { typed: form, faults: refusedFaults(c, form, result), row, status });
+  });
+
+  // Nothing is saved: the form is shown again, with what its event types and its filter take.
+  app.post(PREVIEW, may("change_endpoint"), may("preview_endpoint"), async (c) => {
+    const row = await endpointOf(c);
+    if (row === undefined) return showNotFound(c);
+    const form: Form = await c.req.parseBody({ all: true });
+    const { body, faults: all } = inputOf(c, form, row);
+    const { event_types: types, filter } = all;
+    const faults = { ...(types && { event_types: types }), ...(filter && { filter }) };
+    if (Object.keys(faults).length > 0) return showForm(c, { typed: form, faults, row });
+    const trial = { event_types: body.event_types, filter: body.filter };
+    const call = { method: "POST", path: `/v1/destinations/${row.id}/preview`, body: trial };
+    const result = await callApi(c, "preview_endpoint", call);
+    if (result.ok) return showForm(c, { typed: form, row, preview: result.json as DestinationPreview });
+    const status = statusOfRefused(result);
+    return showForm(c, { typed: form, faults: refusedFaults(c, form, result), row, status });
   });
 }
 
@@ -66,13 +99,17 @@ function endpointOf(c: PortalContext): Promise<Destination | undefined> {
 }
 
 /** The API counts the tenant's endpoints, and names the tenant when there are too many. */
-function refusedFaults(c: PortalContext, refused: Refused): FieldFaults {
+function refusedFaults(c: PortalContext, form: Form, refused: Refused): FieldFaults {
   const look = c.get("look");
   if (refused.errors.some(({ field }) => field === "tenant")) {
     const { max_endpoints: most } = c.get("visitor").access;
     return { form: most === null ? look.t.refused.general : look.t.list.full(look.f.count(most)) };
   }
-  const faults = faultsOf(look, refused);
+  const others = refused.errors.filter((error) => !isOfSigning(error));
+  const faults = {
+    ...faultsOf(look, { errors: others }),
+    ...signingFaults(look, form, refused.errors),
+  };
   return Object.keys(faults).length > 0 ? faults : { form: look.t.refused.unavailable };
 }
 
@@ -102,6 +139,7 @@ function inputOf(c: PortalContext, form: Form, row?: Destination): Input {
     event_types: types,
     filter,
     ...(headers !== "kept" && { headers }),
+    ...signingIn(form, row ? destinationView(row) : defaultSigning),
     ...set,
   };
   return { body, faults };
@@ -138,9 +176,11 @@ function headersIn(form: Form): Readonly<Record<string, string>> | "kept" | null
 
 /** The form of an endpoint as it is. */
 function typedOf(row: Destination): Form {
-  const { event_types: types, filter } = destinationView(row);
+  const view = destinationView(row);
+  const { event_types: types, filter } = view;
   const { max_concurrency, rate_per_second } = limitsOf(row);
   return {
+    ...signingInputs(view),
     url: row.url,
     description: row.description ?? "",
     which: types === null ? "all" : "some",
@@ -158,12 +198,13 @@ type Shown = Readonly<{
   typed: Form;
   faults?: FieldFaults;
   row?: Destination;
+  preview?: DestinationPreview;
   status?: 422 | 500 | 503;
 }>;
 
-async function showForm(c: PortalContext, { typed, faults = {}, row, status }: Shown) {
+async function showForm(c: PortalContext, { typed, faults = {}, row, preview, status }: Shown) {
   const look = c.get("look");
-  const { db } = c.get("services");
+  const { db, now } = c.get("services");
   const types = await listEventTypes(db, { archived: false, after: undefined, limit: MOST_TYPES });
   const title = row === undefined ? look.t.form.newTitle : look.t.form.editTitle;
   return showPage(
@@ -177,6 +218,7 @@ async function showForm(c: PortalContext, { typed, faults = {}, row, status }: S
       types={types}
       row={row}
       access={c.get("visitor").access}
+      preview={preview && <FilterPreview look={look} preview={preview} now={now()} />}
     />,
     status ?? (Object.keys(faults).length > 0 ? 422 : 200),
   );
@@ -189,16 +231,18 @@ type Props = Readonly<{
   faults: FieldFaults;
   types: readonly EventType[];
   row: Destination | undefined;
-  access: Readonly<Record<LimitedField, number | null>>;
+  access: PortalAccess;
+  preview: Child;
 }>;
 
-const EndpointForm: FC<Props> = ({ look, title, typed, faults, types, row, access }) => {
+const EndpointForm: FC<Props> = ({ look, title, typed, faults, types, row, access, preview }) => {
   const { t, f } = look;
   const value = (name: string) => String(typed[name] ?? "");
   const back = row === undefined ? "/portal" : `/portal/endpoints/${row.id}`;
   const isHttps = row === undefined || kindNameOf(row.url) === "https";
   const headers = row === undefined ? [] : Object.keys(destinationView(row).headers);
   const isFaulty = Object.keys(faults).length > 0;
+  const mayTry = row !== undefined && allows(access, "preview_endpoint");
   return (
     <section class="narrow">
       <p class="crumb">
@@ -251,6 +295,7 @@ const EndpointForm: FC<Props> = ({ look, title, typed, faults, types, row, acces
             </textarea>
           )}
         />
+        {preview}
         <Field
           name="headers"
           label={t.form.headers}
@@ -268,6 +313,7 @@ const EndpointForm: FC<Props> = ({ look, title, typed, faults, types, row, acces
             {t.form.headersRemove}
           </label>
         )}
+        <SigningFields look={look} typed={typed} faults={faults} />
         <fieldset>
           <legend>{t.form.limits}</legend>
           <p class="hint">{t.form.limitsHint}</p>
@@ -292,8 +338,23 @@ const EndpointForm: FC<Props> = ({ look, title, typed, faults, types, row, acces
           <button type="submit" class="main">
             {row === undefined ? t.form.add : t.form.save}
           </button>
+          {mayTry && (
+            <button
+              type="submit"
+              formaction={`${back}/preview#preview`}
+              formnovalidate
+              aria-describedby="preview-hint"
+            >
+              {t.preview.try}
+            </button>
+          )}
           <a href={back}>{t.cancel}</a>
         </div>
+        {mayTry && (
+          <p class="hint" id="preview-hint">
+            {t.preview.nothingSaved}
+          </p>
+        )}
       </form>
     </section>
   );
@@ -368,17 +429,8 @@ const TypeOption: FC<OptionProps> = ({ look, type, place, isChosen }) => {
           <summary>
             {t.form.details} <span class="hidden">{name}</span>
           </summary>
-          {example !== null && (
-            <Copy
-              look={look}
-              id={`example-${place}`}
-              label={t.types.exampleOf(name)}
-              text={indented(example)}
-            />
-          )}
-          {schema !== null && (
-            <Copy look={look} id={`schema-${place}`} label={t.types.schemaOf(name)} text={indented(schema)} />
-          )}
+          <TypeExample look={look} type={type} place={place} />
+          <TypeSchema look={look} type={type} place={place} />
         </details>
       )}
     </div>

@@ -207,6 +207,8 @@ const Settings: FC<{ look: Look; row: Destination }> = ({ look: { t, f }, row })
         )}
         <dt>{t.endpoint.headers}</dt>
         <dd>{headers.length === 0 ? t.none : headers.map((text) => <div>{text}</div>)}</dd>
+        <dt>{t.signing.body}</dt>
+        <dd>{t.signing.bodies[view.body]}</dd>
         <dt>{t.endpoint.signature}</dt>
         <dd>
           {formsOf(row.signatureForms).map((form) => (

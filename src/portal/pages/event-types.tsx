@@ -1,12 +1,11 @@
 /** The catalogue of event types: what events are called, and what their data looks like. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import { indented } from "../../dashboard/format.ts";
 import { type EventType, listEventTypes } from "../../db/event-types.ts";
 import { showPage } from "../layout.tsx";
 import type { Look } from "../look.ts";
-import { Copy } from "../parts.tsx";
 import type { PortalEnv } from "../session.ts";
+import { TypeExample, TypeSchema } from "../type-example.tsx";
 
 const PATH = "/portal/event-types";
 /** A type has up to 32 KB of schema and example. */
@@ -57,7 +56,7 @@ const Types: FC<{ look: Look; rows: readonly EventType[]; isFirst: boolean }> = 
 /** @param place makes ids, which a name might not be fit for */
 const TypePanel: FC<{ look: Look; type: EventType; place: number }> = ({ look, type, place }) => {
   const { t } = look;
-  const { name, description, schema, example } = type;
+  const { name, description, schema } = type;
   return (
     <article class="delivery" aria-labelledby={`type-${place}`}>
       <h2 class="break" id={`type-${place}`}>
@@ -65,20 +64,13 @@ const TypePanel: FC<{ look: Look; type: EventType; place: number }> = ({ look, t
       </h2>
       <div class="stack">
         {description !== null && <p class="break">{description}</p>}
-        {example !== null && (
-          <Copy
-            look={look}
-            id={`example-${place}`}
-            label={t.types.exampleOf(name)}
-            text={indented(example)}
-          />
-        )}
+        <TypeExample look={look} type={type} place={place} />
         {schema !== null && (
           <details>
             <summary>
               {t.types.schema} <span class="hidden">{name}</span>
             </summary>
-            <Copy look={look} id={`schema-${place}`} label={t.types.schemaOf(name)} text={indented(schema)} />
+            <TypeSchema look={look} type={type} place={place} />
           </details>
         )}
       </div>

@@ -62,6 +62,7 @@ export const de: Texts = {
     read: "Sie haben darauf keinen Zugriff.",
     create_endpoint: "Sie dürfen hier keine Endpunkte hinzufügen.",
     change_endpoint: "Sie dürfen hier keine Endpunkte ändern.",
+    preview_endpoint: "Sie dürfen hier keine Filter an vergangenen Ereignissen ausprobieren.",
     pause_endpoint: "Sie dürfen hier keine Endpunkte anhalten.",
     resume_endpoint: "Sie dürfen hier keine Endpunkte fortsetzen.",
     delete_endpoint: "Sie dürfen hier keine Endpunkte löschen.",
@@ -79,6 +80,9 @@ export const de: Texts = {
     headers:
       "Einer der Header kann nicht gesetzt werden. Verwenden Sie einen eigenen Namen wie X-Api-Key und einen Wert aus höchstens 1.024 einfachen Zeichen.",
     headerLines: "Schreiben Sie je Zeile einen Header: Name, Doppelpunkt, Wert.",
+    body: "Wählen Sie eines von beiden.",
+    signature_forms:
+      "So lässt sich der Endpunkt nicht signieren: Keine zwei Formen dürfen denselben Header setzen, auch keinen eigenen, und ein Schlüsselpaar signiert nur nach Standard Webhooks.",
     overlap_hours: "Geben Sie eine Anzahl von Stunden zwischen 0 und 168 an.",
     since: "Geben Sie einen Zeitpunkt in der Vergangenheit an, zu dem Ereignisse noch aufbewahrt werden.",
   },
@@ -281,6 +285,63 @@ export const de: Texts = {
     check: "Bitte korrigieren Sie die markierten Felder.",
   },
 
+  preview: {
+    try: "An den letzten Ereignissen ausprobieren",
+    nothingSaved: "Beim Ausprobieren wird nichts gespeichert.",
+    none: "Es gibt noch keine Ereignisse, an denen man es ausprobieren kann.",
+    takes: (taken, all) => `Von den letzten ${all} Ereignissen nimmt er ${taken}.`,
+    taken: "wird genommen",
+    takenBut: (why) => `würde genommen: ${why}`,
+    notTaken: (why) => `wird nicht genommen: ${why}`,
+    reasons: {
+      type: "sein Typ ist keiner der gewählten",
+      channel: "es hat keinen der Kanäle des Endpunkts",
+      filter: "der Filter trifft nicht zu",
+      body: "es ist kein JSON, und der Endpunkt nimmt nur JSON",
+      corrupt: "was davon gespeichert ist, ist beschädigt",
+      erased: "sein Inhalt wurde gelöscht",
+      created_later: "den Endpunkt gab es noch nicht",
+    },
+  },
+
+  signing: {
+    title: "Inhalt und Signatur",
+    body: "Was gesendet wird",
+    bodies: {
+      envelope: "Ein Umschlag mit Typ, Zeitstempel und Daten",
+      data: "Nur die Daten, wie sie eingereicht wurden",
+    },
+    forms: "Signiert nach",
+    formsHint:
+      "Jede Anfrage wird in allen diesen Formen signiert. Wählen Sie eine andere zusätzlich zur alten, ändern Sie Ihren Server, und nehmen Sie dann die alte weg.",
+    own: (number) => `Eigene Form Nr. ${number}`,
+    contentHint: "{body} einmal, und {id}, {timestamp} und {type} beliebig oft. Leer: keine eigene Form.",
+    fields: {
+      content: "Text, der signiert wird",
+      signature_header: "Header der Signatur",
+      timestamp_header: "Header des Zeitstempels",
+      id_header: "Header der Ereignis-ID",
+      type_header: "Header des Ereignistyps",
+      prefix: "Vor der Signatur",
+      encoding: "Geschrieben als",
+      algorithm: "Hashverfahren",
+      key: "Schlüssel",
+    },
+    keys: { text: "der Text des Geheimnisses", bytes: "die Bytes hinter whsec_" },
+    faults: {
+      content:
+        "Verwenden Sie höchstens 200 einfache Zeichen, mit {body} einmal und keinen anderen Klammern als denen von {id}, {timestamp} und {type}.",
+      signature_header: "Verwenden Sie den Namen eines Headers, den nichts anderes setzt, etwa X-Signature.",
+      timestamp_header: "Verwenden Sie den Namen eines Headers, den nichts anderes setzt, etwa X-Timestamp.",
+      id_header: "Verwenden Sie den Namen eines Headers, den nichts anderes setzt, etwa X-Event-Id.",
+      type_header: "Verwenden Sie den Namen eines Headers, den nichts anderes setzt, etwa X-Event-Type.",
+      prefix: "Verwenden Sie höchstens 100 einfache Zeichen, etwa sha256=.",
+      encoding: "Wählen Sie hex oder base64.",
+      algorithm: "Wählen Sie sha256, sha512 oder sha1.",
+      key: "Wählen Sie den Text oder die Bytes des Geheimnisses.",
+    },
+  },
+
   done: {
     "created-before":
       "Dieses Formular hat diesen Endpunkt bereits angelegt und wurde nicht noch einmal verwendet.",
@@ -318,6 +379,9 @@ export const de: Texts = {
     selectAll: "Alle auf dieser Seite auswählen",
     resendSelected: "Ausgewählte erneut senden",
     deletedEvent: "gelöschtes Ereignis",
+    tags: (names) => `Schlagwörter: ${names}`,
+    channels: (names) => `Kanäle: ${names}`,
+    erased: "Inhalt gelöscht: kann nicht erneut gesendet werden.",
     newest: "Neueste",
     older: "Ältere",
     empty:
@@ -340,6 +404,7 @@ export const de: Texts = {
     acceptedAt: (time) => `Angenommen ${time}`,
     giveUpAt: (time) => `aufgegeben spätestens ${time}`,
     resend: "Erneut senden",
+    notAgain: "Sie kann nicht erneut gesendet werden: Der Inhalt des Ereignisses wurde gelöscht.",
     attempts: "Versuche",
     noAttempts: "Es wurde noch keine Anfrage gestellt.",
     attempt: (number) => `Versuch ${number}`,
@@ -365,6 +430,24 @@ export const de: Texts = {
       now: "jetzt",
       given_up: "wird hier aufgegeben",
     },
+  },
+
+  attempt: {
+    whole: "Ganze Anfrage und Antwort anzeigen",
+    back: "Zustellung",
+    archive: {
+      none: "Von diesem Versuch ist nicht mehr aufbewahrt als hier.",
+      missing:
+        "Die ganze Antwort konnte nicht aufbewahrt werden oder ist es noch nicht: Dies ist ihr Anfang.",
+      unavailable: "Die ganze Antwort kann gerade nicht gelesen werden: Dies ist ihr Anfang.",
+    },
+    cut: "Der Anfang der Antwort; mehr davon ist hier nicht vorhanden.",
+    noAnswer: "Es gab keine Antwort, oder nichts davon ist aufbewahrt.",
+    noRequest: "Der Endpunkt ist gelöscht: Seine Anfragen können nicht angezeigt werden.",
+    noBody: "Der Inhalt wurde gelöscht oder ist beschädigt: Er kann nicht angezeigt werden.",
+    masked: "So wurde sie gesendet. Die Werte eigener Header und der Signaturen sind verdeckt.",
+    binary: (count) => `Binärer Inhalt: ${count} Byte.`,
+    download: "Antwort als Datei speichern",
   },
 
   resend: {

@@ -19,6 +19,8 @@ type Faults = Readonly<
     | "filterJson"
     | "headers"
     | "headerLines"
+    | "body"
+    | "signature_forms"
     | "overlap_hours"
     | "since",
     string
@@ -85,6 +87,7 @@ const refusals: Readonly<Record<PortalAction, string>> = {
   read: "You have no access to this.",
   create_endpoint: "You may not add endpoints here.",
   change_endpoint: "You may not change endpoints here.",
+  preview_endpoint: "You may not try filters on past events here.",
   pause_endpoint: "You may not pause endpoints here.",
   resume_endpoint: "You may not resume endpoints here.",
   delete_endpoint: "You may not delete endpoints here.",
@@ -105,6 +108,9 @@ const faults: Faults = {
   headers:
     "One of the headers cannot be set. Use a name of your own, such as X-Api-Key, and a value of at most 1,024 plain characters.",
   headerLines: "Write one header on each line: the name, a colon, and the value.",
+  body: "Choose one of the two.",
+  signature_forms:
+    "The endpoint cannot be signed like this: no two forms may set the same header, nor one of your own, and a key pair signs Standard Webhooks alone.",
   overlap_hours: "Enter a number of hours from 0 to 168.",
   since: "Enter a time in the past, no longer ago than events are kept.",
 };
@@ -319,6 +325,64 @@ export const en = {
     check: "Please correct the marked fields.",
   },
 
+  preview: {
+    try: "Try it on the last events",
+    nothingSaved: "Trying it saves nothing.",
+    none: "There are no events yet to try it on.",
+    takes: (taken: string, all: string) => `Of the last ${all} events it takes ${taken}.`,
+    taken: "taken",
+    takenBut: (why: string) => `would be taken: ${why}`,
+    notTaken: (why: string) => `not taken: ${why}`,
+    reasons: {
+      type: "its type is none of those chosen",
+      channel: "it has none of the endpoint's channels",
+      filter: "the filter does not hold",
+      body: "it is not JSON, and the endpoint takes only JSON",
+      corrupt: "what is stored of it is damaged",
+      erased: "its contents were erased",
+      created_later: "the endpoint did not exist yet",
+    },
+  },
+
+  signing: {
+    title: "Body and signature",
+    body: "What is sent",
+    bodies: {
+      envelope: "An envelope with type, timestamp and data",
+      data: "The data alone, as it was posted",
+    },
+    forms: "Signed as",
+    formsHint:
+      "Each request is signed in all of these forms. Choose another one beside the old one, change your server, and then take the old one away.",
+    own: (number: string) => `A form of your own, no. ${number}`,
+    contentHint:
+      "{body} once, and {id}, {timestamp} and {type} as often as you like. Empty: no form of your own.",
+    fields: {
+      content: "Text that is signed",
+      signature_header: "Header of the signature",
+      timestamp_header: "Header of the timestamp",
+      id_header: "Header of the event's ID",
+      type_header: "Header of the event's type",
+      prefix: "Before the signature",
+      encoding: "Written in",
+      algorithm: "Hash",
+      key: "Key",
+    },
+    keys: { text: "the secret's text", bytes: "the bytes behind whsec_" },
+    faults: {
+      content:
+        "Use at most 200 plain characters, with {body} once and no other braces than those of {id}, {timestamp} and {type}.",
+      signature_header: "Use the name of a header that nothing else sets, such as X-Signature.",
+      timestamp_header: "Use the name of a header that nothing else sets, such as X-Timestamp.",
+      id_header: "Use the name of a header that nothing else sets, such as X-Event-Id.",
+      type_header: "Use the name of a header that nothing else sets, such as X-Event-Type.",
+      prefix: "Use at most 100 plain characters, such as sha256=.",
+      encoding: "Choose hex or base64.",
+      algorithm: "Choose sha256, sha512 or sha1.",
+      key: "Choose the text or the bytes of the secret.",
+    },
+  },
+
   done: {
     "created-before": "This form has already added this endpoint, and was not used again.",
     saved: "Saved. It applies to the next requests.",
@@ -355,6 +419,9 @@ export const en = {
     selectAll: "Select all on this page",
     resendSelected: "Send selected again",
     deletedEvent: "deleted event",
+    tags: (names: string) => `Tags: ${names}`,
+    channels: (names: string) => `Channels: ${names}`,
+    erased: "Contents erased: cannot be sent again.",
     newest: "Newest",
     older: "Older",
     empty: "Nothing was sent yet. Send a test event, or wait for the first event.",
@@ -376,6 +443,7 @@ export const en = {
     acceptedAt: (time: string) => `Accepted ${time}`,
     giveUpAt: (time: string) => `given up at the latest ${time}`,
     resend: "Send again",
+    notAgain: "It cannot be sent again: the contents of the event have been erased.",
     attempts: "Attempts",
     noAttempts: "No request was made yet.",
     attempt: (number: string) => `Attempt ${number}`,
@@ -401,6 +469,23 @@ export const en = {
       now: "now",
       given_up: "given up here",
     },
+  },
+
+  attempt: {
+    whole: "Show the whole request and answer",
+    back: "Delivery",
+    archive: {
+      none: "No more of this attempt is kept than here.",
+      missing: "The whole answer could not be kept, or is not kept yet: this is its beginning.",
+      unavailable: "The whole answer cannot be read at the moment: this is its beginning.",
+    },
+    cut: "The beginning of the answer; no more of it is here.",
+    noAnswer: "There was no answer, or nothing of it is kept.",
+    noRequest: "The endpoint is deleted: its requests cannot be shown.",
+    noBody: "The contents have been erased, or are damaged: they cannot be shown.",
+    masked: "As it was sent. Values of your own headers and signatures are masked.",
+    binary: (count: string) => `Binary contents: ${count} bytes.`,
+    download: "Save the answer as a file",
   },
 
   resend: {

@@ -26,28 +26,33 @@ export async function runWithFault(scenario: Scenario, chosen?: ChosenFault): Pr
   const world = await newWorld();
   const requestLog = logRequests(world.services);
   const runtime = faultyRuntime({ ...world, services: requestLog.services });
-  const destinations = scenario.ends.map((_, i) => `dst_place${i}`);
+  const destinations = scenario.ends.map((_, i) => `dst_place${i}${"0".repeat(14)}`);
   await newGates(destinations);
   for (const id of destinations) await newDestination({ id });
   const platform = platformOf(world, runtime, destinations);
+  const place = { world, platform, runtime, destinations, sent: requestLog.sent };
+  await scenario.prepare?.(place);
+  const before = runtime.calls.length;
   if (chosen) runtime.failNext(nth(chosen.nth, chosen.call), chosen.fault);
-  const place = { world, platform, runtime, destinations };
   await scenario.run(place);
   runtime.stopFailing();
-  const calls = [...runtime.calls];
+  const calls = runtime.calls.slice(before);
   await heal(platform, async () => scenario.operator?.(place));
   const rows = await storedRows();
   const wrong = [
     ...(await endFaults(scenario, destinations, rows)),
     ...rows.flatMap((row) => countFaults(row, sentTo(requestLog.sent, row), runtime.failedCall(), chosen)),
-    ...requestLog.afterEnd.map((key) => `${key} was sent after it had ended`),
+    ...requestLog.afterEnd
+      .filter((key) => !rows.some((row) => isErased(row) && keyOfRow(row) === key))
+      .map((key) => `${key} was sent after it had ended`),
     ...(isHoldLost(runtime.failedCall(), chosen)
       ? []
       : requestLog.early.map((what) => `${what} earlier than asked`)),
     ...crowdedReceivers(world),
     ...runtime.breaches,
     ...platform.dropped.map((key) => `${key} was acknowledged before its outcome was recorded`),
-    ...(await replaysLeft()),
+    ...(await jobsLeft()),
+    ...((await scenario.wrong?.(place)) ?? []),
   ];
   return { calls, failedCall: runtime.failedCall(), wrong };
 }
@@ -81,9 +86,15 @@ async function endFaults(
   });
 }
 
-async function replaysLeft(): Promise<string[]> {
+/** An erasure does not wait for what is about to be sent: one attempt may follow it, and is not counted. */
+function isErased({ reason }: Row): boolean {
+  return reason === "erased";
+}
+
+async function jobsLeft(): Promise<string[]> {
   const { results } = await env.DB.prepare(
-    "SELECT id, state FROM replays WHERE state NOT IN ('completed', 'cancelled')",
+    `SELECT id, state FROM replays WHERE state NOT IN ('completed', 'cancelled')
+     UNION ALL SELECT id, state FROM erasures WHERE state = 'running'`,
   ).all<{ id: string; state: string }>();
   return results.map(({ id, state }) => `${id} is ${state}`);
 }
@@ -101,7 +112,7 @@ function countFaults(row: Row, sent: readonly Sent[], failedCall?: string, chose
   const successes = sent.filter(({ status }) => status === 204).length;
   return [
     counted > made && `${key} counts ${counted} attempts, and ${made} were made`,
-    counted < made - (died ? 1 : 0) && `${key} counts ${counted} of ${made} attempts`,
+    counted < made - (died || isErased(row) ? 1 : 0) && `${key} counts ${counted} of ${made} attempts`,
     row.replay === null && row.attempts !== counted && `${key} says ${row.attempts} and logs ${counted}`,
     row.state === "delivered" &&
       successes === 0 &&

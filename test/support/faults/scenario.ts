@@ -7,6 +7,7 @@ import type { DeliveryRow } from "../../../src/db/schema.ts";
 import { resumeAtGate } from "../../../src/gate/client.ts";
 import type { FaultyRuntime } from "../faulty-runtime.ts";
 import type { Platform } from "../platform.ts";
+import type { Sent } from "../request-log.ts";
 import { execute, type World } from "../world.ts";
 
 export const SECOND = 1_000;
@@ -17,15 +18,21 @@ export type Place = Readonly<{
   platform: Platform;
   runtime: FaultyRuntime;
   destinations: readonly string[];
+  /** Every request to a receiver so far. */
+  sent: readonly Sent[];
 }>;
 
 export type Scenario = Readonly<{
   name: string;
+  /** What comes before: none of its calls fails. */
+  prepare?: (place: Place) => Promise<void>;
   run: (place: Place) => Promise<void>;
   /** What an operator does when it has gone wrong. */
   operator?: (place: Place) => Promise<unknown>;
   /** How the deliveries of each destination may end; several states where a fault may decide it. */
   ends: readonly (readonly DeliveryRow["state"][])[];
+  /** What else is wrong at the end, in sentences. */
+  wrong?: (place: Place) => Promise<readonly string[]>;
 }>;
 
 /** An answer that asks for a hold of a minute. */

@@ -1,0 +1,112 @@
+/**
+ * The archive: exchanges with receivers as they were, one object of a bucket (R2) for each attempt that is kept. D1 has the
+ * request's body, as long as the event has its content, and the beginning of what was answered; an object has what D1 has not.
+ *
+ * An object's name is `attempts/event/destination/time`, with the event's number in as many digits as the largest, so that
+ * names sort by events, and those of a database, of a range of time or of one event are next to each other. The time is that
+ * of the attempt's entry in its delivery's log: it names an attempt for good, whatever its number becomes.
+ */
+import { z } from "zod";
+import { bodyForms } from "./content.ts";
+import { templates } from "./message-templates.ts";
+
+/** Of an answer's body so many bytes are kept. */
+export const MOST_BODY_BYTES = 65_536;
+
+/**
+ * A failed attempt is kept when its answer has more characters: so many of it a delivery's log keeps, once there is a later
+ * attempt (delivery/outcome.ts).
+ */
+export const SHORT_ANSWER = 512;
+
+/** Which attempts are kept. `failed`: those that failed with an answer longer than the log keeps. */
+export const keptAttempts = ["failed", "all"] as const;
+export type KeptAttempts = (typeof keptAttempts)[number];
+
+export type AttemptKey = Readonly<{
+  event: number;
+  destination: string;
+  /** When the attempt started, epoch ms. */
+  at: number;
+}>;
+
+/** The beginning of all names: the bucket may have other things in it. */
+export const ARCHIVE = "attempts/";
+
+/** No event has a larger number. */
+export const MOST_EVENT = Number.MAX_SAFE_INTEGER;
+const DIGITS = String(MOST_EVENT).length;
+
+export function nameOf({ event, destination, at }: AttemptKey): string {
+  return `${beginningOf(event)}${destination}/${at}`;
+}
+
+/** The beginning of the names of an event's attempts. */
+function beginningOf(event: number): string {
+  return `${ARCHIVE}${String(event).padStart(DIGITS, "0")}/`;
+}
+
+/** The event of an object; undefined when no attempt is called so. */
+export function eventIn(name: string): number | undefined {
+  const digits = /^attempts\/(\d{16})\//.exec(name)?.[1];
+  return digits === undefined ? undefined : Number(digits);
+}
+
+/** A name that sorts after those of all events up to this number, and before those of later ones. */
+export function behind(event: number): string {
+  return `${beginningOf(event)}~`;
+}
+
+const headers = z.record(z.string(), z.string());
+
+/** How bytes are written: as the text that they are in UTF-8, or else in base64. */
+export const encodings = ["utf-8", "base64"] as const;
+export type Encoded = Readonly<{ encoding: (typeof encodings)[number]; body: string }>;
+
+/** What an object has. `cut`: there was more of the body than what is kept. */
+const archived = z.object({
+  version: z.literal(1),
+  tenant: z.string(),
+  destination: z.string(),
+  at: z.number(),
+  request: z.object({
+    url: z.string(),
+    /** As they were sent; secrets and signatures are masked. */
+    headers,
+    /** What the destination was sent of an event then: with it the body is made again from the event. */
+    form: z.object({ body: z.enum(bodyForms), template: z.enum(templates).nullable() }),
+  }),
+  /** Absent where there was none. */
+  response: z
+    .object({ status: z.int(), headers, encoding: z.enum(encodings), body: z.string(), cut: z.boolean() })
+    .optional(),
+});
+
+export type ArchivedExchange = Readonly<z.infer<typeof archived>>;
+
+/** No object is larger: a body of the most bytes in base64, or of characters that JSON escapes, and what is beside it. */
+export const MOST_OBJECT_BYTES = 6 * MOST_BODY_BYTES + 262_144;
+
+/**
+ * The exchange in an object; undefined when it is not of this attempt, or cannot be read. A bucket may be older than the
+ * database beside it, whose numbers then begin again: so the object itself says whose it is.
+ */
+export function exchangeIn(
+  text: string,
+  { destination, at }: AttemptKey,
+  tenant: string,
+): ArchivedExchange | undefined {
+  const parsed = archived.safeParse(jsonOf(text));
+  if (!parsed.success) return undefined;
+  const { data } = parsed;
+  const isMeant = data.tenant === tenant && data.destination === destination && data.at === at;
+  return isMeant ? data : undefined;
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

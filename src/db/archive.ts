@@ -1,0 +1,151 @@
+/**
+ * The archive of exchanges in R2 (core/archive.ts), and what D1 knows of the events in it.
+ *
+ * Every call has an end: a bucket that does not answer fails like one that is away. What was sent to it may still be done.
+ */
+import {
+  ARCHIVE,
+  type ArchivedExchange,
+  type AttemptKey,
+  behind,
+  eventIn,
+  exchangeIn,
+  MOST_OBJECT_BYTES,
+  nameOf,
+} from "../core/archive.ts";
+import { bundleOf, indexOf, type StoredHeader } from "../core/bundle.ts";
+import { isErased } from "../core/erase.ts";
+import { type Sleep, within } from "../time.ts";
+import { type Databases, sharesOf } from "./shards.ts";
+
+export type Archive = Readonly<{ bucket: R2Bucket; sleep: Sleep }>;
+
+/** Undefined where R2 is not bound. */
+export function archiveOf({
+  bodies,
+  sleep,
+}: Readonly<{ bodies?: R2Bucket | undefined; sleep: Sleep }>): Archive | undefined {
+  return bodies && { bucket: bodies, sleep };
+}
+
+/** Whether there may be more of an attempt than its entry has. Of a success no entry says so: a pack has no log. */
+export function mayBeArchived(
+  { bodiesOf }: Readonly<{ bodiesOf?: "all" | undefined }>,
+  { archived }: Readonly<{ archived?: true | undefined }>,
+): boolean {
+  return archived === true || bodiesOf === "all";
+}
+
+/** No call is awaited for longer. */
+const CALL_MS = 10_000;
+
+const SILENCE = "R2 did not answer in time";
+
+/**
+ * Stores an exchange, unless the name is taken: whoever removes an attempt's content before it is stored takes its name
+ * (`emptyExchange`). There is no end to this call: it is the caller's to wait.
+ */
+export async function storeExchange(
+  bucket: R2Bucket,
+  key: AttemptKey,
+  exchange: ArchivedExchange,
+): Promise<void> {
+  await bucket.put(nameOf(key), JSON.stringify(exchange), {
+    onlyIf: { etagDoesNotMatch: "*" },
+    httpMetadata: { contentType: "application/json" },
+  });
+}
+
+/** Undefined when there is none, or none that is this tenant's and can be read. Throws when the bucket does not answer. */
+export async function readExchange(
+  { bucket, sleep }: Archive,
+  key: AttemptKey,
+  tenant: string,
+): Promise<ArchivedExchange | undefined> {
+  const read = async () => {
+    const object = await bucket.get(nameOf(key));
+    if (object === null) return undefined;
+    if (object.size <= MOST_OBJECT_BYTES) return exchangeIn(await object.text(), key, tenant);
+    await object.body.cancel();
+    return undefined;
+  };
+  return within({ sleep }, CALL_MS, read(), SILENCE);
+}
+
+/** Empties the object of an attempt; one that is stored later is not. The name goes with the event. */
+export async function emptyExchange({ bucket, sleep }: Archive, key: AttemptKey): Promise<void> {
+  await within({ sleep }, CALL_MS, bucket.put(nameOf(key), ""), SILENCE);
+}
+
+/** What R2 deletes in one call, and lists in one. */
+const PAGE = 1_000;
+
+/** Removes the exchanges of these attempts, where there are any. */
+export async function removeExchanges(
+  { bucket, sleep }: Archive,
+  keys: readonly AttemptKey[],
+): Promise<void> {
+  const names = keys.map(nameOf);
+  for (let from = 0; from < names.length; from += PAGE)
+    await within({ sleep }, CALL_MS, bucket.delete(names.slice(from, from + PAGE)), SILENCE);
+}
+
+type Walked = Readonly<{
+  /** All up to this event have been looked at. */
+  upto: number;
+  isLast: boolean;
+  removed: number;
+}>;
+
+/**
+ * Removes the exchanges of events that are not stored any more, or whose content has been erased, while it may go on: those
+ * after `after` up to `last`. An event whose database is not bound keeps what it has.
+ */
+export async function removeGone(
+  databases: Databases,
+  { bucket, sleep }: Archive,
+  { after, last }: Readonly<{ after: number; last: number }>,
+  mayGoOn: () => boolean,
+): Promise<Walked> {
+  let startAfter = behind(after);
+  let upto = after;
+  let removed = 0;
+  do {
+    const listed = bucket.list({ prefix: ARCHIVE, startAfter, limit: PAGE });
+    const { objects, truncated } = await within({ sleep }, CALL_MS, listed, SILENCE);
+    const all = objects.map(({ key }) => ({ name: key, event: eventIn(key) ?? 0 }));
+    const meant = all.filter(({ event }) => event > after && event <= last);
+    const gone = await goneAmong(databases, [...new Set(meant.map(({ event }) => event))]);
+    const names = meant.filter(({ event }) => gone.has(event)).map(({ name }) => name);
+    if (names.length > 0) await within({ sleep }, CALL_MS, bucket.delete(names), SILENCE);
+    removed += names.length;
+    const end = all.at(-1);
+    if (end === undefined || !truncated || end.event > last) return { upto: last, isLast: true, removed };
+    startAfter = end.name;
+    // There may be more of the last one: if it is gone, the next walk finds that first, and else there is nothing to remove.
+    upto = gone.has(end.event) ? end.event - 1 : end.event;
+  } while (mayGoOn());
+  return { upto, isLast: false, removed };
+}
+
+const BUNDLES = `
+  SELECT id, header -> '$.erased' AS erased FROM bundles WHERE id IN (SELECT value FROM json_each(?1))`;
+
+/** Those of the events that are not stored, or have no content any more. */
+async function goneAmong(databases: Databases, events: readonly number[]): Promise<ReadonlySet<number>> {
+  const gone = new Set<number>();
+  for (const [db, share] of sharesOf(databases, events, (event) => event)) {
+    const ids = JSON.stringify([...new Set(share.map(bundleOf))]);
+    const { results } = await db.prepare(BUNDLES).bind(ids).all<{ id: number; erased: string | null }>();
+    const erased = new Map(results.map((row) => [row.id, erasedIn(row.erased)]));
+    for (const event of share) {
+      const header = erased.get(bundleOf(event));
+      if (header === undefined || isErased(header, indexOf(event))) gone.add(event);
+    }
+  }
+  return gone;
+}
+
+function erasedIn(runs: string | null): Pick<StoredHeader, "erased"> {
+  return runs === null ? {} : { erased: JSON.parse(runs) };
+}

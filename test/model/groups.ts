@@ -1,0 +1,11 @@
+/** Everything that the model checker checks. */
+import { brokenCommits, deepCommits, smallCommits } from "./commit-variants.ts";
+import { brokenGates, deepGates, smallGates } from "./gate-variants.ts";
+import { brokenRecords, deepRecords, smallRecords } from "./record-variants.ts";
+import type { Group } from "./report.ts";
+
+export const groups: readonly Group[] = [
+  { title: "The gate", small: smallGates, deep: deepGates, broken: brokenGates },
+  { title: "What is recorded", small: smallRecords, deep: deepRecords, broken: brokenRecords },
+  { title: "The commit", small: smallCommits, deep: deepCommits, broken: brokenCommits },
+];

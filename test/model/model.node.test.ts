@@ -1,0 +1,22 @@
+/** The smaller bounds of the model checker, and that it finds what is broken; what docs/model.md shows is what comes of it. */
+import { describe, expect, test } from "vitest";
+import { groups } from "./groups.ts";
+import { counterExampleText, lineOf, pageText } from "./report.ts";
+
+const small = groups.flatMap((group) => group.small.map((one) => [one.name, one] as const));
+const broken = groups.flatMap((group) => group.broken.map((one) => [one.name, one] as const));
+
+describe("in every state of a small world", () => {
+  test.each(small)("every promise is kept: %s", async (_, one) => {
+    const result = await one.check();
+    expect(result.counterExample).toBeUndefined();
+    expect(pageText()).toContain(lineOf(one, result));
+  });
+});
+
+describe("the checker finds a counter-example, which the documentation shows", () => {
+  test.each(broken)("%s", async (_, one) => {
+    const text = counterExampleText(one, await one.check());
+    expect(pageText()).toContain(text);
+  });
+});

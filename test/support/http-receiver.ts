@@ -1,0 +1,31 @@
+/** A receiver over HTTP on this machine, for deliveries of a whole runtime. It answers 204 and remembers what came. */
+import { once } from "node:events";
+import { createServer, type IncomingHttpHeaders } from "node:http";
+import type { AddressInfo } from "node:net";
+
+/** What a request had. */
+export type Hit = Readonly<{ path: string; headers: IncomingHttpHeaders; body: string }>;
+
+export type HttpReceiver = Readonly<{
+  /** Without a path. */
+  url: string;
+  hits: readonly Hit[];
+  stop: () => void;
+}>;
+
+export async function startHttpReceiver(): Promise<HttpReceiver> {
+  const hits: Hit[] = [];
+  const server = createServer(async (request, response) => {
+    let body = "";
+    for await (const chunk of request) body += chunk;
+    hits.push({ path: request.url ?? "/", headers: request.headers, body });
+    response.writeHead(204).end();
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const stop = () => {
+    server.closeAllConnections();
+    server.close();
+  };
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, hits, stop };
+}
