@@ -2,9 +2,9 @@
 
 /**
  * The longest time from an answer to its record: a batch starts attempts for five seconds, waits one more for the last
- * answer, and writes, which may take three tries of up to a second.
+ * answer, and writes, which may take three tries of up to a second. Twice that, for a machine that is busy with other things.
  */
-const UNRECORDED_MS = 10_000;
+const UNRECORDED_MS = 20_000;
 
 export class Kills {
   /** From before the signal until all was gone. */
