@@ -1,5 +1,5 @@
 /** The pages of the documentation lead somewhere: links to files and headings, invariants to tests, words to code. */
-import { existsSync, globSync, readFileSync } from "node:fs";
+import { existsSync, globSync, readFileSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { anchorOf } from "../site/pages.ts";
@@ -53,7 +53,8 @@ test.each(pages)("every file that %s names is there", (page) => {
 function leadsSomewhere(page: string, to: string): boolean {
   const [path = "", heading] = to.split("#");
   const file = path === "" ? page : join(dirname(page), path);
-  if (!existsSync(join(ROOT, file))) return false;
+  // A folder is no page of the site.
+  if (!statSync(join(ROOT, file), { throwIfNoEntry: false })?.isFile()) return false;
   return heading === undefined || !file.endsWith(".md") || headingsOf(file).includes(heading);
 }
 

@@ -11,7 +11,7 @@ import { changesBetween } from "../core/audit.ts";
 import {
   type Destination,
   destinationsByIds,
-  insertDestination,
+  insertDestinations,
   listDestinations,
   type NewDestination,
 } from "../db/destinations.ts";
@@ -139,16 +139,17 @@ async function imported(
     ...errors,
   ];
   if (all.length > 0) return invalid(all);
-  const created: Created[] = [];
-  for (const step of isDryRun ? [] : steps) {
-    const done = await take(c, services, step);
-    if (done instanceof Response) return done;
-    if (done) created.push(done);
+  if (!isDryRun) {
+    const failed = await changeStored(c, services, steps);
+    if (failed) return failed;
   }
   if (!isDryRun && settings) {
     await setSettings(services, tenant, settings);
     changed(c, "tenant.imported", { id: tenant, tenant });
   }
+  // The last: nothing fails between the making of secrets and the answer that shows them.
+  const created = isDryRun ? [] : await createAll(c, services, steps);
+  if (created instanceof Response) return created;
   const idsOf = (kind: Step["kind"]) =>
     steps.flatMap((step) => (step.kind === kind ? [step.kind === "create" ? step.row.id : step.id] : []));
   const planned = isDryRun ? idsOf("create").map((id) => ({ id })) : created;
@@ -251,33 +252,48 @@ async function changeOf(services: Services, given: Portable, stored: Destination
   return errors.length > 0 ? { errors } : { kind: "change", id, input };
 }
 
-type Created = z.infer<typeof importResult>["created"][number];
-
-/** Takes a step; the destination that it has created. Where another request was faster, the import can be repeated. */
-async function take(
+/** Changes what is to be changed. Where another request was faster, the import can be repeated. */
+async function changeStored(
   c: ApiContext,
   services: Services,
-  step: Step,
-): Promise<Created | ProblemResponse<404 | 409 | 422> | undefined> {
-  if (step.kind === "keep") return undefined;
-  if (step.kind === "change") {
+  steps: readonly Step[],
+): Promise<ProblemResponse<404 | 409 | 422> | undefined> {
+  for (const step of steps) {
+    if (step.kind !== "change") continue;
     const done = await editDestination(services, step.id, undefined, step.input);
     if (done instanceof Response) return done;
     const [before, after] = [destinationView(done.stored), destinationView(done.row)];
     changed(c, "destination.changed", done.row, changesBetween(before, after));
-    return undefined;
   }
-  const row = await insertDestination(services.db, step.row, capsOf(services.config).destinations);
-  if (row === undefined)
-    return problem(409, `${step.row.id} was created by another request: repeat the import`);
-  changed(c, "destination.created", row);
-  // One that came with the document is known.
-  const isNew = step.omitted.includes("secret");
-  return {
-    id: row.id,
-    ...(isNew && (await showSecret(step.secret))),
-    omitted: step.omitted.filter((one) => one !== "secret"),
-  };
+  return undefined;
+}
+
+type Created = z.infer<typeof importResult>["created"][number];
+
+/** Creates all that are to be created, or none. */
+async function createAll(
+  c: ApiContext,
+  services: Services,
+  steps: readonly Step[],
+): Promise<Created[] | ProblemResponse<409>> {
+  const wanted = steps.filter((step) => step.kind === "create");
+  const most = capsOf(services.config).destinations;
+  const created = await insertDestinations(
+    services.db,
+    wanted.map(({ row }) => row),
+    most,
+  );
+  if (created === undefined)
+    return problem(409, "Another request created destinations at the same time: repeat the import");
+  for (const row of created) changed(c, "destination.created", row);
+  return Promise.all(
+    wanted.map(async ({ row, secret, omitted }) => ({
+      id: row.id,
+      // One that came with the document is known.
+      ...(omitted.includes("secret") && (await showSecret(secret))),
+      omitted: omitted.filter((one) => one !== "secret"),
+    })),
+  );
 }
 
 function within(where: string, error: FieldError): FieldError {

@@ -223,8 +223,7 @@ function split(
   if (busy.size === 0) return { free: deliveries, inFlight: null };
   const held = deliveries.filter((id) => busy.has(id));
   const until = Math.max(0, ...held.map((id) => busy.get(id) ?? 0));
-  const inFlight = held.length > 0 ? { deliveries: held, until } : null;
-  return { free: deliveries.filter((id) => !busy.has(id)), inFlight };
+  return { free: deliveries.filter((id) => !busy.has(id)), inFlight: { deliveries: held, until } };
 }
 
 /** As many of them as the caller wants, or, for a drain in a crash loop, fewer and others. */

@@ -2,6 +2,7 @@
  * The state of a destination and of a delivery in words: what happens now, until when, and for what reason. Pure,
  * because "why is it waiting?" is the question that the whole dashboard is there to answer. Times in epoch ms.
  */
+
 import type { DeliveryJson } from "../api/deliveries.ts";
 import {
   type DestinationNow,
@@ -260,6 +261,16 @@ export function causeText(cause: string): string {
     token_refused: "access token refused, and the token endpoint refuses the client",
   };
   return texts[cause] ?? spelledOut(cause.replace(/^http_/, "HTTP "));
+}
+
+/** Statuses of which the guide says something of their own. */
+const STATUSES_EXPLAINED = ["http_401", "http_403", "http_404", "http_429"];
+
+/** Where /docs says what to do about the reason for which a delivery waits or is retried. */
+export function remedyAnchor(reason: string | undefined): string {
+  if (reason === undefined) return "troubleshooting";
+  const isStatus = reason.startsWith("http_") && !STATUSES_EXPLAINED.includes(reason);
+  return `reason-${isStatus ? "http_500" : reason}`;
 }
 
 /** What to do about a failure that no retry mends, as a sentence; undefined where the cause alone says it. */

@@ -59,19 +59,51 @@ export async function insertDestination(
   row: NewDestination,
   most: number,
 ): Promise<Destination | undefined> {
+  const raw = await insertion(db, row, most, "ON CONFLICT DO NOTHING").first<RawRow>();
+  return raw === null ? undefined : modelOf(destinations, raw);
+}
+
+/** Fails, and the transaction with it, where not all destinations of the list `?1` are there: what it parses is no JSON. */
+const ALL_THERE = `
+  SELECT json(iif(count(*) = json_array_length(?1), '0', 'missing')) FROM destinations
+  WHERE id IN (SELECT value FROM json_each(?1))`;
+
+/** Inserts all of the destinations, or none: undefined when one of them cannot be inserted. */
+export async function insertDestinations(
+  db: D1Database,
+  rows: readonly NewDestination[],
+  most: number,
+): Promise<readonly Destination[] | undefined> {
+  if (rows.length === 0) return [];
+  const statements = rows.map((row) => insertion(db, row, most, ""));
+  const ids = JSON.stringify(rows.map(({ id }) => id));
+  try {
+    const results = await db.batch<RawRow>([...statements, db.prepare(ALL_THERE).bind(ids)]);
+    return results.slice(0, -1).flatMap(({ results }) => results.map((raw) => modelOf(destinations, raw)));
+  } catch (error) {
+    if (error instanceof Error && /UNIQUE constraint|malformed JSON/.test(error.message)) return undefined;
+    throw error;
+  }
+}
+
+/** Inserts nothing where the tenant has `most` already. */
+function insertion(
+  db: D1Database,
+  row: NewDestination,
+  most: number,
+  onConflict: "ON CONFLICT DO NOTHING" | "",
+): D1PreparedStatement {
   const given = Object.entries(getTableColumns(destinations)).flatMap(([key, column]) => {
     const value = row[key as keyof NewDestination];
     return value === undefined ? [] : [{ name: column.name, value: value && column.mapToDriverValue(value) }];
   });
-  const raw = await db
+  return db
     .prepare(
       `INSERT INTO destinations (${given.map(({ name }) => name)}) SELECT ${given.map((_, i) => `?${i + 3}`)}
         WHERE ${countUpTo("?2", `${OWN_DESTINATIONS} AND tenant = ?1`)} < ?2
-        ON CONFLICT DO NOTHING RETURNING *`,
+        ${onConflict} RETURNING *`,
     )
-    .bind(row.tenant, most, ...given.map(({ value }) => value))
-    .first<RawRow>();
-  return raw === null ? undefined : modelOf(destinations, raw);
+    .bind(row.tenant, most, ...given.map(({ value }) => value));
 }
 
 /** Whether a destination has that id, deleted ones included. */

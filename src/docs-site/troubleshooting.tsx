@@ -4,6 +4,7 @@
  */
 import type { FC } from "hono/jsx";
 import { Prose } from "../dashboard/components/parts.tsx";
+import { remedyAnchor } from "../dashboard/status-text.ts";
 
 export const Troubleshooting: FC = () => (
   <section aria-labelledby="troubleshooting">
@@ -20,6 +21,9 @@ export const Troubleshooting: FC = () => (
       {remedies.map(({ reason, meaning, remedy }) => (
         <div>
           <dt>
+            {reason.split(", ").map((name) => (
+              <span id={remedyAnchor(name.replace(" and the like", ""))} />
+            ))}
             <code>{reason}</code>
           </dt>
           <dd>

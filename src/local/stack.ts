@@ -129,6 +129,7 @@ const API_TIMEOUT_MS = 20_000;
 export type ApiClient = Readonly<{
   get: <T>(path: string) => Promise<T>;
   post: <T>(path: string, body: unknown) => Promise<T>;
+  put: (path: string, body: unknown) => Promise<void>;
   remove: (path: string) => Promise<void>;
 }>;
 
@@ -147,6 +148,7 @@ export function apiClient(url: string, key: string): ApiClient {
   return {
     get: async (path) => JSON.parse(await call("GET", path)),
     post: async (path, body) => JSON.parse(await call("POST", path, body)),
+    put: async (path, body) => void (await call("PUT", path, body)),
     remove: async (path) => void (await call("DELETE", path)),
   };
 }

@@ -3,6 +3,8 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { scopes } from "../../src/core/scopes.ts";
 import { emptyDatabase, testApi } from "../support/api.ts";
+import { testConfig } from "../support/config.ts";
+import { interceptedD1 } from "../support/intercept.ts";
 
 const { call } = testApi();
 const SECRET = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
@@ -181,6 +183,36 @@ describe("an import", () => {
       "destinations[1].id",
     ]);
     expect((await shown(rival)).tenant).toBe("rival");
+  });
+
+  describe.each([
+    ["takes the uid of one of them", () => create({ uid: "second" }), "second"],
+    ["leaves no room for all of them", () => create(), undefined],
+  ])("while another request %s", (_, meanwhile, uid) => {
+    it("creates none", async () => {
+      const ids = ["dst_00000000000000000001", "dst_00000000000000000002"] as const;
+      const destinations = ids.map((id, i) => ({
+        ...{ id, url: "https://example.com/in" },
+        ...(i === 1 && uid && { uid }),
+      }));
+      let isFirst = true;
+      const db = interceptedD1(env.DB, async (sql, work) => {
+        const inserts = sql.includes("INSERT INTO destinations");
+        if (inserts && isFirst) {
+          isFirst = false;
+          await meanwhile();
+        }
+        return work();
+      });
+      const { call } = testApi({ services: { db, config: testConfig({ maxDestinationsPerTenant: 2 }) } });
+      const before = (await rows()).results.length;
+      const document = { version: 1, destinations };
+      const { status } = await call("POST", "/v1/tenants/acme/import", document);
+      expect(status).toBe(409);
+      const stored = (await rows()).results;
+      expect(stored.length).toBe(before + 1);
+      expect(stored.filter(({ id }) => ids.some((own) => own === id))).toEqual([]);
+    });
   });
 
   it("is the operator's, and of destinations within the tenant's limit", async () => {

@@ -2,11 +2,12 @@
  * `npm run bench:growth`: does a delivery cost more when more is stored, when more waits, or when its tenant
  * has more destinations, and a drain more when more was delivered before? Counted by D1's own meters while real traffic runs through the local stack.
  * Exits non-zero when the dearest costs more than 1.1 times the cheapest. The time of each is printed too, and
- * judged by nobody: machines are noisy.
+ * judged by nobody: machines are noisy. `--save` keeps the figures for the pages.
  */
 import { type MeteredStack, startMeteredStack } from "./cost/metered-stack.ts";
 import { type Growth, grownBacklog, grownDestinations, grownPast, grownStore } from "./growth/queries.ts";
-import { growthOf, report } from "./growth/report.ts";
+import { growthOf, report, resultsOf } from "./growth/report.ts";
+import { benchArgs, save } from "./results.ts";
 
 /** One after the other on a stack of their own. */
 async function staged(...all: readonly ((stack: MeteredStack) => Promise<Growth>)[]): Promise<Growth[]> {
@@ -26,4 +27,5 @@ const tables = [
   ...(await staged(grownDestinations)),
 ];
 console.log(tables.map(report).join("\n\n"));
+if (benchArgs().save) save("growth", resultsOf(tables));
 process.exit(tables.every((table) => growthOf(table) <= 1.1) ? 0 : 1);

@@ -1,5 +1,5 @@
 /**
- * `npm run bench:isolation [-- rounds]`: what does one destination in trouble do to a hundred that are well?
+ * `npm run bench:isolation [-- rounds --save]`: what does one destination in trouble do to a hundred that are well?
  *
  * Breakwater beside the do-it-yourself stack of BullMQ and Redis, in turn, in a phase in which the one is
  * well and one for each trouble. Each round begins with another of them, and every ratio is taken within its
@@ -14,10 +14,12 @@ import { figuresOf, type PhaseFigures } from "./isolation/figures.ts";
 import { phase } from "./isolation/phase.ts";
 import type { PhasedContender, Setup } from "./isolation/phased-contender.ts";
 import { newPost } from "./isolation/post-events.ts";
-import { type Round, report } from "./isolation/report.ts";
+import { type Round, report, resultsOf } from "./isolation/report.ts";
+import { benchArgs, save } from "./results.ts";
 import { inTurn } from "./rotate.ts";
 
-const ROUNDS = Number(process.argv[2] ?? 3);
+const args = benchArgs();
+const ROUNDS = Number(args.words[0] ?? 3);
 
 type Entrant = Readonly<{ phased: PhasedContender; rounds: Round[] }>;
 
@@ -32,6 +34,7 @@ async function main(): Promise<void> {
     }
     const series = entrants.map(({ phased: { contender }, rounds }) => ({ contender, rounds }));
     console.log(`\n${report(series)}`);
+    if (args.save) save("isolation", resultsOf(series));
   } finally {
     await Promise.allSettled(entrants.map(({ phased }) => phased.stop()));
   }

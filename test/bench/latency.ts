@@ -1,5 +1,5 @@
 /**
- * `npm run bench:latency [-- rounds]`: how long a post waits for its answer, and an accepted event for its arrival,
+ * `npm run bench:latency [-- rounds --save]`: how long a post waits for its answer, and an accepted event for its arrival,
  * at a steady rate: the next post comes at its time, whether or not the one before has been answered.
  *
  * Beside BullMQ, where Redis is installed, as in the throughput bench. One after the other, each round
@@ -7,9 +7,10 @@
  * measured is what Breakwater itself lets an event wait for.
  */
 import { corpusEvent } from "./corpus.ts";
+import { latencyCells, latencyTable } from "./latency/report.ts";
 import { machine } from "./machine.ts";
-import { table } from "./markdown.ts";
 import { postSteadily } from "./open-loop.ts";
+import { benchArgs, type LatencyResults, type LatencyRow, save } from "./results.ts";
 import { inTurn } from "./rotate.ts";
 import { breakwater } from "./throughput/breakwater.ts";
 import { type Contender, type Running, typeOf } from "./throughput/contender.ts";
@@ -17,7 +18,8 @@ import { type Endpoints, openEndpoints } from "./throughput/endpoints.ts";
 import { bullmqAlone } from "./throughput/peers.ts";
 import { delaysOf, quantile } from "./throughput/round.ts";
 
-const ROUNDS = Number(process.argv[2] ?? 3);
+const args = benchArgs();
+const ROUNDS = Number(args.words[0] ?? 3);
 const RATES = [10, 50, 200];
 const SECONDS = 10;
 const PATIENCE_MS = 60_000;
@@ -34,26 +36,35 @@ async function measure(running: Running, endpoints: Endpoints, perSecond: number
   return { accept: latencies, arrival: delaysOf(endpoints.arrivals, acceptedAt) };
 }
 
-function rowOf({ contender: { name } }: Entrant, perSecond: number, rounds: readonly Delays[]): string[] {
+function rowOf({ contender: { name } }: Entrant, perSecond: number, rounds: readonly Delays[]): LatencyRow {
   // Of each round its own quantile, and of those the middle one: one stall of the machine spoils one round.
   const middle = (values: (delays: Delays) => readonly number[], q: number) =>
     quantile(
       rounds.map((delays) => quantile(values(delays), q)),
       0.5,
-    ).toFixed(1);
+    );
   const [accept, arrival] = [(delays: Delays) => delays.accept, (delays: Delays) => delays.arrival];
-  const cells = [middle(accept, 0.5), middle(accept, 0.99), middle(arrival, 0.5), middle(arrival, 0.99)];
-  return [String(perSecond), name, ...cells];
+  return {
+    perSecond,
+    name,
+    acceptP50Ms: middle(accept, 0.5),
+    acceptP99Ms: middle(accept, 0.99),
+    arrivalP50Ms: middle(arrival, 0.5),
+    arrivalP99Ms: middle(arrival, 0.99),
+  };
 }
 
-function report(entrants: readonly Entrant[]): string {
-  const head = ["events/s", "", "accept p50 ms", "p99 ms", "accept to arrival p50 ms", "p99 ms"];
+function resultsOf(entrants: readonly Entrant[]): LatencyResults {
   const rows = RATES.flatMap((rate) =>
     entrants.map((entrant) => rowOf(entrant, rate, entrant.delays.get(rate) ?? [])),
   );
+  return { rounds: ROUNDS, rows };
+}
+
+function report(results: LatencyResults, entrants: readonly Entrant[]): string {
   const settings = entrants.map(({ contender: { name, settings } }) => `- ${name}: ${settings}`);
   const title = `${SECONDS} s at each rate, one by one, open loop, the middle one of ${ROUNDS} rounds`;
-  return [title, table(head, rows), [machine(), "", ...settings].join("\n")].join("\n\n");
+  return [title, latencyTable(results), [machine(), "", ...settings].join("\n")].join("\n\n");
 }
 
 async function main(): Promise<void> {
@@ -71,11 +82,15 @@ async function main(): Promise<void> {
           const delays = await measure(entrant.running, endpoints, rate);
           // The first round warms up.
           if (round > 0) entrant.delays.set(rate, [...(entrant.delays.get(rate) ?? []), delays]);
-          console.log(`round ${round} of ${ROUNDS} · ${rowOf(entrant, rate, [delays]).join(" · ")}`);
+          console.log(
+            `round ${round} of ${ROUNDS} · ${latencyCells(rowOf(entrant, rate, [delays])).join(" · ")}`,
+          );
         }
       }
     }
-    console.log(`\n${report(entrants)}`);
+    const results = resultsOf(entrants);
+    console.log(`\n${report(results, entrants)}`);
+    if (args.save) save("latency", results);
   } finally {
     await Promise.allSettled(entrants.map(({ running }) => running.stop()));
   }

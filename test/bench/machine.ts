@@ -2,7 +2,10 @@
 import { cpus, release } from "node:os";
 
 export function machine(): string {
+  return `Machine: ${machineParts()}. Load and receivers run on it too.`;
+}
+
+export function machineParts(): string {
   const [cpu] = cpus();
-  const parts = `${cpus().length} × ${cpu?.model ?? "unknown CPU"}, Linux ${release()}, Node ${process.versions.node}`;
-  return `Machine: ${parts}. Load and receivers run on it too.`;
+  return `${cpus().length} × ${cpu?.model ?? "unknown CPU"}, Linux ${release()}, Node ${process.versions.node}`;
 }

@@ -1,5 +1,5 @@
 /**
- * `npm run bench:profile`: where CPU time goes for each event, when it is only accepted, when it is delivered
+ * `npm run bench:profile [-- --save]`: where CPU time goes for each event, when it is only accepted, when it is delivered
  * too, and when a bare Worker delivers it.
  *
  * `perf` watches the process of the local runtime, in which the Worker, the gates, and the simulated D1 and
@@ -7,9 +7,10 @@
  * and count as its time what it spends waiting for the others.
  */
 import { machine } from "./machine.ts";
-import { table } from "./markdown.ts";
 import { sharesOf } from "./profile/costs.ts";
 import { missingPerf, recorded } from "./profile/perf.ts";
+import { profileTable } from "./profile/report.ts";
+import { benchArgs, type ProfileResults, save } from "./results.ts";
 import { bareWorker, breakwater } from "./throughput/breakwater.ts";
 import type { Contender, Running } from "./throughput/contender.ts";
 import { type Endpoints, openEndpoints } from "./throughput/endpoints.ts";
@@ -26,7 +27,7 @@ const shapes: readonly Shape[] = [
   { name: "in batches of 100", events: 10_000, perPost: 100, connections: 4 },
 ];
 
-type Column = Readonly<{ title: string; cpuSecondsPer1000: number; shares: ReadonlyMap<string, number> }>;
+type Column = ProfileResults["columns"][number];
 
 const missing = missingPerf();
 if (missing) {
@@ -38,11 +39,13 @@ process.env.MINIFLARE_WORKERD_V8_FLAGS = "--perf-basic-prof";
 const endpoints = await openEndpoints(ENDPOINTS);
 const arrived = (events: number) => endpoints.arrived(events, PATIENCE_MS);
 const columns = [
-  await columnsOf("accepted", breakwater, [], async () => {}),
-  await columnsOf("and delivered", breakwater, endpoints.urls, arrived),
+  await columnsOf("accepted, no destination", breakwater, [], async () => {}),
+  await columnsOf("delivered", breakwater, endpoints.urls, arrived),
   await columnsOf("by a bare Worker", bareWorker, endpoints.urls, arrived),
 ];
-console.log(report(shapes.flatMap((_, i) => columns.flatMap((ofShapes) => ofShapes[i] ?? []))));
+const results = { columns: shapes.flatMap((_, i) => columns.flatMap((ofShapes) => ofShapes[i] ?? [])) };
+console.log(`\n${shapes.map(({ name }) => profileTable(results, name)).join("\n\n")}\n\n${machine()}`);
+if (benchArgs().save) save("profile", results);
 process.exit(0);
 
 /** @param urls of the endpoints that take the events; none: they are only stored */
@@ -58,9 +61,10 @@ async function columnsOf(
   for (const shape of shapes) {
     for (let round = 0; round < WARM_UP; round++) await play(running, shape, arrived);
     const { stacks, cpuSeconds } = await recorded(runtime, () => play(running, shape, arrived));
-    const title = `${shape.name}: ${what}`;
-    columns.push({ title, cpuSecondsPer1000: (cpuSeconds * 1000) / shape.events, shares: sharesOf(stacks) });
-    console.log(`${title}: ${stacks.length} samples`);
+    const micros = (cpuSeconds * 1_000_000) / shape.events;
+    const parts = [...sharesOf(stacks)].map(([kind, share]) => [kind, share * micros]);
+    columns.push({ shape: shape.name, what, micros, parts: Object.fromEntries(parts) });
+    console.log(`${shape.name}: ${what}: ${stacks.length} samples`);
   }
   await running.stop();
   return columns;
@@ -74,15 +78,4 @@ async function play(
   endpoints.forget();
   await post(running, shape, ENDPOINTS);
   await arrived(shape.events);
-}
-
-/** The rows in the order of the last column, which is the longest way. */
-function report(columns: readonly Column[]): string {
-  const kinds = new Set(columns.toReversed().flatMap(({ shares }) => [...shares.keys()]));
-  const micros = ({ cpuSecondsPer1000, shares }: Column, kind: string) =>
-    (1000 * cpuSecondsPer1000 * (shares.get(kind) ?? 0)).toFixed(0);
-  const rows = [...kinds].map((kind) => [kind, ...columns.map((column) => micros(column, kind))]);
-  const sums = columns.map(({ cpuSecondsPer1000 }) => (1000 * cpuSecondsPer1000).toFixed(0));
-  const head = ["µs of CPU for each event", ...columns.map(({ title }) => title)];
-  return `\n${table(head, [...rows, ["all", ...sums]])}\n\n${machine()}`;
 }

@@ -1,18 +1,19 @@
 /**
  * The storm benchmark: `npm run bench:storm`. Every sender in every scenario, in virtual time, from one seed.
- * Prints the tables and writes figures.md beside the code and the pictures for docs/benchmarks.md.
+ * Prints the tables and writes figures.md beside the code, and for docs/benchmarks.md the pictures and the results.
  *
  * `npm run bench:storm -- outage-1h slow` runs only the scenarios named and writes nothing; `default-policy`
  * stands for what the default policy is chosen by, which takes longest.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
+import { benchArgs, save } from "./results.ts";
 import { type Contention, contend } from "./storm/aws.ts";
 import { type Comparison, compare } from "./storm/compare.ts";
 import { behindTheGate, contenders } from "./storm/contenders.ts";
 import { type PolicyFigures, policyFigures, policySection } from "./storm/default-policy.ts";
 import { goalsOf } from "./storm/goals.ts";
 import { pictures } from "./storm/pictures.ts";
-import { contentionTable, goalTable, reportOf, section, wideText } from "./storm/report.ts";
+import { contentionTable, goalTable, reportOf, resultsOf, section, wideText } from "./storm/report.ts";
 import { erratic, outageOfAnHour, quiet, scenarios } from "./storm/scenarios.ts";
 import { wideDrain } from "./storm/wide-drain.ts";
 
@@ -21,7 +22,7 @@ const WIDE = 20_000;
 const FIGURES = `${import.meta.dirname}/storm/figures.md`;
 const PICTURES = `${import.meta.dirname}/../../.github/pictures`;
 
-const named = process.argv.slice(2);
+const { words: named } = benchArgs();
 const startedAt = performance.now();
 
 /** Overwrites itself on a terminal; elsewhere it stays silent. */
@@ -91,5 +92,6 @@ if (named.length === 0) {
     reportOf({ seed: SEED, comparisons, behindTheGate: presets, policies, goals, wide, contention }),
   );
   mkdirSync(PICTURES, { recursive: true });
+  save("storm", resultsOf({ seed: SEED, comparisons, goals }));
   for (const { file, svg } of pictures(comparisons)) writeFileSync(`${PICTURES}/${file}`, svg);
 }

@@ -1,5 +1,5 @@
 /**
- * `npm run bench:throughput [-- rounds]`: Breakwater beside the job queues that people build this on
+ * `npm run bench:throughput [-- rounds --save]`: Breakwater beside the job queues that people build this on
  * themselves, on one machine, in one run, in turn.
  *
  * Every contender takes the same posts and delivers them to the same endpoints; each round begins with
@@ -7,16 +7,18 @@
  * it has one consumer at a time where production has up to 250, its queues are in memory, and everything
  * runs on one thread. A bare Worker on the same runtime shows what that costs by itself.
  */
+import { benchArgs, save } from "./results.ts";
 import { inTurn } from "./rotate.ts";
 import { bareWorker, breakwater } from "./throughput/breakwater.ts";
 import type { Contender, Running } from "./throughput/contender.ts";
 import { openEndpoints } from "./throughput/endpoints.ts";
 import type { Shape } from "./throughput/load.ts";
 import { peers } from "./throughput/peers.ts";
-import { report, type Series } from "./throughput/report.ts";
+import { report, type Series, tablesOf } from "./throughput/report.ts";
 import { type Figures, measure } from "./throughput/round.ts";
 
-const ROUNDS = Number(process.argv[2] ?? 5);
+const args = benchArgs();
+const ROUNDS = Number(args.words[0] ?? 5);
 const ENDPOINTS = 10;
 
 const shapes: readonly Shape[] = [
@@ -46,7 +48,9 @@ async function main(): Promise<void> {
         }
       }
     }
-    console.log(`\n${report(seriesOf(entrants), shapes)}`);
+    const tables = tablesOf(seriesOf(entrants));
+    console.log(`\n${report(tables)}`);
+    if (args.save) save("throughput", { tables });
   } finally {
     await Promise.allSettled(entrants.map(({ running }) => running.stop()));
   }

@@ -45,6 +45,7 @@ describe("a token endpoint's answer", () => {
     ["answers 200 without a JSON object", "<html>", 200],
     ["answers 200 without a JSON object", "[]", 200],
     ["answers 200 without a JSON object", "null", 200],
+    ["answers 200 without a JSON object", '"access_token"', 200],
     ["answers 200 without an access_token that can be sent", {}, 200],
     ["answers 200 without an access_token that can be sent", { access_token: "" }, 200],
     ["answers 200 without an access_token that can be sent", { access_token: 5 }, 200],
@@ -64,6 +65,21 @@ describe("a token endpoint's answer", () => {
     ["answers invalid_client", { error: "invalid_client" }, 200],
   ])("that %s refuses the client", (fault, body, status) => {
     expect(answer(body, status)).toEqual({ kind: "failed", reason: "token_refused", fault });
+  });
+
+  test.each([
+    "invalid_request",
+    "invalid_client",
+    "invalid_grant",
+    "unauthorized_client",
+    "unsupported_grant_type",
+    "invalid_scope",
+  ])("with the code %s of OAuth names it", (error) => {
+    expect(answer({ error }, 400)).toMatchObject({ fault: `answers 400 (${error})` });
+  });
+
+  test("may be 201", () => {
+    expect(answer({ access_token: "t0k3n" }, 201)).toMatchObject({ kind: "token", token: "t0k3n" });
   });
 
   test("that was cut off gives no token", () => {

@@ -1,9 +1,17 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type AdmitRequest, admit, recheck, refusalAt, settledSince } from "../../src/core/admit.ts";
+import {
+  type AdmitRequest,
+  admit,
+  recheck,
+  refusalAt,
+  settledSince,
+  testRefusedUntil,
+} from "../../src/core/admit.ts";
 import { type GateState, newGateState } from "../../src/core/gate-state.ts";
 import { LOOK_UP_MS } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
+import { unpackNumbers } from "../../src/core/number-sets.ts";
 import { settle } from "../../src/core/settle.ts";
 import {
   historyArbitrary,
@@ -79,6 +87,7 @@ describe("a gate that is not blocked", () => {
   it("leaves alone what lies beyond the most that is asked for", () => {
     const { result } = granted(gate(), { ...fresh, most: 2 });
     expect(result).toMatchObject({ grant: { deliveries: [1, 2] }, refused: null, inFlight: null });
+    expect(granted(gate(wide), { ...drain, most: 2 }).grant.deliveries).toEqual([7, 8]);
   });
 
   it("tells what another lease holds, and until when", () => {
@@ -109,6 +118,9 @@ describe("a gate that is not blocked", () => {
   it("is not used when its answer comes later than the gate remembers what was settled", () => {
     const { grant } = granted(gate(wide));
     expect(settledSince({ grant }, now, now + LOOK_UP_MS)).toEqual([]);
+    expect(settledSince({ grant: null }, now, now + LOOK_UP_MS + 1)).toEqual([]);
+    const settled = [99, 100, 101].map((msAgo) => ({ delivery: msAgo, msAgo }));
+    expect(settledSince({ grant, settled }, now, now + 100)).toEqual([99]);
     expect(settledSince({ grant }, now, now + LOOK_UP_MS + 1)).toEqual(grant.deliveries);
   });
 
@@ -126,6 +138,83 @@ describe("a gate that is not blocked", () => {
     const settled = [{ delivery: 3, msAgo: 100 }];
     expect(again(100)).toMatchObject({ grant: { deliveries: [3, 4] }, inFlight: null, settled });
     expect(again(20_000)).toMatchObject({ grant: null, inFlight: { deliveries: [3, 4], until: now + 200 } });
+    // Whoever reads after the grant is told nothing.
+    expect(admit(after, fresh, steady, now + 200).result).not.toHaveProperty("settled");
+  });
+
+  it("lets a caller's next lease have what its former one holds", () => {
+    const full = { ...steady, maxConcurrency: 3 };
+    const { state, grant } = granted(gate(wide), drain, full);
+    const next = { ...drain, deliveries: [17, 18, 19] };
+    expect(admit(state, next, full, now).result).toMatchObject({
+      grant: null,
+      refused: { reason: "concurrency" },
+    });
+    expect(granted(state, { ...next, succeeds: grant.id }, full).grant).toMatchObject({ slots: 3, width: 3 });
+    expect(admit(state, { ...next, succeeds: "another" }, full, now).result.grant).toBeNull();
+  });
+
+  it("takes only a drain for one that was expected, and schedules the next only for its lease", () => {
+    const drainSchedule = { waitingSince: now, at: null, expectedSince: now, expected: 2 };
+    const expecting = { ...gate(wide), drainSchedule };
+    expect(granted(expecting, fresh).state.drainSchedule).toEqual(drainSchedule);
+    const { state, grant } = granted(expecting, drain);
+    expect(state.drainSchedule).toMatchObject({ expected: 1, at: now + grant.expiresInMs });
+  });
+
+  it("tells a caller of what it gets, not of what another gets, when that was settled", () => {
+    const { state, grant } = granted(gate(wide));
+    const after = settle(state, { lease: grant.id, signals: [], left: 0 }, steady, now + 100, 0).state;
+    const request = { ...fresh, deliveries: [3, 1], most: 1, lookedUpMsAgo: 100 };
+    const settled = [{ delivery: 3, msAgo: 100 }];
+    expect(admit(after, request, steady, now + 200).result).toMatchObject({ settled });
+  });
+
+  it("finds what is leased in whatever order it is asked for", () => {
+    const { state } = granted(gate(wide), { ...fresh, deliveries: [2, 5, 11] });
+    const { result } = granted(state, { ...fresh, deliveries: [11, 3, 5, 1] });
+    expect(result).toMatchObject({ grant: { deliveries: [3, 1] }, inFlight: { deliveries: [11, 5] } });
+  });
+
+  it("takes a read for too old at the limit, and when what was settled since is forgotten", () => {
+    const isFree = (state: GateState, lookedUpMsAgo: number) =>
+      admit(state, { ...fresh, lookedUpMsAgo }, steady, now).result.grant !== null;
+    expect(isFree(gate(wide), LOOK_UP_MS)).toBe(true);
+    expect(isFree(gate(wide), LOOK_UP_MS + 1)).toBe(false);
+    const forgotten = { ...gate(wide), forgottenAt: now - 100 };
+    expect(isFree(forgotten, 100)).toBe(true);
+    expect(isFree(forgotten, 101)).toBe(false);
+    const { state } = granted(gate(wide));
+    const old = { ...fresh, lookedUpMsAgo: LOOK_UP_MS + 1 };
+    expect(admit(state, old, steady, now).result.inFlight).toEqual({ deliveries: [1, 2, 3], until: now });
+  });
+
+  it("leaves what is in flight to its holder when others have changed it", () => {
+    const { state } = granted(gate(wide), { ...fresh, deliveries: [1, 2] });
+    const [entry] = recheck(state, [2, 3], now + 100).state.settled;
+    expect(entry && unpackNumbers(entry[1])).toEqual([3]);
+    expect(recheck(state, [1, 2], now + 100).state).toBe(state);
+  });
+
+  it("says only what there is to say: that a hold is over, once", () => {
+    const over = { ...gate({ ...wide, heldUntil: now - 1 }), holding: true };
+    const ending = granted(over);
+    expect(ending.result.events).toEqual(["hold_ended"]);
+    expect(granted(ending.state, drain).result).not.toHaveProperty("events");
+    const { result } = granted(gate(wide));
+    expect(result).not.toHaveProperty("events");
+    expect(result).not.toHaveProperty("settled");
+  });
+
+  it("keeps its window and its failures, which a pause forgets", () => {
+    const failureStreak = { refusals: 1, failures: 2, failingSince: now };
+    const before = { ...gate(wide), failureStreak };
+    const stateUnder = (settings: GateSettings) => admit(before, fresh, settings, now).state;
+    expect(stateUnder(steady)).toMatchObject({ failureStreak, destinationState: wide });
+    expect(stateUnder(paused)).toMatchObject({
+      failureStreak: { failures: 0 },
+      destinationState: { window: { size: 1 } },
+    });
   });
 
   it("grants a copy of the destination's state, for the worker to go on with", () => {
@@ -170,6 +259,19 @@ describe("a refusal", () => {
     });
   });
 
+  it("is partial where a slow receiver leaves no time for all, except for a drain, which asks again", () => {
+    const slow = gate({ ...wide, tookMs: 600 });
+    const many = { deliveries: [1, 2, 3, 4, 5], connections: 1 };
+    expect(granted(slow, { ...fresh, ...many }).result).toMatchObject({
+      grant: { deliveries: [1, 2] },
+      refused: { deliveries: [3, 4, 5], reason: "slow", until: now },
+    });
+    expect(granted(slow, { ...drain, ...many }).result).toMatchObject({
+      grant: { deliveries: [1, 2] },
+      refused: null,
+    });
+  });
+
   it("does not turn a drain away from a slow receiver", () => {
     expect(granted(gate({ tookMs: 20_000 }), drain).grant.deliveries).toEqual([7, 8, 9]);
   });
@@ -197,6 +299,12 @@ describe("a half-open circuit", () => {
       until: at + grant.expiresInMs,
     });
     expect(refusal(state, drain, steady, at)).toEqual({ reason: "probing", until: at + grant.expiresInMs });
+  });
+
+  it("lets the delivery in that the caller names, if it is free; a closed circuit lets in all", () => {
+    expect(granted(open, { ...fresh, probe: 3 }, steady, at).grant.deliveries).toEqual([3]);
+    expect(granted(open, { ...fresh, probe: 4 }, steady, at).grant.deliveries).toEqual([1]);
+    expect(granted(gate(wide), { ...fresh, probe: 3 }).grant.deliveries).toEqual([1, 2, 3]);
   });
 
   it("lets the next probe in when the first was never settled (regression: opossum)", () => {
@@ -338,3 +446,12 @@ describe("through any history of a gate", () => {
 });
 
 const slowest = { timeoutMs: 30_000, breaker: { maxCooldownMs: 300_000 } };
+
+it.each<[string, number, number | undefined]>([
+  ["five seconds after the one before", now - 5_000, undefined],
+  ["not sooner", now - 4_999, now + 1],
+  ["not at the same time", now, now + 5_000],
+  ["after one of a clock that was ahead", now + 1, undefined],
+])("a test event may be sent %s", (_, testedAt, until) => {
+  expect(testRefusedUntil(testedAt, now)).toBe(until);
+});

@@ -85,6 +85,8 @@ describe("exchangeOf", () => {
     [530, 1018, "dns"],
     [530, 1033, "refused"],
     [530, 1099, "network"],
+    [530, 1999, "network"],
+    [530, 530, "network"],
   ])("takes %i of the edge with the code %i for %s", (status, code, kind) => {
     expect(from(status, `error code: ${code}`)).toEqual({ kind, status });
   });
@@ -97,6 +99,7 @@ describe("exchangeOf", () => {
     ["a body that says more", 530, "Sorry: error code: 1016 (see the manual)", edge],
     ["a page about it", 530, "<p>error code: 1016</p>", page],
     ["a page's title in plain text", 522, "<title>a | 522: b</title>", edge],
+    ["a code beyond those of the edge", 530, "error code: 2000", edge],
     ["a code that is not the status", 521, "error code: 522", edge],
     ["JSON", 530, "error code: 1016", { ...edge, "content-type": "application/json" }],
     ["no content type", 530, "error code: 1016", { server: "cloudflare" }],

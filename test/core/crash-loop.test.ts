@@ -71,6 +71,11 @@ describe("a crash loop", () => {
     );
   });
 
+  it("leases no delivery twice, however few there are", () => {
+    for (let turn = 0; turn < 20; turn++)
+      expect(portionOf(lost(1), [1, 2, 3, 4, 5], 100, turn).toSorted()).toEqual([1, 2, 3, 4, 5]);
+  });
+
   it("without lost leases leaves the order as it is", () => {
     expect(portionOf(noCrashLoop, [3, 1, 2], 2, 5)).toEqual([3, 1]);
   });
@@ -84,6 +89,12 @@ describe("the gate", () => {
   const fresh = newGateState(NOW);
   const window = { size: 100, threshold: 100 };
   const wide = { ...fresh, destinationState: { ...fresh.destinationState, window } };
+
+  it("gives a drain in a crash loop fewer than it asks for, also when it asks for all", () => {
+    const { most: _, ...all } = { ...request, lane: "backlog" as const };
+    const { result } = admit({ ...wide, crashLoop: lost(1) }, all, steady, NOW);
+    expect(result.grant?.deliveries).toHaveLength(12);
+  });
 
   it("gives a drain fewer deliveries when its lease was not settled, and others", () => {
     const first = ask(wide, NOW);

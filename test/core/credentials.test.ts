@@ -7,6 +7,8 @@ import {
   isRemembered,
   isWorthWriting,
   keyToken,
+  MOST_PREVIOUS,
+  previousSecrets,
   REMEMBERED_MS,
   USE_WRITTEN_MS,
 } from "../../src/core/credentials.ts";
@@ -82,6 +84,8 @@ describe("what is remembered of a key", () => {
 
 it("a use is written down the first time, and then once an hour", () => {
   expect(isWorthWriting(null, NOW)).toBe(true);
+  expect(isWorthWriting(null, 5)).toBe(true);
+  expect(USE_WRITTEN_MS).toBe(3_600_000);
   expect(isWorthWriting(NOW, NOW + USE_WRITTEN_MS - 1)).toBe(false);
   expect(isWorthWriting(NOW, NOW + USE_WRITTEN_MS)).toBe(true);
 });
@@ -99,5 +103,27 @@ describe("requests without a credential are counted", () => {
     ["::1", "0:0:0:0::/64"],
   ])("from %s as %s", (address, block) => {
     expect(addressBlock(address)).toBe(block);
+  });
+});
+
+describe("replaced secrets", () => {
+  const one = (expiresAt: number) => ({ secret: `s${expiresAt}`, expires_at: expiresAt });
+
+  it("sign until they expire, the newest of them", () => {
+    expect(previousSecrets([one(NOW + 1), one(NOW)], NOW)).toEqual([one(NOW + 1)]);
+    expect(previousSecrets([one(1), one(0)])).toEqual([one(1), one(0)]);
+    const many = Array.from({ length: 9 }, (_, i) => one(NOW + 9 - i));
+    expect(previousSecrets(many, NOW)).toEqual(many.slice(0, MOST_PREVIOUS));
+  });
+
+  it.each([
+    ["nothing", null],
+    ["text", "s"],
+    ["no entry", [null]],
+    ["no secret", [{ expires_at: NOW + 1 }]],
+    ["no time", [{ secret: "s" }]],
+    ["a time as text", [{ secret: "s", expires_at: "9999999999999" }]],
+  ])("that an edit has made into %s do not sign", (_what, stored) => {
+    expect(previousSecrets(stored, NOW)).toEqual([]);
   });
 });

@@ -24,6 +24,14 @@ describe("a dead-letter digest", () => {
     });
   });
 
+  it("is scheduled again when a clock that was ahead says that it will be sent later", () => {
+    const ahead = { dead: 2, since: NOW, sentAt: NOW + 1 };
+    expect(digestAfter(ahead, 1, NOW)).toEqual({
+      deadLetterDigest: { dead: 3, since: NOW, sentAt: NOW },
+      isDue: true,
+    });
+  });
+
   it("is not scheduled where nothing has died", () => {
     expect(digestAfter(emptyDigest, 0, NOW)).toEqual({ deadLetterDigest: emptyDigest, isDue: false });
   });

@@ -11,6 +11,7 @@ test("each entry names a binding and its tenants, of which some have colons in t
     ],
     faults: [],
   });
+  expect(bindingRules("ORDERS : acme").rules).toEqual([{ name: "ORDERS", tenants: ["acme"] }]);
   expect(bindingRules("")).toEqual({ rules: [], faults: [] });
 });
 
@@ -25,6 +26,10 @@ test.each([
   ["ORDERS: acme, *", `${EXPECTED}: ORDERS has "*"; * stands alone`],
   ["ORDERS: a b", `${EXPECTED}: ORDERS has "a b"; * stands alone`],
   ["ORDERS: a; ORDERS: b", "names ORDERS twice"],
+  ["ORDERS: *, acme", `${EXPECTED}: ORDERS has "*"; * stands alone`],
+  ["o".repeat(61), `${EXPECTED}, not "${"o".repeat(60)}"`],
+  ["DELIVERIES: *", "names DELIVERIES, a queue of Breakwater's own"],
+  ["DRAINS: *", "names DRAINS, a queue of Breakwater's own"],
   ["DEAD: *", "names DEAD, a queue of Breakwater's own"],
 ])("%j is refused, and the fault says what is expected", (text, fault) => {
   expect(bindingRules(text).faults).toEqual([fault]);

@@ -27,6 +27,11 @@ describe.each([1, 2, 3, 17, 167])("a drain of %d", (drains) => {
   });
 });
 
+it.each([1, 3, 17])("a drain of %d that is attempting some already reads past as many of each", (drains) => {
+  for (const distance of [0, 2])
+    expect(drainRangeOf(drains, distance, 1).perEnd).toBe(2 * drainRangeOf(drains, distance).perEnd);
+});
+
 describe("beside others", () => {
   it("a drain works at a place that costs the same however many they are", () => {
     expect(drainRangeOf(17, 1)).toEqual(drainRangeOf(167, 1));

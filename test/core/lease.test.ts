@@ -5,11 +5,14 @@ import { newDestinationState } from "../../src/core/destination-state.ts";
 import { newGateState } from "../../src/core/gate-state.ts";
 import {
   arrivedGrant,
+  ended,
   type Lease,
   leaseMs,
   live,
   slotsOf,
+  startable,
   startsUntil,
+  succeeded,
   widthsOf,
 } from "../../src/core/lease.ts";
 import {
@@ -79,6 +82,66 @@ describe("leases", () => {
     });
     expect(admit(first.state, other, settings, deadline).result.grant).not.toBeNull();
     expect(admit(first.state, ask, settings, deadline).result.grant?.deliveries).toEqual([1, 2]);
+  });
+});
+
+describe("a lease that succeeds another", () => {
+  const other = lease(2, 2, now + 5);
+  const [small, large] = [lease(2, 1, now + 10), lease(6, 4, now + 20)];
+
+  it.each<[string, Lease, Lease]>([
+    ["a larger one", small, large],
+    ["a smaller one", large, small],
+  ])("takes over what it can use, whether the heir is %s; together they hold the larger's", (_, former, heir) => {
+    const leases = succeeded([other, former], heir, former.id);
+    expect(leases[0]).toBe(other);
+    expect(leases[1]).toEqual({ ...former, slots: former.slots - 2, width: former.width - 1 });
+    expect(leases[2]).toEqual({
+      ...heir,
+      expiresAt: now + 20,
+      took: { lease: former.id, slots: 2, width: 1 },
+    });
+    const returned = leases[2] ? ended(leases, leases[2]) : [];
+    expect(returned).toEqual([other, former]);
+  });
+
+  it("takes nothing over from one that has ended", () => {
+    expect(succeeded([other], small, "gone")).toEqual([other, small]);
+  });
+});
+
+it("a grant has lost the time that it took to arrive", () => {
+  const grant = admit(
+    newGateState(now),
+    { lane: "fresh", deliveries: [1], connections: 1, startWithinMs: 9 },
+    steady,
+    now,
+  );
+  const { expiresInMs = 0 } = grant.result.grant ?? {};
+  const arrived = grant.result.grant && arrivedGrant(grant.result.grant, now + 1, now + 31);
+  expect(arrived).toEqual({ ...grant.result.grant, expiresInMs: expiresInMs - 30 });
+});
+
+describe("the time in which attempts may be started", () => {
+  const terms = { startWithinMs: 3_000, expiresInMs: leaseMs(3_000, 15_000) };
+
+  it("begins when the holder is ready", () => {
+    expect(startsUntil(terms, now, now + 1, 15_000)).toBe(now + 3_001);
+  });
+
+  it("ends early enough for the last attempt to time out, and to be recorded, within the lease", () => {
+    const late = startsUntil(terms, now, now + 60_000, 15_000);
+    expect(late + 15_000 + 5_000).toBeLessThanOrEqual(now + terms.expiresInMs);
+    expect(late).toBeGreaterThanOrEqual(now + 3_000);
+  });
+
+  it.each([
+    [0, Number.POSITIVE_INFINITY],
+    [1_000, 8],
+    [1_001, 6],
+    [9_000, 2],
+  ])("suffices, at %d ms for an attempt, for %d of two connections", (tookMs, attempts) => {
+    expect(startable(2, 3_000, tookMs)).toBe(attempts);
   });
 });
 

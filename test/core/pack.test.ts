@@ -48,6 +48,11 @@ describe("the text of ends", () => {
     expect(endsText(ends).length / 100).toBeLessThan(8);
   });
 
+  test("of which the last number is cut off tells the others", () => {
+    const ends = [1, 2].map((index) => ({ index, at: 1_000, latencyMs: 1, status: 200 }));
+    expect(endsIn(endsText(ends).slice(0, -1))).toEqual(ends.slice(0, 1));
+  });
+
   test.each(["", "!", "ABC", "zzzzzzzzzzzzz", "Cw"])("that is none of ours (%j) breaks nothing", (text) => {
     expect(Array.isArray(endsIn(text))).toBe(true);
   });

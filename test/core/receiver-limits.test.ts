@@ -24,6 +24,18 @@ describe("what a receiver says of its limits", () => {
       1,
       60_000,
     ],
+    [
+      "the customary fields where the newer ones have no reset",
+      { "ratelimit-remaining": "9", "x-ratelimit-remaining": "2", "x-ratelimit-reset": "5" },
+      2,
+      5_000,
+    ],
+    [
+      "the older fields where the newer one says only a half",
+      { ratelimit: '"a";r=9, "b";t=9', "ratelimit-remaining": "2", "ratelimit-reset": "5" },
+      2,
+      5_000,
+    ],
     ["a Retry-After on a success", { "retry-after": "7" }, 0, 7_000],
   ])("reads %s", (_, headers, remaining, inMs) => {
     expect(stated(headers)).toEqual({ remaining, resetAt: NOW + inMs });
@@ -43,6 +55,7 @@ describe("what a receiver says of its limits", () => {
     ["negative numbers", { "x-ratelimit-remaining": "-3", "x-ratelimit-reset": "-1" }],
     ["garbage", { ratelimit: "r=;t=x, 💥", "ratelimit-remaining": "many", "ratelimit-reset": "soon" }],
     ["numbers longer than any", { "x-ratelimit-remaining": "9".repeat(40), "x-ratelimit-reset": "10" }],
+    ["a reset of long ago", { "x-ratelimit-remaining": "0", "x-ratelimit-reset": "1000000000" }],
     ["a reset that has come", { "x-ratelimit-remaining": "0", "x-ratelimit-reset": "0" }],
   ])("takes %s for no advice", (_, headers) => {
     expect(stated(headers)).toBeUndefined();

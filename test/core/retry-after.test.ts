@@ -23,6 +23,14 @@ describe("parseRetryAfter", () => {
     expect(parseRetryAfter(value, now)).toBe(now + 120_000);
   });
 
+  it("reads every month", () => {
+    const read = Array.from({ length: 12 }, (_, month) => {
+      const at = Date.UTC(2027, month, 1);
+      return [parseRetryAfter(new Date(at).toUTCString(), now), at];
+    });
+    for (const [found, at] of read) expect(found).toBe(at);
+  });
+
   it("reads an asctime day of one digit, padded with a space", () => {
     expect(parseRetryAfter("Tue Dec  1 00:00:00 2026", now)).toBe(Date.UTC(2026, 11, 1));
   });
@@ -37,6 +45,7 @@ describe("parseRetryAfter", () => {
     "Sunday, 06-Nov-94 08:49:37 GMT",
     "Sun Nov  6 08:49:37 1994",
     "Sat, 21 Nov 2026 08:59:59 GMT",
+    "Mon, 01 Jan 1900 00:00:00 GMT",
   ])("takes %j, which is past, as now", (value) => {
     expect(parseRetryAfter(value, now)).toBe(now);
   });
@@ -93,6 +102,7 @@ describe("parseRetryAfter", () => {
     "Sat, 21 Nov 2026 09:60:00 GMT",
     "Sat, 21 Nov 2026 09:00:61 GMT",
     "Sat, 21 Nov 0094 09:02:00 GMT",
+    "Sun, 31 Dec 1899 23:59:59 GMT",
     "Sat, 21-Nov-26 09:02:00 GMT",
     "Saturday, 21-Nov-2026 09:02:00 GMT",
     "Sat Nov 21 09:02:00 2026 GMT",

@@ -1,9 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type AdmitRequest, admit, refusalAt } from "../../src/core/admit.ts";
+import { closedCircuit } from "../../src/core/circuit-breaker.ts";
 import type { AttemptSignal, DestinationState } from "../../src/core/destination-state.ts";
 import { type GateState, newGateState } from "../../src/core/gate-state.ts";
-import type { Grant } from "../../src/core/lease.ts";
+import { type Grant, LOOK_UP_MS } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
 import { packNumbers, unpackNumbers } from "../../src/core/number-sets.ts";
 import {
@@ -13,7 +14,9 @@ import {
   afterResume,
   type SettleRequest,
   settle,
+  settleResultOf,
 } from "../../src/core/settle.ts";
+import { metric } from "../support/attempt-metrics.ts";
 import { historyArbitrary, momentsOf, start as now, numbersIn, steady } from "../support/gate-arbitraries.ts";
 
 const ask: AdmitRequest = {
@@ -121,7 +124,83 @@ describe("a settlement", () => {
     ["nothing else", wide, [fine(now), failed(now)], []],
   ])("tells %s", (_, state, signals, events) => {
     const given = lease(state);
-    expect(settling(given.state, given.grant, signals).events).toEqual(events);
+    const { state: after, events: told } = settling(given.state, given.grant, signals);
+    expect(told).toEqual(events);
+    // The history has the same, with the end of the quiet.
+    const until = events[0] === "held" ? { until: now + 9_000 } : {};
+    expect(after.history).toEqual(events.map((what) => ({ at: now + 100, what, ...until })));
+  });
+
+  it("is no new event while the circuit is open or the receiver quiet, unless it asks for a longer quiet", () => {
+    const first = lease(wide, { deliveries: [1] });
+    const second = lease(first.state, { deliveries: [2] });
+    const quiet = (at: number) => [{ ...busy(now), holdUntil: at }];
+    const { state } = settling(second.state, first.grant, quiet(now + 9_000));
+    expect(settling(state, second.grant, quiet(now + 9_000), now + 200).state.history).toHaveLength(1);
+    expect(settling(state, second.grant, quiet(now + 10_000), now + 200).state.history).toEqual([
+      { at: now + 100, what: "held", until: now + 10_000, times: 2 },
+    ]);
+    const circuit = { kind: "open", since: now, until: now + 45_000, trips: 1 } as const;
+    const opened = { ...second.state, destinationState: { ...second.state.destinationState, circuit } };
+    expect(settling(opened, second.grant, [failed(now)]).state.history).toEqual([]);
+    const closed = settling(second.state, second.grant, [fine(now)]);
+    expect(closed.state.history).toEqual([]);
+  });
+
+  it("counts its attempts, and makes the digest due for those that ended dead, and for no others", () => {
+    const { state, grant } = lease(wide);
+    const counting = (end: "delivered" | "again" | "dead") =>
+      settling(state, grant, [{ ...fine(now), metric: metric({ end }) }]);
+    expect(counting("dead")).toMatchObject({ digestDue: true, state: { deadLetterDigest: { dead: 1 } } });
+    expect(counting("again")).toMatchObject({ digestDue: false, state: { failureStreak: { failures: 1 } } });
+    expect(counting("delivered")).toMatchObject({
+      digestDue: false,
+      state: { failureStreak: { failures: 0 } },
+    });
+    expect(counting("again").state.rollups).not.toEqual(state.rollups);
+    expect(settling(state, grant, [fine(now)]).state.rollups).toEqual(state.rollups);
+  });
+
+  it("gives the reason to pause with each failure, and never without one", () => {
+    const streak = { refusals: 1_000, failures: 1_000, failingSince: now - 1 };
+    const { state, grant } = lease({ ...wide, failureStreak: streak });
+    const refusal = { ...fine(now), metric: metric({ end: "dead", result: "4xx" }) };
+    expect(settling(state, grant, [refusal]).disableReason).toBe("rejecting");
+    expect(settling(state, grant, [fine(now)]).disableReason).toBeUndefined();
+    expect(settling(state, grant, []).disableReason).toBeUndefined();
+  });
+
+  it("counts against a crash loop only when something was attempted", () => {
+    const crashLoop = { level: 1, raisedAt: now, settled: 3 };
+    const { state, grant } = lease({ ...wide, crashLoop }, { lane: "backlog" });
+    expect(settling(state, grant, [fine(now)]).state.crashLoop.settled).toBe(4);
+    expect(settling(state, grant, []).state.crashLoop.settled).toBe(3);
+  });
+
+  it("schedules the next drain for later when nothing was sent, and at once otherwise", () => {
+    const { state, grant } = lease(wide, { lane: "backlog" });
+    const at = (signals: AttemptSignal[], part: Partial<SettleRequest>) =>
+      settling(state, grant, signals, now + 100, steady, part).state.drainSchedule;
+    expect(at([], { left: 3 }).at).toBeGreaterThan(now + 100);
+    expect(at([fine(now)], { left: 3 }).at).toBe(now + 100);
+    expect(at([fine(now)], { left: 0 }).waitingSince).toBe(0);
+    expect(at([fine(now)], { left: 3, continues: true })).toMatchObject({ expected: 1 });
+    expect(at([fine(now)], { left: 3 })).toMatchObject({ expected: 0 });
+    const waiting = {
+      ...state,
+      drainSchedule: { ...state.drainSchedule, waitingSince: now, at: now + 9_000 },
+    };
+    expect(settling(waiting, grant, []).state.drainSchedule.at).toBe(now + 100);
+  });
+
+  it("keeps its width from the moment at which a hold ends", () => {
+    const { state, grant } = lease(wide);
+    const sizeAt = (heldUntil: number) => {
+      const held = { ...state, destinationState: { ...state.destinationState, heldUntil } };
+      return settling(held, grant, [fine(now)]).state.destinationState.window.size;
+    };
+    expect(sizeAt(now + 101)).toBe(1);
+    expect(sizeAt(now + 100)).toBe(8);
   });
 });
 
@@ -258,6 +337,30 @@ describe("what was settled", () => {
   });
 });
 
+describe("what several leases settled", () => {
+  const settledAt = (state: GateState, delivery: number, at: number) => {
+    const { state: next, grant } = lease(state, { deliveries: [delivery] }, at);
+    return settling(next, grant, [fine(at)], at).state;
+  };
+  const remembered = ({ settled }: GateState) => settled.flatMap(([, some]) => unpackNumbers(some));
+
+  it("is remembered together, each for as long as reads may be old", () => {
+    const first = settledAt(wide, 1, now);
+    expect(remembered(settledAt(first, 2, now + 1))).toEqual([1, 2]);
+    expect(remembered(settledAt(first, 2, now + LOOK_UP_MS - 1))).toEqual([1, 2]);
+    expect(remembered(settledAt(first, 2, now + LOOK_UP_MS))).toEqual([2]);
+  });
+
+  it("is not granted to whoever read it before", () => {
+    const both = settledAt(settledAt(wide, 1, now + 100), 2, now + 200);
+    const request = { ...ask, deliveries: [1, 2, 3], lookedUpMsAgo: 300 };
+    expect(admit(both, request, steady, now + 300).result).toMatchObject({
+      grant: { deliveries: [3] },
+      inFlight: { deliveries: [1, 2] },
+    });
+  });
+});
+
 describe("the pause that is lifted", () => {
   it("restarts traffic from one, and schedules drains for what waits", () => {
     const state = afterResume(wide, now);
@@ -271,6 +374,19 @@ describe("the pause that is lifted", () => {
     const state = afterResume(waiting, now + 1_000);
     expect(lease(state, {}, now + 1_000).grant.width).toBe(1);
     expect(state.drainSchedule.at).toBe(now + 1_000);
+  });
+
+  it("forgets the failures of a closed circuit, and what held it, and is in the history behind the pause", () => {
+    const failing = settling(lease(wide).state, lease(wide).grant, [failed(now)]).state;
+    const before = { ...failing, holding: true };
+    const pause = { at: now + 500, reason: "manual" } as const;
+    const state = afterResume(before, now + 1_000, pause);
+    expect(state.destinationState.circuit).toEqual(closedCircuit(now + 1_000));
+    expect(state).toMatchObject({ holding: false, failureStreak: { failures: 0 } });
+    expect(state.history).toEqual([
+      { at: now + 500, what: "paused", reason: "manual" },
+      { at: now + 1_000, what: "resumed" },
+    ]);
   });
 
   it("has one probe decide where the circuit was open, without waiting for its cool-down", () => {
@@ -304,6 +420,30 @@ describe("the hold that a person clears", () => {
     expect(afterHoldCleared(open, now + 1_000).state.destinationState.circuit).toEqual(circuit);
     expect(afterHoldCleared(wide, now)).toEqual({ state: wide, events: [] });
     expect(afterHoldCleared(holding, now + 86_400_000).state).toBe(holding);
+  });
+});
+
+describe("what the lease's holder is told", () => {
+  const nothing = { state: wide, events: [], alerts: [], digestDue: false } as const;
+
+  it("is nothing, unless there is something to do", () => {
+    expect(settleResultOf(nothing, now)).toBeUndefined();
+    for (const one of [
+      { events: ["held"] },
+      { alerts: ["recovered"] },
+      { digestDue: true },
+      { disableReason: "failing" },
+      { events: ["held"], alerts: ["recovered"] },
+    ] as const)
+      expect(settleResultOf({ ...nothing, ...one }, now)).toMatchObject({ ...one, at: now });
+  });
+
+  it("has the end of the cool-down and of the hold, where there is one", () => {
+    const told = (destinationState: Partial<DestinationState>) =>
+      settleResultOf({ ...nothing, state: gate(destinationState), digestDue: true }, now)?.figures;
+    const circuit = { kind: "open", since: now, until: now + 7, trips: 2 } as const;
+    expect(told({ circuit })).toMatchObject({ circuitUntil: now + 7, trips: 2, heldUntil: null });
+    expect(told({ heldUntil: now + 9 })).toMatchObject({ circuitUntil: null, heldUntil: now + 9 });
   });
 });
 

@@ -6,8 +6,10 @@ import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt, indexOf } from "../../src/core/bundle.ts";
+import { endsText, type PackedEnd } from "../../src/core/pack.ts";
 import { recordOutcomes } from "../../src/db/deliveries.ts";
-import { knownOf, packedStateOf, settingBits } from "../../src/db/packs.ts";
+import type { Destination } from "../../src/db/destinations.ts";
+import { knownOf, ownNames, packedRows, packedStateOf, rowsIn, settingBits } from "../../src/db/packs.ts";
 import type { DeliveryRow } from "../../src/db/schema.ts";
 import { execute, newDestination, newWorld, storedRows, type World } from "../support/world.ts";
 
@@ -41,6 +43,7 @@ function row(index: number, columns: Partial<DeliveryRow>): DeliveryRow {
   };
 }
 
+const DELIVERED = { at: AT, latencyMs: 9, status: 204 };
 const ended = { reason: null, nextAttemptAt: null };
 const kinds = {
   waiting: (index: number) => row(index, {}),
@@ -54,7 +57,7 @@ const kinds = {
       firstAttemptAt: AT,
       endedAt: AT + 9,
       lastStatus: 204,
-      log: [{ at: AT, latencyMs: 9, status: 204 }],
+      log: [DELIVERED],
     }),
   cancelled: (index: number) =>
     row(index, { ...ended, state: "cancelled", reason: "destination_deleted", endedAt: AT + 3 }),
@@ -98,11 +101,19 @@ describe("a plain state", () => {
     const rows = Array.from({ length: 100 }, (_, i) => kinds.delivered(i));
     world.d1.used();
     await recordOutcomes({ db: world.d1.db }, rows, [], AT);
-    expect(world.d1.used().rowsWritten).toBe(1);
+    expect(world.d1.used()).toMatchObject({ rowsWritten: 1, queries: 1 });
     const before = await packRows();
     await recordOutcomes({ db: world.d1.db }, rows, [], AT);
     expect(world.d1.used().rowsWritten).toBe(0);
     expect(await packRows()).toEqual(before);
+  });
+
+  test("of every kind, in both halves, is written by one query", async () => {
+    const plain = ["waiting", "inFlight", "delivered", "cancelled"] as const;
+    const rows = plain.flatMap((kind, i) => [kinds[kind](10 + i), kinds[kind](60 + i)]);
+    world.d1.used();
+    await recordOutcomes({ db: world.d1.db }, rows, [], AT);
+    expect(world.d1.used().queries).toBe(1);
   });
 
   test.each([
@@ -110,7 +121,22 @@ describe("a plain state", () => {
     ["another generation", { ...kinds.delivered(1), generation: 1 }],
     ["a replay that counts it", { ...kinds.waiting(1), replay: "rpl_a" }],
     ["an attempt before it", { ...kinds.waiting(1), attempts: 1 }],
-    ["a note", { ...kinds.delivered(1), log: [{ at: AT, latencyMs: 9, status: 204, note: "so" }] }],
+    ["a replay that counts it, though delivered", { ...kinds.delivered(1), replay: "rpl_a" }],
+    ["an earlier error", { ...kinds.waiting(1), lastError: "http_500" }],
+    ["a log of an attempt that it does not count", { ...kinds.waiting(1), log: [{ at: AT, latencyMs: 9 }] }],
+    ["a limit of its own", { ...kinds.waiting(1), hasOwnLimit: true }],
+    ["a lost sender", { ...kinds.inFlight(1), hasLostSender: true }],
+    ["another reason to be retried", { ...kinds.inFlight(1), reason: "backoff" }],
+    ["a state that is not in flight", { ...kinds.inFlight(1), state: "queued" }],
+    ["the reason of a cancelled one, though dead", { ...kinds.dead(1), reason: "destination_deleted" }],
+    ["no attempt in its log, though delivered", { ...kinds.delivered(1), log: [] }],
+    ["a reason, though delivered", { ...kinds.delivered(1), reason: "rate" }],
+    ["two attempts in its log", { ...kinds.delivered(1), log: [DELIVERED, DELIVERED] }],
+    ["another status than its attempt's", { ...kinds.delivered(1), lastStatus: 200 }],
+    ["another end than its attempt's", { ...kinds.delivered(1), endedAt: AT + 10 }],
+    ["an attempt before 1970", { ...kinds.delivered(1), endedAt: 8, log: [{ ...DELIVERED, at: -1 }] }],
+    ["an excerpt", { ...kinds.delivered(1), log: [{ ...DELIVERED, excerpt: "ok" }] }],
+    ["a note", { ...kinds.delivered(1), log: [{ ...DELIVERED, note: "so" }] }],
     ["a cancel reason of its own", { ...kinds.cancelled(1), reason: "event_removed" }],
     ["an index beyond the hundred of a bundle", { ...kinds.delivered(1), eventId: eventAt(BUNDLE, 100) }],
   ])("is not that of a delivery with %s", (_, one) => {
@@ -158,6 +184,49 @@ describe("of two writes", () => {
     ]);
   });
 
+  const packed = new Set<Kind>(["waiting", "inFlight", "delivered", "cancelled"]);
+  const alone = over.filter((kindsOf) => kindsOf.every((kind) => packed.has(kind)));
+
+  test.each(
+    alone,
+  )("%s, then %s, of no other delivery: it is %s, and a row is written only for a change", async (first, second, then) => {
+    for (const index of [9, 60]) {
+      await record(kinds[first](index));
+      world.d1.used();
+      await recordOutcomes({ db: world.d1.db }, [kinds[second](index)], [], AT);
+      expect(world.d1.used().rowsWritten > 0).toBe(then !== first);
+    }
+    const { state, reason } = kinds[then](0);
+    expect(await statesNow()).toEqual([9, 60].map((index) => [index, state, reason]));
+  });
+
+  test("the times of a pack are the latest, whichever write comes first", async () => {
+    const late = (index: number) => row(index, { ...kinds.inFlight(index), nextAttemptAt: AT + 90_000 });
+    await record(late(1), kinds.cancelled(2));
+    await record(kinds.inFlight(3), kinds.delivered(4));
+    await record(row(5, { ...kinds.cancelled(5), endedAt: AT + 1 }));
+    expect(await packRows()).toMatchObject([{ recover_at: AT + 90_000, ended_at: AT + 9 }]);
+  });
+
+  test("what waits has the reason and the time of the last that waited", async () => {
+    await record(kinds.waiting(1));
+    await record(row(2, { reason: "hold", nextAttemptAt: AT + 700 }));
+    expect(await packRows()).toMatchObject([{ reason: "hold", next_attempt_at: AT + 700 }]);
+    await record(kinds.delivered(3));
+    expect(await packRows()).toMatchObject([{ reason: "hold", next_attempt_at: AT + 700 }]);
+  });
+
+  test("what waits, or is in flight while nothing waits, says when it is given up", async () => {
+    await record(kinds.inFlight(1));
+    await record({ ...kinds.waiting(2), eventId: eventAt(BUNDLE + 1, 2), giveUpAt: AT + 7 });
+    await record(
+      { ...kinds.inFlight(3), eventId: eventAt(BUNDLE + 2, 3) },
+      { ...kinds.waiting(4), eventId: eventAt(BUNDLE + 2, 4), giveUpAt: AT + 8 },
+    );
+    const limits = (await packRows()).map(({ give_up_at: limit }) => limit);
+    expect(limits).toEqual([AT + 1_000_000, AT + 7, AT + 8]);
+  });
+
   test("recover_at is cleared with the last delivery in flight", async () => {
     await record(kinds.inFlight(1), kinds.inFlight(70));
     await record(kinds.delivered(1));
@@ -176,6 +245,129 @@ describe("of two writes", () => {
     await record(kinds.delivered(3));
     expect(await statesNow()).toEqual([[3, "delivered", null]]);
     expect(await packRows()).toMatchObject([{ waiting0: 0, delivered0: 0 }]);
+  });
+});
+
+describe("several bundles and destinations", () => {
+  let other: string;
+  beforeEach(async () => {
+    other = await newDestination();
+    const at = (kind: Kind, bundle: number, index: number, destinationId: string) => ({
+      ...kinds[kind](index),
+      eventId: eventAt(bundle, index),
+      destinationId,
+    });
+    await record(
+      at("waiting", BUNDLE, 1, destination),
+      at("retrying", BUNDLE, 2, destination),
+      at("delivered", BUNDLE, 1, other),
+      at("retrying", BUNDLE, 3, other),
+      at("waiting", BUNDLE + 1, 4, destination),
+      at("retrying", BUNDLE + 1, 5, destination),
+    );
+  });
+  const PAIRS = () => [[BUNDLE, destination]] as const;
+  const name = (index: number) => `${eventAt(BUNDLE, index)} ${destination}`;
+
+  test("written together are a pack for each pair", async () => {
+    const packs = (await packRows()).map((pack) => [pack.bundle_id, pack.destination_id, pack.waiting0]);
+    expect(packs).toHaveLength(3);
+    expect(packs).toEqual(
+      expect.arrayContaining([
+        [BUNDLE, destination, 2],
+        [BUNDLE, other, 0],
+        [BUNDLE + 1, destination, 16],
+      ]),
+    );
+  });
+
+  test("are read by the pairs that are named, and no others", async () => {
+    expect(await knownOf(env.DB, PAIRS())).toEqual(new Set([name(1), name(2)]));
+    expect(await ownNames(env.DB, PAIRS())).toEqual(new Set([name(2)]));
+    const rows = await rowsIn(env.DB, PAIRS());
+    expect(rows.map(({ eventId, destinationId, state }) => [eventId, destinationId, state])).toEqual([
+      [eventAt(BUNDLE, 1), destination, "waiting"],
+      [eventAt(BUNDLE, 2), destination, "retrying"],
+    ]);
+  });
+
+  test("have the age limits of their destination's policy where it is given", async () => {
+    const target = { id: other, retry: { give_up_after: 60 } };
+    const limitOf = async (...given: Parameters<typeof rowsIn>) =>
+      (await rowsIn(...given)).find(({ state }) => state === "delivered")?.giveUpAt;
+    const pair = [[BUNDLE, other]] as const;
+    expect(await limitOf(env.DB, pair, new Map([[other, target as unknown as Destination]]))).toBe(
+      AT + 60_000,
+    );
+    expect(await limitOf(env.DB, pair)).toBeGreaterThan(AT + 60_000);
+  });
+
+  test("are read once where a pair is named twice", async () => {
+    expect(await rowsIn(env.DB, [...PAIRS(), ...PAIRS()])).toHaveLength(2);
+  });
+});
+
+describe("the rows that a pack stands for", () => {
+  const none = { waiting0: 0, waiting1: 0, inFlight0: 0, inFlight1: 0, delivered1: 0, cancelled1: 0 };
+  const pack = {
+    ...none,
+    destinationId: "dst_a",
+    bundleId: BUNDLE,
+    delivered0: 1,
+    cancelled0: 2,
+    reason: null,
+    nextAttemptAt: null,
+    recoverAt: null,
+    giveUpAt: null,
+    endedAt: AT + 5,
+    ends: "",
+  };
+  const rowsOf = (ends: readonly PackedEnd[]) => packedRows({ ...pack, ends: endsText(ends) }, null);
+  const first = { index: 0, at: AT, latencyMs: 9, status: 204 };
+  const cancelled = { index: 1, at: AT + 3, latencyMs: 0, status: undefined };
+
+  test("end as their ends say, each by its own kind of end, and the first where there are several", () => {
+    const later = { index: 0, at: AT + 50, latencyMs: 1, status: 299 };
+    const others = [
+      { ...cancelled, index: 0 },
+      { ...first, index: 1 },
+    ];
+    for (const ends of [
+      [first, cancelled],
+      [first, later, cancelled],
+      [...others, first, cancelled],
+      [first, cancelled, ...others],
+    ])
+      expect(rowsOf(ends)).toMatchObject([
+        {
+          state: "delivered",
+          endedAt: AT + 9,
+          lastStatus: 204,
+          log: [DELIVERED],
+          giveUpAt: expect.any(Number),
+        },
+        { state: "cancelled", endedAt: AT + 3, giveUpAt: 0, log: [] },
+      ]);
+  });
+
+  test("have ended though their ends are lost", () => {
+    expect(rowsOf([])).toMatchObject([
+      { state: "delivered", lastStatus: null, log: [{ at: 0, latencyMs: 0 }] },
+      { state: "cancelled", endedAt: AT + 5 },
+    ]);
+    expect(rowsOf([])[0]?.log[0]).not.toHaveProperty("status");
+  });
+
+  test("are given up when the policy of their destination says so", () => {
+    const [short] = packedRows({ ...pack, ends: endsText([first]) }, { retry: { give_up_after: 60 } });
+    const [usual] = rowsOf([first]);
+    expect(short?.giveUpAt).toBe(AT + 60_000);
+    expect(usual?.giveUpAt).toBeGreaterThan(AT + 60_000);
+  });
+
+  test("that wait are given up when the pack says so", () => {
+    const [one] = packedRows({ ...pack, waiting0: 4, delivered0: 0, cancelled0: 0, giveUpAt: AT + 7 }, null);
+    expect(one).toMatchObject({ state: "waiting", giveUpAt: AT + 7 });
   });
 });
 
@@ -216,11 +408,33 @@ describe("in any order of writes, and repeated", () => {
   });
 
   test("no bit is set for a delivery that has a row", async () => {
-    await record(kinds.retrying(5));
-    await settingBits(env.DB, [kinds.waiting(5), kinds.waiting(6)]).run();
+    await record(...[0, 49, 50, 99].map(kinds.retrying));
+    await settingBits(env.DB, [0, 1, 49, 50, 51, 99].map(kinds.waiting)).run();
     expect(await statesNow()).toEqual([
-      [5, "retrying", "http_500"],
-      [6, "waiting", "rate"],
+      [0, "retrying", "http_500"],
+      [1, "waiting", "rate"],
+      [49, "retrying", "http_500"],
+      [50, "retrying", "http_500"],
+      [51, "waiting", "rate"],
+      [99, "retrying", "http_500"],
     ]);
+  });
+
+  test("rows of another destination, and of the bundles before and after, keep no bit from being set", async () => {
+    const other = await newDestination();
+    const neighbours = [eventAt(BUNDLE - 1, 6), eventAt(BUNDLE + 1, 6), eventAt(BUNDLE + 1, 0)];
+    await record(
+      { ...kinds.retrying(6), destinationId: other },
+      ...neighbours.map((eventId) => ({ ...kinds.retrying(0), eventId })),
+    );
+    await record(kinds.waiting(0), kinds.waiting(6), kinds.waiting(99));
+    const [pack] = await packRows();
+    expect(pack).toMatchObject({ bundle_id: BUNDLE, waiting0: 1 + 2 ** 6, waiting1: 2 ** 49 });
+  });
+
+  test("writing only bits that are taken writes no pack", async () => {
+    await record(kinds.retrying(5));
+    await settingBits(env.DB, [kinds.waiting(5)]).run();
+    expect(await packRows()).toEqual([]);
   });
 });

@@ -2,8 +2,11 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { createApp } from "../../src/api/app.ts";
+import type { DeliveryJson } from "../../src/api/deliveries.ts";
 import { documentOf } from "../../src/api/openapi/document.ts";
 import { attemptErrors, waitingReasons } from "../../src/core/reasons.ts";
+import { DeliveryPanel } from "../../src/dashboard/components/delivery-panel.tsx";
+import { remedyAnchor } from "../../src/dashboard/status-text.ts";
 import { createDocs } from "../../src/docs-site/app.tsx";
 import { remedies, steps } from "../../src/docs-site/troubleshooting.tsx";
 
@@ -30,6 +33,38 @@ test("the guide covers every reason for which a delivery waits or is retried", (
   const explained = remedies.flatMap(({ reason }) => reason.split(/, | and /));
   const expected = [...waitingReasons, ...attemptErrors, "scheduled", "in_flight", "http_429"];
   expect(explained).toEqual(expect.arrayContaining(expected));
+});
+
+test("the dashboard finds the place of each of these reasons, and of any status", () => {
+  const reasons = [
+    ...waitingReasons,
+    ...attemptErrors,
+    "scheduled",
+    "http_403",
+    "http_429",
+    "http_500",
+    "http_503",
+    "http_302",
+  ] as const;
+  for (const reason of reasons) expect(html.split(`id="${remedyAnchor(reason)}"`)).toHaveLength(2);
+  expect(html).toContain(`id="${remedyAnchor(undefined)}"`);
+});
+
+test("a delivery in the dashboard leads to the place of its reason", () => {
+  const delivery: DeliveryJson = {
+    ...{ id: "dlv_1", event_id: "evt_1", destination_id: "dst_1", state: "retrying", reason: "http_503" },
+    ...{ attempts: 1, give_up_at: "2026-11-24T09:00:00.000Z", log: [] },
+  };
+  const panel = DeliveryPanel({
+    delivery,
+    name: "One",
+    acceptedAt: 0,
+    now: 1_000,
+    mayChange: false,
+    areKept: () => false,
+    isErased: false,
+  });
+  expect(String(panel)).toContain('<a href="/docs#reason-http_500">What to do</a>');
 });
 
 test("the README links to the guides for operators and receivers", () => {

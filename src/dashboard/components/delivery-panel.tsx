@@ -2,7 +2,7 @@
 import type { FC } from "hono/jsx";
 import type { DeliveryJson } from "../../api/deliveries.ts";
 import { durationOf, momentOf, plural, type TimeUnits } from "../format.ts";
-import { capitalized, causeText, deliveryText } from "../status-text.ts";
+import { capitalized, causeText, deliveryText, remedyAnchor } from "../status-text.ts";
 import { percent, type Tick, timeScale } from "./charts.tsx";
 import { StateLabel } from "./parts.tsx";
 
@@ -40,7 +40,7 @@ export const DeliveryPanel: FC<Props> = ({
       </div>
       <p>
         {`${text}. `}
-        {mayNeedAction(delivery) && <a href="/docs#troubleshooting">What to do</a>}
+        {mayNeedAction(delivery) && <a href={`/docs#${remedyAnchor(delivery.reason)}`}>What to do</a>}
       </p>
       <AttemptTimeline
         timeline={timelineOf(delivery, acceptedAt, now)}

@@ -6,6 +6,7 @@ export type Used = Readonly<{ units: Units; cpuMs: number }>;
 
 /** What one run has used. */
 export type Entry = Readonly<{
+  id: string;
   name: string;
   delivered: number;
   /** Until everything was delivered. */
@@ -64,14 +65,4 @@ export function excesses(entry: Entry): string[] {
   return limits
     .filter(([, used, limit]) => used > limit)
     .map(([what, used, limit]) => `${name}: ${what} ${used.toFixed(3)}, budget ${limit.toFixed(3)}`);
-}
-
-/** Whether a run costs as little as the design wants, in words; nothing where it wants nothing. */
-export function goalReached(entry: Entry): string {
-  const { goal } = entry;
-  if (!goal) return "";
-  const isMet =
-    dollarsPerMillion(entry) <= goal.dollars && storagePerMillion(entry) <= (goal.storage ?? Infinity);
-  const storage = goal.storage === undefined ? "" : ` + ${goal.storage.toFixed(2)}`;
-  return `${goal.dollars.toFixed(2)}${storage}, ${isMet ? "met" : "not met"}`;
 }

@@ -3,7 +3,7 @@
 import type { Entry, Used } from "./budget.ts";
 import { type MeteredStack, startMeteredStack } from "./metered-stack.ts";
 import { passTime, tick } from "./retention.ts";
-import { type Run, runsOf, type Size } from "./runs.ts";
+import type { Run } from "./runs.ts";
 import { mapped, type Units } from "./units.ts";
 
 /** What one minute costs in which nothing happens. */
@@ -17,8 +17,8 @@ const SOME_MINUTES = 3;
 const UNMETERED = 0.01;
 
 /** @param tell hears of each entry as it is made */
-export async function keepLedger(size: Size, tell: (entry: Entry) => void): Promise<Ledger> {
-  return { entries: await entriesOf(runsOf(size), tell), idle: await staged(idle) };
+export async function keepLedger(runs: readonly Run[], tell: (entry: Entry) => void): Promise<Ledger> {
+  return { entries: await entriesOf(runs, tell), idle: await staged(idle) };
 }
 
 /** Plays the runs one after the other. */
@@ -47,7 +47,7 @@ async function staged<T>(
   }
 }
 
-async function entryOf(stack: MeteredStack, { name, budget, goal, prepare, play }: Run): Promise<Entry> {
+async function entryOf(stack: MeteredStack, { id, name, budget, goal, prepare, play }: Run): Promise<Entry> {
   await prepare(stack);
   const before = await stack.bytes();
   const used = await stack.metered();
@@ -61,6 +61,7 @@ async function entryOf(stack: MeteredStack, { name, budget, goal, prepare, play 
   const minutes = await passTime(stack);
   const afterwards = withoutIdle(await usedAfterwards(), minutes, await minuteOfNothing(stack));
   return {
+    id,
     name,
     delivered,
     delivering,

@@ -56,11 +56,3 @@ export function dollarsFor(units: Units, cpuMs: number): number {
 export function storageDollars(bytes: number): number {
   return (bytes / GB) * D1_GB_MONTH;
 }
-
-/** What others publish for a million delivered, in dollars. Hosted ones: with nothing to run oneself. */
-export const PEERS: readonly (readonly [name: string, dollars: string])[] = [
-  ["Svix", "100"],
-  ["hook0", "about 100"],
-  ["Hookdeck Outpost, hosted", "10"],
-  ["Google Pub/Sub push, Cloud Tasks; Amazon EventBridge", "0.8 to 1.2"],
-];

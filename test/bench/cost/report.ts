@@ -1,16 +1,17 @@
-/** The ledger as tables, in Markdown. */
-import { line, table } from "../markdown.ts";
-import { dollarsPerMillion, type Entry, goalReached, storagePerMillion, unitsOf } from "./budget.ts";
+/** The ledger as figures to keep, and these as tables, in Markdown. */
+import { fixed, line, table } from "../markdown.ts";
+import type { CostEntry, CostResults } from "../results.ts";
+import { dollarsPerMillion, type Entry, storagePerMillion, unitsOf } from "./budget.ts";
 import type { Idle, Ledger } from "./ledger.ts";
-import { dollarsFor, logLinesOf, PEERS } from "./prices.ts";
+import { dollarsFor, logLinesOf } from "./prices.ts";
 import { queueOperations, type Units } from "./units.ts";
 
 const MINUTES_A_MONTH = 43_200;
 
 const each = (value: (units: Units) => number) => (entry: Entry) => value(unitsOf(entry)) / entry.delivered;
 
+/** For each delivery. */
 const columns: readonly [title: string, value: (entry: Entry) => number, digits: number][] = [
-  ["delivered", ({ delivered }) => delivered, 0],
   ["D1 rows written", ({ delivering, delivered }) => delivering.units.d1RowsWritten / delivered, 3],
   ["to remove them", ({ afterwards, delivered }) => afterwards.units.d1RowsWritten / delivered, 3],
   ["rows read", each((units) => units.d1RowsRead), 2],
@@ -23,39 +24,62 @@ const columns: readonly [title: string, value: (entry: Entry) => number, digits:
   ["invocations", each((units) => units.invocations), 3],
   ["log lines", each(logLinesOf), 3],
   ["CPU ms", ({ delivering, afterwards, delivered }) => (delivering.cpuMs + afterwards.cpuMs) / delivered, 2],
-  ["dollars a million", dollarsPerMillion, 2],
-  ["storage, dollars a million", storagePerMillion, 2],
 ];
 
-export function report({ entries, idle }: Ledger): string {
+export function resultsOf({ entries, idle }: Ledger): CostResults {
+  return { entries: entries.map(resultOf), idle: idleMonth(idle) };
+}
+
+export function resultOf(entry: Entry): CostEntry {
+  const { id, name, delivered, goal } = entry;
+  return {
+    id,
+    name,
+    delivered,
+    used: Object.fromEntries(columns.map(([title, value]) => [title, value(entry)])),
+    dollars: dollarsPerMillion(entry),
+    storage: storagePerMillion(entry),
+    ...(goal && { goal }),
+  };
+}
+
+function idleMonth({ units, cpuMs, minutes }: Idle): CostResults["idle"] {
+  return {
+    rowsWritten: units.d1RowsWritten / minutes,
+    rowsRead: units.d1RowsRead / minutes,
+    dollarsAMonth: (dollarsFor(units, cpuMs) * MINUTES_A_MONTH) / minutes,
+  };
+}
+
+export function costTable({ entries }: CostResults): string {
   const titles = columns.map(([title]) => title);
-  const rows = entries.map(cellsOf);
-  const peers = PEERS.map(([name, dollars]) => [name, dollars]);
-  return [
-    "Used for each delivery:",
-    table(["posted", ...titles, "goal"], rows),
-    idleLine(idle),
-    table(["published by others", "dollars a million"], peers),
-  ].join("\n\n");
+  const head = ["posted", "delivered", ...titles, "dollars a million", "storage, dollars a million", "goal"];
+  return table(head, entries.map(cellsOf));
 }
 
 /** One entry by itself, as it is made. */
-export function row(entry: Entry): string {
+export function row(entry: CostEntry): string {
   return line(cellsOf(entry));
 }
 
-function cellsOf(entry: Entry): string[] {
-  const values = columns.map(([, value, digits]) => value(entry).toLocaleString("en", digitsOf(digits)));
-  return [entry.name, ...values, goalReached(entry)];
+export function meetsGoal({ dollars, storage, goal }: CostEntry): boolean {
+  return goal !== undefined && dollars <= goal.dollars && storage <= (goal.storage ?? Infinity);
 }
 
-function idleLine({ units, cpuMs, minutes }: Idle): string {
-  const months = MINUTES_A_MONTH / minutes;
-  const rows = `${units.d1RowsWritten / minutes} rows written and ${units.d1RowsRead / minutes} read, or a few more`;
-  const dollars = (dollarsFor(units, cpuMs) * months).toFixed(2);
-  return `Idle: a minute in which nothing happens takes ${rows}, a month of them ${dollars} dollars.`;
+function cellsOf(entry: CostEntry): string[] {
+  const used = columns.map(([title, , digits]) => fixed(entry.used[title], digits));
+  const costs = [fixed(entry.dollars, 2), fixed(entry.storage, 2)];
+  return [entry.name, fixed(entry.delivered), ...used, ...costs, goalCell(entry)];
 }
 
-function digitsOf(digits: number): Intl.NumberFormatOptions {
-  return { minimumFractionDigits: digits, maximumFractionDigits: digits };
+/** Whether a run costs as little as the design wants, in words; nothing where it wants nothing. */
+function goalCell(entry: CostEntry): string {
+  if (!entry.goal) return "";
+  const { dollars, storage } = entry.goal;
+  const limit = storage === undefined ? fixed(dollars, 2) : `${fixed(dollars, 2)} + ${fixed(storage, 2)}`;
+  return `${limit}, ${meetsGoal(entry) ? "met" : "**not met**"}`;
+}
+
+export function idleLine({ rowsWritten, rowsRead, dollarsAMonth }: CostResults["idle"]): string {
+  return `A minute in which nothing happens takes ${fixed(rowsWritten, 1)} rows written and ${fixed(rowsRead)} read, a month of them ${fixed(dollarsAMonth, 2)} dollars.`;
 }

@@ -8,6 +8,8 @@ import type { Budget, Goal } from "./budget.ts";
 import { type MeteredStack, tenantOf } from "./metered-stack.ts";
 
 export type Run = Readonly<{
+  /** What pages call it by that show its figures. */
+  id: string;
   name: string;
   budget?: Budget;
   goal?: Goal;
@@ -30,6 +32,7 @@ export function runsOf(size: Size): readonly Run[] {
   const tenants = times(1_000, 100);
   return [
     {
+      id: "batches",
       name: "in batches of 100, to one destination",
       goal: { dollars: 0.15, storage: 0.25 },
       budget: {
@@ -45,6 +48,7 @@ export function runsOf(size: Size): readonly Run[] {
       play: (stack) => deliver(stack, { events: times(20_000, 3_000), perPost: 100 }),
     },
     {
+      id: "ten",
       name: "in batches of 100, to ten destinations in turn",
       goal: { dollars: 0.4 },
       budget: {
@@ -59,6 +63,7 @@ export function runsOf(size: Size): readonly Run[] {
       play: (stack) => deliver(stack, { events: times(20_000, 3_000), perPost: 100 }, { types: 10 }),
     },
     {
+      id: "single",
       name: "one by one, 250 a second, to one destination",
       goal: { dollars: 1.2 },
       budget: {
@@ -74,6 +79,7 @@ export function runsOf(size: Size): readonly Run[] {
       play: (stack) => deliverSteadily(stack, { events: times(15_000, 1_000) }),
     },
     {
+      id: "tenants",
       name: `one by one, 250 a second, ${tenants.toLocaleString("en")} tenants with a destination each`,
       goal: { dollars: 4.5 },
       budget: {
@@ -89,6 +95,7 @@ export function runsOf(size: Size): readonly Run[] {
       play: (stack) => deliverSteadily(stack, { events: times(15_000, 1_000), tenants }),
     },
     {
+      id: "alone",
       name: "one by one, each alone",
       goal: { dollars: 7 },
       budget: {
@@ -104,6 +111,7 @@ export function runsOf(size: Size): readonly Run[] {
       play: (stack) => oneAfterTheOther(stack, times(100, 10)),
     },
     {
+      id: "outage",
       name: `an outage while ${times(50_000, 1_000).toLocaleString("en")} are posted in batches`,
       // The sweeps and the probes of an outage weigh too much where few deliveries share them.
       ...(size === "full" && {
@@ -121,11 +129,13 @@ export function runsOf(size: Size): readonly Run[] {
       play: (stack) => outage(stack, times(50_000, 1_000)),
     },
     {
+      id: "five",
       name: "in batches of 100, each event to five destinations",
       prepare: (stack) => stack.destinations(5, "same type"),
       play: (stack) => deliver(stack, { events: times(4_000, 400), perPost: 100 }, { each: 5 }),
     },
     {
+      id: "failing",
       name: "in batches of 100, 5 % fail at the first attempt",
       prepare: async (stack) => {
         await stack.destinations(1);

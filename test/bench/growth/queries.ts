@@ -9,7 +9,12 @@ import { post } from "../throughput/load.ts";
 
 /** What each delivery of one step has cost. */
 export type Step = Readonly<{ size: number; units: Units; delivered: number; ms: number }>;
-export type Growth = Readonly<{ what: string; steps: readonly Step[] }>;
+export type Growth = Readonly<{
+  /** What pages call it by that show its figures. */
+  id: string;
+  what: string;
+  steps: readonly Step[];
+}>;
 
 const STORED = [1_000, 10_000, 100_000, 1_000_000];
 const WAITING = [100, 1_000, 10_000, 100_000];
@@ -29,7 +34,7 @@ const NEVER = 8_640_000_000_000;
 export async function grownStore(stack: MeteredStack): Promise<Growth> {
   const [destination = ""] = await stack.destinations(1);
   const grow = (count: number) => storeDelivered(stack, count, destination);
-  return { what: "events stored", steps: await stepsOf(stack, STORED, grow) };
+  return { id: "stored", what: "events stored", steps: await stepsOf(stack, STORED, grow) };
 }
 
 /** What waits is worked off at a destination to which ever more has been delivered. */
@@ -37,7 +42,11 @@ export async function grownPast(stack: MeteredStack): Promise<Growth> {
   const [destination = ""] = await stack.destinations(1);
   const grow = (count: number) => storeDelivered(stack, count, destination);
   const measure = () => workedOff(stack, destination);
-  return { what: "delivered before, a drain's cost", steps: await stepsOf(stack, PAST, grow, measure) };
+  return {
+    id: "past",
+    what: "delivered before, a drain's cost",
+    steps: await stepsOf(stack, PAST, grow, measure),
+  };
 }
 
 /** The tenant has ever more destinations, of which one takes what is posted. */
@@ -48,7 +57,7 @@ export async function grownDestinations(stack: MeteredStack): Promise<Growth> {
   };
   const [first = 0] = DESTINATIONS;
   const steps = await stepsOf(stack, DESTINATIONS, (count) => grow(count === first ? count - 1 : count));
-  return { what: "destinations of the tenant", steps };
+  return { id: "destinations", what: "destinations of the tenant", steps };
 }
 
 async function createUnconcerned(stack: MeteredStack): Promise<void> {
@@ -72,7 +81,7 @@ export async function grownBacklog(stack: MeteredStack): Promise<Growth> {
       last,
     );
   };
-  return { what: "deliveries waiting", steps: await stepsOf(stack, WAITING, grow) };
+  return { id: "waiting", what: "deliveries waiting", steps: await stepsOf(stack, WAITING, grow) };
 }
 
 type Measured = Omit<Step, "size">;

@@ -1,5 +1,6 @@
 /** What grows with what, as a table. */
 import { table } from "../markdown.ts";
+import type { GrowthResults } from "../results.ts";
 import type { Growth, Step } from "./queries.ts";
 
 const counted: readonly [title: string, value: (step: Step) => number][] = [
@@ -20,6 +21,15 @@ export function report({ what, steps }: Growth): string {
   const ratios = counted.map(([, value]) => spread(steps, value).toFixed(3));
   const last = ["dearest ÷ cheapest", ...ratios, ...byChance.map(() => ""), ""];
   return table(head, [...rows, last]);
+}
+
+export function resultsOf(tables: readonly Growth[]): GrowthResults {
+  const perDelivery = ({ size, units, delivered }: Step) => ({
+    size,
+    rowsWritten: units.d1RowsWritten / delivered,
+    rowsRead: units.d1RowsRead / delivered,
+  });
+  return { tables: tables.map(({ id, what, steps }) => ({ id, what, steps: steps.map(perDelivery) })) };
 }
 
 /** The larger of the ratios that the report shows. */

@@ -1,10 +1,12 @@
 /** What the delays of a phase come to, and how phases compare: ratios within a round, medians over rounds. */
 
+import type { AtLeast } from "../results.ts";
+
 /** From post to arrival; `arrived` is false when it had not come when the waiting ended. */
 export type Delay = Readonly<{ ms: number; arrived: boolean; sinceStartMs: number }>;
 
-/** Milliseconds; `more` when it had not ended when it was looked at, so that it is so much at least. */
-export type Figure = Readonly<{ value: number; more: boolean }>;
+/** Milliseconds. */
+type Figure = AtLeast;
 
 export type Quantiles = Readonly<{ p50: Figure; p99: Figure }>;
 

@@ -1,9 +1,10 @@
 /** The figures as Markdown, ready for docs/benchmarks.md: what was measured, the table, and how to read it. */
 import { machine } from "../machine.ts";
 import { table } from "../markdown.ts";
+import type { AtLeast, IsolationResults } from "../results.ts";
 import type { Contender } from "../throughput/contender.ts";
 import { type Fault, HEALTHY, none, troubles } from "./faults.ts";
-import { CONTACT_MS, type Figure, median, type PhaseFigures, type Quantiles, ratio } from "./figures.ts";
+import { CONTACT_MS, median, type PhaseFigures, type Quantiles, ratio } from "./figures.ts";
 import { HEALTHY_PER_SECOND } from "./phase.ts";
 
 /** One round of one contender: once with each trouble, and once with none. */
@@ -11,20 +12,24 @@ export type Round = ReadonlyMap<Fault, PhaseFigures>;
 
 export type Series = Readonly<{ contender: Contender; rounds: readonly Round[] }>;
 
-const head = [
-  "the one",
-  "",
-  "p50, ms",
-  "ratio",
-  "p99, ms",
-  "ratio",
-  "ratios after the first contact, p50 · p99",
-];
+type Row = IsolationResults["rows"][number];
+
+export function resultsOf(series: readonly Series[]): IsolationResults {
+  const rows = troubles.flatMap((trouble) => series.map((one) => rowOf(one, trouble)));
+  return { rounds: series[0]?.rounds.length ?? 0, rows };
+}
 
 export function report(series: readonly Series[]): string {
-  const rows = troubles.flatMap((trouble) => series.map((one, i) => row(one, trouble, i === 0)));
-  return [introduction(series[0]?.rounds.length ?? 0), table(head, rows), READING, settings(series)].join(
-    "\n\n",
+  const results = resultsOf(series);
+  return [introduction(results.rounds), isolationTable(results), READING, settings(series)].join("\n\n");
+}
+
+export function isolationTable({ rows }: IsolationResults): string {
+  const head = ["the one", "", "p50, ms", "ratio", "p99, ms", "ratio"];
+  const isNew = ({ trouble }: Row, i: number) => trouble !== rows[i - 1]?.trouble;
+  return table(
+    head,
+    rows.map((row, i) => [isNew(row, i) ? row.trouble : "", row.name, ...cells(row.p50), ...cells(row.p99)]),
   );
 }
 
@@ -33,35 +38,30 @@ function introduction(rounds: number): string {
   return `${HEALTHY} healthy destinations take ${HEALTHY_PER_SECOND} events a second between them, and one more takes ${none.perSecond}: it is well, or it hangs or fails from one moment to the next, or it works off what waits for it (and takes ${backlogged.perSecond} new events a second). The time is from the post to the arrival at the healthy ones; a ratio is that of the same round, to the phase in which the one is well; medians of ${rounds} rounds in alternating order.`;
 }
 
-function row({ contender, rounds }: Series, trouble: Fault, isFirst: boolean): string[] {
+function rowOf({ contender, rounds }: Series, trouble: Fault): Row {
   const pairs = rounds.flatMap((round) => {
     const [without, its] = [round.get(none), round.get(trouble)];
-    return without && its ? [{ without, its }] : [];
+    return without && its ? [{ without: without.whole, with: its.whole }] : [];
   });
-  const times = (q: keyof Quantiles) => {
-    const before = median(pairs.map(({ without }) => without.whole[q]));
-    const then = median(pairs.map(({ its }) => its.whole[q]));
-    return `${text(before, digitsFor(before))} → ${text(then, digitsFor(before))}`;
-  };
-  const ratios = (part: keyof PhaseFigures, q: keyof Quantiles) =>
-    text(median(pairs.map(({ without, its }) => ratio(its[part][q], without[part][q]))), 2);
-  return [
-    isFirst ? trouble.name : "",
-    contender.name,
-    times("p50"),
-    ratios("whole", "p50"),
-    times("p99"),
-    ratios("whole", "p99"),
-    `${ratios("after", "p50")} · ${ratios("after", "p99")}`,
-  ];
+  const of = (q: keyof Quantiles) => ({
+    without: median(pairs.map(({ without }) => without[q])),
+    with: median(pairs.map((pair) => pair.with[q])),
+    ratio: median(pairs.map((pair) => ratio(pair.with[q], pair.without[q]))),
+  });
+  return { trouble: trouble.name, name: contender.name, p50: of("p50"), p99: of("p99") };
 }
 
-function digitsFor({ value }: Figure): number {
+function cells(of: Row["p50"]): string[] {
+  const digits = digitsFor(of.without);
+  return [`${textOf(of.without, digits)} → ${textOf(of.with, digits)}`, textOf(of.ratio, 2)];
+}
+
+function digitsFor({ value }: AtLeast): number {
   return value < 20 ? 1 : 0;
 }
 
 /** Large numbers without decimals, grouped. */
-function text({ value, more }: Figure, digits: number): string {
+export function textOf({ value, more }: AtLeast, digits: number): string {
   const shown = value >= 100 ? Math.round(value).toLocaleString("en") : value.toFixed(digits);
   return more ? `> ${shown}` : shown;
 }

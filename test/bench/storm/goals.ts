@@ -5,7 +5,15 @@ import { type Comparison, resultOf } from "./compare.ts";
 import { ourselves } from "./contenders.ts";
 import type { WideDrain } from "./wide-drain.ts";
 
-export type Goal = Readonly<{ goal: string; figure: string; met: boolean }>;
+export type Goal = Readonly<{
+  id: GoalId;
+  goal: string;
+  figure: string;
+  /** The same unrounded. */
+  value: number;
+  met: boolean;
+}>;
+export type GoalId = "peak" | "misjudged" | "outages" | "wasted" | "drain" | "lost" | "wide";
 
 export const limits = { peak: 1, wasted: 100, drain: 1.15, wide: 800 };
 
@@ -25,20 +33,24 @@ export function goalsOf(comparisons: readonly Comparison[], wide: WideDrain): Go
   const lost = total(ours, (figures) => figures.lost + figures.pending);
   return [
     peakGoal(
+      "peak",
       "peak after recovery ≤ 1.0 × capacity",
       ours.filter(({ name }) => !MISJUDGED.includes(name)),
     ),
     peakGoal(
+      "misjudged",
       "the same, limits above the receiver's capacity",
       ours.filter(({ name }) => MISJUDGED.includes(name)),
     ),
-    atMost("second outages, every scenario: none", outages, 0),
-    atMost("wasted attempts, 1 h outage: ≤ 100", hour?.wasted, limits.wasted),
-    atMost("drain ÷ optimum, 1 h outage: ≤ 1.15", hour?.drain, limits.drain),
-    atMost("lost or left open, every scenario: none", lost, 0),
+    atMost("outages", "second outages, every scenario: none", outages, 0),
+    atMost("wasted", "wasted attempts, 1 h outage: ≤ 100", hour?.wasted, limits.wasted),
+    atMost("drain", "drain ÷ optimum, 1 h outage: ≤ 1.15", hour?.drain, limits.drain),
+    atMost("lost", "lost or left open, every scenario: none", lost, 0),
     {
+      id: "wide",
       goal: "wide drain: ≥ 800 of 1,000/s",
       figure: `${Math.round(wide.sustained)}/s`,
+      value: wide.sustained,
       met: wide.sustained >= limits.wide,
     },
   ];
@@ -48,13 +60,14 @@ function total(ours: readonly Ours[], read: (figures: Figures) => number): numbe
   return ours.reduce((sum, { figures }) => sum + read(figures), 0);
 }
 
-function peakGoal(goal: string, ours: readonly Ours[]): Goal {
+function peakGoal(id: GoalId, goal: string, ours: readonly Ours[]): Goal {
   const [worst] = ours.toSorted((a, b) => b.figures.peak - a.figures.peak);
   const peak = worst?.figures.peak ?? 0;
-  return { goal, figure: `${peak.toFixed(2)} (${worst?.name})`, met: peak <= limits.peak };
+  return { id, goal, figure: `${peak.toFixed(2)} (${worst?.name})`, value: peak, met: peak <= limits.peak };
 }
 
-function atMost(goal: string, figure: number | undefined, limit: number): Goal {
+function atMost(id: GoalId, goal: string, figure: number | undefined, limit: number): Goal {
   const shown = figure === undefined ? "–" : String(Math.round(figure * 100) / 100);
-  return { goal, figure: shown, met: figure !== undefined && figure <= limit };
+  const met = figure !== undefined && figure <= limit;
+  return { id, goal, figure: shown, value: figure ?? Number.NaN, met };
 }

@@ -1,6 +1,8 @@
 /** The figures file: every table with what it counts, generated, the same bytes for the same seed. */
+import type { StormResults, StormRow } from "../results.ts";
 import type { Contention } from "./aws.ts";
-import type { Comparison } from "./compare.ts";
+import { type Comparison, type Result, resultOf } from "./compare.ts";
+import { ourselves } from "./contenders.ts";
 import { type PolicyFigures, policySection } from "./default-policy.ts";
 import type { Goal } from "./goals.ts";
 import { alignedTable, duration, figureTable, grouped } from "./table.ts";
@@ -59,6 +61,34 @@ export function reportOf(report: Report): string {
     "Clients contend for one row (20 runs each). The article's findings must come out: without jitter most calls\nand most time; equal jitter takes longer than full; full and decorrelated do far fewer calls than none.",
     contentionTable(report.contention),
   ].join("\n\n")}\n`;
+}
+
+/** Of the whole, what other pages show too. */
+export function resultsOf({
+  seed,
+  comparisons,
+  goals,
+}: Pick<Report, "seed" | "comparisons" | "goals">): StormResults {
+  const hour = comparisons.find(({ scenario }) => scenario.name === "outage-1h");
+  return {
+    seed,
+    goals: goals.map(({ id, value, met }) => ({ id, value, met })),
+    hour: hour?.results.map((result) => rowOf(result.name, result)) ?? [],
+    ours: comparisons.map((one) => rowOf(one.scenario.name, resultOf(one, ourselves.name))),
+  };
+}
+
+function rowOf(name: string, { figures }: Result): StormRow {
+  const { peak, secondOutages, wasted, drain, noticedS, lost } = figures;
+  return {
+    name,
+    peak,
+    secondOutages,
+    wasted,
+    ...(drain !== undefined && { drain }),
+    lost,
+    ...(noticedS !== undefined && { noticedS }),
+  };
 }
 
 export function goalTable(goals: readonly Goal[]): string {

@@ -30,10 +30,16 @@ export const bareWorker: Contender = {
   },
 };
 
-/** One for each endpoint, in its order: `bench.0` goes to the first, and so on. */
-async function createDestinations(api: ApiClient, endpoints: readonly string[]): Promise<void> {
+/** One for each endpoint, in its order: `bench.0` goes to the first, and so on. Returns their ids. */
+export async function createDestinations(
+  api: ApiClient,
+  endpoints: readonly string[],
+  tenant?: string,
+): Promise<string[]> {
+  const ids: string[] = [];
   for (const [i, url] of endpoints.entries()) {
-    await api.post("/v1/destinations", {
+    const { id } = await api.post<{ id: string }>("/v1/destinations", {
+      ...(tenant !== undefined && { tenant }),
       url,
       event_types: [typeOf(i)],
       secret: SECRET,
@@ -41,7 +47,9 @@ async function createDestinations(api: ApiClient, endpoints: readonly string[]):
       rate_per_second: UNLIMITED_PER_SECOND,
       rate_burst: UNLIMITED_PER_SECOND,
     });
+    ids.push(id);
   }
+  return ids;
 }
 
 export function versionOf(name: string): string {

@@ -1,6 +1,6 @@
 /**
  * What is compared: something that takes events over HTTP and brings each, signed, to an endpoint. All of
- * them answer the same two requests, so that one load does for all.
+ * them take the same events, so that one load does for all.
  */
 
 export type Contender = Readonly<{
@@ -13,11 +13,15 @@ export type Contender = Readonly<{
   start: (endpoints: readonly string[]) => Promise<Running>;
 }>;
 
+export type PostedEvent = Readonly<{ type: string; data: unknown }>;
+export type PostRequest = Readonly<{ path: string; body: unknown }>;
+
 export type Running = Readonly<{
-  /** Takes POST /v1/events and POST /v1/events/batch. */
   url: string;
   headers: Readonly<Record<string, string>>;
-  /** The processes that it consists of, without their children. */
+  /** What posts events to it; where it is not given, it takes POST /v1/events and POST /v1/events/batch. */
+  request?: (events: readonly PostedEvent[]) => PostRequest;
+  /** The processes that it consists of, without their children; none where that is not known. */
   pids: readonly number[];
   stop: () => Promise<void>;
 }>;

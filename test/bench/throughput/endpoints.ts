@@ -8,27 +8,48 @@ export type Endpoints = Readonly<{
   arrivals: ReadonlyMap<number, number>;
   /** Resolves when so many different events have arrived; rejects when that takes too long. */
   arrived: (events: number, patienceMs: number) => Promise<void>;
+  /** How many requests have come without a header that ends in `-signature`. */
+  unsigned: () => number;
   forget: () => void;
+  close: () => void;
 }>;
 
-export async function openEndpoints(count: number): Promise<Endpoints> {
+/** How senders elsewhere reach the receivers: by this address, which leads to this port. */
+export type Outside = Readonly<{ url: string; port: number }>;
+
+/** Without an address for others they listen on a free port, for this machine alone. */
+export async function openEndpoints(count: number, outside?: Outside): Promise<Endpoints> {
   const arrivals = new Map<number, number>();
+  let unsigned = 0;
   let awaited: { events: number; done: () => void } | undefined;
   const server = createServer(async (request, response) => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk);
+    if (!Object.keys(request.headers).some((name) => name.endsWith("-signature"))) unsigned += 1;
     const number = Number(/"number":(\d+)/.exec(Buffer.concat(chunks).toString())?.[1]);
     if (!arrivals.has(number)) arrivals.set(number, performance.now());
     response.writeHead(204).end();
     if (awaited && arrivals.size >= awaited.events) awaited.done();
   });
   server.keepAliveTimeout = 60_000;
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const host = outside ? "0.0.0.0" : "127.0.0.1";
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", reject).listen(outside?.port ?? 0, host, resolve);
+  });
   const { port } = server.address() as AddressInfo;
+  const base = outside?.url ?? `http://127.0.0.1:${port}`;
   return {
-    urls: Array.from({ length: count }, (_, i) => `http://127.0.0.1:${port}/${i}`),
+    urls: Array.from({ length: count }, (_, i) => `${base}/${i}`),
     arrivals,
-    forget: () => arrivals.clear(),
+    unsigned: () => unsigned,
+    forget: () => {
+      arrivals.clear();
+      unsigned = 0;
+    },
+    close: () => {
+      server.closeAllConnections();
+      server.close();
+    },
     arrived: (events, patienceMs) =>
       new Promise((resolve, reject) => {
         const late = () => reject(new Error(`${arrivals.size} of ${events} arrived in ${patienceMs} ms`));

@@ -1,6 +1,6 @@
 /** The load: so many events, posted one by one or in batches over so many connections, as fast as it goes. */
 import autocannon from "autocannon";
-import { type Running, typeOf } from "./contender.ts";
+import { type PostedEvent, type PostRequest, type Running, typeOf } from "./contender.ts";
 
 export type Shape = Readonly<{
   name: string;
@@ -24,6 +24,7 @@ const PADDING = "x".repeat(900);
 export async function post(to: Running, shape: Shape, endpoints: number): Promise<Posts> {
   const latencies: number[] = [];
   const acceptedAt = new Map<number, number>();
+  const requestOf = to.request ?? ourRequest;
   let next = 0;
   const result = await autocannon({
     url: to.url,
@@ -33,13 +34,13 @@ export async function post(to: Running, shape: Shape, endpoints: number): Promis
     requests: [
       {
         method: "POST",
-        path: shape.perPost === 1 ? "/v1/events" : "/v1/events/batch",
         headers: { ...to.headers, "content-type": "application/json" },
         setupRequest: (request, context: Partial<Sent>) => {
           const first = next;
           next += shape.perPost;
           Object.assign(context, { first, at: performance.now() });
-          return { ...request, body: bodyOf(first, shape, endpoints) };
+          const { path, body } = requestOf(eventsOf(first, shape, endpoints));
+          return { ...request, path, body: JSON.stringify(body) };
         },
         onResponse: (status, body, context) => {
           const { first, at } = context as Sent;
@@ -61,10 +62,16 @@ function padded(number: number): unknown {
   return { number, padding: PADDING };
 }
 
-function bodyOf(first: number, { perPost, data = padded }: Shape, endpoints: number): string {
-  const events = Array.from({ length: perPost }, (_, i) => ({
+export function ourRequest(events: readonly PostedEvent[]): PostRequest {
+  const [only] = events;
+  return events.length === 1
+    ? { path: "/v1/events", body: only }
+    : { path: "/v1/events/batch", body: { events } };
+}
+
+function eventsOf(first: number, { perPost, data = padded }: Shape, endpoints: number): PostedEvent[] {
+  return Array.from({ length: perPost }, (_, i) => ({
     type: typeOf((first + i) % endpoints),
     data: data(first + i),
   }));
-  return JSON.stringify(perPost === 1 ? events[0] : { events });
 }

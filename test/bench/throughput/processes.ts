@@ -61,6 +61,13 @@ export function childOf(root: number, command: string): number {
   return found;
 }
 
+/** The processes that run this program; its id, where that is what is given. Linux keeps 15 characters of a name. */
+export function pidsOf(program: string): number[] {
+  if (/^\d+$/.test(program)) return [Number(program)];
+  const all = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
+  return all.filter((pid) => readOrEmpty(`/proc/${pid}/comm`).trim() === program.slice(0, 15)).map(Number);
+}
+
 function familyOf(roots: readonly number[]): number[] {
   const parents = new Map(
     readdirSync("/proc")

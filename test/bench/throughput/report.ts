@@ -1,61 +1,100 @@
 /** The figures as tables: medians over the rounds, and each as a ratio to Breakwater's of the same run. */
 import { machine } from "../machine.ts";
-import { table } from "../markdown.ts";
+import { fixed, table } from "../markdown.ts";
+import type { LoadFigures, LoadTable } from "../results.ts";
 import type { Contender } from "./contender.ts";
 import type { Shape } from "./load.ts";
 import { type Figures, quantile } from "./round.ts";
 
 /** All rounds of one contender under one load. */
-export type Series = Readonly<{ contender: Contender; shape: Shape; rounds: readonly Figures[] }>;
+export type Series = Readonly<{
+  contender: Pick<Contender, "name" | "settings">;
+  shape: Shape;
+  rounds: readonly Figures[];
+}>;
 
-const columns: readonly [keyof Figures, string, digits: number][] = [
-  ["deliveredPerSecond", "delivered/s", 0],
-  ["ingestP50Ms", "ingest p50 ms", 1],
-  ["ingestP99Ms", "ingest p99 ms", 1],
-  ["deliveredP50Ms", "accept to arrival p50 ms", 0],
-  ["deliveredP99Ms", "p99 ms", 0],
-  ["cpuSecondsPer1000", "CPU s / 1,000", 2],
-  ["megabytes", "MB", 0],
-];
-
-export function report(series: readonly Series[], shapes: readonly Shape[]): string {
-  const tables = shapes.map((shape) =>
-    tableOf(
-      shape,
-      series.filter((one) => one.shape === shape),
-    ),
+/** A table for each load, in the order in which they come. */
+export function tablesOf(series: readonly Series[]): LoadTable[] {
+  return [...Map.groupBy(series, ({ shape }) => shape)].map(
+    ([{ name, events, perPost, connections }, of]) => ({
+      name,
+      events,
+      perPost,
+      connections,
+      rounds: of[0]?.rounds.length ?? 0,
+      contenders: of.map((one) => middle(one, of[0] ?? one)),
+    }),
   );
-  return [...tables, settings(series)].join("\n\n");
 }
 
-function tableOf(shape: Shape, series: readonly Series[]): string {
-  const reference = series[0];
-  const head = ["", ...columns.map(([, title]) => title), "throughput ratio"];
-  const rows = series.map((one) => [
-    one.contender.name,
-    ...columns.map(([key, , digits]) => median(one, key).toFixed(digits)),
-    reference ? ratioTo(reference, one).toFixed(2) : "",
-  ]);
-  const title = `**${shape.name}**: ${shape.events.toLocaleString("en")} events of 1 KB, ${shape.perPost} a post, ${shape.connections} connections, median of ${reference?.rounds.length ?? 0} rounds`;
-  return `${title}\n\n${table(head, rows)}`;
-}
-
-export function median({ rounds }: Series, key: keyof Figures): number {
-  return quantile(
-    rounds.map((figures) => figures[key]),
-    0.5,
-  );
+function middle({ contender: { name, settings }, rounds }: Series, first: Series): LoadFigures {
+  const of = (key: keyof Figures) =>
+    quantile(
+      rounds.flatMap((figures) => figures[key] ?? []),
+      0.5,
+    );
+  const known = (key: "cpuSecondsPer1000" | "megabytes") =>
+    rounds.every((figures) => figures[key] !== undefined) ? { [key]: of(key) } : {};
+  return {
+    name,
+    settings,
+    ratio: ratioTo(first.rounds, rounds),
+    acceptedPerSecond: of("acceptedPerSecond"),
+    deliveredPerSecond: of("deliveredPerSecond"),
+    ingestP50Ms: of("ingestP50Ms"),
+    ingestP99Ms: of("ingestP99Ms"),
+    deliveredP50Ms: of("deliveredP50Ms"),
+    deliveredP99Ms: of("deliveredP99Ms"),
+    ...known("cpuSecondsPer1000"),
+    ...known("megabytes"),
+  };
 }
 
 /** Round by round, because neighbours in time share the machine's mood. */
-function ratioTo(reference: Series, one: Series): number {
-  const pairs = reference.rounds.map(
-    (figures, i) => figures.deliveredPerSecond / (one.rounds[i]?.deliveredPerSecond ?? Number.NaN),
-  );
+function ratioTo(reference: readonly Figures[], rounds: readonly Figures[]): number {
+  const pairs = reference.map((figures, i) => {
+    const other = rounds[i]?.deliveredPerSecond ?? Number.NaN;
+    return figures.deliveredPerSecond / other;
+  });
   return quantile(pairs, 0.5);
 }
 
-function settings(series: readonly Series[]): string {
-  const lines = new Map(series.map(({ contender: { name, settings } }) => [name, `- ${name}: ${settings}`]));
-  return [machine(), "", ...lines.values()].join("\n");
+/** The first contender is what the others are compared with. */
+export function loadTable({ contenders }: LoadTable): string {
+  const head = [
+    "",
+    "accepted/s",
+    "delivered/s",
+    `${contenders[0]?.name} ÷ it`,
+    "accept p50, p99 ms",
+    "accept to arrival p50, p99 ms",
+    "CPU s / 1,000",
+    "MB",
+  ];
+  const rows = contenders.map((one) => [
+    one.name,
+    fixed(one.acceptedPerSecond),
+    fixed(one.deliveredPerSecond),
+    fixed(one.ratio, 2),
+    `${fixed(one.ingestP50Ms)}, ${fixed(one.ingestP99Ms)}`,
+    `${fixed(one.deliveredP50Ms)}, ${fixed(one.deliveredP99Ms)}`,
+    fixed(one.cpuSecondsPer1000, 2),
+    fixed(one.megabytes),
+  ]);
+  return table(head, rows);
+}
+
+export function titleOf({ name, events, perPost, connections, rounds }: LoadTable): string {
+  const load = perPost === 1 ? "one a post" : `${perPost} a post`;
+  return `**${name}**: ${fixed(events)} events of 1 KB, ${load}, ${connections} connections, median of ${rounds} rounds`;
+}
+
+/** All tables, for a terminal. */
+export function report(tables: readonly LoadTable[]): string {
+  const parts = tables.flatMap((one) => [titleOf(one), loadTable(one)]);
+  const settings = new Map(
+    tables.flatMap(({ contenders }) => contenders).map((one) => [one.name, one.settings]),
+  );
+  const lines = [...settings].map(([name, text]) => `- ${name}: ${text}`);
+  return [...parts, [machine(), "", ...lines].join("\n")].join("\n\n");
 }

@@ -5,13 +5,15 @@ import { post, type Shape } from "./load.ts";
 import { cpuSeconds, megabytes } from "./processes.ts";
 
 export type Figures = Readonly<{
+  acceptedPerSecond: number;
   ingestP50Ms: number;
   ingestP99Ms: number;
   deliveredP50Ms: number;
   deliveredP99Ms: number;
   deliveredPerSecond: number;
-  cpuSecondsPer1000: number;
-  megabytes: number;
+  /** Undefined where it is not known which processes do the work. */
+  cpuSecondsPer1000: number | undefined;
+  megabytes: number | undefined;
 }>;
 
 const PATIENCE_MS = 120_000;
@@ -23,15 +25,18 @@ export async function measure(running: Running, endpoints: Endpoints, shape: Sha
   const { latencies, acceptedAt } = await post(running, shape, endpoints.urls.length);
   await endpoints.arrived(shape.events, PATIENCE_MS);
   const arrivedAt = [...endpoints.arrivals.values()].reduce((last, at) => Math.max(last, at), 0);
+  const acceptedLast = [...acceptedAt.values()].reduce((last, at) => Math.max(last, at), 0);
+  const isKnown = running.pids.length > 0;
   const delays = delaysOf(endpoints.arrivals, acceptedAt);
   return {
+    acceptedPerSecond: (shape.events * 1000) / (acceptedLast - startedAt),
     ingestP50Ms: quantile(latencies, 0.5),
     ingestP99Ms: quantile(latencies, 0.99),
     deliveredP50Ms: quantile(delays, 0.5),
     deliveredP99Ms: quantile(delays, 0.99),
     deliveredPerSecond: (shape.events * 1000) / (arrivedAt - startedAt),
-    cpuSecondsPer1000: ((cpuSeconds(running.pids) - cpuBefore) * 1000) / shape.events,
-    megabytes: megabytes(running.pids),
+    cpuSecondsPer1000: isKnown ? ((cpuSeconds(running.pids) - cpuBefore) * 1000) / shape.events : undefined,
+    megabytes: isKnown ? megabytes(running.pids) : undefined,
   };
 }
 

@@ -1,0 +1,303 @@
+/** Every figure that a page may name, as Markdown: tables, and numbers for a line of prose. */
+import { costTable, meetsGoal } from "../cost/report.ts";
+import { isolationTable, textOf } from "../isolation/report.ts";
+import { latencyTable } from "../latency/report.ts";
+import { fixed, table } from "../markdown.ts";
+import { profileTable } from "../profile/report.ts";
+import { type Bench, type StormRow, saved } from "../results.ts";
+import { loadTable, titleOf } from "../throughput/report.ts";
+import {
+  byTrouble,
+  contender,
+  costOf,
+  found,
+  inTheHour,
+  micros,
+  oursIn,
+  peersTable,
+  rateRow,
+  spreadOf,
+  stepsOf,
+  stormGoal,
+} from "./find.ts";
+import { goalsTable } from "./goals.ts";
+
+const BENCHES: readonly Bench[] = [
+  "cost",
+  "growth",
+  "throughput",
+  "latency",
+  "profile",
+  "isolation",
+  "storm",
+  "kills",
+  "peers",
+];
+
+export const figures: Readonly<Record<string, () => string>> = {
+  ...Object.fromEntries(BENCHES.map((bench) => [`source-${bench}`, () => source(bench)])),
+  goals: goalsTable,
+
+  cost: () => costTable(saved("cost")),
+  "cost-editions": costEditions,
+  "cost-readme": costReadme,
+  "cost-range": () => `${fixed(whole("batches"), 1)} to ${fixed(whole("alone"))}`,
+  "cost-alone": () => fixed(costOf("alone").dollars),
+  "cost-rows-read": () => fixed(costOf("batches").used["rows read"], 2),
+  "cost-single-rows": () => fixed(costOf("single").used["D1 rows written"], 3),
+  "cost-alone-rows": () => fixed(costOf("alone").used["D1 rows written"]),
+  "idle-dollars": () => fixed(saved("cost").idle.dollarsAMonth, 2),
+  "idle-written": () => fixed(saved("cost").idle.rowsWritten),
+  "idle-read": () => fixed(saved("cost").idle.rowsRead),
+
+  growth: growthTable,
+  "growth-editions": growthEditions,
+  "growth-written": () => fixed(stepsOf("stored")[0]?.rowsWritten, 3),
+  "growth-read": () => range("stored", "destinations"),
+  "growth-waiting": () => range("waiting"),
+  "drain-written": () => fixed(stepsOf("past")[0]?.rowsWritten, 3),
+  "drain-read": () => fixed(stepsOf("past")[0]?.rowsRead, 3),
+
+  "throughput-single": () => loads("One by one"),
+  "throughput-batches": () => loads("In batches"),
+  "throughput-ratios": throughputRatios,
+  "throughput-readme": throughputReadme,
+  "throughput-capacity": throughputCapacity,
+  "single-bullmq": () => fixed(contender("One by one", "BullMQ + Redis").ratio, 2),
+  "batches-bullmq": () => fixed(contender("In batches", "BullMQ + Redis").ratio, 2),
+
+  latency: () => latencyTable(saved("latency")),
+
+  profile: () => profileTable(saved("profile"), "in batches of 100"),
+  "profile-single": () => fixed(micros("one by one", "delivered")),
+  "profile-single-accepted": () => fixed(micros("one by one", "accepted, no destination")),
+  "profile-single-bare": () => fixed(micros("one by one", "by a bare Worker")),
+
+  isolation: () => isolationTable(saved("isolation")),
+
+  "storm-goals": stormGoals,
+  "storm-hour": stormHour,
+  "storm-readme": stormReadme,
+  "storm-misjudged": () => fixed(stormGoal("misjudged").value, 2),
+  "storm-weak": () => fixed(oursIn("weak").peak, 2),
+  "storm-429": () => fixed(oursIn("429").peak, 2),
+  "storm-noticed-hour": () => fixed(inTheHour("Breakwater").noticedS),
+  "storm-noticed-10m": () => fixed(oursIn("outage-10m").noticedS),
+
+  kills: killsTable,
+
+  "peers-single": () => loadTable(peersTable("One by one")),
+  "peers-batches": () => loadTable(peersTable("In batches")),
+  "peers-rates": peersRates,
+  "peers-notes": peersNotes,
+
+  date: () => [...new Set(BENCHES.map((bench) => saved(bench).source.date))].toSorted().join(" and "),
+};
+
+function source(bench: Bench): string {
+  const { date, commit, command, machine } = saved(bench).source;
+  return `\`${command}\`, ${date}, commit \`${commit}\`, ${machine}`;
+}
+
+/** With storage. */
+function whole(id: string): number {
+  const { dollars, storage } = costOf(id);
+  return dollars + storage;
+}
+
+function costReadme(): string {
+  const rows = ["batches", "single", "tenants", "alone"].map((id) => {
+    const entry = costOf(id);
+    const goal = fixed(entry.goal?.dollars, 2);
+    return [entry.name, fixed(entry.dollars, 2), meetsGoal(entry) ? goal : `${goal}, **not met**`];
+  });
+  return table(["cost, dollars per million deliveries, all included but storage", "", "goal"], rows);
+}
+
+/** The earlier ones were counted on 2026-11-21 and in the morning of 2026-11-22. */
+function costEditions(): string {
+  const rows: readonly [string, string, string, string][] = [
+    [costOf("batches").name, "5.87", "2.05", fixed(costOf("batches").dollars, 2)],
+    [costOf("ten").name, "6.1", "2.09", fixed(costOf("ten").dollars, 2)],
+    [costOf("single").name, "6.78", "2.84", fixed(costOf("single").dollars, 2)],
+    [costOf("tenants").name, "about 8.9", "4.10 (100 tenants)", fixed(costOf("tenants").dollars, 2)],
+    [costOf("alone").name, "about 9.7", "10.09", fixed(costOf("alone").dollars, 2)],
+    [costOf("outage").name, "7.9", "4.20 (1,000 events)", fixed(costOf("outage").dollars, 2)],
+    ["storage, in batches", "1.25", "0.27", fixed(costOf("batches").storage, 2)],
+  ];
+  return table(["posted", "first edition", "bundles, 2026-11-22 morning", "bundles and packs"], rows);
+}
+
+function growthTable(): string {
+  const rows = saved("growth").tables.flatMap(({ what, steps }) =>
+    steps.map(({ size, rowsWritten, rowsRead }, i) => [
+      i === 0 ? what : "",
+      fixed(size),
+      fixed(rowsWritten, 3),
+      fixed(rowsRead, 3),
+    ]),
+  );
+  return table(["what grows", "to", "rows written", "rows read"], rows);
+}
+
+function growthEditions(): string {
+  const rows: readonly string[][] = [
+    ["rows written, in batches", "2.000", "1.010", fixed(stepsOf("stored")[0]?.rowsWritten, 3)],
+    ["rows read, in batches", "6.010", "1.157 to 1.166", range("stored", "destinations")],
+    ["rows read by a drain", "4.06", "6.15", fixed(stepsOf("past")[0]?.rowsRead, 3)],
+  ];
+  const head = [
+    "for each event or delivery",
+    "first edition",
+    "bundles, 2026-11-22 morning",
+    "bundles and packs",
+  ];
+  return table(head, rows);
+}
+
+function range(...ids: readonly string[]): string {
+  const { least, most } = spreadOf(...ids);
+  return `${fixed(least, 3)} to ${fixed(most, 3)}`;
+}
+
+function loads(shape: string): string {
+  const one = found(saved("throughput").tables, ({ name }) => name === shape, shape);
+  return `${titleOf(one)}\n\n${loadTable(one)}`;
+}
+
+function throughputRatios(): string {
+  const names =
+    saved("throughput")
+      .tables[0]?.contenders.slice(1)
+      .map(({ name }) => name) ?? [];
+  const of = (shape: string) =>
+    names.map((name) => `${fixed(contender(shape, name).ratio, 2)} × ${name}`).join(", ");
+  return `${of("In batches")}; one by one ${of("One by one")}`;
+}
+
+const STACKS = ["Breakwater", "BullMQ + Redis", "BullMQ + Redis + Postgres"];
+
+function throughputReadme(): string {
+  const rates = (shape: string) => STACKS.map((name) => fixed(contender(shape, name).deliveredPerSecond));
+  const arrival = (name: string) => {
+    const { arrivalP50Ms, arrivalP99Ms } = rateRow(50, name);
+    return `${fixed(arrivalP50Ms, 1)} and ${fixed(arrivalP99Ms, 1)} ms`;
+  };
+  const others = (name: string) => {
+    const { p99 } = found(byTrouble("hangs"), (row) => row.name === name, name);
+    return `${textOf(p99.with, 0).replace("> ", "more than ")} ms`;
+  };
+  const both = (of: (name: string) => string) => [...STACKS.slice(0, 2).map(of), "–"];
+  return table(
+    ["throughput and latency", ...STACKS],
+    [
+      ["batches of 100, delivered a second", ...rates("In batches")],
+      ["one by one, delivered a second", ...rates("One by one")],
+      ["accept to arrival at 50 a second, p50 and p99", ...both(arrival)],
+      ["p99 of the others while one endpoint hangs", ...both(others)],
+    ],
+  );
+}
+
+function throughputCapacity(): string {
+  const row = (title: string, shape: string) => {
+    const { deliveredPerSecond, cpuSecondsPer1000 } = contender(shape, "Breakwater");
+    return [title, fixed(deliveredPerSecond), fixed(cpuSecondsPer1000, 2)];
+  };
+  const rows = [row("batches of 100, 1 KB", "In batches"), row("one by one, 1 KB", "One by one")];
+  return table(["", "delivered a second", "CPU s per 1,000"], rows);
+}
+
+function stormGoals(): string {
+  const row = (what: string, limit: string, id: string, digits: number, unit = "") => {
+    const { value, met } = stormGoal(id);
+    return [what, limit, `${fixed(value, digits)}${unit}`, met ? "met" : "**not met**"];
+  };
+  return table(
+    ["down for an hour, 50,000 deliveries", "goal", `seed ${saved("storm").seed}`, ""],
+    [
+      row("fullest second after the recovery ÷ what the receiver can take", "≤ 1.0", "peak", 2),
+      row("second outages", "0", "outages", 0),
+      row("attempts wasted", "≤ 100", "wasted", 0),
+      row("time to drain ÷ the optimum", "≤ 1.15", "drain", 2),
+      row("lost", "0", "lost", 0),
+      row("wide drain: 100 at once, 100 ms each, so 1,000 a second at best", "≥ 800/s", "wide", 0, "/s"),
+    ],
+  );
+}
+
+const BESIDE = [
+  "exponential, no jitter",
+  "fixed 60 s, 40 attempts",
+  "Svix (model)",
+  "Outpost (model, 10 workers)",
+  "Convoy (model)",
+  "Breakwater",
+];
+
+function stormHour(): string {
+  const rows = BESIDE.map(inTheHour).map(({ name, peak, secondOutages, wasted, drain, lost }) => [
+    name,
+    fixed(peak, 2),
+    fixed(secondOutages),
+    fixed(wasted),
+    fixed(drain, 2),
+    fixed(lost),
+  ]);
+  return table(["", "peak ÷ capacity", "second outages", "wasted", "drain ÷ optimum", "lost"], rows);
+}
+
+function stormReadme(): string {
+  const senders = ["Breakwater", "exponential, no jitter", "Svix (model)"].map(inTheHour);
+  const row = (what: string, read: (row: StormRow) => string) => [what, ...senders.map(read)];
+  return table(
+    ["an hour down, 50,000 deliveries", "Breakwater", "exponential backoff, no jitter", "Svix (model)"],
+    [
+      row("attempts wasted", ({ wasted }) => fixed(wasted)),
+      row("fullest second after recovery ÷ capacity", ({ peak }) => fixed(peak, 2)),
+      row("time to drain ÷ optimum", ({ drain }) => fixed(drain, 2)),
+    ],
+  );
+}
+
+function killsTable(): string {
+  const {
+    source,
+    accepted,
+    unanswered,
+    deliveries,
+    lost,
+    duplicates,
+    mostForOneKill,
+    inFlight,
+    unexplained,
+  } = saved("kills");
+  const inAll = (events: number, died: number) =>
+    `${fixed(events)}, and ${died} whose answer died with the stack`;
+  const most = (n: number) => `${n} of the ${inFlight} that can be in flight`;
+  const head = [
+    "",
+    "events accepted",
+    "deliveries",
+    "lost",
+    "duplicates",
+    "most for one kill",
+    "duplicates without a kill",
+  ];
+  const latest = [inAll(accepted, unanswered), fixed(deliveries), fixed(lost), fixed(duplicates)];
+  return table(head, [
+    [source.date, ...latest, most(mostForOneKill), fixed(unexplained)],
+    ["first edition", inAll(1_640, 5), "6,580", "0", "536", most(87), "0"],
+  ]);
+}
+
+function peersRates(): string {
+  const { contenders } = peersTable("One by one");
+  return contenders.map((one) => `${one.name} ${fixed(one.deliveredPerSecond)}`).join(", ");
+}
+
+/** Of those that were told what they run with. */
+function peersNotes(): string {
+  const told = peersTable("One by one").contenders.filter(({ settings }) => settings !== "");
+  return told.map(({ name, settings }) => `${name}: ${settings}`).join(". ");
+}

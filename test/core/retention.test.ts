@@ -1,0 +1,25 @@
+/** For how long what is kept is kept. */
+import { expect, test } from "vitest";
+import { DAY_MS, shortest, wholeDays } from "../../src/core/retention.ts";
+
+test.each([[1], [30], [10_000]])("%d days are kept as they are stored", (days) => {
+  expect(wholeDays(days)).toBe(days);
+});
+
+test.each([
+  [0],
+  [-1],
+  [1.5],
+  [Number.NaN],
+  ["7"],
+  [null],
+  [undefined],
+])("%j, which an edit may have left, sets no days", (stored) => {
+  expect(wholeDays(stored)).toBeNull();
+});
+
+test("the shortest of several counts, and none is for ever", () => {
+  expect(shortest(30, 7, null)).toBe(7 * DAY_MS);
+  expect(shortest(null, 0)).toBe(Number.POSITIVE_INFINITY);
+  expect(DAY_MS).toBe(24 * 60 * 60 * 1000);
+});

@@ -1,0 +1,147 @@
+/** What the mutators make of a source, and that a file with its mutants in it behaves as the file without them. */
+import { readFileSync } from "node:fs";
+import { describe, expect, test } from "vitest";
+import { explanations, unmatched } from "./explained.ts";
+import { instrumented } from "./instrument.ts";
+import { sitesOf } from "./mutators.ts";
+import { mutationPlugin, planned, ROOT } from "./plan.ts";
+import { explainedTable } from "./report.ts";
+import { NONE, Rounds } from "./rounds.ts";
+import { sqlMutations } from "./sql.ts";
+import { parse } from "./syntax.ts";
+
+/** The whole source with each mutant in turn. */
+function mutantsOf(source: string): string[] {
+  return sitesOf(source).flatMap(({ start, end, replacements }) =>
+    replacements.map((text) => source.slice(0, start) + text + source.slice(end)),
+  );
+}
+
+/** What is put into a template. */
+const VALUE = "$".concat("{b}");
+
+describe("a mutant of", () => {
+  test.each<[string, string, string[]]>([
+    ["a guard", "if (x) f();", ["if (true) f();", "if (false) f();", "if (x) "]],
+    ["an inequality", "y = a < b;", ["", "y = a <= b;", "y = a >= b;"]],
+    ["an equality", "y = a === 'b';", ["", "y = a !== 'b';"]],
+    ["a conjunction", "y = a && b;", ["", "y = a;", "y = b;"]],
+    ["a default", "y = a ?? b;", ["", "y = a;", "y = b;"]],
+    ["a negation", "y = !a;", ["", "y = a;"]],
+    ["arithmetic", "y = a + b * c;", ["", "y = a - b * c;", "y = a + b / c;"]],
+    ["what is in parentheses", "y = (a + b) * c;", ["", "y = (a + b) / c;", "y = (a - b) * c;"]],
+    ["a text that is put together", "y = a + 'b';", ["", 'y = a + "";']],
+    ["a reason", "y = { reason: 'gone' };", ["", 'y = { reason: "" };']],
+    ["a list", "y = [a];", ["", "y = [];"]],
+    ["a filter", "y = a.filter(f);", ["", "y = a;"]],
+    ["an awaited call", "await f(a);", [""]],
+    ["a boundary in Drizzle", "y = lt(a, b);", ["", "y = __lte(a, b);"]],
+    ["conditions in Drizzle", "y = and(a, b);", ["", "y = and(b);", "y = and(a);"]],
+    ["a message", "throw new Error('no' + a);", []],
+    ["a type", "let y: 'a' | 'b';", []],
+    ["a link of a chain", "y = a?.slice(1).b;", [""]],
+    [
+      "SQL",
+      `y = \`SELECT 1 WHERE a = ${VALUE} AND c > 1\`;`,
+      [
+        "",
+        `y = \`SELECT 1 WHERE (1 OR (a = ${VALUE})) AND c > 1\`;`,
+        `y = \`SELECT 1 WHERE a = ${VALUE} AND (1 OR (c > 1))\`;`,
+        `y = \`SELECT 1 WHERE a = ${VALUE} AND c >= 1\`;`,
+      ],
+    ],
+  ])("%s changes one thing", (_, source, mutants) => {
+    expect(mutantsOf(source)).toEqual(mutants);
+  });
+});
+
+describe("a mutant of SQL", () => {
+  test.each<[string, string, string[]]>([
+    ["drops an alternative", "a = 1 OR b = 2", ["a = 1 OR (0 AND (b = 2))"]],
+    [
+      "keeps both ends of BETWEEN together",
+      "WHERE a BETWEEN 1 AND 2 AND b",
+      ["WHERE (1 OR (a BETWEEN 1 AND 2)) AND b", "WHERE a BETWEEN 1 AND 2 AND (1 OR (b))"],
+    ],
+    ["ends a condition with its parenthesis", "(SELECT 1 WHERE a) x", ["(SELECT 1 WHERE (1 OR (a))) x"]],
+    [
+      "drops a condition with parentheses whole",
+      "AND (a OR b) LIMIT 1",
+      ["AND (1 OR ((a OR b))) LIMIT 1", "AND (a OR (0 AND (b))) LIMIT 1"],
+    ],
+    ["clears and sets other bits", "a & ~b", ["a | ~b", "a & b"]],
+    ["leaves upserts alone", "ON CONFLICT (id) DO NOTHING", []],
+    ["turns a test for null around", "WHERE a IS NULL", ["WHERE (1 OR (a IS NULL))", "WHERE a IS NOT NULL"]],
+  ])("%s", (_, text, mutants) => {
+    expect(sqlMutations(text)).toEqual(mutants);
+  });
+});
+
+test("every file with its mutants in it can be parsed", () => {
+  const plan = planned();
+  const { transform } = mutationPlugin(plan);
+  expect(plan.mutants.length).toBeGreaterThan(5_000);
+  for (const file of plan.files.keys()) expect(() => parse(transform("", ROOT + file) ?? "")).not.toThrow();
+});
+
+test("every explanation belongs to a mutant and says why it stays", () => {
+  expect(unmatched(planned().mutants)).toEqual([]);
+  expect(explanations.filter(({ reason }) => reason.length < 20)).toEqual([]);
+});
+
+test("docs/mutation.md has every explanation", () => {
+  expect(readFileSync(`${ROOT}docs/mutation.md`, "utf8")).toContain(explainedTable(explanations));
+});
+
+test("a statement, an expression and a constant are put behind switches", () => {
+  const source = "export const A = 1 < 2;\nif (a) f(A);\nelse g({ A });\n";
+  const sites = sitesOf(source);
+  const code = instrumented({ file: "src/x.ts", source, sites, firstId: 7 }, () => undefined);
+  expect(code.split("\n").slice(1, -1)).toEqual([
+    'export let /* const */ A = __s("src/x.ts#A", () => ((__m(7) ? (1 <= 2) : __m(8) ? (1 >= 2) : (1 < 2))), (__v) => { A = __v; });',
+    'if ((__m(9) ? (true) : __m(10) ? (false) : (a))) { if (!__m(11)) f((__u("src/x.ts#A"), A)); }',
+    'else { if (!__m(12)) g({ A: (__u("src/x.ts#A"), A) }); }',
+  ]);
+});
+
+describe("the rounds of a test", () => {
+  /** The rounds as `mutant: whether the test fails`, until they are over. */
+  function played(fails: (mutant: number, round: number) => boolean, queue = [5, 4]) {
+    const rounds = new Rounds("id", "name", () => [...queue], true);
+    const active: number[] = [];
+    for (let goesOn = true; goesOn; ) {
+      const mutant = rounds.next(() => true);
+      active.push(mutant);
+      goesOn = rounds.after(fails(mutant, active.length), new Set(queue));
+    }
+    return { active, ...rounds.report };
+  }
+
+  test("try every mutant, and run without one after each that is killed", () => {
+    expect(played((mutant) => mutant === 4)).toMatchObject({
+      active: [NONE, NONE, 4, NONE, 5],
+      state: "done",
+      killed: [4],
+      survived: [5],
+    });
+  });
+
+  test("believe a failure after a survivor only if the test passes without a mutant", () => {
+    expect(played((_, round) => round >= 4)).toMatchObject({
+      active: [NONE, NONE, 4, 5, NONE],
+      state: "afresh",
+      killed: [],
+      survived: [4],
+      first: 5,
+    });
+  });
+
+  test("begin afresh when a killed mutant leaves something behind", () => {
+    expect(played((_, round) => round >= 3)).toMatchObject({ state: "afresh", killed: [4], survived: [] });
+  });
+
+  test("try nothing with a test that fails without a mutant, or when it is repeated", () => {
+    expect(played(() => true)).toMatchObject({ active: [NONE], state: "broken" });
+    expect(played((_, round) => round === 2)).toMatchObject({ active: [NONE, NONE], state: "unrepeatable" });
+  });
+});
