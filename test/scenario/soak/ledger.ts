@@ -10,8 +10,11 @@ import { Kills, timeOf } from "./kills.ts";
 
 /** An answer so shortly before the sender's timeout may have come too late for it. */
 const NEARLY_LATE_MS = 500;
-/** What has ended so long ago is forgotten, but for its number. */
-const REMEMBERED_MS = 12 * 60_000;
+/**
+ * What has ended so long ago is forgotten. Long: what a kill has undone comes again behind all that waits for its
+ * destination.
+ */
+const REMEMBERED_MS = 2 * 3_600_000;
 
 /** How a delivery has ended, as far as is known here. */
 type End = "delivered" | "dead" | "cancelled" | "erased" | "expired";
