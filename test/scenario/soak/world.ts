@@ -22,6 +22,8 @@ const ADMIN_KEY = "soak-key-0123456789";
 const GRACE_SECONDS = "15";
 /** How many of what has not arrived are looked up at a time. */
 const LOOK_UPS = 15;
+/** What may have ended is looked up so often. */
+const DOUBT_MS = 20_000;
 /** With so many deliveries that have not ended nothing is posted: the machine does not manage more. */
 const MOST_OPEN = 5_000;
 const ARRIVAL_MS = 420_000;
@@ -311,12 +313,16 @@ export class World {
     const now = Date.now();
     if (this.#share !== 1 || this.#objects !== "current") return;
     const open = this.ledger.open(now - olderThanMs);
-    // What may have ended first, before retention removes it.
-    const lookedAt = (event: string, one: Open | undefined) =>
-      (this.#looked.get(event) ?? 0) - (one?.mayHaveEnded ? 60_000 : 0);
+    // What may have ended comes first, again and again: retention hides it some minutes later.
+    const lookedAt = (event: string) => this.#looked.get(event) ?? 0;
+    const isDoubtful = (event: string, [one]: readonly Open[]) =>
+      one?.mayHaveEnded === true && lookedAt(event) < now - DOUBT_MS;
     const byEvent = [...Map.groupBy(open, ({ event }) => event)];
     const longestAgo = byEvent
-      .toSorted(([a, [one]], [b, [other]]) => lookedAt(a, one) - lookedAt(b, other))
+      .toSorted(
+        ([a, ofA], [b, ofB]) =>
+          Number(isDoubtful(b, ofB)) - Number(isDoubtful(a, ofA)) || lookedAt(a) - lookedAt(b),
+      )
       .slice(0, LOOK_UPS);
     for (const [event, deliveries] of longestAgo) {
       this.#looked.set(event, now);
