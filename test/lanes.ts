@@ -37,7 +37,7 @@ export const projects = {
   deep: { include: deepInNode },
   "deep workers": { include: ["test/**/*.deep.test.ts"] },
   "deep three databases": { include: ["test/delivery/every-fault/sending-again.deep.test.ts"] },
-  "deep scenario": { include: scenarios },
+  "deep scenario": { include: scenarios, exclude: inNode },
 } as const satisfies Readonly<Record<string, Globs>>;
 
 export type Project = keyof typeof projects;

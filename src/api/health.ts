@@ -10,6 +10,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { isStalled } from "../core/alerts.ts";
 import { isRemembered } from "../core/credentials.ts";
 import {
+  type AppliedMigration,
   type DatabaseSize,
   LATEST_MIGRATION,
   readAppliedMigrations,
@@ -35,6 +36,10 @@ export function registerHealth(api: Api): void {
     const health = await healthOf(services);
     if (health === undefined)
       return c.json({ ...NOTHING_KNOWN, status: "unreachable" as const }, 503, UNHEALTHY);
+    if (health.kind === "not_migrated") {
+      const databases = health.applied.map(({ size, migration }) => databaseView(size, migration));
+      return c.json({ ...NOTHING_KNOWN, status: "not_migrated" as const, databases }, 503, UNHEALTHY);
+    }
     const { heartbeatAt, oldestDueAt, databases, migrations } = health;
     const now = services.now();
     const shown = {
@@ -73,10 +78,11 @@ const databaseSchema = z.object({
 
 const healthSchema = z
   .object({
-    status: z.enum(["ok", "stalled", "unreachable"]).openapi({
+    status: z.enum(["ok", "stalled", "unreachable", "not_migrated"]).openapi({
       description:
         "`stalled`: the sweep has not run for more than five minutes. `unreachable`: the database does not answer, so " +
-        "nothing else is known.",
+        "nothing else is known. `not_migrated`: a database has the tables of another version: its `migration` is not the " +
+        "deployment's own.",
     }),
     sweep: z.object({ heartbeat_at: z.iso.datetime(), age_s: z.number() }).nullable().openapi({
       description: "Null until the sweep has run for the first time.",
@@ -106,7 +112,7 @@ const getHealth = createRoute({
     200: jsonAnswer(healthSchema, "The sweep runs."),
     503: jsonAnswer(
       healthSchema,
-      "The sweep has not run for more than five minutes, or the database does not answer.",
+      "The sweep has not run for more than five minutes, or the database does not answer, or has not been migrated.",
       retryAfter,
     ),
   },
@@ -146,7 +152,10 @@ const CACHED = { "cache-control": `public, max-age=${REMEMBERED_MS / 1000}` };
 const UNHEALTHY = { "cache-control": "no-store", ...comeAgain };
 
 /** What is known while the database answers. */
-type Known = SystemHealth & Readonly<{ migrations: readonly (string | null)[] }>;
+type Known =
+  | (Readonly<{ kind: "read"; migrations: readonly (string | null)[] }> & SystemHealth)
+  /** It has not the tables that the health is read from. */
+  | Readonly<{ kind: "not_migrated"; applied: readonly AppliedMigration[] }>;
 
 /**
  * Reads the health once for all who ask within `REMEMBERED_MS`, at the same time or later. Undefined while the database
@@ -167,18 +176,19 @@ function sharedHealth(): (services: Services) => Promise<Known | undefined> {
 }
 
 async function readHealth(services: Services): Promise<Known | undefined> {
+  // Begun together; the one does not fail.
+  const applying = within(services, PATIENCE_MS, readAppliedMigrations(services)).catch(() => []);
   try {
-    const [health, migrations] = await within(
-      services,
-      PATIENCE_MS,
-      Promise.all([readSystemHealth(services), readAppliedMigrations(services)]),
-    );
+    const health = await within(services, PATIENCE_MS, readSystemHealth(services));
+    const migrations = (await applying).map((applied) => applied?.migration ?? null);
     if (isStalled(health.heartbeatAt, services.now()))
       services.background(publishStall(services, health.heartbeatAt));
-    return { ...health, migrations };
+    return { kind: "read", ...health, migrations };
   } catch (error) {
     services.log({ what: "health_unknown", error: faultOf(error) });
-    return undefined;
+    const applied = (await applying).flatMap((one) => one ?? []);
+    const isOther = applied.some(({ migration }) => migration !== null && migration !== LATEST_MIGRATION);
+    return isOther ? { kind: "not_migrated", applied } : undefined;
   }
 }
 

@@ -82,19 +82,27 @@ export const LATEST_MIGRATION = "0001_wire_contract.sql";
 /** Wrangler's record of what it has applied, under the name that it has unless `migrations_table` says otherwise. */
 const APPLIED_MIGRATION = "SELECT name FROM d1_migrations ORDER BY id DESC LIMIT 1";
 
+/** A database, and the migration that was applied to it last; null without a record. */
+export type AppliedMigration = Readonly<{ migration: string | null; size: DatabaseSize }>;
+
 /**
- * The migration that was applied last to each database; null without a record. Not part of `readSystemHealth`, which
- * would fail as a whole where the record has another name.
+ * The migration that was applied last to each database; undefined where no record can be read. Not part of
+ * `readSystemHealth`, which would fail as a whole where the record has another name.
  */
-export function readAppliedMigrations(databases: Databases): Promise<readonly (string | null)[]> {
+export function readAppliedMigrations(
+  databases: Databases,
+): Promise<readonly (AppliedMigration | undefined)[]> {
   return Promise.all(
-    allOf(databases).map((db) =>
+    allOf(databases).map((db, number) =>
       db
         .prepare(APPLIED_MIGRATION)
         .all<{ name: string }>()
         .then(
-          ({ results }) => results[0]?.name ?? null,
-          () => null,
+          ({ results, meta }) => ({
+            migration: results[0]?.name ?? null,
+            size: sizeOf(number, meta.size_after),
+          }),
+          () => undefined,
         ),
     ),
   );

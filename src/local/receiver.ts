@@ -17,6 +17,8 @@ export type Hit = {
   readonly verified: boolean;
   /** Why the signature is not verified. */
   readonly rejection?: string;
+  /** The number of the attempt that the sender names; NaN where it names none. */
+  readonly attempt: number;
   readonly at: number;
   answeredAt?: number;
   status?: number;
@@ -46,12 +48,16 @@ type Options = Readonly<{
   address?: string;
   /** The signing secret of every path that has none in `secrets`. */
   secret?: string;
+  /** Called when a request has been answered, or its sender has hung up. */
+  onEnd?: (hit: Hit) => void;
+  /** Whether requests stay in the list of hits; true unless given. A run of hours cannot keep them all. */
+  keeps?: boolean;
 }>;
 
 /** @param answer decides when a request has arrived; it is in the list of hits already */
 export async function startReceiver(
   answer: (hit: Hit) => Reply,
-  { port = 0, address = "127.0.0.1", secret }: Options = {},
+  { port = 0, address = "127.0.0.1", secret, onEnd = () => {}, keeps = true }: Options = {},
 ): Promise<Receiver> {
   const hits: Hit[] = [];
   const secrets = new Map<string, string>();
@@ -59,13 +65,16 @@ export async function startReceiver(
     const hit = await readHit(request, (path) => secrets.get(path) ?? secret).catch(() => undefined);
     // The sender died before the end of the body: nothing has arrived.
     if (!hit) return;
-    hits.push(hit);
+    if (keeps) hits.push(hit);
     response.once("close", () => {
-      if (hit.status === undefined) hit.hungUp = true;
+      if (hit.status !== undefined) return;
+      hit.hungUp = true;
+      onEnd(hit);
     });
     const { status, afterMs = 0, headers = {}, body } = answer(hit);
     if (afterMs > 0) await sleep(afterMs);
     Object.assign(hit, { status, answeredAt: Date.now() });
+    if (!hit.hungUp) onEnd(hit);
     response.writeHead(status, headers).end(body);
   });
   server.listen(port, address);
@@ -91,8 +100,9 @@ async function readHit(
   const body = Buffer.concat(chunks).toString();
   const path = request.url ?? "/";
   const id = String(request.headers["webhook-id"] ?? "");
+  const attempt = Number(request.headers["webhook-attempt"] ?? Number.NaN);
   const rejection = rejectionOf(request, body, secretOf(path));
-  return { path, id, body, at, verified: rejection === undefined, ...(rejection && { rejection }) };
+  return { path, id, body, at, attempt, verified: rejection === undefined, ...(rejection && { rejection }) };
 }
 
 /** Undefined when the signature verifies. */

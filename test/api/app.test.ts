@@ -360,6 +360,25 @@ describe("GET /v1/health", () => {
     expect(await operationalEvents(env.DB)).toMatchObject([{ type: "sweep.stalled", data: { age_s: 400 } }]);
   });
 
+  it("says that a database has the tables of another version, and which", async () => {
+    const prepare = (sql: string) => ({
+      all: () =>
+        sql.includes("d1_migrations")
+          ? Promise.resolve({ results: [{ name: "0000_spine.sql" }], meta: { size_after: 4096 } })
+          : Promise.reject(new Error("D1_ERROR: no such table: packs: SQLITE_ERROR")),
+    });
+    const api = testApi({ services: { db: { prepare } as unknown as D1Database } });
+    const { status, json } = await api.call("GET", "/v1/health", undefined, { authorization: null });
+    expect([status, json]).toMatchObject([
+      503,
+      {
+        status: "not_migrated",
+        migration: LATEST_MIGRATION,
+        databases: [{ name: "DB", bytes: 4096, migration: "0000_spine.sql" }],
+      },
+    ]);
+  });
+
   it("is unreachable while the database does not answer", async () => {
     const db = { prepare: () => ({ all: () => Promise.reject(new Error("D1_ERROR: away")) }) };
     const api = testApi({ services: { db: db as unknown as D1Database } });

@@ -488,9 +488,14 @@ describe("a database that cannot be migrated is refused before anything is done"
 
   test.each([
     [
-      "one of the first edition",
+      "one of 0.1.0",
       { tables, applied: ["0000_spine.sql"] },
-      `was made by 0000_spine.sql, which this version cannot upgrade: it begins with ${own[0]}; give the binding another database_name; the deployment creates it, or deploy the version that made it`,
+      "is one of 0.1.0, whose tables no migration leads on from; give the binding another database_name; the deployment creates it. How its destinations get there: docs/deploying.md#from-010",
+    ],
+    [
+      "one that begins with an unknown migration",
+      { tables, applied: ["0000_theirs.sql"] },
+      `was made by 0000_theirs.sql, which this version cannot upgrade: it begins with ${own[0]}; give the binding another database_name; the deployment creates it, or deploy the version that made it`,
     ],
     [
       "one with tables of somebody else",

@@ -8,6 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { startReceiver } from "../../src/local/receiver.ts";
 import { apiClient } from "../../src/local/stack.ts";
 import { type KillReport, missing, reportKills } from "./kill-report.ts";
+import { isMisreading, kindOf } from "./log-lines.ts";
 import { createDestination, receptionsOf } from "./test-stack.ts";
 import { endpoints, paths } from "./unreliable-endpoints.ts";
 import { until } from "./until.ts";
@@ -48,13 +49,6 @@ const PHASES: readonly Phase[] = [
   { name: "rolling back: both, former objects", objects: "former", share: 0.5 },
   { name: "former code again, new tables", objects: "former", share: 0 },
 ];
-
-/**
- * What a version must not log about what the other has written. Everything else that is logged is receivers that fail,
- * and calls that a restart has cut off.
- */
-const MISREADINGS =
-  /^(request_failed|page_failed|gate_state_corrupt|message_unreadable|secret_unreadable|misconfigured)$/;
 
 export type UpgradeReport = KillReport &
   Readonly<{
@@ -141,7 +135,7 @@ export async function surviveUpgrade({
     return {
       ...reportKills(accepted, receiver.hits, paths, restartedAt),
       migrations,
-      misreadings: lines.filter((_, i) => MISREADINGS.test(kinds[i] ?? "")),
+      misreadings: lines.filter(isMisreading),
       logged: new Map([...Map.groupBy(kinds, (kind) => kind)].map(([kind, all]) => [kind, all.length])),
     };
   } finally {
@@ -240,12 +234,4 @@ async function readWith(
   for (const version of versions)
     for (const path of [...pages, ...events.map((id) => `/v1/events/${id}`)])
       await call(`${url}/${version}`, path);
-}
-
-function kindOf(line: string): string {
-  try {
-    return (JSON.parse(line) as { what?: string }).what ?? "other";
-  } catch {
-    return "other";
-  }
 }

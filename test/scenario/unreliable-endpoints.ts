@@ -18,8 +18,9 @@ const failures = {
 export const paths = Object.keys(failures) as readonly (keyof typeof failures)[];
 
 /** The longest times of working and of failing. */
-const WORKING_MS = 8_000;
-const FAILING_MS = 6_000;
+export type FailingTimes = Readonly<{ workingMs: number; failingMs: number }>;
+
+const TIMES: FailingTimes = { workingMs: 8_000, failingMs: 6_000 };
 /** The time of an answer, so that something is in flight when the stack is killed. */
 const ANSWER_MS = 20;
 
@@ -34,7 +35,7 @@ export type Endpoints = Readonly<{
 
 export function endpoints(seed: number, failedFirst = FAILED_FIRST): Endpoints {
   const schedules = new Map(
-    paths.map((path, i) => [path as string, failingTimes(seededRandom(seed * 31 + i))]),
+    paths.map((path, i) => [path as string, failingTimes(seededRandom(seed * 31 + i), TIMES)]),
   );
   const requests = new Map<string, number>();
   let recovered = false;
@@ -54,14 +55,17 @@ export function endpoints(seed: number, failedFirst = FAILED_FIRST): Endpoints {
 }
 
 /** Whether an endpoint fails at a time. It begins failing, so that something fails however short the test is. */
-function failingTimes(random: () => number): (at: number) => boolean {
+export function failingTimes(
+  random: () => number,
+  { workingMs, failingMs }: FailingTimes,
+): (at: number) => boolean {
   let isFailing = true;
   let until: number | undefined;
   return (at) => {
-    until ??= at + random() * FAILING_MS;
+    until ??= at + random() * failingMs;
     while (until <= at) {
       isFailing = !isFailing;
-      until += random() * (isFailing ? FAILING_MS : WORKING_MS);
+      until += random() * (isFailing ? failingMs : workingMs);
     }
     return isFailing;
   };

@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { convertV4MiniflareOptions, Miniflare, type V4MiniflareOptions } from "miniflare";
 import { unstable_getMiniflareWorkerOptions as workerOptionsOf } from "wrangler";
+import { STRICT_WORKER, strictFlags, strictVars } from "../../src/local/strict-flags.ts";
 import { bundleWorker, projectRoot } from "../../src/local/wrangler.ts";
 
 export type Version = Readonly<{
@@ -33,19 +34,28 @@ export function hasCommit(ref: string): boolean {
   }
 }
 
+type BuildOptions = Readonly<{
+  /** Under production's quotas and with latencies: src/local/strict/worker.ts of that version. */
+  strict?: boolean;
+}>;
+
 /** The version of a commit, built with the packages that are installed now. */
-export async function versionAt(ref: string, directory: string): Promise<Version> {
+export async function versionAt(
+  ref: string,
+  directory: string,
+  options: BuildOptions = {},
+): Promise<Version> {
   const root = join(directory, "former");
   mkdirSync(root);
   const archive = execFileSync("git", ["archive", ref], { cwd: projectRoot, maxBuffer: 2 ** 28 });
   execFileSync("tar", ["-x", "-C", root], { input: archive });
   symlinkSync(join(projectRoot, "node_modules"), join(root, "node_modules"));
-  return build(root, join(directory, "former-bundle"));
+  return build(root, join(directory, "former-bundle"), options);
 }
 
 /** The version of the working tree. */
-export function currentVersion(directory: string): Promise<Version> {
-  return build(projectRoot, join(directory, "current-bundle"));
+export function currentVersion(directory: string, options: BuildOptions = {}): Promise<Version> {
+  return build(projectRoot, join(directory, "current-bundle"), options);
 }
 
 /** What is used of what wrangler makes of its configuration file. */
@@ -55,16 +65,17 @@ type WorkerOptions = Readonly<{
   bindings?: Readonly<Record<string, unknown>>;
 }>;
 
-async function build(root: string, bundle: string): Promise<Version> {
+async function build(root: string, bundle: string, { strict = false }: BuildOptions): Promise<Version> {
   const config = join(root, "wrangler.toml");
-  const script = await bundleWorker(bundle, join(root, "src/worker.ts"), ["--config", config]);
+  const [main, flags] = strict ? [STRICT_WORKER, await strictFlags()] : ["src/worker.ts", []];
+  const script = await bundleWorker(bundle, join(root, main), ["--config", config, ...flags]);
   const options = workerOptionsOf(config).workerOptions as object as WorkerOptions;
   const migrations = join(root, "migrations");
   const files = readdirSync(migrations).filter((name) => name.endsWith(".sql"));
   return {
     script,
     compatibilityDate: options.compatibilityDate ?? "",
-    compatibilityFlags: options.compatibilityFlags ?? [],
+    compatibilityFlags: [...(options.compatibilityFlags ?? []), ...(strict ? ["nodejs_als"] : [])],
     variables: options.bindings ?? {},
     migrations: new Map(files.sort().map((name) => [name, readFileSync(join(migrations, name), "utf8")])),
   };
@@ -77,17 +88,21 @@ const CONSUMERS = {
   "breakwater-drains": { maxBatchSize: 1, maxRetries: 3 },
   "breakwater-dead": { maxBatchSize: 100, maxRetries: 100 },
 };
+/** The most messages of a queue that are handled at a time, by several invocations: see front.js. */
+const AT_A_TIME = 100;
 /** The Worker that has the Durable Objects, whichever version its code is: their storage goes by this name. */
 const OBJECTS = "objects";
 const CLASSES = { GATES: "DestinationGate", INTAKE: "Intake" };
 
-type Options = Readonly<{
+export type SideBySideOptions = Readonly<{
   former: Version;
   current: Version;
   /** Whose code the Durable Objects run. */
   objects: "former" | "current";
   /** Variables and secrets of both versions. */
   vars: Readonly<Record<string, string>>;
+  /** The seed of the latencies of versions that are built strict. */
+  latency?: number;
   /** The state: what is there of an earlier run goes on. */
   directory: string;
   /** Gets every line that a Worker logs. */
@@ -101,13 +116,15 @@ export type SideBySide = Readonly<{
   share: (ofCurrent: number) => Promise<void>;
   /** Runs SQL in the database, statement by statement. */
   execute: (sql: string) => Promise<void>;
+  /** The rows of a query, or of a statement that returns some. */
+  query: <Row>(sql: string) => Promise<Row[]>;
   /** The names of the tables. */
   tables: () => Promise<string[]>;
   /** Ends it at once, with whatever it had in memory. */
   stop: () => Promise<void>;
 }>;
 
-export async function startSideBySide(options: Options): Promise<SideBySide> {
+export async function startSideBySide(options: SideBySideOptions): Promise<SideBySide> {
   const { former, current, objects, directory, onLog } = options;
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
@@ -125,6 +142,7 @@ export async function startSideBySide(options: Options): Promise<SideBySide> {
   );
   const { origin } = await miniflare.ready;
   const db = await miniflare.getD1Database("DB", "new");
+  const query = async <Row>(sql: string) => (await db.prepare(sql).all<Row>()).results;
   return {
     url: origin,
     share: async (ofCurrent) => {
@@ -133,17 +151,15 @@ export async function startSideBySide(options: Options): Promise<SideBySide> {
     execute: async (sql) => {
       for (const statement of sql.split("--> statement-breakpoint")) await db.prepare(statement).run();
     },
-    tables: async () => {
-      const listed = await db
-        .prepare(
-          "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB '_cf_*' AND name NOT GLOB 'sqlite_*'",
-        )
-        .all<{ name: string }>();
-      return listed.results.map(({ name }) => name);
-    },
+    query,
+    tables: async () => (await query<{ name: string }>(TABLES)).map(({ name }) => name),
     stop: () => miniflare.dispose(),
   };
 }
+
+/** The names of the tables that are ours. */
+export const TABLES =
+  "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB '_cf_*' AND name NOT GLOB 'sqlite_*'";
 
 function front() {
   const source = join(import.meta.dirname, "front.js");
@@ -153,16 +169,21 @@ function front() {
     compatibilityDate: "2026-08-15",
     compatibilityFlags: ["service_binding_extra_handlers"],
     serviceBindings: { OLD: "old", NEW: "new" },
+    bindings: {
+      BATCH_SIZES: Object.fromEntries(
+        Object.entries(CONSUMERS).map(([name, { maxBatchSize }]) => [name, maxBatchSize]),
+      ),
+    },
     queueConsumers: Object.fromEntries(
       Object.entries(CONSUMERS).map(([name, consumer]) => [
         name,
-        { maxBatchTimeout: 0, retryDelay: 1, ...consumer },
+        { maxBatchTimeout: 0, retryDelay: 1, ...consumer, maxBatchSize: AT_A_TIME },
       ]),
     ),
   };
 }
 
-function worker(name: string, version: Version, { vars }: Options) {
+function worker(name: string, version: Version, { vars, latency }: SideBySideOptions) {
   const { script, compatibilityDate, compatibilityFlags, variables } = version;
   const objects = Object.entries(CLASSES).map(([binding, className]) => [
     binding,
@@ -173,7 +194,7 @@ function worker(name: string, version: Version, { vars }: Options) {
     ...moduleOf(script),
     compatibilityDate,
     compatibilityFlags: [...compatibilityFlags],
-    bindings: { ...variables, ...vars },
+    bindings: { ...variables, ...strictVars({ latency }), ...vars },
     d1Databases: { DB: "breakwater" },
     queueProducers: Object.fromEntries(
       Object.entries(QUEUES).map(([binding, queueName]) => [binding, { queueName }]),

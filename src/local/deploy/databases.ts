@@ -76,6 +76,9 @@ async function historyOf({ name }: Database, shared: readonly string[]): Promise
   return { tables: tables.filter((table) => !NOT_OURS.test(table)), applied };
 }
 
+/** The only migration of 0.1.0. */
+const FIRST_RELEASE = "0000_spine.sql";
+
 type State = Readonly<{ fault?: Readonly<{ is: string; remedy: string }>; note?: string }>;
 
 /** Whether this version's migrations can be applied on top of those that a database has. */
@@ -86,6 +89,12 @@ function stateOf(own: readonly string[], { tables, applied }: History): State {
     return { fault: { is, remedy: another } };
   }
   const [first = ""] = own;
+  if (applied[0] === FIRST_RELEASE) {
+    const is = "is one of 0.1.0, whose tables no migration leads on from";
+    return {
+      fault: { is, remedy: `${another}. How its destinations get there: docs/deploying.md#from-010` },
+    };
+  }
   if (applied.length > 0 && !applied.includes(first)) {
     const is = `was made by ${applied[0]}, which this version cannot upgrade: it begins with ${first}`;
     return { fault: { is, remedy: `${another}, or deploy the version that made it` } };

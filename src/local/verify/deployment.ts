@@ -181,7 +181,7 @@ export async function deploymentFault(deployment: Deployment): Promise<string | 
   const health = await deployment.health().catch(messageOf);
   if (typeof health === "string") return `${url.origin} cannot be reached: ${health}`;
   const { status } = (health.json ?? {}) as Partial<Health>;
-  if (!["ok", "stalled", "unreachable"].includes(status ?? "")) {
+  if (!["ok", "stalled", "unreachable", "not_migrated"].includes(status ?? "")) {
     const { detail } = (health.json ?? {}) as { detail?: string };
     if (health.status === 503 && detail !== undefined) return `${url.origin} is not configured: ${detail}`;
     return `${url.origin} is not Breakwater: /v1/health answered ${health.status} without a status of its own`;

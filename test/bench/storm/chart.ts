@@ -15,7 +15,8 @@ const TOP = 40;
 /** Points of one curve: each shows the fullest second of its stretch. */
 const POINTS = 360;
 
-const STYLE = `text{font:12px system-ui,sans-serif;fill:#57606a}.t{font-weight:600;font-size:14px;fill:#24292f}
+/** Colours of a picture, for light and dark pages: `a` is a curve, `o` trouble, `c` a limit, `x` an axis, `t` a title. */
+export const STYLE = `text{font:12px system-ui,sans-serif;fill:#57606a}.t{font-weight:600;font-size:14px;fill:#24292f}
 .a{fill:#0969da;fill-opacity:.25;stroke:#0969da;stroke-width:1.2;stroke-linejoin:round}
 .o{fill:#cf222e;fill-opacity:.1}.c{stroke:#1a7f37;stroke-dasharray:5 4}.x{stroke:#8c959f}
 @media(prefers-color-scheme:dark){text{fill:#8b949e}.t{fill:#e6edf3}.a{fill:#58a6ff;stroke:#58a6ff}
@@ -87,7 +88,8 @@ function fullest(arrivals: readonly number[], seconds: number): Point[] {
   });
 }
 
-function one(n: number): string {
+/** A coordinate. */
+export function one(n: number): string {
   return String(Math.round(n * 10) / 10);
 }
 
@@ -95,6 +97,6 @@ function timeLabel(seconds: number): string {
   return seconds < 7200 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
 }
 
-function escaped(text: string): string {
+export function escaped(text: string): string {
   return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
 }

@@ -1,0 +1,20 @@
+/** A soak of half a minute; `npm run soak` is the long version. */
+import { expect, test } from "vitest";
+import { soak } from "./soak/run.ts";
+import { FORMER, hasCommit } from "./versions.ts";
+
+const isThere = hasCommit(FORMER);
+// Passing tests print nothing, and a skipped one does not say why.
+if (!isThere)
+  process.stderr.write(`Skipped: the clone is shallow and has no commit ${FORMER} to deploy in between.\n`);
+
+test.runIf(isThere)(
+  "keeps every promise under load, through a kill and a deployment to the former version and back",
+  async () => {
+    const { counts, findings, kills, deploys } = await soak({ minutes: 0.6, seed: 7, rate: 20 });
+    expect(findings.flatMap(({ check, seen }) => seen.map((text) => `${check}: ${text}`))).toEqual([]);
+    expect({ kills, deploys }).toEqual({ kills: 1, deploys: 1 });
+    expect(counts.accepted).toBeGreaterThan(100);
+    expect(counts.failedRequests).toBeGreaterThan(0);
+  },
+);

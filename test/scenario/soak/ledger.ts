@@ -1,0 +1,446 @@
+/**
+ * The soak's books: what was posted, what each receiver has got, and whether that is as promised. It is told of everything
+ * with its time (epoch ms), and asks nobody.
+ */
+import type { Hit } from "../../../src/local/receiver.ts";
+import { type Check, Findings } from "./checks.ts";
+import { type Customer, customers, type SoakData, takersOf } from "./customers.ts";
+import { EndpointBook, type Later, UNDER_WAY_MS } from "./endpoint-book.ts";
+import { Kills, timeOf } from "./kills.ts";
+
+/** An answer so shortly before the sender's timeout may have come too late for it. */
+const NEARLY_LATE_MS = 500;
+/**
+ * What has ended so long ago is forgotten. Long: what a kill has undone comes again behind all that waits for its
+ * destination.
+ */
+const REMEMBERED_MS = 2 * 3_600_000;
+
+/** How a delivery has ended, as far as is known here. */
+type End = "delivered" | "dead" | "cancelled" | "erased" | "expired";
+
+type Delivery = {
+  readonly customer: Customer;
+  id?: string;
+  requests: number;
+  bytes?: string;
+  end?: Readonly<{ how: End; at: number }>;
+  /** The last request that was answered 200. */
+  delivered?: Hit;
+  /** How often it may yet come although it has ended: it was retried or replayed. */
+  extra: number;
+  /** It must come again. */
+  requeued?: boolean;
+  /** It may have ended although nobody has said so: the answer to a request that would end it was lost. */
+  mayEnd?: boolean;
+  /** No earlier than this: it was answered 429. */
+  notBefore?: Readonly<{ at: number; answeredAt: number }>;
+};
+
+export type Posted = Readonly<{
+  data: SoakData;
+  type: string;
+  /** When it is due, where it is scheduled. */
+  deliverAt?: number;
+  ttlMs?: number;
+}>;
+
+type Event = Posted & {
+  readonly batch: number;
+  readonly deliveries: Map<string, Delivery>;
+  id?: string;
+  acceptedAt?: number;
+  /** No answer came, and it is not repeated: it may be stored or not. */
+  unanswered?: boolean;
+  /** It may have been erased: nothing sends it again. */
+  erasing?: boolean;
+};
+
+/** A delivery that has not ended, as far as is known here. */
+export type Open = Readonly<{
+  event: string;
+  path: string;
+  acceptedAt: number;
+  /** It may have ended in a way that only the API shows. */
+  mayHaveEnded: boolean;
+}>;
+
+/** What has become of a request, as far as its answer tells. */
+export type Outcome = "done" | "refused" | "unknown";
+
+type Period = Readonly<{ since: number; until: number; diedBy: number }>;
+
+/** A request for a delivery that its receiver has answered with success before. */
+export type Repeat = Readonly<{ event: string; path: string; attempt: number }>;
+
+export class Ledger {
+  readonly findings = new Findings();
+  readonly #events = new Map<number, Event>();
+  readonly #kills = new Kills();
+  readonly #endpoints: ReadonlyMap<string, EndpointBook>;
+  readonly #looking: Promise<void>[] = [];
+  readonly #timedOut: (repeat: Repeat) => Promise<boolean>;
+  readonly counts = {
+    posted: 0,
+    accepted: 0,
+    unanswered: 0,
+    deliveries: 0,
+    requests: 0,
+    failedRequests: 0,
+    delivered: 0,
+    dead: 0,
+    cancelled: 0,
+    erased: 0,
+    expired: 0,
+    afterKill: 0,
+    timedOut: 0,
+    onRequest: 0,
+    /** Came shortly after a cancellation or an erasure. */
+    underWay: 0,
+  };
+  /** From the post to the first arrival, ms, of what was not scheduled, by path. */
+  readonly delays = new Map<string, number[]>();
+
+  /**
+   * @param later calls back after so many ms
+   * @param timedOut looks up whether the attempt before this one has timed out for its sender
+   */
+  constructor(
+    later: Later = (ms, then) => void setTimeout(then, ms),
+    timedOut: (repeat: Repeat) => Promise<boolean> = () => Promise.resolve(false),
+  ) {
+    const bookOf = (customer: Customer) => new EndpointBook(customer, this.findings, this.#kills, later);
+    this.#endpoints = new Map(customers.map((customer) => [customer.path, bookOf(customer)]));
+    this.#timedOut = timedOut;
+  }
+
+  // What is posted and asked for.
+
+  posted(events: readonly Posted[]): void {
+    const batch = events[0]?.data.ref ?? 0;
+    for (const event of events) {
+      const takers = takersOf(event.data.tenant, event.type);
+      const deliveries = new Map(
+        takers.map((customer) => [customer.path, { customer, requests: 0, extra: 0 }]),
+      );
+      this.#events.set(event.data.ref, { ...event, batch, deliveries });
+      this.counts.posted += 1;
+    }
+  }
+
+  /** @param ids of the deliveries, by path */
+  accepted(ref: number, id: string, ids: ReadonlyMap<string, string>, at: number): void {
+    const event = this.#events.get(ref);
+    if (event === undefined || event.acceptedAt !== undefined) return;
+    this.#isOneEvent(event, id);
+    event.acceptedAt = at;
+    for (const [path, delivery] of event.deliveries) {
+      const given = ids.get(path);
+      if (given !== undefined) delivery.id = given;
+    }
+    this.counts.accepted += 1;
+    this.counts.deliveries += event.deliveries.size;
+  }
+
+  /** The events of a request without an answer, which is not repeated. */
+  unanswered(refs: readonly number[]): void {
+    for (const ref of refs) {
+      const event = this.#events.get(ref);
+      if (event) event.unanswered = true;
+      this.counts.unanswered += 1;
+    }
+  }
+
+  eventId(ref: number): string | undefined {
+    return this.#events.get(ref)?.id;
+  }
+
+  /** The delivery's id, where it was in the answer. */
+  deliveryId(ref: number, path: string): string | undefined {
+    return this.#events.get(ref)?.deliveries.get(path)?.id;
+  }
+
+  hasEnded(ref: number, path: string): End | undefined {
+    return this.#events.get(ref)?.deliveries.get(path)?.end?.how;
+  }
+
+  /** @param isSure false: the answer was lost */
+  cancelled(ref: number, path: string, at: number, isSure: boolean): void {
+    const delivery = this.#events.get(ref)?.deliveries.get(path);
+    if (delivery === undefined) return;
+    if (!isSure) delivery.mayEnd = true;
+    else if (delivery.end === undefined) this.#end(delivery, "cancelled", at);
+  }
+
+  /** @param isDone false: it has begun, or nobody knows whether it has */
+  erased(ref: number, at: number, isDone: boolean): void {
+    const event = this.#events.get(ref);
+    if (event) event.erasing = true;
+    for (const delivery of event?.deliveries.values() ?? []) {
+      if (!isDone) delivery.mayEnd = true;
+      else if (delivery.end === undefined) this.#end(delivery, "erased", at);
+    }
+  }
+
+  /** A request is made that sends the delivery again, which may come before the answer. */
+  requeueing(ref: number, path: string): void {
+    const delivery = this.#events.get(ref)?.deliveries.get(path);
+    if (delivery) delivery.extra += 1;
+  }
+
+  /** The answer to that request; `unknown` where it was lost. */
+  requeued(ref: number, path: string, outcome: Outcome): void {
+    const delivery = this.#events.get(ref)?.deliveries.get(path);
+    if (delivery === undefined || outcome === "unknown") return;
+    // It has come again already.
+    if (delivery.extra === 0) return;
+    delivery.extra -= 1;
+    if (outcome === "refused") return;
+    this.counts.onRequest += 1;
+    this.findings.observe("requeued", true, () => "");
+    delivery.requeued = true;
+    beginAgain(delivery);
+  }
+
+  /** A replay of what is dead is begun: of what was rejected, and of what has expired. */
+  replaying(path: string): void {
+    for (const [ref, { data, ttlMs }] of this.#events)
+      if (data.bad || ttlMs !== undefined) this.requeueing(ref, path);
+  }
+
+  /**
+   * The answer to that request. What had died by `diedBy`, of the events that were accepted in its period, comes again; what
+   * has died since may. Returns how many must.
+   */
+  replayed(path: string, { since, until, diedBy }: Period, outcome: Outcome): number {
+    let count = 0;
+    for (const [ref, { data, ttlMs, deliveries, acceptedAt, erasing }] of this.#events) {
+      const delivery = deliveries.get(path);
+      if (delivery === undefined || !(data.bad || ttlMs !== undefined)) continue;
+      const isDead = delivery.end && isDeadEnd(delivery.end.how) && delivery.end.at <= diedBy;
+      const isIn = data.postedAt >= since && acceptedAt !== undefined && acceptedAt < until;
+      const must = outcome === "done" && isDead === true && isIn && !erasing;
+      if (must) count += 1;
+      this.requeued(ref, path, must || outcome === "refused" ? outcome : "unknown");
+    }
+    return count;
+  }
+
+  killed(from: number, to: number): void {
+    this.#kills.add(from, to);
+  }
+
+  // What the receivers get.
+
+  /** The book of the endpoint with this path. */
+  endpoint(path: string): EndpointBook | undefined {
+    return this.#endpoints.get(path);
+  }
+
+  inFlight(): number {
+    return [...this.#endpoints.values()].reduce((sum, { inFlight }) => sum + inFlight, 0);
+  }
+
+  /** Requests that came so shortly after a request for quiet, a cancellation or an erasure that they were under way. */
+  underWay(): number {
+    return [...this.#endpoints.values()].reduce((sum, { underWay }) => sum + underWay, this.counts.underWay);
+  }
+
+  arrived(hit: Hit, data: SoakData): void {
+    const { findings } = this;
+    this.counts.requests += 1;
+    findings.observe("signature", hit.verified, () => `${hit.path} ${hit.id}: ${hit.rejection}`);
+    this.endpoint(hit.path)?.arrived(hit);
+    const event = this.#events.get(data.ref);
+    if (event === undefined) {
+      findings.observe("once", false, () => `${hit.path} ${hit.id}: came again after its end was forgotten`);
+      return;
+    }
+    this.#isOneEvent(event, hit.id);
+    const delivery = event.deliveries.get(hit.path);
+    findings.observe("tenants", delivery !== undefined, () => `${hit.path} got ${hit.id} of ${data.tenant}`);
+    if (delivery) this.#checkDelivery(hit, event, delivery);
+  }
+
+  /** A request was answered, or its sender has hung up. */
+  answered(hit: Hit, data: SoakData, quietMs: number): void {
+    this.endpoint(hit.path)?.ended(hit, quietMs);
+    const at = hit.answeredAt ?? 0;
+    if (hit.status !== 200) this.counts.failedRequests += 1;
+    const delivery = this.#events.get(data.ref)?.deliveries.get(hit.path);
+    if (hit.hungUp || delivery === undefined) return;
+    if (hit.status === 200) {
+      delivery.delivered = hit;
+      delete delivery.requeued;
+      if (delivery.end === undefined) this.#end(delivery, "delivered", at);
+    } else if (hit.status === 400 && delivery.end === undefined) this.#end(delivery, "dead", at);
+    else if (hit.status === 429) delivery.notBefore = { at: at + quietMs, answeredAt: at };
+  }
+
+  #end(delivery: Delivery, how: End, at: number): void {
+    delivery.end = { how, at };
+    this.counts[how] += 1;
+  }
+
+  #isOneEvent(event: Event, id: string): void {
+    event.id ??= id;
+    this.findings.observe("key", event.id === id, () => `${event.data.ref} is ${event.id} and ${id}`);
+  }
+
+  #checkDelivery(hit: Hit, event: Event, delivery: Delivery): void {
+    const { findings } = this;
+    const name = () => `${hit.path} ${hit.id} at ${timeOf(hit.at)}`;
+    delivery.requests += 1;
+    if (delivery.requests === 1) this.#note(hit, event);
+    delivery.bytes ??= hit.body;
+    findings.observe("bytes", delivery.bytes === hit.body, name);
+    const isNumbered = hit.attempt >= 1 && hit.attempt <= delivery.requests;
+    findings.observe(
+      "attempts",
+      isNumbered,
+      () => `${name()}: attempt ${hit.attempt} of ${delivery.requests}`,
+    );
+    if (event.deliverAt !== undefined)
+      findings.observe(
+        "scheduled",
+        hit.at >= event.deliverAt,
+        () => `${name()}: ${event.deliverAt} is its time`,
+      );
+    const { notBefore } = delivery;
+    if (notBefore) {
+      const isInTime = hit.at >= notBefore.at || this.#kills.hasUndone(notBefore.answeredAt, hit.at);
+      findings.observe("retryAfter", isInTime, () => `${name()}: ${notBefore.at - hit.at} ms too early`);
+      delete delivery.notBefore;
+    }
+    this.#checkEnded(hit, delivery, name);
+  }
+
+  #checkEnded(hit: Hit, delivery: Delivery, name: () => string): void {
+    const { findings, counts } = this;
+    const { delivered, end } = delivery;
+    if (end && end.how !== "delivered" && !isDeadEnd(end.how)) {
+      const isUnderWay = hit.at <= end.at + UNDER_WAY_MS;
+      if (isUnderWay) counts.underWay += 1;
+      findings.observe("ended", isUnderWay, () => `${name()}: ${hit.at - end.at} ms after it was ${end.how}`);
+      return;
+    }
+    const before = delivered?.answeredAt ?? (end && isDeadEnd(end.how) ? end.at : undefined);
+    if (before === undefined) return;
+    const check = delivered ? "once" : "ended";
+    const isLate = delivered && before - delivered.at >= delivery.customer.timeoutMs - NEARLY_LATE_MS;
+    if (delivery.extra > 0) {
+      delivery.extra -= 1;
+      counts.onRequest += 1;
+      beginAgain(delivery);
+    } else if (this.#kills.hasUndone(before, hit.at)) counts.afterKill += 1;
+    else if (isLate) counts.timedOut += 1;
+    else {
+      const text = `${name()}: ${hit.at - before} ms after its end, attempt ${hit.attempt}${this.#kills.shortlyBefore(hit.at)}`;
+      this.#lookUp({ event: hit.id, path: hit.path, attempt: hit.attempt }, check, text);
+      return;
+    }
+    findings.observe(check, true, name);
+  }
+
+  /** On a busy machine the sender may have given up although the receiver, which got the request late, was quick. */
+  #lookUp(repeat: Repeat, check: Check, text: string): void {
+    const looking = this.#timedOut(repeat).then((isTimeout) => {
+      if (isTimeout) this.counts.timedOut += 1;
+      this.findings.observe(check, isTimeout, () => text);
+    });
+    this.#looking.push(looking);
+  }
+
+  #note({ path, at }: Hit, { data, deliverAt }: Event): void {
+    if (deliverAt !== undefined) return;
+    const delays = this.delays.get(path) ?? [];
+    delays.push(at - data.postedAt);
+    this.delays.set(path, delays);
+  }
+
+  // What is left.
+
+  /** What has not ended and was accepted before that time. */
+  open(before = Number.POSITIVE_INFINITY): Open[] {
+    const open: Open[] = [];
+    for (const { id, data, acceptedAt = data.postedAt, deliveries, ttlMs } of this.#events.values()) {
+      if (id === undefined || acceptedAt >= before) continue;
+      for (const [path, { end, mayEnd = false }] of deliveries)
+        if (end === undefined)
+          open.push({ event: id, path, acceptedAt, mayHaveEnded: mayEnd || ttlMs !== undefined });
+    }
+    return open;
+  }
+
+  /**
+   * What the API says of a delivery that is open here.
+   * @param state undefined: it knows no such event
+   */
+  shown({ event: id, path }: Open, state: string | undefined, reason: string | undefined, at: number): void {
+    const event = this.#byId(id);
+    const delivery = event?.deliveries.get(path);
+    if (event === undefined || delivery === undefined || delivery.end) return;
+    if (state === "queued" || state === "waiting" || state === "retrying") return;
+    // A replay comes to it in its turn.
+    if (delivery.requeued && (state === "dead" || state === "delivered")) return;
+    const text = () => `${path} ${id} has not arrived and is ${state ?? "unknown"} (${reason})`;
+    if (state === "dead" && reason === "expired" && event.ttlMs !== undefined)
+      this.#end(delivery, "expired", at);
+    else if (state === "cancelled" && delivery.mayEnd)
+      this.#end(delivery, reason === "erased" ? "erased" : "cancelled", at);
+    else {
+      this.findings.observe("arrives", false, text);
+      this.#end(delivery, "dead", at);
+    }
+  }
+
+  #byId(id: string): Event | undefined {
+    for (const event of this.#events.values()) if (event.id === id) return event;
+    return undefined;
+  }
+
+  /** Forgets what has ended long ago. */
+  forget(now: number): void {
+    for (const [ref, { acceptedAt = now, deliveries, unanswered }] of this.#events) {
+      if (unanswered || acceptedAt > now - REMEMBERED_MS) continue;
+      if (![...deliveries.values()].every(({ end }) => end && end.at < now - REMEMBERED_MS)) continue;
+      this.findings.observe("arrives", true, () => "", deliveries.size);
+      this.#events.delete(ref);
+    }
+  }
+
+  /** Judges what can be judged only when nothing is under way any more. */
+  async close(): Promise<void> {
+    await Promise.all(this.#looking);
+    const batches = Map.groupBy(
+      // What has a short time to live may have ended without ever being sent.
+      [...this.#events.values()].filter(({ unanswered, ttlMs }) => unanswered && ttlMs === undefined),
+      ({ batch }) => batch,
+    );
+    for (const [batch, events] of batches) {
+      const stored = events.filter(({ id }) => id !== undefined);
+      const isWhole = stored.length === 0 || stored.length === events.length;
+      this.findings.observe("batch", isWhole, () => `${stored.length} of ${events.length} from ${batch} on`);
+    }
+    for (const { id, deliveries, acceptedAt, data } of this.#events.values()) {
+      if (id === undefined) continue;
+      for (const [path, { end, requeued }] of deliveries) {
+        const text = () =>
+          `${path} ${id}, posted at ${timeOf(data.postedAt)}${acceptedAt ? "" : ", unanswered"}`;
+        this.findings.observe("ends", end !== undefined, text);
+        this.findings.observe("arrives", end !== undefined, text);
+        if (requeued) this.findings.observe("requeued", false, text);
+      }
+    }
+  }
+}
+
+/** What a replay of dead deliveries sends again. */
+function isDeadEnd(how: End): boolean {
+  return how === "dead" || how === "expired";
+}
+
+function beginAgain(delivery: Delivery): void {
+  delete delivery.end;
+  delete delivery.delivered;
+}

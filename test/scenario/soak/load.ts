@@ -1,0 +1,338 @@
+/**
+ * The soak's load: events at a steady rate, singles and batches, with and without keys, scheduled and with a time to live;
+ * some of them are cancelled, erased, retried and replayed. It posts as a client is told to: under a key a request without
+ * an answer, or with a 503, is made again; without a key it is not.
+ */
+import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { oneOf, type Random } from "../../../src/core/seeded-random.ts";
+import { customers, type SoakData, takersOf, tenants, types } from "./customers.ts";
+import type { Ledger, Outcome, Posted } from "./ledger.ts";
+
+/** How long a request may take. */
+const PATIENCE_MS = 15_000;
+const AGAIN_MS = 700;
+const TICK_MS = 100;
+/** Posts that are under way at once; beyond that the load waits, and says so. */
+const MOST_POSTS = 150;
+
+/** The share of the requests that post several events, and how many. */
+const BATCHES = { share: 0.5, least: 3, more: 10 };
+
+/** How often, and for how long, it is looked whether an erasure has gone through. */
+const LOOKS = 10;
+const LOOK_MS = 3_000;
+
+/** What an answer has told. */
+type Answer = Readonly<{ status: number; body: unknown }>;
+
+export type Access = Readonly<{
+  /** Resolves with the address when the stack is up. */
+  url: () => Promise<string>;
+  /** Whether the current version handles everything: what only that one knows is used then. */
+  isCurrent: () => boolean;
+  /** Whether so much has not ended that nothing is posted for a while. */
+  isFull: () => boolean;
+  adminKey: string;
+  /** Of a tenant's own key. */
+  keyOf: (tenant: string) => string;
+  destinations: ReadonlyMap<string, string>;
+}>;
+
+type Share = Readonly<{ of: number; do: (post: Posted) => void }>;
+
+export class Load {
+  readonly #ledger: Ledger;
+  readonly #access: Access;
+  readonly #random: Random;
+  readonly #mend: (path: string, at: number) => void;
+  #refs = 0;
+  #posts = 0;
+  #stopped = false;
+  /** Events that were not posted because too many posts were under way, or too much had not ended. */
+  skipped = 0;
+  readonly made = {
+    cancelled: 0,
+    tooLate: 0,
+    erased: 0,
+    retried: 0,
+    replays: 0,
+    replayed: 0,
+    keyedTwice: 0,
+    repeats: 0,
+  };
+  readonly #running = new Set<Promise<void>>();
+
+  /** @param mend has a receiver take what it has refused */
+  constructor(ledger: Ledger, access: Access, random: Random, mend: (path: string, at: number) => void) {
+    this.#ledger = ledger;
+    this.#access = access;
+    this.#random = random;
+    this.#mend = mend;
+  }
+
+  /** Posts so many events a second until it is stopped. */
+  async run(perSecond: number): Promise<void> {
+    const startedAt = Date.now();
+    let due = 0;
+    while (!this.#stopped) {
+      await sleep(TICK_MS);
+      const owed = ((Date.now() - startedAt) / 1000) * perSecond;
+      while (due < owed) due += this.#postSome();
+    }
+  }
+
+  /** Resolves when all posts and what follows them has been answered. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    while (this.#running.size > 0) await Promise.all(this.#running);
+  }
+
+  #background(work: () => Promise<void>): void {
+    const running = work().catch((error: unknown) => {
+      this.#ledger.findings.observe("answers", false, () => String(error));
+    });
+    const tracked = running.finally(() => this.#running.delete(tracked));
+    this.#running.add(tracked);
+  }
+
+  /** Returns how many events. */
+  #postSome(): number {
+    const isBatch = this.#random() < BATCHES.share;
+    const count = isBatch ? BATCHES.least + Math.floor(this.#random() * BATCHES.more) : 1;
+    if (this.#posts >= MOST_POSTS || this.#access.isFull()) {
+      this.skipped += count;
+      return count;
+    }
+    const isKeyed = this.#random() < 0.6;
+    const tenant = oneOf(tenants as [string, ...string[]], this.#random);
+    const mayBeNew = this.#access.isCurrent();
+    const events = Array.from({ length: count }, () => this.#event(tenant, mayBeNew));
+    this.#ledger.posted(events);
+    this.#posts += 1;
+    this.#background(() =>
+      this.#post(events, isBatch, isKeyed ? randomUUID() : undefined).finally(() => {
+        this.#posts -= 1;
+      }),
+    );
+    return count;
+  }
+
+  #event(tenant: string, mayBeNew: boolean): Posted {
+    this.#refs += 1;
+    const random = this.#random;
+    const postedAt = Date.now();
+    const isBad = tenant === "echo" && random() < 0.1;
+    const data: SoakData = { ref: this.#refs, tenant, postedAt, ...(isBad && { bad: true }) };
+    const type = oneOf(types as [string, ...string[]], random);
+    const draw = random();
+    if (draw < 0.04) return { data, type, deliverAt: postedAt + 15_000 + Math.floor(random() * 30_000) };
+    if (mayBeNew && draw < 0.08) return { data, type, ttlMs: 1_000 * (5 + Math.floor(random() * 30)) };
+    return { data, type };
+  }
+
+  async #post(events: readonly Posted[], isBatch: boolean, key: string | undefined): Promise<void> {
+    const [first] = events;
+    if (first === undefined) return;
+    const { tenant } = first.data;
+    const path = isBatch ? "/v1/events/batch" : "/v1/events";
+    const shown = events.map(({ data, type, deliverAt, ttlMs }) => ({
+      type,
+      tenant,
+      data,
+      ...(deliverAt !== undefined && { deliver_at: new Date(deliverAt).toISOString() }),
+      ...(ttlMs !== undefined && { ttl: ttlMs / 1000 }),
+    }));
+    const isNew = events.some(({ ttlMs }) => ttlMs !== undefined);
+    const body = isBatch ? { events: shown } : shown[0];
+    const ask = () =>
+      this.#ask("POST", `${isNew ? "/new" : ""}${path}`, { body, key, apiKey: this.#keyFor(tenant) });
+    const answer = await ask();
+    const refs = events.map(({ data }) => data.ref);
+    if (answer === undefined) {
+      this.#ledger.unanswered(refs);
+      return;
+    }
+    if (answer.status !== 202)
+      throw new Error(`${path} answered ${answer.status}: ${JSON.stringify(answer.body).slice(0, 300)}`);
+    const accepted = acceptedIn(answer.body);
+    const at = Date.now();
+    const paths = new Map([...this.#access.destinations].map(([of, id]) => [id, of]));
+    events.forEach(({ data }, i) => {
+      const { id = "", deliveries = [] } = accepted[i] ?? {};
+      const ids = new Map(deliveries.map((one) => [paths.get(one.destination_id) ?? "", one.id]));
+      this.#ledger.accepted(data.ref, id, ids, at);
+    });
+    if (key !== undefined && this.#random() < 0.1) {
+      const again = await ask();
+      this.made.keyedTwice += 1;
+      const same = again === undefined || acceptedIn(again.body).every(({ id }, i) => id === accepted[i]?.id);
+      this.#ledger.findings.observe(
+        "key",
+        same,
+        () => `${refs[0]} posted twice under a key: ${JSON.stringify(again?.body)}`,
+      );
+    }
+    if (!isBatch) await this.#follow(first);
+  }
+
+  /** Some of the single events are cancelled, erased or retried; each of them in one way. */
+  async #follow(post: Posted): Promise<void> {
+    if (!this.#access.isCurrent()) return;
+    const draw = this.#random();
+    const shares: readonly Share[] = [
+      {
+        of: post.deliverAt === undefined ? 0.02 : 0.4,
+        do: (one) => this.#background(() => this.#cancel(one)),
+      },
+      { of: 0.015, do: (one) => this.#background(() => this.#erase(one)) },
+      { of: 0.04, do: (one) => this.#background(() => this.#retry(one)) },
+    ];
+    let sum = 0;
+    for (const share of shares) {
+      sum += share.of;
+      if (draw >= sum) continue;
+      share.do(post);
+      return;
+    }
+  }
+
+  async #cancel({ data, type, deliverAt }: Posted): Promise<void> {
+    if (deliverAt !== undefined) await sleep(2_000 + this.#random() * 6_000);
+    const [taker] = takersOf(data.tenant, type);
+    const id = taker && this.#ledger.deliveryId(data.ref, taker.path);
+    if (!taker || !id || !this.#access.isCurrent()) return;
+    const answer = await this.#ask("POST", `/new/v1/deliveries/${id}/cancel`);
+    if (answer?.status === 409) this.made.tooLate += 1;
+    else if (answer === undefined || answer.status === 200) {
+      if (answer) this.made.cancelled += 1;
+      this.#ledger.cancelled(data.ref, taker.path, Date.now(), answer !== undefined);
+    } else unexpected(answer);
+  }
+
+  async #erase({ data }: Posted): Promise<void> {
+    await sleep(this.#random() * 3_000);
+    const event = this.#ledger.eventId(data.ref);
+    if (!event || !this.#access.isCurrent()) return;
+    const body = { tenant: data.tenant, event_id: event };
+    const answer = await this.#ask("POST", "/new/v1/erasures", { body });
+    if (answer && answer.status !== 202) unexpected(answer);
+    this.#ledger.erased(data.ref, Date.now(), false);
+    if (answer === undefined) return;
+    this.made.erased += 1;
+    const { id } = answer.body as { id: string };
+    for (let look = 0; look < LOOKS; look++) {
+      await sleep(LOOK_MS);
+      const shown = await this.#ask("GET", `/new/v1/erasures/${id}`);
+      if (((shown?.body ?? {}) as { events?: number }).events !== 1) continue;
+      this.#ledger.erased(data.ref, Date.now(), true);
+      return;
+    }
+  }
+
+  /** What was delivered is sent again. */
+  async #retry({ data, type }: Posted): Promise<void> {
+    const [taker] = takersOf(data.tenant, type);
+    await sleep(4_000 + this.#random() * 10_000);
+    const id = taker && this.#ledger.deliveryId(data.ref, taker.path);
+    if (!taker || !id || !this.#access.isCurrent()) return;
+    if (this.#ledger.hasEnded(data.ref, taker.path) !== "delivered") return;
+    this.#ledger.requeueing(data.ref, taker.path);
+    const answer = await this.#ask("POST", `/new/v1/deliveries/${id}/retry`);
+    // Its record may not have been written yet.
+    if (answer?.status === 409) this.made.tooLate += 1;
+    else if (answer?.status === 200) this.made.retried += 1;
+    else if (answer) unexpected(answer);
+    this.#ledger.requeued(data.ref, taker.path, outcomeOf(answer));
+  }
+
+  /** The endpoint that rejects is mended, and its dead deliveries of the last minutes are replayed. */
+  async replay(sinceMs: number): Promise<void> {
+    const customer = customers.find(({ trouble }) => trouble === "rejects");
+    const destination = customer && this.#access.destinations.get(customer.path);
+    if (!customer || !destination || !this.#access.isCurrent()) return;
+    const now = Date.now();
+    this.#mend(customer.path, now);
+    const [since, until] = [now - sinceMs, now - 5_000];
+    const body = {
+      destination_id: destination,
+      since: new Date(since).toISOString(),
+      until: new Date(until).toISOString(),
+      rate_per_minute: 600,
+    };
+    this.#ledger.replaying(customer.path);
+    const answer = await this.#ask("POST", "/new/v1/replays", { body });
+    if (answer && answer.status !== 409 && answer.status !== 201) unexpected(answer);
+    if (answer?.status === 201) this.made.replays += 1;
+    // Only what was on record when the replay began.
+    const period = { since, until, diedBy: now - 10_000 };
+    this.made.replayed += this.#ledger.replayed(customer.path, period, outcomeOf(answer));
+  }
+
+  #keyFor(tenant: string): string {
+    return this.#random() < 0.5 ? this.#access.adminKey : this.#access.keyOf(tenant);
+  }
+
+  /**
+   * Undefined when no answer has come and it is not known what has become of the request. With a key, or where nobody can
+   * have got it, it is made again.
+   */
+  async #ask(
+    method: string,
+    path: string,
+    {
+      body,
+      key,
+      apiKey = this.#access.adminKey,
+    }: { body?: unknown; key?: string | undefined; apiKey?: string } = {},
+  ): Promise<Answer | undefined> {
+    for (;;) {
+      const url = await this.#access.url();
+      try {
+        const response = await fetch(`${url}${path}`, {
+          method,
+          headers: {
+            authorization: `Bearer ${apiKey}`,
+            "content-type": "application/json",
+            ...(key !== undefined && { "idempotency-key": key }),
+          },
+          signal: AbortSignal.timeout(PATIENCE_MS),
+          ...(body !== undefined && { body: JSON.stringify(body) }),
+        });
+        const text = await response.text();
+        const isFault = response.status === 500;
+        this.#ledger.findings.observe("answers", !isFault, () => `${method} ${path}: ${text.slice(0, 300)}`);
+        if (response.status < 500) return { status: response.status, body: JSON.parse(text) };
+        if (key === undefined) return undefined;
+      } catch (error) {
+        if (key === undefined && !wasNotSent(error)) return undefined;
+      }
+      this.made.repeats += 1;
+      await sleep(AGAIN_MS);
+    }
+  }
+}
+
+function unexpected({ status, body }: Answer): never {
+  throw new Error(`Unexpected answer ${status}: ${JSON.stringify(body).slice(0, 300)}`);
+}
+
+function outcomeOf(answer: Answer | undefined): Outcome {
+  if (answer === undefined) return "unknown";
+  return answer.status < 300 ? "done" : "refused";
+}
+
+type Accepted = Readonly<{
+  id: string;
+  deliveries?: readonly Readonly<{ id: string; destination_id: string }>[];
+}>;
+
+function acceptedIn(body: unknown): readonly Accepted[] {
+  const { events } = body as { events?: readonly Accepted[] };
+  return events ?? [body as Accepted];
+}
+
+/** Nobody listened. */
+function wasNotSent(error: unknown): boolean {
+  return (error as { cause?: { code?: string } }).cause?.code === "ECONNREFUSED";
+}

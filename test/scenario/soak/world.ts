@@ -1,0 +1,412 @@
+/**
+ * The world of a soak: the stack, which is killed and deployed, its receivers, and the hand of an operator in D1. It tells
+ * the books of everything.
+ */
+import { randomBytes } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import { seededRandom } from "../../../src/core/seeded-random.ts";
+import { type Hit, type Receiver, startReceiver } from "../../../src/local/receiver.ts";
+import { apiClient } from "../../../src/local/stack.ts";
+import { pieceIn, piecesOf, secretsIn } from "../../support/secret-pieces.ts";
+import { isMisreading, kindOf } from "../log-lines.ts";
+import { type StackProcess, startStackProcess } from "../stack-process.ts";
+import { currentVersion, FORMER, TABLES, temporaryDirectory, type Version, versionAt } from "../versions.ts";
+import { customers, endpoints, type SoakData, tenants } from "./customers.ts";
+import { Ledger, type Open, type Repeat } from "./ledger.ts";
+import { Load } from "./load.ts";
+import type { Step } from "./timeline.ts";
+import { bytesIn, rowsOf, type Sample } from "./vitals.ts";
+
+const ADMIN_KEY = "soak-key-0123456789";
+/** Seconds instead of production's minutes. */
+const GRACE_SECONDS = "15";
+/** How many of what has not arrived are looked up at a time. */
+const LOOK_UPS = 15;
+/** So much longer an invocation of the former version may last. */
+const FORMER_MS = 60_000;
+/** What may have ended is looked up so often. */
+const DOUBT_MS = 20_000;
+/** With so many deliveries that have not ended nothing is posted: the machine does not manage more. */
+const MOST_OPEN = 5_000;
+const ARRIVAL_MS = 420_000;
+/** After everything has arrived: time for repeats to arrive. */
+const REPEATS_MS = 5_000;
+/** How often the API is asked for the log of a delivery that has come twice, until its last attempt is in it. */
+const ASKS = 20;
+const ASK_MS = 3_000;
+const DAY_MS = 86_400_000;
+
+export type Progress = Readonly<{
+  elapsedMs: number;
+  accepted: number;
+  requests: number;
+  open: number;
+  inFlight: number;
+  kills: number;
+  deploys: number;
+  violations: number;
+  memoryBytes: number;
+  doing: string;
+}>;
+
+/** What is used of a delivery that the API shows. */
+type Shown = Readonly<{
+  destination_id: string;
+  state: string;
+  reason?: string;
+  attempts: number;
+  log: readonly Readonly<{ error?: string }>[];
+}>;
+
+export class World {
+  readonly ledger = new Ledger(undefined, (repeat) => this.#hasTimedOut(repeat));
+  readonly receivers: ReturnType<typeof endpoints>;
+  readonly load: Load;
+  readonly samples: Sample[] = [];
+  readonly marks: { at: number; what: "kill" | "deploy" | "back" }[] = [];
+  readonly logged = new Map<string, number>();
+  kills = 0;
+  deploys = 0;
+  limitChanges = 0;
+  doing = "";
+  readonly #seed: number;
+  readonly #directory: string;
+  readonly #versions: Readonly<{ former: Version; current: Version }>;
+  readonly #masterKey = `soak:${randomBytes(32).toString("base64")}`;
+  readonly #destinations = new Map<string, string>();
+  readonly #keys = new Map<string, string>();
+  readonly #secrets = new Set<string>();
+  readonly #quietMs = new WeakMap<Hit, number>();
+  readonly #data = new WeakMap<Hit, SoakData>();
+  readonly #looked = new Map<string, number>();
+  #receiver: Receiver | undefined;
+  #stack: StackProcess | undefined;
+  #tables: readonly string[] = [];
+  #up = Promise.withResolvers<StackProcess>();
+  #lives = 0;
+  /** Deliveries that have not ended, a second ago. */
+  #open = 0;
+  #objects: "former" | "current" = "current";
+  #share = 1;
+  /** When the former version got its last invocation. */
+  #formerUntil = 0;
+
+  static async prepare(seed: number, totalMs: number): Promise<World> {
+    const directory = temporaryDirectory();
+    const [former, current] = await Promise.all([
+      versionAt(FORMER, directory, { strict: true }),
+      currentVersion(directory, { strict: true }),
+    ]);
+    return new World(seed, totalMs, directory, { former, current });
+  }
+
+  constructor(
+    seed: number,
+    totalMs: number,
+    directory: string,
+    versions: Readonly<{ former: Version; current: Version }>,
+  ) {
+    this.#seed = seed;
+    this.#directory = directory;
+    this.#versions = versions;
+    const most = Math.max(5_000, Math.min(45_000, totalMs / 12));
+    this.receivers = endpoints(seed, { workingMs: most, failingMs: most / 2 });
+    const access = {
+      url: async () => (await this.#up.promise).url,
+      isCurrent: () => this.#share === 1 && this.#objects === "current",
+      isFull: () => this.#open >= MOST_OPEN,
+      adminKey: ADMIN_KEY,
+      keyOf: (tenant: string) => this.#keys.get(tenant) ?? "",
+      destinations: this.#destinations,
+    };
+    this.load = new Load(this.ledger, access, seededRandom(seed + 2), (path, at) =>
+      this.receivers.mend(path, at),
+    );
+  }
+
+  async start(): Promise<void> {
+    this.#receiver = await startReceiver((hit) => this.#answer(hit), {
+      keeps: false,
+      onEnd: (hit) => {
+        const data = this.#data.get(hit);
+        if (data) this.ledger.answered(hit, data, this.#quietMs.get(hit) ?? 0);
+      },
+    });
+    const stack = await this.#launch();
+    for (const sql of this.#versions.current.migrations.values()) await stack.execute(sql);
+    const api = apiClient(stack.url, ADMIN_KEY);
+    for (const { path, tenant, types, maxConcurrency, timeoutMs } of customers) {
+      const { id, secret } = await api.post<{ id: string; secret: string }>("/v1/destinations", {
+        url: `${this.#receiver.url}${path}`,
+        tenant,
+        ...(types && { event_types: types }),
+        max_concurrency: maxConcurrency,
+        timeout_ms: timeoutMs,
+        rate_per_second: 1_000,
+        rate_burst: 1_000,
+        retry: { schedule: [1, 2, 4, 8], jitter: "full", max_attempts: 100 },
+        breaker: { cooldown_s: 2, max_cooldown_s: 5 },
+      });
+      this.#destinations.set(path, id);
+      this.#receiver.secrets.set(path, secret);
+      this.#remember(secret);
+    }
+    for (const tenant of tenants) {
+      const { key } = await api.post<{ key: string }>("/v1/keys", {
+        name: "soak",
+        scopes: ["events:write"],
+        tenant,
+      });
+      this.#keys.set(tenant, key);
+      this.#remember(key);
+    }
+    this.#tables = (await stack.query<{ name: string }>(TABLES)).map(({ name }) => name);
+  }
+
+  #remember(token: string): void {
+    for (const piece of secretsIn(token).flatMap(piecesOf)) this.#secrets.add(piece);
+  }
+
+  #answer(hit: Hit) {
+    const { data } = JSON.parse(hit.body) as { data: SoakData };
+    this.#data.set(hit, data);
+    this.ledger.arrived(hit, data);
+    const reply = this.receivers.answer(
+      hit.path,
+      hit.at,
+      data,
+      this.ledger.endpoint(hit.path)?.inFlight ?? 1,
+    );
+    const seconds = Number(reply.headers?.["retry-after"] ?? 0);
+    this.#quietMs.set(hit, seconds * 1_000);
+    return reply;
+  }
+
+  async #launch(): Promise<StackProcess> {
+    this.#lives += 1;
+    const stack = await startStackProcess({
+      ...this.#versions,
+      objects: this.#objects,
+      vars: {
+        ADMIN_KEY,
+        MASTER_KEYS: this.#masterKey,
+        ALLOW_PRIVATE_DESTINATIONS: "true",
+        GRACE_SECONDS,
+        RETENTION_DAYS: "1",
+        JURISDICTION: "",
+      },
+      latency: this.#seed,
+      directory: this.#directory,
+      onLog: (line) => this.#read(line),
+    });
+    await stack.share(this.#share);
+    this.#stack = stack;
+    this.#up.resolve(stack);
+    return stack;
+  }
+
+  #read(line: string): void {
+    const { findings } = this.ledger;
+    const kind = kindOf(line);
+    this.logged.set(kind, (this.logged.get(kind) ?? 0) + 1);
+    findings.observe(
+      "secrets",
+      pieceIn(line, this.#secrets) === undefined,
+      () => `a line of the kind ${kind}`,
+    );
+    findings.observe("misread", !isMisreading(line), () => line.slice(0, 400));
+    // 0.2.0 asks for a seventh connection at times.
+    if (this.#share === 1 && Date.now() > this.#formerUntil + FORMER_MS)
+      findings.observe("quotas", !line.includes("QUOTA BREACH"), () => line.trim().slice(0, 400));
+  }
+
+  async perform(step: Step, at: number): Promise<void> {
+    if (step.do === "kill") {
+      this.doing = "killed";
+      this.marks.push({ at, what: "kill" });
+      this.kills += 1;
+      await this.#restart();
+      this.doing = "";
+      return;
+    }
+    const isRestart = step.objects !== this.#objects;
+    if (step.share === 0.5 && step.objects === "current" && this.#share === 1)
+      this.marks.push({ at, what: "deploy" });
+    this.doing = `${step.share * 100} % current, objects of the ${step.objects}`;
+    if (this.#share < 1) this.#formerUntil = Date.now();
+    this.#share = step.share;
+    this.#objects = step.objects;
+    if (isRestart) await this.#restart();
+    else await this.#stack?.share(step.share);
+    if (!step.isBack) return;
+    this.marks.push({ at, what: "back" });
+    this.deploys += 1;
+    this.doing = "";
+  }
+
+  async #restart(): Promise<void> {
+    this.#up = Promise.withResolvers<StackProcess>();
+    const from = Date.now();
+    await this.#stack?.kill();
+    this.ledger.killed(from, Date.now());
+    await this.#launch();
+  }
+
+  async cron(): Promise<void> {
+    const { url } = await this.#up.promise;
+    await fetch(`${url}/cron`, { signal: AbortSignal.timeout(60_000) });
+  }
+
+  async sample(at: number): Promise<void> {
+    const stack = await this.#up.promise;
+    const life = this.#lives;
+    const rows = await rowsOf(stack, this.#tables);
+    this.samples.push({
+      at,
+      life,
+      memoryBytes: stack.memory(),
+      rows,
+      databaseBytes: bytesIn(this.#directory, "d1"),
+      objectBytes: bytesIn(this.#directory, "do"),
+      open: this.ledger.open().length,
+      inFlight: this.ledger.inFlight(),
+      accepted: this.ledger.counts.accepted,
+    });
+    this.ledger.forget(Date.now());
+  }
+
+  /** By hand, in the database. */
+  async changeLimit(random: () => number): Promise<void> {
+    const customer = customers[Math.floor(random() * customers.length)];
+    if (!customer) return;
+    const max = Math.max(1, Math.round(customer.maxConcurrency * (0.3 + random())));
+    const stack = await this.#up.promise;
+    const book = this.ledger.endpoint(customer.path);
+    const former = book?.limit ?? 0;
+    // The higher of both counts while it is not known which one holds.
+    if (max > former) book?.limited(max, Date.now());
+    const id = this.#destinations.get(customer.path);
+    await stack.query(`UPDATE destinations SET max_concurrency = ${max} WHERE id = '${id}' RETURNING id`);
+    if (max < former) book?.limited(max, Date.now());
+    this.limitChanges += 1;
+  }
+
+  /**
+   * Makes what is older than that a day older, and what has ended by then too, so that retention removes it. What a replay
+   * may select stays.
+   */
+  async age(ageMs: number): Promise<void> {
+    const stack = await this.#up.promise;
+    const now = Date.now();
+    const by = now - ageMs;
+    const recent = now - DAY_MS / 2;
+    const upto = `(SELECT coalesce(max(id), 0) FROM bundles WHERE accepted_at < min(${by}, coalesce((SELECT min(since) FROM replays WHERE state IN ('running', 'paused')), ${by})))`;
+    const [{ id = 0 } = {}] = await stack.query<{ id: number }>(`SELECT ${upto} AS id`);
+    const endedBy = now - Math.min(ageMs, 60_000);
+    const older = (column: string) => `${column} = ${column} - ${2 * DAY_MS}`;
+    const isRecent = (column: string, until: number) => `${column} > ${recent} AND ${column} <= ${until}`;
+    await stack.execute(
+      [
+        `UPDATE bundles SET ${older("accepted_at")} WHERE id <= ${id} AND ${isRecent("accepted_at", by)}`,
+        `UPDATE bundles SET ${older("deliver_at")} WHERE id <= ${id} AND ${isRecent("deliver_at", by)}`,
+        `UPDATE packs SET ${older("ended_at")} WHERE bundle_id <= ${id} AND ${isRecent("ended_at", endedBy)}`,
+        `UPDATE deliveries SET ${older("ended_at")} WHERE event_id < ${(id + 1) * 128} AND ${isRecent("ended_at", endedBy)}`,
+      ].join("--> statement-breakpoint"),
+    );
+  }
+
+  /** Asks the API about some of what has not arrived for so long. */
+  async lookUp(olderThanMs: number): Promise<void> {
+    const now = Date.now();
+    if (this.#share !== 1 || this.#objects !== "current") return;
+    const open = this.ledger.open(now - olderThanMs);
+    // What may have ended comes first, again and again: retention hides it some minutes later.
+    const lookedAt = (event: string) => this.#looked.get(event) ?? 0;
+    const isDoubtful = (event: string, [one]: readonly Open[]) =>
+      one?.mayHaveEnded === true && lookedAt(event) < now - DOUBT_MS;
+    const byEvent = [...Map.groupBy(open, ({ event }) => event)];
+    const longestAgo = byEvent
+      .toSorted(
+        ([a, ofA], [b, ofB]) =>
+          Number(isDoubtful(b, ofB)) - Number(isDoubtful(a, ofA)) || lookedAt(a) - lookedAt(b),
+      )
+      .slice(0, LOOK_UPS);
+    for (const [event, deliveries] of longestAgo) {
+      this.#looked.set(event, now);
+      await this.#lookUpEvent(event, deliveries);
+    }
+  }
+
+  async #lookUpEvent(event: string, open: readonly Open[]): Promise<void> {
+    const deliveries = await this.#deliveriesOf(event);
+    for (const one of open) {
+      const shown = deliveries?.find(
+        ({ destination_id }) => destination_id === this.#destinations.get(one.path),
+      );
+      if (deliveries) this.ledger.shown(one, shown?.state, shown?.reason, Date.now());
+    }
+  }
+
+  /** Whether the API shows that the attempt before this one has timed out; asked again while the stack is down. */
+  async #hasTimedOut({ event, path, attempt }: Repeat): Promise<boolean> {
+    for (let ask = 0; ask < ASKS; ask++) {
+      const deliveries = await this.#deliveriesOf(event).catch(() => undefined);
+      const shown = deliveries?.find(({ destination_id }) => destination_id === this.#destinations.get(path));
+      // This attempt is in the log when it has ended; the log of a delivery that was sent again has those before too.
+      const before = shown?.log.at(attempt - 1 - shown.attempts - 1);
+      if (shown && shown.attempts >= attempt) return before?.error === "timeout";
+      await sleep(ASK_MS);
+    }
+    return false;
+  }
+
+  /** Undefined where the API does not say; none where it knows no such event. */
+  async #deliveriesOf(event: string): Promise<readonly Shown[] | undefined> {
+    const { url } = await this.#up.promise;
+    const response = await fetch(`${url}/new/v1/events/${event}`, {
+      headers: { authorization: `Bearer ${ADMIN_KEY}` },
+      signal: AbortSignal.timeout(10_000),
+    });
+    const text = await response.text();
+    if (response.status === 404) return [];
+    return response.status === 200 ? (JSON.parse(text) as { deliveries: Shown[] }).deliveries : undefined;
+  }
+
+  /** From now on all receivers work: waits until everything has ended, or for some minutes. */
+  async untilAllEnded(): Promise<void> {
+    this.receivers.recover();
+    const deadline = Date.now() + ARRIVAL_MS;
+    while (this.ledger.open().length > 0 && Date.now() < deadline) {
+      await sleep(1_000);
+      await this.lookUp(10_000).catch(() => {});
+    }
+    await sleep(REPEATS_MS);
+    const stack = await this.#up.promise;
+    const [left] = await stack.query<{ n: number }>(
+      "SELECT count(*) AS n FROM delivery_states WHERE state IN ('waiting', 'retrying')",
+    );
+    this.ledger.findings.observe("ends", left?.n === 0, () => `${left?.n} deliveries wait in the database`);
+  }
+
+  progress(elapsedMs: number): Progress {
+    const { ledger } = this;
+    this.#open = ledger.open().length;
+    return {
+      elapsedMs,
+      accepted: ledger.counts.accepted,
+      requests: ledger.counts.requests,
+      open: this.#open,
+      inFlight: ledger.inFlight(),
+      kills: this.kills,
+      deploys: this.deploys,
+      violations: ledger.findings.total(),
+      memoryBytes: this.samples.at(-1)?.memoryBytes ?? 0,
+      doing: this.doing,
+    };
+  }
+
+  async leave(): Promise<void> {
+    await this.#stack?.kill();
+    this.#receiver?.close();
+  }
+}
