@@ -46,7 +46,7 @@ function matchesDeep(project: string): boolean {
 test("the scripts run the projects of their lanes", () => {
   const run = "vitest run --config test/vitest.config.ts";
   expect(scripts[lanes.unit.script]).toBe(`${run} --project pure --maxWorkers 100%`);
-  expect(scripts[lanes.test.script]).toBe(`${run} --project '!deep*'`);
+  expect(scripts[lanes.test.script]).toBe(`${run} --project '!deep*' --maxWorkers 100%`);
   expect(scripts[lanes.deep.script]).toBe(`${run} --project 'deep*'`);
   expect(scripts["test:browser"]).toBe("vitest run --config test/browser/vitest.config.ts");
 });

@@ -176,10 +176,11 @@ function sharedHealth(): (services: Services) => Promise<Known | undefined> {
 }
 
 async function readHealth(services: Services): Promise<Known | undefined> {
-  // Begun together; the one does not fail.
+  // Begun together; the second does not fail.
+  const reading = within(services, PATIENCE_MS, readSystemHealth(services));
   const applying = within(services, PATIENCE_MS, readAppliedMigrations(services)).catch(() => []);
   try {
-    const health = await within(services, PATIENCE_MS, readSystemHealth(services));
+    const health = await reading;
     const migrations = (await applying).map((applied) => applied?.migration ?? null);
     if (isStalled(health.heartbeatAt, services.now()))
       services.background(publishStall(services, health.heartbeatAt));
