@@ -10,7 +10,7 @@ import { overBy } from "../db/delivery-filter.ts";
 import type { Destination } from "../db/destinations.ts";
 import { findDelivery, readEvent, type StoredEvent } from "../db/planned-deliveries.ts";
 import type { AttemptEntry } from "../db/schema.ts";
-import { payloadOf, textOf } from "../delivery/http.ts";
+import { payloadOf, readable, textOf } from "../delivery/http.ts";
 import { shownHeaders } from "../delivery/shown-request.ts";
 import { deliveryKey, eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
@@ -179,8 +179,8 @@ function bodyOf(event: StoredEvent, form: Pick<Destination, "body" | "template">
 }
 
 function encodedOf(bytes: Uint8Array): Encoded {
-  const text = textOf(bytes);
-  return text === undefined || text.includes("\0")
+  const text = readable(textOf(bytes));
+  return text === undefined
     ? { encoding: "base64", body: bytes.toBase64() }
     : { encoding: "utf-8", body: text };
 }

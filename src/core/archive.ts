@@ -21,7 +21,6 @@ export const SHORT_ANSWER = 512;
 
 /** Which attempts are kept. `failed`: those that failed with an answer longer than the log keeps. */
 export const keptAttempts = ["failed", "all"] as const;
-export type KeptAttempts = (typeof keptAttempts)[number];
 
 export type AttemptKey = Readonly<{
   event: number;
@@ -36,6 +35,7 @@ export const ARCHIVE = "attempts/";
 /** No event has a larger number. */
 export const MOST_EVENT = Number.MAX_SAFE_INTEGER;
 const DIGITS = String(MOST_EVENT).length;
+const EVENT_IN_NAME = new RegExp(`^${ARCHIVE}(\\d{${DIGITS}})/`);
 
 export function nameOf({ event, destination, at }: AttemptKey): string {
   return `${beginningOf(event)}${destination}/${at}`;
@@ -48,12 +48,12 @@ function beginningOf(event: number): string {
 
 /** The event of an object; undefined when no attempt is called so. */
 export function eventIn(name: string): number | undefined {
-  const digits = /^attempts\/(\d{16})\//.exec(name)?.[1];
+  const digits = EVENT_IN_NAME.exec(name)?.[1];
   return digits === undefined ? undefined : Number(digits);
 }
 
 /** A name that sorts after those of all events up to this number, and before those of later ones. */
-export function behind(event: number): string {
+export function nameBehind(event: number): string {
   return `${beginningOf(event)}~`;
 }
 

@@ -7,15 +7,16 @@ import {
   ARCHIVE,
   type ArchivedExchange,
   type AttemptKey,
-  behind,
   eventIn,
   exchangeIn,
   MOST_OBJECT_BYTES,
+  nameBehind,
   nameOf,
 } from "../core/archive.ts";
 import { bundleOf, indexOf, type StoredHeader } from "../core/bundle.ts";
 import { isErased } from "../core/erase.ts";
 import { type Sleep, within } from "../time.ts";
+import { LISTED_BUNDLES } from "./bundles.ts";
 import { type Databases, sharesOf } from "./shards.ts";
 
 export type Archive = Readonly<{ bucket: R2Bucket; sleep: Sleep }>;
@@ -107,7 +108,7 @@ export async function removeGone(
   { after, last }: Readonly<{ after: number; last: number }>,
   mayGoOn: () => boolean,
 ): Promise<Walked> {
-  let startAfter = behind(after);
+  let startAfter = nameBehind(after);
   let upto = after;
   let removed = 0;
   do {
@@ -128,8 +129,7 @@ export async function removeGone(
   return { upto, isLast: false, removed };
 }
 
-const BUNDLES = `
-  SELECT id, header -> '$.erased' AS erased FROM bundles WHERE id IN (SELECT value FROM json_each(?1))`;
+const BUNDLES = `SELECT id, header -> '$.erased' AS erased FROM ${LISTED_BUNDLES}`;
 
 /** Those of the events that are not stored, or have no content any more. */
 async function goneAmong(databases: Databases, events: readonly number[]): Promise<ReadonlySet<number>> {

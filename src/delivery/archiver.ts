@@ -25,7 +25,7 @@ import { faultOf } from "../log.ts";
 import type { Arrived, Services } from "../services.ts";
 import { within } from "../time.ts";
 import { MASK, withoutValues } from "./authorization.ts";
-import { type Connections, textOf } from "./http.ts";
+import { type Connections, readable, textOf } from "./http.ts";
 import { shownHeaders } from "./shown-request.ts";
 
 /** What an invocation holds at most, answers that are being read counted as if they were the largest. */
@@ -256,7 +256,7 @@ function characters(bytes: Uint8Array): string {
 function textIn(bytes: Uint8Array, isCut: boolean): string | undefined {
   for (let cut = 0; cut <= (isCut ? 3 : 0); cut++) {
     const text = textOf(bytes.subarray(0, bytes.byteLength - cut));
-    if (text !== undefined) return text.includes("\0") ? undefined : text;
+    if (text !== undefined) return readable(text);
   }
   return undefined;
 }

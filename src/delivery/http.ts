@@ -239,6 +239,11 @@ export function textOf(bytes: Uint8Array): string | undefined {
   }
 }
 
+/** The text, if people can read it: a NUL is in binary content alone. */
+export function readable(text: string | undefined): string | undefined {
+  return text?.includes("\0") ? undefined : text;
+}
+
 type StoredEvent = Readonly<{
   type: string;
   body: Uint8Array<ArrayBuffer>;

@@ -196,10 +196,9 @@ function entryOf(attempt: Attempt, next: Transition): AttemptEntry {
 
 /**
  * Characters of answers that a log keeps in all: the newest one as far as it was read (EXCERPT_BYTES in http.ts), and the
- * beginnings of those before it while there is room. A row is written again with each attempt, and lists read all of it.
+ * beginnings of those before it (`SHORT_ANSWER`) while there is room. A row is written again with each attempt, and lists read all of it.
  */
 const LOG_EXCERPTS = 6_144;
-const PAST_EXCERPT = SHORT_ANSWER;
 
 /** The log with one more entry: only the last attempt has the owner of the next. */
 function logWith(log: readonly AttemptEntry[], entry: AttemptEntry): readonly AttemptEntry[] {
@@ -208,7 +207,7 @@ function logWith(log: readonly AttemptEntry[], entry: AttemptEntry): readonly At
     .slice(1 - LOG_ENTRIES)
     .toReversed()
     .map(({ excerpt = "", owner: _, ...rest }): AttemptEntry => {
-      const kept = excerpt.slice(0, Math.max(0, Math.min(PAST_EXCERPT, room))).toWellFormed();
+      const kept = excerpt.slice(0, Math.max(0, Math.min(SHORT_ANSWER, room))).toWellFormed();
       room -= kept.length;
       return { ...rest, ...(kept && { excerpt: kept }) };
     });

@@ -86,6 +86,6 @@ process.exit(violations > 0 ? 1 : 0);
 /** Replaces the report in the page, and leaves what is before it. */
 function writeReport(file: string, text: string): void {
   const page = existsSync(file) ? readFileSync(file, "utf8") : "# Soak\n\n";
-  const before = page.slice(0, page.indexOf("## Report") < 0 ? page.length : page.indexOf("## Report"));
+  const [before = ""] = page.split("## Report");
   writeFileSync(file, before + text);
 }

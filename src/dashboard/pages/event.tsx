@@ -9,7 +9,7 @@ import type { FoundDelivery } from "../../db/delivery-list.ts";
 import { type Destination, storedHeaders } from "../../db/destinations.ts";
 import { findEvent, type StoredEvent } from "../../db/planned-deliveries.ts";
 import { authOf, headerOf } from "../../delivery/authorization.ts";
-import { payloadOf, textOf } from "../../delivery/http.ts";
+import { payloadOf, readable, textOf } from "../../delivery/http.ts";
 import { kindNameOf } from "../../delivery/kinds/registry.ts";
 import { signerFor } from "../../delivery/signature.ts";
 import { eventId, eventNumber } from "../../ids.ts";
@@ -148,8 +148,8 @@ function describe(body: Uint8Array, contentType: string | undefined): string {
 const Body: FC<Pick<StoredEvent, "body" | "isErased">> = ({ body, isErased }) => {
   if (isErased) return <p>The content has been erased: it cannot be shown or sent again.</p>;
   if (!body) return <p>The stored bytes are damaged: they cannot be sent.</p>;
-  const text = textOf(body);
-  return text === undefined || text.includes("\0") ? (
+  const text = readable(textOf(body));
+  return text === undefined ? (
     <Copyable id="sent-body" label="The request body in base64" text={body.toBase64()} />
   ) : (
     <Copyable id="sent-body" label="The request body" text={text} />

@@ -15,7 +15,7 @@ import { StateLabel } from "../../dashboard/components/parts.tsx";
 import { requestText } from "../../dashboard/exchange.ts";
 import { type Destination, findDestination } from "../../db/destinations.ts";
 import { readEvent, type StoredEvent } from "../../db/planned-deliveries.ts";
-import { payloadOf, textOf } from "../../delivery/http.ts";
+import { payloadOf, readable, textOf } from "../../delivery/http.ts";
 import { shownHeaders } from "../../delivery/shown-request.ts";
 import { deliveryKey } from "../../ids.ts";
 import { showNotFound, showPage } from "../layout.tsx";
@@ -206,8 +206,8 @@ const Payload: FC<{ look: Look; event: StoredEvent }> = ({ look, event: { body, 
   const { t } = look;
   if (isErased) return <p>{t.delivery.erased}</p>;
   if (!body) return <p>{t.delivery.damaged}</p>;
-  const text = textOf(body);
-  return text === undefined || text.includes("\0") ? (
+  const text = readable(textOf(body));
+  return text === undefined ? (
     <Copy look={look} id="sent-body" label={t.delivery.base64} text={body.toBase64()} />
   ) : (
     <Copy look={look} id="sent-body" label={t.delivery.payload} text={text} />
