@@ -41,6 +41,12 @@ export function instrumented(
   return `${PRELUDE}${drizzleImport(source)}${edited(source, edits)}`;
 }
 
+/** The source of tests, without mutants: only what it uses of the constants of other files is marked. */
+export function marked(source: string, resolved: (specifier: string) => string | undefined): string {
+  const tree = parse(source);
+  return `${PRELUDE}${edited(source, useEdits(tree, new Map(importedNames(list(tree, "body"), resolved))))}`;
+}
+
 const PRELUDE = "const { m: __m, u: __u, s: __s, t: __t } = globalThis.__mutants;\n";
 
 function drizzleImport(source: string): string {

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { explanations, unmatched } from "./explained.ts";
-import { instrumented } from "./instrument.ts";
+import { instrumented, marked } from "./instrument.ts";
 import { sitesOf } from "./mutators.ts";
 import { mutationPlugin, planned, ROOT } from "./plan.ts";
 import { explainedTable } from "./report.ts";
@@ -37,6 +37,7 @@ describe("a mutant of", () => {
     ["an awaited call", "await f(a);", [""]],
     ["a boundary in Drizzle", "y = lt(a, b);", ["", "y = __lte(a, b);"]],
     ["conditions in Drizzle", "y = and(a, b);", ["", "y = and(b);", "y = and(a);"]],
+    ["a template with a tag", "y = String.raw`a`;", [""]],
     ["a message", "throw new Error('no' + a);", []],
     ["a type", "let y: 'a' | 'b';", []],
     ["a link of a chain", "y = a?.slice(1).b;", [""]],
@@ -101,6 +102,16 @@ test("a statement, an expression and a constant are put behind switches", () => 
     'export let /* const */ A = __s("src/x.ts#A", () => ((__m(7) ? (1 <= 2) : __m(8) ? (1 >= 2) : (1 < 2))), (__v) => { A = __v; });',
     'if ((__m(9) ? (true) : __m(10) ? (false) : (a))) { if (!__m(11)) f((__u("src/x.ts#A"), A)); }',
     'else { if (!__m(12)) g({ A: (__u("src/x.ts#A"), A) }); }',
+  ]);
+});
+
+test("a test says which constants it uses", () => {
+  const source = "import { A } from '../../src/x.ts';\nconst b = 1;\ntest('t', () => expect(A).toBe(b));\n";
+  const code = marked(source, (specifier) => specifier.replace("../../", ""));
+  expect(code.split("\n").slice(1, -1)).toEqual([
+    "import { A } from '../../src/x.ts';",
+    "const b = 1;",
+    `test('t', () => expect((__u("src/x.ts#A"), A)).toBe(b));`,
   ]);
 });
 

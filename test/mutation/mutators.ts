@@ -90,9 +90,7 @@ function isMutable(node: Node, name: string): boolean {
   if (node.type === "ImportDeclaration" || node.type.startsWith("Export"))
     return name === "declaration" && node.type !== "ExportAllDeclaration";
   if (name === "key" || name === "property") return node.computed === true;
-  return (
-    !(node.type === "TaggedTemplateExpression" && name === "quasi" && isSqlTag(node)) && name !== "label"
-  );
+  return !(node.type === "TaggedTemplateExpression" && name === "quasi") && name !== "label";
 }
 
 function contextOf(node: Node, name: string, { source, isThrown, isLink }: Context): Context {

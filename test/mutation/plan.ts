@@ -1,7 +1,7 @@
 /** All mutants of the folders that are tested, with their numbers: the same in the runner and in Vitest's configuration. */
 import { globSync, readFileSync } from "node:fs";
 import { dirname, posix } from "node:path";
-import { instrumented } from "./instrument.ts";
+import { instrumented, marked } from "./instrument.ts";
 import { type Site, sitesOf } from "./mutators.ts";
 
 export const ROOT = new URL("../..", import.meta.url).pathname;
@@ -49,14 +49,16 @@ export function mutationPlugin({ files }: Plan) {
   return {
     name: "mutation",
     enforce: "pre" as const,
-    transform(_: string, id: string): string | undefined {
+    transform(source: string, id: string): string | undefined {
       const path = id.split("?")[0] ?? "";
-      const found = path.startsWith(ROOT) ? files.get(path.slice(ROOT.length)) : undefined;
-      if (!found || WITHOUT.has(found.file)) return undefined;
-      return instrumented(found, (specifier) => {
-        const target = posix.join(dirname(found.file), specifier);
+      const file = path.startsWith(ROOT) ? path.slice(ROOT.length) : "";
+      const resolved = (specifier: string) => {
+        const target = posix.join(dirname(file), specifier);
         return specifier.startsWith(".") && files.has(target) && !WITHOUT.has(target) ? target : undefined;
-      });
+      };
+      if (/^test\/(?!mutation\/).*\.ts$/.test(file)) return marked(source, resolved);
+      const found = files.get(file);
+      return found && !WITHOUT.has(file) ? instrumented(found, resolved) : undefined;
     },
   };
 }
