@@ -3,8 +3,8 @@
  *
  * Whoever posts chooses the data, and an operator may paste a schema from anywhere, so neither can cost more than a bound:
  * a schema is limited in size, depth and keywords; what refers to itself without going deeper into the data is refused; a
- * `pattern` is of a form whose search takes linear time; and checking takes a limited number of steps, however schema and
- * data multiply. A keyword that is not known is refused, rather than ignored, so that nobody relies on it.
+ * `pattern` is of a form whose search takes linear time; and checking takes a limited number of steps and of the stack,
+ * however schema and data multiply. A keyword that is not known is refused, rather than ignored, so that nobody relies on it.
  */
 
 export type JsonSchema = boolean | Readonly<Record<string, unknown>>;
@@ -26,6 +26,8 @@ const MAX_DEPTH = 20;
 const MAX_FAULTS = 10;
 /** Subschemas applied, entries compared and texts searched for one event: some milliseconds. */
 const MAX_STEPS = 100_000;
+/** Subschemas applied within one another. Each takes up to seven frames of the stack, which has room for 1,200 of them. */
+const MAX_NESTED = 500;
 /** Characters of a text that are searched in one step. */
 const TEXT_STEP = 64;
 
@@ -59,16 +61,16 @@ export const APPLICATORS: Readonly<Record<string, Applicator>> = Object.fromEntr
   applicator("$defs", "map", false),
 ]);
 
-const TYPES = ["null", "boolean", "object", "array", "number", "integer", "string"];
+const TYPES: readonly unknown[] = ["null", "boolean", "object", "array", "number", "integer", "string"];
 
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 const isCount = (value: unknown) => Number.isSafeInteger(value) && Number(value) >= 0;
-const isNumber = (value: unknown) => typeof value === "number" && Number.isFinite(value);
+const isNumber = (value: unknown) => Number.isFinite(value);
 const isText = (value: unknown) => typeof value === "string";
 const isNames = (value: unknown): value is string[] => Array.isArray(value) && value.every(isText);
 const isAnything = () => true;
-const isType = (value: unknown) => typeof value === "string" && TYPES.includes(value);
+const isType = (value: unknown) => TYPES.includes(value);
 
 type Rule = readonly [is: (value: unknown) => boolean, expected: string];
 
@@ -182,7 +184,6 @@ function checkChildren(child: Child, value: unknown, at: string, depth: number, 
 /** Every reference leads somewhere, and none comes back to itself without going deeper into the data. */
 function checkRefs(root: JsonSchema, faults: SchemaFault[]): void {
   const queue: { schema: JsonSchema; pointer: string }[] = [{ schema: root, pointer: "" }];
-  const queued = new Set<JsonSchema>([root]);
   const safe = new Set<JsonSchema>();
   const walk = (schema: JsonSchema, pointer: string, through: readonly JsonSchema[]): void => {
     if (typeof schema === "boolean" || safe.has(schema)) return;
@@ -192,15 +193,16 @@ function checkRefs(root: JsonSchema, faults: SchemaFault[]): void {
       return;
     }
     const path = [...through, schema];
-    const target = typeof schema.$ref === "string" ? targetOf(root, schema.$ref) : true;
-    const at = within(pointer, "$ref");
-    if (target === undefined)
-      faults.push({ pointer: at, fault: `is ${JSON.stringify(schema.$ref)}`, expected: "a name in $defs" });
-    else walk(target, at, path);
+    if (typeof schema.$ref === "string") {
+      const target = targetOf(root, schema.$ref);
+      const at = within(pointer, "$ref");
+      if (target !== undefined) walk(target, at, path);
+      else
+        faults.push({ pointer: at, fault: `is ${JSON.stringify(schema.$ref)}`, expected: "a name in $defs" });
+    }
     for (const { at: place, child, inPlace } of childrenOf(schema, pointer)) {
       if (inPlace) walk(child, place, path);
-      else if (!queued.has(child)) queue.push({ schema: child, pointer: place });
-      queued.add(child);
+      else queue.push({ schema: child, pointer: place });
     }
     safe.add(schema);
   };
@@ -246,14 +248,13 @@ const MOST_BEHIND = 64;
  */
 function isLinear(pattern: string): boolean {
   if (pattern.length > MAX_PATTERN || !pattern.startsWith("^")) return false;
-  const end = pattern.endsWith("$") && !pattern.endsWith("\\$") ? pattern.length - 1 : pattern.length;
-  const text = pattern.slice(0, end);
+  const end = pattern.endsWith("$") ? pattern.length - 1 : pattern.length;
   let open = 0;
   let optional = 0;
   let behind = 0;
   for (let at = 1; at < end; at = PIECE.lastIndex) {
     PIECE.lastIndex = at;
-    const found = PIECE.exec(text);
+    const found = PIECE.exec(pattern);
     if (!found) return false;
     const [, often] = found;
     const count = /^\{(\d+)\}$/.exec(often ?? "{1}")?.[1];
@@ -299,6 +300,7 @@ class Check {
   readonly faults: SchemaFault[] = [];
   readonly #root: JsonSchema;
   #steps = 0;
+  #nested = 0;
   /** Alternatives within alternatives that are being tried: their faults say nothing. */
   #trials = 0;
 
@@ -311,7 +313,8 @@ class Check {
     this.#step();
     if (schema === true) return true;
     if (schema === false) return this.#refuse(pointer, faultOf(value), "it to be left out");
-    const before = this.faults.length;
+    this.#nested += 1;
+    if (this.#nested > MAX_NESTED) throw TOO_MANY_STEPS;
     let fits = this.#isOfKind(schema, value, pointer);
     if (fits) fits = this.#isWithin(schema, value, pointer);
     if (typeof schema.$ref === "string") {
@@ -319,7 +322,7 @@ class Check {
       if (target !== undefined && !this.apply(target, value, pointer)) fits = false;
     }
     if (!this.#combines(schema, value, pointer)) fits = false;
-    if (fits) this.faults.length = Math.min(this.faults.length, before);
+    this.#nested -= 1;
     return fits;
   }
 
@@ -417,10 +420,7 @@ class Check {
     let pairs = 0;
     for (let i = 0; i < text.length; i++) {
       const isHigh = (text.charCodeAt(i) & 0xfc00) === 0xd800;
-      if (isHigh && (text.charCodeAt(i + 1) & 0xfc00) === 0xdc00) {
-        pairs += 1;
-        i += 1;
-      }
+      if (isHigh && (text.charCodeAt(i + 1) & 0xfc00) === 0xdc00) pairs += 1;
     }
     return text.length - pairs;
   }
@@ -535,19 +535,21 @@ function isOfType(value: unknown, type: string): boolean {
   }
 }
 
-/** Decimal fractions have no exact double, so the quotient may miss a whole number by a rounding error. */
+/**
+ * Decimal fractions have no exact double: both numbers and their quotient are rounded, each by half an epsilon at most.
+ */
 function isMultiple(value: number, of: number): boolean {
   const quotient = value / of;
   const nearest = Math.round(quotient);
-  return Math.abs(quotient - nearest) <= Number.EPSILON * Math.max(1, Math.abs(nearest));
+  return Math.abs(quotient - nearest) <= 1.5 * Number.EPSILON * Math.abs(nearest);
 }
 
 const regexes = new Map<string, RegExp>();
 const MOST_REGEXES = 1_000;
 
 function regexOf(pattern: string): RegExp {
-  const known = regexes.get(pattern);
-  if (known) return known;
+  const compiled = regexes.get(pattern);
+  if (compiled) return compiled;
   if (regexes.size >= MOST_REGEXES) regexes.clear();
   const regex = new RegExp(pattern, "u");
   regexes.set(pattern, regex);
@@ -557,8 +559,7 @@ function regexOf(pattern: string): RegExp {
 const DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 function isDate(text: string): boolean {
-  const [, year, month, day] = (/^(\d{4})-(\d\d)-(\d\d)$/.exec(text) ?? []).map(Number);
-  if (year === undefined || month === undefined || day === undefined) return false;
+  const [, year = 0, month = 0, day = 0] = (/^(\d{4})-(\d\d)-(\d\d)$/.exec(text) ?? []).map(Number);
   const isLeap = year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0);
   const days = month === 2 && isLeap ? 29 : (DAYS[month - 1] ?? 0);
   return day >= 1 && day <= days;
