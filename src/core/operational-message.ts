@@ -50,6 +50,7 @@ export function messageAbout(type: string, data: unknown): OperationalMessage {
   const fields: Data = isRecord(data) ? data : { data };
   const { title, severity } = kindOf(type) ?? { title: type, severity: "info" };
   const { link, destination_id: destination, threshold } = fields;
+  const began = Object.hasOwn(endings, type) ? endings[type] : undefined;
   const facts = flat(fields)
     .filter(([name]) => name !== "link")
     .map(([name, value]) => [oneLine(name), oneLine(value)] as const);
@@ -59,8 +60,8 @@ export function messageAbout(type: string, data: unknown): OperationalMessage {
     subject: oneLine(subjectOf(fields)),
     facts,
     ...(typeof link === "string" && /^https:\/\//.test(link) && { link }),
-    problem: [endings[type] ?? type, destination ?? threshold ?? ""].join(" ").trim(),
-    isEnd: type in endings,
+    problem: [began ?? type, destination ?? threshold].join(" ").trim(),
+    isEnd: began !== undefined,
   };
 }
 

@@ -67,7 +67,8 @@ const beginnings: Readonly<Record<string, RegExp>> = {
 function isImage(text: string): boolean {
   if (text.length > MOST_LOGO) return false;
   const [, type = "", data = ""] = /^data:image\/(\w+);base64,([A-Za-z0-9+/]+={0,2})$/.exec(text) ?? [];
-  return data.length % 4 === 0 && (beginnings[type]?.test(data) ?? false);
+  const beginning = Object.hasOwn(beginnings, type) ? beginnings[type] : undefined;
+  return data.length % 4 === 0 && beginning !== undefined && beginning.test(data);
 }
 
 type Rgb = readonly [number, number, number];

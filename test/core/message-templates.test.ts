@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { envelopeOf } from "../../src/core/content.ts";
 import { rendered, templateOf, templates } from "../../src/core/message-templates.ts";
-import { messageAbout } from "../../src/core/operational-message.ts";
+import { svixTypeOf } from "../../src/core/svix-operational.ts";
 
 const AT = "2026-11-22T12:00:00.000Z";
 const LINK = "https://hooks.example.com/dashboard/destinations/dst_one";
@@ -19,6 +19,119 @@ const opened = {
 
 const made = (template: (typeof templates)[number], type: string, data: unknown) =>
   JSON.parse(rendered(template, envelopeOf(type, AT, data)));
+
+/** What a service gets of an event that says little: one fact, which is empty, and no link. */
+const bare = (template: (typeof templates)[number]) => made(template, "shop.closed", { note: "" });
+
+test("Slack gets text that it reads as such, and shows no previews of links", () => {
+  const mrkdwn = (text: string) => ({ type: "mrkdwn", text, verbatim: true });
+  expect(bare("slack")).toEqual({
+    text: "shop.closed",
+    blocks: [
+      { type: "section", text: mrkdwn(":large_green_circle: *shop.closed*") },
+      { type: "section", fields: [mrkdwn("*note*\n")] },
+      { type: "context", elements: [mrkdwn("Breakwater · shop.closed")] },
+    ],
+    unfurl_links: false,
+    unfurl_media: false,
+  });
+  const { blocks } = made("slack", "shop.closed", { link: LINK });
+  expect(blocks.at(-1).elements).toEqual([mrkdwn(`Breakwater · shop.closed · <${LINK}|Open the page>`)]);
+});
+
+test("Slack gets a sign of how bad it is", () => {
+  const signs = ["sweep.stalled", "delivery.dead", "destination.paused", "destination.resumed"].map(
+    (type) => made("slack", type, {}).blocks[0].text.text.split(" ")[0],
+  );
+  for (const sign of signs) expect(sign).toMatch(/^:[a-z_]+:$/);
+  expect(new Set(signs).size).toBe(4);
+});
+
+test("Discord gets no empty field, and no link where there is none", () => {
+  expect(bare("discord")).toEqual({
+    embeds: [
+      {
+        title: "shop.closed",
+        color: 0x2e_8b_57,
+        fields: [{ name: "note", value: "–", inline: true }],
+        footer: { text: "Breakwater · shop.closed" },
+        timestamp: AT,
+      },
+    ],
+    allowed_mentions: { parse: [] },
+  });
+});
+
+test("Teams gets a card of a title, the facts and a line below, without a button where there is no link", () => {
+  expect(bare("teams")).toEqual({
+    type: "message",
+    attachments: [
+      {
+        contentType: "application/vnd.microsoft.card.adaptive",
+        contentUrl: null,
+        content: {
+          $schema: "http://adaptivecards.io/schemas/adaptive-card.json",
+          type: "AdaptiveCard",
+          version: "1.4",
+          body: [
+            {
+              type: "TextBlock",
+              size: "Medium",
+              weight: "Bolder",
+              color: "Good",
+              text: "shop.closed",
+              wrap: true,
+            },
+            { type: "FactSet", facts: [{ title: "note", value: "" }] },
+            { type: "TextBlock", isSubtle: true, text: "Breakwater · shop.closed", wrap: true },
+          ],
+        },
+      },
+    ],
+  });
+});
+
+test.each([
+  ["sweep.stalled", "Attention"],
+  ["delivery.dead", "Attention"],
+  ["destination.paused", "Warning"],
+  ["destination.resumed", "Good"],
+])("Teams shows the title of %s in the colour %s", (type, colour) => {
+  expect(made("teams", type, {}).attachments[0].content.body[0].color).toBe(colour);
+});
+
+test("PagerDuty gets no link where there is none, and Breakwater for the source of what is about nothing", () => {
+  const event = bare("pagerduty");
+  expect(Object.keys(event)).toEqual(["event_action", "dedup_key", "client", "payload"]);
+  expect(event.payload).toMatchObject({
+    source: "breakwater",
+    component: "breakwater",
+    summary: "shop.closed",
+  });
+});
+
+test("a title of more than 120 characters is cut between two of them", () => {
+  const titleOf = (type: string) => made("slack", type, {}).text;
+  expect(titleOf("😀".repeat(120))).toBe("😀".repeat(120));
+  expect(titleOf("😀".repeat(121))).toBe(`${"😀".repeat(119)}…`);
+});
+
+test("the title names what an event is about, if it is about something", () => {
+  expect(made("slack", "sweep.stalled", {}).text).toBe("The sweep has stalled");
+  expect(made("slack", "threshold.crossed", { threshold: "retry_rate" }).text).toBe(
+    "A threshold is crossed: retry_rate",
+  );
+});
+
+test("as many facts are shown as 2,400 characters hold, and 15 at most", () => {
+  const shown = (count: number, length: number) => {
+    const facts = Array.from({ length: count }, (_, i) => [String(i).padStart(2, "0"), "x".repeat(length)]);
+    return made("discord", "shop.closed", Object.fromEntries(facts)).embeds[0].fields.length;
+  };
+  expect(shown(9, 298)).toBe(8);
+  expect(shown(9, 299)).toBe(7);
+  expect(shown(20, 1)).toBe(15);
+});
 
 test("Slack gets a title, the facts in sections of ten, and a link", () => {
   const facts = Object.fromEntries(Array.from({ length: 12 }, (_, index) => [`fact_${index}`, index]));
@@ -115,7 +228,13 @@ describe("a receiver of Svix's operational webhooks", () => {
 
   test("gets what has no counterpart there as it is", () => {
     expect(made("svix", "delivery.dead", opened)).toEqual({ type: "delivery.dead", data: opened });
-    expect(made("svix", "destination.paused", null)).toEqual({ type: "destination.paused", data: null });
+    for (const data of [null, "gone", 7])
+      expect(made("svix", "destination.paused", data)).toEqual({ type: "destination.paused", data });
+    expect(["delivery.dead", "destination.paused", "shop.closed"].map(svixTypeOf)).toEqual([
+      "delivery.dead",
+      "endpoint.disabled",
+      "shop.closed",
+    ]);
   });
 });
 
@@ -147,10 +266,7 @@ test("Discord's limits hold for the longest facts, of characters that are escape
   expect(sum).toBeLessThanOrEqual(6_000);
 });
 
-test("a link is shown only when it is an https one", () => {
-  expect(messageAbout("destination.paused", { link: "javascript:alert(1)" })).not.toHaveProperty("link");
-});
-
 test("an edit by hand into an unknown template counts as none", () => {
-  expect(["slack", "fax", null, 7].map(templateOf)).toEqual(["slack", undefined, undefined, undefined]);
+  expect(["fax", "", null, 7].map(templateOf)).toEqual([undefined, undefined, undefined, undefined]);
+  for (const name of ["slack", "discord", "teams", "pagerduty", "svix"]) expect(templateOf(name)).toBe(name);
 });
