@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type Alert, type AlertState, alertsAfter, noAlerts } from "../../src/core/alerts.ts";
+import { type Alert, type AlertState, alertsAfter, isStalled, noAlerts } from "../../src/core/alerts.ts";
 import { type DestinationState, newDestinationState } from "../../src/core/destination-state.ts";
 import type { Traffic } from "../../src/core/rollups.ts";
 
@@ -59,6 +59,19 @@ describe("a circuit", () => {
     expect(alerts.at(-1)).toEqual([600 * SECOND, "circuit_opened"]);
   });
 
+  it("that opens again is an alert once a minute has gone by since it was one", () => {
+    const again = (after: number) => alertsOf([0, open], [0, closed], [after, open]).slice(2);
+    expect(again(0)).toEqual([]);
+    expect(again(MINUTE - 1)).toEqual([]);
+    expect(again(MINUTE)).toEqual([[MINUTE, "circuit_opened"]]);
+  });
+
+  it("that was open for long before it closed is an alert at once when it opens again", () => {
+    const moments: Moment[] = [0, 59, 70].map((seconds) => [seconds * SECOND, open]);
+    const alerts = alertsOf(...moments, [71 * SECOND, closed], [72 * SECOND, open]);
+    expect(alerts.at(-1)).toEqual([72 * SECOND, "circuit_opened"]);
+  });
+
   it("is an alert although the clock was set back", () => {
     const { alerts } = alertsAfter(
       { ...noAlerts, open: { isActive: false, notifiedAt: NOW + MINUTE } },
@@ -100,4 +113,10 @@ describe("a storm", () => {
     expect(alerts.filter(([, alert]) => alert === "storm_detected")).toHaveLength(2);
     expect(alerts.filter(([, alert]) => alert === "recovered")).toHaveLength(2);
   });
+});
+
+it("a sweep has stalled when none was completed for more than five minutes, and one was ever", () => {
+  expect(isStalled(NOW, NOW + 5 * MINUTE)).toBe(false);
+  expect(isStalled(NOW, NOW + 5 * MINUTE + 1)).toBe(true);
+  expect(isStalled(null, NOW)).toBe(false);
 });

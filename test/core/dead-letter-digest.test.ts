@@ -13,6 +13,11 @@ describe("a dead-letter digest", () => {
       deadLetterDigest: { dead: 502, since: NOW, sentAt: NOW },
       isDue: false,
     });
+    expect(digestAfter(first.deadLetterDigest, 1, NOW).isDue).toBe(false);
+  });
+
+  it("is scheduled with the first also by a clock that has only begun", () => {
+    expect(digestAfter(emptyDigest, 1, 1).isDue).toBe(true);
   });
 
   it("is scheduled again when it was not sent", () => {

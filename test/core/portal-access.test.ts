@@ -13,6 +13,7 @@ import {
   portalRules,
   portalVisit,
   readOnlyRules,
+  tenantPortal,
   tenantPortalOf,
 } from "../../src/core/portal-access.ts";
 
@@ -86,6 +87,17 @@ describe("access", () => {
     for (const stored of ["{", { "": "" }, { may_fly: true }, { max_endpoints: "many" }, []])
       expect(accessUnder(tenantPortalOf(stored))).toEqual({ ...nothing });
     expect(tenantPortalOf(null)).toEqual({});
+    expect(tenantPortalOf(undefined)).toEqual({});
+  });
+
+  test("of a tenant is kept as it is set, with the look of its portal", () => {
+    for (const theme of ["auto", "light", "dark"])
+      for (const language of ["en", "de"]) {
+        const stored = { may_test: false, max_endpoints: 3, theme, language };
+        expect(tenantPortalOf(stored)).toEqual(stored);
+      }
+    for (const max_endpoints of [0, 10_000])
+      expect(tenantPortalOf({ max_endpoints })).toEqual({ max_endpoints });
   });
 });
 
@@ -140,6 +152,11 @@ describe("limits that a visitor asks for", () => {
       [capped, { max_concurrency: "many", rate_per_second: -1 }],
       { set: { max_concurrency: "many", rate_per_second: -1 }, above: [] },
     ],
+    [
+      "what is a number only as text, for the API to refuse",
+      [capped, { max_concurrency: "30", rate_per_second: 1 }],
+      { set: { max_concurrency: "30", rate_per_second: 1 }, above: [] },
+    ],
   ])("are %s", (_, given, expected) => {
     expect(limitsWithin(...given)).toEqual(expected);
   });
@@ -158,7 +175,24 @@ test("what a link says of its visit is complete, and leads back to https alone",
     expect(portalVisit.safeParse(wrong).success).toBe(false);
 });
 
+const RULES =
+  "may_edit_endpoints, may_rotate, may_resend, may_test, may_see_payloads, max_endpoints, max_concurrency, rate_per_second";
+
 test("rules that nobody knows are refused by name", () => {
   const { error } = portalRules.safeParse({ may_fly: true });
-  expect(error?.issues[0]?.message).toContain("expected an object of may_edit_endpoints");
+  expect(error?.issues[0]?.message).toBe(`expected an object of ${RULES}`);
+});
+
+test("what the portal of a tenant cannot be is refused with what it can be", () => {
+  const counts = "expected a whole number from 0 to 10000";
+  for (const [given, expected] of [
+    [{ may_fly: true }, `expected an object of ${RULES}, language, theme`],
+    [{ may_test: "yes" }, "expected true or false"],
+    [{ max_endpoints: -1 }, counts],
+    [{ max_endpoints: 10_001 }, counts],
+    [{ max_endpoints: 1.5 }, counts],
+    [{ language: "fr" }, "expected one of en, de"],
+    [{ theme: "pink" }, "expected one of auto, light, dark"],
+  ] as const)
+    expect(tenantPortal.safeParse(given).error?.issues.map(({ message }) => message)).toEqual([expected]);
 });

@@ -22,6 +22,8 @@ describe("a search is read", () => {
     ["type:a type:b", { words: [], conditions: { type: "b" } }],
     ["since:2026-11-21T09:00:00Z", { words: [], conditions: { since: "2026-11-21T09:00:00Z" } }],
     ["order:4711", words("order:4711")],
+    ['order:"47 11"', words("order:", "47 11")],
+    ['order:"" a', words("order:", "a")],
     ["https://a.example/type:b", words("https://a.example/type:b")],
     ["type:", words("type:")],
     [":a", words(":a")],
@@ -54,16 +56,27 @@ describe("words are found", () => {
     expect(findWords(["paid", "inv"], ["order.paid"], "{}")).toBeUndefined();
     expect(findWords(["inv"], ["order.paid"])).toBeUndefined();
     expect(findWords([], ["a"])).toEqual({ at: undefined });
+    expect(findWords(["paid"], ["Order", "PAID"])).toEqual({ at: undefined });
+    expect(findWords(["inv"], [], "INV-1")).toEqual({ at: 0 });
   });
 
   test("with the escapes that JSON gives them", () => {
     expect(findWords(['say "hi"'], [], JSON.stringify({ a: 'Say "hi"' }))).toBeDefined();
     expect(findWords(["a\\b"], [], JSON.stringify("a\\b"))).toBeDefined();
+    expect(findWords(['"hi"'], [], JSON.stringify({ a: 'Say "hi" now' }))).toBeDefined();
+  });
+
+  test("as they are in content that is no JSON", () => {
+    expect(findWords(['say "hi"'], [], 'Say "hi"')).toEqual({ at: 0 });
+    expect(findWords(['"hi"'], [], 'Say "hi"')).toEqual({ at: 4 });
   });
 });
 
 test("an excerpt is one well-formed line around its place", () => {
   expect(excerptAt("a\n b", 0)).toBe("a b");
+  expect(excerptAt("x".repeat(90), 0)).toBe("x".repeat(90));
+  expect(excerptAt("x".repeat(91), 0)).toBe(`${"x".repeat(90)}…`);
+  expect(excerptAt("x".repeat(90), 30)).toBe("x".repeat(90));
   const text = `${"x".repeat(100)}needle${"😀".repeat(100)}`;
   const excerpt = excerptAt(text, 100);
   expect(excerpt).toMatch(/^…x{30}needle.*…$/u);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { crossings, snapshotAgo, type WatchedDestination } from "../../src/core/alerts.ts";
+import { crossings, snapshotAgo, thresholds, type WatchedDestination } from "../../src/core/alerts.ts";
 import { type Counters, emptyCounters } from "../../src/core/metrics.ts";
 
 const none = emptyCounters(0);
@@ -50,6 +50,13 @@ describe("thresholds", () => {
     expect(crossed(few, { dead: 0 })).toEqual([]);
   });
 
+  it.each<[string, Partial<Counters>, string]>([
+    ["second attempts", { attempts: attempts(0, 20) }, "second_attempt_success_rate"],
+    ["ends", { dead: 20 }, "dead_letter_growth"],
+  ])("of just enough %s it is", (_, enough, threshold) => {
+    expect(crossed(enough, { dead: 0 })).toMatchObject([{ threshold }]);
+  });
+
   it("dead letters grow when an hour has more than three times those of a mean hour of its day", () => {
     expect(crossed({ dead: 30 }, { dead: 240 })).toEqual([]);
     expect(crossed({ dead: 31 }, { dead: 240 })).toEqual([
@@ -83,7 +90,15 @@ describe("thresholds", () => {
     ["retrying_for_a_day", {}, {}, { retryingForADay: 500 }],
   ])("%s names the destinations that have most of it, and none that have nothing of it", (threshold, hour, theirs, more) => {
     const destinations = [
-      destination("well"),
+      destination("idle"),
+      destination("well", {
+        hour: hourOf({
+          attempts: attempts(50, 10),
+          delivered: 60,
+          attemptsToSuccess: 60,
+          secondsDelivered: 10,
+        }),
+      }),
       destination("failing", { ...more, hour: hourOf(theirs) }),
       destination("better", {
         ...(more.retryingForADay && { retryingForADay: 1 }),
@@ -105,6 +120,7 @@ describe("thresholds", () => {
     };
     const crossing = crossings(watched).find((one) => one.threshold === threshold);
     expect(crossing?.destinations).toEqual(["failing", "better"]);
+    expect(thresholds).toContain(threshold);
   });
 
   it("five destinations are named at most", () => {
@@ -142,6 +158,7 @@ describe("a backlog", () => {
   it.each<[string, number | undefined, number | undefined, number]>([
     ["has come all at once, and may be a burst", 0, 0, 5_000],
     ["goes down again", 0, 900, 800],
+    ["has stayed for a quarter of an hour", 0, 900, 900],
     ["is large and stays so", 5_000, 5_000, 5_000],
     ["has gained less than a fifth of what it is", 5_000, 5_500, 6_000],
     ["was not looked at half an hour ago", undefined, 50, 500],
@@ -174,6 +191,21 @@ describe("a backlog", () => {
       window: "30m",
       destinations: ["fast", "slow"],
     });
+    expect(thresholds).toContain(crossing?.threshold);
+  });
+
+  it("names five destinations at most", () => {
+    const ids = ["a", "b", "c", "d", "e", "f"];
+    const all = (backlog: number) => Object.fromEntries(ids.map((id) => [id, backlog]));
+    const [crossing] = crossings({
+      hour: none,
+      day: none,
+      retryingForADay: 0,
+      destinations: ids.map((id, i) => destination(id, { backlog: 1_000 - i })),
+      aQuarterAgo: all(500),
+      halfAnHourAgo: all(0),
+    });
+    expect(crossing?.destinations).toEqual(["a", "b", "c", "d", "e"]);
   });
 
   it("was looked at a while ago by the look that is nearest, if one is near", () => {
@@ -183,5 +215,8 @@ describe("a backlog", () => {
     expect(snapshotAgo(looks, minutes(100), 30)).toEqual({ one: 29 });
     expect(snapshotAgo(looks, minutes(100), 60)).toBeUndefined();
     expect(snapshotAgo([], minutes(100), 15)).toBeUndefined();
+    const [only] = looks;
+    expect(snapshotAgo(only ? [only] : [], minutes(100), 23)).toEqual({ one: 16 });
+    expect(snapshotAgo(only ? [only] : [], minutes(100), 24)).toBeUndefined();
   });
 });

@@ -1,0 +1,64 @@
+/** The closed lists of words that the API uses are those of its documentation: nothing more, and nothing less. */
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { disableReasonOf } from "../../src/core/auto-disable.ts";
+import {
+  attemptErrors,
+  cancelReasons,
+  deadReasons,
+  deliveryReasons,
+  disableReasons,
+  pauseReasons,
+  replayReasons,
+  waitingReasons,
+} from "../../src/core/reasons.ts";
+import { scopes } from "../../src/core/scopes.ts";
+
+const page = readFileSync(`${import.meta.dirname}/../../docs/using.md`, "utf8");
+
+const wordsIn = (text: string) => [...text.matchAll(/`([^`]+)`/g)].map(([, word = ""]) => word);
+/** The words before the colon of each item, from the row of a state. */
+const reasonsOf = (state: string) => {
+  const [, row = ""] = new RegExp(`^\\| \`${state}\` \\| (.+) \\|$`, "m").exec(page) ?? [];
+  return row.split(" · ").flatMap((item) => wordsIn(item.replace(/:.*/, "")));
+};
+const same = (words: readonly string[], others: readonly string[]) =>
+  expect([...new Set(words)].sort()).toEqual([...new Set(others)].sort());
+
+test("the reasons of each state of a delivery", () => {
+  const documented = {
+    queued: ["scheduled"],
+    waiting: waitingReasons,
+    retrying: ["http_503", ...attemptErrors, "in_flight"],
+    dead: deadReasons,
+    // Its event can be removed before its end, too.
+    cancelled: [...cancelReasons, "event_removed"],
+  };
+  for (const [state, reasons] of Object.entries(documented)) same(reasonsOf(state), reasons);
+  const all = Object.keys(documented).flatMap(reasonsOf);
+  same(
+    all.filter((reason) => reason !== "http_503"),
+    deliveryReasons,
+  );
+});
+
+test("the reasons of a replay", () => {
+  const [, sentence = ""] = /`reason` (says why a replay is slow[^.]+)\./.exec(page) ?? [];
+  same(wordsIn(sentence), replayReasons);
+});
+
+test("the reasons for which a destination is paused by itself, and that an operator pauses it", () => {
+  const [, section = ""] = /^## Automatic pauses\n(.+?)^## /ms.exec(page) ?? [];
+  const documented = [...section.matchAll(/\(`(\w+)`\)/g)].map(([, reason = ""]) => reason);
+  same(["manual", ...documented], pauseReasons);
+  const byStreak = [
+    disableReasonOf({ refusals: 1_000, failures: 0, failingSince: 0 }, 0),
+    disableReasonOf({ refusals: 0, failures: 1_000, failingSince: 1 }, 1e12),
+  ];
+  same(byStreak.map(String), disableReasons);
+});
+
+test("the scopes of an API key", () => {
+  const [line = ""] = /^- `events:write` posts events\..+$/m.exec(page) ?? [];
+  same(wordsIn(line), scopes);
+});
