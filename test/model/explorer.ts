@@ -16,6 +16,9 @@ export type Step<State> = Readonly<{
   isFault?: true;
 }>;
 
+/** As they are gathered. */
+export type Steps<State> = Step<State>[];
+
 export type Model<State> = Readonly<{
   initial: State;
   /** Everything that may happen next; nothing at the bounds of the model. */
