@@ -24,8 +24,13 @@ export function keyOf(world: World): string {
       .sort()
       .join(),
   ];
+  return withShortNames(parts.join("|"));
+}
+
+/** Leases by the order in which they are named. */
+export function withShortNames(key: string): string {
   const names = new Map<string, string>();
-  return parts.join("|").replaceAll(/"(?:lost-\d+|[0-9a-z]+-[0-9a-z]+-\d+)"/g, (name) => {
+  return key.replaceAll(/"(?:lost-\d+|[0-9a-z]+-[0-9a-z]+-\d+)"/g, (name) => {
     const short = names.get(name) ?? `"${names.size}"`;
     names.set(name, short);
     return short;

@@ -1,8 +1,7 @@
 /** Leases in use, in the gate's model: attempts start and end, and what has come of them is settled. */
-import type { AttemptSignal } from "../../src/core/destination-state.ts";
 import type { SettleRequest } from "../../src/core/settle.ts";
 import { recorded, withMessage } from "./gate-deliveries.ts";
-import type { Parts } from "./gate-object.ts";
+import { type Parts, signalOf } from "./gate-object.ts";
 import { nameOf, runName, secondsOf } from "./gate-text.ts";
 import {
   chainOf,
@@ -105,10 +104,6 @@ function answers(
 
 function withItem(world: World, i: number, { items }: Run, item: Item, change: Partial<Item>): World {
   return withRun(world, i, { items: items.map((one) => (one === item ? { ...one, ...change } : one)) });
-}
-
-export function signalOf(at: number, isHealthy: boolean): AttemptSignal {
-  return { at, health: isHealthy ? "healthy" : "unhealthy", backsOff: !isHealthy };
 }
 
 export function settleRequestOf({ items }: Run, lease: string): SettleRequest {

@@ -1,17 +1,15 @@
 /** What an invocation does in the gate's model: it asks for a lease, gets an answer, uses it, records and settles. */
 import type { AdmitRequest } from "../../src/core/admit.ts";
-import { CONNECTIONS } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
 import type { Steps } from "./explorer.ts";
 import { afterRefusal, readiness, recorded, waitingIn, withMessage } from "./gate-deliveries.ts";
 import { attemptSteps, died, ended, settleRequestOf, slow } from "./gate-leases.ts";
-import { called, type Parts, withKnown } from "./gate-object.ts";
+import { called, type Parts, requestOf, withKnown } from "./gate-object.ts";
 import { answerText, gateName, namesOf, runName } from "./gate-text.ts";
 import {
   CALL_MS,
   chainOf,
   type Run,
-  STARTS_MS,
   TICK_MS,
   type Which,
   type World,
@@ -28,10 +26,6 @@ export function adderTo(steps: Steps<World>, isAlwaysFault = false): Add {
   };
 }
 
-export function requestOf(lane: AdmitRequest["lane"], deliveries: readonly number[]): AdmitRequest {
-  return { lane, deliveries, connections: CONNECTIONS, startWithinMs: STARTS_MS };
-}
-
 export function newRun(
   lane: Run["lane"],
   deliveries: readonly number[],
@@ -39,7 +33,17 @@ export function newRun(
 ): Run {
   // Reading has taken a millisecond.
   const times = { slowUntil: 0, readAt: now - 1, askedAt: 0, grantedAt: 0, readyAt: 0, heldUntil: 0 };
-  return { lane, phase: "loaded", deliveries, paused, ...times, slots: 0, settled: [], refused: [], items: [] };
+  return {
+    lane,
+    phase: "loaded",
+    deliveries,
+    paused,
+    ...times,
+    slots: 0,
+    settled: [],
+    refused: [],
+    items: [],
+  };
 }
 
 export function withNewRun(world: World, run: Run): World {
@@ -201,7 +205,7 @@ export class Invocations {
 
 function answeredRun(
   run: Run,
-  { decision, world }: NonNullable<ReturnType<typeof called<ReturnType<Parts["admit"]>>>>,
+  { decision, world }: NonNullable<ReturnType<typeof called<World, ReturnType<Parts["admit"]>>>>,
   by: Which,
 ): Run {
   const { grant, refused, inFlight, settled = [] } = decision.result;

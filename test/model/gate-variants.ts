@@ -35,8 +35,12 @@ export const deepGates: readonly Checked[] = [
   checked("A drain whose leases succeed one another, and a consumer", () =>
     gateModel({ ...succeeding, ticks: 2 }),
   ),
-  checked("Two deliveries, a hold that an operator may end, one fault", () => gateModel({ ...held, faults: 1 })),
-  checked("Two deliveries, a pause, a hold and a failed attempt", () => gateModel({ ...paused, failures: 1 })),
+  checked("Two deliveries, a hold that an operator may end, one fault", () =>
+    gateModel({ ...held, faults: 1 }),
+  ),
+  checked("Two deliveries, a pause, a hold and a failed attempt", () =>
+    gateModel({ ...paused, failures: 1 }),
+  ),
 ];
 
 function broken(name: string, scenario: Scenario, parts: Partial<Parts>): Variant {
@@ -119,7 +123,9 @@ export const brokenGates: readonly Variant[] = [
     { ...succeeding, messages: [[0, 1]], waiting: 3, portion: 2, maxConcurrency: 3, ticks: 1 },
     {
       admit: (before, { succeeds, ...request }, settings, now) => {
-        const leases = before.leases.map((one) => (one.id === succeeds ? { ...one, slots: 0, width: 0 } : one));
+        const leases = before.leases.map((one) =>
+          one.id === succeeds ? { ...one, slots: 0, width: 0 } : one,
+        );
         return production.admit({ ...before, leases }, request, settings, now);
       },
     },

@@ -130,17 +130,9 @@ export type Run = Readonly<{
   items: readonly Item[];
 }>;
 
-export type World = Readonly<{
+/** What a world has of the gate's object. */
+export type ObjectWorld = Readonly<{
   now: number;
-  faults: number;
-  failures: number;
-  delays: number;
-  holds: number;
-  pauses: number;
-  clears: number;
-  /** The clock stops here. */
-  endsAt: number;
-  isCalm: boolean;
   storage: GateState | undefined;
   alarmAt: number | null;
   current: Instance | undefined;
@@ -148,26 +140,39 @@ export type World = Readonly<{
   former: Instance | undefined;
   /** Instances so far. */
   lives: number;
-  deliveries: readonly Stored[];
-  /** Messages of the deliveries' queue, and when they come. */
-  messages: readonly Readonly<{ deliveries: readonly number[]; at: number }>[];
   /** Messages of the drains' queue. */
   drains: number;
-  runs: readonly Run[];
-  /** The destination in D1. */
-  paused: boolean;
-  /** The pause was lifted in D1, and the gate has yet to be told. */
-  isResuming: boolean;
-  /** A request that was older than the end of a pause was refused as paused: only the sweep finds what it named. */
-  isOutdated?: boolean;
-  /** Holds of which the gate has yet to be told. */
-  tells: readonly number[];
   /** Until when the hold lasts that the gate was told of; 0: none. */
   heldUntil: number;
-  /** Requests of dead invocations, which their receiver may still be working on until then. */
-  orphans: readonly number[];
-  wrong?: string;
 }>;
+
+export type World = ObjectWorld &
+  Readonly<{
+    faults: number;
+    failures: number;
+    delays: number;
+    holds: number;
+    pauses: number;
+    clears: number;
+    /** The clock stops here. */
+    endsAt: number;
+    isCalm: boolean;
+    deliveries: readonly Stored[];
+    /** Messages of the deliveries' queue, and when they come. */
+    messages: readonly Readonly<{ deliveries: readonly number[]; at: number }>[];
+    runs: readonly Run[];
+    /** The destination in D1. */
+    paused: boolean;
+    /** The pause was lifted in D1, and the gate has yet to be told. */
+    isResuming: boolean;
+    /** A request that was older than the end of a pause was refused as paused: only the sweep finds what it named. */
+    isOutdated?: boolean;
+    /** Holds of which the gate has yet to be told. */
+    tells: readonly number[];
+    /** Requests of dead invocations, which their receiver may still be working on until then. */
+    orphans: readonly number[];
+    wrong?: string;
+  }>;
 
 export function inFlight({ runs, orphans, now }: World): number {
   const sending = runs.flatMap(({ items }) => items.filter(({ state }) => state === "sending"));

@@ -3,24 +3,22 @@
  * interleaving of a few invocations, an object that is evicted or replaced, calls whose answers come late or never,
  * receivers that ask for quiet, and an operator.
  */
-import { newGateState } from "../../src/core/gate-state.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
 import { afterEmptyDrain } from "../../src/core/settle.ts";
-import type { Step as Written } from "../../src/core/write-behind.ts";
 import type { Model, Step, Steps } from "./explorer.ts";
 import { isTurnOf, readiness, waitingIn, withLostFound, withMessage } from "./gate-deliveries.ts";
 import { keyOf } from "./gate-key.ts";
-import { signalOf, slow } from "./gate-leases.ts";
-import { afterItsAlarm, changed, cutOff, evicted, type Parts, production } from "./gate-object.ts";
+import { slow } from "./gate-leases.ts";
 import {
-  type Add,
-  adderTo,
-  consumerText,
-  Invocations,
-  newRun,
-  requestOf,
-  withNewRun,
-} from "./gate-runs.ts";
+  afterItsAlarm,
+  busyObject,
+  changed,
+  cutOff,
+  evicted,
+  type Parts,
+  production,
+} from "./gate-object.ts";
+import { type Add, adderTo, consumerText, Invocations, newRun, withNewRun } from "./gate-runs.ts";
 import { namesOf, tickText } from "./gate-text.ts";
 import {
   BEGINNING,
@@ -58,56 +56,29 @@ export function gateModel(scenario: Scenario, parts: Parts = production): Model<
   };
 }
 
-/** Busy: two deliveries have come and gone, so the gate grants leases out of its slack. */
 function beginning(scenario: Scenario, settings: GateSettings, parts: Parts): World {
-  const fresh = newGateState(BEGINNING);
-  const size = scenario.maxConcurrency;
-  const destinationState = { ...fresh.destinationState, window: { size, threshold: 1_000_000 } };
-  let memory = parts.restored({ ...fresh, maxConcurrency: size, destinationState }, BEGINNING);
-  let storage = memory.state;
-  let alarmAt: number | null = null;
-  const keep = (step: Written) => {
-    memory = step.memory;
-    if (step.writes) storage = step.memory.state;
-    if (step.alarm !== undefined) alarmAt = step.alarm;
-  };
-  for (const delivery of [1_000, 1_001]) {
-    const { state, result } = parts.admit(memory.state, requestOf("fresh", [delivery]), settings, BEGINNING);
-    keep(parts.afterDecision(memory, state, BEGINNING));
-    const done = { lease: result.grant?.id ?? "", signals: [signalOf(BEGINNING, true)], left: 0 };
-    keep(
-      parts.afterDecision(memory, parts.settle(memory.state, done, settings, BEGINNING, 0).state, BEGINNING),
-    );
-  }
-  // The alarm has stored what has come of them.
-  keep(parts.afterAlarm(memory, BEGINNING));
   const waiting = Array.from(
     { length: scenario.waiting ?? 0 },
     (): Stored => ({ state: "waiting", at: 0, attempts: 0 }),
   );
-  if (waiting.length > 0)
-    keep(parts.afterDecision(memory, parts.scheduleDrain(memory.state, BEGINNING), BEGINNING));
   const { faults, failures, delays, holds = 0, pauses = 0, clears = 0 } = scenario;
-  return {
-    now: BEGINNING,
+  const world = {
+    ...busyObject(parts, settings),
     ...{ faults, failures, delays, holds, pauses, clears },
     endsAt: BEGINNING + scenario.ticks * TICK_MS,
     isCalm: false,
-    storage,
-    alarmAt,
-    current: { name: "1", memory, knows: [], heldUntil: 0 },
-    former: undefined,
-    lives: 1,
     deliveries: [
       ...scenario.messages.flat().map((): Stored => ({ state: "queued", at: 0, attempts: 0 })),
       ...waiting,
     ],
     messages: scenario.messages.map((deliveries) => ({ deliveries, at: BEGINNING })),
-    drains: 0,
     runs: [],
-    ...{ paused: false, isResuming: false, tells: [], heldUntil: 0 },
+    ...{ paused: false, isResuming: false, tells: [] },
     orphans: [],
   };
+  return waiting.length === 0
+    ? world
+    : changed(parts, world, (state) => parts.scheduleDrain(state, BEGINNING));
 }
 
 function broken(world: World, scenario: Scenario): string | undefined {
@@ -116,7 +87,8 @@ function broken(world: World, scenario: Scenario): string | undefined {
   const sending = inFlight(world);
   if (sending > maxConcurrency) return `${sending} attempts are in flight, of ${maxConcurrency} at most.`;
   const waiting = waitingIn(world);
-  if (waiting.length > 0 && isLeftAlone(world, scenario)) return `No drain is scheduled for ${namesOf(waiting)}.`;
+  if (waiting.length > 0 && isLeftAlone(world, scenario))
+    return `No drain is scheduled for ${namesOf(waiting)}.`;
   return undefined;
 }
 
