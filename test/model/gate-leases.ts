@@ -1,5 +1,6 @@
 /** Leases in use, in the gate's model: attempts start and end, and what has come of them is settled. */
 import type { SettleRequest } from "../../src/core/settle.ts";
+import type { Adder } from "./explorer.ts";
 import { recorded, withMessage } from "./gate-deliveries.ts";
 import { type Parts, signalOf } from "./gate-object.ts";
 import { nameOf, runName, secondsOf } from "./gate-text.ts";
@@ -15,13 +16,7 @@ import {
   withRun,
 } from "./gate-world.ts";
 
-export function attemptSteps(
-  world: World,
-  i: number,
-  run: Run,
-  parts: Parts,
-  add: (says: string, to: World | undefined) => void,
-): void {
+export function attemptSteps(world: World, i: number, run: Run, parts: Parts, add: Adder<World>): void {
   const next = run.items.find(({ state }) => state === "unsent");
   const chain = chainOf(world, run);
   // A connection goes on with the next lease when it has nothing more to start under the one before.
@@ -71,13 +66,7 @@ function wrongStart({ deliveries, now }: World, run: Run, delivery: number): str
   return undefined;
 }
 
-function answers(
-  world: World,
-  i: number,
-  run: Run,
-  item: Item,
-  add: (says: string, to: World | undefined) => void,
-): void {
+function answers(world: World, i: number, run: Run, item: Item, add: Adder<World>): void {
   const name = nameOf(item.delivery);
   add(`The receiver has taken ${name}.`, withItem(world, i, run, item, { state: "succeeded" }));
   if (world.failures > 0)

@@ -39,7 +39,8 @@ export function signalOf(at: number, isHealthy: boolean): AttemptSignal {
 }
 
 /** Busy: two deliveries have come and gone, so the gate grants leases out of its slack. Its alarm has stored them. */
-export function busyObject(parts: Parts, settings: GateSettings): ObjectWorld {
+export function busyObject(settings: GateSettings): ObjectWorld {
+  const parts = production;
   const now = BEGINNING;
   const { maxConcurrency } = settings;
   const fresh = newGateState(now);

@@ -1,7 +1,7 @@
 /** What an invocation does in the gate's model: it asks for a lease, gets an answer, uses it, records and settles. */
 import type { AdmitRequest } from "../../src/core/admit.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
-import type { Steps } from "./explorer.ts";
+import type { Adder } from "./explorer.ts";
 import { afterRefusal, readiness, recorded, waitingIn, withMessage } from "./gate-deliveries.ts";
 import { attemptSteps, died, ended, settleRequestOf, slow } from "./gate-leases.ts";
 import { called, type Parts, requestOf, withKnown } from "./gate-object.ts";
@@ -16,15 +16,6 @@ import {
   withoutRun,
   withRun,
 } from "./gate-world.ts";
-
-/** Nothing is added where a step is not possible. */
-export type Add = (says: string, to: World | undefined, isFault?: boolean) => void;
-
-export function adderTo(steps: Steps<World>, isAlwaysFault = false): Add {
-  return (says, to, isFault = isAlwaysFault) => {
-    if (to) steps.push({ says, to, ...(isFault && { isFault }) });
-  };
-}
 
 export function newRun(
   lane: Run["lane"],
@@ -62,7 +53,7 @@ export class Invocations {
     this.#portion = portion;
   }
 
-  addSteps(world: World, i: number, add: Add) {
+  addSteps(world: World, i: number, add: Adder<World>) {
     const run = world.runs[i];
     if (!run || world.now < run.slowUntil) return;
     const name = runName(run);
@@ -96,7 +87,7 @@ export class Invocations {
   }
 
   /** What goes wrong with an invocation. */
-  addFaults(world: World, i: number, add: Add) {
+  addFaults(world: World, i: number, add: Adder<World>) {
     const run = world.runs[i];
     if (!run) return;
     const name = runName(run);
@@ -123,7 +114,7 @@ export class Invocations {
   }
 
   /** The gate's decision, whose answer arrives at once, or late. */
-  #decided(world: World, i: number, by: Which, add: Add) {
+  #decided(world: World, i: number, by: Which, add: Adder<World>) {
     const run = world.runs[i];
     if (!run || (!world[by] && by === "former")) return;
     const settings = { ...this.#settings, paused: run.paused };

@@ -5,7 +5,7 @@
  */
 import type { GateSettings } from "../../src/core/limits.ts";
 import { afterEmptyDrain } from "../../src/core/settle.ts";
-import type { Model, Step, Steps } from "./explorer.ts";
+import { type Adder, adderTo, type Model, type Step, type Steps } from "./explorer.ts";
 import { isTurnOf, readiness, waitingIn, withLostFound, withMessage } from "./gate-deliveries.ts";
 import { keyOf } from "./gate-key.ts";
 import { slow } from "./gate-leases.ts";
@@ -18,7 +18,7 @@ import {
   type Parts,
   production,
 } from "./gate-object.ts";
-import { type Add, adderTo, consumerText, Invocations, newRun, withNewRun } from "./gate-runs.ts";
+import { consumerText, Invocations, newRun, withNewRun } from "./gate-runs.ts";
 import { namesOf, tickText } from "./gate-text.ts";
 import {
   BEGINNING,
@@ -63,7 +63,7 @@ function beginning(scenario: Scenario, settings: GateSettings, parts: Parts): Wo
   );
   const { faults, failures, delays, holds = 0, pauses = 0, clears = 0 } = scenario;
   const world = {
-    ...busyObject(parts, settings),
+    ...busyObject(settings),
     ...{ faults, failures, delays, holds, pauses, clears },
     endsAt: BEGINNING + scenario.ticks * TICK_MS,
     isCalm: false,
@@ -150,7 +150,7 @@ class GateModel {
 
   // ── Messages ──
 
-  #arrivals(world: World, add: Add) {
+  #arrivals(world: World, add: Adder<World>) {
     const { messages, now } = world;
     for (const [i, message] of messages.entries()) {
       if (message.at > now) continue;
@@ -165,7 +165,7 @@ class GateModel {
       add("A drain begins, and reads what waits.", this.#drained({ ...world, drains: world.drains - 1 }));
   }
 
-  #consumed(world: World, named: readonly number[], add: Add) {
+  #consumed(world: World, named: readonly number[], add: Adder<World>) {
     const says = consumerText(named);
     const due = named.filter((i) => readiness(world, i, "queue") === "due");
     const early = named.filter((i) => readiness(world, i, "queue") === "early");
@@ -188,7 +188,7 @@ class GateModel {
 
   // ── Holds, and the operator ──
 
-  #holds(world: World, add: Add) {
+  #holds(world: World, add: Adder<World>) {
     const { tells, now } = world;
     const [until, ...rest] = tells;
     if (until === undefined) return;
@@ -199,7 +199,7 @@ class GateModel {
     );
   }
 
-  #operator(world: World, add: Add) {
+  #operator(world: World, add: Adder<World>) {
     const { now, paused, isResuming, pauses, clears, heldUntil } = world;
     const change = (to: Partial<World>, apply: (parts: Parts) => Parameters<typeof changed>[2]) =>
       changed(this.#parts, { ...world, ...to }, apply(this.#parts));
@@ -223,7 +223,7 @@ class GateModel {
 
   // ── What goes wrong ──
 
-  #faults(world: World, add: Add) {
+  #faults(world: World, add: Adder<World>) {
     if (world.current) {
       add("The gate is evicted from memory.", evicted(world));
       if (!world.former)
