@@ -12,6 +12,7 @@ const three: Scenario = { ...calm, messages: [[0, 1], [2]], maxConcurrency: 2, f
 const failing: Scenario = { ...calm, messages: [[0], [1]], maxConcurrency: 2, failures: 1, ticks: 9 };
 const single: Scenario = { ...calm, messages: [[0], [1], [2]], faults: 1 };
 const succeeding: Scenario = { ...calm, messages: [[0]], waiting: 2, portion: 1, maxConcurrency: 2 };
+const crowded: Scenario = { ...calm, messages: [[0, 1]], waiting: 3, portion: 2, maxConcurrency: 3 };
 const held: Scenario = { ...calm, messages: [[0], [1]], maxConcurrency: 2, holds: 1, clears: 1, ticks: 9 };
 const paused: Scenario = { ...calm, messages: [[0], [1]], maxConcurrency: 2, pauses: 1, holds: 1, ticks: 5 };
 
@@ -34,6 +35,10 @@ export const deepGates: readonly Checked[] = [
   ),
   checked("A drain whose leases succeed one another, and a consumer", () =>
     gateModel({ ...succeeding, ticks: 2 }),
+  ),
+  checked(
+    "A drain of three whose leases of two succeed one another, a consumer of two, within one moment",
+    () => gateModel({ ...crowded, ticks: 0 }),
   ),
   checked("Two deliveries, a hold that an operator may end, one fault", () =>
     gateModel({ ...held, faults: 1 }),
@@ -118,18 +123,12 @@ export const brokenGates: readonly Variant[] = [
       arrivedGrant: (grant) => grant,
     },
   ),
-  broken(
-    "A lease that is succeeded leaves its slots to all",
-    { ...succeeding, messages: [[0, 1]], waiting: 3, portion: 2, maxConcurrency: 3, ticks: 1 },
-    {
-      admit: (before, { succeeds, ...request }, settings, now) => {
-        const leases = before.leases.map((one) =>
-          one.id === succeeds ? { ...one, slots: 0, width: 0 } : one,
-        );
-        return production.admit({ ...before, leases }, request, settings, now);
-      },
+  broken("A lease that is succeeded leaves its slots to all", crowded, {
+    admit: (before, { succeeds, ...request }, settings, now) => {
+      const leases = before.leases.map((one) => (one.id === succeeds ? { ...one, slots: 0, width: 0 } : one));
+      return production.admit({ ...before, leases }, request, settings, now);
     },
-  ),
+  }),
   broken(
     "A lease that ends before the one it succeeds returns no slots",
     { ...succeeding, messages: [[0, 1]], ticks: 1 },
@@ -144,7 +143,7 @@ export const brokenGates: readonly Variant[] = [
   ),
   broken(
     "A hold is not stored",
-    { ...held, faults: 1 },
+    { ...held, clears: 0, faults: 1 },
     {
       afterDecision: (before, after, now) => {
         const step = production.afterDecision(before, after, now);
