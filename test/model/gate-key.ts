@@ -9,10 +9,10 @@ import type { Instance, World } from "./gate-world.ts";
 export function keyOf(world: World): string {
   const { current, former, storage, runs, messages, orphans, deliveries, now, ...rest } = world;
   const { faults, failures, delays, holds, pauses, clears, isCalm, alarmAt, drains, wrong } = rest;
-  const { paused, isResuming, isOutdated, tells, heldUntil } = rest;
+  const { paused, isResuming, tells, heldUntil } = rest;
   const parts = [
     [now, faults, failures, delays, holds, pauses, clears, isCalm, alarmAt, drains, wrong].join(),
-    [paused, isResuming, isOutdated, tells, heldUntil > now ? heldUntil : 0].join(),
+    [paused, isResuming, tells, heldUntil > now ? heldUntil : 0].join(),
     storage && keyOfGate(storage),
     current && keyOfInstance(current),
     former && keyOfInstance(former),

@@ -122,11 +122,9 @@ export class Invocations {
       this.#parts.admit(state, this.#requestOf(run), settings, world.now),
     );
     if (!made) return;
-    const { grant, refused } = made.decision.result;
+    const { grant } = made.decision.result;
     const answered = answeredRun(run, made, by);
-    const isOutdated = refused !== null && run.paused && !world.paused;
-    const known = grant ? withKnown(made.world, by, grant.id) : made.world;
-    const kept = isOutdated ? { ...known, isOutdated } : known;
+    const kept = grant ? withKnown(made.world, by, grant.id) : made.world;
     const says = `${gateName(by, world)} gives ${runName(run, true)} ${answerText(answered)}`;
     const next = withRun(kept, i, answered);
     add(`${says}.`, this.#arrived(next, i));

@@ -95,11 +95,7 @@ function broken(world: World, scenario: Scenario): string | undefined {
 /** Whether nobody comes for what waits, but the sweep. After a fault, or where D1 is slow, that is how it is. */
 function isLeftAlone(world: World, { faults, delays }: Scenario): boolean {
   const isAsMeant = world.faults === faults && world.delays === delays && !world.isCalm;
-  return isAsMeant && isIdle(world) && world.runs.length === 0 && !isPaused(world);
-}
-
-function isPaused({ paused, isResuming, isOutdated = false }: World): boolean {
-  return paused || isResuming || isOutdated;
+  return isAsMeant && isIdle(world) && world.runs.length === 0 && !world.paused && !world.isResuming;
 }
 
 function isIdle({ drains, alarmAt, runs }: World): boolean {
