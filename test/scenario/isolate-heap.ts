@@ -2,9 +2,12 @@
  * What an isolate of the local runtime holds, by the inspector's protocol. The runtime's process says little: it lets
  * garbage lie for hundreds of megabytes, and most of it is the simulator's.
  */
+import { setTimeout as sleep } from "node:timers/promises";
 
 /** An answer that takes longer will not come: the runtime is gone. */
 const ANSWER_MS = 20_000;
+/** An isolate collects when it runs the next time. One in which nothing runs has made no garbage since. */
+const COLLECT_MS = 2_000;
 
 type Answer = Readonly<{ id?: number; result?: Readonly<{ usedSize?: number }> }>;
 
@@ -31,7 +34,7 @@ export async function liveHeapOf(url: URL): Promise<number> {
   };
   try {
     await Promise.race([opened, gone]);
-    await ask(1, "HeapProfiler.collectGarbage");
+    await Promise.race([ask(1, "HeapProfiler.collectGarbage"), sleep(COLLECT_MS)]);
     const { result } = await ask(2, "Runtime.getHeapUsage");
     return result?.usedSize ?? 0;
   } finally {
