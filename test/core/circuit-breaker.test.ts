@@ -74,6 +74,18 @@ describe("a closed circuit", () => {
     expect(afterOne(four, "unhealthy", start + breaker.windowMs + 4000).kind).toBe("closed");
   });
 
+  it("forgets attempts at the instant at which they are as old as its window", () => {
+    expect(afterOne(afterOutcomes("ffff"), "unhealthy", start + breaker.windowMs).kind).toBe("closed");
+  });
+
+  it("counts an attempt that comes a tenth of the window later for as much longer", () => {
+    const second = start + breaker.windowMs / 10;
+    const times = [start, second, second, second, start + breaker.windowMs];
+    const four = times.reduce((c, at) => afterOne(c, "unhealthy", at), closedCircuit(start));
+    expect(four.kind).toBe("closed");
+    expect(afterOne(four, "unhealthy", start + breaker.windowMs).kind).toBe("open");
+  });
+
   it("opens for its full cool-down however long it was closed before (regression: unkey)", () => {
     const opened = afterOutcomes("fffff", start + hourMs, breaker, closedCircuit(start));
     expect(opened).toMatchObject({ kind: "open", until: start + hourMs + 4000 + breaker.cooldownMs });
@@ -96,6 +108,14 @@ describe("a closed circuit", () => {
       kind: "open",
       trips: 1,
     });
+  });
+
+  it("counts openings until a whole window has passed, to the millisecond", () => {
+    const recovered = afterOne(halfOpen(6), "healthy", start);
+    const touchy = { ...breaker, minAttempts: 1 };
+    const openedAfter = (ms: number) => afterOne(recovered, "unhealthy", start + ms, touchy);
+    expect(openedAfter(breaker.windowMs - 1)).toMatchObject({ trips: 7 });
+    expect(openedAfter(breaker.windowMs)).toMatchObject({ trips: 1 });
   });
 
   it("goes on with longer cool-downs when it opens again within a window", () => {
