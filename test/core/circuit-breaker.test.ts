@@ -46,6 +46,7 @@ describe("a closed circuit", () => {
     ["stays closed below the least number of attempts", "ffff", "closed"],
     ["opens at the least number of attempts, all failed", "fffff", "open"],
     ["opens at the ratio exactly", "fffsss", "open"],
+    ["opens at half of the attempts, where that is the ratio", "ssffsf", "open"],
     ["stays closed just below the ratio", "ffsssssf", "closed"],
     ["stays closed while successes prevail", "sfsfssfsfs", "closed"],
     ["does not count a 429 as a failure", "tttttttttt", "closed"],
@@ -76,6 +77,13 @@ describe("a closed circuit", () => {
 
   it("forgets attempts at the instant at which they are as old as its window", () => {
     expect(afterOne(afterOutcomes("ffff"), "unhealthy", start + breaker.windowMs).kind).toBe("closed");
+  });
+
+  it("counts attempts within a tenth of its window for as long as the first of them", () => {
+    const second = start + breaker.windowMs / 10 - 1;
+    const times = [start, second, second, second, start + breaker.windowMs, start + breaker.windowMs];
+    const failed = times.reduce((c, at) => afterOne(c, "unhealthy", at), closedCircuit(start));
+    expect(failed.kind).toBe("closed");
   });
 
   it("counts an attempt that comes a tenth of the window later for as much longer", () => {
