@@ -53,6 +53,7 @@ describe("counting", () => {
   it("counts each class of results by itself", () => {
     for (const [place, result] of results.entries())
       expect(countersAfter(empty, [metric({ result })]).results[place]).toBe(1);
+    expect(totalOf(countersAfter(empty, [metric({ result: "other" })]).results)).toBe(1);
   });
 });
 

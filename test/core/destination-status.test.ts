@@ -20,6 +20,22 @@ const minute = (from: number, changes: Partial<Traffic[number]> = {}) => ({
   ...changes,
 });
 
+describe("a destination about which the gate is not asked", () => {
+  it("is paused, whatever its gate says, and has the reason", () => {
+    const paused = { status: "paused", statusReason: "gone", maxConcurrency: 10 } as const;
+    const status = { kind: "paused", reason: "gone" };
+    expect(destinationStatus({ ...paused, view: undefined }, NOW)).toEqual(status);
+    expect(destinationStatus({ ...paused, view: { ...idleGateView, heldUntil: NOW + 1 } }, NOW)).toEqual(
+      status,
+    );
+  });
+
+  it("is unknown while its gate does not answer", () => {
+    const active = { status: "active", statusReason: null, maxConcurrency: 10, view: undefined } as const;
+    expect(destinationStatus(active, NOW)).toEqual({ kind: "unknown" });
+  });
+});
+
 describe("a destination that is blocked", () => {
   const open = { circuit: "open", circuitUntil: NOW + 30_000, trips: 2 } as const;
   const circuitOpen = { kind: "circuit_open", until: NOW + 30_000, trips: 2 };
@@ -60,6 +76,7 @@ describe("a destination that is blocked", () => {
 });
 
 describe("a destination that admits attempts", () => {
+  const refused = (reason: "rate" | "concurrency") => ({ reason, until: NOW + 500 });
   const traffic = (attempts: number, failures: number) => ({
     traffic: { ...idleGateView.traffic, first: attempts, failures },
   });
@@ -71,7 +88,24 @@ describe("a destination that admits attempts", () => {
     ["is healthy with a narrow window and no failure", { ...traffic(10, 0), window: 9 }, "healthy"],
     ["is healthy with a whole window after failures", { ...traffic(10, 1), window: 10 }, "healthy"],
     ["is idle without an attempt", traffic(0, 0), "idle"],
+    [
+      "is healthy while it limits concurrency",
+      { ...traffic(10, 0), refusal: refused("concurrency") },
+      "healthy",
+    ],
   ])("%s", (_, view, kind) => {
     expect(statusOf(view).kind).toBe(kind);
+  });
+
+  it("is in a storm, or at the limit of its rate, whatever its attempts come to", () => {
+    const storm = { ...idleGateView.traffic, first: 20, retries: 120, retryRatio: 6, storm: true };
+    expect(statusOf({ traffic: storm })).toEqual({ kind: "storm", retryRatio: 6 });
+    const limited = { kind: "rate_limited", until: NOW + 500 };
+    expect(statusOf({ ...traffic(10, 6), refusal: refused("rate") })).toEqual(limited);
+  });
+
+  it("is judged by first attempts and retries together", () => {
+    const retried = { traffic: { ...idleGateView.traffic, first: 6, retries: 4, failures: 4 } };
+    expect(statusOf(retried)).toEqual({ kind: "healthy", attempts: 10, failures: 4 });
   });
 });

@@ -137,8 +137,13 @@ describe("an event's number", () => {
     0,
     -1,
     1.5,
+    128.5,
+    127,
     beforeFirstOf(1),
+    beforeFirstOf(1) + 127,
+    -128,
     2 ** 53,
+    2 ** 53 + 128,
     Number.NaN,
     Number.POSITIVE_INFINITY,
   ])("is never %d", (number) => {

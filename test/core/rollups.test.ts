@@ -129,6 +129,11 @@ describe("what is kept", () => {
     expect(hours.map(({ from }) => from)).toContain(NOON);
   });
 
+  it("stays as it is when nothing is counted, so that nothing has to be written", () => {
+    const { rollups } = settled(nothing, NOON);
+    expect(rollupsAfter(rollups, [], NOON + HOUR)).toBe(rollups);
+  });
+
   it("stays as it is when nothing was counted since it was rolled up", () => {
     const rollups = { ...nothing.rollups, rolledUpTo: NOON };
     const hours = hoursFrom(NOON - HOUR, 1);
