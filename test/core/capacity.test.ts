@@ -32,6 +32,11 @@ describe("the circuit's probe", () => {
     expect(capacityFor(gate({ leases }), wanted, steady, now)).toMatchObject({ probe: false, slots: 9 });
   });
 
+  it("waits for no rate", () => {
+    const spent = gate({ tat: now + 60_000 }, { circuit: halfOpen });
+    expect(capacityFor(spent, wanted, steady, now)).toMatchObject({ probe: true, reservation: { sends: 1 } });
+  });
+
   it("waits for the end of what was under way before, however wide the window was", () => {
     expect(capacityFor(gate({}, { circuit: halfOpen }), wanted, steady, now)).toMatchObject({ probe: true });
     expect(capacityFor(gate({ leases: [leaseOf()] }, { circuit: halfOpen }), wanted, steady, now)).toEqual({
@@ -41,7 +46,30 @@ describe("the circuit's probe", () => {
   });
 });
 
+describe("what is asked for", () => {
+  it("is refused as long as a hold lasts", () => {
+    const held = gate({}, { heldUntil: now + 4_000 });
+    expect(capacityFor(held, wanted, steady, now)).toEqual({ reason: "hold", until: now + 4_000 });
+    expect(capacityFor(held, wanted, steady, now + 4_000)).toMatchObject({ slots: 10 });
+  });
+
+  it("reserves no more sends than its connections can start, nor than the slots it gets", () => {
+    const many = { ...wanted, deliveries: 100 };
+    const sendsOf = (connections: number, maxConcurrency = 10) =>
+      capacityFor(gate({}, { tookMs: 100 }), { ...many, connections }, { ...steady, maxConcurrency }, now);
+    expect(sendsOf(2)).toMatchObject({ reservation: { sends: 2 } });
+    expect(sendsOf(5, 3)).toMatchObject({ reservation: { sends: 3 } });
+  });
+});
+
 describe("live traffic", () => {
+  it("is left to drains in a crash loop", () => {
+    const crashing = gate({ crashLoop: { level: 2, raisedAt: now, settled: 0 } });
+    expect(capacityFor(crashing, wanted, steady, now)).toEqual({ reason: "crash_loop", until: now });
+    const drain = { ...wanted, lane: "backlog" } as const;
+    expect(capacityFor(crashing, drain, steady, now)).toMatchObject({ slots: 10 });
+  });
+
   it("is left to drains where an attempt takes longer than a second, and not where it takes one", () => {
     expect(capacityFor(gate({}, { tookMs: 1_000 }), wanted, steady, now)).toMatchObject({ slots: 10 });
     const slow = capacityFor(gate({}, { tookMs: 1_001 }), wanted, steady, now);

@@ -85,6 +85,10 @@ describe("a capacity of one", () => {
     expect(left(gate(backlogWasServed), "live", 1)).toBe(1);
   });
 
+  it("is live traffic's when the backlog wants nothing, though live traffic was served last", () => {
+    expect(isBacklogsTurn(gate({ live: liveWasServed.live }), now)).toBe(false);
+  });
+
   it("is live traffic's when both were served at the same time", () => {
     const both = { backlog: { ...wanting.backlog, servedAt: now - 100 }, live: liveWasServed.live };
     expect(isBacklogsTurn(gate({ ...both, backlog: { ...both.backlog, wantedAt: now } }), now)).toBe(false);
