@@ -3,8 +3,10 @@ import type { Circuit } from "../../src/core/circuit-breaker.ts";
 import type { DestinationState } from "../../src/core/destination-state.ts";
 import type { DrainSchedule, GateState, Slack } from "../../src/core/gate-state.ts";
 import type { Lease } from "../../src/core/lease.ts";
+import { countersAfter, type Result } from "../../src/core/metrics.ts";
 import { packNumbers } from "../../src/core/number-sets.ts";
 import { afterAlarm, afterDecision, BEHIND_MS, type Memory, restored } from "../../src/core/write-behind.ts";
+import { metric } from "../support/attempt-metrics.ts";
 import { start, trusted } from "../support/gate-arbitraries.ts";
 
 const slack: Slack = {
@@ -71,6 +73,7 @@ describe("a memory that begins", () => {
   });
 
   it("is one incarnation later than what was stored", () => {
+    expect(restored(undefined, start).state.incarnation).toBe(0);
     expect(restored({ ...trusted(10), incarnation: 4 }, start).state.incarnation).toBe(5);
   });
 
@@ -80,6 +83,15 @@ describe("a memory that begins", () => {
     const lost = { lost: true, lane: "fresh", slots: 5, width: 5, expiresAt: slack.expiresAt };
     expect(second.leases).toMatchObject([lost, lost]);
     expect(new Set(second.leases.map(({ id }) => id)).size).toBe(2);
+  });
+
+  it.each([
+    ["up to now, while its predecessor's leases may live", 0, 1_000, start + 1_000],
+    ["up to the end of its predecessor's leases", 0, 90_000, slack.expiresAt],
+    ["no less than was stored", start + 60_000, 1_000, start + 60_000],
+  ])("takes what was read from D1 for out of date %s", (_, forgottenAt, ms, expected) => {
+    const state = restored({ ...trusted(10), forgottenAt, slack }, start + ms).state;
+    expect(state.forgottenAt).toBe(expected);
   });
 
   it.each([
@@ -172,6 +184,12 @@ describe("the alarm", () => {
     expect(afterAlarm(step.memory, start + BEHIND_MS).alarm).toBe(start + 120_000);
   });
 
+  it("is left alone when nothing needs it any more: that costs less than to delete it", () => {
+    const step = decide(behind({ alarmAt: start + BEHIND_MS }), { testedAt: start });
+    expect(step.writes).toBe(true);
+    expect(step).not.toHaveProperty("alarm");
+  });
+
   it("is deleted with the drains that it was set for, and postponed with them", () => {
     const memory = busy({ alarmAt: start + 60_000 }, { drainSchedule: due(60_000) });
     expect(decide(memory, { drainSchedule: drains }).alarm).toBeNull();
@@ -192,6 +210,11 @@ describe("an alarm that goes off", () => {
     const step = afterAlarm(busy({ alarmAt: start }, { drainSchedule: waiting }), start);
     expect(step).toMatchObject({ drains: 0, drainsAtWork: 0, writes: false });
     expect(step.memory.state.drainSchedule).toEqual(waiting);
+  });
+
+  it("writes what storage lacks, though no drains are due", () => {
+    const step = afterAlarm(behind({ alarmAt: start + BEHIND_MS }), start + BEHIND_MS);
+    expect(step).toMatchObject({ drains: 0, writes: true, memory: { isBehind: false, alarmAt: null } });
   });
 
   it("enqueues the drains that are due now, and stores that they are expected", () => {
@@ -256,6 +279,20 @@ describe("the slack that is written", () => {
     else expect(own).toBeNull();
   });
 
+  it("exists from the second request on that comes within ten seconds", () => {
+    const memory = busy({ askedBefore: 0 });
+    const again = { turns: { ...turns, live: { ...turns.live, askedAt: start + 1_000 } } };
+    expect(written(memory)).toBeNull();
+    expect(decide(memory, { ...again, testedAt: start }, start + 1_000).memory.written?.slack).not.toBeNull();
+  });
+
+  it.each([
+    ["a burst", 10, 5, 500],
+    ["ten seconds, where a burst takes longer", 1, 20, BEHIND_MS],
+  ])("reserves the rate as far ahead as %s", (_, perSecond, burst, aheadMs) => {
+    expect(written(busy({}, { rate: { perSecond, burst } }))?.aheadMs).toBe(aheadMs);
+  });
+
   it("lasts as long as the last lease of live traffic, whatever drains were granted or leases ended since", () => {
     const granted = decide(busy(), {
       granted: 1,
@@ -269,11 +306,38 @@ describe("the slack that is written", () => {
     expect(written(later, start + 1_000)?.expiresAt).toBe(start + 1_000 + BEHIND_MS + 20_000);
   });
 
-  it("is enough for a lease that expires with it, and for none that expires later", () => {
-    const grant = (expiresAt: number) =>
-      decide(busy(), { granted: 1, leases: [leaseOf("a", { expiresAt })] }).writes;
-    expect(grant(slack.expiresAt)).toBe(false);
-    expect(grant(slack.expiresAt + 1)).toBe(true);
+  const grant = (lease: Partial<Lease>, ms = 0, memory = busy()) =>
+    decide(memory, { granted: 1, leases: [...memory.state.leases, leaseOf("a", lease)] }, start + ms).writes;
+
+  it.each<[string, Partial<Lease>, number]>([
+    ["that expires with it", { expiresAt: slack.expiresAt }, 0],
+    ["of all of it", { slots: 5, width: 5 }, 0],
+    ["that reserves the rate as far ahead as it may", { tat: start + 300 }, 0],
+    ["at its last millisecond", {}, BEHIND_MS - 1],
+  ])("is enough for a lease %s", (_, lease, ms) => {
+    expect(grant(lease, ms)).toBe(false);
+  });
+
+  it.each<[string, Partial<Lease>, number]>([
+    ["that expires later", { expiresAt: slack.expiresAt + 1 }, 0],
+    ["of more slots", { slots: 6 }, 0],
+    ["of more width", { width: 6 }, 0],
+    ["that reserves the rate further ahead", { tat: start + 301 }, 0],
+    ["of a drain", { lane: "backlog" }, 0],
+    ["after ten seconds", {}, BEHIND_MS],
+    ["before it was written, by a clock that was set back", {}, -1],
+  ])("is not enough for a lease %s", (_, lease, ms) => {
+    expect(grant(lease, ms)).toBe(true);
+  });
+
+  it("is taken by leases that are not stored, and by no others", () => {
+    const stored = { at: start, leases: new Set(["stored"]), slack };
+    const beside = (id: string) =>
+      busy({ written: stored }, { leases: [leaseOf(id, { slots: 5, width: 5 })] });
+    expect(grant({}, 0, beside("stored"))).toBe(false);
+    expect(grant({}, 0, beside("unstored"))).toBe(true);
+    const none = { at: start, leases: new Set<string>(), slack: null };
+    expect(grant({}, 0, busy({ written: none }))).toBe(true);
   });
 });
 
@@ -282,6 +346,12 @@ const troubled = { size: 1, threshold: 8, troubled: true };
 const calm = { size: 1, threshold: 8 };
 /** What a decision changes: the destination's state before, and after. */
 type Change = readonly [Partial<DestinationState>, Partial<DestinationState>];
+
+/** With one attempt more of this result. */
+function counted(result: Result): GateState["rollups"] {
+  const ever = countersAfter(rollups.ever, [metric({ result, end: "again" })]);
+  return { ...rollups, ever };
+}
 
 function writesFor([before, after]: Change): boolean {
   const memory = busy({}, { destinationState: stateOf(before) });
@@ -293,12 +363,15 @@ describe("a change that is written at once", () => {
     ["a refusal of live traffic", { turns: { ...turns, live: { ...turns.live, wantedAt: start } } }],
     ["a refusal of a drain", { turns: { ...turns, backlog: { ...turns.backlog, wantedAt: start } } }],
     ["an event of the history", { history: [{ at: start, what: "held" }] }],
+    ["an attempt that was refused", { rollups: counted("4xx") }],
     ["a dead delivery", { rollups: { ...rollups, ever: { ...rollups.ever, dead: 1 } } }],
   ])("is %s", (_, change) => {
     expect(decide(busy(), change).writes).toBe(true);
   });
 
   it.each<[string, Change]>([
+    ["a hold", [{}, { heldUntil: start + 1_000 }]],
+    ["a rate that a 429 has taught", [{}, { adaptiveLimit: { perSecond: 5, loweredAt: start } }]],
     ["the first failure at a window of one", [{ window: calm }, { window: troubled }]],
     ["a smaller window", [{ window: { ...calm, size: 4 } }, { window: { ...calm, size: 3 } }]],
     ["another end of slow start", [{ window: calm }, { window: { ...calm, threshold: 4 } }]],
@@ -316,6 +389,10 @@ describe("a change that waits", () => {
   it("is a request", () => {
     const asked = { turns: { ...turns, live: { ...turns.live, askedAt: start + 1 } } };
     expect(decide(busy(), asked).writes).toBe(false);
+  });
+
+  it("is a success", () => {
+    expect(decide(busy(), { rollups: counted("2xx") }).writes).toBe(false);
   });
 
   it.each<[string, Change]>([
