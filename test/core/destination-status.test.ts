@@ -38,7 +38,7 @@ describe("a destination about which the gate is not asked", () => {
 
 describe("a destination that is blocked", () => {
   const open = { circuit: "open", circuitUntil: NOW + 30_000, trips: 2 } as const;
-  const circuitOpen = { kind: "circuit_open", until: NOW + 30_000, trips: 2 };
+  const circuitOpen = { kind: "circuit_open", until: NOW + 30_000, trips: 2 } as const;
 
   it.each<[string, Partial<GateView>, Partial<DestinationStatus>]>([
     ["is held until the end of its hold", { heldUntil: NOW + 1 }, { kind: "hold", until: NOW + 1 }],
