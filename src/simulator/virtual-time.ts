@@ -25,6 +25,8 @@ export function virtualTime(seed: number): VirtualTime {
   let order = 0;
 
   function at(time: number, action: () => void): void {
+    // It would never come, and what comes after it neither.
+    if (Number.isNaN(time)) throw new RangeError("The time of an action must be a number");
     order += 1;
     push(heap, { time: Math.max(now, Math.ceil(time)), order, action });
   }

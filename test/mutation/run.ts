@@ -21,7 +21,7 @@ const HELP = `Usage: npm run test:mutation -- [options]
   --seed <number>    of the sample (1)
   --project <name>   only tests of this Vitest project: pure or workers (both)
   --tests <texts>    only files of tests whose paths have one of these in them, also those that are done
-  --tries <number>   tests of one file that a mutant has to survive at most (20; 40 in Node)
+  --tries <number>   tests of one file that a mutant has to survive at most (40 instant, 10 quick, 3 slow ones)
   --report           runs nothing, prints what has been found
   --survivors        prints every survivor that is not explained
   --explained        prints only the table of the explained ones for docs/mutation.md
@@ -49,10 +49,14 @@ const BUDGET_MS = 180_000;
 const GRACE_MS = 120_000;
 const MOST_RUNS = 400;
 
-/** What quick tests kill costs little, so they come first; a test that is still slower tries nothing. */
+/**
+ * What quick tests kill costs little, so they come first, and a mutant has to survive fewer of those that take longer. A
+ * test that is still slower tries nothing.
+ */
 const PASSES = [
-  { pass: "quick", mostMs: 500 },
-  { pass: "slow", mostMs: 4_000 },
+  { pass: "instant", mostMs: 25, tries: 40 },
+  { pass: "quick", mostMs: 400, tries: 10 },
+  { pass: "slow", mostMs: 4_000, tries: 3 },
 ] as const;
 
 const plan = planned();
@@ -114,13 +118,13 @@ async function run(): Promise<void> {
   const passes = PASSES.flatMap((pass) => specs.map((one) => ({ ...one, ...pass })));
   const begunAt = Date.now();
   let ran = 0;
-  for (const [i, { spec, file, pass, mostMs }] of passes.entries()) {
+  for (const [i, { spec, file, pass, mostMs, tries }] of passes.entries()) {
     const name = `${spec.project.name}: ${file}`;
     const digest = digestOf(`${SAMPLE}${readFileSync(spec.moduleId, "utf8")}`);
     const done = `${name} (${pass})`;
     if (given.tests === undefined && results.isDone(done, digest)) continue;
     const from = Date.now();
-    const killed = await tested(vitest, spec, name, mostMs, () => results.hang(done, digest));
+    const killed = await tested(vitest, spec, name, { mostMs, tries }, () => results.hang(done, digest));
     results.finish(done, digest);
     ran++;
     const left = ((Date.now() - begunAt) / ran) * (passes.length - i - 1);
@@ -139,14 +143,14 @@ async function tested(
   vitest: Vitest,
   spec: TestSpecification,
   name: string,
-  mostMs: number,
+  { mostMs, tries: usual }: Readonly<{ mostMs: number; tries: number }>,
   onHang: () => void,
 ): Promise<number> {
   const done = new Set<string>();
   const tried: Record<string, number[]> = {};
   const first: Record<string, number> = {};
   const tries = new Map<number, number>();
-  const most = Number(given.tries ?? (spec.project.name === "pure" ? 40 : 20));
+  const most = Number(given.tries ?? usual);
   let killed = 0;
   for (let runs = 0; runs < MOST_RUNS; runs++) {
     const alive = chosen
