@@ -150,7 +150,6 @@ export class LeaseRunner<Delivery, Result extends AttemptResult> {
     const readyAt = this.#effects.now();
     const lease = new Lease(order, readyAt);
     this.#leases = [...this.#leases, lease];
-    if (this.#state.stopped === "slow") lease.enough();
     this.#endInTime(lease, readyAt);
     this.#openSenders();
     this.#look(lease);
