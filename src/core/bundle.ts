@@ -37,7 +37,7 @@ export type Runs = readonly number[];
 export function runsOf(indexes: readonly number[]): number[] {
   const runs: number[] = [];
   for (const index of indexes) {
-    if (runs.length > 0 && runs.at(-1) === index - 1) runs[runs.length - 1] = index;
+    if (runs.at(-1) === index - 1) runs[runs.length - 1] = index;
     else runs.push(index, index);
   }
   return runs;
