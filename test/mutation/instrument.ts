@@ -15,18 +15,20 @@ export type Instrumentable = Readonly<{
   sites: readonly Site[];
   /** The number of the file's first mutant; its others follow in the order of the sites. */
   firstId: number;
+  /** Only its uses of others' constants are marked, as in a test. */
+  isTest?: boolean;
 }>;
 
 type Edit = Readonly<{ start: number; end: number; prefix: string; suffix: string }>;
 
 /** @param resolved the file that an import leads to, relative to the repository; undefined: none of ours */
 export function instrumented(
-  { file, source, sites, firstId }: Instrumentable,
+  { file, source, sites, firstId, isTest = false }: Instrumentable,
   resolved: (specifier: string) => string | undefined,
 ): string {
   const tree = parse(source);
   const body = list(tree, "body");
-  const constants = constantsOf(body);
+  const constants = isTest ? [] : constantsOf(body);
   const names = new Map([
     ...constants.map(({ name }) => [name, { key: `${file}#${name}`, declarations: 1 }] as const),
     ...importedNames(body, resolved),
@@ -34,7 +36,7 @@ export function instrumented(
   // Of two around the same text, the first goes around the second.
   const edits = [
     ...constants.flatMap((one) => constantEdits(one, file)),
-    ...loopEdits(tree),
+    ...(isTest ? [] : loopEdits(tree)),
     ...siteEdits(sites, firstId, new Set(statementsIn(tree))),
     ...useEdits(tree, names),
   ];

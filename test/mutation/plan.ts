@@ -21,7 +21,13 @@ export type Mutant = Readonly<{
   replacement: string;
 }>;
 
-type File = Readonly<{ file: string; source: string; sites: readonly Site[]; firstId: number }>;
+type File = Readonly<{
+  file: string;
+  source: string;
+  sites: readonly Site[];
+  firstId: number;
+  isTest?: boolean;
+}>;
 
 export type Plan = Readonly<{ mutants: readonly Mutant[]; files: ReadonlyMap<string, File> }>;
 
@@ -41,6 +47,16 @@ export function planned(): Plan {
         mutants.push({ id: mutants.length + 1, file, line, original, replacement });
     }
   }
+  // A test that reads a constant reaches the mutants of its value.
+  for (const file of globSync("test/**/*.ts", { cwd: ROOT }).sort())
+    if (!file.startsWith("test/mutation/"))
+      files.set(file, {
+        file,
+        source: readFileSync(ROOT + file, "utf8"),
+        sites: [],
+        firstId: 0,
+        isTest: true,
+      });
   return { mutants, files };
 }
 
