@@ -19,6 +19,8 @@ describe("retrySpec", () => {
     { base: 30, factor: 1, cap: 30 },
     { base: 1, factor: 10, cap: 604_800, jitter: { proportional: 0 } },
     { jitter: { proportional: 1 }, max_attempts: 1, give_up_after: 1 },
+    { jitter: "equal" },
+    { jitter: "none" },
     { jitter: "decorrelated", max_attempts: 100, give_up_after: 2_592_000 },
     { give_up_after: 1, expire_unattempted_after: 1 },
     { expire_unattempted_after: 2_592_000, on: { retry: [404, 500], fail: [503, 429, 599] } },

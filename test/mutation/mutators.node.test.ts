@@ -104,6 +104,25 @@ test("a statement, an expression and a constant are put behind switches", () => 
   ]);
 });
 
+test("a constant's use is marked where no other thing has its name", () => {
+  const source =
+    "const A = [];\nfunction f(A) { return A; }\nconst g = (b) => A[b];\nfor (const A of f()) g(A);\n";
+  const code = instrumented({ file: "src/x.ts", source, sites: [], firstId: 1 }, () => undefined);
+  expect(code).toContain("{ return A; }");
+  expect(code).toContain('(b) => (__u("src/x.ts#A"), A)[b]');
+  expect(code).toContain("g(A)");
+});
+
+test("a test only says which constants of others it uses", () => {
+  const source = 'import { A } from "../src/x.ts";\nconst B = A;\nexpect(B).toBe(A);\n';
+  const code = instrumented(
+    { file: "test/x.test.ts", source, sites: [], firstId: 0, isTest: true },
+    () => "src/x.ts",
+  );
+  const use = '(__u("src/x.ts#A"), A)';
+  expect(code.split("\n").slice(2, 4)).toEqual([`const B = ${use};`, `expect(B).toBe(${use});`]);
+});
+
 describe("the rounds of a test", () => {
   /** The rounds as `mutant: whether the test fails`, until they are over. */
   function played(fails: (mutant: number, round: number) => boolean, queue = [5, 4]) {
