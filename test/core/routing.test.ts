@@ -237,6 +237,7 @@ describe("a filter's meaning", () => {
     [{ a: { prefix: "𐐀", ignore_case: true } }, { a: "𐐨x" }, true],
     [{ a: { suffix: "𐐀", ignore_case: true } }, { a: "x𐐨" }, true],
     [{ a: { suffix: "é" } }, { a: "eé" }, true],
+    [{ a: { suffix: "ab" } }, { a: "ab" }, true],
     // ς and σ are one letter, also at the end of a word; ß is SS; the Kelvin sign is a K.
     [{ a: { in: ["ΑΣ"], ignore_case: true } }, { a: "ας" }, true],
     [{ a: { in: ["ß"], ignore_case: true } }, { a: "ss" }, true],
@@ -253,6 +254,7 @@ describe("a filter's meaning", () => {
   const nonsense: [what: string, filter: unknown][] = [
     ["a list of filters under another name than `or`", { c: [{ a: 1 }] }],
     ["a key that may not be in a path, behind one that may", { 'b."c': 1 }],
+    ["a denial of nothing", { a: { not: {} } }],
     ["a denial in a denial", { a: { not: { not: 1 } } }],
     ["a list of filters and nonsense", { or: [{ c: 1 }, 7] }],
     ["an `ignore_case` of nothing", { b: { exists: true, ignore_case: true } }],
@@ -281,8 +283,10 @@ describe("a filter that the API refuses", () => {
   const faults: [filter: unknown, path: string, message: RegExp][] = [
     [{}, "", /1 to 10 conditions/],
     [conditions(11), "", /1 to 10 conditions/],
+    [{ ...conditions(11), k0: {} }, "", /1 to 10 conditions/],
     [7, "", /1 to 10 conditions/],
     [{ or: [conditions(10), conditions(11)] }, "or/1", /1 to 10/],
+    [{ or: [{ a: 1 }, 7] }, "or/1", /1 to 10 conditions/],
     [{ or: of(11, () => ({ a: 1 })) }, "or", /1 to 10 filters/],
     [{ or: [{ or: [{ or: [{ a: 1 }] }] }] }, "or/0/or/0/or", /3 levels/],
     [{ a: of(21, (i) => i) }, "a", /1 to 20 values/],
@@ -319,6 +323,8 @@ describe("a filter that the API refuses", () => {
   test("is not counted deeper than its filters may be", () => {
     const deepest = { or: [{ or: of(5, () => conditions(10)) }] };
     expect(faultsOf(deepest)).toEqual([]);
+    const tooDeep = { or: [{ or: [{ or: of(6, () => conditions(10)) }] }] };
+    expect(faultsOf(tooDeep)).toEqual([["or/0/or/0/or", expect.stringMatching(/3 levels/)]]);
     expect(faultsOf({ ...deepest, a: 1 })).toEqual([["", expect.stringMatching(/50 conditions in all/)]]);
   });
 });

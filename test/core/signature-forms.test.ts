@@ -64,6 +64,7 @@ describe("the headers", () => {
         "x-shopify-webhook-id": "evt_1",
       },
     ],
+    [template, ["a"], { "x-signature": "a" }],
     [
       {
         ...template,
@@ -97,6 +98,8 @@ describe("a form's digest", () => {
     const text = { key: "text", algorithm: "sha256", encoding: "hex" };
     expect(digests).toEqual([bytes, bytes, text, text, text, { ...text, encoding: "base64" }]);
     expect(recipeOf(template).digest).toEqual(text);
+    const versions = vendors.map((form) => recipeOf({ form }).version);
+    expect(versions).toEqual(["v1,", "v1,", "v1=", "sha256=", "v0=", ""]);
   });
 
   test("is of a content with the body in it once", () => {

@@ -15,8 +15,9 @@ export type Assignment = Readonly<{
   /** What a test has tried before the file was begun afresh, and what it begins with. */
   tried: Readonly<Record<string, readonly number[]>>;
   first: Readonly<Record<string, number>>;
-  /** A test that takes longer tries nothing in this run. */
+  /** A test that takes longer tries nothing in this run, nor one that takes less: another run is for those. */
   mostMs: number;
+  leastMs: number;
   /** After so many milliseconds the rest is left to another run. */
   budgetMs: number;
 }>;
@@ -36,12 +37,13 @@ const FOREVER = 1_000_000_000;
 // A property that has failed is not made smaller: that it fails is enough.
 fc.configureGlobal({ endOnFailure: true });
 
-const { alive, done, tried, first, mostMs, budgetMs } = inject("mutation");
+const { alive, done, tried, first, mostMs, leastMs, budgetMs } = inject("mutation");
 const tries = new Map(alive);
 /** Tests may put another clock into its place. */
 const { now } = Date;
 let begunAt = 0;
 const byTest = new Map<RunnerTestCase, Rounds>();
+const warm = new Set<Rounds>();
 let isStopped = false;
 let isFresh = true;
 
@@ -69,7 +71,7 @@ aroundEach(async (runTest, { task }) => {
     return undefined;
   });
   const hasFailed = reached === undefined || task.result?.state === "fail";
-  const isSlow = mutant === NONE && now() - from > mostMs;
+  const isOfAnotherRun = mutant === NONE && !isOfThisRun(rounds, now() - from);
   if (mutant !== NONE) {
     isFresh = false;
     tries.set(mutant, hasFailed ? 0 : (tries.get(mutant) ?? 0) - 1);
@@ -77,11 +79,18 @@ aroundEach(async (runTest, { task }) => {
   const error = mutant === NONE ? task.result?.errors?.[0]?.message : undefined;
   if (error !== undefined) rounds.report.error = error.slice(0, 300);
   const goesOn = rounds.after(hasFailed, reached ?? new Set());
-  if (isSlow && goesOn) rounds.report.state = "slow";
+  if (isOfAnotherRun && goesOn) rounds.report.state = "skipped";
   if (rounds.report.state === "afresh" || now() - begunAt > budgetMs) isStopped = true;
   if (task.result) Object.assign(task.result, { state: "run", errors: undefined });
-  if (!goesOn || isSlow || isStopped) over(task);
+  if (!goesOn || isOfAnotherRun || isStopped) over(task);
 });
+
+/** The first time a test may take longer, because what it needs is compiled then. */
+function isOfThisRun(rounds: Rounds, tookMs: number): boolean {
+  if (warm.has(rounds)) return tookMs >= leastMs && tookMs <= mostMs;
+  warm.add(rounds);
+  return tookMs <= 4 * mostMs;
+}
 
 function newRounds(test: RunnerTestCase): Rounds {
   const before = new Set(tried[test.id]);
