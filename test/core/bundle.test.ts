@@ -60,6 +60,8 @@ describe("runs", () => {
 
   test("that a person has edited into nonsense stand for a bounded number of indexes", () => {
     expect(indexesOf([5])).toEqual([]);
+    expect(indexesOf([0])).toEqual([]);
+    expect(isIn([0], 0)).toBe(false);
     expect(countOf([5])).toBe(0);
     expect(indexesOf([5, 3])).toEqual([]);
     expect(indexesOf([120, 1e9])).toEqual([120, 121, 122, 123, 124, 125, 126, 127]);

@@ -15,9 +15,8 @@ export type Assignment = Readonly<{
   /** What a test has tried before the file was begun afresh, and what it begins with. */
   tried: Readonly<Record<string, readonly number[]>>;
   first: Readonly<Record<string, number>>;
-  /** A test that takes longer tries nothing in this run, nor one that takes less: another run is for those. */
+  /** A test that takes longer tries nothing in this run. */
   mostMs: number;
-  leastMs: number;
   /** After so many milliseconds the rest is left to another run. */
   budgetMs: number;
 }>;
@@ -37,7 +36,7 @@ const FOREVER = 1_000_000_000;
 // A property that has failed is not made smaller: that it fails is enough.
 fc.configureGlobal({ endOnFailure: true });
 
-const { alive, done, tried, first, mostMs, leastMs, budgetMs } = inject("mutation");
+const { alive, done, tried, first, mostMs, budgetMs } = inject("mutation");
 const tries = new Map(alive);
 /** Tests may put another clock into its place. */
 const { now } = Date;
@@ -71,7 +70,7 @@ aroundEach(async (runTest, { task }) => {
     return undefined;
   });
   const hasFailed = reached === undefined || task.result?.state === "fail";
-  const isOfAnotherRun = mutant === NONE && !isOfThisRun(rounds, now() - from);
+  const isSlow = mutant === NONE && takesTooLong(rounds, now() - from);
   if (mutant !== NONE) {
     isFresh = false;
     tries.set(mutant, hasFailed ? 0 : (tries.get(mutant) ?? 0) - 1);
@@ -79,17 +78,17 @@ aroundEach(async (runTest, { task }) => {
   const error = mutant === NONE ? task.result?.errors?.[0]?.message : undefined;
   if (error !== undefined) rounds.report.error = error.slice(0, 300);
   const goesOn = rounds.after(hasFailed, reached ?? new Set());
-  if (isOfAnotherRun && goesOn) rounds.report.state = "skipped";
+  if (isSlow && goesOn) rounds.report.state = "slow";
   if (rounds.report.state === "afresh" || now() - begunAt > budgetMs) isStopped = true;
   if (task.result) Object.assign(task.result, { state: "run", errors: undefined });
-  if (!goesOn || isOfAnotherRun || isStopped) over(task);
+  if (!goesOn || isSlow || isStopped) over(task);
 });
 
 /** The first time a test may take longer, because what it needs is compiled then. */
-function isOfThisRun(rounds: Rounds, tookMs: number): boolean {
-  if (warm.has(rounds)) return tookMs >= leastMs && tookMs <= mostMs;
+function takesTooLong(rounds: Rounds, tookMs: number): boolean {
+  if (warm.has(rounds)) return tookMs > mostMs;
   warm.add(rounds);
-  return tookMs <= 4 * mostMs;
+  return tookMs > 4 * mostMs;
 }
 
 function newRounds(test: RunnerTestCase): Rounds {

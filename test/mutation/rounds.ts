@@ -10,10 +10,10 @@ export type TestReport = {
   id: string;
   name: string;
   /**
-   * "late": there was no time. "skipped": it takes longer than it may, or so little that it has been tried before. "afresh": what earlier rounds left behind makes it fail. "broken": it fails without a
+   * "late": there was no time. "slow": it takes longer than it may. "afresh": what earlier rounds left behind makes it fail. "broken": it fails without a
    * mutant. "unrepeatable": it fails when it runs twice.
    */
-  state: "late" | "skipped" | "done" | "afresh" | "broken" | "unrepeatable";
+  state: "late" | "slow" | "done" | "afresh" | "broken" | "unrepeatable";
   /** The mutants with which it passes, and those that it has killed. */
   survived: number[];
   killed: number[];
