@@ -49,10 +49,12 @@ type Given = Partial<{
   effects: Partial<LeaseEffects>;
 }>;
 
+const NOTHING: NonNullable<Given["says"]> = () => ({});
+
 /** A lease that is used in virtual time: what it starts, when, and how it ends. */
 function leaseInUse(given: Given) {
   const { count = 10, slots = 3, width = 1, everyMs = 0, patienceMs = 1_000 } = given;
-  const { tookMs = () => 100, exchange = () => OK, fails = () => false, says = () => ({}) } = given;
+  const { tookMs = () => 100, exchange = () => OK, fails = () => false, says = NOTHING } = given;
   const { missing = 0, nextAfterMs, connectMs } = given;
   const time = virtualTime(1);
   const start = time.now();
@@ -493,7 +495,7 @@ describe("what an attempt says", () => {
   it("has its figures for the metrics and what the receiver will still take", () => {
     const metric: AttemptMetric = {
       attempt: 1,
-      result: "http_2xx",
+      result: "2xx",
       end: "delivered",
       tookMs: 100,
       lateMs: 5,
