@@ -46,6 +46,6 @@ function afterOne(failureStreak: FailureStreak, { end, result }: AttemptMetric, 
 export function disableReasonOf(failureStreak: FailureStreak, now: number): DisableReason | undefined {
   const { refusals, failures, failingSince } = failureStreak;
   if (refusals > TOLERATED_REFUSALS) return "rejecting";
-  const isLong = failingSince > 0 && now - failingSince >= FAILING_MS;
+  const isLong = now - failingSince >= FAILING_MS;
   return isLong && failures > FEW_FAILURES ? "failing" : undefined;
 }

@@ -151,11 +151,12 @@ function keptForOther(state: GateState, side: Side, capacity: number, now: numbe
 }
 
 function backlogWantsMore({ turns: { backlog } }: GateState, now: number): boolean {
-  return backlog.wantedAt > 0 && backlog.wantedAt >= backlog.servedAt && isActive(backlog.wantedAt, now);
+  return backlog.wantedAt >= backlog.servedAt && isActive(backlog.wantedAt, now);
 }
 
+/** @param at 0: never */
 function isActive(at: number, now: number): boolean {
-  return at > 0 && now - at < ACTIVE_MS;
+  return now - at < ACTIVE_MS;
 }
 
 function part(capacity: number, of: number): number {

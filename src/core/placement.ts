@@ -65,7 +65,7 @@ export function beforeFirstOf(database: number): number {
 
 /** Whether an event could have this number. */
 export function isEventNumber(number: number): boolean {
-  return Number.isSafeInteger(number) && number > 0 && number % ROWS >= 128;
+  return Number.isSafeInteger(number) && number % ROWS >= 128;
 }
 
 /** Where a tenant's new events go at `now` (epoch ms), of `count` databases. */

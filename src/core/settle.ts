@@ -235,7 +235,9 @@ export function afterResume(state: GateState, now: number, pause?: Pause): GateS
     window: reopened(window),
   };
   const after = { ...state, destinationState, history, holding: false, failureStreak: noFailures };
-  return scheduleDrain(withHistory(after, ["resumed"], now), now);
+  // Requests under way have the settings of the pause, and are refused yet: a drain that finds nothing now proves nothing.
+  const drainSchedule = afterRefusal(state.drainSchedule, null, now);
+  return scheduleDrain(withHistory({ ...after, drainSchedule }, ["resumed"], now), now);
 }
 
 /**

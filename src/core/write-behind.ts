@@ -179,11 +179,11 @@ function withAlarm(before: Memory, after: Memory, now: number, writes: boolean):
   const [drainsWereAt, drainsAt] = [before.state.drainSchedule.at, after.state.drainSchedule.at];
   const flushAt = after.isBehind && after.written ? after.written.at + BEHIND_MS : null;
   const at = earlier(drainsAt, flushAt);
-  // An overdue alarm for a flush was lost. One for drains is the drain scheduler's to judge.
-  const setFor = alarmAt !== null && (alarmAt > now || alarmAt === drainsAt) ? alarmAt : null;
+  // An overdue alarm was lost. One for drains is as wanted until the drain scheduler judges it lost, and moves them.
+  const setFor = alarmAt !== null && alarmAt > now ? alarmAt : null;
   const isTooLate = at !== null && (setFor === null || setFor > at);
-  const isForNothing = alarmAt === drainsWereAt && drainsWereAt !== drainsAt;
-  if (at === alarmAt || !(isTooLate || isForNothing)) return { memory: after, writes };
+  const wasForDrains = alarmAt === drainsWereAt;
+  if (at === alarmAt || !(isTooLate || wasForDrains)) return { memory: after, writes };
   return { memory: { ...after, alarmAt: at }, writes, alarm: at };
 }
 
@@ -287,7 +287,7 @@ function isNoWorse(before: DestinationState, after: DestinationState): boolean {
 }
 
 function isNoSmaller(before: Window, after: Window): boolean {
-  const hasFailed = (after.troubled ?? false) && !before.troubled;
+  const hasFailed = after.troubled && !before.troubled;
   return after.size >= before.size && after.threshold === before.threshold && !hasFailed;
 }
 

@@ -42,6 +42,11 @@ describe("the adaptive limit", () => {
     expect(effectiveRate(taught, owners, now + 60 * minute)).toEqual({ perSecond: 100, burst: 200 });
   });
 
+  it("leaves the owner's burst alone where it is not lower than the owner's rate", () => {
+    const taught = { perSecond: 100, loweredAt: now };
+    expect(effectiveRate(taught, owners, now)).toEqual({ perSecond: 100, burst: 200 });
+  });
+
   it("never falls below one a second, and never rises above the owner's rate", () => {
     const rounds = fc.array(fc.record({ afterMs: fc.nat(120_000), sent: fc.nat(10_000) }), { maxLength: 60 });
     const rates = fc.constantFrom(0.01, 0.5, 1, 7, 100, 10_000);

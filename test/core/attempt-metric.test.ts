@@ -22,6 +22,7 @@ test.each<[Exchange, Result]>([
   [{ kind: "dns", status: 530 }, "network"],
   [{ kind: "challenged", status: 403 }, "4xx"],
   [{ kind: "challenged", status: 429 }, "429"],
+  [{ kind: "challenged" }, "network"],
 ])("%j counts as %s", (exchange, result) => {
   expect(resultOf(exchange)).toBe(result);
 });

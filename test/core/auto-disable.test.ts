@@ -47,6 +47,12 @@ describe("failures", () => {
     expect(disableReasonOf(streak, NOW)).toBe(disableReason);
   });
 
+  test("are counted from the first of them, however late the last one was", () => {
+    const streak = failureStreakAfter(streakOf(times(10, failed), NOW - 5 * DAY), [failed], NOW);
+    expect(streak).toMatchObject({ failures: 11, failingSince: NOW - 5 * DAY });
+    expect(disableReasonOf(streak, NOW)).toBe("failing");
+  });
+
   test("are forgotten with the first success", () => {
     const streak = streakOf(times(50, failed), NOW - 6 * DAY);
     const better = failureStreakAfter(streak, [delivered, failed], NOW);

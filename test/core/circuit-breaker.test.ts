@@ -46,6 +46,7 @@ describe("a closed circuit", () => {
     ["stays closed below the least number of attempts", "ffff", "closed"],
     ["opens at the least number of attempts, all failed", "fffff", "open"],
     ["opens at the ratio exactly", "fffsss", "open"],
+    ["opens at half of the attempts, where that is the ratio", "ssffsf", "open"],
     ["stays closed just below the ratio", "ffsssssf", "closed"],
     ["stays closed while successes prevail", "sfsfssfsfs", "closed"],
     ["does not count a 429 as a failure", "tttttttttt", "closed"],
@@ -74,6 +75,25 @@ describe("a closed circuit", () => {
     expect(afterOne(four, "unhealthy", start + breaker.windowMs + 4000).kind).toBe("closed");
   });
 
+  it("forgets attempts at the instant at which they are as old as its window", () => {
+    expect(afterOne(afterOutcomes("ffff"), "unhealthy", start + breaker.windowMs).kind).toBe("closed");
+  });
+
+  it("counts attempts within a tenth of its window for as long as the first of them", () => {
+    const second = start + breaker.windowMs / 10 - 1;
+    const times = [start, second, second, second, start + breaker.windowMs, start + breaker.windowMs];
+    const failed = times.reduce((c, at) => afterOne(c, "unhealthy", at), closedCircuit(start));
+    expect(failed.kind).toBe("closed");
+  });
+
+  it("counts an attempt that comes a tenth of the window later for as much longer", () => {
+    const second = start + breaker.windowMs / 10;
+    const times = [start, second, second, second, start + breaker.windowMs];
+    const four = times.reduce((c, at) => afterOne(c, "unhealthy", at), closedCircuit(start));
+    expect(four.kind).toBe("closed");
+    expect(afterOne(four, "unhealthy", start + breaker.windowMs).kind).toBe("open");
+  });
+
   it("opens for its full cool-down however long it was closed before (regression: unkey)", () => {
     const opened = afterOutcomes("fffff", start + hourMs, breaker, closedCircuit(start));
     expect(opened).toMatchObject({ kind: "open", until: start + hourMs + 4000 + breaker.cooldownMs });
@@ -96,6 +116,14 @@ describe("a closed circuit", () => {
       kind: "open",
       trips: 1,
     });
+  });
+
+  it("counts openings until a whole window has passed, to the millisecond", () => {
+    const recovered = afterOne(halfOpen(6), "healthy", start);
+    const touchy = { ...breaker, minAttempts: 1 };
+    const openedAfter = (ms: number) => afterOne(recovered, "unhealthy", start + ms, touchy);
+    expect(openedAfter(breaker.windowMs - 1)).toMatchObject({ trips: 7 });
+    expect(openedAfter(breaker.windowMs)).toMatchObject({ trips: 1 });
   });
 
   it("goes on with longer cool-downs when it opens again within a window", () => {

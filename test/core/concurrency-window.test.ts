@@ -58,6 +58,12 @@ describe("the window", () => {
 
   it("learns nothing from trouble with one at a time: it was not the width", () => {
     expect(halved(newWindow).threshold).toBe(newWindow.threshold);
+    expect(halved({ size: 1.9, threshold: 100 }).threshold).toBe(100);
+    expect(halved({ size: 2, threshold: 100 }).threshold).toBe(2);
+  });
+
+  it("keeps what trouble has taught through a reopening in the midst of it", () => {
+    expect(reopened({ size: 3, threshold: 8, troubled: true })).toEqual({ size: 1, threshold: 8 });
   });
 
   it("begins with one after a reopening, and grows fast up to the size that worked", () => {
@@ -78,6 +84,7 @@ describe("the window", () => {
   it.each([
     ["nothing is said", undefined, 16],
     ["plenty is left", 32, 16],
+    ["more is left than it uses", 100, 16],
     ["little is left", 20, 10],
     ["nothing is left", 0, 1],
   ])("takes half of what the receiver will still take at most: %s", (_, remaining, size) => {

@@ -4,6 +4,7 @@ import {
   type Counters,
   countersAfter,
   emptyCounters,
+  isCounters,
   results,
   sumOfCounters,
   totalOf,
@@ -52,6 +53,32 @@ describe("counting", () => {
   it("counts each class of results by itself", () => {
     for (const [place, result] of results.entries())
       expect(countersAfter(empty, [metric({ result })]).results[place]).toBe(1);
+    expect(totalOf(countersAfter(empty, [metric({ result: "other" })]).results)).toBe(1);
+  });
+});
+
+describe("a stored value", () => {
+  it("is taken for counters if it has all of their parts, in their lengths", () => {
+    expect(isCounters(JSON.parse(JSON.stringify(countersAfter(empty, [metric()]))))).toBe(true);
+    expect(isCounters({ ...empty, added: "later" })).toBe(true);
+  });
+
+  it.each<[string, unknown]>([
+    ["nothing", undefined],
+    ["null", null],
+    ["a number", 5],
+    ["a text", "counters"],
+    ["a list", [1, 2]],
+    ["an object without any of them", {}],
+    ["one without a number", { ...empty, dead: undefined }],
+    ["one with a text for a number", { ...empty, dead: "1" }],
+    ["one with a list for a number", { ...empty, dead: [1] }],
+    ["one without a list", { ...empty, latency: undefined }],
+    ["one with a text for a list", { ...empty, results: "x".repeat(empty.results.length) }],
+    ["one with more bounds", { ...empty, latency: [...empty.latency, 0] }],
+    ["one with fewer bounds", { ...empty, delay: empty.delay.slice(1) }],
+  ])("is not taken for counters if it is %s", (_, value) => {
+    expect(isCounters(value)).toBe(false);
   });
 });
 

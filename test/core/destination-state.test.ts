@@ -3,6 +3,8 @@ import { describe, expect, it } from "vitest";
 import {
   type AttemptSignal,
   blockedBy,
+  carriedOver,
+  circuitChange,
   type DestinationState,
   destinationStateAfter,
   destinationStateAt,
@@ -51,6 +53,12 @@ describe("shutBy", () => {
       { ...both, heldUntil: start + 1000 },
       start,
       { reason: "circuit_open", until: start + 30_000 },
+    ],
+    [
+      "the hold where both end at once",
+      { ...both, heldUntil: start + 30_000 },
+      start,
+      { reason: "hold", until: start + 30_000 },
     ],
     ["the hold after the cool-down", both, start + 30_000, { reason: "hold", until: start + 60_000 }],
   ])("names %s", (_, destinationState, now, block) => {
@@ -134,6 +142,11 @@ describe("conditionAfter", () => {
 
   it("does not widen while the circuit is open", () => {
     expect(hearing(open, [fine(), fine()]).window.size).toBe(8);
+    expect(hearing(open, [fine(start + 30_000)]).window.size).toBe(8);
+  });
+
+  it("leaves the window alone after a failure that does not ask to back off", () => {
+    expect(hearing(wide, [{ ...failed(), backsOff: false }]).window).toEqual(wide.window);
   });
 
   it("does not count failures while blocked again: the size that worked stays the threshold", () => {
@@ -159,6 +172,17 @@ describe("conditionAfter", () => {
     expect(rateAfter(busy())).toBeCloseTo(35);
     expect(rateAfter(failed())).toBe(steady.ratePerSecond);
     expect(rateAfter(fine())).toBe(steady.ratePerSecond);
+  });
+
+  it.each([
+    ["the window", { size: 8, threshold: 4 }, 8],
+    ["max_concurrency, where that is less", { size: 20, threshold: 40 }, 10],
+    ["the size that worked, where a hold has reset the window", { size: 1, threshold: 4 }, 4],
+    ["max_concurrency, where no size is known", { size: 1, threshold: 1_000_000 }, 10],
+  ])("takes %s for how many were under way when a 429 came", (_, window, width) => {
+    const fast = { ...steady, ratePerSecond: 1_000 };
+    const { adaptiveLimit } = hearing({ ...wide, window, tookMs: 100 }, [busy()], fast);
+    expect(adaptiveLimit.perSecond).toBeCloseTo(width * 10 * 0.7);
   });
 
   it("sees a receiver that hangs: one failure per timeout is enough to open", () => {
@@ -189,6 +213,56 @@ describe("what the gate has learned", () => {
 
   it("leaves a holder its own window", () => {
     expect(withLearned(wide, { ...open, window: { size: 1, threshold: 2 } }).window).toEqual(wide.window);
+  });
+});
+
+describe("the window that a holder takes to its next lease", () => {
+  const sized = (size: number, threshold = 100) => ({ ...wide, window: { size, threshold } });
+
+  it.each([
+    ["is the gate's where that has grown further", 8, 8, 12, 12],
+    ["is the gate's where both have grown, and the gate's further", 9, 8, 12, 12],
+    ["is its own where that has grown further", 12, 8, 9, 12],
+    ["is its own where that has shrunk", 4, 8, 12, 4],
+    ["is its own where the gate's has shrunk", 8, 8, 4, 8],
+  ])("%s", (_, own, since, gates, size) => {
+    expect(carriedOver(sized(own), sized(since), sized(gates)).window.size).toBe(size);
+  });
+
+  it("is its own where the gate's is as large", () => {
+    expect(carriedOver(sized(8, 50), sized(8), sized(8, 70)).window).toEqual({ size: 8, threshold: 50 });
+  });
+
+  it("comes with what the gate has learned", () => {
+    expect(carriedOver(wide, wide, both)).toMatchObject({ circuit: open.circuit, heldUntil: both.heldUntil });
+  });
+});
+
+describe("the events between two states", () => {
+  const free = { ...wide, heldUntil: 0 };
+  const halfOpen = destinationStateAt(open, start + 30_000);
+
+  it.each<[string, boolean, DestinationState, DestinationState, number, boolean, readonly string[]]>([
+    ["an opening", false, wide, open, 0, false, ["circuit_opened"]],
+    ["a cool-down that is over", false, open, halfOpen, 30_000, false, ["circuit_half_open"]],
+    ["a probe's success", false, open, wide, 30_000, false, ["circuit_half_open", "circuit_closed"]],
+    ["nothing", false, wide, wide, 0, false, []],
+    ["a hold", false, free, held, 0, true, ["held"]],
+    ["the same hold", true, held, held, 9_999, true, []],
+    ["a hold that is prolonged", true, held, both, 0, true, ["circuit_opened"]],
+    ["a hold that ends now", true, held, held, 10_000, false, ["hold_ended"]],
+    [
+      "a hold after one that ended unnoticed",
+      true,
+      held,
+      { ...held, heldUntil: start + 30_000 },
+      10_000,
+      true,
+      ["hold_ended", "held"],
+    ],
+  ])("tell of %s", (_, holding, before, after, ms, isHeld, events) => {
+    const change = circuitChange({ destinationState: before, holding }, after, start + ms);
+    expect(change).toEqual({ holding: isHeld, events });
   });
 });
 

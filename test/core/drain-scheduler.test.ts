@@ -6,6 +6,7 @@ import {
   afterEmpty,
   afterRefusal,
   afterRelease,
+  afterUnsent,
   alarmBy,
   drainsDue,
   withExpected,
@@ -110,6 +111,25 @@ describe("the alarm that has gone off", () => {
     });
   });
 
+  it("leaves the count of those on their way alone where no more are missing", () => {
+    const { drainSchedule } = drainsDue(gate(waiting), now);
+    const later = now + 10_000;
+    for (const expected of [1, 2]) {
+      const enough = { ...drainSchedule, expected };
+      expect(drainsDue({ ...gate(waiting), drainSchedule: enough }, later)).toEqual({
+        drainSchedule: { ...enough, at: later + lostMs },
+        drains: 0,
+        drainsAtWork: 0,
+      });
+    }
+  });
+
+  it("counts a drain once that has two leases, of which the first has no slots left", () => {
+    const { state } = admit(gate(waiting, wide), drain, { ...steady, maxConcurrency: 7 }, now);
+    const leases = state.leases.flatMap((lease) => [{ ...lease, id: "former", slots: 0 }, lease]);
+    expect(drainsDue({ ...state, leases }, now)).toMatchObject({ drains: 1, drainsAtWork: 2 });
+  });
+
   it("is set again when it goes off too early: for the hold's end, the cool-down's end", () => {
     expect(drainsDue(gate(waiting, { heldUntil: now + 5_000 }), now)).toMatchObject({
       drains: 0,
@@ -134,6 +154,17 @@ describe("capacity given back", () => {
 
   it("makes none due while the drain that gives it back will go on", () => {
     expect(afterRelease(gate(withExpected(waiting, 1, now)), now).at).toBe(now + lostMs);
+  });
+});
+
+describe("drains that could not be enqueued", () => {
+  it("are expected no longer, and due again in two seconds", () => {
+    const sent = { ...withExpected(waiting, 3, now), at: now + lostMs };
+    expect(afterUnsent(sent, 2, now)).toMatchObject({ expected: 1, at: now + 2_000 });
+  });
+
+  it("are not counted twice when they have asked for a lease nevertheless", () => {
+    expect(afterUnsent(withExpected(waiting, 1, now), 2, now).expected).toBe(0);
   });
 });
 
@@ -214,6 +245,17 @@ describe("a drain that found nothing", () => {
     expect(drainSchedule.waitingSince).toBe(now);
     expect(drainSchedule.at).toBeGreaterThanOrEqual(now + agoMs + 10 + 1_000);
     expect(drainSchedule.at).toBeLessThanOrEqual(now + 10_000);
+  });
+
+  it("ends it for what was refused five seconds before: that is written", () => {
+    expect(afterEmpty(turned, now + 5_000, now + 5_010).waitingSince).toBe(0);
+    expect(afterEmpty(turned, now + 4_999, now + 5_010).waitingSince).toBe(now);
+  });
+
+  it("looks again when all must be written, a second later at the earliest", () => {
+    const unset = { ...turned, at: null };
+    expect(afterEmpty(unset, now + 1_000, now + 1_010).at).toBe(now + 5_000);
+    expect(afterEmpty(unset, now + 4_500, now + 4_510).at).toBe(now + 5_510);
   });
 
   it("does not end it for what was reported to the gate after the drain had read D1", () => {

@@ -42,6 +42,11 @@ describe("a capacity above one", () => {
     expect(left(gate(wanting, { live: 9 }), "live", 12)).toBe(0);
   });
 
+  it("is left to a backlog that was served and refused in the same request", () => {
+    const partly = { backlog: { askedAt: now, servedAt: now - 1, wantedAt: now - 1 } };
+    expect(left(gate(partly), "live", 12)).toBe(9);
+  });
+
   it("is left to live traffic by an eighth while that is about", () => {
     expect(left(gate(about), "backlog", 16)).toBe(14);
     expect(left(gate({ live: { ...about.live, askedAt: now - 10_000 } }), "backlog", 16)).toBe(16);
@@ -78,6 +83,15 @@ describe("a capacity of one", () => {
   it("is live traffic's when the backlog was served last, though it wants more", () => {
     expect(isBacklogsTurn(gate(backlogWasServed), now)).toBe(false);
     expect(left(gate(backlogWasServed), "live", 1)).toBe(1);
+  });
+
+  it("is live traffic's when the backlog wants nothing, though live traffic was served last", () => {
+    expect(isBacklogsTurn(gate({ live: liveWasServed.live }), now)).toBe(false);
+  });
+
+  it("is live traffic's when both were served at the same time", () => {
+    const both = { backlog: { ...wanting.backlog, servedAt: now - 100 }, live: liveWasServed.live };
+    expect(isBacklogsTurn(gate({ ...both, backlog: { ...both.backlog, wantedAt: now } }), now)).toBe(false);
   });
 
   it("is never kept from the backlog", () => {

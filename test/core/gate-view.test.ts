@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { admit } from "../../src/core/admit.ts";
 import { newGateState } from "../../src/core/gate-state.ts";
-import { viewOf } from "../../src/core/gate-view.ts";
+import { figuresOf, viewOf } from "../../src/core/gate-view.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
+import { rollupsAfter, windows } from "../../src/core/rollups.ts";
 import { settle } from "../../src/core/settle.ts";
 import { metric } from "../support/attempt-metrics.ts";
 
@@ -56,5 +57,41 @@ describe("the view of a gate", () => {
       history: [{ at: NOW, what: "circuit_opened" }],
     });
     expect(viewOf(settled, settings, NOW + 30_000).circuit).toBe("half_open");
+  });
+
+  it("shows a hold until its end", () => {
+    const state = newGateState(NOW);
+    const held = { ...state, destinationState: { ...state.destinationState, heldUntil: NOW + 5_000 } };
+    expect(viewOf(held, settings, NOW + 4_999).heldUntil).toBe(NOW + 5_000);
+    expect(viewOf(held, settings, NOW + 5_000).heldUntil).toBeNull();
+  });
+
+  it("says why the backlog is refused, and not live traffic", () => {
+    const state = newGateState(NOW);
+    const slow = { ...state, destinationState: { ...state.destinationState, tookMs: 5_000 } };
+    expect(viewOf(slow, settings, NOW)).toMatchObject({ tookMs: 5_000, refusal: null });
+  });
+});
+
+describe("the figures of a gate", () => {
+  const empty = newGateState(NOW);
+  const state = { ...empty, rollups: rollupsAfter(empty.rollups, [metric(), metric()], NOW) };
+  const figures = (series: boolean) => figuresOf(state, [], { windows, series }, settings, NOW);
+
+  it("have the sum of each requested window, and all that was ever counted", () => {
+    const { view, ever, windows: requested } = figures(true);
+    expect(view).toEqual(viewOf(state, settings, NOW));
+    expect(ever.delivered).toBe(2);
+    expect(Object.keys(requested)).toEqual(["15m", "1h", "24h", "7d"]);
+    expect(Object.values(requested).map(({ sum }) => sum.delivered)).toEqual([2, 2, 2, 2]);
+    const none = figuresOf(state, [], { windows: [], series: true }, settings, NOW);
+    expect(none.windows).toEqual({});
+  });
+
+  it("have the windows' series only on request", () => {
+    const lengths = (series: boolean) =>
+      Object.values(figures(series).windows).map((one) => one.series.length);
+    expect(lengths(true)).toEqual([15, 60, 24, 168]);
+    expect(lengths(false)).toEqual([0, 0, 0, 0]);
   });
 });

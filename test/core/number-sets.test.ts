@@ -4,7 +4,7 @@ import { admit } from "../../src/core/admit.ts";
 import type { AttemptSignal } from "../../src/core/destination-state.ts";
 import { type GateState, newGateState } from "../../src/core/gate-state.ts";
 import type { Grant } from "../../src/core/lease.ts";
-import { packNumbers, sharedWith, unpackNumbers } from "../../src/core/number-sets.ts";
+import { numberAt, packNumbers, sharedWith, unpackNumbers } from "../../src/core/number-sets.ts";
 import { settle } from "../../src/core/settle.ts";
 import { start, steady } from "../support/gate-arbitraries.ts";
 
@@ -50,6 +50,18 @@ describe("packed deliveries", () => {
     expect(packNumbers(bundle(30_000_000)).length).toBeLessThanOrEqual(10);
     const eight = Array.from({ length: 8 }, (_, i) => bundle(30_000_000 + i)).flat();
     expect(packNumbers(eight).length).toBeLessThanOrEqual(8 * 9);
+  });
+
+  it.each([
+    [[1, 2, 3], "BBB"],
+    [[1, 2, 3, 4], "B.D"],
+    [[1, 2, 3, 4, 5, 6], "B.F"],
+  ])("are a run where that is shorter: %j", (list, text) => {
+    expect(packNumbers(list)).toBe(text);
+  });
+
+  it("that were cut off within a number are read to their end", () => {
+    expect(numberAt("Bg", 1)).toEqual([0, 2]);
   });
 
   it("take one character each where they are close together", () => {

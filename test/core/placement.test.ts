@@ -1,8 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
+  beforeFirstBundleOf,
   beforeFirstOf,
+  databaseNamesFault,
   databaseNumberOf,
+  databaseNumberOfBundle,
+  furtherDatabaseNames,
   isEventNumber,
   MOST_DATABASES,
   placeByKey,
@@ -58,6 +62,53 @@ describe("a new event", () => {
   });
 });
 
+test("an idempotency key stays where it was placed, or its event would not be found there", () => {
+  const places = Array.from({ length: 24 }, (_, i) => placeByKey("acme", `order-${i}`, 8));
+  expect(places.join("")).toBe("572153145570704421171205");
+});
+
+describe("the databases beyond the first", () => {
+  const named = (count: number) => Array.from({ length: count }, (_, i) => `DB_${i + 1}`);
+
+  test("are the bindings with a number, in the order of their numbers", () => {
+    const env = { DB_10: 1, DB_2: 1, DB: 1, DB_1: 1, DB_x: 1, MY_DB_3: 1, DB_4_OLD: 1, QUEUE: 1 };
+    expect(furtherDatabaseNames(env)).toEqual(["DB_1", "DB_2", "DB_10"]);
+  });
+
+  test.each([
+    ["none", []],
+    ["twelve", named(12)],
+    ["twelve in another order", named(12).toReversed()],
+    ["as many as event numbers can name", named(MOST_DATABASES - 1)],
+  ])("may be %s", (_, names) => {
+    expect(databaseNamesFault(names)).toBeUndefined();
+  });
+
+  test.each([
+    ["without a gap", ["DB_1", "DB_3"], "DB_3 is bound out of turn"],
+    ["with the first of them", ["DB_3", "DB_2"], "DB_2 is bound out of turn"],
+    ["without leading zeros", ["DB_01"], "DB_01 is bound out of turn"],
+    ["no more than event numbers can name", named(MOST_DATABASES), "8193 databases are bound"],
+  ])("have to be %s", (_, names, fault) => {
+    expect(databaseNamesFault(names)).toBe(`${fault}; expected DB, DB_1, DB_2 and so on, 8192 at most`);
+  });
+});
+
+test("a bundle is in the database of its events", () => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 0, max: MOST_DATABASES - 1 }),
+      fc.integer({ min: 1, max: 2 ** 33 - 1 }),
+      fc.nat(127),
+      (database, row, event) => {
+        const bundle = beforeFirstBundleOf(database) + row;
+        expect(databaseNumberOfBundle(bundle)).toBe(database);
+        expect(databaseNumberOf(bundle * 128 + event)).toBe(database);
+      },
+    ),
+  );
+});
+
 describe("an event's number", () => {
   test("tells its database", () => {
     fc.assert(
@@ -72,6 +123,11 @@ describe("an event's number", () => {
     );
   });
 
+  test("is exact up to the last of the last database", () => {
+    expect(beforeFirstOf(MOST_DATABASES) - 1).toBe(Number.MAX_SAFE_INTEGER);
+    expect(isEventNumber(Number.MAX_SAFE_INTEGER)).toBe(true);
+  });
+
   test("in the first database is its row", () => {
     expect(beforeFirstOf(0)).toBe(0);
     expect(databaseNumberOf(4711)).toBe(0);
@@ -81,8 +137,13 @@ describe("an event's number", () => {
     0,
     -1,
     1.5,
+    128.5,
+    127,
     beforeFirstOf(1),
+    beforeFirstOf(1) + 127,
+    -128,
     2 ** 53,
+    2 ** 53 + 128,
     Number.NaN,
     Number.POSITIVE_INFINITY,
   ])("is never %d", (number) => {

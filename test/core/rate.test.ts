@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { admit } from "../../src/core/admit.ts";
 import { type GateState, newGateState } from "../../src/core/gate-state.ts";
-import { nextSendAt, type Rate, reserve } from "../../src/core/rate-limit.ts";
+import { nextSendAt, type Rate, reserve, reserveNow } from "../../src/core/rate-limit.ts";
 import { settle } from "../../src/core/settle.ts";
 import { start as now, steady } from "../support/gate-arbitraries.ts";
 
@@ -25,6 +25,15 @@ describe("reserve", () => {
     expect(reserve(tat, 100, tenPerSecond, now + 100, now)).toMatchObject({ sends: 1, tat: tat + 100 });
   });
 
+  it("leaves everything as it was when nothing is wanted", () => {
+    expect(reserve(0, 0, tenPerSecond, now, now)).toMatchObject({ sends: 0, tat: 0 });
+  });
+
+  it("takes a start for punctual that is late by no more than the burst", () => {
+    expect(reserve(0, 1, tenPerSecond, now, now).slackMs).toBe(400);
+    expect(reserve(0, 1, { perSecond: 10, burst: 1 }, now, now).slackMs).toBe(0);
+  });
+
   it("goes on where the last reservation ended", () => {
     const first = reserve(0, 7, tenPerSecond, now + 1000, now);
     const second = reserve(first.tat, 1, tenPerSecond, now + 1000, now);
@@ -41,6 +50,19 @@ describe("reserve", () => {
     const { sends, tat } = reserve(0, 10, slow, now + 3000, now);
     expect([sends, tat]).toEqual([1, now + 100_000]);
     expect(nextSendAt(tat, slow, now)).toBe(now + 100_000);
+  });
+});
+
+describe("reserveNow", () => {
+  const send = { sends: 1, everyMs: 100, slackMs: 400 };
+  it.each([
+    ["takes one of the burst after a quiet time", 0, -400, 100],
+    ["takes one of what is left of the burst", 200, -200, 300],
+    ["may start at once when the burst is spent", 400, 0, 500],
+    ["may start at once, and puts nothing off further, when much more was sent", 10_000, 0, 10_000],
+  ])("%s", (_, tat, firstInMs, tatAfter) => {
+    const reserved = reserveNow(tat && now + tat, tenPerSecond, now);
+    expect(reserved).toEqual({ ...send, firstAt: now + firstInMs, tat: now + tatAfter });
   });
 });
 

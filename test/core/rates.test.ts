@@ -31,6 +31,11 @@ describe("rates", () => {
       { retryRate: 0, retryRatio: 2 },
     ],
     [
+      "two retries for each of two first attempts",
+      [again(1), again(1), ...[2, 2, 3, 3].map(again)],
+      { retryRatio: 2 },
+    ],
+    [
       "a storm without a single first attempt",
       [again(2), again(2), again(3)],
       { retryRate: null, retryRatio: 3 },

@@ -1,7 +1,7 @@
 /** What a gate counts, over minutes, hours and a clock that nobody can trust. */
 import fc from "fast-check";
 import { describe, expect, it, test } from "vitest";
-import { totalOf } from "../../src/core/metrics.ts";
+import { emptyCounters, totalOf } from "../../src/core/metrics.ts";
 import {
   addedSeries,
   type Hours,
@@ -67,9 +67,77 @@ describe("a window", () => {
     expect(attemptsIn(rolledUp(busy.rollups, busy.hours), "24h", now)).toBe(6);
   });
 
+  it("has nothing of a time that a clock calls the future", () => {
+    expect(attemptsIn(settled(nothing, NOON), "1h", NOON - 1)).toBe(0);
+  });
+
+  it.each(windows)("of %s is one that has a length", (window) => {
+    expect(windows).toContain(window);
+    expect(Object.keys(spans)).toEqual([...windows]);
+  });
+
   it("knows of deliveries that ended dead without an attempt", () => {
     const { rollups, hours } = settled(nothing, NOON, [], 3);
     expect(sumOf(rollups, hours, "15m", NOON)).toMatchObject({ dead: 3, delivered: 0 });
+  });
+});
+
+describe("what is kept", () => {
+  const hoursFrom = (first: number, count: number) =>
+    Array.from({ length: count }, (_, i) => emptyCounters(first + i * HOUR));
+
+  it("has no minutes older than an hour that the hours have", () => {
+    const kept = [-30, 0, 30].reduce((all, m) => settled(all, NOON + m * MINUTE), nothing);
+    expect(kept.rollups.minutes.map(({ from }) => from)).toEqual([NOON, NOON + 30 * MINUTE]);
+  });
+
+  it("has the newest 61 minutes even if no hour is ever rolled up", () => {
+    const busy = Array.from({ length: 100 }).reduce<Rollups>(
+      (rollups, _, m) => rollupsAfter(rollups, [metric()], NOON + m * MINUTE),
+      nothing.rollups,
+    );
+    expect(busy.minutes).toHaveLength(61);
+    expect(busy.minutes.at(-1)?.from).toBe(NOON + 99 * MINUTE);
+  });
+
+  it("is rolled up when an hour is over, and not before", () => {
+    const first = rollupsAfter(nothing.rollups, [metric()], NOON);
+    expect(isHourOver(first)).toBe(false);
+    expect(isHourOver(rollupsAfter(first, [metric()], NOON + HOUR - 1))).toBe(false);
+    expect(isHourOver(rollupsAfter(first, [metric()], NOON + HOUR))).toBe(true);
+  });
+
+  it("has an hour's first minute, though the hour before was rolled up in it", () => {
+    const kept = [-1, 0, 60].reduce((all, m) => settled(all, NOON + m * MINUTE), nothing);
+    expect(kept.hours.map(({ from, delivered }) => [from, delivered])).toEqual([
+      [NOON - HOUR, 1],
+      [NOON, 1],
+    ]);
+  });
+
+  it("has no hours older than a week", () => {
+    const week = 7 * 24 * HOUR;
+    const old = [...hoursFrom(NOON + HOUR - week - HOUR, 2), ...hoursFrom(NOON - HOUR, 1)];
+    const { hours } = settled(settled({ ...nothing, hours: old }, NOON), NOON + HOUR);
+    expect(hours.map(({ from }) => from)).toEqual([NOON + HOUR - week, NOON - HOUR, NOON]);
+  });
+
+  it("has no more hours than a week, though a clock that was ahead has left a week of them", () => {
+    const ahead = { ...nothing, hours: hoursFrom(NOON + 1_000 * HOUR, 168) };
+    const { hours } = settled(settled(ahead, NOON), NOON + HOUR);
+    expect(hours).toHaveLength(168);
+    expect(hours.map(({ from }) => from)).toContain(NOON);
+  });
+
+  it("stays as it is when nothing is counted, so that nothing has to be written", () => {
+    const { rollups } = settled(nothing, NOON);
+    expect(rollupsAfter(rollups, [], NOON + HOUR)).toBe(rollups);
+  });
+
+  it("stays as it is when nothing was counted since it was rolled up", () => {
+    const rollups = { ...nothing.rollups, rolledUpTo: NOON };
+    const hours = hoursFrom(NOON - HOUR, 1);
+    expect(rolledUp(rollups, hours)).toEqual({ rollups, hours });
   });
 });
 
@@ -90,10 +158,22 @@ describe("a series", () => {
 
   it("of several destinations adds up point by point", () => {
     const one = seriesOf(rollups, hours, "1h", NOON + 5 * MINUTE);
-    expect(addedSeries([one, one]).map(({ attempts }) => attempts)).toEqual(
-      one.map((point) => 2 * point.attempts),
-    );
+    const twice = one.map((point) => ({
+      at: point.at,
+      attempts: 2 * point.attempts,
+      retries: 2 * point.retries,
+      failures: 2 * point.failures,
+      delivered: 2 * point.delivered,
+      dead: 2 * point.dead,
+    }));
+    expect(addedSeries([one, one])).toEqual(twice);
     expect(addedSeries([])).toEqual([]);
+  });
+
+  it("of several destinations is in order, though one was read a step later", () => {
+    const [one, later] = [5, 6].map((m) => seriesOf(rollups, hours, "15m", NOON + m * MINUTE));
+    const times = addedSeries([later ?? [], one ?? []]).map(({ at }) => at);
+    expect(times).toEqual(Array.from({ length: 16 }, (_, i) => NOON + (i - 9) * MINUTE));
   });
 });
 

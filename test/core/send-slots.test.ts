@@ -61,6 +61,38 @@ describe("a lease's send slots", () => {
     expect(slots.isFree(now + 150)).toBe(true);
   });
 
+  it("begin when the grant says", () => {
+    const later = { ...lease, pace: { ...lease.pace, firstInMs: 70 } };
+    expect(startsOf(later, now, now)[0]).toBe(now + 70);
+  });
+
+  it("are no more than the deliveries, used and claimed together", () => {
+    const slots = sendSlotsOf({ ...lease, deliveries: [1, 2] }, now);
+    slots.claim();
+    slots.use(now);
+    expect(slots.claim()).toBe(now + 100);
+    expect(slots.claim()).toBeUndefined();
+    slots.giveBack();
+    expect(slots.claim()).toBe(now + 100);
+  });
+
+  it("are late from a whole millisecond on, and then move those behind them", () => {
+    const started = (at: number) => {
+      const slots = sendSlotsOf(lease, now);
+      slots.claim();
+      slots.use(at);
+      return slots.tat();
+    };
+    expect(started(now + 0.9)).toBe(now + 100);
+    expect(started(now + 1)).toBe(now + 101);
+  });
+
+  it("are free a millisecond early, because timers are, and earlier by the burst", () => {
+    const burst = { ...lease, pace: { ...lease.pace, firstInMs: 50, slackMs: 30 } };
+    const { isFree } = sendSlotsOf(burst, now);
+    expect([isFree(now + 48), isFree(now + 49)]).toEqual([false, true]);
+  });
+
   it("report the rate's TAT by what was started, and nothing while nothing was", () => {
     const slots = sendSlotsOf(lease, now);
     expect(slots.tat()).toBeUndefined();

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { type AdmitRequest, admit, refusalAt } from "../../src/core/admit.ts";
 import { closedCircuit } from "../../src/core/circuit-breaker.ts";
 import type { AttemptSignal, DestinationState } from "../../src/core/destination-state.ts";
+import { drainsDue } from "../../src/core/drain-scheduler.ts";
 import { type GateState, newGateState } from "../../src/core/gate-state.ts";
 import { type Grant, LOOK_UP_MS } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
@@ -452,6 +453,16 @@ describe("a drain's report that nothing waits", () => {
     const state = afterEmptyDrain(afterResume(wide, now), now - 1, now + 50);
     expect(state.drainSchedule.waitingSince).not.toBe(0);
     expect(state.drainSchedule.at).not.toBeNull();
+  });
+
+  it("does not outweigh a refusal that comes after it, with settings from before the end of a pause", () => {
+    const resumed = afterResume(gate(), now);
+    const started = { ...resumed, drainSchedule: drainsDue(resumed, now).drainSchedule };
+    const drained = afterEmptyDrain(started, now + 500, now + 600);
+    const outdated = { ...ask, lookedUpMsAgo: 1_000 };
+    const { state, result } = admit(drained, outdated, { ...steady, paused: true }, now + 800);
+    expect(result.refused?.reason).toBe("paused");
+    expect(state.drainSchedule.at).toBe(now + 5_000);
   });
 });
 

@@ -45,6 +45,11 @@ describe("traffic", () => {
     expect(lately(traffic, 2 * MINUTE, NOW + 3 * MINUTE)).toEqual({ attempts: 1, troubled: 0 });
   });
 
+  it("of late has retries as well as first attempts", () => {
+    const traffic = recentTraffic(counting([NOW, [...many(3), ...many(2, { attempt: 2 })]]), NOW);
+    expect(lately(traffic, MINUTE, NOW)).toEqual({ attempts: 5, troubled: 0 });
+  });
+
   it.each([
     ["six retries for each of twenty first attempts", 20, 120, true],
     ["five for each: not above the ratio", 21, 105, false],

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type AdmitRequest, admit } from "../../src/core/admit.ts";
 import type { AttemptSignal } from "../../src/core/destination-state.ts";
-import { type GateState, newGateState } from "../../src/core/gate-state.ts";
+import type { GateState } from "../../src/core/gate-state.ts";
 import { type Grant, live, slotsOf } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
 import { type Result, results } from "../../src/core/metrics.ts";
@@ -15,7 +15,7 @@ import {
   restored,
   type Step,
 } from "../../src/core/write-behind.ts";
-import { historyArbitrary, momentsOf, start, steady, sumOf } from "../support/gate-arbitraries.ts";
+import { historyArbitrary, momentsOf, start, steady, sumOf, trusted } from "../support/gate-arbitraries.ts";
 
 const fast: GateSettings = { ...steady, ratePerSecond: 10_000, rateBurst: 10_000 };
 
@@ -24,13 +24,6 @@ function fine(at: number): AttemptSignal {
   return { at, health: "healthy", backsOff: false, tookMs: 5, metric };
 }
 const failed = (at: number): AttemptSignal => ({ at, health: "unhealthy", backsOff: true });
-
-/** A receiver that is trusted with so many at once. */
-function trusted(maxConcurrency: number): GateState {
-  const state = newGateState(start);
-  const window = { size: maxConcurrency, threshold: 1_000_000 };
-  return { ...state, maxConcurrency, destinationState: { ...state.destinationState, window } };
-}
 
 /** An instance of the object: whether it may still write, and what it has in memory. */
 type Instance = { isCurrent: boolean; memory: Memory | undefined };

@@ -16,6 +16,18 @@ export type Step<State> = Readonly<{
   isFault?: true;
 }>;
 
+/** As they are gathered. */
+export type Steps<State> = Step<State>[];
+
+/** Nothing is added where a step is not possible. */
+export type Adder<State> = (says: string, to: State | undefined, isFault?: boolean) => void;
+
+export function adderTo<State>(steps: Steps<State>, areFaults = false): Adder<State> {
+  return (says, to, isFault = areFaults) => {
+    if (to) steps.push({ says, to, ...(isFault && { isFault }) });
+  };
+}
+
 export type Model<State> = Readonly<{
   initial: State;
   /** Everything that may happen next; nothing at the bounds of the model. */

@@ -1,49 +1,51 @@
 /** The scenarios of the gate's model, and gates that are broken on purpose, each with one in which it shows. */
 import type { GateState } from "../../src/core/gate-state.ts";
 import { ended, live } from "../../src/core/lease.ts";
-import { gateModel, type Parts, production } from "./gate.ts";
+import { gateModel } from "./gate.ts";
+import { type Parts, production } from "./gate-object.ts";
 import type { Scenario } from "./gate-world.ts";
 import { type Checked, checked, type Variant } from "./report.ts";
 
-const alone: Scenario = { messages: [[0]], maxConcurrency: 1, faults: 2, failures: 0, delays: 0, ticks: 9 };
-const three: Scenario = {
-  messages: [[0, 1], [2]],
-  maxConcurrency: 2,
-  faults: 1,
-  failures: 0,
-  delays: 0,
-  ticks: 7,
-};
-const failing: Scenario = {
-  messages: [[0], [1]],
-  maxConcurrency: 2,
-  faults: 0,
-  failures: 1,
-  delays: 0,
-  ticks: 9,
-};
-const single: Scenario = {
-  messages: [[0], [1], [2]],
-  maxConcurrency: 1,
-  faults: 1,
-  failures: 0,
-  delays: 0,
-  ticks: 7,
-};
-
-export const scenarios = { alone, three, failing, single };
+const calm = { messages: [], maxConcurrency: 1, faults: 0, failures: 0, delays: 0, ticks: 7 };
+const alone: Scenario = { ...calm, messages: [[0]], faults: 2, ticks: 9 };
+const three: Scenario = { ...calm, messages: [[0, 1], [2]], maxConcurrency: 2, faults: 1 };
+const failing: Scenario = { ...calm, messages: [[0], [1]], maxConcurrency: 2, failures: 1, ticks: 9 };
+const single: Scenario = { ...calm, messages: [[0], [1], [2]], faults: 1 };
+const succeeding: Scenario = { ...calm, messages: [[0]], waiting: 2, portion: 1, maxConcurrency: 2 };
+const crowded: Scenario = { ...calm, messages: [[0, 1]], waiting: 3, portion: 2, maxConcurrency: 3 };
+const held: Scenario = { ...calm, messages: [[0], [1]], maxConcurrency: 2, holds: 1, clears: 1, ticks: 9 };
+const paused: Scenario = { ...calm, messages: [[0], [1]], maxConcurrency: 2, pauses: 1, holds: 1, ticks: 5 };
 
 /** Some thousands of states each. */
 export const smallGates: readonly Checked[] = [
   checked("One delivery, at most 1 at once, two faults", () => gateModel(alone)),
   checked("Three deliveries in two messages, at most 2 at once, one fault", () => gateModel(three)),
   checked("Two deliveries, one failed attempt that opens the circuit", () => gateModel(failing)),
+  checked("A drain whose leases succeed one another", () => gateModel({ ...succeeding, messages: [] })),
+  checked("Two deliveries, a hold that an operator may end", () => gateModel(held)),
+  checked("Two deliveries, a pause and a hold", () => gateModel(paused)),
 ];
 
 export const deepGates: readonly Checked[] = [
   checked("One delivery, two faults, two delays", () => gateModel({ ...alone, delays: 2 })),
   checked("Three deliveries in a message each, one at once, one fault", () => gateModel(single)),
   checked("Two deliveries, one failed attempt, one fault", () => gateModel({ ...failing, faults: 1 })),
+  checked("A drain whose leases succeed one another, one fault", () =>
+    gateModel({ ...succeeding, messages: [], faults: 1, ticks: 3 }),
+  ),
+  checked("A drain whose leases succeed one another, and a consumer", () =>
+    gateModel({ ...succeeding, ticks: 2 }),
+  ),
+  checked(
+    "A drain of three whose leases of two succeed one another, a consumer of two, within one moment",
+    () => gateModel({ ...crowded, ticks: 0 }),
+  ),
+  checked("Two deliveries, a hold that an operator may end, one fault", () =>
+    gateModel({ ...held, faults: 1 }),
+  ),
+  checked("Two deliveries, a pause, a hold and a failed attempt", () =>
+    gateModel({ ...paused, failures: 1 }),
+  ),
 ];
 
 function broken(name: string, scenario: Scenario, parts: Partial<Parts>): Variant {
@@ -121,4 +123,51 @@ export const brokenGates: readonly Variant[] = [
       arrivedGrant: (grant) => grant,
     },
   ),
+  broken("A lease that is succeeded leaves its slots to all", crowded, {
+    admit: (before, { succeeds, ...request }, settings, now) => {
+      const leases = before.leases.map((one) => (one.id === succeeds ? { ...one, slots: 0, width: 0 } : one));
+      return production.admit({ ...before, leases }, request, settings, now);
+    },
+  }),
+  broken(
+    "A lease that ends before the one it succeeds returns no slots",
+    { ...succeeding, messages: [[0, 1]], ticks: 1 },
+    {
+      settle: (before, ...args) => {
+        const settled = production.settle(before, ...args);
+        const kept = new Map(before.leases.map((one) => [one.id, one]));
+        const leases = settled.state.leases.map((one) => kept.get(one.id) ?? one);
+        return { ...settled, state: { ...settled.state, leases } };
+      },
+    },
+  ),
+  broken(
+    "A hold is not stored",
+    { ...held, clears: 0, faults: 1 },
+    {
+      afterDecision: (before, after, now) => {
+        const step = production.afterDecision(before, after, now);
+        const isHeld = after.destinationState.heldUntil > before.state.destinationState.heldUntil;
+        return isHeld ? { ...step, writes: false } : step;
+      },
+    },
+  ),
+  broken("A refusal in a hold schedules no drain", held, {
+    admit: (before, ...args) => {
+      const { state, result } = production.admit(before, ...args);
+      if (result.refused?.reason !== "hold") return { state, result };
+      const drainSchedule = { ...state.drainSchedule, at: before.drainSchedule.at };
+      return { state: { ...state, drainSchedule }, result };
+    },
+  }),
+  broken("A pause is not looked at", paused, {
+    admit: (before, request, settings, now) =>
+      production.admit(before, request, { ...settings, paused: false }, now),
+  }),
+  broken("A pause that is lifted schedules no drain", paused, {
+    afterResume: (before, ...args) => ({
+      ...production.afterResume(before, ...args),
+      drainSchedule: before.drainSchedule,
+    }),
+  }),
 ];

@@ -14,13 +14,17 @@ export const TIMEOUT_MS = 5_000;
 export const STARTS_MS = 5_000;
 /** A call of the gate that takes longer has failed. */
 export const CALL_MS = 10_000;
+/** For so long a receiver asks for quiet. */
+export const HOLD_MS = 2 * TICK_MS;
 export const BEGINNING = 1_000_000;
 
 export type Scenario = Readonly<{
   /** The deliveries of each message. */
   messages: readonly (readonly number[])[];
-  /** Deliveries that wait from the beginning; a drain has been enqueued for them. */
+  /** Deliveries that wait from the beginning; the gate knows of them. */
   waiting?: number;
+  /** As many deliveries a drain leases at most; it goes on with another lease then. All at once where it is not given. */
+  portion?: number;
   maxConcurrency: number;
   /** What goes wrong at most: deaths, evictions, take-overs, lost calls, messages that come twice. */
   faults: number;
@@ -28,6 +32,11 @@ export type Scenario = Readonly<{
   failures: number;
   /** How often the clock moves although somebody has something to do: calls, messages and alarms that are late. */
   delays: number;
+  /** Answers at most that ask for quiet. */
+  holds?: number;
+  /** How often an operator pauses the destination, and ends a hold. */
+  pauses?: number;
+  clears?: number;
   /** How far the clock goes. */
   ticks: number;
 }>;
@@ -53,6 +62,8 @@ export type Instance = Readonly<{
   memory: Memory;
   /** The leases that it has granted, or found stored when it began. */
   knows: readonly string[];
+  /** Of one that was cut off: until when the hold lasts that it knew of. */
+  heldUntil: number;
 }>;
 
 /** What D1 has of a delivery. */
@@ -70,6 +81,8 @@ export type Item = Readonly<{
   delivery: number;
   state: "unsent" | "sending" | "succeeded" | "failed";
   startedAt: number;
+  /** Its answer has asked for quiet until then. */
+  holdUntil?: number;
 }>;
 
 /**
@@ -87,6 +100,13 @@ export type Run = Readonly<{
   deliveries: readonly number[];
   /** When it read them from D1; a drain reads them after the grant. */
   readAt: number;
+  /** Whether the destination was paused then. */
+  paused: boolean;
+  /** Of leases that succeed one another in one drain: the first of them, and the one before. */
+  chain?: string;
+  succeeds?: string;
+  /** Another lease has been asked for that succeeds this one. */
+  isFollowed?: true;
   askedAt: number;
   grant?: Readonly<{
     grant: Grant;
@@ -94,7 +114,13 @@ export type Run = Readonly<{
     knows: readonly string[];
     /** When the lease ends by itself, by the gate's clock. */
     expiresAt: number;
+    /** Until when the hold lasts in which it was granted; 0: in none. */
+    heldUntil: number;
   }>;
+  /** Connections in use at most, by the newest lease of the drain. */
+  slots: number;
+  /** An answer of its own has asked for quiet until then: it starts nothing more. */
+  heldUntil: number;
   settled: NonNullable<AdmitResult["settled"]>;
   refused: readonly number[];
   /** When the message is to come again for what others hold. */
@@ -104,14 +130,9 @@ export type Run = Readonly<{
   items: readonly Item[];
 }>;
 
-export type World = Readonly<{
+/** What a world has of the gate's object. */
+export type ObjectWorld = Readonly<{
   now: number;
-  faults: number;
-  failures: number;
-  delays: number;
-  /** The clock stops here. */
-  endsAt: number;
-  isCalm: boolean;
   storage: GateState | undefined;
   alarmAt: number | null;
   current: Instance | undefined;
@@ -119,79 +140,57 @@ export type World = Readonly<{
   former: Instance | undefined;
   /** Instances so far. */
   lives: number;
-  deliveries: readonly Stored[];
-  /** Messages of the deliveries' queue, and when they come. */
-  messages: readonly Readonly<{ deliveries: readonly number[]; at: number }>[];
   /** Messages of the drains' queue. */
   drains: number;
-  runs: readonly Run[];
-  /** Requests of dead invocations, which their receiver may still be working on until then. */
-  orphans: readonly number[];
-  wrong?: string;
+  /** Until when the hold lasts that the gate was told of; 0: none. */
+  heldUntil: number;
 }>;
+
+export type World = ObjectWorld &
+  Readonly<{
+    faults: number;
+    failures: number;
+    delays: number;
+    holds: number;
+    pauses: number;
+    clears: number;
+    /** The clock stops here. */
+    endsAt: number;
+    isCalm: boolean;
+    deliveries: readonly Stored[];
+    /** Messages of the deliveries' queue, and when they come. */
+    messages: readonly Readonly<{ deliveries: readonly number[]; at: number }>[];
+    runs: readonly Run[];
+    /** The destination in D1. */
+    paused: boolean;
+    /** The pause was lifted in D1, and the gate has yet to be told. */
+    isResuming: boolean;
+    /** A request that was older than the end of a pause was refused as paused: only the sweep finds what it named. */
+    isOutdated?: boolean;
+    /** Holds of which the gate has yet to be told. */
+    tells: readonly number[];
+    /** Requests of dead invocations, which their receiver may still be working on until then. */
+    orphans: readonly number[];
+    wrong?: string;
+  }>;
 
 export function inFlight({ runs, orphans, now }: World): number {
   const sending = runs.flatMap(({ items }) => items.filter(({ state }) => state === "sending"));
   return sending.length + orphans.filter((until) => until > now).length;
 }
 
-/**
- * What decides about a world's future. Left out: counters and history of the gate, which decide nothing here; the rate's
- * reservations, because no rate limits anything here; and the names of leases, which stand for themselves.
- */
-export function keyOf(world: World): string {
-  const { current, former, storage, runs, messages, orphans, deliveries, now, ...rest } = world;
-  const { faults, failures, delays, isCalm, alarmAt, drains, wrong } = rest;
-  const parts = [
-    [now, faults, failures, delays, isCalm, alarmAt, drains, wrong].join(),
-    storage && keyOfGate(storage),
-    current && keyOfInstance(current),
-    former && keyOfInstance(former),
-    deliveries.map(keyOfPart).join(),
-    runs.map(keyOfPart).sort().join(),
-    messages.map(keyOfPart).sort().join(),
-    orphans
-      .filter((until) => until > now)
-      .sort()
-      .join(),
-  ];
-  const names = new Map<string, string>();
-  return parts.join("|").replaceAll(/"(?:lost-\d+|[0-9a-z]+-[0-9a-z]+-\d+)"/g, (name) => {
-    const short = names.get(name) ?? `"${names.size}"`;
-    names.set(name, short);
-    return short;
-  });
+/** The gate's instance that may write, or the one that was cut off. */
+export type Which = "current" | "former";
+
+export function withRun(world: World, i: number, change: Partial<Run>): World {
+  return { ...world, runs: world.runs.map((run, k) => (k === i ? { ...run, ...change } : run)) };
 }
 
-/** States share most of their parts. */
-function remembered<Part extends object>(keyOfPart: (part: Part) => string): (part: Part) => string {
-  const keys = new WeakMap<Part, string>();
-  return (part) => {
-    const key = keys.get(part) ?? keyOfPart(part);
-    keys.set(part, key);
-    return key;
-  };
+export function withoutRun(world: World, i: number): World {
+  return { ...world, runs: world.runs.toSpliced(i, 1) };
 }
 
-const keyOfPart = remembered((part: object) => JSON.stringify(part));
-
-const keyOfInstance = remembered(({ memory, knows }: Instance) => {
-  const { state, written, ...rest } = memory;
-  const known = written && { ...written, leases: [...written.leases].sort() };
-  return keyOfGate(state) + JSON.stringify([known, rest, knows]);
-});
-
-const keyOfGate = remembered((state: GateState) => {
-  const { destinationState, leases, settled, forgottenAt, slack, crashLoop, turns, drainSchedule } = state;
-  const held = leases.map(({ tat: _, ...lease }) => lease);
-  return JSON.stringify([
-    destinationState,
-    held,
-    settled,
-    forgottenAt,
-    slack,
-    crashLoop,
-    turns,
-    drainSchedule,
-  ]);
-});
+/** The leases of the same invocation, in the order in which they succeed one another. */
+export function chainOf({ runs }: World, run: Run): readonly Run[] {
+  return run.chain === undefined ? [run] : runs.filter(({ chain }) => chain === run.chain);
+}

@@ -8,7 +8,8 @@ import { type SideBySide, type SideBySideOptions, startSideBySide } from "./vers
 export type HostRequest =
   | Readonly<{ id: number; start: Omit<SideBySideOptions, "onLog"> }>
   | Readonly<{ id: number; execute: string }>
-  | Readonly<{ id: number; query: string }>;
+  | Readonly<{ id: number; query: string }>
+  | Readonly<{ id: number; heap: true }>;
 
 export type HostMessage =
   | Readonly<{ id: number; result: unknown }>
@@ -24,6 +25,7 @@ async function answer(request: HostRequest): Promise<unknown> {
     return running.url;
   }
   if ("execute" in request) return running?.execute(request.execute);
+  if ("heap" in request) return running?.heap();
   return running?.query(request.query);
 }
 

@@ -4,18 +4,15 @@
  */
 import { fork } from "node:child_process";
 import { once } from "node:events";
-import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { endGroupOnExit, signalGroup, startWatchdog } from "../../src/local/process-groups.ts";
 import type { HostMessage, HostRequest } from "./stack-host.ts";
 import type { SideBySide, SideBySideOptions } from "./versions.ts";
 
-export type StackProcess = Pick<SideBySide, "url" | "share" | "execute" | "query"> &
+export type StackProcess = Pick<SideBySide, "url" | "share" | "execute" | "query" | "heap"> &
   Readonly<{
     /** Resolves when everything is gone. */
     kill: () => Promise<void>;
-    /** The memory of the runtime's process, in bytes; 0 when it cannot be read. */
-    memory: () => number;
   }>;
 
 const READY_MS = 120_000;
@@ -69,31 +66,10 @@ export async function startStackProcess({ onLog, ...options }: SideBySideOptions
     },
     execute: async (sql) => void (await call({ execute: sql })),
     query: async <Row>(sql: string) => (await call({ query: sql })) as Row[],
+    heap: async () => (await call({ heap: true })) as number,
     kill: async () => {
       signalGroup(child, "SIGKILL");
       await exited;
     },
-    memory: () => memoryOfChildren(child.pid ?? 0),
   };
-}
-
-/** What the children of a process have in memory, in bytes: the runtime is one. Linux only. */
-function memoryOfChildren(parent: number): number {
-  try {
-    const processes = readdirSync("/proc").filter((name) => /^\d+$/.test(name));
-    return processes.reduce((sum, pid) => sum + memoryOfChild(pid, parent), 0);
-  } catch {
-    return 0;
-  }
-}
-
-function memoryOfChild(pid: string, parent: number): number {
-  try {
-    const status = readFileSync(`/proc/${pid}/status`, "utf8");
-    if (Number(/^PPid:\s+(\d+)/m.exec(status)?.[1]) !== parent) return 0;
-    return 1024 * Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1] ?? 0);
-  } catch {
-    // It has ended meanwhile.
-    return 0;
-  }
 }

@@ -10,6 +10,7 @@ import { convertV4MiniflareOptions, Miniflare, type V4MiniflareOptions } from "m
 import { unstable_getMiniflareWorkerOptions as workerOptionsOf } from "wrangler";
 import { STRICT_WORKER, strictFlags, strictVars } from "../../src/local/strict-flags.ts";
 import { bundleWorker, projectRoot } from "../../src/local/wrangler.ts";
+import { liveHeapOf } from "./isolate-heap.ts";
 
 export type Version = Readonly<{
   /** The bundled Worker. */
@@ -120,6 +121,8 @@ export type SideBySide = Readonly<{
   query: <Row>(sql: string) => Promise<Row[]>;
   /** The names of the tables. */
   tables: () => Promise<string[]>;
+  /** The bytes that the isolates of both versions and of the objects hold together, after a collection of garbage. */
+  heap: () => Promise<number>;
   /** Ends it at once, with whatever it had in memory. */
   stop: () => Promise<void>;
 }>;
@@ -130,6 +133,7 @@ export async function startSideBySide(options: SideBySideOptions): Promise<SideB
     convertV4MiniflareOptions({
       host: "127.0.0.1",
       port: 0,
+      inspectorPort: 0,
       resourcePersistencePath: join(directory, "state"),
       handleStructuredLogs: ({ message }: { message: string }) => onLog(message),
       workers: [
@@ -153,6 +157,13 @@ export async function startSideBySide(options: SideBySideOptions): Promise<SideB
     },
     query,
     tables: async () => (await query<{ name: string }>(TABLES)).map(({ name }) => name),
+    heap: async () => {
+      const inspector = await miniflare.getInspectorURL();
+      const heaps = ["old", "new", OBJECTS].map((name) =>
+        liveHeapOf(new URL(`/core:user:${name}`, inspector)),
+      );
+      return (await Promise.all(heaps)).reduce((sum, bytes) => sum + bytes, 0);
+    },
     stop: () => miniflare.dispose(),
   };
 }

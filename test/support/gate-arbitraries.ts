@@ -29,6 +29,13 @@ export const steady: GateSettings = {
   },
 };
 
+/** A receiver that is trusted with so many at once. */
+export function trusted(maxConcurrency: number): GateState {
+  const state = newGateState(start);
+  const window = { size: maxConcurrency, threshold: 1_000_000 };
+  return { ...state, maxConcurrency, destinationState: { ...state.destinationState, window } };
+}
+
 /** Evenly drawn: `fc.double` favours numbers next to zero. */
 export const fraction = fc.nat(999_999).map((n) => n / 1_000_000);
 

@@ -23,7 +23,7 @@ export const checks = {
   misread: ["rule 4", "no version misreads what the other has written"],
   quotas: ["platform", "no quota of the platform is exceeded"],
   tables: ["rule 11", "tables do not grow"],
-  memory: ["-", "the memory of the process does not grow"],
+  memory: ["-", "what the isolates hold in memory does not grow"],
 } as const satisfies Readonly<Record<string, readonly [string, string]>>;
 
 export type Check = keyof typeof checks;

@@ -103,7 +103,7 @@ export class EndpointBook {
     if (this.#quiet === undefined) return;
     const { path } = this.#customer;
     const { from, until } = this.#quiet;
-    const isForgotten = this.#kills.hasUndone(from, hit.at, UNTOLD_MS);
+    const isForgotten = this.#kills.hasUndone({ answeredAt: from }, hit.at, UNTOLD_MS);
     if (hit.at < until) {
       const isUnderWay = hit.at <= from + UNDER_WAY_MS;
       if (isUnderWay) this.underWay += 1;

@@ -15,12 +15,18 @@ export class Kills {
   }
 
   /**
-   * Whether one of them, before `at`, may have undone what was made of an answer.
-   * @param withinMs how long that takes; to record it, unless given
+   * Whether one of them, before `at`, may have undone what was made of an answer. One that ended while the request was
+   * being answered has: the sender was gone, even where the receiver has not noticed.
+   * @param arrivedAt when the request came; when it was answered, unless given
+   * @param withinMs how long it takes until the answer has its effect; to record it, unless given
    */
-  hasUndone(answeredAt: number, at: number, withinMs = UNRECORDED_MS): boolean {
+  hasUndone(
+    { arrivedAt, answeredAt }: Readonly<{ arrivedAt?: number; answeredAt: number }>,
+    at: number,
+    withinMs = UNRECORDED_MS,
+  ): boolean {
     return this.#kills.some(
-      ({ from, to }) => to >= answeredAt && from <= at && from - answeredAt <= withinMs,
+      ({ from, to }) => to >= (arrivedAt ?? answeredAt) && from <= at && from - answeredAt <= withinMs,
     );
   }
 

@@ -101,6 +101,18 @@ describe("a repeat", () => {
     expect(await late.closed()).toEqual(["once"]);
   });
 
+  test("is explained by a kill before the answer, which nobody got, and not by one before the request", async () => {
+    const repeated = async (killedAt: number) => {
+      const { ledger, request, closed } = books();
+      request(T, { endsAt: T + 300 });
+      ledger.killed(killedAt, killedAt + 100);
+      request(T + 25_000);
+      return closed();
+    };
+    expect(await repeated(T + 150)).toEqual([]);
+    expect(await repeated(T - 150)).toEqual(["once"]);
+  });
+
   test("is explained by an answer that came when the sender gave up", async () => {
     const { request, closed } = books();
     request(T, { endsAt: T + 4_900 });

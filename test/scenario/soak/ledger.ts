@@ -24,7 +24,8 @@ type Delivery = {
   id?: string;
   requests: number;
   bytes?: string;
-  end?: Readonly<{ how: End; at: number }>;
+  /** `arrivedAt` is that of the request whose answer has ended it. */
+  end?: Readonly<{ how: End; at: number; arrivedAt?: number }>;
   /** The last request that was answered 200. */
   delivered?: Hit;
   /** How often it may yet come although it has ended: it was retried or replayed. */
@@ -34,7 +35,7 @@ type Delivery = {
   /** It may have ended although nobody has said so: the answer to a request that would end it was lost. */
   mayEnd?: boolean;
   /** No earlier than this: it was answered 429. */
-  notBefore?: Readonly<{ at: number; answeredAt: number }>;
+  notBefore?: Readonly<{ at: number; arrivedAt: number; answeredAt: number }>;
 };
 
 export type Posted = Readonly<{
@@ -272,13 +273,13 @@ export class Ledger {
     if (hit.status === 200) {
       delivery.delivered = hit;
       delete delivery.requeued;
-      if (delivery.end === undefined) this.#end(delivery, "delivered", at);
-    } else if (hit.status === 400 && delivery.end === undefined) this.#end(delivery, "dead", at);
-    else if (hit.status === 429) delivery.notBefore = { at: at + quietMs, answeredAt: at };
+      if (delivery.end === undefined) this.#end(delivery, "delivered", at, hit.at);
+    } else if (hit.status === 400 && delivery.end === undefined) this.#end(delivery, "dead", at, hit.at);
+    else if (hit.status === 429) delivery.notBefore = { at: at + quietMs, arrivedAt: hit.at, answeredAt: at };
   }
 
-  #end(delivery: Delivery, how: End, at: number): void {
-    delivery.end = { how, at };
+  #end(delivery: Delivery, how: End, at: number, arrivedAt?: number): void {
+    delivery.end = { how, at, ...(arrivedAt !== undefined && { arrivedAt }) };
     this.counts[how] += 1;
   }
 
@@ -308,7 +309,7 @@ export class Ledger {
       );
     const { notBefore } = delivery;
     if (notBefore) {
-      const isInTime = hit.at >= notBefore.at || this.#kills.hasUndone(notBefore.answeredAt, hit.at);
+      const isInTime = hit.at >= notBefore.at || this.#kills.hasUndone(notBefore, hit.at);
       findings.observe("retryAfter", isInTime, () => `${name()}: ${notBefore.at - hit.at} ms too early`);
       delete delivery.notBefore;
     }
@@ -326,13 +327,14 @@ export class Ledger {
     }
     const before = delivered?.answeredAt ?? (end && isDeadEnd(end.how) ? end.at : undefined);
     if (before === undefined) return;
+    const answer = { arrivedAt: delivered?.at ?? end?.arrivedAt ?? before, answeredAt: before };
     const check = delivered ? "once" : "ended";
     const isLate = delivered && before - delivered.at >= delivery.customer.timeoutMs - NEARLY_LATE_MS;
     if (delivery.extra > 0) {
       delivery.extra -= 1;
       counts.onRequest += 1;
       beginAgain(delivery);
-    } else if (this.#kills.hasUndone(before, hit.at)) counts.afterKill += 1;
+    } else if (this.#kills.hasUndone(answer, hit.at)) counts.afterKill += 1;
     else if (isLate) counts.timedOut += 1;
     else {
       const text = `${name()}: ${hit.at - before} ms after its end, attempt ${hit.attempt}${this.#kills.shortlyBefore(hit.at)}`;

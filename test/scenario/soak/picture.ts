@@ -12,7 +12,7 @@ const TOP = 40;
 type Panel = Readonly<{ title: string; value: (sample: Sample) => number }>;
 
 const PANELS: readonly Panel[] = [
-  { title: "Memory of the runtime, MB", value: ({ memoryBytes }) => memoryBytes / 1e6 },
+  { title: "Memory that the isolates hold, MB", value: ({ memoryBytes }) => memoryBytes / 1e6 },
   { title: "Deliveries that have not ended", value: ({ open }) => open },
   { title: "Bundles stored", value: ({ rows }) => rows.bundles ?? 0 },
 ];

@@ -86,8 +86,9 @@ ${seenIn(figures)}
 ![Memory, backlog and stored bundles during the soak](${picture})
 
 Events are made two days older by hand when they are ${Math.round(figures.ageMs / 60_000)} minutes old, so that retention (\`RETENTION_DAYS = 1\`) removes them.
-Medians of the first and of the last third of the time after that; memory within the longest life of the process, without
-its first quarter.
+Medians of the first and of the last third of the time after that; memory is what
+the isolates of the Workers hold after a collection of garbage, within the longest life of the process, without its first
+quarter.
 
 ${table(
   ["", "first third", "last third", ""],

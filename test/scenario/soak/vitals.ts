@@ -9,6 +9,7 @@ export type Sample = Readonly<{
   at: number;
   /** How often the stack had been started. */
   life: number;
+  /** What the isolates of the Workers hold after a collection of garbage. */
   memoryBytes: number;
   rows: Readonly<Record<string, number>>;
   databaseBytes: number;

@@ -261,10 +261,11 @@ export class World {
     const stack = await this.#up.promise;
     const life = this.#lives;
     const rows = await rowsOf(stack, this.#tables);
+    const memoryBytes = await stack.heap();
     this.samples.push({
       at,
       life,
-      memoryBytes: stack.memory(),
+      memoryBytes,
       rows,
       databaseBytes: bytesIn(this.#directory, "d1"),
       objectBytes: bytesIn(this.#directory, "do"),
