@@ -94,6 +94,12 @@ test("ignores bindings", () => {
   expect(parseConfig({ ADMIN_KEY, MASTER_KEYS, DB: {}, DELIVERIES: {} }).adminKey).toBe(ADMIN_KEY);
 });
 
+test("archives all attempts or the failed ones, and refuses anything else", () => {
+  for (const BODIES_OF of ["all", "failed"])
+    expect(() => parseConfig({ ADMIN_KEY, MASTER_KEYS, BODIES_OF })).not.toThrow();
+  expect(() => parseConfig({ ADMIN_KEY, MASTER_KEYS, BODIES_OF: "some" })).toThrow(/"failed" or "all"/);
+});
+
 test.each(["eu", "us", "fedramp"])("takes the jurisdiction %s for its objects", (JURISDICTION) => {
   expect(parseConfig({ ADMIN_KEY, MASTER_KEYS, JURISDICTION }).jurisdiction).toBe(JURISDICTION);
 });

@@ -62,7 +62,7 @@ function isRefusal(status: number): boolean {
 
 /** Seconds; some servers write them as a string. */
 function lifetimeOf(expiresIn: unknown): number {
-  const seconds = typeof expiresIn === "string" && expiresIn !== "" ? Number(expiresIn) : expiresIn;
+  const seconds = typeof expiresIn === "string" ? Number(expiresIn) : expiresIn;
   if (typeof seconds !== "number" || !Number.isFinite(seconds) || seconds < 1) return USUAL_LIFETIME_S;
   return Math.min(seconds, LONGEST_LIFETIME_S);
 }

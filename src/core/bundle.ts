@@ -37,7 +37,7 @@ export type Runs = readonly number[];
 export function runsOf(indexes: readonly number[]): number[] {
   const runs: number[] = [];
   for (const index of indexes) {
-    if (runs.length > 0 && runs.at(-1) === index - 1) runs[runs.length - 1] = index;
+    if (runs.at(-1) === index - 1) runs[runs.length - 1] = index;
     else runs.push(index, index);
   }
   return runs;
@@ -47,7 +47,7 @@ export function runsOf(indexes: readonly number[]): number[] {
 export function indexesOf(runs: Runs): number[] {
   const indexes: number[] = [];
   for (let i = 0; i + 1 < runs.length; i += 2) {
-    for (let index = runs[i] ?? 0; index <= Math.min(runs[i + 1] ?? -1, INDEXES - 1); index++)
+    for (let index = runs[i] ?? 0; index <= Math.min(runs[i + 1] ?? 0, INDEXES - 1); index++)
       indexes.push(index);
   }
   return indexes;
@@ -82,7 +82,7 @@ export function destinationsOf(plan: Plan, index: number): string[] {
 
 export function isIn(runs: Runs, index: number): boolean {
   for (let i = 0; i + 1 < runs.length; i += 2) {
-    if (index >= (runs[i] ?? 0) && index <= (runs[i + 1] ?? -1)) return true;
+    if (index >= (runs[i] ?? 0) && index <= (runs[i + 1] ?? 0)) return true;
   }
   return false;
 }

@@ -150,7 +150,6 @@ export class LeaseRunner<Delivery, Result extends AttemptResult> {
     const readyAt = this.#effects.now();
     const lease = new Lease(order, readyAt);
     this.#leases = [...this.#leases, lease];
-    if (this.#state.stopped === "slow") lease.enough();
     this.#endInTime(lease, readyAt);
     this.#openSenders();
     this.#look(lease);
@@ -271,7 +270,7 @@ export class LeaseRunner<Delivery, Result extends AttemptResult> {
 
   /** What is running is still awaited. It is watched no more, because one slow attempt is enough. */
   #stopForSlowness(): void {
-    const { stopped = "slow" } = this.#state;
+    const { stopped = "hanging" } = this.#state;
     this.#state = { ...this.#state, stopped };
     for (const lease of this.#leases) lease.enough();
     this.#lookAtAll();
@@ -399,7 +398,7 @@ type SendingState = Readonly<{
   /** When the gate was last asked for its own. */
   refreshedAt: number;
   /** Why no more attempts are started, under any lease: it has answered 410, or not answered for too long. */
-  stopped: "gone" | "slow" | undefined;
+  stopped: "gone" | "hanging" | undefined;
 }>;
 
 function initialState({ grant, settings, grantedAt }: LeaseTerms): SendingState {

@@ -374,7 +374,7 @@ function filterSchema(depth: number) {
 
 function alternatives(depth: number) {
   if (depth > MAX_DEPTH) return z.never({ error: DEPTH });
-  return z.array(filterSchema(depth)).max(MAX_ALTERNATIVES, { error: ALTERNATIVES, abort: true });
+  return z.array(filterSchema(depth)).max(MAX_ALTERNATIVES, { error: ALTERNATIVES });
 }
 
 type Context = Pick<z.RefinementCtx, "addIssue">;

@@ -76,16 +76,14 @@ const templateFields = {
 
 const EXPECTED_FIELDS = `expected an object of form, ${Object.keys(templateFields).join(", ")}`;
 
-const vendorForm = z.strictObject(
-  { form: z.enum(vendorForms) },
-  { error: (issue) => (issue.code === "unrecognized_keys" ? "expected an object of form" : FORM_EXPECTED) },
-);
+const vendorForm = z.strictObject({ form: z.enum(vendorForms) }, { error: "expected an object of form" });
 
 const templateForm = z.strictObject(
   { form: z.literal("template"), ...templateFields },
-  { error: (issue) => (issue.code === "unrecognized_keys" ? EXPECTED_FIELDS : FORM_EXPECTED) },
+  { error: EXPECTED_FIELDS },
 );
 
+/** What has another form, or none, is the union's fault: a form's own is a field that it does not have. */
 const signatureForm = z.discriminatedUnion("form", [vendorForm, templateForm], { error: FORM_EXPECTED });
 
 export type SignatureForm = Readonly<z.infer<typeof signatureForm>>;

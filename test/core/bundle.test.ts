@@ -10,11 +10,15 @@ import {
   destinationsOf,
   eventAt,
   headerAt,
+  headersOf,
+  headersText,
   indexesOf,
   indexOf,
   isIn,
+  joined,
   MAX_BYTES,
   MAX_EVENTS,
+  partsOf,
   planOf,
   runsOf,
   storedHeader,
@@ -56,6 +60,9 @@ describe("runs", () => {
 
   test("that a person has edited into nonsense stand for a bounded number of indexes", () => {
     expect(indexesOf([5])).toEqual([]);
+    expect(indexesOf([0])).toEqual([]);
+    expect(isIn([0], 0)).toBe(false);
+    expect(countOf([5])).toBe(0);
     expect(indexesOf([5, 3])).toEqual([]);
     expect(indexesOf([120, 1e9])).toEqual([120, 121, 122, 123, 124, 125, 126, 127]);
   });
@@ -71,6 +78,35 @@ describe("a plan", () => {
         expect(deliveriesOf(plan)).toBe(each.flat().length);
       }),
     );
+  });
+});
+
+describe("deliveries by their names", () => {
+  const name = fc.record({
+    event: fc.tuple(fc.constantFrom(1, 2), fc.nat(12)).map(([bundle, index]) => eventAt(bundle, index)),
+    destination: fc.constantFrom("dst_a", "dst_b"),
+  });
+
+  test("are parts: one for each bundle and destination, with each delivery once", () => {
+    fc.assert(
+      fc.property(fc.array(name, { maxLength: 60 }), (names) => {
+        const parts = partsOf(names);
+        const found = parts.flatMap(({ bundle, destinations: [destination], indexes = [] }) =>
+          indexesOf(indexes).map((index) => `${eventAt(bundle, index)} ${destination}`),
+        );
+        const given = new Set(names.map(({ event, destination }) => `${event} ${destination}`));
+        expect(found.toSorted()).toEqual([...given].sort());
+        const groups = new Set(names.map(({ event, destination }) => `${bundleOf(event)} ${destination}`));
+        expect(parts).toHaveLength(groups.size);
+        for (const { destinations } of parts) expect(destinations).toHaveLength(1);
+      }),
+    );
+  });
+
+  test("of neighbours in any order are one run", () => {
+    const names = [12, 2, 1, 11, 10, 2].map((index) => ({ event: eventAt(7, index), destination: "dst_a" }));
+    expect(partsOf(names)).toEqual([{ bundle: 7, destinations: ["dst_a"], indexes: [1, 2, 10, 12] }]);
+    expect(partsOf([])).toEqual([]);
   });
 });
 
@@ -121,6 +157,56 @@ describe("a header", () => {
   });
 });
 
+describe("a header says", () => {
+  const plain = { tenant: "a", type: "x", bytes: 5 };
+
+  test("which events were posted for certain destinations, where there are any", () => {
+    const some = storedHeader([plain, { ...plain, isAddressed: true }, plain], { encoding: "gzip" });
+    expect(some).toStrictEqual({
+      ...storedHeader([plain, plain, plain], { encoding: "gzip" }),
+      addressed: [1, 1],
+    });
+    expect(storedHeader([plain], { encoding: "gzip" })).not.toHaveProperty("addressed");
+  });
+
+  test("the content types of those events that have one", () => {
+    const events = [plain, { ...plain, contentType: "text/csv" }];
+    const header = storedHeader(events, { encoding: "plain" });
+    expect(header).toMatchObject({ version: 2, contentTypes: { 1: "text/csv" } });
+    expect(headersOf(header)).toStrictEqual(events);
+    expect(storedHeader([plain], { encoding: "plain" })).not.toHaveProperty("contentTypes");
+  });
+
+  test("that code which does not know of request headers must not deliver without them", () => {
+    expect(storedHeader([plain], { encoding: "gzip", headerBytes: 20 })).toMatchObject({ version: 2 });
+    expect(storedHeader([plain], { encoding: "gzip" })).toMatchObject({ version: 1 });
+  });
+
+  test("nothing of an event whose part of it is cut off", () => {
+    const header = { ...storedHeader([plain, plain], { encoding: "gzip" }), events: [0, 0, 5, 0, 0] };
+    expect(headersOf(header)).toEqual([plain]);
+    expect(headerAt(header, 1)).toBeUndefined();
+    expect(headerAt({ ...header, events: [0, 0, 5, 0] }, 1)).toBeUndefined();
+  });
+
+  test("no tenant and no type when their names are missing from it", () => {
+    const header = storedHeader([plain], { encoding: "gzip" });
+    expect(headerAt({ ...header, tenants: [], types: [] }, 0)).toEqual({ tenant: "", type: "", bytes: 5 });
+  });
+});
+
+test("the events' own headers are JSON by index, and nothing when no event has any", () => {
+  expect(headersText([undefined, { "x-a": "1" }, undefined])).toBe('{"1":{"x-a":"1"}}');
+  expect(headersText([undefined, undefined])).toBeUndefined();
+});
+
+test("parts are joined in their order, and a single one is not copied", () => {
+  const [first, second] = [Uint8Array.of(1, 2), Uint8Array.of(3)];
+  expect(joined([first, second])).toEqual(Uint8Array.of(1, 2, 3));
+  expect(joined([first])).toBe(first);
+  expect(joined([])).toEqual(new Uint8Array());
+});
+
 describe("events are bundled", () => {
   const sized = fc.record({
     bytes: fc.integer({ min: 1, max: 256 * 1024 }),
@@ -141,6 +227,13 @@ describe("events are bundled", () => {
         }
       }),
     );
+  });
+
+  test("up to exactly the most events and the most bytes", () => {
+    const small = Array.from({ length: MAX_EVENTS + 1 }, () => ({ bytes: 10 }));
+    expect(bundled(small).map((one) => one.length)).toEqual([MAX_EVENTS, 1]);
+    const half = { bytes: MAX_BYTES / 2 };
+    expect(bundled([half, half, { bytes: 1 }])).toEqual([[0, 1], [2]]);
   });
 
   test("into as few as their number allows while they are small", () => {

@@ -79,10 +79,13 @@ describe("exchangeOf", () => {
     [530, 1000, "dns"],
     [409, 1001, "dns"],
     [530, 1001, "dns"],
+    [530, 1002, "dns"],
+    [530, 1004, "dns"],
     [403, 1014, "dns"],
     [530, 1014, "dns"],
     [530, 1016, "dns"],
     [530, 1018, "dns"],
+    [530, 1023, "dns"],
     [530, 1033, "refused"],
     [530, 1099, "network"],
     [530, 1999, "network"],
@@ -113,7 +116,7 @@ describe("exchangeOf", () => {
     expect(from(status, excerpt, fields)).toEqual({ kind: "response", status });
   });
 
-  it.each([403, 429, 503])("takes a challenge for one, with the status %i", (status) => {
+  it.each([400, 403, 429, 503])("takes a challenge for one, with the status %i", (status) => {
     const fields = { ...page, "cf-mitigated": "challenge" };
     expect(from(status, "<!DOCTYPE html><title>Just a moment...</title>", fields)).toEqual({
       kind: "challenged",

@@ -20,6 +20,8 @@ const EXPECTED = 'expected entries such as "ORDERS: acme, globex; AUDIT: *"';
 test.each([
   ["ORDERS", `${EXPECTED}, not "ORDERS"`],
   [": acme", `${EXPECTED}, not ": acme"`],
+  [" ORDERS ;", `${EXPECTED}, not "ORDERS"`],
+  [`ORDERS: ${" a".repeat(40)}`, `${EXPECTED}: ORDERS has "${"a ".repeat(30)}"; * stands alone`],
   ["2ND: acme", `${EXPECTED}, not "2ND: acme"`],
   ["ORDERS:", `${EXPECTED}: ORDERS has a missing tenant; * stands alone`],
   ["ORDERS: acme,", `${EXPECTED}: ORDERS has a missing tenant; * stands alone`],
@@ -33,6 +35,13 @@ test.each([
   ["DEAD: *", "names DEAD, a queue of Breakwater's own"],
 ])("%j is refused, and the fault says what is expected", (text, fault) => {
   expect(bindingRules(text).faults).toEqual([fault]);
+});
+
+test("a binding may be used by the tenants that are named, or by all", () => {
+  const may = (tenants: "*" | string[]) => ["acme", "globex"].map((tenant) => mayUse({ tenants }, tenant));
+  expect(may(["acme"])).toEqual([true, false]);
+  expect(may("*")).toEqual([true, true]);
+  expect(may([])).toEqual([false, false]);
 });
 
 test("whatever is written, a tenant may use a binding only where it or * is named", () => {

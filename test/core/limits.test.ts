@@ -4,7 +4,9 @@ import {
   breakerSchema,
   burstOf,
   defaultBreaker,
+  defaultGateSettings,
   defaultLimits,
+  gateSettingsFrom,
   limitsSchema,
 } from "../../src/core/limits.ts";
 import { destinations } from "../../src/db/schema.ts";
@@ -64,6 +66,13 @@ describe("limits", () => {
     expect(accepts(field, min + 0.5)).toBe(!whole);
   });
 
+  it("say what is expected, with both ends of the range", () => {
+    const faultOf = (field: "timeout_ms" | "rate_per_second") =>
+      limitsSchema.shape[field].safeParse(0).error?.issues.map(({ message }) => message);
+    expect(faultOf("timeout_ms")).toEqual(["expected a whole number from 100 to 25000"]);
+    expect(faultOf("rate_per_second")).toEqual(["expected a number from 0.01 to 10000"]);
+  });
+
   it("have defaults that they accept", () => {
     expect(limitsSchema.parse(defaultLimits)).toEqual(defaultLimits);
     expect(breakerSchema.parse(defaultBreaker)).toEqual(defaultBreaker);
@@ -75,5 +84,36 @@ describe("limits", () => {
     for (const [field, value] of Object.entries(defaultBreaker)) {
       expect([field, columns.get(`breaker_${field}`)]).toEqual([field, value]);
     }
+  });
+});
+
+describe("a gate's settings", () => {
+  const limits = { timeout_ms: 7_000, max_concurrency: 3, rate_per_second: 0.5, rate_burst: 2 };
+  const breaker = { failure_ratio: 0.4, min_attempts: 6, window_s: 20, cooldown_s: 5, max_cooldown_s: 80 };
+
+  it("are the limits with all times in milliseconds", () => {
+    expect(gateSettingsFrom(limits, breaker, true)).toEqual({
+      paused: true,
+      maxConcurrency: 3,
+      ratePerSecond: 0.5,
+      rateBurst: 2,
+      timeoutMs: 7_000,
+      breaker: {
+        failureRatio: 0.4,
+        minAttempts: 6,
+        windowMs: 20_000,
+        cooldownMs: 5_000,
+        maxCooldownMs: 80_000,
+      },
+    });
+  });
+
+  it("have no longest cool-down below the first one", () => {
+    const { breaker: found } = gateSettingsFrom(limits, { ...breaker, max_cooldown_s: 4 }, false);
+    expect(found).toMatchObject({ cooldownMs: 5_000, maxCooldownMs: 5_000 });
+  });
+
+  it("let a destination without any be attempted", () => {
+    expect(defaultGateSettings.paused).toBe(false);
   });
 });

@@ -4,7 +4,14 @@
  */
 import { describe, expect, it } from "vitest";
 import { type Classification, classify, type Exchange } from "../../src/core/retry/classify.ts";
-import { type PresetName, presetNames, presets } from "../../src/core/retry/presets.ts";
+import {
+  type PresetName,
+  policyTable,
+  policyTableHead,
+  presetNames,
+  presets,
+  spanText,
+} from "../../src/core/retry/presets.ts";
 import { transition } from "../../src/core/retry/transition.ts";
 import { failureKinds } from "../support/failure-kinds.ts";
 
@@ -137,58 +144,74 @@ function expectedVerdict(status: number, permanent: Row["permanent"]): Classific
   return ends ? "permanent" : "retry";
 }
 
+it("every preset has its published figures here", () => {
+  expect(Object.keys(published)).toEqual(presetNames);
+  expect(Object.keys(presets)).toEqual(presetNames);
+});
+
 describe.each(presetNames)("%s", (name) => {
-  const policy = presets[name];
+  const policyOf = () => presets[name];
   const row = published[name];
 
   it("judges every status from 100 to 599 as published", () => {
     const statuses = Array.from({ length: 500 }, (_, i) => 100 + i);
-    const judged = statuses.map((status) => [status, classify({ kind: "response", status }, policy.rules)]);
+    const judged = statuses.map((status) => [
+      status,
+      classify({ kind: "response", status }, policyOf().rules),
+    ]);
     expect(judged).toEqual(statuses.map((status) => [status, expectedVerdict(status, row.permanent)]));
   });
 
-  it.each(failureKinds)("retries after %s", (kind) => {
-    expect(classify({ kind }, policy.rules)).toBe("retry");
+  it("retries after every failure to get an answer", () => {
+    for (const kind of failureKinds)
+      expect([kind, classify({ kind }, policyOf().rules)]).toEqual([kind, "retry"]);
   });
 
-  it.each(
-    row.waits.map(([least, most], i) => [i + 2, least, most] as const),
-  )("waits before attempt %i from %d s to %d s", (attempt, least, most) => {
-    const history = { attempts: attempt - 1, giveUpAt: never };
-    const at = (random: number) => transition(failure, history, policy, 0, random);
-    expect(at(0)).toMatchObject({ kind: "retry", at: least * 1000 });
-    expect(at(almostOne)).toMatchObject({ kind: "retry", at: most * 1000 });
+  it("waits before each attempt as published", () => {
+    for (const [i, [least, most]] of row.waits.entries()) {
+      const history = { attempts: i + 1, giveUpAt: never };
+      const at = (random: number) => transition(failure, history, policyOf(), 0, random);
+      const waited = [0, almostOne].map((random) => at(random));
+      expect(waited, `attempt ${i + 2}`).toMatchObject([
+        { kind: "retry", at: least * 1000 },
+        { kind: "retry", at: most * 1000 },
+      ]);
+    }
   });
 
   it("waits twice as long after a 429 that does not say until when", () => {
     const history = { attempts: 1, giveUpAt: never };
     const [, most = 0] = row.waits[0] ?? [];
-    const result = transition({ kind: "response", status: 429 }, history, policy, 0, almostOne);
+    const result = transition({ kind: "response", status: 429 }, history, policyOf(), 0, almostOne);
     expect(result).toMatchObject({ kind: "retry", at: most * 2000 });
   });
 
   it("gives up after its last attempt and not before", () => {
     if (row.attempts === "unlimited") {
-      const result = transition(failure, { attempts: 100_000, giveUpAt: never }, policy, 0, 0.5);
+      const result = transition(failure, { attempts: 100_000, giveUpAt: never }, policyOf(), 0, 0.5);
       expect(result.kind).toBe("retry");
       return;
     }
     const outcomeAfter = (attempts: number) =>
-      transition(failure, { attempts, giveUpAt: never }, policy, 0, 0.5);
+      transition(failure, { attempts, giveUpAt: never }, policyOf(), 0, 0.5);
     expect(outcomeAfter(row.attempts - 1)).toMatchObject({ kind: "retry" });
     expect(outcomeAfter(row.attempts)).toEqual({ kind: "dead", reason: "exhausted" });
     expect(row.waits).toHaveLength(row.attempts - 1);
   });
 
   it("gives up at its published age, which its own longest waits stay within", () => {
-    expect(policy.giveUpAfterMs).toBe(row.hours * 3_600_000);
+    expect(policyOf().giveUpAfterMs).toBe(row.hours * 3_600_000);
     if (row.attempts === "unlimited") return;
     const longest = row.waits.reduce((sum, [, most]) => sum + most, 0);
     expect(longest).toBeLessThan(row.hours * 3600);
   });
 
+  it("keeps a delivery that is never attempted for 14 days", () => {
+    expect(policyOf().expireUnattemptedAfterMs).toBe(14 * 86_400_000);
+  });
+
   it("lets Retry-After replace or lengthen the backoff as published", () => {
-    expect(policy.retryAfter).toBe(row.header);
+    expect(policyOf().retryAfter).toBe(row.header);
   });
 });
 
@@ -235,5 +258,51 @@ describe("limited causes", () => {
       }
       expect(at).toBeGreaterThan(72 * 3_600_000);
     }
+  });
+});
+
+describe("the table of presets", () => {
+  it("says of each preset what it does", () => {
+    const longer = "the longer of it and the wait";
+    const instead = `429: instead of the wait; 503: ${longer}`;
+    const rows = new Map(policyTable().map(([name = "", ...cells]) => [name, cells]));
+    expect([...rows.keys()]).toEqual(presetNames);
+    expect(rows.get("breakwater")).toEqual([
+      "30 s, each × 2, at most 1 h",
+      "from d/2 to d",
+      "after 74 h",
+      "every one but 402, 404, 408, 409, 423, 425, 429",
+      "402, 404, 408, 409, 423, 425: 16 attempts",
+      longer,
+    ]);
+    expect(rows.get("textbook")?.slice(2, 5)).toEqual([
+      "after 16 attempts or 72 h",
+      "400, 401, 403, 410, 422",
+      "404: 5 attempts",
+    ]);
+    expect(rows.get("gethook")).toEqual([
+      "30 s, 2 min, 10 min, 1 h; the last repeats",
+      "± 20 %",
+      "after 5 attempts or 72 h",
+      "every one but 408, 429",
+      "no such name: 3 attempts",
+      instead,
+    ]);
+    expect(rows.get("progressive")?.slice(1, 5)).toEqual([
+      "± 50 %, at most 8 h",
+      "after 8 attempts or 48 h",
+      "400, 401, 403, 404, 405, 410",
+      "–",
+    ]);
+    expect(rows.get("storm-safe")?.[1]).toBe("from 0 to d");
+  });
+
+  it("has as many columns as headings", () => {
+    for (const row of policyTable()) expect(row).toHaveLength(policyTableHead.length);
+  });
+
+  it("writes spans in the largest unit that divides them", () => {
+    const spans = [1, 59, 60, 90, 3_600, 5_400, 86_400, 129_600].map(spanText);
+    expect(spans).toEqual(["1 s", "59 s", "1 min", "90 s", "1 h", "90 min", "1 d", "36 h"]);
   });
 });

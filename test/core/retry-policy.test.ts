@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { classify } from "../../src/core/retry/classify.ts";
-import { resolveRetry, retrySpec } from "../../src/core/retry/policy.ts";
+import { ageLimitOf, resolveRetry, retrySpec } from "../../src/core/retry/policy.ts";
 import { presetNames, presets } from "../../src/core/retry/presets.ts";
 
 /** The faults as `path: message`, sorted as text. */
@@ -19,9 +19,13 @@ describe("retrySpec", () => {
     { base: 30, factor: 1, cap: 30 },
     { base: 1, factor: 10, cap: 604_800, jitter: { proportional: 0 } },
     { jitter: { proportional: 1 }, max_attempts: 1, give_up_after: 1 },
+    { jitter: "equal" },
+    { jitter: "none" },
     { jitter: "decorrelated", max_attempts: 100, give_up_after: 2_592_000 },
     { give_up_after: 1, expire_unattempted_after: 1 },
     { expire_unattempted_after: 2_592_000, on: { retry: [404, 500], fail: [503, 429, 599] } },
+    { schedule: [60], give_up_after: 60 },
+    { schedule: [61], give_up_after: 60, max_attempts: 1 },
     { on: { fail: [400] } },
     { on: {} },
   ])("accepts %j", (value) => {
@@ -41,6 +45,8 @@ describe("retrySpec", () => {
     [{ base: 1, factor: 10.1, cap: 60 }, "factor: expected a number from 1 to 10"],
     [{ base: 1, factor: 2, cap: 604_801 }, "cap: expected a whole number of seconds from 1 to 604800"],
     [{ base: 60, factor: 2, cap: 59 }, "cap: expected a cap of at least base"],
+    [{ base: "60", factor: 2, cap: 59 }, "base: expected a whole number of seconds from 1 to 604800"],
+    [{ base: 60, factor: 2, cap: "59" }, "cap: expected a whole number of seconds from 1 to 604800"],
     [
       { jitter: "some" },
       'jitter: expected "full", "equal", "decorrelated", "none" or {"proportional": 0 to 1}',
@@ -61,11 +67,21 @@ describe("retrySpec", () => {
       "give_up_after: expected no less than the first wait, or max_attempts 1: nothing would be retried",
     ],
     [
+      { schedule: [2], give_up_after: 1 },
+      "give_up_after: expected no less than the first wait, or max_attempts 1: nothing would be retried",
+    ],
+    [
+      { schedule: [60], give_up_after: 0 },
+      "give_up_after: expected a whole number of seconds from 1 to 2592000",
+    ],
+    [
       { base: 61, factor: 2, cap: 3600, give_up_after: 60, max_attempts: 2 },
       "give_up_after: expected no less than the first wait, or max_attempts 1: nothing would be retried",
     ],
+    [{ on: { retry: [199] } }, "on.retry.0: expected a status from 400 to 599 but not 410"],
     [{ on: { retry: [200] } }, "on.retry.0: a 2xx is always a success"],
     [{ on: { fail: [503, 299] } }, "on.fail.1: a 2xx is always a success"],
+    [{ on: { retry: [300] } }, "on.retry.0: a redirect is never followed and always ends the delivery"],
     [{ on: { retry: [302] } }, "on.retry.0: a redirect is never followed and always ends the delivery"],
     [{ on: { retry: [410] } }, "on.retry.0: 410 always ends the delivery and pauses the destination"],
     [{ on: { fail: [399.5] } }, "on.fail.0: expected a status from 400 to 599 but not 410"],
@@ -76,9 +92,12 @@ describe("retrySpec", () => {
     [{ on: { retry: [404], fail: [500, 404] } }, "on.fail.1: 404 is in retry as well"],
     [{ on: { succeed: [404] } }, "on: unknown succeed: expected an object of retry, fail"],
     [{ on: [404] }, "on: expected an object of retry, fail"],
+    [{ on: null }, "on: expected an object of retry, fail"],
+    [{ on: "404" }, "on: expected an object of retry, fail"],
     [{ maxAttempts: 5 }, ": unknown maxAttempts: expected an object of preset, schedule, "],
     ["breakwater", ": expected an object of preset, schedule, "],
     [null, ": expected an object of preset, schedule, "],
+    [undefined, ": expected an object of preset, schedule, "],
     [[], ": expected an object of preset, schedule, "],
   ])("refuses %j and says what it expects", (value, fault) => {
     const faults = faultsOf(value);
@@ -179,6 +198,12 @@ describe("resolveRetry", () => {
     expect(rules.attemptLimits).toEqual({});
   });
 
+  it("lifts the limit of a status that is to be retried, and of no other", () => {
+    const { rules } = resolveRetry({ on: { retry: [404, 500], fail: [409] } });
+    const { http_404: _, ...others } = presets.breakwater.rules.attemptLimits;
+    expect(rules.attemptLimits).toEqual(others);
+  });
+
   it("replaces a preset's schedule with growing waits", () => {
     const policy = resolveRetry({ preset: "svix", base: 10, factor: 3, cap: 600 });
     expect(policy).toEqual({ ...presets.svix, delays: { base: 10, factor: 3, cap: 600 } });
@@ -188,5 +213,23 @@ describe("resolveRetry", () => {
     for (const name of presetNames) {
       expect(JSON.parse(JSON.stringify(presets[name]))).toEqual(presets[name]);
     }
+  });
+});
+
+describe("ageLimitOf", () => {
+  const policy = { giveUpAfterMs: 1_000, expireUnattemptedAfterMs: 50_000 };
+
+  it.each([null, undefined])("counts from when a delivery was due while it has no attempt (%s)", (none) => {
+    expect(ageLimitOf(policy, none, 7_000_000)).toBe(7_050_000);
+  });
+
+  it("counts from the first attempt once there is one, even at 0", () => {
+    expect(ageLimitOf(policy, 7_000_300, 7_000_000)).toBe(7_001_300);
+    expect(ageLimitOf(policy, 0, 7_000_000)).toBe(1_000);
+  });
+
+  it("is never later than the end of the event's time to live", () => {
+    expect(ageLimitOf(policy, 7_000_300, 7_000_000, 7_000_400)).toBe(7_000_400);
+    expect(ageLimitOf(policy, null, 7_000_000, 9_000_000)).toBe(7_050_000);
   });
 });

@@ -39,10 +39,11 @@ describe("the prospect of a delivery that never succeeds", () => {
   });
 
   it("lets decorrelated waits grow from the wait before", () => {
-    const spec = { base: 10, factor: 2, cap: 1000, jitter: "decorrelated", max_attempts: 3 } as const;
-    const [, second, third] = retryPreviewOf(policy(spec), 9).attempts;
+    const spec = { base: 10, factor: 2, cap: 1000, jitter: "decorrelated", max_attempts: 4 } as const;
+    const [, second, third, fourth] = retryPreviewOf(policy(spec), 9).attempts;
     expect([second?.at, second?.to]).toEqual([20_000, 30_000]);
-    expect([third?.from, third?.to]).toEqual([30_000, 80_000]);
+    expect([third?.at, third?.from, third?.to]).toEqual([55_000, 30_000, 80_000]);
+    expect([fourth?.at, fourth?.from, fourth?.to]).toEqual([112_500, 65_000, 160_000]);
   });
 
   it("is in order, and within the limits of every preset", () => {

@@ -212,6 +212,123 @@ describe("a filter's condition", () => {
   });
 });
 
+describe("a filter's meaning", () => {
+  const meanings: [filter: unknown, data: unknown, wanted: boolean][] = [
+    [{ a: { exists: true } }, { a: null }, true],
+    [{ a: { exists: true } }, {}, false],
+    [{ a: { exists: false } }, {}, true],
+    [{ a: { exists: false } }, { a: 0 }, false],
+    [{ a: { gt: 1 } }, { a: 1 }, false],
+    [{ a: { gte: 1 } }, { a: 1 }, true],
+    [{ a: { lt: 1 } }, { a: 1 }, false],
+    [{ a: { lte: 1 } }, { a: 1 }, true],
+    [{ a: { lte: 1 } }, { a: 0 }, true],
+    [{ a: { lte: 1 } }, { a: 2 }, false],
+    [{ a: { lt: 1 } }, { a: "0" }, false],
+    [{ a: { lt: 1 } }, {}, false],
+    [{ a: { not: { lt: 1 } } }, { a: null }, true],
+    [{ "a.b": 1 }, { a: { b: 1 } }, true],
+    [{ "a.b": 1 }, { a: [{ b: 1 }] }, false],
+    [{ "a.b": 1 }, { a: null }, false],
+    [{ "a.b": { exists: true } }, { a: {} }, false],
+    [{ toString: { exists: true } }, {}, false],
+    [{ "a.rawJSON": { exists: true } }, { a: JSON.rawJSON("1") }, false],
+    // Half of a surrogate pair must not be folded: 𐐨 is 𐐀 in upper case.
+    [{ a: { prefix: "𐐀", ignore_case: true } }, { a: "𐐨x" }, true],
+    [{ a: { suffix: "𐐀", ignore_case: true } }, { a: "x𐐨" }, true],
+    [{ a: { suffix: "é" } }, { a: "eé" }, true],
+    [{ a: { suffix: "ab" } }, { a: "ab" }, true],
+    // ς and σ are one letter, also at the end of a word; ß is SS; the Kelvin sign is a K.
+    [{ a: { in: ["ΑΣ"], ignore_case: true } }, { a: "ας" }, true],
+    [{ a: { in: ["ß"], ignore_case: true } }, { a: "ss" }, true],
+    [{ a: { in: ["k"], ignore_case: true } }, { a: "\u212a" }, true],
+  ];
+
+  test("is that of each of these", () => {
+    for (const [filter, about, wanted] of meanings) {
+      expect(eventFilter.safeParse(filter).success, JSON.stringify(filter)).toBe(true);
+      expect(letsThrough(filter, about), JSON.stringify([filter, about])).toBe(wanted);
+    }
+  });
+
+  const nonsense: [what: string, filter: unknown][] = [
+    ["a list of filters under another name than `or`", { c: [{ a: 1 }] }],
+    ["a key that may not be in a path, behind one that may", { 'b."c': 1 }],
+    ["a denial of nothing", { a: { not: {} } }],
+    ["a denial in a denial", { a: { not: { not: 1 } } }],
+    ["a list of filters and nonsense", { or: [{ c: 1 }, 7] }],
+    ["an `ignore_case` of nothing", { b: { exists: true, ignore_case: true } }],
+    ["an `ignore_case` that is neither true nor false", { b: { prefix: "x", ignore_case: 1 } }],
+    ["filters four levels deep", { or: [{ or: [{ or: [{ b: 1 }] }] }] }],
+  ];
+
+  test("is everything when the filter is invalid", () => {
+    for (const [what, filter] of nonsense) {
+      expect(eventFilter.safeParse(filter).success, what).toBe(false);
+      expect(letsThrough(filter, { a: 1 }), what).toBe(true);
+    }
+  });
+});
+
+describe("a filter that the API refuses", () => {
+  const of = (count: number, one: (i: number) => unknown) => Array.from({ length: count }, (_, i) => one(i));
+  const conditions = (count: number) =>
+    Object.fromEntries(of(count, (i) => [`k${i}`, i]) as [string, number][]);
+  const faultsOf = (given: unknown) =>
+    (eventFilter.safeParse(given).error?.issues ?? []).map((issue) => [
+      issue.path.join("/"),
+      issue.code === "invalid_key" ? issue.issues[0]?.message : issue.message,
+    ]);
+
+  const faults: [filter: unknown, path: string, message: RegExp][] = [
+    [{}, "", /1 to 10 conditions/],
+    [conditions(11), "", /1 to 10 conditions/],
+    [{ ...conditions(11), k0: {} }, "", /1 to 10 conditions/],
+    [7, "", /1 to 10 conditions/],
+    [{ or: [conditions(10), conditions(11)] }, "or/1", /1 to 10/],
+    [{ or: [{ a: 1 }, 7] }, "or/1", /1 to 10 conditions/],
+    [{ or: of(11, () => ({ a: 1 })) }, "or", /1 to 10 filters/],
+    [{ or: [{ or: [{ or: [{ a: 1 }] }] }] }, "or/0/or/0/or", /3 levels/],
+    [{ a: of(21, (i) => i) }, "a", /1 to 20 values/],
+    [{ a: [] }, "a", /1 to 20 values/],
+    [{ a: ["x", {}] }, "a/1", /a string of at most 256/],
+    [{ a: "x".repeat(257) }, "a", /a string of at most 256/],
+    [{ a: "\0" }, "a", /a string of at most 256/],
+    [{ a: 2 ** 53 }, "a", /2\^53/],
+    [{ a: { gt: 2 ** 53 } }, "a/gt", /a number/],
+    [{ a: { gt: "1" } }, "a/gt", /a number/],
+    [{ a: { exists: 1 } }, "a/exists", /true or false/],
+    [{ a: {} }, "a", /exists, prefix, .*, not$/],
+    [{ a: { like: 1 } }, "a", /exists, prefix, .*, not$/],
+    [{ a: { not: { not: 1 } } }, "a/not", /exists, prefix, .*, lte$/],
+    [{ a: { gt: 1, ignore_case: true } }, "a/ignore_case", /prefix, suffix or in beside it/],
+    [{ "a..b": 1 }, "a..b", /keys joined by dots/],
+    [{ ["x".repeat(129)]: 1 }, "x".repeat(129), /at most 128 characters/],
+  ];
+
+  test("is told where the fault is and what was expected", () => {
+    for (const [given, path, message] of faults)
+      expect(faultsOf(given)).toEqual([[path, expect.stringMatching(message)]]);
+  });
+
+  test("may have each of these one smaller", () => {
+    expect(faultsOf(conditions(10))).toEqual([]);
+    expect(faultsOf({ or: of(10, () => ({ a: 1 })) })).toEqual([]);
+    expect(faultsOf({ or: [{ or: [{ a: 1 }] }] })).toEqual([]);
+    expect(faultsOf({ a: of(20, (i) => i) })).toEqual([]);
+    expect(faultsOf({ a: ["x".repeat(256), 2 ** 53 - 1, 0.5, true, null] })).toEqual([]);
+    expect(faultsOf({ ["x".repeat(128)]: { not: { in: [1] } } })).toEqual([]);
+  });
+
+  test("is not counted deeper than its filters may be", () => {
+    const deepest = { or: [{ or: of(5, () => conditions(10)) }] };
+    expect(faultsOf(deepest)).toEqual([]);
+    const tooDeep = { or: [{ or: [{ or: of(6, () => conditions(10)) }] }] };
+    expect(faultsOf(tooDeep)).toEqual([["or/0/or/0/or", expect.stringMatching(/3 levels/)]]);
+    expect(faultsOf({ ...deepest, a: 1 })).toEqual([["", expect.stringMatching(/50 conditions in all/)]]);
+  });
+});
+
 describe("a filter with `or`", () => {
   const either = { or: [{ a: 1 }, { b: { gt: 1 } }], c: true };
 
@@ -422,6 +539,34 @@ describe("channels", () => {
   ])("%j may be a destination's: %s", (given, may) => {
     expect(destinationChannels.safeParse(given).success).toBe(may);
   });
+});
+
+describe("a destination refuses an event", () => {
+  const event = { type: "x", data: () => ({ n: 1 }) };
+  const route = { types: ["x"], channels: null, filter: { n: 1 } };
+
+  test.each<[string | undefined, object, object]>([
+    [undefined, {}, {}],
+    ["type", { type: "y" }, { filter: { n: 2 } }],
+    ["channel", {}, { channels: ["a"], filter: { n: 2 } }],
+    ["filter", {}, { filter: { n: 2 } }],
+    [undefined, {}, { filter: null }],
+    ["body", { isContent: true }, { filter: { n: 2 } }],
+    ["body", { isContent: true }, { takesContent: false }],
+    ["body", { isContent: true }, { takesContent: "yes" }],
+    [undefined, { isContent: true }, { takesContent: true }],
+  ])("because of its %s: %j to %j", (refusal, about, of) => {
+    const found = refusalOf({ ...route, ...of }, { ...event, ...about });
+    expect(found).toBe(refusal);
+    if (found) expect(refusals).toContain(found);
+  });
+});
+
+test("a list of channels that is none says what was expected", () => {
+  const [fault] = destinationChannels.safeParse([]).error?.issues ?? [];
+  expect(fault?.message).toMatch(/1 to 10 channels/);
+  const [other] = destinationChannels.safeParse(["a b"]).error?.issues ?? [];
+  expect(other?.message).toMatch(/1 to 128 letters/);
 });
 
 test("data is not read where there is no filter", () => {

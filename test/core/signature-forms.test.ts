@@ -9,6 +9,9 @@ import {
   signatureForms,
   signatureHeaders,
   signedTexts,
+  takesBytes,
+  takesKeyPair,
+  takesPlainText,
 } from "../../src/core/signature-forms.ts";
 
 const signed = { id: "evt_1", type: "order.created", timestamp: "1795251600" };
@@ -61,6 +64,7 @@ describe("the headers", () => {
         "x-shopify-webhook-id": "evt_1",
       },
     ],
+    [template, ["a"], { "x-signature": "a" }],
     [
       {
         ...template,
@@ -84,6 +88,34 @@ describe("the headers", () => {
         .map(({ name }) => name)
         .toSorted(),
     ).toEqual(Object.keys(headers).toSorted());
+  });
+});
+
+describe("a form's digest", () => {
+  test("is the one that its receivers compute", () => {
+    const digests = vendors.map((form) => recipeOf({ form }).digest);
+    const bytes = { key: "bytes", algorithm: "sha256", encoding: "base64" };
+    const text = { key: "text", algorithm: "sha256", encoding: "hex" };
+    expect(digests).toEqual([bytes, bytes, text, text, text, { ...text, encoding: "base64" }]);
+    expect(recipeOf(template).digest).toEqual(text);
+    const versions = vendors.map((form) => recipeOf({ form }).version);
+    expect(versions).toEqual(["v1,", "v1,", "v1=", "sha256=", "v0=", ""]);
+  });
+
+  test("is of a content with the body in it once", () => {
+    for (const form of vendors) expect(recipeOf({ form }).content.split("{body}")).toHaveLength(2);
+  });
+
+  test("decides which keys the forms take together", () => {
+    const takes = (...names: (typeof vendors)[number][]) => {
+      const forms = names.map((form) => ({ form }));
+      return [takesKeyPair(forms), takesPlainText(forms), takesBytes(forms)];
+    };
+    expect(takes("standard")).toEqual([true, false, true]);
+    expect(takes("svix")).toEqual([false, false, true]);
+    expect(takes("github")).toEqual([false, true, false]);
+    expect(takes("standard", "github")).toEqual([false, true, true]);
+    expect(takes("github", "slack")).toEqual([false, true, false]);
   });
 });
 
@@ -137,6 +169,12 @@ describe("refused are", () => {
     ["an empty header name", [{ ...template, type_header: "" }], "0.type_header", /name/],
     ["a prefix with a line feed", [{ ...template, prefix: "a\r\nx: y" }], "0.prefix", /printable/],
     ["a prefix with the body", [{ ...template, prefix: "{body}" }], "0.prefix", /braces/],
+    [
+      "a prefix with a placeholder that does not exist",
+      [{ ...template, prefix: "{url}" }],
+      "0.prefix",
+      /braces/,
+    ],
     ["a prefix too long", [{ ...template, prefix: "x".repeat(101) }], "0.prefix", /100/],
     ["a prefix after a space", [{ ...template, prefix: " x" }], "0.prefix", /space/],
     [
@@ -172,12 +210,29 @@ describe("refused are", () => {
       "0.id_header",
       collision("webhook-id"),
     ],
+    [
+      "a template that sets the time of every attempt",
+      [{ ...template, timestamp_header: "webhook-timestamp" }],
+      "0.timestamp_header",
+      collision("webhook-timestamp"),
+    ],
+    [
+      "a template that sets the number of every attempt",
+      [{ ...template, id_header: "webhook-attempt" }],
+      "0.id_header",
+      collision("webhook-attempt"),
+    ],
   ])("%s", (_, forms, path, message) => {
     const { error } = signatureForms.safeParse(forms);
     const found = error?.issues.find((issue) => issue.path.join(".") === path);
     expect(found?.message, JSON.stringify(error?.issues)).toMatch(message);
     expect(formsOf(forms)).toEqual([{ form: "standard" }]);
   });
+});
+
+test("a text with several faults is told once what was expected", () => {
+  const faults = signatureForms.safeParse([{ ...template, content: "ü", prefix: "{body}\n" }]).error?.issues;
+  expect(faults?.map(({ path }) => path.join("."))).toEqual(["0.content", "0.prefix"]);
 });
 
 test.each([

@@ -52,3 +52,14 @@ it("what is no error of the platform is not transient", () => {
   circle.cause = circle;
   expect(transientOf(circle)).toBeUndefined();
 });
+
+it("an error counts like the one that it wraps, four times at most", () => {
+  const wrapped = (times: number): Error =>
+    times === 0 ? new Error("Network connection lost.") : new Error("wrapped", { cause: wrapped(times - 1) });
+  expect([0, 1, 4, 5].map((times) => transientOf(wrapped(times)))).toEqual([
+    "interrupted",
+    "interrupted",
+    "interrupted",
+    undefined,
+  ]);
+});

@@ -45,7 +45,7 @@ describe("transition", () => {
 
   it("retries with the cause and the time", () => {
     const result = transition({ kind: "timeout" }, first, steady, now, 0);
-    expect(result).toEqual({ kind: "retry", at: now + 60_000, reason: "timeout" });
+    expect(result).toStrictEqual({ kind: "retry", at: now + 60_000, reason: "timeout" });
   });
 
   it("retries at the age limit exactly, and expires one millisecond beyond it", () => {
@@ -140,6 +140,22 @@ describe("transition, where the receiver says when to come back", () => {
     expect(result).toMatchObject({ at: now + 300_000, notBefore: now + 300_000 });
   });
 
+  it("adds nothing where the backoff ends at the time asked for", () => {
+    expect(transition(response(503, "60"), first, steady, now, almostOne)).toMatchObject({
+      at: now + 60_000,
+    });
+  });
+
+  it("comes back at the age limit when the receiver asks for just that", () => {
+    const until = { attempts: 1, giveUpAt: now + 120_000 };
+    expect(transition(response(503, "120"), until, steady, now, 0)).toStrictEqual({
+      kind: "retry",
+      at: now + 120_000,
+      reason: "http_503",
+      notBefore: now + 120_000,
+    });
+  });
+
   it("adds up to a tenth of the wait asked for, and only ever adds", () => {
     const at = (random: number) => transition(response(503, "600"), first, steady, now, random);
     expect(at(0)).toMatchObject({ at: now + 600_000 });
@@ -218,6 +234,14 @@ describe("holdUntil", () => {
     expect(transition(asked, short, { ...steady, giveUpAfterMs: 60_000 }, now, 0)).toEqual({
       kind: "dead",
       reason: "expired",
+      note: "Retry-After lies past the age limit",
+    });
+  });
+
+  it("holds for 30 days that were asked for without a remark", () => {
+    const asked = response(503, "2592000");
+    expect(holdUntil(asked, now)).toBe(now + 30 * 24 * hourMs);
+    expect(transition(asked, first, steady, now, 0)).toMatchObject({
       note: "Retry-After lies past the age limit",
     });
   });

@@ -28,7 +28,7 @@ export function instrumented(
   const body = list(tree, "body");
   const constants = constantsOf(body);
   const names = new Map([
-    ...constants.map(({ name }) => [name, { key: `${file}#${name}`, declarations: 1 }] as const),
+    ...constants.map(({ name }) => [name, `${file}#${name}`] as const),
     ...importedNames(body, resolved),
   ]);
   // Of two around the same text, the first goes around the second.
@@ -119,7 +119,7 @@ function constantEdits({ name, keyword, value }: Constant, file: string): Edit[]
 function importedNames(
   body: readonly Node[],
   resolved: (specifier: string) => string | undefined,
-): Array<readonly [string, Readonly<{ key: string; declarations: number }>]> {
+): Array<readonly [name: string, key: string]> {
   return body.flatMap((statement) => {
     if (statement.type !== "ImportDeclaration" || statement.importKind === "type") return [];
     const file = resolved(textOf(child(statement, "source"), "value"));
@@ -128,22 +128,18 @@ function importedNames(
       .filter(({ type, importKind }) => type === "ImportSpecifier" && importKind !== "type")
       .map((one) => {
         const key = `${file}#${textOf(child(one, "imported"), "name")}`;
-        return [textOf(child(one, "local"), "name"), { key, declarations: 0 }] as const;
+        return [textOf(child(one, "local"), "name"), key] as const;
       });
   });
 }
 
-/** A name of a constant: the constant's key, and how often the file itself declares the name. */
-type Names = ReadonlyMap<string, Readonly<{ key: string; declarations: number }>>;
-
-/** Every use of a constant is marked. A name that is declared again within the file is left alone. */
-function useEdits(tree: Node, names: Names): Edit[] {
-  const declarations = Map.groupBy(declaredIn(tree), (name) => name);
+/** Every use of a constant is marked, by its name. */
+function useEdits(tree: Node, keys: ReadonlyMap<string, string>): Edit[] {
   return usesIn(tree).flatMap(({ node, isShorthand }) => {
     const name = textOf(node, "name");
-    const known = names.get(name);
-    if (!known || known.declarations !== (declarations.get(name)?.length ?? 0)) return [];
-    const use = `(__u(${JSON.stringify(known.key)}), `;
+    const key = keys.get(name);
+    if (key === undefined) return [];
+    const use = `(__u(${JSON.stringify(key)}), `;
     return [{ start: node.start, end: node.end, prefix: isShorthand ? `${name}: ${use}` : use, suffix: ")" }];
   });
 }
@@ -166,13 +162,23 @@ function* declaredIn(node: Node, isPattern = false): Generator<string> {
 
 type Use = Readonly<{ node: Node; isShorthand: boolean }>;
 
-function usesIn(node: Node, isPattern = false, isShorthand = false): Use[] {
+/** The names that are read, but those that are declared again around them: within a function, a block or a loop. */
+function usesIn(
+  node: Node,
+  hidden: ReadonlySet<string> = new Set(),
+  isPattern = false,
+  isShorthand = false,
+): Use[] {
   if (/^(Import|ExportSpecifier|ExportAll|Labeled|Break|Continue)/.test(node.type)) return [];
-  if (node.type === "Identifier") return isPattern ? [] : [{ node, isShorthand }];
+  if (node.type === "Identifier")
+    return isPattern || hidden.has(textOf(node, "name")) ? [] : [{ node, isShorthand }];
+  const within = SCOPE.test(node.type) ? new Set([...hidden, ...declaredIn(node)]) : hidden;
   return childrenOf(node)
     .filter(([name]) => !isName(node, name))
-    .flatMap(([name, one]) => usesIn(one, binds(node, name, isPattern), node.shorthand === true));
+    .flatMap(([name, one]) => usesIn(one, within, binds(node, name, isPattern), node.shorthand === true));
 }
+
+const SCOPE = /Function|^(Block|For|Switch|Catch)/;
 
 /** Whether a child is a name only: of a property, a function or a class. */
 function isName(node: Node, name: string): boolean {

@@ -115,6 +115,15 @@ test("a test says which constants it uses", () => {
   ]);
 });
 
+test("a constant's use is marked where no other thing has its name", () => {
+  const source =
+    "const A = [];\nfunction f(A) { return A; }\nconst g = (b) => A[b];\nfor (const A of f()) g(A);\n";
+  const code = instrumented({ file: "src/x.ts", source, sites: [], firstId: 1 }, () => undefined);
+  expect(code).toContain("{ return A; }");
+  expect(code).toContain('(b) => (__u("src/x.ts#A"), A)[b]');
+  expect(code).toContain("g(A)");
+});
+
 describe("the rounds of a test", () => {
   /** The rounds as `mutant: whether the test fails`, until they are over. */
   function played(fails: (mutant: number, round: number) => boolean, queue = [5, 4]) {

@@ -56,6 +56,7 @@ export function mutationPlugin({ files }: Plan) {
         const target = posix.join(dirname(file), specifier);
         return specifier.startsWith(".") && files.has(target) && !WITHOUT.has(target) ? target : undefined;
       };
+      // A test that reads a constant reaches the mutants of its value.
       if (/^test\/(?!mutation\/).*\.ts$/.test(file)) return marked(source, resolved);
       const found = files.get(file);
       return found && !WITHOUT.has(file) ? instrumented(found, resolved) : undefined;
