@@ -22,11 +22,11 @@ export type OperationalType = keyof typeof kinds;
 export type Severity = "critical" | "error" | "warning" | "info";
 
 /** Events that end a problem, with the event that began it. */
-const endings: Readonly<Record<string, OperationalType>> = {
-  "destination.circuit_closed": "destination.circuit_opened",
-  "destination.resumed": "destination.paused",
-  "destination.recovered": "destination.storm_detected",
-};
+const endings: ReadonlyMap<string, OperationalType> = new Map([
+  ["destination.circuit_closed", "destination.circuit_opened"],
+  ["destination.resumed", "destination.paused"],
+  ["destination.recovered", "destination.storm_detected"],
+]);
 
 export type OperationalMessage = Readonly<{
   title: string;
@@ -50,7 +50,7 @@ export function messageAbout(type: string, data: unknown): OperationalMessage {
   const fields: Data = isRecord(data) ? data : { data };
   const { title, severity } = kindOf(type) ?? { title: type, severity: "info" };
   const { link, destination_id: destination, threshold } = fields;
-  const began = Object.hasOwn(endings, type) ? endings[type] : undefined;
+  const began = endings.get(type);
   const facts = flat(fields)
     .filter(([name]) => name !== "link")
     .map(([name, value]) => [oneLine(name), oneLine(value)] as const);

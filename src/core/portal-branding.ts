@@ -57,18 +57,17 @@ export function isHttpsUrl(text: string): boolean {
 }
 
 /** How each type begins, in base64. SVG is none of them: it may contain scripts. */
-const beginnings: Readonly<Record<string, RegExp>> = {
-  png: /^iVBORw0KGgo/,
-  jpeg: /^\/9j\//,
-  gif: /^R0lGOD[dl]h/,
-  webp: /^UklGR.{6}XRUJQ/,
-};
+const beginnings: ReadonlyMap<string, RegExp> = new Map([
+  ["png", /^iVBORw0KGgo/],
+  ["jpeg", /^\/9j\//],
+  ["gif", /^R0lGOD[dl]h/],
+  ["webp", /^UklGR.{6}XRUJQ/],
+]);
 
 function isImage(text: string): boolean {
   if (text.length > MOST_LOGO) return false;
   const [, type = "", data = ""] = /^data:image\/(\w+);base64,([A-Za-z0-9+/]+={0,2})$/.exec(text) ?? [];
-  const beginning = Object.hasOwn(beginnings, type) ? beginnings[type] : undefined;
-  return data.length % 4 === 0 && beginning !== undefined && beginning.test(data);
+  return data.length % 4 === 0 && beginnings.get(type)?.test(data) === true;
 }
 
 type Rgb = readonly [number, number, number];

@@ -1,11 +1,12 @@
 /** The gate's object in its model: the production's decisions, with instances, storage and the alarm around them. */
 import { type AdmitRequest, admit, settledSince } from "../../src/core/admit.ts";
 import type { AttemptSignal } from "../../src/core/destination-state.ts";
-import { type GateState, newGateState } from "../../src/core/gate-state.ts";
+import type { GateState } from "../../src/core/gate-state.ts";
 import { arrivedGrant, CONNECTIONS, type Lane, startsUntil } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
 import { afterHold, afterHoldCleared, afterResume, scheduleDrain, settle } from "../../src/core/settle.ts";
 import { afterAlarm, afterDecision, restored, type Step as Written } from "../../src/core/write-behind.ts";
+import { trusted } from "../support/gate-arbitraries.ts";
 import { BEGINNING, type Instance, type ObjectWorld, STARTS_MS, type Which } from "./gate-world.ts";
 
 /** The production functions that the model is made of; a broken variant replaces one of them. */
@@ -42,11 +43,7 @@ export function signalOf(at: number, isHealthy: boolean): AttemptSignal {
 export function busyObject(settings: GateSettings): ObjectWorld {
   const parts = production;
   const now = BEGINNING;
-  const { maxConcurrency } = settings;
-  const fresh = newGateState(now);
-  const window = { size: maxConcurrency, threshold: 1_000_000 };
-  const state = { ...fresh, maxConcurrency, destinationState: { ...fresh.destinationState, window } };
-  const memory = parts.restored(state, now);
+  const memory = parts.restored(trusted(settings.maxConcurrency, now), now);
   const current = { name: "1", memory, knows: [], heldUntil: 0 };
   const quiet = {
     storage: memory.state,

@@ -2,7 +2,7 @@
  * The rate limit's model: the gate's object of test/model/gate.ts with a rate that is scarce, and consumers that start
  * attempts when their slots allow it, end early, or die. An attempt takes no time.
  */
-import { arrivedGrant, type Grant } from "../../src/core/lease.ts";
+import type { Grant } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
 import { type SendSlots, sendSlotsOf } from "../../src/core/rate-limit.ts";
 import { type Adder, adderTo, type Model, type Step, type Steps } from "./explorer.ts";
@@ -17,6 +17,7 @@ import {
   requestOf,
   signalOf,
 } from "./gate-object.ts";
+import { secondsOf } from "./gate-text.ts";
 import { BEGINNING, type ObjectWorld } from "./gate-world.ts";
 
 export type RateScenario = Readonly<{
@@ -128,7 +129,7 @@ class RateModel {
   }
 
   #tickText({ now }: World): string {
-    return `${(now + this.#scenario.tickMs - BEGINNING) / 1000} s have passed.`;
+    return `${secondsOf(now + this.#scenario.tickMs)} have passed.`;
   }
 
   /** What is refused is asked for again at the time that the gate has said. */
@@ -157,17 +158,9 @@ class RateModel {
     };
     if (!grant) return add(`${says}.`, next);
     const arrived = (at: number): World => {
-      const holder = {
-        grant: arrivedGrant(grant, now, at),
-        grantedAt: at,
-        startsUntilAt: this.#parts.startsUntil(
-          arrivedGrant(grant, now, at),
-          at,
-          at,
-          this.#settings.timeoutMs,
-        ),
-        starts: [],
-      };
+      const own = this.#parts.arrivedGrant(grant, now, at);
+      const startsUntilAt = this.#parts.startsUntil(own, at, at, this.#settings.timeoutMs);
+      const holder = { grant: own, grantedAt: at, startsUntilAt, starts: [] };
       return { ...next, holders: [...next.holders, holder] };
     };
     add(`${says}.`, arrived(now));

@@ -30,8 +30,8 @@ export const steady: GateSettings = {
 };
 
 /** A receiver that is trusted with so many at once. */
-export function trusted(maxConcurrency: number): GateState {
-  const state = newGateState(start);
+export function trusted(maxConcurrency: number, now = start): GateState {
+  const state = newGateState(now);
   const window = { size: maxConcurrency, threshold: 1_000_000 };
   return { ...state, maxConcurrency, destinationState: { ...state.destinationState, window } };
 }
