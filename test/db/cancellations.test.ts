@@ -114,7 +114,7 @@ describe("what waits for a destination", () => {
   test.each([
     [A, "rows"],
     [B, "packs"],
-  ])("is found on pages that end in the middle (%s, with its %s)", async (destination) => {
+  ])("is found on pages that end in the middle (%s, with its %s)", async (destination, _) => {
     const pages = await pagesOf(destination);
     expect(pages.length).toBeGreaterThan(1);
     expect(pages.flat()).toEqual(waiting[destination]);
@@ -154,6 +154,7 @@ describe("what waits for a destination", () => {
   });
 
   test.each<WaitingFilter>([
+    { since: 0 },
     { since: acceptedAt(3) },
     { since: acceptedAt(3) + 1 },
     { until: acceptedAt(9) },

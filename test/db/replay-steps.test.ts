@@ -21,6 +21,7 @@ import type { StoredState } from "../../src/db/schema.ts";
 import { insertRow } from "../support/api.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase, rowsOfAll } from "../support/databases.ts";
+import { meteredD1 } from "../support/meter.ts";
 import { execute } from "../support/world.ts";
 
 const NOW = Date.parse("2026-11-21T09:00:00.000Z");
@@ -53,9 +54,12 @@ const TIMES: readonly (readonly [acceptedAt: number, deliverAt?: number])[] = [
 const SIZE = 70;
 /** Bundles with a pack that has one delivered delivery, in one half of its mask. */
 const SPARSE: Readonly<Record<number, number>> = { 13: 3, 14: 60 };
-/** A bundle that an operator has removed, and one of which some events have been erased. */
+/** A bundle that an operator has removed, and some of which events have been erased. */
 const REMOVED = 5;
-const ERASED = { bundle: 7, indexes: [0, 1, 2, 3, 40, 41, 42, 43, 44, 45, 46, 47, 48, 60, 61, 62, 63] };
+const ERASED = {
+  bundles: [7, 10],
+  indexes: [0, 1, 2, 3, 40, 41, 42, 43, 44, 45, 46, 47, 48, 60, 61, 62, 63],
+};
 
 const TYPES = ["a", "a.b", "a.b.c", "ab", "b"];
 const TAGS = [[], ["x"], ["y", "z"]];
@@ -171,7 +175,7 @@ async function portionsOf(replay: Replay, size: number, kept = KEPT, last = ALL.
 function isMeant({ event, type, tags, stored }: One, replay: NewReplay, kept: Kept): boolean {
   const { include, since, until, createdAt, eventTypes = null, tag = null } = replay;
   const [acceptedAt = 0, deliverAt = acceptedAt] = TIMES[bundleOf(event) - 1] ?? [];
-  const isErased = bundleOf(event) === ERASED.bundle && ERASED.indexes.includes(indexOf(event));
+  const isErased = ERASED.bundles.includes(bundleOf(event)) && ERASED.indexes.includes(indexOf(event));
   return (
     stored?.state === include &&
     (stored.endedAt ?? 0) <= createdAt &&
@@ -198,11 +202,12 @@ describe("a replay among deliveries of every kind", () => {
     );
     await execute("DELETE FROM bundles WHERE id = ?1", REMOVED);
     const runs = JSON.stringify(ERASED.indexes.flatMap((index) => [index, index]));
-    await execute(
-      "UPDATE bundles SET header = json_set(header, '$.erased', json(?2)) WHERE id = ?1",
-      ERASED.bundle,
-      runs,
-    );
+    for (const bundle of ERASED.bundles)
+      await execute(
+        "UPDATE bundles SET header = json_set(header, '$.erased', json(?2)) WHERE id = ?1",
+        bundle,
+        runs,
+      );
     await store(PLACE, deliveries);
     const everything = deliveries.map((one, i) => ({ ...one, stored: KINDS[i % 2 === 0 ? 0 : 10] }));
     await store(OTHER, everything);
@@ -307,6 +312,138 @@ describe("a replay among deliveries of every kind", () => {
     expect(await countCandidates(env.DB, candidates, range, ended.length - 1)).toBe(ended.length - 1);
     expect(await countCandidates(env.DB, { include, destinationId: "dst_c" }, range, 10)).toBe(0);
     expect(await countCandidates(env.DB, { include: "missing", destinationId: PLACE }, range, 10)).toBe(0);
+  });
+});
+
+describe("the beginning of a replay", () => {
+  beforeEach(emptyDatabase);
+
+  const fields = {
+    since: 3,
+    until: 9,
+    ratePerMinute: 6,
+    pace: 6,
+    tag: "x",
+    eventTypes: ["a"],
+    cursor: 7,
+    createdAt: NOW,
+  };
+
+  test.each([
+    "dead",
+    "delivered",
+    "missing",
+  ] as const)("of what is %s stores what is asked for, while none is under way", async (include) => {
+    const asked = { ...fields, include, matching: 0 };
+    expect(await begin(asked)).toMatchObject({ ...asked, id: ID, state: "running", total: 0, requeued: 0 });
+    const again = { ...asked, id: "rpl_2", updatedAt: NOW, nextStepAt: NOW };
+    expect(await beginReplay(env.DB, job(again), ALL, 10, KEPT)).toBeUndefined();
+    expect(await begin({ ...again, id: "rpl_0", destinationId: OTHER })).toMatchObject({ destinationId: OTHER });
+    await execute("UPDATE replays SET state = 'paused'");
+    expect(await beginReplay(env.DB, job(again), ALL, 10, KEPT)).toBeUndefined();
+    await execute("UPDATE replays SET state = 'completed' WHERE id = ?1", ID);
+    expect(await begin({ id: "rpl_3", include })).toMatchObject({
+      cursor: 0,
+      tag: null,
+      eventTypes: null,
+      matching: 1,
+    });
+  });
+});
+
+describe("a portion", () => {
+  const EVENTS = 500;
+  let metered: ReturnType<typeof meteredD1>;
+
+  /** Deliveries of which some are selected, by their places. */
+  async function prepared(
+    isSelected: (i: number) => boolean,
+    include: "dead" | "delivered",
+    fields: Partial<NewReplay> = {},
+  ) {
+    const events = Array.from({ length: EVENTS }, (_, i) => ({
+      ...{ tenant: TENANT, destinations: [PLACE], type: isSelected(i) ? "a" : "b" },
+      tags: isSelected(i) ? ["x"] : [],
+    }));
+    const numbers = await insertBundles(
+      env.DB,
+      Array.from({ length: EVENTS / 10 }, (_, i) => ({
+        acceptedAt: NOW - HOUR,
+        events: events.slice(10 * i, 10 * i + 10),
+      })),
+    );
+    const endedAt = (i: number) => (isSelected(i) ? NOW : NOW + 1);
+    const how = { in: include === "dead" ? "row" : "pack", state: include } as const;
+    await store(
+      PLACE,
+      numbers.map((event, i) => ({ event, type: "", tags: [], stored: { ...how, endedAt: endedAt(i) } })),
+    );
+    const replay = await begin({ include, ...fields });
+    metered = meteredD1(env.DB);
+    return { replay: { ...replay, include }, numbers };
+  }
+
+  const find = (replay: Parameters<typeof findPortion>[1], size: number) =>
+    findPortion(metered.db, replay, ALL.last, size, KEPT);
+
+  beforeEach(emptyDatabase);
+
+  test.each([
+    ["dead", {}],
+    ["delivered", {}],
+    ["dead", { tag: "x" }],
+  ] as const)("is the last one when only such come after it as are not meant (%s, %j)", async (include, fields) => {
+    const { replay, numbers } = await prepared((i) => i < 10, include, fields);
+    expect(await find(replay, 10)).toMatchObject({ events: numbers.slice(0, 10), isLast: true });
+    expect(await find(replay, 9)).toMatchObject({
+      events: numbers.slice(0, 9),
+      cursor: numbers[8],
+      isLast: false,
+    });
+  });
+
+  test.each([
+    ["dead", 60],
+    ["delivered", 9],
+  ] as const)("of what is %s is found in one look, at little more than it takes", async (include, rows) => {
+    const { replay, numbers } = await prepared(() => true, include);
+    expect((await find(replay, 10)).events).toEqual(numbers.slice(0, 10));
+    const { roundTrips, rowsRead } = metered.used();
+    console.log(`a portion of ten that are ${include}: ${rowsRead} rows read`);
+    expect(roundTrips).toBe(1);
+    expect(rowsRead).toBeLessThanOrEqual(rows);
+  });
+
+  test("is looked for among twice as many each time that it is not found", async () => {
+    const { replay, numbers } = await prepared((i) => i >= 480, "dead");
+    expect((await find(replay, 10)).events).toEqual(numbers.slice(480, 490));
+    // 11, 22, 44, 88, 176 and 352 rows are more than 490.
+    expect(metered.used().roundTrips).toBe(6);
+  });
+
+  test("is looked for among no more than that", async () => {
+    const { replay, numbers } = await prepared((i) => i >= 11, "dead");
+    expect((await find(replay, 10)).events).toEqual(numbers.slice(11, 21));
+    const { roundTrips, rowsRead } = metered.used();
+    console.log(`a portion of ten behind eleven others: ${rowsRead} rows read`);
+    expect(roundTrips).toBe(2);
+    expect(rowsRead).toBeLessThanOrEqual(160);
+  });
+
+  test.each([
+    { tag: "x" },
+    { eventTypes: ["a"] },
+  ])("of %j is looked for among a thousand at once", async (fields) => {
+    const { replay, numbers } = await prepared((i) => i === EVENTS - 1, "dead", fields);
+    expect(await find(replay, 10)).toMatchObject({ events: numbers.slice(-1), isLast: true });
+    expect(metered.used().roundTrips).toBe(1);
+  });
+
+  test("leaves out an event that the header of its bundle does not have", async () => {
+    const { replay, numbers } = await prepared(() => true, "delivered");
+    await execute("UPDATE packs SET delivered0 = delivered0 | (1 << 10)");
+    const { events, isLast } = await find(replay, 1_000);
+    expect([events, isLast]).toEqual([numbers, true]);
   });
 });
 
@@ -462,6 +599,12 @@ describe("the write that moves a portion", () => {
   test("moves a replay on that has found nothing", async () => {
     const replay = await begin({ cursor: CURSOR });
     expect(await advance(replay, { events: [], packed: [], cursor: 900 })).toBe(true);
+    expect(await findReplay({ db: env.DB }, ID, undefined)).toMatchObject({ cursor: 900, requeued: 0 });
+  });
+
+  test("moves a replay of missing deliveries on that has found none", async () => {
+    const replay = await begin({ include: "missing", cursor: CURSOR });
+    expect(await advance(replay, { events: [], packed: [], plans: [], cursor: 900 })).toBe(true);
     expect(await findReplay({ db: env.DB }, ID, undefined)).toMatchObject({ cursor: 900, requeued: 0 });
   });
 
