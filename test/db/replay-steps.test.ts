@@ -338,7 +338,9 @@ describe("the beginning of a replay", () => {
     expect(await begin(asked)).toMatchObject({ ...asked, id: ID, state: "running", total: 0, requeued: 0 });
     const again = { ...asked, id: "rpl_2", updatedAt: NOW, nextStepAt: NOW };
     expect(await beginReplay(env.DB, job(again), ALL, 10, KEPT)).toBeUndefined();
-    expect(await begin({ ...again, id: "rpl_0", destinationId: OTHER })).toMatchObject({ destinationId: OTHER });
+    expect(await begin({ ...again, id: "rpl_0", destinationId: OTHER })).toMatchObject({
+      destinationId: OTHER,
+    });
     await execute("UPDATE replays SET state = 'paused'");
     expect(await beginReplay(env.DB, job(again), ALL, 10, KEPT)).toBeUndefined();
     await execute("UPDATE replays SET state = 'completed' WHERE id = ?1", ID);
@@ -437,6 +439,34 @@ describe("a portion", () => {
     const { replay, numbers } = await prepared((i) => i === EVENTS - 1, "dead", fields);
     expect(await find(replay, 10)).toMatchObject({ events: numbers.slice(-1), isLast: true });
     expect(metered.used().roundTrips).toBe(1);
+  });
+
+  test("is given up after ten thousand deliveries, and goes on behind them", async () => {
+    const replay = { ...(await begin({ tag: "x" })), include: "dead" as const };
+    await execute(
+      `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 11500)
+       INSERT INTO deliveries (destination_id, event_id, state, give_up_at, ended_at) SELECT ?1, i, 'dead', 0, 0 FROM n`,
+      PLACE,
+    );
+    const first = await findPortion(env.DB, replay, ALL.last, 10, KEPT);
+    expect(first).toEqual({ events: [], packed: [], cursor: 10_000, isLast: false });
+    expect(await findPortion(env.DB, { ...replay, cursor: 10_000 }, ALL.last, 10, KEPT)).toMatchObject({
+      isLast: true,
+    });
+  });
+
+  test("is found behind many bundles that an operator has removed", async () => {
+    const replay = { ...(await begin({ include: "delivered" })), include: "delivered" as const };
+    const [event = 0] = await insertBundles(env.DB, [
+      { id: 300, acceptedAt: NOW - HOUR, events: [{ tenant: TENANT }] },
+    ]);
+    await execute(
+      `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)
+       INSERT INTO packs (destination_id, bundle_id, delivered0, ended_at) SELECT ?1, i, 1, 1 FROM n`,
+      PLACE,
+    );
+    const found = await findPortion(env.DB, replay, ALL.last, 10, KEPT);
+    expect(found).toMatchObject({ events: [event], isLast: true });
   });
 
   test("leaves out an event that the header of its bundle does not have", async () => {
