@@ -87,6 +87,7 @@ describe("events of every kind", () => {
     [NOW - HOUR, NOW + 1],
     [NOW],
     [NOW + 1],
+    [NOW + 1, NOW - 5],
   ];
   const SIZE = 64;
   const CONTENT = [7, 8, 30, 31];
@@ -261,10 +262,20 @@ describe("a portion", () => {
     const { events, isLast } = await find(replay, {}, metered.db);
     expect([events, isLast]).toEqual([ids.map((id) => eventAt(id, 0)), true]);
     expect(metered.used().roundTrips).toBe(3);
+    expect(await find({ ...replay, matching: 0 }, {}, metered.db)).toMatchObject({ events, isLast: true });
+    expect(metered.used().roundTrips).toBe(3);
     await execute("DELETE FROM bundles WHERE id = 1001");
     expect(await find(replay, {}, metered.db)).toMatchObject({ isLast: true });
     // Five hundred may not be all.
     expect(metered.used().roundTrips).toBe(3);
+  });
+
+  test("is given up after five thousand bundles of others, and goes on behind them", async () => {
+    await others(1, 5_500);
+    const replay = await begin();
+    const first = await find(replay);
+    expect(first).toEqual({ plans: [], events: [], cursor: eventAt(5_000, 127), isLast: false });
+    expect(await find({ ...replay, cursor: first.cursor })).toMatchObject({ events: [], isLast: true });
   });
 
   test("changes plans of bundles that have four megabytes together, however many of their events are meant", async () => {
@@ -312,14 +323,14 @@ describe("a portion", () => {
 
     test("reads bodies of eight megabytes at most, as the headers say; of damaged ones no event is meant", async () => {
       await insertBundles(env.DB, [
-        bundle([numbered(8), numbered(9)]),
+        bundle([numbered(7), numbered(8), numbered(9)]),
         bundle([numbered(8)]),
         bundle([numbered(9)]),
       ]);
       await execute("UPDATE bundles SET header = json_set(header, '$.events[2]', 5000000) WHERE id < 3");
       const replay = await begin();
       const first = await find(replay, { route });
-      expect(first).toMatchObject({ events: [], cursor: eventAt(1, 1), isLast: false });
+      expect(first).toMatchObject({ events: [], cursor: eventAt(1, 2), isLast: false });
       const second = await find({ ...replay, cursor: first.cursor }, { route });
       expect(second).toMatchObject({ events: [eventAt(3, 0)], isLast: true });
     });
