@@ -20,6 +20,7 @@ import { moveCursor, moveWatermark } from "../../src/db/sweep.ts";
 import { insertRow } from "../support/api.ts";
 import { type BundleRow, insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase } from "../support/databases.ts";
+import { meteredD1 } from "../support/meter.ts";
 import { execute } from "../support/world.ts";
 
 const NOW = Date.parse("2026-11-21T09:00:00.000Z");
@@ -174,6 +175,17 @@ describe("an event", () => {
     expect(await idsIn(first, "other")).toEqual([A]);
     expect(await findDelivery(DB, { eventId: first, destinationId: B }, "other", OVER)).toBeUndefined();
     expect(await findDelivery(DB, { eventId: third, destinationId: C }, TENANT, OVER)).toBeUndefined();
+  });
+
+  test("and its deliveries take one statement each in the first database, while it is not a day old", async () => {
+    await prepared();
+    await row(A, second, "dead", 1);
+    const metered = meteredD1(env.DB);
+    const over = { ...OVER, first: metered.db };
+    for (const destinationId of [A, C])
+      await findDelivery({ db: metered.db }, { eventId: second, destinationId }, TENANT, over);
+    await findEventAlone({ db: metered.db }, second, TENANT, over);
+    expect(metered.used().roundTrips).toBe(3);
   });
 
   test("keeps deliveries to a destination that an operator has removed", async () => {
