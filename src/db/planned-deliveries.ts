@@ -358,7 +358,7 @@ async function scheduledPosition(
   { destinationId, eventId }: DeliveryKey,
 ): Promise<Position | undefined> {
   if (destinationId === "") return undefined;
-  const deliverAt = "SELECT deliver_at AS at FROM bundles WHERE id = ?1 AND deliver_at IS NOT NULL";
+  const deliverAt = "SELECT deliver_at AS at FROM bundles WHERE id = ?1";
   const at = await d1.prepare(deliverAt).bind(bundleOf(eventId)).first<number>("at");
   // Its bundle is looked at again: the page may have ended in the middle of it.
   return at === null ? undefined : { at, row: bundleOf(eventId) - 1 };
@@ -431,7 +431,7 @@ export function plannedIn(
 /** Pairs of bundle and destination looked up at once. */
 const PAIRS = 200;
 
-/** The first `most` planned deliveries that have neither a bit nor a row, and whose destinations are not deleted. */
+/** Planned deliveries that have neither a bit nor a row, and whose destinations are not deleted: at least the first `most`. */
 async function queuedOf(
   { databases, d1 }: Place,
   planned: readonly Planned[],
@@ -455,5 +455,5 @@ async function queuedOf(
     found.push(...placed.filter(({ destination }) => destination?.deletedAt === null));
     from = to;
   }
-  return found.slice(0, most);
+  return found;
 }

@@ -20,6 +20,7 @@ import { moveCursor, moveWatermark } from "../../src/db/sweep.ts";
 import { insertRow } from "../support/api.ts";
 import { type BundleRow, insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase } from "../support/databases.ts";
+import { interceptedD1 } from "../support/intercept.ts";
 import { meteredD1 } from "../support/meter.ts";
 import { execute } from "../support/world.ts";
 
@@ -118,6 +119,8 @@ describe("an event", () => {
     ["of a database that is not bound", 7 * 2 ** 40 + 128, undefined],
   ] as const)("%s is not found", async (_, event, tenant) => {
     await prepared();
+    // A plan that has been edited by hand does not make an event.
+    await execute("UPDATE bundles SET plan = json_set(plan, '$.dst_a', json('[0,9]'))");
     expect(await findEvent(DB, event, tenant, OVER)).toBeUndefined();
     expect(await findEventAlone(DB, event, tenant, OVER)).toBeUndefined();
     expect(await readEvent(DB, event, tenant)).toBeUndefined();
@@ -153,7 +156,8 @@ describe("an event", () => {
     // Others: of the same destination, of the same event's neighbours, and of other bundles.
     for (const bundle of [1, 3]) {
       await row(C, eventAt(bundle, 1), "waiting");
-      await delivered(C, [eventAt(bundle, 1), eventAt(bundle, 2)], NOW - 9);
+      for (const destination of [B, C])
+        await delivered(destination, [eventAt(bundle, 1), eventAt(bundle, 2)], NOW - 9);
     }
     await row(C, third, "waiting");
     await row(A, first, "waiting");
@@ -168,13 +172,15 @@ describe("an event", () => {
       expected,
     );
     expect(await idsIn(second)).toEqual([A, C, B]);
-    for (const one of expected)
-      expect(
-        await findDelivery(DB, { eventId: second, destinationId: one.destinationId }, TENANT, OVER),
-      ).toMatchObject(one);
+    for (const { destinationId, ...one } of expected)
+      for (const tenant of [TENANT, undefined])
+        expect(await findDelivery(DB, { eventId: second, destinationId }, tenant, OVER)).toMatchObject(one);
     expect(await idsIn(first, "other")).toEqual([A]);
     expect(await findDelivery(DB, { eventId: first, destinationId: B }, "other", OVER)).toBeUndefined();
     expect(await findDelivery(DB, { eventId: third, destinationId: C }, TENANT, OVER)).toBeUndefined();
+    expect(
+      await findDelivery(DB, { eventId: third, destinationId: "dst_none" }, TENANT, OVER),
+    ).toBeUndefined();
   });
 
   test("and its deliveries take one statement each in the first database, while it is not a day old", async () => {
@@ -278,7 +284,10 @@ describe("an event", () => {
       );
       expect(await findEventAlone(DB, event, TENANT, OVER)).toBeUndefined();
       await execute("DELETE FROM deliveries WHERE destination_id = ?1", ids[open] ?? "");
-      expect(await findEventAlone(DB, event, TENANT, OVER)).toMatchObject({ id: event });
+      const metered = meteredD1(env.DB);
+      expect(await findEventAlone({ db: metered.db }, event, TENANT, OVER)).toMatchObject({ id: event });
+      // A hundred at a time, for which the destinations and the rows are read.
+      expect(metered.used().roundTrips).toBe(1 + 2 * Math.ceil((open + 1) / 100));
     });
   });
 });
@@ -410,6 +419,20 @@ describe("the list of queued deliveries", () => {
     expect((await pagesOf({ limit: 60, ...filter })).flat()).toEqual(namesOf(all.filter(isMeant)));
   });
 
+  test("reads fifty bundles for a page, wherever it begins", async () => {
+    const metered = meteredD1(env.DB);
+    const before = [{ eventId: eventAt(40, 0), destinationId: C }];
+    await queuedDeliveries({ db: metered.db }, { limit: 5, before });
+    const inTheMiddle = metered.used().rowsRead;
+    const accepted = { until: acceptedAt(20) };
+    const { found } = await queuedDeliveries({ db: metered.db }, { limit: 5, accepted });
+    expect(found.map(({ eventId }) => bundleOf(eventId))).toContain(19);
+    const ofAPeriod = metered.used().rowsRead;
+    console.log(`a page from the middle: ${inTheMiddle} rows read, a page of a period: ${ofAPeriod}`);
+    expect(inTheMiddle).toBeLessThanOrEqual(450);
+    expect(ofAPeriod).toBeLessThanOrEqual(230);
+  });
+
   test("goes on anywhere, between two destinations of an event as well", async () => {
     for (const i of [
       0,
@@ -475,6 +498,51 @@ describe("a short list of queued deliveries", () => {
     await insertBundles(env.DB, [bundle(NOW, event(C))]);
     await row(C, eventAt(2, 0), "waiting");
     for (const limit of [2, 3]) expect((await queuedDeliveries(DB, { limit })).next).toBeUndefined();
+  });
+
+  test("has a next page for the one that is scheduled, or may be behind fifty bundles of others", async () => {
+    await insertBundles(env.DB, [bundle(undefined, event(A)), bundle(NOW, event(B))]);
+    const first = await queuedDeliveries(DB, { limit: 1 });
+    expect(first).toMatchObject({
+      found: [{ destinationId: A }],
+      next: [{ eventId: 128, destinationId: A }],
+    });
+    expect((await pagesOf({ limit: 1 })).flat()).toEqual(["128 dst_a", "256 dst_b"]);
+    const others = Array.from({ length: 60 }, () => ({
+      ...bundle(NOW - 5, event(B)),
+      events: [{ tenant: "other" }],
+    }));
+    await insertBundles(env.DB, others);
+    expect((await pagesOf({ limit: 1 })).flat()).toEqual(["128 dst_a", "256 dst_b"]);
+  });
+
+  test("passes over a scheduled bundle that is removed while it is read", async () => {
+    await insertBundles(env.DB, [bundle(NOW, event(A)), bundle(NOW, event(B))]);
+    const db = interceptedD1(env.DB, async (sql, work) => {
+      if (sql.includes("deliverAt, plan") && sql.includes("json_each"))
+        await execute("DELETE FROM bundles WHERE id = 1");
+      return work();
+    });
+    const { found } = await queuedDeliveries({ db }, { limit: 5 });
+    expect(found.map(({ eventId }) => eventId)).toEqual([eventAt(2, 0)]);
+  });
+
+  test("looks up two hundred destinations at once, and no more than a page takes", async () => {
+    const ids = Array.from({ length: 450 }, (_, i) => `dst_${String(i).padStart(3, "0")}`);
+    await destinations(ids);
+    await insertBundles(env.DB, [bundle(undefined, event(...ids))]);
+    const metered = meteredD1(env.DB);
+    for (const [limit, trips, rows] of [
+      [1, 4, 1_205],
+      [199, 4, 1_205],
+      [200, 6, 2_405],
+    ] as const) {
+      expect((await queuedDeliveries({ db: metered.db }, { limit })).found).toHaveLength(limit);
+      const { roundTrips, rowsRead } = metered.used();
+      console.log(`a page of ${limit}: ${rowsRead} rows read`);
+      expect(roundTrips).toBe(trips);
+      expect(rowsRead).toBeLessThanOrEqual(rows);
+    }
   });
 
   test("looks up the destinations of one event by two hundred, as many as it takes", async () => {
