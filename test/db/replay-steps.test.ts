@@ -619,6 +619,15 @@ describe("the write that moves a portion", () => {
     expect(await everything()).toEqual(before);
   });
 
+  test("of missing deliveries inserts none for a replay that is paused, even where the plan has them already", async () => {
+    const { replay, found } = await prepared("of missing deliveries");
+    await execute("UPDATE bundles SET plan = json_set(plan, '$.dst_a', json('[0,71]'))");
+    await execute("UPDATE replays SET state = 'paused' WHERE id = ?1", ID);
+    const before = await everything();
+    expect(await advance(replay, found)).toBe(false);
+    expect(await everything()).toEqual(before);
+  });
+
   test("writes the end of the replay", async () => {
     const { replay, found } = await prepared("of rows");
     const end = { state: "completed", reason: "stuck", pace: 1, nextStepAt: 2, endedAt: NOW + 3 } as const;

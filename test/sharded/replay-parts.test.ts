@@ -7,6 +7,7 @@ import { beginReplay, partsOf } from "../../src/db/replay-steps.ts";
 import { findReplay, listReplays, partsIn, type Replay } from "../../src/db/replays.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase, testDatabases } from "../support/databases.ts";
+import { interceptedD1 } from "../support/intercept.ts";
 
 const NOW = Date.parse("2026-11-21T09:00:00.000Z");
 const HOUR = 3_600_000;
@@ -84,6 +85,17 @@ describe("the parts of a replay", () => {
       [0, "running"],
     ]);
     expect((await findReplay(DATABASES, "rpl_1", undefined))?.requeued).toBe(9);
+  });
+
+  test("are not ended by a step that comes too late to begin them", async () => {
+    const job = await begin("rpl_1");
+    const [second = db, third = db] = further;
+    const late = interceptedD1(second, async (sql, work) => {
+      if (sql.includes("'cancelled'")) await partsOf(DATABASES, job, KEPT);
+      return work();
+    });
+    await partsOf({ db, further: [late, third] }, job, KEPT);
+    for (const one of further) expect(await statesIn(one)).toEqual({ rpl_1: "running" });
   });
 
   test("end what an earlier replay of the destination has left, and nothing else", async () => {
