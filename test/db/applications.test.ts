@@ -108,8 +108,8 @@ describe("a change", () => {
   });
 
   test("of the rate is one for the endpoints that have no rate of their own", async () => {
+    await application("two", null, 6);
     await application("one", null, 5);
-    await application("two", null, 5);
     await endpoint("dst_same", "one", 5);
     await endpoint("dst_own", "one", 6);
     await endpoint("dst_deleted", "one", 5, 3);

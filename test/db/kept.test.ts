@@ -194,9 +194,10 @@ describe("the events that are done", () => {
     expect(await eventsDone(env.DB, 7, plan, [], () => true)).toEqual([]);
   });
 
-  test("are found of more destinations than are read at once", async () => {
-    const names = Array.from({ length: 450 }, (_, i) => `dst_${String(i).padStart(4, "0")}`);
-    const plan: Plan = Object.fromEntries(names.map((name) => [name, [0, 0]]));
+  test("are found of more destinations than are read at once, and each is read once", async () => {
+    const names = Array.from({ length: 400 }, (_, i) => `dst_${String(i).padStart(4, "0")}`);
+    const planOf = (count: number): Plan =>
+      Object.fromEntries(names.slice(0, count).map((name) => [name, [0, 0]]));
     const fill = (from: number, to: number) =>
       env.DB.prepare(
         `INSERT INTO packs (destination_id, bundle_id, delivered0, ended_at, ends)
@@ -204,9 +205,13 @@ describe("the events that are done", () => {
       )
         .bind(JSON.stringify(names.slice(from, to)))
         .run();
-    await fill(0, 449);
-    expect(await eventsDone(env.DB, 7, plan, [0], isDelivered)).toEqual([]);
-    await fill(449, 450);
-    expect(await eventsDone(env.DB, 7, plan, [0], isDelivered)).toEqual([0]);
+    await fill(0, 399);
+    expect(await eventsDone(env.DB, 7, planOf(400), [0], isDelivered)).toEqual([]);
+    await fill(399, 400);
+    const { db, used } = meteredD1(env.DB);
+    expect(await eventsDone(db, 7, planOf(200), [0], isDelivered)).toEqual([0]);
+    const { queries, rowsRead } = used();
+    expect(await eventsDone(db, 7, planOf(400), [0], isDelivered)).toEqual([0]);
+    expect(used()).toMatchObject({ queries: 2 * queries, rowsRead: 2 * rowsRead });
   });
 });

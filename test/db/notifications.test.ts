@@ -55,6 +55,7 @@ describe("changes that have not been published", () => {
 
   beforeEach(async () => {
     await change(30, "dst_a");
+    await change(30, "dst_b");
     await change(10, "dst_a");
     await change(10, "dst_a", "active");
     await change(10, "dst_b");
@@ -85,7 +86,12 @@ describe("changes that have not been published", () => {
       ...(await find({ ids: ["dst_a"], at: 10 })).filter(({ status }) => status === "active"),
     ];
     await env.DB.batch(forgetStatements(env.DB, published));
-    expect(await left()).toEqual(["10 dst_a paused", "10 dst_b paused", "20 dst_b paused"]);
+    expect(await left()).toEqual([
+      "10 dst_a paused",
+      "10 dst_b paused",
+      "20 dst_b paused",
+      "30 dst_b paused",
+    ]);
     expect(forgetStatements(env.DB, [])).toEqual([]);
   });
 });
