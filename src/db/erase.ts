@@ -222,9 +222,9 @@ async function eraseDeliveries(
   const withContent = planned.filter(([destination, event]) =>
     hasContent(known.get(`${destination} ${event}`)),
   );
+  const counting = erasure ? [db.prepare(COUNT_CANCELLED).bind(erasure)] : [];
   const statements = [
-    ...(cancels && open.length > 0 ? recording(db, open) : []),
-    ...(cancels && open.length > 0 && erasure ? [db.prepare(COUNT_CANCELLED).bind(erasure)] : []),
+    ...(cancels ? recording(db, open, counting) : []),
     ...(withContent.length > 0 ? [db.prepare(REDACT).bind(JSON.stringify(withContent))] : []),
   ];
   if (statements.length > 0) await db.batch(statements);

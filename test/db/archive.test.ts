@@ -79,6 +79,12 @@ describe("an exchange", () => {
     expect([largest.used, larger.used]).toEqual([["read"], ["cancelled"]]);
   });
 
+  test("that does not come in time is an error", async () => {
+    const bucket = { get: () => new Promise(() => {}) } as unknown as R2Bucket;
+    const late = readExchange({ bucket, sleep: async () => {} }, KEY, "acme");
+    await expect(late).rejects.toThrow("R2 did not answer in time");
+  });
+
   test("is removed with its attempt, as many as there are, a thousand in one call", async () => {
     const calls: string[][] = [];
     const bucket = { delete: async (names: string[]) => void calls.push(names) } as unknown as R2Bucket;
@@ -182,6 +188,12 @@ describe("removing what is gone", () => {
     await keep(eventAt(first, 2));
     expect(await walk({}, 3)).toMatchObject({ isLast: true, removed: 6 });
     expect(await left()).toEqual([`${eventAt(first, 2)} 1`]);
+  });
+
+  test("does not go back where it stops at an object that is of no event", async () => {
+    for (const name of ["readme", "sums"]) await realBucket.put(`attempts/${name}`, "");
+    const stopped = { upto: 500, isLast: false, removed: 0 };
+    expect(await walk({ after: 500 }, 1, () => false)).toEqual(stopped);
   });
 
   test("is at its end at once where nothing is kept", async () => {

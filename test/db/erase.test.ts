@@ -112,17 +112,18 @@ describe("what is erased", () => {
     );
     await key("of one", [2], [[0, 2]], "rival");
     await key("unlisted", [2], [[0, 0]]);
+    await key("of one", [2], [[0, 0]], "stranger");
   });
 
   test("is the content of those events alone, not of a bundle that is just like theirs", async () => {
-    const before = await bundles();
+    const [before, beside] = [await bundles(), await left()];
     expect(await eraseFrom(env.DB, { id: 2, plan: {}, indexes: [0] }, content, NOW)).toEqual([]);
     expect(await dataOf(2)).toEqual(["", "two", "three"]);
     const after = await bundles();
     expect([after[0], after[2]]).toEqual([before[0], before[2]]);
     expect(after[1]?.header).toMatchObject({ erased: [0, 0], keys, tags: before[1]?.header.tags });
     expect(await counts()).toEqual([]);
-    expect((await left()).keys).toHaveLength(6);
+    expect(await left()).toEqual(beside);
   });
 
   test("takes tags that no event has any more, and closes the keys of its requests", async () => {
@@ -144,6 +145,7 @@ describe("what is erased", () => {
         "acme of two print",
         "acme unlisted print",
         "rival of one print",
+        "stranger of one print",
       ],
     });
     const header = (await bundles())[1]?.header;
@@ -160,6 +162,7 @@ describe("what is erased", () => {
       "acme of two print",
       "acme unlisted print",
       "rival of one print",
+      "stranger of one print",
     ]);
     expect((await bundles())[1]?.header.keys).toEqual([
       ["acme", "of two"],
@@ -342,7 +345,7 @@ describe("the deliveries of an erased event", () => {
     await row("plain", "retrying", { ...retrying, log: [plain] });
     await row("later", "dead", { ...dead, log: [plain, answered] });
     await row("edited", "dead", { ...dead, log: { excerpt: "secret" } });
-    await row("listed", "dead", { ...dead, log: ["secret", null] });
+    await row("listed", "dead", { ...dead, log: ["secret", null, plain] });
     await row("emptied", "dead", { ...dead, log: "null" });
     await row("broken", "dead", { ...dead, log: "secret" });
     await row("sending", "retrying", { ...retrying, reason: "in_flight" });
@@ -364,7 +367,8 @@ describe("the deliveries of an erased event", () => {
     await erasure("other");
     const plan = await someOfEach();
     const before = await statesOf(1);
-    await eraseFrom(env.DB, { id: 1, plan, indexes: [0] }, everything, NOW);
+    const more = { ...plan, unplanned: [1, 1] };
+    await eraseFrom(env.DB, { id: 1, plan: more, indexes: [0] }, everything, NOW);
     const cancelled = ["cancelled", "erased"];
     expect(await statesOf(0)).toEqual({
       ...Object.fromEntries(Object.keys(plan).map((name) => [name, cancelled])),
@@ -396,16 +400,20 @@ describe("the deliveries of an erased event", () => {
     expect(await logOf("archived")).toEqual([redacted(archived)]);
     expect(await logOf("plain")).toEqual([plain]);
     expect(await logOf("later")).toEqual([plain, redacted(answered)]);
-    const edited =
-      "SELECT log FROM deliveries WHERE destination_id IN ('edited', 'listed', 'emptied', 'broken')";
-    expect(await rowsOfAll(edited)).toEqual(Array(4).fill({ log: "[]" }));
+    expect(await logOf("listed")).toEqual([plain]);
+    const edited = "SELECT log FROM deliveries WHERE destination_id IN ('edited', 'emptied', 'broken')";
+    expect(await rowsOfAll(edited)).toEqual(Array(3).fill({ log: "[]" }));
     expect(await logOf("x22")).toEqual([redacted(remarked)]);
     expect(await logOf("answered", 1)).toEqual([answered]);
     const event = eventAt(1, 0);
     const logs = returned.map(({ destination, event, log }) => [destination, event, log.length]);
     expect(logs.toSorted()).toEqual(
       [
-        ...["answered", "remarked", "archived", "plain", "x21", "x22"].map((name) => [name, event, 1]),
+        ...["answered", "remarked", "archived", "plain", "listed", "x21", "x22"].map((name) => [
+          name,
+          event,
+          1,
+        ]),
         ["later", event, 2],
       ].toSorted(),
     );
@@ -423,13 +431,43 @@ describe("the deliveries of an erased event", () => {
     ]);
   });
 
-  test("cost four queries of twenty destinations where nothing of them is content, and one row is written", async () => {
-    const plan = await bundle(Array.from({ length: 20 }, (_, i) => `x${i}`));
-    await row("x1", "dead", { ...dead, log: [plain] });
-    await row("x2", "cancelled", { ended_at: 1 });
+  test.each([
+    true,
+    false,
+  ])("are counted as cancelled where they are, and where that is asked for: %s", async (cancels) => {
+    await erasure("meant");
+    const plan = await bundle(["ended", "open"]);
+    await packOf("ended", { delivered0: 0b11, ended_at: 4 });
+    await packOf("open", { delivered0: 0b10, ended_at: 4 });
+    const extent = { ...everything, cancels };
+    await eraseFrom(env.DB, { id: 1, plan, indexes: [1] }, extent, NOW);
+    expect(await counts()).toEqual([{ id: "meant", events: 1, deliveries: 2, cancelled: 0 }]);
+    await eraseFrom(env.DB, { id: 1, plan, indexes: [0] }, extent, NOW);
+    const cancelled = cancels ? 1 : 0;
+    expect(await counts()).toEqual([{ id: "meant", events: 2, deliveries: 4, cancelled }]);
+  });
+
+  test("are counted as cancelled each once, however much there is in their logs", async () => {
+    await erasure("meant");
+    const names = Array.from({ length: 20 }, (_, i) => `x${i}`);
+    const plan = await bundle(names);
+    const long = { ...answered, excerpt: "x".repeat(40_000) };
+    for (const name of names) await row(name, "retrying", { ...retrying, log: [long] });
+    await eraseFrom(env.DB, { id: 1, plan, indexes: [0] }, everything, NOW);
+    expect(await counts()).toEqual([{ id: "meant", events: 1, deliveries: 20, cancelled: 20 }]);
+  });
+
+  test.each([
+    true,
+    false,
+  ])("cost four queries of twenty destinations that keep nothing, and one row is written, where they are cancelled: %s", async (cancels) => {
+    const names = Array.from({ length: 20 }, (_, i) => `x${i}`);
+    const plan = await bundle(names);
+    await row("x0", "dead", { ...dead, log: [plain] });
+    await row("x1", "cancelled", { ended_at: 1 });
+    for (const name of names.slice(2)) await packOf(name, { delivered0: 0b11, ended_at: 4 });
     const { db, used } = meteredD1(env.DB);
-    const extent: Extent = { cancels: false, tags: true, keys: "closed" };
-    await eraseFrom(db, { id: 1, plan, indexes: [0] }, extent, NOW);
+    await eraseFrom(db, { id: 1, plan, indexes: [0] }, { cancels, tags: true, keys: "closed" }, NOW);
     expect(used()).toMatchObject({ queries: 4, rowsWritten: 1 });
   });
 });
