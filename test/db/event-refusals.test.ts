@@ -17,6 +17,7 @@ import { storeBodies } from "../support/world.ts";
 beforeEach(emptyDatabase);
 
 const large = { amount: { gte: 100 } };
+const absent = { amount: { exists: false } };
 const route: Criteria = { types: ["order.*"], channels: null, filter: null, takesContent: false };
 const plain: ComparedEvent = {
   ...{ id: eventAt(1, 0), type: "order.paid", channels: [] },
@@ -58,6 +59,7 @@ describe("an event", () => {
     ["is content, which is not taken", {}, content, "body"],
     ["is content, which is taken", { takesContent: true }, content, null],
     ["is content, in which a filter finds nothing", { takesContent: true, filter: large }, content, "filter"],
+    ["is content, and a filter asks for nothing", { takesContent: true, filter: absent }, content, null],
     ["is erased", {}, { isErased: true }, null],
     ["is erased, and a filter would ask it", { filter: large }, { isErased: true }, "erased"],
     ["is erased, and of another type", { filter: large }, { isErased: true, type: "other" }, "type"],

@@ -86,6 +86,15 @@ describe("words", () => {
   });
 });
 
+test("a page of the newest events says that it has looked back to its last one", async () => {
+  await insertBundles(
+    env.DB,
+    [1, 2, 3].map((acceptedAt) => ({ acceptedAt, events: [{}] })),
+  );
+  const { page } = await search("", { limit: 2 });
+  expect([page.found.length, page.lookedBackTo]).toEqual([2, 2]);
+});
+
 describe("content", () => {
   const body = (data: string) => `{"type":"a","timestamp":"2026-11-21T09:00:00.000Z","data":${data}}`;
 
@@ -100,9 +109,11 @@ describe("content", () => {
   });
 
   test("of its own type is searched as it is, from its first character to its last", async () => {
-    await bundle([{}, {}], ['"Z\\u00fcrich"  or Wien!', "<a>"], { "0": "text/plain", "1": "text/xml" });
+    const bodies = ['"Z\\u00fcrich"  or Wien!', "<a>", '"M\\u00fcnchen"'];
+    await bundle([{}, {}, {}], bodies, { "0": "text/plain", "1": "text/xml", "2": "text/plain" });
     expect([await found('"Z\\u00fcrich"'), await found("Zürich")]).toEqual([[0], []]);
     expect([await found("wien!"), await found("<a>")]).toEqual([[0], [1]]);
+    expect([await found("m\\u00fcnchen"), await found("München")]).toEqual([[2], []]);
   });
 
   test("that is damaged is passed over, and what names have is found", async () => {
