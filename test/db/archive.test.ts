@@ -6,6 +6,7 @@ import { eventAt } from "../../src/core/bundle.ts";
 import { beforeFirstOf } from "../../src/core/placement.ts";
 import {
   archiveOf,
+  emptyExchange,
   mayBeArchived,
   readExchange,
   removeExchanges,
@@ -55,6 +56,17 @@ describe("an exchange", () => {
     expect(await read(realBucket, "rival")).toBeUndefined();
     expect(await read(realBucket, "acme", { ...KEY, at: 8 })).toBeUndefined();
     expect((await realBucket.head(nameOf(KEY)))?.httpMetadata?.contentType).toBe("application/json");
+  });
+
+  test("that has been emptied cannot be read, and is not stored any more", async () => {
+    await storeExchange(realBucket, KEY, exchange);
+    await emptyExchange({ bucket: realBucket, sleep }, KEY);
+    await emptyExchange({ bucket: realBucket, sleep }, { ...KEY, at: 8 });
+    for (const at of [7, 8]) {
+      await storeExchange(realBucket, { ...KEY, at }, { ...exchange, at });
+      expect(await read(realBucket, "acme", { ...KEY, at })).toBeUndefined();
+    }
+    expect((await storedObjects()).map(({ text }) => text)).toEqual(["", ""]);
   });
 
   /** A bucket whose object says that it has so many bytes. */

@@ -11,6 +11,7 @@ import {
   destinationByUid,
   destinationsByIds,
   findDestination,
+  gateSettingsOf,
   insertDestination,
   insertDestinations,
   isTaken,
@@ -284,6 +285,7 @@ describe("a column that has been edited", () => {
   ])("%j makes the status %s", async (columns, status, pause) => {
     const stored = await row(columns);
     expect([statusOf(stored), pauseOf(stored)]).toEqual([status, pause]);
+    expect(gateSettingsOf(stored).paused).toBe(status === "paused");
   });
 
   test.each([
@@ -295,6 +297,17 @@ describe("a column that has been edited", () => {
   ])("%j makes the burst that is set %s, and the one in effect %s", async (columns, own, inEffect) => {
     const stored = await row(columns);
     expect([ownBurstOf(stored), limitsOf(stored).rate_burst]).toEqual([own, inEffect]);
+  });
+
+  test("counts as its default where it is out of its range, and the others as they are", async () => {
+    const stored = await row({
+      timeout_ms: 5,
+      max_concurrency: 7,
+      breaker_window_s: -1,
+      breaker_cooldown_s: 9,
+    });
+    expect(limitsOf(stored)).toMatchObject({ timeout_ms: 15_000, max_concurrency: 7 });
+    expect(gateSettingsOf(stored).breaker).toMatchObject({ windowMs: 60_000, cooldownMs: 9_000 });
   });
 
   test("counts as the default policy of retries where it is none, and is looked at once", async () => {

@@ -445,7 +445,9 @@ describe("the deliveries of an erased event", () => {
     const plan = await bundle(names);
     await row("x0", "dead", { ...dead, log: [plain] });
     await row("x1", "cancelled", { ended_at: 1 });
-    for (const name of names.slice(2)) await packOf(name, { delivered0: 0b11, ended_at: 4 });
+    // Of the last one nothing is on record, which is cancelled where all are.
+    const recorded = cancels ? names.slice(2) : names.slice(2, -1);
+    for (const name of recorded) await packOf(name, { delivered0: 0b11, ended_at: 4 });
     const { db, used } = meteredD1(env.DB);
     await eraseFrom(db, { id: 1, plan, indexes: [0] }, { cancels, tags: true, keys: "closed" }, NOW);
     expect(used()).toMatchObject({ queries: 4, rowsWritten: 1 });
