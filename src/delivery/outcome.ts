@@ -80,7 +80,7 @@ export function currentRow({ event, destination, row }: LoadedDelivery): Deliver
       state: "waiting",
       reason: null,
       attempts: 0,
-      nextAttemptAt: event.deliverAt ?? null,
+      nextAttemptAt: event.deliverAt,
       generation: 0,
       firstAttemptAt: null,
       giveUpAt: ageLimitOf(retryPolicyOf(destination), null, dueAtOf(event), liveUntil),
@@ -216,7 +216,7 @@ function logWith(log: readonly AttemptEntry[], entry: AttemptEntry): readonly At
 
 function ownedBy(row: DeliveryRow, owner: string | undefined): DeliveryRow {
   const last = row.log.at(-1);
-  if (owner === undefined || row.state !== "retrying" || !last) return row;
+  if (owner === undefined || !last) return row;
   return { ...row, log: [...row.log.slice(0, -1), { ...last, owner }] };
 }
 

@@ -97,6 +97,7 @@ describe("the messages of a batch", () => {
     ["first part", [part(1, [A]), part(2, [A])], [part(2, [A])]],
     ["last part", [part(2, [A]), part(1, [A])], [part(2, [A])]],
     ["first destination", [part(1, [A, B])], [part(1, [B])]],
+    ["second part's first destination", [part(2, [A]), part(1, [A, B])], [part(2, [A]), part(1, [B])]],
   ])("that lose their %s to another are not whole", (_, bundles, left) => {
     const { parts, groups } = grouped([{ bundles: [part(1, [A])] }, { bundles }]);
     expect(parts).toEqual([[part(1, [A])], left]);
@@ -133,10 +134,9 @@ describe("a delivery is delivered", () => {
     { bundles: [part(2, [A, B]), part(1, [A], [2, 9])] },
     { bundles: [part(1, [A], [0, 0, 9, 9])], owner: "y" },
   ];
-  const { groups } = grouped(bodies);
-  const find = messageGroupFinder(groups, START);
   const placeOf = (given: Parameters<typeof loadedDelivery>[0]) => {
-    const found = find(loadedDelivery({ destination: { id: A }, ...given }));
+    const { groups } = grouped(bodies);
+    const found = messageGroupFinder(groups, START)(loadedDelivery({ destination: { id: A }, ...given }));
     return found && groups.indexOf(found);
   };
   const at = (bundle: number, index: number) => ({ event: { id: bundle * 128 + index } });
@@ -186,10 +186,18 @@ test("a delivery that messages of several owners name is there once, and each of
     loadedDelivery({ destination: { id: B } }),
   ];
   const bundles = [part(1, [A])];
-  const one = distinct(twice, grouped([{ bundles }, { bundles, owner: "x" }]).groups);
-  expect(one.map(({ event, destination }) => [event.id, destination.id])).toEqual(
-    [0, 2, 3].map((i) => [twice[i]?.event.id, twice[i]?.destination.id]),
-  );
+  for (const first of [{}, { owner: "y" }]) {
+    const one = distinct(
+      twice,
+      grouped([
+        { bundles, ...first },
+        { bundles, owner: "x" },
+      ]).groups,
+    );
+    expect(one.map(({ event, destination }) => [event.id, destination.id])).toEqual(
+      [0, 2, 3].map((i) => [twice[i]?.event.id, twice[i]?.destination.id]),
+    );
+  }
 });
 
 describe("what is open of dispositions", () => {
@@ -202,6 +210,7 @@ describe("what is open of dispositions", () => {
   const attempted = {
     nextAttemptAt: at,
     log: [
+      { at: START - 2, latencyMs: 0 },
       { at: START - 1, latencyMs: 0 },
       { at: START, latencyMs: 20_000 },
     ],
@@ -280,7 +289,7 @@ describe("a message whose deliveries", () => {
   const body = { bundles: [part(1, [A])] };
 
   test("are done with is acknowledged", async () => {
-    const { services, group, results, deliveries } = groupOf(body, 99);
+    const { services, group, results, deliveries } = groupOf(body);
     await ackOrRetry(services, group);
     expect(results).toEqual(["acked"]);
     expect(deliveries.taken()).toEqual([]);

@@ -118,7 +118,7 @@ describe("the next attempt", () => {
       return ((nextAttemptAt ?? 0) - START - 10_200) / 1_000;
     };
     // Due 40 s after the end of the last attempt: base + random * (3 * previous - base).
-    const log = [entry(START - 900_000), entry(START - 36_000, { latencyMs: 5_000 })];
+    const log = [entry(START - 950_000), entry(START - 900_000), entry(START - 36_000, { latencyMs: 5_000 })];
     expect(waitAfter({ nextAttemptAt: START + 9_000, log })).toBe(10 + 0.5 * (3 * 40 - 10));
     const first = 10 + 0.5 * (3 * 10 - 10);
     expect(waitAfter({ nextAttemptAt: START - 900_000, log })).toBe(first);
