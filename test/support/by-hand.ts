@@ -17,6 +17,9 @@ export type GateCall = Readonly<{
   at: number;
 }>;
 
+/** What a gate answers to a call; `real` makes it. */
+type Answer = (call: GateCall, real: () => Promise<unknown>) => Promise<unknown>;
+
 /** No handler takes longer. */
 const MOST_MS = 120_000;
 /** What a call takes, there and back. */
@@ -36,6 +39,7 @@ export function worldByHand(options: Pick<WorldOptions, "seed" | "vars"> = {}) {
   const drains = fakeQueue<DrainQueueMessage>();
   const gateCalls: GateCall[] = [];
   let random = 0.5;
+  let answer: Answer = (_, real) => real();
 
   const world = virtualWorld({
     ...options,
@@ -65,8 +69,9 @@ export function worldByHand(options: Pick<WorldOptions, "seed" | "vars"> = {}) {
         get:
           (_, method: string) =>
           (...given: unknown[]) => {
-            gateCalls.push({ method, destination: names.get(id) ?? "", given, at: world.now() });
-            return stub[method]?.(...given);
+            const called = { method, destination: names.get(id) ?? "", given, at: world.now() };
+            gateCalls.push(called);
+            return answer(called, async () => stub[method]?.(...given));
           },
       });
     };
@@ -128,6 +133,10 @@ export function worldByHand(options: Pick<WorldOptions, "seed" | "vars"> = {}) {
       gateCalls
         .filter((call) => call.method === method && (destination ?? call.destination) === call.destination)
         .map(({ given }) => given[0] as Record<string, unknown>),
+    /** From now on gates answer so. */
+    answering: (next: Answer) => {
+      answer = next;
+    },
     /** Sets what `random` returns from now on, in [0, 1). */
     chance: (value: number) => {
       random = value;
