@@ -276,6 +276,18 @@ describe("a batch that its gate admits", () => {
     expect(settled).toEqual([{ lease: "lease-1", signals: [], left: 2 }]);
   });
 
+  test("fails as a whole where an attempt cannot even be made, whoever awaits it or not", async () => {
+    gate.admit = async ({ deliveries }) => grantOf(deliveries);
+    const load = () => ({ deliveries: [loadedDelivery({ event: { body: null } })] });
+    const { run } = await admitted([128], { load });
+    await expect(run?.enough).rejects.toThrow("must not be attempted");
+    await expect(run?.finished).rejects.toThrow("must not be attempted");
+    const unawaited = await admitted([128], { load });
+    await calm();
+    expect(unawaited.run?.progress.done).toEqual([]);
+    expect(sent).toEqual([]);
+  });
+
   test("goes on from the lease before it, over the same connections", async () => {
     gate.admit = async ({ deliveries }) => grantOf(deliveries, { id: `lease-${requests.length}` });
     const { run } = await admitted([128]);

@@ -1,5 +1,6 @@
 /** A batch of messages, from the look-up of its deliveries to what becomes of each message and of each lease. */
 import { beforeEach, describe, expect, test } from "vitest";
+import type { AdmitResult } from "../../src/core/admit.ts";
 import { eventAt } from "../../src/core/bundle.ts";
 import { beforeFirstBundleOf } from "../../src/core/placement.ts";
 import type { Services } from "../../src/services.ts";
@@ -97,6 +98,9 @@ describe("what cannot be recorded", () => {
     expect(await world.consume([naming(part(shop))])).toEqual(["acked"]);
     expect(world.logged("batch_failed")).toEqual([]);
     expect(world.logged("delivered")).toMatchObject([{ source: "queue", deliveries: 1 }]);
+    expect(world.asked("settle")).toMatchObject([
+      { continues: false, left: 0, signals: [expect.anything()], tatInMs: expect.any(Number) },
+    ]);
   });
 });
 
@@ -190,6 +194,19 @@ describe("a message", () => {
     expect(world.requests).toHaveLength(2);
   });
 
+  test("leaves what has another owner to that, also when it is to be cancelled", async () => {
+    const shop = retryingAfter(30);
+    world.script(shop, 500);
+    const [message] = await world.post(1);
+    const owned = { ...message, owner: "x" };
+    await world.consume([owned]);
+    world.edit(shop, { deletedAt: 1 });
+    expect(await world.consume([message])).toEqual(["acked"]);
+    expect(stateOf(shop)).toBe("retrying http_500");
+    expect(await world.consume([owned])).toEqual(["acked"]);
+    expect(stateOf(shop)).toBe("cancelled destination_deleted");
+  });
+
   test("that comes while another invocation delivers the same comes again after that", async () => {
     const shop = world.destination();
     world.script(shop, { status: 204, afterMs: 400 });
@@ -247,6 +264,21 @@ describe("the gate", () => {
     ]);
   });
 
+  test("admits a part, and what another lease holds is not attempted, and comes again", async () => {
+    const shop = world.destination();
+    const messages = await world.post(3);
+    world.answering(async ({ method }, real) => {
+      const result = (await real()) as AdmitResult;
+      if (method !== "admit" || !result.grant) return result;
+      const { deliveries } = result.grant;
+      const inFlight = { deliveries: deliveries.slice(1), until: world.now() + 7_000 };
+      return { ...result, grant: { ...result.grant, deliveries: deliveries.slice(0, 1) }, inFlight };
+    });
+    expect(await world.consume(messages)).toEqual([{ retryIn: 7 }]);
+    expect(world.requests.map(({ event }) => event)).toEqual([eventAt(1, 0)]);
+    expect([stateOf(shop, 0), stateOf(shop, 1)]).toEqual(["delivered null", undefined]);
+  });
+
   test("is told what is left over, and that nobody goes on by itself", async () => {
     const shop = world.destination({ maxConcurrency: 1, rateBurst: 100 });
     world.script(shop, { status: 204, afterMs: 2_000 });
@@ -285,14 +317,14 @@ describe("destinations of one batch", () => {
 
 describe("an attempt that outlasts the batch's patience", () => {
   /** One that answers at once and one that hangs for three seconds, of one destination. */
-  async function late(answer: number) {
+  async function late(answer: number, first = 204) {
     const shop = world.destination({
       retry: { schedule: [30], jitter: "none" },
       ratePerSecond: 1_000,
       rateBurst: 1_000,
     });
     for (let round = 0; round < 2; round++) await world.consume(await world.post(10));
-    world.script(shop, 204, { status: answer, afterMs: 3_000 });
+    world.script(shop, first, { status: answer, afterMs: 3_000 });
     const messages = await world.post(2);
     world.gateCalls.splice(0);
     const log = world.log.length;
@@ -337,6 +369,14 @@ describe("an attempt that outlasts the batch's patience", () => {
     expect(logged("attempt")).toHaveLength(1);
   });
 
+  test("keeps nobody waiting for the news that its destination is gone", async () => {
+    const { shop, logged } = await late(204, 410);
+    await world.run(100);
+    expect(logged("destination_paused")).toMatchObject([{ destination: shop, reason: "gone" }]);
+    await world.run(5_000);
+    expect(logged("destination_paused")).toHaveLength(1);
+  });
+
   test("is left to the sweep where its end cannot be recorded", async () => {
     const { shop, logged } = await late(500);
     refuseWrites(shop);
@@ -367,16 +407,57 @@ describe("a delivery that ends as dead without an attempt", () => {
   });
 });
 
-test("a destination that answers 410 is paused and reported once, with others of its batch that are settled then", async () => {
-  const [gone, fine] = [world.destination(), world.destination()];
-  world.script(gone, 410);
-  const messages = await world.post(2);
-  expect(await world.consume(messages)).toEqual(["acked"]);
+describe("what a batch has learned of its destinations", () => {
+  /** The types of the events for the operator. */
+  const published = () =>
+    world
+      .sql<{ type: string }>("SELECT type FROM events WHERE tenant = 'operator' ORDER BY id")
+      .map(({ type }) => type);
+
+  test("is published together where it is learned together: some are gone", async () => {
+    world.destination({ tenant: "operator" });
+    const gone = [world.destination(), world.destination()];
+    const fine = world.destination();
+    for (const shop of gone) world.script(shop, { status: 410, afterMs: 30 });
+    const messages = await world.post(2);
+    world.calls();
+    expect(await world.consume(messages)).toEqual(["acked"]);
+    await world.run(1_000);
+    // Published apart it would be more.
+    expect(world.calls().d1).toBeLessThanOrEqual(11);
+    expect(world.logged("destination_paused").map(({ destination }) => destination)).toEqual(gone);
+    for (const shop of gone)
+      expect([stateOf(shop, 0), stateOf(shop, 1)]).toEqual(["dead gone", "waiting paused"]);
+    expect(stateOf(fine)).toBe("delivered null");
+    expect(published()).toEqual(["destination.paused", "destination.paused"]);
+  });
+
+  test("is published when the leases are settled: a circuit has opened", async () => {
+    world.destination({ tenant: "operator" });
+    const shop = world.destination();
+    world.script(shop, 500);
+    await world.consume(await world.post(10));
+    await world.run(1_000);
+    expect(published()).toEqual(["destination.circuit_opened"]);
+  });
+
+  test("is nothing in the ordinary case, and costs no further call of D1", async () => {
+    world.destination();
+    const messages = await world.post(1);
+    world.calls();
+    await world.consume(messages);
+    await world.run(1_000);
+    expect(world.calls()).toMatchObject({ d1: 2 });
+  });
+});
+
+test("the exchanges of a batch are archived once its messages are done with", async () => {
+  const kept: string[] = [];
+  const bodies = { put: async (name: string) => void kept.push(name) } as unknown as R2Bucket;
+  world.destination();
+  const messages = await world.post(1);
+  const instead = ({ config }: Services) => ({ bodies, config: { ...config, bodiesOf: "all" as const } });
+  await world.consume(messages, { instead });
   await world.run(1_000);
-  expect(world.logged("destination_paused")).toMatchObject([{ destination: gone, reason: "gone" }]);
-  expect([stateOf(gone, 0), stateOf(gone, 1), stateOf(fine)]).toEqual([
-    "dead gone",
-    "waiting paused",
-    "delivered null",
-  ]);
+  expect(kept).toHaveLength(1);
 });

@@ -186,6 +186,7 @@ describe("what is not admitted", () => {
     expect(world.requests).toEqual([]);
     expect(states()).toEqual(Array(3).fill("waiting paused"));
     expect(world.asked("settle")).toMatchObject([{ continues: false, left: 3 }]);
+    expect(world.asked("settle")[0]).not.toHaveProperty("tatInMs");
     expect(nextDrains()).toEqual([]);
   });
 });
@@ -415,6 +416,8 @@ describe("a waiting delivery", () => {
     await world.drain(message());
     expect(states()).toEqual(["dead expired", "dead expired"]);
     expect(world.requests).toEqual([]);
+    // That was progress: it looks for more.
+    expect(world.gateCalls.at(-1)?.method).toBe("reportEmptyDrain");
   });
 
   test("is the probe of a half-open circuit where it has the fewest attempts", async () => {
