@@ -178,10 +178,7 @@ function stateAfter(
 
 function entryOf(attempt: Attempt, next: Transition): AttemptEntry {
   const { exchange, startedAt, endedAt, location, excerpt, isArchived } = attempt;
-  const notes = [
-    next.kind === "delivered" ? undefined : next.note,
-    location && `Location: ${location.slice(0, 200)}`,
-  ];
+  const notes = [next.kind !== "delivered" && next.note, location && `Location: ${location.slice(0, 200)}`];
   const note = notes.filter(Boolean).join("; ");
   return {
     at: startedAt,

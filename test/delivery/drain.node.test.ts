@@ -133,6 +133,24 @@ describe("a drain", () => {
   });
 });
 
+describe("a lease", () => {
+  test("that could not start all of its deliveries in its time is followed by another", async () => {
+    await waiting(3);
+    world.script(shop, { status: 204, afterMs: 1_900 });
+    await world.drain(message());
+    expect(count("delivered")).toBe(3);
+  });
+
+  test("that follows another has a moment of its own, also when the drain's time is nearly over", async () => {
+    await known();
+    await waiting(30);
+    world.script(shop, { status: 204, afterMs: 900 });
+    await world.drain(message(), ONE_BY_ONE);
+    const following = admits().filter(({ succeeds }) => succeeds !== undefined);
+    expect(Math.min(...following.map(({ startWithinMs }) => startWithinMs))).toBe(1_500);
+  });
+});
+
 describe("what is not admitted", () => {
   test("waits on, and the gate's alarm starts the next drain", async () => {
     await waiting(3);
@@ -168,7 +186,7 @@ describe("what is not admitted", () => {
   test("because the gate cannot be reached waits for its alarm", async () => {
     await waiting(3);
     admitting(() => Promise.reject(new Error("Away, as the test wants it")));
-    await world.drain(message());
+    expect(await world.drain(message())).toEqual(["left"]);
     expect(states()).toEqual(Array(3).fill("waiting paused"));
     expect(nextDrains()).toEqual([]);
     expect(admits()).toHaveLength(1);
@@ -218,6 +236,33 @@ describe("where other drains hold what it finds", () => {
     expect(looks()).toHaveLength(requests);
   });
 
+  test("it does not look further where they hold nothing", async () => {
+    await waiting(320);
+    admitting(async ({ deliveries, nth, real }) => {
+      if (nth < 4) return real();
+      return {
+        grant: null,
+        refused: { deliveries, reason: "hold", until: world.now() + 5_000 },
+        inFlight: null,
+      };
+    });
+    await world.drain(message(4), ONE_BY_ONE);
+    for (const found of looks()) expect(found).toBeLessThanOrEqual(220);
+    expect(looks()).toHaveLength(4);
+  });
+
+  test("it asks for a lease no longer than its own time", async () => {
+    await waiting(320);
+    admitting(async ({ deliveries }) => {
+      await world.engine.sleep(6_900);
+      return { grant: null, refused: null, inFlight: { deliveries, until: world.now() + 5_000 } };
+    });
+    await world.drain(message(4));
+    const within = admits().map(({ startWithinMs }) => startWithinMs);
+    expect(within.slice(0, 2)).toEqual([3_000, 3_000]);
+    expect(within[2]).toBeLessThan(1_300);
+  });
+
   test("it does not look further where there is no more", async () => {
     await waiting(40);
     heldBut(0);
@@ -263,6 +308,7 @@ describe("from one lease to the next", () => {
     for (const { lease, continues } of settlements) expect(continues).toBe(!succeeded.has(String(lease)));
     const times = world.requests.slice(5).map(({ at }) => at);
     for (const [i, at] of times.entries()) if (i > 0) expect(at - (times[i - 1] ?? 0)).toBeLessThan(45);
+    for (const { startWithinMs } of admits()) expect(startWithinMs).toBe(3_000);
     const asked = admits().map(({ deliveries }) => deliveries);
     // What it is attempting itself it does not ask for.
     for (const { event, at } of world.requests.slice(5)) {
@@ -271,6 +317,9 @@ describe("from one lease to the next", () => {
         expect((given[0] as { deliveries: number[] }).deliveries).not.toContain(event);
     }
     expect(asked.at(-1)).toHaveLength(1);
+    // Only what it finds when it holds nothing itself proves that nothing waits.
+    const ends = world.gateCalls.map(({ method }) => method).filter((method) => /settle|Empty/.test(method));
+    expect(ends).toEqual([...Array(6).fill("settle"), "reportEmptyDrain"]);
     expect(nextDrains()).toEqual([]);
   });
 
@@ -313,11 +362,14 @@ describe("a failure", () => {
        BEGIN SELECT RAISE(ABORT, 'as the test wants it'); END`,
     );
 
-  test("to record a lease has the message come again, and what follows it is recorded all the same", async () => {
+  test.each([
+    [2, ["waiting paused", "delivered"]],
+    [3, ["delivered", "waiting paused"]],
+  ])("to record a lease has the message come again, and what it has begun beside it is recorded (%d)", async (bundle, ends) => {
     await known();
     await waiting(1);
     await waiting(1);
-    refuseBundle(2);
+    refuseBundle(bundle);
     expect(await world.drain(message(), ONE_BY_ONE)).toEqual([{ retryIn: 10 }]);
     expect(world.logged("drain_failed")).toMatchObject([
       { error: expect.stringContaining("as the test wants it") },
@@ -328,7 +380,7 @@ describe("a failure", () => {
         .map(({ event }) => event)
         .toSorted(),
     ).toEqual([eventAt(2, 0), eventAt(3, 0)]);
-    expect(states().slice(5)).toEqual(["waiting paused", "delivered"]);
+    expect(states().slice(5)).toEqual(ends);
     expect(nextDrains()).toEqual([]);
   });
 
