@@ -282,8 +282,13 @@ describe("a batch that its gate admits", () => {
     const { run } = await admitted([128], { load });
     await expect(run?.enough).rejects.toThrow("must not be attempted");
     await expect(run?.finished).rejects.toThrow("must not be attempted");
+    const unhandled: unknown[] = [];
+    const note = (error: unknown) => void unhandled.push(error);
+    process.on("unhandledRejection", note);
     const unawaited = await admitted([128], { load });
     await calm();
+    process.off("unhandledRejection", note);
+    expect(unhandled).toEqual([]);
     expect(unawaited.run?.progress.done).toEqual([]);
     expect(sent).toEqual([]);
   });
