@@ -178,7 +178,13 @@ async function settle(
 ): Promise<void> {
   const { runs } = ending.settling;
   runs.add(batchRun);
-  const result = await settleRun(ending.services, batchRun, continues).finally(() => runs.delete(batchRun));
+  let result: DestinationResult | undefined;
+  try {
+    result = await settleRun(ending.services, batchRun, continues);
+  } finally {
+    // In the same step as what follows: of two that arrive at once the first still finds the second here.
+    runs.delete(batchRun);
+  }
   applyTogether(ending, result ? [result] : [], gone);
 }
 

@@ -419,8 +419,12 @@ describe("what a batch has learned of its destinations", () => {
     const gone = [world.destination(), world.destination()];
     const fine = world.destination();
     for (const shop of gone) world.script(shop, { status: 410, afterMs: 30 });
-    expect(await world.consume(await world.post(2))).toEqual(["acked"]);
+    const messages = await world.post(2);
+    world.calls();
+    expect(await world.consume(messages)).toEqual(["acked"]);
     await world.run(1_000);
+    // To load, to record twice, and four to publish both; each by itself would take four more.
+    expect(world.calls().d1).toBe(7);
     expect(world.logged("destination_paused").map(({ destination }) => destination)).toEqual(gone);
     for (const shop of gone)
       expect([stateOf(shop, 0), stateOf(shop, 1)]).toEqual(["dead gone", "waiting paused"]);
