@@ -21,6 +21,7 @@ export type EventRow = Readonly<{
   destinations?: readonly string[];
   tags?: readonly string[];
   channels?: readonly string[];
+  ttlSeconds?: number;
 }>;
 
 export type BundleRow = Readonly<{
@@ -54,8 +55,8 @@ export function columnsOf({ events, keys }: Pick<BundleRow, "events" | "keys">):
   );
   const whole = new Uint8Array(bodies.flatMap((body) => [...body]));
   const plan = planOf(events.map(({ destinations = [] }) => destinations));
-  const headers = events.map(({ tenant = "acme", type = "a", tags, channels }, i) => ({
-    ...{ tenant, type, tags, channels },
+  const headers = events.map(({ tenant = "acme", type = "a", tags, channels, ttlSeconds }, i) => ({
+    ...{ tenant, type, tags, channels, ttlSeconds },
     bytes: bodies[i]?.byteLength ?? 0,
   }));
   const stored = { encoding: "plain", checksum: checksumOf(whole), ...(keys && { keys }) } as const;
