@@ -189,6 +189,10 @@ describe("cancelling what waits for a deleted destination", () => {
   test("takes up to so many rows and a tenth as many packs at a time, until none is left", async () => {
     const rows = Array.from({ length: 20 }, (_, i) => ({ ...own(128 + i), state: "waiting" as const }));
     await insertDeliveries(env.DB, rows);
+    await insertDeliveries(
+      env.DB,
+      rows.map((row, i) => ({ ...row, ...other(500 + i) })),
+    );
     await insertPacks(
       env.DB,
       [2, 3, 4, 5].map((bundle) => ({ destination: OWN, bundle, waiting: [5] })),
@@ -344,7 +348,7 @@ describe("the walk over waiting packs", () => {
       env.DB,
       packs.map((pack) => ({ ...pack, giveUpAt: NOW })),
     );
-    expect(await pagesOf(expireWaitingPacks, 21)).toEqual([
+    expect(await pagesOf(expireWaitingPacks, 25)).toEqual([
       [20, [[OWN, 2_000]], `${OWN} ${eventAt(21, 127)}`],
       [1, [[OWN, 100]], "end"],
     ]);
