@@ -370,7 +370,7 @@ describe("deleted destinations", () => {
     1, 2, 3, 4, 5,
   ])("come in the order of their deletion, by a time, in pages of %d", async (limit) => {
     const seen: string[] = [];
-    for (let after = { at: 0, row: 0 }, isOver = false; !isOver; ) {
+    for (let after = { at: 0, row: 0 }, isOver = false; !isOver && seen.length < 9; ) {
       const page = await oldTombstones(db, after, 7, limit);
       seen.push(...page.map(({ id }) => id));
       after = page.at(-1) ?? after;
