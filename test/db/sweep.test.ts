@@ -43,7 +43,7 @@ const B = "dst_b";
 describe("the sweep's row", () => {
   beforeEach(() => run("DELETE FROM sweeps"));
 
-  const part = { at: 5, failures: 2, cursor: [1, "x"] };
+  const part = { at: 5, behind: true, failures: 2, cursor: [1, "x"] };
   const sweepRow = () => db.prepare("SELECT * FROM sweeps").first();
   const save = (page: number, lease = "one", heartbeatAt = 50, leasedUntil = 0) =>
     saveSweep(db, { lease, page }, { parts: { lost: part }, heartbeatAt, leasedUntil });
@@ -104,7 +104,7 @@ describe("the sweep's row", () => {
     ["garbage", {}],
     ["null", {}],
     ["7", {}],
-    ['{"a":null,"b":{"at":5,"failures":2,"cursor":[1,"x"]}}', { b: part }],
+    [JSON.stringify({ a: null, b: part }), { b: part }],
     ['{"a":{"at":"5","failures":2,"cursor":[]}}', {}],
     ['{"a":{"at":5,"failures":null,"cursor":[]}}', {}],
     ['{"a":{"at":5,"failures":2,"cursor":"x"}}', {}],
