@@ -255,8 +255,7 @@ export async function readContents(
   let at = 0;
   return sizes.map((size, index) => {
     at += size;
-    const headers = own[index];
-    return { body: plain.subarray(at - size, at), ...(headers && { headers }) };
+    return { body: plain.subarray(at - size, at), headers: own[index] };
   });
 }
 

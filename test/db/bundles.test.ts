@@ -289,7 +289,7 @@ describe("the ids of a range of times", () => {
   beforeAll(async () => {
     await emptyDatabase();
     // Ids of the third database and the minutes in which they were accepted.
-    const accepted = { 1: 1, 2: 2, 3: 3, 4: 4, 10: 5, 11: 6, 12: 8, 40: 8.5, 41: 9 };
+    const accepted = { 1: 1, 2: 2, 3: 3, 4: 4, 10: 5, 11: 6, 12: 6, 15: 6, 16: 6, 17: 8, 40: 8.5, 41: 9 };
     await insertBundles(
       db,
       Object.entries(accepted).map(([id, minute]) => ({
@@ -306,16 +306,17 @@ describe("the ids of a range of times", () => {
     [4.5, 5],
     [5, 5],
     [5.1, 11],
-    [7, 12],
-    [8, 12],
-    [8.2, 13],
+    [6, 11],
+    [6.1, 17],
+    [8, 17],
+    [8.2, 18],
     [8.6, 41],
     [9, 41],
     [9.1, 42],
   ])("begin at the first bundle that was not accepted before (minute %d)", async (minute, bundle) => {
     const found = await first(minute);
     expect(found % 128).toBe(0);
-    const stored = [1, 2, 3, 4, 10, 11, 12, 40, 41, 42];
+    const stored = [1, 2, 3, 4, 10, 11, 12, 15, 16, 17, 40, 41, 42];
     const next = (id: number) => stored.find((one) => one >= id);
     expect(next(found / 128 - FAR)).toBe(next(bundle));
     expect(await last(minute)).toBe(found - 1);

@@ -20,15 +20,19 @@ import { indexesIn, type Mask, maskOf } from "../../src/core/pack.ts";
 import {
   anyOf,
   bundleIdOf,
+  cancelledOf,
   countIn,
   countInRuns,
   countUpTo,
   DEAD_ROWS,
+  deliveredOf,
   endedOf,
   hasBit,
   hasChannel,
   hasTag,
   IN_FLIGHT_PACKS,
+  IS_UNDER_WAY,
+  inFlightOf,
   isErased,
   isInBundle,
   OWN_DESTINATIONS,
@@ -37,9 +41,15 @@ import {
   typeOf,
   WAITING_PACKS,
   WAITING_ROWS,
+  waitingOf,
 } from "../../src/db/sql.ts";
 import { emptyDatabase } from "../support/databases.ts";
-import { insertDeliveries, insertDestinations, insertPacks } from "../support/stored-deliveries.ts";
+import {
+  insertDeliveries,
+  insertDestinations,
+  insertPacks,
+  insertRows,
+} from "../support/stored-deliveries.ts";
 
 /** What an expression says of each value of a list, as `v` of the statement. */
 async function saidOf(expression: string, values: readonly unknown[]): Promise<unknown[]> {
@@ -152,22 +162,42 @@ describe("the sources of rows", () => {
     await insertPacks(env.DB, [
       { destination: "dst_a", bundle: 2, waiting: [1] },
       { destination: "dst_a", bundle: 3, waiting: [60], inFlight: [2], recoverAt: 5 },
-      { destination: "dst_a", bundle: 4, delivered: [1] },
-      { destination: "dst_a", bundle: 5, cancelled: [60] },
+      ...[4, 5, 6].map((bundle) => ({ destination: "dst_a", bundle, delivered: [1] })),
+      { destination: "dst_a", bundle: 7, cancelled: [60] },
     ]);
+    await insertRows(
+      env.DB,
+      "replays",
+      ["running", "completed", "paused", "cancelled"].map((state, i) => ({
+        ...{
+          id: `rpl_${i}`,
+          tenant: "acme",
+          destination_id: `dst_${i}`,
+          include: "dead",
+          since: 0,
+          until: 1,
+        },
+        ...{ rate_per_minute: 1, state, pace: 1, next_step_at: 0, created_at: 0, updated_at: 0 },
+      })),
+    );
   });
 
-  test.each([
-    [WAITING_ROWS, 3],
-    [WAITING_PACKS, 2],
-    [RETRYING_ROWS, 2],
-    [IN_FLIGHT_PACKS, 1],
-    [DEAD_ROWS, 1],
-    [`${OWN_DESTINATIONS} AND tenant = 'acme'`, 2],
-    [`packs WHERE ${countIn(endedOf())} > 0`, 2],
-    [`packs WHERE ${countIn(anyOf())} > 0`, 4],
-  ])("have the rows that they are named after (%s), counted up to a limit", async (source, count) => {
-    expect(await saidOf(countUpTo(10, source), [0])).toEqual([count]);
-    expect(await saidOf(countUpTo(1, source), [0])).toEqual([1]);
+  test.each<[name: string, source: () => string, count: number]>([
+    ["waiting rows", () => WAITING_ROWS, 3],
+    ["packs with something waiting", () => WAITING_PACKS, 2],
+    ["retrying rows", () => RETRYING_ROWS, 2],
+    ["packs with something in flight", () => IN_FLIGHT_PACKS, 1],
+    ["dead rows", () => DEAD_ROWS, 1],
+    ["destinations of a tenant", () => `${OWN_DESTINATIONS} AND tenant = 'acme'`, 2],
+    ["replays under way", () => `replays WHERE ${IS_UNDER_WAY}`, 2],
+    ["packs with a waiting bit", () => `packs WHERE ${countIn(waitingOf())} > 0`, 2],
+    ["packs with a bit in flight", () => `packs WHERE ${countIn(inFlightOf())} > 0`, 1],
+    ["packs with a delivered bit", () => `packs WHERE ${countIn(deliveredOf())} > 0`, 3],
+    ["packs with a cancelled bit", () => `packs WHERE ${countIn(cancelledOf())} > 0`, 1],
+    ["packs with a bit that has ended", () => `packs WHERE ${countIn(endedOf())} > 0`, 4],
+    ["packs with any bit", () => `packs WHERE ${countIn(anyOf())} > 0`, 6],
+  ])("have the rows that they are named after, counted up to a limit (%s)", async (_, source, count) => {
+    expect(await saidOf(countUpTo(10, source()), [0])).toEqual([count]);
+    expect(await saidOf(countUpTo(1, source()), [0])).toEqual([1]);
   });
 });

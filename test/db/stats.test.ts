@@ -65,14 +65,33 @@ describe("the health of the system", () => {
     expect(await readSystemHealth({ db })).toMatchObject({ heartbeatAt: 40, oldestDueAt: oldest });
   });
 
-  test("tells how many requests had keys, and how many repeated one", async () => {
-    await addToCount(db, "keyed", 5);
-    await addToCount(db, "deduplicated", 2);
+  test.each([
+    [["keyed", "deduplicated"]],
+    [["deduplicated", "keyed"]],
+  ] as const)("tells how many requests had keys, and how many repeated one (%j)", async (names) => {
+    for (const name of names) await addToCount(db, name, name === "keyed" ? 5 : 2);
     await addToCount(db, "keyed", 6);
     expect(await readSystemHealth({ db })).toMatchObject({ keyed: 11, deduplicated: 2 });
     expect(await readCounts({ db })).toEqual({ keyed: 11, deduplicated: 2 });
     await run("DELETE FROM counts WHERE name = 'deduplicated'");
     expect(await readSystemHealth({ db })).toMatchObject({ keyed: 11, deduplicated: 0 });
+  });
+
+  test("reads no more rows, however many deliveries are over", async () => {
+    const { db: metered, used } = meteredD1(db);
+    await readSystemHealth({ db: metered });
+    const before = used().rowsRead;
+    const many = Array.from({ length: 50 }, (_, i) => i);
+    await insertPacks(
+      db,
+      many.map((i) => ({ destination: A, bundle: 2 + i, delivered: [1] })),
+    );
+    await insertDeliveries(
+      db,
+      many.map((i) => ({ destination: B, event: 130 + i, state: "delivered" })),
+    );
+    await readSystemHealth({ db: metered });
+    expect(used().rowsRead).toBe(before);
   });
 });
 
