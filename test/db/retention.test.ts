@@ -18,6 +18,7 @@ import {
   insertDeliveries,
   insertDestinations,
   insertPacks,
+  insertReplays,
   insertRows,
 } from "../support/stored-deliveries.ts";
 
@@ -93,12 +94,6 @@ describe("old bundles", () => {
   });
 });
 
-const replay = (id: string, destination: string, more: object = {}) => ({
-  ...{ id, tenant: "acme", destination_id: destination, include: "dead", since: 5, until: 9 },
-  ...{ rate_per_minute: 1, state: "running", pace: 1, next_step_at: 0, created_at: 0, updated_at: 0 },
-  ...more,
-});
-
 /** A bundle as the page has it. */
 const pageOf = (bundle: number, plan: Record<string, number[]>, more: object = {}) => ({
   ...{ bundle, acceptedAt: 0, planned: 0, plan, keys: [], tenants: ["acme"] },
@@ -118,16 +113,20 @@ describe("what destinations and replays keep", () => {
       })),
     );
     const missing = { include: "missing", tenant: "other" };
-    await insertRows(db, "replays", [
-      replay("rpl_c", "dst_c"),
-      replay("rpl_d", "dst_d", { state: "paused", since: 6 }),
-      replay("rpl_e", "dst_e"),
-      replay("rpl_f", "dst_f", { state: "completed" }),
-      replay("rpl_g", "dst_g", { state: "paused", include: "missing", since: 7 }),
-      replay("rpl_x", "dst_x", missing),
-      replay("rpl_y", "dst_y", missing),
-      replay("rpl_z", "dst_z", { ...missing, state: "cancelled" }),
-    ]);
+    const replays = [
+      { id: "rpl_c", destination: "dst_c" },
+      { id: "rpl_d", destination: "dst_d", state: "paused", since: 6 },
+      { id: "rpl_e", destination: "dst_e" },
+      { id: "rpl_f", destination: "dst_f", state: "completed" },
+      { id: "rpl_g", destination: "dst_g", state: "paused", include: "missing", since: 7 },
+      { id: "rpl_x", destination: "dst_x", ...missing },
+      { id: "rpl_y", destination: "dst_y", ...missing },
+      { id: "rpl_z", destination: "dst_z", ...missing, state: "cancelled" },
+    ];
+    await insertReplays(
+      db,
+      replays.map((one) => ({ since: 5, until: 9, ...one })),
+    );
   });
 
   test("are rows that are gone, and what replays under way of destinations that are there may select", async () => {

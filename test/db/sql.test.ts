@@ -48,7 +48,7 @@ import {
   insertDeliveries,
   insertDestinations,
   insertPacks,
-  insertRows,
+  insertReplays,
 } from "../support/stored-deliveries.ts";
 
 /** What an expression says of each value of a list, as `v` of the statement. */
@@ -165,19 +165,10 @@ describe("the sources of rows", () => {
       ...[4, 5, 6].map((bundle) => ({ destination: "dst_a", bundle, delivered: [1] })),
       { destination: "dst_a", bundle: 7, cancelled: [60] },
     ]);
-    await insertRows(
+    await insertReplays(
       env.DB,
-      "replays",
       ["running", "completed", "paused", "cancelled"].map((state, i) => ({
-        ...{
-          id: `rpl_${i}`,
-          tenant: "acme",
-          destination_id: `dst_${i}`,
-          include: "dead",
-          since: 0,
-          until: 1,
-        },
-        ...{ rate_per_minute: 1, state, pace: 1, next_step_at: 0, created_at: 0, updated_at: 0 },
+        ...{ id: `rpl_${i}`, destination: `dst_${i}`, state },
       })),
     );
   });

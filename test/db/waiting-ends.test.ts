@@ -16,7 +16,7 @@ import {
   deliveryStates,
   insertDeliveries,
   insertPacks,
-  insertRows,
+  insertReplays,
   NEVER,
 } from "../support/stored-deliveries.ts";
 
@@ -103,11 +103,7 @@ describe("ending waiting deliveries", () => {
   });
 
   test("twice at once ends and counts each once, also in its replay", async () => {
-    const replay = {
-      ...{ id: "rpl_1", tenant: "acme", destination_id: OWN, include: "dead", since: 0, until: 1 },
-      ...{ rate_per_minute: 1, state: "running", pace: 1, next_step_at: 0, created_at: 0, updated_at: 0 },
-    };
-    await insertRows(env.DB, "replays", [replay]);
+    await insertReplays(env.DB, [{ id: "rpl_1", destination: OWN }]);
     await insertDeliveries(env.DB, [
       { ...own(131), state: "waiting", replay: "rpl_1", giveUpAt: NOW },
       { ...own(132), state: "waiting", replay: "rpl_1", giveUpAt: NOW },

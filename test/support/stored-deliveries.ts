@@ -1,5 +1,5 @@
 /**
- * Destinations and deliveries written straight into a database, by one statement for each table, and read back in a few
+ * Destinations, replays and deliveries written straight into a database, by one statement for each table, and read back in a few
  * words: for tests of queries that have to tell many of them apart.
  */
 import { maskOf } from "../../src/core/pack.ts";
@@ -30,6 +30,26 @@ export async function insertDestinations(db: D1Database, rows: readonly Destinat
     ...others,
   });
   await insertRows(db, "destinations", rows.map(columns));
+}
+
+type ReplayRow = Readonly<{
+  id: string;
+  destination: string;
+  tenant?: string;
+  include?: string;
+  state?: string;
+  since?: number;
+  until?: number;
+}>;
+
+/** Writes replays, by default of the dead deliveries of `acme`, and running. */
+export async function insertReplays(db: D1Database, rows: readonly ReplayRow[]): Promise<void> {
+  const columns = ({ id, destination, tenant = "acme", include = "dead", ...row }: ReplayRow) => ({
+    ...{ id, tenant, destination_id: destination, include, state: row.state ?? "running" },
+    ...{ since: row.since ?? 0, until: row.until ?? 1, rate_per_minute: 1, pace: 1 },
+    ...{ next_step_at: 0, created_at: 0, updated_at: 0 },
+  });
+  await insertRows(db, "replays", rows.map(columns));
 }
 
 type DeliveryColumns = Readonly<{
