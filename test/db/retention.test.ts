@@ -339,6 +339,20 @@ describe("removing bundles", () => {
     expect(await bundlesLeft()).toEqual(isKept ? [2, 4] : [4]);
   });
 
+  test("takes the keys of all events of full bundles, however long they are", async () => {
+    const ids = Array.from({ length: 100 }, (_, i) => i + 1);
+    const keysOf = (id: number) => ids.map((i) => ["acme", `${id} ${i}`.padEnd(255, "k")] as const);
+    await insertBundles(
+      db,
+      [...ids, 101].map((id) => ({ id, keys: keysOf(id), events: [{}] })),
+    );
+    const stored = [1, 100].map((id) => key("acme", keysOf(id)[99]?.[1] ?? ""));
+    await insertRows(db, "idempotency_keys", [...stored, key("acme", "another")]);
+    const old = ids.map((id) => pageOf(id, {}, { keys: keysOf(id) }));
+    expect(await removeEnded(db, old, nothing, NOW)).toEqual({ events: 100, deliveries: 0 });
+    expect(await keysLeft()).toEqual(["acme another"]);
+  });
+
   test("asks nothing where a replay keeps all, and takes no keys where there are none", async () => {
     const old = await storeTwo();
     const { db: metered, used } = meteredD1(db);
