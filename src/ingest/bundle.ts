@@ -222,12 +222,14 @@ function candidatesFor({ tenant, options }: PreparedEvent, routes: ReadonlyMap<s
  * are only destinations that take envelopes, data that does not fit its type's schema.
  */
 export function faultsOf({ events, isOwn }: Entry, routes: ReadonlyMap<string, Routes>): EventFault[] {
-  const schemas = routes.get(CATALOGUE)?.schemas;
+  const { schemas, asked } = routes.get(CATALOGUE) ?? {};
+  const schemaFor = ({ type, options }: PreparedEvent) =>
+    schemas?.get(type) ?? (options?.validate ? asked?.get(type) : undefined);
   return events.flatMap((event, place) =>
     [
       ...unknownDestinations(event, routes),
       ...envelopesOnly(event, routes),
-      ...(isOwn ? [] : unfitData(event, schemas?.get(event.type))),
+      ...(isOwn ? [] : unfitData(event, schemaFor(event))),
     ].map((fault) => ({ place, ...fault })),
   );
 }

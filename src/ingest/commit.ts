@@ -243,15 +243,14 @@ async function askedSchemas({ services }: Context, entries: readonly Entry[]): P
   );
 }
 
-/** The same with these schemas in the catalogue. */
+/** The same with these schemas in the catalogue, for the events that ask to be validated. */
 function withSchemas(
   routes: ReadonlyMap<string, Routes>,
   asked: Schemas | undefined,
 ): ReadonlyMap<string, Routes> {
   const catalogue = routes.get(CATALOGUE);
   if (!asked || !catalogue) return routes;
-  const schemas = new Map([...asked, ...(catalogue.schemas ?? [])]);
-  return new Map([...routes, [CATALOGUE, { ...catalogue, schemas }]]);
+  return new Map([...routes, [CATALOGUE, { ...catalogue, asked }]]);
 }
 
 /** The drafts without the entries that would plan more deliveries than a request may. */

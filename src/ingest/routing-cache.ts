@@ -16,6 +16,8 @@ export type Routes = Readonly<{
   routes: readonly Route[];
   /** By event type; of the catalogue only. */
   schemas?: ReadonlyMap<string, JsonSchema>;
+  /** The same, for those events alone that ask to be validated whether or not their type is. */
+  asked?: ReadonlyMap<string, JsonSchema>;
 }>;
 
 /** The tenant whose revision is that of the validated event types. No tenant is called so. */
@@ -76,7 +78,6 @@ export class RoutingCache {
   }
 
   async readFloor(db: D1Database, database: number): Promise<void> {
-    if (this.hasFloor(database)) return;
     this.raiseFloor(database, (await db.prepare(HIGHEST).first<number>("id")) ?? 0);
   }
 

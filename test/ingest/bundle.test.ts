@@ -1,6 +1,7 @@
 /** Which entries are committed together, how they are stored, whom they are for, and what is wrong with them. */
 import { describe, expect, test } from "vitest";
 import { headersOf, MAX_BYTES } from "../../src/core/bundle.ts";
+import type { JsonSchema } from "../../src/core/json-schema.ts";
 import type { Route } from "../../src/core/routing.ts";
 import { readContents } from "../../src/db/bundles.ts";
 import {
@@ -284,7 +285,13 @@ describe("an entry is refused", () => {
       raw: [route("r1"), route("r2", { takesContent: true, filter: null })],
       many: Array.from({ length: 11 }, (_, i) => route(`m${i}`)),
     },
-    { schemas: new Map([["checked", { type: "object", required: ["n"] }]]) },
+    {
+      schemas: new Map([["checked", { type: "object", required: ["n"] }]]),
+      asked: new Map<string, JsonSchema>([
+        ["checked", false],
+        ["described", { type: "object", required: ["n"] }],
+      ]),
+    },
   );
   const body = (data: unknown) => encoder.encode(JSON.stringify({ type: "checked", data }));
   const csv = (options: EventOptions = {}, tenant = "acme") =>
@@ -317,6 +324,11 @@ describe("an entry is refused", () => {
       ["data#/n is missing"],
     ],
     [
+      "for data that does not fit the schema by which it asks to be judged",
+      event("described", { body: body({ m: 1 }), options: { validate: true } }),
+      ["data#/n is missing"],
+    ],
+    [
       "for content of a type with a schema",
       { ...csv(), type: "checked", tenant: "nobody" },
       ["body is text/csv, and the type checked has a schema that data must fit"],
@@ -336,7 +348,12 @@ describe("an entry is refused", () => {
     ["is content that nobody takes", csv({}, "nobody")],
     ["is content for channels that nobody has", csv({ destinationIds: ["d2"], channels: ["y"] })],
     ["fits the schema of its type", event("checked", { body: body({ n: 1 }) })],
-    ["asks for that and fits", event("checked", { body: body({ n: 1 }), options: { validate: true } })],
+    ["is of a type that is not validated, and does not ask for it", event("described", { body: body({}) })],
+    ["asks to be judged and fits", event("described", { body: body({ n: 1 }), options: { validate: true } })],
+    [
+      "asks where it is judged anyway",
+      event("checked", { body: body({ n: 1 }), options: { validate: true } }),
+    ],
     ["is of a type without a schema", event("b")],
     ["is of a type that is called like a method", event("toString")],
   ])("not when it %s", (_what, given) => {
