@@ -1,5 +1,6 @@
 /** An operator's queue of events with several databases: a message is stored in one of them, however many there are. */
 import { beforeEach, expect, test } from "vitest";
+import { databaseNumberOf, placeByKey, placeByTime } from "../../src/core/placement.ts";
 import { acceptEach, type SingleEvent } from "../../src/ingest/accept.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { Services } from "../../src/services.ts";
@@ -26,6 +27,9 @@ const events = (isRepeated: boolean, key?: (i: number) => string): SingleEvent[]
     ...(key && { key: key(i) }),
   }));
 
+/** The same events with other tokens. */
+const as = (prefix: string) => (one: SingleEvent) => ({ ...one, token: `${prefix} ${one.token}` });
+
 const storedIds = async () => (await rowsOfAll<{ id: number }>("SELECT id FROM events")).map(({ id }) => id);
 
 const idsOf = (results: Awaited<ReturnType<typeof acceptEach>>) =>
@@ -40,16 +44,59 @@ test.each([
   expect(await storedIds()).toHaveLength(40);
   const again = await acceptEach(withPlaces(3), events(true, key));
   expect(idsOf(again)).toEqual(idsOf(first));
+  expect(again.map(({ kind }) => kind)).toEqual(first.map(({ kind }) => kind));
   expect(await storedIds()).toHaveLength(40);
+});
+
+test("a message that is found in another database is put on the queue again: the first try may not have come so far", async () => {
+  await newDestination();
+  const first = await acceptEach(withPlaces(1), events(false));
+  await world.settled();
+  const sent = () => {
+    const parts = world.deliveryQueue.taken().flatMap(({ body }) => body.bundles);
+    return [...new Set(parts.map(({ bundle }) => bundle))].toSorted((a, b) => a - b);
+  };
+  const bundles = [...new Set(idsOf(first).map((id) => Math.floor(id / 128)))];
+  expect(sent()).toEqual(bundles);
+  await acceptEach(withPlaces(3), events(true));
+  await world.settled();
+  expect(sent()).toEqual(bundles);
+});
+
+test("a message that is handed over again, among new ones with keys, costs no more rows where there are many bundles", async () => {
+  for (let i = 0; i < 40; i++)
+    await acceptEach(
+      withPlaces(3),
+      events(false)
+        .slice(0, 6)
+        .map(as(`old-${i}`)),
+    );
+  world.clock.pass(600_000);
+  const mixed = [
+    ...events(false, (i) => `order-${i}`).slice(0, 3),
+    ...events(true).slice(3, 6),
+    ...events(false).slice(6, 9),
+  ].map((one) => ({ ...one, sentAt: START + 600_000 }));
+  world.d1.used();
+  const results = await acceptEach(withPlaces(3), mixed);
+  expect(results.map(({ kind }) => kind)).toEqual(Array(9).fill("accepted"));
+  expect(world.d1.used().rowsRead).toBeLessThan(80);
 });
 
 test("messages are spread over the databases by the time at which they were sent, and each is stored once", async () => {
   await newDestination();
   const first = await acceptEach(withPlaces(3), events(false));
-  const ids = await storedIds();
-  expect(new Set(ids.map((id) => Math.floor(id / 2 ** 40)))).toEqual(new Set([0, 1, 2]));
+  const places = events(false).map(({ sentAt }) => placeByTime(TENANT, 3, sentAt));
+  expect(idsOf(first).map(databaseNumberOf)).toEqual(places);
+  expect(new Set(places)).toEqual(new Set([0, 1, 2]));
   expect(idsOf(await acceptEach(withPlaces(3), events(true)))).toEqual(idsOf(first));
   expect(await storedIds()).toHaveLength(40);
+});
+
+test("messages with a key are placed by it, of as many databases as take new events", async () => {
+  const keyed = events(false, (i) => `order-${i}`);
+  const placed = idsOf(await acceptEach(withPlaces(2), keyed)).map(databaseNumberOf);
+  expect(placed).toEqual(keyed.map(({ key = "" }) => placeByKey(TENANT, key, 2)));
 });
 
 test("while another database cannot be asked, a message that is handed over again waits", async () => {
