@@ -143,6 +143,16 @@ describe("a key", () => {
     expect(await storedTypes()).toHaveLength(first.length);
   });
 
+  test.each([
+    ["nothing but content", event(), "a578e91e7d22e23806e5368fbc09f291e55ef54b38298996d5073248a35445b8"],
+    ["a time and options", base, "9c17d90adabaa8d32d0694c95557848b11690fe4c7b2495260ba6280fe6f6f5d"],
+  ])("with %s has the fingerprint that former versions have stored", async (_what, posted, fingerprint) => {
+    await under("k", posted);
+    expect(await env.DB.prepare("SELECT fingerprint FROM idempotency_keys").first("fingerprint")).toBe(
+      fingerprint,
+    );
+  });
+
   test("that comes again is counted and logged as one request, with its tenant", async () => {
     const posted = [event({ tenant: "a" }), event(), event()];
     await under("k", ...posted);
@@ -400,6 +410,16 @@ describe("operational events", () => {
     await newDestination();
     await report(keyed("2", { type: "b" }));
     expect(await storedTypes()).toEqual(["b"]);
+  });
+
+  test("are judged by no schema of their type", async () => {
+    await newDestination();
+    await execute(
+      "REPLACE INTO event_types (name, schema, validates, created_at, updated_at) VALUES ('order.paid', 'false', 1, 0, 0)",
+    );
+    await report(keyed("1"));
+    expect(await storedTypes()).toEqual(["order.paid"]);
+    await execute("DELETE FROM event_types");
   });
 
   test("that cannot be stored fail, though others of them can", async () => {
