@@ -91,6 +91,8 @@ export type CommitResult =
   /** Nothing was stored, or the result is uncertain. */
   | Readonly<{ kind: "unavailable" }>;
 
+export const UNAVAILABLE: CommitResult = { kind: "unavailable" };
+
 /** Entries that are committed all or none: one entry of several events, or some of one event each. */
 export type Draft = Readonly<{ entries: readonly Entry[]; bundles: readonly DraftBundle[] }>;
 

@@ -37,6 +37,7 @@ import {
   keyTenantOf,
   routedBy,
   routeOf,
+  UNAVAILABLE,
   unitOf,
 } from "./bundle.ts";
 import { CATALOGUE, type Routes, schemaOf } from "./routing-cache.ts";
@@ -97,9 +98,8 @@ export async function commitEntries(
   } catch (error) {
     services.log({ what: "commit_failed", entries: entries.length, error: faultOf(error) });
   }
-  const unavailable: CommitResult = { kind: "unavailable" };
   return {
-    outcomes: entries.map((entry) => outcomes.get(entry) ?? unavailable),
+    outcomes: entries.map((entry) => outcomes.get(entry) ?? UNAVAILABLE),
     bundles: [...bundles.values()],
     faultyTenants: [...faultyTenants],
   };
