@@ -266,6 +266,26 @@ describe("a commit whose answer is uncertain", () => {
   });
 });
 
+describe("a commit", () => {
+  test("is begun for whoever still waits", async () => {
+    const now = world.clock.now();
+    const deadlines = [now - 1, now, now + 1].map((deadlineAt) => entry(["a"], { deadlineAt }));
+    const outcomes = await commit(deadlines);
+    expect(outcomes.map(({ kind }) => kind)).toEqual(["unavailable", "accepted", "accepted"]);
+  });
+
+  test("reads as many rows in an isolate that has just started, however many bundles there are", async () => {
+    const rowsFor = async () => {
+      world.d1.used();
+      await commit([entry()], elsewhere());
+      return world.d1.used().rowsRead;
+    };
+    const before = await rowsFor();
+    for (let i = 0; i < 10; i++) await commit([entry()]);
+    expect(await rowsFor()).toBe(before);
+  });
+});
+
 describe("what was committed", () => {
   test("is enqueued with its plan, and until when it is held back", async () => {
     const id = await newDestination();
@@ -349,7 +369,7 @@ describe("an entry that is refused", () => {
   });
 
   test("for planning more deliveries than it may has stored nothing, and its neighbours are stored", async () => {
-    for (let i = 0; i < 2; i++) await newDestination();
+    for (const eventTypes of [null, null, ["z"]]) await newDestination({ eventTypes });
     await accept(world.services, [event("warm-up")]);
     const services = { ...world.services, config: { ...world.services.config, maxDeliveriesPerRequest: 4 } };
     const three = ["a", "b", "c"];
