@@ -242,7 +242,7 @@ describe("intake", () => {
     const { services, asked } = intakeOf(() => done);
     world.chance(chance);
     await accept(configured(services, { intakeShards: 4, intakeLocation: "weur" }), [event()]);
-    expect(asked).toMatchObject([{ name, options: { locationHint: "weur" } }]);
+    expect(asked).toMatchObject([{ name, options: { locationHint: "weur" }, request: { version: 1 } }]);
   });
 
   test("is asked again once, after a pause, with when it was asked first", async () => {

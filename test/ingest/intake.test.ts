@@ -13,7 +13,7 @@ import { sweep } from "../../src/maintenance/sweep.ts";
 import type { DeliveryMessage } from "../../src/queue-messages.ts";
 import type { Services } from "../../src/services.ts";
 import { playedD1 } from "../support/played-d1.ts";
-import { calm, GRACE_MS, newDestination, newWorld, TENANT, type World } from "../support/world.ts";
+import { calm, execute, GRACE_MS, newDestination, newWorld, TENANT, type World } from "../support/world.ts";
 
 /** The columns of a destination that gets every event. */
 const TAKES_ALL = { types: null, channels: null, filter: null, body: "envelope" };
@@ -188,6 +188,39 @@ describe("many who post at once", () => {
     world.clock.pass(60_000);
     expect(await post()).toBeGreaterThan(5);
     expect(await stored()).toHaveLength(3 * 15);
+  });
+
+  test("are committed apart from a tenant whose event D1 has refused for exactly a minute, in their order", async () => {
+    const intake = newIntake();
+    const post = (...tenants: string[]) =>
+      Promise.all(tenants.map((tenant) => intake.accept(request({ tenant }))));
+    const tenantsByBundle = async () => {
+      const { results } = await env.DB.prepare(
+        "SELECT group_concat(tenant) AS tenants FROM events GROUP BY bundle_id ORDER BY bundle_id",
+      ).all<{ tenants: string }>();
+      return results.map(({ tenants }) => tenants);
+    };
+    await execute(
+      "CREATE TRIGGER refuse BEFORE INSERT ON bundles WHEN new.header LIKE '%them%' BEGIN SELECT RAISE(ABORT, 'poison'); END",
+    );
+    const refused = await post("them");
+    await execute("DROP TRIGGER refuse");
+    expect(refused.map(kindOf)).toEqual(["unavailable"]);
+    world.clock.pass(59_999);
+    await post("a", "them", "b", "c");
+    world.clock.pass(1);
+    await post("d", "them", "e");
+    expect(await tenantsByBundle()).toEqual(["a", "them", "b,c", "d,them,e"]);
+  });
+
+  test("have their messages put on the queue, however many were before them", async () => {
+    await newDestination();
+    const intake = newIntake();
+    for (let i = 0; i < 4; i++) {
+      await intake.accept(request());
+      await world.settled();
+      expect(world.deliveryQueue.taken()).toHaveLength(1);
+    }
   });
 
   test("put their messages on the queue by no more than two sends at once", async () => {
@@ -450,7 +483,8 @@ describe("intake's answer", () => {
     const destination = await newDestination();
     await newDestination();
     const former = {
-      accept: async ({ version }: IntakeRequest) => ({ kind: version === 1 ? "done" : "unknown" }),
+      accept: async ({ version }: IntakeRequest) =>
+        version === 1 ? { kind: "done", outcome: { kind: "conflict" } } : { kind: "unknown" },
     };
     const services = withIntake(async (request) => (await former.accept(request)) as IntakeResult);
     const outcome = await accept(services, [{ ...event(), options: { destinationIds: [destination] } }]);
@@ -565,10 +599,11 @@ test("while the queue hangs, ten thousand bundles wait for it, and those beyond 
     await Promise.all(due.map((deliverAt) => intake.accept(request({ deliverAt }))));
   };
   for (let i = 0; i < 2; i++) await post(1);
-  for (let i = 0; i < 10; i++) await post(1_000);
-  expect(last).toBe(10_002);
+  for (let i = 0; i < 9; i++) await post(1_000);
+  await post(999);
+  expect(last).toBe(10_001);
   expect(world.logged("bundles_not_enqueued")).toEqual([]);
-  await post(3);
+  await post(4);
   expect(world.logged("bundles_not_enqueued")).toMatchObject([{ bundles: 3 }]);
   for (const answer of answers) {
     answer();
