@@ -153,6 +153,13 @@ describe("a key", () => {
     );
   });
 
+  test("costs no more round trips where there is one database", async () => {
+    await accept(world.services, [event()]);
+    world.d1.used();
+    await under("k", event());
+    expect(world.d1.used().roundTrips).toBe(1);
+  });
+
   test("that comes again is counted and logged as one request, with its tenant", async () => {
     const posted = [event({ tenant: "a" }), event(), event()];
     await under("k", ...posted);
