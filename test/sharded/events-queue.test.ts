@@ -51,7 +51,8 @@ test.each([
 
 test("a message that is found in another database is put on the queue again: the first try may not have come so far", async () => {
   await newDestination();
-  const first = await acceptEach(withPlaces(1), events(false));
+  const isPlacedElsewhere = ({ sentAt }: SingleEvent) => placeByTime(TENANT, 3, sentAt) > 0;
+  const first = await acceptEach(withPlaces(1), events(false).filter(isPlacedElsewhere));
   await world.settled();
   const sent = () => {
     const parts = world.deliveryQueue.taken().flatMap(({ body }) => body.bundles);
@@ -59,7 +60,7 @@ test("a message that is found in another database is put on the queue again: the
   };
   const bundles = [...new Set(idsOf(first).map((id) => Math.floor(id / 128)))];
   expect(sent()).toEqual(bundles);
-  await acceptEach(withPlaces(3), events(true));
+  await acceptEach(withPlaces(3), events(true).filter(isPlacedElsewhere));
   await world.settled();
   expect(sent()).toEqual(bundles);
 });
