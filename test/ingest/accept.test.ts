@@ -366,6 +366,13 @@ describe("events that are handed over together", () => {
     expect(await storedTypes()).toEqual(["a", "b"]);
   });
 
+  test("cost one round trip where they come for the first time", async () => {
+    await handOver(single());
+    world.d1.used();
+    await handOver(single({ key: "k" }), single());
+    expect(world.d1.used().roundTrips).toBe(1);
+  });
+
   test("are counted each, where they repeat a key", async () => {
     await accept(world.services, [event()], "k");
     const keyed = [

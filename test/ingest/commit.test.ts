@@ -353,18 +353,19 @@ describe("an entry that is refused", () => {
     expect(await kinds(addressed([id]))).toEqual(["accepted"]);
   });
 
-  test("is not, where it was accepted before that was removed", async () => {
+  test.each([
+    ["an isolate that remembers it", (): Services => world.services],
+    ["one that does not", () => elsewhere()],
+  ])("is not, where it was accepted before that was removed: in %s", async (_which, isolate) => {
     const id = await newDestination();
     const keyed = addressed([id], { key: { key: "k", fingerprint: "f" } });
     const plain = addressed([id]);
     expect(await kinds(keyed, plain)).toEqual(["accepted", "accepted"]);
     await execute("UPDATE destinations SET deleted_at = 1");
     const again = { ...plain, triedAt: world.clock.now() };
-    expect(await kinds({ ...keyed, token: "another" }, again, addressed([id]))).toEqual([
-      "replayed",
-      "accepted",
-      "invalid",
-    ]);
+    const entries = [{ ...keyed, token: "another" }, again, addressed([id])];
+    const outcomes = await commit(entries, isolate());
+    expect(outcomes.map(({ kind }) => kind)).toEqual(["replayed", "accepted", "invalid"]);
     expect(await types()).toEqual(["a", "a"]);
   });
 
