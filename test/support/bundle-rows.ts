@@ -6,9 +6,11 @@ import {
   checksumOf,
   deliveriesOf,
   eventAt,
+  headersText,
   MAX_EVENTS,
   type Plan,
   planOf,
+  type RequestHeaders,
   storedHeader,
 } from "../../src/core/bundle.ts";
 import { beforeFirstBundleOf } from "../../src/core/placement.ts";
@@ -21,6 +23,8 @@ export type EventRow = Readonly<{
   destinations?: readonly string[];
   tags?: readonly string[];
   channels?: readonly string[];
+  /** Its own request headers. */
+  headers?: RequestHeaders;
 }>;
 
 export type BundleRow = Readonly<{
@@ -52,13 +56,20 @@ export function columnsOf({ events, keys }: Pick<BundleRow, "events" | "keys">):
   const bodies = events.map(({ type = "a", data = {} }) =>
     encoder.encode(JSON.stringify({ type, timestamp: "2026-11-21T09:00:00.000Z", data })),
   );
-  const whole = new Uint8Array(bodies.flatMap((body) => [...body]));
+  const ownHeaders = headersText(events.map(({ headers }) => headers));
+  const part = ownHeaders === undefined ? [] : [encoder.encode(ownHeaders)];
+  const whole = new Uint8Array([...bodies, ...part].flatMap((bytes) => [...bytes]));
   const plan = planOf(events.map(({ destinations = [] }) => destinations));
   const headers = events.map(({ tenant = "acme", type = "a", tags, channels }, i) => ({
     ...{ tenant, type, tags, channels },
     bytes: bodies[i]?.byteLength ?? 0,
   }));
-  const stored = { encoding: "plain", checksum: checksumOf(whole), ...(keys && { keys }) } as const;
+  const stored = {
+    encoding: "plain",
+    checksum: checksumOf(whole),
+    ...(keys && { keys }),
+    ...(part[0] && { headerBytes: part[0].byteLength }),
+  } as const;
   return {
     count: events.length,
     planned: deliveriesOf(plan),
