@@ -124,7 +124,8 @@ describe("the database of a request", () => {
     ["all of them", undefined, 3],
     ["those that take new events", 2, 2],
   ])("is one of %s: that of its last event's tenant and minute, or of its key", async (_which, eventDatabases, count) => {
-    const services = { ...world.services, config: { ...world.services.config, eventDatabases } };
+    const config = { ...world.services.config, ...(eventDatabases !== undefined && { eventDatabases }) };
+    const services = { ...world.services, config };
     for (let i = 0; i < 8; i++) {
       const last = `last-${i}`;
       const posted = [`first-${i}`, `second-${i}`, last].map((tenant) => ({ ...event(), tenant }));
