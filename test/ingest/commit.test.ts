@@ -383,7 +383,6 @@ describe("an entry that is refused", () => {
     expect(world.d1.used().roundTrips).toBe(0);
   });
 
-  // The last: where a type has been validated, commits read a row more.
   test("for its data is one of a validated type, or one that asks for it, and not its neighbour of the same type", async () => {
     const needed = (field: string) => JSON.stringify({ type: "object", required: [field] });
     await putType("asked", needed("n"), false);
