@@ -23,6 +23,7 @@ export type EventRow = Readonly<{
   destinations?: readonly string[];
   tags?: readonly string[];
   channels?: readonly string[];
+  ttlSeconds?: number;
   /** Its own request headers. */
   headers?: RequestHeaders;
 }>;
@@ -60,8 +61,8 @@ export function columnsOf({ events, keys }: Pick<BundleRow, "events" | "keys">):
   const part = ownHeaders === undefined ? [] : [encoder.encode(ownHeaders)];
   const whole = new Uint8Array([...bodies, ...part].flatMap((bytes) => [...bytes]));
   const plan = planOf(events.map(({ destinations = [] }) => destinations));
-  const headers = events.map(({ tenant = "acme", type = "a", tags, channels }, i) => ({
-    ...{ tenant, type, tags, channels },
+  const headers = events.map(({ tenant = "acme", type = "a", tags, channels, ttlSeconds }, i) => ({
+    ...{ tenant, type, tags, channels, ttlSeconds },
     bytes: bodies[i]?.byteLength ?? 0,
   }));
   const stored = {
