@@ -6,9 +6,11 @@ import {
   checksumOf,
   deliveriesOf,
   eventAt,
+  headersText,
   MAX_EVENTS,
   type Plan,
   planOf,
+  type RequestHeaders,
   storedHeader,
 } from "../../src/core/bundle.ts";
 import { beforeFirstBundleOf } from "../../src/core/placement.ts";
@@ -21,6 +23,11 @@ export type EventRow = Readonly<{
   destinations?: readonly string[];
   tags?: readonly string[];
   channels?: readonly string[];
+  ttlSeconds?: number;
+  /** Its body as it was posted, instead of an envelope of `data`, and what that is. */
+  content?: Readonly<{ text: string; type: string }>;
+  /** The request headers that it was posted with. */
+  headers?: RequestHeaders;
 }>;
 
 export type BundleRow = Readonly<{
@@ -49,16 +56,22 @@ const encoder = new TextEncoder();
 
 /** The columns of a bundle of these events. */
 export function columnsOf({ events, keys }: Pick<BundleRow, "events" | "keys">): BundleColumns {
-  const bodies = events.map(({ type = "a", data = {} }) =>
-    encoder.encode(JSON.stringify({ type, timestamp: "2026-11-21T09:00:00.000Z", data })),
+  const bodies = events.map(({ type = "a", data = {}, content }) =>
+    encoder.encode(content?.text ?? JSON.stringify({ type, timestamp: "2026-11-21T09:00:00.000Z", data })),
   );
-  const whole = new Uint8Array(bodies.flatMap((body) => [...body]));
+  const ownHeaders = headersText(events.map(({ headers }) => headers));
+  const behind = encoder.encode(ownHeaders);
+  const whole = new Uint8Array([...bodies, behind].flatMap((body) => [...body]));
   const plan = planOf(events.map(({ destinations = [] }) => destinations));
-  const headers = events.map(({ tenant = "acme", type = "a", tags, channels }, i) => ({
-    ...{ tenant, type, tags, channels },
+  const headers = events.map(({ tenant = "acme", type = "a", tags, channels, ttlSeconds, content }, i) => ({
+    ...{ tenant, type, tags, channels, ttlSeconds, contentType: content?.type },
     bytes: bodies[i]?.byteLength ?? 0,
   }));
-  const stored = { encoding: "plain", checksum: checksumOf(whole), ...(keys && { keys }) } as const;
+  const stored = {
+    ...{ encoding: "plain" as const, checksum: checksumOf(whole) },
+    ...(keys && { keys }),
+    ...(ownHeaders !== undefined && { headerBytes: behind.byteLength }),
+  };
   return {
     count: events.length,
     planned: deliveriesOf(plan),
