@@ -79,12 +79,14 @@ describe("a tail", () => {
     ]);
     await insertPacks(env.DB, [
       { eventId: one, destinationId: "dst_b", state: "delivered" },
+      { eventId: two, destinationId: "dst_a", state: "waiting" },
       { eventId: three, destinationId: "dst_a", state: "inFlight" },
     ]);
     const second = await step(first.tail);
     expect(shownBy(second)).toEqual([
       [one, "dst_a", "dead"],
       [one, "dst_b", "delivered"],
+      [two, "dst_a", "waiting"],
       [two, "dst_b", "retrying"],
       [three, "dst_a", "retrying"],
       [three, "dst_b", "cancelled"],
