@@ -115,7 +115,11 @@ describe("an event is old", () => {
 
 describe("an event is over", () => {
   const AGO = NOW - 2 * HOUR;
-  const ended = (destinationId: string, eventId: number, endedAt = AGO) => ({ destinationId, eventId, endedAt });
+  const ended = (destinationId: string, eventId: number, endedAt = AGO) => ({
+    destinationId,
+    eventId,
+    endedAt,
+  });
 
   async function overAmong(first = env.DB) {
     return [...(await eventsOver(first, await storedRows(), over(first)))].sort((a, b) => a - b);
@@ -248,7 +252,12 @@ describe("of a pack, a delivery passes a filter", () => {
     ["of another channel", { channel: "u" }, event, false],
     ["of its destination's tenant", { tenant: "acme" }, event, true],
     ["of its event's tenant only", { tenant: "other" }, event, false],
-    ["of its event's tenant, where destinations are unknown", { tenant: "other" }, { ...event, owner: undefined }, true],
+    [
+      "of its event's tenant, where destinations are unknown",
+      { tenant: "other" },
+      { ...event, owner: undefined },
+      true,
+    ],
     ["of any time, without its bundle", {}, gone, true],
     ["of all times since the first, without its bundle", { accepted: { since: 0 } }, gone, false],
     ["of all times until the last, without its bundle", { accepted: { until: 9 } }, gone, false],

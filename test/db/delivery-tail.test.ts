@@ -225,9 +225,15 @@ describe("a tail that goes on", () => {
 
   test("goes back in the databases of what has not ended alone", () => {
     const other = beforeFirstBundleOf(1);
-    const tail = { after: [1_000, other + 500], followed: followed(eventAt(990, 0), eventAt(other + 450, 0)) };
+    const tail = {
+      after: [1_000, other + 500],
+      followed: followed(eventAt(990, 0), eventAt(other + 450, 0)),
+    };
     expect(resumeAfter(tail)).toEqual([989, other + 449]);
     expect(resumeAfter({ ...tail, followed: followed(eventAt(990, 0)) })).toEqual([989, other + 500]);
-    expect(resumeAfter({ ...tail, followed: followed(eventAt(other + 450, 0)) })).toEqual([1_000, other + 449]);
+    expect(resumeAfter({ ...tail, followed: followed(eventAt(other + 450, 0)) })).toEqual([
+      1_000,
+      other + 449,
+    ]);
   });
 });

@@ -56,7 +56,10 @@ describe("what is loaded", () => {
           { ...saying("two", [A, B, C]), tenant: "other" },
         ],
       },
-      { acceptedAt: 6, events: [{ destinations: [A, C], data: 3 }, saying("four", [B, A]), saying("5", [A])] },
+      {
+        acceptedAt: 6,
+        events: [{ destinations: [A, C], data: 3 }, saying("four", [B, A]), saying("5", [A])],
+      },
     ]);
     const found = await loaded([
       { bundle: 1, destinations: [A, B] },
@@ -148,7 +151,9 @@ describe("what is loaded", () => {
 
   test("leaves out what is not stored, and tells", async () => {
     const unbound = beforeFirstBundleOf(7) + 1;
-    await insertBundles(env.DB, [{ events: [saying("one", [A, "dst_gone"]), saying("two", [A, "dst_gone"])] }]);
+    await insertBundles(env.DB, [
+      { events: [saying("one", [A, "dst_gone"]), saying("two", [A, "dst_gone"])] },
+    ]);
     const found = await loaded([
       { bundle: 9, destinations: [A, B], indexes: [0, 1] },
       { bundle: 1, destinations: ["dst_gone", B, A], indexes: [1, 1] },
@@ -168,7 +173,10 @@ describe("what is loaded", () => {
     await insertBundles(env.DB, [{ events: [saying("one")] }, { events: [saying("two")] }]);
     await execute("UPDATE bundles SET header = json_set(header, '$.version', 3) WHERE id = 1");
     await execute("UPDATE bundles SET header = json_set(header, '$.version', 2) WHERE id = 2");
-    const [later, known] = [1, 2].map((bundle) => ({ bundle, destinations: [A] })) as [BundlePart, BundlePart];
+    const [later, known] = [
+      { bundle: 1, destinations: [A] },
+      { bundle: 2, destinations: [A] },
+    ];
     const found = await loaded([later, known]);
     expect(bodiesOf(found)).toEqual(["two"]);
     expect(found).toMatchObject({ missing: [], unknown: [later] });
@@ -224,7 +232,10 @@ describe("bodies", () => {
   });
 
   test("of bundles with few due deliveries come once it is known that some are", async () => {
-    const [one, two] = await insertBundles(env.DB, [{ events: [saying("one")] }, { events: [saying("two")] }]);
+    const [one, two] = await insertBundles(env.DB, [
+      { events: [saying("one")] },
+      { events: [saying("two")] },
+    ]);
     const parts = [1, 2].map((bundle) => ({ bundle, destinations: [A] }));
     const d1 = meteredD1(env.DB);
     const load = async () => [
@@ -251,7 +262,10 @@ describe("bodies", () => {
     await insertBundles(env.DB, [{ events: [saying("one"), saying("two")] }]);
     await execute("UPDATE bundles SET body = x'00'");
     const d1 = meteredD1(env.DB);
-    expect(bodiesOf(await loaded([{ bundle: 1, destinations: [A] }], { fewDueOf }, d1.db))).toEqual([null, null]);
+    expect(bodiesOf(await loaded([{ bundle: 1, destinations: [A] }], { fewDueOf }, d1.db))).toEqual([
+      null,
+      null,
+    ]);
     expect(d1.used().roundTrips).toBe(roundTrips);
   });
 
@@ -306,7 +320,11 @@ describe("memory for bodies", () => {
       sizes.map(() => ({ events: [saying("x")] })),
     );
     for (const [i, bytes] of sizes.entries())
-      await execute("UPDATE bundles SET header = json_set(header, '$.events[2]', ?2) WHERE id = ?1", i + 1, bytes);
+      await execute(
+        "UPDATE bundles SET header = json_set(header, '$.events[2]', ?2) WHERE id = ?1",
+        i + 1,
+        bytes,
+      );
     const parts = sizes.map((_, i) => ({ bundle: i + 1, destinations: [A] }));
     const found = await loaded(parts);
     expect(keysOf(found).length + found.rest.length).toBe(sizes.length);

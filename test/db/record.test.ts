@@ -5,15 +5,7 @@ import { inPortions, recordOutcomes } from "../../src/db/deliveries.ts";
 import type { DeliveryRow } from "../../src/db/schema.ts";
 import { deliveryRow } from "../support/delivery-rows.ts";
 import { meteredD1 } from "../support/meter.ts";
-import {
-  execute,
-  newDestination,
-  newWorld,
-  statusOf,
-  storedRows,
-  TENANT,
-  urlOf,
-} from "../support/world.ts";
+import { execute, newDestination, newWorld, statusOf, storedRows, TENANT, urlOf } from "../support/world.ts";
 
 let destination: string;
 beforeEach(async () => {
@@ -120,7 +112,8 @@ describe("a destination that answers 410", () => {
 
 test("outcomes cost one round trip, and a statement for each way of recording them", async () => {
   const d1 = meteredD1(env.DB);
-  const packed = (eventId: number) => row({ eventId, state: "waiting", reason: "slow", attempts: 0, log: [] });
+  const packed = (eventId: number) =>
+    row({ eventId, state: "waiting", reason: "slow", attempts: 0, log: [] });
   const bits = { ...packed(2), lastError: null, lastStatus: null, nextAttemptAt: null, firstAttemptAt: null };
   for (const [rows, roundTrips, queries] of [
     [[], 0, 0],

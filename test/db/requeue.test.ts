@@ -36,7 +36,11 @@ async function requeued(...wanted: readonly (readonly [destination: string, even
 const [e1, e2, e3, e4] = [eventAt(1, 0), eventAt(1, 1), eventAt(2, 0), eventAt(1, 60)] as const;
 
 describe("of rows", () => {
-  test.each(["delivered", "dead", "cancelled"] as const)("one that is %s is requeued alone", async (state) => {
+  test.each([
+    "delivered",
+    "dead",
+    "cancelled",
+  ] as const)("one that is %s is requeued alone", async (state) => {
     await insertDeliveries(
       env.DB,
       [A, B].flatMap((destinationId) => [e1, e2, e3].map((eventId) => ({ destinationId, eventId, state }))),
@@ -86,7 +90,8 @@ describe("of packs", () => {
 });
 
 test("what one attempt was answered is forgotten, and nothing else", async () => {
-  const entry = (at: number) => ({ at, latencyMs: 2, status: 500, excerpt: `said at ${at}`, archived: true });
+  const entry = (at: number) =>
+    ({ at, latencyMs: 2, status: 500, excerpt: `said at ${at}`, archived: true }) as const;
   const rows = [A, B].flatMap((destinationId) =>
     [e1, e2].map((eventId) => deliveryRow({ destinationId, eventId, log: [entry(1), entry(2)] })),
   );

@@ -5,9 +5,13 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import { takesType } from "../../src/core/routing.ts";
 import { deliveriesByEvent } from "../../src/db/deliveries-by-event.ts";
-import { type ListFilter, type MergedPage, type Positions, storedDeliveries } from "../../src/db/delivery-list.ts";
+import {
+  type ListFilter,
+  type MergedPage,
+  type Positions,
+  storedDeliveries,
+} from "../../src/db/delivery-list.ts";
 import type { DeliveryRow, StoredState } from "../../src/db/schema.ts";
-import { allOf } from "../../src/db/shards.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase, testDatabases } from "../support/databases.ts";
 import { insertDeliveries, insertPacks } from "../support/delivery-rows.ts";
@@ -31,8 +35,7 @@ const EVENTS = [
   { tenant: "rival", type: "user.new", channels: ["eu"], tags: [] },
 ] as const;
 
-const destinationsOf = (tenant: string) =>
-  tenant === "rival" ? [FOREIGN] : [OWN, SECOND, REMOVED, DELETED];
+const destinationsOf = (tenant: string) => (tenant === "rival" ? [FOREIGN] : [OWN, SECOND, REMOVED, DELETED]);
 
 type Listed = Readonly<{
   eventId: number;
@@ -94,7 +97,15 @@ async function store(databases: readonly D1Database[]): Promise<Listed[]> {
       home,
       kept.flatMap(({ outcome, eventId, destinationId }) =>
         outcome.kind === "row"
-          ? [{ eventId, destinationId, state: outcome.state, reason: outcome.reason, lastStatus: outcome.status }]
+          ? [
+              {
+                eventId,
+                destinationId,
+                state: outcome.state,
+                reason: outcome.reason,
+                lastStatus: outcome.status,
+              },
+            ]
           : [],
       ),
     );

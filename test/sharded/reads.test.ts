@@ -109,8 +109,8 @@ describe("a tail", () => {
     await insertIn(1, 1);
     expect((await step(await newTail(databases))).isGap).toBe(false);
     await insertIn(0, 50);
-    expect((await step({ ...tail, after: [0, beforeFirstBundleOf(1) + 1, 0] }, { tenant: "acme" })).isGap).toBe(
-      true,
-    );
+    expect(
+      (await step({ ...tail, after: [0, beforeFirstBundleOf(1) + 1, 0] }, { tenant: "acme" })).isGap,
+    ).toBe(true);
   });
 });

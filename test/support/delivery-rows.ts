@@ -37,7 +37,10 @@ export async function insertPacks(
   deliveries: readonly Packed[],
   { endedAt = 1, status = 200, reason = "circuit_open", recoverAt = 1 }: Columns = {},
 ): Promise<void> {
-  const groups = Map.groupBy(deliveries, ({ eventId, destinationId }) => `${bundleOf(eventId)} ${destinationId}`);
+  const groups = Map.groupBy(
+    deliveries,
+    ({ eventId, destinationId }) => `${bundleOf(eventId)} ${destinationId}`,
+  );
   const statements = [...groups.values()].map((group) => {
     const of = (state: Packed["state"]) =>
       group.filter((one) => one.state === state).map(({ eventId }) => indexOf(eventId));
