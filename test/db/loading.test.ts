@@ -147,6 +147,10 @@ describe("what is loaded", () => {
       { isErased: true, body: undefined },
       { isErased: undefined, body: "kept" },
     ]);
+    const d1 = meteredD1(env.DB);
+    const only = { bundle: 1, destinations: [A], indexes: [0, 0] };
+    expect(bodiesOf(await loaded([only], { fewDueOf: new Set([1]) }, d1.db))).toEqual([undefined]);
+    expect(d1.used().roundTrips).toBe(1);
   });
 
   test("leaves out what is not stored, and tells", async () => {
