@@ -194,6 +194,7 @@ describe("an event is over", () => {
   test("and nothing is read while none has ended, or none is old", async () => {
     const events = await insertBundles(env.DB, [bundle(KEPT, [A, B]), bundle(HOUR, [A, B])]);
     const [old = 0, young = 0] = events;
+    await insertBundles(env.DB, Array(40).fill(bundle(KEPT, [A])));
     const d1 = meteredD1(env.DB);
     const used = async (...rows: readonly Parameters<typeof deliveryRow>[0][]) => {
       await eventsOver(d1.db, rows.map(deliveryRow), over(d1.db));
