@@ -30,7 +30,7 @@ const [OWN, FOREIGN, SECOND, REMOVED, DELETED] = ["dst_1", "dst_2", "dst_3", "ds
 const EVENTS = [
   { tenant: "acme", type: "order.paid", channels: ["eu"], tags: ["x"] },
   { tenant: "rival", type: "order.paid", channels: ["us"], tags: ["x"] },
-  { tenant: "acme", type: "order.made", channels: ["eu", "us"], tags: ["y"] },
+  { tenant: "acme", type: "order.pains", channels: ["eu", "us"], tags: ["y"] },
   { tenant: "acme", type: "orders", channels: [], tags: ["x", "y"] },
   { tenant: "rival", type: "user.new", channels: ["eu"], tags: [] },
 ] as const;
@@ -73,13 +73,14 @@ async function store(databases: readonly D1Database[]): Promise<Listed[]> {
   let turn = 0;
   for (let bundle = 0; bundle < BUNDLES; bundle++) {
     const number = bundle % databases.length;
+    const events = [...EVENTS.slice(bundle % EVENTS.length), ...EVENTS.slice(0, bundle % EVENTS.length)];
     const home = databases[number] ?? db;
     const ids = await insertBundles(
       home,
       [
         {
           acceptedAt: acceptedAt(bundle),
-          events: EVENTS.map(({ channels, tags, ...event }) => ({
+          events: events.map(({ channels, tags, ...event }) => ({
             ...{ ...event, channels: [...channels], tags: [...tags] },
             destinations: destinationsOf(event.tenant),
           })),
@@ -87,7 +88,7 @@ async function store(databases: readonly D1Database[]): Promise<Listed[]> {
       ],
       number,
     );
-    const kept = EVENTS.flatMap((about, index) =>
+    const kept = events.flatMap((about, index) =>
       destinationsOf(about.tenant).map((destinationId) => ({
         ...{ eventId: ids[index] ?? 0, destinationId, about, acceptedAt: acceptedAt(bundle) },
         outcome: OUTCOMES[turn++ % OUTCOMES.length] ?? OUTCOMES[0],
