@@ -4,6 +4,7 @@ import { bundleOf } from "../../src/core/bundle.ts";
 import { beforeFirstBundleOf } from "../../src/core/placement.ts";
 import { loadDeliveries, recordOutcomes, requeueEnded } from "../../src/db/deliveries.ts";
 import { newTail, tailAfter, tailStep } from "../../src/db/delivery-tail.ts";
+import { listEvents } from "../../src/db/event-list.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase, testDatabases } from "../support/databases.ts";
 import { deliveryRow, insertDeliveries, insertPacks } from "../support/delivery-rows.ts";
@@ -112,5 +113,37 @@ describe("a tail", () => {
     expect(
       (await step({ ...tail, after: [0, beforeFirstBundleOf(1) + 1, 0] }, { tenant: "acme" })).isGap,
     ).toBe(true);
+  });
+});
+
+describe("a list of events", () => {
+  const over = { dueBy: -1, endedBy: 0, now: 0, first: db };
+  const pageOf = async (asked: object) => {
+    const { found, next, lookedBackTo } = await listEvents(databases, { over, limit: 9, ...asked });
+    return { shown: found.map(({ acceptedAt }) => acceptedAt), next, lookedBackTo };
+  };
+
+  test.each([
+    ["by bundles", { tenant: "acme" }],
+    ["by a tag", { tenant: "acme", tag: "x" }],
+  ])("goes on in each database, and tells how far back all have looked: %s", async (_, names) => {
+    for (const [database, times] of [
+      [0, [10, 40]],
+      [1, [20, 30]],
+    ] as const)
+      await insertBundles(
+        testDatabases[database] ?? db,
+        times.map((acceptedAt) => ({ acceptedAt, events: [{ tags: ["x"] }] })),
+        database,
+      );
+    const first = await pageOf({ ...names, limit: 2 });
+    expect([first.shown, first.lookedBackTo]).toEqual([[40, 30], 20]);
+    expect(await pageOf({ ...names, limit: 2, from: first.next })).toEqual({
+      ...{ shown: [20, 10], next: undefined, lookedBackTo: undefined },
+    });
+    const single = await pageOf({ ...names, limit: 1 });
+    expect([single.shown, single.lookedBackTo]).toEqual([[40], 40]);
+    const rest = await pageOf({ ...names, from: single.next });
+    expect([rest.shown, rest.next]).toEqual([[30, 20, 10], undefined]);
   });
 });
