@@ -112,6 +112,14 @@ describe("a page", () => {
     ]);
   });
 
+  test("that is full is the last when nothing more is found", async () => {
+    await insertBundles(env.DB, [{ events: Array(100).fill({ destinations: ["dst_a", "dst_b", "dst_c"] }) }]);
+    await insertDeliveries(env.DB, [{ eventId: eventAt(1, 99), destinationId: "dst_b" }]);
+    const page = await pageOf({ state: "dead" }, { limit: 1 });
+    expect(page.found).toHaveLength(1);
+    expect(page.next).toBeUndefined();
+  });
+
   test("of a time reads the bundles of about that time", async () => {
     const MINUTE = 60_000;
     const rows = many(300, { tags: ["x"] }).map((row, i) => ({ ...row, acceptedAt: (i + 1) * MINUTE }));
