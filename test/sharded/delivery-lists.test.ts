@@ -12,6 +12,7 @@ import {
   storedDeliveries,
 } from "../../src/db/delivery-list.ts";
 import type { DeliveryRow, StoredState } from "../../src/db/schema.ts";
+import { type Databases, homeOf } from "../../src/db/shards.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase, testDatabases } from "../support/databases.ts";
 import { insertDeliveries, insertPacks } from "../support/delivery-rows.ts";
@@ -153,7 +154,7 @@ async function walk(pageAt: (before: Positions | undefined) => Promise<MergedPag
     shown.push(
       ...found.map((one) => [
         ...[one.eventId, one.destinationId, one.kind === "stored" ? one.row.state : "queued"],
-        one.destination?.tenant,
+        one.destination === null ? null : one.destination.tenant,
       ]),
     );
     if (!next) return shown;
@@ -164,7 +165,7 @@ async function walk(pageAt: (before: Positions | undefined) => Promise<MergedPag
 
 const shownAs = ({ eventId, destinationId, state, about }: Listed) => [
   ...[eventId, destinationId, state],
-  destinationId === REMOVED ? undefined : about.tenant,
+  destinationId === REMOVED ? null : about.tenant,
 ];
 
 const STATES = ["waiting", "retrying", "delivered", "dead", "cancelled"] as const;
@@ -207,8 +208,14 @@ beforeAll(async () => {
 const isReached = ({ destinationId }: Listed, filter: Filter) =>
   filter.tenant === undefined || filter.destinationId !== undefined || destinationId !== REMOVED;
 
-async function expectStored(filter: Filter, state: StoredState | undefined, limit: number) {
+async function expectStored(
+  filter: Filter,
+  state: StoredState | undefined,
+  limit: number,
+  among: Databases = databases,
+) {
   const expected = all
+    .filter(({ eventId }) => homeOf(among, eventId) !== undefined)
     .filter((one) => (state === undefined ? one.state !== "queued" : one.state === state))
     .filter((one) => passes(filter, one) && isReached(one, filter))
     .sort(
@@ -217,16 +224,22 @@ async function expectStored(filter: Filter, state: StoredState | undefined, limi
         compare(a.acceptedAt, b.acceptedAt) ||
         compare(a.eventId, b.eventId),
     );
-  const shown = await walk(
-    (before) => storedDeliveries(databases, state, { ...filter, limit, before }),
-    limit,
-  );
+  const shown = await walk((before) => storedDeliveries(among, state, { ...filter, limit, before }), limit);
   expect(shown).toEqual(expected.map(shownAs));
 }
 
 describe("the list by destination", () => {
   test.each(FILTERS)("of %s is complete and in order", async (_, filter) => {
     await expectStored(filter, undefined, 30);
+  });
+
+  test("goes on in each database where it has got, however small its pages", async () => {
+    await expectStored({ destinationId: OWN, type: "order.paid" }, undefined, 1);
+  });
+
+  test.each([undefined, ...STATES])("of one database is complete and in order: %s", async (state) => {
+    await expectStored({}, state, state ? 3 : 9, { db });
+    await expectStored({ tenant: "acme" }, state, 4, { db });
   });
 
   test.each(STATES)("of what is %s is complete and in order, with a filter and without", async (state) => {

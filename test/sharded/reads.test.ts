@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf } from "../../src/core/bundle.ts";
 import { beforeFirstBundleOf } from "../../src/core/placement.ts";
 import { loadDeliveries, recordOutcomes, requeueEnded } from "../../src/db/deliveries.ts";
+import { type Positions, storedDeliveries } from "../../src/db/delivery-list.ts";
 import { newTail, tailAfter, tailStep } from "../../src/db/delivery-tail.ts";
 import { listEvents } from "../../src/db/event-list.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
@@ -146,4 +147,26 @@ describe("a list of events", () => {
     const rest = await pageOf({ ...names, from: single.next });
     expect([rest.shown, rest.next]).toEqual([[30, 20, 10], undefined]);
   });
+});
+
+test("a list of deliveries asks for nothing that it has, and no database that has no more", async () => {
+  const events = await insertIn(0, 3);
+  await insertDeliveries(
+    db,
+    events.map((eventId) => ({ destinationId: A, eventId })),
+  );
+  const [last = 0] = await insertIn(1);
+  const d1 = meteredD1(db, ...further);
+  const pageOf = async (before?: Positions) => {
+    const { found, next } = await storedDeliveries(d1, "dead", { limit: 2, before });
+    return { shown: found.map(({ eventId }) => eventId), next, roundTrips: d1.used().roundTrips };
+  };
+  const newestFirst = events.toReversed();
+  // Rows in each database, and the times of their events.
+  const first = await pageOf();
+  expect(first).toMatchObject({ shown: newestFirst.slice(0, 2), roundTrips: 4 });
+  expect(await pageOf(first.next)).toEqual({ shown: newestFirst.slice(2), next: undefined, roundTrips: 2 });
+  await insertDeliveries(further[0] ?? db, [{ destinationId: A, eventId: last }]);
+  // And the destination, which only the first has.
+  expect(await pageOf()).toMatchObject({ roundTrips: 6 });
 });
