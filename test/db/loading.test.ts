@@ -1,7 +1,7 @@
 /** Deliveries as they are loaded for an attempt: which are, with what, and in how many round trips. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { type BundlePart, bundleOf, checksumOf, eventAt, type StoredHeader } from "../../src/core/bundle.ts";
+import { type BundlePart, bundleOf, checksumOf, eventAt } from "../../src/core/bundle.ts";
 import { headerWithout } from "../../src/core/erase.ts";
 import { beforeFirstBundleOf } from "../../src/core/placement.ts";
 import { dueAtOf, liveUntilOf, loadDeliveries, ownerOf } from "../../src/db/deliveries.ts";
@@ -199,39 +199,42 @@ describe("what is loaded", () => {
   });
 });
 
-/** Bundles of one event of so many zeros each, for the destination A. */
-async function insertZeros(...sizes: readonly number[]): Promise<BundlePart[]> {
+/**
+ * Bundles of one event for the destination A, whose stored bodies have so many bytes. The body is one letter, zipped, and
+ * what is left is filled with a comment (RFC 1952 §2.3: flag 16, after ten bytes, and ended by a zero).
+ */
+async function insertSized(...sizes: readonly number[]): Promise<BundlePart[]> {
   await insertBundles(
     env.DB,
     sizes.map(() => ({ events: [{ destinations: [A] }] })),
   );
-  for (const [i, bytes] of sizes.entries()) {
-    const header: StoredHeader = {
-      ...{ version: 1, encoding: "plain", checksum: checksumOf(new Uint8Array(bytes)) },
-      ...{ tenants: ["acme"], types: ["a"], events: [0, 0, bytes] },
-    };
+  const zipping = new Blob(["x"]).stream().pipeThrough(new CompressionStream("gzip"));
+  const zipped = await new Response(zipping).bytes();
+  const start = zipped.slice(0, 10);
+  start[3] = 16;
+  const end = `00${zipped.subarray(10).toHex()}`;
+  const header = { version: 1, encoding: "gzip", tenants: ["acme"], types: ["a"], events: [0, 0, 1] };
+  for (const [i, bytes] of sizes.entries())
     await execute(
-      "UPDATE bundles SET body = zeroblob(?2), header = ?3 WHERE id = ?1",
-      ...[i + 1, bytes, JSON.stringify(header)],
+      `UPDATE bundles SET header = ?2, body = unhex(?3 || replace(hex(zeroblob(?4)), '00', '20') || ?5)
+       WHERE id = ?1`,
+      ...[i + 1, JSON.stringify(header), start.toHex(), bytes - zipped.byteLength - 1, end],
     );
-  }
   return sizes.map((_, i) => ({ bundle: i + 1, destinations: [A] }));
 }
 
 describe("bodies", () => {
-  const sizesOf = ({ all }: Awaited<ReturnType<typeof loaded>>) => all.map(({ body }) => body?.length);
-
   test.each([
-    ["come with their bundles when they are small", [9, 9, 9], 1],
+    ["come with their bundles when they are small", [99, 99, 99], 1],
     ["come with their bundles up to an equal share of 2 MB", [MB, MB], 1],
-    ["come in another round trip beyond that", [MB + 1, 9], 2],
-    ["share that round trip up to 2 MB", [MB, MB, 9], 2],
-    ["come in several beyond that", [MB, MB + 1, 9], 3],
+    ["come in another round trip beyond that", [MB + 1, 99], 2],
+    ["share that round trip up to 2 MB", [MB, MB, 99], 2],
+    ["come in several beyond that", [MB, MB + 1, 99], 3],
     ["come in portions as large as possible", [700_000, 700_000, 700_000, 700_000], 3],
   ])("%s", async (_, sizes, roundTrips) => {
-    const parts = await insertZeros(...sizes);
+    const parts = await insertSized(...sizes);
     const d1 = meteredD1(env.DB);
-    expect(sizesOf(await loaded(parts, {}, d1.db))).toEqual(sizes);
+    expect(bodiesOf(await loaded(parts, {}, d1.db))).toEqual(sizes.map(() => "x"));
     expect(d1.used().roundTrips).toBe(roundTrips);
   });
 
