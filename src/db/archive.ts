@@ -124,7 +124,7 @@ export async function removeGone(
     if (end === undefined || !truncated || end.event > last) return { upto: last, isLast: true, removed };
     startAfter = end.name;
     // There may be more of the last one: if it is gone, the next walk finds that first, and else there is nothing to remove.
-    upto = gone.has(end.event) ? end.event - 1 : end.event;
+    upto = Math.max(upto, gone.has(end.event) ? end.event - 1 : end.event);
   } while (mayGoOn());
   return { upto, isLast: false, removed };
 }

@@ -460,10 +460,18 @@ async function recordInRows(db: D1Database, rows: readonly DeliveryRow[]): Promi
   if (late.length > 0) await db.batch(recording(db, late));
 }
 
-/** Records rows, unless what is stored of a delivery is later. */
-export function recording(db: D1Database, rows: readonly DeliveryRow[]): D1PreparedStatement[] {
+/**
+ * Records rows, unless what is stored of a delivery is later.
+ * @param after what is made after each statement that records: `changes()` tells it how many rows that has written
+ */
+export function recording(
+  db: D1Database,
+  rows: readonly DeliveryRow[],
+  after: readonly D1PreparedStatement[] = [],
+): D1PreparedStatement[] {
   const record = db.prepare(RECORD);
-  return [...replayCountersOf(db, rows), ...inPortions(rows).map((json) => record.bind(json))];
+  const recorded = inPortions(rows).flatMap((json) => [record.bind(json), ...after]);
+  return [...replayCountersOf(db, rows), ...recorded];
 }
 
 /** Characters of one value: D1 takes 2 MB (https://developers.cloudflare.com/d1/platform/limits/), at most three each. */

@@ -186,7 +186,7 @@ export async function changeDestination(
   seen: Seen = {},
 ): Promise<Destination | undefined> {
   const unchanged = (Object.keys(seen) as (keyof Seen)[]).map((name) =>
-    isSame(destinations[name], seen[name] ?? null),
+    isSame(destinations[name], seen[name]),
   );
   return drizzle(db)
     .update(destinations)

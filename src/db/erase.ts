@@ -193,7 +193,8 @@ async function keysOf(
 /** Without what receivers have answered, and remarks about it. What an edit by hand has made of a log is left out. */
 const REDACT = `
   UPDATE deliveries SET log = iif(json_valid(log), (
-      SELECT json_group_array(json_remove(e.value, '$.excerpt', '$.note', '$.archived')) FROM json_each(log) e), '[]')
+      SELECT json_group_array(json_remove(e.value, '$.excerpt', '$.note', '$.archived')) FROM json_each(log) e
+      WHERE e.type = 'object'), '[]')
   WHERE (destination_id, event_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1))`;
 
 const COUNT_CANCELLED = "UPDATE erasures SET cancelled = cancelled + changes() WHERE id = ?1";
@@ -221,24 +222,33 @@ async function eraseDeliveries(
   const withContent = planned.filter(([destination, event]) =>
     hasContent(known.get(`${destination} ${event}`)),
   );
+  const counting = erasure ? [db.prepare(COUNT_CANCELLED).bind(erasure)] : [];
   const statements = [
-    ...(cancels && open.length > 0 ? recording(db, open) : []),
-    ...(cancels && open.length > 0 && erasure ? [db.prepare(COUNT_CANCELLED).bind(erasure)] : []),
+    ...(cancels ? recording(db, open, counting) : []),
     ...(withContent.length > 0 ? [db.prepare(REDACT).bind(JSON.stringify(withContent))] : []),
   ];
   if (statements.length > 0) await db.batch(statements);
   return planned.flatMap(([destination, event]) => {
-    const log = known.get(`${destination} ${event}`)?.log;
-    return Array.isArray(log) && log.length > 0 ? [{ event, destination, log }] : [];
+    const row = known.get(`${destination} ${event}`);
+    const log = row ? entriesOf(row) : [];
+    return log.length > 0 ? [{ event, destination, log }] : [];
   });
 }
 
-/** Whether the log of attempts has what may be content. */
+/** Whether the log of attempts has what may be content: answers, remarks, or what an edit by hand has made of it. */
 function hasContent(row: DeliveryRow | undefined): boolean {
-  if (!Array.isArray(row?.log)) return row !== undefined;
-  return row.log.some(
+  if (row === undefined) return false;
+  const entries = entriesOf(row);
+  // What is no JSON any more reads as a log without entries.
+  if (entries.length !== row.log?.length || (entries.length === 0 && row.attempts > 0)) return true;
+  return entries.some(
     ({ excerpt, note, archived }) => excerpt !== undefined || note !== undefined || archived,
   );
+}
+
+/** The entries of the log, without what an edit by hand has put there. */
+function entriesOf({ log }: DeliveryRow): AttemptEntry[] {
+  return Array.isArray(log) ? log.filter((entry) => typeof entry === "object" && entry !== null) : [];
 }
 
 /** The delivery as a cancelled one, if it has not ended and is not in flight. */

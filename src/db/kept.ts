@@ -69,9 +69,9 @@ export async function keptOfTenant(first: D1Database, tenant: string, most: numb
 
 const IN_USE = `
   SELECT min((SELECT coalesce(min(retention_days), 1e9) FROM tenant_settings INDEXED BY tenant_settings_kept
-      WHERE retention_days IS NOT NULL AND retention_days >= 1),
+      WHERE retention_days >= 1),
     (SELECT coalesce(min(retention_days), 1e9) FROM event_types INDEXED BY event_types_kept
-      WHERE retention_days IS NOT NULL AND retention_days >= 1)) AS days,
+      WHERE retention_days >= 1)) AS days,
     EXISTS (SELECT 1 FROM tenant_settings INDEXED BY tenant_settings_payload_free WHERE payload_free = 1) AS payloadFree`;
 
 /** The shortest time that anything sets, in ms, infinite where nothing does; and whether a tenant keeps no payloads. */

@@ -285,13 +285,14 @@ const answerSchema = z.object({
 const known = new Map<string, Readonly<{ resolution: Resolution; until: number }>>();
 
 /**
- * Resolves the host of a URL. Without a resolver, and for an address, no query is made. Where private addresses are
- * allowed, public and private ones both pass; metadata services never do.
+ * Resolves the host of a URL. Without a resolver, for an address, and for what is no URL, no query is made: the guard of
+ * the target says what is wrong with it. Where private addresses are allowed, public and private ones both pass;
+ * metadata services never do.
  */
 export async function resolve(services: Services, url: string): Promise<Resolution> {
   const { dnsResolver } = services.config;
-  const host = URL.parse(url)?.hostname.replace(/\.+$/, "") ?? "";
-  const isName = !host.startsWith("[") && !ipaddr.isValid(host);
+  const host = URL.parse(url)?.hostname.replace(/\.+$/, "");
+  const isName = host !== undefined && !host.startsWith("[") && !ipaddr.isValid(host);
   if (!dnsResolver || !isName) return { kind: "public" };
   const name = `${dnsResolver} ${host}`;
   const kept = known.get(name);

@@ -9,6 +9,7 @@ import { sendTestEvent } from "../../src/delivery/test-event.ts";
 import { AccessTokens } from "../../src/gate/access-tokens.ts";
 import { sweep } from "../../src/maintenance/sweep.ts";
 import { type Call, type Script, silence } from "../support/receivers.ts";
+import { storage } from "../support/sending.ts";
 import { vault } from "../support/vault.ts";
 import {
   execute,
@@ -389,14 +390,7 @@ describe("a gate that keeps a token", () => {
   const failed = { kind: "failed", reason: "token_unavailable", fault: "answers 500" } as const;
 
   /** Without the calls between, so that the order of requests is certain. */
-  function newTokens() {
-    const stored = new Map<string, unknown>();
-    const kv = {
-      get: (key: string) => stored.get(key),
-      put: (key: string, value: unknown) => stored.set(key, value),
-    };
-    return new AccessTokens({ kv } as unknown as DurableObjectStorage);
-  }
+  const newTokens = () => new AccessTokens(storage());
 
   test("lets all others wait for the one that fetches, and gives them what it has come to", async () => {
     for (const outcome of [failed, { kind: "token", sealed: "s", usableUntil: START + MINUTE } as const]) {

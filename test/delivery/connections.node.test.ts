@@ -99,6 +99,30 @@ test("a free connection goes to the destination that holds the fewest", async ()
   expect(runningOf("c")).toBe(1);
 });
 
+test("a free connection goes to the first of those that hold the fewest, wherever they wait", async () => {
+  const { startMany, runningOf, endOne } = track(5);
+  startMany("a", 3);
+  startMany("b", 1);
+  startMany("c", 1);
+  for (const group of ["b", "a", "d", "e", "b"]) startMany(group, 1);
+  await calm();
+  expect(["a", "b", "c", "d", "e"].map(runningOf)).toEqual([3, 1, 1, 0, 0]);
+  await endOne("a");
+  expect(["a", "b", "c", "d", "e"].map(runningOf)).toEqual([2, 1, 1, 1, 0]);
+  await endOne("c");
+  expect(["a", "b", "c", "d", "e"].map(runningOf)).toEqual([2, 1, 0, 1, 1]);
+});
+
+test("a destination that is left alone gets all connections as soon as one is free", async () => {
+  const { shared, startMany, runningOf, endOne } = track(2);
+  startMany("a", 10);
+  await calm();
+  expect(runningOf("a")).toBe(4);
+  shared.shareAmong(1);
+  await endOne("a");
+  expect(runningOf("a")).toBe(5);
+});
+
 test("a task that throws frees its connection", async () => {
   const { shared } = track(1);
   for (let i = 0; i < 20; i++) {

@@ -1,9 +1,11 @@
-/** Resolving host names over HTTPS: which names are called, which deliveries wait, and what it costs. */
+/**
+ * Resolving host names over HTTPS: which names are called, which deliveries wait, and what it costs. What is asked, and
+ * for how long it is remembered, is in resolver.node.test.ts.
+ */
 import { beforeEach, describe, expect, test } from "vitest";
-import { resolve } from "../../src/delivery/url-guard.ts";
 import { sweep } from "../../src/maintenance/sweep.ts";
 import type { Script } from "../support/receivers.ts";
-import { newDestination, newWorld, rowOf, START, urlOf, type World } from "../support/world.ts";
+import { execute, newDestination, newWorld, rowOf, START, urlOf, type World } from "../support/world.ts";
 
 const RESOLVER = "https://dns.example/dns-query";
 
@@ -105,6 +107,17 @@ test("waiting deliveries are delivered once the name has public addresses again"
   expect(await rowOf(message)).toMatchObject({ state: "delivered", attempts: 1 });
 });
 
+test("waiting deliveries end as forbidden once the target is no URL any more: the resolver is not asked about it", async () => {
+  names([{ data: "10.0.0.1" }]);
+  const { message } = await deliver();
+  await execute("UPDATE destinations SET url = 'no URL'");
+  world.clock.pass(60_000);
+  await sweep(world.services);
+  await world.drain(destination);
+  expect(await rowOf(message)).toMatchObject({ state: "dead", reason: "forbidden_target", attempts: 0 });
+  expect(questions()).toHaveLength(2);
+});
+
 test("one destination's name does not delay another's deliveries", async () => {
   const other = await newDestination();
   names([{ data: "10.0.0.1" }]);
@@ -114,47 +127,10 @@ test("one destination's name does not delay another's deliveries", async () => {
   expect(world.receiver.to(urlOf(destination))).toHaveLength(0);
 });
 
-describe("a resolution is cached", () => {
-  const ask = () => resolve(world.services, urlOf(destination));
-
-  test.each([
-    ["for its time", [300, 120], 120],
-    ["for half a minute at least", [1], 30],
-    ["for five minutes at most", [86_400], 300],
-  ])("%s", async (_, ttls, seconds) => {
-    names(ttls.map((TTL) => ({ TTL, data: "8.8.8.8" })));
-    await ask();
-    world.clock.pass(seconds * 1000 - 1);
-    await ask();
-    expect(questions()).toHaveLength(2);
-    world.clock.pass(1);
-    await ask();
-    expect(questions()).toHaveLength(4);
-  });
-
-  test("for a few seconds when the resolver failed", async () => {
-    world.receiver.script(question(hostOf(destination), 1), 500);
-    expect(await ask()).toMatchObject({ kind: "unknown" });
-    world.clock.pass(4_999);
-    await ask();
-    expect(questions()).toHaveLength(1);
-    names([{ data: "8.8.8.8" }]);
-    world.clock.pass(1);
-    expect(await ask()).toEqual({ kind: "public" });
-  });
-});
-
-describe("the resolver is not queried", () => {
-  test("without a resolver", async () => {
-    Object.assign(world.services.config, { dnsResolver: undefined });
-    expect((await deliver()).row).toMatchObject({ state: "delivered" });
-    expect(questions()).toEqual([]);
-  });
-
-  test.each(["https://8.8.8.8/", "https://[2606:4700:4700::1111]/"])("about the address %s", async (url) => {
-    expect(await resolve(world.services, url)).toEqual({ kind: "public" });
-    expect(questions()).toEqual([]);
-  });
+test("without a resolver nothing is looked up", async () => {
+  Object.assign(world.services.config, { dnsResolver: undefined });
+  expect((await deliver()).row).toMatchObject({ state: "delivered" });
+  expect(questions()).toEqual([]);
 });
 
 describe("where private addresses are allowed", () => {

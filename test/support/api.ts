@@ -157,3 +157,15 @@ export async function insertRow(table: string, row: Readonly<Record<string, unkn
     .bind(...bound)
     .run();
 }
+
+/** A destination of `acme` that nothing can be sent to: its secret opens with no key. */
+export async function plainDestination(
+  id: string,
+  columns: Readonly<Record<string, unknown>> = {},
+): Promise<void> {
+  const url = `https://${id.slice(4)}.example`;
+  await insertRow("destinations", {
+    ...{ id, tenant: "acme", url, secret: "", created_at: 1, updated_at: 1 },
+    ...columns,
+  });
+}

@@ -26,7 +26,7 @@ export type EventRow = Readonly<{
   ttlSeconds?: number;
   /** Its body as it was posted, instead of an envelope of `data`, and what that is. */
   content?: Readonly<{ text: string; type: string }>;
-  /** The request headers that it was posted with. */
+  /** Its own request headers. */
   headers?: RequestHeaders;
 }>;
 
@@ -60,18 +60,19 @@ export function columnsOf({ events, keys }: Pick<BundleRow, "events" | "keys">):
     encoder.encode(content?.text ?? JSON.stringify({ type, timestamp: "2026-11-21T09:00:00.000Z", data })),
   );
   const ownHeaders = headersText(events.map(({ headers }) => headers));
-  const behind = encoder.encode(ownHeaders);
-  const whole = new Uint8Array([...bodies, behind].flatMap((body) => [...body]));
+  const part = ownHeaders === undefined ? [] : [encoder.encode(ownHeaders)];
+  const whole = new Uint8Array([...bodies, ...part].flatMap((bytes) => [...bytes]));
   const plan = planOf(events.map(({ destinations = [] }) => destinations));
   const headers = events.map(({ tenant = "acme", type = "a", tags, channels, ttlSeconds, content }, i) => ({
     ...{ tenant, type, tags, channels, ttlSeconds, contentType: content?.type },
     bytes: bodies[i]?.byteLength ?? 0,
   }));
   const stored = {
-    ...{ encoding: "plain" as const, checksum: checksumOf(whole) },
+    encoding: "plain",
+    checksum: checksumOf(whole),
     ...(keys && { keys }),
-    ...(ownHeaders !== undefined && { headerBytes: behind.byteLength }),
-  };
+    ...(part[0] && { headerBytes: part[0].byteLength }),
+  } as const;
   return {
     count: events.length,
     planned: deliveriesOf(plan),

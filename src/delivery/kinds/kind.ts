@@ -104,7 +104,7 @@ export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise
   const ended = Promise.withResolvers<never>();
   const end = () => ended.reject(signal.reason);
   if (signal.aborted) end();
-  signal.addEventListener("abort", end, { once: true });
+  signal.addEventListener("abort", end);
   return Promise.race([work, ended.promise]).finally(() => signal.removeEventListener("abort", end));
 }
 

@@ -71,6 +71,8 @@ const RESERVED_BYTES = 8_000;
 const FREE_BYTES = MESSAGE_BYTES - RESERVED_BYTES;
 /** Bytes in JSON of a byte of UTF-8 at most: of a control character it is six. */
 const MOST_BYTES = 6;
+/** Around a string. */
+const QUOTES_BYTES = 2;
 
 type QueueTarget =
   | Readonly<{ kind: "binding"; binding: string }>
@@ -110,7 +112,7 @@ export const queue = {
     // Sealed values are longer than the headers' own, so that these fit too.
     const own = storedHeaders(destination).values;
     const free = FREE_BYTES - (Object.keys(own).length === 0 ? 0 : bytesInJson(own));
-    if (body.byteLength * MOST_BYTES <= free) return undefined;
+    if (body.byteLength * MOST_BYTES + QUOTES_BYTES <= free) return undefined;
     const [text] = Object.values(bodyIn(body));
     const bytes = bytesInJson(text);
     if (bytes <= free) return undefined;

@@ -57,7 +57,8 @@ export class Invocation {
   #timersFinished = 0;
   #largestRead = 0;
   #inFlight = 0;
-  readonly #cut = Promise.withResolvers<void>();
+  #isCut = false;
+  readonly #cuts = new Set<() => void>();
 
   constructor({ now, onBreach = () => {}, quotas = {} }: Options) {
     this.#now = now;
@@ -189,9 +190,17 @@ export class Invocation {
     if (held > this.quotas.bodyBytes) this.breach("bodyBytes", held, where);
   }
 
-  /** Settles as the work does, or resolves when it is cut off. */
+  /**
+   * Settles as the work does, or resolves when it is cut off. Not a race with one promise for all: that one would never
+   * settle, and the runtime, which waits for the race, would keep the whole invocation through it for ever.
+   */
   untilCutOff(work: Promise<unknown>): Promise<unknown> {
-    return Promise.race([work, this.#cut.promise]);
+    if (this.#isCut) return Promise.resolve();
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    const cut = () => resolve(undefined);
+    this.#cuts.add(cut);
+    work.then(resolve, reject).finally(() => this.#cuts.delete(cut));
+    return promise;
   }
 
   /** Records the first breach of a quota. */
@@ -217,7 +226,8 @@ export class Invocation {
     const behindMs = this.#now() - this.#returnedAt;
     if (behindMs <= this.quotas.behindHandlerMs) return false;
     this.breach("behindHandlerMs", behindMs, where);
-    this.#cut.resolve();
+    this.#isCut = true;
+    for (const cut of this.#cuts) cut();
     return true;
   }
 }

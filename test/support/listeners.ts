@@ -1,0 +1,16 @@
+/** The types of events that are listened to at the signal, from now on. */
+export function listenersAt(signal: AbortSignal): ReadonlySet<string> {
+  const types = new Set<string>();
+  const { addEventListener, removeEventListener } = signal;
+  Object.assign(signal, {
+    addEventListener: (type: string, ...rest: [EventListener]) => {
+      types.add(type);
+      addEventListener.call(signal, type, ...rest);
+    },
+    removeEventListener: (type: string, ...rest: [EventListener]) => {
+      types.delete(type);
+      removeEventListener.call(signal, type, ...rest);
+    },
+  });
+  return types;
+}
