@@ -128,16 +128,25 @@ describe("a list", () => {
     expect(await walk("delivered")).toEqual([eventAt(110, 1), ...rows]);
   });
 
-  test("of a tenant goes on after more destinations without deliveries than a page has steps", async () => {
+  test.each([
+    ["more destinations without deliveries than a page has steps", 705, 0],
+    ["as many destinations and packs as a page has steps", 640, 70],
+  ])("of a tenant goes on after %s", async (_, destinations, packs) => {
     await execute(
-      `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 705)
+      `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?2)
        INSERT INTO destinations (id, tenant, url, secret, created_at, updated_at)
        SELECT 'dst_9' || printf('%03d', i), ?1, 'https://example.com', 'x', 0, 0 FROM n`,
-      TENANT,
+      ...[TENANT, destinations],
     );
+    if (packs > 0) await insertBits(packs, `dst_9${destinations}`, "delivered0");
     await insertRows(1, OWN, "delivered");
     await insertBits(1, OWN, "delivered0");
-    expect(await walk("delivered", { tenant: TENANT })).toEqual([eventAt(1, 1), eventAt(1, 0)]);
+    const packed = Array.from({ length: packs }, (_, i) => eventAt(packs - i, 1));
+    expect(await walk("delivered", { tenant: TENANT, limit: 200 })).toEqual([
+      ...packed,
+      eventAt(1, 1),
+      eventAt(1, 0),
+    ]);
   });
 });
 
