@@ -255,8 +255,7 @@ export async function readContents(
   let at = 0;
   return sizes.map((size, index) => {
     at += size;
-    const headers = own[index];
-    return { body: plain.subarray(at - size, at), ...(headers && { headers }) };
+    return { body: plain.subarray(at - size, at), headers: own[index] };
   });
 }
 
@@ -338,7 +337,7 @@ const SKEW_MS = 60_000;
  * The first bundle that was not accepted before `?1`, by binary search: `lo` stays below it, `hi` at or above it. Bundles
  * are numbered in the order of acceptance, so this takes as many rows as ids have bits, and saves an index on
  * `accepted_at`, which every insert would have to write. It begins below the first id of this database, which is derived
- * from its newest.
+ * from its newest. It takes 34 rows at most; LIMIT bounds it whatever is stored.
  */
 const FIRST = `
   WITH RECURSIVE halving (lo, hi) AS (
@@ -347,7 +346,7 @@ const FIRST = `
     UNION ALL
     SELECT iif(b.accepted_at < ?1, b.id, lo), iif(b.accepted_at < ?1, hi, (lo + hi) / 2)
     FROM halving JOIN bundles b ON b.id = (SELECT min(id) FROM bundles WHERE id >= (lo + hi) / 2)
-    WHERE hi - lo > 1
+    WHERE hi - lo > 1 LIMIT 40
   )
   SELECT min(hi) AS first FROM halving`;
 

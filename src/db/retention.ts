@@ -10,6 +10,7 @@
  * and for deleting once.
  */
 import { countOf, type Plan, type StoredHeader } from "../core/bundle.ts";
+import { inPortions } from "./deliveries.ts";
 import { QUIET_MS } from "./delivery-filter.ts";
 import { repeatable } from "./repeat.ts";
 import { allOf, type Databases } from "./shards.ts";
@@ -194,14 +195,12 @@ export async function removeEnded(
   const list = JSON.stringify(
     bundles.map(({ bundle, plan }) => ({ bundle, destinations: Object.keys(plan) })),
   );
-  const keys = JSON.stringify(
-    bundles.filter(({ keys }) => keys.length > 0).map(({ bundle, keys }) => ({ bundle, keys })),
-  );
+  const keyed = bundles.flatMap(({ bundle, keys }) => (keys.length > 0 ? [{ bundle, keys }] : []));
   const [removed, deliveries, packed] = await db.batch<{ count: number }>([
     db.prepare(REMOVE).bind(JSON.stringify(ending), now - QUIET_MS),
     db.prepare(REMOVE_DELIVERIES).bind(list),
     db.prepare(REMOVE_PACKS).bind(list),
-    ...(keys !== "[]" ? [db.prepare(REMOVE_KEYS).bind(keys)] : []),
+    ...inPortions(keyed).map((portion) => db.prepare(REMOVE_KEYS).bind(portion)),
   ]);
   const sumOf = (counted: D1Result<{ count: number }> | undefined) =>
     (counted?.results ?? []).reduce((sum, { count }) => sum + count, 0);

@@ -6,7 +6,7 @@ import { deliveriesByEvent } from "../../src/db/deliveries-by-event.ts";
 import type { Positions } from "../../src/db/delivery-list.ts";
 import { type BundleRow, insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase } from "../support/databases.ts";
-import { insertDeliveries } from "../support/delivery-rows.ts";
+import { storeDeliveries } from "../support/delivery-rows.ts";
 import { meteredD1 } from "../support/meter.ts";
 
 beforeEach(emptyDatabase);
@@ -84,7 +84,7 @@ describe("a page", () => {
     const destinations = Array.from({ length: 21 }, (_, i) => `dst_${String(i).padStart(2, "0")}`);
     await insertBundles(env.DB, [{ events: Array(100).fill({ destinations }) }]);
     const last = { eventId: eventAt(1, 0), destinationId: "dst_20" };
-    await insertDeliveries(env.DB, [last]);
+    await storeDeliveries(env.DB, [last]);
     const d1 = meteredD1(env.DB);
     const page = await pageOf({ state: "dead" }, {}, d1.db);
     // 100 events with 21 deliveries each: 2,000 are 95 events and five deliveries.
@@ -114,7 +114,7 @@ describe("a page", () => {
 
   test("that is full is the last when nothing more is found", async () => {
     await insertBundles(env.DB, [{ events: Array(100).fill({ destinations: ["dst_a", "dst_b", "dst_c"] }) }]);
-    await insertDeliveries(env.DB, [{ eventId: eventAt(1, 99), destinationId: "dst_b" }]);
+    await storeDeliveries(env.DB, [{ eventId: eventAt(1, 99), destinationId: "dst_b" }]);
     const page = await pageOf({ state: "dead" }, { limit: 1 });
     expect(page.found).toHaveLength(1);
     expect(page.next).toBeUndefined();

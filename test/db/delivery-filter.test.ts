@@ -16,7 +16,7 @@ import {
 import { type MergedPage, storedDeliveries } from "../../src/db/delivery-list.ts";
 import { type BundleRow, insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase } from "../support/databases.ts";
-import { deliveryRow, insertDeliveries, insertPacks } from "../support/delivery-rows.ts";
+import { deliveryRow, storeDeliveries, storePacked } from "../support/delivery-rows.ts";
 import { meteredD1 } from "../support/meter.ts";
 import { execute, storedRows } from "../support/world.ts";
 
@@ -142,7 +142,7 @@ describe("an event is over", () => {
       bundle(KEPT + DAY, [B, A]),
     ]);
     const [whole = 0, mixed = 0, half = 0, open = 0, late = 0, young = 0, last = 0] = events;
-    await insertDeliveries(env.DB, [
+    await storeDeliveries(env.DB, [
       ended(A, whole),
       ended(A, mixed),
       ended(A, half),
@@ -152,7 +152,7 @@ describe("an event is over", () => {
       ended(A, young),
       ended(B, last),
     ]);
-    await insertPacks(
+    await storePacked(
       env.DB,
       [
         { destinationId: B, eventId: mixed, state: "delivered" },
@@ -172,7 +172,7 @@ describe("an event is over", () => {
       },
       { acceptedAt: NOW - 2 * DAY + 1, events: [{ tenant: "brief", destinations: [A] }] },
     ]);
-    await insertDeliveries(
+    await storeDeliveries(
       env.DB,
       [one, two, young].map((event) => ended(A, event)),
     );
@@ -185,13 +185,13 @@ describe("an event is over", () => {
       { ...bundle(9 * DAY, [A]), deliverAt: NOW - DAY },
       { ...bundle(9 * DAY, [A]), deliverAt: NOW - DAY + 1 },
     ]);
-    await insertDeliveries(env.DB, [ended(A, due), ended(A, later)]);
+    await storeDeliveries(env.DB, [ended(A, due), ended(A, later)]);
     expect(await overAmong()).toEqual([due]);
   });
 
   test("never where its bundle is gone, or has no event of its index", async () => {
     const [event = 0] = await insertBundles(env.DB, [bundle(KEPT, [A])]);
-    await insertDeliveries(env.DB, [ended(A, event), ended(A, event + 1), ended(A, eventAt(9, 0))]);
+    await storeDeliveries(env.DB, [ended(A, event), ended(A, event + 1), ended(A, eventAt(9, 0))]);
     expect(await overAmong()).toEqual([event]);
   });
 
@@ -217,7 +217,7 @@ describe("an event is over", () => {
       bundle(KEPT, [A]),
     ]);
     const [queued = 0, one = 0, open = 0, three = 0, four = 0] = events;
-    await insertDeliveries(env.DB, [
+    await storeDeliveries(env.DB, [
       ended(A, one),
       { destinationId: A, eventId: open, state: "waiting" },
       ended(A, three),

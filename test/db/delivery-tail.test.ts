@@ -13,7 +13,7 @@ import {
 } from "../../src/db/delivery-tail.ts";
 import { type BundleRow, insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase } from "../support/databases.ts";
-import { insertDeliveries, insertPacks } from "../support/delivery-rows.ts";
+import { storeDeliveries, storePacked } from "../support/delivery-rows.ts";
 import { interceptedD1 } from "../support/intercept.ts";
 import { execute } from "../support/world.ts";
 
@@ -72,12 +72,12 @@ describe("a tail", () => {
     ]);
     const first = await step();
     expect(shownBy(first).map(([, , state]) => state)).toEqual(Array(6).fill("queued"));
-    await insertDeliveries(env.DB, [
+    await storeDeliveries(env.DB, [
       { eventId: one, destinationId: "dst_a", state: "dead" },
       { eventId: two, destinationId: "dst_b", state: "retrying", attempts: 1, nextAttemptAt: 5 },
       { eventId: three, destinationId: "dst_b", state: "cancelled" },
     ]);
-    await insertPacks(env.DB, [
+    await storePacked(env.DB, [
       { eventId: one, destinationId: "dst_b", state: "delivered" },
       { eventId: two, destinationId: "dst_a", state: "waiting" },
       { eventId: three, destinationId: "dst_a", state: "inFlight" },
@@ -126,7 +126,7 @@ describe("a tail", () => {
     const [one] = tail.followed;
     const elsewhere = eventAt(beforeFirstBundleOf(1) + 1, 0);
     const followed = one ? [{ ...one, planned: { ...one.planned, eventId: elsewhere } }, one] : [];
-    await insertDeliveries(env.DB, [{ eventId: event, destinationId: "dst_a", state: "waiting" }]);
+    await storeDeliveries(env.DB, [{ eventId: event, destinationId: "dst_a", state: "waiting" }]);
     const next = await step({ ...tail, followed });
     expect(shownBy(next)).toEqual([[event, "dst_a", "waiting"]]);
     expect(next.tail.followed).toHaveLength(2);

@@ -6,7 +6,7 @@ import { type ListFilter, type Positions, storedDeliveries } from "../../src/db/
 import type { StoredState } from "../../src/db/schema.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase } from "../support/databases.ts";
-import { insertDeliveries, insertPacks } from "../support/delivery-rows.ts";
+import { storeDeliveries, storePacked } from "../support/delivery-rows.ts";
 import { meteredD1 } from "../support/meter.ts";
 import { execute, newDestination, TENANT } from "../support/world.ts";
 
@@ -29,11 +29,11 @@ describe("a page", () => {
       events.map((_, i) => ({ acceptedAt: i * 60_000, events: [{}, {}] })),
     );
     for (const destinationId of [BEFORE, OWN, AFTER]) {
-      await insertDeliveries(
+      await storeDeliveries(
         env.DB,
         events.map((eventId, i) => ({ destinationId, eventId, state: i % 2 ? "dead" : "waiting" })),
       );
-      await insertPacks(
+      await storePacked(
         env.DB,
         events.map((eventId) => ({ destinationId, eventId: eventId + 1, state: "delivered" })),
       );
@@ -62,7 +62,7 @@ describe("a page", () => {
     ["of a time looks for the ids of its limits", "dead", { accepted: { since: 1, until: 2 } }, 3],
     ["that hides what is over looks at nothing else where nothing has ended", "waiting", { over }, 2],
   ])("%s", async (_, state, filter, roundTrips) => {
-    await insertDeliveries(env.DB, [{ destinationId: OWN, eventId: eventAt(1, 0), state: "waiting" }]);
+    await storeDeliveries(env.DB, [{ destinationId: OWN, eventId: eventAt(1, 0), state: "waiting" }]);
     const d1 = meteredD1(env.DB);
     await storedDeliveries({ db: d1.db }, state, { limit: 9, ...filter });
     expect(d1.used().roundTrips).toBe(roundTrips);

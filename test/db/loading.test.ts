@@ -7,7 +7,7 @@ import { beforeFirstBundleOf } from "../../src/core/placement.ts";
 import { dueAtOf, liveUntilOf, loadDeliveries, ownerOf } from "../../src/db/deliveries.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase } from "../support/databases.ts";
-import { deliveryRow, insertDeliveries, insertPacks } from "../support/delivery-rows.ts";
+import { deliveryRow, storeDeliveries, storePacked } from "../support/delivery-rows.ts";
 import { interceptedD1 } from "../support/intercept.ts";
 import { meteredD1 } from "../support/meter.ts";
 import { execute, newDestination } from "../support/world.ts";
@@ -99,8 +99,8 @@ describe("what is loaded", () => {
       deliveryRow({ destinationId: A, eventId: two, endedAt: 7 }),
       deliveryRow({ destinationId: B, eventId: five, state: "waiting" }),
     ];
-    await insertDeliveries(env.DB, rows);
-    await insertPacks(env.DB, [
+    await storeDeliveries(env.DB, rows);
+    await storePacked(env.DB, [
       { destinationId: A, eventId: three, state: "waiting" },
       { destinationId: B, eventId: one, state: "delivered" },
     ]);
@@ -128,7 +128,7 @@ describe("what is loaded", () => {
     const [one = 0, two = 0, three = 0] = await insertBundles(env.DB, [
       { events: [saying("one"), saying("two"), saying("three"), saying("four")] },
     ]);
-    await insertDeliveries(env.DB, [
+    await storeDeliveries(env.DB, [
       { destinationId: A, eventId: one, endedAt: 7 },
       { destinationId: A, eventId: two, state: "waiting", attempts: 3 },
       { destinationId: A, eventId: three, state: "waiting", attempts: 2 },
@@ -250,9 +250,9 @@ describe("bodies", () => {
       d1.used().roundTrips,
     ];
     expect(await load()).toEqual([["one", "two"], 2]);
-    await insertDeliveries(env.DB, [{ destinationId: A, eventId: two ?? 0, endedAt: 7 }]);
+    await storeDeliveries(env.DB, [{ destinationId: A, eventId: two ?? 0, endedAt: 7 }]);
     expect(await load()).toEqual([["one", undefined], 1]);
-    await insertDeliveries(env.DB, [{ destinationId: A, eventId: one ?? 0, endedAt: 7 }]);
+    await storeDeliveries(env.DB, [{ destinationId: A, eventId: one ?? 0, endedAt: 7 }]);
     expect(await load()).toEqual([[undefined, undefined], 1]);
   });
 
@@ -356,7 +356,7 @@ describe("memory for bodies", () => {
     );
     await execute("UPDATE bundles SET header = json_set(header, '$.events[2]', ?1)", 8 * MB);
     await execute("UPDATE bundles SET plan = ?1 WHERE id = 1", JSON.stringify({ [A]: [0, 4] }));
-    await insertDeliveries(env.DB, [{ destinationId: A, eventId: event, endedAt: 7 }]);
+    await storeDeliveries(env.DB, [{ destinationId: A, eventId: event, endedAt: 7 }]);
     const found = await loaded([1, 2, 3].map((bundle) => ({ bundle, destinations: [A] })));
     expect(new Set(found.all.map(({ event }) => bundleOf(event.id)))).toEqual(new Set([1, 2]));
     expect(found.rest).toEqual([{ bundle: 3, destinations: [A] }]);

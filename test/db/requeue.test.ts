@@ -5,7 +5,7 @@ import { eventAt } from "../../src/core/bundle.ts";
 import { forgetExcerpt, requeueEnded } from "../../src/db/deliveries.ts";
 import type { DeliveryRow } from "../../src/db/schema.ts";
 import { emptyDatabase } from "../support/databases.ts";
-import { deliveryRow, insertDeliveries, insertPacks } from "../support/delivery-rows.ts";
+import { deliveryRow, storeDeliveries, storePacked } from "../support/delivery-rows.ts";
 import { storedRows } from "../support/world.ts";
 
 const [A, B] = ["dst_a", "dst_b"] as const;
@@ -41,7 +41,7 @@ describe("of rows", () => {
     "dead",
     "cancelled",
   ] as const)("one that is %s is requeued alone", async (state) => {
-    await insertDeliveries(
+    await storeDeliveries(
       env.DB,
       [A, B].flatMap((destinationId) => [e1, e2, e3].map((eventId) => ({ destinationId, eventId, state }))),
     );
@@ -52,7 +52,7 @@ describe("of rows", () => {
   });
 
   test("those that have not ended stay, and so do those whose event was removed", async () => {
-    await insertDeliveries(env.DB, [
+    await storeDeliveries(env.DB, [
       { destinationId: A, eventId: e1, state: "retrying", nextAttemptAt: 5 },
       { destinationId: A, eventId: e2, state: "waiting", reason: "paused" },
       { destinationId: A, eventId: e3, state: "dead", reason: "event_removed" },
@@ -68,7 +68,7 @@ describe("of packs", () => {
   );
 
   test.each(["delivered", "cancelled"] as const)("one that is %s is requeued alone", async (state) => {
-    await insertPacks(
+    await storePacked(
       env.DB,
       all.map((key) => ({ ...key, state })),
     );
@@ -79,7 +79,7 @@ describe("of packs", () => {
   });
 
   test("those that have not ended stay, and so do those that are not there", async () => {
-    await insertPacks(env.DB, [
+    await storePacked(env.DB, [
       { destinationId: A, eventId: e1, state: "waiting" },
       { destinationId: A, eventId: e2, state: "inFlight" },
       { destinationId: A, eventId: e3, state: "delivered" },
@@ -98,7 +98,7 @@ test("what one attempt was answered is forgotten, and nothing else", async () =>
   const open = (["waiting", "retrying"] as const).map((state, i) =>
     deliveryRow({ destinationId: "dst_c", eventId: eventAt(1, i), state, log: [entry(2)] }),
   );
-  await insertDeliveries(env.DB, [...rows, ...open]);
+  await storeDeliveries(env.DB, [...rows, ...open]);
   await forgetExcerpt(databases, { destinationId: A, eventId: e2 }, 2);
   for (const { destinationId, eventId } of open)
     await forgetExcerpt(databases, { destinationId, eventId }, 2);
@@ -111,7 +111,7 @@ test("what one attempt was answered is forgotten, and nothing else", async () =>
 
 test.each(["delivered", "dead", "cancelled"] as const)("so it is of one that is %s", async (state) => {
   const log = [{ at: 1, latencyMs: 2, excerpt: "said" }];
-  await insertDeliveries(env.DB, [{ destinationId: A, eventId: e1, state, log }]);
+  await storeDeliveries(env.DB, [{ destinationId: A, eventId: e1, state, log }]);
   await forgetExcerpt(databases, { destinationId: A, eventId: e1 }, 1);
   expect((await storedRows())[0]?.log).toEqual([{ at: 1, latencyMs: 2 }]);
 });

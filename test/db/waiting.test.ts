@@ -68,10 +68,28 @@ const databases = () => ({ db: world.d1.db });
 const ENDS = { perEnd: 3, between: 0, isFurthest: true };
 const look = (range = ENDS, random = 0.5) => lookAtWaiting(databases(), destination, range, () => random);
 
+/** Stores for another destination what would be found first, last and between, in rows and in packs. */
+async function storeForAnother(): Promise<void> {
+  const another = await newDestination({ id: "dst_0" });
+  const numbers = `${NUMBERS} INSERT INTO`;
+  await env.DB.batch([
+    env.DB.prepare(
+      `${numbers} deliveries (destination_id, event_id, state, reason, give_up_at)
+       SELECT ?1, i * 128 + 5, 'waiting', 'rate', 0 FROM n`,
+    ).bind(another, 0, 210),
+    env.DB.prepare(
+      `${numbers} packs (destination_id, bundle_id, waiting0, waiting1) SELECT ?1, i, 64, 64 FROM n`,
+    ).bind(another, 0, 210),
+  ]);
+}
+
 describe("a drain's look", () => {
+  beforeEach(storeForAnother);
+
   test("finds the oldest and the newest in turn, beginning at a random end, and the destination", async () => {
     await store("waiting", 1, 100);
-    expect(bundles((await look(ENDS, 0)).events)).toEqual([1, 100, 2, 99, 3, 98]);
+    for (const random of [0, 0.49])
+      expect(bundles((await look(ENDS, random)).events)).toEqual([1, 100, 2, 99, 3, 98]);
     const { events, destination: found } = await look();
     expect(bundles(events)).toEqual([100, 1, 99, 2, 98, 3]);
     expect(found?.id).toBe(destination);
@@ -101,6 +119,56 @@ describe("a drain's look", () => {
     await store("waiting", 51, 52, 1);
     const found = await look({ ...ENDS, between: 2 });
     expect(bundles(found.events)).toEqual([1, 52, 3, 50, 2, 51, 27, 28]);
+    expect(found.probe).toBe(eventAt(3, 0));
+  });
+
+  test("has the first of those that were attempted least for a probe", async () => {
+    await store("waiting", 1, 2, 3);
+    await store("waiting", 3, 5, 1);
+    await store("waiting", 6, 6, 2);
+    const { events, probe } = await look({ ...ENDS, perEnd: 10 }, 0);
+    expect(bundles(events)).toEqual([1, 6, 2, 5, 3, 4]);
+    expect(probe).toBe(eventAt(5, 0));
+  });
+
+  test("of a destination whose row is gone finds what waits there, and of one without any finds nothing", async () => {
+    await store("waiting", 1, 2);
+    await env.DB.prepare("DELETE FROM destinations WHERE id = ?1").bind(destination).run();
+    const found = await look(ENDS, 0);
+    expect(found).toMatchObject({ destination: undefined, isAll: true });
+    expect(bundles(found.events)).toEqual([1, 2]);
+    await env.DB.prepare("DELETE FROM deliveries WHERE destination_id = ?1").bind(destination).run();
+    expect(await look({ ...ENDS, between: 3 })).toMatchObject({ events: [], probe: undefined, isAll: true });
+  });
+
+  test("finds rows and packs of the same bundles in the order of their events, from both ends and between", async () => {
+    for (const bundle of [1, 2, 3, 4, 5]) await pack(bundle, [7]);
+    await store("waiting", 1, 5);
+    const { events } = await look({ perEnd: 2, between: 1, isFurthest: true }, 0);
+    const [oldest, newest] = [[1, 2].flatMap((bundle) => [eventAt(bundle, 0), eventAt(bundle, 7)]), [5, 4]];
+    expect(events).toEqual([
+      ...oldest.slice(0, 2),
+      ...newest.slice(0, 1).flatMap((bundle) => [eventAt(bundle, 7), eventAt(bundle, 0)]),
+      ...oldest.slice(2),
+      ...newest.slice(1).flatMap((bundle) => [eventAt(bundle, 7), eventAt(bundle, 0)]),
+    ]);
+  });
+
+  test.each([
+    [0, [3]],
+    [0.5, [51]],
+    [0.51, [51]],
+    [0.52, [52]],
+    [0.97, [98]],
+  ])("begins between the ends at the first pack from a random point on (%d)", async (random, wanted) => {
+    for (const bundle of [1, 2, 3, 51, 52, 98, 99, 100]) await pack(bundle, [7]);
+    const { events } = await look({ perEnd: 2, between: 3, isFurthest: true }, random);
+    const ends = new Set([1, 2, 99, 100]);
+    expect(
+      bundles(events)
+        .filter((bundle) => !ends.has(bundle))
+        .slice(0, 1),
+    ).toEqual(wanted);
   });
 
   test("finds waiting deliveries of packs, bundle by bundle, from both ends", async () => {
@@ -168,7 +236,11 @@ describe("the rows read", () => {
 
   test("are one for each delivery that a drain looks at, and a handful for the destination and packs", async () => {
     await store("waiting", 1, 100);
-    expect(await rowsRead(look)).toBeLessThanOrEqual(2 * ENDS.perEnd + 7);
+    world.d1.used();
+    await look();
+    const { rowsRead, queries } = world.d1.used();
+    expect(rowsRead).toBeLessThanOrEqual(2 * ENDS.perEnd + 7);
+    expect(queries).toBe(5);
   });
 
   test.each(

@@ -15,7 +15,7 @@ import type { DeliveryRow, StoredState } from "../../src/db/schema.ts";
 import { type Databases, homeOf } from "../../src/db/shards.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase, testDatabases } from "../support/databases.ts";
-import { insertDeliveries, insertPacks } from "../support/delivery-rows.ts";
+import { storeDeliveries, storePacked } from "../support/delivery-rows.ts";
 import { newDestination } from "../support/world.ts";
 
 const [db, ...further] = testDatabases as [D1Database, ...D1Database[]];
@@ -95,7 +95,7 @@ async function store(databases: readonly D1Database[]): Promise<Listed[]> {
         outcome: OUTCOMES[turn++ % OUTCOMES.length] ?? OUTCOMES[0],
       })),
     );
-    await insertDeliveries(
+    await storeDeliveries(
       home,
       kept.flatMap(({ outcome, eventId, destinationId }) =>
         outcome.kind === "row"
@@ -111,7 +111,7 @@ async function store(databases: readonly D1Database[]): Promise<Listed[]> {
           : [],
       ),
     );
-    await insertPacks(
+    await storePacked(
       home,
       kept.flatMap(({ outcome: { kind }, eventId, destinationId }) =>
         kind === "row" || kind === "none" ? [] : [{ eventId, destinationId, state: kind }],

@@ -8,7 +8,7 @@ import { newTail, tailAfter, tailStep } from "../../src/db/delivery-tail.ts";
 import { listEvents } from "../../src/db/event-list.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase, testDatabases } from "../support/databases.ts";
-import { deliveryRow, insertDeliveries, insertPacks } from "../support/delivery-rows.ts";
+import { deliveryRow, storeDeliveries, storePacked } from "../support/delivery-rows.ts";
 import { meteredD1 } from "../support/meter.ts";
 import { newDestination, statusOf, storedRows } from "../support/world.ts";
 
@@ -41,8 +41,8 @@ describe("loading", () => {
     const [one = 0] = await insertIn(0);
     const [two = 0] = await insertIn(1);
     const [three = 0] = await insertIn(2);
-    await insertDeliveries(further[0] ?? db, [{ destinationId: A, eventId: two, state: "waiting" }]);
-    await insertPacks(further[1] ?? db, [{ destinationId: A, eventId: three, state: "inFlight" }]);
+    await storeDeliveries(further[0] ?? db, [{ destinationId: A, eventId: two, state: "waiting" }]);
+    await storePacked(further[1] ?? db, [{ destinationId: A, eventId: three, state: "inFlight" }]);
     const unbound = { bundle: beforeFirstBundleOf(3) + 1, destinations: [A] };
     const parts = [one, two, three].map(partOf);
     for (const fewDueOf of [new Set<number>(), new Set(parts.map(({ bundle }) => bundle))]) {
@@ -151,7 +151,7 @@ describe("a list of events", () => {
 
 test("a list of deliveries asks for nothing that it has, and no database that has no more", async () => {
   const events = await insertIn(0, 3);
-  await insertDeliveries(
+  await storeDeliveries(
     db,
     events.map((eventId) => ({ destinationId: A, eventId })),
   );
@@ -166,7 +166,7 @@ test("a list of deliveries asks for nothing that it has, and no database that ha
   const first = await pageOf();
   expect(first).toMatchObject({ shown: newestFirst.slice(0, 2), roundTrips: 4 });
   expect(await pageOf(first.next)).toEqual({ shown: newestFirst.slice(2), next: undefined, roundTrips: 2 });
-  await insertDeliveries(further[0] ?? db, [{ destinationId: A, eventId: last }]);
+  await storeDeliveries(further[0] ?? db, [{ destinationId: A, eventId: last }]);
   // And the destination, which only the first has.
   expect(await pageOf()).toMatchObject({ roundTrips: 6 });
 });
