@@ -230,7 +230,7 @@ async function expectStored(
 
 describe("the list by destination", () => {
   test.each(FILTERS)("of %s is complete and in order", async (_, filter) => {
-    await expectStored(filter, undefined, 30);
+    await expectStored(filter, undefined, 100);
   });
 
   test("goes on in each database where it has got, however small its pages", async () => {
@@ -283,7 +283,7 @@ describe("the list by event", () => {
   ];
 
   test.each([...FILTERS, ...tagged])("of %s is complete and in order", async (_, filter) => {
-    await expectByEvent(filter, undefined, 30);
+    await expectByEvent(filter, undefined, 100);
   });
 
   test.each([...STATES, "queued"] as const)("of what is %s is complete and in order", async (state) => {
