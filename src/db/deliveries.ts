@@ -483,7 +483,7 @@ export function inPortions(rows: readonly object[]): string[] {
   let room = 0;
   for (const row of rows) {
     const json = JSON.stringify(row);
-    if (json.length > room || portions.length === 0) {
+    if (json.length > room) {
       portions.push([]);
       room = PORTION;
     }

@@ -3,7 +3,9 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { inPortions, recordOutcomes } from "../../src/db/deliveries.ts";
 import type { DeliveryRow } from "../../src/db/schema.ts";
-import { newDestination, newWorld, statusOf, storedRows } from "../support/world.ts";
+import { deliveryRow } from "../support/delivery-rows.ts";
+import { meteredD1 } from "../support/meter.ts";
+import { execute, newDestination, newWorld, statusOf, storedRows, TENANT, urlOf } from "../support/world.ts";
 
 let destination: string;
 beforeEach(async () => {
@@ -77,9 +79,64 @@ describe("an outcome", () => {
   });
 });
 
-test("a destination that answers 410 is paused in the same write", async () => {
-  await recordOutcomes({ db: env.DB }, [row({ state: "dead", reason: "gone" })], [destination], 7);
-  expect(await statusOf(destination)).toEqual(["paused", "gone"]);
+describe("a destination that answers 410", () => {
+  const pause = () => ({
+    ...{ id: destination, tenant: TENANT, url: urlOf(destination), status: "paused", reason: "gone" },
+    changedAt: 7,
+  });
+  const plain = (eventId: number) =>
+    deliveryRow({ destinationId: destination, eventId, state: "waiting", reason: "paused", giveUpAt: 9 });
+
+  test("is paused in the same write, which tells of it, also when it is repeated", async () => {
+    const gone = row({ state: "dead", reason: "gone" });
+    for (const _ of [1, 2]) {
+      const recorded = await recordOutcomes({ db: env.DB }, [gone, plain(2), plain(200)], [destination], 7);
+      expect(recorded).toEqual([pause()]);
+      expect(await statusOf(destination)).toEqual(["paused", "gone"]);
+      expect(await storedRows()).toEqual([gone, plain(2), plain(200)]);
+    }
+  });
+
+  test("is paused also when nothing else is recorded", async () => {
+    expect(await recordOutcomes({ db: env.DB }, [], [destination], 7)).toEqual([pause()]);
+    expect(await statusOf(destination)).toEqual(["paused", "gone"]);
+  });
+
+  test("is the only one: the others go on, and nothing is told of them", async () => {
+    const other = await newDestination();
+    await recordOutcomes({ db: env.DB }, [], [destination], 7);
+    for (const rows of [[plain(2), row({})], [plain(3)]])
+      expect(await recordOutcomes({ db: env.DB }, rows, [], 7)).toEqual([]);
+    expect(await statusOf(other)).toEqual(["active", null]);
+  });
+});
+
+test("outcomes cost one round trip, and a statement for each way of recording them", async () => {
+  const d1 = meteredD1(env.DB);
+  const packed = (eventId: number) =>
+    row({ eventId, state: "waiting", reason: "slow", attempts: 0, log: [] });
+  const bits = { ...packed(2), lastError: null, lastStatus: null, nextAttemptAt: null, firstAttemptAt: null };
+  for (const [rows, roundTrips, queries] of [
+    [[], 0, 0],
+    [[row({})], 1, 1],
+    [[bits], 1, 1],
+    [[bits, { ...bits, eventId: 3 }, row({ eventId: 4 })], 1, 2],
+  ] as const) {
+    await execute("DELETE FROM packs");
+    await recordOutcomes(d1, rows, [], 1);
+    expect(d1.used()).toMatchObject({ roundTrips, queries });
+  }
+});
+
+test.each([
+  ["two rows of half a portion are one", [250_000, 250_000], [2]],
+  ["a portion has no more", [250_000, 250_001], [1, 1]],
+  ["a portion is filled before the next begins", [200_000, 200_000, 200_000, 200_000], [2, 2]],
+  ["a row that is larger has a portion of its own", [9, 500_001, 9], [1, 1, 1]],
+])("%s", (_, sizes, expected) => {
+  const around = JSON.stringify({ log: "" }).length;
+  const portions = inPortions(sizes.map((size) => ({ log: "x".repeat(Math.max(0, size - around)) })));
+  expect(portions.map((portion) => JSON.parse(portion).length)).toEqual(expected);
 });
 
 test("rows with long logs are recorded in portions that D1 takes", async () => {

@@ -24,6 +24,8 @@ export type EventRow = Readonly<{
   tags?: readonly string[];
   channels?: readonly string[];
   ttlSeconds?: number;
+  /** Its body as it was posted, instead of an envelope of `data`, and what that is. */
+  content?: Readonly<{ text: string; type: string }>;
   /** Its own request headers. */
   headers?: RequestHeaders;
 }>;
@@ -54,15 +56,15 @@ const encoder = new TextEncoder();
 
 /** The columns of a bundle of these events. */
 export function columnsOf({ events, keys }: Pick<BundleRow, "events" | "keys">): BundleColumns {
-  const bodies = events.map(({ type = "a", data = {} }) =>
-    encoder.encode(JSON.stringify({ type, timestamp: "2026-11-21T09:00:00.000Z", data })),
+  const bodies = events.map(({ type = "a", data = {}, content }) =>
+    encoder.encode(content?.text ?? JSON.stringify({ type, timestamp: "2026-11-21T09:00:00.000Z", data })),
   );
   const ownHeaders = headersText(events.map(({ headers }) => headers));
   const part = ownHeaders === undefined ? [] : [encoder.encode(ownHeaders)];
   const whole = new Uint8Array([...bodies, ...part].flatMap((bytes) => [...bytes]));
   const plan = planOf(events.map(({ destinations = [] }) => destinations));
-  const headers = events.map(({ tenant = "acme", type = "a", tags, channels, ttlSeconds }, i) => ({
-    ...{ tenant, type, tags, channels, ttlSeconds },
+  const headers = events.map(({ tenant = "acme", type = "a", tags, channels, ttlSeconds, content }, i) => ({
+    ...{ tenant, type, tags, channels, ttlSeconds, contentType: content?.type },
     bytes: bodies[i]?.byteLength ?? 0,
   }));
   const stored = {

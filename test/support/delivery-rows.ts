@@ -1,0 +1,72 @@
+/**
+ * Deliveries stored by their events, as rows of the schema's model or as bits with their ends, for tests that compare what
+ * is read with all that is stored. Those that need only a few columns are in stored-deliveries.ts.
+ */
+import { getTableColumns } from "drizzle-orm";
+import { bundleOf, indexOf } from "../../src/core/bundle.ts";
+import { endsText, maskOf } from "../../src/core/pack.ts";
+import { WITHOUT_ATTEMPT } from "../../src/db/packs.ts";
+import { type DeliveryKey, type DeliveryRow, deliveries } from "../../src/db/schema.ts";
+import { insertRows } from "./stored-deliveries.ts";
+
+/** A delivery in a row of its own; by default it is dead. */
+export function deliveryRow(columns: DeliveryKey & Partial<DeliveryRow>): DeliveryRow {
+  return { ...WITHOUT_ATTEMPT, state: "dead", giveUpAt: 0, ...columns };
+}
+
+const names = Object.entries(getTableColumns(deliveries)).map(
+  ([key, { name }]) => [key as keyof DeliveryRow, name] as const,
+);
+
+export async function storeDeliveries(
+  db: D1Database,
+  rows: readonly (DeliveryKey & Partial<DeliveryRow>)[],
+): Promise<void> {
+  const stored = rows
+    .map(deliveryRow)
+    .map((row) => Object.fromEntries(names.map(([key, name]) => [name, row[key]])));
+  if (stored.length > 0) await insertRows(db, "deliveries", stored);
+}
+
+type Packed = DeliveryKey & Readonly<{ state: "waiting" | "inFlight" | "delivered" | "cancelled" }>;
+
+type Columns = Readonly<{
+  /** When those that have ended did; the attempts of delivered ones took no time. */
+  endedAt?: number;
+  /** What the receivers of delivered ones answered. */
+  status?: number;
+}>;
+
+/** Stores deliveries as bits, all those of a bundle for a destination in one pack. */
+export async function storePacked(
+  db: D1Database,
+  deliveries: readonly Packed[],
+  { endedAt = 1, status = 200 }: Columns = {},
+): Promise<void> {
+  const groups = Map.groupBy(
+    deliveries,
+    ({ eventId, destinationId }) => `${bundleOf(eventId)} ${destinationId}`,
+  );
+  const stored = [...groups.values()].map((group) => {
+    const of = (state: Packed["state"]) =>
+      group.filter((one) => one.state === state).map(({ eventId }) => indexOf(eventId));
+    const [waiting0, waiting1] = maskOf(of("waiting"));
+    const [in_flight0, in_flight1] = maskOf(of("inFlight"));
+    const [delivered0, delivered1] = maskOf(of("delivered"));
+    const [cancelled0, cancelled1] = maskOf(of("cancelled"));
+    const ends = [
+      ...of("delivered").map((index) => ({ index, at: endedAt, latencyMs: 0, status })),
+      ...of("cancelled").map((index) => ({ index, at: endedAt, latencyMs: 0, status: undefined })),
+    ];
+    return {
+      destination_id: group[0]?.destinationId,
+      bundle_id: bundleOf(group[0]?.eventId ?? 0),
+      ...{ waiting0, waiting1, in_flight0, in_flight1, delivered0, delivered1, cancelled0, cancelled1 },
+      reason: waiting0 + waiting1 > 0 ? "circuit_open" : null,
+      recover_at: in_flight0 + in_flight1 > 0 ? 1 : null,
+      ended_at: ends.length > 0 ? endedAt : null,
+      ends: endsText(ends),
+    };
+  });
+  if (stored.length > 0) await insertRows(db, "packs", stored);
+}
