@@ -134,10 +134,10 @@ export async function readEvent(databases: Databases, eventId: number, tenant: s
     ?.prepare(`SELECT ${BUNDLE_COLUMNS}, hex(body) AS body FROM bundles WHERE id = ?1`)
     .bind(bundleOf(eventId))
     .first<BundleRow & { body: string }>();
-  const header: StoredHeader | undefined = row && JSON.parse(row.header);
-  const about = header && headerAt(header, indexOf(eventId));
-  if (!home || !row || !header || !about || (tenant !== undefined && about.tenant !== tenant))
-    return undefined;
+  if (!home || !row) return undefined;
+  const header: StoredHeader = JSON.parse(row.header);
+  const about = headerAt(header, indexOf(eventId));
+  if (!about || (tenant !== undefined && about.tenant !== tenant)) return undefined;
   const isGone = isErased(header, indexOf(eventId));
   const contents = isGone ? undefined : await readContents(row.body, header);
   const { body = null, headers } = contents?.[indexOf(eventId)] ?? {};
@@ -212,9 +212,9 @@ export async function findDelivery(
 }
 
 /** All that is known of a delivery, in one statement: looking up one delivery is the most frequent read of the API. */
-async function bundleAndRow(home: D1Database, eventId: number, destinationId: string) {
+function bundleAndRow(home: D1Database, eventId: number, destinationId: string) {
   const { acceptedAt, deliverAt, plan, header } = bundles;
-  const found = await drizzle(home)
+  return drizzle(home)
     .select({
       bundle: { acceptedAt, deliverAt, plan, header },
       row: getTableColumns(deliveries),
@@ -227,9 +227,6 @@ async function bundleAndRow(home: D1Database, eventId: number, destinationId: st
     .leftJoin(destinations, eq(destinations.id, destinationId))
     .where(eq(bundles.id, bundleOf(eventId)))
     .get();
-  if (!found) return undefined;
-  const { bundle, destination, pack } = found;
-  return { bundle, destination, row: found.row ?? undefined, pack: pack ?? undefined };
 }
 
 /** The deliveries of one event to these destinations, in their order. */
@@ -260,12 +257,12 @@ async function storedOf(home: D1Database, eventId: number, ids: readonly string[
     .from(named)
     .leftJoin(deliveries, and(eq(deliveries.destinationId, id), eq(deliveries.eventId, eventId)))
     .leftJoin(packs, and(eq(packs.destinationId, id), eq(packs.bundleId, bundleOf(eventId))));
-  return new Map(found.map(({ id, row, pack }) => [id, { row: row ?? undefined, pack: pack ?? undefined }]));
+  return new Map(found.map((one) => [one.id, one]));
 }
 
 /** The delivery of a pack as a row; undefined when it has no bit. */
-function rowIn(pack: PackRow | undefined, eventId: number, destination: Destination | null) {
-  return pack && packedRows(pack, destination).find((row) => row.eventId === eventId);
+function rowIn(pack: PackRow | null | undefined, eventId: number, destination: Destination | null) {
+  return pack ? packedRows(pack, destination).find((row) => row.eventId === eventId) : undefined;
 }
 
 export function foundOf(
@@ -361,7 +358,7 @@ async function scheduledPosition(
   { destinationId, eventId }: DeliveryKey,
 ): Promise<Position | undefined> {
   if (destinationId === "") return undefined;
-  const deliverAt = "SELECT deliver_at AS at FROM bundles WHERE id = ?1 AND deliver_at IS NOT NULL";
+  const deliverAt = "SELECT deliver_at AS at FROM bundles WHERE id = ?1";
   const at = await d1.prepare(deliverAt).bind(bundleOf(eventId)).first<number>("at");
   // Its bundle is looked at again: the page may have ended in the middle of it.
   return at === null ? undefined : { at, row: bundleOf(eventId) - 1 };
@@ -434,7 +431,7 @@ export function plannedIn(
 /** Pairs of bundle and destination looked up at once. */
 const PAIRS = 200;
 
-/** The first `most` planned deliveries that have neither a bit nor a row, and whose destinations are not deleted. */
+/** Planned deliveries that have neither a bit nor a row, and whose destinations are not deleted: at least the first `most`. */
 async function queuedOf(
   { databases, d1 }: Place,
   planned: readonly Planned[],
@@ -458,5 +455,5 @@ async function queuedOf(
     found.push(...placed.filter(({ destination }) => destination?.deletedAt === null));
     from = to;
   }
-  return found.slice(0, most);
+  return found;
 }

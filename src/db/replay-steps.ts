@@ -151,8 +151,8 @@ export async function beginReplay(
   }
   const isPacked = include === "delivered";
   const late = isPacked ? await countLate(db, row, { first, last, kept }) : 0;
-  const packed = isPacked ? `(${TOTAL_PACKED})` : "0 * ?7";
-  const total = `UPDATE replays AS r SET total = ?8 + ${packed} + (
+  const packed = isPacked ? `+ (${TOTAL_PACKED})` : "";
+  const total = `UPDATE replays AS r SET total = ?8 ${packed} + (
       SELECT count(*) FROM (${next(include)}) d JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")} WHERE ${isSelected("?9")})
     WHERE id = ?1 RETURNING *`;
   const [, counted] = await db.batch<RawRow>([
@@ -309,27 +309,30 @@ async function lookOn(db: D1Database, replay: ReplayOf<Ended>, look: Look): Prom
 
 const LAST_INDEX = 127;
 
-/** The delivered ones of a pack, each with whether it is selected. */
+/** The delivered ones of a pack, each with whether it is selected; none of a bundle that an operator has removed. */
 function lookedIn(raw: RawRow, replay: NewReplay, kept: Kept): Looked[] {
+  if (!raw.header) return [];
   const { eventTypes = null, tag = null, since, until, createdAt } = replay;
-  // Without a header an operator has removed the bundle.
-  const header: StoredHeader | undefined = raw.header ? JSON.parse(String(raw.header)) : undefined;
+  const header: StoredHeader = JSON.parse(String(raw.header));
   const acceptedAt = Number(raw.accepted_at);
   const dueAt = Number(raw.deliver_at ?? acceptedAt);
+  const isMeant = (index: number) => {
+    const about = headerAt(header, index);
+    return (
+      about !== undefined &&
+      takesType(eventTypes, about.type) &&
+      (tag === null || tagsAt(header, index).includes(tag)) &&
+      dueAt > createdAt - (kept.types[about.type] ?? kept.ms) &&
+      !isErasedIn(header, index)
+    );
+  };
   const inTime = acceptedAt >= since && acceptedAt < until;
   return packsOf([raw])
     .flatMap((pack) => packedRows(pack, null))
     .filter(({ state }) => state === "delivered")
     .map((row) => {
-      const about = header && headerAt(header, indexOf(row.eventId));
-      const isTagged =
-        tag === null || (header && tagsAt(header, indexOf(row.eventId)).includes(tag)) === true;
-      const keptMs = kept.types[about?.type ?? ""] ?? kept.ms;
-      const isGone =
-        dueAt <= createdAt - keptMs || (header !== undefined && isErasedIn(header, indexOf(row.eventId)));
-      const isSelected =
-        inTime && isTagged && !isGone && about !== undefined && takesType(eventTypes, about.type);
-      return { event: row.eventId, isSelected: isSelected && (row.endedAt ?? 0) <= createdAt, packed: row };
+      const isSelected = inTime && (row.endedAt ?? 0) <= createdAt && isMeant(indexOf(row.eventId));
+      return { event: row.eventId, isSelected, packed: row };
     });
 }
 

@@ -123,7 +123,7 @@ class Archiver {
 
   #writeAll(): void {
     const kept = this.#kept.splice(0);
-    if (kept.length > 0 || this.#lost) this.#services.background(this.#write(kept));
+    if (kept.length > 0) this.#services.background(this.#write(kept));
   }
 
   /** Never rejects: a background task that does would make the platform repeat the batch. */
@@ -201,7 +201,7 @@ class Reading {
     const taken = chunk.subarray(0, MOST_BODY_BYTES - this.#bytes);
     if (taken.byteLength < chunk.byteLength) this.isCut = true;
     // A copy: a view would keep all of a larger chunk in memory.
-    if (taken.byteLength > 0) this.#chunks.push(taken.slice());
+    this.#chunks.push(taken.slice());
     this.#bytes += taken.byteLength;
   }
 

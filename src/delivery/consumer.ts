@@ -28,13 +28,14 @@ import type { Disposition } from "./outcome.ts";
 import { type Failure, recordAndSettle } from "./pipeline.ts";
 import { Recorder } from "./recorder.ts";
 
+const SOURCE = "queue";
 /** When nothing can be done for the batch (D1 is away): the first pause, doubled each time. */
 const PAUSE_S = 5;
 const LONGEST_PAUSE_S = 300;
 
 export async function consumeDeliveries(given: Services, batch: MessageBatch): Promise<void> {
   const shared = connections();
-  const { services, release } = archiving(sendingInTurn(withCounts(given, "queue")), shared);
+  const { services, release } = archiving(sendingInTurn(withCounts(given, SOURCE)), shared);
   const messages = groupMessages(services, batch);
   try {
     await deliver(services, shared, messages);
@@ -56,7 +57,7 @@ async function deliver(
   const batch = newBatch(services, shared, messages);
   while (batch.parts.length > 0) {
     const { deliveries, lookedUpAt } = await load(services, batch);
-    const { due, dispositions } = triage(services, deliveries, "queue");
+    const { due, dispositions } = triage(services, deliveries, SOURCE);
     const runs = await admitAndAttempt(services, batch.connections, due, lookedUpAt);
     const decided = [...dispositions, ...refusedAmong(services, runs)];
     const recorded = await recordAndSettle(services, batch.recorder, [...runs.keys()], {
@@ -153,7 +154,7 @@ async function admitAndAttempt(
   shared.shareAmong(new Set(due.map(({ destination }) => destination.id)).size);
   const admit = async (deliveries: readonly LoadedDelivery[]) => {
     const [first] = deliveries;
-    if (!first) throw new Error("A batch has at least one delivery");
+    if (first === undefined) throw new Error("A batch has at least one delivery");
     const request = {
       lane: laneOf(first),
       deliveries: deliveries.map(({ event }) => event.id),

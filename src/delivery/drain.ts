@@ -96,7 +96,6 @@ class Drain {
     let following: Step | undefined;
     while (following || (goesOn(next) && this.#hasTime())) {
       const step: Step | Next = following ?? (await this.#begin());
-      following = undefined;
       if (typeof step === "string") next = step;
       else [next, following] = await this.#endAndFollow(step);
     }
@@ -259,10 +258,7 @@ async function endStep({ services, recorder }: DrainContext, step: Step): Promis
   const continues = () => mayGoOn(step) && !step.isFollowed;
   const recorded = await recordAndSettle(services, recorder, [batchRun], { decided, continues });
   const { dispositions, late, failures } = recorded;
-  await sendRetries(
-    services,
-    dispositions.filter(({ row }) => row?.state === "retrying"),
-  );
+  await sendRetries(services, dispositions);
   for (const { error } of failures) throw error;
   // It was admitted, and nothing has come of it: the gate has a drain come again in a while.
   const isIdle = Boolean(admitted?.grant) && !hasProgress(dispositions);

@@ -68,10 +68,10 @@ export function groupMessages(services: Services, batch: MessageBatch): MessageG
   const claimed = new Map<string, Runs>();
   return batch.messages.flatMap((message) => {
     const named = deliveryMessage(message.body);
-    if (!named) dropUnreadable(services, message);
+    if (!named) services.log({ what: "message_unreadable", message: message.id });
     const { bundles = [], owner } = named ?? {};
     const parts = bundles.flatMap((part) => unclaimed(part, owner, claimed));
-    if (named && parts.length === 0) message.ack();
+    if (parts.length === 0) message.ack();
     const isWhole = parts.length === bundles.length && parts.every((part, i) => part === bundles[i]);
     return parts.length > 0 ? [{ message, parts, isWhole, owner }] : [];
   });
@@ -93,7 +93,7 @@ function unclaimed(part: BundlePart, owner: string | undefined, claimed: Map<str
     const rest = wanted.filter((index) => !isIn(before, index));
     rests.set(destination, rest);
     isWhole &&= rest.length === wanted.length;
-    claimed.set(key, runsOf([...indexesOf(before), ...rest].sort((a, b) => a - b)));
+    claimed.set(key, [...before, ...runsOf(rest)]);
   }
   if (isWhole) return [part];
   return destinations.flatMap((destination) => {
@@ -232,9 +232,4 @@ function messageFor(
 export async function sendAlone(services: Services, open: readonly OpenDelivery[]): Promise<void> {
   const messages = open.map((one) => messageFor([one], one.owner, services.now()));
   for (const batch of batchesOf(messages)) await services.deliveries.sendBatch(batch);
-}
-
-function dropUnreadable(services: Services, message: Message): void {
-  services.log({ what: "message_unreadable", message: message.id });
-  message.ack();
 }

@@ -80,7 +80,7 @@ export function currentRow({ event, destination, row }: LoadedDelivery): Deliver
       state: "waiting",
       reason: null,
       attempts: 0,
-      nextAttemptAt: event.deliverAt ?? null,
+      nextAttemptAt: event.deliverAt,
       generation: 0,
       firstAttemptAt: null,
       giveUpAt: ageLimitOf(retryPolicyOf(destination), null, dueAtOf(event), liveUntil),
@@ -178,10 +178,7 @@ function stateAfter(
 
 function entryOf(attempt: Attempt, next: Transition): AttemptEntry {
   const { exchange, startedAt, endedAt, location, excerpt, isArchived } = attempt;
-  const notes = [
-    next.kind === "delivered" ? undefined : next.note,
-    location && `Location: ${location.slice(0, 200)}`,
-  ];
+  const notes = [next.kind !== "delivered" && next.note, location && `Location: ${location.slice(0, 200)}`];
   const note = notes.filter(Boolean).join("; ");
   return {
     at: startedAt,
@@ -216,7 +213,7 @@ function logWith(log: readonly AttemptEntry[], entry: AttemptEntry): readonly At
 
 function ownedBy(row: DeliveryRow, owner: string | undefined): DeliveryRow {
   const last = row.log.at(-1);
-  if (owner === undefined || row.state !== "retrying" || !last) return row;
+  if (owner === undefined || !last) return row;
   return { ...row, log: [...row.log.slice(0, -1), { ...last, owner }] };
 }
 

@@ -92,8 +92,10 @@ export async function recordAndSettle(
   };
 }
 
+const nothing: Recorded = { dispositions: [], late: false, failures: [] };
+
 function failed(failure: Failure): Recorded {
-  return { dispositions: [], late: false, failures: [failure] };
+  return { ...nothing, failures: [failure] };
 }
 
 /** Records what was decided without an attempt, when the first run ends, or at once where there is none. */
@@ -101,12 +103,12 @@ async function recordDecided(
   { services, recorder, pending, decided }: Ending,
   leased: readonly LeasedRun[],
 ): Promise<Recorded> {
-  if (decided.length === 0) return { dispositions: [], late: false, failures: [] };
+  if (decided.length === 0) return nothing;
   if (leased.length > 0) await Promise.race(leased.map(({ run }) => run.enough)).catch(() => {});
   pending.delete(decided);
   await recorder.report(decided, pending.size > 0);
   publishDead(services, deadAmong(decided));
-  return { dispositions: decided, late: false, failures: [] };
+  return { ...nothing, dispositions: decided };
 }
 
 /** Awaits the run's attempts, records and settles it. */
@@ -176,7 +178,13 @@ async function settle(
 ): Promise<void> {
   const { runs } = ending.settling;
   runs.add(batchRun);
-  const result = await settleRun(ending.services, batchRun, continues).finally(() => runs.delete(batchRun));
+  let result: DestinationResult | undefined;
+  try {
+    result = await settleRun(ending.services, batchRun, continues);
+  } finally {
+    // In the same step as what follows: of two that arrive at once the first still finds the second here.
+    runs.delete(batchRun);
+  }
   applyTogether(ending, result ? [result] : [], gone);
 }
 

@@ -16,7 +16,13 @@ import { randomText } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { isoTime, within } from "../time.ts";
-import type { CommitResult, Entry, EventOptions, PreparedEvent } from "./bundle.ts";
+import {
+  type CommitResult,
+  type Entry,
+  type EventOptions,
+  type PreparedEvent,
+  UNAVAILABLE,
+} from "./bundle.ts";
 import { commitEntries, storedResults, WAIT_MS } from "./commit.ts";
 import { enqueueCommitted } from "./enqueue.ts";
 import { type IntakeResult, versionFor } from "./intake-protocol.ts";
@@ -102,12 +108,12 @@ export async function acceptEach(
   for (const [database, some] of byDatabase) {
     for (const portion of portionsOf(some)) {
       const outcomes = await acceptPortion(services, database, portion);
-      for (const [i, { one }] of portion.entries()) results.set(one, outcomes[i] ?? { kind: "unavailable" });
+      for (const [i, { one }] of portion.entries()) results.set(one, outcomes[i] ?? UNAVAILABLE);
     }
   }
-  const repeats = posted.filter((one) => one.key !== undefined && results.get(one)?.kind === "replayed");
+  const repeats = posted.filter((one) => results.get(one)?.kind === "replayed");
   for (const one of repeats) services.background(countRepeat(services, [one]));
-  return posted.map((one) => results.get(one) ?? { kind: "unavailable" });
+  return posted.map((one) => results.get(one) ?? UNAVAILABLE);
 }
 
 type SingleItem = Readonly<{ one: SingleEvent; event: PreparedEvent }>;
@@ -151,7 +157,7 @@ async function acceptPortion(
   const { outcomes, bundles } = await commitEntries(services, database, open, now);
   services.background(enqueueCommitted(services, bundles));
   const committed = new Map(open.map((entry, i) => [entry, outcomes[i]]));
-  return entries.map((entry) => elsewhere.get(entry) ?? committed.get(entry) ?? { kind: "unavailable" });
+  return entries.map((entry) => elsewhere.get(entry) ?? committed.get(entry) ?? UNAVAILABLE);
 }
 
 /** An operational event. It is stored once by its key, however often it is posted. */
@@ -202,7 +208,7 @@ async function storedElsewhere(
     return new Map(found.flatMap(({ outcomes }) => [...outcomes]));
   } catch (error) {
     services.log({ what: "keys_unavailable", error: faultOf(error) });
-    return new Map(wanted.map((entry) => [entry, { kind: "unavailable" }]));
+    return new Map(wanted.map((entry) => [entry, UNAVAILABLE]));
   }
 }
 
@@ -223,18 +229,17 @@ async function commitByIntake(
   const location = config.intakeLocation && { locationHint: config.intakeLocation };
   const version = versionFor(options);
   const posted = { version, database, token, tenant, type, body, deliverAt, options, key, deadlineAt };
-  const unavailable: CommitResult = { kind: "unavailable" };
   let triedAt: number | undefined;
   for (let attempt = 1; attempt <= INTAKE_ATTEMPTS; attempt++) {
     const calledAt = services.now();
     if (calledAt >= deadlineAt) break;
-    const notTaken = triedAt === undefined ? undefined : unavailable;
+    const notTaken = triedAt === undefined ? undefined : UNAVAILABLE;
     const call = async (): Promise<IntakeResult> =>
       intake.get(intake.idFromName(`${database}.${shard}`), location).accept({ ...posted, triedAt });
     try {
       const result = await within(services, deadlineAt - calledAt, call());
       if (result.kind === "done") return result.outcome;
-      return result.kind === "full" ? unavailable : notTaken;
+      return result.kind === "full" ? UNAVAILABLE : notTaken;
     } catch (error) {
       services.log({ what: "intake_unreachable", attempt, error: faultOf(error) });
       // An overloaded object has taken nothing: https://developers.cloudflare.com/durable-objects/best-practices/error-handling/
@@ -244,13 +249,13 @@ async function commitByIntake(
         await services.sleep(Math.round(INTAKE_PAUSE_MS * (1 - services.random() / 2)));
     }
   }
-  return unavailable;
+  return UNAVAILABLE;
 }
 
 async function commitHere(services: Services, database: number, entry: Entry): Promise<CommitResult> {
   const { outcomes, bundles } = await commitEntries(services, database, [entry], services.now());
   services.background(enqueueCommitted(services, bundles));
-  return outcomes[0] ?? { kind: "unavailable" };
+  return outcomes[0] ?? UNAVAILABLE;
 }
 
 function prepared({ tenant, type, data, deliverAt = 0, options }: PostedEvent, now: number): PreparedEvent {

@@ -91,6 +91,8 @@ export type CommitResult =
   /** Nothing was stored, or the result is uncertain. */
   | Readonly<{ kind: "unavailable" }>;
 
+export const UNAVAILABLE: CommitResult = { kind: "unavailable" };
+
 /** Entries that are committed all or none: one entry of several events, or some of one event each. */
 export type Draft = Readonly<{ entries: readonly Entry[]; bundles: readonly DraftBundle[] }>;
 
@@ -222,12 +224,14 @@ function candidatesFor({ tenant, options }: PreparedEvent, routes: ReadonlyMap<s
  * are only destinations that take envelopes, data that does not fit its type's schema.
  */
 export function faultsOf({ events, isOwn }: Entry, routes: ReadonlyMap<string, Routes>): EventFault[] {
-  const schemas = routes.get(CATALOGUE)?.schemas;
+  const { schemas, asked } = routes.get(CATALOGUE) ?? {};
+  const schemaFor = ({ type, options }: PreparedEvent) =>
+    schemas?.get(type) ?? (options?.validate ? asked?.get(type) : undefined);
   return events.flatMap((event, place) =>
     [
       ...unknownDestinations(event, routes),
       ...envelopesOnly(event, routes),
-      ...(isOwn ? [] : unfitData(event, schemas?.get(event.type))),
+      ...(isOwn ? [] : unfitData(event, schemaFor(event))),
     ].map((fault) => ({ place, ...fault })),
   );
 }

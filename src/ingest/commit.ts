@@ -37,6 +37,7 @@ import {
   keyTenantOf,
   routedBy,
   routeOf,
+  UNAVAILABLE,
   unitOf,
 } from "./bundle.ts";
 import { CATALOGUE, type Routes, schemaOf } from "./routing-cache.ts";
@@ -97,9 +98,8 @@ export async function commitEntries(
   } catch (error) {
     services.log({ what: "commit_failed", entries: entries.length, error: faultOf(error) });
   }
-  const unavailable: CommitResult = { kind: "unavailable" };
   return {
-    outcomes: entries.map((entry) => outcomes.get(entry) ?? unavailable),
+    outcomes: entries.map((entry) => outcomes.get(entry) ?? UNAVAILABLE),
     bundles: [...bundles.values()],
     faultyTenants: [...faultyTenants],
   };
@@ -243,15 +243,14 @@ async function askedSchemas({ services }: Context, entries: readonly Entry[]): P
   );
 }
 
-/** The same with these schemas in the catalogue. */
+/** The same with these schemas in the catalogue, for the events that ask to be validated. */
 function withSchemas(
   routes: ReadonlyMap<string, Routes>,
   asked: Schemas | undefined,
 ): ReadonlyMap<string, Routes> {
   const catalogue = routes.get(CATALOGUE);
   if (!asked || !catalogue) return routes;
-  const schemas = new Map([...asked, ...(catalogue.schemas ?? [])]);
-  return new Map([...routes, [CATALOGUE, { ...catalogue, schemas }]]);
+  return new Map([...routes, [CATALOGUE, { ...catalogue, asked }]]);
 }
 
 /** The drafts without the entries that would plan more deliveries than a request may. */

@@ -7,7 +7,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { MAX_EVENTS } from "../core/bundle.ts";
 import { type Services, servicesOf } from "../services.ts";
-import { type Entry, keyTenantOf, sizeOf } from "./bundle.ts";
+import { type Entry, keyTenantOf, sizeOf, UNAVAILABLE } from "./bundle.ts";
 import { type CommittedBundle, commitEntries } from "./commit.ts";
 import { enqueueCommitted } from "./enqueue.ts";
 import { INTAKE_VERSION, type IntakeRequest, type IntakeResult } from "./intake-protocol.ts";
@@ -92,7 +92,7 @@ export class GroupCommit {
         );
         this.#keepApart(faultyTenants);
         for (const [i, { resolve }] of taken.entries()) {
-          resolve({ kind: "done", outcome: outcomes[i] ?? { kind: "unavailable" } });
+          resolve({ kind: "done", outcome: outcomes[i] ?? UNAVAILABLE });
         }
         this.#outbox.add(bundles);
       }

@@ -16,6 +16,8 @@ export type Routes = Readonly<{
   routes: readonly Route[];
   /** By event type; of the catalogue only. */
   schemas?: ReadonlyMap<string, JsonSchema>;
+  /** The same, for those events alone that ask to be validated whether or not their type is. */
+  asked?: ReadonlyMap<string, JsonSchema>;
 }>;
 
 /** The tenant whose revision is that of the validated event types. No tenant is called so. */
@@ -32,10 +34,11 @@ const ROUTES = `
   SELECT d.tenant, d.id, d.event_types AS types, d.channels, d.filter, d.body FROM json_each(?1) w
   JOIN destinations d ON d.tenant = w.value AND d.deleted_at IS NULL ORDER BY d.tenant, d.id`;
 
-/** Only if their revision is not the known one, `?1`. */
+/** Only if their revision is not the known one, `?1`: compared first, because as a condition on each type it reads them all. */
 const VALIDATED = `
-  SELECT name, schema FROM event_types INDEXED BY event_types_validating
-  WHERE validates = 1 AND coalesce((SELECT revision FROM tenants WHERE id = '${CATALOGUE}'), 0) <> ?1`;
+  SELECT name, schema
+  FROM (SELECT 1 WHERE coalesce((SELECT revision FROM tenants WHERE id = '${CATALOGUE}'), 0) <> ?1)
+  CROSS JOIN event_types INDEXED BY event_types_validating WHERE validates = 1`;
 
 const HIGHEST = "SELECT max(id) AS id FROM bundles";
 
@@ -75,7 +78,6 @@ export class RoutingCache {
   }
 
   async readFloor(db: D1Database, database: number): Promise<void> {
-    if (this.hasFloor(database)) return;
     this.raiseFloor(database, (await db.prepare(HIGHEST).first<number>("id")) ?? 0);
   }
 

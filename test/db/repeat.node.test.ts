@@ -107,6 +107,46 @@ test("an invocation repeats a hundred statements, and then no more than one a se
   expect(calls()).toBe(7);
 });
 
+test("a batch of a hundred statements is repeated once, and one of more not at all", async () => {
+  const callsFor = async (statements: number) => {
+    const { db, calls } = world(UNREACHED);
+    const batch = db.batch(Array.from({ length: statements }, () => db.prepare(WRITE)));
+    await expect(batch).rejects.toThrow(UNREACHED);
+    return calls();
+  };
+  expect([await callsFor(100), await callsFor(101)]).toEqual([2, 1]);
+});
+
+test("a repeat is reported with the text of the first statement in one line", async () => {
+  const { db, repeats } = world(LOST, 1);
+  await db.batch([db.prepare(`\n  SELECT *\n    FROM counts  `), db.prepare(READ)]);
+  expect(repeats).toEqual(["SELECT * FROM counts"]);
+});
+
+test("a batch without statements is made again as a read is, and reported without a text", async () => {
+  const { db, calls, repeats } = world(LOST, 1);
+  await db.batch([]);
+  expect([calls(), repeats]).toEqual([2, [""]]);
+});
+
+test("a statement that another wrapper has prepared counts as a write", async () => {
+  const [lost, unreached] = [world(LOST, 1), world(UNREACHED, 1)];
+  const foreign = world(LOST).db.prepare(READ);
+  await expect(lost.db.batch([lost.db.prepare(READ), foreign])).rejects.toThrow(LOST);
+  await unreached.db.batch([foreign]);
+  expect([lost.calls(), unreached.calls(), unreached.repeats]).toEqual([1, 2, [""]]);
+});
+
+test.each([
+  "PRAGMA optimize",
+  "CREATE TABLE a (b)",
+  "DROP TABLE a",
+])("what is neither a read nor marked is not made again: %s", async (sql) => {
+  const { db, calls } = world(LOST, 1);
+  await expect(db.prepare(sql).run()).rejects.toThrow(LOST);
+  expect(calls()).toBe(1);
+});
+
 test("a statement of one wrapped database keeps its mark through the count of queries", async () => {
   const { db, calls } = world(LOST, 1);
   const counted = countQueries({ db });

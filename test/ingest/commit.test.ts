@@ -39,8 +39,11 @@ function entry(types: readonly string[] = ["a"], also: Partial<Entry> = {}, tena
   };
 }
 
-async function commit(entries: readonly Entry[], services: Services = world.services) {
-  return (await commitEntries(services, 0, entries, world.clock.now())).outcomes;
+const committed = (entries: readonly Entry[], services: Services = world.services) =>
+  commitEntries(services, 0, entries, world.clock.now());
+
+async function commit(entries: readonly Entry[], services?: Services) {
+  return (await committed(entries, services)).outcomes;
 }
 
 /** Passes the pause before each repeat, as soon as somebody sleeps so long. */
@@ -134,14 +137,7 @@ describe("a commit whose answer is uncertain", () => {
     await newDestination();
     await accept(world.services, [event("warm-up")]);
     failCommits("after", 1);
-    const { bundles } = await patiently(
-      commitEntries(
-        world.services,
-        0,
-        Array.from({ length: 50 }, () => entry()),
-        world.clock.now(),
-      ),
-    );
+    const { bundles } = await patiently(committed(Array.from({ length: 50 }, () => entry())));
     expect(bundles).toHaveLength(1);
   });
 
@@ -173,6 +169,72 @@ describe("a commit whose answer is uncertain", () => {
     expect(await types()).toEqual([]);
   });
 
+  test("is begun again as long as one of its senders waits", async () => {
+    failCommits("before", 1);
+    const [short, long] = [PAUSE_MS - 1, WAIT_MS].map((ms) => world.clock.now() + ms);
+    const many = [
+      entry(["a"], { deadlineAt: short as number }),
+      entry(["b"], { deadlineAt: long as number }),
+    ];
+    expect((await patiently(commit(many))).map(({ kind }) => kind)).toEqual(["accepted", "accepted"]);
+  });
+
+  test("is looked for since the first of its entries was tried", async () => {
+    const deadlineAt = world.clock.now() + 3_600_000;
+    const [old, recent] = [entry(["a"], { deadlineAt }), entry(["b"], { deadlineAt })];
+    const [first] = await commit([old]);
+    const triedAt = world.clock.now();
+    world.clock.pass(10 * 60_000);
+    await accept(world.services, [event("between")]);
+    const [again, other] = await commit(
+      [
+        { ...old, triedAt },
+        { ...recent, triedAt: world.clock.now() },
+      ],
+      elsewhere(),
+    );
+    expect(idsOf(again)).toEqual(idsOf(first));
+    expect(other?.kind).toBe("accepted");
+    expect(await types()).toEqual(["a", "between", "b"]);
+  });
+
+  test("is looked for above the lowest bundle that its entries knew of", async () => {
+    const [old, recent] = [entry(["a"], { floor: 1 }), entry(["b"])];
+    const [first] = await commit([old]);
+    await accept(world.services, [event("between")]);
+    const [again] = await commit([{ ...recent, floor: 3 }, old]);
+    expect(again?.kind).toBe("accepted");
+    const [repeated] = await commit([old]);
+    expect(idsOf(repeated)).toEqual(idsOf(first));
+    expect(await types()).toEqual(["a", "between", "b"]);
+  });
+
+  test("and found, is accepted although its bundle has been removed since", async () => {
+    const one = entry(["a"]);
+    const [first] = await commit([one]);
+    const triedAt = world.clock.now();
+    const { db } = world.services;
+    const removing = {
+      batch: db.batch.bind(db),
+      prepare: (sql: string) => {
+        if (!sql.startsWith("SELECT id, plan")) return db.prepare(sql);
+        const all = async () => {
+          await execute("DELETE FROM bundles");
+          return { results: [] };
+        };
+        return { bind: () => ({ all }) };
+      },
+    } as unknown as D1Database;
+    const { outcomes, bundles } = await committed([{ ...one, triedAt }], {
+      ...world.services,
+      db: removing,
+    });
+    expect(outcomes).toEqual([
+      { kind: "accepted", events: [{ id: idsOf(first)[0], plan: [], isRemoved: true }] },
+    ]);
+    expect(bundles).toEqual([]);
+  });
+
   test.each([
     "D1_ERROR: D1 DB is overloaded. Requests queued for too long.",
     "D1_ERROR: D1 DB is overloaded. Too many requests queued.",
@@ -201,6 +263,139 @@ describe("a commit whose answer is uncertain", () => {
       world.clock.pass(ms);
     }
     expect(await committing).toEqual([{ kind: "unavailable" }]);
+  });
+});
+
+describe("a commit", () => {
+  test("is begun for whoever still waits", async () => {
+    const now = world.clock.now();
+    const deadlines = [now - 1, now, now + 1].map((deadlineAt) => entry(["a"], { deadlineAt }));
+    const outcomes = await commit(deadlines);
+    expect(outcomes.map(({ kind }) => kind)).toEqual(["unavailable", "accepted", "accepted"]);
+  });
+
+  test("reads as many rows in an isolate that has just started, however many bundles there are", async () => {
+    const rowsFor = async () => {
+      world.d1.used();
+      await commit([entry()], elsewhere());
+      return world.d1.used().rowsRead;
+    };
+    const before = await rowsFor();
+    for (let i = 0; i < 10; i++) await commit([entry()]);
+    expect(await rowsFor()).toBe(before);
+  });
+});
+
+describe("what was committed", () => {
+  test("is enqueued with its plan, and until when it is held back", async () => {
+    const id = await newDestination();
+    await accept(world.services, [event("warm-up")]);
+    const later = world.clock.now() + 60_000;
+    const held = entry(["a", "b"]);
+    const events = held.events.map((one, i) => (i === 1 ? { ...one, deliverAt: later } : one));
+    const entries = [{ ...held, events }, entry(["c"], {}, "nobody")];
+    const { outcomes, bundles } = await committed(entries);
+    const [due, heldBack, other] = outcomes.flatMap(idsOf);
+    const bundleOf = (event = 0) => Math.floor(event / 128);
+    expect(bundles.toSorted((a, b) => a.id - b.id)).toStrictEqual(
+      [
+        { id: bundleOf(due), plan: { [id]: [0, 0] } },
+        { id: bundleOf(heldBack), plan: { [id]: [0, 0] }, deliverAt: later },
+        { id: bundleOf(other), plan: {} },
+      ].toSorted((a, b) => a.id - b.id),
+    );
+    expect(outcomes).toStrictEqual([
+      {
+        kind: "accepted",
+        events: [
+          { id: due, plan: [id] },
+          { id: heldBack, plan: [id], deliverAt: later },
+        ],
+      },
+      { kind: "accepted", events: [{ id: other, plan: [] }] },
+    ]);
+  });
+});
+
+describe("an entry that is refused", () => {
+  const addressed = (destinationIds: readonly string[], also: Partial<Entry> = {}): Entry => {
+    const one = entry(["a"], also);
+    return { ...one, events: one.events.map((given) => ({ ...given, options: { destinationIds } })) };
+  };
+  const asking = (type: string, body: string): Entry => {
+    const one = entry([type]);
+    const options = { validate: true } as const;
+    return { ...one, events: one.events.map((given) => ({ ...given, body: encoder.encode(body), options })) };
+  };
+  const kinds = async (...entries: Entry[]) => (await commit(entries)).map(({ kind }) => kind);
+  const putType = (name: string, schema: string, validates: boolean) =>
+    execute(
+      "REPLACE INTO event_types (name, schema, validates, created_at, updated_at) VALUES (?1, ?2, ?3, 0, 0)",
+      ...[name, schema, validates ? 1 : 0],
+    );
+
+  test("is stored not at all, and its neighbours are", async () => {
+    const outcomes = await commit([entry(["x"]), addressed(["dst_unknown"]), entry(["y"])]);
+    expect(outcomes.map(({ kind }) => kind)).toEqual(["accepted", "invalid", "accepted"]);
+    expect(outcomes[1]).toMatchObject({ faults: [{ place: 0, field: "destination_ids[0]" }] });
+    expect(await types()).toEqual(["x", "y"]);
+  });
+
+  test("alone costs one read of what it is refused by, and no commit", async () => {
+    world.d1.used();
+    expect(await kinds(addressed(["dst_unknown"]))).toEqual(["invalid"]);
+    expect(world.d1.used().roundTrips).toBe(1);
+    expect(world.log).toEqual([]);
+  });
+
+  test("is not, where what it names has been made since the isolate last read", async () => {
+    const id = await newDestination();
+    expect(await kinds(addressed([id]))).toEqual(["accepted"]);
+  });
+
+  test.each([
+    ["an isolate that remembers it", (): Services => world.services],
+    ["one that does not", () => elsewhere()],
+  ])("is not, where it was accepted before that was removed: in %s", async (_which, isolate) => {
+    const id = await newDestination();
+    const keyed = addressed([id], { key: { key: "k", fingerprint: "f" } });
+    const plain = addressed([id]);
+    expect(await kinds(keyed, plain)).toEqual(["accepted", "accepted"]);
+    await execute("UPDATE destinations SET deleted_at = 1");
+    const again = { ...plain, triedAt: world.clock.now() };
+    const entries = [{ ...keyed, token: "another" }, again, addressed([id])];
+    const outcomes = await commit(entries, isolate());
+    expect(outcomes.map(({ kind }) => kind)).toEqual(["replayed", "accepted", "invalid"]);
+    expect(await types()).toEqual(["a", "a"]);
+  });
+
+  test("for planning more deliveries than it may has stored nothing, and its neighbours are stored", async () => {
+    for (const eventTypes of [null, null, ["z"]]) await newDestination({ eventTypes });
+    await accept(world.services, [event("warm-up")]);
+    const services = { ...world.services, config: { ...world.services.config, maxDeliveriesPerRequest: 4 } };
+    const three = ["a", "b", "c"];
+    const outcomes = await commit([entry(["x", "y"]), entry(three), entry(three, {}, "nobody")], services);
+    expect(outcomes.map(({ kind }) => kind)).toEqual(["accepted", "too_many", "accepted"]);
+    expect(outcomes[1]).toEqual({ kind: "too_many", planned: 6 });
+    expect((await types()).toSorted()).toEqual(["a", "b", "c", "x", "y"]);
+    world.d1.used();
+    expect((await commit([entry(three)], services)).map(({ kind }) => kind)).toEqual(["too_many"]);
+    expect(world.d1.used().roundTrips).toBe(0);
+  });
+
+  test("for its data is one of a validated type, or one that asks for it, and not its neighbour of the same type", async () => {
+    const needed = (field: string) => JSON.stringify({ type: "object", required: [field] });
+    await putType("asked", needed("n"), false);
+    await putType("edited", "{", false);
+    await putType("always", needed("m"), true);
+    const data = '{"data":{"n":1}}';
+    expect(
+      await kinds(
+        ...[asking("asked", data), asking("asked", '{"data":{}}'), asking("edited", data), entry(["asked"])],
+        ...[entry(["always"]), asking("unknown", data)],
+      ),
+    ).toEqual(["accepted", "invalid", "invalid", "accepted", "invalid", "invalid"]);
+    expect((await types()).toSorted()).toEqual(["asked", "asked"]);
   });
 });
 
@@ -253,6 +448,27 @@ describe("an entry of several bundles", () => {
     expect(await types()).toEqual(["first"]);
   });
 
+  test("is given up after five commits, when a tenant changes during each of them", async () => {
+    let commits = 0;
+    const { db } = world.services;
+    const changing = {
+      prepare: db.prepare.bind(db),
+      batch: async (statements: D1PreparedStatement[]) => {
+        await execute("UPDATE tenants SET revision = revision + 1");
+        return db.batch(statements);
+      },
+    } as unknown as D1Database;
+    world.d1.failing((sql) => {
+      if (INSERTS(sql)) commits += 1;
+      return undefined;
+    });
+    await newDestination();
+    const services = { ...world.services, db: changing };
+    expect(await accept(services, [event("a"), event("b")])).toEqual({ kind: "unavailable" });
+    expect(commits).toBe(5);
+    expect(await types()).toEqual([]);
+  });
+
   test("keeps the order of its events in the answer and in their numbers", async () => {
     const outcome = await accept(
       world.services,
@@ -281,6 +497,12 @@ describe("what lies in one entry's content", () => {
       ]);
       expect((await types()).toSorted()).toEqual(["a", "b", "c", "d"]);
       expect(world.logged("commit_repeated")).toEqual([]);
+      const two = [entry(["poison"], {}, "them"), entry(["e"], {}, "us")];
+      const { outcomes: ofTwo, faultyTenants } = await committed(two);
+      expect(ofTwo.map(({ kind }) => kind)).toEqual(["unavailable", "accepted"]);
+      expect(faultyTenants).toEqual(["them"]);
+      // All of them, the half of them that it is in, and it alone.
+      expect(world.logged("commit_failed").map(({ entries: count }) => count)).toEqual([5, 3, 1, 2, 1]);
     } finally {
       await execute("DROP TRIGGER refuse");
     }
@@ -291,6 +513,7 @@ describe("what lies in one entry's content", () => {
     world.d1.used();
     await patiently(commit(Array.from({ length: 20 }, () => entry())));
     expect(world.d1.used().roundTrips).toBe(2);
+    expect(world.logged("commit_failed")).toMatchObject([{ entries: 20 }]);
   });
 });
 
@@ -304,6 +527,40 @@ describe("a key", () => {
     expect(second).toMatchObject({ kind: "replayed", events: [{ id: idsOf(first)[0] }] });
     expect(other).toEqual({ kind: "conflict" });
     expect(await types()).toEqual(["a"]);
+  });
+
+  test("that comes twice in one gathering is unavailable both times, when it is uncertain the first time", async () => {
+    failCommits("before", 2);
+    const outcomes = await patiently(commit([keyed("a", "k"), keyed("a", "k")]));
+    expect(outcomes).toEqual([{ kind: "unavailable" }, { kind: "unavailable" }]);
+    expect(await types()).toEqual([]);
+  });
+
+  test("that comes twice in one gathering is unavailable the second time, when it cannot be looked up", async () => {
+    world.d1.failing((sql) => (/^\s*SELECT s\.tenant/.test(sql) ? "before" : undefined));
+    const outcomes = await commit([keyed("a", "k"), keyed("b", "other"), keyed("a", "k")]);
+    expect(outcomes.map(({ kind }) => kind)).toEqual(["accepted", "accepted", "unavailable"]);
+    expect(world.logged("commit_failed")).toMatchObject([{ entries: 1 }]);
+    expect(await types()).toEqual(["a", "b"]);
+  });
+
+  test("that is taken costs a commit, a look-up with a read of the destinations, and the plans", async () => {
+    await commit([keyed("a", "k")]);
+    world.d1.used();
+    expect(await commit([keyed("a", "k")])).toMatchObject([{ kind: "replayed" }]);
+    expect(world.d1.used()).toMatchObject({ roundTrips: 4, rowsWritten: 0 });
+  });
+
+  test("whose events have been removed in part says so of those alone", async () => {
+    const later = world.clock.now() + 3_600_000;
+    const posted = [event("a"), { ...event("b"), deliverAt: later }, event("c")];
+    const first = await accept(world.services, posted, "k");
+    await execute("DELETE FROM bundles WHERE deliver_at IS NOT NULL");
+    const [a, b, c] = idsOf(first).map((id) => ({ id, plan: [] }));
+    expect(await accept(world.services, posted, "k")).toEqual({
+      kind: "replayed",
+      events: [a, { ...b, isRemoved: true }, c],
+    });
   });
 
   test("that is known does not give its neighbours of the same gathering somebody else's event", async () => {

@@ -1,6 +1,8 @@
 /** Sends that fail after a commit are repeated for some seconds, and deliver nothing twice. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { accept } from "../../src/ingest/accept.ts";
+import type { CommittedBundle } from "../../src/ingest/commit.ts";
+import { enqueueBundles, enqueueCommitted } from "../../src/ingest/enqueue.ts";
 import { GroupCommit } from "../../src/ingest/intake.ts";
 import { INTAKE_VERSION } from "../../src/ingest/intake-protocol.ts";
 import type { DeliveryMessage } from "../../src/queue-messages.ts";
@@ -35,6 +37,87 @@ const post = (services: Services, count = 1) =>
     services,
     Array.from({ length: count }, () => ({ tenant: TENANT, type: "a", data: 1 })),
   );
+
+describe("the messages for bundles", () => {
+  async function messagesFor(bundles: readonly CommittedBundle[]): Promise<string[]> {
+    expect(await enqueueBundles(world.services, bundles, 0)).toBe(true);
+    expect(world.log).toEqual([]);
+    return world.deliveryQueue
+      .taken()
+      .map(({ body }) =>
+        body.bundles.map(({ bundle, destinations }) => `${bundle}: ${destinations}`).join("; "),
+      );
+  }
+
+  test.each<[string, Record<string, number[]>[], string[]]>([
+    ["are none without destinations", [{}, {}], []],
+    ["name a hundred deliveries", [{ a: [0, 59], b: [0, 39] }], ["1: a,b"]],
+    ["name no more", [{ a: [0, 59], b: [0, 40] }], ["1: a", "1: b"]],
+    [
+      "are shared by bundles",
+      [{ a: [0, 0] }, { b: [1, 1], c: [0, 0] }, { a: [0, 0] }],
+      ["1: a; 2: b,c; 3: a"],
+    ],
+    [
+      "go on in the middle of a bundle",
+      [{ a: [0, 79] }, { b: [0, 9], c: [0, 10], d: [0, 88], e: [0, 0] }, { f: [0, 0] }],
+      ["1: a; 2: b", "2: c,d", "2: e; 3: f"],
+    ],
+    ["count each run of a destination", [{ a: [0, 1, 5, 98], b: [0, 4] }], ["1: a", "1: b"]],
+  ])("%s", async (_what, plans, expected) => {
+    expect(await messagesFor(plans.map((plan, i) => ({ id: i + 1, plan })))).toEqual(expected);
+  });
+
+  test("are delayed until those are due, rounded up to seconds, and are of one time each", async () => {
+    const now = world.clock.now();
+    const times = [undefined, now + 1_500, now - 5, now + 2_000, now + 1_500, undefined];
+    const bundles = times.map((deliverAt, i) => ({
+      ...{ id: i, plan: { a: [0, 0] } },
+      ...(deliverAt !== undefined && { deliverAt }),
+    }));
+    await enqueueBundles(world.services, bundles, 0);
+    const taken = world.deliveryQueue.taken();
+    expect(taken.map(({ body, ...rest }) => [body.bundles.map(({ bundle }) => bundle).join(), rest])).toEqual(
+      [
+        ["0,5", {}],
+        ["1,4", { delaySeconds: 2 }],
+        ["2", { delaySeconds: 0 }],
+        ["3", { delaySeconds: 2 }],
+      ],
+    );
+  });
+
+  test("are left to the sweep where they are due later than two minutes and a half after the commit", async () => {
+    const dueIn = [undefined, 0, 150_000, 150_001, 86_400_000];
+    const bundles = dueIn.map((ms, id) => ({
+      ...{ id, plan: { a: [0, 0] } },
+      ...(ms !== undefined && { deliverAt: world.clock.now() + ms }),
+    }));
+    await enqueueCommitted(world.services, bundles);
+    const sent = world.deliveryQueue.taken().flatMap(({ body }) => body.bundles.map(({ bundle }) => bundle));
+    expect(sent).toEqual([0, 1, 2]);
+  });
+});
+
+describe("a send", () => {
+  const bundles = Array.from({ length: 101 }, (_, id) => ({ id, plan: { a: [0, 99] } }));
+
+  test("whose repeat works is complete", async () => {
+    const { deliveries, taken } = failing((send) => (send === 1 ? "before" : undefined));
+    const sending = enqueueBundles({ ...world.services, deliveries }, bundles, 1_000);
+    await world.clock.asleep(188);
+    world.clock.pass(188);
+    expect(await sending).toBe(true);
+    expect(taken).toHaveLength(101);
+  });
+
+  test("that fails where nothing is repeated leaves the rest to be tried once each", async () => {
+    const { deliveries, sends, taken } = failing((send) => (send === 1 ? "before" : undefined));
+    expect(await enqueueBundles({ ...world.services, deliveries }, bundles, 0)).toBe(false);
+    expect([sends.length, taken.length]).toEqual([2, 1]);
+    expect(world.logged("enqueue_failed")).toMatchObject([{ messages: 100, sends: 1 }]);
+  });
+});
 
 describe("a send that fails after the commit", () => {
   test("is repeated within seconds, and the delivery is made at once", async () => {

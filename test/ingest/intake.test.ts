@@ -10,8 +10,13 @@ import { GroupCommit, type Intake } from "../../src/ingest/intake.ts";
 import { INTAKE_VERSION, type IntakeRequest, type IntakeResult } from "../../src/ingest/intake-protocol.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import { sweep } from "../../src/maintenance/sweep.ts";
+import type { DeliveryMessage } from "../../src/queue-messages.ts";
 import type { Services } from "../../src/services.ts";
-import { calm, GRACE_MS, newDestination, newWorld, TENANT, type World } from "../support/world.ts";
+import { playedD1 } from "../support/played-d1.ts";
+import { calm, execute, GRACE_MS, newDestination, newWorld, TENANT, type World } from "../support/world.ts";
+
+/** The columns of a destination that gets every event. */
+const TAKES_ALL = { types: null, channels: null, filter: null, body: "envelope" };
 
 type Accept = (request: IntakeRequest) => Promise<IntakeResult>;
 
@@ -40,6 +45,31 @@ function withIntake(...ways: readonly Accept[]): Services {
     get: () => stub,
   } as unknown as DurableObjectNamespace<Intake>;
   return { ...world.services, sleep: shortPauses, intake };
+}
+
+const encoder = new TextEncoder();
+let tokens = 0;
+
+/** A request with a token of its own. */
+function request(also: Partial<IntakeRequest> = {}): IntakeRequest {
+  tokens += 1;
+  return {
+    ...{ version: 1, database: 0, token: `token ${tokens}`, tenant: TENANT, type: "a" },
+    body: encoder.encode('{"data":{}}'),
+    deadlineAt: world.clock.now() + WAIT_MS,
+    ...also,
+  };
+}
+
+/** Until it is let go, whatever is asked of it waits. Then it is overloaded. */
+function heldDatabase() {
+  const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
+  const db = playedD1(async (sql) => {
+    if (sql.includes("max(id)")) return [{ id: 0 }];
+    await held;
+    throw new Error("D1_ERROR: D1 DB is overloaded.");
+  });
+  return { db, letGo };
 }
 
 /** Timeouts wait for the test's clock; the pause before a second call is over at once. */
@@ -72,6 +102,8 @@ const losesAnswer =
 
 const idsOf = (outcomes: readonly CommitResult[]) =>
   outcomes.flatMap((outcome) => ("events" in outcome ? outcome.events.map(({ id }) => id) : []));
+
+const kindOf = (answer: IntakeResult) => (answer.kind === "done" ? answer.outcome.kind : answer.kind);
 
 const stored = async () =>
   (await env.DB.prepare("SELECT id FROM events ORDER BY id").all<{ id: number }>()).results.map(
@@ -158,6 +190,39 @@ describe("many who post at once", () => {
     expect(await stored()).toHaveLength(3 * 15);
   });
 
+  test("are committed apart from a tenant whose event D1 has refused for exactly a minute, in their order", async () => {
+    const intake = newIntake();
+    const post = (...tenants: string[]) =>
+      Promise.all(tenants.map((tenant) => intake.accept(request({ tenant }))));
+    const tenantsByBundle = async () => {
+      const { results } = await env.DB.prepare(
+        "SELECT group_concat(tenant) AS tenants FROM events GROUP BY bundle_id ORDER BY bundle_id",
+      ).all<{ tenants: string }>();
+      return results.map(({ tenants }) => tenants);
+    };
+    await execute(
+      "CREATE TRIGGER refuse BEFORE INSERT ON bundles WHEN new.header LIKE '%them%' BEGIN SELECT RAISE(ABORT, 'poison'); END",
+    );
+    const refused = await post("them");
+    await execute("DROP TRIGGER refuse");
+    expect(refused.map(kindOf)).toEqual(["unavailable"]);
+    world.clock.pass(59_999);
+    await post("a", "them", "b", "c");
+    world.clock.pass(1);
+    await post("d", "them", "e");
+    expect(await tenantsByBundle()).toEqual(["a", "them", "b,c", "d,them,e"]);
+  });
+
+  test("have their messages put on the queue, however many were before them", async () => {
+    await newDestination();
+    const intake = newIntake();
+    for (let i = 0; i < 4; i++) {
+      await intake.accept(request());
+      await world.settled();
+      expect(world.deliveryQueue.taken()).toHaveLength(1);
+    }
+  });
+
   test("put their messages on the queue by no more than two sends at once", async () => {
     await newDestination();
     let atOnce = 0;
@@ -213,23 +278,135 @@ describe("many who post at once", () => {
   });
 
   test("have no commit begun for them once they wait no longer", async () => {
-    const request = (deadlineAt: number): IntakeRequest => ({
-      version: 1,
-      database: 0,
-      token: `token ${deadlineAt}`,
-      tenant: TENANT,
-      type: "a",
-      body: new TextEncoder().encode('{"data":{}}'),
-      deadlineAt,
-    });
     const now = world.clock.now();
     const intake = newIntake();
-    const answers = await Promise.all([intake.accept(request(now - 1)), intake.accept(request(now + 1_000))]);
-    expect(answers.map((answer) => answer.kind === "done" && answer.outcome.kind)).toEqual([
-      "unavailable",
-      "accepted",
+    const deadlines = [now - 1, now, now + 1_000];
+    const answers = await Promise.all(deadlines.map((deadlineAt) => intake.accept(request({ deadlineAt }))));
+    expect(answers.map(kindOf)).toEqual(["unavailable", "accepted", "accepted"]);
+    expect(await stored()).toHaveLength(2);
+  });
+});
+
+describe("what waits for a commit", () => {
+  /** How many entries each commit had that the database refused. */
+  const commits = () => world.logged("commit_failed").map(({ entries }) => entries);
+  const bodyOf = (bytes: number) => ({ body: new Uint8Array(bytes) });
+  const MIB = 1024 * 1024;
+
+  test("is five thousand events at most, a thousand of which are committed at a time", async () => {
+    const { db, letGo } = heldDatabase();
+    const intake = newIntake({ db });
+    const first = intake.accept(request());
+    await calm();
+    const answers = Array.from({ length: 5_001 }, () => intake.accept(request()));
+    expect(await answers[5_000]).toEqual({ kind: "full" });
+    letGo();
+    const kinds = (await Promise.all([first, ...answers])).map(kindOf);
+    expect(kinds).toEqual([...Array(5_001).fill("unavailable"), "full"]);
+    expect(commits()).toEqual([1, 1_000, 1_000, 1_000, 1_000, 1_000]);
+  });
+
+  test("has sixteen mebibytes at most, with its headers, and room again once it has been committed", async () => {
+    const { db, letGo } = heldDatabase();
+    const intake = newIntake({ db });
+    const first = intake.accept(request(bodyOf(16 * MIB)));
+    await calm();
+    const options = { headers: { "x-a": "1" } };
+    const answers = [8 * MIB, 8 * MIB - 11].map((bytes) => intake.accept(request(bodyOf(bytes))));
+    expect(await intake.accept(request({ ...bodyOf(1), options }))).toEqual({ kind: "full" });
+    answers.push(intake.accept(request({ ...bodyOf(0), options })));
+    expect(await intake.accept(request(bodyOf(1)))).toEqual({ kind: "full" });
+    letGo();
+    expect((await Promise.all([first, ...answers])).map(kindOf)).toEqual(Array(4).fill("unavailable"));
+    const again = [intake.accept(request(bodyOf(16 * MIB))), intake.accept(request(bodyOf(1)))];
+    expect((await Promise.all(again)).map(kindOf)).toEqual(["unavailable", "full"]);
+  });
+
+  test("is committed by two mebibytes at a time, or by one event that is larger", async () => {
+    const { db, letGo } = heldDatabase();
+    const intake = newIntake({ db });
+    const sizes = [0, MIB, MIB, 1, 3 * MIB, MIB, MIB + 1];
+    const [first, ...others] = sizes.map((bytes) => request(bodyOf(bytes)));
+    const answers = [intake.accept(first as IntakeRequest)];
+    await calm();
+    answers.push(...others.map((other) => intake.accept(other)));
+    letGo();
+    await Promise.all(answers);
+    // The first alone; two of a mebibyte; the next byte; the large one; the last two, which are too large together.
+    expect(commits()).toEqual([1, 2, 1, 1, 1, 1]);
+  });
+
+  test("is not refused for ever by an object whose commits have failed", async () => {
+    const { db, letGo } = heldDatabase();
+    const intake = newIntake({ db });
+    letGo();
+    for (let i = 0; i < 3; i++) expect(kindOf(await intake.accept(request()))).toBe("unavailable");
+    expect(commits()).toEqual([1, 1, 1]);
+  });
+
+  /** Posts an event, and two more as soon as the first one's commit is under way. */
+  function postBehind(intake: GroupCommit): Promise<IntakeResult>[] {
+    const answers: Promise<IntakeResult>[] = [];
+    world.d1.failing((sql) => {
+      if (answers.length === 1 && sql.includes("INSERT INTO bundles"))
+        answers.push(intake.accept(request()), intake.accept(request()));
+      return undefined;
+    });
+    answers.push(intake.accept(request()));
+    return answers;
+  }
+
+  test("lingers for others where two have gathered", async () => {
+    const intake = newIntake({ config: { ...world.services.config, intakeLingerMs: 7 } });
+    const answers = postBehind(intake);
+    await world.clock.asleep(7);
+    answers.push(intake.accept(request()));
+    await calm();
+    expect(await bundles()).toBe(1);
+    world.clock.pass(7);
+    expect((await Promise.all(answers)).map(kindOf)).toEqual(Array(4).fill("accepted"));
+    expect(await bundles()).toBe(2);
+  });
+
+  test.each([
+    ["one alone, whatever the linger", 7, (intake: GroupCommit) => [intake.accept(request())]],
+    ["any number, without a linger", 0, postBehind],
+  ])("does not wait for others: %s", async (_which, intakeLingerMs, post) => {
+    const slept: number[] = [];
+    const sleep: Services["sleep"] = (ms, signal) => {
+      if (!signal) slept.push(ms);
+      return world.services.sleep(ms, signal);
+    };
+    const answers = post(newIntake({ sleep, config: { ...world.services.config, intakeLingerMs } }));
+    await answers[0];
+    expect((await Promise.all(answers)).map(kindOf)).toEqual(answers.map(() => "accepted"));
+    expect(slept).toEqual([]);
+  });
+});
+
+describe("an event that intake commits", () => {
+  test("is routed by its data, and content by what it is alone", async () => {
+    const one = await newDestination({ filter: { n: 1 }, body: "data" });
+    const all = await newDestination({ body: "data" });
+    const intake = newIntake();
+    const csv = { body: encoder.encode("n;1"), options: { contentType: "text/csv" }, version: 2 };
+    const answers = await Promise.all([
+      intake.accept(request({ body: encoder.encode('{"data":{"n":1}}') })),
+      intake.accept(request({ body: encoder.encode('{"data":{"n":2}}') })),
+      intake.accept(request(csv)),
     ]);
-    expect(await stored()).toHaveLength(1);
+    const plans = answers.map(
+      (answer) => answer.kind === "done" && "events" in answer.outcome && answer.outcome.events[0]?.plan,
+    );
+    expect(plans).toEqual([[one, all].sort(), [all], [all]]);
+  });
+
+  test("reads none of the bundles that were there before, in an object that has just started", async () => {
+    for (let i = 0; i < 20; i++) await accept(world.services, [event()]);
+    await newIntake().accept(request());
+    world.d1.used();
+    expect(kindOf(await newIntake().accept(request()))).toBe("accepted");
+    expect(world.d1.used().rowsRead).toBeLessThan(20);
   });
 });
 
@@ -306,7 +483,8 @@ describe("intake's answer", () => {
     const destination = await newDestination();
     await newDestination();
     const former = {
-      accept: async ({ version }: IntakeRequest) => ({ kind: version === 1 ? "done" : "unknown" }),
+      accept: async ({ version }: IntakeRequest) =>
+        version === 1 ? { kind: "done", outcome: { kind: "conflict" } } : { kind: "unknown" },
     };
     const services = withIntake(async (request) => (await former.accept(request)) as IntakeResult);
     const outcome = await accept(services, [{ ...event(), options: { destinationIds: [destination] } }]);
@@ -314,8 +492,9 @@ describe("intake's answer", () => {
   });
 
   test("of an unknown version is no commit", async () => {
-    const request = { version: INTAKE_VERSION + 1, body: new Uint8Array() } as unknown as IntakeRequest;
-    expect(await newIntake().accept(request)).toEqual({ kind: "unknown" });
+    const versions = [1, INTAKE_VERSION, INTAKE_VERSION + 1, Number.NaN];
+    const answers = await Promise.all(versions.map((version) => newIntake().accept(request({ version }))));
+    expect(answers.map(kindOf)).toEqual(["accepted", "accepted", "unknown", "unknown"]);
   });
 });
 
@@ -373,16 +552,8 @@ describe("two objects after a deploy", () => {
 describe("a request that comes twice to one object", () => {
   test("while the first is still gathering is one event", async () => {
     const intake = newIntake();
-    const request: IntakeRequest = {
-      version: 1,
-      database: 0,
-      token: "the same",
-      tenant: TENANT,
-      type: "a",
-      body: new TextEncoder().encode('{"data":{}}'),
-      deadlineAt: world.clock.now() + 1_000,
-    };
-    const [first, again] = await Promise.all([intake.accept(request), intake.accept(request)]);
+    const twice = request();
+    const [first, again] = await Promise.all([intake.accept(twice), intake.accept(twice)]);
     expect(first).toEqual(again);
     expect(await stored()).toHaveLength(1);
   });
@@ -404,6 +575,41 @@ describe("bundles that were committed and not sent", () => {
     await world.settled();
     expect(world.receiver.calls).toHaveLength(1);
   });
+});
+
+test("while the queue hangs, ten thousand bundles wait for it, and those beyond are left to the sweep", async () => {
+  let last = 0;
+  const db = playedD1((sql) => {
+    if (sql.includes("INSERT INTO bundles")) return [{ id: ++last }];
+    if (sql.includes("JOIN destinations")) return [{ tenant: TENANT, id: "dst_1", ...TAKES_ALL }];
+    return sql.includes("revision") ? [{ tenant: TENANT, revision: 1 }] : [];
+  });
+  const answers: (() => void)[] = [];
+  const sent: number[] = [];
+  const deliveries = {
+    sendBatch: (messages: readonly { body: DeliveryMessage }[]) => {
+      sent.push(...messages.flatMap(({ body }) => body.bundles.map(({ bundle }) => bundle)));
+      return new Promise<void>((resolve) => answers.push(resolve));
+    },
+  } as unknown as Services["deliveries"];
+  const intake = newIntake({ db, deliveries });
+  /** Each in a bundle of its own, because each is due at another time. */
+  const post = async (count: number) => {
+    const due = Array.from({ length: count }, (_, i) => world.clock.now() + i + 1);
+    await Promise.all(due.map((deliverAt) => intake.accept(request({ deliverAt }))));
+  };
+  for (let i = 0; i < 2; i++) await post(1);
+  for (let i = 0; i < 9; i++) await post(1_000);
+  await post(999);
+  expect(last).toBe(10_001);
+  expect(world.logged("bundles_not_enqueued")).toEqual([]);
+  await post(4);
+  expect(world.logged("bundles_not_enqueued")).toMatchObject([{ bundles: 3 }]);
+  for (const answer of answers) {
+    answer();
+    await calm();
+  }
+  expect(sent.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 10_002 }, (_, i) => i + 1));
 });
 
 describe("the object itself", () => {

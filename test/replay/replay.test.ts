@@ -267,6 +267,14 @@ describe("a replay", () => {
     ]);
   });
 
+  test("of history sends every delivery of a bundle again, in as many steps as it takes", async () => {
+    await world.consume(await world.post(40));
+    await begin({ include: "delivered", until: START + HOUR });
+    await completed();
+    expect(await replay()).toMatchObject({ state: "completed", total: 40, requeued: 40, delivered: 40 });
+    expect(world.receiver.calls).toHaveLength(80);
+  });
+
   test.each([
     "running",
     "paused",

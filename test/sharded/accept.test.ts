@@ -1,12 +1,13 @@
 /** Accepting events with three databases: each request goes to one of them, and each key is used once. */
 
 import { beforeEach, describe, expect, test } from "vitest";
-import { databaseNumberOf, placeByTime } from "../../src/core/placement.ts";
+import { databaseNumberOf, placeByKey, placeByTime } from "../../src/core/placement.ts";
 import { accept, type PostedEvent } from "../../src/ingest/accept.ts";
 import type { AcceptedEvent, CommitResult } from "../../src/ingest/bundle.ts";
 import type { Services } from "../../src/services.ts";
+import { insertBundles } from "../support/bundle-rows.ts";
 import { rowsOfAll, testDatabases } from "../support/databases.ts";
-import { newDestination, newWorld, storedRows, TENANT, type World } from "../support/world.ts";
+import { execute, newDestination, newWorld, storedRows, TENANT, type World } from "../support/world.ts";
 
 const MINUTE = 60_000;
 
@@ -116,6 +117,49 @@ describe("events", () => {
   });
 });
 
+describe("the database of a request", () => {
+  const placesOf = (outcome: CommitResult) => acceptedOf(outcome).map(({ id }) => databaseNumberOf(id));
+
+  test.each([
+    ["all of them", undefined, 3],
+    ["those that take new events", 2, 2],
+  ])("is one of %s: that of its last event's tenant and minute, or of its key", async (_which, eventDatabases, count) => {
+    const config = { ...world.services.config, ...(eventDatabases !== undefined && { eventDatabases }) };
+    const services = { ...world.services, config };
+    for (let i = 0; i < 8; i++) {
+      const last = `last-${i}`;
+      const posted = [`first-${i}`, `second-${i}`, last].map((tenant) => ({ ...event(), tenant }));
+      const byTime = placeByTime(last, count, world.clock.now());
+      expect(placesOf(await accept(services, posted))).toEqual(Array(3).fill(byTime));
+      const byKey = placeByKey(last, "k", count);
+      expect(placesOf(await accept(services, posted, "k"))).toEqual(Array(3).fill(byKey));
+      world.clock.pass(MINUTE);
+    }
+  });
+
+  test("routes by the destinations of the moment, whatever an isolate remembers", async () => {
+    for (let minute = 0; minute < 6; minute++) {
+      const destination = await newDestination({ tenant: `tenant-${minute}` });
+      const posted = { ...event(), tenant: `tenant-${minute}` };
+      expect((await acceptAll(world.services, [posted]))[0]?.plan).toEqual([destination]);
+      await execute("UPDATE destinations SET deleted_at = 1 WHERE id = ?1", destination);
+      expect((await acceptAll(world.services, [posted]))[0]?.plan).toEqual([]);
+      const addressed = { ...posted, options: { destinationIds: [destination] } };
+      expect(await accept(world.services, [addressed])).toMatchObject({ kind: "invalid" });
+      world.clock.pass(MINUTE);
+    }
+  });
+
+  test("costs a miss no second read of the destinations, beyond the first database", async () => {
+    world.clock.pass(msUntilFurther());
+    await world.post();
+    const wrong = { ...event(), options: { destinationIds: ["dst_unknown"] } };
+    world.d1.used();
+    expect(await accept(world.services, [wrong])).toMatchObject({ kind: "invalid" });
+    expect(world.d1.used().roundTrips).toBe(1);
+  });
+});
+
 describe("a key", () => {
   const once = (services: Services, key: string, data: unknown = {}) => accept(services, [event(data)], key);
   const keys = Array.from({ length: 12 }, (_, i) => `key-${i}`);
@@ -188,17 +232,26 @@ describe("a key", () => {
     await once(world.services, "k");
     world.d1.failing((sql) => (/^\s*SELECT s\.tenant/.test(sql) ? "before" : undefined));
     expect(await once(world.services, "k")).toEqual({ kind: "unavailable" });
+    expect(await once(world.services, "never seen before")).toEqual({ kind: "unavailable" });
+    expect(world.logged("keys_unavailable")).toHaveLength(2);
+    expect(await storedIds()).toHaveLength(1);
+    expect((await accept(world.services, [event()])).kind).toBe("accepted");
   });
 
-  test("reads no more than one row of each other database, however many bundles they have", async () => {
-    for (let minute = 0; minute < 30; minute++) {
-      await world.post();
-      world.clock.pass(MINUTE);
+  test("costs a look-up in each other database, and no row of the bundles there", async () => {
+    for (const [number, db] of testDatabases.entries()) {
+      await insertBundles(db, Array(100).fill({ events: [{}] }), number);
+      await world.services.routing.readFloor(db, number);
     }
     await once(world.services, "warm-up");
-    world.d1.used();
-    await once(world.services, "k");
-    expect(world.d1.used().rowsRead).toBeLessThanOrEqual(15);
+    for (const key of keys.slice(0, 5)) {
+      world.d1.used();
+      await once(world.services, key);
+      const { roundTrips, rowsRead } = world.d1.used();
+      // Beyond the first database also a look at the tenant's revision.
+      expect(roundTrips).toBe(placeByKey(TENANT, key, testDatabases.length) === 0 ? 3 : 4);
+      expect(rowsRead).toBeLessThanOrEqual(15);
+    }
   });
 });
 

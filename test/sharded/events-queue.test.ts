@@ -1,9 +1,11 @@
 /** An operator's queue of events with several databases: a message is stored in one of them, however many there are. */
 import { beforeEach, expect, test } from "vitest";
+import { databaseNumberOf, placeByKey, placeByTime } from "../../src/core/placement.ts";
 import { acceptEach, type SingleEvent } from "../../src/ingest/accept.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { Services } from "../../src/services.ts";
-import { rowsOfAll } from "../support/databases.ts";
+import { insertBundles } from "../support/bundle-rows.ts";
+import { rowsOfAll, testDatabases } from "../support/databases.ts";
 import { newDestination, newWorld, START, TENANT, type World } from "../support/world.ts";
 
 let world: World;
@@ -26,6 +28,9 @@ const events = (isRepeated: boolean, key?: (i: number) => string): SingleEvent[]
     ...(key && { key: key(i) }),
   }));
 
+/** The same events with other tokens. */
+const as = (prefix: string) => (one: SingleEvent) => ({ ...one, token: `${prefix} ${one.token}` });
+
 const storedIds = async () => (await rowsOfAll<{ id: number }>("SELECT id FROM events")).map(({ id }) => id);
 
 const idsOf = (results: Awaited<ReturnType<typeof acceptEach>>) =>
@@ -40,16 +45,53 @@ test.each([
   expect(await storedIds()).toHaveLength(40);
   const again = await acceptEach(withPlaces(3), events(true, key));
   expect(idsOf(again)).toEqual(idsOf(first));
+  expect(again.map(({ kind }) => kind)).toEqual(first.map(({ kind }) => kind));
   expect(await storedIds()).toHaveLength(40);
+});
+
+test("a message that is found in another database is put on the queue again: the first try may not have come so far", async () => {
+  await newDestination();
+  const isPlacedElsewhere = ({ sentAt }: SingleEvent) => placeByTime(TENANT, 3, sentAt) > 0;
+  const first = await acceptEach(withPlaces(1), events(false).filter(isPlacedElsewhere));
+  await world.settled();
+  const sent = () => {
+    const parts = world.deliveryQueue.taken().flatMap(({ body }) => body.bundles);
+    return [...new Set(parts.map(({ bundle }) => bundle))].toSorted((a, b) => a - b);
+  };
+  const bundles = [...new Set(idsOf(first).map((id) => Math.floor(id / 128)))];
+  expect(sent()).toEqual(bundles);
+  await acceptEach(withPlaces(3), events(true).filter(isPlacedElsewhere));
+  await world.settled();
+  expect(sent()).toEqual(bundles);
+});
+
+test("a message that is handed over again, among new ones with keys, costs few rows where there are many bundles", async () => {
+  for (const [number, db] of testDatabases.entries())
+    await insertBundles(db, Array(100).fill({ events: [{}] }), number);
+  const mixed = [...events(false, (i) => `order-${i}`).slice(0, 3), ...events(true).slice(3, 6)];
+  world.d1.used();
+  const results = await acceptEach(withPlaces(3), mixed);
+  expect(results.map(({ kind }) => kind)).toEqual(Array(6).fill("accepted"));
+  expect(world.d1.used().rowsRead).toBeLessThan(100);
 });
 
 test("messages are spread over the databases by the time at which they were sent, and each is stored once", async () => {
   await newDestination();
   const first = await acceptEach(withPlaces(3), events(false));
-  const ids = await storedIds();
-  expect(new Set(ids.map((id) => Math.floor(id / 2 ** 40)))).toEqual(new Set([0, 1, 2]));
+  const placesOf = (results: typeof first) => idsOf(results).map(databaseNumberOf);
+  const places = events(false).map(({ sentAt }) => placeByTime(TENANT, 3, sentAt));
+  expect(placesOf(first)).toEqual(places);
+  // Where the deployment says nothing, all that there are.
+  expect(placesOf(await acceptEach(world.services, events(false).map(as("other"))))).toEqual(places);
+  expect(new Set(places)).toEqual(new Set([0, 1, 2]));
   expect(idsOf(await acceptEach(withPlaces(3), events(true)))).toEqual(idsOf(first));
-  expect(await storedIds()).toHaveLength(40);
+  expect(await storedIds()).toHaveLength(80);
+});
+
+test("messages with a key are placed by it, of as many databases as take new events", async () => {
+  const keyed = events(false, (i) => `order-${i}`);
+  const placed = idsOf(await acceptEach(withPlaces(2), keyed)).map(databaseNumberOf);
+  expect(placed).toEqual(keyed.map(({ key = "" }) => placeByKey(TENANT, key, 2)));
 });
 
 test("while another database cannot be asked, a message that is handed over again waits", async () => {

@@ -1,0 +1,422 @@
+/** Which deliveries may be attempted, what the gate is asked and told, and what becomes of those that it does not admit. */
+import { beforeEach, describe, expect, test } from "vitest";
+import type { AdmitRequest, AdmitResult } from "../../src/core/admit.ts";
+import { newDestinationState } from "../../src/core/destination-state.ts";
+import { CONNECTIONS, type Grant, LOOK_UP_MS } from "../../src/core/lease.ts";
+import {
+  admitBatch,
+  type BatchRun,
+  type DestinationBatch,
+  prepare,
+  refusedDispositions,
+  triage,
+} from "../../src/delivery/admission.ts";
+import { connections } from "../../src/delivery/http.ts";
+import { eventId } from "../../src/ids.ts";
+import type { LogLine } from "../../src/log.ts";
+import type { Services } from "../../src/services.ts";
+import { START, standingClock } from "../support/clock.ts";
+import { testConfig } from "../support/config.ts";
+import { DESTINATION, loadedDelivery, storedDestination } from "../support/loaded-delivery.ts";
+
+let clock: ReturnType<typeof standingClock>;
+let log: LogLine[];
+let sent: string[];
+let opens: () => Promise<unknown>;
+/** What the gate answers, and what it was asked and told. */
+let gate: { admit: (request: AdmitRequest) => Promise<AdmitResult>; accessToken: () => Promise<unknown> };
+let requests: AdmitRequest[];
+let settled: unknown[];
+let services: Services;
+
+beforeEach(() => {
+  clock = standingClock();
+  log = [];
+  sent = [];
+  requests = [];
+  settled = [];
+  opens = async () => ({ sign: async () => "v1,x" });
+  gate = {
+    admit: async () => ({ grant: null, refused: null, inFlight: null }),
+    accessToken: async () => undefined,
+  };
+  const stub = {
+    admit: (request: AdmitRequest) => {
+      requests.push(request);
+      return gate.admit(request);
+    },
+    settle: async (settlement: unknown) => void settled.push(settlement),
+    accessToken: () => gate.accessToken(),
+    destinationState: async () => newDestinationState(START),
+  };
+  services = {
+    ...{ config: testConfig(), now: clock.now, sleep: clock.sleep, random: () => 0.5 },
+    log: (line: LogLine) => log.push(line),
+    background: () => {},
+    vault: { open: () => opens(), openText: async () => "a client secret" },
+    gates: { idFromName: (name: string) => name, get: () => stub },
+    fetch: async (url: string) => {
+      sent.push(url);
+      return new Response(null, { status: 204 });
+    },
+  } as unknown as Services;
+});
+
+const numbered = (...events: number[]) => events.map((id) => loadedDelivery({ event: { id } }));
+const eventsOf = (deliveries: readonly { event: { id: number } }[]) =>
+  deliveries.map(({ event }) => event.id);
+
+describe("of the deliveries that a message names", () => {
+  type Given = Parameters<typeof loadedDelivery>[0];
+
+  const due: [string, Given][] = [
+    ["one that nothing is known of", {}],
+    ["a retry at its time", { row: { nextAttemptAt: START } }],
+    ["one whose sender is lost", { row: { reason: "in_flight", nextAttemptAt: START - 1 } }],
+  ];
+  test.each(due)("%s is attempted", (_, given) => {
+    const delivery = loadedDelivery(given);
+    expect(triage(services, [delivery], "queue")).toEqual({ due: [delivery], dispositions: [] });
+  });
+
+  const early: [string, Given, number][] = [
+    ["a retry before its time", { row: { nextAttemptAt: START + 1 } }, START + 1],
+    ["one that became due only since it was looked up", { event: { body: undefined } }, START],
+    ["one whose event is not due", { event: { deliverAt: START + 7 } }, START + 7],
+    [
+      "one in flight, also to a deleted destination",
+      { row: { reason: "in_flight", nextAttemptAt: START + 9 }, destination: { deletedAt: START } },
+      START + 9,
+    ],
+  ];
+  test.each(early)("%s comes again", (_, given, retryAt) => {
+    const delivery = loadedDelivery(given);
+    expect(triage(services, [delivery], "queue")).toEqual({ due: [], dispositions: [{ delivery, retryAt }] });
+  });
+
+  const over: [string, Given, string, string][] = [
+    [
+      "one to a deleted destination",
+      { destination: { deletedAt: START } },
+      "cancelled",
+      "destination_deleted",
+    ],
+    ["one of an erased event", { event: { isErased: true, body: undefined } }, "cancelled", "erased"],
+    ["one past its age limit", { row: { nextAttemptAt: START, giveUpAt: START } }, "dead", "expired"],
+    ["one whose stored bytes are damaged", { event: { body: null } }, "dead", "corrupt"],
+    ["one to a forbidden address", { destination: { url: "https://10.0.0.1/" } }, "dead", "forbidden_target"],
+    [
+      "one that is too large for its target",
+      {
+        destination: { url: "queue:ORDERS" },
+        event: { body: new Uint8Array(130_000).fill(120) },
+      },
+      "dead",
+      "too_large",
+    ],
+  ];
+  test.each(over)("%s ends without an attempt", (_, given, state, reason) => {
+    const delivery = loadedDelivery(given);
+    const { due, dispositions } = triage(services, [delivery], "queue");
+    expect(due).toEqual([]);
+    expect(dispositions).toMatchObject([
+      { delivery, row: { state, reason, endedAt: START, nextAttemptAt: null } },
+    ]);
+    expect(dispositions[0]).not.toHaveProperty("retryAt");
+    const what = { forbidden_target: "target_forbidden", too_large: "message_too_large" }[reason];
+    const line = { what, destination: DESTINATION, event: eventId(128), fault: expect.any(String) };
+    expect(log).toEqual(what === undefined ? [] : [line]);
+  });
+
+  test.each(["delivered", "waiting"] as const)("one that is %s is left as it is", (state) => {
+    const delivery = loadedDelivery({ row: { state }, event: { body: undefined } });
+    expect(triage(services, [delivery], "queue")).toEqual({ due: [], dispositions: [{ delivery }] });
+  });
+
+  test("each is judged by itself", () => {
+    const body = { body: null };
+    const [a, b, c, d] = [
+      ...numbered(128),
+      loadedDelivery({ event: { id: 129, ...body } }),
+      ...numbered(130, 131),
+    ];
+    const { due, dispositions } = triage(services, [a, b, c, d].filter(Boolean) as [], "drain");
+    expect(eventsOf(due)).toEqual([128, 130, 131]);
+    expect(eventsOf(dispositions.map(({ delivery }) => delivery))).toEqual([129]);
+  });
+});
+
+function grantOf(deliveries: readonly number[], own: Partial<Grant> = {}): AdmitResult {
+  const grant = {
+    ...{ id: "lease-1", slots: 5, width: 5, deliveries, startWithinMs: 5_000, expiresInMs: 30_000 },
+    pace: { firstInMs: 0, everyMs: 0, slackMs: 500 },
+    destinationState: newDestinationState(START),
+    ...own,
+  };
+  return { grant, refused: null, inFlight: null };
+}
+
+const calm = () => new Promise((resolve) => setTimeout(resolve));
+
+/** Admits deliveries as the consumer does, which has looked them up `agoMs` ago. */
+function admitted(events: readonly number[], own: Partial<DestinationBatch> = {}) {
+  const all = numbered(...events);
+  return admitBatch(services, connections(), {
+    destination: storedDestination(),
+    request: { lane: "fresh", deliveries: events, startWithinMs: 5_000 },
+    lookedUpAt: clock.now(),
+    patienceFor: () => 1_000,
+    load: (ids) => ({ deliveries: all.filter(({ event }) => ids.includes(event.id)) }),
+    ...own,
+  });
+}
+
+describe("a batch that its gate admits", () => {
+  test("is attempted under a lease, which the gate is asked for with what it has to know", async () => {
+    gate.admit = async ({ deliveries }) => {
+      clock.pass(40);
+      return grantOf(deliveries);
+    };
+    const {
+      admitted: result,
+      run,
+      left,
+      recoverAt,
+    } = await admitted([128, 129], { lookedUpAt: clock.now() - 30 });
+    expect(requests).toStrictEqual([
+      {
+        ...{ lane: "fresh", deliveries: [128, 129], startWithinMs: 5_000 },
+        ...{ connections: CONNECTIONS, lookedUpMsAgo: 30 },
+      },
+    ]);
+    await run?.finished;
+    expect(run?.progress.done).toHaveLength(2);
+    expect(sent).toHaveLength(2);
+    expect(result?.grant?.deliveries).toEqual([128, 129]);
+    expect(left).toBe(0);
+    expect(recoverAt).toBe(clock.now() + 30_000);
+  });
+
+  test("is looked up after the grant by a drain, which so need not fear that it was settled meanwhile", async () => {
+    gate.admit = async ({ deliveries }) => {
+      clock.pass(LOOK_UP_MS + 1);
+      return { ...grantOf(deliveries), settled: [{ delivery: 128, msAgo: 0 }] };
+    };
+    const loaded: (readonly number[])[] = [];
+    const { lookedUpAt: _, ...drain } = {
+      lookedUpAt: 0,
+      load: (ids: readonly number[]) => {
+        loaded.push(ids);
+        return { deliveries: numbered(...ids), left: 3 };
+      },
+    };
+    const all = numbered(128, 129);
+    const {
+      admitted: result,
+      run,
+      left,
+    } = await admitBatch(services, connections(), {
+      destination: storedDestination(),
+      request: { lane: "backlog", deliveries: eventsOf(all), startWithinMs: 3_000 },
+      patienceFor: () => 1_000,
+      ...drain,
+    });
+    expect(requests[0]?.lookedUpMsAgo).toBe(0);
+    expect(loaded).toEqual([[128, 129]]);
+    await run?.finished;
+    expect(sent).toHaveLength(2);
+    expect(result?.inFlight).toBeNull();
+    expect(left).toBe(3);
+  });
+
+  test("is not attempted where it was settled after the look-up: that comes again, like what another lease holds", async () => {
+    gate.admit = async ({ deliveries }) => {
+      clock.pass(10);
+      return {
+        ...grantOf(deliveries),
+        inFlight: { deliveries: [140], until: START + 900 },
+        settled: [
+          { delivery: 128, msAgo: 5 },
+          { delivery: 129, msAgo: 50 },
+        ],
+      };
+    };
+    const { admitted: result, run } = await admitted([128, 129, 130], { lookedUpAt: clock.now() - 20 });
+    await run?.finished;
+    expect(run?.progress.done.map(({ attempt }) => attempt.delivery.event.id)).toEqual([129, 130]);
+    expect(result?.inFlight).toEqual({ deliveries: [140, 128], until: START + 900 });
+  });
+
+  test("comes again at once where it was settled, and no other lease holds any", async () => {
+    gate.admit = async ({ deliveries }) => ({
+      ...grantOf(deliveries),
+      settled: [{ delivery: 128, msAgo: 0 }],
+    });
+    const batchRun = await admitted([128], { lookedUpAt: clock.now() - 1 });
+    expect(batchRun.admitted?.inFlight).toEqual({ deliveries: [128], until: clock.now() });
+    await batchRun.run?.finished;
+    expect(sent).toEqual([]);
+  });
+
+  test("comes again as a whole when the answer took longer than the gate remembers", async () => {
+    gate.admit = async ({ deliveries }) => {
+      clock.pass(LOOK_UP_MS);
+      return grantOf(deliveries);
+    };
+    const { admitted: result, run } = await admitted([128, 129], { lookedUpAt: clock.now() - 1 });
+    expect(result?.inFlight?.deliveries).toEqual([128, 129]);
+    await run?.finished;
+    expect(sent).toEqual([]);
+  });
+
+  test("ends its lease at once, unused, where it cannot be loaded", async () => {
+    gate.admit = async ({ deliveries }) => grantOf(deliveries);
+    const load = () => Promise.reject(new Error("D1 is away"));
+    await expect(admitted([128, 129], { load })).rejects.toThrow("D1 is away");
+    expect(settled).toEqual([{ lease: "lease-1", signals: [], left: 2 }]);
+  });
+
+  test("fails as a whole where an attempt cannot even be made, whoever awaits it or not", async () => {
+    gate.admit = async ({ deliveries }) => grantOf(deliveries);
+    const load = () => ({ deliveries: [loadedDelivery({ event: { body: null } })] });
+    const { run } = await admitted([128], { load });
+    await expect(run?.enough).rejects.toThrow("must not be attempted");
+    await expect(run?.finished).rejects.toThrow("must not be attempted");
+    const unhandled: unknown[] = [];
+    const note = (error: unknown) => void unhandled.push(error);
+    process.on("unhandledRejection", note);
+    const unawaited = await admitted([128], { load });
+    await calm();
+    process.off("unhandledRejection", note);
+    expect(unhandled).toEqual([]);
+    expect(unawaited.run?.progress.done).toEqual([]);
+    expect(sent).toEqual([]);
+  });
+
+  test("goes on from the lease before it, over the same connections", async () => {
+    gate.admit = async ({ deliveries }) => grantOf(deliveries, { id: `lease-${requests.length}` });
+    const { run } = await admitted([128]);
+    await run?.finished;
+    const following: unknown[] = [];
+    const after = {
+      lease: "lease-1",
+      run: { ...run, goOnWith: (order: unknown) => following.push(order) && run } as NonNullable<
+        BatchRun["run"]
+      >,
+    };
+    const next = await admitted([129], { after });
+    expect(requests[1]?.succeeds).toBe("lease-1");
+    expect(requests[0]).not.toHaveProperty("succeeds");
+    expect(next.run).toBe(run);
+    expect(following).toMatchObject([{ grant: { id: "lease-2" }, patienceMs: 1_000 }]);
+    expect(sent).toHaveLength(1);
+  });
+});
+
+describe("a batch that its gate does not admit", () => {
+  const deliveries = numbered(128, 129, 130, 131);
+  const run = (admitted: AdmitResult | undefined): BatchRun => ({
+    ...{ destination: storedDestination(), admitted, run: undefined, recoverAt: 0 },
+  });
+  const refused = { deliveries: [128, 130], reason: "hold", until: START + 60_000 } as const;
+  const inFlight = { deliveries: [129], until: START + 700 };
+  const dispositionsOf = (admitted: AdmitResult | undefined) =>
+    refusedDispositions(services, run(admitted), deliveries).map(({ delivery, row, retryAt }) => [
+      delivery.event.id,
+      row?.reason ?? (retryAt === undefined ? undefined : retryAt - START),
+    ]);
+
+  test.each<[string, Partial<AdmitResult>, unknown]>([
+    [
+      "was refused waits",
+      { refused },
+      [
+        [128, "hold"],
+        [130, "hold"],
+      ],
+    ],
+    ["another lease holds comes again", { inFlight }, [[129, 700]]],
+    [
+      "was refused waits beside what comes again",
+      { refused, inFlight },
+      [
+        [128, "hold"],
+        [129, 700],
+        [130, "hold"],
+      ],
+    ],
+    ["is neither has no disposition", {}, []],
+  ])("what %s", (_, result, expected) => {
+    expect(dispositionsOf({ grant: null, refused: null, inFlight: null, ...result })).toEqual(expected);
+  });
+
+  test("comes again within ten seconds, spread by chance, when the gate cannot be reached", async () => {
+    gate.admit = () => Promise.reject(new Error("No gate, as the test wants it"));
+    const { admitted: result, run } = await admitted([128]);
+    expect([result, run]).toEqual([undefined, undefined]);
+    expect(dispositionsOf(undefined)).toEqual([128, 129, 130, 131].map((id) => [id, 7_500]));
+  });
+
+  test("has no run, and nothing is sent", async () => {
+    gate.admit = async () => ({ grant: null, refused, inFlight: null });
+    const batchRun = await admitted([128, 130]);
+    expect(batchRun.run).toBeUndefined();
+    expect(batchRun.admitted?.refused).toEqual(refused);
+    await calm();
+    expect(sent).toEqual([]);
+  });
+});
+
+describe("a destination that cannot be sent to", () => {
+  const until = START + 60_000;
+
+  test("waits for the sweep, and its gate is not even asked", async () => {
+    opens = () => Promise.reject(new Error("Sealed with another key"));
+    const { admitted: result, run, recoverAt } = await admitted([128, 129]);
+    expect(result).toEqual({
+      ...{ grant: null, inFlight: null, refused: { deliveries: [128, 129], reason: "sealed", until } },
+    });
+    expect([run, recoverAt, requests]).toEqual([undefined, 0, []]);
+    expect(log).toEqual([
+      { what: "secret_unreadable", destination: DESTINATION, error: "Error: Sealed with another key" },
+    ]);
+  });
+
+  test("says why: its kind cannot reach it", async () => {
+    const unreachable = storedDestination({ url: "queue:ORDERS" });
+    expect(await prepare(services, connections(), unreachable)).toMatchObject({
+      ...{ kind: "unready", refusal: { until } },
+    });
+  });
+
+  const auth = {
+    ...{ kind: "oauth2", token_url: "https://a.example/token", client_id: "c", scope: null, audience: null },
+    ...{ params: {}, client_auth: "basic", sealed: "x" },
+  };
+
+  test.each([
+    [90_000, 90_000],
+    [5_000, 60_000],
+  ])("has no access token for %d ms: it waits for %d, and says why", async (failsMs, waitsMs) => {
+    const fault = "answered with 400";
+    gate.accessToken = async () => ({
+      kind: "failed",
+      reason: "token_refused",
+      fault,
+      until: START + failsMs,
+    });
+    expect(await prepare(services, connections(), storedDestination({ auth }))).toEqual({
+      kind: "unready",
+      refusal: { reason: "token_refused", until: START + waitsMs },
+      fault: "The token endpoint answered with 400.",
+    });
+  });
+
+  test("can be sent to with a token", async () => {
+    gate.accessToken = async () => ({ kind: "token", sealed: "y", usableUntil: START + 900_000 });
+    const prepared = await prepare(services, connections(), storedDestination({ auth }));
+    expect(prepared.kind).toBe("ready");
+    if (prepared.kind !== "ready") return;
+    expect(prepared.sender.credentials.headers()).toEqual({ authorization: "Bearer a client secret" });
+  });
+});

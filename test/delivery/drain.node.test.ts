@@ -1,0 +1,506 @@
+/** One drain: what it looks at, has admitted and attempts, how it goes from lease to lease, and when it ends. */
+import { beforeEach, describe, expect, test } from "vitest";
+import type { AdmitRequest, AdmitResult } from "../../src/core/admit.ts";
+import { eventAt } from "../../src/core/bundle.ts";
+import type { Services } from "../../src/services.ts";
+import { type ByHand, worldByHand } from "../support/by-hand.ts";
+import { interceptedD1 } from "../support/intercept.ts";
+
+let world: ByHand;
+let shop: string;
+beforeEach(() => {
+  world = worldByHand();
+  const limits = { maxConcurrency: 1, ratePerSecond: 10_000, rateBurst: 10_000 };
+  shop = world.destination({ ...limits, retry: { schedule: [30], jitter: "none" }, breakerMinAttempts: 100 });
+  world.script(shop, { status: 204, afterMs: 20 });
+});
+
+const message = (drains = 1) => ({ destination: shop, drains });
+/** Its first delivery is that of the first event. */
+const FIRST = eventAt(1, 0);
+/** A message that has come so often is for a drain that takes one delivery at a time. */
+const ONE_BY_ONE = { attempts: 5 };
+
+/** So many deliveries that wait because their destination was paused, in as few bundles as possible. */
+async function waiting(count: number): Promise<void> {
+  world.edit(shop, { status: "paused" });
+  for (let left = count; left > 0; left -= 100) await world.consume(await world.post(Math.min(100, left)));
+  world.edit(shop, { status: "active" });
+  await world.handled("resume", ({ gates }) => gates.get(gates.idFromName(shop)).resume());
+  world.gateCalls.splice(0);
+  world.sent();
+}
+
+/** Deliveries that have succeeded, so that the gate knows how long the receiver takes. */
+async function known(): Promise<void> {
+  await world.consume(await world.post(5));
+  await world.run(1_000);
+  world.gateCalls.splice(0);
+}
+
+const states = () =>
+  world.rows(shop).map(({ state, reason }) => (reason === null ? state : `${state} ${reason}`));
+const count = (state: string) => states().filter((one) => one === state).length;
+const admits = () =>
+  world.asked("admit", shop) as unknown as {
+    deliveries: number[];
+    most: number;
+    startWithinMs: number;
+    succeeds?: string;
+    probe?: number;
+    lane: string;
+  }[];
+const nextDrains = () => world.sentDrains().map(({ body }) => body);
+
+/** From now on the gate answers requests to be admitted so; `real` asks it, and `nth` counts from 1. */
+function admitting(
+  answer: (given: {
+    deliveries: readonly number[];
+    nth: number;
+    real: () => Promise<AdmitResult>;
+  }) => Promise<AdmitResult>,
+): void {
+  let nth = 0;
+  world.answering(({ method, given }, real) => {
+    if (method !== "admit") return real();
+    nth += 1;
+    const { deliveries } = given[0] as AdmitRequest;
+    return answer({ deliveries, nth, real: real as () => Promise<AdmitResult> });
+  });
+}
+
+describe("a drain", () => {
+  test("delivers what waits in the order in which it was admitted, and tells the gate that nothing is left", async () => {
+    for (let bundle = 0; bundle < 3; bundle++) await waiting(2);
+    const before = world.now();
+    expect(await world.drain(message())).toEqual(["left"]);
+    expect(states()).toEqual(Array(6).fill("delivered"));
+    const [first, ...others] = admits();
+    expect(others).toEqual([]);
+    expect(first).toMatchObject({ lane: "backlog", most: 100, startWithinMs: 3_000 });
+    expect(first?.deliveries).not.toEqual(first?.deliveries.toSorted((a, b) => a - b));
+    expect(world.requests.map(({ event }) => event)).toEqual(first?.deliveries);
+    expect(first).not.toHaveProperty("succeeds");
+    expect(first?.probe).toBeDefined();
+    const [empty] = world.gateCalls.filter(({ method }) => method === "reportEmptyDrain");
+    expect(Number(empty?.given[0])).toBeGreaterThan(before);
+    expect(Number(empty?.given[0])).toBeLessThan(empty?.at ?? 0);
+    expect(nextDrains()).toEqual([]);
+    expect(world.logged("delivered")).toMatchObject([{ source: "drain", deliveries: 6 }]);
+  });
+
+  test("that finds nothing tells the gate, and asks for nothing", async () => {
+    expect(await world.drain(message())).toEqual(["left"]);
+    expect(world.gateCalls.map(({ method }) => method)).toEqual(["reportEmptyDrain"]);
+    expect(nextDrains()).toEqual([]);
+  });
+
+  test.each([
+    [1, 100],
+    [2, 25],
+    [3, 6],
+    [4, 1],
+    [9, 1],
+  ])("whose message comes for the %dth time takes at most %d deliveries under a lease", async (attempts, most) => {
+    await waiting(2);
+    await world.drain(message(), { attempts });
+    expect(admits().map((request) => request.most)).toEqual(Array(admits().length).fill(most));
+    expect(count("delivered")).toBe(2);
+  });
+
+  test("uses 25 leases at most, and sends a message for the next drain", async () => {
+    await waiting(30);
+    await world.drain(message(3), ONE_BY_ONE);
+    expect(admits()).toHaveLength(25);
+    expect(count("delivered")).toBe(25);
+    expect(nextDrains()).toEqual([message(3)]);
+  });
+
+  test("works for fifteen seconds, and sends a message for the next drain", async () => {
+    await waiting(30);
+    world.script(shop, { status: 204, afterMs: 1_400 });
+    const from = world.now();
+    await world.drain(message(), ONE_BY_ONE);
+    const last = world.requests.at(-1)?.at ?? 0;
+    expect(last - from).toBeGreaterThan(13_000);
+    expect(last - from).toBeLessThan(15_000);
+    expect(count("waiting paused")).toBe(30 - world.requests.length);
+    expect(nextDrains()).toEqual([message()]);
+    // For each lease no longer than the drain itself has left.
+    const within = admits().map(({ startWithinMs }) => startWithinMs);
+    expect(within[0]).toBe(3_000);
+    expect(within.at(-1)).toBeLessThan(2_000);
+  });
+});
+
+describe("a lease", () => {
+  test("that could not start all of its deliveries in its time is followed by another", async () => {
+    await waiting(3);
+    world.script(shop, { status: 204, afterMs: 1_900 });
+    await world.drain(message());
+    expect(count("delivered")).toBe(3);
+  });
+
+  test("that follows another has a moment of its own, also when the drain's time is nearly over", async () => {
+    await known();
+    await waiting(30);
+    world.script(shop, { status: 204, afterMs: 900 });
+    await world.drain(message(), ONE_BY_ONE);
+    const following = admits().filter(({ succeeds }) => succeeds !== undefined);
+    expect(Math.min(...following.map(({ startWithinMs }) => startWithinMs))).toBe(1_500);
+  });
+});
+
+describe("what is not admitted", () => {
+  test("waits on, and the gate's alarm starts the next drain", async () => {
+    await waiting(3);
+    world.edit(shop, { status: "paused" });
+    expect(await world.drain(message())).toEqual(["left"]);
+    expect(admits()).toHaveLength(1);
+    expect(states()).toEqual(Array(3).fill("waiting paused"));
+    expect([world.requests, nextDrains(), world.asked("settle")]).toEqual([[], [], []]);
+  });
+
+  test("in part is not asked for again", async () => {
+    await waiting(3);
+    admitting(async ({ real }) => {
+      const result = await real();
+      const { grant } = result;
+      if (!grant) return result;
+      const deliveries = grant.deliveries.slice(0, 1);
+      const refused = {
+        deliveries: grant.deliveries.slice(1),
+        reason: "rate" as const,
+        until: world.now() + 50_000,
+      };
+      return { ...result, grant: { ...grant, deliveries }, refused };
+    });
+    await world.drain(message());
+    expect(world.requests).toHaveLength(1);
+    expect(admits()).toHaveLength(1);
+    expect(count("waiting paused")).toBe(2);
+    expect(world.asked("settle")).toMatchObject([{ continues: false }]);
+    expect(nextDrains()).toEqual([]);
+  });
+
+  test("because the gate cannot be reached waits for its alarm", async () => {
+    await waiting(3);
+    admitting(() => Promise.reject(new Error("Away, as the test wants it")));
+    expect(await world.drain(message())).toEqual(["left"]);
+    expect(states()).toEqual(Array(3).fill("waiting paused"));
+    expect(nextDrains()).toEqual([]);
+    expect(admits()).toHaveLength(1);
+  });
+
+  test("to any effect, because nothing could be started, is left to the gate's alarm", async () => {
+    await waiting(3);
+    admitting(async ({ real }) => {
+      const result = await real();
+      const { grant } = result;
+      return grant ? { ...result, grant: { ...grant, pace: { ...grant.pace, firstInMs: 60_000 } } } : result;
+    });
+    await world.drain(message());
+    expect(admits()).toHaveLength(1);
+    expect(world.requests).toEqual([]);
+    expect(states()).toEqual(Array(3).fill("waiting paused"));
+    expect(world.asked("settle")).toMatchObject([{ continues: false, left: 3 }]);
+    expect(world.asked("settle")[0]).not.toHaveProperty("tatInMs");
+    expect(nextDrains()).toEqual([]);
+  });
+});
+
+describe("where other drains hold what it finds", () => {
+  /** Nothing is granted: others hold all but so many. */
+  const heldBut = (free: number) =>
+    admitting(async ({ deliveries }) => ({
+      ...{ grant: null, refused: null },
+      inFlight: { deliveries: deliveries.slice(free), until: world.now() + 5_000 },
+    }));
+  const looks = () => admits().map(({ deliveries }) => deliveries.length);
+
+  test("it looks further, then as far as all of them may reach, and then leaves it to them", async () => {
+    await waiting(320);
+    heldBut(0);
+    await world.drain(message(4));
+    expect(looks()).toEqual([220, 320, 320]);
+    expect(nextDrains()).toEqual([]);
+  });
+
+  test.each([
+    [49, 3],
+    [50, 1],
+  ])("it looks further only where they hold most of it: all but %d", async (free, requests) => {
+    await waiting(320);
+    heldBut(free);
+    await world.drain(message(4));
+    expect(looks()).toHaveLength(requests);
+  });
+
+  test("it does not look further where they hold nothing", async () => {
+    await waiting(320);
+    admitting(async ({ deliveries, nth, real }) => {
+      if (nth < 4) return real();
+      return {
+        grant: null,
+        refused: { deliveries, reason: "hold", until: world.now() + 5_000 },
+        inFlight: null,
+      };
+    });
+    await world.drain(message(4), ONE_BY_ONE);
+    for (const found of looks()) expect(found).toBeLessThanOrEqual(220);
+    expect(looks()).toHaveLength(4);
+  });
+
+  test("it asks for a lease no longer than its own time", async () => {
+    await waiting(320);
+    admitting(async ({ deliveries }) => {
+      await world.engine.sleep(6_900);
+      return { grant: null, refused: null, inFlight: { deliveries, until: world.now() + 5_000 } };
+    });
+    await world.drain(message(4));
+    const within = admits().map(({ startWithinMs }) => startWithinMs);
+    expect(within.slice(0, 2)).toEqual([3_000, 3_000]);
+    expect(within[2]).toBeLessThan(1_300);
+  });
+
+  test("it does not look further where there is no more", async () => {
+    await waiting(40);
+    heldBut(0);
+    await world.drain(message(4));
+    expect(looks()).toEqual([40]);
+  });
+
+  test("it does not look further where it has seen as far as they may reach", async () => {
+    await waiting(320);
+    heldBut(0);
+    await world.drain(message(3));
+    expect(looks()).toEqual([320]);
+  });
+
+  test("it goes on with what is left to it, over the wider range", async () => {
+    await waiting(320);
+    admitting(async ({ deliveries, nth, real }) => {
+      if (nth > 1) return real();
+      return { grant: null, refused: null, inFlight: { deliveries, until: world.now() + 5_000 } };
+    });
+    await world.drain(message(4), ONE_BY_ONE);
+    expect(
+      looks()
+        .slice(0, 3)
+        .map((found) => found >= 299),
+    ).toEqual([false, true, true]);
+    expect(world.requests.length).toBeGreaterThan(20);
+    expect(nextDrains()).toEqual([message(4)]);
+  });
+});
+
+describe("from one lease to the next", () => {
+  test("it goes on without a pause where the receiver is quick, and every lease is settled as used", async () => {
+    await known();
+    await waiting(6);
+    await world.drain(message(), ONE_BY_ONE);
+    expect(count("delivered")).toBe(11);
+    const settlements = world.asked("settle", shop);
+    expect(settlements).toHaveLength(6);
+    const succeeded = new Set(admits().flatMap(({ succeeds }) => succeeds ?? []));
+    expect(succeeded.size).toBeGreaterThan(2);
+    // Of each lease the gate knows that the drain goes on: by the lease after it, or by its settlement.
+    for (const { lease, continues } of settlements) expect(continues).toBe(!succeeded.has(String(lease)));
+    const times = world.requests.slice(5).map(({ at }) => at);
+    for (const [i, at] of times.entries()) if (i > 0) expect(at - (times[i - 1] ?? 0)).toBeLessThan(45);
+    for (const { startWithinMs } of admits()) expect(startWithinMs).toBe(3_000);
+    const asked = admits().map(({ deliveries }) => deliveries);
+    // What it is attempting itself it does not ask for.
+    for (const { event, at } of world.requests.slice(5)) {
+      const later = world.gateCalls.filter((call) => call.method === "admit" && call.at > at);
+      for (const { given } of later)
+        expect((given[0] as { deliveries: number[] }).deliveries).not.toContain(event);
+    }
+    expect(asked.at(-1)).toHaveLength(1);
+    // Only what it finds when it holds nothing itself proves that nothing waits.
+    const ends = world.gateCalls.map(({ method }) => method).filter((method) => /settle|Empty/.test(method));
+    expect(ends).toEqual([...Array(6).fill("settle"), "reportEmptyDrain"]);
+    expect(nextDrains()).toEqual([]);
+  });
+
+  test("it does not go on with what others hold before it has looked again", async () => {
+    await known();
+    await waiting(4);
+    admitting(async ({ deliveries, nth, real }) => {
+      if (nth !== 2) return real();
+      return { grant: null, refused: null, inFlight: { deliveries, until: world.now() + 5_000 } };
+    });
+    await world.drain(message(), ONE_BY_ONE);
+    expect(count("delivered")).toBe(9);
+    expect(world.asked("settle", shop)[0]).toMatchObject({ continues: true });
+  });
+
+  test("it takes what is refused to the following lease as its last word", async () => {
+    await known();
+    await waiting(4);
+    admitting(async ({ deliveries, nth, real }) => {
+      if (nth < 2) return real();
+      return {
+        grant: null,
+        refused: { deliveries, reason: "hold", until: world.now() + 5_000 },
+        inFlight: null,
+      };
+    });
+    await world.drain(message(), ONE_BY_ONE);
+    expect(admits()).toHaveLength(2);
+    expect(count("delivered")).toBe(6);
+    expect(world.asked("settle", shop)).toMatchObject([{ continues: false }]);
+    expect(nextDrains()).toEqual([]);
+  });
+});
+
+describe("a failure", () => {
+  /** D1 refuses to record outcomes of that bundle. */
+  const refuseBundle = (bundle: number) =>
+    world.sql(
+      `CREATE TRIGGER refuse BEFORE UPDATE ON packs WHEN NEW.bundle_id = ${bundle}
+       BEGIN SELECT RAISE(ABORT, 'as the test wants it'); END`,
+    );
+
+  test.each([
+    [2, ["waiting paused", "delivered"]],
+    [3, ["delivered", "waiting paused"]],
+  ])("to record a lease has the message come again, and what it has begun beside it is recorded (%d)", async (bundle, ends) => {
+    await known();
+    await waiting(1);
+    await waiting(1);
+    refuseBundle(bundle);
+    expect(await world.drain(message(), ONE_BY_ONE)).toEqual([{ retryIn: 10 }]);
+    expect(world.logged("drain_failed")).toMatchObject([
+      { error: expect.stringContaining("as the test wants it") },
+    ]);
+    expect(
+      world.requests
+        .slice(5)
+        .map(({ event }) => event)
+        .toSorted(),
+    ).toEqual([eventAt(2, 0), eventAt(3, 0)]);
+    expect(states().slice(5)).toEqual(ends);
+    expect(nextDrains()).toEqual([]);
+  });
+
+  test("to look further has the message come again, and what is under way is recorded", async () => {
+    await known();
+    await waiting(3);
+    let looks = 0;
+    const instead = ({ db }: Services) => ({
+      db: interceptedD1(db, async (sql, work) => {
+        if (/FROM destinations/.test(sql) && /deliveries/.test(sql)) looks += 1;
+        if (looks === 2) {
+          looks += 1;
+          throw new Error("D1 is away");
+        }
+        return work();
+      }),
+    });
+    expect(await world.drain(message(), { ...ONE_BY_ONE, instead })).toEqual([{ retryIn: 10 }]);
+    expect(world.logged("drain_failed")).toMatchObject([{ error: "Error: D1 is away" }]);
+    expect(world.requests).toHaveLength(6);
+    expect(count("delivered")).toBe(6);
+    expect(world.asked("settle", shop)).toHaveLength(1);
+  });
+
+  test("of an attempt gives its retry a message of its own, and the drain goes on", async () => {
+    await waiting(3);
+    world.script(shop, 500, 204);
+    await world.drain(message());
+    expect(states().toSorted()).toEqual(["delivered", "delivered", "retrying http_500"]);
+    const [{ lease } = {}] = world.asked("settle", shop);
+    const [sent, ...others] = world.sent();
+    expect(others).toEqual([]);
+    expect(sent).toMatchObject({ body: { bundles: [{ bundle: 1 }], owner: lease }, delaySeconds: 30 });
+    expect(nextDrains()).toEqual([]);
+  });
+
+  test("to answer in time leaves the rest to the gate's alarm", async () => {
+    await waiting(3);
+    world.script(shop, { status: 204, afterMs: 8_000 });
+    await world.drain(message());
+    expect(states().toSorted()).toEqual(["retrying in_flight", "waiting paused", "waiting paused"]);
+    expect(nextDrains()).toEqual([]);
+    expect(admits()).toHaveLength(1);
+    await world.run(10_000);
+    expect(count("delivered")).toBe(1);
+  });
+});
+
+describe("a waiting delivery", () => {
+  test("whose bundle does not plan it any more ends as dead, is counted, and holds up no other", async () => {
+    await waiting(4);
+    world.sql("UPDATE bundles SET plan = ?1", JSON.stringify({ [shop]: [0, 1] }));
+    await world.drain(message());
+    expect(states()).toEqual(["delivered", "delivered", "dead event_removed", "dead event_removed"]);
+    expect(world.logged("deliveries_dead")).toEqual([
+      { what: "deliveries_dead", destination: shop, reason: "event_removed", deliveries: 2 },
+    ]);
+    await world.run(100);
+    expect(
+      world.gateCalls.filter(({ method }) => method === "countDead").map(({ given }) => given[0]),
+    ).toEqual([2]);
+  });
+
+  test("that is planned is no orphan: nothing is logged or counted", async () => {
+    await waiting(2);
+    await world.drain(message());
+    await world.run(100);
+    expect(world.logged("deliveries_dead")).toEqual([]);
+    expect(world.asked("countDead")).toEqual([]);
+  });
+
+  test("that only later code can read waits on, and the gate is told that it is left", async () => {
+    await waiting(2);
+    await waiting(2);
+    world.sql("UPDATE bundles SET header = json_set(header, '$.version', 9) WHERE id = 1");
+    await world.drain(message());
+    expect(states()).toEqual(["waiting paused", "waiting paused", "delivered", "delivered"]);
+    expect(world.asked("settle", shop)[0]).toMatchObject({ left: 2 });
+    expect(world.logged("deliveries_dead")).toEqual([]);
+  });
+
+  test("that ends without an attempt is recorded as such", async () => {
+    await waiting(2);
+    world.sql("UPDATE packs SET give_up_at = ?1", world.now());
+    await world.drain(message());
+    expect(states()).toEqual(["dead expired", "dead expired"]);
+    expect(world.requests).toEqual([]);
+    // That was progress: it looks for more.
+    expect(world.gateCalls.at(-1)?.method).toBe("reportEmptyDrain");
+  });
+
+  test("is the probe of a half-open circuit where it has the fewest attempts", async () => {
+    await waiting(3);
+    for (const index of [0, 1])
+      world.sql(
+        `INSERT INTO deliveries (destination_id, event_id, state, reason, attempts, give_up_at)
+         VALUES (?1, ?2, 'waiting', 'paused', 3, ?3)`,
+        ...[shop, FIRST + index, world.now() + 9e9],
+      );
+    await world.drain(message());
+    expect(admits()[0]?.probe).toBe(FIRST + 2);
+  });
+});
+
+describe("what waits for a destination that is deleted", () => {
+  test.each<[string, (id: string) => void]>([
+    ["", (id) => world.edit(id, { deletedAt: 1 })],
+    [", and whose row is gone", (id) => void world.sql("DELETE FROM destinations WHERE id = ?1", id)],
+  ])("is cancelled%s, and nothing of another", async (_, remove) => {
+    const other = world.destination({ status: "paused" });
+    await waiting(3);
+    remove(shop);
+    await world.drain(message());
+    expect(world.requests).toEqual([]);
+    expect(states()).toEqual(Array(3).fill("cancelled destination_deleted"));
+    expect(world.rows(other).map(({ state }) => state)).toEqual(Array(3).fill("waiting"));
+    expect(world.logged("deliveries_cancelled")).toEqual([
+      { what: "deliveries_cancelled", destination: shop, deliveries: 3 },
+    ]);
+    expect(world.gateCalls.map(({ method }) => method)).toEqual(["reportEmptyDrain"]);
+    expect(nextDrains()).toEqual([]);
+  });
+});

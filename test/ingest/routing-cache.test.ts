@@ -1,0 +1,278 @@
+/** What an isolate remembers of destinations and schemas: what was read last, and no more than fits. */
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, test } from "vitest";
+import { accept } from "../../src/ingest/accept.ts";
+import { CATALOGUE, RoutingCache, schemaOf } from "../../src/ingest/routing-cache.ts";
+import { playedD1 } from "../support/played-d1.ts";
+import { execute, newDestination, newWorld, TENANT, type World } from "../support/world.ts";
+
+let world: World;
+let cache: RoutingCache;
+beforeEach(async () => {
+  world = await newWorld();
+  cache = new RoutingCache();
+});
+
+const read = (...tenants: string[]) => cache.read(world.services.db, tenants);
+const fresh = (...tenants: string[]) => cache.fresh(world.services.db, tenants);
+
+const revisionOf = (tenant: string) =>
+  env.DB.prepare("SELECT revision FROM tenants WHERE id = ?1").bind(tenant).first<number>("revision");
+
+const idsIn = (found: ReadonlyMap<string, { routes: readonly { destination: string }[] }> | undefined) =>
+  found && [...found].map(([tenant, { routes }]) => [tenant, routes.map(({ destination }) => destination)]);
+
+const takesAll = (destination: string) => ({ destination, types: null, channels: null, filter: null });
+
+/** Twenty destinations of the tenant that take everything; returns their ids. */
+async function twentyOf(tenant: string): Promise<string[]> {
+  const ids = Array.from({ length: 20 }, (_, i) => `dst_${tenant}${i + 10}`);
+  await execute(
+    `INSERT INTO destinations (id, tenant, url, secret, created_at, updated_at)
+     SELECT value, ?1, 'https://example.com', '', 0, 0 FROM json_each(?2)`,
+    tenant,
+    JSON.stringify(ids),
+  );
+  return ids;
+}
+
+describe("what is read", () => {
+  test("is each tenant's own destinations, in the order of their ids, without those that are deleted", async () => {
+    for (const id of ["dst_c", "dst_a", "dst_b"]) await newDestination({ id });
+    await newDestination({ id: "dst_d", deletedAt: 5 });
+    await newDestination({ id: "dst_e", tenant: "other" });
+    await newDestination({ id: "dst_f", tenant: "third" });
+    expect(await read("other", "nobody", TENANT)).toEqual(
+      new Map([
+        ["other", { revision: await revisionOf("other"), routes: [takesAll("dst_e")] }],
+        ["nobody", { revision: 0, routes: [] }],
+        [TENANT, { revision: await revisionOf(TENANT), routes: ["dst_a", "dst_b", "dst_c"].map(takesAll) }],
+      ]),
+    );
+  });
+
+  test("is what each of them takes", async () => {
+    await newDestination({
+      id: "dst_a",
+      eventTypes: ["order.*"],
+      channels: ["x"],
+      filter: { paid: true },
+      body: "data",
+    });
+    await newDestination({ id: "dst_b", body: "envelope" });
+    expect((await read(TENANT)).get(TENANT)?.routes).toEqual([
+      {
+        destination: "dst_a",
+        types: ["order.*"],
+        channels: ["x"],
+        filter: { paid: true },
+        takesContent: true,
+      },
+      takesAll("dst_b"),
+    ]);
+  });
+
+  test.each([
+    ["event types", "event_types = 'order.paid'"],
+    ["event types", `event_types = '{"order.paid":1}'`],
+    ["channels", "channels = 'x'"],
+    ["channels", "channels = '7'"],
+    ["a filter", "filter = '{'"],
+    ["a form of its body", "body = 'xml'"],
+  ])("takes everything where %s were edited by hand into nonsense (%s)", async (_what, edit) => {
+    const id = await newDestination();
+    await execute(`UPDATE destinations SET ${edit}`);
+    expect((await read(TENANT)).get(TENANT)?.routes).toEqual([takesAll(id)]);
+  });
+});
+
+describe("what is known", () => {
+  test("is what was read last, in the order asked for, once all of it has been read", async () => {
+    const [a, b] = [await newDestination({ tenant: "a" }), await newDestination({ tenant: "b" })];
+    await read("a");
+    expect(cache.known(["a", "b"])).toBeUndefined();
+    await read("b");
+    expect(idsIn(cache.known(["b", "a"]))).toEqual([
+      ["b", [b]],
+      ["a", [a]],
+    ]);
+    await execute("UPDATE destinations SET deleted_at = 1 WHERE id = ?1", b);
+    expect(idsIn(cache.known(["b"]))).toEqual([["b", [b]]]);
+    await read("b");
+    expect(idsIn(cache.known(["b"]))).toEqual([["b", []]]);
+  });
+
+  test("of the catalogue, before anything was read, is that no type is validated", () => {
+    expect(cache.known([CATALOGUE])).toEqual(
+      new Map([[CATALOGUE, { revision: 0, routes: [], schemas: new Map() }]]),
+    );
+  });
+});
+
+describe("what is fresh", () => {
+  test("costs one query while nothing changes, and no destination is read", async () => {
+    await twentyOf(TENANT);
+    const first = await fresh(TENANT, "nobody");
+    world.d1.used();
+    expect(await fresh(TENANT, "nobody")).toEqual(first);
+    const { roundTrips, queries, rowsRead } = world.d1.used();
+    expect([roundTrips, queries]).toEqual([1, 1]);
+    expect(rowsRead).toBeLessThan(20);
+  });
+
+  test("reads again those tenants alone whose destinations have changed", async () => {
+    const old = await twentyOf("old");
+    const before = await fresh("old", TENANT);
+    const added = await newDestination();
+    world.d1.used();
+    const after = await fresh("old", TENANT);
+    expect(world.d1.used().rowsRead).toBeLessThan(20);
+    expect(after.get("old")).toBe(before.get("old"));
+    expect(idsIn(after)).toEqual([
+      ["old", old],
+      [TENANT, [added]],
+    ]);
+    expect(cache.known(["old", TENANT])).toEqual(after);
+  });
+
+  test("reads all where one of them is not known", async () => {
+    const id = await newDestination();
+    await read("other");
+    expect(idsIn(await fresh("other", TENANT))).toEqual([
+      ["other", []],
+      [TENANT, [id]],
+    ]);
+  });
+});
+
+describe("a cache of twenty thousand, destinations and tenants together,", () => {
+  /** Tenants of these names have so many destinations, others have none. */
+  const sizes: Readonly<Record<string, number>> = { full: 19_998, fuller: 19_999, vast: 30_000 };
+  const rowsOf = Object.fromEntries(
+    Object.entries(sizes).map(([tenant, count]) => [
+      tenant,
+      Array(count).fill({ tenant, id: "dst_1", types: null, channels: null, filter: null, body: "envelope" }),
+    ]),
+  );
+  const db = playedD1((sql, [names]) => {
+    const tenants = JSON.parse(String(names)) as string[];
+    if (sql.includes("JOIN destinations")) return tenants.flatMap((tenant) => rowsOf[tenant] ?? []);
+    return tenants.map((tenant) => ({ tenant, revision: 1 }));
+  });
+  const readInTurn = async (...tenants: string[]) => {
+    for (const tenant of tenants) await cache.read(db, [tenant]);
+  };
+  const known = (...tenants: string[]) => tenants.filter((tenant) => cache.known([tenant]) !== undefined);
+
+  test("is full with them, and forgets what it must beyond that", async () => {
+    await readInTurn("full", "a");
+    expect(known("full", "a")).toEqual(["full", "a"]);
+    await readInTurn("b");
+    expect(known("full", "a", "b")).toEqual(["a", "b"]);
+    await readInTurn("full");
+    expect(known("full", "a", "b")).toEqual(["full", "b"]);
+  });
+
+  test("forgets first what has not been asked for the longest", async () => {
+    await readInTurn("a", "b", "c");
+    cache.known(["a"]);
+    await readInTurn("full");
+    expect(known("a", "b", "c", "full")).toEqual(["a", "full"]);
+  });
+
+  test("counts a tenant once, however often it is read", async () => {
+    await readInTurn("a", "full", "full", "full");
+    expect(known("a", "full")).toEqual(["a", "full"]);
+  });
+
+  test("keeps all that is needed now, and forgets it afterwards", async () => {
+    await readInTurn("a");
+    const read = await cache.read(db, ["b", "vast", "fuller"]);
+    expect([...read.keys()]).toEqual(["b", "vast", "fuller"]);
+    expect(known("a", "b", "vast", "fuller")).toEqual(["b", "vast", "fuller"]);
+    await readInTurn("c");
+    expect(known("b", "vast", "fuller", "c")).toEqual(["c"]);
+  });
+});
+
+describe("the highest bundle that is known", () => {
+  const readFloor = () => cache.readFloor(world.services.db, 0);
+  const post = () => accept(world.services, [{ tenant: TENANT, type: "a", data: {} }]);
+
+  test("is that of the database when it is read", async () => {
+    await post();
+    await post();
+    expect([cache.hasFloor(0), cache.floor(0)]).toEqual([false, 0]);
+    await readFloor();
+    expect([cache.hasFloor(0), cache.floor(0)]).toEqual([true, 2]);
+    cache.raiseFloor(0, 7);
+    await readFloor();
+    expect(cache.floor(0)).toBe(7);
+  });
+
+  test("is none in a database without any", async () => {
+    await readFloor();
+    expect([cache.hasFloor(0), cache.floor(0)]).toEqual([true, 0]);
+  });
+
+  test("only rises, in each database for itself", () => {
+    for (const bundle of [5, 7, 6]) cache.raiseFloor(2, bundle);
+    expect(cache.floor(2)).toBe(7);
+    expect([0, 1, 2, 3].map((database) => cache.hasFloor(database))).toEqual([false, false, true, false]);
+  });
+});
+
+test.each([
+  ["nothing", null, undefined],
+  ["no JSON", "{", undefined],
+  ["JSON that is no schema", "7", undefined],
+  ["a schema with a fault", '{"type":"text"}', undefined],
+  ["a schema", '{"type":"object"}', { type: "object" }],
+  ["a schema that takes nothing", "false", false],
+])("a type with %s in the place of its schema has that one or none", (_what, text, schema) => {
+  expect(schemaOf(text)).toEqual(schema);
+});
+
+// The last: where a type has been validated, reads of the catalogue read a row more.
+describe("the schemas of validated types", () => {
+  const put = (name: string, schema: string | null, validates: boolean) =>
+    execute(
+      "REPLACE INTO event_types (name, schema, validates, created_at, updated_at) VALUES (?1, ?2, ?3, 0, 0)",
+      ...[name, schema, validates ? 1 : 0],
+    );
+  const schemasIn = (found: ReadonlyMap<string, { schemas?: ReadonlyMap<string, unknown> }>) => [
+    ...(found.get(CATALOGUE)?.schemas ?? []),
+  ];
+
+  test("are read when one of them has changed, and those that cannot be used are left out", async () => {
+    await put("a", '{"type":"object"}', true);
+    await put("asked.for", '{"type":"object"}', false);
+    await put("edited", "{", true);
+    await put("without", null, true);
+    expect(schemasIn(await read(CATALOGUE, TENANT))).toEqual([["a", { type: "object" }]]);
+    expect(schemasIn(await read(CATALOGUE))).toEqual([["a", { type: "object" }]]);
+    await put("b", "false", true);
+    await put("a", '{"type":"object"}', false);
+    expect(schemasIn(await read(TENANT, CATALOGUE))).toEqual([["b", false]]);
+    expect(schemasIn(cache.known([CATALOGUE]) ?? new Map())).toEqual([["b", false]]);
+  });
+
+  test("are not read again while they stay, nor for tenants alone", async () => {
+    await put("t0", "{}", true);
+    await execute(
+      `INSERT INTO event_types (name, schema, validates, created_at, updated_at)
+       SELECT 't' || value, '{}', 1, 0, 0 FROM json_each(?1)`,
+      JSON.stringify(Array.from({ length: 29 }, (_, i) => i + 1)),
+    );
+    expect(schemasIn(await read(CATALOGUE))).toHaveLength(30);
+    const rowsFor = async (...tenants: string[]) => {
+      world.d1.used();
+      await read(...tenants);
+      return world.d1.used().rowsRead;
+    };
+    expect(await rowsFor(CATALOGUE)).toBeLessThan(10);
+    await put("a", "{}", true);
+    expect(await rowsFor(TENANT)).toBeLessThan(10);
+    expect(schemasIn(cache.known([CATALOGUE]) ?? new Map())).toHaveLength(30);
+  });
+});
