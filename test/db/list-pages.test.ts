@@ -227,6 +227,17 @@ describe("retries", () => {
     expect(await walk("retrying", { limit: 200 })).toEqual([eventAt(1, 1), ...all.flat().toReversed()]);
   });
 
+  test("are all found, however many there are", async () => {
+    await insertRows(10_050, OWN, "retrying");
+    const newest = [10_050, 10_049].map((bundle) => ({ eventId: eventAt(bundle, 0) }));
+    expect((await pageOf("retrying", { limit: 2 })).found).toMatchObject(newest);
+    await insertBits(5_010, BEFORE, "in_flight0");
+    expect((await pageOf("retrying", { limit: 2 })).found).toMatchObject(newest);
+    expect((await pageOf("retrying", { limit: 1, destinationId: BEFORE })).found).toMatchObject([
+      { eventId: eventAt(5_010, 1) },
+    ]);
+  });
+
   test("of a time or a destination are read alone", async () => {
     const MINUTE = 60_000;
     await insertBundles(
