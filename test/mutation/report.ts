@@ -36,7 +36,7 @@ export function printed({ mutants, results, explained, lists }: Found): string {
       known,
       survived,
       left.length - survived,
-      `${score.toFixed(1)} %`,
+      `${(Math.floor(100 * score) / 100).toFixed(2)} %`,
     ];
     return `| ${cells.join(" | ")} |`;
   }
