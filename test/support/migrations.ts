@@ -1,7 +1,25 @@
-/** Applies the migrations: every test file begins with empty databases. */
-import { applyD1Migrations, type D1Migration } from "cloudflare:test";
+/**
+ * Applies the migrations, and notes them as wrangler does: every test file begins with empty databases. Not with
+ * `applyD1Migrations`, because `cloudflare:test` loads the whole Worker, which takes most of a file's set-up, and few
+ * files need it.
+ */
+// Before all schemas, as in the Worker: it extends those that are made after it.
+import "@hono/zod-openapi";
+import type { D1Migration } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { testDatabases } from "./databases.ts";
 
+const NOTES = "CREATE TABLE d1_migrations (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE)";
+
 const { MIGRATIONS } = env as unknown as { MIGRATIONS: D1Migration[] };
-await Promise.all(testDatabases.map((db) => applyD1Migrations(db, MIGRATIONS)));
+
+function migrating(db: D1Database): D1PreparedStatement[] {
+  const note = db.prepare("INSERT INTO d1_migrations (name) VALUES (?1)");
+  const steps = MIGRATIONS.flatMap(({ name, queries }) => [
+    ...queries.map((sql) => db.prepare(sql)),
+    note.bind(name),
+  ]);
+  return [db.prepare(NOTES), ...steps];
+}
+
+await Promise.all(testDatabases.map((db) => db.batch(migrating(db))));

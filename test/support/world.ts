@@ -7,7 +7,6 @@
  * steps whose calls take time are for the faulty runtime (delivery-model.deep.test.ts, every-fault) and the virtual
  * world, which add latencies to these services.
  */
-import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { drizzle } from "drizzle-orm/d1";
 import {
@@ -145,6 +144,7 @@ export async function newWorld() {
   async function ring(destination: string): Promise<DrainMessage[]> {
     const stub = gateOf(destination);
     const sent = fakeQueue<DrainMessage>();
+    const { runDurableObjectAlarm, runInDurableObject } = await insideObjects();
     await runInDurableObject(stub, (gate) => {
       Object.assign(gate, { env: { DRAINS: sent.queue } });
     });
@@ -225,8 +225,14 @@ export function gateOf(destination: string) {
   return env.GATES.get(env.GATES.idFromName(destination));
 }
 
+/** Loaded when it is needed, because it loads the whole Worker. */
+function insideObjects() {
+  return import("cloudflare:test");
+}
+
 /** The time of the gate's alarm, epoch ms. */
-export function alarmOf(destination: string): Promise<number | null> {
+export async function alarmOf(destination: string): Promise<number | null> {
+  const { runInDurableObject } = await insideObjects();
   return runInDurableObject(gateOf(destination), (_, { storage }) => storage.getAlarm());
 }
 
