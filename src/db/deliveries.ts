@@ -43,7 +43,7 @@ import {
 import { isNewEnd, replayCountersOf } from "./replay-counters.ts";
 import { type DeliveryKey, type DeliveryRow, deliveries, destinations } from "./schema.ts";
 import { type Databases, homeOf, homeOfBundle, sharesOf } from "./shards.ts";
-import { bundleIdOf, endedOf, hasBit } from "./sql.ts";
+import { bundleIdOf, endedOf, hasBit, inPortions } from "./sql.ts";
 
 type LoadedEvent = Readonly<{
   id: number;
@@ -440,12 +440,10 @@ async function recordIn(
   also: readonly D1PreparedStatement[],
 ): Promise<readonly unknown[]> {
   const { plain = [], own = [] } = Object.groupBy(rows, (row) => (packedStateOf(row) ? "plain" : "own"));
-  const results = await db.batch<RawRow>([
-    ...(plain.length > 0 ? [settingBits(db, plain)] : []),
-    ...(own.length > 0 ? recording(db, own) : []),
-    ...also,
-  ]);
-  if (plain.length > 0) await recordInRows(db, unset(plain, results[0]?.results ?? []));
+  const bits = settingBits(db, plain);
+  const results = await db.batch<RawRow>([...bits, ...recording(db, own), ...also]);
+  const changed = results.slice(0, bits.length).flatMap(({ results }) => results);
+  await recordInRows(db, unset(plain, changed));
   return also.length > 0 ? (results.at(-1)?.results ?? []) : [];
 }
 
@@ -472,25 +470,6 @@ export function recording(
   const record = db.prepare(RECORD);
   const recorded = inPortions(rows).flatMap((json) => [record.bind(json), ...after]);
   return [...replayCountersOf(db, rows), ...recorded];
-}
-
-/** Characters of one value: D1 takes 2 MB (https://developers.cloudflare.com/d1/platform/limits/), at most three each. */
-const PORTION = 500_000;
-
-/** The rows as JSON arrays that D1 takes as values: with the answers of receivers in their logs, hundreds are too much. */
-export function inPortions(rows: readonly object[]): string[] {
-  const portions: string[][] = [];
-  let room = 0;
-  for (const row of rows) {
-    const json = JSON.stringify(row);
-    if (json.length > room) {
-      portions.push([]);
-      room = PORTION;
-    }
-    portions.at(-1)?.push(json);
-    room -= json.length;
-  }
-  return portions.map((some) => `[${some.join(",")}]`);
 }
 
 /** SQL: the columns of a requeued delivery. @param giveUpAt its age limit until its first attempt, epoch ms */

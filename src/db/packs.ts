@@ -18,7 +18,7 @@ import { ageLimitOf, type RetryPolicy } from "../core/retry/policy.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import { type Destination, retryPolicyOf } from "./destinations.ts";
 import { type DeliveryRow, deliveries, type PackRow, packs } from "./schema.ts";
-import { anyOf, both, type Half, isInBundle } from "./sql.ts";
+import { anyOf, both, type Half, inPortions, isInBundle } from "./sql.ts";
 
 /** The masks of a pack, as their columns are named. */
 const MASKS = ["waiting", "in_flight", "delivered", "cancelled"] as const;
@@ -256,15 +256,16 @@ export const OWN_ROWS_ENDS = `
 export const PACKS = `SELECT p.* FROM ${NAMED_PACKS}`;
 
 /**
- * Sets the bits of the deliveries, all of which `packedStateOf` has a bit for. Returns the packs that have changed; deliveries
- * that have rows of their own have no bit in them.
+ * Sets the bits of the deliveries, all of which `packedStateOf` has a bit for: one statement, or several where one value cannot
+ * hold all packs. They return the packs that have changed; deliveries that have rows of their own have no bit in them.
  */
-export function settingBits(db: D1Database, rows: readonly DeliveryRow[]): D1PreparedStatement {
+export function settingBits(db: D1Database, rows: readonly DeliveryRow[]): D1PreparedStatement[] {
   const groups = Map.groupBy(rows, ({ destinationId, eventId }) => `${bundleOf(eventId)} ${destinationId}`);
-  return db.prepare(WRITE).bind(JSON.stringify([...groups.values()].map(changeOf)));
+  const write = db.prepare(WRITE);
+  return inPortions([...groups.values()].map(changeOf)).map((changes) => write.bind(changes));
 }
 
-/** The rows whose bits are not in the packs that `settingBits` returned: they were set before, or have rows. */
+/** The rows whose bits are not in the packs that `settingBits` has returned: they were set before, or have rows. */
 export function unset(rows: readonly DeliveryRow[], returned: readonly RawRow[]): readonly DeliveryRow[] {
   const set = new Set(returned.flatMap((raw) => packsOf([raw]).flatMap(namesIn)));
   return rows.filter(({ eventId, destinationId }) => !set.has(`${eventId} ${destinationId}`));

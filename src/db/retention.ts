@@ -10,11 +10,10 @@
  * and for deleting once.
  */
 import { countOf, type Plan, type StoredHeader } from "../core/bundle.ts";
-import { inPortions } from "./deliveries.ts";
 import { QUIET_MS } from "./delivery-filter.ts";
 import { repeatable } from "./repeat.ts";
 import { allOf, type Databases } from "./shards.ts";
-import { anyOf, countIn, endedOf, IS_UNDER_WAY, isInBundle } from "./sql.ts";
+import { anyOf, countIn, endedOf, IS_UNDER_WAY, inPortions, isInBundle } from "./sql.ts";
 import { fitting, type Position } from "./sweep.ts";
 
 /** A bundle that has been kept for the retention time. */

@@ -1,6 +1,7 @@
 /**
  * SQL fragments that several statements share: ids of events, headers of bundles, masks of packs, and what the partial
- * indexes hold. All of them are text that is put into statements, so none takes a value that a user gave.
+ * indexes hold. All of them are text that is put into statements, so none takes a value that a user gave. At the end: lists that
+ * are bound as values.
  *
  * Partial indexes are named with INDEXED BY where SQLite's planner, which has no statistics on D1, would rather walk the
  * primary key, and with it everything that was ever delivered. The condition of a partial index has to stand in the
@@ -143,4 +144,25 @@ export const OWN_DESTINATIONS = "destinations INDEXED BY destinations_by_tenant 
 /** How many rows a source has; the limit stands for more, because every row counted is a row read. */
 export function countUpTo(limit: string | number, source: string): string {
   return `(SELECT count(*) FROM (SELECT 1 FROM ${source} LIMIT ${limit}))`;
+}
+
+// ── Lists as values ──
+
+/** Characters of one value: D1 takes 2 MB (https://developers.cloudflare.com/d1/platform/limits/), at most three each. */
+const PORTION = 500_000;
+
+/** The items as JSON arrays that D1 takes as values, in their order; none of no items. */
+export function inPortions(items: readonly object[]): string[] {
+  const portions: string[][] = [];
+  let room = 0;
+  for (const item of items) {
+    const json = JSON.stringify(item);
+    if (json.length > room) {
+      portions.push([]);
+      room = PORTION;
+    }
+    portions.at(-1)?.push(json);
+    room -= json.length;
+  }
+  return portions.map((some) => `[${some.join(",")}]`);
 }

@@ -236,19 +236,14 @@ export async function destinationsNamed(
     .where(sql`${destinations.id} IN (SELECT value FROM json_each(${list}))`);
 }
 
-/** Deliveries written by one statement: each may be in a pack of its own, of 350 bytes, and a parameter may have 2 MB. */
-const WRITTEN = 5_000;
-
 /**
  * Sets the waiting bits of lost deliveries in the database of their events, or inserts the rows of those that fit no pack.
  * One that has a bit or a row by now keeps it.
  */
 export async function letWait(db: D1Database, rows: readonly DeliveryRecord[]): Promise<void> {
   const { plain = [], own = [] } = Object.groupBy(rows, (row) => (packedStateOf(row) ? "plain" : "own"));
-  for (let from = 0; from < plain.length; from += WRITTEN)
-    await settingBits(db, plain.slice(from, from + WRITTEN)).run();
-  for (let from = 0; from < own.length; from += WRITTEN)
-    await db.batch(recording(db, own.slice(from, from + WRITTEN)));
+  for (const statement of settingBits(db, plain)) await statement.run();
+  if (own.length > 0) await db.batch(recording(db, own));
 }
 
 // ── Overdue deliveries ──

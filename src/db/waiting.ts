@@ -350,7 +350,7 @@ export async function cancelWaiting(
   const events = (some?.results ?? []).map(({ event_id }) => Number(event_id));
   const end = { state: "cancelled", reason: "destination_deleted" } as const;
   const waiting = packsOf(found?.results ?? []).flatMap((pack) => cancelledRows(pack, now));
-  if (waiting.length > 0) await settingBits(db, waiting).run();
+  for (const statement of settingBits(db, waiting)) await statement.run();
   return waiting.length + (await endWaiting(db, keysOf(destination, events), end, now));
 }
 

@@ -409,7 +409,7 @@ describe("in any order of writes, and repeated", () => {
 
   test("no bit is set for a delivery that has a row", async () => {
     await record(...[0, 49, 50, 99].map(kinds.retrying));
-    await settingBits(env.DB, [0, 1, 49, 50, 51, 99].map(kinds.waiting)).run();
+    await env.DB.batch(settingBits(env.DB, [0, 1, 49, 50, 51, 99].map(kinds.waiting)));
     expect(await statesNow()).toEqual([
       [0, "retrying", "http_500"],
       [1, "waiting", "rate"],
@@ -434,7 +434,7 @@ describe("in any order of writes, and repeated", () => {
 
   test("writing only bits that are taken writes no pack", async () => {
     await record(kinds.retrying(5));
-    await settingBits(env.DB, [kinds.waiting(5)]).run();
+    await env.DB.batch(settingBits(env.DB, [kinds.waiting(5)]));
     expect(await packRows()).toEqual([]);
   });
 });

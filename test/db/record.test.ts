@@ -1,9 +1,11 @@
 /** Outcomes are written by guarded statements: a late or repeated write changes nothing. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { inPortions, recordOutcomes } from "../../src/db/deliveries.ts";
+import { eventAt } from "../../src/core/bundle.ts";
+import { recordOutcomes } from "../../src/db/deliveries.ts";
 import type { DeliveryRow } from "../../src/db/schema.ts";
-import { deliveryRow } from "../support/delivery-rows.ts";
+import { inPortions } from "../../src/db/sql.ts";
+import { deliveryRow, storeDeliveries } from "../support/delivery-rows.ts";
 import { meteredD1 } from "../support/meter.ts";
 import { execute, newDestination, newWorld, statusOf, storedRows, TENANT, urlOf } from "../support/world.ts";
 
@@ -126,6 +128,26 @@ test("outcomes cost one round trip, and a statement for each way of recording th
     await recordOutcomes(d1, rows, [], 1);
     expect(d1.used()).toMatchObject({ roundTrips, queries });
   }
+});
+
+test("outcomes in more packs than one value holds cost a statement more, and no round trip", async () => {
+  const events = Array.from({ length: 2_500 }, (_, i) => eventAt(2 + i, 99));
+  const waiting = (eventId: number) =>
+    deliveryRow({ destinationId: destination, eventId, state: "waiting", reason: "rate", giveUpAt: 9 });
+  const rows = events.map(waiting);
+  const d1 = meteredD1(env.DB);
+  await recordOutcomes(d1, rows, [], 1);
+  expect(d1.used()).toMatchObject({ roundTrips: 1, queries: 2 });
+  expect(await storedRows()).toEqual(rows);
+
+  await execute("DELETE FROM packs");
+  const [first = 0, last = 0] = [events[0], events.at(-1)];
+  await storeDeliveries(
+    env.DB,
+    [first, last].map((eventId) => ({ ...waiting(eventId), state: "retrying" })),
+  );
+  await recordOutcomes(d1, rows, [], 1);
+  expect(await storedRows()).toEqual(rows);
 });
 
 test.each([

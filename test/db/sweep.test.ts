@@ -459,17 +459,14 @@ describe("deliveries that are to wait", () => {
     expect(results).toEqual([{ event: eventAt(2, 1) }, { event: eventAt(2, 3) }]);
   });
 
-  test("are written by as many statements as it takes, and by none where there are none", async () => {
+  test("are written by one statement where one value holds them, and by none where there are none", async () => {
     const { db: metered, used } = meteredD1(db);
     await letWait(metered, []);
     expect(used().roundTrips).toBe(0);
-    const many = (count: number) =>
-      Array.from({ length: count }, (_, i) => record(eventAt(2 + Math.floor(i / 100), i % 100)));
-    await letWait(metered, many(5_000));
+    const rows = Array.from({ length: 5_000 }, (_, i) => record(eventAt(2 + Math.floor(i / 100), i % 100)));
+    await letWait(metered, rows);
     expect(used().roundTrips).toBe(1);
-    await letWait(metered, many(5_001));
-    expect(used().roundTrips).toBe(2);
-    expect(await db.prepare("SELECT count(*) AS n FROM packs").first("n")).toBe(51);
+    expect(await db.prepare("SELECT count(*) AS n FROM packs").first("n")).toBe(50);
   });
 
   test("are written though each of them is in a pack of its own, and takes as many digits as it may", async () => {

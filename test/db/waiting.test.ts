@@ -53,7 +53,7 @@ async function pack(bundle: number, indexes: readonly number[]): Promise<void> {
       log: [],
     }),
   );
-  await settingBits(env.DB, rows).run();
+  await env.DB.batch(settingBits(env.DB, rows));
 }
 
 /** Stores as many full packs, from one bundle on. */

@@ -155,12 +155,12 @@ async function tested(
   const tried: Record<string, number[]> = {};
   const first: Record<string, number> = {};
   const tries = new Map<number, number>();
-  const most = Number(given.tries ?? usual);
+  const mostTries = Number(given.tries ?? usual);
   let killed = 0;
   for (let runs = 0; runs < MOST_RUNS; runs++) {
     const alive = chosen
       .filter(({ id }) => isWanted(id))
-      .map(({ id }) => [id, most - (tries.get(id) ?? 0)] as const);
+      .map(({ id }) => [id, mostTries - (tries.get(id) ?? 0)] as const);
     const assignment = { alive, done: [...done], tried, first, mostMs, budgetMs: BUDGET_MS };
     const reports = await reportsOf(vitest, spec, assignment, onHang);
     for (const { id, name: test, state, error, ...found } of reports) {

@@ -14,6 +14,7 @@ import { withoutTailPauses } from "./clock.ts";
 import { KEY, testConfig } from "./config.ts";
 import { emptyDatabase } from "./databases.ts";
 import { captureText, learn, withLeakCheck } from "./secret-leaks.ts";
+import { insertRows } from "./stored-deliveries.ts";
 import { named } from "./world.ts";
 
 export { emptyDatabase, KEY };
@@ -148,14 +149,7 @@ export async function countRows(
 
 /** Writes a row as the delivery path would. */
 export async function insertRow(table: string, row: Readonly<Record<string, unknown>>): Promise<void> {
-  const columns = Object.keys(row);
-  const values = columns.map((_, i) => `?${i + 1}`);
-  const bound = Object.values(row).map((value) =>
-    typeof value === "object" && value !== null ? JSON.stringify(value) : value,
-  );
-  await env.DB.prepare(`INSERT INTO ${table} (${columns}) VALUES (${values})`)
-    .bind(...bound)
-    .run();
+  await insertRows(env.DB, table, [row]);
 }
 
 /** A destination of `acme` that nothing can be sent to: its secret opens with no key. */

@@ -4,10 +4,10 @@
  */
 import { getTableColumns } from "drizzle-orm";
 import { bundleOf, indexOf } from "../../src/core/bundle.ts";
-import { endsText, maskOf } from "../../src/core/pack.ts";
+import { endsText } from "../../src/core/pack.ts";
 import { WITHOUT_ATTEMPT } from "../../src/db/packs.ts";
 import { type DeliveryKey, type DeliveryRow, deliveries } from "../../src/db/schema.ts";
-import { insertRows } from "./stored-deliveries.ts";
+import { insertPacks, insertRows } from "./stored-deliveries.ts";
 
 /** A delivery in a row of its own; by default it is dead. */
 export function deliveryRow(columns: DeliveryKey & Partial<DeliveryRow>): DeliveryRow {
@@ -25,7 +25,7 @@ export async function storeDeliveries(
   const stored = rows
     .map(deliveryRow)
     .map((row) => Object.fromEntries(names.map(([key, name]) => [name, row[key]])));
-  if (stored.length > 0) await insertRows(db, "deliveries", stored);
+  await insertRows(db, "deliveries", stored);
 }
 
 type Packed = DeliveryKey & Readonly<{ state: "waiting" | "inFlight" | "delivered" | "cancelled" }>;
@@ -50,23 +50,26 @@ export async function storePacked(
   const stored = [...groups.values()].map((group) => {
     const of = (state: Packed["state"]) =>
       group.filter((one) => one.state === state).map(({ eventId }) => indexOf(eventId));
-    const [waiting0, waiting1] = maskOf(of("waiting"));
-    const [in_flight0, in_flight1] = maskOf(of("inFlight"));
-    const [delivered0, delivered1] = maskOf(of("delivered"));
-    const [cancelled0, cancelled1] = maskOf(of("cancelled"));
+    const [waiting, inFlight, delivered, cancelled] = [
+      of("waiting"),
+      of("inFlight"),
+      of("delivered"),
+      of("cancelled"),
+    ];
     const ends = [
-      ...of("delivered").map((index) => ({ index, at: endedAt, latencyMs: 0, status })),
-      ...of("cancelled").map((index) => ({ index, at: endedAt, latencyMs: 0, status: undefined })),
+      ...delivered.map((index) => ({ index, at: endedAt, latencyMs: 0, status })),
+      ...cancelled.map((index) => ({ index, at: endedAt, latencyMs: 0, status: undefined })),
     ];
     return {
-      destination_id: group[0]?.destinationId,
-      bundle_id: bundleOf(group[0]?.eventId ?? 0),
-      ...{ waiting0, waiting1, in_flight0, in_flight1, delivered0, delivered1, cancelled0, cancelled1 },
-      reason: waiting0 + waiting1 > 0 ? "circuit_open" : null,
-      recover_at: in_flight0 + in_flight1 > 0 ? 1 : null,
-      ended_at: ends.length > 0 ? endedAt : null,
+      destination: group[0]?.destinationId ?? "",
+      bundle: bundleOf(group[0]?.eventId ?? 0),
+      ...{ waiting, inFlight, delivered, cancelled },
+      reason: waiting.length > 0 ? "circuit_open" : null,
+      recoverAt: inFlight.length > 0 ? 1 : null,
+      giveUpAt: null,
+      endedAt: ends.length > 0 ? endedAt : null,
       ends: endsText(ends),
     };
   });
-  if (stored.length > 0) await insertRows(db, "packs", stored);
+  await insertPacks(db, stored);
 }

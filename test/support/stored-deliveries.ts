@@ -12,6 +12,7 @@ type Row = Readonly<Record<string, unknown>>;
 
 /** Writes rows that all have the same columns; lists and objects as JSON. */
 export async function insertRows(db: D1Database, table: string, rows: readonly Row[]): Promise<void> {
+  if (rows.length === 0) return;
   const columns = Object.keys(rows[0] ?? {});
   const values = columns.map((column) => `value ->> '${column}'`);
   await db
@@ -93,6 +94,8 @@ type PackColumns = Readonly<{
   recoverAt?: number | null;
   giveUpAt?: number | null;
   endedAt?: number | null;
+  /** As `endsText` writes them. */
+  ends?: string;
 }>;
 
 /** Writes packs. */
@@ -111,6 +114,7 @@ export async function insertPacks(db: D1Database, packs: readonly PackColumns[])
       recover_at: pack.recoverAt ?? null,
       give_up_at: pack.giveUpAt === undefined ? NEVER : pack.giveUpAt,
       ended_at: pack.endedAt ?? null,
+      ends: pack.ends ?? "",
     };
   };
   await insertRows(db, "packs", packs.map(columns));
