@@ -584,3 +584,13 @@ test("data is not read where there is no filter", () => {
 function isFilter(given: unknown): given is EventFilter {
   return eventFilter.safeParse(given).success;
 }
+
+test("the example of the API's document takes large paid orders that are no tests", () => {
+  const { example } = eventFilter.meta() ?? {};
+  const order = (data: object) => ({ order: { status: "paid", total: 100 }, ...data });
+  expect(letsThrough(example, order({}))).toBe(true);
+  expect(letsThrough(example, order({ test: false }))).toBe(true);
+  expect(letsThrough(example, order({ test: true }))).toBe(false);
+  expect(letsThrough(example, { order: { status: "refunded", total: 100 } })).toBe(false);
+  expect(letsThrough(example, { order: { status: "shipped", total: 99 } })).toBe(false);
+});
