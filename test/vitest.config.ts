@@ -71,12 +71,20 @@ function filesOf(name: Project) {
   return { name, include: [...include], exclude: [...exclude] };
 }
 
-function workersProject(name: Project, d1Databases?: string[]) {
+/**
+ * @param isolate whether each file has a Worker of its own. Loading one takes as long as a file's tests; the files that share
+ * one begin with empty databases, and destinations, with their gates, have new names
+ */
+function workersProject(
+  name: Project,
+  { d1Databases, isolate }: { d1Databases?: string[]; isolate: boolean },
+) {
   return {
     extends: true as const,
     plugins: [workerd(d1Databases)],
     test: {
       ...filesOf(name),
+      isolate,
       setupFiles,
       testTimeout: 20_000,
       deps: { optimizer: { ssr: { enabled: true, include: DEPENDENCIES } } },
@@ -101,11 +109,11 @@ export default defineConfig({
     slowTestThreshold: 5_000,
     projects: [
       nodeProject("pure", 120_000),
-      workersProject("workers"),
-      workersProject("three databases", threeDatabases),
+      workersProject("workers", { isolate: false }),
+      workersProject("three databases", { d1Databases: threeDatabases, isolate: false }),
       nodeProject("deep", 300_000),
-      workersProject("deep workers"),
-      workersProject("deep three databases", threeDatabases),
+      workersProject("deep workers", { isolate: true }),
+      workersProject("deep three databases", { d1Databases: threeDatabases, isolate: true }),
       nodeProject("deep scenario", 300_000, false),
     ],
   },

@@ -1,7 +1,7 @@
 /**
- * Applies the migrations, and notes them as wrangler does: every test file begins with empty databases. Not with
- * `applyD1Migrations`, because `cloudflare:test` loads the whole Worker, which takes most of a file's set-up, and few
- * files need it.
+ * Drops what the files before have left, applies the migrations, and notes them as wrangler does: every test file begins with
+ * empty databases. Not with `applyD1Migrations`, because `cloudflare:test` loads the whole Worker, which takes most of a
+ * file's set-up, and few files need it.
  */
 // Before all schemas, as in the Worker: it extends those that are made after it.
 import "@hono/zod-openapi";
@@ -10,6 +10,11 @@ import { env } from "cloudflare:workers";
 import { testDatabases } from "./databases.ts";
 
 const NOTES = "CREATE TABLE d1_migrations (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE)";
+
+/** Views before the tables that they show; triggers and indexes go with their tables. `_cf_` is D1's own. */
+const LEFT = `
+  SELECT type, name FROM sqlite_master
+  WHERE type IN ('view', 'table') AND name NOT GLOB 'sqlite_*' AND name NOT GLOB '_cf_*' ORDER BY type DESC`;
 
 const { MIGRATIONS } = env as unknown as { MIGRATIONS: D1Migration[] };
 
@@ -22,4 +27,10 @@ function migrating(db: D1Database): D1PreparedStatement[] {
   return [db.prepare(NOTES), ...steps];
 }
 
-await Promise.all(testDatabases.map((db) => db.batch(migrating(db))));
+async function begin(db: D1Database): Promise<void> {
+  const { results: left } = await db.prepare(LEFT).all<{ type: string; name: string }>();
+  const dropping = left.map(({ type, name }) => db.prepare(`DROP ${type} ${name}`));
+  await db.batch([...dropping, ...migrating(db)]);
+}
+
+await Promise.all(testDatabases.map(begin));

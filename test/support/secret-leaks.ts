@@ -43,6 +43,21 @@ export function captureText(where: string, text: string): void {
   captured.push({ where, text });
 }
 
+let isConsoleCaptured = false;
+
+/** Captures what is printed from now on; once, although every file of tests that share a Worker begins with it. */
+export function captureConsole(): void {
+  if (isConsoleCaptured) return;
+  isConsoleCaptured = true;
+  for (const way of ["log", "info", "warn", "error", "debug"] as const) {
+    const write = console[way];
+    console[way] = (...args: unknown[]) => {
+      captureText("The console", args.map(String).join(" "));
+      write(...args);
+    };
+  }
+}
+
 /** The captured texts with a piece of a secret, since the last call. */
 export function takeLeaks(): string[] {
   return captured.splice(0).flatMap(({ where, text }) => {
