@@ -4,7 +4,6 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";
 import { recordOutcomes } from "../../src/db/deliveries.ts";
 import type { DeliveryRow } from "../../src/db/schema.ts";
-import { inPortions } from "../../src/db/sql.ts";
 import { deliveryRow, storeDeliveries } from "../support/delivery-rows.ts";
 import { meteredD1 } from "../support/meter.ts";
 import { execute, newDestination, newWorld, statusOf, storedRows, TENANT, urlOf } from "../support/world.ts";
@@ -148,26 +147,4 @@ test("outcomes in more packs than one value holds cost a statement more, and no 
   );
   await recordOutcomes(d1, rows, [], 1);
   expect(await storedRows()).toEqual(rows);
-});
-
-test.each([
-  ["two rows of half a portion are one", [250_000, 250_000], [2]],
-  ["a portion has no more", [250_000, 250_001], [1, 1]],
-  ["a portion is filled before the next begins", [200_000, 200_000, 200_000, 200_000], [2, 2]],
-  ["a row that is larger has a portion of its own", [9, 500_001, 9], [1, 1, 1]],
-])("%s", (_, sizes, expected) => {
-  const around = JSON.stringify({ log: "" }).length;
-  const portions = inPortions(sizes.map((size) => ({ log: "x".repeat(Math.max(0, size - around)) })));
-  expect(portions.map((portion) => JSON.parse(portion).length)).toEqual(expected);
-});
-
-test("rows with long logs are recorded in portions that D1 takes", async () => {
-  const portions = inPortions(Array.from({ length: 300 }, (_, n) => ({ n, log: "\u0001".repeat(6_000) })));
-  expect(portions.length).toBeGreaterThan(1);
-  for (const portion of portions)
-    expect(new TextEncoder().encode(portion).byteLength).toBeLessThan(2_000_000);
-  expect(portions.flatMap((portion) => JSON.parse(portion).map(({ n }: { n: number }) => n))).toEqual(
-    Array.from({ length: 300 }, (_, n) => n),
-  );
-  expect(inPortions([])).toEqual([]);
 });

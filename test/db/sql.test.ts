@@ -1,4 +1,4 @@
-/** SQL fragments say the same of bundles and packs as the functions of src/core do. */
+/** SQL fragments say the same of bundles and packs as the functions of src/core do, and lists fit into values. */
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test } from "vitest";
@@ -33,6 +33,7 @@ import {
   IN_FLIGHT_PACKS,
   IS_UNDER_WAY,
   inFlightOf,
+  inPortions,
   isErased,
   isInBundle,
   OWN_DESTINATIONS,
@@ -191,4 +192,26 @@ describe("the sources of rows", () => {
     expect(await saidOf(countUpTo(10, source()), [0])).toEqual([count]);
     expect(await saidOf(countUpTo(1, source()), [0])).toEqual([1]);
   });
+});
+
+test.each([
+  ["two rows of half a portion are one", [250_000, 250_000], [2]],
+  ["a portion has no more", [250_000, 250_001], [1, 1]],
+  ["a portion is filled before the next begins", [200_000, 200_000, 200_000, 200_000], [2, 2]],
+  ["a row that is larger has a portion of its own", [9, 500_001, 9], [1, 1, 1]],
+])("%s", (_, sizes, expected) => {
+  const around = JSON.stringify({ log: "" }).length;
+  const portions = inPortions(sizes.map((size) => ({ log: "x".repeat(Math.max(0, size - around)) })));
+  expect(portions.map((portion) => JSON.parse(portion).length)).toEqual(expected);
+});
+
+test("rows with long logs are recorded in portions that D1 takes", async () => {
+  const portions = inPortions(Array.from({ length: 300 }, (_, n) => ({ n, log: "\u0001".repeat(6_000) })));
+  expect(portions.length).toBeGreaterThan(1);
+  for (const portion of portions)
+    expect(new TextEncoder().encode(portion).byteLength).toBeLessThan(2_000_000);
+  expect(portions.flatMap((portion) => JSON.parse(portion).map(({ n }: { n: number }) => n))).toEqual(
+    Array.from({ length: 300 }, (_, n) => n),
+  );
+  expect(inPortions([])).toEqual([]);
 });
