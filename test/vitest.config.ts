@@ -13,7 +13,7 @@ process.env.WRANGLER_LOG ??= "error";
 
 const root = new URL("..", import.meta.url).pathname;
 const migrations = await readD1Migrations(`${root}migrations`);
-const setupFiles = ["test/support/migrations.ts", "test/support/no-leaks.ts"];
+const setupFiles = ["shallow-prototypes", "migrations", "no-leaks"].map((name) => `test/support/${name}.ts`);
 const threeDatabases = ["DB_1", "DB_2"];
 
 /**

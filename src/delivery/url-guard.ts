@@ -161,8 +161,7 @@ function metadataFault(hostname: string): Fault | undefined {
 
 function hostFault(hostname: string): Fault | undefined {
   const host = bareHost(hostname);
-  if (ipaddr.isValid(host))
-    return isPublicAddress(host) ? literalFault(host) : notPublic(`points to ${host}`);
+  if (isAddress(host)) return isPublicAddress(host) ? literalFault(host) : notPublic(`points to ${host}`);
   if (!host.includes(".") || INNER_NAMES.test(host) || METADATA_NAMES.includes(host))
     return notPublic(`points to the inner name ${host}`);
   return HOST_NAME.test(host) ? undefined : notPublic("has a host that is no name");
@@ -194,9 +193,17 @@ function ownHostFault({ hostname, port, protocol }: URL, ownHosts: readonly stri
   };
 }
 
+/** What an address is written with; most names have other characters. */
+const ADDRESS_LIKE = /:|^[\da-fx.]+$/i;
+
+/** Whether the library reads it as an address. Its characters first: it throws and catches an error for each name. */
+export function isAddress(host: string): boolean {
+  return ADDRESS_LIKE.test(host) && ipaddr.isValid(host);
+}
+
 /** Global unicast: for IPv6 that is 2000::/3 (RFC 4291), without the ranges that the library knows to be special. */
 function isPublicAddress(host: string): boolean {
-  if (!ipaddr.isValid(host)) return false;
+  if (!isAddress(host)) return false;
   const address = ipaddr.parse(host);
   if (address.range() !== "unicast" || isMetadataAddress(host)) return false;
   return address instanceof ipaddr.IPv6 ? address.match(GLOBAL_IPV6) : true;
@@ -208,7 +215,7 @@ function isPublicAddress(host: string): boolean {
  * the machine that Breakwater runs on.
  */
 function isMetadataAddress(host: string): boolean {
-  if (!ipaddr.isValid(host)) return false;
+  if (!isAddress(host)) return false;
   const address = ipaddr.parse(host);
   const forms = address instanceof ipaddr.IPv6 ? [address, ...embeddedIn(address)] : [address];
   return forms.some((form) => form.range() === "linkLocal" || METADATA_ADDRESSES.has(form.toString()));
@@ -292,7 +299,7 @@ const known = new Map<string, Readonly<{ resolution: Resolution; until: number }
 export async function resolve(services: Services, url: string): Promise<Resolution> {
   const { dnsResolver } = services.config;
   const host = URL.parse(url)?.hostname.replace(/\.+$/, "");
-  const isName = host !== undefined && !host.startsWith("[") && !ipaddr.isValid(host);
+  const isName = host !== undefined && !host.startsWith("[") && !isAddress(host);
   if (!dnsResolver || !isName) return { kind: "public" };
   const name = `${dnsResolver} ${host}`;
   const kept = known.get(name);

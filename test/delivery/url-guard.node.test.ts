@@ -1,5 +1,7 @@
-import { describe, expect, it } from "vitest";
-import { targetFault } from "../../src/delivery/url-guard.ts";
+import fc from "fast-check";
+import ipaddr from "ipaddr.js";
+import { describe, expect, it, vi } from "vitest";
+import { isAddress, targetFault } from "../../src/delivery/url-guard.ts";
 import { accepted, blockedPorts, publicAddresses, refused } from "../support/targets.ts";
 
 const corpus = Object.entries(refused).flatMap(([what, urls]) => urls.map((url) => [what, url] as const));
@@ -154,5 +156,43 @@ describe("targetFault", () => {
     ])("still refuses %s", (url) => {
       expect(targetFault(url, true)).toBeDefined();
     });
+  });
+});
+
+describe("isAddress", () => {
+  const part = fc.oneof(
+    fc.nat(0x1_ff).map(String),
+    fc.nat(0xffff_ffff).map((n) => `0${n.toString(8)}`),
+    fc.nat(0xffff_ffff).map((n) => `0x${n.toString(16)}`),
+    fc.nat(0xffff_ffff).map((n) => `0X${n.toString(16).toUpperCase()}`),
+  );
+  const written = fc.oneof(
+    fc.array(part, { minLength: 1, maxLength: 5 }).map((parts) => parts.join(".")),
+    fc.ipV4Extended(),
+    fc.ipV6(),
+    fc.tuple(fc.ipV6(), fc.string()).map(([address, zone]) => `${address}%${zone}`),
+    fc.string({ unit: fc.constantFrom(..."0123456789abcdefxXghz.:%-_ \n/[]") }),
+    fc.domain(),
+    fc.string(),
+  );
+
+  it("says what the library says, of addresses in every spelling and of names", () => {
+    fc.assert(
+      fc.property(written, (host) => isAddress(host) === ipaddr.isValid(host)),
+      { numRuns: 5_000 },
+    );
+  });
+
+  it.each([
+    "hooks.example.com",
+    "dead.beef.example",
+    "f00d.g",
+    "feed.fax-1",
+    "x.y",
+  ])("does not ask the library about %s, which it would throw and catch an error for", (name) => {
+    const isValid = vi.spyOn(ipaddr, "isValid");
+    expect(isAddress(name)).toBe(false);
+    expect(isValid).not.toHaveBeenCalled();
+    isValid.mockRestore();
   });
 });

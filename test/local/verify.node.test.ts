@@ -118,6 +118,15 @@ describe("a retry", () => {
     ["with a third attempt", [first, second(4_500), second(4_600)], false],
     ["that says it is the first", [first, second(4_500, { attempt: 1 })], false],
   ])("%s", (_what, hits, ok) => expect(judgeRetries(["a"], hits, range).ok).toBe(ok));
+
+  it.each([
+    [[first, second(4_500)], "2 attempts of 1 events, second after 3.3 s"],
+    [
+      [first, second(4_500, { attempt: 1, body: "[]" })],
+      "2 attempts of 1 events, second after 3.3 s, with other bytes, those of one event numbered 1, 1",
+    ],
+    [[], "0 attempts of 1 events, second none, those of one event numbered not at all"],
+  ])("is described: %#", (hits, seen) => expect(judgeRetries(["a"], hits, range).seen).toBe(seen));
 });
 
 describe("a hold of ten seconds", () => {

@@ -148,7 +148,7 @@ function sizeOf(value: unknown): number {
 
 /** Enough of a statement to recognize it. */
 function firstWords(sql: string): string {
-  return sql.trim().replace(/\s+/g, " ").slice(0, 80);
+  return sql.trimStart().slice(0, 300).replace(/\s+/g, " ").slice(0, 80);
 }
 
 function beginning(statements: readonly Statement[]): string {

@@ -67,15 +67,22 @@ export function judgeRetries(
     second === undefined || first === undefined ? [] : [second.at - (first.answeredAt ?? first.at)],
   );
   const sameBytes = pairs.every(([first, second]) => second === undefined || first?.body === second.body);
+  const numbers = pairs.map((pair) => pair.map(({ attempt }) => attempt).join(", "));
+  const misnumbered = numbers.find((each) => each !== "1, 2");
   const isRight =
     waits.length === events.length &&
-    pairs.every((pair) => pair.length === 2 && pair[0]?.attempt === 1 && pair[1]?.attempt === 2) &&
+    misnumbered === undefined &&
     waits.every((wait) => wait >= fromMs && wait <= toMs);
   const shown =
     waits.length === 0 ? "none" : `after ${waits.map((wait) => (wait / 1000).toFixed(1)).join(", ")} s`;
   return {
     ok: isRight && sameBytes,
-    seen: `${hits.length} attempts of ${events.length} events, second ${shown}${sameBytes ? "" : ", with other bytes"}`,
+    seen: [
+      `${hits.length} attempts of ${events.length} events`,
+      `second ${shown}`,
+      ...(sameBytes ? [] : ["with other bytes"]),
+      ...(misnumbered === undefined ? [] : [`those of one event numbered ${misnumbered || "not at all"}`]),
+    ].join(", "),
   };
 }
 
