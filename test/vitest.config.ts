@@ -10,6 +10,9 @@ import { MASTER_KEYS } from "./support/vault.ts";
 
 // Otherwise wrangler warns, once for each test file, of secrets that the bindings below provide.
 process.env.WRANGLER_LOG ??= "error";
+// On two cores V8 has one thread for work in the background. When that one waits, in the middle of compiling, for a garbage
+// collection, and the main thread for the other to sweep what the last collection has left, a run never ends.
+process.env.MINIFLARE_WORKERD_V8_FLAGS ??= "--single-threaded";
 
 const root = new URL("..", import.meta.url).pathname;
 const migrations = await readD1Migrations(`${root}migrations`);
