@@ -18,8 +18,8 @@
  *
  * At most half of the limit is slack, including what is left of predecessors' slack, so that no incarnation finds the
  * whole limit taken by leases it does not know. There is no slack if the limit is below two; none while the window is
- * one, as after any circuit or hold; and none for deliveries that come alone, so far apart that the object is evicted
- * in between, because it would be in the way of the next incarnation's first.
+ * one, as after any circuit or hold; and none for deliveries that come alone, because it would be in the way of the
+ * next incarnation's first.
  */
 
 import type { Circuit } from "./circuit-breaker.ts";
@@ -36,8 +36,6 @@ import type { Rollups } from "./rollups.ts";
 export const BEHIND_MS = 10_000;
 /** So long after live traffic's last request the object may be evicted before it would use its slack. */
 const IDLE_MS = 5_000;
-/** Where requests come less often, the alarm and its write, a row each, would cost more than a write for each delivery. */
-const SPARSE_MS = BEHIND_MS / 2;
 /** No slack for a rate below one send in this time: the next incarnation would wait that long for an unknown send. */
 const SLOWEST_INTERVAL_MS = 1_000;
 
@@ -145,18 +143,20 @@ function withState(before: Memory, state: GateState, now: number): Memory {
   };
 }
 
-/** Whether what storage lacks may wait for the alarm. What comes seldom is written at once. */
+/**
+ * Whether what storage lacks may wait for the alarm. What comes alone is written at once, because setting the alarm and
+ * its write cost a row each.
+ */
 function mayStayBehind(memory: Memory, now: number): boolean {
   const { written, alarmAt } = memory;
   if (written === null || !isWithin(written.at, BEHIND_MS, now)) return false;
   const isSet = alarmAt !== null && alarmAt > now && alarmAt <= written.at + BEHIND_MS;
-  return isSet || continues(memory, SPARSE_MS, now);
+  return isSet || isBusy(memory, now);
 }
 
-/** Whether live traffic continues, and its last two requests were less than so far apart. */
-function continues({ state, askedBefore }: Memory, apartMs: number, now: number): boolean {
-  const { askedAt } = state.turns.live;
-  return askedAt - askedBefore < apartMs && now - askedAt < IDLE_MS;
+/** Whether live traffic has asked twice lately, and continues. */
+function isBusy({ state, askedBefore }: Memory, now: number): boolean {
+  return now - askedBefore < BEHIND_MS && now - state.turns.live.askedAt < IDLE_MS;
 }
 
 /** False when the clock was set back: how much time has passed is unknown. */
@@ -166,7 +166,7 @@ function isWithin(from: number, ms: number, now: number): boolean {
 
 function withWrite(before: Memory, memory: Memory, now: number): Step {
   const { slack: _, ...rest } = memory.state;
-  const slack = continues(memory, BEHIND_MS, now) ? slackOf(memory, now) : null;
+  const slack = isBusy(memory, now) ? slackOf(memory, now) : null;
   const state = { ...rest, slack };
   const leases = new Set(state.leases.map(({ id }) => id));
   const next = { ...memory, state, written: { at: now, leases, slack }, isBehind: false };
