@@ -6,23 +6,43 @@ import { z } from "zod";
 import { keptAttempts } from "./core/archive.ts";
 import { databaseNamesFault, furtherDatabaseNames } from "./core/placement.ts";
 import { brandAccent, brandLogo, brandName, type PortalBranding } from "./core/portal-branding.ts";
+import { toBase64 } from "./secrets/base64.ts";
 import { type MasterKeys, parseMasterKeys } from "./secrets/vault.ts";
 
 const flag = z
   .enum(["true", "false"], { error: 'expected "true" or "false"' })
   .transform((v) => v === "true");
 
+/** The secrets that examples of early versions had: everybody can read them in the repository's history. */
+const PUBLIC_ADMIN_KEY = "dev-admin-key-change-me-in-production";
+const PUBLIC_MASTER_KEY = "ZGV2ZWxvcG1lbnQta2V5LW5vdC1mb3ItcHJvZHVjdGk=";
+
+const adminKey = z
+  .string({ error: "is missing: set it with `wrangler secret put ADMIN_KEY`" })
+  .min(16, { error: "is too short: at least 16 characters" })
+  .refine((key) => key !== PUBLIC_ADMIN_KEY, {
+    error: "is public, the example of an early version: set another with `wrangler secret put ADMIN_KEY`",
+  });
+
 const masterKeys = z
   .string({ error: "is missing: set it with `wrangler secret put MASTER_KEYS`" })
   .transform((text, issues): MasterKeys => {
     const parsed = parseMasterKeys(text);
-    if (!("fault" in parsed)) return parsed;
-    issues.addIssue({ code: "custom", message: parsed.fault });
+    const keys = "fault" in parsed ? parsed : privateOnly(parsed);
+    if (!("fault" in keys)) return keys;
+    issues.addIssue({ code: "custom", message: keys.fault });
     return z.NEVER;
   });
 
+/** One that only opens is refused too: portal links that are signed with it would be valid. */
+function privateOnly(keys: MasterKeys): MasterKeys | Readonly<{ fault: string }> {
+  const fault =
+    "has a public key, the example of an early version: rotate the master key with the version that took it";
+  return keys.some(({ bytes }) => toBase64(bytes) === PUBLIC_MASTER_KEY) ? { fault } : keys;
+}
+
 /** What requests to receivers and token endpoints call themselves. */
-export const USER_AGENT = "Breakwater/0.1 (webhooks)";
+export const USER_AGENT = "Breakwater/0.3 (webhooks)";
 
 /** The caps of a deployment whose variables do not set them. */
 const DESTINATIONS_PER_TENANT = 1_000;
@@ -48,15 +68,15 @@ const address = z.string().regex(/^$|^[^\s@<>",;:]{1,64}@[^\s@<>",;:]{1,255}$/, 
 });
 
 const QUEUES_EXPECTED =
-  "expected the names of the queues of DELIVERIES, DRAINS and DEAD, with commas between";
-const HOSTS_EXPECTED = "expected host names with commas between, such as hooks.example.com";
+  "expected the names of the queues of DELIVERIES, DRAINS, DEAD and UPKEEP, with commas between";
+const HOSTS_EXPECTED =
+  "expected host names with commas between, such as hooks.example.com, or * and what they end with";
 
-/** Host names, each with or without a port; an empty text has none. */
+/** Host names or what they end with, each with or without a port; an empty text has none. */
 const hostList = z.string().transform((text, issues): string[] => {
   const hosts = text.split(",").map((host) => host.trim().toLowerCase());
   const named = hosts.filter((host) => host !== "");
-  if (named.every((host) => /^[a-z0-9_.-]+(:\d{1,5})?$/.test(host) && URL.canParse(`http://${host}`)))
-    return named;
+  if (named.every(isHost)) return named;
   issues.addIssue({ code: "custom", message: HOSTS_EXPECTED });
   return z.NEVER;
 });
@@ -93,10 +113,13 @@ const days = z.coerce
   .min(1, { error: DAYS_EXPECTED })
   .max(3650, { error: DAYS_EXPECTED });
 
+function isHost(text: string): boolean {
+  if (!/^(\*[.-])?[a-z0-9_.-]+(:\d{1,5})?$/.test(text)) return false;
+  return URL.canParse(`http://${text.replace(/^\*[.-]/, "")}`);
+}
+
 const variables = z.object({
-  ADMIN_KEY: z.string({ error: "is missing: set it with `wrangler secret put ADMIN_KEY`" }).min(16, {
-    error: "is too short: at least 16 characters",
-  }),
+  ADMIN_KEY: adminKey,
   MASTER_KEYS: masterKeys,
   GRACE_SECONDS: z.coerce.number({ error: "expected seconds, 1 to 3600" }).min(1).max(3600).default(300),
   RETENTION_DAYS: days.default(30),
@@ -130,7 +153,7 @@ const variables = z.object({
     .default(""),
   QUEUE_NAMES: z
     .string()
-    .regex(/^$|^[a-z0-9-]+(,[a-z0-9-]+){2}$/, { error: QUEUES_EXPECTED })
+    .regex(/^$|^[a-z0-9-]+(,[a-z0-9-]+){2,3}$/, { error: QUEUES_EXPECTED })
     .default(""),
   LOG_ATTEMPTS: z.enum(["failed", "all"], { error: 'expected "failed" or "all"' }).default("failed"),
   BODIES_OF: z.enum(keptAttempts, { error: 'expected "failed" or "all"' }).default("failed"),
@@ -154,7 +177,10 @@ export type Config = Readonly<{
   auditMs: number;
   /** Destinations may be plain http and on private addresses: for development only. */
   allowPrivateDestinations: boolean;
-  /** Hosts under which this deployment is reached: no destination may be on them; absent: none is known. */
+  /**
+   * Hosts under which this deployment is reached, or `*` and what they end with: no destination may be on them; absent: none
+   * is known.
+   */
   ownHosts?: readonly string[];
   /** How many of the databases, from the first on, take new events; absent: all. */
   eventDatabases?: number;
@@ -194,6 +220,11 @@ export class Misconfiguration extends Error {
     super(`Breakwater is misconfigured: ${faults.join("; ")}`);
     this.faults = faults;
   }
+}
+
+/** The host that links lead to; undefined where none is known. */
+export function linkHostOf({ ownHosts = [] }: Pick<Config, "ownHosts">): string | undefined {
+  return ownHosts.find((host) => !host.startsWith("*"));
 }
 
 /** How many destinations a tenant may have, and how many deliveries one request may plan. */

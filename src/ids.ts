@@ -2,8 +2,8 @@
  * Public ids: opaque, stable, and without a column of their own.
  *
  * An event's id is its number, which holds its database's (core/placement.ts), mixed by a bijection of
- * 64 bits and written in 13 characters of base 32: it reveals nothing about how many events there are, and a
- * mistyped one matches no event. A delivery's id joins those of its event and its destination. The ids of
+ * 64 bits and written in 13 characters of base 32: ids look unrelated, and a mistyped one matches no event. The bijection has
+ * no key: whoever has an id can compute its number, and so the number of commits before it (docs/decisions/ids.md). A delivery's id joins those of its event and its destination. The ids of
  * destinations, API keys, replays and erasures are random.
  */
 import { isEventNumber } from "./core/placement.ts";
@@ -13,6 +13,22 @@ const BITS = 64;
 
 const MULTIPLIERS = [0x9e3779b97f4a7c15n, 0xd6e8feb86659fd93n] as const;
 const INVERSES = MULTIPLIERS.map(inverse);
+
+/** What ids look like. Nothing else may be looked up as one, or become part of a path. */
+export const idPatterns = {
+  application: /^app_[0-9a-z]{20}$/,
+  delivery: /^dlv_[0-9a-z]{13}_[0-9a-z]{20}$/,
+  destination: /^dst_[0-9a-z]{20}$/,
+  erasure: /^era_[0-9a-z]{20}$/,
+  event: /^evt_[0-9a-z]{13}$/,
+  key: /^key_[0-9a-z]{20}$/,
+  replay: /^rpl_[0-9a-z]{20}$/,
+} as const;
+
+/** Whether the text has the form of an id, of whatever kind: names that callers choose may not. */
+export function looksLikeId(text: string): boolean {
+  return Object.values(idPatterns).some((pattern) => pattern.test(text));
+}
 
 /** The id of the event with that number. */
 export function eventId(number: number): string {

@@ -2,16 +2,18 @@
  * The messages of the queues: ids only. Bodies and limits are read from D1 when a message arrives, so that a message
  * stays small and nothing in it can be out of date.
  *
- * The deliveries queue holds deliveries to attempt. The drains queue holds everything else that wants an invocation of
- * its own: drains, steps of replays and erasures, dead-letter digests, and pages of the sweep and of retention.
+ * The deliveries queue holds deliveries to attempt, and the drains queue drains. The upkeep queue holds everything else
+ * that needs an invocation of its own, so that it never waits behind drains: steps of replays and erasures, dead-letter
+ * digests, and pages of the cron's work.
  */
 import type { BundlePart } from "./core/bundle.ts";
+import type { FleetRound } from "./core/fleet-round.ts";
 
 /**
- * What the queues are for: attempting deliveries, running drains, taking messages that failed too often, and, where an
- * operator has such a queue, taking events.
+ * What the queues are for: attempting deliveries, running drains, taking messages that failed too often, upkeep, and,
+ * where an operator has such a queue, taking events. In the order of the names in `QUEUE_NAMES`.
  */
-const QUEUE_KINDS = ["deliveries", "drains", "dead", "events"] as const;
+const QUEUE_KINDS = ["deliveries", "drains", "dead", "upkeep", "events"] as const;
 
 export type QueueKind = (typeof QUEUE_KINDS)[number];
 
@@ -28,8 +30,8 @@ export function queueKindOf(name: string): QueueKind | undefined {
 
 /**
  * What a batch is. Whoever deploys may give the queues any names: where the words in these do not say what a queue is for,
- * the deployment sets `QUEUE_NAMES`. Without it, messages of deliveries and of drains are recognised by their shape. Those
- * of a dead-letter queue look like those of the queue they come from, so one that nobody has named is attempted like any
+ * the deployment sets `QUEUE_NAMES`. Without it, deliveries, drains and upkeep are recognised by the shape of their
+ * messages. Those of a dead-letter queue look like those of the queue they come from, so one that nobody has named is attempted like any
  * other: no delivery is lost by that, because the sweep finds what has used up its retries.
  * @param env the Worker's variables
  */
@@ -43,7 +45,9 @@ export function batchKindOf(
   if (configured !== undefined) return configured;
   const named = queueKindOf(queue);
   if (named === "dead" || named === "events") return named;
-  return messages.some(({ body }) => isDrainQueueMessage(body)) ? "drains" : "deliveries";
+  if (messages.some(({ body }) => (drainMessage(body) ?? waitingMessage(body)) !== undefined))
+    return "drains";
+  return messages.some(({ body }) => upkeepQueueMessage(body) !== undefined) ? "upkeep" : "deliveries";
 }
 
 /** The first pause before a message of an operator's queue of events comes again; each further one is twice as long. */
@@ -71,6 +75,12 @@ export type DeliveryMessage = Readonly<{
 /** A drain that the gate has scheduled: work off the destination's backlog, in so many concurrent drains. */
 export type DrainMessage = Readonly<{ destination: string; drains: number }>;
 
+/** Deliveries wait for these destinations: their gates are to schedule drains. */
+export type WaitingMessage = Readonly<{ waiting: readonly string[] }>;
+
+/** Every message of the drains queue. */
+export type DrainQueueMessage = DrainMessage | WaitingMessage;
+
 /** The next step of a replay is due. */
 export type ReplayMessage = Readonly<{ replay: string }>;
 
@@ -92,10 +102,12 @@ export type UpkeepMessage =
     }>
   | Readonly<{ retention: number; until: number }>
   /** The part of retention that goes by tenants and types. */
-  | Readonly<{ kept: number; until: number }>;
+  | Readonly<{ kept: number; until: number }>
+  /** Continues the check of thresholds. */
+  | Readonly<{ alerts: FleetRound; until: number }>;
 
-/** Every message of the drains queue. */
-export type DrainQueueMessage = DrainMessage | ReplayMessage | ErasureMessage | DigestMessage | UpkeepMessage;
+/** Every message of the upkeep queue. */
+export type UpkeepQueueMessage = ReplayMessage | ErasureMessage | DigestMessage | UpkeepMessage;
 
 /** The most messages that Queues takes in one `sendBatch`. */
 const BATCH = 100;
@@ -137,6 +149,12 @@ export function drainMessage(body: unknown): DrainMessage | undefined {
   return { destination, drains: Number.isSafeInteger(drains) ? Math.max(1, drains as number) : 1 };
 }
 
+export function waitingMessage(body: unknown): WaitingMessage | undefined {
+  const { waiting } = (body ?? {}) as Partial<WaitingMessage>;
+  if (!Array.isArray(waiting) || !waiting.every((id) => typeof id === "string")) return undefined;
+  return { waiting };
+}
+
 export function replayMessage(body: unknown): ReplayMessage | undefined {
   const { replay } = (body ?? {}) as Partial<ReplayMessage>;
   return typeof replay === "string" ? { replay } : undefined;
@@ -153,18 +171,19 @@ export function digestMessage(body: unknown): DigestMessage | undefined {
 }
 
 export function upkeepMessage(body: unknown): UpkeepMessage | undefined {
-  const { sweep, page, retention, kept, until } = (body ?? {}) as Record<string, unknown>;
+  const { sweep, page, retention, kept, alerts, until } = (body ?? {}) as Record<string, unknown>;
   if (!Number.isSafeInteger(until)) return undefined;
   if (typeof sweep === "string" && Number.isSafeInteger(page))
     return { sweep, page: page as number, until: until as number };
   if (Number.isSafeInteger(kept)) return { kept: kept as number, until: until as number };
+  if (typeof alerts === "object" && alerts !== null)
+    return { alerts: alerts as FleetRound, until: until as number };
   return Number.isSafeInteger(retention)
     ? { retention: retention as number, until: until as number }
     : undefined;
 }
 
-/** Whether the body is that of a message of the drains queue, of any of its kinds. */
-function isDrainQueueMessage(body: unknown): boolean {
-  const kinds = [drainMessage, replayMessage, erasureMessage, digestMessage, upkeepMessage];
-  return kinds.some((read) => read(body) !== undefined);
+/** A message of the upkeep queue, of any of its kinds. */
+export function upkeepQueueMessage(body: unknown): UpkeepQueueMessage | undefined {
+  return replayMessage(body) ?? erasureMessage(body) ?? digestMessage(body) ?? upkeepMessage(body);
 }

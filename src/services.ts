@@ -9,9 +9,11 @@ import { furtherDatabases } from "./db/shards.ts";
 import { type DestinationBindings, destinationBindings } from "./destination-bindings.ts";
 import type { DestinationGate } from "./gate/durable-object.ts";
 import type { IntakeRpc } from "./ingest/intake-protocol.ts";
+import { PlacementCache } from "./ingest/placement-cache.ts";
 import { RoutingCache } from "./ingest/routing-cache.ts";
 import { boundedLog, faultOf, type Log } from "./log.ts";
-import type { DeliveryMessage, DrainQueueMessage } from "./queue-messages.ts";
+import { type Memory, newMemory } from "./memory.ts";
+import type { DeliveryMessage, DrainQueueMessage, UpkeepQueueMessage } from "./queue-messages.ts";
 import { type Vault, vaultOf } from "./secrets/vault.ts";
 import type { Sleep } from "./time.ts";
 
@@ -58,6 +60,7 @@ export type Services = Readonly<{
   further?: readonly D1Database[];
   deliveries: Queue<DeliveryMessage>;
   drains: Queue<DrainQueueMessage>;
+  upkeep: Queue<UpkeepQueueMessage>;
   gates: DurableObjectNamespace<DestinationGate>;
   /** Near where a gate is created at its first use; absent: near whoever calls it first. */
   gateLocation?: Config["gateLocation"];
@@ -65,10 +68,16 @@ export type Services = Readonly<{
   intake?: DurableObjectNamespace<IntakeRpc> | undefined;
   /** This isolate's cache of tenants' destinations. */
   routing: RoutingCache;
+  /** What else this isolate remembers. */
+  memory: Memory;
+  /** Where this isolate's events go. */
+  placement: PlacementCache;
   /** Limits how often each API key posts; absent where nothing is limited. */
   ingestLimit?: RateLimit | undefined;
   /** Limits how often each API key reads. */
   readLimit?: RateLimit | undefined;
+  /** Limits how often each API key, or visit of the portal, changes something. */
+  writeLimit?: RateLimit | undefined;
   /** Limits how often requests without a valid key come from an address. */
   anonymousLimit?: RateLimit | undefined;
   /** Takes a data point for each attempt; absent where Analytics Engine is not bound. */
@@ -99,7 +108,7 @@ export type Services = Readonly<{
 
 /** The services of one invocation. */
 export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): Services {
-  const { config, vault, further, routing, bindings } = isolateStateOf(env);
+  const { config, vault, further, routing, placement, memory, bindings } = isolateStateOf(env);
   const timing = {
     now: () => Date.now(),
     random: () => Math.random(),
@@ -115,12 +124,16 @@ export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): 
     ...repeatingDatabases({ db: env.DB, further }, { ...timing, onRepeat }),
     deliveries: env.DELIVERIES,
     drains: env.DRAINS,
+    upkeep: env.UPKEEP,
     gates: inJurisdiction(config, env.GATES),
     gateLocation: config.gateLocation,
     intake: inJurisdiction(config, env.INTAKE),
     routing,
+    memory,
+    placement,
     ingestLimit: env.INGEST_LIMIT,
     readLimit: env.READ_LIMIT,
+    writeLimit: env.WRITE_LIMIT,
     anonymousLimit: env.ANONYMOUS_LIMIT,
     attempts: (env as { ATTEMPTS?: AnalyticsEngineDataset }).ATTEMPTS,
     mailer: (env as { EMAIL?: SendEmail }).EMAIL,
@@ -154,23 +167,27 @@ function inJurisdiction<T extends Rpc.DurableObjectBranded>(
 
 /** What all invocations of an isolate share. */
 type IsolateState = Readonly<{
-  env: Env;
   config: Config;
   vault: Vault;
   further: readonly D1Database[];
   routing: RoutingCache;
+  memory: Memory;
+  placement: PlacementCache;
   bindings: DestinationBindings;
 }>;
 
-let isolateState: IsolateState | undefined;
+/** By its `env`, which does not change while an isolate lives: a second one is another isolate's. */
+const isolateStates = new WeakMap<Env, IsolateState>();
 
-/** The configuration is parsed once, because `env` does not change while an isolate lives. */
+/** The configuration is parsed once. */
 function isolateStateOf(env: Env): IsolateState {
-  if (isolateState?.env === env) return isolateState;
+  const known = isolateStates.get(env);
+  if (known) return known;
   const { bindings, faults } = destinationBindings(env);
   const config = parseConfig(env, faults);
-  const routing = new RoutingCache();
+  const caches = { routing: new RoutingCache(), placement: new PlacementCache(), memory: newMemory() };
   const vault = vaultOf(config.masterKeys);
-  isolateState = { env, config, vault, routing, bindings, further: furtherDatabases(env) };
-  return isolateState;
+  const state = { config, vault, ...caches, bindings, further: furtherDatabases(env) };
+  isolateStates.set(env, state);
+  return state;
 }

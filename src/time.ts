@@ -38,7 +38,7 @@ export async function within<T>(
   }
 }
 
-type Timing = Readonly<{ now: () => number; random: () => number; sleep: Sleep }>;
+export type Timing = Readonly<{ now: () => number; random: () => number; sleep: Sleep }>;
 
 export type Repeats = Readonly<{
   /** At most so many, after the first call. */

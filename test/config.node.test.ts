@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { parseConfig } from "../src/config.ts";
+import { version } from "../package.json" with { type: "json" };
+import { parseConfig, USER_AGENT } from "../src/config.ts";
 import { furtherDatabases } from "../src/db/shards.ts";
 import { destinationBindings } from "../src/destination-bindings.ts";
 import { keysOf, MASTER_KEYS } from "./support/vault.ts";
@@ -62,8 +63,17 @@ test("takes the hosts under which it is reached, and knows none when it says not
     "hooks.example.com",
     "localhost:8787",
   ]);
+  expect(read("*-hooks.acme.workers.dev,*.example.com").ownHosts).toHaveLength(2);
   expect(read("")).not.toHaveProperty("ownHosts");
-  for (const wrong of ["https://hooks.example.com", "a b", "hooks.example.com/x", "a:99999"])
+  for (const wrong of [
+    "*",
+    "*example.com",
+    "a.*.com",
+    "https://hooks.example.com",
+    "a b",
+    "hooks.example.com/x",
+    "a:99999",
+  ])
     expect(() => read(wrong)).toThrow("OWN_HOSTS expected host names with commas between");
 });
 
@@ -78,7 +88,7 @@ test.each([
   ["INTAKE_LOCATION", "europe", "one of wnam, enam"],
   ["GATE_LOCATION", "eu", "one of wnam, enam"],
   ["JURISDICTION", "weur", "one of eu, us, fedramp, or nothing"],
-  ["QUEUE_NAMES", "first,second", "the names of the queues of DELIVERIES, DRAINS and DEAD"],
+  ["QUEUE_NAMES", "first,second", "the names of the queues of DELIVERIES, DRAINS, DEAD and UPKEEP"],
   ["JURISDICTION", "EU", "one of eu, us, fedramp, or nothing"],
 ])("takes no %s of %j", (name, value, expected) => {
   expect(() => parseConfig({ ADMIN_KEY, MASTER_KEYS, [name]: value })).toThrow(
@@ -154,6 +164,15 @@ test.each([
   expect(parse).toThrow(`MASTER_KEYS expected`);
   expect(parse).toThrow(fault);
   expect(parse).not.toThrow(/c2Vj|dGhl/);
+});
+
+test("refuses the secrets that examples of early versions had", () => {
+  const example = "ZGV2ZWxvcG1lbnQta2V5LW5vdC1mb3ItcHJvZHVjdGk=";
+  const adminKey = "dev-admin-key-change-me-in-production";
+  expect(() => parseConfig({ ADMIN_KEY: adminKey, MASTER_KEYS })).toThrow("ADMIN_KEY is public");
+  // Also behind another: links to the portal that are signed with it would be valid.
+  for (const keys of [`dev:${example}`, `k2:${example}`, `${MASTER_KEYS},dev:${example}`])
+    expect(() => parseConfig({ ADMIN_KEY, MASTER_KEYS: keys })).toThrow("MASTER_KEYS has a public key");
 });
 
 test("takes several master keys, the first of which seals", () => {
@@ -255,4 +274,8 @@ test("takes the portal's name, logo and colour, and names what is wrong with the
   expect(() => read({ PORTAL_LOGO: "http://a.example/x.png" })).toThrow("PORTAL_LOGO expected an https URL");
   expect(() => read({ PORTAL_ACCENT: "red" })).toThrow("PORTAL_ACCENT expected a colour as #rrggbb");
   expect(() => read({ PORTAL_NAME: "a\nb" })).toThrow("PORTAL_NAME expected 1 to 80 characters");
+});
+
+test("the user agent has the major and minor version of the package", () => {
+  expect(USER_AGENT).toBe(`Breakwater/${version.split(".").slice(0, 2).join(".")} (webhooks)`);
 });

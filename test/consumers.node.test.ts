@@ -1,6 +1,6 @@
 /** What wrangler.toml says of the queues' consumers. */
 import { describe, expect, test } from "vitest";
-import { readWranglerConfig } from "../src/local/wrangler.ts";
+import { readWranglerConfig } from "../tools/wrangler.ts";
 
 type Consumer = Readonly<{
   queue: string;
@@ -14,10 +14,11 @@ const config = (await readWranglerConfig()) as unknown as Readonly<{
 }>;
 const { consumers, producers } = config.queues;
 
-test("there are three consumers", () => {
+test("there are four consumers", () => {
   expect(consumers.map(({ queue }) => queue)).toEqual([
     "breakwater-deliveries",
     "breakwater-drains",
+    "breakwater-upkeep",
     "breakwater-dead",
   ]);
 });
@@ -36,7 +37,9 @@ describe.each(consumers)("the consumer of $queue", ({
     expect(producers.map((producer) => producer.queue)).toContain(queue);
   });
 
-  test.runIf(queue !== "breakwater-drains")("needs most of an hour to give up a message of a crash", () => {
+  const isRepeated = queue === "breakwater-drains" || queue === "breakwater-upkeep";
+
+  test.runIf(!isRepeated)("needs most of an hour to give up a message of a crash", () => {
     expect(max_retries * retry_delay).toBeGreaterThanOrEqual(45 * 60);
   });
 

@@ -1,9 +1,10 @@
 /** The directions of imports, held by machine. What only types need is no dependency at run time. */
 import { globSync, readFileSync } from "node:fs";
-import { basename, dirname, join, normalize, relative } from "node:path";
+import { basename, dirname, join, relative } from "node:path";
 import { describe, expect, test } from "vitest";
 
-const SRC = new URL("../src", import.meta.url).pathname;
+const ROOT = new URL("..", import.meta.url).pathname;
+const SRC = join(ROOT, "src");
 
 /** What the files of a folder may need at run time: other folders ("" is src itself), and packages. */
 const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; packages: readonly RegExp[] }>>> =
@@ -52,8 +53,8 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
       packages: [/^hono(\/|$)/, /^@hono\//, /^yaml$/],
     },
     "docs-site": { folders: ["docs-site", "dashboard", "api"], packages: [/^hono(\/|$)/] },
-    local: {
-      folders: ["local", "secrets", "core", ""],
+    tools: {
+      folders: ["tools", "secrets", "core", ""],
       packages: [/^node:/, /^standardwebhooks$/, /^wrangler$/, /^zod$/],
     },
   };
@@ -66,7 +67,10 @@ const types: Readonly<Record<string, readonly string[]>> = {};
 
 type Import = Readonly<{ from: string; to: string; typeOnly: boolean; isPackage: boolean }>;
 
-const files = globSync("**/*.{ts,tsx}", { cwd: SRC }).filter((file) => file !== "env.d.ts");
+/** The files of src by their paths below it, and those of tools. */
+const files = globSync(["src/**/*.{ts,tsx}", "tools/**/*.ts"], { cwd: ROOT })
+  .map((file) => nameOf(join(ROOT, file)))
+  .filter((file) => file !== "env.d.ts");
 const imports = files.flatMap(importsOf);
 const folders = [...new Set(files.map(folderOf))].filter((folder) => folder !== "");
 
@@ -106,12 +110,12 @@ describe.each(folders.filter((folder) => folder in rules))("%s", (folder) => {
 
 test("nothing imports the worker, for types neither, but the one that runs it under quotas", () => {
   expect(imports.filter(({ to }) => to === "worker.ts").map(spell)).toEqual([
-    "local/strict/worker.ts → worker.ts",
+    "tools/strict/worker.ts → worker.ts",
   ]);
 });
 
 test("nothing of the Worker imports what is for development", () => {
-  const wrong = imports.filter(({ from, to }) => folderOf(to) === "local" && folderOf(from) !== "local");
+  const wrong = imports.filter(({ from, to }) => folderOf(to) === "tools" && folderOf(from) !== "tools");
   expect(wrong.map(spell)).toEqual([]);
 });
 
@@ -134,13 +138,19 @@ test("no file is named after nothing in particular", () => {
   expect(files.filter((file) => vague.test(basename(file)))).toEqual([]);
 });
 
+/** @param path absolute */
+function nameOf(path: string): string {
+  return relative(path.startsWith(join(ROOT, "tools/")) ? ROOT : SRC, path);
+}
+
 function folderOf(file: string): string {
   return file.includes("/") ? (file.split("/")[0] ?? "") : "";
 }
 
 /** The imports and re-exports of a file, those inside of a type (`import("…")`) included. */
 function importsOf(file: string): Import[] {
-  const text = readFileSync(join(SRC, file), "utf8");
+  const path = join(file.startsWith("tools/") ? ROOT : SRC, file);
+  const text = readFileSync(path, "utf8");
   const statements = text.matchAll(/^(?:import|export)\s+(type\s+)?([^;'"]*?from\s*)?["']([^"']+)["']/gm);
   const named = [...statements].map(([, type, clause = "", to = ""]) => {
     const names =
@@ -158,7 +168,7 @@ function importsOf(file: string): Import[] {
   }));
   return [...named, ...inline].map(({ to, typeOnly }) => {
     const isPackage = !to.startsWith(".");
-    const target = isPackage ? to : relative(SRC, normalize(join(SRC, dirname(file), to)));
+    const target = isPackage ? to : nameOf(join(dirname(path), to));
     return { from: file, to: target, typeOnly, isPackage };
   });
 }

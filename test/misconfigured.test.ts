@@ -34,12 +34,17 @@ async function settled(): Promise<void> {
   while (background.length > 0) await Promise.all(background.splice(0));
 }
 
-type QueueName = "breakwater-deliveries" | "breakwater-drains" | "breakwater-dead";
+type QueueName = "breakwater-deliveries" | "breakwater-drains" | "breakwater-upkeep" | "breakwater-dead";
 type Queued = { queue: QueueName; body: unknown; dueAt: number; attempts: number };
 
 /** The platform's queues: retries and their limits, delays, and the queue of dead letters. */
 function platform(bodies: Readonly<Partial<Record<QueueName, readonly unknown[]>>>) {
-  const limits = { "breakwater-deliveries": 100, "breakwater-drains": 3, "breakwater-dead": 100 };
+  const limits = {
+    "breakwater-deliveries": 100,
+    "breakwater-drains": 3,
+    "breakwater-upkeep": 3,
+    "breakwater-dead": 100,
+  };
   const lost: unknown[] = [];
   let queued: Queued[] = Object.entries(bodies).flatMap(([queue, some]) =>
     some.map((body) => ({ queue: queue as QueueName, body, dueAt: START, attempts: 0 })),
@@ -55,7 +60,7 @@ function platform(bodies: Readonly<Partial<Record<QueueName, readonly unknown[]>
       metrics: async () => ({ backlogCount: 0, backlogBytes: 0 }),
     }) as unknown as Queue;
 
-  const bound = { DELIVERIES: sentTo("breakwater-deliveries"), DRAINS: sentTo("breakwater-drains") };
+  const bound = { DELIVERIES: sentTo("breakwater-deliveries"), UPKEEP: sentTo("breakwater-upkeep") };
 
   /** Hands one due message to the Worker; what throws, or is to be retried too often, goes where the platform puts it. */
   async function consume(message: Queued, secrets: object): Promise<void> {
@@ -122,10 +127,11 @@ describe("a mistyped secret", () => {
 
   test("keeps replays and digests beyond the three retries of their queue, but lets drains go", async () => {
     const kept = [{ replay: "rpl_1" }, { deadLetterDigest: "dst_1" }];
-    const queues = platform({ "breakwater-drains": [...kept, { destination: "dst_1", drains: 1 }] });
+    const drain = { destination: "dst_1", drains: 1 };
+    const queues = platform({ "breakwater-upkeep": kept, "breakwater-drains": [drain] });
     await queues.run(HOUR, { MASTER_KEYS: MISTYPED });
     expect(queues.queued().map(({ body }) => body)).toEqual(kept);
-    expect(queues.lost).toEqual([{ destination: "dst_1", drains: 1 }]);
+    expect(queues.lost).toEqual([drain]);
   });
 
   test("retries an operator's events after pauses that grow, and takes none for a message of its own", async () => {
@@ -137,7 +143,7 @@ describe("a mistyped secret", () => {
       [90, 86_400],
     ] as const) {
       const { batch, results } = batchOf("shop-events", [{ replay: "rpl_1" }, { type: "a" }], attempts);
-      await worker.queue(batch, { ...env, MASTER_KEYS: MISTYPED, DELIVERIES: queue, DRAINS: queue }, context);
+      await worker.queue(batch, { ...env, MASTER_KEYS: MISTYPED, DELIVERIES: queue, UPKEEP: queue }, context);
       expect(results).toEqual([{ retryIn }, { retryIn }]);
     }
     expect(taken()).toEqual([]);

@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { Webhook } from "standardwebhooks";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { projectRoot } from "../src/local/wrangler.ts";
+import { projectRoot } from "../tools/wrangler.ts";
 import { until } from "./scenario/until.ts";
 import { startBreakwater } from "./support/breakwater-runtime.ts";
 import { type Hit, type HttpReceiver, startHttpReceiver } from "./support/http-receiver.ts";
@@ -20,7 +20,7 @@ let runtime: Runtime;
 beforeAll(async () => {
   receiver = await startHttpReceiver();
   runtime = await startBreakwater({ vars: { ADMIN_KEY: KEY, ALLOW_PRIVATE_DESTINATIONS: "true" } });
-}, 120_000);
+});
 afterAll(async () => {
   await runtime?.stop();
   receiver?.stop();

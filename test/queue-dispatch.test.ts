@@ -74,6 +74,17 @@ test.each([
   expect(received).toBe(1);
 });
 
+test.each([
+  "breakwater-upkeep",
+  "breakwater-drains",
+])("upkeep on a queue named %s is done: a former version may have left it there", async (queue) => {
+  await handle("acme-deliveries", await world.postBundles());
+  world.clock.pass(40 * 86_400_000);
+  await handle("acme-deliveries", await world.postBundles());
+  expect(await handle(queue, [{ retention: 1, until: world.clock.now() }])).toEqual(["left"]);
+  expect(await storedRows()).toHaveLength(1);
+});
+
 test("messages on an operator's queue of events are events", async () => {
   await handle("shop-events", [{ type: "order.created", data: 1 }]);
   const stored = await env.DB.prepare("SELECT count(*) AS events FROM bundles").first<number>("events");

@@ -5,27 +5,29 @@ import { batchKindOf, queueKindOf } from "../src/queue-messages.ts";
 const part = { bundle: 7, destinations: ["dst_1"] };
 const messages = {
   deliveries: [{ bundles: [part] }, { bundles: [part], owner: "o" }],
-  drains: [
-    { destination: "dst_1", drains: 2 },
-    { destination: "dst_1" },
+  drains: [{ destination: "dst_1", drains: 2 }, { destination: "dst_1" }, { waiting: ["dst_1", "dst_2"] }],
+  upkeep: [
     { replay: "rpl_1" },
+    { erasure: "ers_1" },
     { deadLetterDigest: "dst_1" },
     { sweep: "lease", page: 1, until: 2 },
     { retention: 1, until: 2 },
+    { kept: 1, until: 2 },
   ],
 };
-const everyMessage = [...messages.deliveries, ...messages.drains];
+const everyMessage = [...messages.deliveries, ...messages.drains, ...messages.upkeep];
 const batch = (queue: string, ...bodies: unknown[]) => ({
   queue,
   messages: bodies.map((body) => ({ body })),
 });
-const told = { QUEUE_NAMES: "acme-events,acme-two,lost-letters" };
+const told = { QUEUE_NAMES: "acme-events,acme-two,lost-letters,acme-drains-dead" };
 
 test.each([
   ...messages.deliveries.map((body) => ["deliveries", body] as const),
   ...messages.drains.map((body) => ["drains", body] as const),
+  ...messages.upkeep.map((body) => ["upkeep", body] as const),
 ])("a message of %s is known by its shape on a queue of any name: %j", (kind, body) => {
-  for (const name of ["mine", "acme-drains", "acme-deliveries"])
+  for (const name of ["mine", "acme-drains", "acme-deliveries", "acme-upkeep"])
     for (const env of [{}, { QUEUE_NAMES: "" }, told]) expect(batchKindOf(env, batch(name, body))).toBe(kind);
 });
 
@@ -35,6 +37,7 @@ test.each(
   expect(batchKindOf(told, batch("acme-events", body))).toBe("deliveries");
   expect(batchKindOf(told, batch("acme-two", body))).toBe("drains");
   expect(batchKindOf(told, batch("lost-letters", body))).toBe("dead");
+  expect(batchKindOf(told, batch("acme-drains-dead", body))).toBe("upkeep");
 });
 
 test.each(
@@ -50,13 +53,15 @@ test("messages that no version has sent go where they are logged and acknowledge
 });
 
 test("one unreadable message does not hide what the others are", () => {
-  expect(batchKindOf({}, batch("mine", null, { replay: "rpl_1" }))).toBe("drains");
+  expect(batchKindOf({}, batch("mine", null, { destination: "dst_1" }))).toBe("drains");
+  expect(batchKindOf({}, batch("mine", null, { replay: "rpl_1" }))).toBe("upkeep");
 });
 
 test.each([
   ["breakwater-deliveries", "deliveries"],
   ["breakwater-staging-drains", "drains"],
   ["breakwater-dead-eu", "dead"],
+  ["breakwater-upkeep", "upkeep"],
   ["deliveries-dead", "dead"],
   ["dead-poets-deliveries", "deliveries"],
   ["deliveries2", "deliveries"],

@@ -31,9 +31,10 @@ import { registerMasterKeyRotation } from "./master-key.ts";
 import { type Document, documentOf } from "./openapi/document.ts";
 import { typesOf } from "./openapi/typescript.ts";
 import { registerOperationalEvents } from "./operational-events.ts";
+import { namesChecked } from "./path-names.ts";
 import { registerPortalLinks } from "./portal-links.ts";
-import { errorsOf, invalid, onError, problem } from "./problems.ts";
-import { withinReadLimit } from "./rate-limit.ts";
+import { errorsOf, invalid, notFound, onError, problem } from "./problems.ts";
+import { withinLimits } from "./rate-limit.ts";
 import { registerReplayStatus, registerReplays } from "./replays.ts";
 import { registerSearch } from "./search.ts";
 import { registerStats } from "./stats.ts";
@@ -43,10 +44,16 @@ import { registerTenantDeletion, registerTenants } from "./tenants.ts";
 type Options = Readonly<{
   services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
   authenticate?: Authenticate;
+  /** False where whoever calls the API inside this Worker has counted the request already. */
+  countsRequests?: boolean;
 }>;
 
 /** The API over the platform's services; tests pass their own. */
-export function createApp({ services = servicesOf, authenticate = byKey() }: Options = {}): Api {
+export function createApp({
+  services = servicesOf,
+  authenticate = byKey(),
+  countsRequests = true,
+}: Options = {}): Api {
   const app = new OpenAPIHono<ApiEnv>({
     defaultHook: (result) => (result.success ? undefined : invalid(errorsOf(result))),
   });
@@ -54,10 +61,19 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
     c.set("services", services(c.env, c.executionCtx));
     await next();
   });
+  const door = namesChecked<ApiEnv>((_, { what, value, isChosen }) =>
+    // The schemas of routes say what is wrong with a name that callers choose.
+    isChosen ? undefined : notFound(what, value),
+  );
   // Before authentication: these need no key.
   registerHealth(app);
+  app.use(KEY_SET, door);
   registerDestinationKeys(app);
-  for (const path of ["/v1/*", "/metrics"]) app.use(path, authenticated(authenticate), withinReadLimit);
+  for (const path of ["/v1/*", "/metrics"]) {
+    app.use(path, authenticated(authenticate));
+    if (countsRequests) app.use(path, withinLimits);
+  }
+  app.use("/v1/*", door);
   app.use("/v1/*", recordsChanges);
   for (const register of [
     // Before registerEvents: /v1/events/{id} would match its path.
@@ -100,6 +116,8 @@ export function createApp({ services = servicesOf, authenticate = byKey() }: Opt
   app.onError(onError);
   return app;
 }
+
+const KEY_SET = "/v1/destinations/:id/jwks.json";
 
 /** The document is made once, when it is first requested. */
 function registerDocument(app: Api): void {

@@ -4,30 +4,41 @@
  *
  * An API key is `bw_<id>_<secret><checksum>`: the id finds the row, the secret proves the key, the checksum refuses an
  * invented key without a query, and the prefix lets a scanner for leaked secrets recognise it. The SHA-256 of the whole
- * key is stored: its 160 random bits cannot be guessed, so that a slow hash would add only its slowness. Rows are cached
- * for a moment, so that a busy key does not cost a query for each request. An unknown key is never cached: inventing keys
- * fills no memory, and a new key works at once.
+ * key is stored: its 160 random bits cannot be guessed, so that a slow hash would add only its slowness. Isolates remember keys
+ * (key-cache.ts), so that a busy key does not cost a query for each request, and a new key works at once.
+ *
+ * A checksum can be computed by anybody who knows the format, so that an invented key with a right one costs a query. An
+ * address that has sent too many of them is not looked up for, but for once a second: a key that the isolate does not
+ * know yet and that comes from the same address is valid at one of its next requests.
  */
 import type { MiddlewareHandler } from "hono";
-import {
-  claimedKey,
-  isInForce,
-  isRemembered,
-  isWorthWriting,
-  keyToken,
-  USE_WRITTEN_MS,
-} from "../core/credentials.ts";
+import { claimedKey, isInForce, isWorthWriting, keyToken, USE_WRITTEN_MS } from "../core/credentials.ts";
+import { allows, type PortalAction } from "../core/portal-access.ts";
 import { type Scope, scopes } from "../core/scopes.ts";
-import { lookUpKey, type StoredKey, writeKeyUse } from "../db/auth.ts";
+import { type KeyCredentials, writeKeyUses } from "../db/auth.ts";
 import { OPERATOR } from "../db/notifications.ts";
 import { newKeyId, randomText } from "../ids.ts";
 import type { Services } from "../services.ts";
 import { type ApiEnv, callerOf, type Principal } from "./context.ts";
+import { KeyCache, type RememberedKey } from "./key-cache.ts";
 import { answerOf, type ProblemResponse, problem, type Refusal } from "./problems.ts";
-import { overAnonymousLimit } from "./rate-limit.ts";
+import {
+  ANONYMOUS_REFUSAL,
+  clientOf,
+  isOverAnonymousLimit,
+  LimitedClients,
+  overAnonymousLimit,
+} from "./rate-limit.ts";
 
-/** The principal of a bearer token; undefined when the token is not a valid key. */
-export type Authenticate = (services: Services, token: string) => Promise<Principal | undefined>;
+/**
+ * The principal of a bearer token; undefined when the token is not a valid key, and "limited" when too many such tokens
+ * come from the address of the request. Without a request nothing is limited.
+ */
+export type Authenticate = (
+  services: Services,
+  token: string,
+  request?: Request,
+) => Promise<Principal | "limited" | undefined>;
 
 /**
  * Middleware: 401 without a valid key (RFC 6750), or 429 when that happens too often from one address; else sets
@@ -36,27 +47,26 @@ export type Authenticate = (services: Services, token: string) => Promise<Princi
 export function authenticated(authenticate: Authenticate): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
     const services = c.get("services");
-    const found = await bearer(services, authenticate, c.req.header("authorization"));
-    if (found instanceof Response) return (await overAnonymousLimit(services, c.req.raw)) ?? found;
+    const token = tokenIn(c.req.header("authorization"));
+    if (token instanceof Response) return (await overAnonymousLimit(services, c.req.raw)) ?? token;
+    const found = await authenticate(services, token.given, c.req.raw);
+    if (found === "limited") return answerOf(ANONYMOUS_REFUSAL);
+    if (found === undefined) return unauthorized(NOT_VALID, 'Bearer error="invalid_token"');
     c.set("principal", found);
     await next();
     return;
   };
 }
 
-/** The principal of an Authorization header, or the 401. */
-async function bearer(
-  services: Services,
-  authenticate: Authenticate,
-  given: string | undefined,
-): Promise<Principal | ProblemResponse<401>> {
+/** The token of an Authorization header, or the 401. */
+function tokenIn(given: string | undefined): Readonly<{ given: string }> | ProblemResponse<401> {
   if (given === undefined) return unauthorized(`Authorization is missing; ${EXPECTED}`, "Bearer");
   const token = /^Bearer +([^\s]+) *$/i.exec(given)?.[1];
   if (token === undefined) {
     const detail = `Authorization has ${shapeFault(given)}; ${EXPECTED}`;
     return unauthorized(detail, 'Bearer error="invalid_request"');
   }
-  return (await authenticate(services, token)) ?? unauthorized(NOT_VALID, 'Bearer error="invalid_token"');
+  return { given: token };
 }
 
 const EXPECTED = "expected Bearer and a key";
@@ -81,16 +91,26 @@ function unauthorized(detail: string, challenge: string) {
   return problem(401, detail, undefined, { "www-authenticate": challenge });
 }
 
-/** Middleware: 403 when the principal lacks the scope. */
-export function requires(scope: Scope): MiddlewareHandler<ApiEnv> {
+/**
+ * Middleware: 403 when the principal lacks the scope, or is a visitor of the portal who may not do this.
+ * @param action what the route is to visitors; where it is left out, no visitor may use the route
+ */
+export function requires(scope: Scope, action?: PortalAction): MiddlewareHandler<ApiEnv> {
   const middleware: MiddlewareHandler<ApiEnv> = async (c, next) => {
-    const lacking = refuseWithout(scope, c.get("principal"));
-    if (lacking) return answerOf(lacking);
+    const principal = c.get("principal");
+    const refusal = refuseVisit(principal, action) ?? refuseWithout(scope, principal);
+    if (refusal) return answerOf(refusal);
     await next();
     return;
   };
   required.set(middleware, scope);
   return middleware;
+}
+
+/** 403 when the principal is a visitor of the portal whose link, or whose tenant's settings, do not allow the action. */
+function refuseVisit({ visit }: Principal, action: PortalAction | undefined): Refusal<403> | undefined {
+  if (visit === undefined || (action !== undefined && allows(visit, action))) return undefined;
+  return { status: 403, detail: "The portal does not let this visitor do that" };
 }
 
 /** 403 when the principal lacks the scope; undefined when it has it. */
@@ -137,49 +157,63 @@ export function refuseScopes({ scopes: own }: Principal, wanted: readonly Scope[
   return problem(403, `${field} ${fault}; expected ${expected}`, [{ field, fault, expected }]);
 }
 
-/** Keys in the cache at most; beyond that the oldest entry is dropped. */
-const MAX_CACHED = 1000;
-
-type CachedKey = { readonly key: StoredKey; readonly readAt: number; lastUsedAt: number | null };
-type Cache = Map<string, CachedKey>;
-
-/** Accepts `ADMIN_KEY`, which has every scope, and every stored key that is in force. Each call makes its own cache. */
+/**
+ * Accepts `ADMIN_KEY`, which has every scope, and every stored key that is in force. Counts the other tokens by the
+ * address that they come from. Each call makes its own cache.
+ */
 export function byKey(): Authenticate {
-  const cache: Cache = new Map();
-  return async (services, token) => {
+  const cache = new KeyCache();
+  const limited = new LimitedClients();
+  const uses = new KeyUses();
+  return async (services, token, request) => {
     if (await isSame(token, services.config.adminKey)) return { scopes };
+    const client = request && clientOf(request);
     const id = claimedKey(token);
-    const found = id === undefined ? undefined : await cachedKey(cache, services, id);
-    if (found === undefined || !(await isTokenOf(token, found.key.hash))) return undefined;
+    const remembered = id === undefined ? null : await cache.remembered(services, id);
+    if (remembered === undefined && client !== undefined && !limited.mayLookUp(client, services.now()))
+      return "limited";
+    const found =
+      remembered === undefined && id !== undefined ? await cache.lookUp(services, id) : remembered;
     const now = services.now();
-    if (!isInForce(found.key, now)) return undefined;
-    recordUse(services, found, now);
-    return principalOf(found.key);
+    if (found && isInForce(found.credentials, now) && (await isTokenOf(token, found.credentials.hash))) {
+      uses.record(services, found, now);
+      return principalOf(found.credentials);
+    }
+    if (client === undefined || !(await isOverAnonymousLimit(services, client))) return undefined;
+    limited.add(client, now);
+    return "limited";
   };
 }
 
-async function cachedKey(cache: Cache, { db, now }: Services, id: string): Promise<CachedKey | undefined> {
-  const cached = cache.get(id);
-  const readAt = now();
-  if (cached && isRemembered(cached.readAt, readAt)) return cached;
-  cache.delete(id);
-  const key = await lookUpKey(db, id);
-  if (key === undefined) return undefined;
-  const entry = { key, readAt, lastUsedAt: key.lastUsedAt };
-  cache.set(id, entry);
-  const [oldest] = cache.size > MAX_CACHED ? cache.keys() : [];
-  if (oldest !== undefined) cache.delete(oldest);
-  return entry;
-}
+/** So many uses are written one by one in `USES_MS`; what comes after them waits for the next. */
+const SINGLE_USES = 20;
+const USES_MS = 10_000;
 
-function recordUse(services: Services, entry: CachedKey, now: number): void {
-  if (!isWorthWriting(entry.lastUsedAt, now)) return;
-  entry.lastUsedAt = now;
-  services.background(writeKeyUse(services.db, entry.key.id, now, now - USE_WRITTEN_MS));
+/** The uses of keys that an isolate writes: with thousands of keys many in one statement. */
+class KeyUses {
+  #pending: string[] = [];
+  #since = 0;
+  #written = 0;
+
+  record(services: Services, key: RememberedKey, now: number): void {
+    if (isWorthWriting(key.lastUsedAt, now)) {
+      key.lastUsedAt = now;
+      this.#pending.push(key.credentials.id);
+    }
+    if (this.#pending.length === 0) return;
+    if (now < this.#since || now - this.#since >= USES_MS) {
+      this.#since = now;
+      this.#written = 0;
+    }
+    if (this.#written >= SINGLE_USES) return;
+    this.#written += 1;
+    const ids = this.#pending.splice(0);
+    services.background(writeKeyUses(services.db, ids, now, now - USE_WRITTEN_MS));
+  }
 }
 
 /** The principal of a stored key. Scopes that were edited into something else grant nothing. */
-function principalOf({ id, tenant, scopes: stored, expiresAt }: StoredKey): Principal {
+function principalOf({ id, tenant, scopes: stored, expiresAt }: KeyCredentials): Principal {
   const given = scopes.filter((scope) => Array.isArray(stored) && stored.includes(scope));
   return {
     key: id,

@@ -4,6 +4,7 @@
  */
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
+import type { PortalAccess } from "../core/portal-access.ts";
 import type { Scope } from "../core/scopes.ts";
 import type { NewAuditEntry } from "../db/audit.ts";
 import type { Services } from "../services.ts";
@@ -39,13 +40,13 @@ export type Principal = Readonly<{
   tenant?: string;
   /** Epoch ms; present when the key expires. */
   expiresAt?: number;
-  /** Of a visitor of the portal: how many destinations its tenant may have when it creates one. */
-  maxDestinations?: number;
+  /** Present for a visitor of the portal: what it may do, and up to which limits, whatever its scopes are. */
+  visit?: PortalAccess;
   /** The session that the request is made in, at the dashboard or the portal. */
   session?: Readonly<{ at: "dashboard" | "portal"; id: string }>;
 }>;
 
 /** What a problem calls the principal. */
-export function callerOf({ via }: Principal): string {
-  return `The ${via ?? "key"}`;
+export function callerOf({ via, visit }: Principal): string {
+  return `The ${visit ? "visit" : (via ?? "key")}`;
 }

@@ -66,7 +66,7 @@ const retryDelivery = createRoute({
     "Requeues a delivery that has ended, however it ended, with as many attempts and as much time as a new one. The " +
     "receiver gets the same id and the same bytes with a fresh signature, and `webhook-attempt` begins at 1 again. Its " +
     "log is kept. A delivery that has not ended is refused with 409.",
-  middleware: [requires("admin")],
+  middleware: [requires("admin", "resend")],
   request: { params: idParam },
   responses: {
     200: jsonAnswer(deliverySchema, "The delivery: it waits for its turn."),
@@ -110,7 +110,7 @@ const retryDeliveries = createRoute({
   summary: "Send several deliveries again",
   tags,
   description: `The same for up to ${MOST} deliveries. Each is requeued or refused by itself.`,
-  middleware: [requires("admin"), jsonBody()],
+  middleware: [requires("admin", "resend"), jsonBody()],
   request: { body: jsonRequest(idList) },
   responses: {
     200: jsonAnswer(retryResults, "What became of each."),

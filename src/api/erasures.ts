@@ -94,10 +94,17 @@ export const erasureSchema = z
     since: time.nullable(),
     until: time.nullable().openapi({ description: "Events that were accepted from then on are not erased." }),
     everything: z.boolean(),
-    state: z.enum(["running", "completed"]),
+    state: z.enum(["running", "completed", "incomplete"]).openapi({
+      description: "`incomplete`: everything has been erased but what is in `unreadable_bundles`.",
+    }),
     events: z.int().openapi({ description: "Events whose content has been erased so far." }),
     deliveries: z.int().openapi({ description: "The deliveries of these events, whatever their state was." }),
     cancelled: z.int().openapi({ description: "Deliveries that had not ended, and were cancelled." }),
+    unreadable_bundles: z.array(z.int()).openapi({
+      description:
+        "Bundles that could not be read, a hundred at most: they may have content that was to be erased. Once the operator has " +
+        "mended or removed them, another erasure erases the rest.",
+    }),
     created_at: time,
     ended_at: time.nullable(),
   })
@@ -175,6 +182,7 @@ export function erasureView(row: Erasure): z.infer<typeof erasureSchema> {
     events: row.events,
     deliveries: row.deliveries,
     cancelled: row.cancelled,
+    unreadable_bundles: [...row.unreadable],
     created_at: isoTime(row.createdAt),
     ended_at: isoTime(row.endedAt),
   };

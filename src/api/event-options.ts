@@ -1,5 +1,6 @@
 /** What an event may be posted with beside its type and data: who gets it, tags, channels, a time to live, request headers. */
 import { z } from "@hono/zod-openapi";
+import { recordOf } from "../core/record.ts";
 import { eventChannels } from "../core/routing.ts";
 import type { EventFault, EventOptions } from "../ingest/bundle.ts";
 import { areDistinct, headerName, headerValue } from "./destinations/headers.ts";
@@ -57,8 +58,7 @@ export const optionFields = {
         "Seconds after which deliveries that have not succeeded are given up (`expired`), if their destination's policy " +
         "does not give up earlier. Counts from when the event is accepted, or from `deliver_at`.",
     }),
-  headers: z
-    .record(headerName, headerValue, { error: "expected an object of strings" })
+  headers: recordOf(headerName, headerValue, { error: "expected an object of strings" })
     .refine(areFewAndSmall, { error: HEADERS_EXPECTED })
     .optional()
     .openapi({

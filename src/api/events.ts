@@ -21,6 +21,7 @@ import { deliverySchema, showDeliveries } from "./deliveries.ts";
 import { eventContent } from "./event-content.ts";
 import { optionErrors, optionFields, optionsOf } from "./event-options.ts";
 import { jsonBody, parseExactly } from "./json-body.ts";
+import { refusesOwnAttempts } from "./loops.ts";
 import { eventLines, NDJSON, withLines } from "./ndjson.ts";
 import {
   alsoAs,
@@ -253,6 +254,7 @@ const postEvent = createRoute({
   middleware: [
     requires("events:write"),
     withinIngestLimit,
+    refusesOwnAttempts,
     eventContent(
       MAX_EVENT_BYTES,
       jsonBody({
@@ -288,6 +290,7 @@ const postEvents = createRoute({
   middleware: [
     requires("events:write"),
     withinIngestLimit,
+    refusesOwnAttempts,
     eventLines(
       { maxBytes: MAX_BATCH_BYTES, maxLineBytes: MAX_EVENT_BYTES, maxEvents: MAX_BATCH },
       jsonBody({ maxBytes: MAX_BATCH_BYTES, exactNumbers: true, types: `application/json or ${NDJSON}` }),
@@ -332,7 +335,13 @@ type Posted = Readonly<{
 }>;
 
 type Result =
-  | Readonly<{ kind: "accepted"; events: AcceptedEventJson[]; isReplayed: boolean }>
+  | Readonly<{
+      kind: "accepted";
+      events: AcceptedEventJson[];
+      /** When the first of them was accepted, epoch ms; undefined where it has to be looked up. */
+      acceptedAt: number | undefined;
+      isReplayed: boolean;
+    }>
   | Readonly<{ kind: "refused"; refusal: Refusal<403 | 409 | 422 | 503> }>;
 
 /** Stores the events, all or none; with a key, at most once. */
@@ -349,7 +358,8 @@ export async function acceptEvents(
     return refused(notAccepted(services, result, field, posted));
   }
   const events = result.events.map((event, i) => acceptedView(event, read.events[i]));
-  return { kind: "accepted", events, isReplayed: result.kind === "replayed" };
+  const acceptedAt = result.events[0]?.acceptedAt;
+  return { kind: "accepted", events, acceptedAt, isReplayed: result.kind === "replayed" };
 }
 
 /** The events with their tenants, or why the principal may not post them or nobody may. */
@@ -451,7 +461,7 @@ function acceptedView(
   return { id: eventId(id), ...scheduled, ...(hasNoTaker && { hint: hintFor(posted) }), deliveries };
 }
 
-/** When and what was posted. Of an envelope the timestamp is that which receivers see. */
+/** When it was accepted, which is what receivers see as the timestamp of an envelope, and what was posted. */
 function contentView(event: StoredEvent, parse: (text: string) => unknown) {
   const { body, contentType, acceptedAt } = event;
   const timestamp = isoTime(acceptedAt);
@@ -459,7 +469,7 @@ function contentView(event: StoredEvent, parse: (text: string) => unknown) {
   if (event.isErased) return { timestamp, ...type, content: "erased" as const, data: null };
   if (contentType !== undefined) return { timestamp, ...type, ...dataOfContent(body) };
   const envelope = envelopeIn(body, parse);
-  return { timestamp: envelope?.timestamp ?? timestamp, data: envelope ? envelope.data : null };
+  return { timestamp, data: envelope ? envelope.data : null };
 }
 
 function dataOfContent(body: Uint8Array | null) {
@@ -469,7 +479,7 @@ function dataOfContent(body: Uint8Array | null) {
 
 function envelopeIn(body: Uint8Array | null, parse: (text: string) => unknown) {
   const text = body ? textOf(body) : undefined;
-  return text === undefined ? undefined : (parse(text) as { timestamp: string; data: unknown });
+  return text === undefined ? undefined : (parse(text) as { data: unknown });
 }
 
 /** The fields that show what was posted: `data` is null where the stored bytes are damaged. */

@@ -1,17 +1,15 @@
 /**
  * `GET /v1/health` for uptime monitors, without a key, and `GET /metrics` for Prometheus. The health is that of the
- * sweep, which repairs whatever was lost: that it has stalled is the one failure that nothing else would show. How full
- * each database is shows the one failure that can be foreseen.
+ * sweep, which repairs whatever was lost: that it has stalled is the one failure that nothing else would show.
  *
- * Anybody may ask for the health, so an isolate reads it once in a few seconds at most, however many ask. A stall is
- * published by whoever reads it.
+ * Anybody may ask for the health, so an isolate reads it once in a few seconds at most, however many ask, and the sizes of
+ * the databases, which tell the traffic, are in the metrics alone. A stall is published by whoever reads it.
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import { isStalled } from "../core/alerts.ts";
 import { isRemembered } from "../core/credentials.ts";
 import {
   type AppliedMigration,
-  type DatabaseSize,
   LATEST_MIGRATION,
   readAppliedMigrations,
   readSystemHealth,
@@ -37,7 +35,7 @@ export function registerHealth(api: Api): void {
     if (health === undefined)
       return c.json({ ...NOTHING_KNOWN, status: "unreachable" as const }, 503, UNHEALTHY);
     if (health.kind === "not_migrated") {
-      const databases = health.applied.map(({ size, migration }) => databaseView(size, migration));
+      const { applied: databases } = health;
       return c.json({ ...NOTHING_KNOWN, status: "not_migrated" as const, databases }, 503, UNHEALTHY);
     }
     const { heartbeatAt, oldestDueAt, databases, migrations } = health;
@@ -46,7 +44,7 @@ export function registerHealth(api: Api): void {
       sweep: sweepView(heartbeatAt, now),
       oldest_due: dueView(oldestDueAt, now),
       migration: LATEST_MIGRATION,
-      databases: databases.map((database, n) => databaseView(database, migrations[n] ?? null)),
+      databases: databases.map(({ name }, n) => ({ name, migration: migrations[n] ?? null })),
     };
     if (isStalled(heartbeatAt, now)) return c.json({ status: "stalled" as const, ...shown }, 503, UNHEALTHY);
     return c.json({ status: "ok" as const, ...shown }, 200, CACHED);
@@ -63,8 +61,6 @@ export function registerMetrics(api: Api): void {
 
 const databaseSchema = z.object({
   name: z.string().openapi({ description: "The name of its binding.", example: "DB" }),
-  bytes: z.int().openapi({ description: "Its size.", example: 1_482_752_000 }),
-  headroom_bytes: z.int().openapi({ description: "How much it can still grow.", example: 8_517_248_000 }),
   migration: z
     .string()
     .nullable()
@@ -104,8 +100,8 @@ const getHealth = createRoute({
   path: "/v1/health",
   summary: "Show the health of the deployment",
   description:
-    "For uptime monitors: whether the sweep, which repairs what was lost, has run recently, how much room is left in D1, " +
-    "and which migrations it has.",
+    "For uptime monitors: whether the sweep, which repairs what was lost, has run recently, and which migrations D1 has. " +
+    "How much room is left in D1 is in `/metrics`.",
   tags: ["Monitoring"],
   security: [],
   responses: {
@@ -155,7 +151,7 @@ const UNHEALTHY = { "cache-control": "no-store", ...comeAgain };
 type Known =
   | (Readonly<{ kind: "read"; migrations: readonly (string | null)[] }> & SystemHealth)
   /** It has not the tables that the health is read from. */
-  | Readonly<{ kind: "not_migrated"; applied: readonly AppliedMigration[] }>;
+  | Readonly<{ kind: "not_migrated"; applied: AppliedMigration[] }>;
 
 /**
  * Reads the health once for all who ask within `REMEMBERED_MS`, at the same time or later. Undefined while the database
@@ -205,11 +201,4 @@ function dueView(dueAt: number | null, now: number) {
 
 function secondsSince(at: number, now: number): number {
   return Math.floor((now - at) / 1000);
-}
-
-function databaseView(
-  { name, bytes, headroomBytes }: DatabaseSize,
-  migration: string | null,
-): z.infer<typeof databaseSchema> {
-  return { name, bytes, headroom_bytes: headroomBytes, migration };
 }

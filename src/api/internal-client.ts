@@ -7,6 +7,8 @@ import { newTokenId } from "../secrets/tokens.ts";
 import type { Services } from "../services.ts";
 import { createApp } from "./app.ts";
 import type { Principal } from "./context.ts";
+import type { ApiPath } from "./internal-path.ts";
+import { idempotencyKey } from "./parameters.ts";
 import type { FieldError } from "./problems.ts";
 
 export type Refused = Readonly<{
@@ -36,7 +38,7 @@ type Call<Result> = (
   page: PageRequest,
   principal: Principal,
   method: string,
-  path: string,
+  path: ApiPath,
   body?: unknown,
   key?: string,
 ) => Promise<Result>;
@@ -59,12 +61,17 @@ export function internalFetch(services: ServicesOf): Call<Response> {
   const callers = new Map<string, Principal>();
   let api: ReturnType<typeof createApp> | undefined;
   return async ({ env, executionCtx, req }, principal, method, path, body, key) => {
-    api ??= createApp({ services, authenticate: async (_, token) => callers.get(token) });
+    api ??= createApp({
+      services,
+      authenticate: async (_, token) => callers.get(token),
+      countsRequests: false,
+    });
     const token = newTokenId();
     const headers = {
       authorization: `Bearer ${token}`,
       ...(body !== undefined && { "content-type": "application/json" }),
-      ...(key !== undefined && { "idempotency-key": key }),
+      // What no header can be is sent as an empty one, which the API refuses by its name.
+      ...(key !== undefined && { "idempotency-key": idempotencyKey.safeParse(key).data ?? "" }),
     };
     const init = { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) };
     callers.set(token, principal);

@@ -6,6 +6,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { changesBetween } from "../core/audit.ts";
 import { scopes } from "../core/scopes.ts";
 import { findKey, insertKey, listKeys, revokeKey, type StoredKey } from "../db/auth.ts";
+import { idPatterns } from "../ids.ts";
 import { isoTime } from "../time.ts";
 import { changed } from "./audit.ts";
 import { newKey, refuseScopes, refuseTenant, requires } from "./auth.ts";
@@ -160,7 +161,7 @@ const getKeys = createRoute({
     query: strict({
       tenant: tenantName.optional().openapi({ description: "Only keys that are bound to this tenant." }),
       limit: limitParam,
-      cursor: cursorParam(z.string().regex(/^key_[0-9a-z]{20}$/)),
+      cursor: cursorParam(z.string().regex(idPatterns.key)),
     }),
   },
   responses: {

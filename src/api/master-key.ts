@@ -8,6 +8,7 @@ import { previousSecrets } from "../core/credentials.ts";
 import { type Replacement, replaceSecrets, type SealedSecrets, sealedSecrets } from "../db/destinations.ts";
 import { resealedAuth, resealedHeaders } from "../delivery/authorization.ts";
 import { resealedToken } from "../delivery/kinds/kind.ts";
+import { idPatterns } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { changed } from "./audit.ts";
@@ -50,7 +51,7 @@ const rotateMasterKey = createRoute({
     "Seals the secrets, headers, `auth` and tokens of up to 100 destinations with the newest master key. Repeat it with " +
     "each `next_cursor` until that is null. Not for keys that are bound to a tenant.",
   middleware: [requires("admin")],
-  request: { query: strict({ cursor: cursorParam(z.string().regex(/^dst_[0-9a-z]{20}$/)) }) },
+  request: { query: strict({ cursor: cursorParam(z.string().regex(idPatterns.destination)) }) },
   responses: {
     200: jsonAnswer(rotationSchema, "The result of the step."),
     ...problemResponses(401, 403, 422),

@@ -102,6 +102,14 @@ const operationalEvents: Readonly<Record<OperationalType, Readonly<{ summary: st
           description: "Up to five destinations that contribute most to it, the largest first.",
           example: ["dst_8m2x0f7q9a4r6t1v3w5y"],
         }),
+        coverage: z
+          .object({ total: z.int(), queried: z.int(), unreachable: z.int() })
+          .optional()
+          .openapi({
+            description:
+              "With the window `1h`: the value is of the `queried` ones of about `total` destinations, and " +
+              "`unreachable` gates did not answer. The check after it goes on with the others.",
+          }),
       }),
     },
   };

@@ -34,7 +34,7 @@ export function strict<S extends z.ZodRawShape>(shape: S) {
   return z.strictObject(shape, { error: `expected an object of ${Object.keys(shape).join(", ")}` });
 }
 
-/** The path parameter `id`. An id that names nothing is the handler's 404, not a 422. */
+/** The path parameter `id`. What is no id at all is a 404 too, before the handler (path-names.ts). */
 export const idParam = z.object({
   id: z.string().openapi({ description: "The id, as answers show it." }),
 });
@@ -138,10 +138,13 @@ export const eventType = z
   .regex(EVENT_TYPE, { error: TYPE_EXPECTED })
   .openapi({ example: "invoice.paid" });
 
+/** What the name of a tenant looks like. */
+export const TENANT_NAME = /^[A-Za-z0-9_.:-]{1,64}$/;
+
 /** The name of a tenant. */
 export const tenantName = z
   .string({ error: TENANT_EXPECTED })
-  .regex(/^[A-Za-z0-9_.:-]{1,64}$/, { error: TENANT_EXPECTED })
+  .regex(TENANT_NAME, { error: TENANT_EXPECTED })
   .openapi({ example: "default" });
 
 /** A pattern of event types: `invoice.paid`, `invoice.*` or `*`. */

@@ -6,15 +6,14 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import {
   accessUnder,
-  capabilities,
   type PortalRules,
   type PortalVisit,
   portalAppearance,
   portalRules,
   readOnlyRules,
+  scopesUnder,
 } from "../core/portal-access.ts";
 import { isHttpsUrl } from "../core/portal-branding.ts";
-import type { Scope } from "../core/scopes.ts";
 import { newTokenId, signToken } from "../secrets/tokens.ts";
 import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
@@ -105,7 +104,7 @@ export async function createPortalLink(
   if (tenant === undefined) return problem(403, notYourTenant(principal));
   const { expires_in_s = HOUR_S, read_only = false } = options;
   const rules = { ...options.access, ...(read_only && readOnlyRules) };
-  const scopes = scopesUnder(rules);
+  const scopes = scopesUnder(accessUnder(rules));
   const refusal = refuseScopes(principal, scopes, "read_only");
   if (refusal) return refusal;
   const { language = null, theme = null, return_url = null } = options;
@@ -118,13 +117,6 @@ export async function createPortalLink(
   await record(services, principal, [{ action: "portal_link.created", subject: id, tenant, changes: null }]);
   const url = new URL(`/portal/enter?token=${token}`, at).href;
   return { url, tenant, read_only, expires_at: isoTime(expiresAt) };
-}
-
-/** What the visitor's requests need: nothing but to read, where no rule lets it change anything. */
-function scopesUnder(rules: PortalRules): readonly Scope[] {
-  const access = accessUnder(rules);
-  const changes = capabilities.some((name) => name !== "may_see_payloads" && access[name]);
-  return changes ? ["read", "admin"] : ["read"];
 }
 
 const postPortalLink = createRoute({

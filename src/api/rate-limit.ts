@@ -1,11 +1,12 @@
 /**
- * Rate limits of API keys, of the service bindings of a tenant, and of addresses whose requests have no valid key. The
+ * Rate limits of API keys, with the sessions that they have opened, of visits of the portal, of the service bindings of a
+ * tenant, and of addresses whose requests have no valid key. The
  * platform's rate-limit bindings count at each of Cloudflare's locations, without a query or a written row. What is the
  * operator's own (`ADMIN_KEY`, a service binding without a tenant) is not limited, nor is anything where a binding is
  * absent.
  */
 import type { MiddlewareHandler } from "hono";
-import { addressBlock } from "../core/credentials.ts";
+import { addressBlock, isRemembered } from "../core/credentials.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { type ApiEnv, callerOf, type Principal } from "./context.ts";
@@ -19,6 +20,10 @@ const limits = {
     binding: "ingestLimit",
     detail: "posts more often than its limit. Post in batches, or less often",
   },
+  write: {
+    binding: "writeLimit",
+    detail: "changes things more often than its limit. Change them less often",
+  },
   read: {
     binding: "readLimit",
     detail: "reads more often than its limit. Read larger pages, or less often",
@@ -29,7 +34,10 @@ const limits = {
   },
 } as const;
 
-type CallerLimit = "ingest" | "read";
+/** What a client is told that is over the anonymous limit. */
+export const ANONYMOUS_REFUSAL = overLimit(limits.anonymous.detail);
+
+type CallerLimit = "ingest" | "write" | "read";
 
 type LimitName = keyof typeof limits;
 
@@ -39,19 +47,86 @@ export const withinIngestLimit = within("ingest");
 /** Middleware for a route that reads with another method than GET: 429 when the key reads too often. */
 export const withinAnyReadLimit = within("read");
 
-/** Middleware: 429 when the key reads too often. Other requests are not counted here. */
-export const withinReadLimit: MiddlewareHandler<ApiEnv> = (c, next) =>
-  c.req.method === "GET" || c.req.method === "HEAD" ? withinAnyReadLimit(c, next) : next();
+const withinWriteLimit = within("write");
+
+/** Routes that count by a limit of their own: posts of events, and what reads with another method than GET. */
+const COUNTED_ELSEWHERE = [
+  /^\/v1\/events(\/batch)?$/,
+  /^\/v1\/destinations\/[^/]+\/preview$/,
+  /^\/(api|ingest)\/v1\/app\/[^/]+\/msg$/,
+];
+
+/** Middleware: 429 when the key reads too often, or changes things too often. */
+export const withinLimits: MiddlewareHandler<ApiEnv> = (c, next) => {
+  if (isReading(c.req.method)) return withinAnyReadLimit(c, next);
+  return COUNTED_ELSEWHERE.some((path) => path.test(c.req.path)) ? next() : withinWriteLimit(c, next);
+};
+
+/** 429 when a page of this principal is requested, or a form sent, too often; else undefined. */
+export function overPageLimit(services: Services, method: string, principal: Principal) {
+  return overCallerLimit(services, isReading(method) ? "read" : "write", principal);
+}
+
+function isReading(method: string): boolean {
+  return method === "GET" || method === "HEAD" || method === "OPTIONS";
+}
 
 /** 429 when requests without a valid key come too often from the address of this one; else undefined. */
 export async function overAnonymousLimit(
   services: Services,
   request: Request,
 ): Promise<ProblemResponse<429> | undefined> {
+  const client = clientOf(request);
+  if (client === undefined || !(await isOverAnonymousLimit(services, client))) return undefined;
+  return answerOf(ANONYMOUS_REFUSAL);
+}
+
+/**
+ * What a request without a valid key is counted by. Undefined for the pages' own calls inside this Worker: Cloudflare sets
+ * the header on every request from outside.
+ */
+export function clientOf(request: Request): string | undefined {
   const address = request.headers.get("cf-connecting-ip");
-  // Cloudflare sets the header on every request from outside; the dashboard's own calls inside this Worker lack it.
-  if (address === null || (await isAllowed(services, "anonymous", addressBlock(address)))) return undefined;
-  return answerOf(overLimit(limits.anonymous.detail));
+  return address === null ? undefined : addressBlock(address);
+}
+
+/** Counts a request without a valid key; whether too many come from the client. */
+export async function isOverAnonymousLimit(services: Services, client: string): Promise<boolean> {
+  return !(await isAllowed(services, "anonymous", client));
+}
+
+/** The least time between two look-ups for a client that is over its limit. */
+const LOOK_UP_MS = 1_000;
+const MOST_LIMITED = 10_000;
+
+/**
+ * The clients that this isolate has just seen beyond the anonymous limit. It saves the queries of their further invented
+ * keys. A client that is left out, because the isolate is new or there are too many, costs a query until it is seen again; one
+ * stays for a period of the limit.
+ */
+export class LimitedClients {
+  readonly #clients = new Map<string, { since: number; lookedUpAt: number }>();
+
+  add(client: string, now: number): void {
+    const lookedUpAt = this.#clients.get(client)?.lookedUpAt ?? Number.NEGATIVE_INFINITY;
+    this.#clients.delete(client);
+    this.#clients.set(client, { since: now, lookedUpAt });
+    const [oldest] = this.#clients.size > MOST_LIMITED ? this.#clients.keys() : [];
+    if (oldest !== undefined) this.#clients.delete(oldest);
+  }
+
+  /** Whether a key that this client sends may cost a query, which counts as one. */
+  mayLookUp(client: string, now: number): boolean {
+    const seen = this.#clients.get(client);
+    if (seen === undefined) return true;
+    if (!isRemembered(seen.since, now, PERIOD_SECONDS * 1000)) {
+      this.#clients.delete(client);
+      return true;
+    }
+    if (isRemembered(seen.lookedUpAt, now, LOOK_UP_MS)) return false;
+    seen.lookedUpAt = now;
+    return true;
+  }
 }
 
 /** Middleware for a route that needs no key and costs a query: 429 when it is requested too often from one address. */
@@ -77,9 +152,18 @@ export async function overCallerLimit(
   name: CallerLimit,
   principal: Principal,
 ): Promise<Refusal<429> | undefined> {
-  const { key } = principal;
-  if (key === undefined || (await isAllowed(services, name, key))) return undefined;
+  const counted = countedBy(principal);
+  if (counted === undefined || (await isAllowed(services, name, counted))) return undefined;
   return overLimit(`${callerOf(principal)} ${limits[name].detail}`);
+}
+
+/**
+ * What a principal's requests are counted by. A visit of the portal counts by itself: the key that made its link makes
+ * those of all customers. A session of the operator's own has no key, and no limit.
+ */
+function countedBy({ key, session, tenant = "" }: Principal): string | undefined {
+  if (session?.at === "portal") return `portal:${tenant}:${session.id}`;
+  return key;
 }
 
 /** A limiter that fails allows everything: it only protects, nothing is billed by it. */

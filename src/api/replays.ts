@@ -206,7 +206,7 @@ const postReplay = createRoute({
   description:
     "Sends the dead deliveries of a range of time again, or the delivered ones, or sends what is missing. A destination " +
     "has one replay at a time.",
-  middleware: [requires("admin"), jsonBody()],
+  middleware: [requires("admin", "resend"), jsonBody()],
   request: { body: jsonRequest(newReplay) },
   responses: {
     201: jsonAnswer(replaySchema, "The replay; it starts at once."),
@@ -271,6 +271,7 @@ const resume = createRoute({
 const cancel = createRoute({
   ...common,
   path: "/v1/replays/{id}/cancel",
+  middleware: [requires("admin", "resend")],
   summary: "Cancel a replay",
   description: "It requeues nothing more. What it has requeued is still delivered. May be repeated.",
 });

@@ -14,7 +14,7 @@ import { type FoundEvent, searchEvents } from "../db/event-search.ts";
 import { EVENT_ID, eventOfKey } from "../db/keyed-events.ts";
 import { findDelivery, findEventAlone } from "../db/planned-deliveries.ts";
 import { findReplay } from "../db/replays.ts";
-import { deliveryKey, eventId, eventNumber } from "../ids.ts";
+import { deliveryKey, eventId, eventNumber, idPatterns } from "../ids.ts";
 import type { Services } from "../services.ts";
 import { refuseTenant, requires } from "./auth.ts";
 import type { Api, Principal } from "./context.ts";
@@ -210,15 +210,15 @@ async function byId(
   id: string,
 ): Promise<Omit<Result, "matched"> | undefined> {
   const { db } = services;
-  if (/^dst_[0-9a-z]{20}$/.test(id)) {
+  if (idPatterns.destination.test(id)) {
     const row = await findDestination(db, id, tenant);
     return row && { kind: "destination", id, tenant: row.tenant, name: row.description ?? row.url };
   }
-  if (/^rpl_[0-9a-z]{20}$/.test(id)) {
+  if (idPatterns.replay.test(id)) {
     const row = await findReplay(services, id, tenant);
     return row && { kind: "replay", id, tenant: row.tenant, destination_id: row.destinationId };
   }
-  if (/^key_[0-9a-z]{20}$/.test(id)) {
+  if (idPatterns.key.test(id)) {
     const row = scopes.includes("admin") ? await findKey(db, id, tenant) : undefined;
     return (
       row && {

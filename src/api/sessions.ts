@@ -4,7 +4,7 @@
  */
 
 import type { Scope } from "../core/scopes.ts";
-import { endSession, findSession, forgetSessions, insertSession, type Session } from "../db/auth.ts";
+import { endSession, findSession, forgetSessions, insertSession, type OpenSession } from "../db/auth.ts";
 import { readToken, signToken } from "../secrets/tokens.ts";
 import type { Services } from "../services.ts";
 import { record } from "./audit.ts";
@@ -19,7 +19,7 @@ export const SESSION_S = SESSION_MS / 1000;
 /** How long a used portal link is remembered: longer than any link is valid. */
 const RETENTION_MS = 30 * 24 * HOUR_MS;
 
-type NewSession = Pick<Session, "id" | "keyId" | "tenant" | "portal"> &
+type NewSession = Pick<OpenSession, "id" | "keyId" | "tenant" | "portal" | "keyExpiresAt"> &
   Readonly<{ scopes: readonly Scope[] }>;
 
 /** Opens a session and makes its token; undefined when its id has opened a session before. */
@@ -30,12 +30,13 @@ export async function openSession(
 ): Promise<string | undefined> {
   const { db, config, now, background } = services;
   const createdAt = now();
-  const expiresAt = createdAt + SESSION_MS;
-  if (!(await insertSession(db, { ...session, createdAt, expiresAt }))) return undefined;
+  const { keyExpiresAt, ...stored } = session;
+  const expiresAt = Math.min(createdAt + SESSION_MS, keyExpiresAt ?? Number.POSITIVE_INFINITY);
+  if (!(await insertSession(db, { ...stored, createdAt, expiresAt }))) return undefined;
   background(forgetSessions(db, createdAt - RETENTION_MS));
-  const { id, keyId, tenant, scopes } = session;
+  const { id, tenant, scopes } = session;
   await recordOf(services, principalOf(session), "session.started");
-  return signToken(config, use, { id, keyId, tenant, scopes, expiresAt });
+  return signToken(config, use, { id, keyId: null, tenant, scopes, expiresAt });
 }
 
 /** The session of a token, while it and its key are valid. */
@@ -43,7 +44,7 @@ export async function sessionOf(
   { db, config, now }: Services,
   use: SessionUse,
   token: string,
-): Promise<Session | undefined> {
+): Promise<OpenSession | undefined> {
   const at = now();
   const claims = await readToken(config, use, token, at);
   const session = claims && (await findSession(db, claims.id, at));
@@ -65,17 +66,20 @@ async function recordOf(
   await record(services, principal, [{ action, subject: session?.id ?? "", tenant, changes: null }]);
 }
 
+/** Who makes the requests of a session: its key, with the key's end, so that nothing that it makes outlives the key. */
 export function principalOf({
   id,
   keyId,
+  keyExpiresAt,
   tenant,
   scopes,
   portal,
-}: Pick<Session, "id" | "keyId" | "tenant" | "scopes" | "portal">): Principal {
+}: Pick<OpenSession, "id" | "keyId" | "keyExpiresAt" | "tenant" | "scopes" | "portal">): Principal {
   return {
     session: { at: portal === null ? "dashboard" : "portal", id },
     scopes: scopes as readonly Scope[],
     ...(keyId !== null && { key: keyId }),
     ...(tenant !== null && { tenant }),
+    ...(keyExpiresAt !== null && { expiresAt: keyExpiresAt }),
   };
 }

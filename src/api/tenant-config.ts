@@ -18,6 +18,8 @@ import {
 import { findTenantSettings } from "../db/tenant-settings.ts";
 import { openedAuth, ownHeaders } from "../delivery/authorization.ts";
 import { openToken } from "../delivery/kinds/kind.ts";
+import { idPatterns } from "../ids.ts";
+import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { isoTime } from "../time.ts";
 import { changed } from "./audit.ts";
@@ -68,7 +70,9 @@ export function registerTenantConfig(api: Api): void {
     if (withSecrets) changed(c, "tenant.exported", { id: tenant, tenant });
     const exportedAt = isoTime(services.now());
     c.header("cache-control", "no-store");
-    return c.json({ version: 1, exported_at: exportedAt, tenant, settings, destinations } as const, 200);
+    const parts = Math.ceil(destinations.length / MOST_IMPORTED);
+    const head = { version: 1, exported_at: exportedAt, tenant, ...(parts > 1 && { parts }) } as const;
+    return c.json({ ...head, settings, destinations }, 200);
   });
 
   api.openapi(importTenant, async (c) => {
@@ -102,21 +106,42 @@ async function portable(services: Services, row: Destination, withSecrets: boole
   const { headers, auth, ...view } = destinationView(row);
   const kept = Object.entries(view).filter(([name]) => name in portableDestination.shape);
   const open = Object.fromEntries(kept) as Omit<Portable, "omitted">;
-  if (withSecrets) return { ...open, ...(await opened(services, row)), omitted: [] };
+  if (withSecrets) {
+    const { fields, unreadable } = await opened(services, row);
+    return { ...open, ...fields, omitted: unreadable };
+  }
   const has = { secret: true, headers: Object.keys(headers).length > 0, auth, token: row.targetToken };
   return { ...open, omitted: sealedFields.filter((field) => has[field]) };
 }
 
-/** What is sealed of a destination, opened. Rejects when something does not open. */
-async function opened({ vault }: Services, row: Destination) {
+type SealedField = (typeof sealedFields)[number];
+
+/** What is sealed of a destination, opened; what does not open, after an edit by hand or without its master key, is named. */
+async function opened({ vault, log }: Services, row: Destination) {
   const { id, secret, targetToken } = row;
-  const [own, auth] = [await ownHeaders(vault, row), await openedAuth(vault, row)];
-  return {
-    secret: await vault.unseal(id, secret),
+  const unreadable: SealedField[] = [];
+  const open = async <T>(field: SealedField, opening: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return await opening();
+    } catch (error) {
+      unreadable.push(field);
+      log({ what: "secret_unreadable", destination: id, error: faultOf(error) });
+      return undefined;
+    }
+  };
+  const own = (await open("headers", () => ownHeaders(vault, row))) ?? {};
+  const auth = await open("auth", () => openedAuth(vault, row));
+  const [signing, token] = [
+    await open("secret", () => vault.unseal(id, secret)),
+    await open("token", async () => (targetToken === null ? undefined : openToken(vault, id, targetToken))),
+  ];
+  const fields = {
+    ...(signing !== undefined && { secret: signing }),
     ...(Object.keys(own).length > 0 && { headers: own }),
     ...(auth && { auth: authInputOf(auth.shown, auth.secret) }),
-    ...(targetToken !== null && { token: await openToken(vault, id, targetToken) }),
+    ...(token !== undefined && { token }),
   };
+  return { fields, unreadable };
 }
 
 /** A destination of the document that is to be created, or changed, or is as it should be. */
@@ -236,7 +261,7 @@ async function changeOf(services: Services, given: Portable, stored: Destination
   const { id, omitted: _, secret: __, status: ___, ...wanted } = given;
   const now: Readonly<Record<string, unknown>> = {
     ...(await portable(services, stored, false)),
-    ...(await opened(services, stored)),
+    ...(await opened(services, stored)).fields,
   };
   const differing = Object.entries(wanted).filter(
     ([name, value]) => JSON.stringify(value ?? null) !== JSON.stringify(now[name] ?? null),
@@ -304,17 +329,14 @@ const sealedFields = ["secret", "headers", "auth", "token"] as const;
 
 const ID_EXPECTED = "expected dst_ and 20 lower-case letters and digits";
 const OMITTED_EXPECTED = `expected a list of ${sealedFields.join(", ")}`;
-const COUNT_EXPECTED = `expected a list of at most ${MOST_IMPORTED} destinations`;
+const COUNT_EXPECTED = `expected a list of at most ${MOST_IMPORTED} destinations; import the others with further requests`;
 
 const { tenant: _, handshake: __, signature: ___, ...portableFields } = newDestination.shape;
 
 const portableDestination = strict({
-  id: z
-    .string({ error: ID_EXPECTED })
-    .regex(/^dst_[0-9a-z]{20}$/, { error: ID_EXPECTED })
-    .openapi({
-      description: "Kept: a destination of the tenant with this id is changed, else it is created.",
-    }),
+  id: z.string({ error: ID_EXPECTED }).regex(idPatterns.destination, { error: ID_EXPECTED }).openapi({
+    description: "Kept: a destination of the tenant with this id is changed, else it is created.",
+  }),
   ...portableFields,
   omitted: z
     .array(z.enum(sealedFields, { error: OMITTED_EXPECTED }), { error: OMITTED_EXPECTED })
@@ -335,6 +357,14 @@ const tenantDocument = strict({
     .string()
     .optional()
     .openapi({ description: "Whose it was; not looked at: the path names the tenant." }),
+  parts: z
+    .int()
+    .optional()
+    .openapi({
+      description:
+        `Present where the document is too large for one import, which takes ${MOST_IMPORTED} destinations: into so many, of ` +
+        "which each has some of `destinations`, it is to be divided. Not looked at.",
+    }),
   settings: tenantChange.optional(),
   destinations: z
     .array(portableDestination, { error: COUNT_EXPECTED })
@@ -367,7 +397,8 @@ const exportTenant = createRoute({
   path: "/v1/tenants/{tenant}/export",
   summary: "Export a tenant's configuration",
   description:
-    "Its settings and destinations, as the import takes them. Secrets are left out, unless a key that is bound to no tenant asks " +
+    "Its settings and destinations, as the import takes them; where they are too many for one import, `parts` says how many it " +
+    "takes. Secrets are left out, unless a key that is bound to no tenant asks " +
     "for them.",
   tags: ["Tenants"],
   middleware: [requires("admin")],

@@ -125,9 +125,14 @@ export type Backlogs = Readonly<Record<string, number>>;
 /** The backlogs that were found at `at`, epoch ms. */
 export type BacklogSnapshot = Readonly<{ at: number; backlogs: Backlogs }>;
 
+/** How many of the destinations the rates are of. */
+export type Coverage = Readonly<{ total: number; queried: number; unreachable: number }>;
+
 export type Watched = Readonly<{
+  /** Sums over the destinations that were looked at. */
   hour: Counters;
   day: Counters;
+  coverage?: Coverage;
   /** Deliveries that were attempted and have not ended a day after their event. */
   retryingForADay: number;
   destinations: readonly WatchedDestination[];
@@ -143,6 +148,8 @@ export type Crossing = Readonly<{
   limit: number;
   window: "30m" | "1h" | "now";
   destinations: readonly string[];
+  /** Absent where the figure is not of some destinations, but of all. */
+  coverage?: Coverage | undefined;
 }>;
 
 export const thresholds = [
@@ -202,6 +209,7 @@ export function crossings(watched: Watched): Crossing[] {
   const named = crossed.map((crossing) => ({
     ...crossing,
     destinations: most(destinations, parts[crossing.threshold]),
+    ...(crossing.window === "1h" && { coverage: watched.coverage }),
   }));
   return [...named, ...backlogGrowth(watched)];
 }
@@ -217,6 +225,12 @@ const parts: Readonly<Record<Exclude<Threshold, "backlog_growth">, Part>> = {
   dead_letter_growth: ({ hour }) => hour.dead,
   retrying_for_a_day: ({ retryingForADay = 0 }) => retryingForADay,
 };
+
+/** The destinations with the largest parts in each figure: enough of them to name those of any crossing. */
+export function foremost(destinations: readonly WatchedDestination[]): WatchedDestination[] {
+  const named = new Set(Object.values(parts).flatMap((part) => most(destinations, part)));
+  return destinations.filter(({ id }) => named.has(id));
+}
 
 function most(destinations: readonly WatchedDestination[], part: Part): string[] {
   return destinations

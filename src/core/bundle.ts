@@ -15,6 +15,9 @@ export const MAX_EVENTS = 100;
  */
 export const MAX_BYTES = 512 * 1024;
 
+/** The latest version of headers that this code knows. */
+export const HEADER_VERSION = 2;
+
 const INDEXES = 128;
 
 /** The number of the event at an index of a bundle. */

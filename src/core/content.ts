@@ -35,6 +35,16 @@ export function envelopeOf(type: string, timestamp: string, data: unknown): stri
 }
 
 const QUOTE = 0x22;
+const TIMESTAMP_LENGTH = "2026-11-20T09:00:00.000Z".length;
+
+/** Writes another timestamp, in ISO 8601 of the same length, over that of an envelope, in place. Other bytes stay as they are. */
+export function stamp(envelope: Uint8Array, type: string, timestamp: string): void {
+  const begin = `{"type":${JSON.stringify(type)},"timestamp":"`;
+  const isEnvelope =
+    envelope[begin.length - 1] === QUOTE && envelope[begin.length + TIMESTAMP_LENGTH] === QUOTE;
+  if (!isEnvelope || timestamp.length !== TIMESTAMP_LENGTH) return;
+  for (let i = 0; i < TIMESTAMP_LENGTH; i++) envelope[begin.length + i] = timestamp.charCodeAt(i);
+}
 
 /** The bytes of `data` in the UTF-8 of an envelope: the value to the digit, without white space around it. */
 export function dataIn<T extends ArrayBufferLike>(envelope: Uint8Array<T>, type: string): Uint8Array<T> {

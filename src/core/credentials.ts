@@ -6,8 +6,8 @@
  * was mistyped or invented without knowing the format is recognised as such without a query, and a scanner for leaked
  * secrets can tell a key from a text that only looks like one.
  *
- * An isolate caches what it has read of an API key, so a revoked key is rejected when that entry is stale at the
- * latest: well within the minute that is promised.
+ * An isolate remembers what it has read of an API key for as long as it knows that nothing has changed: a revoked key is
+ * rejected within `REMEMBERED_MS` everywhere.
  *
  * After a rotation, replaced secrets still sign beside the current one, each until a time of its own, so that rotating
  * again never takes a secret from a receiver that was promised more time.
@@ -51,7 +51,7 @@ export function addressBlock(address: string): string {
   return `${groups.map((group) => group.replace(/^0+(?=.)/, "").toLowerCase()).join(":")}::/64`;
 }
 
-/** How long a cached key counts, from when it was requested. */
+/** How long remembered keys count, from when it was last requested what has changed of them. */
 export const REMEMBERED_MS = 30_000;
 
 /** The least time between two writes of a key's last use: a busy key must not cost a row for each request. */

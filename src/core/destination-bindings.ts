@@ -14,7 +14,7 @@ export const BINDING_NAME = /^[A-Za-z_][A-Za-z0-9_]{0,63}$/;
 const TENANT = /^[A-Za-z0-9_.:-]{1,64}$/;
 
 /** Breakwater's own queues: what is put there by others is not what their consumers expect. */
-const OWN_QUEUES: readonly string[] = ["DELIVERIES", "DRAINS", "DEAD"];
+const OWN_QUEUES: readonly string[] = ["DELIVERIES", "DRAINS", "DEAD", "UPKEEP"];
 
 const EXPECTED = 'expected entries such as "ORDERS: acme, globex; AUDIT: *"';
 

@@ -18,8 +18,11 @@ export const EVENT_TYPE = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/;
 /** Headers of a destination's own. */
 export const MAX_HEADERS = 20;
 
-/** A token (RFC 9110 §5.6.2). */
-export const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/;
+/**
+ * A token (RFC 9110 §5.6.2), but for `__proto__`: as the name of a property it loses its value. Without a flag, because the
+ * OpenAPI document has the pattern alone.
+ */
+export const HEADER_NAME = /^(?!__[Pp][Rr][Oo][Tt][Oo]__$)[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$/;
 
 /** Printable ASCII characters without spaces around them. */
 export const HEADER_VALUE = /^[!-~]([ -~\t]{0,1022}[!-~])?$/;

@@ -3,9 +3,11 @@
  *
  * Whoever posts chooses the data, and an operator may paste a schema from anywhere, so neither can cost more than a bound:
  * a schema is limited in size, depth and keywords; what refers to itself without going deeper into the data is refused; a
- * `pattern` is of a form whose search takes linear time; and checking takes a limited number of steps and of the stack,
- * however schema and data multiply. A keyword that is not known is refused, rather than ignored, so that nobody relies on it.
+ * `pattern` is of a form that can be searched in counted steps (pattern.ts); and checking takes a limited number of steps
+ * and of the stack, however schema and data multiply: whatever is read, listed, compared or searched is a step first. A keyword that is not known is refused, rather than ignored, so that nobody relies on it.
  */
+
+import { hasPattern, patternOf } from "./pattern.ts";
 
 export type JsonSchema = boolean | Readonly<Record<string, unknown>>;
 
@@ -24,12 +26,19 @@ const MAX_SCHEMA = 16 * 1024;
 const MAX_DEPTH = 20;
 /** Faults that are reported at once. */
 const MAX_FAULTS = 10;
-/** Subschemas applied, entries compared and texts searched for one event: some milliseconds. */
+/** Steps for one value: subschemas applied, names listed, entries compared and texts searched. Some ten milliseconds. */
 const MAX_STEPS = 100_000;
-/** Subschemas applied within one another. Each takes up to seven frames of the stack, which has room for 1,200 of them. */
+/** Steps for all values of one request. */
+export const REQUEST_STEPS = 4 * MAX_STEPS;
+/**
+ * Subschemas applied, and values compared, within one another. Each takes up to seven frames of the stack, which has room
+ * for 1,200 of them.
+ */
 const MAX_NESTED = 500;
-/** Characters of a text that are searched in one step. */
+/** Characters of a text that are measured, compared or searched by the runtime in one step. */
 const TEXT_STEP = 64;
+/** Visits of a pattern's pieces in one step. */
+const VISITS_STEP = 32;
 
 type Child = "schema" | "list" | "map";
 
@@ -105,7 +114,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   exclusiveMaximum: NUMBER,
   multipleOf: [(value) => isNumber(value) && Number(value) > 0, "a number above 0"],
   pattern: [
-    (value) => typeof value === "string" && isLinear(value),
+    (value) => typeof value === "string" && patternOf(value) !== undefined,
     "^ and at most 256 characters, without groups, alternatives and references, with one of * + {n,m} and two ? at most",
   ],
   format: [
@@ -137,6 +146,8 @@ const KEYWORDS = [...Object.keys(APPLICATORS), ...Object.keys(RULES)].join(", ")
 
 /** Why a schema cannot be stored; empty when it can. */
 export function schemaFaults(schema: unknown): SchemaFault[] {
+  if (isDeeper(schema, MAX_NESTED))
+    return [{ pointer: "", fault: "is nested too deep", expected: `at most ${MAX_NESTED} levels of JSON` }];
   const size = JSON.stringify(schema).length;
   if (size > MAX_SCHEMA)
     return [{ pointer: "", fault: `is ${size} characters long`, expected: `at most ${MAX_SCHEMA}` }];
@@ -144,6 +155,14 @@ export function schemaFaults(schema: unknown): SchemaFault[] {
   checkSchema(schema, "", 1, faults);
   if (faults.length === 0) checkRefs(schema as JsonSchema, faults);
   return faults.slice(0, MAX_FAULTS);
+}
+
+/** Whether a value has more levels of lists and objects: to write such a one takes as much of the stack. */
+function isDeeper(value: unknown, most: number): boolean {
+  let level = [value].filter(isContainer);
+  for (let depth = 0; depth < most && level.length > 0; depth++)
+    level = level.flatMap((one) => Object.values(one).filter(isContainer));
+  return level.length > 0;
 }
 
 function checkSchema(schema: unknown, pointer: string, depth: number, faults: SchemaFault[]): void {
@@ -231,148 +250,150 @@ function targetOf(root: JsonSchema, ref: string): JsonSchema | undefined {
   return Object.hasOwn(defs, name) ? (defs[name] as JsonSchema) : undefined;
 }
 
-const MAX_PATTERN = 256;
-
-/** A class, an escaped character or class, or a character; then how often. */
-const PIECE =
-  /(?:\[\^?(?:\\[dDwWsS\\\][/.*+?^$(){}|-]|[^\][\\])+\]|\\[dDwWsS\\./^$*+?()[\]{}|-]|[^\\^$*+?()[\]{}|])([*+?]|\{\d{1,3}(?:,\d{0,3})?\})?/uy;
-
-/** Pieces of open length, those that may be absent, and characters behind one of open length: all are tried again. */
-const MOST_OPEN = 1;
-const MOST_OPTIONAL = 2;
-const MOST_BEHIND = 64;
-
-/**
- * Whether the search for a pattern takes time in proportion to the text. It begins at the start alone; without groups
- * nothing repeats what repeats; and only one piece is of open length, so that there are few ways to divide the text.
- */
-function isLinear(pattern: string): boolean {
-  if (pattern.length > MAX_PATTERN || !pattern.startsWith("^")) return false;
-  const end = pattern.endsWith("$") ? pattern.length - 1 : pattern.length;
-  let open = 0;
-  let optional = 0;
-  let behind = 0;
-  for (let at = 1; at < end; at = PIECE.lastIndex) {
-    PIECE.lastIndex = at;
-    const found = PIECE.exec(pattern);
-    if (!found) return false;
-    const [, often] = found;
-    const count = /^\{(\d+)\}$/.exec(often ?? "{1}")?.[1];
-    if (often === "?") optional += 1;
-    else if (count === undefined) open += 1;
-    else if (open > 0) behind += Number(count);
-  }
-  return open <= MOST_OPEN && optional <= MOST_OPTIONAL && behind <= MOST_BEHIND && isPattern(pattern);
-}
-
-function isPattern(pattern: string): boolean {
-  try {
-    new RegExp(pattern, "u");
-    return true;
-  } catch {
-    return false;
-  }
-}
-
 // ── Data ──
+
+/** Steps that are left for the values of one request. Checks share it, and count down. */
+export type StepBudget = { left: number };
 
 /**
  * Where data does not fit a schema that `schemaFaults` has nothing against; empty when it fits. A value for which too many
  * steps are needed does not fit.
  */
-export function dataFaults(schema: JsonSchema, data: unknown): readonly SchemaFault[] {
-  const check = new Check(schema);
+export function dataFaults(
+  schema: JsonSchema,
+  data: unknown,
+  budget: StepBudget = { left: MAX_STEPS },
+): readonly SchemaFault[] {
+  const check = new Check(schema, Math.min(budget.left, MAX_STEPS));
   try {
-    check.apply(schema, data, "");
+    check.apply(schema, data, undefined);
     return check.faults;
   } catch (error) {
     if (error !== TOO_MANY_STEPS) throw error;
     return [
       { pointer: "", fault: "takes too many steps to check", expected: "less data, or a simpler schema" },
     ];
+  } finally {
+    budget.left -= check.steps;
   }
 }
 
 const TOO_MANY_STEPS = new Error("Too many steps");
 
+/** A place in the data. It is written as a pointer only where a fault is reported. */
+type Place = Readonly<{ above: Place; key: string | number }> | undefined;
+
+function pointerTo(place: Place): string {
+  const keys: string[] = [];
+  for (let at = place; at; at = at.above) keys.push(within("", String(at.key)));
+  return keys.reverse().join("");
+}
+
 /** One check of one value. */
 class Check {
   readonly faults: SchemaFault[] = [];
+  steps = 0;
   readonly #root: JsonSchema;
-  #steps = 0;
+  readonly #mostSteps: number;
   #nested = 0;
   /** Alternatives within alternatives that are being tried: their faults say nothing. */
   #trials = 0;
+  readonly #names = new Map<object, readonly string[]>();
+  /** By the schemas that refer to them. */
+  readonly #targets = new Map<object, JsonSchema | undefined>();
 
-  constructor(root: JsonSchema) {
+  constructor(root: JsonSchema, mostSteps: number) {
     this.#root = root;
+    this.#mostSteps = mostSteps;
   }
 
   /** Whether the value fits; adds faults where it does not. */
-  apply(schema: JsonSchema, value: unknown, pointer: string): boolean {
+  apply(schema: JsonSchema, value: unknown, place: Place): boolean {
     this.#step();
     if (schema === true) return true;
-    if (schema === false) return this.#refuse(pointer, faultOf(value), "it to be left out");
-    this.#nested += 1;
-    if (this.#nested > MAX_NESTED) throw TOO_MANY_STEPS;
-    let fits = this.#isOfKind(schema, value, pointer);
-    if (fits) fits = this.#isWithin(schema, value, pointer);
+    if (schema === false) return this.#refuse(place, faultOf(value), "it to be left out");
+    this.#goDeeper();
+    let fits = this.#isOfKind(schema, value, place);
+    if (fits) fits = this.#isWithin(schema, value, place);
     if (typeof schema.$ref === "string") {
-      const target = targetOf(this.#root, schema.$ref);
-      if (target !== undefined && !this.apply(target, value, pointer)) fits = false;
+      const target = this.#targetOf(schema, schema.$ref);
+      if (target !== undefined && !this.apply(target, value, place)) fits = false;
     }
-    if (!this.#combines(schema, value, pointer)) fits = false;
+    if (!this.#combines(schema, value, place)) fits = false;
     this.#nested -= 1;
     return fits;
   }
 
   #step(steps = 1): void {
-    this.#steps += steps;
-    if (this.#steps > MAX_STEPS) throw TOO_MANY_STEPS;
+    this.steps += steps;
+    if (this.steps > this.#mostSteps) throw TOO_MANY_STEPS;
   }
 
-  /** @param expected a value of the schema's is written out only where it is reported: it may be long */
-  #refuse(
-    pointer: string,
-    fault: string,
-    expected: string | Readonly<{ prefix?: string; json: unknown }>,
-  ): false {
+  #goDeeper(): void {
+    this.#nested += 1;
+    if (this.#nested > MAX_NESTED) throw TOO_MANY_STEPS;
+  }
+
+  #readText(text: string): void {
+    this.#step(Math.ceil(text.length / TEXT_STEP));
+  }
+
+  /** The names of an object's properties. They are listed once, a step each. */
+  #namesOf(object: object): readonly string[] {
+    const known = this.#names.get(object);
+    if (known) return known;
+    const names = Object.keys(object);
+    this.#names.set(object, names);
+    this.#step(names.length);
+    return names;
+  }
+
+  #targetOf(schema: object, ref: string): JsonSchema | undefined {
+    if (!this.#targets.has(schema)) this.#targets.set(schema, targetOf(this.#root, ref));
+    return this.#targets.get(schema);
+  }
+
+  /** @param expected a function where it is long: it is written only where it is reported */
+  #refuse(place: Place, fault: string, expected: string | (() => string)): false {
     if (this.#trials > 0 || this.faults.length >= MAX_FAULTS) return false;
-    const text =
-      typeof expected === "string"
-        ? expected
-        : `${expected.prefix ?? ""}${shortened(JSON.stringify(expected.json))}`;
-    this.faults.push({ pointer, fault, expected: text });
+    const text = typeof expected === "string" ? expected : expected();
+    this.faults.push({ pointer: pointerTo(place), fault, expected: text });
     return false;
   }
 
   /** Without the faults that it finds. */
   #fits(schema: JsonSchema, value: unknown): boolean {
     this.#trials += 1;
-    const fits = this.apply(schema, value, "");
+    const fits = this.apply(schema, value, undefined);
     this.#trials -= 1;
     return fits;
   }
 
-  #isOfKind(schema: Readonly<Record<string, unknown>>, value: unknown, pointer: string): boolean {
+  #isOfKind(schema: Readonly<Record<string, unknown>>, value: unknown, place: Place): boolean {
     const { type } = schema;
-    if (type !== undefined && ![type].flat().some((one) => isOfType(value, String(one))))
-      return this.#refuse(pointer, faultOf(value), `a value of the type ${[type].flat().join(" or ")}`);
+    if (type !== undefined && !this.#isOfTypes(type, value))
+      return this.#refuse(place, faultOf(value), () => `a value of the type ${[type].flat().join(" or ")}`);
     if (Array.isArray(schema.enum) && !schema.enum.some((one) => this.#isEqual(one, value)))
-      return this.#refuse(pointer, faultOf(value), { prefix: "one of ", json: schema.enum });
+      return this.#refuse(place, faultOf(value), () => `one of ${shortened(JSON.stringify(schema.enum))}`);
     if (Object.hasOwn(schema, "const") && !this.#isEqual(schema.const, value))
-      return this.#refuse(pointer, faultOf(value), { json: schema.const });
+      return this.#refuse(place, faultOf(value), () => shortened(JSON.stringify(schema.const)));
     return true;
   }
 
-  #isWithin(schema: Readonly<Record<string, unknown>>, value: unknown, pointer: string): boolean {
-    if (typeof value === "number") return this.#isNumberWithin(schema, value, pointer);
-    if (typeof value === "string") return this.#isTextWithin(schema, value, pointer);
-    if (Array.isArray(value)) return this.#isListWithin(schema, value, pointer);
-    return isObject(value) ? this.#isObjectWithin(schema, value, pointer) : true;
+  #isOfTypes(type: unknown, value: unknown): boolean {
+    if (!Array.isArray(type)) return isOfType(value, String(type));
+    this.#step(type.length);
+    return type.some((one) => isOfType(value, String(one)));
   }
 
-  #isNumberWithin(schema: Readonly<Record<string, unknown>>, value: number, pointer: string): boolean {
+  #isWithin(schema: Readonly<Record<string, unknown>>, value: unknown, place: Place): boolean {
+    if (typeof value === "number") return this.#isNumberWithin(schema, value, place);
+    if (typeof value === "string") return this.#isTextWithin(schema, value, place);
+    if (Array.isArray(value)) return this.#isListWithin(schema, value, place);
+    return isObject(value) ? this.#isObjectWithin(schema, value, place) : true;
+  }
+
+  #isNumberWithin(schema: Readonly<Record<string, unknown>>, value: number, place: Place): boolean {
     const bounds: readonly (readonly [
       keyword: string,
       holds: (bound: number) => boolean,
@@ -389,34 +410,45 @@ class Check {
       return (
         typeof bound !== "number" ||
         holds(bound) ||
-        this.#refuse(pointer, faultOf(value), `${expected} ${bound}`)
+        this.#refuse(place, faultOf(value), `${expected} ${bound}`)
       );
     });
   }
 
-  #isTextWithin(schema: Readonly<Record<string, unknown>>, value: string, pointer: string): boolean {
+  #isTextWithin(schema: Readonly<Record<string, unknown>>, value: string, place: Place): boolean {
     const { minLength, maxLength, pattern, format } = schema;
     if (typeof minLength === "number" || typeof maxLength === "number") {
       const length = this.#lengthOf(value);
       const [least, most] = [Number(minLength ?? 0), Number(maxLength ?? Number.POSITIVE_INFINITY)];
-      if (length < least) return this.#refuse(pointer, faultOf(value), `at least ${least} characters`);
-      if (length > most) return this.#refuse(pointer, faultOf(value), `at most ${most} characters`);
+      if (length < least) return this.#refuse(place, faultOf(value), `at least ${least} characters`);
+      if (length > most) return this.#refuse(place, faultOf(value), `at most ${most} characters`);
     }
-    if (typeof pattern === "string") {
-      this.#step(Math.ceil(value.length / TEXT_STEP));
-      if (!regexOf(pattern).test(value))
-        return this.#refuse(pointer, faultOf(value), `a string that matches ${pattern}`);
-    }
+    if (typeof pattern === "string" && !this.#hasPattern(value, pattern))
+      return this.#refuse(place, faultOf(value), `a string that matches ${pattern}`);
     if (typeof format === "string" && isFormat(format)) {
-      this.#step(Math.ceil(value.length / TEXT_STEP));
-      if (!FORMATS[format]?.(value)) return this.#refuse(pointer, faultOf(value), `the format ${format}`);
+      this.#readText(value);
+      if (!FORMATS[format]?.(value)) return this.#refuse(place, faultOf(value), `the format ${format}`);
     }
     return true;
   }
 
+  #hasPattern(text: string, source: string): boolean {
+    // As if it were parsed each time: what a check may take does not depend on what others have left in memory.
+    this.#readText(source);
+    const pattern = patternOf(source);
+    if (!pattern) return true;
+    let visits = 0;
+    return hasPattern(pattern, text, (more) => {
+      visits += more;
+      if (visits < VISITS_STEP) return;
+      this.#step(Math.floor(visits / VISITS_STEP));
+      visits %= VISITS_STEP;
+    });
+  }
+
   /** In characters, as JSON Schema counts them: a surrogate pair is one. */
   #lengthOf(text: string): number {
-    this.#step(Math.ceil(text.length / TEXT_STEP));
+    this.#readText(text);
     let pairs = 0;
     for (let i = 0; i < text.length; i++) {
       const isHigh = (text.charCodeAt(i) & 0xfc00) === 0xd800;
@@ -425,99 +457,124 @@ class Check {
     return text.length - pairs;
   }
 
-  #isListWithin(
-    schema: Readonly<Record<string, unknown>>,
-    list: readonly unknown[],
-    pointer: string,
-  ): boolean {
+  #isListWithin(schema: Readonly<Record<string, unknown>>, list: readonly unknown[], place: Place): boolean {
     const { minItems, maxItems, uniqueItems, prefixItems, items, contains } = schema;
     if (typeof minItems === "number" && list.length < minItems)
-      return this.#refuse(pointer, faultOf(list), `at least ${minItems} entries`);
+      return this.#refuse(place, faultOf(list), `at least ${minItems} entries`);
     if (typeof maxItems === "number" && list.length > maxItems)
-      return this.#refuse(pointer, faultOf(list), `at most ${maxItems} entries`);
+      return this.#refuse(place, faultOf(list), `at most ${maxItems} entries`);
     const prefix = Array.isArray(prefixItems) ? (prefixItems as JsonSchema[]) : [];
+    const applied = items === undefined ? Math.min(prefix.length, list.length) : list.length;
     let fits = true;
-    for (const [i, entry] of list.entries()) {
-      const own = prefix[i] ?? (items as JsonSchema | undefined);
-      if (own !== undefined && !this.apply(own, entry, within(pointer, String(i)))) fits = false;
+    for (let i = 0; i < applied; i++) {
+      const own = prefix[i] ?? (items as JsonSchema);
+      if (!this.apply(own, list[i], { above: place, key: i })) fits = false;
     }
     if (contains !== undefined && !list.some((entry) => this.#fits(contains as JsonSchema, entry)))
-      return this.#refuse(pointer, faultOf(list), "an entry that fits `contains`");
+      return this.#refuse(place, faultOf(list), "an entry that fits `contains`");
     if (uniqueItems === true && !this.#areUnique(list))
-      return this.#refuse(pointer, "has an entry twice", "entries that are all different");
+      return this.#refuse(place, "has an entry twice", "entries that are all different");
     return fits;
   }
 
   #areUnique(list: readonly unknown[]): boolean {
-    return list.every((entry, i) => list.slice(0, i).every((other) => !this.#isEqual(entry, other)));
+    for (let i = 0; i < list.length; i++)
+      for (let j = 0; j < i; j++) if (this.#isEqual(list[i], list[j])) return false;
+    return true;
   }
 
   #isObjectWithin(
     schema: Readonly<Record<string, unknown>>,
     object: Readonly<Record<string, unknown>>,
-    pointer: string,
+    place: Place,
   ): boolean {
-    const { required, dependentRequired, minProperties, maxProperties, additionalProperties } = schema;
-    const names = Object.keys(object);
+    const { minProperties, maxProperties, additionalProperties } = schema;
+    const names = this.#namesOf(object);
     if (typeof minProperties === "number" && names.length < minProperties)
-      return this.#refuse(pointer, `has ${names.length} properties`, `at least ${minProperties}`);
+      return this.#refuse(place, `has ${names.length} properties`, `at least ${minProperties}`);
     if (typeof maxProperties === "number" && names.length > maxProperties)
-      return this.#refuse(pointer, `has ${names.length} properties`, `at most ${maxProperties}`);
-    const needed = isNames(required) ? [...required] : [];
-    if (isObject(dependentRequired))
-      for (const [name, others] of Object.entries(dependentRequired))
-        if (Object.hasOwn(object, name) && isNames(others)) needed.push(...others);
-    this.#step(needed.length);
-    let fits = true;
-    for (const name of needed)
-      if (!Object.hasOwn(object, name))
-        fits = this.#refuse(within(pointer, name), "is missing", "it to be there");
+      return this.#refuse(place, `has ${names.length} properties`, `at most ${maxProperties}`);
+    let fits = this.#hasNeeded(schema, object, place);
     const properties = isObject(schema.properties) ? schema.properties : {};
     for (const name of names) {
       const own = (Object.hasOwn(properties, name) ? properties[name] : additionalProperties) as
         | JsonSchema
         | undefined;
       this.#step();
-      if (own !== undefined && !this.apply(own, object[name], within(pointer, name))) fits = false;
+      if (own !== undefined && !this.apply(own, object[name], { above: place, key: name })) fits = false;
     }
     return fits;
   }
 
-  #combines(schema: Readonly<Record<string, unknown>>, value: unknown, pointer: string): boolean {
+  #hasNeeded(
+    { required, dependentRequired }: Readonly<Record<string, unknown>>,
+    object: Readonly<Record<string, unknown>>,
+    place: Place,
+  ): boolean {
+    let fits = true;
+    const need = (names: unknown) => {
+      if (!Array.isArray(names)) return;
+      this.#step(names.length);
+      for (const name of names as readonly string[])
+        if (!Object.hasOwn(object, name))
+          fits = this.#refuse({ above: place, key: name }, "is missing", "it to be there");
+    };
+    need(required);
+    if (!isObject(dependentRequired)) return fits;
+    const names = this.#namesOf(dependentRequired);
+    this.#step(names.length);
+    for (const name of names) if (Object.hasOwn(object, name)) need(dependentRequired[name]);
+    return fits;
+  }
+
+  #combines(schema: Readonly<Record<string, unknown>>, value: unknown, place: Place): boolean {
     const { allOf, anyOf, oneOf, not } = schema as Readonly<Record<string, readonly JsonSchema[]>>;
     let fits = true;
-    for (const part of allOf ?? []) if (!this.apply(part, value, pointer)) fits = false;
+    for (const part of allOf ?? []) if (!this.apply(part, value, place)) fits = false;
     if (anyOf && !anyOf.some((part) => this.#fits(part, value)))
-      fits = this.#refuse(pointer, faultOf(value), `a value that fits one of ${anyOf.length} schemas`);
+      fits = this.#refuse(place, faultOf(value), `a value that fits one of ${anyOf.length} schemas`);
     if (oneOf) {
       const count = oneOf.filter((part) => this.#fits(part, value)).length;
       const expected = `a value that fits exactly one of ${oneOf.length} schemas`;
-      if (count !== 1) fits = this.#refuse(pointer, `${faultOf(value)}, which fits ${count}`, expected);
+      if (count !== 1) fits = this.#refuse(place, `${faultOf(value)}, which fits ${count}`, expected);
     }
     if (not !== undefined && this.#fits(not as unknown as JsonSchema, value))
-      fits = this.#refuse(pointer, faultOf(value), "a value that does not fit the schema under `not`");
-    return this.#isConsequent(schema, value, pointer) && fits;
+      fits = this.#refuse(place, faultOf(value), "a value that does not fit the schema under `not`");
+    return this.#isConsequent(schema, value, place) && fits;
   }
 
-  #isConsequent(schema: Readonly<Record<string, unknown>>, value: unknown, pointer: string): boolean {
+  #isConsequent(schema: Readonly<Record<string, unknown>>, value: unknown, place: Place): boolean {
     if (schema.if === undefined) return true;
     const next = this.#fits(schema.if as JsonSchema, value) ? schema.then : schema.else;
-    return next === undefined || this.apply(next as JsonSchema, value, pointer);
+    return next === undefined || this.apply(next as JsonSchema, value, place);
   }
 
   /** Whether two values are the same JSON: the order of an object's properties does not matter. */
   #isEqual(a: unknown, b: unknown): boolean {
     this.#step();
+    if (typeof a === "string" && typeof b === "string" && a.length === b.length) this.#readText(a);
     if (a === b) return true;
+    if (!isContainer(a) || !isContainer(b)) return false;
+    this.#goDeeper();
+    const isSame = this.#haveEqual(a, b);
+    this.#nested -= 1;
+    return isSame;
+  }
+
+  #haveEqual(a: object, b: object): boolean {
     if (Array.isArray(a))
       return Array.isArray(b) && a.length === b.length && a.every((one, i) => this.#isEqual(one, b[i]));
     if (!isObject(a) || !isObject(b)) return false;
-    const names = Object.keys(a);
+    const names = this.#namesOf(a);
     return (
-      names.length === Object.keys(b).length &&
+      names.length === this.#namesOf(b).length &&
       names.every((name) => Object.hasOwn(b, name) && this.#isEqual(a[name], b[name]))
     );
   }
+}
+
+function isContainer(value: unknown): value is object {
+  return typeof value === "object" && value !== null;
 }
 
 function isOfType(value: unknown, type: string): boolean {
@@ -544,18 +601,6 @@ function isMultiple(value: number, of: number): boolean {
   return Math.abs(quotient - nearest) <= 1.5 * Number.EPSILON * Math.abs(nearest);
 }
 
-const regexes = new Map<string, RegExp>();
-const MOST_REGEXES = 1_000;
-
-function regexOf(pattern: string): RegExp {
-  const compiled = regexes.get(pattern);
-  if (compiled) return compiled;
-  if (regexes.size >= MOST_REGEXES) regexes.clear();
-  const regex = new RegExp(pattern, "u");
-  regexes.set(pattern, regex);
-  return regex;
-}
-
 const DAYS = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 function isDate(text: string): boolean {
@@ -576,8 +621,8 @@ function isHostname(text: string): boolean {
 }
 
 function isEmail(text: string): boolean {
-  const [name = "", host = "", ...others] = text.split("@");
-  return others.length === 0 && /^[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}$/i.test(name) && isHostname(host);
+  const at = text.indexOf("@");
+  return /^[a-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}$/i.test(text.slice(0, at)) && isHostname(text.slice(at + 1));
 }
 
 /** Whether values of `format` are checked by it. */

@@ -4,7 +4,7 @@
  * The databases are numbered from 0. An event's number is its database's number times 2^40 plus its row, so the number
  * alone tells where to look, and the numbers in the first database are plain rows. New events are placed by a
  * rendezvous hash (Thaler and Ravishankar, 1998): one more database takes its share of the names from all the others,
- * and no other name moves.
+ * and no other name moves. Where an earlier event of the same name is follows from the history of their number.
  */
 
 /** Bits for the rows of one database. At 10 GB it is full long before. */
@@ -76,6 +76,57 @@ export function placeByTime(tenant: string, count: number, now: number): number 
 /** Where a tenant's events with an idempotency key go, at any time: two at once meet in one database. */
 export function placeByKey(tenant: string, key: string, count: number): number {
   return placeOf(`${tenant} key ${key}`, count);
+}
+
+/** From when on so many databases have taken new events; until the next. */
+export type DatabaseCount = Readonly<{ count: number; since: number }>;
+
+/** A change of the number of databases comes into effect so long after it was stored, ms: by then every isolate knows it. */
+export const CHANGE_MARGIN_MS = 15 * 60_000;
+
+/** Clocks of isolates differ by less, ms. */
+const CLOCK_SKEW_MS = 60_000;
+
+/**
+ * How many databases take new events at a time (epoch ms).
+ * @param history in order of time
+ * @param bound how many there are now
+ * @param configured how many it shall be, which counts while nothing has been stored
+ */
+export function countAt(
+  history: readonly DatabaseCount[],
+  now: number,
+  { bound, configured }: Readonly<{ bound: number; configured: number }>,
+): number {
+  return Math.min(history.findLast(({ since }) => since <= now)?.count ?? configured, bound);
+}
+
+/**
+ * Each number of databases that took new events at some time between `from` and `now` (epoch ms), as far as isolates' clocks
+ * may differ; every possible one where the history does not go back that far.
+ */
+export function countsBetween(
+  history: readonly DatabaseCount[],
+  from: number,
+  now: number,
+  bound: number,
+): number[] {
+  const [first] = history;
+  if (first === undefined || first.since > from - CLOCK_SKEW_MS)
+    return Array.from({ length: bound }, (_, i) => i + 1);
+  const inForce = history.filter(({ since }, i) => {
+    const until = history[i + 1]?.since ?? Number.POSITIVE_INFINITY;
+    return since <= now + CLOCK_SKEW_MS && until > from - CLOCK_SKEW_MS;
+  });
+  return [...new Set(inForce.map(({ count }) => Math.min(count, bound)))];
+}
+
+/** Two of the shards, the same ones for a tenant each time; one where there is only one. */
+export function shardsOf(tenant: string, shards: number): readonly number[] {
+  if (shards < 2) return [0];
+  const hash = hashOf(`shard ${tenant}`);
+  const first = hash % shards;
+  return [first, (first + 1 + (Math.floor(hash / shards) % (shards - 1))) % shards];
 }
 
 /** The database with the highest hash together with the name. */

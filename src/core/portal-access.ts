@@ -6,6 +6,7 @@
 import { z } from "zod";
 import { defaultLimits, type Limits, limitsSchema } from "./limits.ts";
 import { isHttpsUrl } from "./portal-branding.ts";
+import type { Scope } from "./scopes.ts";
 
 export const capabilities = [
   /** Create, change, pause, resume and delete endpoints. */
@@ -123,6 +124,12 @@ export function accessUnder(...rules: readonly PortalRules[]): PortalAccess {
 function lower(a: number | null, b: number | null): number | null {
   if (a === null || b === null) return a ?? b;
   return Math.min(a, b);
+}
+
+/** The scopes that such a visitor's requests need: nothing but to read, where it may change nothing. */
+export function scopesUnder(access: PortalAccess): readonly Scope[] {
+  const changes = capabilities.some((name) => name !== "may_see_payloads" && access[name]);
+  return changes ? ["read", "admin"] : ["read"];
 }
 
 /** Everything that the portal does for its visitors. */

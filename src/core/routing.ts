@@ -18,6 +18,7 @@
  * does an invalid list of channels, so that a mistake loses no event.
  */
 import { z } from "zod";
+import { recordOf } from "./record.ts";
 
 declare global {
   interface JSON {
@@ -355,8 +356,7 @@ export type EventFilter = z.infer<typeof eventFilter>;
 
 /** A filter so deep within others; its errors name the path inside of it. */
 function filterSchema(depth: number) {
-  return z
-    .record(z.string(), z.unknown(), { error: FILTER })
+  return recordOf(z.string(), z.unknown(), { error: FILTER })
     .refine(hasConditions, { error: FILTER, abort: true })
     .superRefine((given, ctx) => {
       forward(byPath.safeParse(given).error?.issues ?? [], given, ctx);

@@ -9,11 +9,19 @@ import { Hono } from "hono";
 import { csrf } from "hono/csrf";
 import { secureHeaders } from "hono/secure-headers";
 import { type Authenticate, byKey } from "../api/auth.ts";
+import { namesChecked } from "../api/path-names.ts";
 import { type Services, servicesOf } from "../services.ts";
 import { registerAssets } from "./assets.ts";
 import { callApiAs, fetchApiAs } from "./call-api.ts";
-import { showNoTenant, showNotFound, showServerError } from "./components/layout.tsx";
+import {
+  showNoTenant,
+  showNotFound,
+  showServerError,
+  showTooMany,
+  showUnreadableForm,
+} from "./components/layout.tsx";
 import { onPageError } from "./page-errors.ts";
+import { readableForm, withinPageLimit } from "./page-limits.ts";
 import { registerAttempt } from "./pages/attempt.tsx";
 import { registerAuditPages } from "./pages/audit.tsx";
 import { registerTenantDeletionPages } from "./pages/delete-tenant.tsx";
@@ -52,9 +60,13 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     await next();
   });
   registerAssets(app);
+  app.use(readableForm({ unreadable: showUnreadableForm, tooMany: showTooMany }));
   registerSignIn(app, authenticate);
   app.use(signedIn((c) => showSignIn(c)));
+  app.use(withinPageLimit(showTooMany));
   app.use(ofTenant(showNoTenant));
+  // The API says what is wrong with a name that callers choose.
+  app.use(namesChecked<DashboardEnv>((c, { isChosen }) => (isChosen ? undefined : showNotFound(c))));
   const [callApi, fetchApi] = [callApiAs(services), fetchApiAs(services)];
   for (const register of [
     registerNewDestination,

@@ -1,12 +1,13 @@
 /** Calls the API inside this Worker as whoever is signed in. */
 import { type ApiResult, internalClient, internalFetch, type Refused } from "../api/internal-client.ts";
+import type { ApiPath } from "../api/internal-path.ts";
 import type { FieldError } from "../api/problems.ts";
 import type { DashboardContext } from "./session.ts";
 
 export type CallApi = (
   c: DashboardContext,
   method: string,
-  path: string,
+  path: ApiPath,
   body?: unknown,
   key?: string,
 ) => Promise<ApiResult>;
@@ -17,7 +18,7 @@ export function callApiAs(services: Parameters<typeof internalClient>[0]): CallA
 }
 
 /** The answer to a GET as the API gives it, for what is handed on and not shown on a page. */
-export type FetchApi = (c: DashboardContext, path: string) => Promise<Response>;
+export type FetchApi = (c: DashboardContext, path: ApiPath) => Promise<Response>;
 
 export function fetchApiAs(services: Parameters<typeof internalFetch>[0]): FetchApi {
   const call = internalFetch(services);

@@ -36,8 +36,8 @@ export const PART = "x-part";
 
 /** Opens a session and sets its cookie. */
 export async function signIn(c: DashboardContext, principal: Principal): Promise<void> {
-  const { key: keyId = null, tenant = null, scopes } = principal;
-  const session = { id: newTokenId(), keyId, tenant, scopes, portal: null };
+  const { key: keyId = null, expiresAt: keyExpiresAt = null, tenant = null, scopes } = principal;
+  const session = { id: newTokenId(), keyId, keyExpiresAt, tenant, scopes, portal: null };
   const token = await openSession(c.get("services"), "session", session);
   if (token === undefined) throw new Error("A random id has opened a session before");
   setCookie(c, cookieName(c), token, { ...cookieOptions(c), maxAge: SESSION_S });

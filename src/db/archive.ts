@@ -13,11 +13,12 @@ import {
   nameBehind,
   nameOf,
 } from "../core/archive.ts";
-import { bundleOf, indexOf, type StoredHeader } from "../core/bundle.ts";
+import { bundleOf, indexOf, type Runs } from "../core/bundle.ts";
 import { isErased } from "../core/erase.ts";
 import { type Sleep, within } from "../time.ts";
 import { LISTED_BUNDLES } from "./bundles.ts";
 import { type Databases, sharesOf } from "./shards.ts";
+import { listIn } from "./sql.ts";
 
 export type Archive = Readonly<{ bucket: R2Bucket; sleep: Sleep }>;
 
@@ -129,23 +130,19 @@ export async function removeGone(
   return { upto, isLast: false, removed };
 }
 
-const BUNDLES = `SELECT id, header -> '$.erased' AS erased FROM ${LISTED_BUNDLES}`;
+const BUNDLES = `SELECT id, ${listIn("header", "erased")} AS erased FROM ${LISTED_BUNDLES}`;
 
-/** Those of the events that are not stored, or have no content any more. */
+/** Those of the events that are not stored, or have no content any more. A bundle that cannot be read keeps what it has. */
 async function goneAmong(databases: Databases, events: readonly number[]): Promise<ReadonlySet<number>> {
   const gone = new Set<number>();
   for (const [db, share] of sharesOf(databases, events, (event) => event)) {
     const ids = JSON.stringify([...new Set(share.map(bundleOf))]);
-    const { results } = await db.prepare(BUNDLES).bind(ids).all<{ id: number; erased: string | null }>();
-    const erased = new Map(results.map((row) => [row.id, erasedIn(row.erased)]));
+    const { results } = await db.prepare(BUNDLES).bind(ids).all<{ id: number; erased: string }>();
+    const erased = new Map(results.map((row) => [row.id, { erased: JSON.parse(row.erased) as Runs }]));
     for (const event of share) {
       const header = erased.get(bundleOf(event));
       if (header === undefined || isErased(header, indexOf(event))) gone.add(event);
     }
   }
   return gone;
-}
-
-function erasedIn(runs: string | null): Pick<StoredHeader, "erased"> {
-  return runs === null ? {} : { erased: JSON.parse(runs) };
 }

@@ -1,9 +1,11 @@
 /**
  * Bundles in D1: committed as a whole or not at all, and safe to commit again; their bodies; and ids as times.
  *
- * A commit has its guards in each of its statements, because a statement that changes nothing rolls nothing back.
+ * A commit has its guards in its statements, because a statement that changes nothing rolls nothing back: those of a unit
+ * in its first one, and each further one inserts only right behind the one before.
  * What a request posts has a random token, which its bundle keeps: a repeat finds the token and changes nothing, whatever
- * object it goes through and however late it comes. Results are read from RETURNING and tokens, never from
+ * object it goes through and however late it comes. Tokens have no index, which every insert would have to write: they are
+ * looked for above a floor, in a bounded number of bundles. Results are read from RETURNING and tokens, never from
  * `last_insert_rowid()` or `meta.changes`, which triggers and other statements of the batch change.
  *
  * The commit is raw SQL because the guards, the next id and the insert have to be one statement: no round trip between
@@ -26,6 +28,7 @@ import {
 } from "../core/bundle.ts";
 import { isErased } from "../core/erase.ts";
 import { BUNDLE_BITS, beforeFirstBundleOf } from "../core/placement.ts";
+import { planIn, readHeader } from "../core/stored-bundle.ts";
 import { type Databases, sharesOf } from "./shards.ts";
 
 export type NewBundle = Readonly<{
@@ -73,6 +76,18 @@ type Commit = Readonly<{
   acceptedAt: number;
   /** The highest bundle id known before the first try: tokens are looked for in the bundles after it only. */
   floor: number;
+  /** How many bundles of others tokens are looked for in. Where there are more after the floor, nothing is inserted. */
+  far: number;
+  /** Random, and another for each try. Only called where a unit has several bundles. */
+  nonce: () => string;
+}>;
+
+/** What has come of a commit. */
+type Committed = Readonly<{
+  /** Of each unit the ids of its bundles; undefined where nothing was inserted. */
+  ids: readonly (readonly number[] | undefined)[];
+  /** The highest bundle id before the commit; that before the database's first where it has none. */
+  highest: number;
 }>;
 
 /** Which of the tokens `?2` bundles after `?1` have, and where. */
@@ -80,32 +95,48 @@ const KNOWN = `
   SELECT b.id, t.key AS place, t.value AS token FROM bundles b JOIN json_each(b.tokens) t
   WHERE b.id > ?1 AND t.value IN (SELECT value FROM json_each(?2))`;
 
+const HIGHEST = "SELECT coalesce((SELECT max(id) FROM bundles), ?1) AS id";
+
 /**
  * No token is known, no tenant's destinations have changed, no key is taken. The tenant without a name stands for the
- * validated event types; where none has ever been validated it has no row, and costs none to be read.
+ * validated event types; where none has ever been validated it has no row, and costs none to be read. By CASE the tokens
+ * are looked for only where the floor is near.
  */
 const GUARDS = `
-  NOT EXISTS (${KNOWN})
+  CASE WHEN coalesce(newest.id, 0) - ?1 <= ?13 THEN NOT EXISTS (${KNOWN}) ELSE 0 END
   AND NOT EXISTS (
     SELECT 1 FROM json_each(?3) r LEFT JOIN tenants t ON t.id = r.key WHERE coalesce(t.revision, 0) <> r.value)
   AND coalesce((SELECT revision FROM tenants WHERE id = ''), 0) = coalesce(?3 ->> '$.""', 0)
   AND NOT EXISTS (SELECT 1 FROM ${storedKeys("?4")})`;
 
 /**
- * The id is the next one of this database. The newest row is never removed, so no id recurs; and it is above the floor
- * even in a database that has been restored to an earlier time since the floor was read. `?2` are the tokens of this
- * bundle alone: the other bundles of the commit are already stored.
+ * The first bundle of a unit. The id is the next one of this database. The newest row is never removed, so no id recurs;
+ * and it is above the floor even in a database that has been restored to an earlier time since the floor was read. `?2`
+ * are the tokens of the whole unit.
  */
 const INSERT = `
   INSERT INTO bundles (id, tokens, accepted_at, deliver_at, count, planned, plan, header, body)
-  SELECT max(coalesce((SELECT max(id) FROM bundles), ?5), ?1) + 1, ?2, ?6, ?7, ?8, ?9, ?10, ?11, unhex(?12)
+  SELECT max(coalesce(newest.id, ?5), ?1) + 1, ?14, ?6, ?7, ?8, ?9, ?10, ?11, unhex(?12)
+  FROM (SELECT (SELECT max(id) FROM bundles) AS id LIMIT 1) newest
   WHERE ${GUARDS} RETURNING id`;
 
-/** Only if its bundles were inserted, and only once. */
+/**
+ * A further bundle of a unit: right behind the one before it, which has the mark `?1` as its last token if this very
+ * commit has inserted it. So the guards are evaluated once for each unit.
+ */
+const INSERT_NEXT = `
+  INSERT INTO bundles (id, tokens, accepted_at, deliver_at, count, planned, plan, header, body)
+  SELECT b.id + 1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, unhex(?9) FROM bundles b
+  WHERE b.id = (SELECT max(id) FROM bundles) AND b.tokens ->> '$[#-1]' = ?1 RETURNING id`;
+
+/**
+ * Only if its bundles were inserted, and only once. They are the newest of the database then: its first one is `?7` before
+ * the newest, and has the token of its request at the path `?8`. `?4` is how far behind that each of them is.
+ */
 const INSERT_KEY = `
   INSERT INTO idempotency_keys (tenant, key, fingerprint, bundles, places, created_at)
-  SELECT ?3, ?4, ?5, json_group_array(id), ?6, ?7
-  FROM (SELECT DISTINCT id FROM (${KNOWN}) ORDER BY id) HAVING count(*) > 0
+  SELECT ?1, ?2, ?3, (SELECT json_group_array(b.id + o.value) FROM json_each(?4) o), ?5, ?6
+  FROM bundles b WHERE b.id = (SELECT max(id) FROM bundles) - ?7 AND b.tokens ->> ?8 = ?9
   ON CONFLICT DO NOTHING`;
 
 const STORED_KEYS = `
@@ -118,92 +149,182 @@ function storedKeys(names: string): string {
 
 /**
  * Commits the units to the database of that number, in one transaction. Safe to repeat with the same tokens and floor.
- * Returns for each unit the ids of its bundles, or undefined where nothing was inserted: a token is known, a tenant's
- * destinations have changed, or a key is taken.
+ * A unit is not inserted where a token is known, a tenant's destinations have changed, or a key is taken; and none is
+ * where the floor is too far from the highest id.
  */
-export async function commitUnits(
-  db: D1Database,
-  database: number,
-  commit: Commit,
-): Promise<readonly (readonly number[] | undefined)[]> {
-  const { units, acceptedAt, floor } = commit;
-  const insert = db.prepare(INSERT);
+export async function commitUnits(db: D1Database, database: number, commit: Commit): Promise<Committed> {
+  const { units, acceptedAt } = commit;
+  const before = beforeFirstBundleOf(database);
+  const first = db.prepare(INSERT);
+  const next = db.prepare(INSERT_NEXT);
   const insertKey = db.prepare(INSERT_KEY);
+  let ahead = 0;
   const statements = units.flatMap(({ bundles, revisions, keys }) => {
-    const guards = [JSON.stringify(revisions), namesOf(keys), beforeFirstBundleOf(database), acceptedAt];
+    const nonce = bundles.length > 1 ? commit.nonce() : "";
+    const own = bundles.flatMap(({ tokens }) => tokens);
+    const guards = [JSON.stringify(own), JSON.stringify(revisions), namesOf(keys), before, acceptedAt];
+    // The units before it in this commit are above the floor too.
+    const far = commit.far + ahead;
+    ahead += bundles.length;
+    const inserts = bundles.map(({ tokens, deliverAt = null, count, plan, header, hex }, i) => {
+      const isLast = i === bundles.length - 1;
+      const marked = JSON.stringify(isLast ? tokens : [...tokens, markOf(nonce, i)]);
+      const texts = [JSON.stringify(plan), JSON.stringify(header), hex];
+      const columns = [deliverAt, count, deliveriesOf(plan), ...texts];
+      return i === 0
+        ? first.bind(commit.floor, ...guards, ...columns, far, marked)
+        : next.bind(markOf(nonce, i - 1), marked, acceptedAt, ...columns);
+    });
+    const places = placesOf(bundles);
     return [
-      ...bundles.map(({ tokens, deliverAt = null, count, plan, header, hex }) => {
-        const columns = [
-          deliverAt,
-          count,
-          deliveriesOf(plan),
-          JSON.stringify(plan),
-          JSON.stringify(header),
-          hex,
-        ];
-        return insert.bind(floor, JSON.stringify(tokens), ...guards, ...columns);
-      }),
-      ...keys.map(({ tokens, tenant, key, fingerprint, places }) => {
-        const columns = [tenant, key, fingerprint, JSON.stringify(places), acceptedAt];
-        return insertKey.bind(floor, JSON.stringify(tokens), ...columns);
-      }),
+      ...inserts,
+      ...keys.map((key) => insertKey.bind(...keyValues(key, places, bundles.length, acceptedAt))),
     ];
   });
-  const results = await db.batch<{ id: number }>(statements);
+  const [highest, ...results] = await db.batch<{ id: number }>([
+    db.prepare(HIGHEST).bind(before),
+    ...statements,
+  ]);
   let at = 0;
-  return units.map(({ bundles, keys }) => {
+  const ids = units.map(({ bundles, keys }) => {
     const ids = results.slice(at, at + bundles.length).flatMap(({ results }) => results.map(({ id }) => id));
     at += bundles.length + keys.length;
     return ids.length === bundles.length ? ids : undefined;
   });
+  return { ids, highest: highest?.results[0]?.id ?? before };
+}
+
+/** The last token of a bundle that another of its unit follows. */
+function markOf(nonce: string, bundle: number): string {
+  return `${nonce} ${bundle}`;
+}
+
+/** Which of the bundles each token is in, and its index there. */
+function placesOf(bundles: readonly NewBundle[]): ReadonlyMap<string, EventPlace> {
+  return new Map(
+    bundles.flatMap(({ tokens }, bundle) =>
+      tokens.map((token, index): [string, EventPlace] => [token, [bundle, index]]),
+    ),
+  );
+}
+
+/** The values of `INSERT_KEY`. @param places of the tokens of the key's unit, which has so many bundles */
+function keyValues(
+  { tenant, key, fingerprint, tokens, places: events }: NewKey,
+  places: ReadonlyMap<string, EventPlace>,
+  bundles: number,
+  acceptedAt: number,
+): (string | number)[] {
+  const [token = ""] = tokens;
+  const [first, index] = places.get(token) ?? [0, 0];
+  const offsets = tokens.map((one) => (places.get(one)?.[0] ?? 0) - first);
+  const columns = [tenant, key, fingerprint, JSON.stringify(offsets), JSON.stringify(events), acceptedAt];
+  return [...columns, bundles - 1 - first, `$[${index}]`, token];
 }
 
 /** A stored token, its bundle, and its place among the bundle's tokens, which is the index of its event. */
 export type KnownToken = Readonly<{ id: number; place: number; token: string }>;
 
-/** Looks up the tokens and keys of a commit that inserted nothing, or whose result was lost. */
+/** What is looked up, and which of it is stored. */
+type Sought = Readonly<{
+  tokens: readonly string[];
+  keys: readonly KeyName[];
+  /** Where tokens are looked for: above a bundle, or in those accepted within the spans of time, epoch ms. */
+  within: number | readonly Span[];
+}>;
+
+/** From and until, epoch ms, both included. */
+export type Span = readonly [from: number, until: number];
+
+type Stored = Readonly<{
+  tokens: readonly KnownToken[];
+  keys: readonly StoredKey[];
+  /** The highest bundle id at that time: what was not found is in no bundle up to this one. */
+  highest: number;
+}>;
+
+/**
+ * Looks up tokens and keys in one transaction. Reads the bundles above the given one, or those of the spans and of a
+ * minute before and after each, however long ago they were.
+ */
 export async function findCommitted(
   db: D1Database,
-  floor: number,
-  tokens: readonly string[],
-  keys: readonly KeyName[],
-): Promise<Readonly<{ tokens: readonly KnownToken[]; keys: readonly StoredKey[] }>> {
+  database: number,
+  { tokens, keys, within }: Sought,
+): Promise<Stored> {
+  const highest = db.prepare(HIGHEST).bind(beforeFirstBundleOf(database));
   const stored = db.prepare(STORED_KEYS).bind(namesOf(keys));
-  const known = db.prepare(KNOWN).bind(floor, JSON.stringify(tokens));
-  // Without a token to look for, every bundle above the floor would be read in vain.
-  const results = await db.batch<Record<string, unknown>>(tokens.length > 0 ? [stored, known] : [stored]);
+  const known =
+    typeof within === "number"
+      ? db.prepare(KNOWN).bind(within, JSON.stringify(tokens))
+      : db.prepare(KNOWN_WITHIN).bind(JSON.stringify(joinedSpans(within)), JSON.stringify(tokens));
+  // Without a token to look for, every bundle there would be read in vain.
+  const results = await db.batch<Record<string, unknown>>(
+    tokens.length > 0 ? [stored, highest, known] : [stored, highest],
+  );
   return {
-    tokens: (results[1]?.results ?? []) as KnownToken[],
     keys: (results[0]?.results ?? []).map(storedKeyOf),
+    highest: Number(results[1]?.results[0]?.id ?? 0),
+    tokens: (results[2]?.results ?? []) as KnownToken[],
   };
 }
 
-/** Walks back from the newest bundle, so that only those accepted since are read. */
-const HIGHEST_BEFORE = "SELECT id FROM bundles WHERE accepted_at < ?1 ORDER BY id DESC LIMIT 1";
+/** The spans without overlaps, in their order, so that no bundle is read twice. */
+function joinedSpans(spans: readonly Span[]): Span[] {
+  const joined: Span[] = [];
+  for (const [from, until] of spans.toSorted(([a], [b]) => a - b)) {
+    const last = joined.at(-1);
+    if (last && from - last[1] <= 2 * SKEW_MS)
+      joined[joined.length - 1] = [last[0], Math.max(last[1], until)];
+    else joined.push([from, until]);
+  }
+  return joined;
+}
 
-/** The highest id of a bundle that was accepted before the time, epoch ms; 0 when there is none. */
-export async function highestBefore(db: D1Database, time: number): Promise<number> {
-  return (await db.prepare(HIGHEST_BEFORE).bind(time).first<number>("id")) ?? 0;
+/** The highest id of a database; that before its first where it has none. */
+export async function highestId(db: D1Database, database: number): Promise<number> {
+  const before = beforeFirstBundleOf(database);
+  return (await db.prepare(HIGHEST).bind(before).first<number>("id")) ?? before;
+}
+
+/** An id below those of all bundles that were accepted at that time or later, epoch ms. Reads as many rows as ids have bits. */
+export async function idBefore(db: D1Database, time: number): Promise<number> {
+  return (
+    ((await db
+      .prepare(FIRST)
+      .bind(time - SKEW_MS)
+      .first<number>("first")) ?? 1) - 1
+  );
 }
 
 /** The bundles of a JSON list of ids in `?1`, to be put behind FROM. */
 export const LISTED_BUNDLES = "bundles WHERE id IN (SELECT value FROM json_each(?1))";
 
-const PLANS = `SELECT id, plan, deliver_at AS deliverAt FROM ${LISTED_BUNDLES}`;
+const PLANS = `SELECT id, tokens, plan, accepted_at AS acceptedAt, deliver_at AS deliverAt FROM ${LISTED_BUNDLES}`;
 
-/** The plans of the bundles, and when scheduled ones are due; bundles that are no longer stored are left out. */
-export async function findPlans(
-  db: D1Database,
-  ids: readonly number[],
-): Promise<Readonly<{ id: number; plan: Plan; deliverAt?: number }>[]> {
+/** What is stored of a bundle as a whole. */
+export type PlannedBundle = Readonly<{
+  id: number;
+  tokens: readonly string[];
+  plan: Plan;
+  /** Epoch ms. */
+  acceptedAt: number;
+  deliverAt?: number;
+}>;
+
+/**
+ * The plans of the bundles, and when scheduled ones are due. Bundles that are no longer stored, or have no plan that can be
+ * read, are left out.
+ */
+export async function findPlans(db: D1Database, ids: readonly number[]): Promise<PlannedBundle[]> {
   if (ids.length === 0) return [];
-  type Row = { id: number; plan: string; deliverAt: number | null };
+  type Row = { id: number; tokens: string; plan: string; acceptedAt: number; deliverAt: number | null };
   const { results } = await db.prepare(PLANS).bind(JSON.stringify(ids)).all<Row>();
-  return results.map(({ id, plan, deliverAt }) => ({
-    id,
-    plan: JSON.parse(plan),
-    ...(deliverAt !== null && { deliverAt }),
-  }));
+  return results.flatMap(({ id, tokens, plan: stored, acceptedAt, deliverAt }) => {
+    const plan = planIn(stored);
+    if (plan === undefined) return [];
+    return [{ id, tokens: JSON.parse(tokens), plan, acceptedAt, ...(deliverAt !== null && { deliverAt }) }];
+  });
 }
 
 function namesOf(keys: readonly KeyName[]): string {
@@ -304,7 +425,7 @@ export function eventNameIn(header: StoredHeader, acceptedAt: number, event: num
   return { tenant, type, acceptedAt, ...labels, isErased: isErased(header, index) };
 }
 
-/** By event id; events that an operator removed are left out. */
+/** By event id; events that an operator removed, and those of bundles that cannot be read, are left out. */
 export async function eventNames(
   databases: Databases,
   events: readonly number[],
@@ -319,7 +440,8 @@ export async function eventNames(
       return share.flatMap((event): [number, EventName][] => {
         const bundle = bundles.get(bundleOf(event));
         if (bundle === undefined) return [];
-        const name = eventNameIn(JSON.parse(bundle.header) as StoredHeader, bundle.acceptedAt, event);
+        const read = readHeader(bundle.header);
+        const name = read.kind === "read" ? eventNameIn(read.header, bundle.acceptedAt, event) : undefined;
         return name ? [[event, name]] : [];
       });
     }),
@@ -334,21 +456,34 @@ export async function eventNames(
 const SKEW_MS = 60_000;
 
 /**
- * The first bundle that was not accepted before `?1`, by binary search: `lo` stays below it, `hi` at or above it. Bundles
+ * The first bundle that was not accepted before a time, by binary search: `lo` stays below it, `hi` at or above it. Bundles
  * are numbered in the order of acceptance, so this takes as many rows as ids have bits, and saves an index on
  * `accepted_at`, which every insert would have to write. It begins below the first id of this database, which is derived
  * from its newest. It takes 34 rows at most; LIMIT bounds it whatever is stored.
  */
-const FIRST = `
+function firstSince(time: string): string {
+  return `
   WITH RECURSIVE halving (lo, hi) AS (
     SELECT newest.id >> ${BUNDLE_BITS} << ${BUNDLE_BITS}, newest.id + 1
     FROM (SELECT coalesce((SELECT max(id) FROM bundles), 0) AS id) newest
     UNION ALL
-    SELECT iif(b.accepted_at < ?1, b.id, lo), iif(b.accepted_at < ?1, hi, (lo + hi) / 2)
+    SELECT iif(b.accepted_at < ${time}, b.id, lo), iif(b.accepted_at < ${time}, hi, (lo + hi) / 2)
     FROM halving JOIN bundles b ON b.id = (SELECT min(id) FROM bundles WHERE id >= (lo + hi) / 2)
     WHERE hi - lo > 1 LIMIT 40
   )
   SELECT min(hi) AS first FROM halving`;
+}
+
+const FIRST = firstSince("?1");
+
+/** As `KNOWN`, in bundles accepted within spans of time. Only of these the tokens are read. */
+const KNOWN_WITHIN = `
+  SELECT b.id, t.key AS place, t.value AS token FROM json_each(?1) w
+    CROSS JOIN bundles b ON b.id >= (${firstSince(`(w.value ->> 0) - ${SKEW_MS}`)})
+      AND b.id < (${firstSince(`(w.value ->> 1) + ${SKEW_MS + 1}`)})
+      AND b.accepted_at BETWEEN w.value ->> 0 AND w.value ->> 1
+    CROSS JOIN json_each(b.tokens) t
+  WHERE t.value IN (SELECT value FROM json_each(?2))`;
 
 export type TimeRange = Readonly<{
   /** Epoch ms, itself included. */

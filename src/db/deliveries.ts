@@ -2,7 +2,7 @@
  * Deliveries as the delivery path loads them, records their outcomes, and requeues them.
  *
  * *Loading* takes one round trip to each database for bundles, destinations, rows and packs, and never brings more bodies
- * at once than an isolate can hold. Statements are raw SQL because they are sent as one batch, and because `json_each`
+ * at once than an isolate can hold. It need not wait for further databases that are slow or away. Statements are raw SQL because they are sent as one batch, and because `json_each`
  * in front of a CROSS JOIN looks each key up once, while an IN list of Drizzle's would be bound value by value.
  *
  * *Recording* is one transaction for all outcomes of a batch in a database: plain ones are bits of packs (packs.ts), all
@@ -17,6 +17,7 @@ import {
   type BundlePart,
   bundleOf,
   eventAt,
+  HEADER_VERSION,
   headerAt,
   indexesOf,
   isIn,
@@ -89,7 +90,7 @@ export type LoadedDelivery = Readonly<{
   row: DeliveryRow | undefined;
 }>;
 
-type Loaded = Readonly<{
+export type Loaded = Readonly<{
   deliveries: readonly LoadedDelivery[];
   /** Parts whose bundle or destination is not stored. */
   missing: readonly BundlePart[];
@@ -97,17 +98,25 @@ type Loaded = Readonly<{
   unknown: readonly BundlePart[];
   /** Parts whose bodies would not fit into memory beside the others: to be loaded when those are done. */
   rest: readonly BundlePart[];
+  /** What further databases have not brought in time, or have failed to bring. */
+  late: readonly LateLoad[];
 }>;
+
+/** The parts of one further database. */
+type LateLoad = Readonly<{ parts: readonly BundlePart[]; loaded: Promise<Loaded> }>;
 
 type LoadOptions = Readonly<{
   /** Which deliveries need their bodies, by their rows; absent: all that have not ended. */
   isDue?: (row: DeliveryRow | undefined) => boolean;
   /** Bundles of which few deliveries are likely due: their bodies are loaded only once that is known, in another trip. */
   fewDueOf?: ReadonlySet<number>;
+  /**
+   * Resolves when further databases are to be awaited no longer: what they have not brought by then is late. Its signal is
+   * aborted when they have. Absent: all are awaited, and where one fails, all do.
+   */
+  patience?: (over: AbortSignal) => Promise<unknown>;
 }>;
 
-/** The latest version of headers that this code can read. */
-export const VERSION = 2;
 /** Stored bytes of bodies in one round trip, unless one bundle alone has more. As hexadecimal they are twice as many. */
 const BODY_BYTES = 2 * 1024 * 1024;
 /**
@@ -145,13 +154,47 @@ type BundleRow = Readonly<{
 export async function loadDeliveries(
   databases: Databases,
   parts: readonly BundlePart[],
-  { isDue = () => true, fewDueOf = new Set() }: LoadOptions = {},
+  { isDue = () => true, fewDueOf = new Set(), patience }: LoadOptions = {},
 ): Promise<Loaded> {
-  if (parts.length === 0) return { deliveries: [], missing: [], unknown: [], rest: [] };
-  const stored = await readStored(databases, parts, fewDueOf);
-  const { opened, ...others } = openBundles(parts, stored, isDue);
-  await loadBodies(databases, opened);
-  return { deliveries: opened.flatMap(deliveriesIn), ...others };
+  if (parts.length === 0) return { deliveries: [], missing: [], unknown: [], rest: [], late: [] };
+  const { db: first } = databases;
+  const shares = Map.groupBy(parts, ({ bundle }) => homeOfBundle(databases, bundle));
+  const wanted = first.prepare(DESTINATIONS).bind(listOf(parts.flatMap((part) => part.destinations)));
+  const reads = [...shares].flatMap(([db, share]) =>
+    db && db !== first ? [{ parts: share, read: rowsOf(db, storedIn(db, share, fewDueOf)) }] : [],
+  );
+  const [[found = [], ...own], inTime] = await Promise.all([
+    rowsOf(first, [wanted, ...storedIn(first, shares.get(first) ?? [], fewDueOf)]),
+    endedInTime(reads, patience),
+  ]);
+  const targets = new Map(found.map((raw) => [String(raw.id), modelOf(destinations, raw)]));
+  const open = async (parts: readonly BundlePart[], read: readonly RawRow[][][]): Promise<Loaded> => {
+    const { opened, ...others } = openBundles(parts, storedOf(read, targets), isDue);
+    await loadBodies(databases, opened);
+    return { deliveries: opened.flatMap(deliveriesIn), ...others, late: [] };
+  };
+  const late = reads
+    .filter((one) => !inTime.has(one))
+    .map(({ parts, read }) => ({ parts, loaded: read.then((rows) => open(parts, [rows])) }));
+  // It may fail before anybody handles that.
+  for (const { loaded } of late) loaded.catch(() => {});
+  const lateParts = new Set(late.flatMap(({ parts }) => parts));
+  const others = parts.filter((part) => !lateParts.has(part));
+  return { ...(await open(others, [own, ...inTime.values()])), late };
+}
+
+/** The reads that have succeeded when all have ended, or when the patience has; without, all or none. */
+async function endedInTime<Read extends Readonly<{ read: Promise<RawRow[][]> }>>(
+  reads: readonly Read[],
+  patience: LoadOptions["patience"],
+): Promise<ReadonlyMap<Read, RawRow[][]>> {
+  const ended = new Map<Read, RawRow[][]>();
+  const all = reads.map(async (one) => void ended.set(one, await one.read));
+  if (patience && reads.length > 0) {
+    const over = new AbortController();
+    await Promise.race([Promise.allSettled(all), patience(over.signal)]).finally(() => over.abort());
+  } else await Promise.all(all);
+  return new Map(ended);
 }
 
 /** What D1 has of some parts, without most bodies. */
@@ -161,28 +204,14 @@ type Stored = Readonly<{
   rows: Rows;
 }>;
 
-async function readStored(
-  databases: Databases,
-  parts: readonly BundlePart[],
-  fewDueOf: ReadonlySet<number>,
-): Promise<Stored> {
-  const shares = Map.groupBy(parts, ({ bundle }) => homeOfBundle(databases, bundle));
-  const { db: first } = databases;
-  const wanted = first.prepare(DESTINATIONS).bind(listOf(parts.flatMap((part) => part.destinations)));
-  const [[found = [], ...stored], ...others] = await Promise.all([
-    rowsOf(first, [wanted, ...storedIn(first, shares.get(first) ?? [], fewDueOf)]),
-    ...[...shares].flatMap(([db, share]) =>
-      db && db !== first ? [rowsOf(db, storedIn(db, share, fewDueOf))] : [],
-    ),
-  ]);
-  const all = [stored, ...others];
-  const targets = new Map(found.map((raw) => [String(raw.id), modelOf(destinations, raw)]));
+/** @param read by database: bundles, rows and packs */
+function storedOf(read: readonly RawRow[][][], targets: ReadonlyMap<string, Destination>): Stored {
   const rows = rowsByKey(
-    all.flatMap(([, found = []]) => found),
-    all.flatMap(([, , found = []]) => found),
+    read.flatMap(([, found = []]) => found),
+    read.flatMap(([, , found = []]) => found),
     targets,
   );
-  const bundles = all.flatMap(([found = []]) => (found as BundleRow[]).map((row) => [row.id, row] as const));
+  const bundles = read.flatMap(([found = []]) => (found as BundleRow[]).map((row) => [row.id, row] as const));
   return { bundles: new Map(bundles), targets, rows };
 }
 
@@ -201,7 +230,7 @@ function openBundles(
     const row = bundles.get(bundle);
     const header: StoredHeader | undefined = row && JSON.parse(row.header);
     if (!row || !header) missing.push(...own);
-    else if (header.version > VERSION) unknown.push(...own);
+    else if (header.version > HEADER_VERSION) unknown.push(...own);
     else {
       const one = opening(row, header, own, { targets, rows, isDue });
       if (one.bytes > freeBytes && freeBytes < HELD_BYTES) rest.push(...own);

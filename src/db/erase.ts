@@ -2,7 +2,7 @@
  * Erasing content: bodies of events, their request headers, what receivers have answered to them, and, where asked for,
  * their tags and idempotency keys. The events stay listed, and so do the others in their bundles, byte for byte.
  *
- * A bundle is written anew without the erased bytes, header and body in one statement, which holds only while the header
+ * A bundle is written anew, after the logs of its deliveries, without the erased bytes, header and body in one statement, which holds only while the header
  * is the one that was read: two erasures at once do not undo each other. Whoever reads a body reads its header in the same
  * statement, so nobody takes a neighbour's bytes for others, or what is left for damaged. All of it may be repeated: what
  * is erased already is not erased, or counted, again.
@@ -11,7 +11,6 @@
  */
 import {
   countOf,
-  destinationsOf,
   eventAt,
   headersOf,
   headersText,
@@ -23,8 +22,9 @@ import {
   type StoredHeader,
 } from "../core/bundle.ts";
 import { headerWithout, isErased, tagsLost } from "../core/erase.ts";
+import { readHeader } from "../core/stored-bundle.ts";
 import { readContents, type StoredContent, storeBodies } from "./bundles.ts";
-import { recording, VERSION } from "./deliveries.ts";
+import { recording } from "./deliveries.ts";
 import { rowsIn, WITHOUT_ATTEMPT } from "./packs.ts";
 import type { AttemptEntry, DeliveryRow, StoredState } from "./schema.ts";
 
@@ -56,12 +56,25 @@ const READS = 2;
 /** Destinations of which the deliveries are read at once: they may have a hundred each, with their logs. */
 const DESTINATIONS = 20;
 
+/** How the erasing of one bundle is divided: its plan may have thousands of destinations. */
+export type Portions = Readonly<{
+  /** Destinations of the plan that have been seen to. */
+  from?: number;
+  /** Whether another portion may begin: a handful of queries. The first one does in any case. */
+  mayGoOn?: () => boolean;
+  /** Takes the deliveries of each portion that have had attempts. */
+  erased?: (deliveries: readonly ErasedDelivery[]) => Promise<void>;
+}>;
+
 /** A delivery of an erased event, with the log that it had. */
 export type ErasedDelivery = Readonly<{ event: number; destination: string; log: readonly AttemptEntry[] }>;
 
 /**
- * Erases the events; returns their deliveries that have had attempts. Throws when the bundle has a header of a later version:
- * later code can read it.
+ * Erases the events; returns how many destinations have been seen to when it may not go on, and undefined once all is
+ * erased. Throws when the bundle cannot be read.
+ *
+ * Logs come first, and the header last: it says that an event is erased only when nothing of the event is left, so an
+ * interruption anywhere leaves it to be found again.
  * @param now epoch ms
  */
 export async function eraseFrom(
@@ -69,16 +82,21 @@ export async function eraseFrom(
   bundle: ErasedBundle,
   extent: Extent,
   now: number,
-): Promise<readonly ErasedDelivery[]> {
+  { from = 0, mayGoOn = () => true, erased }: Portions = {},
+): Promise<number | undefined> {
+  const { plan, indexes } = bundle;
+  const meant = Object.keys(plan).flatMap((destination, place) =>
+    place >= from && among(plan[destination] ?? [], indexes).length > 0 ? [{ destination, place }] : [],
+  );
+  for (let at = 0; at < meant.length; at += DESTINATIONS) {
+    if (at > 0 && !mayGoOn()) return meant[at]?.place;
+    const portion = meant.slice(at, at + DESTINATIONS).map(({ destination }) => destination);
+    const deliveries = await eraseDeliveries(db, bundle, portion, extent, now);
+    await erased?.(deliveries);
+  }
   for (let tries = 1; !(await rewrite(db, bundle, extent)); tries++)
     if (tries === TRIES) throw new Error(`Bundle ${bundle.id} is being changed by others`);
-  const planned = [...new Set(bundle.indexes.flatMap((index) => destinationsOf(bundle.plan, index)))];
-  const erased: ErasedDelivery[] = [];
-  for (let from = 0; from < planned.length; from += DESTINATIONS)
-    erased.push(
-      ...(await eraseDeliveries(db, bundle, planned.slice(from, from + DESTINATIONS), extent, now)),
-    );
-  return erased;
+  return undefined;
 }
 
 type Row = Readonly<{ header: string; body: string }>;
@@ -107,12 +125,13 @@ const CLOSE_KEYS = `UPDATE idempotency_keys SET fingerprint = 'erased' WHERE ${I
 const REMOVE_KEYS = `DELETE FROM idempotency_keys WHERE ${IS_UNCHANGED} AND ${OF_KEYS}`;
 
 /** What is stored of the bundle. Bytes that cannot be read are read once more: one bad answer costs no neighbour its body. */
-async function readBundle(db: D1Database, id: number) {
+async function readStored(db: D1Database, id: number) {
   for (let reads = 1; ; reads++) {
     const row = await db.prepare(READ).bind(id).first<Row>();
     if (row === null) return undefined;
-    const header: StoredHeader = JSON.parse(row.header);
-    if (header.version > VERSION) throw new Error(`Bundle ${id} has a header of version ${header.version}`);
+    const read = readHeader(row.header);
+    if (read.kind === "unreadable") throw new Error(`Bundle ${id} cannot be read: ${read.fault}`);
+    const { header } = read;
     const contents = await readContents(row.body, header);
     if (contents || reads === READS) return { text: row.header, header, contents };
   }
@@ -121,7 +140,7 @@ async function readBundle(db: D1Database, id: number) {
 /** False when the bundle has been changed since it was read; a bundle that is gone has nothing to erase. */
 async function rewrite(db: D1Database, bundle: ErasedBundle, extent: Extent): Promise<boolean> {
   const { id, plan, indexes } = bundle;
-  const found = await readBundle(db, id);
+  const found = await readStored(db, id);
   if (found === undefined) return true;
   const { text, header, contents = [] } = found;
   const fresh = indexes.filter((index) => !isErased(header, index));

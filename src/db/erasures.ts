@@ -126,7 +126,7 @@ export async function insertPart(db: D1Database, { id, tenant, kind }: Erasure, 
 }
 
 /** What a step changes. */
-export type ErasureProgress = Pick<Erasure, "cursor" | "state" | "nextStepAt" | "endedAt">;
+export type ErasureProgress = Pick<Erasure, "cursor" | "state" | "unreadable" | "nextStepAt" | "endedAt">;
 
 /** False when another step has moved it on. */
 export async function moveErasure(
@@ -154,10 +154,12 @@ export async function overdueErasures(db: D1Database, dueBy: number, limit: numb
   return rows.map(({ id }) => id);
 }
 
+/** A header without a list of tenants may be anybody's. */
 const PAGE = `
   SELECT id, accepted_at AS acceptedAt, plan, header FROM (
     SELECT id, accepted_at, plan, header FROM bundles WHERE id > ?1 AND id <= ?2 ORDER BY id LIMIT ?4)
-  WHERE instr(header -> '$.tenants', '"' || ?3 || '"') > 0`;
+  WHERE iif(json_valid(header) AND json_type(header, '$.tenants') = 'array',
+    instr(header -> '$.tenants', '"' || ?3 || '"') > 0, 1)`;
 
 const PAGE_ENDS = `
   SELECT max(id) AS upto, count(*) AS looked FROM (
@@ -172,8 +174,8 @@ type TenantBundles = Readonly<{
 }>;
 
 /**
- * Those of the next `limit` bundles after `after`, up to `last`, that have events of the tenant. The names of tenants need
- * no escape in JSON.
+ * Those of the next `limit` bundles after `after`, up to `last`, that have events of the tenant, or may have: their headers
+ * cannot be read. The names of tenants need no escape in JSON.
  */
 export async function bundlesOfTenant(
   db: D1Database,

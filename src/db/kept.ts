@@ -5,10 +5,13 @@
  * Raw SQL: `json_each` looks up any number of names in one statement, and the partial indexes, which hold only what has
  * such a setting, are named.
  */
-import { destinationsOf, eventAt, type Plan, type StoredHeader } from "../core/bundle.ts";
-import { DAY_MS, type Kept, shortest } from "../core/retention.ts";
-import type { RawRow } from "./columns.ts";
-import { OWN_ROWS_ENDS, PACKS, packedRows, packsOf } from "./packs.ts";
+import { destinationsOf, eventAt, type Plan } from "../core/bundle.ts";
+import { indexesIn } from "../core/pack.ts";
+import { type Kept, shortest, wholeDays } from "../core/retention.ts";
+import { planIn, type ReadHeader, readHeader } from "../core/stored-bundle.ts";
+import { ENDED_PACKS, OWN_ROWS_ENDS } from "./packs.ts";
+import { repeatable } from "./repeat.ts";
+import type { BegunErasure } from "./schema.ts";
 
 /** What the settings go by. */
 type About = Readonly<{ tenant: string; type: string }>;
@@ -67,38 +70,55 @@ export async function keptOfTenant(first: D1Database, tenant: string, most: numb
   return { ms, types: Object.fromEntries(types) };
 }
 
-const IN_USE = `
-  SELECT min((SELECT coalesce(min(retention_days), 1e9) FROM tenant_settings INDEXED BY tenant_settings_kept
-      WHERE retention_days >= 1),
-    (SELECT coalesce(min(retention_days), 1e9) FROM event_types INDEXED BY event_types_kept
-      WHERE retention_days >= 1)) AS days,
-    EXISTS (SELECT 1 FROM tenant_settings INDEXED BY tenant_settings_payload_free WHERE payload_free = 1) AS payloadFree`;
+/** Every different value, with one row read for each: the index is sought for the next one. */
+const distinctDays = (source: string) => `
+  SELECT json_group_array(days) FROM (
+    WITH RECURSIVE next (days) AS (
+      SELECT min(retention_days) FROM ${source} WHERE retention_days IS NOT NULL
+      UNION ALL
+      SELECT (SELECT min(retention_days) FROM ${source} WHERE retention_days > next.days)
+      FROM next WHERE next.days IS NOT NULL
+    ) SELECT days FROM next WHERE days IS NOT NULL)`;
 
-/** The shortest time that anything sets, in ms, infinite where nothing does; and whether a tenant keeps no payloads. */
-export async function limitsInUse(
-  first: D1Database,
-): Promise<Readonly<{ shortestMs: number; payloadFree: boolean }>> {
-  const row = await first.prepare(IN_USE).first<{ days: number; payloadFree: number }>();
-  const days = row?.days ?? 1e9;
+const IN_USE = `
+  SELECT (${distinctDays("tenant_settings INDEXED BY tenant_settings_kept")}) AS ofTenants,
+    (${distinctDays("event_types INDEXED BY event_types_kept")}) AS ofTypes,
+    EXISTS (SELECT 1 FROM tenant_settings INDEXED BY tenant_settings_payload_free WHERE payload_free = 1) AS payloadFree,
+    max(coalesce((SELECT max(updated_at) FROM tenant_settings INDEXED BY tenant_settings_kept_changed
+        WHERE retention_days IS NOT NULL OR payload_free = 1), 0),
+      coalesce((SELECT max(updated_at) FROM event_types INDEXED BY event_types_kept_changed
+        WHERE retention_days IS NOT NULL), 0)) AS changedAt`;
+
+export type LimitsInUse = Readonly<{
+  /** The numbers of days that are set for anybody, each once. */
+  days: readonly number[];
+  /** Whether a tenant keeps no payloads. */
+  payloadFree: boolean;
+  /** When a tenant or a type that has such a setting was last changed, epoch ms; 0: never. */
+  changedAt: number;
+}>;
+
+export async function limitsInUse(first: D1Database): Promise<LimitsInUse> {
+  type Row = { ofTenants: string; ofTypes: string; payloadFree: number; changedAt: number };
+  const row = await first.prepare(IN_USE).first<Row>();
+  const stored = [row?.ofTenants, row?.ofTypes].flatMap((days) => JSON.parse(days ?? "[]") as unknown[]);
   return {
-    shortestMs: days < 1e9 ? days * DAY_MS : Number.POSITIVE_INFINITY,
+    days: [...new Set(stored.flatMap((days) => wholeDays(days) ?? []))].sort((a, b) => a - b),
     payloadFree: row?.payloadFree === 1,
+    changedAt: Number(row?.changedAt ?? 0),
   };
 }
 
-/** A bundle that a walk has come to: whose events are in it, without what is known of each. */
-export type WalkedBundle = Readonly<{
-  id: number;
-  dueAt: number;
-  tenants: readonly string[];
-  types: readonly string[];
-}>;
+/** A bundle that a walk has come to, with what is known of its events. Epoch ms. */
+export type WalkedBundle = Readonly<{ id: number; acceptedAt: number; dueAt: number; read: ReadHeader }>;
+
+type Row = Readonly<{ id: number; acceptedAt: number; dueAt: number; header: string }>;
+
+const COLUMNS = "accepted_at AS acceptedAt, coalesce(deliver_at, accepted_at) AS dueAt, header";
 
 /** Reads only one row while the first bundle is too young. */
 const WALK = `
-  SELECT id, coalesce(deliver_at, accepted_at) AS dueAt, accepted_at AS acceptedAt,
-    header -> '$.tenants' AS tenants, header -> '$.types' AS types
-  FROM bundles WHERE id > ?1 ORDER BY id LIMIT coalesce(
+  SELECT id, ${COLUMNS} FROM bundles WHERE id > ?1 ORDER BY id LIMIT coalesce(
     (SELECT iif(accepted_at <= ?2, ?3, 0) FROM bundles WHERE id > ?1 ORDER BY id LIMIT 1), 0)`;
 
 type Walked = Readonly<{
@@ -115,40 +135,92 @@ export async function walkOn(
   after: number,
   { horizon, limit }: Readonly<{ horizon: number; limit: number }>,
 ): Promise<Walked> {
-  type Row = Readonly<{ id: number; dueAt: number; acceptedAt: number; tenants: string; types: string }>;
   const { results } = await db.prepare(WALK).bind(after, horizon, limit).all<Row>();
   const young = results.findIndex(({ acceptedAt }) => acceptedAt > horizon);
   const old = young < 0 ? results : results.slice(0, young);
-  return {
-    bundles: old.map(({ id, dueAt, tenants, types }) => ({
-      id,
-      dueAt,
-      tenants: JSON.parse(tenants),
-      types: JSON.parse(types),
-    })),
-    upto: old.at(-1)?.id ?? after,
-    isLast: old.length < limit,
-  };
+  return { bundles: old.map(walked), upto: old.at(-1)?.id ?? after, isLast: old.length < limit };
 }
 
-export type BundleParts = Readonly<{ plan: Plan; header: StoredHeader }>;
+function walked({ header, ...row }: Row): WalkedBundle {
+  return { ...row, read: readHeader(header) };
+}
 
-const PARTS = "SELECT plan, header FROM bundles WHERE id = ?1";
+/** A bundle on the list of those to look at again; without what it is when it is gone. */
+export type LaterBundle = Readonly<{
+  id: number;
+  bundle: WalkedBundle | undefined;
+  begun: BegunErasure | undefined;
+}>;
 
-/** Undefined when the bundle is gone. */
-export async function bundleParts(db: D1Database, id: number): Promise<BundleParts | undefined> {
-  const row = await db.prepare(PARTS).bind(id).first<{ plan: string; header: string }>();
-  return row === null ? undefined : { plan: JSON.parse(row.plan), header: JSON.parse(row.header) };
+const LATER = `
+  SELECT l.bundle_id AS id, l.begun, ${COLUMNS}
+  FROM kept_later l INDEXED BY kept_later_due LEFT JOIN bundles b ON b.id = l.bundle_id
+  WHERE l.look_at <= ?1 ORDER BY l.look_at LIMIT ?2`;
+
+/** The next `limit` bundles on the list that are to be looked at by now, epoch ms. */
+export async function bundlesLater(db: D1Database, now: number, limit: number): Promise<LaterBundle[]> {
+  type Listed = Omit<Row, "header"> & Readonly<{ header: string | null; begun: string | null }>;
+  const { results } = await db.prepare(LATER).bind(now, limit).all<Listed>();
+  return results.map(({ begun, header, ...row }) => ({
+    id: row.id,
+    bundle: header === null ? undefined : walked({ ...row, header }),
+    begun: begunIn(begun),
+  }));
+}
+
+/** What cannot be read is begun anew. */
+function begunIn(stored: string | null): BegunErasure | undefined {
+  try {
+    const begun = JSON.parse(stored ?? "null") as BegunErasure | null;
+    return Array.isArray(begun?.events) && Number.isSafeInteger(begun.destinations) ? begun : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What is to be done later of a bundle. */
+export type Later = Readonly<{ bundle: number; lookAt: number; begun?: BegunErasure | undefined }>;
+
+const PUT_LATER = repeatable(`
+  INSERT INTO kept_later (bundle_id, look_at, begun)
+  SELECT value ->> 'bundle', value ->> 'lookAt', value -> 'begun' FROM json_each(?1) WHERE true
+  ON CONFLICT (bundle_id) DO UPDATE SET look_at = excluded.look_at, begun = iif(
+    begun IS NULL OR NOT json_valid(begun) OR excluded.begun ->> 'destinations' > begun ->> 'destinations',
+    excluded.begun, begun)`);
+
+const FORGET_LATER = repeatable(
+  "DELETE FROM kept_later WHERE bundle_id IN (SELECT value FROM json_each(?1))",
+);
+
+/** Takes bundles off the list, then puts bundles on it. One that is on it already keeps what has been begun and has got further. */
+export async function saveLater(
+  db: D1Database,
+  later: readonly Later[],
+  done: readonly number[] = [],
+): Promise<void> {
+  const statements = [
+    ...(done.length > 0 ? [db.prepare(FORGET_LATER).bind(JSON.stringify(done))] : []),
+    ...(later.length > 0 ? [db.prepare(PUT_LATER).bind(JSON.stringify(later))] : []),
+  ];
+  if (statements.length > 0) await db.batch(statements);
+}
+
+const PLAN = "SELECT plan FROM bundles WHERE id = ?1";
+
+/** The plan of a bundle; `gone` when the bundle is, `unreadable` when it is no plan. */
+export async function planOfBundle(db: D1Database, id: number): Promise<Plan | "gone" | "unreadable"> {
+  const stored = await db.prepare(PLAN).bind(id).first<string>("plan");
+  return stored === null ? "gone" : (planIn(stored) ?? "unreadable");
 }
 
 type End = Readonly<{ state: string; endedAt: number | null }>;
 
-/** Destinations of which the deliveries are read at once: they may have a hundred each. */
-const DESTINATIONS = 200;
+/** Destinations of which the deliveries are read at once: they may have a hundred each, without their logs. */
+const DESTINATIONS = 500;
 
 /**
  * Those of a bundle's events all of whose deliveries have ended so.
- * @param isDone whether the end of a delivery counts
+ * @param isDone whether the end of a delivery counts. A delivery with a bit counts as ended when the last of its pack did
  */
 export async function eventsDone(
   db: D1Database,
@@ -164,17 +236,30 @@ export async function eventsDone(
     const named = JSON.stringify(
       all.slice(from, from + DESTINATIONS).map((destination) => [bundle, destination]),
     );
-    const [own, packed] = await db.batch<RawRow>([
+    const [own, packed] = await db.batch([
       db.prepare(OWN_ROWS_ENDS).bind(named),
-      db.prepare(PACKS).bind(named),
+      db.prepare(ENDED_PACKS).bind(named),
     ]);
     const rows = [
-      ...((own?.results ?? []) as (End & { destinationId: string; eventId: number })[]),
-      ...packsOf(packed?.results ?? []).flatMap((pack) => packedRows(pack, null)),
+      ...((own?.results ?? []) as OwnEnd[]),
+      ...((packed?.results ?? []) as EndedPack[]).flatMap((pack) => endsOf(bundle, pack)),
     ];
     for (const row of rows) if (isDone(row)) done.add(`${row.destinationId} ${row.eventId}`);
   }
   return planned.flatMap(({ index, destinations }) =>
     destinations.every((destination) => done.has(`${destination} ${eventAt(bundle, index)}`)) ? [index] : [],
   );
+}
+
+type OwnEnd = End & Readonly<{ destinationId: string; eventId: number }>;
+
+type EndedPack = Readonly<{ destinationId: string; endedAt: number | null }> &
+  Readonly<Record<"delivered0" | "delivered1" | "cancelled0" | "cancelled1", number>>;
+
+function endsOf(bundle: number, pack: EndedPack): OwnEnd[] {
+  const { destinationId, delivered0, delivered1, cancelled0, cancelled1 } = pack;
+  const endedAt = pack.endedAt ?? 0;
+  const of = (state: string, mask: readonly [number, number]) =>
+    indexesIn(mask).map((index) => ({ destinationId, eventId: eventAt(bundle, index), state, endedAt }));
+  return [...of("delivered", [delivered0, delivered1]), ...of("cancelled", [cancelled0, cancelled1])];
 }

@@ -20,18 +20,18 @@ import {
   indexesOf,
   indexOf,
   isIn,
-  type Runs,
   runsOf,
-  type StoredHeader,
   tagsAt,
 } from "../core/bundle.ts";
 import { isErased } from "../core/erase.ts";
 import type { Kept } from "../core/retention.ts";
 import { takesType } from "../core/routing.ts";
+import { planIn, readHeader } from "../core/stored-bundle.ts";
 import { countWithinBytes } from "./event-list.ts";
 import { type ComparedEvent, type Criteria, isDataAsked, refusalsOf } from "./event-refusals.ts";
 import type { Replay } from "./replays.ts";
 import type { Databases } from "./shards.ts";
+import { faultOfBundle } from "./sql.ts";
 
 /** Bundles read by one statement, and by one step at least where it finds nothing. */
 const PAGE = 500;
@@ -43,11 +43,16 @@ const LAST_INDEX = 127;
 /** The path of the destination `?5` in a plan. */
 const PATH = "('$.' || ?5)";
 
-/** Names of tenants need no escape in JSON. Of bundles without an event that could be meant only the id is returned. */
+/**
+ * Names of tenants need no escape in JSON. Of bundles without an event that could be meant, and of those that cannot be read,
+ * only the id is returned.
+ */
 const NEXT = `
-  SELECT id, plan -> ${PATH} AS runs, length(body) AS bytes, coalesce(deliver_at, accepted_at) AS dueAt, iif(
+  SELECT id, iif(json_valid(plan), plan -> ${PATH}, NULL) AS runs, length(body) AS bytes,
+    coalesce(deliver_at, accepted_at) AS dueAt, iif(${faultOfBundle("plan", "header")} IS NULL, iif(
     instr(header -> '$.tenants', '"' || ?4 || '"') > 0 AND accepted_at >= ?6 AND accepted_at < ?7 AND accepted_at <= ?8
-      AND coalesce(deliver_at, accepted_at) <= ?8 AND coalesce(deliver_at, accepted_at) > ?8 - ?9, header, NULL) AS header
+      AND coalesce(deliver_at, accepted_at) <= ?8 AND coalesce(deliver_at, accepted_at) > ?8 - ?9, header, NULL),
+    NULL) AS header
   FROM bundles WHERE id >= ?1 AND id <= ?2 ORDER BY id LIMIT ?3`;
 
 type Row = Readonly<{ id: number; runs: string | null; bytes: number; dueAt: number; header: string | null }>;
@@ -128,10 +133,12 @@ type Candidate = ComparedEvent & Pick<Row, "runs" | "bytes"> & Readonly<{ isAddr
  * are over, or erased.
  */
 function candidatesIn(row: Row, { tenant, eventTypes, tag, createdAt }: Replay, kept: Kept): Candidate[] {
-  if (row.header === null) return [];
+  const read = row.header === null ? undefined : readHeader(row.header);
+  const plan = planIn(`{"runs":${row.runs ?? "[]"}}`);
+  if (read?.kind !== "read" || plan === undefined) return [];
   const { id: bundle, runs, bytes } = row;
-  const header: StoredHeader = JSON.parse(row.header);
-  const planned: Runs = runs === null ? [] : JSON.parse(runs);
+  const { header } = read;
+  const planned = plan.runs ?? [];
   const about = headersOf(header);
   const bundleBytes = about.reduce((sum, one) => sum + one.bytes, 0);
   return about.flatMap(({ tenant: owner, type, contentType }, index) => {

@@ -252,6 +252,11 @@ export const OWN_ROWS = `SELECT d.* FROM ${OWN}`;
 export const OWN_ROWS_ENDS = `
   SELECT d.destination_id AS destinationId, d.event_id AS eventId, d.state, d.ended_at AS endedAt FROM ${OWN}`;
 
+/** SQL: which deliveries of these packs have ended, without how each of them did. */
+export const ENDED_PACKS = `
+  SELECT p.destination_id AS destinationId, p.delivered0, p.delivered1, p.cancelled0, p.cancelled1, p.ended_at AS endedAt
+  FROM ${NAMED_PACKS}`;
+
 /** SQL: the packs of pairs `[bundle, destination]` in `?1`. */
 export const PACKS = `SELECT p.* FROM ${NAMED_PACKS}`;
 

@@ -36,24 +36,39 @@ export function replayCountersOf(db: D1Database, rows: readonly DeliveryRow[]): 
   return ends.length > 0 ? [db.prepare(COUNT_ENDS).bind(JSON.stringify(ends))] : [];
 }
 
-/** SQL: which deliveries of a list of `[destination, event]` wait, with an age limit that is over by a time. */
-export const STILL_WAITING = (list: string, dueBy: string) => `
-  (destination_id, event_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(${list}))
-    AND state = 'waiting' AND give_up_at <= ${dueBy}`;
+/** What a delivery that is to end without an attempt must still be: nobody holds it. */
+export type StillState = "waiting" | "retrying";
 
-const COUNT_FAILED = `
+/**
+ * SQL: which deliveries of a list of `[destination, event]` wait, or are to be retried and not in flight, with an age limit
+ * that is over by a time.
+ */
+export function isStill(state: StillState, list: string, dueBy: string): string {
+  const unheld = state === "retrying" ? "AND reason IS NOT 'in_flight'" : "";
+  return `(destination_id, event_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(${list}))
+    AND state = '${state}' ${unheld} AND give_up_at <= ${dueBy}`;
+}
+
+const countFailedIn = (state: StillState) => `
   UPDATE replays SET failed = failed + ends.count
   FROM (
     SELECT replay AS id, count(*) AS count FROM deliveries
-    WHERE ${STILL_WAITING("?1", "?2")} AND replay IS NOT NULL
+    WHERE ${isStill(state, "?1", "?2")} AND replay IS NOT NULL
     GROUP BY replay
   ) ends WHERE replays.id = ends.id`;
 
+const COUNT_FAILED = { waiting: countFailedIn("waiting"), retrying: countFailedIn("retrying") };
+
 /**
- * The statement to run right before waiting deliveries are ended without an attempt: counts them as failed.
+ * The statement to run right before deliveries are ended without an attempt: counts them as failed.
  * @param keys a JSON array of `[destination, event]`
  * @param dueBy epoch ms: counts only deliveries whose age limit is at or before it
  */
-export function countFailed(db: D1Database, keys: string, dueBy: number): D1PreparedStatement {
-  return db.prepare(COUNT_FAILED).bind(keys, dueBy);
+export function countFailed(
+  db: D1Database,
+  state: StillState,
+  keys: string,
+  dueBy: number,
+): D1PreparedStatement {
+  return db.prepare(COUNT_FAILED[state]).bind(keys, dueBy);
 }

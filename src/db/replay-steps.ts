@@ -8,10 +8,11 @@
  * Raw SQL, because a portion moves in one transaction under one condition, and because counting, selecting and requeueing
  * a thousand deliveries in one statement each saves a round trip for every delivery.
  */
-import { eventAt, headerAt, indexOf, type StoredHeader, tagsAt } from "../core/bundle.ts";
+import { eventAt, headerAt, indexOf, tagsAt } from "../core/bundle.ts";
 import { isErased as isErasedIn } from "../core/erase.ts";
 import type { Kept } from "../core/retention.ts";
 import { takesType } from "../core/routing.ts";
+import { readHeader } from "../core/stored-bundle.ts";
 import { type IdRange, idRangeOf } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import { requeued, requeuePacked } from "./deliveries.ts";
@@ -26,6 +27,7 @@ import {
   countUpTo,
   DEAD_ROWS,
   deliveredOf,
+  faultOfHeader,
   hasBit,
   hasTag,
   IS_UNDER_WAY,
@@ -63,10 +65,15 @@ const isKept = (type: string, types: string) => `coalesce((
   SELECT coalesce(b.deliver_at, b.accepted_at) > r.created_at - k.value FROM json_each(${types}) k
   WHERE k.key = ${type}), 1)`;
 
-/** SQL: whether a replay `r` selects a delivery `d`, whose bundle is `b`. */
-const isSelected = (
-  types: string,
-) => `d.state = r.include AND d.ended_at <= r.created_at AND ${IS_IN_TIME} AND ${isTagged("d.event_id")}
+/** SQL: whether the header of a bundle `b` can be read. */
+const IS_READABLE = `${faultOfHeader("b.header")} IS NULL`;
+
+/** SQL: whether a replay `r` selects a delivery `d`, whose bundle is `b`. None of bundles that cannot be read. */
+const isSelected = (types: string) =>
+  `d.state = r.include AND d.ended_at <= r.created_at AND ${IS_IN_TIME} AND iif(${IS_READABLE}, ${isMeant(types)}, 0)`;
+
+/** SQL: the part of it that is told by the header. */
+const isMeant = (types: string) => `${isTagged("d.event_id")}
   AND NOT ${isErased("b.header", "d.event_id")} AND ${isKept(typeOf("b.header", "d.event_id"), types)}
   AND (r.event_types IS NULL OR EXISTS (
     SELECT 1 FROM json_each(r.event_types) t WHERE ${isOfType("t.value", typeOf("b.header", "d.event_id"))}))`;
@@ -123,13 +130,13 @@ const TYPE_OF_ENTRY = "(b.header ->> ('$.types[' || i.value || ']'))";
 
 /** How many deliveries are selected of packs without ends after the replay began. */
 const TOTAL_PACKED = `
-  SELECT coalesce(sum(iif(r.event_types IS NULL AND r.tag IS NULL AND b.header -> '$.erased' IS NULL AND ?9 = '{}', ${countIn(deliveredOf("p"))}, (
+  SELECT coalesce(sum(iif(NOT ${IS_READABLE}, 0, iif(r.event_types IS NULL AND r.tag IS NULL AND b.header -> '$.erased' IS NULL AND ?9 = '{}', ${countIn(deliveredOf("p"))}, (
     SELECT count(*) FROM json_each(b.header, '$.events') i
     WHERE i.key % 3 = 1 AND ${hasBit(deliveredOf("p"), PACKED_EVENT)} AND ${isTagged(PACKED_EVENT)}
       AND NOT ${isErased("b.header", PACKED_EVENT)} AND ${isKept(TYPE_OF_ENTRY, "?9")}
       AND (r.event_types IS NULL OR EXISTS (
         SELECT 1 FROM json_each(r.event_types) t WHERE ${isOfType("t.value", TYPE_OF_ENTRY)}))
-  ))), 0)
+  )))), 0)
   FROM (SELECT * FROM ${deliveredPacks("(?3 + 1)", "?4")} AND ended_at <= ?7 LIMIT ?5) p
   JOIN bundles b ON b.id = p.bundle_id WHERE ${IS_IN_TIME}`;
 
@@ -311,9 +318,10 @@ const LAST_INDEX = 127;
 
 /** The delivered ones of a pack, each with whether it is selected; none of a bundle that an operator has removed. */
 function lookedIn(raw: RawRow, replay: NewReplay, kept: Kept): Looked[] {
-  if (!raw.header) return [];
+  const read = raw.header ? readHeader(String(raw.header)) : undefined;
+  if (read?.kind !== "read") return [];
+  const { header } = read;
   const { eventTypes = null, tag = null, since, until, createdAt } = replay;
-  const header: StoredHeader = JSON.parse(String(raw.header));
   const acceptedAt = Number(raw.accepted_at);
   const dueAt = Number(raw.deliver_at ?? acceptedAt);
   const isMeant = (index: number) => {

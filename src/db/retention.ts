@@ -10,10 +10,11 @@
  * and for deleting once.
  */
 import { countOf, type Plan, type StoredHeader } from "../core/bundle.ts";
+import { type BundleFault, planIn, type UnreadableBundle } from "../core/stored-bundle.ts";
 import { QUIET_MS } from "./delivery-filter.ts";
 import { repeatable } from "./repeat.ts";
 import { allOf, type Databases } from "./shards.ts";
-import { anyOf, countIn, endedOf, IS_UNDER_WAY, inPortions, isInBundle } from "./sql.ts";
+import { anyOf, countIn, endedOf, IS_UNDER_WAY, inPortions, isInBundle, listIn } from "./sql.ts";
 import { fitting, type Position } from "./sweep.ts";
 
 /** A bundle that has been kept for the retention time. */
@@ -28,6 +29,8 @@ type OldBundle = Readonly<{
 
 type OldPage = Readonly<{
   bundles: readonly OldBundle[];
+  /** Those that cannot be read: nobody can tell whether their deliveries have ended. */
+  unreadable: readonly UnreadableBundle[];
   /** The last bundle looked at; `after` when there was none. */
   upto: number;
   /** Whether no old bundle comes after it. */
@@ -40,14 +43,16 @@ type Row = Readonly<{
   dueAt: number;
   planned: number;
   plan: string;
-  keys: string | null;
+  keys: string;
   tenants: string;
+  fault: Exclude<BundleFault, "version"> | null;
 }>;
 
 /** Reads only one row while the first bundle is too young. */
 const PAGE = `
   SELECT id AS bundle, accepted_at AS acceptedAt, coalesce(deliver_at, accepted_at) AS dueAt, planned, plan,
-    header -> '$.keys' AS keys, header -> '$.tenants' AS tenants
+    ${listIn("header", "keys")} AS keys, ${listIn("header", "tenants")} AS tenants,
+    iif(json_valid(header) AND json_type(header, '$.tenants') = 'array', NULL, 'header') AS fault
   FROM bundles WHERE id > ?1 ORDER BY id LIMIT coalesce(
     (SELECT iif(accepted_at <= ?2, ?3, 0) FROM bundles WHERE id > ?1 ORDER BY id LIMIT 1), 0)`;
 
@@ -60,26 +65,44 @@ type Bounds = Readonly<{
   deliveries: number;
 }>;
 
-/** The next old bundles after `after`. Scheduled ones that were accepted before the horizon and are due after it are passed over. */
+/**
+ * The next old bundles after `after`, also those with a header of a later version: once everything has ended, the rest of
+ * it is nothing to go by. Scheduled ones that were accepted before the horizon and are due after it are
+ * passed over.
+ */
 export async function oldBundles(db: D1Database, after: number, bounds: Bounds): Promise<OldPage> {
   const { results } = await db.prepare(PAGE).bind(after, bounds.horizon, bounds.bundles).all<Row>();
   const young = results.findIndex(({ acceptedAt }) => acceptedAt > bounds.horizon);
   const old = young < 0 ? results : results.slice(0, young);
   const looked = fitting(old, bounds.deliveries);
+  const read = looked.filter(({ dueAt }) => dueAt <= bounds.horizon).map(oldBundle);
   return {
-    bundles: looked
-      .filter(({ dueAt }) => dueAt <= bounds.horizon)
-      .map(({ bundle, acceptedAt, planned, plan, keys, tenants }) => ({
-        bundle,
-        acceptedAt,
-        planned,
-        plan: JSON.parse(plan),
-        keys: JSON.parse(keys ?? "[]"),
-        tenants: JSON.parse(tenants),
-      })),
+    bundles: read.flatMap((one) => ("fault" in one ? [] : [one])),
+    unreadable: read.flatMap((one) => ("fault" in one ? [one] : [])),
     upto: looked.at(-1)?.bundle ?? after,
     isLast: looked.length === old.length && old.length < bounds.bundles,
   };
+}
+
+function oldBundle({
+  bundle,
+  acceptedAt,
+  planned,
+  plan,
+  keys,
+  tenants,
+  fault,
+}: Row): OldBundle | UnreadableBundle {
+  const read = planIn(plan);
+  if (fault !== null) return { bundle, fault };
+  if (read === undefined) return { bundle, fault: "plan" };
+  return { bundle, acceptedAt, planned, plan: read, keys: keysIn(keys), tenants: JSON.parse(tenants) };
+}
+
+/** Without what an edit by hand has put there. */
+function keysIn(stored: string): OldBundle["keys"] {
+  const keys = JSON.parse(stored) as readonly unknown[];
+  return keys.filter((key): key is OldBundle["keys"][number] => Array.isArray(key) && key.length === 2);
 }
 
 /** What the first database, which alone has destinations and replays, knows of the bundles' destinations. */

@@ -36,6 +36,7 @@ import type { DeliveryReason, PauseReason, ReplayReason } from "../core/reasons.
 import type { RetrySpec } from "../core/retry/policy.ts";
 import type { EventFilter } from "../core/routing.ts";
 import type { SignatureForm } from "../core/signature-forms.ts";
+import type { BundleFault } from "../core/stored-bundle.ts";
 import { jsonText } from "./columns.ts";
 
 /** The state of a delivery with a row or a bit. One with neither is `queued`: only its event's plan knows it. */
@@ -117,6 +118,9 @@ export const tenantSettings = sqliteTable(
   (t) => [
     index("tenant_settings_kept").on(t.retentionDays).where(sql`retention_days IS NOT NULL`),
     index("tenant_settings_payload_free").on(t.tenant).where(sql`payload_free = 1`),
+    index("tenant_settings_kept_changed")
+      .on(t.updatedAt)
+      .where(sql`retention_days IS NOT NULL OR payload_free = 1`),
   ],
 );
 
@@ -131,13 +135,19 @@ export const erasures = sqliteTable(
     eventId: integer("event_id"),
     since: integer(),
     until: integer(),
-    state: text().$type<"running" | "completed">().notNull(),
-    /** Where the next step goes on: the pass, the number of the database, and the last bundle looked at there. */
+    /** Incomplete: some bundles could not be read in the last pass, and may have what was to be erased. */
+    state: text().$type<"running" | "completed" | "incomplete">().notNull(),
+    /**
+     * Where the next step goes on: the pass, the number of the database, the last bundle looked at there, the last event in
+     * the archive, and how many destinations of the next bundle have been seen to.
+     */
     cursor: jsonText<readonly number[]>([])().notNull().default(sql`'[]'`),
     /** What has been erased so far. */
     events: integer().notNull().default(0),
     deliveries: integer().notNull().default(0),
     cancelled: integer().notNull().default(0),
+    /** Bundles that this pass could not read, and so not erase. */
+    unreadable: jsonText<readonly number[]>([])().notNull().default(sql`'[]'`),
     nextStepAt: integer("next_step_at").notNull(),
     createdAt: integer("created_at").notNull(),
     updatedAt: integer("updated_at").notNull(),
@@ -209,6 +219,7 @@ export const eventTypes = sqliteTable(
   (t) => [
     index("event_types_validating").on(t.name).where(sql`validates = 1`),
     index("event_types_kept").on(t.retentionDays).where(sql`retention_days IS NOT NULL`),
+    index("event_types_kept_changed").on(t.updatedAt).where(sql`retention_days IS NOT NULL`),
   ],
 );
 
@@ -439,6 +450,49 @@ export const cursors = sqliteTable("cursors", {
   rowId: integer("row_id").notNull(),
 });
 
+/** How many databases took new events from when on, epoch ms: see database-history.ts. */
+export const databaseCounts = sqliteTable("database_history", {
+  since: integer().primaryKey(),
+  count: integer().notNull(),
+});
+/**
+ * Bundles with content that is to be erased and could not be when a walk of kept content passed them: deliveries of theirs
+ * had not ended, they are due later, or the step's budget ended in the middle of one. In the database of the bundle.
+ */
+export const keptLater = sqliteTable(
+  "kept_later",
+  {
+    bundleId: integer("bundle_id").primaryKey(),
+    /** Not looked at before. */
+    lookAt: integer("look_at").notNull(),
+    /** An erasure of some of its events that has been begun; null: none. */
+    begun: jsonText<BegunErasure | null>(null)(),
+  },
+  (t) => [index("kept_later_due").on(t.lookAt)],
+);
+
+/** How far the erasing of some of a bundle's events has got. */
+export type BegunErasure = Readonly<{
+  why: "over" | "delivered";
+  /** The indexes of the events. */
+  events: readonly number[];
+  /** Destinations of the plan that have been seen to. */
+  destinations: number;
+}>;
+
+/** Bundles of all databases that jobs could not read, until they can be read or are gone. In the first database. */
+export const unreadableBundles = sqliteTable(
+  "unreadable_bundles",
+  {
+    bundleId: integer("bundle_id").primaryKey(),
+    fault: text().$type<BundleFault>().notNull(),
+    foundAt: integer("found_at").notNull(),
+    /** When it was last tried again. */
+    checkedAt: integer("checked_at").notNull(),
+  },
+  (t) => [index("unreadable_bundles_checked").on(t.checkedAt)],
+);
+
 /** Counters of what leaves no other lasting trace: see stats.ts. */
 export const counts = sqliteTable("counts", {
   name: text().primaryKey(),
@@ -465,6 +519,20 @@ export const apiKeys = sqliteTable(
     index("api_keys_unrevoked").on(t.id).where(sql`revoked_at IS NULL`),
     index("api_keys_by_tenant").on(t.tenant, t.id).where(sql`revoked_at IS NULL`),
   ],
+);
+
+/**
+ * The last change of each API key: what isolates that remember keys have to forget (db/auth.ts). Written by triggers, so that
+ * a change by hand counts too. A use of the key is no change.
+ */
+export const keyChanges = sqliteTable(
+  "key_changes",
+  {
+    /** Never given again. */
+    revision: integer().primaryKey({ autoIncrement: true }),
+    keyId: text("key_id").notNull(),
+  },
+  (t) => [uniqueIndex("key_changes_by_key").on(t.keyId)],
 );
 
 export type ReplayState = "running" | "paused" | "completed" | "cancelled";

@@ -7,6 +7,7 @@
  * primary key, and with it everything that was ever delivered. The condition of a partial index has to stand in the
  * query literally, or the index cannot be used: so each is written here once.
  */
+import { HEADER_VERSION, type StoredHeader } from "../core/bundle.ts";
 import { HALF } from "../core/pack.ts";
 
 // ── Events and bundles (core/bundle.ts) ──
@@ -64,6 +65,31 @@ export function isErased(header: string, event: string): string {
 function nameOf(list: string, header: string, place: string): string {
   return `(${header} ->> ('$.${list}[' || (${header} ->> ('$.events[' || ${place} || ']')) || ']'))`;
 }
+
+/** A list of a header as JSON; an empty one where the header has none, or is no JSON. */
+export function listIn(header: string, name: keyof StoredHeader): string {
+  return `iif(json_valid(${header}) AND json_type(${header}, '$.${name}') = 'array', ${header} -> '$.${name}', '[]')`;
+}
+
+/**
+ * What keeps a bundle from being read (core/stored-bundle.ts); null: nothing that is seen without looking into its lists.
+ * A function of JSON fails its whole statement where one value is no JSON: so statements over many bundles put this first.
+ */
+export function faultOfBundle(plan: string, header: string): string {
+  return `CASE WHEN NOT json_valid(${plan}) OR json_type(${plan}) <> 'object' THEN 'plan'
+    ELSE ${faultOfHeader(header)} END`;
+}
+
+/** The same for its header alone. */
+export function faultOfHeader(header: string): string {
+  return `CASE WHEN NOT json_valid(${header}) OR json_type(${header}) <> 'object' THEN 'header'
+    WHEN json_type(${header}, '$.version') = 'integer' AND ${header} ->> '$.version' > ${HEADER_VERSION} THEN 'version'
+    WHEN NOT (${HEADER_LISTS.map((list) => `coalesce(json_type(${header}, '$.${list}'), '') = 'array'`).join(" AND ")})
+      OR json_type(${header}, '$.erased') <> 'array' OR json_type(${header}, '$.tags') <> 'array' THEN 'header' END`;
+}
+
+/** The lists that every header has. */
+const HEADER_LISTS = ["tenants", "types", "events"] as const;
 
 /** How many events a plan's runs stand for. */
 export function countInRuns(runs: string): string {

@@ -18,10 +18,12 @@ import {
   DEAD_ROWS,
   deliveredOf,
   inFlightOf,
+  listIn,
   tenantOf,
   waitingOf,
 } from "./sql.ts";
 import { HEARTBEAT } from "./sweep.ts";
+import { COUNT_UNREADABLE } from "./unreadable.ts";
 import { waitingCount } from "./waiting.ts";
 
 /** The size limit of a D1 database. */
@@ -33,9 +35,10 @@ const SYSTEM_HEALTH = `
       SELECT min(next_attempt_at) AS at FROM deliveries WHERE state = 'retrying'
       UNION ALL SELECT min(recover_at) FROM packs WHERE recover_at IS NOT NULL)) AS oldestDueAt,
     coalesce((SELECT count FROM counts WHERE name = 'deduplicated'), 0) AS deduplicated,
-    coalesce((SELECT count FROM counts WHERE name = 'keyed'), 0) AS keyed`;
+    coalesce((SELECT count FROM counts WHERE name = 'keyed'), 0) AS keyed,
+    ${COUNT_UNREADABLE} AS unreadable`;
 
-export type DatabaseSize = Readonly<{
+type DatabaseSize = Readonly<{
   /** The name of its binding: `DB`, `DB_1` and so on. */
   name: string;
   bytes: number;
@@ -52,6 +55,8 @@ export type SystemHealth = Readonly<{
   deduplicated: number;
   /** Requests that were stored under an idempotency key. */
   keyed: number;
+  /** Bundles that jobs cannot read, `UNREADABLE_COUNTED` at most. */
+  unreadable: number;
   databases: readonly DatabaseSize[];
 }>;
 
@@ -67,23 +72,27 @@ export async function readSystemHealth(databases: Databases): Promise<SystemHeal
     oldestDueAt: due.length > 0 ? Math.min(...due) : null,
     deduplicated: rows[0]?.deduplicated ?? 0,
     keyed: rows.reduce((sum, { keyed }) => sum + keyed, 0),
+    unreadable: rows[0]?.unreadable ?? 0,
     databases: answers.map(({ meta }, number) => sizeOf(number, meta.size_after)),
   };
 }
 
 function sizeOf(number: number, bytes: number): DatabaseSize {
-  const name = number === 0 ? "DB" : `DB_${number}`;
-  return { name, bytes, headroomBytes: Math.max(0, DATABASE_BYTES - bytes) };
+  return { name: bindingOf(number), bytes, headroomBytes: Math.max(0, DATABASE_BYTES - bytes) };
+}
+
+function bindingOf(number: number): string {
+  return number === 0 ? "DB" : `DB_${number}`;
 }
 
 /** The latest migration, which this code was written for. A test holds it together with the files in migrations/. */
-export const LATEST_MIGRATION = "0001_wire_contract.sql";
+export const LATEST_MIGRATION = "0004_jobs_pass_bad_rows.sql";
 
 /** Wrangler's record of what it has applied, under the name that it has unless `migrations_table` says otherwise. */
 const APPLIED_MIGRATION = "SELECT name FROM d1_migrations ORDER BY id DESC LIMIT 1";
 
-/** A database, and the migration that was applied to it last; null without a record. */
-export type AppliedMigration = Readonly<{ migration: string | null; size: DatabaseSize }>;
+/** A database by the name of its binding, and the migration that was applied to it last; null without a record. */
+export type AppliedMigration = Readonly<{ name: string; migration: string | null }>;
 
 /**
  * The migration that was applied last to each database; undefined where no record can be read. Not part of
@@ -98,10 +107,7 @@ export function readAppliedMigrations(
         .prepare(APPLIED_MIGRATION)
         .all<{ name: string }>()
         .then(
-          ({ results, meta }) => ({
-            migration: results[0]?.name ?? null,
-            size: sizeOf(number, meta.size_after),
-          }),
+          ({ results }) => ({ name: bindingOf(number), migration: results[0]?.name ?? null }),
           () => undefined,
         ),
     ),
@@ -258,7 +264,7 @@ const COUNT_KEYED = repeatable(`
   INSERT INTO counts (name, count) ${NEXT}
   SELECT 'keyed', keyed.n FROM (
     SELECT count(*) AS n FROM next JOIN bundles b ON b.id > next.since AND b.id <= next.until
-    JOIN json_each(b.header, '$.keys') k WHERE k.value ->> 0 <> '${OPERATOR}') keyed
+    JOIN json_each(${listIn("b.header", "keys")}) k WHERE k.type = 'array' AND k.value ->> 0 <> '${OPERATOR}') keyed
   WHERE keyed.n > 0
   ${ADDED}`);
 
@@ -267,12 +273,19 @@ const MOVE = repeatable(`
   SELECT 'keyed', 0, until FROM next WHERE until > since
   ON CONFLICT (name) DO UPDATE SET row_id = excluded.row_id`);
 
+/** Databases that one call counts in: with more, each has its turn within as many minutes as there are such groups. */
+const COUNTED_IN = 25;
+
 /**
- * Counts the requests that were stored under a key since the last call. They are counted from the headers of bundles, so
- * that a request writes no row for it. Exact: the count and the cursor are written in one transaction.
+ * For the cron: counts the requests that were stored under a key since the last call. They are counted from the headers of
+ * bundles, so that a request writes no row for it. Exact: the count and the cursor are written in one transaction.
+ * @param minute says whose turn it is
  */
-export async function countKeyed(databases: Databases): Promise<void> {
-  await Promise.all(allOf(databases).map((db) => db.batch([db.prepare(COUNT_KEYED), db.prepare(MOVE)])));
+export async function countKeyed(databases: Databases, minute = 0): Promise<void> {
+  const all = allOf(databases);
+  const first = COUNTED_IN * (minute % Math.ceil(all.length / COUNTED_IN));
+  const some = all.slice(first, first + COUNTED_IN);
+  await Promise.all(some.map((db) => db.batch([db.prepare(COUNT_KEYED), db.prepare(MOVE)])));
 }
 
 /** Walks at most `?2` entries of each partial index: a backlog of a million costs no more than that. */

@@ -6,21 +6,16 @@
  */
 import { sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
-import {
-  type DeliveryName,
-  eventAt,
-  indexesOf,
-  type Plan,
-  type StoredHeader,
-  ttlAt,
-} from "../core/bundle.ts";
+import { type DeliveryName, eventAt, indexesOf, type Plan, ttlAt } from "../core/bundle.ts";
+import { type BundleFault, ttlsIn, type UnreadableBundle } from "../core/stored-bundle.ts";
 import { findPlans } from "./bundles.ts";
 import { recording } from "./deliveries.ts";
 import type { Destination } from "./destinations.ts";
 import { type DeliveryRecord, knownOf, packedStateOf, settingBits } from "./packs.ts";
 import { repeatable } from "./repeat.ts";
 import { destinations, type SweepPart } from "./schema.ts";
-import { anyOf, countIn, countInRuns, inFlightOf, isInBundle } from "./sql.ts";
+import { anyOf, countIn, countInRuns, faultOfBundle, inFlightOf, isInBundle } from "./sql.ts";
+import { nextWaiting } from "./waiting.ts";
 
 /** The id of the only row of `sweeps`. */
 const ID = 1;
@@ -145,15 +140,20 @@ export function fitting<T extends Readonly<{ planned: number }>>(
   return beyond < 0 ? bundles : bundles.slice(0, beyond);
 }
 
-const NEXT = `
-  SELECT id, accepted_at AS acceptedAt, planned FROM bundles WHERE id > ?1 ORDER BY id LIMIT ?2`;
+const FAULT = faultOfBundle("plan", "header");
 
-/** SQL: pairs of bundle and destination with more planned deliveries than bits and rows: counted, not looked up. */
+const NEXT = `
+  SELECT id, accepted_at AS acceptedAt, planned, ${FAULT} AS fault FROM bundles WHERE id > ?1 ORDER BY id LIMIT ?2`;
+
+/**
+ * SQL: pairs of bundle and destination with more planned deliveries than bits and rows: counted, not looked up. None of
+ * bundles that cannot be read.
+ */
 const LOST_PARTS = `
   SELECT b.id AS bundle, p.key AS destination, p.value AS runs,
     b.accepted_at AS acceptedAt, b.deliver_at AS deliverAt, b.header -> '$.ttls' AS ttls
-  FROM bundles b JOIN json_each(b.plan) p
-  WHERE ${countInRuns("p.value")} >
+  FROM bundles b JOIN json_each(iif(${faultOfBundle("b.plan", "b.header")} IS NULL, b.plan, '{}')) p
+  WHERE ${countInRuns("iif(p.type = 'array', p.value, '[]')")} >
     coalesce((SELECT ${countIn(anyOf())} FROM packs WHERE destination_id = p.key AND bundle_id = b.id), 0)
     + (SELECT count(*) FROM deliveries d WHERE d.destination_id = p.key AND ${isInBundle("d.event_id", "b.id")})`;
 
@@ -167,6 +167,8 @@ type LostPage = Readonly<{
   /** Whether more bundles can be checked already. */
   more: boolean;
   lost: readonly LostDelivery[];
+  /** Bundles that were passed over. */
+  unreadable: readonly UnreadableBundle[];
 }>;
 
 type Reach = Readonly<{
@@ -183,16 +185,24 @@ export async function findLost(
   { horizon, scheduledUpto: { at, row } }: Reach,
   most: Most,
 ): Promise<LostPage> {
-  type Row = { id: number; acceptedAt: number; planned: number };
+  type Row = { id: number; acceptedAt: number; planned: number; fault: BundleFault | null };
   const { results } = await db.prepare(NEXT).bind(after, most.bundles).all<Row>();
   const young = results.findIndex(({ acceptedAt }) => acceptedAt > horizon);
   const old = young < 0 ? results : results.slice(0, young);
   const looked = fitting(old, most.deliveries);
   const upto = looked.at(-1)?.id ?? after;
   const more = looked.length < old.length || old.length === most.bundles;
-  if (looked.every(({ planned }) => planned === 0)) return { upto, more, lost: [] };
+  const unreadable = faultsIn(looked);
+  if (looked.every(({ planned }) => planned === 0)) return { upto, more, lost: [], unreadable };
   const parts = await db.prepare(LOST).bind(after, upto, at, row).all<LostPart>();
-  return { upto, more, lost: await lostOf(db, parts.results) };
+  const found = await lostOf(db, parts.results);
+  return { upto, more, lost: found.lost, unreadable: [...unreadable, ...found.unreadable] };
+}
+
+function faultsIn(
+  rows: readonly Readonly<{ id: number; fault: BundleFault | null }>[],
+): readonly UnreadableBundle[] {
+  return rows.flatMap(({ id, fault }) => (fault === null ? [] : [{ bundle: id, fault }]));
 }
 
 /** A bundle's planned deliveries to a destination, some of which are lost. */
@@ -206,22 +216,30 @@ type LostPart = Readonly<{
   ttls: string | null;
 }>;
 
-/** The deliveries of the parts that have neither a bit nor a row. */
-async function lostOf(db: D1Database, parts: readonly LostPart[]): Promise<readonly LostDelivery[]> {
-  if (parts.length === 0) return [];
+/** The deliveries of the parts that have neither a bit nor a row; none of bundles whose times to live cannot be read. */
+async function lostOf(
+  db: D1Database,
+  parts: readonly LostPart[],
+): Promise<Readonly<{ lost: readonly LostDelivery[]; unreadable: readonly UnreadableBundle[] }>> {
+  if (parts.length === 0) return { lost: [], unreadable: [] };
   const known = await knownOf(
     db,
     parts.map(({ bundle, destination }) => [bundle, destination]),
   );
-  return parts.flatMap(({ bundle, destination, runs, ttls, ...times }) => {
-    const limits: Pick<StoredHeader, "ttls"> = ttls === null ? {} : { ttls: JSON.parse(ttls) };
-    return indexesOf(JSON.parse(runs)).flatMap((index) => {
-      const event = eventAt(bundle, index);
-      if (known.has(`${event} ${destination}`)) return [];
-      const { acceptedAt, deliverAt } = times;
-      return [{ event, destination, acceptedAt, deliverAt, ttlSeconds: ttlAt(limits, index) }];
-    });
+  const unreadable = new Set<number>();
+  const lost = parts.flatMap(({ bundle, destination, runs, ttls: stored, ...times }) => {
+    const ttls = ttlsIn(stored ?? "[]");
+    if (ttls === undefined) unreadable.add(bundle);
+    return ttls === undefined
+      ? []
+      : indexesOf(JSON.parse(runs)).flatMap((index) => {
+          const event = eventAt(bundle, index);
+          if (known.has(`${event} ${destination}`)) return [];
+          const { acceptedAt, deliverAt } = times;
+          return [{ event, destination, acceptedAt, deliverAt, ttlSeconds: ttlAt({ ttls }, index) }];
+        });
   });
+  return { lost, unreadable: [...unreadable].map((bundle) => ({ bundle, fault: "header" })) };
 }
 
 /** The destinations of these ids that are stored, deleted ones too. */
@@ -244,6 +262,39 @@ export async function letWait(db: D1Database, rows: readonly DeliveryRecord[]): 
   const { plain = [], own = [] } = Object.groupBy(rows, (row) => (packedStateOf(row) ? "plain" : "own"));
   for (const statement of settingBits(db, plain)) await statement.run();
   if (own.length > 0) await db.batch(recording(db, own));
+}
+
+// ── What there is to do ──
+
+/** Bundles behind a walk in order of time that are due by then. */
+const isBehind = (walk: Walk, until: string) => {
+  const at = `coalesce((SELECT at FROM cursors WHERE name = '${walk}'), 0)`;
+  const row = `coalesce((SELECT row_id FROM cursors WHERE name = '${walk}'), 0)`;
+  const behind = "SELECT 1 FROM bundles INDEXED BY bundles_scheduled WHERE";
+  return `(EXISTS (${behind} deliver_at = ${at} AND id > ${row} AND deliver_at <= ${until})
+    OR EXISTS (${behind} deliver_at > ${at} AND deliver_at <= ${until}))`;
+};
+
+const WORK = `
+  SELECT ${isBehind("scheduled", "?1")} AS scheduled,
+    (${isBehind("scheduled_checked", "?2")} OR coalesce((SELECT accepted_at <= ?2 FROM bundles
+      WHERE id > coalesce((${WATERMARK}), 0) ORDER BY id LIMIT 1), 0)) AS lost,
+    (EXISTS (SELECT 1 FROM deliveries WHERE state = 'retrying' AND next_attempt_at <= ?2)
+      OR EXISTS (SELECT 1 FROM packs WHERE recover_at <= ?2)) AS overdue,
+    ${nextWaiting("''")} IS NOT NULL AS expired`;
+
+/** Which parts of the sweep have something to do in a database. */
+export type SweepWork = Readonly<Record<"scheduled" | "lost" | "overdue" | "expired", boolean>>;
+
+/**
+ * Looks for what there is to do, in one statement of a few seeks: most databases have nothing in most minutes.
+ * @param until scheduled bundles due by then are to be enqueued, epoch ms
+ * @param horizon what was due by then has been lost
+ */
+export async function sweepWork(db: D1Database, until: number, horizon: number): Promise<SweepWork> {
+  const found = await db.prepare(WORK).bind(until, horizon).first<Record<keyof SweepWork, number>>();
+  const is = (part: keyof SweepWork) => Boolean(found?.[part]);
+  return { scheduled: is("scheduled"), lost: is("lost"), overdue: is("overdue"), expired: is("expired") };
 }
 
 // ── Overdue deliveries ──
@@ -300,23 +351,39 @@ export type Position = Readonly<{ at: number; row: number }>;
 
 /**
  * Walks that continue from one sweep to the next: `scheduled` enqueues bundles that fall due, `scheduled_checked` checks
- * that they were delivered, `retention` removes old bundles, and `tombstones` deleted destinations in order of deletion.
+ * that they were delivered, `retention` removes old bundles, `tombstones` deleted destinations in order of deletion, and
+ * `alerts` looks at the gates of destinations, and `archive` at what the archive has of events that are gone.
  */
 export type Walk =
   | "scheduled"
   | "scheduled_checked"
   | "retention"
   | "tombstones"
-  | "kept"
-  | "payload_free"
-  | "payload_late"
-  | "archive";
+  | "archive"
+  | "alerts"
+  | KeptWalk;
+
+/** The walks that erase content (maintenance/kept.ts): one for each number of days that is set for a tenant or a type. */
+export type KeptWalk = "payload_free" | `kept_${number}` | "kept_again" | "kept_logs";
 
 const READ_CURSOR = "SELECT at, row_id AS row FROM cursors WHERE name = ?1";
 
 /** The walk continues after this position. */
 export async function readCursor(db: D1Database, walk: Walk): Promise<Position> {
   return (await db.prepare(READ_CURSOR).bind(walk).first<Position>()) ?? { at: 0, row: 0 };
+}
+
+const READ_CURSORS = `
+  SELECT name, at, row_id AS row FROM cursors WHERE name IN (SELECT value FROM json_each(?1))`;
+
+/** Where each of the walks continues, in one query. */
+export async function readCursors<W extends Walk>(
+  db: D1Database,
+  walks: readonly W[],
+): Promise<ReadonlyMap<W, Position>> {
+  type Row = Position & Readonly<{ name: W }>;
+  const { results } = await db.prepare(READ_CURSORS).bind(JSON.stringify(walks)).all<Row>();
+  return new Map(results.map(({ name, at, row }) => [name, { at, row }]));
 }
 
 const MOVE_CURSOR = repeatable(`
@@ -329,17 +396,17 @@ export async function moveCursor(db: D1Database, walk: Walk, { at, row }: Positi
 
 // ── Scheduled bundles, in order of their times ──
 
-type Row = Readonly<{ id: number; deliverAt: number; planned: number }>;
+type Row = Readonly<{ id: number; deliverAt: number; planned: number; fault: BundleFault | null }>;
 
 /**
  * Many bundles may be due at the same millisecond, so a position is a time and an id: first the rest of that millisecond,
  * then later ones. Two indexed queries in order, because sorting in SQLite would cost rows read.
  */
 const NEXT_SCHEDULED = `
-  SELECT * FROM (SELECT id, deliver_at AS deliverAt, planned FROM bundles INDEXED BY bundles_scheduled
+  SELECT * FROM (SELECT id, deliver_at AS deliverAt, planned, ${FAULT} AS fault FROM bundles INDEXED BY bundles_scheduled
     WHERE deliver_at = ?1 AND id > ?2 AND deliver_at <= ?3 ORDER BY id LIMIT ?4)
   UNION ALL
-  SELECT * FROM (SELECT id, deliver_at, planned FROM bundles INDEXED BY bundles_scheduled
+  SELECT * FROM (SELECT id, deliver_at, planned, ${FAULT} FROM bundles INDEXED BY bundles_scheduled
     WHERE deliver_at > ?1 AND deliver_at <= ?3 ORDER BY deliver_at, id LIMIT ?4)`;
 
 async function nextRows(db: D1Database, after: Position, until: number, limit: number): Promise<Row[]> {
@@ -349,6 +416,8 @@ async function nextRows(db: D1Database, after: Position, until: number, limit: n
 
 type ScheduledPage = Readonly<{
   bundles: readonly Readonly<{ id: number; plan: Plan; deliverAt: number }>[];
+  /** Bundles that were passed over. */
+  unreadable: readonly UnreadableBundle[];
   /** The last one looked at; `after` when there was none. */
   upto: Position;
   /** Whether more are due. */
@@ -363,14 +432,16 @@ export async function nextScheduled(
   most: Most,
 ): Promise<ScheduledPage> {
   const { looked, ...page } = await nextPage(db, after, until, most);
+  const readable = looked.filter(({ fault }) => fault === null);
   const plans = await findPlans(
     db,
-    looked.map(({ id }) => id),
+    readable.map(({ id }) => id),
   );
   const byId = new Map(plans.map(({ id, plan }) => [id, plan]));
   return {
     ...page,
-    bundles: looked.map(({ id, deliverAt }) => ({ id, deliverAt, plan: byId.get(id) ?? {} })),
+    bundles: readable.map(({ id, deliverAt }) => ({ id, deliverAt, plan: byId.get(id) ?? {} })),
+    unreadable: faultsIn(looked),
   };
 }
 
@@ -395,6 +466,7 @@ type LostScheduled = Readonly<{
   /** Whether more bundles can be checked already. */
   more: boolean;
   lost: readonly LostDelivery[];
+  unreadable: readonly UnreadableBundle[];
 }>;
 
 /** Checks the next bundles after `after` that were due by `horizon` (epoch ms). */
@@ -405,8 +477,10 @@ export async function findLostScheduled(
   most: Most,
 ): Promise<LostScheduled> {
   const { looked, ...page } = await nextPage(db, after, horizon, most);
-  if (looked.every(({ planned }) => planned === 0)) return { ...page, lost: [] };
+  const unreadable = faultsIn(looked);
+  if (looked.every(({ planned }) => planned === 0)) return { ...page, lost: [], unreadable };
   const ids = JSON.stringify(looked.map(({ id }) => id));
   const { results } = await db.prepare(LOST_SCHEDULED).bind(ids).all<LostPart>();
-  return { ...page, lost: await lostOf(db, results) };
+  const found = await lostOf(db, results);
+  return { ...page, lost: found.lost, unreadable: [...unreadable, ...found.unreadable] };
 }

@@ -12,7 +12,7 @@ import type { CancelReason, DeadReason } from "../core/reasons.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import { type Destination, LISTED_DESTINATIONS } from "./destinations.ts";
 import { packedRows, packsOf, settingBits } from "./packs.ts";
-import { countFailed, STILL_WAITING } from "./replay-counters.ts";
+import { countFailed, isStill, type StillState } from "./replay-counters.ts";
 import { type DeliveryRow, destinations, type PackRow } from "./schema.ts";
 import { addedUp, allOf, type Databases, sharesOf, sumOver } from "./shards.ts";
 import {
@@ -47,27 +47,39 @@ const DESTINATION_IDS = `${FOUND} SELECT id FROM found WHERE id IS NOT NULL`;
 
 export type WaitingDestination = Readonly<{ id: string; tenant: string; paused: boolean; deleted: boolean }>;
 
+/** Databases read at once: of more than a few, long pages would not fit into memory together. */
+const READ_AT_ONCE = 6;
+
 type WaitingPage = Readonly<{
-  /** In order of their ids. One whose row an operator removed counts as deleted. */
-  destinations: readonly WaitingDestination[];
+  /** In order. */
+  ids: readonly string[];
   /** Whether no other comes after them. */
   isLast: boolean;
 }>;
 
-/** Up to `limit` destinations after the id `after` that have waiting deliveries in any database. */
+/**
+ * Up to `limit` destinations after the id `after` that have waiting deliveries in any of the databases. It costs four rows
+ * read at most for each, and each database.
+ */
 export async function waitingDestinations(
-  databases: Databases,
+  databases: readonly D1Database[],
   after: string,
   limit: number,
 ): Promise<WaitingPage> {
-  const found = await Promise.all(
-    allOf(databases).map((db) => db.prepare(DESTINATION_IDS).bind(after, limit).all<{ id: string }>()),
-  );
-  const ids = [...new Set(found.flatMap(({ results }) => results.map(({ id }) => id)))].sort();
-  return {
-    destinations: await standingDestinations(databases, ids.slice(0, limit)),
-    isLast: ids.length <= limit && found.every(({ results }) => results.length < limit),
-  };
+  let page: WaitingPage = { ids: [], isLast: true };
+  for (let i = 0; i < databases.length; i += READ_AT_ONCE) {
+    const some = databases.slice(i, i + READ_AT_ONCE);
+    const found = await Promise.all(
+      some.map((db) => db.prepare(DESTINATION_IDS).bind(after, limit).all<{ id: string }>()),
+    );
+    const ids = [...page.ids, ...found.flatMap(({ results }) => results.map(({ id }) => id))];
+    const together = [...new Set(ids)].sort();
+    page = {
+      ids: together.slice(0, limit),
+      isLast: page.isLast && together.length <= limit && found.every(({ results }) => results.length < limit),
+    };
+  }
+  return page;
 }
 
 const STATUSES = `SELECT d.id, d.tenant, d.status, d.deleted_at FROM ${LISTED_DESTINATIONS}`;
@@ -298,9 +310,12 @@ type End = Readonly<{
   dueBy?: number;
 }>;
 
-const END = `
+const endStill = (state: StillState) => `
   UPDATE deliveries SET state = ?2, reason = ?3, next_attempt_at = NULL, ended_at = ?4
-  WHERE ${STILL_WAITING("?1", "?5")}`;
+  WHERE ${isStill(state, "?1", "?5")}`;
+
+const END = endStill("waiting");
+const END_RETRYING = endStill("retrying");
 
 /** Those that wait in packs get rows of their own; the trigger clears their bits. */
 const END_PACKED = `
@@ -322,16 +337,64 @@ export async function endWaiting(
   const names = JSON.stringify(deliveries.map(({ destination, event }) => [destination, event]));
   const values = [names, state, reason, now, dueBy];
   const [, ended, packed] = await db.batch([
-    countFailed(db, names, dueBy),
+    countFailed(db, "waiting", names, dueBy),
     db.prepare(END).bind(...values),
     db.prepare(END_PACKED).bind(...values),
   ]);
   return (ended?.meta.changes ?? 0) + (packed?.results.length ?? 0);
 }
 
+/** Cancels those of a deleted destination's deliveries that are still to be retried, and counts them in their replays. */
+export async function cancelRetrying(
+  db: D1Database,
+  destination: string,
+  events: readonly number[],
+  now: number,
+): Promise<number> {
+  if (events.length === 0) return 0;
+  const names = JSON.stringify(events.map((event) => [destination, event]));
+  const { state, reason } = DELETED;
+  const [, ended] = await db.batch([
+    countFailed(db, "retrying", names, Number.MAX_SAFE_INTEGER),
+    db.prepare(END_RETRYING).bind(names, state, reason, now, Number.MAX_SAFE_INTEGER),
+  ]);
+  return ended?.meta.changes ?? 0;
+}
+
+const ROWS_AFTER = `
+  SELECT event_id AS event, state = 'retrying' AND reason IS NOT 'in_flight' AS isRetrying
+  FROM deliveries WHERE destination_id = ?1 AND event_id > ?2 ORDER BY event_id LIMIT ?3`;
+
+type RetryingPage = Readonly<{
+  /** The events of those that are to be retried and not in flight. */
+  events: readonly number[];
+  /** The last event looked at; undefined when none comes after it. */
+  upto: number | undefined;
+}>;
+
+/**
+ * The destination's deliveries that are to be retried, among its next `limit` rows after an event. Those of all
+ * destinations have an index, by time; one by destination would cost each retry two more written rows.
+ */
+export async function retryingPage(
+  db: D1Database,
+  destination: string,
+  after: number,
+  limit: number,
+): Promise<RetryingPage> {
+  type Row = Readonly<{ event: number; isRetrying: number }>;
+  const { results } = await db.prepare(ROWS_AFTER).bind(destination, after, limit).all<Row>();
+  return {
+    events: results.filter(({ isRetrying }) => isRetrying === 1).map(({ event }) => event),
+    upto: results.length < limit ? undefined : results.at(-1)?.event,
+  };
+}
+
 const SOME = "SELECT event_id FROM deliveries WHERE destination_id = ?1 AND state = 'waiting' LIMIT ?2";
 
 const SOME_PACKS = `SELECT * FROM ${PACKS} LIMIT ?2`;
+
+const DELETED = { state: "cancelled", reason: "destination_deleted" } as const;
 
 /** A pack is cancelled about as quickly as this many rows. */
 const ROWS_PER_PACK = 10;
@@ -348,10 +411,9 @@ export async function cancelWaiting(
     db.prepare(SOME_PACKS).bind(destination, Math.ceil(limit / ROWS_PER_PACK)),
   ]);
   const events = (some?.results ?? []).map(({ event_id }) => Number(event_id));
-  const end = { state: "cancelled", reason: "destination_deleted" } as const;
   const waiting = packsOf(found?.results ?? []).flatMap((pack) => cancelledRows(pack, now));
   for (const statement of settingBits(db, waiting)) await statement.run();
-  return waiting.length + (await endWaiting(db, keysOf(destination, events), end, now));
+  return waiting.length + (await endWaiting(db, keysOf(destination, events), DELETED, now));
 }
 
 /** The waiting deliveries of the pack as cancelled ones. Those in flight by now are not affected: see `settingBits`. */
@@ -359,8 +421,7 @@ function cancelledRows(pack: PackRow, now: number): DeliveryRow[] {
   const waiting = packedRows(pack, null).filter(({ state }) => state === "waiting");
   return waiting.map((row) => ({
     ...row,
-    state: "cancelled",
-    reason: "destination_deleted",
+    ...DELETED,
     nextAttemptAt: null,
     endedAt: now,
   }));

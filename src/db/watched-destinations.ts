@@ -29,7 +29,7 @@ const ACTIVE_CTE = `
       SELECT destination_id FROM deliveries WHERE state = 'retrying' ORDER BY next_attempt_at LIMIT ${LOOKED_AT})
     UNION ALL SELECT id, 3 FROM (
       SELECT p.key AS id FROM (SELECT plan FROM bundles ORDER BY id DESC LIMIT ${LOOKED_AT}) b
-      JOIN json_each(b.plan) p LIMIT ${LOOKED_AT})
+      JOIN json_each(iif(json_valid(b.plan), b.plan, '{}')) p LIMIT ${LOOKED_AT})
   )`;
 
 const ACTIVE_IDS = `${ACTIVE_CTE}
@@ -58,30 +58,39 @@ const ACTIVITY = `
 
 export type Watched = Readonly<{
   destinations: readonly Destination[];
-  /** How many there are in all, 10,000 at most. */
+  /** How many there are in all; of more than 10,000, an estimate. */
   total: number;
 }>;
 
-/** All destinations of the tenant, or of all tenants; if there are more than `limit`, the most active ones. */
+/**
+ * All destinations of the tenant, or of all tenants; if there are more than `limit`, the most active ones.
+ * @param random uniform in [0, 1)
+ */
 export async function watchedDestinations(
   databases: Databases,
   tenant: string | undefined,
   limit: number,
+  random: () => number,
 ): Promise<Watched> {
   const all = await listDestinations(databases.db, { tenant, after: undefined, limit: limit + 1 });
   if (all.length <= limit) return { destinations: all, total: all.length };
-  return tenant === undefined ? mostActiveOfAll(databases, limit) : mostActiveOf(databases, tenant, limit);
+  return tenant === undefined
+    ? mostActiveOfAll(databases, limit, random)
+    : mostActiveOf(databases, tenant, limit);
 }
 
-async function mostActiveOfAll({ db, further = [] }: Databases, limit: number): Promise<Watched> {
+async function mostActiveOfAll(
+  { db, further = [] }: Databases,
+  limit: number,
+  random: () => number,
+): Promise<Watched> {
   const others = await Promise.all(further.map((one) => one.prepare(ACTIVE_IDS).bind(null, limit).all()));
   const elsewhere = JSON.stringify(others.flatMap(({ results }) => results));
-  const [active, count] = await db.batch<RawRow>([
-    db.prepare(ACTIVE).bind(null, limit, elsewhere),
-    db.prepare(COUNT),
+  const [{ results }, total] = await Promise.all([
+    db.prepare(ACTIVE).bind(null, limit, elsewhere).all<RawRow>(),
+    fleetSize({ db }, random),
   ]);
-  const found = (active?.results ?? []).map((raw) => modelOf(destinations, raw));
-  return { destinations: found, total: Number(count?.results[0]?.count ?? 0) };
+  return { destinations: results.map((raw) => modelOf(destinations, raw)), total };
 }
 
 type Activity = Readonly<{ id: string; waits: number; newest: number }>;
@@ -117,8 +126,53 @@ async function ownIds(db: D1Database, tenant: string): Promise<readonly string[]
   return results.map(({ id }) => id);
 }
 
+const NEXT_ROWS = `SELECT rowid AS row, * FROM destinations WHERE rowid > ?1 ORDER BY rowid LIMIT ?2`;
+
+/**
+ * The destinations among the next `limit` rows, without deleted ones, and the last of these rows; absent at the end.
+ * However many are deleted, no more rows are read.
+ */
+export async function destinationsBehind(
+  { db }: Databases,
+  row: number,
+  limit: number,
+): Promise<Readonly<{ destinations: readonly Destination[]; upto: number | undefined }>> {
+  const { results } = await db.prepare(NEXT_ROWS).bind(row, limit).all<RawRow>();
+  const standing = results.filter(({ deleted_at }) => deleted_at === null);
+  return {
+    destinations: standing.map((raw) => modelOf(destinations, raw)),
+    upto: results.length < limit ? undefined : Number(results.at(-1)?.row),
+  };
+}
+
 /** Deleted destinations are drawn too, and passed over: so this many times as many are drawn as are wanted. */
 const DRAWN = 4;
+
+const STANDING = `SELECT count(*) AS count FROM json_each(?1) j CROSS JOIN destinations d ON d.rowid = j.value
+  WHERE d.deleted_at IS NULL`;
+
+/** Rows drawn to estimate how many destinations there are: to within a few percent, where half of the rows are there. */
+const ESTIMATED_FROM = 1_000;
+
+/**
+ * How many destinations there are: counted up to 10,000, and estimated beyond, from how many of random rows are there.
+ * @param random uniform in [0, 1)
+ */
+export async function fleetSize({ db }: Databases, random: () => number): Promise<number> {
+  const counted = (await db.prepare(COUNT).first<number>("count")) ?? 0;
+  if (counted < COUNTED) return counted;
+  const newest = (await db.prepare(NEWEST_ROW).first<number>("newest")) ?? 0;
+  const drawn = JSON.stringify([...new Set(drawnRows(newest, ESTIMATED_FROM, random))]);
+  const standing = (await db.prepare(STANDING).bind(drawn).first<number>("count")) ?? 0;
+  const estimated = (newest * standing) / (JSON.parse(drawn) as number[]).length;
+  return Math.max(counted, Math.round(estimated));
+}
+
+const NEWEST_ROW = "SELECT max(rowid) AS newest FROM destinations";
+
+function drawnRows(newest: number, size: number, random: () => number): number[] {
+  return Array.from({ length: size }, () => 1 + Math.floor(random() * newest));
+}
 
 const DRAW = `SELECT d.* FROM json_each(?1) j CROSS JOIN destinations d ON d.rowid = j.value
   WHERE d.deleted_at IS NULL ORDER BY j.key LIMIT ?2`;
@@ -135,8 +189,8 @@ export async function drawnDestinations(
   random: () => number,
 ): Promise<readonly Destination[]> {
   if (tenant !== undefined) return destinationsByIds(db, sampleOf(await ownIds(db, tenant), size, random));
-  const newest = await db.prepare("SELECT max(rowid) AS newest FROM destinations").first<number>("newest");
-  const rows = Array.from({ length: DRAWN * size }, () => 1 + Math.floor(random() * (newest ?? 0)));
+  const newest = (await db.prepare(NEWEST_ROW).first<number>("newest")) ?? 0;
+  const rows = drawnRows(newest, DRAWN * size, random);
   const { results } = await db
     .prepare(DRAW)
     .bind(JSON.stringify([...new Set(rows)]), size)

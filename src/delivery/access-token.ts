@@ -55,14 +55,10 @@ const FETCH_MS = 8_000;
 /** A gate that cannot be reached is asked again after this. */
 const UNREACHABLE_MS = 5_000;
 
-/** Tokens that this isolate has got from gates, by destination; a request decides by the terms whether one counts. */
-const known = new Map<string, Readonly<{ terms: string; sealed: string; usableUntil: number }>>();
-const MOST_KNOWN = 1_000;
-
 /** The token to send now, of this isolate, of the gate, or fetched for everybody. */
 export async function accessTokenFor(services: Services, wanted: Wanted): Promise<AccessToken | NoToken> {
   const { destination, terms, refused, force } = wanted;
-  const kept = known.get(destination);
+  const kept = services.memory.accessTokens.get(destination);
   if (kept?.terms === terms && kept.sealed !== refused && kept.usableUntil > services.now() && !force) {
     const token = await opened(services, destination, kept.sealed);
     if (token) return token;
@@ -95,9 +91,9 @@ async function atGate(services: Services, wanted: Wanted, refused: string | unde
   const request = { terms, force, ...(refused !== undefined && { refused }) };
   const result = await accessTokenAtGate(services, destination, request);
   const found = result?.kind === "claimed" ? await fetchForAll(services, wanted, refused) : result;
-  if (found?.kind === "token") remember(destination, { terms, ...found });
+  if (found?.kind === "token") remember(services, destination, { terms, ...found });
   // What this isolate remembers has been refused, or is about to expire.
-  else known.delete(destination);
+  else services.memory.accessTokens.delete(destination);
   return (
     found ?? {
       ...unavailable("was not asked: the destination's gate cannot be reached"),
@@ -106,11 +102,12 @@ async function atGate(services: Services, wanted: Wanted, refused: string | unde
   );
 }
 
-function remember(destination: string, token: Readonly<{ terms: string } & TokenAtGate & { kind: "token" }>) {
-  const { terms, sealed, usableUntil: until } = token;
-  known.delete(destination);
-  known.set(destination, { terms, sealed, usableUntil: until });
-  for (const oldest of known.keys()) if (known.size > MOST_KNOWN) known.delete(oldest);
+function remember(
+  { memory }: Services,
+  destination: string,
+  { terms, sealed, usableUntil: until }: Readonly<{ terms: string } & TokenAtGate & { kind: "token" }>,
+): void {
+  memory.accessTokens.set(destination, { terms, sealed, usableUntil: until });
 }
 
 /** Fetches the token under the gate's claim, and hands it in. A failure is handed in too: others wait for it. */

@@ -92,8 +92,8 @@ function withoutAttempt(
   }
 }
 
-/** Deliveries of one destination that are admitted together. */
-export type DestinationBatch = Readonly<{
+/** Deliveries of one destination for which its gate is asked together. */
+export type Due = Readonly<{
   destination: Destination;
   request: Omit<AdmitRequest, "connections" | "lookedUpMsAgo" | "succeeds">;
   /** The lease in use that this one goes on from without a pause. */
@@ -113,53 +113,55 @@ type Loaded = Readonly<{
   left?: number;
 }>;
 
-/** A destination's batch, from its admit request until it is settled. */
-export type BatchRun = Readonly<{
+/**
+ * One destination's deliveries on their way from its gate to the record. `unreachable`: the gate gave no answer, and
+ * nothing is decided. `refused`: none may be attempted now. `leased`: attempts are under way (pipeline.ts ends it).
+ */
+export type Dispatch = Unreachable | Refused | Leased;
+
+type Unreachable = Readonly<{ stage: "unreachable"; destination: Destination }>;
+
+type Refused = Readonly<{ stage: "refused"; destination: Destination; result: AdmitResult }>;
+
+export type Leased = Readonly<{
+  stage: "leased";
   destination: Destination;
-  /** Undefined when the gate could not be reached: nothing was decided. */
-  admitted: AdmitResult | undefined;
-  /** Undefined without a lease. */
-  run: LeaseRun | undefined;
+  /** Of those that were asked for, some may have been refused. */
+  result: AdmitResult;
+  grant: Grant;
+  run: LeaseRun;
   /** Admitted and not attempted, and not in the run either. */
-  left?: number;
+  left: number;
   /** When the lease ends by itself, by this worker's clock. */
   recoverAt: number;
 }>;
 
-/** Asks the gate to admit the batch, and starts the attempts that it admits. */
-export async function admitBatch(
-  services: Services,
-  shared: Connections,
-  batch: DestinationBatch,
-): Promise<BatchRun> {
-  const { destination } = batch;
+/** Asks the gate for what is due, and starts the attempts that it admits. */
+export async function admitDue(services: Services, shared: Connections, due: Due): Promise<Dispatch> {
+  const { destination } = due;
   const prepared = await prepare(services, shared, destination);
-  if (prepared.kind === "unready") return withoutGate(batch, prepared.refusal);
+  if (prepared.kind === "unready") return withoutGate(due, prepared.refusal);
   const requestedAt = services.now();
-  const lookedUpAt = batch.lookedUpAt ?? requestedAt;
-  const result = await requestAdmission(services, batch, requestedAt - lookedUpAt);
+  const lookedUpAt = due.lookedUpAt ?? requestedAt;
+  const answer = await requestAdmission(services, due, requestedAt - lookedUpAt);
+  if (!answer) return { stage: "unreachable", destination };
   const grantedAt = services.now();
   // A drain reads D1 after the grant.
-  const isRead = batch.lookedUpAt !== undefined;
-  const settled = result && isRead ? settledSince(result, lookedUpAt, grantedAt) : [];
-  const admitted = result && withInFlight(result, settled, grantedAt);
-  const grant = admitted?.grant;
-  if (!grant) return { destination, admitted, run: undefined, recoverAt: grantedAt };
-  const { deliveries, left = 0 } = await loadAdmitted(services, batch, grant);
+  const isRead = due.lookedUpAt !== undefined;
+  const settled = isRead ? settledSince(answer, lookedUpAt, grantedAt) : [];
+  const result = withInFlight(answer, settled, grantedAt);
+  const { grant } = result;
+  if (!grant) return { stage: "refused", destination, result };
+  const { deliveries, left = 0 } = await loadAdmitted(services, due, grant);
   const open = deliveries.filter(({ event }) => !settled.includes(event.id));
   const usable = arrivedGrant(grant, requestedAt, grantedAt);
-  const run = startLease(services, shared, batch, {
-    ...prepared,
-    grant: usable,
-    grantedAt,
-    deliveries: open,
-  });
-  return { destination, admitted, run, left, recoverAt: grantedAt + grant.expiresInMs };
+  const run = startLease(services, shared, due, { ...prepared, grant: usable, grantedAt, deliveries: open });
+  return { stage: "leased", destination, result, grant, run, left, recoverAt: grantedAt + grant.expiresInMs };
 }
 
 function requestAdmission(
   services: Services,
-  { destination, request, after }: DestinationBatch,
+  { destination, request, after }: Due,
   lookedUpMsAgo: number,
 ): Promise<AdmitResult | undefined> {
   const succeeds = after && { succeeds: after.lease };
@@ -177,7 +179,7 @@ type Admitted = Readonly<{
 function startLease(
   services: Services,
   shared: Connections,
-  { destination, after, patienceFor }: DestinationBatch,
+  { destination, after, patienceFor }: Due,
   { grant, grantedAt, deliveries, sender }: Admitted,
 ): LeaseRun {
   const order = {
@@ -201,32 +203,37 @@ function withInFlight(result: AdmitResult, settled: readonly number[], now: numb
 }
 
 /** When what was admitted cannot be loaded, the lease is useless: it is ended at once, as unused. */
-async function loadAdmitted(services: Services, batch: DestinationBatch, grant: Grant): Promise<Loaded> {
+async function loadAdmitted(services: Services, due: Due, grant: Grant): Promise<Loaded> {
   try {
-    return await batch.load(grant.deliveries);
+    return await due.load(grant.deliveries);
   } catch (error) {
-    const { destination } = batch;
+    const { destination } = due;
     const unused = { lease: grant.id, signals: [], left: grant.deliveries.length };
     await settleAtGate(services, destination.id, unused, gateSettingsOf(destination));
     throw error;
   }
 }
 
+/** What was decided of the destination needs no gate. */
+export function unasked(destination: Destination): Dispatch {
+  return { stage: "refused", destination, result: { grant: null, refused: null, inFlight: null } };
+}
+
 /** Nothing can be sent to the destination at the moment: its gate is not even asked. */
-function withoutGate({ destination, request: { deliveries } }: DestinationBatch, refusal: Refusal): BatchRun {
-  const admitted = { grant: null, refused: { deliveries, ...refusal }, inFlight: null };
-  return { destination, admitted, run: undefined, recoverAt: 0 };
+function withoutGate({ destination, request: { deliveries } }: Due, refusal: Refusal): Refused {
+  const result = { grant: null, refused: { deliveries, ...refusal }, inFlight: null };
+  return { stage: "refused", destination, result };
 }
 
 /** What the gate's result means for those of the deliveries that it did not admit. */
 export function refusedDispositions(
   { now, random }: Services,
-  { admitted }: BatchRun,
+  dispatch: Dispatch,
   deliveries: readonly LoadedDelivery[],
 ): Disposition[] {
-  if (!admitted)
+  if (dispatch.stage === "unreachable")
     return deliveries.map((delivery) => ({ delivery, retryAt: now() + UNREACHABLE_MS * (1 + random()) }));
-  const { refused, inFlight } = admitted;
+  const { refused, inFlight } = dispatch.result;
   if (!refused && !inFlight) return [];
   const refusedIds = new Set(refused?.deliveries);
   const inFlightIds = new Set(inFlight?.deliveries);

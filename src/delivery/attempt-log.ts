@@ -6,11 +6,10 @@
  * of the payload, no URL, no secret.
  */
 import { dueAtOf } from "../db/deliveries.ts";
-import type { Destination } from "../db/destinations.ts";
 import { deliveryId, eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { AttemptCounts, Services } from "../services.ts";
-import type { LeaseRun } from "./lease-runner.ts";
+import type { Leased } from "./admission.ts";
 import type { Finished } from "./outcome.ts";
 
 /** The services of an invocation that logs its successes together: see `logCounts`. */
@@ -78,21 +77,14 @@ export function logAttempt(services: Services, finished: Finished): void {
 }
 
 /** One line for a lease of which something failed, was left over or was still running when patience ended. */
-export function logLease(
-  services: Services,
-  {
-    destination,
-    granted,
-    run,
-  }: Readonly<{ destination: Destination; granted: number | undefined; run: LeaseRun }>,
-): void {
+export function logLease(services: Services, { destination, grant, run }: Leased): void {
   const { done, queue, running } = run.progress;
   const failed = done.filter(({ outcome }) => outcome.row.state !== "delivered").length;
   if (failed + queue.length + running.size === 0) return;
   services.log({
     what: "lease",
     destination: destination.id,
-    granted,
+    granted: grant.deliveries.length,
     delivered: done.length - failed,
     failed,
     running: running.size,

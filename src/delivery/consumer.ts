@@ -3,15 +3,20 @@
  *
  * A batch must not last as long as its slowest receiver, because the platform adds consumers only when whole batches
  * have ended: a receiver that does not answer soon is awaited in the background.
+ *
+ * The destinations of a batch are processed apart from each other. They share connections, writes and the end of the
+ * batch: the platform acknowledges messages only when the invocation ends, so what becomes of them is decided then.
  */
 import type { BundlePart } from "../core/bundle.ts";
 import type { Lane } from "../core/lease.ts";
 import { CONSUMER_STARTS_MS, consumerPatienceMs } from "../core/lease-runner.ts";
-import { type LoadedDelivery, loadDeliveries } from "../db/deliveries.ts";
+import { type Loaded, type LoadedDelivery, loadDeliveries } from "../db/deliveries.ts";
+import type { Destination } from "../db/destinations.ts";
+import type { DeliveryRow } from "../db/schema.ts";
 import { homeOfBundle } from "../db/shards.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { admitBatch, type BatchRun, refusedDispositions, triage } from "./admission.ts";
+import { admitDue, type Dispatch, triage, unasked } from "./admission.ts";
 import { archiving } from "./archiver.ts";
 import { logCounts, withCounts } from "./attempt-log.ts";
 import { type Connections, connections, sendingInTurn } from "./http.ts";
@@ -25,13 +30,15 @@ import {
   postpone,
 } from "./message-group.ts";
 import type { Disposition } from "./outcome.ts";
-import { type Failure, recordAndSettle } from "./pipeline.ts";
+import { Pipeline } from "./pipeline.ts";
 import { Recorder } from "./recorder.ts";
 
 const SOURCE = "queue";
 /** When nothing can be done for the batch (D1 is away): the first pause, doubled each time. */
 const PAUSE_S = 5;
 const LONGEST_PAUSE_S = 300;
+/** A further database that takes longer to be read keeps the deliveries of the others waiting no more. */
+const DATABASE_PATIENCE_MS = 1_000;
 
 export async function consumeDeliveries(given: Services, batch: MessageBatch): Promise<void> {
   const shared = connections();
@@ -48,73 +55,127 @@ export async function consumeDeliveries(given: Services, batch: MessageBatch): P
   }
 }
 
-/** In portions, where all bodies together would be too much for the memory. */
 async function deliver(
   services: Services,
   shared: Connections,
   messages: readonly MessageGroup[],
 ): Promise<void> {
   const batch = newBatch(services, shared, messages);
-  while (batch.parts.length > 0) {
-    const { deliveries, lookedUpAt } = await load(services, batch);
-    const { due, dispositions } = triage(services, deliveries, SOURCE);
-    const runs = await admitAndAttempt(services, batch.connections, due, lookedUpAt);
-    const decided = [...dispositions, ...refusedAmong(services, runs)];
-    const recorded = await recordAndSettle(services, batch.recorder, [...runs.keys()], {
-      decided,
-      ownerOf: (delivery) => batch.messageOf(delivery)?.owner,
-      continues: () => false,
-    });
-    keepRetries(batch, recorded.dispositions);
-    keepFailures(services, batch, runs, decided, recorded.failures);
-  }
+  const parts = messages.flatMap((message) => message.parts);
+  await deliverPortions(services, batch, portionOf(services, batch, parts));
+  await Promise.all(batch.later);
   await ackOrRetryAll(services, batch);
+}
+
+/** In portions, where all bodies together would be too much for the memory. */
+async function deliverPortions(services: Services, batch: Batch, first: Portion): Promise<void> {
+  let rest = await deliverPortion(services, batch, first);
+  while (rest.length > 0) rest = await deliverPortion(services, batch, portionOf(services, batch, rest));
+}
+
+/** Delivers what a portion brings, each destination by itself. Returns the parts that are left over. */
+async function deliverPortion(
+  services: Services,
+  batch: Batch,
+  portion: Portion,
+): Promise<readonly BundlePart[]> {
+  try {
+    const { deliveries, late, rest } = await load(services, batch, portion);
+    for (const { parts, loaded } of late)
+      batch.later.push(deliverPortions(services, batch, { ...portion, parts, load: () => loaded }));
+    const works = workFor(triage(services, deliveries, SOURCE), portion.lookedUpAt);
+    await sharing(batch, works, () => Promise.all(works.map((work) => deliverTo(services, batch, work))));
+    return rest;
+  } catch (error) {
+    keepFailure(batch, messagesOf(batch, portion.parts), error);
+    return [];
+  }
+}
+
+/** Has one destination's deliveries admitted, attempted, recorded and settled, whatever becomes of the others'. */
+async function deliverTo(services: Services, batch: Batch, work: Work): Promise<void> {
+  const { due, decided } = work;
+  try {
+    const dispatching = dispatchOf(services, batch.connections, work);
+    const ownerOf = (delivery: LoadedDelivery) => batch.messageOf(delivery)?.owner;
+    const { dispositions } = await batch.pipeline.end(dispatching, { decided, asked: due, ownerOf });
+    keepRetries(batch, dispositions);
+  } catch (error) {
+    const all = [...due, ...decided.map(({ delivery }) => delivery)];
+    keepFailure(batch, new Set(all.flatMap((delivery) => batch.messageOf(delivery) ?? [])), error);
+  }
 }
 
 /** What is left to do for a batch, and what is known so far of its messages. */
 type Batch = {
   readonly messages: readonly MessageGroup[];
   readonly messageOf: (delivery: LoadedDelivery) => MessageGroup | undefined;
-  readonly recorder: Recorder;
+  readonly pipeline: Pipeline;
   /** Of the whole batch: attempts of a portion may still be awaited while the next one is attempted. */
   readonly connections: Connections;
-  /** To be loaded. */
-  parts: readonly BundlePart[];
+  /** Destinations that share them at the moment. */
+  readonly sharing: Set<string>;
+  /** What further databases bring late. */
+  readonly later: Promise<void>[];
   /** What a message must come again for. */
   readonly retries: Map<MessageGroup, Disposition[]>;
   /** Messages that must come again with everything that they hold. */
   readonly postponed: Set<MessageGroup>;
+  /** Those with deliveries that could not be loaded or recorded, and why the first of these could not. */
+  readonly failed: { readonly messages: Set<MessageGroup>; error: unknown };
 };
 
 function newBatch(services: Services, shared: Connections, messages: readonly MessageGroup[]): Batch {
   return {
     messages,
     messageOf: messageGroupFinder(messages, services.now()),
-    recorder: new Recorder(services),
+    pipeline: new Pipeline(services, new Recorder(services)),
     connections: shared,
-    parts: messages.flatMap(({ parts }) => parts),
+    sharing: new Set(),
+    later: [],
     retries: new Map(),
     postponed: new Set(),
+    failed: { messages: new Set(), error: undefined },
   };
 }
 
-/** The next portion. A retry that has an owner elsewhere is left to that until it is overdue. */
-async function load(services: Services, batch: Batch) {
-  const { messages, messageOf } = batch;
+/** What is loaded together. */
+type Portion = Readonly<{
+  parts: readonly BundlePart[];
+  /** Before anything of it is read. */
+  lookedUpAt: number;
+  load: () => Promise<Loaded>;
+}>;
+
+/** A portion that is to be loaded now. */
+function portionOf(services: Services, { messages }: Batch, parts: readonly BundlePart[]): Portion {
   const lookedUpAt = services.now();
-  const loaded = await loadDeliveries(services, batch.parts, {
-    isDue: (row) => (row?.nextAttemptAt ?? 0) <= lookedUpAt,
+  const options = {
+    isDue: (row: DeliveryRow | undefined) => (row?.nextAttemptAt ?? 0) <= lookedUpAt,
     fewDueOf: redeliveredBundles(messages),
-  });
-  batch.parts = loaded.rest;
-  const unreadable = loaded.unknown.map(({ bundle }) => bundle);
-  const bundles = new Set([...logMissing(services, loaded.missing), ...unreadable]);
+    patience: (over: AbortSignal) => services.sleep(DATABASE_PATIENCE_MS, over),
+  };
+  return { parts, lookedUpAt, load: () => loadDeliveries(services, parts, options) };
+}
+
+/** What a portion brings. A retry that has an owner elsewhere is left to that until it is overdue. */
+async function load(services: Services, batch: Batch, portion: Portion) {
+  const { messages, messageOf, postponed } = batch;
+  const { missing, unknown, ...loaded } = await portion.load();
+  const unreadable = unknown.map(({ bundle }) => bundle);
+  const bundles = new Set([...logMissing(services, missing), ...unreadable]);
   for (const message of messages)
-    if (message.parts.some(({ bundle }) => bundles.has(bundle))) batch.postponed.add(message);
+    if (message.parts.some(({ bundle }) => bundles.has(bundle))) postponed.add(message);
   const deliveries = distinct(loaded.deliveries, messages).filter(
     (delivery) => messageOf(delivery) !== undefined,
   );
-  return { deliveries, lookedUpAt };
+  return { ...loaded, deliveries };
+}
+
+/** The messages that have parts of these. */
+function messagesOf({ messages }: Batch, parts: readonly BundlePart[]): Set<MessageGroup> {
+  const some = new Set(parts);
+  return new Set(messages.filter((message) => message.parts.some((part) => some.has(part))));
 }
 
 /** Bundles whose message has come before: little of them is due now. */
@@ -138,45 +199,65 @@ function logMissing(services: Services, missing: readonly BundlePart[]): Readonl
   return unbound;
 }
 
-/** The runs of a portion, each with its deliveries, also those that were refused. */
-type Runs = ReadonlyMap<BatchRun, readonly LoadedDelivery[]>;
+/** Deliveries of one destination that are processed together. */
+type Work = Readonly<{
+  destination: Destination;
+  /** To be admitted together. */
+  due: readonly LoadedDelivery[];
+  lookedUpAt: number;
+  /** What was decided without the gate. */
+  decided: readonly Disposition[];
+}>;
 
-/** Asks all gates at once, and starts what they admit, over connections that the destinations share fairly. */
-async function admitAndAttempt(
-  services: Services,
-  shared: Connections,
-  due: readonly LoadedDelivery[],
-  lookedUpAt: number,
-): Promise<Runs> {
-  const batches = [
-    ...Map.groupBy(due, (delivery) => `${laneOf(delivery)} ${delivery.destination.id}`).values(),
-  ];
-  shared.shareAmong(new Set(due.map(({ destination }) => destination.id)).size);
-  const admit = async (deliveries: readonly LoadedDelivery[]) => {
-    const [first] = deliveries;
-    if (first === undefined) throw new Error("A batch has at least one delivery");
-    const request = {
-      lane: laneOf(first),
-      deliveries: deliveries.map(({ event }) => event.id),
-      startWithinMs: CONSUMER_STARTS_MS,
-    };
-    const ofAdmitted = (admitted: readonly number[]) => {
-      const ids = new Set(admitted);
-      return { deliveries: deliveries.filter(({ event }) => ids.has(event.id)) };
-    };
+/** First attempts and retries apart, because they have lanes of their own; what is decided goes with either. */
+function workFor({ due, dispositions }: ReturnType<typeof triage>, lookedUpAt: number): readonly Work[] {
+  const decided = Map.groupBy(dispositions, ({ delivery }) => delivery.destination.id);
+  const lanes = Map.groupBy(due, (delivery) => `${laneOf(delivery)} ${delivery.destination.id}`);
+  const withDue = [...lanes.values()].flatMap(([first, ...others]): Work[] => {
+    if (!first) return [];
     const { destination } = first;
-    const batch = { destination, request, lookedUpAt, patienceFor: consumerPatienceMs, load: ofAdmitted };
-    return [await admitBatch(services, shared, batch), deliveries] as const;
+    const own = decided.get(destination.id) ?? [];
+    decided.delete(destination.id);
+    return [{ destination, due: [first, ...others], lookedUpAt, decided: own }];
+  });
+  const withoutDue = [...decided.values()].flatMap(([first, ...others]): Work[] => {
+    if (!first) return [];
+    const { destination } = first.delivery;
+    return [{ destination, due: [], lookedUpAt, decided: [first, ...others] }];
+  });
+  return [...withDue, ...withoutDue];
+}
+
+/** Asks the gate where anything is due, and starts what it admits, over connections that the destinations share fairly. */
+async function dispatchOf(services: Services, shared: Connections, work: Work): Promise<Dispatch> {
+  const { destination, due, lookedUpAt } = work;
+  const [first] = due;
+  if (!first) return unasked(destination);
+  const request = {
+    lane: laneOf(first),
+    deliveries: due.map(({ event }) => event.id),
+    startWithinMs: CONSUMER_STARTS_MS,
   };
-  return new Map(await Promise.all(batches.map(admit)));
+  const ofAdmitted = (admitted: readonly number[]) => {
+    const ids = new Set(admitted);
+    return { deliveries: due.filter(({ event }) => ids.has(event.id)) };
+  };
+  const own = { destination, request, lookedUpAt, patienceFor: consumerPatienceMs, load: ofAdmitted };
+  return admitDue(services, shared, own);
+}
+
+/** Has the destinations share the connections fairly while the task runs, whether they have attempts to make yet or not. */
+async function sharing(batch: Batch, works: readonly Work[], task: () => Promise<unknown>): Promise<void> {
+  const ids = works.flatMap(({ destination, due }) => (due.length > 0 ? destination.id : []));
+  const own = new Set(ids.filter((id) => !batch.sharing.has(id)));
+  for (const id of own) batch.sharing.add(id);
+  batch.connections.shareAmong(batch.sharing.size);
+  await task();
+  for (const id of own) batch.sharing.delete(id);
 }
 
 function laneOf({ row }: LoadedDelivery): Lane {
   return row && row.attempts > 0 ? "retry" : "fresh";
-}
-
-function refusedAmong(services: Services, runs: Runs): Disposition[] {
-  return [...runs].flatMap(([run, deliveries]) => refusedDispositions(services, run, deliveries));
 }
 
 function keepRetries({ messageOf, retries }: Batch, dispositions: readonly Disposition[]): void {
@@ -189,22 +270,10 @@ function keepRetries({ messageOf, retries }: Batch, dispositions: readonly Dispo
   }
 }
 
-/** Messages of deliveries that could not be recorded come again, because nothing is known of these. */
-function keepFailures(
-  services: Services,
-  { messageOf, postponed }: Batch,
-  runs: Runs,
-  decided: readonly Disposition[],
-  failures: readonly Failure[],
-): void {
-  const [first] = failures;
-  if (!first) return;
-  const unrecorded = failures.flatMap(({ batchRun }) =>
-    batchRun ? (runs.get(batchRun) ?? []) : decided.map(({ delivery }) => delivery),
-  );
-  const failed = new Set(unrecorded.flatMap((delivery) => messageOf(delivery) ?? []));
-  for (const message of failed) postponed.add(message);
-  logFailed(services, failed.size, first.error);
+/** Messages of deliveries that could not be loaded or recorded come again, because nothing is known of these. */
+function keepFailure({ failed }: Batch, messages: ReadonlySet<MessageGroup>, error: unknown): void {
+  failed.error ??= error;
+  for (const message of messages) failed.messages.add(message);
 }
 
 /** @param messages how many come again */
@@ -212,9 +281,12 @@ function logFailed({ log }: Services, messages: number, error: unknown): void {
   log({ what: "batch_failed", messages, error: faultOf(error) });
 }
 
-async function ackOrRetryAll(services: Services, { messages, postponed, retries }: Batch): Promise<void> {
+async function ackOrRetryAll(services: Services, batch: Batch): Promise<void> {
+  const { messages, postponed, retries, failed } = batch;
+  if (failed.messages.size > 0) logFailed(services, failed.messages.size, failed.error);
   for (const message of messages) {
-    if (postponed.has(message)) await postpone(services, message, pauseFor(message));
+    const isOpen = postponed.has(message) || failed.messages.has(message);
+    if (isOpen) await postpone(services, message, pauseFor(message));
     else await ackOrRetry(services, message, openDeliveriesOf(retries.get(message) ?? []));
   }
 }

@@ -20,11 +20,11 @@ import { reportEmptyDrain } from "../gate/client.ts";
 import { countDead } from "../notifications/publish.ts";
 import type { DrainMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
-import { admitBatch, type BatchRun, type DestinationBatch, triage } from "./admission.ts";
+import { admitDue, type Dispatch, type Due, triage } from "./admission.ts";
 import type { Connections } from "./http.ts";
 import { sendRetries } from "./message-group.ts";
 import type { Disposition } from "./outcome.ts";
-import { hasProgress, recordAndSettle } from "./pipeline.ts";
+import { hasProgress, Pipeline } from "./pipeline.ts";
 import type { Recorder } from "./recorder.ts";
 
 /**
@@ -50,7 +50,7 @@ type Next = "more" | "crowded" | "gate" | "empty";
 
 /** A step whose deliveries have been admitted, or refused. */
 type Step = {
-  readonly batchRun: BatchRun;
+  readonly dispatch: Dispatch;
   /** What has ended without an attempt. */
   readonly decided: readonly Disposition[];
   readonly isCrowded: boolean;
@@ -129,7 +129,7 @@ class Drain {
 
   /** The next step, begun as soon as this one is nearly over. */
   async #follow(step: Step): Promise<Step | undefined> {
-    const isNear = mayGoOn(step) && (await step.batchRun.run?.nearlyOver);
+    const isNear = mayGoOn(step) && step.dispatch.stage === "leased" && (await step.dispatch.run.nearlyOver);
     if (!isNear || !this.#hasTime()) return undefined;
     const begun = await this.#begin(step);
     if (typeof begun === "string") return undefined;
@@ -141,13 +141,13 @@ class Drain {
 }
 
 /** Whether the drain goes on when this step is over. */
-function mayGoOn({ batchRun: { admitted } }: Step): boolean {
-  return Boolean(admitted?.grant && !admitted.refused);
+function mayGoOn({ dispatch }: Step): boolean {
+  return dispatch.stage === "leased" && !dispatch.result.refused;
 }
 
 /** Whether something was admitted, or refused. */
-function isDecided({ batchRun: { admitted } }: Step): boolean {
-  return Boolean(admitted?.grant ?? admitted?.refused);
+function isDecided({ dispatch }: Step): boolean {
+  return dispatch.stage === "leased" || (dispatch.stage === "refused" && dispatch.result.refused !== null);
 }
 
 type StepBounds = Readonly<{
@@ -171,8 +171,8 @@ async function beginStep(
 ): Promise<Step | Next> {
   const { services } = context;
   const lookedAt = services.now();
-  const grant = former?.batchRun.admitted?.grant;
-  const own = new Set(grant?.deliveries);
+  const lease = former?.dispatch.stage === "leased" ? former.dispatch : undefined;
+  const own = new Set(lease?.grant.deliveries);
   const range = rangeFor(own.size);
   const { destination, events, probe, isAll } = await lookAtWaiting(services, id, range, services.random);
   const others = events.filter((event) => !own.has(event));
@@ -191,11 +191,10 @@ async function beginStep(
   const wanted = { lane: "backlog", deliveries: others, most: portion, startWithinMs } as const;
   const request = { ...wanted, ...(probe !== undefined && { probe }) };
   if (former) former.isFollowed = true;
-  const run = former?.batchRun.run;
-  const after = run && grant ? { lease: grant.id, run } : undefined;
-  const { batchRun, decided } = await admitWaiting(context, { destination, request, after });
-  const isHeld = batchRun.admitted !== undefined && isMostlyHeld(batchRun.admitted, others.length);
-  return { batchRun, decided, isCrowded: isHeld && !isAll && !range.isFurthest, isFollowed: false };
+  const after = lease && { lease: lease.grant.id, run: lease.run };
+  const { dispatch, decided } = await admitWaiting(context, { destination, request, after });
+  const isHeld = dispatch.stage !== "unreachable" && isMostlyHeld(dispatch.result, others.length);
+  return { dispatch, decided, isCrowded: isHeld && !isAll && !range.isFurthest, isFollowed: false };
 }
 
 /** Whether others hold so much of what was looked at that it was not worth a request. */
@@ -205,8 +204,8 @@ function isMostlyHeld({ inFlight }: AdmitResult, lookedAt: number): boolean {
 
 async function admitWaiting(
   { services, connections }: DrainContext,
-  { destination, request, after }: Pick<DestinationBatch, "destination" | "request" | "after">,
-): Promise<Pick<Step, "batchRun" | "decided">> {
+  { destination, request, after }: Pick<Due, "destination" | "request" | "after">,
+): Promise<Pick<Step, "dispatch" | "decided">> {
   const decided: Disposition[] = [];
   const load = async (admitted: readonly number[]) => {
     const wanted = admitted.map((event) => ({ event, destination: destination.id }));
@@ -219,8 +218,8 @@ async function admitWaiting(
     decided.push(...dispositions);
     return { deliveries: due, left: left.length };
   };
-  const batch = { destination, request, after, patienceFor: () => DRAIN_STEP_MS, load };
-  return { batchRun: await admitBatch(services, connections, batch), decided };
+  const due = { destination, request, after, patienceFor: () => DRAIN_STEP_MS, load };
+  return { dispatch: await admitDue(services, connections, due), decided };
 }
 
 /** As they were admitted: the order in which they are to be attempted. */
@@ -252,17 +251,15 @@ async function endOrphans(
 
 /** Awaits the attempts of a step, records and settles them. */
 async function endStep({ services, recorder }: DrainContext, step: Step): Promise<Next> {
-  const { batchRun, decided } = step;
-  const { admitted } = batchRun;
+  const { dispatch, decided } = step;
   // When the next step has been admitted already, the gate knows more than this.
   const continues = () => mayGoOn(step) && !step.isFollowed;
-  const recorded = await recordAndSettle(services, recorder, [batchRun], { decided, continues });
-  const { dispositions, late, failures } = recorded;
+  const pipeline = new Pipeline(services, recorder);
+  const { dispositions, late } = await pipeline.end(dispatch, { decided, continues });
   await sendRetries(services, dispositions);
-  for (const { error } of failures) throw error;
   // It was admitted, and nothing has come of it: the gate has a drain come again in a while.
-  const isIdle = Boolean(admitted?.grant) && !hasProgress(dispositions);
-  if (late || isIdle || !admitted || admitted.refused) return "gate";
+  const isIdle = dispatch.stage === "leased" && !hasProgress(dispositions);
+  if (late || isIdle || dispatch.stage === "unreachable" || dispatch.result.refused) return "gate";
   if (step.isCrowded) return "crowded";
-  return admitted.grant ? "more" : "gate";
+  return dispatch.stage === "leased" ? "more" : "gate";
 }

@@ -14,8 +14,10 @@ import type { LoadedDelivery } from "../db/deliveries.ts";
 import type { Destination } from "../db/destinations.ts";
 import { eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
+import { MARKER, markerOf } from "../secrets/deployment-marker.ts";
 import type { Arrived, Services } from "../services.ts";
 import { type Credentials, type Headers, type Renewal, withoutValues } from "./authorization.ts";
+import { sentSecrets } from "./shown-request.ts";
 import type { Signer } from "./signature.ts";
 
 export type Call = Readonly<{
@@ -68,6 +70,8 @@ type Order = Readonly<{
   body: Uint8Array<ArrayBuffer>;
   /** What the headers carry for the receiver alone; after a 401 the request is made once more with other ones. */
   credentials: Credentials;
+  /** What else of the headers a receiver may repeat, and nobody else may see. */
+  secretsIn?: ((headers: Readonly<Record<string, string>>) => readonly string[]) | undefined;
   timeoutMs: number;
   /** Called when the headers have arrived: from then on the exchange needs no connection of the invocation. */
   answered?: (() => void) | undefined;
@@ -82,10 +86,20 @@ export const EXCERPT_BYTES = 4096;
 export async function call(services: Services, order: Order): Promise<Call> {
   const { timeoutMs, credentials } = order;
   const startedAt = services.now();
+  const sent: Record<string, string>[] = [];
+  const headersAt = async (at: number) => {
+    const headers = await order.headers(at);
+    sent.push(headers);
+    return headers;
+  };
+  const secrets = () => [
+    ...credentials.secrets(),
+    ...sent.flatMap((headers) => order.secretsIn?.(headers) ?? []),
+  ];
   const archive = (answer?: Arrived["answer"]) =>
-    order.archive?.({ startedAt, secrets: credentials.secrets, ...(answer && { answer }) }) ?? false;
+    order.archive?.({ startedAt, secrets, ...(answer && { answer }) }) ?? false;
   try {
-    const headers = await order.headers(startedAt);
+    const headers = await headersAt(startedAt);
     const signal = AbortSignal.timeout(timeoutMs);
     const outgoing = (headers: Record<string, string>) => ({
       type: order.type,
@@ -97,14 +111,14 @@ export async function call(services: Services, order: Order): Promise<Call> {
     const renewal = response.status === 401 ? await renewed(credentials, headers, signal) : undefined;
     const isRenewed = renewal?.kind === "renewed";
     if (isRenewed) await unread(response);
-    const last = isRenewed ? await order.post(outgoing(await order.headers(services.now()))) : response;
+    const last = isRenewed ? await order.post(outgoing(await headersAt(services.now()))) : response;
     order.answered?.();
-    const answer = await readAnswer(last, services.now(), credentials.secrets(), archive);
+    const answer = await readAnswer(last, services.now(), secrets, archive);
     const exchange = renewal?.kind === "failed" ? { kind: renewal.reason, status: 401 } : answer.exchange;
     return { startedAt, endedAt: services.now(), ...answer, exchange };
   } catch (error) {
     // What a service throws is its own text, and may repeat what was sent to it.
-    const fault = withoutValues(faultOf(error), credentials.secrets());
+    const fault = withoutValues(faultOf(error), secrets());
     const endedAt = services.now();
     return { startedAt, endedAt, exchange: failureOf(error), fault, ...(archive() && { isArchived: true }) };
   }
@@ -127,7 +141,7 @@ type Answer = Pick<Call, "exchange" | "location" | "excerpt" | "limits" | "isArc
 async function readAnswer(
   response: Response,
   now: number,
-  secrets: readonly string[],
+  secrets: () => readonly string[],
   archive: (answer: Arrived["answer"]) => boolean,
 ): Promise<Answer> {
   const { status, headers } = response;
@@ -144,9 +158,9 @@ async function readAnswer(
   if (!isArchived) await rest?.cancel().catch(() => {});
   return {
     exchange: exchangeOf({ status, header, excerpt }),
-    ...(location !== null && isRedirect(status) && { location: withoutValues(location, secrets) }),
+    ...(location !== null && isRedirect(status) && { location: withoutValues(location, secrets()) }),
     ...(limits && { limits }),
-    ...(excerpt && { excerpt: withoutValues(excerpt, secrets) }),
+    ...(excerpt && { excerpt: withoutValues(excerpt, secrets()) }),
     ...(isArchived && { isArchived }),
   };
 }
@@ -288,8 +302,9 @@ export async function send(
   const order = {
     post: sender.post,
     type,
-    headers: (at: number) => headersOf(message, sender, at),
+    headers: (at: number) => headersOf(services, message, sender, at),
     credentials: sender.credentials,
+    secretsIn: (sent: Readonly<Record<string, string>>) => sentSecrets(sent, headers, destination),
     body: payload.body,
     archive: (arrived: Arrived) =>
       services.archiveExchange?.(delivery, payload.contentType, arrived) ?? false,
@@ -303,6 +318,7 @@ export async function send(
  * the request makes its `Headers` from it once.
  */
 export async function headersOf(
+  { config }: Pick<Services, "config">,
   { attempt, contentType, headers: posted = {}, ...event }: Message,
   { signer, credentials }: Omit<Sender, "post">,
   at: number,
@@ -313,6 +329,7 @@ export async function headersOf(
     "content-type": contentType,
     "user-agent": USER_AGENT,
     "webhook-attempt": String(attempt),
+    [MARKER]: await markerOf(config),
     ...(await signer(event, at)),
   };
 }
@@ -419,5 +436,11 @@ export function sendingInTurn(services: Services): Services {
     send: (body, options) => inTurn(() => queue.send(body, options)),
     sendBatch: (messages, options) => inTurn(() => queue.sendBatch(messages, options)),
   });
-  return { ...services, deliveries: wrapped(services.deliveries), drains: wrapped(services.drains) };
+  const { deliveries, drains, upkeep } = services;
+  return {
+    ...services,
+    deliveries: wrapped(deliveries),
+    drains: wrapped(drains),
+    upkeep: wrapped(upkeep),
+  };
 }

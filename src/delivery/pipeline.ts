@@ -1,9 +1,10 @@
 /**
- * The end of a batch: attempt, record, settle, each destination as it ends.
+ * The end of a dispatch: attempt, record, settle, each destination as it ends.
  *
  * Record before settle, so that capacity is given back only for what is on record. No destination waits for another
- * one's receiver: it is recorded, and its capacity is free again, while a neighbour is still awaited; a kill repeats
- * what was in flight and not the whole batch.
+ * one: not for its gate, its access token, the look-up of its name or its receiver. It is recorded, and its capacity is
+ * free again, while a neighbour is still awaited; a kill repeats what was in flight and not the whole batch. They share
+ * writes all the same, where they end at about the same time.
  *
  * A destination whose receiver does not answer is recorded as it is: what was not started waits, and what is still
  * running is in flight, with a time at which the sweep would recover it. Its end is awaited in the background, and
@@ -16,9 +17,8 @@ import { settleAtGate } from "../gate/client.ts";
 import { faultOf } from "../log.ts";
 import { publishDead } from "../notifications/publish.ts";
 import type { Services } from "../services.ts";
-import type { BatchRun } from "./admission.ts";
+import { type Dispatch, type Leased, refusedDispositions } from "./admission.ts";
 import { logAttempt, logCounts, logLease } from "./attempt-log.ts";
-import type { LeaseRun } from "./lease-runner.ts";
 import { sendRetries } from "./message-group.ts";
 import {
   attemptDisposition,
@@ -28,116 +28,149 @@ import {
   inFlightRow,
   waitingDisposition,
 } from "./outcome.ts";
-import type { Recorder } from "./recorder.ts";
+import { LINGER_MS, type Recorder, RIDE_MS } from "./recorder.ts";
 import { applySettleResults, type DestinationResult } from "./settle-results.ts";
 
-type RecordOptions = Readonly<{
-  /** What was decided without an attempt, to be recorded with the first destination that ends. */
-  decided: readonly Disposition[];
+/** How long a settle result waits to be applied together with those of gates that are being told at the same time. */
+const APPLY_MS = 250;
+
+type EndOptions = Readonly<{
+  /** What was decided without the gate, of the same destination. */
+  decided?: readonly Disposition[];
+  /** What the gate was asked for, where that is not on record as waiting. */
+  asked?: readonly LoadedDelivery[];
   /** The message that delivers a delivery's retry; without, retries get messages of their own. */
   ownerOf?: (delivery: LoadedDelivery) => string | undefined;
-  /** Asked when a batch is recorded: whether the drain will ask for more at once, if anything has come of this. */
-  continues: () => boolean;
+  /** Asked when the dispatch is recorded: whether the drain will ask for more at once, if anything has come of this. */
+  continues?: () => boolean;
 }>;
 
 export type Recorded = Readonly<{
-  /** For every delivery that was decided or admitted, but for the failures'. All of it is in D1. */
+  /** For every delivery that was decided, refused or admitted. All of it is in D1. */
   dispositions: readonly Disposition[];
   /** Whether some attempts are still running. */
   late: boolean;
-  failures: readonly Failure[];
 }>;
 
-/** What could not be recorded: a destination's run, whose lease is not settled either, or what was decided without an attempt. */
-export type Failure = Readonly<{ batchRun?: BatchRun; error: unknown }>;
+/** Ends dispatches beside each other. */
+export class Pipeline {
+  readonly #services: Services;
+  readonly #recorder: Recorder;
+  /** Dispatches that have nothing to record yet. */
+  #coming = 0;
+  /** Gates that are being told. */
+  #settling = 0;
+  #results: DestinationResult[] = [];
+  #gone: StatusChange[] = [];
 
-/** A batch under a lease. The others have nothing to record, and nothing to settle. */
-type LeasedRun = BatchRun & Readonly<{ run: LeaseRun }>;
-
-/** Of batches that are being ended together. */
-type Ending = RecordOptions &
-  Readonly<{
-    services: Services;
-    recorder: Recorder;
-    /** What has not ended yet: runs, and what was decided without an attempt. */
-    pending: Set<unknown>;
-    settling: Settling;
-  }>;
-
-/** Settle results that arrive at the same time are applied together, in one round trip. */
-type Settling = Readonly<{ runs: Set<BatchRun>; results: DestinationResult[]; gone: StatusChange[] }>;
-
-/** Awaits the attempts of each run, records their outcomes, and settles its lease. */
-export async function recordAndSettle(
-  services: Services,
-  recorder: Recorder,
-  runs: readonly BatchRun[],
-  options: RecordOptions,
-): Promise<Recorded> {
-  const { decided } = options;
-  const leased = runs.filter((batchRun): batchRun is LeasedRun => batchRun.run !== undefined);
-  const pending = new Set<unknown>(decided.length > 0 ? [...leased, decided] : leased);
-  const settling = { runs: new Set<BatchRun>(), results: [], gone: [] };
-  const ending = { ...options, services, recorder, pending, settling };
-  const ended = await Promise.all([
-    recordDecided(ending, leased).catch((error: unknown) => failed({ error })),
-    ...leased.map((batchRun) =>
-      endRun(ending, batchRun).catch((error: unknown) => failed({ batchRun, error })),
-    ),
-  ]);
-  return {
-    dispositions: ended.flatMap(({ dispositions }) => dispositions),
-    late: ended.some(({ late }) => late),
-    failures: ended.flatMap(({ failures }) => failures),
-  };
-}
-
-const nothing: Recorded = { dispositions: [], late: false, failures: [] };
-
-function failed(failure: Failure): Recorded {
-  return { ...nothing, failures: [failure] };
-}
-
-/** Records what was decided without an attempt, when the first run ends, or at once where there is none. */
-async function recordDecided(
-  { services, recorder, pending, decided }: Ending,
-  leased: readonly LeasedRun[],
-): Promise<Recorded> {
-  if (decided.length === 0) return nothing;
-  if (leased.length > 0) await Promise.race(leased.map(({ run }) => run.enough)).catch(() => {});
-  pending.delete(decided);
-  await recorder.report(decided, pending.size > 0);
-  publishDead(services, deadAmong(decided));
-  return { ...nothing, dispositions: decided };
-}
-
-/** Awaits the run's attempts, records and settles it. */
-async function endRun(ending: Ending, batchRun: LeasedRun): Promise<Recorded> {
-  const { services, recorder, pending, decided, ownerOf = () => leaseOf(batchRun), continues } = ending;
-  const { run } = batchRun;
-  try {
-    await run.enough;
-  } finally {
-    pending.delete(batchRun);
+  constructor(services: Services, recorder: Recorder) {
+    this.#services = services;
+    this.#recorder = recorder;
   }
-  const late = run.progress.running.size > 0;
-  const recorded = run.progress.done.length;
-  logLease(services, { ...batchRun, granted: batchRun.admitted?.grant?.deliveries.length });
-  const dispositions = dispositionsOf(services, batchRun, ownerOf);
-  const gone = await recorder.report(dispositions, pending.size > 0);
-  if (late) {
-    applyTogether(ending, [], gone);
-    services.background(finishLate(ending, batchRun, recorded));
-  } else {
-    await settle(ending, batchRun, gone, hasProgress([...decided, ...dispositions]) && continues());
+
+  /**
+   * Awaits what the gate answers and what attempts come to, records it, and settles the lease. Rejects when it cannot be
+   * recorded: then the lease is not settled either.
+   */
+  async end(dispatching: Dispatch | Promise<Dispatch>, options: EndOptions = {}): Promise<Recorded> {
+    const { decided = [], asked = [] } = options;
+    let dispatch: Dispatch;
+    this.#coming += 1;
+    try {
+      dispatch = await dispatching;
+      if (dispatch.stage === "leased") await dispatch.run.enough;
+    } finally {
+      // In the same step as its report: of two that end at once the first still finds the second coming.
+      this.#coming -= 1;
+    }
+    const without = [...decided, ...refusedDispositions(this.#services, dispatch, asked)];
+    return dispatch.stage === "leased"
+      ? this.#endLease(dispatch, without, options)
+      : this.#endUnattempted(without);
   }
-  return { dispositions, late, failures: [] };
+
+  async #endUnattempted(dispositions: readonly Disposition[]): Promise<Recorded> {
+    await this.#recorder.report(dispositions, this.#coming > 0 ? RIDE_MS : 0);
+    publishDead(this.#services, deadAmong(dispositions));
+    return { dispositions, late: false };
+  }
+
+  async #endLease(
+    leased: Leased,
+    without: readonly Disposition[],
+    { ownerOf = () => leased.grant.id, continues = () => false }: EndOptions,
+  ): Promise<Recorded> {
+    const { progress } = leased.run;
+    const late = progress.running.size > 0;
+    const recorded = progress.done.length;
+    logLease(this.#services, leased);
+    const dispositions = [...without, ...dispositionsOf(this.#services, leased, ownerOf)];
+    const gone = await this.#recorder.report(dispositions, this.#coming > 0 ? LINGER_MS : 0);
+    publishDead(this.#services, deadAmong(without));
+    if (late) {
+      this.#applyTogether([], gone);
+      this.#services.background(this.#finishLate(leased, recorded));
+    } else {
+      await this.#settle(leased, gone, hasProgress(dispositions) && continues());
+    }
+    return { dispositions, late };
+  }
+
+  /**
+   * Attempts that end after the batch's messages have been acknowledged: their retries need messages of their own.
+   * @param recorded how many attempts had ended before
+   */
+  async #finishLate(leased: Leased, recorded: number): Promise<void> {
+    const { run, grant } = leased;
+    try {
+      await run.finished;
+      const ended = run.progress.done.slice(recorded);
+      const dispositions = logAndDispose(this.#services, ended, () => grant.id);
+      logCounts(this.#services);
+      await this.#settle(leased, await this.#recorder.report(dispositions), false);
+      await sendRetries(this.#services, dispositions);
+    } catch (error) {
+      // The deliveries are recorded as in flight: the sweep recovers them.
+      this.#services.log({ what: "late_outcomes_lost", error: faultOf(error) });
+    }
+  }
+
+  /** @param gone destinations that have just been paused, because they answered 410 */
+  async #settle(leased: Leased, gone: readonly StatusChange[], continues: boolean): Promise<void> {
+    this.#settling += 1;
+    let result: DestinationResult | undefined;
+    try {
+      result = await settle(this.#services, leased, continues);
+    } finally {
+      // In the same step as what follows: of two that arrive at once the first still finds the second here.
+      this.#settling -= 1;
+    }
+    this.#applyTogether(result ? [result] : [], gone);
+  }
+
+  /** Leaves it to the last of those that are settling, but does not wait for a gate that hangs. */
+  #applyTogether(results: readonly DestinationResult[], gone: readonly StatusChange[]): void {
+    if (results.length + gone.length > 0) {
+      this.#results.push(...results);
+      this.#gone.push(...gone);
+      // The invocation lasts so long: it awaits those that are settling.
+      if (this.#settling > 0) void this.#services.sleep(APPLY_MS).then(() => this.#apply());
+    }
+    if (this.#settling === 0) this.#apply();
+  }
+
+  #apply(): void {
+    const results = this.#results.splice(0);
+    const gone = this.#gone.splice(0);
+    if (results.length + gone.length === 0) return;
+    this.#services.background(applySettleResults(this.#services, results, gone));
+  }
 }
 
 /** What is to be recorded of a run at this moment; attempts that are still running are in flight. */
 function dispositionsOf(
   services: Services,
-  { run: { progress, leftoverReason }, recoverAt }: LeasedRun,
+  { run: { progress, leftoverReason }, recoverAt }: Leased,
   ownerOf: (delivery: LoadedDelivery) => string | undefined,
 ): Disposition[] {
   const reason = leftoverReason();
@@ -164,41 +197,15 @@ export function hasProgress(dispositions: readonly Disposition[]): boolean {
   return dispositions.some(({ row }) => row !== undefined && row.state !== "waiting");
 }
 
-/** The owner of retries that no message of a batch delivers: their lease sets them apart from all others. */
-function leaseOf({ admitted }: BatchRun): string | undefined {
-  return admitted?.grant?.id;
-}
-
-/** @param gone destinations that have just been paused, because they answered 410 */
-async function settle(
-  ending: Ending,
-  batchRun: LeasedRun,
-  gone: readonly StatusChange[],
-  continues: boolean,
-): Promise<void> {
-  const { runs } = ending.settling;
-  runs.add(batchRun);
-  let result: DestinationResult | undefined;
-  try {
-    result = await settleRun(ending.services, batchRun, continues);
-  } finally {
-    // In the same step as what follows: of two that arrive at once the first still finds the second here.
-    runs.delete(batchRun);
-  }
-  applyTogether(ending, result ? [result] : [], gone);
-}
-
 /**
- * Reports the run to the gate, after its outcomes are recorded.
+ * Reports the lease to its gate, after its outcomes are recorded.
  * @param continues a drain that will ask for more at once
  */
-async function settleRun(
+async function settle(
   services: Services,
-  { destination, admitted, run: { progress }, left = 0 }: LeasedRun,
+  { destination, grant, run: { progress }, left }: Leased,
   continues: boolean,
 ): Promise<DestinationResult | undefined> {
-  const grant = admitted?.grant;
-  if (!grant) return undefined;
   const tat = progress.tat();
   const settlement = {
     lease: grant.id,
@@ -209,37 +216,4 @@ async function settleRun(
   };
   const result = await settleAtGate(services, destination.id, settlement, gateSettingsOf(destination));
   return result && { destination, result };
-}
-
-/** Leaves it to the last of those that are settling. */
-function applyTogether(
-  { services, settling }: Ending,
-  results: readonly DestinationResult[],
-  gone: readonly StatusChange[],
-): void {
-  settling.results.push(...results);
-  settling.gone.push(...gone);
-  const isSomething = settling.results.length + settling.gone.length > 0;
-  if (settling.runs.size > 0 || !isSomething) return;
-  services.background(applySettleResults(services, settling.results.splice(0), settling.gone.splice(0)));
-}
-
-/**
- * Attempts that end after the batch's messages have been acknowledged: their retries need messages of their own.
- * @param recorded how many attempts had ended before
- */
-async function finishLate(ending: Ending, batchRun: LeasedRun, recorded: number): Promise<void> {
-  const { services, recorder } = ending;
-  const { run } = batchRun;
-  try {
-    await run.finished;
-    const ended = run.progress.done.slice(recorded);
-    const dispositions = logAndDispose(services, ended, () => leaseOf(batchRun));
-    logCounts(services);
-    await settle(ending, batchRun, await recorder.report(dispositions), false);
-    await sendRetries(services, dispositions);
-  } catch (error) {
-    // The deliveries are recorded as in flight: the sweep recovers them.
-    services.log({ what: "late_outcomes_lost", error: faultOf(error) });
-  }
 }

@@ -1,10 +1,12 @@
 /**
- * Recording dispositions: an invocation makes one write at a time, and what is reported while one is under way goes
- * together in the next. A write that fails is repeated, because it is safe to repeat.
+ * Recording dispositions: an invocation makes one write at a time to each database, and what is reported while one is
+ * under way goes together in the next. A write that fails is repeated, because it is safe to repeat. One that does not
+ * answer in time is left to itself: the next is made beside it.
  */
 import { recordOutcomes } from "../db/deliveries.ts";
 import type { StatusChange } from "../db/notifications.ts";
 import type { DeliveryRow } from "../db/schema.ts";
+import { sharesOf } from "../db/shards.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import type { Disposition } from "./outcome.ts";
@@ -12,8 +14,21 @@ import type { Disposition } from "./outcome.ts";
 const TRIES = 3;
 /** Before the second try, doubled before the third; each is shortened by up to half, so that invocations spread. */
 const PAUSE_MS = 250;
-/** No longer than a write takes: without it, whoever reports in that time waits for this write, and then for its own. */
-const LINGER_MS = 10;
+/**
+ * How long a report waits where others of the same batch may report in a moment. No longer than a write takes: without
+ * it, whoever reports in that time waits for this write, and then for its own.
+ */
+export const LINGER_MS = 10;
+/**
+ * How long a report waits for another's write where nothing depends on it: no lease, and so no capacity. About as long
+ * as a receiver usually takes, so that what was refused is written with what was delivered.
+ */
+export const RIDE_MS = 250;
+/**
+ * How long the reports that follow a write wait for its answer. The leases that they end give a settlement five seconds
+ * (SETTLE_MARGIN_MS in core/lease.ts): then they expire, and what was sent may be sent again.
+ */
+export const STALLED_MS = 2_000;
 
 /** What is reported together, and written as a whole. */
 type Entry = Readonly<{
@@ -23,11 +38,13 @@ type Entry = Readonly<{
   recorded: PromiseWithResolvers<readonly StatusChange[]>;
 }>;
 
-/** Of one invocation, which never has more than one write under way. */
+/** A write under way. */
+type Write = Readonly<{ stalledAt: number }>;
+
+/** Of one invocation. */
 export class Recorder {
   readonly #services: Services;
-  #state: "idle" | "lingering" | "writing" = "idle";
-  #gathered: Entry[] = [];
+  readonly #lanes = new Map<D1Database, Lane>();
 
   constructor(services: Services) {
     this.#services = services;
@@ -36,33 +53,95 @@ export class Recorder {
   /**
    * Resolves when the dispositions are in D1, with the pauses of destinations that are gone. Rejects when they cannot
    * be written. They are written at once, or with what is reported while another write is under way.
-   * @param othersAreNear others of the same batch may report in a moment: worth a short wait, to share a write
+   * @param waitMs how long they may wait for others, to share a write. What is reported without a wait, even if it is
+   *   nothing, takes along whatever waits
    */
-  report(dispositions: readonly Disposition[], othersAreNear = false): Promise<readonly StatusChange[]> {
-    const entry = entryOf(dispositions);
-    const isEmpty = entry.rows.length + entry.gone.length === 0;
-    if (isEmpty) entry.recorded.resolve([]);
-    else this.#gathered.push(entry);
-    if (this.#state === "writing") return entry.recorded.promise;
-    if (!othersAreNear) void this.#write();
-    else if (this.#state === "idle" && !isEmpty) void this.#linger();
-    return entry.recorded.promise;
+  async report(dispositions: readonly Disposition[], waitMs = 0): Promise<readonly StatusChange[]> {
+    const { db: first } = this.#services;
+    const rows = dispositions.flatMap(({ row }) => row ?? []);
+    const gone = new Set(dispositions.flatMap((one) => (one.gone ? one.delivery.destination.id : [])));
+    const shares = new Map(sharesOf(this.#services, rows, ({ eventId }) => eventId));
+    // Destinations are in the first database.
+    if (gone.size > 0 && !shares.has(first)) shares.set(first, []);
+    const recorded = [...shares].map(([db, share]) =>
+      this.#laneOf(db).add(share, db === first ? [...gone] : [], waitMs),
+    );
+    if (waitMs === 0) for (const lane of this.#lanes.values()) lane.write();
+    return (await Promise.all(recorded)).flat();
   }
 
-  async #linger(): Promise<void> {
-    this.#state = "lingering";
-    await this.#services.sleep(LINGER_MS);
-    if (this.#state === "lingering") await this.#write();
+  #laneOf(db: D1Database): Lane {
+    const lane = this.#lanes.get(db) ?? new Lane(this.#services);
+    this.#lanes.set(db, lane);
+    return lane;
+  }
+}
+
+/** Writes to one database: one after the other, unless one of them stalls. */
+class Lane {
+  readonly #services: Services;
+  #gathered: Entry[] = [];
+  /** When what is gathered is to be written. */
+  #dueAt = Number.POSITIVE_INFINITY;
+  /** The write that those that follow wait for. */
+  #current: Write | undefined;
+  /** The last write that is watched for stalling: only one that others wait for is. */
+  #watched: Write | undefined;
+
+  constructor(services: Services) {
+    this.#services = services;
   }
 
-  async #write(): Promise<void> {
-    this.#state = "writing";
-    while (this.#gathered.length > 0) {
+  add(
+    rows: readonly DeliveryRow[],
+    gone: readonly string[],
+    waitMs: number,
+  ): Promise<readonly StatusChange[]> {
+    const recorded = Promise.withResolvers<readonly StatusChange[]>();
+    this.#gathered.push({ rows, gone, recorded });
+    if (this.#current) this.#watch(this.#current);
+    else if (waitMs > 0) this.#writeAt(this.#services.now() + waitMs);
+    return recorded.promise;
+  }
+
+  /** Writes what is gathered, one write after the other; what a write under way is followed by anyhow is left to it. */
+  write(): void {
+    if (!this.#current && this.#gathered.length > 0) void this.#writeAll();
+  }
+
+  #writeAt(at: number): void {
+    if (at >= this.#dueAt) return;
+    this.#dueAt = at;
+    const { sleep, now } = this.#services;
+    void sleep(at - now()).then(() => {
+      if (this.#dueAt === at) this.write();
+    });
+  }
+
+  #watch(write: Write): void {
+    if (this.#watched === write) return;
+    this.#watched = write;
+    const { sleep, now } = this.#services;
+    void sleep(Math.max(0, write.stalledAt - now())).then(() => {
+      if (this.#current !== write) return;
+      this.#current = undefined;
+      this.write();
+    });
+  }
+
+  async #writeAll(): Promise<void> {
+    const { now } = this.#services;
+    let own: Write | undefined;
+    // Until there is nothing more, or another has taken over.
+    while (this.#gathered.length > 0 && this.#current === own) {
+      own = { stalledAt: now() + STALLED_MS };
+      this.#current = own;
+      this.#dueAt = Number.POSITIVE_INFINITY;
       const entries = this.#gathered.splice(0);
       // The same time for every repeat: the pauses of this write are found by it, whichever repeat has made them.
-      await write(this.#services, entries, this.#services.now());
+      await write(this.#services, entries, now());
     }
-    this.#state = "idle";
+    if (this.#current === own) this.#current = undefined;
   }
 }
 
@@ -72,17 +151,6 @@ export function report(
   dispositions: readonly Disposition[],
 ): Promise<readonly StatusChange[]> {
   return new Recorder(services).report(dispositions);
-}
-
-function entryOf(dispositions: readonly Disposition[]): Entry {
-  const gone = dispositions
-    .filter((disposition) => disposition.gone)
-    .map(({ delivery }) => delivery.destination.id);
-  return {
-    rows: dispositions.flatMap(({ row }) => row ?? []),
-    gone: [...new Set(gone)],
-    recorded: Promise.withResolvers(),
-  };
 }
 
 /** The last try is made with each entry by itself: an entry that D1 does not take keeps no other from being recorded. */

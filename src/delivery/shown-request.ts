@@ -1,12 +1,31 @@
 /**
  * The request of an attempt as it can be shown afterwards: headers are not stored, so they are made again from the event and
- * from the destination as it is now. What authenticates them is masked: signatures, headers of one's own, and those that an
- * event was posted with.
+ * from the destination as it is now. What authenticates them is masked: signatures, headers of one's own, those that an
+ * event was posted with, and the deployment's marker. An answer that repeats one of these is masked too (`sentSecrets`).
  */
 import { USER_AGENT } from "../config.ts";
 import { formsOf, recipeOf, signatureHeaders } from "../core/signature-forms.ts";
 import { type Destination, storedHeaders } from "../db/destinations.ts";
+import { MARKER } from "../secrets/deployment-marker.ts";
 import { authOf, headerOf, MASK } from "./authorization.ts";
+
+/** What may be a signature by itself, without the parts of its header that are known. No event id is as long. */
+const SIGNATURE = /[\w+/-]{27,}={0,2}/g;
+
+/**
+ * What a request carried for its receiver alone, credentials apart: the headers that the event was posted with, and
+ * signatures, with and without what is beside them in their headers.
+ * @param sent the headers of the request, in lower case
+ */
+export function sentSecrets(
+  sent: Readonly<Record<string, string>>,
+  posted: Readonly<Record<string, string>> = {},
+  { signatureForms }: Pick<Destination, "signatureForms">,
+): readonly string[] {
+  const signatures = formsOf(signatureForms).map((form) => sent[recipeOf(form).header] ?? "");
+  const alone = signatures.flatMap((value) => value.match(SIGNATURE) ?? []);
+  return [...Object.values(posted), ...signatures, ...alone];
+}
 
 type Shown = Readonly<{
   /** The event's id, as it is sent. */
@@ -39,6 +58,7 @@ export function shownHeaders(
       "content-type": contentType,
       "user-agent": USER_AGENT,
       ...(attempt !== undefined && { "webhook-attempt": String(attempt) }),
+      [MARKER]: MASK,
       "webhook-id": id,
       "webhook-timestamp": signed.timestamp,
     },

@@ -17,6 +17,7 @@ import { prepare } from "./admission.ts";
 import { maskedHeaders } from "./authorization.ts";
 import { type Call, call, connections, excerptOf, headersOf, payloadOf } from "./http.ts";
 import { kindOf } from "./kinds/registry.ts";
+import { sentSecrets } from "./shown-request.ts";
 
 export type TestResult =
   | Readonly<{ kind: "made"; call: Call; sent: Sent }>
@@ -44,10 +45,11 @@ export async function sendTestEvent(services: Services, destination: Destination
     post: sender.post,
     type: TYPE,
     headers: async (at) => {
-      headers = await headersOf(message, sender, at);
+      headers = await headersOf(services, message, sender, at);
       return headers;
     },
     credentials: sender.credentials,
+    secretsIn: (sent) => sentSecrets(sent, {}, destination),
     body: message.body,
     timeoutMs: gateSettingsOf(destination).timeoutMs,
   });

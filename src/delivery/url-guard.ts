@@ -14,6 +14,7 @@
 import ipaddr from "ipaddr.js";
 import { z } from "zod";
 import { faultOf } from "../log.ts";
+import type { Resolution } from "../memory.ts";
 import type { Services } from "../services.ts";
 
 type Fault = Readonly<{
@@ -96,7 +97,8 @@ export function targetFault(
 /**
  * The same, in two halves.
  * @param ownHosts hosts under which this deployment itself is reached: deliveries to them would go round in circles. A
- * host without a port stands for all of its ports, and one with a port (local stacks) for that port alone
+ * host without a port stands for all of its ports, and one with a port (local stacks) for that port alone; one that
+ * begins with `*` stands for all that end with the rest
  */
 export function targetProblem(
   url: string,
@@ -184,7 +186,9 @@ function ownHostFault({ hostname, port, protocol }: URL, ownHosts: readonly stri
   const effectivePort = port || (protocol === "https:" ? "443" : "80");
   const isOwn = ownHosts.some((own) => {
     const [, name = "", ownPort = effectivePort] = /^(.*?)(?::(\d+))?$/.exec(own) ?? [];
-    return bareHost(name) === host && ownPort === effectivePort;
+    const bare = bareHost(name);
+    const isSame = bare.startsWith("*") ? host.endsWith(bare.slice(1)) : host === bare;
+    return isSame && ownPort === effectivePort;
   });
   if (!isOwn) return undefined;
   return {
@@ -259,13 +263,6 @@ function portFault({ port }: URL): Fault | undefined {
   };
 }
 
-type Resolution =
-  /** Every address is public, or there is none: then the attempt itself fails with that error. */
-  | Readonly<{ kind: "public" }>
-  | Readonly<{ kind: "private"; address: string }>
-  /** The resolver failed. */
-  | Readonly<{ kind: "unknown"; fault: string }>;
-
 type Answer = Readonly<{ resolution: Resolution; keptMs: number }>;
 
 const TIMEOUT_MS = 3_000;
@@ -273,7 +270,6 @@ const SHORTEST_MS = 30_000;
 const LONGEST_MS = 300_000;
 /** A failure is kept briefly, so that a failing resolver is not queried for each destination of a batch. */
 const AFTER_FAILURE_MS = 5_000;
-const KEPT = 1_000;
 
 const A = 1;
 const AAAA = 28;
@@ -286,12 +282,6 @@ const answerSchema = z.object({
 });
 
 /**
- * The isolate's cache of resolutions. It never holds a query under way: a promise must not outlive the request that it
- * belongs to.
- */
-const known = new Map<string, Readonly<{ resolution: Resolution; until: number }>>();
-
-/**
  * Resolves the host of a URL. Without a resolver, for an address, and for what is no URL, no query is made: the guard of
  * the target says what is wrong with it. Where private addresses are allowed, public and private ones both pass;
  * metadata services never do.
@@ -302,12 +292,11 @@ export async function resolve(services: Services, url: string): Promise<Resoluti
   const isName = host !== undefined && !host.startsWith("[") && !isAddress(host);
   if (!dnsResolver || !isName) return { kind: "public" };
   const name = `${dnsResolver} ${host}`;
-  const kept = known.get(name);
+  const { resolutions } = services.memory;
+  const kept = resolutions.get(name);
   if (kept && kept.until > services.now()) return kept.resolution;
   const { resolution, keptMs } = await query(services, dnsResolver, host);
-  known.delete(name);
-  known.set(name, { resolution, until: services.now() + keptMs });
-  for (const oldest of known.keys()) if (known.size > KEPT) known.delete(oldest);
+  resolutions.set(name, { resolution, until: services.now() + keptMs });
   return resolution;
 }
 

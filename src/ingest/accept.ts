@@ -10,7 +10,6 @@
 import { Content, envelopeOf } from "../core/content.ts";
 import { placeByKey, placeByTime } from "../core/placement.ts";
 import { routed } from "../core/routing.ts";
-import { allOf } from "../db/shards.ts";
 import { addToCount } from "../db/stats.ts";
 import { randomText } from "../ids.ts";
 import { faultOf } from "../log.ts";
@@ -21,11 +20,20 @@ import {
   type Entry,
   type EventOptions,
   type PreparedEvent,
+  routedBy,
   UNAVAILABLE,
 } from "./bundle.ts";
 import { commitEntries, storedResults, WAIT_MS } from "./commit.ts";
 import { enqueueCommitted } from "./enqueue.ts";
-import { type IntakeResult, versionFor } from "./intake-protocol.ts";
+import {
+  type IntakeRequest,
+  type IntakeResult,
+  type IntakeRpc,
+  SECOND_CALL_MS,
+  versionFor,
+} from "./intake-protocol.ts";
+import type { Places } from "./placement-cache.ts";
+import type { Routes } from "./routing-cache.ts";
 
 export type PostedEvent = Readonly<{
   tenant: string;
@@ -41,8 +49,6 @@ export type PostedEvent = Readonly<{
 const TOKEN_LENGTH = 16;
 /** Calls to intake for one entry. */
 const INTAKE_ATTEMPTS = 2;
-/** The pause before the second, shortened by up to half: after a deploy all who wait for the object call it again. */
-const INTAKE_PAUSE_MS = 200;
 
 const encoder = new TextEncoder();
 
@@ -57,17 +63,20 @@ export async function accept(
 ): Promise<CommitResult> {
   const now = services.now();
   const tenant = posted.at(-1)?.tenant ?? "";
-  const databases = services.config.eventDatabases ?? allOf(services).length;
+  const places = await placesOf(services);
+  if (places === undefined) return UNAVAILABLE;
   const database =
-    key === undefined ? placeByTime(tenant, databases, now) : placeByKey(tenant, key, databases);
+    key === undefined ? placeByTime(tenant, places.count, now) : placeByKey(tenant, key, places.count);
   const entry: Entry = {
     token: randomText(TOKEN_LENGTH),
     events: posted.map((event) => prepared(event, now)),
     key: key === undefined ? undefined : { key, fingerprint: await fingerprintOf(posted) },
     deadlineAt: now + WAIT_MS,
   };
+  const elsewhere = formerPlaces(services, places, { tenant, key }, now).filter((one) => one !== database);
+  const { outcomes } = await lookUpStored(services, new Map(elsewhere.map((one) => [one, [entry]])));
   const outcome =
-    (await storedElsewhere(services, database, [entry])).get(entry) ??
+    outcomes.get(entry) ??
     (entry.events.length === 1 ? await commitByIntake(services, database, entry) : undefined) ??
     (await commitHere(services, database, entry));
   if (outcome.kind === "replayed") services.background(countRepeat(services, posted));
@@ -87,6 +96,14 @@ export type SingleEvent = PostedEvent &
     isRepeated: boolean;
   }>;
 
+/**
+ * A message that is stored no later than this after it was sent, ms, is found by its token among the bundles of that time, if
+ * it is handed over again. One that is stored later gets a key, a row of its own: there is no telling how much later.
+ * Senders' and isolates' clocks differ by less than the second.
+ */
+const FRESH_MS = 2 * 60_000;
+const CLOCK_SKEW_MS = 60_000;
+
 /** Bytes of the bodies of one commit: as many as one request may post. */
 const COMMIT_BYTES = 1024 * 1024;
 
@@ -98,32 +115,106 @@ export async function acceptEach(
   services: Services,
   posted: readonly SingleEvent[],
 ): Promise<readonly CommitResult[]> {
-  const databases = services.config.eventDatabases ?? allOf(services).length;
+  const places = await placesOf(services);
+  if (places === undefined) return posted.map(() => UNAVAILABLE);
   const now = services.now();
-  const items = posted.map((one) => ({ one, event: prepared(one, now) }));
-  const byDatabase = Map.groupBy(items, ({ one: { tenant, key, sentAt } }) =>
-    key === undefined ? placeByTime(tenant, databases, sentAt) : placeByKey(tenant, key, databases),
-  );
-  const results = new Map<SingleEvent, CommitResult>();
-  for (const [database, some] of byDatabase) {
+  const items = await Promise.all(posted.map((one) => itemOf(services, places, one, now)));
+  const { outcomes, highest } = await lookUpStored(services, placesToAsk(items));
+  const results = new Map<Entry, CommitResult>(outcomes);
+  const open = items.filter(({ entry }) => !results.has(entry));
+  const routes = await routesBeyond(services, open);
+  for (const [database, some] of Map.groupBy(open, (item) => item.database)) {
+    // What was looked up is in no bundle up to there; and what was not has never been tried.
+    const floor = highest.get(database);
     for (const portion of portionsOf(some)) {
-      const outcomes = await acceptPortion(services, database, portion);
-      for (const [i, { one }] of portion.entries()) results.set(one, outcomes[i] ?? UNAVAILABLE);
+      const acceptedAt = services.now();
+      const deadlineAt = acceptedAt + WAIT_MS;
+      const entries = portion.map((item) => ({ ...entryAt(item, acceptedAt), deadlineAt, floor }));
+      const committed = await commitEntries(services, database, entries, acceptedAt, routes);
+      services.background(enqueueCommitted(services, committed.bundles));
+      for (const [i, { entry }] of portion.entries())
+        results.set(entry, committed.outcomes[i] ?? UNAVAILABLE);
     }
   }
-  const repeats = posted.filter((one) => results.get(one)?.kind === "replayed");
-  for (const one of repeats) services.background(countRepeat(services, [one]));
-  return posted.map((one) => results.get(one) ?? UNAVAILABLE);
+  for (const { one, entry } of items)
+    if (results.get(entry)?.kind === "replayed") services.background(countRepeat(services, [one]));
+  return items.map(({ entry }) => results.get(entry) ?? UNAVAILABLE);
 }
 
-type SingleItem = Readonly<{ one: SingleEvent; event: PreparedEvent }>;
+/** A single event on its way, with the database where it is stored if it is not stored yet. */
+type SingleItem = Readonly<{
+  one: SingleEvent;
+  entry: Entry;
+  database: number;
+  /** The databases that are asked whether an earlier try, or another request with its key, has stored it. */
+  asked: readonly number[];
+}>;
+
+async function itemOf(
+  services: Services,
+  places: Places,
+  one: SingleEvent,
+  now: number,
+): Promise<SingleItem> {
+  const { tenant, key, token, sentAt, isRepeated } = one;
+  const ownKey = isRepeated ? messageKey(token) : undefined;
+  const entry: Entry = {
+    token,
+    events: [prepared(one, now)],
+    key: key === undefined ? ownKey : { key, fingerprint: await fingerprintOf([one]) },
+    deadlineAt: now + WAIT_MS,
+    triedWithin: isRepeated && key === undefined ? [sentAt - CLOCK_SKEW_MS, sentAt + FRESH_MS] : undefined,
+  };
+  const database =
+    key === undefined ? placeByTime(tenant, places.count, sentAt) : placeByKey(tenant, key, places.count);
+  const former = isRepeated || key !== undefined ? formerPlaces(services, places, one, now) : [];
+  // Concurrent requests with a key meet in the transaction of the commit; what this very message stored is looked up.
+  const asked = isRepeated ? [database, ...former] : former.filter((at) => at !== database);
+  return { one, entry, database, asked: [...new Set(asked)] };
+}
+
+/** The entry as it is committed at that time. */
+function entryAt({ entry, one: { key, token, sentAt } }: SingleItem, acceptedAt: number): Entry {
+  const isFresh = sentAt - CLOCK_SKEW_MS <= acceptedAt && acceptedAt <= sentAt + FRESH_MS;
+  return key !== undefined || isFresh ? entry : { ...entry, key: messageKey(token) };
+}
+
+function messageKey(token: string) {
+  return { key: `${MESSAGE_KEY}${token}`, fingerprint: token };
+}
+
+/** What a message's own key begins with: no idempotency key of a sender has such a character. */
+const MESSAGE_KEY = "\u0001message ";
+
+/** The entries to look up in each database. */
+function placesToAsk(items: readonly SingleItem[]): ReadonlyMap<number, readonly Entry[]> {
+  const all = items.flatMap(({ entry, asked }) => asked.map((database) => ({ database, entry })));
+  const byDatabase = Map.groupBy(all, ({ database }) => database);
+  return new Map([...byDatabase].map(([database, some]) => [database, some.map(({ entry }) => entry)]));
+}
+
+/** The destinations of the items that go to further databases, read once for all of them; undefined where none does. */
+async function routesBeyond(
+  services: Services,
+  items: readonly SingleItem[],
+): Promise<ReadonlyMap<string, Routes> | undefined> {
+  const entries = items.filter(({ database }) => database > 0).map(({ entry }) => entry);
+  if (entries.length === 0) return undefined;
+  try {
+    return await within(services, LOOK_UP_MS, services.routing.fresh(services.db, routedBy(entries)));
+  } catch (error) {
+    // Each commit tries it again.
+    services.log({ what: "routes_unread", error: faultOf(error) });
+    return undefined;
+  }
+}
 
 /** As many events at a time as one commit takes. */
 function portionsOf(items: readonly SingleItem[]): SingleItem[][] {
   const portions: SingleItem[][] = [];
   let free = 0;
   for (const item of items) {
-    const bytes = item.event.body.byteLength;
+    const bytes = item.entry.events.reduce((sum, { body }) => sum + body.byteLength, 0);
     if (bytes > free) {
       portions.push([]);
       free = COMMIT_BYTES;
@@ -132,32 +223,6 @@ function portionsOf(items: readonly SingleItem[]): SingleItem[][] {
     portions.at(-1)?.push(item);
   }
   return portions;
-}
-
-async function acceptPortion(
-  services: Services,
-  database: number,
-  items: readonly SingleItem[],
-): Promise<readonly CommitResult[]> {
-  const now = services.now();
-  const entries = await Promise.all(
-    items.map(async ({ one, event }): Promise<Entry> => {
-      const { key, token, sentAt, isRepeated } = one;
-      return {
-        token,
-        events: [event],
-        key: key === undefined ? undefined : { key, fingerprint: await fingerprintOf([one]) },
-        deadlineAt: now + WAIT_MS,
-        triedAt: isRepeated ? sentAt : undefined,
-      };
-    }),
-  );
-  const elsewhere = await storedElsewhere(services, database, entries);
-  const open = entries.filter((entry) => !elsewhere.has(entry));
-  const { outcomes, bundles } = await commitEntries(services, database, open, now);
-  services.background(enqueueCommitted(services, bundles));
-  const committed = new Map(open.map((entry, i) => [entry, outcomes[i]]));
-  return entries.map((entry) => elsewhere.get(entry) ?? committed.get(entry) ?? UNAVAILABLE);
 }
 
 /** An operational event. It is stored once by its key, however often it is posted. */
@@ -170,7 +235,7 @@ export type KeyedEvent = PostedEvent & Readonly<{ key: string }>;
 export async function acceptOperational(services: Services, keyed: readonly KeyedEvent[]): Promise<void> {
   const now = services.now();
   const tenants = [...new Set(keyed.map(({ tenant }) => tenant))];
-  const routes = await services.routing.read(services.db, tenants);
+  const routes = await services.routing.fresh(services.db, tenants);
   const wanted = keyed.filter(({ tenant, type, data }) => {
     return routed(routes.get(tenant)?.routes ?? [], { type, data: () => data }).length > 0;
   });
@@ -188,28 +253,74 @@ export async function acceptOperational(services: Services, keyed: readonly Keye
   if (outcomes.some(({ kind }) => kind === "unavailable")) throw new Error("The database cannot be reached");
 }
 
-/**
- * The results of entries that are stored in another database than the one they are placed in now. A key or a repeated
- * event is placed in one database, in which concurrent tries are told apart; while there were fewer databases, it may
- * have been placed in another. Where that cannot be looked up, all that might be stored are unavailable.
- */
-async function storedElsewhere(
-  services: Services,
-  database: number,
-  entries: readonly Entry[],
-): Promise<ReadonlyMap<Entry, CommitResult>> {
-  const wanted = entries.filter(({ key, triedAt }) => key !== undefined || triedAt !== undefined);
-  const others = allOf(services).flatMap((_, number) => (number === database ? [] : [number]));
-  if (wanted.length === 0 || others.length === 0) return new Map();
+/** How many databases take new events, and have taken them; undefined where that cannot be read. */
+async function placesOf(services: Services): Promise<Places | undefined> {
   try {
-    const found = await Promise.all(others.map((number) => storedResults(services, number, wanted)));
-    const bundles = found.flatMap((one) => one.bundles);
-    services.background(enqueueCommitted(services, bundles));
-    return new Map(found.flatMap(({ outcomes }) => [...outcomes]));
+    return await services.placement.places(services);
   } catch (error) {
-    services.log({ what: "keys_unavailable", error: faultOf(error) });
-    return new Map(wanted.map((entry) => [entry, UNAVAILABLE]));
+    services.log({ what: "history_unread", error: faultOf(error) });
+    return undefined;
   }
+}
+
+/** Longer than `RETENTION_DAYS` an event is kept while it is scheduled or its deliveries have not ended. */
+export const KEPT_LONGER_MS = 60 * 86_400_000;
+
+/**
+ * Where an event may have been stored before: under its key as long as that is kept, or without one since it was sent. While
+ * the number of databases stays as it is, that is the one in which it is placed now.
+ */
+function formerPlaces(
+  { config }: Services,
+  places: Places,
+  { tenant, key, sentAt = 0 }: Readonly<{ tenant: string; key?: string | undefined; sentAt?: number }>,
+  now: number,
+): number[] {
+  if (key === undefined && sentAt === 0) return [];
+  const counts = places.countsSince(key === undefined ? sentAt : now - config.retentionMs - KEPT_LONGER_MS);
+  const placeOf = (count: number) =>
+    key === undefined ? placeByTime(tenant, count, sentAt) : placeByKey(tenant, key, count);
+  return [...new Set(counts.map(placeOf))];
+}
+
+type LookedUp = Readonly<{
+  outcomes: ReadonlyMap<Entry, CommitResult>;
+  /** Of each database that was asked, the highest bundle id at that time. */
+  highest: ReadonlyMap<number, number>;
+}>;
+
+/** Databases that are asked at the same time: an invocation has six connections. */
+const ASKED_AT_ONCE = 5;
+/** The timeout of a read of the database. */
+const LOOK_UP_MS = 5_000;
+
+/**
+ * Looks the entries up in the databases where they may be stored, and enqueues what an earlier try has stored. Where one of
+ * these cannot be asked, those that might be there are unavailable.
+ */
+async function lookUpStored(
+  services: Services,
+  asked: ReadonlyMap<number, readonly Entry[]>,
+): Promise<LookedUp> {
+  const outcomes = new Map<Entry, CommitResult>();
+  const highest = new Map<number, number>();
+  const left = [...asked];
+  const ask = async () => {
+    for (let next = left.shift(); next; next = left.shift()) {
+      const [database, entries] = next;
+      try {
+        const found = await storedResults(services, database, entries);
+        services.background(enqueueCommitted(services, found.bundles));
+        for (const [entry, outcome] of found.outcomes) outcomes.set(entry, outcome);
+        highest.set(database, found.highest);
+      } catch (error) {
+        services.log({ what: "keys_unavailable", database, error: faultOf(error) });
+        for (const entry of entries) if (!outcomes.has(entry)) outcomes.set(entry, UNAVAILABLE);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(ASKED_AT_ONCE, left.length) }, ask));
+  return { outcomes, highest };
 }
 
 /**
@@ -220,24 +331,37 @@ async function storedElsewhere(
 async function commitByIntake(
   services: Services,
   database: number,
-  { token, events: [event], key, deadlineAt }: Entry,
+  entry: Entry,
 ): Promise<CommitResult | undefined> {
-  const { intake, config } = services;
+  const { intake, config, placement } = services;
+  const [event] = entry.events;
   if (!intake || !event) return undefined;
-  const { tenant, type, body, deliverAt, options } = event;
-  const shard = Math.floor(services.random() * config.intakeShards);
   const location = config.intakeLocation && { locationHint: config.intakeLocation };
+  return placement.withShard(services, event.tenant, config.intakeShards, (shard) => {
+    const id = intake.idFromName(`${database}.${shard}`);
+    return callIntake(services, () => intake.get(id, location), requestOf(database, entry, event));
+  });
+}
+
+function requestOf(database: number, { token, key, deadlineAt }: Entry, event: PreparedEvent): IntakeRequest {
+  const { tenant, type, body, deliverAt, options } = event;
   const version = versionFor(options);
-  const posted = { version, database, token, tenant, type, body, deliverAt, options, key, deadlineAt };
+  return { version, database, token, tenant, type, body, deliverAt, options, key, deadlineAt };
+}
+
+async function callIntake(
+  services: Services,
+  objectOf: () => DurableObjectStub<IntakeRpc>,
+  request: IntakeRequest,
+): Promise<CommitResult | undefined> {
   let triedAt: number | undefined;
   for (let attempt = 1; attempt <= INTAKE_ATTEMPTS; attempt++) {
     const calledAt = services.now();
-    if (calledAt >= deadlineAt) break;
+    if (calledAt >= request.deadlineAt) break;
     const notTaken = triedAt === undefined ? undefined : UNAVAILABLE;
-    const call = async (): Promise<IntakeResult> =>
-      intake.get(intake.idFromName(`${database}.${shard}`), location).accept({ ...posted, triedAt });
+    const call = async (): Promise<IntakeResult> => objectOf().accept({ ...request, triedAt });
     try {
-      const result = await within(services, deadlineAt - calledAt, call());
+      const result = await within(services, request.deadlineAt - calledAt, call());
       if (result.kind === "done") return result.outcome;
       return result.kind === "full" ? UNAVAILABLE : notTaken;
     } catch (error) {
@@ -245,8 +369,10 @@ async function commitByIntake(
       // An overloaded object has taken nothing: https://developers.cloudflare.com/durable-objects/best-practices/error-handling/
       if ((error as { overloaded?: boolean }).overloaded) return notTaken;
       triedAt ??= calledAt;
-      if (attempt < INTAKE_ATTEMPTS)
-        await services.sleep(Math.round(INTAKE_PAUSE_MS * (1 - services.random() / 2)));
+      if (attempt < INTAKE_ATTEMPTS) {
+        // After a deploy all who wait for the object call it again: up to twice as late.
+        await services.sleep(Math.round(SECOND_CALL_MS * (2 - services.random())));
+      }
     }
   }
   return UNAVAILABLE;

@@ -4,9 +4,18 @@
  * at the same time.
  */
 import { bundled, headersText, planOf, type RequestHeaders, storedHeader } from "../core/bundle.ts";
-import { dataFaults, type JsonSchema } from "../core/json-schema.ts";
+import { stamp } from "../core/content.ts";
+import { dataFaults, type JsonSchema, REQUEST_STEPS, type StepBudget } from "../core/json-schema.ts";
 import { routed } from "../core/routing.ts";
-import { type EventPlace, type NewBundle, type NewKey, storeBodies, type Unit } from "../db/bundles.ts";
+import {
+  type EventPlace,
+  type NewBundle,
+  type NewKey,
+  type Span,
+  storeBodies,
+  type Unit,
+} from "../db/bundles.ts";
+import { isoTime } from "../time.ts";
 import { CATALOGUE, type Routes } from "./routing-cache.ts";
 
 /** What an event may be posted with beside its content. Absent from most, which then cost nothing more. */
@@ -49,8 +58,12 @@ export type Entry = Readonly<{
   deadlineAt: number;
   /** The highest bundle id known when it arrived: its tokens are in no earlier bundle. Absent: the highest known now. */
   floor?: number | undefined;
+  /** When it arrived at an object, epoch ms: some time later another may try it too. Absent: nobody else does. */
+  arrivedAt?: number | undefined;
   /** When it was tried before, epoch ms, with an uncertain result; absent at the first try. */
   triedAt?: number | undefined;
+  /** When it was accepted if an earlier try has stored it without a key, epoch ms. Looked up before it is committed. */
+  triedWithin?: Span | undefined;
   /** Breakwater's own: the catalogue of event types is not about it. */
   isOwn?: true | undefined;
 }>;
@@ -62,6 +75,8 @@ export type AcceptedEvent = Readonly<{
   plan: readonly string[];
   /** Not to be delivered before this, epoch ms; at once without it. */
   deliverAt?: number;
+  /** Epoch ms; absent where it has been removed, or an object of a former version has answered. */
+  acceptedAt?: number;
   /** It was stored and has been removed since: its plan is not known any more. */
   isRemoved?: true;
 }>;
@@ -143,12 +158,17 @@ export function sizeOf({ body, options }: Pick<PreparedEvent, "body" | "options"
   return body.byteLength + (options?.headers ? JSON.stringify(options.headers).length : 0);
 }
 
-/** The draft as it is stored, routed by `routes`. */
+/** The draft as it is stored, routed by `routes`. Its envelopes say that they were accepted at the time, epoch ms. */
 export async function unitOf(
   draft: Draft,
   database: number,
   routes: ReadonlyMap<string, Routes>,
+  acceptedAt: number,
 ): Promise<Unit> {
+  const timestamp = isoTime(acceptedAt);
+  for (const { items } of draft.bundles)
+    for (const { event } of items)
+      if (event.options?.contentType === undefined) stamp(event.body, event.type, timestamp);
   const bundles = await Promise.all(draft.bundles.map((bundle) => newBundle(bundle, routes)));
   const tenants = database === 0 ? routedBy(draft.entries) : [];
   const revisions = tenants.map((tenant) => [tenant, routes.get(tenant)?.revision ?? 0] as const);
@@ -227,11 +247,12 @@ export function faultsOf({ events, isOwn }: Entry, routes: ReadonlyMap<string, R
   const { schemas, asked } = routes.get(CATALOGUE) ?? {};
   const schemaFor = ({ type, options }: PreparedEvent) =>
     schemas?.get(type) ?? (options?.validate ? asked?.get(type) : undefined);
+  const budget = { left: REQUEST_STEPS };
   return events.flatMap((event, place) =>
     [
       ...unknownDestinations(event, routes),
       ...envelopesOnly(event, routes),
-      ...(isOwn ? [] : unfitData(event, schemaFor(event))),
+      ...(isOwn ? [] : unfitData(event, schemaFor(event), budget)),
     ].map((fault) => ({ place, ...fault })),
   );
 }
@@ -263,7 +284,11 @@ function envelopesOnly(event: PreparedEvent, routes: ReadonlyMap<string, Routes>
   return [{ field: "body", fault, expected: 'JSON, or a destination with `body: "data"`' }];
 }
 
-function unfitData({ type, body, options }: PreparedEvent, schema: JsonSchema | undefined): Fault[] {
+function unfitData(
+  { type, body, options }: PreparedEvent,
+  schema: JsonSchema | undefined,
+  budget: StepBudget,
+): Fault[] {
   if (schema === undefined) {
     if (!options?.validate) return [];
     const fault = `is ${type}, which has no schema in the catalogue`;
@@ -275,7 +300,10 @@ function unfitData({ type, body, options }: PreparedEvent, schema: JsonSchema | 
   }
   // As plain JSON: the posted value may keep the digits of its numbers as they were written.
   const { data } = JSON.parse(new TextDecoder().decode(body)) as { data: unknown };
-  return dataFaults(schema, data).map(({ pointer, ...rest }) => ({ field: `data#${pointer}`, ...rest }));
+  return dataFaults(schema, data, budget).map(({ pointer, ...rest }) => ({
+    field: `data#${pointer}`,
+    ...rest,
+  }));
 }
 
 /** The tenant that an entry's key belongs to: that of its last event. */

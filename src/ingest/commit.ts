@@ -13,13 +13,16 @@ import {
   commitUnits,
   findCommitted,
   findPlans,
-  highestBefore,
+  idBefore,
   type KnownToken,
   type NewBundle,
+  type PlannedBundle,
+  type Span,
   type StoredKey,
 } from "../db/bundles.ts";
 import { schemasOf } from "../db/event-types.ts";
 import { databaseAt } from "../db/shards.ts";
+import { randomText } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { repeatedly, within } from "../time.ts";
@@ -40,6 +43,7 @@ import {
   UNAVAILABLE,
   unitOf,
 } from "./bundle.ts";
+import { SECOND_CALL_MS } from "./intake-protocol.ts";
 import { CATALOGUE, type Routes, schemaOf } from "./routing-cache.ts";
 
 /** How long the sender of an entry waits for its commit. */
@@ -61,40 +65,59 @@ const ROUNDS = 5;
 /** The timeout of a call of D1: within `WAIT_MS` there is time for a second one. */
 const CALL_TIMEOUT_MS = 5_000;
 /**
- * A commit tried at a time has an id above every bundle accepted so long before it: a margin for clocks that differ and
- * for slow commits.
+ * Bundles of others in which a commit looks for its tokens. Objects that commit equally often have as many between two
+ * commits as there are objects. Where there are more, nothing is inserted, and the floor is read again.
  */
-const CLOCK_MARGIN_MS = 60_000;
+const FAR = 200;
+/** As `FAR`, where the floor has just been read. */
+const UNBOUNDED = 2 ** 50;
+/** Characters of five random bits each, which tell the tries of a commit apart. */
+const NONCE_LENGTH = 16;
 /** The pause before an uncertain commit is repeated, shortened by up to half. */
 const PAUSE_MS = 100;
+
+/**
+ * Tokens are looked for above the floor, which is a bundle that was there before any try to store the entries: one known
+ * later could be too high.
+ */
+type Bound = Readonly<{
+  floor: number;
+  /** Nothing is committed where there are more bundles above the floor. */
+  far: number;
+}>;
 
 type Context = Readonly<{
   services: Services;
   database: number;
   acceptedAt: number;
-  /** The tokens of all entries are looked for above this bundle, in every round: one known later could be too high. */
-  floor: number;
+  /** What the entries are routed by beyond the first database, read after they arrived; absent: it is read. */
+  routes?: ReadonlyMap<string, Routes> | undefined;
   outcomes: Map<Entry, CommitResult>;
   bundles: Map<number, CommittedBundle>;
   faultyTenants: Set<string>;
 }>;
 
-/** Commits the entries to the database of that number. Never throws: on a failure, entries are `unavailable`. */
+/**
+ * Commits the entries to the database of that number. Never throws: on a failure, entries are `unavailable`.
+ * @param routes what the entries are routed by beyond the first database, read after they arrived; absent: it is read
+ */
 export async function commitEntries(
   services: Services,
   database: number,
   entries: readonly Entry[],
   acceptedAt: number,
+  routes?: ReadonlyMap<string, Routes>,
 ): Promise<Committed> {
   const outcomes = new Map<Entry, CommitResult>();
   const bundles = new Map<number, CommittedBundle>();
   const faultyTenants = new Set<string>();
   try {
-    const [floor] = await Promise.all([
-      floorFor(services, database, entries),
+    const [bound] = await Promise.all([
+      boundFor(services, database, entries),
       database === 0 && routesFor(services, database, routedBy(entries)),
     ]);
-    await commitInTurn({ services, database, acceptedAt, floor, outcomes, bundles, faultyTenants }, entries);
+    const context = { services, database, acceptedAt, outcomes, bundles, faultyTenants };
+    await commitInTurn(database > 0 ? { ...context, routes } : context, bound, entries);
   } catch (error) {
     services.log({ what: "commit_failed", entries: entries.length, error: faultOf(error) });
   }
@@ -105,25 +128,51 @@ export async function commitEntries(
   };
 }
 
-/** The lowest of the entries' floors. An entry that was tried before may be in any bundle since that time. */
-async function floorFor(services: Services, database: number, entries: readonly Entry[]): Promise<number> {
+/** The lowest of the entries' floors. One that was tried before may be in any bundle since that time. */
+async function boundFor(services: Services, database: number, entries: readonly Entry[]): Promise<Bound> {
   const { routing } = services;
   const db = databaseAt(services, database);
   if (!routing.hasFloor(database)) await withTimeout(services, routing.readFloor(db, database));
   const known = routing.floor(database);
-  const least = entries.reduce((floor, entry) => Math.min(floor, entry.floor ?? known), known);
-  const tried = entries.flatMap(({ triedAt }) => triedAt ?? []);
-  if (tried.length === 0) return least;
-  return Math.min(least, await highestBeforeTries(services, db, tried));
+  const isUncertain = (entry: Entry) =>
+    entry.triedAt !== undefined || (entry.floor === undefined && mayBeElsewhere(services, entry));
+  if (entries.some(isUncertain)) {
+    return { floor: await floorOfTime(services, db, entries, services.now()), far: UNBOUNDED };
+  }
+  const floor = entries.reduce((least, entry) => Math.min(least, entry.floor ?? known), known);
+  return { floor, far: entries.some(({ triedWithin }) => triedWithin) ? UNBOUNDED : FAR };
 }
 
-/** @param tried when entries were tried first, epoch ms */
-function highestBeforeTries(services: Services, db: D1Database, tried: readonly number[]): Promise<number> {
-  return withTimeout(services, highestBefore(db, Math.min(...tried) - CLOCK_MARGIN_MS));
+/** Whether another object may have tried the entry by now. */
+function mayBeElsewhere(services: Services, { arrivedAt }: Entry): boolean {
+  return arrivedAt !== undefined && services.now() - arrivedAt >= SECOND_CALL_MS;
+}
+
+/** A bundle id that is certainly below those of all tries of the entries, the first of which here was at `triedHere`. */
+function floorOfTime(
+  services: Services,
+  db: D1Database,
+  entries: readonly Entry[],
+  triedHere: number,
+): Promise<number> {
+  const times = entries.map(({ triedAt, arrivedAt }) => triedAt ?? arrivedAt ?? triedHere);
+  return withTimeout(services, idBefore(db, Math.min(...times)));
+}
+
+/** The bound of a round in which nothing was inserted because the floor was too far below the highest id. */
+async function nearerBound(
+  { services, database, acceptedAt }: Context,
+  floor: number,
+  { missed, highest, isUncertain }: Round,
+): Promise<Bound> {
+  if (!isUncertain && !missed.some((entry) => mayBeElsewhere(services, entry)))
+    return { floor: highest, far: UNBOUNDED };
+  const byTime = await floorOfTime(services, databaseAt(services, database), missed, acceptedAt);
+  return { floor: Math.max(floor, byTime), far: UNBOUNDED };
 }
 
 /** Of entries with the same key or token the first is committed first: the others then find its result. */
-async function commitInTurn(context: Context, entries: readonly Entry[]): Promise<void> {
+async function commitInTurn(context: Context, bound: Bound, entries: readonly Entry[]): Promise<void> {
   const { services, outcomes } = context;
   const firsts = new Map<string, Entry>();
   const repeats: { entry: Entry; first: Entry }[] = [];
@@ -133,11 +182,12 @@ async function commitInTurn(context: Context, entries: readonly Entry[]): Promis
     if (first) repeats.push({ entry, first });
     else for (const name of names) firsts.set(name, entry);
   }
-  await commitTogether(context, draftsOf([...new Set(firsts.values())]));
+  const floor = await commitTogether(context, bound, draftsOf([...new Set(firsts.values())]));
   const settled = repeats.filter(({ first }) => outcomes.has(first)).map(({ entry }) => entry);
   if (settled.length === 0) return;
   try {
-    await commitInTurn(context, await lookUp(context, settled));
+    const { missed, highest } = await lookUp(context, floor, settled);
+    await commitInTurn(context, { floor: highest, far: UNBOUNDED }, missed);
   } catch (error) {
     services.log({ what: "commit_failed", entries: settled.length, error: faultOf(error) });
   }
@@ -151,26 +201,41 @@ function namesOf(entry: Entry): string[] {
 /**
  * Rounds of commit and look-up. A transient error ends them, after one repeat: entries without an outcome are
  * unavailable. A deterministic error is searched for by bisection, so that only the entry that causes it fails.
+ * Returns a floor that the entries' tokens are above.
  */
-async function commitTogether(context: Context, drafts: readonly Draft[]): Promise<void> {
+async function commitTogether(context: Context, first: Bound, drafts: readonly Draft[]): Promise<number> {
   let open = drafts;
+  let bound = first;
+  let floor = first.floor;
   try {
     for (let round = 1; open.length > 0 && round <= ROUNDS; round++) {
-      const missed = await commitRound(context, beforeDeadline(context, open));
-      open = missed.length > 0 ? draftsApart(await lookUp(context, missed)) : [];
+      const done = await commitRound(context, bound, beforeDeadline(context, open));
+      const { missed, highest } = done;
+      if (missed.length > 0 && highest - bound.floor > bound.far) {
+        bound = await nearerBound(context, bound.floor, done);
+        floor = bound.floor;
+        open = draftsOf(missed);
+      } else if (missed.length > 0) {
+        const found = await lookUp(context, bound.floor, missed);
+        // What is not found is above what was the highest then, if it is anywhere.
+        bound = { floor: found.highest, far: UNBOUNDED };
+        open = round + 1 < ROUNDS ? draftsOf(found.missed) : draftsApart(found.missed);
+      } else open = [];
     }
   } catch (error) {
     const entries = open.flatMap((draft) => draft.entries);
     context.services.log({ what: "commit_failed", entries: entries.length, error: faultOf(error) });
-    if (!isDeterministic(error)) return;
+    if (!isDeterministic(error)) return floor;
     if (entries.length < 2) {
       for (const entry of entries) context.faultyTenants.add(keyTenantOf(entry));
-      return;
+      return floor;
     }
     const middle = Math.ceil(entries.length / 2);
-    await commitTogether(context, draftsApart(entries.slice(0, middle)));
-    await commitTogether(context, draftsApart(entries.slice(middle)));
+    const before = await commitTogether(context, bound, draftsOf(entries.slice(0, middle)));
+    const after = await commitTogether(context, bound, draftsOf(entries.slice(middle)));
+    return Math.min(before, after);
   }
+  return floor;
 }
 
 /** The drafts without the entries whose senders wait no longer. */
@@ -179,25 +244,37 @@ function beforeDeadline({ services }: Context, drafts: readonly Draft[]): readon
   return filterEntries(drafts, ({ deadlineAt }) => now <= deadlineAt);
 }
 
-/** Commits the drafts in one transaction; returns the entries of those that were not inserted. */
-async function commitRound(context: Context, given: readonly Draft[]): Promise<readonly Entry[]> {
-  if (given.length === 0) return [];
-  const { services, database, acceptedAt, floor } = context;
-  const { routes, valid } = await routedFor(context, given);
+type Round = Readonly<{
+  /** The entries that were not inserted. */
+  missed: readonly Entry[];
+  /** The highest bundle id before it. */
+  highest: number;
+  /** Whether an earlier try of it has had no answer. */
+  isUncertain: boolean;
+}>;
+
+/** Commits the drafts in one transaction. */
+async function commitRound(context: Context, { floor, far }: Bound, given: readonly Draft[]): Promise<Round> {
+  const { services, database, acceptedAt } = context;
+  const { routes, valid } = await routedFor(context, floor, given);
   const drafts = withinCap(context, valid, routes);
-  if (drafts.length === 0) return [];
-  const units = await Promise.all(drafts.map((draft) => unitOf(draft, database, routes)));
+  if (drafts.length === 0) return { missed: [], highest: floor, isUncertain: false };
+  const units = await Promise.all(drafts.map((draft) => unitOf(draft, database, routes, acceptedAt)));
   const deadlineAt = Math.max(...drafts.flatMap(({ entries }) => entries.map((entry) => entry.deadlineAt)));
-  const commit = { units, acceptedAt, floor };
-  const committed = await repeatedOnce(services, deadlineAt, () =>
-    commitUnits(databaseAt(services, database), database, commit),
-  );
-  return drafts.flatMap((draft, i) => {
-    const ids = committed[i];
-    if (!ids) return draft.entries;
-    keepAccepted(context, draft, units[i]?.bundles ?? [], ids);
+  const commit = { units, acceptedAt, floor, far, nonce: () => randomText(NONCE_LENGTH) };
+  let tries = 0;
+  const { ids, highest } = await repeatedOnce(services, deadlineAt, () => {
+    tries += 1;
+    return commitUnits(databaseAt(services, database), database, commit);
+  });
+  services.routing.raiseFloor(database, highest);
+  const missed = drafts.flatMap((draft, i) => {
+    const own = ids[i];
+    if (!own) return draft.entries;
+    keepAccepted(context, draft, units[i]?.bundles ?? [], own);
     return [];
   });
+  return { missed, highest, isUncertain: tries > 1 };
 }
 
 type Routed = Readonly<{ routes: ReadonlyMap<string, Routes>; valid: readonly Draft[] }>;
@@ -207,20 +284,20 @@ type Routed = Readonly<{ routes: ReadonlyMap<string, Routes>; valid: readonly Dr
  * destinations and schemas are read again, if they may be out of date; and what may be a repeat is looked up: of what is
  * stored already it gets the first result, whatever has changed since.
  */
-async function routedFor(context: Context, drafts: readonly Draft[]): Promise<Routed> {
+async function routedFor(context: Context, floor: number, drafts: readonly Draft[]): Promise<Routed> {
   const { services, database, outcomes } = context;
   const entries = drafts.flatMap((draft) => draft.entries);
   const tenants = routedBy(entries);
   const asked = await askedSchemas(context, entries);
   const withAsked = (found: ReadonlyMap<string, Routes>) => withSchemas(found, asked);
-  let routes = withAsked(await routesFor(services, database, tenants));
+  let routes = withAsked(context.routes ?? (await routesFor(services, database, tenants)));
   const isFaulty = (entry: Entry) => faultsOf(entry, routes).length > 0;
   if (!entries.some(isFaulty)) return { routes, valid: drafts };
   if (database === 0)
     routes = withAsked(await withTimeout(services, services.routing.read(services.db, tenants)));
   const faulty = entries.filter(isFaulty);
   const repeats = faulty.filter(({ key, triedAt }) => key !== undefined || triedAt !== undefined);
-  if (repeats.length > 0) await lookUp(context, repeats);
+  if (repeats.length > 0) await lookUp(context, floor, repeats, ({ triedAt }) => triedAt !== undefined);
   for (const entry of faulty)
     if (!outcomes.has(entry)) outcomes.set(entry, { kind: "invalid", faults: faultsOf(entry, routes) });
   return { routes, valid: filterEntries(drafts, (entry) => !outcomes.has(entry)) };
@@ -274,7 +351,7 @@ function withinCap(
 
 /** Keeps the ids of an inserted draft as the outcomes of its entries. */
 function keepAccepted(
-  { services, database, outcomes, bundles }: Context,
+  { services, database, acceptedAt, outcomes, bundles }: Context,
   draft: Draft,
   planned: readonly NewBundle[],
   ids: readonly number[],
@@ -283,36 +360,52 @@ function keepAccepted(
   for (const [i, id] of ids.entries()) {
     const { plan = {}, deliverAt } = planned[i] ?? {};
     services.routing.raiseFloor(database, id);
-    bundles.set(id, { id, plan, ...(deliverAt !== undefined && { deliverAt }) });
+    const bundle = { id, plan, ...(deliverAt !== undefined && { deliverAt }) };
+    bundles.set(id, bundle);
     for (const [index, { entry, place }] of (draft.bundles[i]?.items ?? []).entries()) {
       const events = accepted.get(entry);
-      if (events) events[place] = eventOf(id, index, plan, deliverAt);
+      if (events) events[place] = eventOf({ ...bundle, acceptedAt }, index);
     }
   }
   for (const [entry, events] of accepted) outcomes.set(entry, { kind: "accepted", events });
 }
 
-function eventOf(bundle: number, index: number, plan: Plan, deliverAt: number | undefined): AcceptedEvent {
-  const id = eventAt(bundle, index);
-  return { id, plan: destinationsOf(plan, index), ...(deliverAt !== undefined && { deliverAt }) };
+type StoredBundle = CommittedBundle & Readonly<{ acceptedAt: number }>;
+
+function eventOf({ id, plan, acceptedAt, deliverAt }: StoredBundle, index: number): AcceptedEvent {
+  const planned = destinationsOf(plan, index);
+  return { id: eventAt(id, index), plan: planned, acceptedAt, ...(deliverAt !== undefined && { deliverAt }) };
 }
 
+type LookedUp = Readonly<{
+  /** The entries that are not stored. */
+  missed: readonly Entry[];
+  /** The highest bundle id at that time. */
+  highest: number;
+}>;
+
 /**
- * Looks up entries that were not inserted, keeps the outcomes of those that are stored, and returns the others. Their
- * tenants' destinations are read again.
+ * Looks up entries that were not inserted, and keeps the outcomes of those that are stored. Their tenants' destinations
+ * are read again.
+ * @param isTried whether an entry's tokens may be stored above the floor
  */
-async function lookUp(context: Context, missed: readonly Entry[]): Promise<readonly Entry[]> {
-  const { services, database, floor, outcomes } = context;
+async function lookUp(
+  context: Context,
+  floor: number,
+  missed: readonly Entry[],
+  isTried: (entry: Entry) => boolean = () => true,
+): Promise<LookedUp> {
+  const { services, database, outcomes } = context;
   const db = databaseAt(services, database);
-  const [found] = await withTimeout(
+  const [{ found, highest }] = await withTimeout(
     services,
     Promise.all([
-      findStored(db, floor, missed, () => true),
+      findStored(services, database, floor, missed, isTried),
       database === 0 && services.routing.read(services.db, routedBy(missed)),
     ]),
   );
   await keepFound(services, db, found, context);
-  return missed.filter((entry) => !outcomes.has(entry));
+  return { missed: missed.filter((entry) => !outcomes.has(entry)), highest };
 }
 
 /** Keeps the results of entries that are stored, and the bundles to enqueue of those that an earlier try has stored. */
@@ -326,12 +419,19 @@ async function keepFound(
   const plans = await withTimeout(services, plansOf(db, numbers));
   for (const { entry, own, stored, numbers } of found) {
     const events = storedEvents(plans, numbers);
-    if (own) keepCommittedBefore({ outcomes, bundles }, entry, events, plans);
+    if (own || (stored && isOwn(entry, plans, numbers)))
+      keepCommittedBefore({ outcomes, bundles }, entry, events, plans);
     else if (stored) outcomes.set(entry, keyResult(entry, stored, events));
   }
 }
 
-/** What is stored of an entry: `own` under its token, by an earlier try; `stored` under its key, by another request. */
+/** Whether what is stored under an entry's key was stored by an earlier try of its own. */
+function isOwn({ token, events }: Entry, plans: Plans, [first = 0]: readonly number[]): boolean {
+  const name = events.length > 1 ? `${token}.0` : token;
+  return plans.get(bundleOf(first))?.tokens.includes(name) ?? false;
+}
+
+/** What is stored of an entry: `own` under its token, by an earlier try; `stored` under its key. */
 type Found = Readonly<{
   entry: Entry;
   own: readonly number[] | undefined;
@@ -340,13 +440,17 @@ type Found = Readonly<{
   numbers: readonly number[];
 }>;
 
-/** @param isTried whether an entry's tokens may be stored above the floor */
+/**
+ * @param within where tokens are looked for
+ * @param isTried whether an entry's tokens may be stored there
+ */
 async function findStored(
-  db: D1Database,
-  floor: number,
+  services: Services,
+  database: number,
+  within: number | readonly Span[],
   entries: readonly Entry[],
   isTried: (entry: Entry) => boolean,
-): Promise<readonly Found[]> {
+): Promise<Readonly<{ found: readonly Found[]; highest: number }>> {
   const keys = entries.flatMap((entry) =>
     entry.key ? [{ tenant: keyTenantOf(entry), key: entry.key.key }] : [],
   );
@@ -354,14 +458,15 @@ async function findStored(
   const tokens = drafts.flatMap(({ entry, bundles }) =>
     isTried(entry) ? bundles.flatMap((bundle) => bundle.tokens) : [],
   );
-  const known = await findCommitted(db, floor, tokens, keys);
+  const known = await findCommitted(databaseAt(services, database), database, { tokens, keys, within });
   const byToken = new Map(known.tokens.map((found) => [found.token, found]));
   const byKey = new Map(known.keys.map((stored) => [`${stored.tenant} ${stored.key}`, stored]));
-  return drafts.map(({ entry, bundles }) => {
+  const found = drafts.map(({ entry, bundles }) => {
     const own = numbersByToken(bundles, byToken);
     const stored = entry.key && byKey.get(`${keyTenantOf(entry)} ${entry.key.key}`);
     return { entry, own, stored, numbers: own ?? (stored ? numbersOf(stored) : []) };
   });
+  return { found, highest: known.highest };
 }
 
 /** An earlier try of the entry was committed, and its result got lost. Its bundles are enqueued again, which is harmless. */
@@ -373,17 +478,28 @@ function keepCommittedBefore(
 ): void {
   for (const { id } of events) {
     const bundle = plans.get(bundleOf(id));
-    if (bundle && !bundles.has(bundle.id)) bundles.set(bundle.id, bundle);
+    if (bundle && !bundles.has(bundle.id)) bundles.set(bundle.id, committed(bundle));
   }
   outcomes.set(entry, { kind: "accepted", events });
 }
 
-type Plans = ReadonlyMap<number, CommittedBundle>;
+function committed({ id, plan, deliverAt }: PlannedBundle): CommittedBundle {
+  return { id, plan, ...(deliverAt !== undefined && { deliverAt }) };
+}
+
+type Plans = ReadonlyMap<number, PlannedBundle>;
 
 async function plansOf(db: D1Database, numbers: readonly number[]): Promise<Plans> {
   const found = await findPlans(db, [...new Set(numbers.map(bundleOf))]);
   return new Map(found.map((bundle) => [bundle.id, bundle]));
 }
+
+export type StoredResults = Readonly<{
+  outcomes: ReadonlyMap<Entry, CommitResult>;
+  bundles: readonly CommittedBundle[];
+  /** The highest bundle id at that time: what is not among the outcomes is in no bundle up to this one. */
+  highest: number;
+}>;
 
 /**
  * The results of those entries that a database has already, and the bundles to enqueue again: stored under their keys by
@@ -393,15 +509,16 @@ export async function storedResults(
   services: Services,
   database: number,
   entries: readonly Entry[],
-): Promise<Readonly<{ outcomes: ReadonlyMap<Entry, CommitResult>; bundles: readonly CommittedBundle[] }>> {
-  const db = databaseAt(services, database);
+): Promise<StoredResults> {
   const results = { outcomes: new Map<Entry, CommitResult>(), bundles: new Map<number, CommittedBundle>() };
-  const tried = entries.flatMap(({ triedAt }) => triedAt ?? []);
-  const floor = tried.length > 0 ? await highestBeforeTries(services, db, tried) : 0;
-  const isTried = ({ triedAt }: Entry) => triedAt !== undefined;
-  const found = await withTimeout(services, findStored(db, floor, entries, isTried));
-  await keepFound(services, db, found, results);
-  return { outcomes: results.outcomes, bundles: [...results.bundles.values()] };
+  const spans = entries.flatMap(({ triedWithin }) => (triedWithin ? [triedWithin] : []));
+  const isTried = ({ triedWithin }: Entry) => triedWithin !== undefined;
+  const { found, highest } = await withTimeout(
+    services,
+    findStored(services, database, spans, entries, isTried),
+  );
+  await keepFound(services, databaseAt(services, database), found, results);
+  return { outcomes: results.outcomes, bundles: [...results.bundles.values()], highest };
 }
 
 function numbersOf({ bundles, places }: StoredKey): number[] {
@@ -418,7 +535,7 @@ function storedEvents(plans: Plans, numbers: readonly number[]): AcceptedEvent[]
   return numbers.map((number) => {
     const bundle = plans.get(bundleOf(number));
     if (!bundle) return { id: number, plan: [], isRemoved: true };
-    return eventOf(bundle.id, indexOf(number), bundle.plan, bundle.deliverAt);
+    return eventOf(bundle, indexOf(number));
   });
 }
 
@@ -445,11 +562,8 @@ async function routesFor(
   database: number,
   tenants: readonly string[],
 ): Promise<ReadonlyMap<string, Routes>> {
-  if (database > 0) return withTimeout(services, services.routing.fresh(services.db, tenants));
-  return (
-    services.routing.known(tenants) ??
-    (await withTimeout(services, services.routing.read(services.db, tenants)))
-  );
+  const { routing, db } = services;
+  return withTimeout(services, database > 0 ? routing.fresh(db, tenants) : routing.cached(db, tenants));
 }
 
 /**

@@ -4,6 +4,12 @@
  */
 import type { CommitResult, Entry, EventOptions } from "./bundle.ts";
 
+/**
+ * A Worker whose call gets lost calls again, perhaps another object, but not sooner than this after the first call, ms. So
+ * what an object has read this soon after an entry arrived is older than any other try of it.
+ */
+export const SECOND_CALL_MS = 100;
+
 /** The latest version that an object takes. */
 export const INTAKE_VERSION = 2;
 

@@ -6,11 +6,12 @@
  */
 import { DurableObject } from "cloudflare:workers";
 import { MAX_EVENTS } from "../core/bundle.ts";
+import { databaseAt } from "../db/shards.ts";
 import { type Services, servicesOf } from "../services.ts";
 import { type Entry, keyTenantOf, sizeOf, UNAVAILABLE } from "./bundle.ts";
 import { type CommittedBundle, commitEntries } from "./commit.ts";
 import { enqueueCommitted } from "./enqueue.ts";
-import { INTAKE_VERSION, type IntakeRequest, type IntakeResult } from "./intake-protocol.ts";
+import { INTAKE_VERSION, type IntakeRequest, type IntakeResult, SECOND_CALL_MS } from "./intake-protocol.ts";
 
 /** Events pending at once: some seconds of traffic at a thousand a second. */
 const MOST_PENDING = 5_000;
@@ -70,10 +71,32 @@ export class GroupCommit {
       options?.contentType === undefined
         ? (JSON.parse(new TextDecoder().decode(body)) as { data: unknown }).data
         : undefined;
-    const { routing } = this.#services;
-    const floor = routing.hasFloor(database) ? routing.floor(database) : undefined;
+    const floor = this.#floorOf(database);
+    const arrivedAt = this.#services.now();
     const event = { tenant, type, data, body, deliverAt, options };
-    return { token, events: [event], key, deadlineAt, triedAt, floor };
+    return { token, events: [event], key, deadlineAt, triedAt, floor, arrivedAt };
+  }
+
+  /** Undefined while it is being read: those who have arrived by then get it, as long as nobody else may have tried them. */
+  #floorOf(database: number): number | undefined {
+    const { routing } = this.#services;
+    if (routing.hasFloor(database)) return routing.floor(database);
+    const read = routing.readFloor(databaseAt(this.#services, database), database).then(
+      () => this.#giveFloor(routing.floor(database)),
+      // The commit reads it again.
+      () => undefined,
+    );
+    this.#services.background(read);
+    return undefined;
+  }
+
+  #giveFloor(floor: number): void {
+    const now = this.#services.now();
+    this.#pending = this.#pending.map((pending) => {
+      const { entry } = pending;
+      const isEarly = entry.arrivedAt !== undefined && now - entry.arrivedAt < SECOND_CALL_MS;
+      return entry.floor === undefined && isEarly ? { ...pending, entry: { ...entry, floor } } : pending;
+    });
   }
 
   async #commitPending(database: number): Promise<void> {

@@ -1,7 +1,13 @@
 /**
  * The destinations of tenants as routing needs them, cached in memory with the tenant's revision: a number that every
- * change of a destination raises, by trigger, so that an edit by hand counts too. The cache may be stale: a commit
- * compares the revisions, and where one has changed the tenant's destinations are read again.
+ * change of a destination raises, by trigger, so that an edit by hand counts too.
+ *
+ * - It saves a commit the reading of its tenants' destinations, and the round trip for that.
+ * - Cold it costs a commit one more round trip, and a row for each destination of those tenants that are missing; full, the
+ *   same for the tenants that were used least recently. What is there is not read again. Old it costs a round of the commit.
+ * - It may be stale for any time without an effect: a commit to the first database compares the revisions in its
+ *   transaction, and for one to another database they are read after the events arrived.
+ * - Nothing invalidates it. Where a revision has changed, the destinations of that tenant are read again.
  *
  * The schemas of validated event types belong to the whole deployment. They are cached in the same way, under the tenant
  * without a name: so a commit notices a change of them by the comparison that it makes anyway, and where no type is
@@ -10,6 +16,7 @@
 import { bodyFormOf } from "../core/content.ts";
 import { type JsonSchema, schemaFaults } from "../core/json-schema.ts";
 import { channelsInEffect, type Route } from "../core/routing.ts";
+import { highestId } from "../db/bundles.ts";
 
 export type Routes = Readonly<{
   revision: number;
@@ -23,16 +30,23 @@ export type Routes = Readonly<{
 /** The tenant whose revision is that of the validated event types. No tenant is called so. */
 export const CATALOGUE = "";
 
-/** Destinations kept over all tenants; the least recently used tenants are evicted first. */
-const MOST_KEPT = 20_000;
+/**
+ * What is kept over all tenants: each tenant counts one, and each of its destinations one for every begun so many characters
+ * of what it takes. So it needs some 20 MB at most. The least recently used tenants are evicted first.
+ */
+const MOST_KEPT = 40_000;
+const CHARACTERS = 256;
 
 const REVISIONS = `
   SELECT w.value AS tenant, coalesce(t.revision, 0) AS revision
   FROM json_each(?1) w LEFT JOIN tenants t ON t.id = w.value`;
 
+/** Of the tenants in an object only those whose revision is not the one there, which is compared before they are read. */
 const ROUTES = `
-  SELECT d.tenant, d.id, d.event_types AS types, d.channels, d.filter, d.body FROM json_each(?1) w
-  JOIN destinations d ON d.tenant = w.value AND d.deleted_at IS NULL ORDER BY d.tenant, d.id`;
+  SELECT d.tenant, d.id, d.event_types AS types, d.channels, d.filter, d.body
+  FROM (SELECT w.key AS tenant FROM json_each(?1) w LEFT JOIN tenants t ON t.id = w.key
+    WHERE coalesce(t.revision, 0) <> w.value) changed
+  CROSS JOIN destinations d ON d.tenant = changed.tenant AND d.deleted_at IS NULL ORDER BY d.tenant, d.id`;
 
 /** Only if their revision is not the known one, `?1`: compared first, because as a condition on each type it reads them all. */
 const VALIDATED = `
@@ -40,7 +54,8 @@ const VALIDATED = `
   FROM (SELECT 1 WHERE coalesce((SELECT revision FROM tenants WHERE id = '${CATALOGUE}'), 0) <> ?1)
   CROSS JOIN event_types INDEXED BY event_types_validating WHERE validates = 1`;
 
-const HIGHEST = "SELECT max(id) AS id FROM bundles";
+/** Stands for that of a tenant of which nothing is known. Revisions are not negative. */
+const UNKNOWN = -1;
 
 type Revision = Readonly<{ tenant: string; revision: number }>;
 
@@ -55,14 +70,25 @@ type RouteRow = Readonly<{
   body: string;
 }>;
 
-export class RoutingCache {
-  readonly #known = new Map<string, Routes>();
-  #size = 0;
-  /** At first as where no type has ever been validated, which has no row that could be read. */
-  #catalogue: Routes = { revision: 0, routes: [], schemas: new Map() };
+/** Cached routes, and what they count in the cache. */
+type Kept = Readonly<{ routes: Routes; weight: number }>;
 
-  /** The highest bundle id known of each database. */
+export class RoutingCache {
+  readonly #known = new Map<string, Kept>();
+  #size = 0;
+  #catalogue: Kept | undefined;
+
+  /**
+   * The highest bundle id known of each database, above which a commit looks for its tokens.
+   *
+   * - It saves a commit the round trip to read it.
+   * - Cold it costs that round trip, beside the one for destinations. Old it costs up to two hundred rows of bundles, or where
+   *   there are more, one refused commit, which returns the highest id.
+   * - However old, it causes no wrong answer: it is only ever too low.
+   * - Every commit raises it, also a refused one.
+   */
   readonly #floors: number[] = [];
+  readonly #readings = new Map<number, Promise<void>>();
 
   /** The highest bundle id known of a database: later commits get higher ones. */
   floor(database: number): number {
@@ -77,19 +103,33 @@ export class RoutingCache {
     this.#floors[database] = Math.max(this.floor(database), bundle);
   }
 
-  async readFloor(db: D1Database, database: number): Promise<void> {
-    this.raiseFloor(database, (await db.prepare(HIGHEST).first<number>("id")) ?? 0);
+  /** Reads the highest bundle id of a database; once for all who wait for it. */
+  readFloor(db: D1Database, database: number): Promise<void> {
+    const underWay = this.#readings.get(database);
+    if (underWay) return underWay;
+    const reading = highestId(db, database)
+      .then((id) => this.raiseFloor(database, id))
+      .finally(() => this.#readings.delete(database));
+    this.#readings.set(database, reading);
+    return reading;
   }
 
   /** The cached destinations of the tenants; undefined when one of the tenants is not cached. */
   known(tenants: readonly string[]): ReadonlyMap<string, Routes> | undefined {
-    const found = tenants.map((tenant) => [tenant, this.#of(tenant)] as const);
-    if (found.some(([, routes]) => routes === undefined)) return undefined;
-    for (const [tenant, routes] of found) if (routes) this.#keep(tenant, routes);
-    return new Map(found as [string, Routes][]);
+    const known = this.#use(tenants);
+    return tenants.every((tenant) => known.has(tenant)) ? routesOf(known) : undefined;
   }
 
-  /** The tenants' current destinations: reads the revisions, and the destinations only where a revision has changed. */
+  /** The tenants' destinations as they are cached; reads those that are not. */
+  async cached(db: D1Database, tenants: readonly string[]): Promise<ReadonlyMap<string, Routes>> {
+    const known = this.#use(tenants);
+    const missing = tenants.filter((tenant) => !known.has(tenant));
+    if (missing.length === 0) return routesOf(known);
+    const read = await this.read(db, missing);
+    return new Map([...routesOf(known), ...read]);
+  }
+
+  /** The tenants' current destinations; where all are cached and none has changed, by a query of their revisions alone. */
   async fresh(db: D1Database, tenants: readonly string[]): Promise<ReadonlyMap<string, Routes>> {
     const known = this.known(tenants);
     if (!known) return this.read(db, tenants);
@@ -103,60 +143,81 @@ export class RoutingCache {
     return new Map([...known, ...read]);
   }
 
-  /** Reads the tenants' destinations; in one transaction with their revisions, so that the two agree. */
+  /**
+   * The tenants' current destinations in one round trip: reads the revisions, and in one transaction with them, so that the
+   * two agree, the destinations of those tenants that are not cached or have changed.
+   */
   async read(db: D1Database, tenants: readonly string[]): Promise<ReadonlyMap<string, Routes>> {
-    const wanted = JSON.stringify(tenants);
-    // Another read may replace it before this one is answered.
-    const catalogue = this.#catalogue;
+    // Another read may replace what is known before this one is answered.
+    const known = this.#use(tenants);
+    const revisionOf = (tenant: string) => known.get(tenant)?.routes.revision ?? UNKNOWN;
+    const named = tenants.filter((tenant) => tenant !== CATALOGUE);
+    const wanted = Object.fromEntries(named.map((tenant) => [tenant, revisionOf(tenant)]));
     const [revisions, rows, validated] = await db.batch<Record<string, unknown>>([
-      db.prepare(REVISIONS).bind(wanted),
-      db.prepare(ROUTES).bind(wanted),
-      ...(tenants.includes(CATALOGUE) ? [db.prepare(VALIDATED).bind(catalogue.revision)] : []),
+      db.prepare(REVISIONS).bind(JSON.stringify(tenants)),
+      db.prepare(ROUTES).bind(JSON.stringify(wanted)),
+      ...(tenants.includes(CATALOGUE) ? [db.prepare(VALIDATED).bind(revisionOf(CATALOGUE))] : []),
     ]);
-    const routes = Map.groupBy((rows?.results ?? []) as RouteRow[], ({ tenant }) => tenant);
-    const read = ((revisions?.results ?? []) as Revision[]).map(({ tenant, revision }): [string, Routes] =>
-      tenant === CATALOGUE
-        ? [tenant, catalogueAfter(catalogue, revision, (validated?.results ?? []) as ValidatedRow[])]
-        : [tenant, { revision, routes: (routes.get(tenant) ?? []).map(routeOf) }],
-    );
-    for (const [tenant, found] of read) this.#keep(tenant, found);
-    this.#evict(tenants);
-    return new Map(read);
+    const found = Map.groupBy((rows?.results ?? []) as RouteRow[], ({ tenant }) => tenant);
+    const read = ((revisions?.results ?? []) as Revision[]).map(({ tenant, revision }): [string, Kept] => {
+      const cached = known.get(tenant);
+      if (cached?.routes.revision === revision) return [tenant, cached];
+      if (tenant === CATALOGUE) {
+        const schemas = schemasIn((validated?.results ?? []) as ValidatedRow[]);
+        return [tenant, keptOf({ revision, routes: [], schemas }, [])];
+      }
+      const own = found.get(tenant) ?? [];
+      return [tenant, keptOf({ revision, routes: own.map(routeOf) }, own)];
+    });
+    for (const [tenant, kept] of read) this.#keep(tenant, kept);
+    this.#evict(new Set(tenants));
+    return routesOf(new Map(read));
   }
 
-  #of(tenant: string): Routes | undefined {
-    return tenant === CATALOGUE ? this.#catalogue : this.#known.get(tenant);
+  /** What is cached of the tenants, which are the most recently used then. */
+  #use(tenants: readonly string[]): ReadonlyMap<string, Kept> {
+    const used = new Map<string, Kept>();
+    for (const tenant of tenants) {
+      const kept = tenant === CATALOGUE ? this.#catalogue : this.#known.get(tenant);
+      if (!kept) continue;
+      this.#keep(tenant, kept);
+      used.set(tenant, kept);
+    }
+    return used;
   }
 
-  #keep(tenant: string, routes: Routes): void {
+  #keep(tenant: string, kept: Kept): void {
     if (tenant === CATALOGUE) {
-      this.#catalogue = routes;
+      this.#catalogue = kept;
       return;
     }
-    this.#size += weightOf(routes) - weightOf(this.#known.get(tenant));
+    this.#size += kept.weight - (this.#known.get(tenant)?.weight ?? 0);
     this.#known.delete(tenant);
-    this.#known.set(tenant, routes);
+    this.#known.set(tenant, kept);
   }
 
   /** @param but tenants to keep, because they are needed now */
-  #evict(but: readonly string[]): void {
-    for (const [tenant, routes] of this.#known) {
+  #evict(but: ReadonlySet<string>): void {
+    for (const [tenant, { weight }] of this.#known) {
       if (this.#size <= MOST_KEPT) return;
-      if (but.includes(tenant)) continue;
+      if (but.has(tenant)) continue;
       this.#known.delete(tenant);
-      this.#size -= weightOf(routes);
+      this.#size -= weight;
     }
   }
 }
 
-/** @param rows the validated types, where the revision is not the known one */
-function catalogueAfter(known: Routes, revision: number, rows: readonly ValidatedRow[]): Routes {
-  if (revision === known.revision) return known;
-  const schemas = rows.flatMap(({ name, schema }): [string, JsonSchema][] => {
-    const parsed = schemaOf(schema);
-    return parsed === undefined ? [] : [[name, parsed]];
-  });
-  return { revision, routes: [], schemas: new Map(schemas) };
+function routesOf(kept: ReadonlyMap<string, Kept>): ReadonlyMap<string, Routes> {
+  return new Map([...kept].map(([tenant, { routes }]) => [tenant, routes]));
+}
+
+function schemasIn(rows: readonly ValidatedRow[]): ReadonlyMap<string, JsonSchema> {
+  return new Map(
+    rows.flatMap(({ name, schema }): [string, JsonSchema][] => {
+      const parsed = schemaOf(schema);
+      return parsed === undefined ? [] : [[name, parsed]];
+    }),
+  );
 }
 
 /** The schema of a type; undefined where an edit by hand has made it unusable: such a type takes everything. */
@@ -165,9 +226,13 @@ export function schemaOf(text: string | null): JsonSchema | undefined {
   return parsed !== undefined && schemaFaults(parsed).length === 0 ? (parsed as JsonSchema) : undefined;
 }
 
-/** A tenant without destinations counts too. */
-function weightOf(routes: Routes | undefined): number {
-  return routes ? routes.routes.length + 1 : 0;
+/** @param rows those that the routes were read from. A tenant without destinations counts too. */
+function keptOf(routes: Routes, rows: readonly RouteRow[]): Kept {
+  const weights = rows.map(({ types, channels, filter }) => {
+    const characters = (types?.length ?? 0) + (channels?.length ?? 0) + (filter?.length ?? 0);
+    return 1 + Math.floor(characters / CHARACTERS);
+  });
+  return { routes, weight: weights.reduce((sum, one) => sum + one, 1) };
 }
 
 function routeOf({ id, types, channels, filter, body }: RouteRow): Route {

@@ -1,8 +1,13 @@
 /** The cron, every minute. Its tasks run side by side, so that the failure of one does not keep the others from running. */
 
+import { MINUTE_MS } from "../core/rollups.ts";
+import { storeDatabaseCount } from "../db/database-history.ts";
+import { allOf } from "../db/shards.ts";
 import { countKeyed } from "../db/stats.ts";
+import { KEPT_LONGER_MS } from "../ingest/accept.ts";
 import { faultOf } from "../log.ts";
 import { checkStall, publishLeftovers } from "../notifications/publish.ts";
+import { continueCheck } from "../notifications/thresholds.ts";
 import type { UpkeepMessage } from "../queue-messages.ts";
 import { recoverReplays } from "../replay/run.ts";
 import type { Services } from "../services.ts";
@@ -11,6 +16,7 @@ import { recoverErasures } from "./erasure.ts";
 import { eraseMore, eraseOver } from "./kept.ts";
 import { removeDeleted, removeMore, removeOld, removeOldChanges } from "./retention.ts";
 import { sweep, sweepPage } from "./sweep.ts";
+import { retryUnreadable } from "./unreadable-retry.ts";
 
 /** `checkStall` comes before the sweep whose heartbeat would end the stall unnoticed. */
 const tasks = [
@@ -24,8 +30,17 @@ const tasks = [
   eraseOver,
   cleanArchive,
   publishLeftovers,
-  countKeyed,
-];
+  (services) => countKeyed(services, Math.floor(services.now() / MINUTE_MS)),
+  storePlaces,
+  retryUnreadable,
+] satisfies ((services: Services) => Promise<void>)[];
+
+/** Stores how many databases are to take new events. The history is kept for as long as keys may be, at least. */
+function storePlaces(services: Services): Promise<void> {
+  const { config, now } = services;
+  const count = config.eventDatabases ?? allOf(services).length;
+  return storeDatabaseCount(services, count, now(), now() - 2 * (config.retentionMs + KEPT_LONGER_MS));
+}
 
 /** Throws the first task's error once all have ended, so that the platform counts the invocation as failed. */
 export async function runCron(services: Services): Promise<void> {
@@ -38,5 +53,6 @@ export async function runCron(services: Services): Promise<void> {
 /** Continues the sweep or retention where the invocation before has stopped. */
 export function continueUpkeep(services: Services, message: UpkeepMessage): Promise<void> {
   if ("kept" in message) return eraseMore(services, message);
+  if ("alerts" in message) return continueCheck(services, message.alerts);
   return "sweep" in message ? sweepPage(services, message) : removeMore(services, message);
 }

@@ -1,7 +1,7 @@
 /**
- * The consumer of the drains queue: drains, steps of replays and erasures, dead-letter digests, and pages of the sweep and of
- * retention that did not fit into a cron run. Each message is handled by itself; all drains of an invocation share its
- * connections.
+ * The consumer of the drains queue. Each message is handled by itself; all drains of an invocation share its connections.
+ *
+ * Up to 0.3.0 this was the queue of upkeep too: what such a version has left on it is handled as well.
  */
 import { archiving } from "../delivery/archiver.ts";
 import { logCounts, withCounts } from "../delivery/attempt-log.ts";
@@ -9,18 +9,10 @@ import { type DrainContext, drain } from "../delivery/drain.ts";
 import { connections, sendingInTurn } from "../delivery/http.ts";
 import { Recorder } from "../delivery/recorder.ts";
 import { faultOf } from "../log.ts";
-import { publishDigest } from "../notifications/publish.ts";
-import {
-  digestMessage,
-  drainMessage,
-  erasureMessage,
-  replayMessage,
-  upkeepMessage,
-} from "../queue-messages.ts";
-import { stepReplay } from "../replay/run.ts";
+import { drainMessage, waitingMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
-import { continueUpkeep } from "./cron.ts";
-import { stepErasure } from "./erasure.ts";
+import { doUpkeep } from "./upkeep-queue.ts";
+import { scheduleDrainsOf } from "./waiting.ts";
 
 /** Before a message that failed is tried again. */
 const PAUSE_S = 10;
@@ -44,15 +36,9 @@ export async function consumeDrains(given: Services, batch: MessageBatch): Promi
 }
 
 async function handle(context: DrainContext, { body, attempts }: Message): Promise<void> {
-  const { services } = context;
   const drainOrder = drainMessage(body);
-  if (drainOrder) await drain(context, drainOrder, attempts);
-  const step = replayMessage(body);
-  if (step) await stepReplay(services, step.replay);
-  const erasureStep = erasureMessage(body);
-  if (erasureStep) await stepErasure(services, erasureStep.erasure);
-  const digest = digestMessage(body);
-  if (digest) await publishDigest(services, digest.deadLetterDigest);
-  const upkeep = upkeepMessage(body);
-  if (upkeep) await continueUpkeep(services, upkeep);
+  if (drainOrder) return drain(context, drainOrder, attempts);
+  const handedOn = waitingMessage(body);
+  if (handedOn) return scheduleDrainsOf(context.services, handedOn.waiting);
+  return doUpkeep(context.services, body);
 }

@@ -9,9 +9,13 @@
  *
  * In each pass the archive of exchanges follows the events, database by database (db/archive.ts): so an erasure completes only
  * when what was kept in R2 is gone, and what was still being written during the first pass goes in the second.
+ *
+ * A bundle that cannot be read is passed over, and the erasure says so: where the second pass could not read one, it ends
+ * as incomplete, with the bundles' ids. Any other failure is one that passes: the step is repeated from where it was.
  */
-import { bundleOf, eventAt, type StoredHeader } from "../core/bundle.ts";
+import { bundleOf, eventAt } from "../core/bundle.ts";
 import { beforeFirstOf, databaseNumberOf } from "../core/placement.ts";
+import { readBundle } from "../core/stored-bundle.ts";
 import { archiveOf, removeGone } from "../db/archive.ts";
 import { eventNames, idRangeOf } from "../db/bundles.ts";
 import { type ErasedBundle, type Extent, eraseFrom, indexesOfTenant } from "../db/erase.ts";
@@ -33,6 +37,7 @@ import { newErasureId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import { delaySecondsUntil } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
+import { reportUnreadable } from "./unreadable.ts";
 import { endDeleted } from "./waiting.ts";
 
 /** A step that is this late has been lost. */
@@ -41,9 +46,9 @@ const LATE_MS = 30_000;
 const OVERDUE = 100;
 /** Bundles that one statement looks at. */
 const PAGE = 100;
-/** Queries after which a step begins no further bundle: one bundle may take 400 more. */
+/** Queries after which a step begins no further portion of a bundle. */
 const QUERIES = 300;
-/** A step begins no further bundle after this. */
+/** A step begins no further portion of a bundle after this. */
 const STEP_MS = 15_000;
 /** Longer than the invocation of a queue lives: none that has read a body before still runs by then. */
 const QUIET_MS = 16 * 60_000;
@@ -127,7 +132,7 @@ export async function stepErasure(services: Services, id: string): Promise<void>
 async function enqueueErasureStep(services: Services, erasure: string, at: number): Promise<void> {
   try {
     const delaySeconds = delaySecondsUntil(at, services.now());
-    await services.drains.send({ erasure }, { delaySeconds });
+    await services.upkeep.send({ erasure }, { delaySeconds });
   } catch (error) {
     services.log({ what: "erasure_step_not_sent", erasure, error: faultOf(error) });
   }
@@ -146,6 +151,8 @@ class Step {
   readonly #databases: readonly D1Database[];
   readonly #queries: () => number;
   readonly #startedAt: number;
+  /** Bundles of this pass that could not be read. */
+  readonly #unreadable: Set<number>;
 
   constructor(services: Services, job: Erasure) {
     const { queries, ...databases } = countQueries(services);
@@ -154,44 +161,70 @@ class Step {
     this.#queries = queries;
     this.#job = job;
     this.#startedAt = services.now();
+    const [, database, after, archived, part] = cursorOf(job);
+    const isBeginning = database + after + archived + part === 0;
+    this.#unreadable = new Set(isBeginning ? [] : job.unreadable);
   }
 
   /** Goes on until a pass has ended or it may not go on; returns how far it has got. */
   async run(): Promise<ErasureProgress> {
-    let [pass, database, after, archived] = cursorOf(this.#job);
-    for (; database < this.#databases.length; database++, after = 0, archived = 0) {
+    let [pass, database, after, archived, part] = cursorOf(this.#job);
+    for (; database < this.#databases.length; database++, after = 0, archived = 0, part = 0) {
       // Once the archive has been begun, the events are through.
-      const upto = archived > 0 ? undefined : await this.#eraseIn(database, after);
-      if (upto !== undefined) return running([pass, database, upto], this.#services.now());
+      const stopped = archived > 0 ? undefined : await this.#eraseIn(database, after, part);
+      if (stopped) return this.#running([pass, database, stopped.after, 0, stopped.part]);
       const cleaned = await this.#cleanArchive(database, archived);
-      if (cleaned !== undefined) return running([pass, database, 0, cleaned], this.#services.now());
+      if (cleaned !== undefined) return this.#running([pass, database, 0, cleaned]);
     }
     pass += 1;
     const now = this.#services.now();
-    return pass < PASSES
-      ? running([pass, 0, 0], now + QUIET_MS)
-      : { cursor: [pass, 0, 0], state: "completed", nextStepAt: now, endedAt: now };
+    if (pass < PASSES) return this.#running([pass, 0, 0], now + QUIET_MS);
+    const state = this.#unreadable.size > 0 ? "incomplete" : "completed";
+    return { ...this.#running([pass, 0, 0], now), state, endedAt: now };
   }
 
-  /** Returns the last bundle looked at, or undefined when there is no more in the database. */
-  async #eraseIn(number: number, from: number): Promise<number | undefined> {
+  #running(cursor: readonly number[], nextStepAt = this.#services.now()): ErasureProgress {
+    const unreadable = [...this.#unreadable].slice(0, MOST_NAMED);
+    return { cursor, state: "running", unreadable, nextStepAt, endedAt: null };
+  }
+
+  /**
+   * Returns where it has stopped: the last bundle that is done, and how many destinations of the next one are; undefined
+   * when there is no more in the database. A failure after something was done stops it there, so that it stays done.
+   */
+  async #eraseIn(number: number, from: number, begun: number): Promise<Stopped | undefined> {
     const db = this.#databases[number];
     if (db === undefined) return undefined;
     const range = await this.#rangeIn(db, number);
     if (range === undefined) return undefined;
     if (number > 0) await insertPart(db, this.#job, this.#services.now());
-    let after = Math.max(from, range.first - 1);
-    for (;;) {
-      const page = { after, last: range.last, limit: PAGE };
-      const { bundles, upto } = await bundlesOfTenant(db, this.#job.tenant, page);
-      for (const bundle of bundles) {
-        await this.#erase(db, bundle);
-        after = bundle.id;
-        if (!this.#mayGoOn()) return after;
+    const start = Math.max(from, range.first - 1);
+    let after = start;
+    let part = begun;
+    try {
+      for (;;) {
+        const page = { after, last: range.last, limit: PAGE };
+        const { bundles, upto } = await bundlesOfTenant(db, this.#job.tenant, page);
+        for (const bundle of bundles) {
+          const stopped = await this.#erase(db, bundle, part);
+          if (stopped !== undefined) return { after, part: stopped };
+          after = bundle.id;
+          part = 0;
+          if (!this.#mayGoOn()) return { after, part };
+        }
+        if (upto === undefined) return undefined;
+        after = upto;
+        if (!this.#mayGoOn()) return { after, part };
       }
-      if (upto === undefined) return undefined;
-      after = upto;
-      if (!this.#mayGoOn()) return after;
+    } catch (error) {
+      if (after === start) throw error;
+      this.#services.log({
+        what: "erasure_step_failed",
+        erasure: this.#job.id,
+        after,
+        error: faultOf(error),
+      });
+      return { after, part };
     }
   }
 
@@ -222,20 +255,29 @@ class Step {
     return { first: bundleOf(first), last: bundleOf(last) };
   }
 
-  async #erase(db: D1Database, { id, acceptedAt, plan, header }: TenantBundle): Promise<void> {
+  /** Returns how many destinations have been seen to, when it may not go on. */
+  async #erase(db: D1Database, stored: TenantBundle, from: number): Promise<number | undefined> {
+    const { id, acceptedAt } = stored;
     const { tenant, kind, eventId, since, until } = this.#job;
     if (kind !== "event" && (acceptedAt < (since ?? 0) || acceptedAt >= (until ?? Number.POSITIVE_INFINITY)))
-      return;
-    const own = indexesOfTenant(JSON.parse(header) as StoredHeader, tenant);
+      return undefined;
+    const read = readBundle(stored);
+    if (read.kind === "unreadable") {
+      this.#unreadable.add(id);
+      await reportUnreadable(this.#services, [{ bundle: id, fault: read.fault }]);
+      return undefined;
+    }
+    const own = indexesOfTenant(read.header, tenant);
     const indexes = own.filter((index) => eventId === null || eventAt(id, index) === eventId);
-    const bundle: ErasedBundle = { id, plan: JSON.parse(plan), indexes };
+    const bundle: ErasedBundle = { id, plan: read.plan, indexes };
     const extent: Extent = {
       cancels: true,
       tags: true,
       keys: kind === "tenant" ? "removed" : "closed",
       erasure: this.#job.id,
     };
-    if (indexes.length > 0) await eraseFrom(db, bundle, extent, this.#services.now());
+    if (indexes.length === 0) return undefined;
+    return eraseFrom(db, bundle, extent, this.#services.now(), { from, mayGoOn: () => this.#mayGoOn() });
   }
 
   #mayGoOn(): boolean {
@@ -243,12 +285,19 @@ class Step {
   }
 }
 
-function running(cursor: readonly number[], nextStepAt: number): ErasureProgress {
-  return { cursor, state: "running", nextStepAt, endedAt: null };
-}
+/** Bundles that an erasure names: more are as unreadable, and it says no more of these than that there are some. */
+const MOST_NAMED = 100;
 
-/** Which pass it is, the number of the database, the last bundle looked at there, and the last event in the archive. */
-function cursorOf({ cursor }: Erasure): [pass: number, database: number, after: number, archived: number] {
-  const [pass = 0, database = 0, after = 0, archived = 0] = cursor;
-  return [pass, database, after, archived];
+/** The last bundle that is done, and how many destinations of the next one are. */
+type Stopped = Readonly<{ after: number; part: number }>;
+
+/**
+ * Which pass it is, the number of the database, the last bundle looked at there, the last event in the archive, and how many
+ * destinations of the next bundle have been seen to.
+ */
+function cursorOf({
+  cursor,
+}: Erasure): [pass: number, database: number, after: number, archived: number, part: number] {
+  const [pass = 0, database = 0, after = 0, archived = 0, part = 0] = cursor;
+  return [pass, database, after, archived, part];
 }

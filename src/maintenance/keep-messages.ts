@@ -25,7 +25,7 @@ const RETRIES = 90;
  * `retryAll` may retry what has been acknowledged.
  */
 export async function keepMessages(
-  env: Pick<Env, "DELIVERIES" | "DRAINS">,
+  env: Pick<Env, "DELIVERIES" | "UPKEEP">,
   batch: MessageBatch,
   fault: Misconfiguration,
   log: Log,
@@ -51,14 +51,14 @@ export async function keepMessages(
  * The queue for a message that takes the place of this one; undefined while this one may be retried. A dead letter goes
  * back to the queue of deliveries: it has not failed by itself since.
  *
- * Messages of the drains queue have three retries only. Of these, drains and pages of the sweep and of retention are not
- * replaced: gates go on to schedule drains meanwhile, which would gather, and the cron starts pages afresh.
+ * Drains and upkeep have three retries only. Of these, drains and pages of the cron's work are not replaced: gates go on to
+ * schedule drains meanwhile, which would gather, and the cron starts pages afresh.
  */
 function queueToReplaceOn(
-  { DELIVERIES, DRAINS }: Pick<Env, "DELIVERIES" | "DRAINS">,
+  { DELIVERIES, UPKEEP }: Pick<Env, "DELIVERIES" | "UPKEEP">,
   { body, attempts }: Message,
 ): Queue | undefined {
-  if (digestMessage(body) ?? replayMessage(body)) return DRAINS;
+  if (digestMessage(body) ?? replayMessage(body)) return UPKEEP;
   return attempts >= RETRIES && deliveryMessage(body) ? DELIVERIES : undefined;
 }
 

@@ -29,6 +29,7 @@ import { forgetGate } from "../gate/client.ts";
 import { faultOf } from "../log.ts";
 import type { UpkeepMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
+import { reportUnreadable } from "./unreadable.ts";
 
 /** What one statement looks at: a step with one database gets through 3,000 full bundles. */
 const PAGE = { bundles: 500, deliveries: 25_000 };
@@ -91,7 +92,8 @@ async function removeFrom(
   let after = from.row;
   let isEnd = false;
   do {
-    const { bundles, upto, isLast } = await oldBundles(db, after, bounds);
+    const { bundles, unreadable, upto, isLast } = await oldBundles(db, after, bounds);
+    await reportUnreadable(services, unreadable);
     if (bundles.length > 0)
       done.push(await removeEnded(db, bundles, await destinationFacts(services.db, bundles), now));
     after = isLast ? 0 : upto;
@@ -108,7 +110,7 @@ function sum(removed: readonly Removed[], count: keyof Removed): number {
 /** A failure is logged: the next cron continues. */
 async function enqueuePage(services: Services, page: number, until: number): Promise<void> {
   try {
-    await services.drains.send({ retention: page, until });
+    await services.upkeep.send({ retention: page, until });
   } catch (error) {
     services.log({ what: "retention_page_not_sent", error: faultOf(error) });
   }

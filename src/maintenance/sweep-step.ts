@@ -8,13 +8,14 @@
  */
 import type { SweepPart } from "../db/schema.ts";
 import { countQueries } from "../db/shards.ts";
-import { type SweepLease, type SweepParts, saveSweep } from "../db/sweep.ts";
+import { type SweepLease, type SweepParts, type SweepWork, saveSweep, sweepWork } from "../db/sweep.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 
 /** A step starts no further work after this. */
 const STEP_MS = 15_000;
 const MOST_PAGES = 20;
+const EVERYTHING: SweepWork = { scheduled: true, lost: true, overdue: true, expired: true };
 /** Longer than a step and the message to the next one, shorter than the minute between two cron invocations. */
 export const LEASE_MS = 50_000;
 
@@ -27,6 +28,8 @@ export type PartTurn = Readonly<{
   page: number;
   /** The cursor that the part returned last. */
   cursor: SweepPart["cursor"];
+  /** Whether a part has anything to do in the database. Costs a query the first time that any part of the step asks. */
+  hasWork: (db: D1Database, part: keyof SweepWork) => Promise<boolean>;
   /** Whether queries and time are left for more work than the least that a part does. */
   mayGoOn: () => boolean;
   hasTime: () => boolean;
@@ -52,6 +55,8 @@ export type Part = Readonly<{
 }>;
 
 type Plan = Readonly<{
+  /** Scheduled bundles that are due within this time are to be enqueued, ms. */
+  aheadMs: number;
   /** All parts of the sweep by their names, in the order in which they run. */
   parts: Readonly<Record<string, Part>>;
   /** The parts to run in this step. */
@@ -76,6 +81,7 @@ export class SweepStep {
   readonly #counted: Services;
   readonly #queries: () => number;
   readonly #plan: Plan;
+  readonly #work = new Map<D1Database, Promise<SweepWork>>();
   readonly #undrained = new Set<string>();
   readonly #failures: unknown[] = [];
   /** Parts that have more to do. */
@@ -102,6 +108,15 @@ export class SweepStep {
     return this.#failures;
   }
 
+  readonly #hasWork = async (db: D1Database, part: keyof SweepWork): Promise<boolean> => {
+    const { startedAt, aheadMs, horizon } = this.#plan;
+    // Where that cannot be said, each part looks for itself, so that no part fails for another's trouble.
+    const look = () => sweepWork(db, startedAt + aheadMs, horizon).catch(() => EVERYTHING);
+    const work = this.#work.get(db) ?? look();
+    this.#work.set(db, work);
+    return (await work)[part];
+  };
+
   readonly #hasTime = () => this.#services.now() - this.#plan.startedAt < STEP_MS;
 
   async #run(name: string, part: Part): Promise<void> {
@@ -111,7 +126,9 @@ export class SweepStep {
     const from = this.#queries();
     const mayGoOn = () => this.#queries() - from < part.queries && this.#hasTime();
     const { cursor } = before;
-    const turn = { now: startedAt, horizon, page: lease.page, cursor, mayGoOn, hasTime: this.#hasTime };
+    const { page } = lease;
+    const bounds = { mayGoOn, hasTime: this.#hasTime };
+    const turn = { now: startedAt, horizon, page, cursor, hasWork: this.#hasWork, ...bounds };
     const result = await resultOf(part, this.#counted, turn);
     this.#counts = { ...this.#counts, ...result.counts };
     for (const id of result.undrained ?? []) this.#undrained.add(id);
@@ -144,10 +161,10 @@ export class SweepStep {
 
   /** Returns whether the page was enqueued. Without it the sweep ends, and the next one continues. */
   async #enqueueNextPage(): Promise<boolean> {
-    const { drains, log } = this.#services;
+    const { upkeep, log } = this.#services;
     const { lease, until } = this.#plan;
     try {
-      await drains.send({ sweep: lease.lease, page: lease.page + 1, until });
+      await upkeep.send({ sweep: lease.lease, page: lease.page + 1, until });
       return true;
     } catch (error) {
       log({ what: "sweep_page_not_sent", error: faultOf(error) });

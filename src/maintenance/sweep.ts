@@ -10,6 +10,7 @@
  * could not do is continued by pages over the queue, one after the other (sweep-step.ts).
  */
 
+import type { UnreadableBundle } from "../core/stored-bundle.ts";
 import { inTurn } from "../db/shards.ts";
 import {
   beginSweep,
@@ -35,7 +36,8 @@ import { faultOf } from "../log.ts";
 import type { UpkeepMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
 import { LEASE_MS, type Part, type PartResult, type PartTurn, SweepStep } from "./sweep-step.ts";
-import { expireOverdue, scheduleDrains, scheduleDrainsOf } from "./waiting.ts";
+import { reportUnreadable } from "./unreadable.ts";
+import { cancelRetriesOfDeleted, expireOverdue, scheduleDrains, scheduleDrainsOfNew } from "./waiting.ts";
 
 /** The parts in the order in which they run: drains of the backlog come before any repair. */
 const PARTS: Readonly<Record<string, Part>> = {
@@ -44,6 +46,7 @@ const PARTS: Readonly<Record<string, Part>> = {
   lost: { queries: 70, run: recoverLost },
   overdue: { queries: 30, run: recoverRetries },
   expired: { queries: 40, run: expireOverdue },
+  deleted: { queries: 40, run: cancelRetriesOfDeleted },
 };
 
 /** No page is enqueued later than this after the cron: the next one has to find the lease free. */
@@ -90,8 +93,8 @@ async function runStep(
 ): Promise<readonly unknown[]> {
   const startedAt = services.now();
   const horizon = await horizonOf(services, startedAt);
-  const plan = { parts: PARTS, names, lease, saved, startedAt, horizon, until };
-  return new SweepStep(services, { ...plan, scheduleDrains: scheduleDrainsOf }).run();
+  const plan = { parts: PARTS, names, lease, saved, startedAt, horizon, until, aheadMs: AHEAD_MS };
+  return new SweepStep(services, { ...plan, scheduleDrains: scheduleDrainsOfNew }).run();
 }
 
 /**
@@ -118,11 +121,13 @@ async function horizonOf({ config, deliveries, log }: Services, now: number): Pr
 async function enqueueScheduled(services: Services, turn: PartTurn): Promise<PartResult> {
   let scheduled = 0;
   const walked = await inTurn(services, Number(turn.cursor[0]) || 0, turn.mayGoOn, async (db) => {
+    if (!(await turn.hasWork(db, "scheduled"))) return false;
     let after = await readCursor(db, "scheduled");
     let more = false;
     do {
       const due = await nextScheduled(db, after, turn.now + AHEAD_MS, SCHEDULED_PAGE);
-      if (due.bundles.length === 0) return false;
+      await reportUnreadable(services, due.unreadable);
+      if (due.upto === after) return false;
       if (!(await enqueueBundles(services, due.bundles, ENQUEUE_REPEAT_MS)))
         throw new Error("Scheduled bundles could not be enqueued");
       after = due.upto;
@@ -145,10 +150,12 @@ async function recoverLost(services: Services, turn: PartTurn): Promise<PartResu
   const undrained = new Set<string>();
   let lost = 0;
   const walked = await inTurn(services, Number(turn.cursor[0]) || 0, turn.mayGoOn, async (db) => {
-    const recover = async (found: readonly LostDelivery[]) => {
-      await makeLostWait(services, db, found, turn.now);
-      for (const { destination } of found) undrained.add(destination);
-      lost += found.length;
+    if (!(await turn.hasWork(db, "lost"))) return false;
+    const recover = async (found: Found) => {
+      await reportUnreadable(services, found.unreadable);
+      await makeLostWait(services, db, found.lost, turn.now);
+      for (const { destination } of found.lost) undrained.add(destination);
+      lost += found.lost.length;
     };
     const walk = { db, turn, recover };
     const scheduled = await walkByTime(walk);
@@ -162,8 +169,10 @@ async function recoverLost(services: Services, turn: PartTurn): Promise<PartResu
 type Walk = Readonly<{
   db: D1Database;
   turn: PartTurn;
-  recover: (lost: readonly LostDelivery[]) => Promise<void>;
+  recover: (found: Found) => Promise<void>;
 }>;
+
+type Found = Readonly<{ lost: readonly LostDelivery[]; unreadable: readonly UnreadableBundle[] }>;
 
 async function walkByTime({ db, turn, recover }: Walk): Promise<{ upto: Position; more: boolean }> {
   let after = await readCursor(db, "scheduled_checked");
@@ -171,7 +180,7 @@ async function walkByTime({ db, turn, recover }: Walk): Promise<{ upto: Position
   let more = false;
   do {
     const found = await findLostScheduled(db, after, turn.horizon, LOST_PAGE);
-    await recover(found.lost);
+    await recover(found);
     if (found.upto !== after) await moveCursor(db, "scheduled_checked", found.upto);
     after = found.upto;
     more = found.more;
@@ -186,12 +195,24 @@ async function walkById({ db, turn, recover }: Walk, scheduledUpto: Position): P
   let more = false;
   do {
     const found = await findLost(db, watermark, { horizon: turn.horizon, scheduledUpto }, LOST_PAGE);
-    await recover(found.lost);
+    await recover(found);
     if (found.upto > watermark) await moveWatermark(db, found.upto);
     watermark = found.upto;
     more = found.more;
   } while (more && turn.mayGoOn());
   return more;
+}
+
+/**
+ * Makes the lost deliveries of one bundle wait, which the walks have passed over because it could not be read. Where they
+ * have not come to it yet, they will. Drains of them are scheduled by the next sweep.
+ */
+export async function recoverLostOf(services: Services, db: D1Database, bundle: number): Promise<void> {
+  const now = services.now();
+  const horizon = now - services.config.graceMs - SLOW_MS;
+  const scheduledUpto = { at: horizon, row: Number.MAX_SAFE_INTEGER };
+  const { lost } = await findLost(db, bundle - 1, { horizon, scheduledUpto }, { bundles: 1, deliveries: 0 });
+  await makeLostWait(services, db, lost, now);
 }
 
 /** Deliveries to a destination whose row has been removed by hand are dropped. */
@@ -220,6 +241,7 @@ async function recoverRetries(services: Services, turn: PartTurn): Promise<PartR
   const undrained = new Set<string>();
   let overdue = 0;
   const walked = await inTurn(services, Number(turn.cursor[0]) || 0, turn.mayGoOn, async (db) => {
+    if (!(await turn.hasWork(db, "overdue"))) return false;
     let more = false;
     do {
       const found = await recoverOverdue(db, turn.horizon, turn.now, OVERDUE);

@@ -23,6 +23,7 @@ import {
   retryingForADay,
   type SystemHealth,
 } from "../db/stats.ts";
+import { UNREADABLE_COUNTED } from "../db/unreadable.ts";
 import type { Services } from "../services.ts";
 import {
   counter,
@@ -94,7 +95,7 @@ function windowFamilies(fleet: Fleet): Family[] {
   return [
     gauge(
       "first_attempts",
-      "First attempts in the window.",
+      "First attempts in the window, of the destinations that its figures are estimated from.",
       sums.map(({ window, sum }) => ({ labels: { window }, value: sum.attempts[0] ?? 0 })),
     ),
     gauge(
@@ -311,7 +312,7 @@ function queueFamilies({ backlogs }: Health, now: number): Family[] {
   ];
 }
 
-function databaseFamilies({ system: { databases } }: Health): Family[] {
+function databaseFamilies({ system: { databases, unreadable } }: Health): Family[] {
   const each = (pick: (database: SystemHealth["databases"][number]) => number) =>
     databases.map((database) => ({ labels: { database: database.name }, value: pick(database) }));
   return [
@@ -325,13 +326,18 @@ function databaseFamilies({ system: { databases } }: Health): Family[] {
       "How much the database may still grow.",
       each(({ headroomBytes }) => headroomBytes),
     ),
+    gauge(
+      "unreadable_bundles",
+      `Bundles that jobs pass over because they cannot be read, ${UNREADABLE_COUNTED} at most.`,
+      [{ value: unreadable }],
+    ),
   ];
 }
 
 /** Which destinations the figures are of. */
 function coverageFamilies({ seen, sampled, total, unreachable }: Fleet): Family[] {
   return [
-    gauge("destinations", "Number of destinations, 10000 at most.", [{ value: total }]),
+    gauge("destinations", "Number of destinations; of more than 10000, an estimate.", [{ value: total }]),
     gauge("destinations_left_out", "Destinations that these metrics do not name.", [
       { value: Math.max(0, total - seen.length) },
     ]),

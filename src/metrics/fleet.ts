@@ -10,7 +10,7 @@
 import type { FiguresQuery, GateFigures } from "../core/gate-view.ts";
 import { type Counters, emptyCounters, sumOfCounters } from "../core/metrics.ts";
 import { addedSeries, type Series, type StatsWindow } from "../core/rollups.ts";
-import { type Destination, findDestination, gateSettingsOf, listDestinations } from "../db/destinations.ts";
+import { type Destination, findDestination, gateSettingsOf } from "../db/destinations.ts";
 import type { Databases } from "../db/shards.ts";
 import { type Backlog, backlogOf, retriesByDestination, type Scope } from "../db/stats.ts";
 import { drawnDestinations, type Watched, watchedDestinations } from "../db/watched-destinations.ts";
@@ -22,8 +22,6 @@ import type { Services } from "../services.ts";
 export const MOST_SHOWN = 100;
 /** Gates queried at once. */
 const AT_ONCE = 6;
-/** With more gates than these, threshold alerts query none. */
-export const MOST_CHECKED = 2_000;
 /** The most waiting and dead deliveries that are counted for a destination. */
 export const COUNTED = 1_000;
 
@@ -42,7 +40,7 @@ export type Fleet = Readonly<{
   seen: readonly Seen[];
   /** The destinations that sums and rates are computed from: `seen` where that is all of them, else random ones. */
   sampled: readonly Pick<Seen, "row" | "figures">[];
-  /** The number of destinations, 10,000 at most. */
+  /** The number of destinations; of more than 10,000, an estimate. */
   total: number;
   unreachable: number;
 }>;
@@ -70,20 +68,6 @@ async function sample(
   const figures = await queryGates(services, others, query);
   const byId = new Map(others.map(({ id }, i) => [id, figures[i]]));
   return rows.map((row) => known.get(row.id) ?? { row, figures: byId.get(row.id) });
-}
-
-/** The figures of all destinations but those of one tenant; undefined when there are more than `MOST_CHECKED`. */
-export async function readAllBut(
-  services: Services,
-  without: string,
-  query: FiguresQuery,
-): Promise<Fleet["sampled"] | undefined> {
-  const page = { tenant: undefined, after: undefined, limit: MOST_CHECKED + 1 };
-  const all = await listDestinations(services.db, page);
-  if (all.length > MOST_CHECKED) return undefined;
-  const rows = all.filter(({ tenant }) => tenant !== without);
-  const figures = await queryGates(services, rows, query);
-  return rows.map((row, i) => ({ row, figures: figures[i] }));
 }
 
 /** Reads the figures of these destinations, in their order. */
@@ -128,7 +112,7 @@ export function fleetSeries({ sampled }: Pick<Fleet, "sampled">, window: StatsWi
 }
 
 async function shown(services: Services, { tenant, destination }: Scope): Promise<Watched> {
-  if (destination === undefined) return watchedDestinations(services, tenant, MOST_SHOWN);
+  if (destination === undefined) return watchedDestinations(services, tenant, MOST_SHOWN, services.random);
   const row = await findDestination(services.db, destination, tenant);
   return { destinations: row ? [row] : [], total: row ? 1 : 0 };
 }
@@ -149,9 +133,11 @@ export async function queryGates(
   return figures;
 }
 
+const WATCHED_QUEUES = ["deliveries", "drains", "upkeep"] as const;
+
 /** How far a queue is behind. */
 export type QueueBacklog = Readonly<{
-  queue: "deliveries" | "drains";
+  queue: (typeof WATCHED_QUEUES)[number];
   /** Null when the platform does not say. */
   messages: number | null;
   /** Epoch ms. */
@@ -159,7 +145,7 @@ export type QueueBacklog = Readonly<{
 }>;
 
 export function queueBacklogs(services: Services): Promise<QueueBacklog[]> {
-  return Promise.all((["deliveries", "drains"] as const).map((queue) => queueBacklogOf(services, queue)));
+  return Promise.all(WATCHED_QUEUES.map((queue) => queueBacklogOf(services, queue)));
 }
 
 async function queueBacklogOf(services: Services, queue: QueueBacklog["queue"]): Promise<QueueBacklog> {

@@ -3,6 +3,7 @@
  * Breakwater has disabled one of its destinations. They are few, whatever happens: one an hour about the same thing, and
  * `MAILS_AN_HOUR` in all to the operator, and to each tenant.
  */
+import { linkHostOf } from "../config.ts";
 import { messageAbout } from "../core/operational-message.ts";
 import { disableReasons } from "../core/reasons.ts";
 import { insertAuditEntries } from "../db/audit.ts";
@@ -106,7 +107,7 @@ const WEEK_MS = 7 * 24 * 60 * 60_000;
  * What its visitor may do is what the tenant's portal allows.
  */
 async function portalLink({ config, db, now }: Services, tenant: string): Promise<string | undefined> {
-  const [host] = config.ownHosts ?? [];
+  const host = linkHostOf(config);
   if (host === undefined) return undefined;
   const id = newTokenId();
   const visit = { rules: {}, language: null, theme: null, return_url: null };

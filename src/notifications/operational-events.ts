@@ -65,12 +65,12 @@ export function stallEvent(heartbeatAt: number, at: number): OperationalEvent {
 
 /** A figure has crossed its threshold. Once an hour while it lasts. */
 export function thresholdEvent(crossing: Crossing, at: number): OperationalEvent {
-  const { threshold, value, limit, window, destinations } = crossing;
+  const { threshold, value, limit, window, destinations, coverage } = crossing;
   const key = `threshold.crossed ${threshold} ${Math.floor(at / HOUR_MS)}`;
   return {
     type: "threshold.crossed",
     key,
-    data: { at: isoTime(at), threshold, value, limit, window, destinations },
+    data: { at: isoTime(at), threshold, value, limit, window, destinations, ...(coverage && { coverage }) },
   };
 }
 

@@ -5,6 +5,7 @@
  * publishes nothing, so that no event can cause another one.
  */
 
+import { linkHostOf } from "../config.ts";
 import { DIGEST_MS, isStalled } from "../core/alerts.ts";
 import { type Destination, findDestination } from "../db/destinations.ts";
 import {
@@ -53,7 +54,7 @@ export async function publish(
 
 /** With the page of the dashboard that shows what it is about, where the deployment's host is known. */
 function withLink({ config }: Services, event: OperationalEvent): OperationalEvent {
-  const [host] = config.ownHosts ?? [];
+  const host = linkHostOf(config);
   if (host === undefined) return event;
   const page = event.destination === undefined ? "" : `/destinations/${event.destination}`;
   return { ...event, data: { ...event.data, link: `https://${host}/dashboard${page}` } };
@@ -86,10 +87,23 @@ export async function publishStatusChanges(
     const what = status === "paused" ? "destination_paused" : "destination_resumed";
     services.log({ what, destination: id, reason: reason ?? "manual" });
   }
-  const raised = changes.filter(raisesNotifications);
+  const raised = changes.filter(raisesNotifications).flatMap((change) => {
+    const event = statusEventOf(services, change);
+    return event ? [{ change, event }] : [];
+  });
   // Before they count as published: who is killed between leaves them to the next cron.
-  for (const change of raised) await mailContact(services, change);
-  await publish(services, [...raised.map(statusEvent), ...others], changes);
+  for (const { change } of raised) await mailContact(services, change);
+  await publish(services, [...raised.map(({ event }) => event), ...others], changes);
+}
+
+/** Undefined for a change that an edit by hand has made one that no event can tell: it must not hold up the others. */
+function statusEventOf(services: Services, change: StatusChange): OperationalEvent | undefined {
+  try {
+    return statusEvent(change);
+  } catch (error) {
+    services.log({ what: "status_change_unreadable", destination: change.id, error: faultOf(error) });
+    return undefined;
+  }
 }
 
 /** Recorded changes that have not been published. A failure is logged: the next cron publishes them. */
@@ -129,7 +143,7 @@ export async function publishLeftovers(services: Services): Promise<void> {
  */
 export async function scheduleDigest(services: Services, destination: string): Promise<void> {
   try {
-    await services.drains.send({ deadLetterDigest: destination }, { delaySeconds: DIGEST_MS / 1000 });
+    await services.upkeep.send({ deadLetterDigest: destination }, { delaySeconds: DIGEST_MS / 1000 });
   } catch (error) {
     services.log({ what: "dead_letter_digest_not_sent", destination, error: faultOf(error) });
   }

@@ -2,6 +2,11 @@
  * Threshold alerts: every 15 minutes the fleet's figures are compared with their thresholds, and those crossed are
  * published. Only where somebody receives notifications, because it costs a call to each gate.
  *
+ * Gates are queried, and report nothing by themselves: a call costs $0.15 a million and is made only while somebody
+ * listens, where a row that each gate in use wrote for it would cost a dollar a million, and more load on the first database.
+ * A round queries up to 50,000 (core/fleet-round.ts); in a larger fleet the next one goes on behind it, and the alert says
+ * how many destinations it is of.
+ *
  * Destinations of the operator itself are left out, so that their trouble causes no notification.
  */
 
@@ -13,39 +18,89 @@ import {
   type Watched,
   type WatchedDestination,
 } from "../core/alerts.ts";
+import { type FleetRound, isOver, isWhole, newRound, nextFrom, roundAfter } from "../core/fleet-round.ts";
 import { emptyCounters } from "../core/metrics.ts";
 import { MINUTE_MS } from "../core/rollups.ts";
 import type { Destination } from "../db/destinations.ts";
 import { isOperatorListening, OPERATOR } from "../db/notifications.ts";
+import { allOf } from "../db/shards.ts";
 import { backlogOf, retryingForADay, saveBacklogSnapshot } from "../db/stats.ts";
-import { watchedDestinations } from "../db/watched-destinations.ts";
-import {
-  COUNTED,
-  depthsOf,
-  fleetSum,
-  MOST_CHECKED,
-  MOST_SHOWN,
-  readAllBut,
-  type Seen,
-} from "../metrics/fleet.ts";
+import { moveCursor, readCursor } from "../db/sweep.ts";
+import { destinationsBehind, fleetSize, watchedDestinations } from "../db/watched-destinations.ts";
+import { faultOf } from "../log.ts";
+import { COUNTED, depthsOf, MOST_SHOWN, queryGates, type Seen } from "../metrics/fleet.ts";
 import type { Services } from "../services.ts";
 import { mailboxOf } from "./mail.ts";
 import { thresholdEvent } from "./operational-events.ts";
 import { publish, raisesNotifications } from "./publish.ts";
 
 const EVERY_MINUTES = 15;
+/** Destinations that one statement reads, and one invocation looks at, in this time at most. */
+const PAGE = 250;
+const STEP = 2_000;
+const STEP_MS = 15_000;
+/** With so many further databases the figures are read in another invocation than the cron's. */
+const BESIDE_CRON = 10;
 /** Destinations whose backlog is counted beyond `COUNTED`, and how far. */
 const DEEP = 10;
 const DEEP_COUNTED = 10_000;
 /** Destinations whose deliveries retrying for a day are counted, when those are too many in all. */
 const AGES_READ = 10;
+/** Each of them is a query of every database: so many at most, of the 1,000 that D1 allows an invocation. */
+const AGE_QUERIES = 300;
 
-/** For the cron: compares the figures with their thresholds every 15 minutes. */
+/**
+ * For the cron: begins to compare the figures with their thresholds, every 15 minutes. A large fleet is looked at in
+ * several invocations.
+ */
 export async function checkThresholds(services: Services): Promise<void> {
   const now = services.now();
   if (Math.floor(now / MINUTE_MS) % EVERY_MINUTES !== 0) return;
   if (!mailboxOf(services) && !(await isOperatorListening(services.db))) return;
-  const crossed = crossings(await figuresOfAll(services, now));
+  const { row } = await readCursor(services.db, "alerts");
+  await continueCheck(services, newRound(row, now));
+}
+
+/** Goes on with a round; at its end, publishes what has crossed its threshold. */
+export async function continueCheck(services: Services, begun: FleetRound): Promise<void> {
+  if (isOver(begun, services.now())) return finish(services, begun);
+  const round = await lookOn(services, begun);
+  const from = nextFrom(round);
+  if (from !== begun.from) await moveCursor(services.db, "alerts", { at: round.beganAt, row: from });
+  // The figures of backlogs want queries of every database: with several, in an invocation that has made none.
+  const isHere = isOver(round, services.now()) && (services.further ?? []).length < BESIDE_CRON;
+  if (isHere) return finish(services, round);
+  try {
+    await services.upkeep.send({ alerts: round, until: round.beganAt });
+  } catch (error) {
+    services.log({ what: "thresholds_not_checked", error: faultOf(error) });
+  }
+}
+
+/** Looks at as many destinations as one invocation may. */
+async function lookOn(services: Services, begun: FleetRound): Promise<FleetRound> {
+  const startedAt = services.now();
+  let round = begun;
+  for (let looked = 0; looked < STEP && !isOver(round, services.now()); looked += PAGE) {
+    if (services.now() - startedAt >= STEP_MS) break;
+    const left = round.isAgain ? round.from - round.after : PAGE;
+    const { destinations, upto } = await destinationsBehind(services, round.after, Math.min(PAGE, left));
+    const rows = destinations.filter(raisesNotifications);
+    const figures = await queryGates(services, rows, { windows: ["1h", "24h"], series: false });
+    const lookedAt = rows.map((row, i) => lookAt(row, figures[i]));
+    round = roundAfter(round, lookedAt, upto);
+  }
+  return round;
+}
+
+function lookAt(row: Destination, figures: Seen["figures"]) {
+  if (figures === undefined) return {};
+  return { watched: watchedOne({ row, figures }, 0), day: figures.windows["24h"]?.sum ?? emptyCounters(0) };
+}
+
+async function finish(services: Services, round: FleetRound): Promise<void> {
+  const now = services.now();
+  const crossed = crossings(await figuresOfAll(services, round, now));
   for (const { threshold, value, limit, destinations } of crossed) {
     const line = { threshold, value, limit, destinations: destinations.join(" ") };
     services.log({ what: "threshold_crossed", ...line });
@@ -57,26 +112,26 @@ export async function checkThresholds(services: Services): Promise<void> {
 }
 
 /**
- * The figures that have thresholds. Rates are checked over all destinations or not at all, because those of a sample
- * would raise false alarms or miss true ones: where there are too many gates to query, a log line says that no rate is
- * checked. Backlogs are read from D1, of the destinations that have deliveries under way.
+ * The figures that have thresholds. Rates are those of the destinations that the round has looked at: a log line says of how
+ * many, where these are not all. Backlogs are read from D1, of the destinations that have deliveries under way.
  */
-async function figuresOfAll(services: Services, now: number): Promise<Watched> {
-  const [active, sampled, old] = await Promise.all([
-    watchedDestinations(services, undefined, MOST_SHOWN),
-    readAllBut(services, OPERATOR, { windows: ["1h", "24h"], series: false }),
+async function figuresOfAll(services: Services, round: FleetRound, now: number): Promise<Watched> {
+  const [active, old, total] = await Promise.all([
+    watchedDestinations(services, undefined, MOST_SHOWN, services.random),
     retryingForADay(services, { without: OPERATOR }, now),
+    fleetSize(services, services.random),
   ]);
-  if (sampled === undefined) services.log({ what: "rates_not_checked", destinations_above: MOST_CHECKED });
-  const figures = new Map(sampled?.map((one) => [one.row.id, one.figures]));
-  const busy = await withBacklogs(services, active.destinations.filter(raisesNotifications), figures);
+  const { queried, unreachable } = round;
+  if (!isWhole(round)) services.log({ what: "rates_checked_in_part", queried, total });
+  const known = new Map(round.foremost.map((one) => [one.id, one]));
+  const busy = await withBacklogs(services, active.destinations.filter(raisesNotifications), known);
   const snapshots = await saveBacklogSnapshot(services.db, { at: now, backlogs: backlogsOf(busy) });
-  const known = new Set(busy.map(({ id }) => id));
-  const quiet = (sampled ?? []).filter(({ row }) => !known.has(row.id));
-  const destinations = [...busy, ...quiet.map((one) => watchedOne(one, 0))];
+  const seen = new Set(busy.map(({ id }) => id));
+  const destinations = [...busy, ...round.foremost.filter(({ id }) => !seen.has(id))];
   return {
-    hour: fleetSum({ sampled: sampled ?? [] }, "1h"),
-    day: fleetSum({ sampled: sampled ?? [] }, "24h"),
+    hour: round.hour,
+    day: round.day,
+    coverage: { total: Math.max(total, queried + unreachable), queried, unreachable },
     retryingForADay: old,
     destinations: old > RETRYING_FOR_A_DAY ? await withAges(services, destinations, now) : destinations,
     aQuarterAgo: snapshotAgo(snapshots, now, 15),
@@ -93,7 +148,7 @@ function backlogsOf(busy: readonly WatchedDestination[]): Backlogs {
 async function withBacklogs(
   services: Services,
   destinations: readonly Destination[],
-  figures: ReadonlyMap<string, Seen["figures"]>,
+  known: ReadonlyMap<string, WatchedDestination>,
 ): Promise<readonly WatchedDestination[]> {
   const seen = await depthsOf(services, destinations);
   const full = seen.filter(({ depth }) => depth.waiting >= COUNTED).map(({ row }) => row.id);
@@ -101,8 +156,8 @@ async function withBacklogs(
   return seen.map(({ row, depth }) => {
     const isBacklogCut = full.indexOf(row.id) >= DEEP;
     const waiting = deeper.get(row.id)?.waiting ?? depth.waiting;
-    const one = { row, figures: figures.get(row.id) };
-    return { ...watchedOne(one, waiting + depth.retrying), isBacklogCut };
+    const one = known.get(row.id) ?? watchedOne({ row, figures: undefined }, 0);
+    return { ...one, backlog: waiting + depth.retrying, isBacklogCut };
   });
 }
 
@@ -117,7 +172,8 @@ async function withAges(
   destinations: readonly WatchedDestination[],
   now: number,
 ): Promise<readonly WatchedDestination[]> {
-  const deepest = destinations.toSorted((a, b) => b.backlog - a.backlog).slice(0, AGES_READ);
+  const most = Math.min(AGES_READ, Math.floor(AGE_QUERIES / allOf(services).length));
+  const deepest = destinations.toSorted((a, b) => b.backlog - a.backlog).slice(0, most);
   const ages = new Map(
     await Promise.all(
       deepest.map(async ({ id }) => [id, await retryingForADay(services, { destination: id }, now)] as const),

@@ -9,11 +9,13 @@ import { Hono } from "hono";
 import { csrf } from "hono/csrf";
 import { secureHeaders } from "hono/secure-headers";
 import type { MiddlewareHandler } from "hono/types";
+import { namesChecked } from "../api/path-names.ts";
 import { onPageError } from "../dashboard/page-errors.ts";
+import { readableForm, withinPageLimit } from "../dashboard/page-limits.ts";
 import { type Services, servicesOf } from "../services.ts";
 import { registerAssets } from "./assets.ts";
 import { callApiAs } from "./call-api.ts";
-import { showNotFound, showServerError } from "./layout.tsx";
+import { showNotFound, showServerError, showTooMany, showUnreadableForm } from "./layout.tsx";
 import type { Look } from "./look.ts";
 import { registerAttempt } from "./pages/attempt.tsx";
 import { registerDelivery } from "./pages/delivery.tsx";
@@ -42,8 +44,11 @@ export function createPortal({ services = servicesOf }: Options = {}) {
     await next();
   });
   registerAssets(app);
+  app.use(readableForm({ unreadable: showUnreadableForm, tooMany: showTooMany }));
   registerEnter(app);
   app.use(visiting(showEnded));
+  app.use(withinPageLimit(showTooMany));
+  app.use(namesChecked<PortalEnv>((c) => showNotFound(c)));
   registerVisit(app);
   const callApi = callApiAs(services);
   for (const register of [

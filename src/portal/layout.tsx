@@ -19,7 +19,7 @@ type Frame = Readonly<{
 /** The header of a request for a page's `main` alone. */
 const PART = "x-part";
 
-type Status = 200 | 401 | 403 | 404 | 422 | 500 | 503;
+type Status = 200 | 400 | 401 | 403 | 404 | 422 | 429 | 500 | 503;
 
 /** Responds with a page. */
 export function showPage(c: PortalContext, frame: Frame, content: Child, status: Status = 200) {
@@ -156,6 +156,17 @@ const Foot: FC<{ look: Look; path: string; live: boolean }> = ({
     </form>
   </footer>
 );
+
+/** For a visitor that requests too much. */
+export function showTooMany(c: PortalContext, seconds: number) {
+  c.header("retry-after", String(seconds));
+  return showRefusal(c, c.get("look").t.refused.busy, "/portal", 429);
+}
+
+/** For a form that no browser has sent. */
+export function showUnreadableForm(c: PortalContext) {
+  return showRefusal(c, c.get("look").t.refused.general, "/portal", 400);
+}
 
 export function showNotFound(c: PortalContext) {
   const { t } = c.get("look");

@@ -15,9 +15,11 @@ import {
   type PortalAccess,
   type PortalVisit,
   portalVisit,
+  scopesUnder,
   type TenantPortal,
   tenantPortalOf,
 } from "../core/portal-access.ts";
+import type { OpenSession } from "../db/auth.ts";
 import { isLinkVoid } from "../db/tenant-removal.ts";
 import { findTenantSettings, type TenantSettings } from "../db/tenant-settings.ts";
 import { readToken } from "../secrets/tokens.ts";
@@ -68,7 +70,9 @@ export async function linkOf(c: PortalContext, token: string) {
 export async function openVisit(c: PortalContext, link: Link, isFramed: boolean): Promise<boolean> {
   const { id, keyId, tenant, scopes, visit: portal } = link;
   const services = c.get("services");
-  const token = await openSession(services, "portal_session", { id, keyId, tenant, scopes, portal });
+  // Every request of the visit looks up its key, and when that ends.
+  const visit = { id, keyId, keyExpiresAt: null, tenant, scopes, portal };
+  const token = await openSession(services, "portal_session", visit);
   if (token === undefined) return false;
   const settings = await findTenantSettings(services.db, tenant);
   if (isLinkVoid(link.issuedAt, settings?.deletedAt)) return false;
@@ -111,10 +115,16 @@ async function visitorOf(c: PortalContext) {
   const { tenant } = session;
   const settings = await findTenantSettings(services.db, tenant);
   const access = accessUnder(rulesOf(tenantPortalOf(settings?.portal)), visit.data.rules);
-  const { max_endpoints: maxDestinations } = access;
-  const principal = { ...principalOf(session), ...(maxDestinations !== null && { maxDestinations }) };
+  const principal = principalOfVisit(session, access);
   const visitor: Visitor = { principal, tenant, sessionId: session.id, access, visit: visit.data };
   return { visitor, settings };
+}
+
+/** The session's principal with what the visit may do now: its scopes were granted when the link was made. */
+function principalOfVisit(session: OpenSession, access: PortalAccess): Principal {
+  const principal = principalOf(session);
+  const needed = scopesUnder(access);
+  return { ...principal, visit: access, scopes: principal.scopes.filter((scope) => needed.includes(scope)) };
 }
 
 function rulesOf({ language: _, theme: __, ...rules }: TenantPortal) {

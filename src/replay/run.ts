@@ -169,7 +169,7 @@ function reasonOf({ status }: Destination, health: Health): ReplayReason | null 
 export async function enqueueReplayStep(services: Services, replay: string, at: number): Promise<void> {
   try {
     const delaySeconds = delaySecondsUntil(at, services.now());
-    await services.drains.send({ replay }, { delaySeconds });
+    await services.upkeep.send({ replay }, { delaySeconds });
   } catch (error) {
     services.log({ what: "replay_step_not_sent", replay, error: faultOf(error) });
   }

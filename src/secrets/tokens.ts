@@ -3,11 +3,14 @@
  * other. The keys are derived from the master keys: the first signs and all of them verify, so a token survives the
  * rotation of the master key until the old one is removed. `ADMIN_KEY` is part of the derivation: a new one ends all of
  * them at once. Whoever reads a token must look up whether the session or link is still valid.
+ *
+ * Visitors can read what a token says. So the id of the API key that made a link is sealed in it, and a session's token
+ * names no key: the stored session does.
  */
 import { sign, verify } from "hono/jwt";
 import { z } from "zod";
 import { type Scope, scopes } from "../core/scopes.ts";
-import { derivedKeys, type MasterKeys } from "./vault.ts";
+import { derivedKeys, type MasterKeys, seal, unseal } from "./vault.ts";
 
 /** What a token is for: a session at the dashboard, a portal link, or the session that one has opened. */
 type TokenUse = "session" | "portal" | "portal_session";
@@ -16,7 +19,7 @@ type SigningConfig = Readonly<{ adminKey: string; masterKeys: MasterKeys }>;
 
 type TokenClaims = Readonly<{
   id: string;
-  /** The API key that it was made with; null for `ADMIN_KEY`. */
+  /** Of a portal link: the API key that it was made with; null for `ADMIN_KEY`. Null for sessions. */
   keyId: string | null;
   tenant: string | null;
   scopes: readonly Scope[];
@@ -34,7 +37,10 @@ const claims = z.object({
   /** Epoch seconds, as RFC 7519 has it. */
   exp: z.number(),
   iat: z.number().optional(),
-  key: z.string().nullable(),
+  /** The API key as it is in links of 0.3.0, which are valid for a week; null for none. */
+  key: z.string().nullish(),
+  /** The API key, sealed for `jti`. */
+  maker: z.string().optional(),
   tenant: z.string().nullable(),
   scopes: z.array(z.enum(scopes)),
   visit: z.unknown().optional(),
@@ -44,7 +50,9 @@ const claims = z.object({
 export async function signToken(config: SigningConfig, use: TokenUse, token: TokenClaims): Promise<string> {
   const { id, keyId, tenant, scopes, expiresAt, issuedAt, visit } = token;
   const times = { exp: expiresAt / 1000, ...(issuedAt !== undefined && { iat: issuedAt / 1000 }) };
-  const payload = { jti: id, ...times, key: keyId, tenant, scopes: [...scopes], visit };
+  // Without `key` 0.3.0 refuses a token, and with null takes it for one of `ADMIN_KEY`.
+  const maker = keyId === null ? { key: null } : { maker: await seal(config.masterKeys, id, keyId, "link") };
+  const payload = { jti: id, ...times, ...maker, tenant, scopes: [...scopes], visit };
   const [current = ""] = await signingKeys(config, use);
   return sign(payload, current, "HS256");
 }
@@ -59,9 +67,20 @@ export async function readToken(
   const payload = await verified(token, await signingKeys(config, use));
   const parsed = claims.safeParse(payload);
   if (!parsed.success || parsed.data.exp * 1000 <= now) return undefined;
-  const { jti: id, exp, iat, key: keyId, tenant, scopes, visit } = parsed.data;
+  const { jti: id, exp, iat, key, maker, tenant, scopes, visit } = parsed.data;
+  const keyId = maker === undefined ? key : await opened(config, id, maker);
+  if (keyId === undefined) return undefined;
   const issuedAt = iat === undefined ? undefined : Math.round(iat * 1000);
   return { id, keyId, tenant, scopes, expiresAt: exp * 1000, issuedAt, visit };
+}
+
+/** The id of the key that made the link; undefined when its master key has been removed. */
+async function opened({ masterKeys }: SigningConfig, link: string, maker: string) {
+  try {
+    return await unseal(masterKeys, link, maker, ["link"]);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Undefined when no key verifies it, for every fault that the library throws for. Expiry is checked by our own clock. */

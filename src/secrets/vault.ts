@@ -14,10 +14,19 @@
 import { fromBase64, fromBase64Url, toBase64, toBase64Url } from "./base64.ts";
 import { type Scheme, type SigningKey, schemeOf, schemes, signingKey } from "./signing.ts";
 
-/** What is sealed: a signing secret, by its scheme; the value of a header; the secret of `auth`; or an access token. */
-export type Content = Scheme | "header" | "auth" | "token";
+/**
+ * What is sealed: a signing secret, by its scheme; the value of a header; the secret of `auth`; an access token; or, of a
+ * portal link, the API key that made it.
+ */
+export type Content = Scheme | "header" | "auth" | "token" | "link";
 
-const contents: readonly string[] = [...schemes, "header", "auth", "token"] satisfies readonly Content[];
+const contents: readonly string[] = [
+  ...schemes,
+  "header",
+  "auth",
+  "token",
+  "link",
+] satisfies readonly Content[];
 
 /** NIST SP 800-38D: 96 random bits for each sealing; safe for 2^32 sealings under one key. */
 const NONCE_BYTES = 12;

@@ -7,8 +7,9 @@ import { Hono } from "hono";
 import { recordsChanges } from "../api/audit.ts";
 import { type Authenticate, authenticated, byKey } from "../api/auth.ts";
 import type { ApiEnv } from "../api/context.ts";
+import { namesChecked } from "../api/path-names.ts";
 import { onError } from "../api/problems.ts";
-import { withinReadLimit } from "../api/rate-limit.ts";
+import { withinLimits } from "../api/rate-limit.ts";
 import { type Services, servicesOf } from "../services.ts";
 import { registerApplications } from "./applications.ts";
 import { registerAttempts } from "./attempts.ts";
@@ -22,7 +23,9 @@ import { registerMessages } from "./messages.ts";
 import { nativeApi } from "./native-api.ts";
 import { registerOperationalWebhooks } from "./operational-webhooks.ts";
 import { registerLogout, registerPortalAccess } from "./portal.ts";
-import { errorOf, inTheirShape } from "./shapes.ts";
+import { errorOf, inTheirShape, missing } from "./shapes.ts";
+
+const namedWell = namesChecked<ApiEnv>((_, { what, value }) => missing(what, value));
 
 type Options = Readonly<{
   services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
@@ -41,7 +44,7 @@ export function createSvixApi({ services = servicesOf, authenticate = byKey() }:
   app.get("/api/v1/health", (c) => c.body(null, 204));
   registerLogout(app);
   for (const path of ["/api/*", "/ingest/*"])
-    app.use(path, authenticated(authenticate), withinReadLimit, recordsChanges);
+    app.use(path, authenticated(authenticate), withinLimits, namedWell, recordsChanges);
   const callNative = nativeApi(services, authenticate);
   registerApplications(app);
   registerEndpoints(app, callNative);

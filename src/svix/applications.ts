@@ -1,12 +1,12 @@
 /** Applications: each is the tenant that is named by its id. */
 import { z } from "@hono/zod-openapi";
-import type { Hono } from "hono";
+import type { Hono, MiddlewareHandler } from "hono";
 import { changed } from "../api/audit.ts";
 import { requires } from "../api/auth.ts";
-import type { ApiContext, ApiEnv } from "../api/context.ts";
+import type { ApiContext, ApiEnv, Principal } from "../api/context.ts";
 import { destinationChange, uidField } from "../api/destinations/schema.ts";
 import { jsonBody } from "../api/json-body.ts";
-import { problem } from "../api/problems.ts";
+import { checked, invalid, type ProblemResponse, problem } from "../api/problems.ts";
 import { changesBetween } from "../core/audit.ts";
 import { limitsSchema } from "../core/limits.ts";
 import {
@@ -66,7 +66,7 @@ export function registerApplications(app: Hono<ApiEnv>): void {
     return row instanceof Response ? row : c.json(applicationView(row));
   });
 
-  app.put("/api/v1/app/:app", requires("admin"), jsonBody(), async (c) => {
+  app.put("/api/v1/app/:app", requires("admin"), ofOperator, jsonBody(), async (c) => {
     const input = await bodyOf(c, applicationInput);
     if (input instanceof Response) return input;
     const before = await applicationOf(c);
@@ -80,7 +80,7 @@ export function registerApplications(app: Hono<ApiEnv>): void {
     return created.isNew ? c.json(applicationView(created.row), 201) : uidTaken("application", name);
   });
 
-  app.patch("/api/v1/app/:app", requires("admin"), jsonBody(), async (c) => {
+  app.patch("/api/v1/app/:app", requires("admin"), ofOperator, jsonBody(), async (c) => {
     const input = await bodyOf(c, applicationInput.partial());
     if (input instanceof Response) return input;
     const before = await applicationOf(c);
@@ -89,7 +89,7 @@ export function registerApplications(app: Hono<ApiEnv>): void {
     return change(c, before, { uid, name, metadata, ratePerSecond: rateIn(input) });
   });
 
-  app.delete("/api/v1/app/:app", requires("admin"), async (c) => {
+  app.delete("/api/v1/app/:app", requires("admin"), ofOperator, async (c) => {
     const row = await applicationOf(c);
     if (row instanceof Response) return row;
     const services = c.get("services");
@@ -100,6 +100,23 @@ export function registerApplications(app: Hono<ApiEnv>): void {
     return c.body(null, 204);
   });
 }
+
+/**
+ * Applications are the operator's: their names lead to their messages, and their rates limit their tenants. Refused before
+ * anything is looked up, so that no answer says which names are taken.
+ */
+function refuseBound({ tenant }: Principal): ProblemResponse<403> | undefined {
+  if (tenant === undefined) return undefined;
+  return problem(403, "The key is bound to a tenant: it creates, changes and deletes no applications");
+}
+
+/** Middleware: 403 to a key that is bound to a tenant. */
+const ofOperator: MiddlewareHandler<ApiEnv> = async (c, next) => {
+  const refusal = refuseBound(c.get("principal"));
+  if (refusal) return refusal;
+  await next();
+  return;
+};
 
 const noExclusion = z.literal("false", { error: "expected false: the list has all applications" }).optional();
 
@@ -162,8 +179,11 @@ type Created = Readonly<{
 export async function createApplication(c: ApiContext, input: ApplicationInput): Promise<Created | Response> {
   const { db, now } = c.get("services");
   const { uid = null } = input;
-  if (c.get("principal").tenant !== undefined)
-    return problem(403, "The key is bound to a tenant: it creates no applications");
+  const refusal = refuseBound(c.get("principal"));
+  if (refusal) return refusal;
+  // A `uid` may come from the path.
+  const fault = checked(applicationInput.shape.uid, uid);
+  if (!("data" in fault)) return invalid(fault.map((error) => ({ ...error, field: "uid" })));
   const key = idempotencyKeyOf(c);
   const id = key === undefined ? newApplicationId() : await applicationIdFor(key);
   const at = { createdAt: now(), updatedAt: now() };

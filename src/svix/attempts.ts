@@ -2,25 +2,29 @@
  * Attempts: the entries of deliveries' logs, the newest first; the endpoints of a message; and resending.
  *
  * The lists read what is stored of deliveries, and call no gate. Those by endpoint page through deliveries, which have as
- * many attempts as they took: an iterator names a window of deliveries and how many of their attempts were shown.
+ * many attempts as they took: an iterator names the last delivery and attempt that were shown, so that what is new since then
+ * moves nothing.
  */
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import { changed } from "../api/audit.ts";
 import { requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
+import { apiPath } from "../api/internal-path.ts";
 import { jsonBody } from "../api/json-body.ts";
 import { cursorParam, encodeCursor } from "../api/parameters.ts";
 import { invalid, problem } from "../api/problems.ts";
+import { databaseNumberOf } from "../core/placement.ts";
 import type { Application } from "../db/applications.ts";
 import { archiveOf, emptyExchange, mayBeArchived } from "../db/archive.ts";
 import type { TimeRange } from "../db/bundles.ts";
 import { forgetExcerpt } from "../db/deliveries.ts";
 import { deliveriesByEvent } from "../db/deliveries-by-event.ts";
 import { overBy } from "../db/delivery-filter.ts";
-import { type FoundDelivery, storedDeliveries } from "../db/delivery-list.ts";
+import { type FoundDelivery, type Positions, START, storedDeliveries } from "../db/delivery-list.ts";
 import { findDelivery } from "../db/planned-deliveries.ts";
 import type { AttemptEntry, StoredState } from "../db/schema.ts";
+import { allOf } from "../db/shards.ts";
 import { deliveryId, deliveryKey, eventId as idOfEvent } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
@@ -82,7 +86,7 @@ export function registerAttempts(app: Hono<ApiEnv>, callNative: CallNative): voi
       const number = await messageNumberOf(c, found.application);
       if (number === undefined) return missing("message", c.req.param("msg"));
       const id = deliveryId(number, found.row.id);
-      const retried = await callNative(c, "POST", `/v1/deliveries/${id}/retry`);
+      const retried = await callNative(c, "POST", apiPath`/v1/deliveries/${id}/retry`);
       if (retried.ok) return c.json({}, 202);
       return retried.status === 404 ? missingOf(c, found.application, () => retried.answer) : retried.answer;
     },
@@ -143,12 +147,11 @@ const position = z.object({ destinationId: z.string(), eventId: z.int().nonnegat
 /** Deliveries that a page looks at. */
 const MOST_DELIVERIES = 100;
 
-/** A window of deliveries, and how many entries of it have been shown. */
+/** The position in each database behind which to go on, and of a delivery that was shown in part, until when (epoch ms). */
 export const windowIterator = cursorParam(
   z.object({
-    before: z.array(position).min(1).optional(),
-    deliveries: z.int().min(1).max(MOST_DELIVERIES),
-    shown: z.int().nonnegative(),
+    before: z.array(position).min(1),
+    part: z.object({ event: z.int().nonnegative(), at: z.int() }).optional(),
   }),
 );
 
@@ -164,9 +167,13 @@ async function attemptsOfEndpoint(c: ApiContext): Promise<Response> {
   const found = await endpointOf(c);
   if (found instanceof Response) return found;
   const window = await deliveriesOf(c.get("services"), found, query, {});
-  const all = window.found.flatMap((one) => attemptsOf(one, query.with_content)).filter(wantedBy(query));
-  const data = all.slice(window.shown, window.shown + limit);
-  return c.json(window.pageOf(data, all.length));
+  const isWanted = wantedBy(query);
+  const { data, ...page } = window.pageOf(limit, (delivery) =>
+    attemptsOf(delivery, query.with_content)
+      .filter(isWanted)
+      .map((entry) => ({ entry, at: Date.parse(entry.timestamp) })),
+  );
+  return c.json({ data, ...page });
 }
 
 /** Filters take one type or none: a walk through deliveries compares one. */
@@ -189,24 +196,55 @@ export async function deliveriesOf(
   { limit, iterator, event_types: types = [], tag, channel }: WindowQuery,
   { state, accepted }: WindowFilter,
 ) {
-  const size = Math.min(limit, MOST_DELIVERIES);
-  const { before, deliveries = size, shown = 0 } = iterator ?? {};
+  const { before, part } = iterator ?? {};
   const tenant = application.id;
   const filter = {
     ...{ destinationId: row.id, tenant, type: types[0], channel, accepted },
-    ...{ before, limit: deliveries, over: overBy(services) },
+    ...{ before, limit: Math.min(limit, MOST_DELIVERIES), over: overBy(services) },
   };
   const page = await (tag === undefined
     ? storedDeliveries(services, state, filter)
     : deliveriesByEvent(services, { tenant, tag, state }, filter));
-  /** @param all how many entries the whole window has */
-  const pageOf = <T>(data: readonly T[], all: number) => {
-    const rest = { before, deliveries, shown: shown + data.length };
-    const after = page.next && { before: page.next, deliveries: size, shown: 0 };
-    const next = all > rest.shown ? rest : after;
-    return { data, iterator: next ? encodeCursor(next) : null, prevIterator: null, done: !next };
+  /**
+   * The next entries, at most `most`.
+   * @param entriesOf those of a delivery, the newest first, each with a time of its own (epoch ms)
+   */
+  const pageOf = <T>(most: number, entriesOf: (delivery: FoundDelivery) => readonly Timed<T>[]) => {
+    const data: T[] = [];
+    for (const [i, delivery] of page.found.entries()) {
+      const { eventId: event } = delivery;
+      const left = entriesOf(delivery).filter(({ at }) => part?.event !== event || at < part.at);
+      const shown = left.slice(0, most - data.length);
+      data.push(...shown.map(({ entry }) => entry));
+      if (shown.length === left.length) continue;
+      const from = positionsBefore(services, before, page.found.slice(0, i), delivery);
+      const last = shown.at(-1)?.at ?? (part?.event === event ? part.at : undefined);
+      const next = { before: from, ...(last !== undefined && { part: { event, at: last } }) };
+      return { data, iterator: encodeCursor(next), prevIterator: null, done: false };
+    }
+    const iterator = page.next ? encodeCursor({ before: page.next }) : null;
+    return { data, iterator, prevIterator: null, done: iterator === null };
   };
-  return { found: page.found, shown, pageOf };
+  return { found: page.found, pageOf };
+}
+
+type Timed<T> = Readonly<{ entry: T; at: number }>;
+
+/** From where each database's deliveries go on after those that are shown whole, with the next one as the first. */
+function positionsBefore(
+  services: Services,
+  before: Positions | undefined,
+  shown: readonly FoundDelivery[],
+  next: FoundDelivery,
+): Positions {
+  return allOf(services).map((_, number) => {
+    const isHere = ({ eventId }: FoundDelivery) => databaseNumberOf(eventId) === number;
+    const last = shown.findLast(isHere);
+    if (last) return { destinationId: last.destinationId, eventId: last.eventId };
+    // In front of it, so that what is newer by then stays out.
+    if (isHere(next)) return { destinationId: next.destinationId, eventId: next.eventId + 1 };
+    return before?.[number] ?? START;
+  });
 }
 
 const messageAttemptQuery = z.object({ ...attemptQuery, endpoint_id: z.string().optional() });

@@ -6,6 +6,7 @@ import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import { requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
+import { apiPath, withQuery } from "../api/internal-path.ts";
 import { jsonBody } from "../api/json-body.ts";
 import { cursorParam, encodeCursor, timeParam } from "../api/parameters.ts";
 import { type FieldError, invalid } from "../api/problems.ts";
@@ -96,7 +97,7 @@ async function startReplay(c: ApiContext, callNative: CallNative, asked: Asked):
     event_types: eventTypes,
     tag,
   };
-  const started = await callNative(c, "POST", "/v1/replays", { body, names: NAMES });
+  const started = await callNative(c, "POST", apiPath`/v1/replays`, { body, names: NAMES });
   if (started.ok) {
     const { id, updated_at } = started.json;
     return c.json({ id, status: "running", task: taskOf(include), updatedAt: updated_at }, 202);
@@ -153,8 +154,11 @@ async function listErasures(
   callNative: CallNative,
   { limit, iterator, status }: z.infer<typeof listQuery>,
 ): Promise<Response> {
-  const cursor = iterator === undefined ? "" : `&cursor=${encodeCursor(iterator)}`;
-  const read = await callNative(c, "GET", `/v1/erasures?limit=${Math.min(limit, 100)}${cursor}`);
+  const page = {
+    limit: String(Math.min(limit, 100)),
+    ...(iterator !== undefined && { cursor: encodeCursor(iterator) }),
+  };
+  const read = await callNative(c, "GET", withQuery(apiPath`/v1/erasures`, page));
   if (!read.ok) return read.answer;
   const { data: rows, next_cursor } = read.json as { data: Erasure[]; next_cursor: string | null };
   const data = rows
@@ -165,7 +169,7 @@ async function listErasures(
 }
 
 async function shownErasure(c: ApiContext, callNative: CallNative, id: string): Promise<Response> {
-  const read = await callNative(c, "GET", `/v1/erasures/${encodeURIComponent(id)}`);
+  const read = await callNative(c, "GET", apiPath`/v1/erasures/${id}`);
   if (!read.ok && read.status !== 404) return read.answer;
   return read.ok && isPurge(read.json) ? c.json(erasureTask(read.json)) : missing("background task", id);
 }

@@ -3,6 +3,7 @@ import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import { requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
+import { apiPath } from "../api/internal-path.ts";
 import { jsonBody } from "../api/json-body.ts";
 import type { Application } from "../db/applications.ts";
 import { eventId } from "../ids.ts";
@@ -34,7 +35,7 @@ export function registerContent(app: Hono<ApiEnv>, callNative: CallNative): void
     const application = await applicationOf(c);
     if (application instanceof Response) return application;
     const body = { tenant: application.id, everything: true };
-    const begun = await callNative(c, "POST", "/v1/erasures", { body });
+    const begun = await callNative(c, "POST", apiPath`/v1/erasures`, { body });
     if (!begun.ok) return begun.answer;
     const { data: _, ...task } = erasureTask(begun.json);
     return c.json(task, 202);
@@ -60,14 +61,16 @@ async function erase(
   const number = await messageNumber(c.get("services"), application, name);
   if (number === undefined) return undefined;
   const body = { tenant: application.id, event_id: eventId(number) };
-  return callNative(c, "POST", "/v1/erasures", { body });
+  return callNative(c, "POST", apiPath`/v1/erasures`, { body });
 }
+
+const STATUSES = { running: "running", completed: "finished", incomplete: "failed" } as const;
 
 /** An erasure, as the native API shows it, as a background task. */
 export function erasureTask({ id, state, events, created_at, ended_at }: Readonly<Record<string, unknown>>) {
   return {
     id,
-    status: state === "running" ? ("running" as const) : ("finished" as const),
+    status: STATUSES[state as keyof typeof STATUSES],
     task: "application.purge_content" as const,
     data: { messagesPurged: events },
     updatedAt: ended_at ?? created_at,

@@ -97,17 +97,14 @@ async function messagesOfEndpoint(c: ApiContext): Promise<Response> {
     endpoint.application.id,
     ofStatus.map(({ eventId }) => eventId),
   );
-  const all = ofStatus.flatMap((delivery) => {
-    const event = events.get(delivery.eventId);
-    return event ? [{ event, state: stateView(delivery) }] : [];
+  const listed = ofStatus.flatMap(({ eventId }) => events.get(eventId) ?? []).slice(0, limit);
+  const most = countWithinBytes(listed, () => withContent !== false);
+  const { data: wanted, ...page } = window.pageOf(most, (delivery) => {
+    const event = ofStatus.includes(delivery) ? events.get(delivery.eventId) : undefined;
+    return event ? [{ entry: { event, state: stateView(delivery) }, at: 0 }] : [];
   });
-  const wanted = all.slice(window.shown, window.shown + limit);
-  const listed = wanted.map(({ event }) => event);
-  const asked = listed.slice(
-    0,
-    countWithinBytes(listed, () => withContent !== false),
-  );
+  const asked = wanted.map(({ event }) => event);
   const views = await messageViews(services, endpoint.application, asked, withContent);
   const data = views.map((view, i) => ({ ...view, ...wanted[i]?.state }));
-  return c.json(window.pageOf(data, all.length));
+  return c.json({ data, ...page });
 }

@@ -10,9 +10,11 @@ import type { ApiContext, ApiEnv } from "../api/context.ts";
 import { destinationView, uidField } from "../api/destinations/schema.ts";
 import { showSecret } from "../api/destinations/secrets.ts";
 import { editHeaders } from "../api/destinations/write.ts";
+import { apiPath } from "../api/internal-path.ts";
 import { jsonBody } from "../api/json-body.ts";
 import { type ProblemResponse, problem } from "../api/problems.ts";
 import { changesBetween } from "../core/audit.ts";
+import { recordOf } from "../core/record.ts";
 import { type Application, rateOf } from "../db/applications.ts";
 import {
   type Destination,
@@ -74,7 +76,7 @@ export function registerEndpoints(app: Hono<ApiEnv>, callNative: CallNative): vo
   app.delete(ONE, requires("admin"), async (c) => {
     const found = await endpointOf(c);
     if (found instanceof Response) return found;
-    return emptyAnswer(c, await callNative(c, "DELETE", `/v1/destinations/${found.row.id}`));
+    return emptyAnswer(c, await callNative(c, "DELETE", apiPath`/v1/destinations/${found.row.id}`));
   });
 
   registerSecret(app, callNative, ONE);
@@ -124,7 +126,7 @@ export function registerSecret(app: Hono<ApiEnv>, callNative: CallNative, one: s
     if (found instanceof Response) return found;
     const body = { secret: secretIn(input.key), overlap_s: input.gracePeriodSeconds };
     const names = { secret: "key", overlap_s: "gracePeriodSeconds" };
-    const path = `/v1/destinations/${found.row.id}/rotate-secret`;
+    const path = apiPath`/v1/destinations/${found.row.id}/rotate-secret`;
     const rotated = await callNative(c, "POST", path, { body, names });
     // Some SDKs read the new secret from the answer, the others ignore its body.
     return rotated.ok ? secretAnswer(c, rotated.json) : rotated.answer;
@@ -152,7 +154,7 @@ export function registerHeaders(app: Hono<ApiEnv>, callNative: CallNative, one: 
     const found = await endpointOf(c);
     if (found instanceof Response) return found;
     const body = { headers: input.headers };
-    return emptyAnswer(c, await callNative(c, "PATCH", `/v1/destinations/${found.row.id}`, { body }));
+    return emptyAnswer(c, await callNative(c, "PATCH", apiPath`/v1/destinations/${found.row.id}`, { body }));
   });
 
   app.patch(`${one}/headers`, requires("admin"), jsonBody(), async (c) => {
@@ -178,7 +180,7 @@ export function registerHeaders(app: Hono<ApiEnv>, callNative: CallNative, one: 
 }
 
 const HEADERS_EXPECTED = "expected an object of strings";
-const headersField = z.record(z.string(), z.string({ error: HEADERS_EXPECTED }), { error: HEADERS_EXPECTED });
+const headersField = recordOf(z.string(), z.string({ error: HEADERS_EXPECTED }), { error: HEADERS_EXPECTED });
 const NAMES_EXPECTED = "expected a list of names of headers";
 const headersPatch = z.object({
   headers: headersField,
@@ -270,7 +272,7 @@ export async function createEndpoint(
     signature_forms: [{ form: "standard" }, { form: "svix" }],
     ...(application.id === OPERATOR && { template: "svix" }),
   };
-  const made = await callNative(c, "POST", "/v1/destinations", { body, key, names: NAMES });
+  const made = await callNative(c, "POST", apiPath`/v1/destinations`, { body, key, names: NAMES });
   if (!made.ok) return made.answer;
   return shownEndpoint(c, application, String(made.json.id), 201);
 }
@@ -283,11 +285,15 @@ export async function changeEndpoint(
   input: EndpointInput,
 ): Promise<Response> {
   const body = destinationFields(input, application);
-  const made = await callNative(c, "PATCH", `/v1/destinations/${id}`, { body, names: NAMES });
+  const made = await callNative(c, "PATCH", apiPath`/v1/destinations/${id}`, { body, names: NAMES });
   if (!made.ok) return made.answer;
   const { disabled } = input;
   if (typeof disabled === "boolean" && disabled !== isDisabled(before)) {
-    const turned = await callNative(c, "POST", `/v1/destinations/${id}/${disabled ? "pause" : "resume"}`);
+    const turned = await callNative(
+      c,
+      "POST",
+      apiPath`/v1/destinations/${id}/${disabled ? "pause" : "resume"}`,
+    );
     if (!turned.ok) return turned.answer;
   }
   return shownEndpoint(c, application, id, 200);

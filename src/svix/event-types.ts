@@ -4,6 +4,7 @@ import type { Hono } from "hono";
 import { requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
 import { newEventType, replaceEventType } from "../api/event-types.ts";
+import { apiPath } from "../api/internal-path.ts";
 import { jsonBody } from "../api/json-body.ts";
 import { checked, type FieldError, invalid, problem } from "../api/problems.ts";
 import { wholeDays } from "../core/retention.ts";
@@ -63,7 +64,7 @@ export function registerEventTypes(app: Hono<ApiEnv>, callNative: CallNative): v
     if (query.expunge === true) {
       const known = await typeOf(c);
       if (known instanceof Response) return known;
-      const removed = await callNative(c, "DELETE", `/v1/event-types/${encodeURIComponent(name)}`);
+      const removed = await callNative(c, "DELETE", apiPath`/v1/event-types/${name}`);
       return removed.ok ? c.body(null, 204) : removed.answer;
     }
     const archived = await changeKnown(c, name, { archived: true });

@@ -8,6 +8,7 @@ import { isMediaType } from "../api/event-content.ts";
 import { cursorAt, eventPositions } from "../api/event-list.ts";
 import { acceptEvents, MAX_EVENT_BYTES, newEvent } from "../api/events.ts";
 import { decoded, jsonBody, parseExactly } from "../api/json-body.ts";
+import { refusesOwnAttempts } from "../api/loops.ts";
 import { cursorParam, timeParam } from "../api/parameters.ts";
 import { answerOf, checked, type FieldError, invalid, problem } from "../api/problems.ts";
 import { withinIngestLimit } from "../api/rate-limit.ts";
@@ -42,7 +43,7 @@ const LIST = "/api/v1/app/:app/msg";
 export function registerMessages(app: Hono<ApiEnv>): void {
   const body = jsonBody({ maxBytes: MAX_EVENT_BYTES, exactNumbers: true });
 
-  app.post(LIST, requires("events:write"), withinIngestLimit, body, async (c) => {
+  app.post(LIST, requires("events:write"), withinIngestLimit, refusesOwnAttempts, body, async (c) => {
     const query = queryOf(c, z.object({ with_content: flag }));
     const input = await bodyOf(c, messageInput);
     if (query instanceof Response) return query;
@@ -238,10 +239,11 @@ async function createMessage(
   const number = eventNumber(result.events[0]?.id ?? "");
   if (number === undefined) throw new Error("An accepted event must have an id");
   const { type, deliver_at: at, tags: given = [], channels: named = [] } = read.data;
-  const stored = result.isReplayed
-    ? await findEvent(services, number, application.id, overBy(services))
-    : undefined;
-  const times = stored?.event ?? { acceptedAt: services.now(), deliverAt: at ?? null };
+  const stored =
+    result.isReplayed || result.acceptedAt === undefined
+      ? await findEvent(services, number, application.id, overBy(services))
+      : undefined;
+  const times = stored?.event ?? { acceptedAt: result.acceptedAt ?? services.now(), deliverAt: at ?? null };
   const { acceptedAt, deliverAt: dueAt } = times;
   const event = { id: number, type, acceptedAt, deliverAt: dueAt, tags: given, channels: named };
   return c.json(view(event, eventId ?? null, withContent === false ? {} : shownPayload(payload)), 202);

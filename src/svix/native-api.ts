@@ -5,6 +5,7 @@
 import { createApp } from "../api/app.ts";
 import type { Authenticate } from "../api/auth.ts";
 import type { ApiContext } from "../api/context.ts";
+import type { ApiPath } from "../api/internal-path.ts";
 import { type FieldError, type Problem, problem } from "../api/problems.ts";
 import type { Services } from "../services.ts";
 
@@ -23,7 +24,7 @@ type Options = Readonly<{
 export type CallNative = (
   c: ApiContext,
   method: string,
-  path: string,
+  path: ApiPath,
   options?: Options,
 ) => Promise<NativeResult>;
 
@@ -33,7 +34,7 @@ type ServicesOf = (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Servic
 export function nativeApi(services: ServicesOf, authenticate: Authenticate): CallNative {
   let api: ReturnType<typeof createApp> | undefined;
   return async (c, method, path, { body, key, names = {} } = {}) => {
-    api ??= createApp({ services, authenticate });
+    api ??= createApp({ services, authenticate, countsRequests: false });
     const headers = {
       authorization: c.req.header("authorization") ?? "",
       ...(body && { "content-type": "application/json" }),

@@ -5,6 +5,7 @@
 import type { Hono } from "hono";
 import { requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
+import { apiPath } from "../api/internal-path.ts";
 import { jsonBody } from "../api/json-body.ts";
 import { type FieldError, invalid, problem } from "../api/problems.ts";
 import { svixOperational, svixTypeOf } from "../core/svix-operational.ts";
@@ -61,7 +62,7 @@ export function registerOperationalWebhooks(app: Hono<ApiEnv>, callNative: CallN
   app.delete(ONE, requires("admin"), async (c) => {
     const found = await endpointOf(c);
     if (found instanceof Response) return found;
-    const removed = await callNative(c, "DELETE", `/v1/destinations/${found.row.id}`);
+    const removed = await callNative(c, "DELETE", apiPath`/v1/destinations/${found.row.id}`);
     return removed.ok ? c.body(null, 204) : removed.answer;
   });
 

@@ -7,6 +7,7 @@ import type { Hono } from "hono";
 import { changed, recordsChanges } from "../api/audit.ts";
 import { requires } from "../api/auth.ts";
 import type { ApiContext, ApiEnv } from "../api/context.ts";
+import { apiPath } from "../api/internal-path.ts";
 import { jsonBody } from "../api/json-body.ts";
 import { invalid, problem } from "../api/problems.ts";
 import { overAnonymousLimit } from "../api/rate-limit.ts";
@@ -71,7 +72,7 @@ async function openAccess(c: ApiContext, callNative: CallNative): Promise<Respon
     access: capabilities == null ? null : accessWith(capabilities),
   };
   const names = { expires_in_s: "expiry", read_only: "readOnly" };
-  const made = await callNative(c, "POST", "/v1/portal-links", { body, names });
+  const made = await callNative(c, "POST", apiPath`/v1/portal-links`, { body, names });
   if (!made.ok) return made.answer;
   const url = String(made.json.url);
   return c.json({ url, token: new URL(url).searchParams.get("token") }, 200, { "cache-control": "no-store" });

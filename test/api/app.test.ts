@@ -58,18 +58,18 @@ describe("authentication", () => {
   });
 
   it.each([
-    ["GET", "/v1/events/evt_1", undefined, "read"],
+    ["GET", "/v1/events/evt_0000000000001", undefined, "read"],
     ["GET", "/v1/deliveries", undefined, "read"],
-    ["GET", "/v1/deliveries/dlv_1", undefined, "read"],
+    ["GET", "/v1/deliveries/dlv_0000000000001_11111111111111111111", undefined, "read"],
     ["GET", "/v1/destinations", undefined, "read"],
-    ["GET", "/v1/destinations/dst_1", undefined, "read"],
+    ["GET", "/v1/destinations/dst_11111111111111111111", undefined, "read"],
     ["POST", "/v1/events", { type: "a", data: 1 }, "events:write"],
     ["POST", "/v1/events/batch", { events: [{ type: "a", data: 1 }] }, "events:write"],
     ["POST", "/v1/destinations", { url: "https://example.com/" }, "admin"],
-    ["PATCH", "/v1/destinations/dst_1", {}, "admin"],
-    ["DELETE", "/v1/destinations/dst_1", undefined, "admin"],
-    ["POST", "/v1/destinations/dst_1/pause", undefined, "admin"],
-    ["POST", "/v1/destinations/dst_1/resume", undefined, "admin"],
+    ["PATCH", "/v1/destinations/dst_11111111111111111111", {}, "admin"],
+    ["DELETE", "/v1/destinations/dst_11111111111111111111", undefined, "admin"],
+    ["POST", "/v1/destinations/dst_11111111111111111111/pause", undefined, "admin"],
+    ["POST", "/v1/destinations/dst_11111111111111111111/resume", undefined, "admin"],
   ] as const)("admits %s %s with its one scope", async (method, path, body, scope) => {
     const others = (["read", "events:write", "admin"] as const).filter((other) => other !== scope);
     const as = (principal: Principal) =>
@@ -135,11 +135,11 @@ describe("a key bound to a tenant", () => {
 describe("routes", () => {
   it.each([
     ["DELETE", "/v1/events", "GET, HEAD, POST"],
-    ["DELETE", "/v1/events/evt_1", "GET, HEAD"],
+    ["DELETE", "/v1/events/evt_0000000000001", "GET, HEAD"],
     ["PUT", "/v1/events/batch", "POST"],
     ["PUT", "/v1/destinations", "GET, HEAD, POST"],
-    ["POST", "/v1/destinations/dst_1", "DELETE, GET, HEAD, PATCH"],
-    ["GET", "/v1/destinations/dst_1/pause", "POST"],
+    ["POST", "/v1/destinations/dst_11111111111111111111", "DELETE, GET, HEAD, PATCH"],
+    ["GET", "/v1/destinations/dst_11111111111111111111/pause", "POST"],
     ["POST", "/v1/deliveries", "GET, HEAD"],
     ["POST", "/v1/health", "GET, HEAD"],
     ["POST", "/openapi.json", "GET, HEAD"],
@@ -290,11 +290,9 @@ describe("GET /v1/health", () => {
     expect(answer.headers.get("retry-after")).toBe(status === 503 ? "5" : null);
   });
 
-  it("shows the size of the database and how much it can still grow", async () => {
-    const [{ name, bytes, headroom_bytes }] = (await health()).json.databases;
-    expect(name).toBe("DB");
-    expect(bytes).toBeGreaterThan(10_000);
-    expect(bytes + headroom_bytes).toBe(10_000_000_000);
+  it("shows nobody how large the databases are, which grow with the traffic", async () => {
+    const { json } = await health();
+    expect(json.databases).toEqual([{ name: "DB", migration: LATEST_MIGRATION }]);
   });
 
   const migrations = async () => {
@@ -374,7 +372,7 @@ describe("GET /v1/health", () => {
       {
         status: "not_migrated",
         migration: LATEST_MIGRATION,
-        databases: [{ name: "DB", bytes: 4096, migration: "0000_spine.sql" }],
+        databases: [{ name: "DB", migration: "0000_spine.sql" }],
       },
     ]);
   });

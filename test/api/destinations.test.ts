@@ -6,6 +6,9 @@ import { vault } from "../support/vault.ts";
 
 const URL_ = "https://example.com/hook";
 
+/** An object with a key of its own that is called `__proto__`. */
+const ownProto = (value: unknown) => JSON.parse(`{"__proto__":${JSON.stringify(value)}}`);
+
 const defaults = {
   tenant: "default",
   kind: "https",
@@ -249,6 +252,52 @@ describe("POST /v1/destinations", () => {
       },
     ),
     [{ headers: { "x-a": "1", "X-A": "2" } }, "headers", "is an object", "named once"],
+    ...(["headers", "metadata", "filter"] as const).map(
+      (field) =>
+        [
+          { [field]: ownProto("a long value") },
+          `${field}.__proto__`,
+          'has the name "__proto__"',
+          "another name",
+        ] as const,
+    ),
+    [{ filter: { or: [ownProto(1)] } }, "filter.or[0].__proto__", 'has the name "__proto__"', "another name"],
+    [{ headers: { __Proto__: "1" } }, "headers.__Proto__", 'has the name "__Proto__"', "token"],
+    [
+      { auth: { kind: "header", header: "__proto__", value: "secret-value" } },
+      "auth.header",
+      "is a string of 9 characters",
+      "token",
+    ],
+    [
+      {
+        auth: {
+          ...{
+            kind: "oauth2",
+            token_url: "https://id.example.com/token",
+            client_id: "a",
+            client_secret: "b",
+          },
+          params: ownProto("a"),
+        },
+      },
+      "auth.params.__proto__",
+      'has the name "__proto__"',
+      "another name",
+    ],
+    ...["signature_header", "timestamp_header", "id_header", "type_header"].map(
+      (field) =>
+        [
+          {
+            signature_forms: [
+              { form: "template", content: "{body}", signature_header: "x-signature", [field]: "__PROTO__" },
+            ],
+          },
+          `signature_forms[0].${field}`,
+          'is "__PROTO__"',
+          "token",
+        ] as const,
+    ),
     [
       { headers: Object.fromEntries(Array.from({ length: 21 }, (_, i) => [`x-${i}`, "v"])) },
       "headers",
@@ -346,6 +395,18 @@ describe("POST /v1/destinations", () => {
         services: { config: testConfig({ ownHosts: ["breakwater.example.com"] }) },
       });
       expect(await call("POST", "/v1/destinations", { url: own })).toMatchObject(refusal);
+    });
+
+    it("is refused on the previews of the Worker, by what their hosts end with", async () => {
+      const preview = "https://0a1b2c3d-hooks.acme.workers.dev/";
+      const at = "https://hooks.acme.workers.dev/v1/destinations";
+      const refused = { status: 422, json: { errors: [{ field: "url" }] } };
+      expect(await testApi().call("POST", at, { url: preview })).toMatchObject(refused);
+      const config = testConfig({ ownHosts: ["*-hooks.acme.workers.dev"] });
+      const { call } = testApi({ services: { config } });
+      expect(await call("POST", "/v1/destinations", { url: preview })).toMatchObject(refused);
+      for (const other of ["https://0a1b-other.acme.workers.dev/", "https://hooks.acme.workers.dev/"])
+        expect((await call("POST", "/v1/destinations", { url: other })).status).toBe(201);
     });
 
     it("is told by the port from another server of the same machine, on a local stack", async () => {

@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { eventNumber } from "../../src/ids.ts";
 import { runCron } from "../../src/maintenance/cron.ts";
-import type { DeliveryMessage, DrainQueueMessage } from "../../src/queue-messages.ts";
+import type { DeliveryMessage, DrainMessage } from "../../src/queue-messages.ts";
 import { servicesOf } from "../../src/services.ts";
 import { emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
 import { fakeQueue } from "../support/queues.ts";
@@ -143,6 +143,7 @@ describe("an event's options", () => {
     [{ headers: { "X-Forwarded-For": "x" } }, "headers.X-Forwarded-For", "none of the headers"],
     [{ headers: { Host: "x" } }, "headers.Host", "none of the headers"],
     [{ headers: { "x y": "x" } }, "headers.x y", "a header name"],
+    [{ headers: JSON.parse('{"__proto__":"x"}') }, "headers.__proto__", "another name"],
     [{ headers: { a: "x\r\ny" } }, "headers.a", "1 to 1024 printable ASCII characters"],
     [{ headers: { a: "x", A: "y" } }, "headers", "at most 10 headers, each named once"],
     [{ headers: { a: "x".repeat(1024), b: "y".repeat(1024) } }, "headers", "of 2048 bytes together"],
@@ -248,7 +249,7 @@ describe("a list by tag", () => {
     const services = servicesOf(env, { waitUntil: () => {} });
     const queues = {
       deliveries: fakeQueue<DeliveryMessage>().queue,
-      drains: fakeQueue<DrainQueueMessage>().queue,
+      drains: fakeQueue<DrainMessage>().queue,
     };
     await runCron({ ...services, ...queues, now: () => NOW, log: () => {}, background: () => {} });
     expect(await tags()).toBe(1);

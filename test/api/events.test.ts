@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { eventId, eventNumber } from "../../src/ids.ts";
-import { RoutingCache } from "../../src/ingest/routing-cache.ts";
+import { CATALOGUE, RoutingCache } from "../../src/ingest/routing-cache.ts";
 import { countRows, emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
 import { storedBodies } from "../support/stored-bodies.ts";
 
@@ -235,7 +235,7 @@ describe("POST /v1/events", () => {
     const db = { batch: fail, prepare: () => statement } as unknown as D1Database;
     const routing = new RoutingCache();
     routing.raiseFloor(0, 0);
-    await routing.read(env.DB, ["default"]);
+    await routing.read(env.DB, ["default", CATALOGUE]);
     const { call, log } = testApi({ services: { db, routing } });
     const { status, text, headers } = await call("POST", "/v1/events", { type: "a", data: 1 });
     expect([status, headers.get("retry-after"), calls]).toEqual([503, "5", 2]);

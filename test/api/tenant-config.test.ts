@@ -64,6 +64,45 @@ describe("an export", () => {
       expect(JSON.stringify(document)).not.toContain(secret);
   });
 
+  it("names what it cannot open as omitted, and has everything else", async () => {
+    const [broken, whole] = [await create(rich), await create()];
+    await env.DB.prepare("UPDATE destinations SET secret = 'hmac-sha256.k9.AAAA' WHERE id = ?1")
+      .bind(broken)
+      .run();
+    const { destinations } = await exported("?secrets=true");
+    const byId = new Map<string, object>(destinations.map((one: { id: string }) => [one.id, one]));
+    expect(byId.get(broken)).toMatchObject({ omitted: ["secret"], headers: rich.headers, auth: rich.auth });
+    expect(byId.get(broken)).not.toHaveProperty("secret");
+    expect(byId.get(whole)).toMatchObject({ secret: SECRET, omitted: [] });
+    const again = await imported({ version: 1, destinations });
+    expect([again.status, again.json]).toMatchObject([
+      200,
+      { changed: [], unchanged: destinations.map(({ id }: { id: string }) => id) },
+    ]);
+  });
+
+  it("says into how many imports it is to be divided, which then make it whole elsewhere", async () => {
+    const id = await create();
+    await env.DB.prepare(
+      `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
+        INSERT INTO destinations (id, tenant, url, secret, created_at, updated_at)
+        SELECT 'dst_' || printf('%020d', i), tenant, url, secret, 0, 0 FROM n JOIN destinations WHERE id = ?1`,
+    )
+      .bind(id)
+      .run();
+    const { parts, destinations } = await exported();
+    expect([parts, destinations.length]).toEqual([2, 201]);
+    const whole = await imported({ version: 1, destinations }, { tenant: "other" });
+    expect([whole.status, whole.json.errors[0].expected]).toEqual([
+      422,
+      expect.stringContaining("further requests"),
+    ]);
+    await emptyDatabase();
+    for (const part of [destinations.slice(0, 200), destinations.slice(200)])
+      expect((await imported({ version: 1, parts, destinations: part })).status).toBe(200);
+    expect((await rows()).results).toHaveLength(201);
+  });
+
   it("has the secrets too, for the operator alone, and the audit trail says so", async () => {
     await create(rich);
     const [own] = (await exported("?secrets=true")).destinations;

@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { projectRoot } from "../../src/local/wrangler.ts";
+import { projectRoot } from "../../tools/wrangler.ts";
 import { falseClaims } from "./figures/claims.ts";
 import { figures } from "./figures/figures.ts";
 import { pagesWithFigures, withFigures } from "./figures/pages.ts";

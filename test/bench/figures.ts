@@ -4,7 +4,7 @@
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { projectRoot } from "../../src/local/wrangler.ts";
+import { projectRoot } from "../../tools/wrangler.ts";
 import { falseClaims } from "./figures/claims.ts";
 import { pagesWithFigures, withFigures } from "./figures/pages.ts";
 

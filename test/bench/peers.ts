@@ -2,7 +2,7 @@
  * `npm run bench:peers`: Breakwater beside other senders' own servers, with the same client, events and receivers. The
  * servers run already; Breakwater is started on the local runtime, and a deployment can be compared too.
  */
-import { readFlags, runScript, UsageError } from "../../src/local/flags.ts";
+import { readFlags, runScript, UsageError } from "../../tools/flags.ts";
 import { compare, type Entrant } from "./peers/compare.ts";
 import { deployedBreakwater, outpost, type Server, svix } from "./peers/servers.ts";
 import { save } from "./results.ts";

@@ -22,6 +22,7 @@ export type Source = Readonly<{
 export type Results = Readonly<{
   cost: CostResults;
   growth: GrowthResults;
+  dimensions: DimensionResults;
   throughput: ThroughputResults;
   latency: LatencyResults;
   profile: ProfileResults;
@@ -55,6 +56,24 @@ export type GrowthResults = Readonly<{
     what: string;
     steps: readonly Readonly<{ size: number; rowsWritten: number; rowsRead: number }>[];
   }>[];
+}>;
+
+/** By what grows; for each event but where the name says otherwise. */
+export type DimensionResults = Readonly<{
+  dimensions: readonly Readonly<{ id: string; what: string; steps: readonly DimensionStep[] }>[];
+}>;
+
+export type DimensionStep = Readonly<{
+  size: number;
+  rowsRead: number;
+  rowsWritten: number;
+  queries: number;
+  gateCalls: number;
+  /** What an isolate, or an intake object, remembers at the end, in KB: the memory that is free without them. */
+  isolateKb: number;
+  /** Of a run of the cron after that. */
+  cronQueries: number;
+  cronRowsRead: number;
 }>;
 
 /** Medians over the rounds. */
@@ -180,6 +199,7 @@ export function saved<B extends Bench>(bench: B): Saved<B> {
 const SCRIPTS = {
   cost: "bench:cost",
   growth: "bench:growth",
+  dimensions: "bench:growth",
   throughput: "bench:throughput",
   latency: "bench:latency",
   profile: "bench:profile",

@@ -5,9 +5,9 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { consumeEvents } from "../../src/bindings/events-queue.ts";
 import { accept } from "../../src/ingest/accept.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
-import { strictServices } from "../../src/local/strict/bindings.ts";
-import { Invocation } from "../../src/local/strict/invocation.ts";
 import type { Services } from "../../src/services.ts";
+import { strictServices } from "../../tools/strict/bindings.ts";
+import { Invocation } from "../../tools/strict/invocation.ts";
 import { batchOf } from "../support/queues.ts";
 import { newDestination, newWorld, START, storedRows, TENANT, urlOf, type World } from "../support/world.ts";
 

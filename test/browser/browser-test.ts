@@ -5,8 +5,8 @@
 import { randomBytes } from "node:crypto";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { test as base, expect, inject } from "vitest";
-import { type Receiver, type Reply, startReceiver } from "../../src/local/receiver.ts";
-import { type ApiClient, apiClient } from "../../src/local/stack.ts";
+import { type Receiver, type Reply, startReceiver } from "../../tools/receiver.ts";
+import { type ApiClient, apiClient } from "../../tools/stack.ts";
 import { signIn } from "./steps.ts";
 import { watch } from "./watch.ts";
 

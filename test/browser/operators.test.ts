@@ -1,7 +1,7 @@
 /** What an operator does besides watching: changing a destination, making keys, and looking at one tenant alone. */
 import { text } from "node:stream/consumers";
 import { expect, inject } from "vitest";
-import { apiClient } from "../../src/local/stack.ts";
+import { apiClient } from "../../tools/stack.ts";
 import { test } from "./browser-test.ts";
 import { newDestination, postEvents, signIn } from "./steps.ts";
 

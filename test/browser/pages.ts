@@ -1,7 +1,7 @@
 /** Every page of the fixture and how to reach it, for tests of all pages and for the pictures. */
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from "playwright-core";
 import { deliveryId, eventId } from "../../src/ids.ts";
-import { apiClient } from "../../src/local/stack.ts";
+import { apiClient } from "../../tools/stack.ts";
 import { billing, ledger } from "./fixture/destinations.ts";
 import { erasure, SHOWN_EVENT } from "./fixture/events.ts";
 import { signIn } from "./steps.ts";

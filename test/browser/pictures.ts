@@ -4,7 +4,7 @@
  */
 import { mkdirSync, statSync } from "node:fs";
 import { chromium } from "playwright-core";
-import { projectRoot } from "../../src/local/wrangler.ts";
+import { projectRoot } from "../../tools/wrangler.ts";
 import { findBrowser, NO_BROWSER } from "./find-browser.ts";
 import { FIXTURE_KEY, startFixture } from "./fixture/start.ts";
 import { type FixtureAt, pages, tour } from "./pages.ts";

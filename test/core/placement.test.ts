@@ -3,6 +3,8 @@ import { describe, expect, test } from "vitest";
 import {
   beforeFirstBundleOf,
   beforeFirstOf,
+  countAt,
+  countsBetween,
   databaseNamesFault,
   databaseNumberOf,
   databaseNumberOfBundle,
@@ -148,5 +150,59 @@ describe("an event's number", () => {
     Number.POSITIVE_INFINITY,
   ])("is never %d", (number) => {
     expect(isEventNumber(number)).toBe(false);
+  });
+});
+
+describe("the number of databases that take new events", () => {
+  const DAY = 86_400_000;
+  const NOW = 100 * DAY;
+  const history = [
+    { count: 1, since: 0 },
+    { count: 2, since: NOW - 10 * DAY },
+    { count: 4, since: NOW - 5 * DAY },
+    { count: 3, since: NOW + 10 * 60_000 },
+  ];
+
+  test.each([
+    ["that of the last change", history, NOW, 4],
+    ["another from the moment of a change on", history, NOW + 10 * 60_000, 3],
+    ["still the former before that", history, NOW + 10 * 60_000 - 1, 4],
+    ["the configured one while nothing is stored", [], NOW, 5],
+    ["the configured one before the first change", [{ count: 2, since: NOW + 1 }], NOW, 5],
+    ["no more than there are", [{ count: 9, since: 0 }], NOW, 6],
+  ])("is %s", (_what, stored, at, count) => {
+    expect(countAt(stored, at, { bound: 6, configured: 5 })).toBe(count);
+  });
+
+  test.each([
+    ["those in effect since then", history, NOW - 7 * DAY, [2, 4]],
+    ["also one that ended a moment before, by another clock", history, NOW - 5 * DAY + 59_999, [2, 4]],
+    ["also one that begins in a moment, by another clock", history, NOW, [4]],
+    ["each one once", [...history.slice(0, 3), { count: 2, since: NOW - DAY }], NOW - 7 * DAY, [2, 4]],
+    ["all from the beginning", history, 60_000, [1, 2, 4]],
+    ["any where nothing is stored", [], NOW, [1, 2, 3, 4, 5, 6]],
+    [
+      "any where the history begins later",
+      [{ count: 2, since: NOW - DAY }],
+      NOW - 2 * DAY,
+      [1, 2, 3, 4, 5, 6],
+    ],
+    ["no more than there are", [{ count: 9, since: 0 }], NOW - DAY, [6]],
+  ])("was, for a past event, %s", (_what, stored, from, counts) => {
+    expect(countsBetween(stored, from, NOW, 6)).toEqual(counts);
+  });
+
+  test("is known of a change a minute before it comes into effect, as clocks differ", () => {
+    expect(countsBetween(history, NOW, NOW + 9 * 60_000, 6)).toEqual([4, 3]);
+    expect(countsBetween(history, NOW, NOW + 9 * 60_000 - 1, 6)).toEqual([4]);
+  });
+
+  test("leads to few databases for a key, even where any is possible", () => {
+    const asked = Array.from({ length: 200 }, (_, i) => {
+      const counts = countsBetween([], NOW, NOW, 100);
+      return new Set(counts.map((count) => placeByKey("acme", `key ${i}`, count))).size;
+    });
+    // The hundredth harmonic number: each further database is the place with a chance of one in so many.
+    expect(asked.reduce((sum, one) => sum + one, 0) / asked.length).toBeLessThan(6);
   });
 });

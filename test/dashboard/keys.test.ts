@@ -44,6 +44,20 @@ describe("API keys", () => {
     expect(textOf(list.html)).toMatch(/&lt;b&gt;Shop key_[a-z0-9]+ of tenant acme read 31 Jan, 12:30/);
   });
 
+  it("do not outlive the key that the session was opened with", async () => {
+    const expires_at = "2026-11-22T09:00:00.000Z";
+    const browser = await signedInWith({ scopes: ["read", "admin"], expires_at });
+    expect((await browser.post(KEYS, { name: "Heir", scope_read: "on" })).status).toBe(200);
+    const later = { name: "Later", scope_read: "on", expires_at: "2026-11-22T09:01" };
+    expect((await browser.post(KEYS, later)).status).toBe(422);
+    const { results } = await env.DB.prepare("SELECT expires_at AS at FROM api_keys").all<{ at: number }>();
+    expect(results.map(({ at }) => at)).toEqual([Date.parse(expires_at), Date.parse(expires_at)]);
+    const sessions = "SELECT max(expires_at) FROM sessions";
+    expect(await env.DB.prepare(sessions).first("max(expires_at)")).toBeLessThanOrEqual(
+      Date.parse(expires_at),
+    );
+  });
+
   it("are not created without a scope, which is said at the scopes", async () => {
     const { status, html } = await (await signedIn()).post(KEYS, { name: "Shop" });
     expect([status, await rowsOf("api_keys")]).toEqual([422, 0]);

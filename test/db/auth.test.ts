@@ -9,12 +9,13 @@ import {
   forgetSessions,
   insertKey,
   insertSession,
+  keyChangesSince,
   listKeys,
   lookUpKey,
   type NewKey,
   revokeKey,
   type Session,
-  writeKeyUse,
+  writeKeyUses,
 } from "../../src/db/auth.ts";
 import { execute, newWorld } from "../support/world.ts";
 
@@ -61,19 +62,49 @@ describe("a key", () => {
     expect(await revokeKey(env.DB, "key_a", undefined, NOW)).toMatchObject({ id: "key_a", revokedAt: NOW });
     expect(await revokeKey(env.DB, "key_a", undefined, NOW + 1)).toBeUndefined();
     expect(await findKey(env.DB, "key_a", "acme")).toBeUndefined();
-    expect(await lookUpKey(env.DB, "key_a")).toMatchObject({ revokedAt: NOW });
+    expect((await lookUpKey(env.DB, "key_a")).key).toMatchObject({ revokedAt: NOW });
     expect(await listed()).toEqual(["key_b", "key_g", "key_o"]);
   });
 
   test("has its own last use written, unless a later one has been", async () => {
     const uses = async () =>
-      Promise.all(["key_a", "key_b"].map(async (id) => (await lookUpKey(env.DB, id))?.lastUsedAt));
-    await writeKeyUse(env.DB, "key_a", NOW, NOW - 10);
+      Promise.all(["key_a", "key_b"].map(async (id) => (await lookUpKey(env.DB, id)).key?.lastUsedAt));
+    await writeKeyUses(env.DB, ["key_a"], NOW, NOW - 10);
     expect(await uses()).toEqual([NOW, null]);
-    await writeKeyUse(env.DB, "key_a", NOW + 5, NOW - 1);
+    await writeKeyUses(env.DB, ["key_a"], NOW + 5, NOW - 1);
     expect(await uses()).toEqual([NOW, null]);
-    await writeKeyUse(env.DB, "key_a", NOW + 6, NOW);
+    await writeKeyUses(env.DB, ["key_a", "key_none"], NOW + 6, NOW);
     expect(await uses()).toEqual([NOW + 6, null]);
+  });
+});
+
+describe("the changes of keys", () => {
+  const since = (revision: number, limit = 9) => keyChangesSince(env.DB, revision, limit);
+
+  test("are what any hand has changed since a revision, each key once, and no use", async () => {
+    const { latest } = await since(0);
+    expect(await since(latest)).toEqual({ latest, changes: [] });
+    await writeKeyUses(env.DB, ["key_a", "key_b"], NOW, NOW - 1);
+    await execute("UPDATE api_keys SET name = 'ops'");
+    expect(await since(latest)).toEqual({ latest, changes: [] });
+    await revokeKey(env.DB, "key_b", undefined, NOW);
+    await execute("UPDATE api_keys SET scopes = '[]' WHERE id IN ('key_a', 'key_b')");
+    await execute("UPDATE api_keys SET id = 'key_h' WHERE id = 'key_g'");
+    await execute("DELETE FROM api_keys WHERE id = 'key_o'");
+    await execute("INSERT OR IGNORE INTO api_keys (id, hash, created_at) VALUES ('key_o', 'h', 0)");
+    const found = await since(latest);
+    expect(found.changes.map(({ id }) => id)).toEqual(["key_a", "key_b", "key_g", "key_h", "key_o"]);
+    expect(found.latest).toBe(found.changes.at(-1)?.revision);
+    expect((await since(latest, 2)).changes.map(({ id }) => id)).toEqual(["key_a", "key_b"]);
+    expect((await lookUpKey(env.DB, "key_none")).revision).toBe(found.latest);
+  });
+
+  test("never get a revision again, also when all of them have been removed", async () => {
+    const { latest } = await since(0);
+    await execute("DELETE FROM key_changes");
+    expect((await since(latest)).latest).toBe(0);
+    await insertKey(env.DB, key("key_z"));
+    expect((await since(latest)).changes).toEqual([{ id: "key_z", revision: latest + 1 }]);
   });
 });
 

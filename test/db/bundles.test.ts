@@ -8,7 +8,7 @@ import {
   eventNames,
   findCommitted,
   findPlans,
-  highestBefore,
+  idBefore,
   idRangeOf,
   type NewBundle,
   type NewKey,
@@ -44,8 +44,15 @@ describe("a commit", () => {
   const unit = (bundles: NewBundle[], more: Partial<Unit> = {}): Unit => ({
     ...{ bundles, revisions: { acme: 4 }, keys: [], ...more },
   });
-  const commit = (units: readonly Unit[], floor = 0, database = 0) =>
-    commitUnits(db, database, { units, acceptedAt: 5, floor });
+  const tryCommit = (units: readonly Unit[], floor = 0, database = 0, far = 1_000) =>
+    commitUnits(db, database, { units, acceptedAt: 5, floor, far, nonce: () => crypto.randomUUID() });
+  const commit = async (units: readonly Unit[], floor = 0, database = 0) =>
+    (await tryCommit(units, floor, database)).ids;
+  const find = (
+    within: number,
+    tokens: readonly string[],
+    keys: Parameters<typeof findCommitted>[2]["keys"],
+  ) => findCommitted(db, 0, { within, tokens, keys });
 
   const stored = async () =>
     (
@@ -70,8 +77,7 @@ describe("a commit", () => {
         plan: '{"dst_a":[0,0],"dst_b":[0,0]}',
       },
     ]);
-    const { keys } = await findCommitted(
-      db,
+    const { keys } = await find(
       0,
       [],
       [
@@ -117,11 +123,11 @@ describe("a commit", () => {
     const again = await commit([first, unit([bundle("d")]), unit([bundle("e", "b")])]);
     expect(again).toEqual([undefined, [3], undefined]);
     expect(await stored()).toEqual([
-      [1, "a", "b"],
+      [1, "a", "b", expect.any(String)],
       [2, "c"],
       [3, "d"],
     ]);
-    const found = await findCommitted(db, 0, ["b", "c", "x"], []);
+    const found = await find(0, ["b", "c", "x"], []);
     expect(found.tokens).toEqual([
       { id: 1, place: 1, token: "b" },
       { id: 2, place: 0, token: "c" },
@@ -130,7 +136,7 @@ describe("a commit", () => {
 
   test("looks for tokens in the bundles behind the floor only", async () => {
     await commit([unit([bundle("a")]), unit([bundle("b")])]);
-    expect((await findCommitted(db, 1, ["a", "b"], [])).tokens).toEqual([{ id: 2, place: 0, token: "b" }]);
+    expect((await find(1, ["a", "b"], [])).tokens).toEqual([{ id: 2, place: 0, token: "b" }]);
     expect(await commit([unit([bundle("a")]), unit([bundle("b")])], 1)).toEqual([[3], undefined]);
   });
 
@@ -145,7 +151,7 @@ describe("a commit", () => {
   ])("is taken where the revision of each tenant %s", async (_, revisions, isTaken) => {
     const [ids] = await commit([unit([bundle("a")], { revisions, keys: [key("acme", "one", "a")] })]);
     expect(ids).toEqual(isTaken ? [1] : undefined);
-    const { keys } = await findCommitted(db, 0, [], [{ tenant: "acme", key: "one" }]);
+    const { keys } = await find(0, [], [{ tenant: "acme", key: "one" }]);
     expect(keys).toHaveLength(isTaken ? 1 : 0);
   });
 
@@ -165,8 +171,7 @@ describe("a commit", () => {
       tries.map((one) => unit([bundle(...one.tokens)], { revisions: {}, keys: [one] })),
     );
     expect(outcomes).toEqual([undefined, [2], [3]]);
-    const { keys } = await findCommitted(
-      db,
+    const { keys } = await find(
       0,
       [],
       [
@@ -188,8 +193,9 @@ describe("a commit", () => {
 
   test("without tokens to look for is not looked for in any bundle", async () => {
     const { db: metered, used } = meteredD1(db);
-    expect(await findCommitted(metered, 0, [], [])).toEqual({ tokens: [], keys: [] });
-    expect(used().queries).toBe(1);
+    const found = await findCommitted(metered, 0, { within: 0, tokens: [], keys: [] });
+    expect(found).toEqual({ tokens: [], keys: [], highest: 0 });
+    expect(used().queries).toBe(2);
   });
 });
 
@@ -214,18 +220,16 @@ describe("stored bundles", () => {
   test.each([
     [100, 0],
     [101, 3],
-    [200, 3],
-    [201, 8],
-    [300, 8],
+    [300, 3],
     [301, 8],
-  ])("have a highest id of those accepted before %d: %d", async (time, id) => {
-    expect(await highestBefore(db, time)).toBe(id);
+  ])("are above an id from a minute before they were accepted on: %d: %d", async (time, id) => {
+    expect(await idBefore(db, time + 60_000)).toBe(id);
   });
 
   test("have their plans, and when they are due where they are scheduled", async () => {
     expect(await findPlans(db, [5, 4, 3])).toEqual([
-      { id: 3, plan: { dst_a: [0, 0] } },
-      { id: 5, plan: { dst_b: [0, 0] }, deliverAt: 900 },
+      { id: 3, tokens: expect.any(Array), plan: { dst_a: [0, 0] } },
+      { id: 5, tokens: expect.any(Array), plan: { dst_b: [0, 0] }, deliverAt: 900 },
     ]);
     const { db: metered, used } = meteredD1(db);
     expect(await findPlans(metered, [])).toEqual([]);

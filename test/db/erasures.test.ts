@@ -46,7 +46,7 @@ describe("an erasure", () => {
     const begun = await begin("acme", { kind: "range", since: 5, until: 9, nextStepAt: 20, createdAt: 10 });
     expect(begun).toEqual({
       ...{ id: "e1", tenant: "acme", kind: "range", eventId: null, since: 5, until: 9 },
-      ...{ state: "running", cursor: [], events: 0, deliveries: 0, cancelled: 0 },
+      ...{ state: "running", cursor: [], events: 0, deliveries: 0, cancelled: 0, unreadable: [] },
       ...{ nextStepAt: 20, createdAt: 10, updatedAt: 10, endedAt: null },
     });
     expect(await findErasureJob(env.DB, "e1")).toEqual(begun);
@@ -96,7 +96,13 @@ describe("an erasure", () => {
 });
 
 describe("a step", () => {
-  const progress = { cursor: [0, 0, 7], state: "running", nextStepAt: 50, endedAt: null } as const;
+  const progress = {
+    cursor: [0, 0, 7],
+    state: "running",
+    unreadable: [5],
+    nextStepAt: 50,
+    endedAt: null,
+  } as const;
 
   test("moves its erasure on, and no other", async () => {
     const job = await begin("acme");

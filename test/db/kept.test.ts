@@ -3,7 +3,16 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt, type Plan } from "../../src/core/bundle.ts";
 import { DAY_MS } from "../../src/core/retention.ts";
-import { bundleParts, eventsDone, keptOfTenant, limitsInUse, limitsOf, walkOn } from "../../src/db/kept.ts";
+import {
+  bundlesLater,
+  eventsDone,
+  keptOfTenant,
+  limitsInUse,
+  limitsOf,
+  planOfBundle,
+  saveLater,
+  walkOn,
+} from "../../src/db/kept.ts";
 import { emptyDatabase, insertRow } from "../support/api.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { meteredD1 } from "../support/meter.ts";
@@ -71,31 +80,64 @@ describe("how long a tenant's events are kept", () => {
 
 describe("what is in use", () => {
   test("is nothing where nothing is set, or what is set counts as nothing", async () => {
-    const nothing = { shortestMs: Number.POSITIVE_INFINITY, payloadFree: false };
-    expect(await limitsInUse(env.DB)).toEqual(nothing);
+    const nothing = { days: [], payloadFree: false };
+    expect(await limitsInUse(env.DB)).toMatchObject(nothing);
     await setTenant("acme", null);
     await setTenant("rival", -3);
     await setType("a", 0);
     await setType("b", null);
-    expect(await limitsInUse(env.DB)).toEqual(nothing);
+    expect(await limitsInUse(env.DB)).toMatchObject(nothing);
   });
 
   test.each([
-    [[5, 2], [], 2],
-    [[5, 3], [9, 4], 3],
-    [[8], [6, 1], 1],
-    [[1], [], 1],
-    [[], [4], 4],
-  ])("of tenants with %j days and types with %j days is the time of %d days", async (tenants, types, days) => {
+    [[5, 2, 5], [], [2, 5]],
+    [
+      [5, 3],
+      [9, 4, 3],
+      [3, 4, 5, 9],
+    ],
+    [[8], [6, 1], [1, 6, 8]],
+    [[1], [], [1]],
+    [[], [4, "soon", 1.5, -3], [4]],
+  ])("of tenants with %j days and types with %j days are %j days", async (tenants, types, days) => {
     for (const [i, one] of tenants.entries()) await setTenant(`t${i}`, one);
     for (const [i, one] of types.entries()) await setType(`t${i}`, one);
-    expect(await limitsInUse(env.DB)).toEqual({ shortestMs: days * DAY_MS, payloadFree: false });
+    expect(await limitsInUse(env.DB)).toEqual({ days, payloadFree: false, changedAt: 0 });
   });
 
   test("says whether a tenant keeps no payloads", async () => {
     await setTenant("acme", null, 1);
     await setTenant("rival", null, 0);
-    expect(await limitsInUse(env.DB)).toEqual({ shortestMs: Number.POSITIVE_INFINITY, payloadFree: true });
+    expect(await limitsInUse(env.DB)).toEqual({ days: [], payloadFree: true, changedAt: 0 });
+  });
+
+  test("says when what is set was last changed, of tenants and types that have anything set", async () => {
+    await setTenant("acme", 5);
+    await setTenant("rival", null, 1);
+    await setTenant("other", null);
+    await setType("a", 3);
+    const changed = (table: string, name: string, at: number) =>
+      env.DB.prepare(
+        `UPDATE ${table} SET updated_at = ?2 WHERE ${table === "event_types" ? "name" : "tenant"} = ?1`,
+      )
+        .bind(name, at)
+        .run();
+    const at = async () => (await limitsInUse(env.DB)).changedAt;
+    await changed("tenant_settings", "other", 99);
+    expect(await at()).toBe(0);
+    await changed("tenant_settings", "rival", 7);
+    expect(await at()).toBe(7);
+    await changed("event_types", "a", 8);
+    expect(await at()).toBe(8);
+    await changed("tenant_settings", "acme", 9);
+    expect(await at()).toBe(9);
+  });
+
+  test("costs a row for each number of days, however many tenants have it", async () => {
+    for (let i = 0; i < 50; i++) await setTenant(`t${i}`, 1 + (i % 2));
+    const { db, used } = meteredD1(env.DB);
+    await limitsInUse(db);
+    expect(used().rowsRead).toBeLessThan(20);
   });
 });
 
@@ -117,10 +159,14 @@ describe("a walk over bundles", () => {
   test("comes to whose events are in each, and when they were due, as far as they are old enough", async () => {
     const [first = 0, second = 0] = await bundles(10, 20, 21, 15);
     const found = await walkOn(env.DB, 0, { horizon: 20, limit: 9 });
-    expect(found).toEqual({
+    const about = (tenant: string, type: string) => ({
+      kind: "read",
+      header: { tenants: ["acme", tenant], types: ["a", type] },
+    });
+    expect(found).toMatchObject({
       bundles: [
-        { id: first, dueAt: 10, tenants: ["acme", "t0"], types: ["a", "b0"] },
-        { id: second, dueAt: 25, tenants: ["acme", "t1"], types: ["a", "b1"] },
+        { id: first, acceptedAt: 10, dueAt: 10, read: about("t0", "b0") },
+        { id: second, acceptedAt: 20, dueAt: 25, read: about("t1", "b1") },
       ],
       upto: second,
       isLast: true,
@@ -156,14 +202,55 @@ describe("a walk over bundles", () => {
   });
 });
 
-test("the parts of a bundle are its own, and those of one that is gone are none", async () => {
+test("the plan of a bundle is its own; one that is gone has none, and one that is no plan says so", async () => {
   const [, event = 0] = await insertBundles(env.DB, [
     { events: [{ tenant: "other" }] },
     { events: [{ tenant: "acme", destinations: ["dst_a"] }] },
   ]);
-  const parts = await bundleParts(env.DB, bundleOf(event));
-  expect([parts?.plan, parts?.header.tenants]).toEqual([{ dst_a: [0, 0] }, ["acme"]]);
-  expect(await bundleParts(env.DB, 999)).toBeUndefined();
+  const bundle = bundleOf(event);
+  expect(await planOfBundle(env.DB, bundle)).toEqual({ dst_a: [0, 0] });
+  expect(await planOfBundle(env.DB, 999)).toBe("gone");
+  await env.DB.prepare("UPDATE bundles SET plan = 'oops' WHERE id = ?1").bind(bundle).run();
+  expect(await planOfBundle(env.DB, bundle)).toBe("unreadable");
+});
+
+describe("the list of bundles to look at again", () => {
+  const begun = { why: "over", events: [1, 2], destinations: 40 } as const;
+  const listed = async (now = 10) =>
+    (await bundlesLater(env.DB, now, 9)).map((one) => [one.id, one.bundle?.acceptedAt, one.begun]);
+
+  beforeEach(async () => {
+    await insertBundles(
+      env.DB,
+      [1, 2].map((acceptedAt) => ({ acceptedAt, events: [{ tenant: "acme" }] })),
+    );
+  });
+
+  test("has those that are due, in the order of their times, also one that is gone", async () => {
+    await saveLater(env.DB, [
+      { bundle: 1, lookAt: 9 },
+      { bundle: 2, lookAt: 8, begun },
+      { bundle: 3, lookAt: 10 },
+      { bundle: 4, lookAt: 11 },
+    ]);
+    expect(await listed()).toEqual([
+      [2, 2, begun],
+      [1, 1, undefined],
+      [3, undefined, undefined],
+    ]);
+  });
+
+  test("keeps what was begun until the bundle is taken off it, and begins anew what cannot be read", async () => {
+    await saveLater(env.DB, [{ bundle: 1, lookAt: 1, begun }]);
+    await saveLater(env.DB, [{ bundle: 1, lookAt: 2 }]);
+    expect(await listed()).toEqual([[1, 1, begun]]);
+    await saveLater(env.DB, [{ bundle: 1, lookAt: 2 }], [1]);
+    expect(await listed()).toEqual([[1, 1, undefined]]);
+    await env.DB.prepare("UPDATE kept_later SET begun = 'oops'").run();
+    expect(await listed()).toEqual([[1, 1, undefined]]);
+    await saveLater(env.DB, [], [1]);
+    expect(await listed()).toEqual([]);
+  });
 });
 
 describe("the events that are done", () => {
@@ -195,7 +282,7 @@ describe("the events that are done", () => {
   });
 
   test("are found of more destinations than are read at once, and each is read once", async () => {
-    const names = Array.from({ length: 400 }, (_, i) => `dst_${String(i).padStart(4, "0")}`);
+    const names = Array.from({ length: 1_000 }, (_, i) => `dst_${String(i).padStart(4, "0")}`);
     const planOf = (count: number): Plan =>
       Object.fromEntries(names.slice(0, count).map((name) => [name, [0, 0]]));
     const fill = (from: number, to: number) =>
@@ -205,13 +292,13 @@ describe("the events that are done", () => {
       )
         .bind(JSON.stringify(names.slice(from, to)))
         .run();
-    await fill(0, 399);
-    expect(await eventsDone(env.DB, 7, planOf(400), [0], isDelivered)).toEqual([]);
-    await fill(399, 400);
+    await fill(0, 999);
+    expect(await eventsDone(env.DB, 7, planOf(1_000), [0], isDelivered)).toEqual([]);
+    await fill(999, 1_000);
     const { db, used } = meteredD1(env.DB);
-    expect(await eventsDone(db, 7, planOf(200), [0], isDelivered)).toEqual([0]);
+    expect(await eventsDone(db, 7, planOf(500), [0], isDelivered)).toEqual([0]);
     const { queries, rowsRead } = used();
-    expect(await eventsDone(db, 7, planOf(400), [0], isDelivered)).toEqual([0]);
+    expect(await eventsDone(db, 7, planOf(1_000), [0], isDelivered)).toEqual([0]);
     expect(used()).toMatchObject({ queries: 2 * queries, rowsRead: 2 * rowsRead });
   });
 });

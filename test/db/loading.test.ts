@@ -194,7 +194,7 @@ describe("what is loaded", () => {
 
   test("is nothing when nothing is asked for, and costs nothing", async () => {
     const d1 = meteredD1(env.DB);
-    expect(await loaded([], {}, d1.db)).toEqual({ all: [], missing: [], unknown: [], rest: [] });
+    expect(await loaded([], {}, d1.db)).toEqual({ all: [], late: [], missing: [], unknown: [], rest: [] });
     expect(d1.used().roundTrips).toBe(0);
   });
 });

@@ -313,7 +313,7 @@ describe("the ends of replayed deliveries", () => {
     await named({ replay: "rpl_b", destinationId: "dst_b" });
     await store({ eventId: EVENT + 5 });
     await store({ destinationId: "dst_b", eventId: EVENT + 1 });
-    await countFailed(env.DB, JSON.stringify(names), 50).run();
+    await countFailed(env.DB, "waiting", JSON.stringify(names), 50).run();
     expect(await counts()).toEqual({ rpl_a: [10, 22], rpl_b: [10, 21], rpl_c: [10, 20] });
   });
 });

@@ -62,6 +62,7 @@ describe("old bundles", () => {
         { bundle: 6, acceptedAt: 30, planned: 1, plan: { [B]: [0, 0] }, ...more },
       ],
       upto: 6,
+      unreadable: [],
       isLast: true,
     });
   });
@@ -81,6 +82,7 @@ describe("old bundles", () => {
   ])("after bundle %i within %j are %j", async (after, more, found, upto, isLast) => {
     const page = await oldBundles(db, after, { ...most, ...more });
     expect({ ...page, bundles: page.bundles.map(({ bundle }) => bundle) }).toEqual({
+      unreadable: [],
       bundles: found,
       upto,
       isLast,

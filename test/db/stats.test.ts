@@ -34,7 +34,9 @@ describe("the health of the system", () => {
 
   test("has nothing to tell of an empty database but its size", async () => {
     const { databases, ...health } = await readSystemHealth({ db });
-    expect(health).toEqual({ heartbeatAt: null, oldestDueAt: null, deduplicated: 0, keyed: 0 });
+    expect(health).toEqual({
+      ...{ heartbeatAt: null, oldestDueAt: null, deduplicated: 0, keyed: 0, unreadable: 0 },
+    });
     expect(databases).toMatchObject([{ name: "DB" }]);
     const [{ bytes, headroomBytes } = { bytes: 0, headroomBytes: 0 }] = databases;
     expect(bytes).toBeGreaterThan(0);
@@ -104,9 +106,9 @@ describe("the applied migrations", () => {
     const withoutRows = interceptedD1(db, async (_, call) => ({ ...(await call()), results: [] }));
     const found = await readAppliedMigrations({ db: metered, further: [withoutRecord, withoutRows] });
     expect(found).toMatchObject([
-      { migration: LATEST_MIGRATION, size: { name: "DB" } },
+      { migration: LATEST_MIGRATION, name: "DB" },
       undefined,
-      { migration: null, size: { name: "DB_2" } },
+      { migration: null, name: "DB_2" },
     ]);
     expect(LATEST_MIGRATION).not.toBe("");
   });

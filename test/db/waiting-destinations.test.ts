@@ -66,7 +66,8 @@ beforeAll(async () => {
 
 describe("destinations with waiting deliveries", () => {
   test("are found by their rows and by their packs, each once, with what they are", async () => {
-    expect(await waitingDestinations(databases, "", 10)).toEqual({ destinations: found, isLast: true });
+    const { ids, isLast } = await waitingDestinations([env.DB], "", 10);
+    expect([await standingDestinations(databases, ids), isLast]).toEqual([found, true]);
   });
 
   test.each([

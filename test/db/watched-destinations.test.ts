@@ -31,7 +31,7 @@ const pack = (name: string, bundle: number, masks: Readonly<Record<string, numbe
   insertRow("packs", { destination_id: `dst_${name}`, bundle_id: bundle, ends: "", ...masks });
 
 async function watched(tenant: string | undefined, limit: number) {
-  const { destinations, total } = await watchedDestinations(databases, tenant, limit);
+  const { destinations, total } = await watchedDestinations(databases, tenant, limit, () => 0.5);
   return [destinations.map(({ id }) => id.slice(4)).join(" "), total];
 }
 

@@ -4,9 +4,10 @@ import type { AdmitRequest, AdmitResult } from "../../src/core/admit.ts";
 import { newDestinationState } from "../../src/core/destination-state.ts";
 import { CONNECTIONS, type Grant, LOOK_UP_MS } from "../../src/core/lease.ts";
 import {
-  admitBatch,
-  type BatchRun,
-  type DestinationBatch,
+  admitDue,
+  type Dispatch,
+  type Due,
+  type Leased,
   prepare,
   refusedDispositions,
   triage,
@@ -14,6 +15,7 @@ import {
 import { connections } from "../../src/delivery/http.ts";
 import { eventId } from "../../src/ids.ts";
 import type { LogLine } from "../../src/log.ts";
+import { newMemory } from "../../src/memory.ts";
 import type { Services } from "../../src/services.ts";
 import { START, standingClock } from "../support/clock.ts";
 import { testConfig } from "../support/config.ts";
@@ -53,6 +55,7 @@ beforeEach(() => {
     ...{ config: testConfig(), now: clock.now, sleep: clock.sleep, random: () => 0.5 },
     log: (line: LogLine) => log.push(line),
     background: () => {},
+    memory: newMemory(),
     vault: { open: () => opens(), openText: async () => "a client secret" },
     gates: { idFromName: (name: string) => name, get: () => stub },
     fetch: async (url: string) => {
@@ -159,9 +162,9 @@ function grantOf(deliveries: readonly number[], own: Partial<Grant> = {}): Admit
 const calm = () => new Promise((resolve) => setTimeout(resolve));
 
 /** Admits deliveries as the consumer does, which has looked them up `agoMs` ago. */
-function admitted(events: readonly number[], own: Partial<DestinationBatch> = {}) {
+function admitted(events: readonly number[], own: Partial<Due> = {}) {
   const all = numbered(...events);
-  return admitBatch(services, connections(), {
+  return admitDue(services, connections(), {
     destination: storedDestination(),
     request: { lane: "fresh", deliveries: events, startWithinMs: 5_000 },
     lookedUpAt: clock.now(),
@@ -171,28 +174,33 @@ function admitted(events: readonly number[], own: Partial<DestinationBatch> = {}
   });
 }
 
+/** The same, of deliveries of which some are admitted. */
+async function leased(...given: Parameters<typeof admitted>): Promise<Leased> {
+  return withLease(await admitted(...given));
+}
+
+function withLease(dispatch: Dispatch): Leased {
+  if (dispatch.stage !== "leased") throw new Error(`It is ${dispatch.stage}`);
+  return dispatch;
+}
+
 describe("a batch that its gate admits", () => {
   test("is attempted under a lease, which the gate is asked for with what it has to know", async () => {
     gate.admit = async ({ deliveries }) => {
       clock.pass(40);
       return grantOf(deliveries);
     };
-    const {
-      admitted: result,
-      run,
-      left,
-      recoverAt,
-    } = await admitted([128, 129], { lookedUpAt: clock.now() - 30 });
+    const { grant, run, left, recoverAt } = await leased([128, 129], { lookedUpAt: clock.now() - 30 });
     expect(requests).toStrictEqual([
       {
         ...{ lane: "fresh", deliveries: [128, 129], startWithinMs: 5_000 },
         ...{ connections: CONNECTIONS, lookedUpMsAgo: 30 },
       },
     ]);
-    await run?.finished;
-    expect(run?.progress.done).toHaveLength(2);
+    await run.finished;
+    expect(run.progress.done).toHaveLength(2);
     expect(sent).toHaveLength(2);
-    expect(result?.grant?.deliveries).toEqual([128, 129]);
+    expect(grant.deliveries).toEqual([128, 129]);
     expect(left).toBe(0);
     expect(recoverAt).toBe(clock.now() + 30_000);
   });
@@ -211,11 +219,7 @@ describe("a batch that its gate admits", () => {
       },
     };
     const all = numbered(128, 129);
-    const {
-      admitted: result,
-      run,
-      left,
-    } = await admitBatch(services, connections(), {
+    const dispatch = await admitDue(services, connections(), {
       destination: storedDestination(),
       request: { lane: "backlog", deliveries: eventsOf(all), startWithinMs: 3_000 },
       patienceFor: () => 1_000,
@@ -223,9 +227,10 @@ describe("a batch that its gate admits", () => {
     });
     expect(requests[0]?.lookedUpMsAgo).toBe(0);
     expect(loaded).toEqual([[128, 129]]);
-    await run?.finished;
+    const { result, run, left } = withLease(dispatch);
+    await run.finished;
     expect(sent).toHaveLength(2);
-    expect(result?.inFlight).toBeNull();
+    expect(result.inFlight).toBeNull();
     expect(left).toBe(3);
   });
 
@@ -241,10 +246,10 @@ describe("a batch that its gate admits", () => {
         ],
       };
     };
-    const { admitted: result, run } = await admitted([128, 129, 130], { lookedUpAt: clock.now() - 20 });
-    await run?.finished;
-    expect(run?.progress.done.map(({ attempt }) => attempt.delivery.event.id)).toEqual([129, 130]);
-    expect(result?.inFlight).toEqual({ deliveries: [140, 128], until: START + 900 });
+    const { result, run } = await leased([128, 129, 130], { lookedUpAt: clock.now() - 20 });
+    await run.finished;
+    expect(run.progress.done.map(({ attempt }) => attempt.delivery.event.id)).toEqual([129, 130]);
+    expect(result.inFlight).toEqual({ deliveries: [140, 128], until: START + 900 });
   });
 
   test("comes again at once where it was settled, and no other lease holds any", async () => {
@@ -252,9 +257,9 @@ describe("a batch that its gate admits", () => {
       ...grantOf(deliveries),
       settled: [{ delivery: 128, msAgo: 0 }],
     });
-    const batchRun = await admitted([128], { lookedUpAt: clock.now() - 1 });
-    expect(batchRun.admitted?.inFlight).toEqual({ deliveries: [128], until: clock.now() });
-    await batchRun.run?.finished;
+    const { result, run } = await leased([128], { lookedUpAt: clock.now() - 1 });
+    expect(result.inFlight).toEqual({ deliveries: [128], until: clock.now() });
+    await run.finished;
     expect(sent).toEqual([]);
   });
 
@@ -263,9 +268,9 @@ describe("a batch that its gate admits", () => {
       clock.pass(LOOK_UP_MS);
       return grantOf(deliveries);
     };
-    const { admitted: result, run } = await admitted([128, 129], { lookedUpAt: clock.now() - 1 });
-    expect(result?.inFlight?.deliveries).toEqual([128, 129]);
-    await run?.finished;
+    const { result, run } = await leased([128, 129], { lookedUpAt: clock.now() - 1 });
+    expect(result.inFlight?.deliveries).toEqual([128, 129]);
+    await run.finished;
     expect(sent).toEqual([]);
   });
 
@@ -279,32 +284,30 @@ describe("a batch that its gate admits", () => {
   test("fails as a whole where an attempt cannot even be made, whoever awaits it or not", async () => {
     gate.admit = async ({ deliveries }) => grantOf(deliveries);
     const load = () => ({ deliveries: [loadedDelivery({ event: { body: null } })] });
-    const { run } = await admitted([128], { load });
-    await expect(run?.enough).rejects.toThrow("must not be attempted");
-    await expect(run?.finished).rejects.toThrow("must not be attempted");
+    const { run } = await leased([128], { load });
+    await expect(run.enough).rejects.toThrow("must not be attempted");
+    await expect(run.finished).rejects.toThrow("must not be attempted");
     const unhandled: unknown[] = [];
     const note = (error: unknown) => void unhandled.push(error);
     process.on("unhandledRejection", note);
-    const unawaited = await admitted([128], { load });
+    const unawaited = await leased([128], { load });
     await calm();
     process.off("unhandledRejection", note);
     expect(unhandled).toEqual([]);
-    expect(unawaited.run?.progress.done).toEqual([]);
+    expect(unawaited.run.progress.done).toEqual([]);
     expect(sent).toEqual([]);
   });
 
   test("goes on from the lease before it, over the same connections", async () => {
     gate.admit = async ({ deliveries }) => grantOf(deliveries, { id: `lease-${requests.length}` });
-    const { run } = await admitted([128]);
-    await run?.finished;
+    const { run } = await leased([128]);
+    await run.finished;
     const following: unknown[] = [];
     const after = {
       lease: "lease-1",
-      run: { ...run, goOnWith: (order: unknown) => following.push(order) && run } as NonNullable<
-        BatchRun["run"]
-      >,
+      run: { ...run, goOnWith: (order: unknown) => following.push(order) && run } as Leased["run"],
     };
-    const next = await admitted([129], { after });
+    const next = await leased([129], { after });
     expect(requests[1]?.succeeds).toBe("lease-1");
     expect(requests[0]).not.toHaveProperty("succeeds");
     expect(next.run).toBe(run);
@@ -315,13 +318,13 @@ describe("a batch that its gate admits", () => {
 
 describe("a batch that its gate does not admit", () => {
   const deliveries = numbered(128, 129, 130, 131);
-  const run = (admitted: AdmitResult | undefined): BatchRun => ({
-    ...{ destination: storedDestination(), admitted, run: undefined, recoverAt: 0 },
+  const refusing = (result: AdmitResult): Dispatch => ({
+    ...{ stage: "refused", destination: storedDestination(), result },
   });
   const refused = { deliveries: [128, 130], reason: "hold", until: START + 60_000 } as const;
   const inFlight = { deliveries: [129], until: START + 700 };
-  const dispositionsOf = (admitted: AdmitResult | undefined) =>
-    refusedDispositions(services, run(admitted), deliveries).map(({ delivery, row, retryAt }) => [
+  const dispositionsOf = (dispatch: Dispatch) =>
+    refusedDispositions(services, dispatch, deliveries).map(({ delivery, row, retryAt }) => [
       delivery.event.id,
       row?.reason ?? (retryAt === undefined ? undefined : retryAt - START),
     ]);
@@ -347,21 +350,20 @@ describe("a batch that its gate does not admit", () => {
     ],
     ["is neither has no disposition", {}, []],
   ])("what %s", (_, result, expected) => {
-    expect(dispositionsOf({ grant: null, refused: null, inFlight: null, ...result })).toEqual(expected);
+    const whole = { grant: null, refused: null, inFlight: null, ...result };
+    expect(dispositionsOf(refusing(whole))).toEqual(expected);
   });
 
   test("comes again within ten seconds, spread by chance, when the gate cannot be reached", async () => {
     gate.admit = () => Promise.reject(new Error("No gate, as the test wants it"));
-    const { admitted: result, run } = await admitted([128]);
-    expect([result, run]).toEqual([undefined, undefined]);
-    expect(dispositionsOf(undefined)).toEqual([128, 129, 130, 131].map((id) => [id, 7_500]));
+    const dispatch = await admitted([128]);
+    expect(dispatch).toEqual({ stage: "unreachable", destination: storedDestination() });
+    expect(dispositionsOf(dispatch)).toEqual([128, 129, 130, 131].map((id) => [id, 7_500]));
   });
 
   test("has no run, and nothing is sent", async () => {
     gate.admit = async () => ({ grant: null, refused, inFlight: null });
-    const batchRun = await admitted([128, 130]);
-    expect(batchRun.run).toBeUndefined();
-    expect(batchRun.admitted?.refused).toEqual(refused);
+    expect(await admitted([128, 130])).toMatchObject({ stage: "refused", result: { refused } });
     await calm();
     expect(sent).toEqual([]);
   });
@@ -372,11 +374,12 @@ describe("a destination that cannot be sent to", () => {
 
   test("waits for the sweep, and its gate is not even asked", async () => {
     opens = () => Promise.reject(new Error("Sealed with another key"));
-    const { admitted: result, run, recoverAt } = await admitted([128, 129]);
-    expect(result).toEqual({
-      ...{ grant: null, inFlight: null, refused: { deliveries: [128, 129], reason: "sealed", until } },
+    const refused = { deliveries: [128, 129], reason: "sealed", until };
+    const result = { grant: null, inFlight: null, refused };
+    expect(await admitted([128, 129])).toEqual({
+      ...{ stage: "refused", destination: storedDestination(), result },
     });
-    expect([run, recoverAt, requests]).toEqual([undefined, 0, []]);
+    expect(requests).toEqual([]);
     expect(log).toEqual([
       { what: "secret_unreadable", destination: DESTINATION, error: "Error: Sealed with another key" },
     ]);

@@ -5,8 +5,8 @@ import type { LoadedDelivery } from "../../src/db/deliveries.ts";
 import { destinationsByIds } from "../../src/db/destinations.ts";
 import { archiving } from "../../src/delivery/archiver.ts";
 import { connections } from "../../src/delivery/http.ts";
-import { strictServices } from "../../src/local/strict/bindings.ts";
-import { Invocation } from "../../src/local/strict/invocation.ts";
+import { strictServices } from "../../tools/strict/bindings.ts";
+import { Invocation } from "../../tools/strict/invocation.ts";
 import { exchangeOf, type TestBucket, testBucket } from "../support/bucket.ts";
 import { rowsOfAll } from "../support/databases.ts";
 import {
@@ -103,6 +103,21 @@ describe("an exchange is kept", () => {
     const [exchange] = await kept();
     expect(exchange?.response).toMatchObject({ encoding: "base64", cut: false });
     expect(Uint8Array.fromBase64(exchange?.response?.body ?? "")).toEqual(bytes);
+  });
+
+  test("without the signature that the receiver repeats", async () => {
+    let signature = "";
+    await attempt(({ headers }) => {
+      signature = headers.get("webhook-signature") ?? "";
+      return new Response(`${"-".repeat(5_000)} ${signature}`, {
+        status: 500,
+        headers: { "x-echo": signature },
+      });
+    });
+    const [exchange] = await kept();
+    expect(signature).toMatch(/^v1,/);
+    expect(exchange?.response?.body).toBe(`${"-".repeat(5_000)} ***`);
+    expect(exchange?.response?.headers["x-echo"]).toBe("***");
   });
 
   test.each([

@@ -108,6 +108,7 @@ describe("an exchange", () => {
           url: "https://a.example/in",
           headers: {
             ...{ "x-own": "***", "content-type": "text/plain", "webhook-attempt": "5" },
+            "webhook-deployment": "***",
             ...{ "user-agent": expect.any(String), "webhook-id": eventId(300) },
             "webhook-timestamp": String(Math.floor(START / 1000)),
             "webhook-signature": "v1,***",

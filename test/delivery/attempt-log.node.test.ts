@@ -1,9 +1,9 @@
 /** What an invocation writes down about its attempts: lines of the log, and data points. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { resolveRetry } from "../../src/core/retry/policy.ts";
+import type { Leased } from "../../src/delivery/admission.ts";
 import { logAttempt, logCounts, logLease, withCounts } from "../../src/delivery/attempt-log.ts";
 import type { Attempt } from "../../src/delivery/http.ts";
-import type { LeaseRun } from "../../src/delivery/lease-runner.ts";
 import { type Finished, finish } from "../../src/delivery/outcome.ts";
 import { deliveryId, eventId } from "../../src/ids.ts";
 import type { LogLine } from "../../src/log.ts";
@@ -169,7 +169,8 @@ describe("a lease", () => {
       running: new Map(several(running, 220).map((one) => [one, START])),
     };
     const run = { progress, leftoverReason: () => ({ reason: "rate", until: START }) };
-    logLease(counting(), { destination: storedDestination(), granted: 9, run: run as unknown as LeaseRun });
+    const grant = { deliveries: Array(9) };
+    logLease(counting(), { destination: storedDestination(), grant, run } as unknown as Leased);
     return log;
   };
   const line = { what: "lease", destination: DESTINATION, granted: 9 };

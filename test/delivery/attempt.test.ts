@@ -1,6 +1,7 @@
 /** One attempt: what it sends, and what it keeps of the response. */
 import { Webhook } from "standardwebhooks";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import type { SignatureForm } from "../../src/core/signature-forms.ts";
 import { eventId } from "../../src/ids.ts";
 import type { Call } from "../support/receivers.ts";
 import {
@@ -153,6 +154,37 @@ describe("a response", () => {
     expect(bytes).toBeGreaterThan(4080);
     expect(entry?.excerpt).toMatch(new RegExp(`^${letter}+$`, "u"));
     expect(cancelled()).toBe(true);
+  });
+
+  test.each<[string, readonly SignatureForm[] | null, string]>([
+    ["the default form", null, "webhook-signature"],
+    ["the form of Stripe", [{ form: "stripe" }], "stripe-signature"],
+    ["the form of GitHub", [{ form: "github" }], "x-hub-signature-256"],
+    [
+      "a template",
+      [{ form: "template", content: "{id}{body}", signature_header: "X-Sig", prefix: "{id} " }],
+      "x-sig",
+    ],
+  ])("is kept without the event's own headers and the signatures that it repeats: %s", async (_, signatureForms, header) => {
+    const destination = await newDestination({ signatureForms });
+    let sent = new Headers();
+    world.receiver.script(urlOf(destination), ({ headers }) => {
+      sent = headers;
+      const signature = headers.get(header) ?? "";
+      const [alone = ""] = signature.match(/[\w+/]{40,}=?$/) ?? [];
+      const lines = [...headers].map(([name, value]) => `${name}: ${value}`);
+      return new Response(`${lines.join("\n")}\nexpected ${alone}.`, { status: 400 });
+    });
+    const options = { headers: { "X-Trace": "customer-trace-value" } };
+    const [message] = await world.post(1, { data: { number: 1 }, options });
+    if (!message) throw new Error("The event is for the destination");
+    await world.consume([message]);
+    const excerpt = (await rowOf(message))?.log.at(-1)?.excerpt ?? "";
+    expect(sent.get("x-trace")).toBe("customer-trace-value");
+    expect(excerpt).toContain("x-trace: ***\n");
+    expect(excerpt).toContain(`${header}: ***\n`);
+    expect(excerpt).toContain("expected ***.");
+    expect(excerpt).toContain(`webhook-id: ${eventId(message.event)}\n`);
   });
 
   test("in one chunk is cut at 4,096 bytes", async () => {

@@ -348,7 +348,7 @@ describe("bodies", () => {
     await world.earnTrust(destination);
     await consumeDrains(world.services, batchOf("breakwater-drains", [{ destination, drains: 1 }]).batch);
     expect(new Set(await statesOf())).toEqual(new Set(["delivered"]));
-  }, 60_000);
+  });
 
   test("of deliveries that are not due yet are not loaded", async () => {
     const destination = await newDestination(WIDE);

@@ -2,9 +2,9 @@ import { expect, test } from "vitest";
 import { CONNECTIONS } from "../../src/core/lease.ts";
 import { noCredentials } from "../../src/delivery/authorization.ts";
 import { call, connections, sendingInTurn } from "../../src/delivery/http.ts";
-import { strictFetch, strictQueue } from "../../src/local/strict/bindings.ts";
-import { Invocation } from "../../src/local/strict/invocation.ts";
 import type { Services } from "../../src/services.ts";
+import { strictFetch, strictQueue } from "../../tools/strict/bindings.ts";
+import { Invocation } from "../../tools/strict/invocation.ts";
 
 /** Tasks that run until they are ended, over connections that so many destinations share. */
 function track(groups: number) {

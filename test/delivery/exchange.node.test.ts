@@ -13,7 +13,9 @@ import {
   send,
   textOf,
 } from "../../src/delivery/http.ts";
+import { markerOf } from "../../src/secrets/deployment-marker.ts";
 import type { Arrived, Services } from "../../src/services.ts";
+import { testConfig } from "../support/config.ts";
 import { listenersAt } from "../support/listeners.ts";
 import { utf8 } from "../support/utf8.ts";
 
@@ -372,7 +374,7 @@ test("a request has our headers over the destination's, and those over the event
     headers: posted,
   };
   const sender = { signer, credentials: { ...noCredentials, headers: () => own } };
-  expect(await headersOf(message, sender, 7)).toEqual({
+  expect(await headersOf({ config: testConfig() }, message, sender, 7)).toEqual({
     "x-a": "event",
     "x-b": "own",
     "x-c": "own",
@@ -380,6 +382,7 @@ test("a request has our headers over the destination's, and those over the event
     "content-type": "text/plain",
     "user-agent": expect.stringMatching(/^Breakwater\//),
     "webhook-attempt": "3",
+    "webhook-deployment": await markerOf(testConfig()),
     "webhook-id": "evt_1",
     "x-signed": "7",
   });
@@ -396,8 +399,12 @@ describe("an attempt", () => {
       sent.push(outgoing);
       return new Response(null);
     };
-    const how = { sender: { signer, credentials: noCredentials, post }, timeoutMs: 1_000 };
-    const attempt = await send({ now: () => 5, ...services } as never, delivery(row), how);
+    const how = { sender: { signer, credentials: noCredentials, post }, timeoutMs: 60_000 };
+    const attempt = await send(
+      { config: testConfig(), now: () => 5, ...services } as never,
+      delivery(row),
+      how,
+    );
     return { attempt, headers: sent[0]?.headers };
   }
 
@@ -418,7 +425,7 @@ describe("an attempt", () => {
   });
 
   test("is not made of an event whose body is damaged", async () => {
-    const how = { sender: {} as never, timeoutMs: 1_000 };
+    const how = { sender: {} as never, timeoutMs: 60_000 };
     await expect(send({} as never, delivery(undefined, null), how)).rejects.toThrow(
       "A delivery without its body must not be attempted",
     );

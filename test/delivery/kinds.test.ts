@@ -18,6 +18,7 @@ import { queueBinding, serviceBinding } from "../support/bindings.ts";
 import { type Call, type Script, silence } from "../support/receivers.ts";
 import { vault } from "../support/vault.ts";
 import {
+  calm,
   execute,
   newDestination,
   newWorld,
@@ -194,7 +195,7 @@ describe.each(Object.entries(setups))("%s", (_name, setup) => {
     await created(setup, { maxConcurrency: 50 });
     const id = (await world.post(1))[0]?.destination ?? "";
     await world.earnTrust(id, 40);
-    world.receiver.pausing(() => new Promise((resolve) => setTimeout(resolve, 1)));
+    world.receiver.pausing(calm);
     await world.consume(await world.post(40));
     await world.settled();
     expect(world.receiver.mostOpen()).toBe(CONNECTIONS);

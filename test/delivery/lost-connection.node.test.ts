@@ -67,7 +67,7 @@ async function attemptAt(port: number) {
   const thrown = (await answer.json()) as Readonly<{ name: string; message: string }>;
   const post = () => Promise.reject(Object.assign(new Error(thrown.message), { name: thrown.name }));
   const services = { now: () => 0 } as unknown as Services;
-  const order = { post, type: "t", headers: async () => ({}), body: new Uint8Array(), timeoutMs: 1_000 };
+  const order = { post, type: "t", headers: async () => ({}), body: new Uint8Array(), timeoutMs: 60_000 };
   return call(services, { ...order, credentials: noCredentials });
 }
 

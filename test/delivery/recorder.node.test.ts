@@ -1,15 +1,15 @@
 /** One write at a time: what is reported while one is under way goes together in the next, and what fails is repeated. */
 import { beforeEach, describe, expect, test } from "vitest";
+import { eventAt } from "../../src/core/bundle.ts";
+import { beforeFirstBundleOf } from "../../src/core/placement.ts";
 import type { Disposition } from "../../src/delivery/outcome.ts";
 import { overRow } from "../../src/delivery/outcome.ts";
-import { Recorder, report } from "../../src/delivery/recorder.ts";
+import { LINGER_MS, Recorder, RIDE_MS, report, STALLED_MS } from "../../src/delivery/recorder.ts";
 import type { LogLine } from "../../src/log.ts";
 import type { Services } from "../../src/services.ts";
 import { memoryD1 } from "../bench/storm/breakwater/d1.ts";
 import { standingClock } from "../support/clock.ts";
 import { loadedDelivery } from "../support/loaded-delivery.ts";
-
-const LINGER_MS = 10;
 
 let clock: ReturnType<typeof standingClock>;
 let log: LogLine[];
@@ -100,7 +100,7 @@ describe("a report", () => {
     const { states, watch } = watched();
     const recorder = new Recorder(services);
     watch(recorder.report([]));
-    watch(recorder.report([ending(128, { hasRow: false })], true));
+    watch(recorder.report([ending(128, { hasRow: false })], LINGER_MS));
     await calm();
     clock.pass(LINGER_MS);
     await calm();
@@ -113,7 +113,7 @@ describe("a report", () => {
     const recorder = new Recorder(services);
     watch(recorder.report([ending(128)]));
     watch(recorder.report([ending(129)]));
-    watch(recorder.report([ending(130)], true));
+    watch(recorder.report([ending(130)], LINGER_MS));
     watch(recorder.report([]));
     await calm();
     expect(trips).toHaveLength(1);
@@ -135,9 +135,9 @@ describe("a report whose neighbours are near", () => {
   test("waits ten milliseconds for them, and is written with them", async () => {
     const { states, watch } = watched();
     const recorder = new Recorder(services);
-    watch(recorder.report([ending(128)], true));
+    watch(recorder.report([ending(128)], LINGER_MS));
     clock.pass(LINGER_MS - 1);
-    watch(recorder.report([ending(129)], true));
+    watch(recorder.report([ending(129)], LINGER_MS));
     await calm();
     expect(trips).toEqual([]);
     clock.pass(1);
@@ -152,11 +152,11 @@ describe("a report whose neighbours are near", () => {
   test("is written at once with the last of them, and not a second time when its wait is over", async () => {
     const { states, watch } = watched();
     const recorder = new Recorder(services);
-    watch(recorder.report([ending(128)], true));
+    watch(recorder.report([ending(128)], LINGER_MS));
     watch(recorder.report([ending(129)]));
     await calm();
     expect(trips).toHaveLength(1);
-    watch(recorder.report([ending(130)], true));
+    watch(recorder.report([ending(130)], LINGER_MS));
     clock.pass(LINGER_MS);
     await calm();
     expect(trips).toHaveLength(1);
@@ -172,7 +172,7 @@ describe("a report whose neighbours are near", () => {
   test("is written when the last of them has nothing to write", async () => {
     const { states, watch } = watched();
     const recorder = new Recorder(services);
-    watch(recorder.report([ending(128)], true));
+    watch(recorder.report([ending(128)], LINGER_MS));
     watch(recorder.report([]));
     await answer(0);
     expect(states).toEqual(["done", "done"]);
@@ -182,14 +182,101 @@ describe("a report whose neighbours are near", () => {
   test("waits for others after an earlier write too", async () => {
     const { watch } = watched();
     const recorder = new Recorder(services);
-    watch(recorder.report([ending(128)], true));
+    watch(recorder.report([ending(128)], LINGER_MS));
     clock.pass(LINGER_MS);
     await answer(0);
-    watch(recorder.report([ending(129)], true));
+    watch(recorder.report([ending(129)], LINGER_MS));
     await calm();
     expect(trips).toHaveLength(1);
     clock.pass(LINGER_MS);
     await answer(1);
+    expect(stored()).toEqual([128, 129]);
+  });
+});
+
+describe("a report that nothing depends on", () => {
+  test("is written with the next of the others", async () => {
+    const { states, watch } = watched();
+    const recorder = new Recorder(services);
+    watch(recorder.report([ending(128)], RIDE_MS));
+    clock.pass(RIDE_MS - LINGER_MS - 1);
+    watch(recorder.report([ending(129)], LINGER_MS));
+    await calm();
+    expect(trips).toEqual([]);
+    clock.pass(LINGER_MS);
+    await answer(0);
+    expect(states).toEqual(["done", "done"]);
+    clock.pass(60_000);
+    await calm();
+    expect(trips).toHaveLength(1);
+  });
+
+  test("waits no longer than a quarter of a second for them", async () => {
+    const { states, watch } = watched();
+    const recorder = new Recorder(services);
+    watch(recorder.report([ending(128)], RIDE_MS));
+    clock.pass(RIDE_MS - 1);
+    await calm();
+    expect(trips).toEqual([]);
+    clock.pass(1);
+    await answer(0);
+    expect(states).toEqual(["done"]);
+  });
+});
+
+describe("a write that hangs", () => {
+  test("keeps later reports waiting for two seconds at most: then they are written beside it", async () => {
+    const { states, watch } = watched();
+    const recorder = new Recorder(services);
+    watch(recorder.report([ending(128)]));
+    clock.pass(STALLED_MS / 2);
+    watch(recorder.report([ending(129)]));
+    watch(recorder.report([ending(130)], RIDE_MS));
+    clock.pass(STALLED_MS / 2 - 1);
+    await calm();
+    expect(trips).toHaveLength(1);
+    clock.pass(1);
+    await calm();
+    expect(trips).toHaveLength(2);
+    await answer(1);
+    expect(states).toEqual(["open", "done", "done"]);
+    expect(stored()).toEqual([129, 130]);
+    await answer(0);
+    expect(states).toEqual(["done", "done", "done"]);
+    expect(trips).toHaveLength(2);
+  });
+
+  test("is followed by one write at a time, which it does not join when it ends after all", async () => {
+    const { states, watch } = watched();
+    const recorder = new Recorder(services);
+    watch(recorder.report([ending(128)]));
+    watch(recorder.report([ending(129)]));
+    clock.pass(STALLED_MS);
+    await calm();
+    watch(recorder.report([ending(130)]));
+    await answer(0);
+    expect(states).toEqual(["done", "open", "open"]);
+    expect(trips).toHaveLength(2);
+    await answer(1);
+    await answer(2);
+    expect(states).toEqual(["done", "done", "done"]);
+    expect(stored()).toEqual([128, 129, 130]);
+    watch(recorder.report([ending(131)]));
+    await answer(3);
+    expect(states.at(-1)).toBe("done");
+  });
+
+  test("to one database keeps no report for another waiting", async () => {
+    const hanging = memoryD1().bindingFor(() => new Promise(() => {}));
+    const { states, watch } = watched();
+    const recorder = new Recorder({ ...services, further: [hanging] });
+    const far = eventAt(beforeFirstBundleOf(1) + 1, 0);
+    watch(recorder.report([ending(far)]));
+    watch(recorder.report([ending(128)]));
+    await answer(0);
+    watch(recorder.report([ending(129), ending(far + 1)]));
+    await answer(1);
+    expect(states).toEqual(["open", "done", "open"]);
     expect(stored()).toEqual([128, 129]);
   });
 });

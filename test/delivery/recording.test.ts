@@ -2,7 +2,7 @@
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
-import { Recorder } from "../../src/delivery/recorder.ts";
+import { LINGER_MS, Recorder } from "../../src/delivery/recorder.ts";
 import { faultyRuntime } from "../support/faulty-runtime.ts";
 import { interceptedD1 } from "../support/intercept.ts";
 import { batchOf } from "../support/queues.ts";
@@ -233,7 +233,7 @@ describe("a recorder", () => {
     const done: string[] = [];
     void recorder.report([a]).then(() => done.push("a"));
     void recorder.report([b]).then(() => done.push("b"));
-    void recorder.report([c], true).then(() => done.push("c"));
+    void recorder.report([c], LINGER_MS).then(() => done.push("c"));
     await calm();
     expect(held).toHaveLength(1);
     expect(done).toEqual([]);
@@ -249,7 +249,7 @@ describe("a recorder", () => {
   test("writes nothing for an empty report", async () => {
     const { recorder, held } = heldWrites();
     expect(await recorder.report([])).toEqual([]);
-    expect(await recorder.report([{ delivery: {} as never }], true)).toEqual([]);
+    expect(await recorder.report([{ delivery: {} as never }], LINGER_MS)).toEqual([]);
     expect(held).toEqual([]);
   });
 });

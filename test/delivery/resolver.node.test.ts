@@ -13,7 +13,7 @@ beforeEach(() => {
   sending = newSending({ dnsResolver: RESOLVER });
 });
 
-/** A name that nobody has asked for before: what is known of names outlives a test. */
+/** A name that nobody has asked for before. */
 const newName = () => `n${++names}-${crypto.randomUUID()}.example`;
 const question = (name: string, type: 1 | 28) => `${RESOLVER}&name=${name}&type=${type}`;
 const asked = () => sending.receiver.calls.map(({ url }) => url);

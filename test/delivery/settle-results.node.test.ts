@@ -121,7 +121,7 @@ test("alerts are published, but none of the operator's own destinations", async 
     resultFor(other),
   ]);
   expect(published()).toEqual(["destination.circuit_opened"]);
-  expect(world.sentDrains()).toEqual([]);
+  expect(world.sentUpkeep()).toEqual([]);
 });
 
 test("a storm is logged with the traffic that it is, and when it is over", async () => {
@@ -139,7 +139,7 @@ test("a storm is logged with the traffic that it is, and when it is over", async
 
 test("a digest that is due is scheduled, and no other", async () => {
   await apply([resultFor(shop, { digestDue: true }), resultFor(other)]);
-  expect(world.sentDrains().map(({ body }) => body)).toEqual([{ deadLetterDigest: shop }]);
+  expect(world.sentUpkeep().map(({ body }) => body)).toEqual([{ deadLetterDigest: shop }]);
 });
 
 test("nothing to report is nothing to do", async () => {

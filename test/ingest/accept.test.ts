@@ -2,6 +2,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { Content } from "../../src/core/content.ts";
+import { shardsOf } from "../../src/core/placement.ts";
 import { readCounts } from "../../src/db/stats.ts";
 import {
   accept,
@@ -242,13 +243,15 @@ describe("intake", () => {
   });
 
   test.each([
-    [0, "0.0"],
-    [0.49, "0.1"],
-    [0.999, "0.3"],
-  ])("is one of as many objects as are configured, by chance (%d), where the deployment wants it", async (chance, name) => {
+    [0, 0],
+    [0.49, 0],
+    [0.5, 1],
+    [0.999, 1],
+  ])("is one of the tenant's two objects, by chance (%d), where the deployment wants it", async (chance, which) => {
     const { services, asked } = intakeOf(() => done);
     world.chance(chance);
     await accept(configured(services, { intakeShards: 4, intakeLocation: "weur" }), [event()]);
+    const name = `0.${shardsOf(TENANT, 4)[which]}`;
     expect(asked).toMatchObject([{ name, options: { locationHint: "weur" }, request: { version: 1 } }]);
   });
 

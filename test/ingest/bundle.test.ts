@@ -136,7 +136,7 @@ const routesOf = (
 
 describe("what is stored", () => {
   const unit = (entries: readonly Entry[], database = 0, routes = routesOf({ acme: [], other: [] })) =>
-    unitOf(draftOf(entries), database, routes);
+    unitOf(draftOf(entries), database, routes, 0);
 
   test("depends on the revisions of its tenants, in the first database alone", async () => {
     const entries = [entry("x"), entry("y", [event("a", { tenant: "new" })]), entry("z")];

@@ -217,7 +217,7 @@ describe("a commit whose answer is uncertain", () => {
     const removing = {
       batch: db.batch.bind(db),
       prepare: (sql: string) => {
-        if (!sql.startsWith("SELECT id, plan")) return db.prepare(sql);
+        if (!sql.startsWith("SELECT id, tokens, plan")) return db.prepare(sql);
         const all = async () => {
           await execute("DELETE FROM bundles");
           return { results: [] };
@@ -290,7 +290,8 @@ describe("what was committed", () => {
   test("is enqueued with its plan, and until when it is held back", async () => {
     const id = await newDestination();
     await accept(world.services, [event("warm-up")]);
-    const later = world.clock.now() + 60_000;
+    const acceptedAt = world.clock.now();
+    const later = acceptedAt + 60_000;
     const held = entry(["a", "b"]);
     const events = held.events.map((one, i) => (i === 1 ? { ...one, deliverAt: later } : one));
     const entries = [{ ...held, events }, entry(["c"], {}, "nobody")];
@@ -308,11 +309,11 @@ describe("what was committed", () => {
       {
         kind: "accepted",
         events: [
-          { id: due, plan: [id] },
-          { id: heldBack, plan: [id], deliverAt: later },
+          { id: due, plan: [id], acceptedAt },
+          { id: heldBack, plan: [id], acceptedAt, deliverAt: later },
         ],
       },
-      { kind: "accepted", events: [{ id: other, plan: [] }] },
+      { kind: "accepted", events: [{ id: other, plan: [], acceptedAt }] },
     ]);
   });
 });
@@ -552,14 +553,19 @@ describe("a key", () => {
   });
 
   test("whose events have been removed in part says so of those alone", async () => {
-    const later = world.clock.now() + 3_600_000;
+    const acceptedAt = world.clock.now();
+    const later = acceptedAt + 3_600_000;
     const posted = [event("a"), { ...event("b"), deliverAt: later }, event("c")];
     const first = await accept(world.services, posted, "k");
     await execute("DELETE FROM bundles WHERE deliver_at IS NOT NULL");
     const [a, b, c] = idsOf(first).map((id) => ({ id, plan: [] }));
     expect(await accept(world.services, posted, "k")).toEqual({
       kind: "replayed",
-      events: [a, { ...b, isRemoved: true }, c],
+      events: [
+        { ...a, acceptedAt },
+        { ...b, isRemoved: true },
+        { ...c, acceptedAt },
+      ],
     });
   });
 

@@ -2,7 +2,7 @@
 
 import { abortAllDurableObjects } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { accept, type PostedEvent } from "../../src/ingest/accept.ts";
 import type { CommitResult } from "../../src/ingest/bundle.ts";
 import { WAIT_MS } from "../../src/ingest/commit.ts";
@@ -13,7 +13,16 @@ import { sweep } from "../../src/maintenance/sweep.ts";
 import type { DeliveryMessage } from "../../src/queue-messages.ts";
 import type { Services } from "../../src/services.ts";
 import { playedD1 } from "../support/played-d1.ts";
-import { calm, execute, GRACE_MS, newDestination, newWorld, TENANT, type World } from "../support/world.ts";
+import {
+  calm,
+  execute,
+  GRACE_MS,
+  newDestination,
+  newWorld,
+  TENANT,
+  turn,
+  type World,
+} from "../support/world.ts";
 
 /** The columns of a destination that gets every event. */
 const TAKES_ALL = { types: null, channels: null, filter: null, body: "envelope" };
@@ -26,6 +35,10 @@ let pauses: number[];
 beforeEach(async () => {
   world = await newWorld();
   pauses = [];
+});
+
+afterEach(() => {
+  vi.restoreAllMocks();
 });
 
 const event = (type = "a", tenant = TENANT, data: unknown = {}): PostedEvent => ({ tenant, type, data });
@@ -615,10 +628,30 @@ test("while the queue hangs, ten thousand bundles wait for it, and those beyond 
 describe("the object itself", () => {
   const services = () => ({ ...world.services, sleep: shortPauses, intake: env.INTAKE });
 
-  test("commits what many post at once in few bundles", async () => {
-    const outcomes = await Promise.all(Array.from({ length: 50 }, () => accept(services(), [event()])));
-    expect(new Set(idsOf(outcomes)).size).toBe(50);
-    expect(await bundles()).toBeLessThan(30);
+  /** Holds every commit of the object until `letGo`; its timeouts, which are in real time, never end meanwhile. */
+  function heldCommits() {
+    const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
+    const prototype = Object.getPrototypeOf(env.DB);
+    const { batch } = prototype;
+    vi.spyOn(prototype, "batch").mockImplementation(async function (this: D1Database, ...args) {
+      await held;
+      return batch.apply(this, args);
+    });
+    vi.spyOn(scheduler, "wait").mockImplementation(() => new Promise(() => {}));
+    const posted = vi.spyOn(GroupCommit.prototype, "accept");
+    const called = async (calls: number) => {
+      while (posted.mock.calls.length < calls) await turn();
+    };
+    return { letGo, called };
+  }
+
+  test("commits what is posted during a commit in one bundle", async () => {
+    const { letGo, called } = heldCommits();
+    const posting = Array.from({ length: 50 }, () => accept(services(), [event()]));
+    await called(50);
+    letGo();
+    expect(new Set(idsOf(await Promise.all(posting))).size).toBe(50);
+    expect(await bundles()).toBeLessThanOrEqual(2);
   });
 
   test("killed at any moment loses nothing that was accepted and stores nothing twice", async () => {
@@ -626,7 +659,7 @@ describe("the object itself", () => {
     const accepted: CommitResult[] = [];
     for (let round = 0; round < 5; round++) {
       const posting = Array.from({ length: 20 }, () => accept(services(), [event()]));
-      for (let turn = 0; turn < round; turn++) await calm();
+      for (let turns = 0; turns < round; turns++) await turn();
       await abortAllDurableObjects();
       accepted.push(...(await Promise.all(posting)).filter(({ kind }) => kind === "accepted"));
     }

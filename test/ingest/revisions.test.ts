@@ -124,7 +124,7 @@ describe("routing in the steady state", () => {
     await planOf();
     const { roundTrips, rowsRead, rowsWritten } = world.d1.used();
     expect([roundTrips, rowsWritten]).toEqual([1, 1]);
-    expect(rowsRead).toBeLessThanOrEqual(7);
+    expect(rowsRead).toBeLessThanOrEqual(8);
   });
 });
 

@@ -102,7 +102,9 @@ describe("what is known", () => {
     expect(idsIn(cache.known(["b"]))).toEqual([["b", []]]);
   });
 
-  test("of the catalogue, before anything was read, is that no type is validated", () => {
+  test("is nothing of the catalogue before it was read, and then that no type is validated", async () => {
+    expect(cache.known([CATALOGUE])).toBeUndefined();
+    await read(CATALOGUE);
     expect(cache.known([CATALOGUE])).toEqual(
       new Map([[CATALOGUE, { revision: 0, routes: [], schemas: new Map() }]]),
     );
@@ -145,18 +147,24 @@ describe("what is fresh", () => {
   });
 });
 
-describe("a cache of twenty thousand, destinations and tenants together,", () => {
+describe("a cache of forty thousand, destinations and tenants together,", () => {
   /** Tenants of these names have so many destinations, others have none. */
-  const sizes: Readonly<Record<string, number>> = { full: 19_998, fuller: 19_999, vast: 30_000 };
-  const rowsOf = Object.fromEntries(
+  const sizes: Readonly<Record<string, number>> = { full: 39_998, fuller: 39_999, vast: 60_000 };
+  /** The tenants whose revisions were read. */
+  let asked: string[] = [];
+  const rowsOf: Record<string, object[]> = Object.fromEntries(
     Object.entries(sizes).map(([tenant, count]) => [
       tenant,
       Array(count).fill({ tenant, id: "dst_1", types: null, channels: null, filter: null, body: "envelope" }),
     ]),
   );
   const db = playedD1((sql, [names]) => {
+    if (sql.includes("JOIN destinations")) {
+      const known = Object.entries(JSON.parse(String(names)) as Record<string, number>);
+      return known.flatMap(([tenant, revision]) => (revision === 1 ? [] : (rowsOf[tenant] ?? [])));
+    }
     const tenants = JSON.parse(String(names)) as string[];
-    if (sql.includes("JOIN destinations")) return tenants.flatMap((tenant) => rowsOf[tenant] ?? []);
+    asked.push(...tenants);
     return tenants.map((tenant) => ({ tenant, revision: 1 }));
   });
   const readInTurn = async (...tenants: string[]) => {
@@ -183,6 +191,32 @@ describe("a cache of twenty thousand, destinations and tenants together,", () =>
   test("counts a tenant once, however often it is read", async () => {
     await readInTurn("a", "full", "full", "full");
     expect(known("a", "full")).toEqual(["a", "full"]);
+  });
+
+  test("counts a destination more often that takes a long list or filter", async () => {
+    const long = { tenant: "long", id: "dst_1", types: null, channels: null, body: "envelope" };
+    rowsOf.long = [{ ...long, filter: JSON.stringify({ a: "x".repeat(2_000) }) }];
+    rowsOf.almost = Array(39_989).fill({ ...long, tenant: "almost", filter: null });
+    // A tenant, a destination, and seven times 256 characters: with 39,990 more it is full.
+    await readInTurn("long", "almost");
+    expect(known("long", "almost")).toEqual(["long", "almost"]);
+    await readInTurn("a");
+    expect(known("long", "almost", "a")).toEqual(["long", "almost", "a"]);
+    await readInTurn("b");
+    expect(known("long", "almost", "a", "b")).toEqual(["almost", "a", "b"]);
+  });
+
+  test("holds ten thousand tenants of two destinations, and reads what is missing of a commit alone", async () => {
+    const tenants = Array.from({ length: 10_000 }, (_, i) => `small-${i}`);
+    const two = (tenant: string) =>
+      Array(2).fill({ tenant, id: "dst_1", types: null, channels: null, filter: null });
+    for (const tenant of tenants) rowsOf[tenant] = two(tenant);
+    for (let i = 0; i < 10_000; i += 100) await cache.cached(db, tenants.slice(i, i + 100));
+    asked = [];
+    await cache.cached(db, [...tenants.slice(0, 10), ...["new-1", "new-2"]]);
+    expect(asked).toEqual(["new-1", "new-2"]);
+    await cache.cached(db, tenants.slice(5_000, 5_015));
+    expect(asked).toHaveLength(2);
   });
 
   test("keeps all that is needed now, and forgets it afterwards", async () => {

@@ -399,13 +399,13 @@ describe("an erasure of many", () => {
     await post([1]);
     await startErasure(world.services, TENANT, { kind: "tenant" });
     await world.settled();
-    world.drainQueue.taken();
+    world.upkeepQueue.taken();
     world.clock.pass(MINUTE);
     await runCron(world.services);
     await world.settled();
-    const steps = world.drainQueue.taken().filter(({ body }) => "erasure" in body);
+    const steps = world.upkeepQueue.taken().filter(({ body }) => "erasure" in body);
     expect(steps).toHaveLength(1);
-    await world.answer(steps.map(({ body }) => body));
+    await world.keepUp(steps.map(({ body }) => body));
     expect(await storedBodies()).toEqual([""]);
   });
 });

@@ -5,8 +5,10 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt } from "../../src/core/bundle.ts";
+import { findErasure } from "../../src/db/erasures.ts";
 import { eventId } from "../../src/ids.ts";
 import { runCron } from "../../src/maintenance/cron.ts";
+import { startErasure, stepErasure } from "../../src/maintenance/erasure.ts";
 import { eraseOver } from "../../src/maintenance/kept.ts";
 import { createSvixApi } from "../../src/svix/app.ts";
 import { insertRow, KEY, testApi } from "../support/api.ts";
@@ -197,17 +199,17 @@ describe("the walk", () => {
     world.d1.failing(() => undefined);
     world.clock.pass(6 * HOUR);
     await eraseOver(world.services);
-    const pages = world.drainQueue.taken().map(({ body }) => body);
-    await world.answer(pages);
+    const pages = world.upkeepQueue.taken().map(({ body }) => body);
+    await world.keepUp(pages);
     const left = await bodies();
     expect(left.filter((data) => data !== "")).toEqual(Array(30).fill("rival a"));
   });
 
-  test("rests for six hours after it has come to the end", async () => {
+  test("rests for an hour after it has come to the end", async () => {
     await setDays(7);
     await eraseOver(world.services);
     await delivered(8 * DAY, [{}]);
-    world.clock.pass(6 * HOUR - 1);
+    world.clock.pass(HOUR - 1);
     await eraseOver(world.services);
     expect(await bodies()).toEqual(["acme a"]);
     world.clock.pass(1);
@@ -268,15 +270,17 @@ describe("an event of a tenant that keeps no payloads", () => {
 
   test("loses it in one written row for its whole bundle", async () => {
     await setFree();
+    await delivered(MINUTE, [{ tenant: "rival" }]);
+    await eraseOver(world.services);
     await delivered(
       MINUTE,
       Array.from({ length: 40 }, () => ({})),
     );
     world.d1.used();
     await eraseOver(world.services);
-    // The bundle, and where the two walks are.
-    expect(world.d1.used().rowsWritten).toBeLessThanOrEqual(5);
-    expect(new Set(await bodies())).toEqual(new Set([""]));
+    // The bundle, and where the walk is.
+    expect(world.d1.used().rowsWritten).toBeLessThanOrEqual(2);
+    expect(new Set(await bodies())).toEqual(new Set(["rival a", ""]));
   });
 
   test("gets the first answer for a repeat of its request", async () => {
@@ -309,4 +313,183 @@ describe("an event of a tenant that keeps no payloads", () => {
     await eraseOver(world.services);
     expect(await bodies()).toEqual(["", "later"]);
   });
+});
+
+const ANSWER = [{ at: 1, latencyMs: 1, status: 500, excerpt: "what the receiver has answered" }];
+
+/** A bundle of one event of `acme` for so many destinations, all delivered after an answer that is in their logs. */
+async function manyDestinations(ageMs: number, count: number): Promise<number> {
+  const acceptedAt = world.clock.now() - ageMs;
+  const destinations = Array.from({ length: count }, (_, i) => `dst_${i}`);
+  const [event = 0] = await insertBundles(env.DB, [
+    { acceptedAt, events: [{ data: "acme a", destinations }] },
+  ]);
+  await env.DB.prepare(
+    `INSERT INTO deliveries (destination_id, event_id, state, attempts, give_up_at, ended_at, log)
+     SELECT value, ?2, 'delivered', 2, 1, ?3, ?4 FROM json_each(?1)`,
+  )
+    .bind(JSON.stringify(destinations), event, acceptedAt, JSON.stringify(ANSWER))
+    .run();
+  return event;
+}
+
+const answers = async () =>
+  (await rowsOfAll("SELECT 1 FROM deliveries WHERE log LIKE '%what the receiver%'")).length;
+
+/** Steps and their pages until nothing is enqueued; returns the most queries of one. */
+async function stepsOf(first: () => Promise<unknown>): Promise<number> {
+  const used = () => world.d1.used().queries;
+  used();
+  await first();
+  let most = used();
+  for (let pages = world.upkeepQueue.taken(); pages.length > 0; pages = world.upkeepQueue.taken()) {
+    await world.answer(pages.map(({ body }) => body));
+    most = Math.max(most, used());
+  }
+  return most;
+}
+
+describe("an event for 6,000 destinations", () => {
+  test("loses its content and all that they have answered, in steps of bounded queries", async () => {
+    await setDays(7);
+    await manyDestinations(8 * DAY, 6_000);
+    expect(await stepsOf(() => eraseOver(world.services))).toBeLessThan(400);
+    expect([await bodies(), await answers()]).toEqual([[""], 0]);
+    expect(await rowsOfAll("SELECT * FROM kept_later")).toEqual([]);
+    expect(world.logged("erased_over")).toMatchObject([{ events: 1 }]);
+  });
+
+  test("is erased by an erasure in steps of bounded queries, and counted once", async () => {
+    await manyDestinations(DAY, 6_000);
+    const begun = await startErasure(world.services, "acme", { kind: "range", since: 0, until: undefined });
+    await world.settled();
+    world.upkeepQueue.taken();
+    for (let pass = 0; pass < 2; pass++) {
+      expect(await stepsOf(() => stepErasure(world.services, begun?.id ?? ""))).toBeLessThan(400);
+      world.clock.pass(17 * 60_000);
+    }
+    const done = await findErasure(world.services, begun?.id ?? "", "acme");
+    expect(done).toMatchObject({ state: "completed", events: 1, deliveries: 6_000, unreadable: [] });
+    expect([await bodies(), await answers()]).toEqual([[""], 0]);
+  });
+});
+
+test("what receivers have answered goes too of events that a version before has erased, and left it", async () => {
+  await setDays(7);
+  const event = await manyDestinations(8 * DAY, 30);
+  await execute(
+    "UPDATE bundles SET header = json_set(header, '$.erased', json('[0,0]'), '$.version', 2), body = x''",
+  );
+  await eraseOver(world.services);
+  expect([bundleOf(event), await answers()]).toEqual([1, 0]);
+  await execute("UPDATE deliveries SET log = ?1", JSON.stringify(ANSWER));
+  world.clock.pass(2 * DAY);
+  await eraseOver(world.services);
+  expect(await answers()).toBe(30);
+});
+
+describe("where much has been erased already", () => {
+  const many = async (count: number) => {
+    const rows = Array.from({ length: count }, () => ({
+      acceptedAt: world.clock.now() - 8 * DAY,
+      events: [{ data: "acme a" }],
+    }));
+    await insertBundles(env.DB, rows);
+    await execute(
+      "UPDATE bundles SET header = json_set(header, '$.erased', json('[0,0]'), '$.version', 2), body = x''",
+    );
+  };
+
+  test.each([10, 400])("a minute costs a handful of queries and rows beside %d bundles", async (count) => {
+    await setDays(7);
+    await execute("UPDATE tenant_settings SET payload_free = 1");
+    await many(count);
+    for (let round = 0; round < 3; round++) await stepsOf(() => eraseOver(world.services));
+    world.clock.pass(12 * HOUR);
+    world.d1.used();
+    await eraseOver(world.services);
+    const { queries, rowsRead } = world.d1.used();
+    expect(queries).toBeLessThan(8);
+    expect(rowsRead).toBeLessThan(40);
+  });
+
+  test("what is set for a tenant afterwards reaches its old events within minutes", async () => {
+    await setDays(7, "rival");
+    await delivered(8 * DAY, [{}, { tenant: "rival" }]);
+    await eraseOver(world.services);
+    expect(await bodies()).toEqual(["acme a", ""]);
+    world.clock.pass(10 * 60_000);
+    await setDays(7);
+    await execute("UPDATE tenant_settings SET updated_at = ?1 WHERE tenant = 'acme'", world.clock.now());
+    world.clock.pass(60_000);
+    await eraseOver(world.services);
+    expect(await bodies()).toEqual(["", ""]);
+  });
+
+  test("what is set by hand, without a time, reaches them within a day", async () => {
+    await setDays(7, "rival");
+    await delivered(8 * DAY, [{}]);
+    await eraseOver(world.services);
+    await setDays(7);
+    world.clock.pass(DAY - 1);
+    await eraseOver(world.services);
+    expect(await bodies()).toEqual(["acme a"]);
+    world.clock.pass(1);
+    await eraseOver(world.services);
+    expect(await bodies()).toEqual([""]);
+  });
+});
+
+test("a tenant with a backlog of thousands does not keep another one's delivered content", async () => {
+  await setDays(1, "busy");
+  await insertRow("tenant_settings", { tenant: "acme", payload_free: 1, created_at: 0, updated_at: 0 });
+  const rows = Array.from({ length: 600 }, () => ({
+    acceptedAt: world.clock.now() - 2 * DAY,
+    events: [{ tenant: "busy", data: "busy a" }],
+  }));
+  await delivered(3 * DAY, [{ tenant: "other" }]);
+  await insertBundles(env.DB, rows);
+  // The walk of what is new has passed the backlog before.
+  await execute("INSERT INTO cursors (name, at, row_id) VALUES ('payload_free', 0, 601)");
+  await delivered(2 * 60_000, [{}]);
+  await eraseOver(world.services);
+  const left = await bodies();
+  expect(left.filter((data) => data === "busy a").length).toBeGreaterThan(300);
+  expect(left.includes("acme a")).toBe(false);
+});
+
+test("a scheduled event is erased when its own time is over, although the walks have passed its bundle", async () => {
+  await setDays(7);
+  const acceptedAt = world.clock.now() - 8 * DAY;
+  const [event = 0] = await insertBundles(env.DB, [
+    { acceptedAt, deliverAt: acceptedAt + 3 * DAY, events: [{ data: "acme a", destinations: [here] }] },
+  ]);
+  const ended = { ended_at: acceptedAt + 3 * DAY, ends: "" };
+  await insertRow("packs", { destination_id: here, bundle_id: bundleOf(event), delivered0: 1, ...ended });
+  await eraseOver(world.services);
+  world.clock.pass(2 * DAY - 1);
+  await eraseOver(world.services);
+  expect(await bodies()).toEqual(["acme a"]);
+  world.clock.pass(1);
+  await eraseOver(world.services);
+  expect(await bodies()).toEqual([""]);
+});
+
+test("a bundle that fails is logged and looked at again, and the others lose their content", async () => {
+  await setDays(7);
+  await eraseOver(world.services);
+  world.clock.pass(HOUR);
+  for (let i = 0; i < 3; i++) await delivered(8 * DAY, [{}]);
+  let writes = 0;
+  world.d1.failing((sql) => {
+    if (!sql.includes("UPDATE bundles SET header")) return undefined;
+    writes += 1;
+    return writes === 2 ? "before" : undefined;
+  });
+  await eraseOver(world.services);
+  expect(await bodies()).toEqual(["", "acme a", ""]);
+  expect(world.logged("bundle_not_erased")).toMatchObject([{ bundle: 2 }]);
+  world.clock.pass(15 * 60_000);
+  await eraseOver(world.services);
+  expect(await bodies()).toEqual(["", "", ""]);
 });

@@ -5,12 +5,15 @@ import type { FiguresQuery } from "../../src/core/gate-view.ts";
 import { type AttemptMetric, ratesOf } from "../../src/core/metrics.ts";
 import { newRollups, rollupsAfter } from "../../src/core/rollups.ts";
 import { seededRandom } from "../../src/core/seeded-random.ts";
+import { consumeUpkeep } from "../../src/maintenance/upkeep-queue.ts";
 import { fleetSum, MOST_SHOWN, readFleet } from "../../src/metrics/fleet.ts";
 import { checkThresholds } from "../../src/notifications/thresholds.ts";
+import type { UpkeepQueueMessage } from "../../src/queue-messages.ts";
 import type { Services } from "../../src/services.ts";
 import { emptyDatabase, NOW } from "../support/api.ts";
 import { figuresOf } from "../support/figures.ts";
 import { idleGateView } from "../support/idle-gate-view.ts";
+import { batchOf, type FakeQueue, fakeQueue } from "../support/queues.ts";
 
 beforeEach(emptyDatabase);
 
@@ -142,11 +145,63 @@ describe("the watch", () => {
     expect(logged).toContainEqual(expect.objectContaining({ threshold: "retry_rate", value: 0.2 }));
   });
 
-  test("judges no rates at all when there are more destinations than it can ask", async () => {
-    await destinationsOf("mine", 2_100);
-    const { services, asked, logged } = servicesWith(() => true);
+  /** Goes on until nothing is on the queue; returns how many messages that took. */
+  async function checkAll(services: Services, upkeep: FakeQueue<UpkeepQueueMessage>): Promise<number> {
+    let messages = 0;
     await checkThresholds(services);
-    expect([asked, crossed(logged)]).toEqual([[], []]);
-    expect(logged).toContainEqual({ what: "rates_not_checked", destinations_above: 2_000 });
+    for (let left = upkeep.taken(); left.length > 0; left = upkeep.taken())
+      for (const { body } of left) {
+        messages += 1;
+        await consumeUpkeep(services, batchOf("breakwater-upkeep", [body]).batch);
+      }
+    return messages;
+  }
+
+  test("goes on over the queue where there are more destinations than one invocation asks", async () => {
+    await destinationsOf("mine", 2_100);
+    const { services, asked, logged } = servicesWith((id) => id <= idOf("mine", 1_050));
+    const upkeep = fakeQueue<UpkeepQueueMessage>();
+    expect(await checkAll({ ...services, upkeep: upkeep.queue }, upkeep)).toBe(1);
+    expect(new Set(asked).size).toBe(2_100);
+    expect(asked).toHaveLength(2_100);
+    expect(logged).toContainEqual(expect.objectContaining({ threshold: "retry_rate", value: 0.5 }));
+    expect(logged).not.toContainEqual(expect.objectContaining({ what: "rates_checked_in_part" }));
+  });
+
+  test("says of how many it is where its time does not suffice, and goes on behind them the next time", async () => {
+    await destinationsOf("mine", 6_000);
+    const { services, asked, logged } = servicesWith(() => true);
+    const upkeep = fakeQueue<UpkeepQueueMessage>();
+    let now = NOW;
+    const get = (id: DurableObjectId) => {
+      const stub = services.gates.get(id);
+      const figures = (...given: Parameters<typeof stub.figures>) => {
+        now += 200;
+        return stub.figures(...given);
+      };
+      return { figures };
+    };
+    const gates = { idFromName: (name: string) => name, get } as unknown as Services["gates"];
+    const slow = { ...services, gates, now: () => now, upkeep: upkeep.queue };
+    await checkAll(slow, upkeep);
+    const first = new Set(asked);
+    expect(first.size).toBeGreaterThan(3_000);
+    expect(first.size).toBeLessThan(4_500);
+    expect(logged).toContainEqual({ what: "rates_checked_in_part", queried: first.size, total: 6_000 });
+    now = NOW + 15 * 60_000;
+    await checkAll(slow, upkeep);
+    expect(new Set(asked).size).toBe(6_000);
+  });
+});
+
+describe("the number of destinations", () => {
+  test("is counted up to 10,000, and estimated to within a tenth beyond", async () => {
+    await destinationsOf("mine", 30_000);
+    await env.DB.prepare("UPDATE destinations SET deleted_at = 1 WHERE rowid % 3 = 0").run();
+    const { services } = servicesWith(() => false);
+    const { total, sampled } = await readFleet(services, {}, look);
+    expect(sampled).toHaveLength(MOST_SHOWN);
+    expect(total).toBeGreaterThan(18_000);
+    expect(total).toBeLessThan(22_000);
   });
 });

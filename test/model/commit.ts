@@ -6,6 +6,7 @@
 import { destinationsOf, type Plan } from "../../src/core/bundle.ts";
 import type { CommitResult, Entry } from "../../src/ingest/bundle.ts";
 import { commitEntries } from "../../src/ingest/commit.ts";
+import { PlacementCache } from "../../src/ingest/placement-cache.ts";
 import { CATALOGUE, RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { Services } from "../../src/services.ts";
 import { testConfig } from "../support/config.ts";
@@ -211,6 +212,7 @@ function servicesWith(db: D1Database): Services {
     config: testConfig(),
     db,
     routing: new RoutingCache(),
+    placement: new PlacementCache(),
     now: () => NOW,
     random: () => 0,
     // A timeout never comes: calls fail by themselves.
@@ -262,10 +264,11 @@ function isCommit(statements: readonly Statement[]): boolean {
 function callText(statements: readonly Statement[]): string {
   const text = statements.map(({ sql }) => sql).join(" ");
   if (text.includes("INSERT INTO bundles")) return "commits";
-  if (text.includes("max(id)")) return "reads the highest bundle";
+  if (text.includes("idempotency_keys")) return "looks up what is stored";
   if (text.includes("accepted_at <")) return "reads the highest bundle of before its first try";
   if (text.includes("d.event_types")) return "reads the destinations";
-  return "looks up what is stored";
+  if (text.includes("max(id)")) return "reads the highest bundle";
+  return "reads the plans of bundles";
 }
 
 function textOf(result: CommitResult): string {

@@ -31,10 +31,15 @@ const health = {
     oldestDueAt: 0,
     deduplicated: 0,
     keyed: 0,
+    unreadable: 0,
     databases: [{ name: "DB", bytes: 0, headroomBytes: 0 }],
   },
   retryingForADay: 0,
-  backlogs: (["deliveries", "drains"] as const).map((queue) => ({ queue, messages: 0, oldestAt: 0 })),
+  backlogs: (["deliveries", "drains", "upkeep"] as const).map((queue) => ({
+    queue,
+    messages: 0,
+    oldestAt: 0,
+  })),
 };
 
 export function exposition(): Exposition {

@@ -61,16 +61,3 @@ function difference(original: string, replacement: string): string {
   const cut = (text: string) => JSON.stringify(text.slice(Math.max(0, from - 50), text.length - to + 31));
   return `${cut(original)} → ${cut(replacement)}`;
 }
-
-/** The explained mutants as a table, for docs/mutation.md. */
-export function explainedTable(explanations: readonly Explanation[]): string {
-  const code = (text: string) => {
-    const short = text.replaceAll(/\s+/g, " ").replaceAll("|", "\\|");
-    return short.includes("`") ? `\`\` ${short} \`\`` : `\`${short}\``;
-  };
-  const rows = explanations.map(
-    ({ file, original, replacement, reason }) =>
-      `| \`${file}\` | ${code(original)} | ${replacement === "" ? "(nothing)" : code(replacement)} | ${reason.replaceAll("|", "\\|")} |`,
-  );
-  return ["| file | instead of | stands | why it may survive |", "|---|---|---|---|", ...rows].join("\n");
-}

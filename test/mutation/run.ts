@@ -8,10 +8,10 @@ import { readFileSync } from "node:fs";
 import { relative } from "node:path";
 import { parseArgs } from "node:util";
 import { createVitest, type TestProject, type TestSpecification, type Vitest } from "vitest/node";
-import { explainedIn, explanations } from "./explained.ts";
+import { explainedIn } from "./explained.ts";
 import type { Assignment } from "./in-tests.ts";
 import { FOLDERS, type Mutant, planned, ROOT } from "./plan.ts";
-import { explainedTable, printed } from "./report.ts";
+import { printed } from "./report.ts";
 import { digestOf, keysOf, Results } from "./results.ts";
 
 const HELP = `Usage: npm run test:mutation -- [options]
@@ -25,7 +25,6 @@ const HELP = `Usage: npm run test:mutation -- [options]
   --most <number>    tests of all files that a mutant has to survive at most (any number)
   --report           runs nothing, prints what has been found
   --survivors        prints every survivor that is not explained
-  --explained        prints only the table of the explained ones for docs/mutation.md
   --results <path>   (coverage/mutation.json)`;
 
 const { values: given } = parseArgs({
@@ -40,7 +39,6 @@ const { values: given } = parseArgs({
     most: { type: "string", default: "Infinity" },
     report: { type: "boolean", default: false },
     survivors: { type: "boolean", default: false },
-    explained: { type: "boolean", default: false },
     results: { type: "string", default: `${ROOT}coverage/mutation.json` },
     help: { type: "boolean", default: false },
   },
@@ -213,7 +211,6 @@ async function reportsOf(
 }
 
 if (given.help) console.log(HELP);
-else if (given.explained) console.log(explainedTable(explanations));
 else {
   if (!given.report) await run();
   console.log(printed({ mutants: chosen, results, explained, lists: given.survivors }));

@@ -197,10 +197,10 @@ describe("a pause", () => {
 describe("the dead", () => {
   /** Consumes the digest's message after its minute. */
   async function askForToll(): Promise<number> {
-    const sent = world.drainQueue.taken().filter(({ body }) => "deadLetterDigest" in body);
+    const sent = world.upkeepQueue.taken().filter(({ body }) => "deadLetterDigest" in body);
     expect(sent.every(({ delaySeconds }) => delaySeconds === 60)).toBe(true);
     world.clock.pass(MINUTE);
-    await world.answer(sent.map(({ body }) => body));
+    await world.keepUp(sent.map(({ body }) => body));
     return sent.length;
   }
 
@@ -231,16 +231,16 @@ describe("the dead", () => {
 
   test("are published once, when the digest's message arrives twice", async () => {
     await send(1, 400);
-    const [sent] = world.drainQueue.taken().filter(({ body }) => "deadLetterDigest" in body);
-    await world.answer([sent?.body, sent?.body]);
-    await world.answer([sent?.body]);
+    const [sent] = world.upkeepQueue.taken().filter(({ body }) => "deadLetterDigest" in body);
+    await world.keepUp([sent?.body, sent?.body]);
+    await world.keepUp([sent?.body]);
     expect(await publishedTypes()).toEqual(["delivery.dead"]);
   });
 
   test("are published with a later one, when the digest's message could not be enqueued", async () => {
-    world.drainQueue.break(true);
+    world.upkeepQueue.break(true);
     await send(1, 400);
-    world.drainQueue.break(false);
+    world.upkeepQueue.break(false);
     expect(world.logged("dead_letter_digest_not_sent")).toHaveLength(1);
     world.clock.pass(3 * MINUTE);
     await send(1, 400);

@@ -250,7 +250,7 @@ test("exactly the tenant's missing events are planned, whoever shares their bund
     ),
     { numRuns: 15 },
   );
-}, 120_000);
+});
 
 test("a step reads a bounded number of rows of others' bundles, and goes on at once", async () => {
   const young = await newDestination();

@@ -140,17 +140,17 @@ describe("a step", () => {
     await ended(40);
     await begin();
     await step();
-    expect(world.drainQueue.taken()).toEqual([{ body: { replay: ID }, delaySeconds: 10 }]);
+    expect(world.upkeepQueue.taken()).toEqual([{ body: { replay: ID }, delaySeconds: 10 }]);
     world.clock.pass(9_000);
     await step();
     expect(await waiting()).toBe(16);
-    expect(world.drainQueue.taken()).toEqual([]);
+    expect(world.upkeepQueue.taken()).toEqual([]);
   });
 
-  test("comes as a message on the queue of the drains", async () => {
+  test("comes as a message on the queue of upkeep", async () => {
     await ended(3);
     await begin();
-    await world.answer([{ replay: ID }]);
+    await world.keepUp([{ replay: ID }]);
     expect(await waiting()).toBe(3);
   });
 
@@ -160,7 +160,7 @@ describe("a step", () => {
     await Promise.all([step(), step(), step()]);
     expect(await replay()).toMatchObject({ requeued: 16 });
     expect(await waiting()).toBe(16);
-    expect(world.drainQueue.taken()).toHaveLength(1);
+    expect(world.upkeepQueue.taken()).toHaveLength(1);
   });
 
   test("of a replay that is paused, cancelled or unknown does nothing", async () => {
@@ -362,7 +362,7 @@ describe("interrupted", () => {
     world.d1.failing(() => undefined);
     world.clock.pass(60_000);
     await recoverReplays(world.services);
-    expect(world.drainQueue.taken()).toEqual([{ body: { replay: ID }, delaySeconds: 0 }]);
+    expect(world.upkeepQueue.taken()).toEqual([{ body: { replay: ID }, delaySeconds: 0 }]);
     await completed();
     expect(await replay()).toMatchObject({ requeued: 20, delivered: 20, state: "completed" });
     expect(world.receiver.calls).toHaveLength(20);
@@ -371,16 +371,16 @@ describe("interrupted", () => {
   test("between two steps, its next one is enqueued again by the cron, once it is late", async () => {
     await ended(20);
     await begin();
-    world.drainQueue.break(true);
+    world.upkeepQueue.break(true);
     await step();
-    world.drainQueue.break(false);
+    world.upkeepQueue.break(false);
     expect(world.logged("replay_step_not_sent")).toHaveLength(1);
     world.clock.pass(30_000);
     await recoverReplays(world.services);
-    expect(world.drainQueue.taken()).toEqual([]);
+    expect(world.upkeepQueue.taken()).toEqual([]);
     world.clock.pass(10_000);
     await recoverReplays(world.services);
-    expect(world.drainQueue.taken()).toEqual([{ body: { replay: ID }, delaySeconds: 0 }]);
+    expect(world.upkeepQueue.taken()).toEqual([{ body: { replay: ID }, delaySeconds: 0 }]);
   });
 
   test("and paused, no step is enqueued again", async () => {
@@ -388,7 +388,7 @@ describe("interrupted", () => {
     await changeReplay(env.DB, ID, ["running"], { state: "paused" }, START);
     world.clock.pass(HOUR);
     await recoverReplays(world.services);
-    expect(world.drainQueue.taken()).toEqual([]);
+    expect(world.upkeepQueue.taken()).toEqual([]);
   });
 });
 

@@ -2,8 +2,8 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Stack, stopStack } from "../../src/local/stack.ts";
-import { prepareThrowaway, THROWAWAY_KEY } from "../../src/local/throwaway.ts";
+import { type Stack, stopStack } from "../../tools/stack.ts";
+import { prepareThrowaway, THROWAWAY_KEY } from "../../tools/throwaway.ts";
 import { until } from "./until.ts";
 
 const TIMES = 10;

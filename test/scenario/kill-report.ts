@@ -3,7 +3,7 @@
  * once, and why. Delivery is at least once; a repeat that neither a kill nor a timeout of the sender explains is a
  * fault, and so are more repeats than can have been in flight.
  */
-import type { Hit } from "../../src/local/receiver.ts";
+import type { Hit } from "../../tools/receiver.ts";
 import { deliveryOf, receptionsOf } from "./test-stack.ts";
 
 export type KillReport = Readonly<{

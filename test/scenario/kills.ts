@@ -16,7 +16,7 @@ const { values } = parseArgs({
   },
 });
 
-// The stack goes with this process, however it ends: see src/local/process-groups.ts.
+// The stack goes with this process, however it ends: see tools/process-groups.ts.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => process.exit(130));
 
 const startedAt = Date.now();

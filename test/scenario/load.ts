@@ -1,6 +1,6 @@
 /** A steady load: small batches, one after the other, until it is stopped or the stack dies under it. */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { ApiClient } from "../../src/local/stack.ts";
+import type { ApiClient } from "../../tools/stack.ts";
 
 const BATCH = 5;
 const EVERY_MS = 200;

@@ -9,7 +9,7 @@ import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { projectRoot } from "../../src/local/wrangler.ts";
+import { projectRoot } from "../../tools/wrangler.ts";
 import { until } from "./until.ts";
 
 const READY_MS = 60_000;
@@ -61,7 +61,7 @@ async function endsCompletely(port: number | undefined, end: Way): Promise<void>
   const isUp = () => (port === undefined ? commands().includes("/workerd serve") : answers(port));
   await until(isUp, { withinMs: READY_MS, otherwise: () => `the Worker has not come up:\n${commands()}` });
   started = descendants();
-  const script = started.find((pid) => /^\S*node src\/local\/(dev|demo)\.ts/.test(commandOf(pid)));
+  const script = started.find((pid) => /^\S*node tools\/(dev|demo)\.ts/.test(commandOf(pid)));
   expect(script).toBeDefined();
   end(npm?.pid ?? 0, script ?? 0);
   await until(async () => !started.some(isAlive) && (port === undefined || !(await answers(port))), {

@@ -1,7 +1,7 @@
 /** The development server under production's quotas: what exceeds one fails, and is printed. */
 import { expect, test } from "vitest";
-import { stopStack } from "../../src/local/stack.ts";
-import { prepareThrowaway, THROWAWAY_KEY } from "../../src/local/throwaway.ts";
+import { stopStack } from "../../tools/stack.ts";
+import { prepareThrowaway, THROWAWAY_KEY } from "../../tools/throwaway.ts";
 
 /** Authenticated requests, each of which reads and writes the database a few times. */
 async function postEvents(times: number, quotas: { d1Queries?: number }) {

@@ -3,7 +3,7 @@
  * memory, its queues included, dies with it, and every accepted event arrives nevertheless.
  */
 import { expect, test } from "vitest";
-import type { ApiClient } from "../../src/local/stack.ts";
+import type { ApiClient } from "../../tools/stack.ts";
 import { missing } from "./kill-report.ts";
 import { createDestination, prepareTestStack, receptionsOf } from "./test-stack.ts";
 import { until } from "./until.ts";

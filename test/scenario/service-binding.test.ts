@@ -3,8 +3,8 @@
  * one that puts them on a queue of its own.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Receiver, startReceiver } from "../../src/local/receiver.ts";
-import { type ApiClient, apiClient } from "../../src/local/stack.ts";
+import { type Receiver, startReceiver } from "../../tools/receiver.ts";
+import { type ApiClient, apiClient } from "../../tools/stack.ts";
 import { startBreakwater, workerIn } from "../support/breakwater-runtime.ts";
 import type { Runtime } from "../support/runtime.ts";
 import { until } from "./until.ts";

@@ -7,7 +7,7 @@ import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { loadavg } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { projectRoot } from "../../src/local/wrangler.ts";
+import { projectRoot } from "../../tools/wrangler.ts";
 import { picture } from "./soak/picture.ts";
 import { report } from "./soak/report.ts";
 import { soak } from "./soak/run.ts";
@@ -26,7 +26,7 @@ const { values } = parseArgs({
   },
 });
 
-// The stack goes with this process, however it ends: see src/local/process-groups.ts.
+// The stack goes with this process, however it ends: see tools/process-groups.ts.
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => process.exit(130));
 
 /** Without a terminal a line every half a minute is enough. */

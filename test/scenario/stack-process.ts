@@ -5,7 +5,7 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
-import { endGroupOnExit, signalGroup, startWatchdog } from "../../src/local/process-groups.ts";
+import { endGroupOnExit, signalGroup, startWatchdog } from "../../tools/process-groups.ts";
 import type { HostMessage, HostRequest } from "./stack-host.ts";
 import type { SideBySide, SideBySideOptions } from "./versions.ts";
 

@@ -5,8 +5,8 @@
  */
 import { randomBytes, randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { startReceiver } from "../../src/local/receiver.ts";
-import { apiClient } from "../../src/local/stack.ts";
+import { startReceiver } from "../../tools/receiver.ts";
+import { apiClient } from "../../tools/stack.ts";
 import { type KillReport, missing, reportKills } from "./kill-report.ts";
 import { isMisreading, kindOf } from "./log-lines.ts";
 import { createDestination, receptionsOf } from "./test-stack.ts";

@@ -3,9 +3,9 @@
  * The receiver's log is what was delivered.
  */
 
-import { type Hit, type Receiver, type Reply, startReceiver } from "../../src/local/receiver.ts";
-import { type ApiClient, apiClient, keepFiring, killStack, type Stack } from "../../src/local/stack.ts";
-import { prepareThrowaway, THROWAWAY_KEY } from "../../src/local/throwaway.ts";
+import { type Hit, type Receiver, type Reply, startReceiver } from "../../tools/receiver.ts";
+import { type ApiClient, apiClient, keepFiring, killStack, type Stack } from "../../tools/stack.ts";
+import { prepareThrowaway, THROWAWAY_KEY } from "../../tools/throwaway.ts";
 import { pieceIn, piecesOf, secretsIn } from "../support/secret-pieces.ts";
 
 /**

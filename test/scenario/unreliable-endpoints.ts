@@ -4,7 +4,7 @@
  */
 
 import { seededRandom } from "../../src/core/seeded-random.ts";
-import type { Reply } from "../../src/local/receiver.ts";
+import type { Reply } from "../../tools/receiver.ts";
 
 /** What each endpoint answers while it is failing, by path. */
 const failures = {

@@ -6,11 +6,11 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { startReceiver } from "../../src/local/receiver.ts";
-import { type ApiClient, apiClient, keepFiring, type Stack, stopStack } from "../../src/local/stack.ts";
-import { prepareThrowaway, THROWAWAY_KEY } from "../../src/local/throwaway.ts";
-import { endpointOf, receiverFault, startReceiverHere } from "../../src/local/verify/receiver.ts";
-import { projectRoot } from "../../src/local/wrangler.ts";
+import { startReceiver } from "../../tools/receiver.ts";
+import { type ApiClient, apiClient, keepFiring, type Stack, stopStack } from "../../tools/stack.ts";
+import { prepareThrowaway, THROWAWAY_KEY } from "../../tools/throwaway.ts";
+import { endpointOf, receiverFault, startReceiverHere } from "../../tools/verify/receiver.ts";
+import { projectRoot } from "../../tools/wrangler.ts";
 
 const CRON_MS = 5_000;
 /** On a machine that is busy. */
@@ -44,7 +44,7 @@ async function verify(
   args: readonly string[],
   onOutput: (output: string, interrupt: () => void) => void = () => {},
 ): Promise<Verification> {
-  const file = join(projectRoot, "src/local/verify.ts");
+  const file = join(projectRoot, "tools/verify.ts");
   const child = spawn(process.execPath, [file, "--url", stack.url, ...args], {
     env: { ...process.env, BREAKWATER_KEY: THROWAWAY_KEY },
     stdio: ["ignore", "pipe", "pipe"],

@@ -3,13 +3,13 @@
  * and Durable Objects, whose code is that of one of the versions.
  */
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { convertV4MiniflareOptions, Miniflare, type V4MiniflareOptions } from "miniflare";
 import { unstable_getMiniflareWorkerOptions as workerOptionsOf } from "wrangler";
-import { STRICT_WORKER, strictFlags, strictVars } from "../../src/local/strict-flags.ts";
-import { bundleWorker, projectRoot } from "../../src/local/wrangler.ts";
+import { STRICT_WORKER, strictFlags, strictVars } from "../../tools/strict-flags.ts";
+import { bundleWorker, projectRoot } from "../../tools/wrangler.ts";
 import { liveHeapOf } from "./isolate-heap.ts";
 
 export type Version = Readonly<{
@@ -21,6 +21,9 @@ export type Version = Readonly<{
   /** The SQL of each migration, by the name of its file, in their order. */
   migrations: ReadonlyMap<string, string>;
 }>;
+
+/** Where releases up to 0.3.0 have the Worker under production's quotas. */
+const FORMER_STRICT_WORKER = "src/local/strict/worker.ts";
 
 /** The commit of the release before this one, which upgrades are tried from. */
 export const FORMER = "e8716085ec1c99de7b0170c3fd4fa79dc90cb34f";
@@ -36,7 +39,7 @@ export function hasCommit(ref: string): boolean {
 }
 
 type BuildOptions = Readonly<{
-  /** Under production's quotas and with latencies: src/local/strict/worker.ts of that version. */
+  /** Under production's quotas and with latencies: tools/strict/worker.ts of that version. */
   strict?: boolean;
 }>;
 
@@ -68,7 +71,8 @@ type WorkerOptions = Readonly<{
 
 async function build(root: string, bundle: string, { strict = false }: BuildOptions): Promise<Version> {
   const config = join(root, "wrangler.toml");
-  const [main, flags] = strict ? [STRICT_WORKER, await strictFlags()] : ["src/worker.ts", []];
+  const strictWorker = existsSync(join(root, STRICT_WORKER)) ? STRICT_WORKER : FORMER_STRICT_WORKER;
+  const [main, flags] = strict ? [strictWorker, await strictFlags()] : ["src/worker.ts", []];
   const script = await bundleWorker(bundle, join(root, main), ["--config", config, ...flags]);
   const options = workerOptionsOf(config).workerOptions as object as WorkerOptions;
   const migrations = join(root, "migrations");
@@ -82,11 +86,17 @@ async function build(root: string, bundle: string, { strict = false }: BuildOpti
   };
 }
 
-const QUEUES = { DELIVERIES: "breakwater-deliveries", DRAINS: "breakwater-drains", DEAD: "breakwater-dead" };
+const QUEUES = {
+  DELIVERIES: "breakwater-deliveries",
+  DRAINS: "breakwater-drains",
+  UPKEEP: "breakwater-upkeep",
+  DEAD: "breakwater-dead",
+};
 /** As in wrangler.toml, but that a message of a version that has died is soon retried. */
 const CONSUMERS = {
   "breakwater-deliveries": { maxBatchSize: 10, maxRetries: 100, deadLetterQueue: QUEUES.DEAD },
   "breakwater-drains": { maxBatchSize: 1, maxRetries: 3 },
+  "breakwater-upkeep": { maxBatchSize: 1, maxRetries: 3 },
   "breakwater-dead": { maxBatchSize: 100, maxRetries: 100 },
 };
 /** The most messages of a queue that are handled at a time, by several invocations: see front.js. */

@@ -4,10 +4,21 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { databaseNumberOf, placeByKey, placeByTime } from "../../src/core/placement.ts";
 import { accept, type PostedEvent } from "../../src/ingest/accept.ts";
 import type { AcceptedEvent, CommitResult } from "../../src/ingest/bundle.ts";
+import { PlacementCache } from "../../src/ingest/placement-cache.ts";
+import { RoutingCache } from "../../src/ingest/routing-cache.ts";
+import { runCron } from "../../src/maintenance/cron.ts";
 import type { Services } from "../../src/services.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { rowsOfAll, testDatabases } from "../support/databases.ts";
-import { execute, newDestination, newWorld, storedRows, TENANT, type World } from "../support/world.ts";
+import {
+  execute,
+  newDestination,
+  newWorld,
+  START,
+  storedRows,
+  TENANT,
+  type World,
+} from "../support/world.ts";
 
 const MINUTE = 60_000;
 
@@ -228,32 +239,122 @@ describe("a key", () => {
     expect(await storedIds()).toHaveLength(keys.length);
   });
 
-  test("is unavailable while one of the other databases cannot be queried", async () => {
-    await once(world.services, "k");
-    world.d1.failing((sql) => (/^\s*SELECT s\.tenant/.test(sql) ? "before" : undefined));
-    expect(await once(world.services, "k")).toEqual({ kind: "unavailable" });
-    expect(await once(world.services, "never seen before")).toEqual({ kind: "unavailable" });
-    expect(world.logged("keys_unavailable")).toHaveLength(2);
-    expect(await storedIds()).toHaveLength(1);
-    expect((await accept(world.services, [event()])).kind).toBe("accepted");
-  });
-
-  test("costs a look-up in each other database, and no row of the bundles there", async () => {
+  test("costs no look-up in another database while their number has been the same for as long as keys are kept", async () => {
+    await tookEvents([0, 3]);
     for (const [number, db] of testDatabases.entries()) {
       await insertBundles(db, Array(100).fill({ events: [{}] }), number);
       await world.services.routing.readFloor(db, number);
     }
     await once(world.services, "warm-up");
-    for (const key of keys.slice(0, 5)) {
+    for (const key of keys) {
       world.d1.used();
       await once(world.services, key);
       const { roundTrips, rowsRead } = world.d1.used();
       // Beyond the first database also a look at the tenant's revision.
-      expect(roundTrips).toBe(placeByKey(TENANT, key, testDatabases.length) === 0 ? 3 : 4);
+      expect(roundTrips).toBe(placeByKey(TENANT, key, 3) === 0 ? 1 : 2);
       expect(rowsRead).toBeLessThanOrEqual(15);
     }
   });
+
+  test("is stored, and found again, while all databases are away in which it cannot be", async () => {
+    await tookEvents([0, 3]);
+    await once(world.services, "warm-up");
+    for (const key of keys) {
+      const place = placeByKey(TENANT, key, 3);
+      const services = withAway((number) => number !== place && number !== 0);
+      const first = await once(services, key);
+      expect(first.kind).toBe("accepted");
+      expect(await once(services, key)).toEqual({ ...first, kind: "replayed" });
+    }
+  });
+
+  test("is looked for where it went while there were fewer databases, and nowhere else", async () => {
+    const DAY = 86_400_000;
+    const former = withPlaces(2);
+    const first = new Map<string, CommitResult>();
+    for (const key of keys) first.set(key, await once(former, key));
+    await tookEvents([0, 1], [START - 20 * DAY, 2], [START - DAY, 3]);
+    for (const key of keys) {
+      const needed = [0, placeByKey(TENANT, key, 2), placeByKey(TENANT, key, 3)];
+      const services = withAway((number) => !needed.includes(number), newIsolate());
+      expect(await once(services, key)).toEqual({ ...first.get(key), kind: "replayed" });
+    }
+    const moved =
+      keys.find((key) => placeByKey(TENANT, key, 3) === 2 && placeByKey(TENANT, key, 2) === 1) ?? "";
+    expect(
+      await once(
+        withAway((number) => number === 1, newIsolate()),
+        moved,
+      ),
+    ).toEqual({ kind: "unavailable" });
+    expect(world.logged("keys_unavailable")).toMatchObject([{ database: 1 }]);
+  });
+
+  test("is placed by the number of databases in effect, whatever an isolate's configuration says", async () => {
+    await tookEvents([0, 2]);
+    const former = newIsolate(withPlaces(2));
+    const next = newIsolate(withPlaces(3));
+    await runCron(next);
+    const stored = async (key: string) => {
+      const first = await once(former, key);
+      expect(await once(next, key)).toEqual({ ...first, kind: "replayed" });
+      const other = await once(next, `${key} other`);
+      expect(await once(former, `${key} other`)).toEqual({ ...other, kind: "replayed" });
+      return idsOf(other).map(databaseNumberOf);
+    };
+    const places: number[] = [];
+    for (let minute = 0; minute < 20; minute++) {
+      for (const key of keys.slice(0, 4)) places.push(...(await stored(`${key} ${minute}`)));
+      await world.settled();
+      if (minute < 14) expect(places).not.toContain(2);
+      world.clock.pass(MINUTE);
+    }
+    expect(places).toContain(2);
+  });
+
+  test("is unavailable where the history of the databases cannot be read, and so is everything else", async () => {
+    world.d1.failing((sql) => (sql.includes("database_history") ? "before" : undefined));
+    expect(await once(world.services, "k")).toEqual({ kind: "unavailable" });
+    expect(world.logged("history_unread")).toHaveLength(1);
+  });
 });
+
+/** From when on so many databases have taken events. */
+async function tookEvents(...history: readonly (readonly [since: number, count: number])[]): Promise<void> {
+  for (const [since, count] of history)
+    await testDatabases[0]
+      ?.prepare("INSERT INTO database_history (since, count) VALUES (?1, ?2)")
+      .bind(since, count)
+      .run();
+}
+
+/** Another isolate: it shares nothing with others but the databases. */
+function newIsolate(services: Services = world.services): Services {
+  return { ...services, routing: new RoutingCache(), placement: new PlacementCache() };
+}
+
+/** An isolate that is configured for so many databases, before anything of their history was stored. */
+function withPlaces(eventDatabases: number): Services {
+  const placement = new PlacementCache();
+  const config = { ...world.services.config, eventDatabases };
+  return { ...world.services, placement, config };
+}
+
+/** The same services, where these databases are away. */
+function withAway(isAway: (number: number) => boolean, services: Services = world.services): Services {
+  const away = {
+    prepare: () => {
+      throw new Error("D1_ERROR: away, as the test wants it");
+    },
+  } as unknown as D1Database;
+  const { db, further = [] } = services;
+  const [first = db, ...others] = [db, ...further].map((one, number) => (isAway(number) ? away : one));
+  return { ...services, db: first, further: others };
+}
+
+function idsOf(outcome: CommitResult): number[] {
+  return "events" in outcome ? outcome.events.map(({ id }) => id) : [];
+}
 
 /** Ends the pause before a repeat as soon as it begins. */
 async function patiently<T>(work: Promise<T>): Promise<T> {

@@ -27,6 +27,7 @@ import { testDashboard } from "../support/dashboard.ts";
 import { bodyFor, operations, pathFor } from "../support/operations.ts";
 import { testPortal } from "../support/portal.ts";
 import type { Call } from "../support/receivers.ts";
+import { bodyText } from "../support/utf8.ts";
 import { keysOf } from "../support/vault.ts";
 import { newWorld } from "../support/world.ts";
 
@@ -133,9 +134,11 @@ beforeAll(async () => {
   async function deliver() {
     const deliveries = world.deliveryQueue.taken();
     const drains = world.drainQueue.taken();
-    note("A message", deliveries, drains);
+    const upkeep = world.upkeepQueue.taken();
+    note("A message", deliveries, drains, upkeep);
     await world.consume(deliveries.map(({ body }) => body));
     await world.answer(drains.map(({ body }) => body));
+    await world.keepUp(upkeep.map(({ body }) => body));
     await world.settled();
   }
 
@@ -322,7 +325,7 @@ beforeAll(async () => {
   const docs = createDocs(() => documentOf(createApp()));
   for (const path of ["/docs", "/docs/nothing", "/problems/not-found"]) {
     const answer = await docs.request(path, {}, env);
-    note(path, [...answer.headers], await answer.text());
+    note(path, [...answer.headers], await bodyText(answer));
   }
   // D1 that fails in the middle of a request.
   const db = { prepare: () => raise(), batch: () => raise() } as unknown as D1Database;
@@ -331,7 +334,7 @@ beforeAll(async () => {
   note("POST /v1/destinations without D1", failed.text);
   await deliver();
   traces.push(...(await storedRows()), ...(await objectStorage()), ...(await keptObjects()));
-}, 60_000);
+});
 
 function raise(): never {
   throw new Error("D1_ERROR: away");

@@ -2,6 +2,7 @@
 import { beforeEach, expect, test } from "vitest";
 import { databaseNumberOf, placeByKey, placeByTime } from "../../src/core/placement.ts";
 import { acceptEach, type SingleEvent } from "../../src/ingest/accept.ts";
+import { PlacementCache } from "../../src/ingest/placement-cache.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { Services } from "../../src/services.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
@@ -17,6 +18,7 @@ beforeEach(async () => {
 const withPlaces = (eventDatabases: number): Services => ({
   ...world.services,
   routing: new RoutingCache(),
+  placement: new PlacementCache(),
   config: { ...world.services.config, eventDatabases },
 });
 
@@ -67,12 +69,13 @@ test("a message that is found in another database is put on the queue again: the
 
 test("a message that is handed over again, among new ones with keys, costs few rows where there are many bundles", async () => {
   for (const [number, db] of testDatabases.entries())
-    await insertBundles(db, Array(100).fill({ events: [{}] }), number);
+    await insertBundles(db, Array(1_000).fill({ events: [{}] }), number);
   const mixed = [...events(false, (i) => `order-${i}`).slice(0, 3), ...events(true).slice(3, 6)];
   world.d1.used();
   const results = await acceptEach(withPlaces(3), mixed);
   expect(results.map(({ kind }) => kind)).toEqual(Array(6).fill("accepted"));
-  expect(world.d1.used().rowsRead).toBeLessThan(100);
+  // Two binary searches in each database, and nothing of the bundles.
+  expect(world.d1.used().rowsRead).toBeLessThan(500);
 });
 
 test("messages are spread over the databases by the time at which they were sent, and each is stored once", async () => {
@@ -92,6 +95,49 @@ test("messages with a key are placed by it, of as many databases as take new eve
   const keyed = events(false, (i) => `order-${i}`);
   const placed = idsOf(await acceptEach(withPlaces(2), keyed)).map(databaseNumberOf);
   expect(placed).toEqual(keyed.map(({ key = "" }) => placeByKey(TENANT, key, 2)));
+});
+
+test("a batch of messages with keys asks each database at most once, and with its history only those that may have them", async () => {
+  const many = events(true, (i) => `order-${i}`);
+  await acceptEach(withPlaces(3), many);
+  const lookUps = async (services: Services) => {
+    let asked = 0;
+    world.d1.failing((sql) => {
+      if (/^\s*SELECT s\.tenant/.test(sql)) asked += 1;
+      return undefined;
+    });
+    await acceptEach(services, many.map(as("later")));
+    return asked;
+  };
+  expect(await lookUps(withPlaces(3))).toBe(3);
+  const first = events(false, (i) => `new-${i}`);
+  await testDatabases[0]?.prepare("INSERT INTO database_history (since, count) VALUES (0, 3)").run();
+  let asked = 0;
+  world.d1.failing((sql) => {
+    if (/^\s*SELECT s\.tenant/.test(sql)) asked += 1;
+    return undefined;
+  });
+  const results = await acceptEach({ ...withPlaces(3), placement: new PlacementCache() }, first);
+  expect(results.map(({ kind }) => kind)).toEqual(Array(40).fill("accepted"));
+  expect(asked).toBe(0);
+});
+
+test("a batch of messages with keys over a hundred databases makes fewer queries than an invocation may", async () => {
+  // The same three databases again and again: ids of one are not those of another number, which nothing here looks at.
+  const { db, further = [] } = world.services;
+  const hundred = Array.from({ length: 99 }, (_, i) => further[i % 2] ?? db);
+  const services = { ...world.services, further: hundred, placement: new PlacementCache() };
+  const many = Array.from(
+    { length: 100 },
+    (_, i): SingleEvent => ({
+      ...{ tenant: TENANT, type: "order.paid", data: {}, key: `order-${i}` },
+      ...{ token: `token-${i}`, sentAt: START, isRepeated: true },
+    }),
+  );
+  world.d1.used();
+  const results = await acceptEach(services, many);
+  expect(results.map(({ kind }) => kind)).toEqual(Array(100).fill("accepted"));
+  expect(world.d1.used().queries).toBeLessThan(1_000);
 });
 
 test("while another database cannot be asked, a message that is handed over again waits", async () => {

@@ -57,10 +57,10 @@ const post = () =>
 /** Runs steps and drains, until so many steps have been made or none is scheduled. */
 async function goOn(steps = 40): Promise<void> {
   for (let step = 0; step < steps; step++) {
-    const bells = world.drainQueue.taken().map(({ body }) => body);
+    const bells = world.upkeepQueue.taken().map(({ body }) => body);
     if (bells.length === 0) break;
     world.clock.pass(20_000);
-    await world.answer(bells);
+    await world.keepUp(bells);
     await world.settled();
     await world.drain(destination);
     await world.settled();
@@ -111,7 +111,7 @@ test("a destination has one replay at a time, and may have the next when it is c
   expect((await post()).status).toBe(409);
   await goOn(2);
   await call("POST", `/v1/replays/${first.id}/cancel`);
-  world.drainQueue.taken();
+  world.upkeepQueue.taken();
   const { requeued } = (await call("GET", `/v1/replays/${first.id}`)).json;
   expect(requeued).toBeGreaterThan(0);
   expect(requeued).toBeLessThan(EVENTS);

@@ -51,8 +51,8 @@ test.each([
 });
 
 test("no further page is asked for where the page is full, and no database has more", async () => {
-  expect(await waitingDestinations(databases, "dst_e", 3)).toMatchObject({
-    destinations: [{ id: "dst_f" }, { id: "dst_g" }, { id: "dst_h" }],
+  expect(await waitingDestinations(testDatabases, "dst_e", 3)).toEqual({
+    ids: ["dst_f", "dst_g", "dst_h"],
     isLast: true,
   });
 });

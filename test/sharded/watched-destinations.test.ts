@@ -32,7 +32,9 @@ async function delivery(
 }
 
 const watched = async (tenant: string | undefined, limit: number) =>
-  (await watchedDestinations(databases, tenant, limit)).destinations.map(({ id }) => id.slice(4)).join("");
+  (await watchedDestinations(databases, tenant, limit, () => 0.5)).destinations
+    .map(({ id }) => id.slice(4))
+    .join("");
 
 test("of all, those come first that have something waiting in any database, then retries", async () => {
   expect([second, third]).toHaveLength(2);

@@ -5,8 +5,10 @@
 import { env } from "cloudflare:workers";
 import { createApp } from "../../src/api/app.ts";
 import type { Authenticate } from "../../src/api/auth.ts";
+import { PlacementCache } from "../../src/ingest/placement-cache.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { LogLine } from "../../src/log.ts";
+import { newMemory } from "../../src/memory.ts";
 import type { DeliveryMessage } from "../../src/queue-messages.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import type { createSvixApi } from "../../src/svix/app.ts";
@@ -15,6 +17,8 @@ import { KEY, testConfig } from "./config.ts";
 import { emptyDatabase } from "./databases.ts";
 import { captureText, learn, withLeakCheck } from "./secret-leaks.ts";
 import { insertRows } from "./stored-deliveries.ts";
+import { timeless } from "./timeless.ts";
+import { bodyText } from "./utf8.ts";
 import { named } from "./world.ts";
 
 export { emptyDatabase, KEY };
@@ -58,23 +62,26 @@ export function testApi({
       return deliveries.filter((event) => inFlight.includes(event));
     },
   });
+  const queue = {
+    send: async (body: unknown) => void steps.push(body),
+    sendBatch: async (messages: Iterable<{ body: unknown }>) =>
+      void steps.push(...[...messages].map(({ body }) => body)),
+  };
   const world = {
     config: testConfig(),
     intake: undefined,
     routing: new RoutingCache(),
+    memory: newMemory(),
+    placement: new PlacementCache(),
     deliveries: {
       sendBatch: async (batch: Iterable<{ body: unknown }>) =>
         void messages.push(...[...batch].map((m) => m.body)),
     },
-    drains: {
-      send: async (body: unknown) => void steps.push(body),
-      sendBatch: async (messages: Iterable<{ body: unknown }>) =>
-        void steps.push(...[...messages].map(({ body }) => body)),
-    },
+    drains: queue,
+    upkeep: queue,
     gates: { idFromName: (name: string) => name, get: gate },
     now: () => NOW,
-    // What else sleeps are timeouts.
-    sleep: withoutTailPauses((ms, signal) => scheduler.wait(ms, signal && { signal })),
+    sleep: withoutTailPauses(timeless),
     log: (line: LogLine) => {
       captureText("A log line", JSON.stringify(line));
       log.push(line);
@@ -114,7 +121,7 @@ export function testApi({
     if (typeof raw === "string") learn(raw);
     const init = { method, headers: sent, ...(raw !== undefined && { body: raw }) };
     const response = await app.request(path, init, env, contextless);
-    const text = await response.text();
+    const text = await bodyText(response);
     await Promise.all(pending.splice(0));
     return {
       status: response.status,

@@ -1,6 +1,7 @@
 /** The real local R2, empty at first, whose calls a test can count and break. */
 import { env } from "cloudflare:workers";
 import { exchangeIn } from "../../src/core/archive.ts";
+import { counted } from "./meter.ts";
 
 type Method = "put" | "get" | "list" | "delete";
 
@@ -36,7 +37,7 @@ export async function testBucket(): Promise<TestBucket> {
       mostOpen = Math.max(mostOpen, ++open);
       try {
         await hook(method);
-        return await (realBucket[method] as (...args: unknown[]) => Promise<unknown>)(...args);
+        return await counted(() => (realBucket[method] as (...args: unknown[]) => Promise<unknown>)(...args));
       } finally {
         open -= 1;
       }

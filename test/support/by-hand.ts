@@ -5,7 +5,7 @@
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
 import { consumeDrains } from "../../src/maintenance/drain-queue.ts";
-import type { DeliveryMessage, DrainQueueMessage } from "../../src/queue-messages.ts";
+import type { DeliveryMessage, DrainMessage, UpkeepQueueMessage } from "../../src/queue-messages.ts";
 import type { Services } from "../../src/services.ts";
 import { batchOf, fakeQueue, type MessageResult } from "./queues.ts";
 import { type Posted, virtualWorld, type WorldOptions } from "./virtual-world.ts";
@@ -36,13 +36,15 @@ export type ByHand = ReturnType<typeof worldByHand>;
 
 export function worldByHand(options: Pick<WorldOptions, "seed" | "vars"> = {}) {
   const deliveries = fakeQueue<DeliveryMessage>();
-  const drains = fakeQueue<DrainQueueMessage>();
+  const drains = fakeQueue<DrainMessage>();
+  const upkeep = fakeQueue<UpkeepQueueMessage>();
   const gateCalls: GateCall[] = [];
   let random = 0.5;
   let answer: Answer = (_, real) => real();
 
   const world = virtualWorld({
     ...options,
+    isolates: { count: 1 },
     latency: { d1: CALL_MS, gate: CALL_MS, queue: CALL_MS },
     travel: { twice: 0, late: 0 },
     consumers: { deliveries: 0, drains: 0 },
@@ -52,6 +54,7 @@ export function worldByHand(options: Pick<WorldOptions, "seed" | "vars"> = {}) {
       random: () => random,
       deliveries: deliveries.queue,
       drains: drains.queue,
+      upkeep: upkeep.queue,
       gates: watched(services.gates),
     }),
   });
@@ -127,6 +130,7 @@ export function worldByHand(options: Pick<WorldOptions, "seed" | "vars"> = {}) {
     /** What the handlers have sent since the last time of asking. */
     sent: deliveries.taken,
     sentDrains: drains.taken,
+    sentUpkeep: upkeep.taken,
     gateCalls,
     /** What a method of gates was given, call by call; of one destination, or of all. */
     asked: (method: string, destination?: string) =>

@@ -14,6 +14,7 @@ import { testConfig } from "./config.ts";
 import { figuresOf } from "./figures.ts";
 import { idleGateView } from "./idle-gate-view.ts";
 import { captureText, withLeakCheck } from "./secret-leaks.ts";
+import { bodyText } from "./utf8.ts";
 import { vault } from "./vault.ts";
 
 export const ORIGIN = "https://breakwater.example";
@@ -70,6 +71,7 @@ export function testBrowser(
     vault,
     deliveries: { sendBatch: async () => {} },
     drains: { send: async () => {}, sendBatch: async () => {} },
+    upkeep: { send: async () => {}, sendBatch: async () => {} },
     config: testConfig({ adminKey, allowPrivateDestinations: allowPrivate }),
     gates: {
       idFromName: (name: string) => name,
@@ -98,7 +100,7 @@ export function testBrowser(
     const context = { waitUntil: () => {}, passThroughOnException: () => {}, props: {} };
     const request = new Request(`${ORIGIN}${path}`, { redirect: "manual", ...init, method, headers });
     const response = await app.fetch(request, env, context as unknown as ExecutionContext);
-    const html = await response.text();
+    const html = await bodyText(response);
     await Promise.all(pending.splice(0));
     for (const set of response.headers.getSetCookie()) {
       const [, name = "", value = ""] = /^([^=]+)=([^;]*)/.exec(set) ?? [];
@@ -146,7 +148,7 @@ export async function signedIn(): Promise<Browser> {
 
 /** A browser in which somebody has signed in with a new key: of a tenant, or with fewer scopes. */
 export async function signedInWith(
-  key: Readonly<{ tenant?: string; scopes: readonly string[] }>,
+  key: Readonly<{ tenant?: string; scopes: readonly string[]; expires_at?: string }>,
 ): Promise<Browser> {
   const { json } = await testApi().call("POST", "/v1/keys", key);
   const browser = testDashboard();

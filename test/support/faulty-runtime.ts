@@ -11,11 +11,12 @@
  */
 
 import { seededRandom } from "../../src/core/seeded-random.ts";
-import { strictServices } from "../../src/local/strict/bindings.ts";
-import { type Breach, Invocation } from "../../src/local/strict/invocation.ts";
 import type { Services } from "../../src/services.ts";
+import { strictServices } from "../../tools/strict/bindings.ts";
+import { type Breach, Invocation } from "../../tools/strict/invocation.ts";
 import { type CallKind, type Latencies, usualLatencies } from "../bench/storm/breakwater/latency.ts";
 import { type Around, interceptedD1, interceptedGates, interceptedQueue } from "./intercept.ts";
+import { type IsolateOptions, isolates } from "./isolates.ts";
 import type { World } from "./world.ts";
 
 /** `before`: the call fails and does nothing. `after`: it does its work and fails. `crash`: it works, then all ends. */
@@ -50,6 +51,8 @@ export type FaultyRuntime = Readonly<{
 type Outside = Pick<World, "services" | "clock" | "receiver">;
 
 export type RuntimeOptions = Readonly<{
+  /** Each invocation is in one of several, at random. Without: five, whose clocks differ by up to two seconds. */
+  isolates?: IsolateOptions;
   /** Of the latencies. */
   seed?: number;
   latencies?: Latencies;
@@ -64,6 +67,7 @@ export function faultyRuntime(outside: Outside, options: RuntimeOptions = {}): F
   const { seed = 1, latencies = usualLatencies } = options;
   const { clock, receiver } = outside;
   const random = seededRandom(seed);
+  const running = isolates({ seed, ...options.isolates });
   const calls: string[] = [];
   const breaches: string[] = [];
   const invocations = new Set<InvocationState>();
@@ -116,7 +120,8 @@ export function faultyRuntime(outside: Outside, options: RuntimeOptions = {}): F
   async function invoke(name: string, handler: (services: Services) => Promise<unknown>): Promise<boolean> {
     const behind: Promise<unknown>[] = [];
     const work = async (invocation: InvocationState) => {
-      const services = servicesOver(outside.services, behind, (kind, called, then) =>
+      const isolate = running.any(clock.now()).own(outside.services);
+      const services = servicesOver(isolate, behind, (kind, called, then) =>
         call(invocation, kind, `${name}: ${called}`, then),
       );
       // A timer that is no longer awaited ends with its invocation: that is no breach.
@@ -225,6 +230,7 @@ function servicesOver(services: Services, behind: Promise<unknown>[], call: Call
     further: (services.further ?? []).map((db, i) => interceptedD1(db, over(`D1 ${i + 1}`, "d1"))),
     deliveries: interceptedQueue(services.deliveries, over("deliveries", "queue")),
     drains: interceptedQueue(services.drains, over("drains", "queue")),
+    upkeep: interceptedQueue(services.upkeep, over("upkeep", "queue")),
     gates: interceptedGates(services.gates, (method, _, work) => gate(method, work)),
     fetch: ((url: string, init?: RequestInit) =>
       over("fetch")(new URL(url).hostname, () => services.fetch(url, init))) as typeof fetch,

@@ -63,6 +63,23 @@ export function interceptedGates<T extends DurableObjectNamespace>(
   return { idFromName: (name: string) => real.idFromName(name), get } as unknown as T;
 }
 
+/** @param changed what is sent instead of the arguments of a call */
+export function interceptedArguments<T extends DurableObjectNamespace>(
+  real: T,
+  changed: (method: string, args: readonly unknown[]) => readonly unknown[],
+): T {
+  const get = (id: DurableObjectId, options?: DurableObjectNamespaceGetDurableObjectOptions) => {
+    const stub = real.get(id, options) as unknown as Record<string, (...args: readonly unknown[]) => unknown>;
+    return new Proxy(stub, {
+      get:
+        (target, method: string) =>
+        (...args: readonly unknown[]) =>
+          target[method]?.(...changed(method, args)),
+    });
+  };
+  return { idFromName: (name: string) => real.idFromName(name), get } as unknown as T;
+}
+
 export function interceptedQueue<T>(real: Queue<T>, around: Around): Queue<T> {
   return {
     send: (...args: Parameters<Queue<T>["send"]>) => around("send", () => real.send(...args)),

@@ -5,6 +5,23 @@
 import type { DestinationGate } from "../../src/gate/durable-object.ts";
 import { interceptedD1, interceptedGates } from "./intercept.ts";
 
+let underWay = 0;
+
+/** How many calls to D1, gates and buckets are under way now, which return by themselves however long that takes. */
+export function callsUnderWay(): number {
+  return underWay;
+}
+
+/** Makes a call that `callsUnderWay` counts. What a test holds up must stay outside of it. */
+export async function counted<T>(call: () => Promise<T>): Promise<T> {
+  underWay += 1;
+  try {
+    return await call();
+  } finally {
+    underWay -= 1;
+  }
+}
+
 /** `before`: nothing was done. `after`: everything was done, and the response was lost. */
 type Fault = "before" | "after" | undefined;
 
@@ -29,7 +46,7 @@ export function meteredD1(real: D1Database, ...further: readonly D1Database[]): 
     used.roundTrips += 1;
     const fault = decide(sql);
     if (fault === "before") throw new Error("D1_ERROR: away, as the test wants it");
-    const results = await work();
+    const results = await counted(work);
     for (const result of [results].flat() as (Partial<D1Result> | null)[]) {
       used.queries += 1;
       used.rowsRead += result?.meta?.rows_read ?? 0;
@@ -75,7 +92,7 @@ export function meteredGates(real: DurableObjectNamespace<DestinationGate>): Met
     gates: interceptedGates(real, async (method, destination, work) => {
       calls.push(method);
       await hook(method, destination);
-      const result = await work();
+      const result = await counted(work);
       hookAfter(method);
       return result;
     }),

@@ -15,11 +15,12 @@ import { newReplayId } from "../../src/ids.ts";
 import { accept } from "../../src/ingest/accept.ts";
 import { runCron } from "../../src/maintenance/cron.ts";
 import { consumeDrains } from "../../src/maintenance/drain-queue.ts";
+import { consumeUpkeep } from "../../src/maintenance/upkeep-queue.ts";
 import type {
   DeliveryMessage,
   DrainMessage,
-  ErasureMessage,
-  ReplayMessage,
+  DrainQueueMessage,
+  UpkeepQueueMessage,
 } from "../../src/queue-messages.ts";
 import { enqueueReplayStep } from "../../src/replay/run.ts";
 import type { Services } from "../../src/services.ts";
@@ -33,8 +34,8 @@ import { alarmOf, gateOf, named, storedRows, TENANT, type World } from "./world.
 
 type Queued = Readonly<{ body: DeliveryMessage; dueAt: number; attempts: number }>;
 
-/** A message of the drain queue: a drain, or the next step of a replay or an erasure. */
-type QueuedDrain = Readonly<{ body: DrainMessage | ReplayMessage | ErasureMessage; dueAt: number }>;
+/** A message of the queue of drains or of that of upkeep. */
+type QueuedDrain = Readonly<{ body: DrainQueueMessage | UpkeepQueueMessage; dueAt: number }>;
 
 type Include = Parameters<typeof beginReplay>[1]["include"];
 
@@ -48,7 +49,7 @@ export type Platform = Readonly<{
   /** Delivers every message that was ever sent once more, of both queues. */
   redeliver: () => Promise<void>;
   cron: () => Promise<void>;
-  /** Runs the alarms that are due, then consumes all messages of the drain queue at once. */
+  /** Runs the alarms that are due, then consumes all messages of the queues of drains and upkeep at once. */
   drain: () => Promise<void>;
   /** Advances the clock. */
   later: (ms: number) => void;
@@ -83,7 +84,7 @@ export function platformOf(
       sent.set(JSON.stringify(body), body);
       queued.push({ body, dueAt: now + delaySeconds * 1000, attempts: 1 });
     }
-    for (const { body, delaySeconds = 0 } of world.drainQueue.taken())
+    for (const { body, delaySeconds = 0 } of [...world.drainQueue.taken(), ...world.upkeepQueue.taken()])
       drains.push({ body, dueAt: now + delaySeconds * 1000 });
   }
 
@@ -213,9 +214,11 @@ export function platformOf(
   }
 
   async function consumeDrain(message: QueuedDrain): Promise<void> {
-    const { batch, results } = batchOf("breakwater-drains", [message.body]);
-    const name = ["replay", "erasure"].find((job) => job in message.body) ?? "drain";
-    const survived = await runtime.invoke(name, (services) => consumeDrains(services, batch));
+    const isDrain = "destination" in message.body || "waiting" in message.body;
+    const { batch, results } = batchOf(`breakwater-${isDrain ? "drains" : "upkeep"}`, [message.body]);
+    const name = ["replay", "erasure"].find((job) => job in message.body) ?? (isDrain ? "drain" : "upkeep");
+    const consume = isDrain ? consumeDrains : consumeUpkeep;
+    const survived = await runtime.invoke(name, (services) => consume(services, batch));
     collect();
     if (!survived || typeof results[0] === "object") drains.push(message);
   }

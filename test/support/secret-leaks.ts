@@ -5,6 +5,7 @@
  */
 import { env } from "cloudflare:workers";
 import { pieceIn, piecesOf, secretsIn } from "./secret-pieces.ts";
+import { bodyText } from "./utf8.ts";
 import { MASTER_KEYS } from "./vault.ts";
 
 /** The answers that show a secret, and where in them. */
@@ -77,7 +78,7 @@ export function withLeakCheck<T extends App>(app: T): T {
     const { pathname, searchParams } = new URL(request.url);
     const asked = searchParams.get("secrets") === "true" ? "?secrets=true" : "";
     const route = `${request.method} ${pathname}${asked}`;
-    const text = await response.clone().text();
+    const text = await bodyText(response.clone());
     const headers = [...response.headers].map(([name, value]) => `${name}: ${value}`).join("\n");
     captureText(route, `${headers}\n${response.ok ? withoutShown(route, text) : text}`);
     return response;

@@ -5,6 +5,7 @@
 import type { Config } from "../../src/config.ts";
 import { AccessTokens } from "../../src/gate/access-tokens.ts";
 import type { LogLine } from "../../src/log.ts";
+import { newMemory } from "../../src/memory.ts";
 import type { Services } from "../../src/services.ts";
 import { queueBinding, serviceBinding } from "./bindings.ts";
 import { standingClock } from "./clock.ts";
@@ -22,6 +23,7 @@ export function newSending(config: Partial<Config> = {}) {
   const services = {
     config: testConfig(config),
     vault,
+    memory: newMemory(),
     gates: gates.namespace,
     fetch: receiver.fetch,
     now: clock.now,

@@ -11,8 +11,10 @@ import { newRollups } from "../../src/core/rollups.ts";
 import { seededRandom } from "../../src/core/seeded-random.ts";
 import { createDashboard } from "../../src/dashboard/app.tsx";
 import { deliveryId, eventId } from "../../src/ids.ts";
+import { PlacementCache } from "../../src/ingest/placement-cache.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import { runCron } from "../../src/maintenance/cron.ts";
+import { newMemory } from "../../src/memory.ts";
 import { checkThresholds } from "../../src/notifications/thresholds.ts";
 import { createPortal } from "../../src/portal/app.tsx";
 import { newTokenId, signToken } from "../../src/secrets/tokens.ts";
@@ -28,6 +30,7 @@ import { idleGateView } from "./idle-gate-view.ts";
 import { meteredD1 } from "./meter.ts";
 import { bodyFor, operations, pathFor } from "./operations.ts";
 import { fakeQueue } from "./queues.ts";
+import { timeless } from "./timeless.ts";
 import { vault } from "./vault.ts";
 
 export type Cost = Readonly<{ rowsRead: number; queries: number; status: string }>;
@@ -124,9 +127,12 @@ export async function tour(routes: readonly string[]) {
     db,
     intake: undefined,
     routing: new RoutingCache(),
+    memory: newMemory(),
+    placement: new PlacementCache(),
     gates,
     deliveries: fakeQueue().queue,
     drains: fakeQueue().queue,
+    upkeep: fakeQueue().queue,
     ingestLimit: undefined,
     readLimit: undefined,
     anonymousLimit: undefined,
@@ -134,8 +140,7 @@ export async function tour(routes: readonly string[]) {
     fetch: async () => new Response(),
     now: () => NOW,
     random: seededRandom(1),
-    // What else sleeps are timeouts.
-    sleep: withoutTailPauses((ms, signal) => scheduler.wait(ms, signal && { signal })),
+    sleep: withoutTailPauses(timeless),
     log: () => {},
     background: (work: Promise<unknown>) => void pending.push(work),
   } as unknown as Services;
@@ -210,7 +215,7 @@ function visitorOf(services: Services, principal: Principal) {
     };
     const init = { method, headers, ...(method !== "GET" && body !== undefined && { body }) };
     const response = await app.fetch(new Request(url, init), env, context);
-    await response.text();
+    await response.arrayBuffer();
     const set = response.headers.get("set-cookie");
     if (set !== null) cookies.set(first, set.split(";")[0] ?? "");
     return response.status;

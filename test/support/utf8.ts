@@ -7,3 +7,8 @@ export function utf8(text: string): Uint8Array<ArrayBuffer> {
 export function textOf(body: RequestInit["body"] | undefined): string {
   return body instanceof Uint8Array ? new TextDecoder().decode(body) : String(body);
 }
+
+/** The body as text, whatever its content type: `text()` has the runtime warn of types that it takes for no text. */
+export async function bodyText(body: Body): Promise<string> {
+  return new TextDecoder().decode(await body.arrayBuffer());
+}

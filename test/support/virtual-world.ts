@@ -65,6 +65,8 @@ export type WorldOptions = Readonly<{
   isDeadly?: PlatformOptions["isDeadly"];
   /** The cron comes every minute; false: never by itself. */
   cron?: boolean;
+  /** Of the isolates that invocations run in; without: five. */
+  isolates?: PlatformOptions["isolates"];
 }>;
 
 export type DestinationColumns = Partial<typeof destinations.$inferInsert>;
@@ -137,6 +139,7 @@ export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
     ...(vars && { vars }),
     ...(wrap && { wrap }),
     ...(isDeadly && { isDeadly }),
+    isolates: { count: 5, seed, ...options.isolates },
     travel: { ...hardTravel, ...options.travel },
     troubles: () => troubles,
     fetch: receivers.fetch,

@@ -28,16 +28,22 @@ import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { newDestinationId } from "../../src/ids.ts";
 import { accept } from "../../src/ingest/accept.ts";
 import type { EventOptions } from "../../src/ingest/bundle.ts";
-import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { LogLine } from "../../src/log.ts";
 import { consumeDrains } from "../../src/maintenance/drain-queue.ts";
-import type { DeliveryMessage, DrainMessage, ReplayMessage } from "../../src/queue-messages.ts";
+import { consumeUpkeep } from "../../src/maintenance/upkeep-queue.ts";
+import type {
+  DeliveryMessage,
+  DrainMessage,
+  DrainQueueMessage,
+  UpkeepQueueMessage,
+} from "../../src/queue-messages.ts";
 import type { Services } from "../../src/services.ts";
 
 import { START, standingClock } from "./clock.ts";
 import { testConfig } from "./config.ts";
 import { emptyDatabase, rowsOfAll, testDatabases } from "./databases.ts";
-import { meteredD1, meteredGates } from "./meter.ts";
+import { newIsolate } from "./isolates.ts";
+import { callsUnderWay, meteredD1, meteredGates } from "./meter.ts";
 import { batchOf, fakeQueue, type MessageResult } from "./queues.ts";
 import { receivers } from "./receivers.ts";
 import { captureText, learn } from "./secret-leaks.ts";
@@ -61,19 +67,20 @@ export async function newWorld() {
   const d1 = meteredD1(env.DB, ...testDatabases.slice(1));
   const gates = meteredGates(env.GATES);
   const deliveryQueue = fakeQueue<DeliveryMessage>();
-  const drainQueue = fakeQueue<DrainMessage | ReplayMessage>();
+  const drainQueue = fakeQueue<DrainQueueMessage>();
+  const upkeepQueue = fakeQueue<UpkeepQueueMessage>();
   const log: LogLine[] = [];
   const pending: Promise<unknown>[] = [];
   let random = 0.5;
 
-  const services: Services = {
+  const services: Services = newIsolate().own({
     config: testConfig({ adminKey: "a key of no use here", graceMs: GRACE_MS }),
-    routing: new RoutingCache(),
     vault,
     db: d1.db,
     further: d1.further,
     deliveries: deliveryQueue.queue,
     drains: drainQueue.queue,
+    upkeep: upkeepQueue.queue,
     gates: gates.gates,
     fetch: receiver.fetch,
     now: clock.now,
@@ -84,7 +91,7 @@ export async function newWorld() {
       log.push(line);
     },
     background: (work) => void pending.push(work),
-  };
+  });
 
   /** Waits for all background work. */
   async function settled(): Promise<void> {
@@ -140,6 +147,13 @@ export async function newWorld() {
     return results;
   }
 
+  /** Gives messages to the consumer of upkeep. */
+  async function keepUp(messages: readonly unknown[]): Promise<MessageResult[]> {
+    const { batch, results } = batchOf("breakwater-upkeep", messages);
+    await consumeUpkeep(services, batch);
+    return results;
+  }
+
   /** Runs the alarm of a gate, and returns the drains that it enqueued. */
   async function ring(destination: string): Promise<DrainMessage[]> {
     const stub = gateOf(destination);
@@ -172,6 +186,7 @@ export async function newWorld() {
     gates,
     deliveryQueue,
     drainQueue,
+    upkeepQueue,
     log,
     settled,
     settledThroughPauses,
@@ -179,6 +194,7 @@ export async function newWorld() {
     postBundles,
     consume,
     answer,
+    keepUp,
     ring,
     drain,
     earnTrust,
@@ -301,8 +317,16 @@ export async function forgetOutcomes(): Promise<void> {
   await execute("DELETE FROM packs");
 }
 
-/** Waits until nothing can proceed without D1, a gate or the clock. */
-export function calm(): Promise<void> {
+/** Turns of the event loop without a call under way after which nothing proceeds by itself. */
+const QUIET_TURNS = 4;
+
+/** Waits until nothing can proceed without the test or its clock, however long calls to D1, gates and buckets take. */
+export async function calm(): Promise<void> {
+  for (let quiet = 0; quiet < QUIET_TURNS; quiet = callsUnderWay() > 0 ? 0 : quiet + 1) await turn();
+}
+
+/** One turn of the event loop: calls may still be under way. */
+export function turn(): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve));
 }
 

@@ -4,6 +4,7 @@ import { beforeEach, describe, expect, it, test } from "vitest";
 import { scopes } from "../../src/core/scopes.ts";
 import { createSvixApi } from "../../src/svix/app.ts";
 import { emptyDatabase, testApi } from "../support/api.ts";
+import { everythingStored } from "../support/operations.ts";
 
 const { call } = testApi({ create: createSvixApi });
 const AT = "2026-11-21T09:00:00.000Z";
@@ -138,9 +139,50 @@ describe("an application", () => {
     expect((await bound.call("GET", `/api/v1/app/${full.uid}`)).status).toBe(200);
     for (const name of [other.id, "b"])
       expect((await bound.call("GET", `/api/v1/app/${name}`)).status).toBe(404);
-    expect((await bound.call("DELETE", "/api/v1/app/b")).status).toBe(404);
     expect((await bound.call("POST", "/api/v1/app", { name: "C" })).status).toBe(403);
     expect(await env.DB.prepare("SELECT count(*) AS n FROM applications").first("n")).toBe(2);
+  });
+
+  it("is not changed or deleted by a key of its tenant, which learns of no other uid either", async () => {
+    const { id } = await create(full);
+    const other = await create({ name: "B", uid: "taken" });
+    const gone = await create({ name: "C" });
+    await call("DELETE", `/api/v1/app/${gone.id}`);
+    const bound = testApi({ create: createSvixApi, authenticate: async () => ({ tenant: id, scopes }) });
+    const before = await everythingStored();
+    const refusals = new Set<string>();
+    for (const uid of ["free", "taken", gone.id, other.id])
+      for (const name of [id, full.uid, uid])
+        for (const [method, body] of [
+          ["PUT", { ...full, uid }],
+          ["PUT", { ...full, throttleRate: null }],
+          ["PATCH", { uid }],
+          ["PATCH", { rateLimit: null }],
+          ["DELETE", undefined],
+        ] as const) {
+          const { status, text } = await bound.call(method, `/api/v1/app/${name}`, body);
+          refusals.add(`${status} ${text}`);
+        }
+    expect([...refusals]).toEqual([expect.stringMatching(/^403 /)]);
+    expect(await everythingStored()).toBe(before);
+  });
+
+  it("has no uid that looks like an id, in whatever request it is made", async () => {
+    const [gone, kept] = [await create({ name: "A" }), await create({ name: "B", uid: "b" })];
+    await call("DELETE", `/api/v1/app/${gone.id}`);
+    const message = { eventType: "a.b", payload: {}, application: { name: "C" } };
+    for (const [method, path, body] of [
+      ["POST", "/api/v1/app", { name: "C", uid: gone.id }],
+      ["PUT", `/api/v1/app/${kept.id}`, { name: "C", uid: gone.id }],
+      ["PATCH", `/api/v1/app/${kept.id}`, { uid: gone.id }],
+      ["POST", `/api/v1/app/${gone.id}/msg`, message],
+      ["POST", `/api/v1/auth/app-portal-access/${gone.id}`, { application: { name: "C" } }],
+    ] as const)
+      expect([path, (await call(method, path, body)).status]).toEqual([path, 422]);
+    expect((await call("PUT", `/api/v1/app/${gone.id}`, { name: "C" })).status).toBe(404);
+    expect((await call("GET", `/api/v1/app/${gone.id}`)).status).toBe(404);
+    // Those of Svix look otherwise, and are what an imported application is found by.
+    expect((await create({ name: "D", uid: "app_1srOrx2ZWZBpBUvZwXKQmoEYga2" })).name).toBe("D");
   });
 
   it("needs the scope of what is done with it", async () => {

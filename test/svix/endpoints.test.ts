@@ -191,6 +191,8 @@ describe("an endpoint", () => {
     [{ throttleRate: 1.5 }, ["body", "throttleRate"], "is 1.5"],
     [{ secret: "short" }, ["body", "secret"], "is a string of 11 characters"],
     [{ headers: { host: "x" } }, ["body", "headers", "host"], "expected none of the headers"],
+    [{ headers: JSON.parse('{"__proto__":"x"}') }, ["body", "headers", "__proto__"], "another name"],
+    [{ metadata: JSON.parse('{"__proto__":"x"}') }, ["body", "metadata", "__proto__"], "another name"],
     [{ uid: "a/b" }, ["body", "uid"], "expected 1 to 256 letters"],
   ])("is refused with %j at %j, and not created", async (body, loc, msg) => {
     const { status, json } = await call("POST", at, { url, ...body });

@@ -11,7 +11,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Svix, Webhook } from "svix";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { projectRoot } from "../../src/local/wrangler.ts";
+import { projectRoot } from "../../tools/wrangler.ts";
 import { until } from "../scenario/until.ts";
 import { startBreakwater } from "../support/breakwater-runtime.ts";
 import { FakeSvix, fakeApplication, fakeEndpoint, secretOf, serveFake, TOKEN } from "../support/fake-svix.ts";
@@ -40,7 +40,7 @@ function start(
   to: string,
   ...flags: string[]
 ): Readonly<{ child: ChildProcess; ended: Promise<Result> }> {
-  const script = join(projectRoot, "src/local/import-svix.ts");
+  const script = join(projectRoot, "tools/import-svix.ts");
   const child = spawn(process.execPath, [script, "--from", from, "--to", to, ...flags], {
     env: { ...process.env, SVIX_TOKEN: TOKEN, BREAKWATER_KEY: KEY },
     stdio: ["ignore", "pipe", "pipe"],
@@ -233,16 +233,21 @@ describe("an import", () => {
       const { code, output } = await runImport(other.url, runtime.url, "--apply");
       expect(code).toBe(0);
       expect(output).toContain("headers authorization: the source does not show their values");
-      for (const uid of ["plain", id])
-        expect((await svix.endpoint.getSecret(app, uid)).key).toBe(
-          (await from.endpoint.getSecret(app, uid)).key,
+      // Ids of Breakwater are no names at another deployment.
+      const [moved, held] = [`former-${app}`, `former-${id}`];
+      for (const [uid, name] of [
+        ["plain", "plain"],
+        [held, id],
+      ] as const)
+        expect((await svix.endpoint.getSecret(moved, uid)).key).toBe(
+          (await from.endpoint.getSecret(app, name)).key,
         );
-      expect((await svix.endpoint.get(app, "plain")).disabled).toBe(false);
-      expect((await svix.endpoint.get(app, id)).disabled).toBe(true);
-      await svix.endpoint.patchHeaders(app, id, { headers: { authorization: "Basic YTpi" } });
+      expect((await svix.endpoint.get(moved, "plain")).disabled).toBe(false);
+      expect((await svix.endpoint.get(moved, held)).disabled).toBe(true);
+      await svix.endpoint.patchHeaders(moved, held, { headers: { authorization: "Basic YTpi" } });
       const again = await runImport(other.url, runtime.url, "--apply");
       expect(again.output).toContain("endpoints     0 created, 1 changed, 1 left, 0 failed");
-      expect((await svix.endpoint.get(app, id)).disabled).toBe(false);
+      expect((await svix.endpoint.get(moved, held)).disabled).toBe(false);
     } finally {
       await other.stop();
     }

@@ -319,6 +319,23 @@ describe("attempts", () => {
     expect([all.length, paged]).toEqual([6, all]);
   });
 
+  it.each([
+    1, 2, 3,
+  ])("are listed once each in pages of %i, although new ones come between the pages", async (limit) => {
+    for (let i = 0; i < 3; i++) await attempted("delivered", [failure, success]);
+    const path = `/api/v1/app/${app}/attempt/endpoint/hook`;
+    const all = (await call("GET", path)).json.data;
+    const paged: unknown[] = [];
+    let iterator = "";
+    for (let done = false; !done; ) {
+      const page = (await call("GET", `${path}?limit=${limit}${iterator && `&iterator=${iterator}`}`)).json;
+      paged.push(...page.data);
+      ({ iterator, done } = page);
+      if (paged.length < all.length) await attempted("delivered", [failure, success]);
+    }
+    expect(paged).toEqual(all);
+  });
+
   it("refuse the iterator of another list, and what they cannot filter by", async () => {
     const path = `/api/v1/app/${app}/attempt/endpoint/hook`;
     for (const query of ["iterator=evt_1", "event_types=a,b", "with_msg=true", "channel=a/b", "status=5"])

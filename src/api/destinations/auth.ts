@@ -3,6 +3,7 @@
  * cannot stand beside the headers.
  */
 import { z } from "@hono/zod-openapi";
+import { recordOf } from "../../core/record.ts";
 import { type Destination, storedHeaders } from "../../db/destinations.ts";
 import {
   authOf,
@@ -55,18 +56,17 @@ const MAX_PARAMS = 10;
 const PARAMS_EXPECTED =
   `expected at most ${MAX_PARAMS} parameters with names of 1 to 64 characters, none of ${RESERVED_PARAMS.join(", ")}, and ` +
   "strings of 1 to 1024";
-const params = z
-  .record(
-    z
-      .string()
-      .regex(/^[\w.-]{1,64}$/, { error: PARAMS_EXPECTED, abort: true })
-      .refine((name) => !RESERVED_PARAMS.includes(name), { error: PARAMS_EXPECTED }),
-    z
-      .string({ error: PARAMS_EXPECTED })
-      .min(1, { error: PARAMS_EXPECTED })
-      .max(1024, { error: PARAMS_EXPECTED }),
-    { error: PARAMS_EXPECTED },
-  )
+const params = recordOf(
+  z
+    .string()
+    .regex(/^[\w.-]{1,64}$/, { error: PARAMS_EXPECTED, abort: true })
+    .refine((name) => !RESERVED_PARAMS.includes(name), { error: PARAMS_EXPECTED }),
+  z
+    .string({ error: PARAMS_EXPECTED })
+    .min(1, { error: PARAMS_EXPECTED })
+    .max(1024, { error: PARAMS_EXPECTED }),
+  { error: PARAMS_EXPECTED },
+)
   .refine((given) => Object.keys(given).length <= MAX_PARAMS, { error: PARAMS_EXPECTED })
   .openapi({ type: "object", additionalProperties: { type: "string" } });
 

@@ -1,6 +1,7 @@
 /** Headers of a destination's own in the API: which names and values may be given. */
 import { z } from "@hono/zod-openapi";
 import { HEADER_NAME, HEADER_VALUE, isReserved, MAX_HEADERS } from "../../core/destination-fields.ts";
+import { recordOf } from "../../core/record.ts";
 import { MASK } from "../../delivery/authorization.ts";
 
 const NAME_EXPECTED = "expected a header name (RFC 9110 token) of at most 100 characters";
@@ -22,8 +23,7 @@ export const headerValue = z
   .regex(HEADER_VALUE, { error: VALUE_EXPECTED, abort: true })
   .refine((given) => given !== MASK, { error: MASK_EXPECTED });
 
-export const headersSchema = z
-  .record(headerName, headerValue, { error: "expected an object of strings" })
+export const headersSchema = recordOf(headerName, headerValue, { error: "expected an object of strings" })
   .refine((given) => areFewAndDistinct(Object.keys(given)), { error: COUNT_EXPECTED })
   .openapi({
     type: "object",

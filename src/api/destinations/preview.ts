@@ -83,7 +83,7 @@ const previewDestination = createRoute({
     "`channels` and `filter` take, or those of the body, so that they can be tried before they are set. Nothing is " +
     `changed or sent. It looks at the last ${BUNDLES_LOOKED_AT} bundles, which other tenants' events share, and at 8 MB of bodies: where ` +
     "others post much, or events are large, fewer events are shown.",
-  middleware: [requires("read"), withinAnyReadLimit, jsonBody({ mayBeEmpty: true })],
+  middleware: [requires("read", "preview_endpoint"), withinAnyReadLimit, jsonBody({ mayBeEmpty: true })],
   request: { params: idParam, body: optionalJson(destinationTrial) },
   responses: {
     200: jsonAnswer(previewSchema, "The last events, and whether each would be taken."),

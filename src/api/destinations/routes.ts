@@ -11,6 +11,7 @@ import {
 } from "../../db/destinations.ts";
 import { sendTestEvent, type TestResult } from "../../delivery/test-event.ts";
 import { claimTestAtGate, resumeAtGate, scheduleDrainAtGate } from "../../gate/client.ts";
+import { idPatterns } from "../../ids.ts";
 import { endDeleted } from "../../maintenance/waiting.ts";
 import { publishStatusChangeOf } from "../../notifications/publish.ts";
 import { changed } from "../audit.ts";
@@ -29,7 +30,7 @@ import {
   strict,
   tenantName,
 } from "../parameters.ts";
-import { answerOf, notFound, problem, problemResponses } from "../problems.ts";
+import { answerOf, invalid, notFound, problem, problemResponses } from "../problems.ts";
 import {
   destinationChange,
   destinationSchema,
@@ -39,7 +40,7 @@ import {
 } from "./schema.ts";
 import { showSecret } from "./secrets.ts";
 import { refuseInvalid, refuseInvalidNew } from "./validate.ts";
-import { addDestination, editDestination, PAUSED } from "./write.ts";
+import { addDestination, editDestination, limitErrors, PAUSED } from "./write.ts";
 
 export function registerDestinations(api: Api): void {
   api.openapi(
@@ -79,8 +80,10 @@ export function registerDestinations(api: Api): void {
   api.openapi(
     patchDestination,
     async (c) => {
-      const [{ id }, principal] = [c.req.valid("param"), c.get("principal")];
-      const done = await editDestination(c.get("services"), id, principal.tenant, c.req.valid("json"));
+      const [{ id }, principal, input] = [c.req.valid("param"), c.get("principal"), c.req.valid("json")];
+      const above = limitErrors(principal, input);
+      if (above.length > 0) return invalid(above);
+      const done = await editDestination(c.get("services"), id, principal.tenant, input);
       if (done instanceof Response) return done;
       const [before, view] = [destinationView(done.stored), destinationView(done.row)];
       changed(c, "destination.changed", done.row, changesBetween(before, view));
@@ -169,7 +172,7 @@ const createDestination = createRoute({
     "destination: it is refused (409) with the id of the first, which `location` names too. A tenant has at most 1,000 " +
     "destinations, unless the deployment sets another limit (`MAX_DESTINATIONS_PER_TENANT`).",
   tags,
-  middleware: [requires("admin"), jsonBody()],
+  middleware: [requires("admin", "create_endpoint"), jsonBody()],
   request: { headers: creationHeaders, body: jsonRequest(newDestination) },
   responses: {
     201: jsonAnswer(
@@ -190,7 +193,7 @@ const getDestinations = createRoute({
     query: strict({
       tenant: tenantName.optional().openapi({ description: "Only destinations of this tenant." }),
       limit: limitParam,
-      cursor: cursorParam(z.string().regex(/^dst_[0-9a-z]{20}$/)),
+      cursor: cursorParam(z.string().regex(idPatterns.destination)),
     }),
   },
   responses: {
@@ -221,7 +224,7 @@ const patchDestination = createRoute({
   summary: "Change a destination",
   description: "Fields that are left out keep their values; null resets a field to its default.",
   tags,
-  middleware: [requires("admin"), jsonBody()],
+  middleware: [requires("admin", "change_endpoint"), jsonBody()],
   request: { params: idParam, body: jsonRequest(destinationChange) },
   responses: {
     200: jsonAnswer(destinationSchema, "The changed destination; the change applies from the next batch."),
@@ -234,9 +237,10 @@ const deleteDestination = createRoute({
   path: "/v1/destinations/{id}",
   summary: "Delete a destination",
   description:
-    "Deletion is final, and cancels the deliveries that have not ended. To keep them, pause the destination instead.",
+    "Deletion is final, and cancels the deliveries that have not ended: at once, or within minutes where they are many. An " +
+    "attempt that is under way is finished and recorded. To keep the deliveries, pause the destination instead.",
   tags,
-  middleware: [requires("admin")],
+  middleware: [requires("admin", "delete_endpoint")],
   request: { params: idParam },
   responses: {
     204: { description: "The destination is deleted." },
@@ -247,7 +251,6 @@ const deleteDestination = createRoute({
 const common = {
   method: "post" as const,
   tags: ["Destinations"],
-  middleware: [requires("admin")],
   request: { params: idParam },
   responses: { 200: jsonAnswer(destinationSchema, "The destination."), ...problemResponses(401, 403, 404) },
 };
@@ -255,6 +258,7 @@ const common = {
 const pause = createRoute({
   ...common,
   path: "/v1/destinations/{id}/pause",
+  middleware: [requires("admin", "pause_endpoint")],
   summary: "Pause a destination",
   description:
     "Its deliveries wait until it is resumed, or until their age limits. A destination that is paused already keeps its " +
@@ -263,6 +267,7 @@ const pause = createRoute({
 const resume = createRoute({
   ...common,
   path: "/v1/destinations/{id}/resume",
+  middleware: [requires("admin", "resume_endpoint")],
   summary: "Resume a destination",
   description: "What waits is delivered, beginning with one attempt at a time. May be repeated.",
 });
@@ -307,7 +312,7 @@ const testDestination = createRoute({
   description:
     "Sends a signed event of the type `breakwater.test` at once, even when the destination is paused or its circuit is " +
     "open. It is not stored as a delivery and does not affect circuit or limits. At most once in five seconds.",
-  middleware: [requires("admin")],
+  middleware: [requires("admin", "send_test")],
   request: { params: idParam },
   responses: {
     200: jsonAnswer(testResultSchema, "What was sent, and the result."),

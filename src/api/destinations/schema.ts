@@ -15,6 +15,7 @@ import {
 import { breakerSchema, defaultBreaker, defaultLimits, limitsSchema } from "../../core/limits.ts";
 import { templateOf, templates } from "../../core/message-templates.ts";
 import { type PauseReason, pauseReasons } from "../../core/reasons.ts";
+import { recordOf } from "../../core/record.ts";
 import { retrySpec } from "../../core/retry/policy.ts";
 import { channelsInEffect, destinationChannels, eventFilter } from "../../core/routing.ts";
 import { namedHeaders, signatureForms } from "../../core/signature-forms.ts";
@@ -28,6 +29,7 @@ import {
 } from "../../db/destinations.ts";
 import { authOf, MASK, maskedHeaders, sealedHeaders } from "../../delivery/authorization.ts";
 import { destinationKinds, kindNameOf, shownTarget, targetFields } from "../../delivery/kinds/registry.ts";
+import { looksLikeId } from "../../ids.ts";
 import { isPlainTextSecret, schemes, secretBytes } from "../../secrets/signing.ts";
 import { sealedScheme, type Vault } from "../../secrets/vault.ts";
 import { isoTime } from "../../time.ts";
@@ -38,12 +40,11 @@ import { headersSchema, RESERVED_EXPECTED } from "./headers.ts";
 const { keys: maxKeys, keyLength, valueLength } = metadataLimits;
 const METADATA_EXPECTED = `expected at most ${maxKeys} keys of 1 to ${keyLength} characters with strings of at most ${valueLength}`;
 
-const metadata = z
-  .record(
-    z.string().min(1, { error: METADATA_EXPECTED }).max(keyLength, { error: METADATA_EXPECTED }),
-    z.string({ error: METADATA_EXPECTED }).max(valueLength, { error: METADATA_EXPECTED }),
-    { error: METADATA_EXPECTED },
-  )
+const metadata = recordOf(
+  z.string().min(1, { error: METADATA_EXPECTED }).max(keyLength, { error: METADATA_EXPECTED }),
+  z.string({ error: METADATA_EXPECTED }).max(valueLength, { error: METADATA_EXPECTED }),
+  { error: METADATA_EXPECTED },
+)
   .refine((given) => Object.keys(given).length <= maxKeys, { error: METADATA_EXPECTED })
   .openapi({
     type: "object",
@@ -89,11 +90,13 @@ const BODY_EXPECTED = 'expected "envelope" or "data"';
 const TEMPLATE_EXPECTED = `expected one of ${templates.join(", ")}`;
 
 const UID_EXPECTED = "expected 1 to 256 letters, digits and _ . -";
+const NO_ID_EXPECTED = "expected a name that does not look like an id of Breakwater";
 
-/** The caller's own name for something. */
+/** The caller's own name for something. It never looks like an id, since things are found by either. */
 export const uidField = z
   .string({ error: UID_EXPECTED })
-  .regex(/^[A-Za-z0-9_.-]{1,256}$/, { error: UID_EXPECTED });
+  .regex(/^[A-Za-z0-9_.-]{1,256}$/, { error: UID_EXPECTED })
+  .refine((given) => !looksLikeId(given), { error: NO_ID_EXPECTED });
 
 const changeable = {
   uid: uidField.nullish().openapi({

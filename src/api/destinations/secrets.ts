@@ -87,7 +87,7 @@ const rotate = createRoute({
     `and at most ${MOST_PREVIOUS} previous ones. A further rotation is refused (409) until the first of them expires. ` +
     "With a secret of your own, or with `secret_version`, the request may be repeated. Signature forms with room for one " +
     "signature (`github`, `slack`, `shopify`, `template`) are signed with the new secret alone, from the next batch on.",
-  middleware: [requires("admin"), jsonBody({ mayBeEmpty: true })],
+  middleware: [requires("admin", "rotate_secret"), jsonBody({ mayBeEmpty: true })],
   request: { params: idParam, body: optionalJson(rotationSchema) },
   responses: {
     200: jsonAnswer(

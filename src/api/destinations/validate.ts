@@ -53,17 +53,20 @@ function guardErrors(field: string, url: unknown, c: ApiContext): FieldError[] {
   if (typeof url !== "string") return [];
   const { allowPrivateDestinations, ownHosts = [] } = c.get("services").config;
   const found = targetProblem(url, allowPrivateDestinations, [
-    requestedHost(c.req.url, allowPrivateDestinations),
+    ...requestedHosts(c.req.url, allowPrivateDestinations),
     ...ownHosts,
   ]);
   return found ? [{ field, ...found }] : [];
 }
 
-/** The host that this request came to. A local stack shares its name with other servers, so there the port counts. */
-function requestedHost(requestUrl: string, isLocal: boolean): string {
+/**
+ * The host that this request came to, and on workers.dev those of the Worker's previews. A local stack shares its name with
+ * other servers, so there the port counts.
+ */
+function requestedHosts(requestUrl: string, isLocal: boolean): string[] {
   const { hostname, protocol, port } = new URL(requestUrl);
-  if (!isLocal) return hostname;
-  return `${hostname}:${port || (protocol === "https:" ? 443 : 80)}`;
+  if (isLocal) return [`${hostname}:${port || (protocol === "https:" ? 443 : 80)}`];
+  return hostname.endsWith(".workers.dev") ? [hostname, `*-${hostname}`] : [hostname];
 }
 
 /**

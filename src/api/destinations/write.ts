@@ -4,6 +4,8 @@
  */
 import type { z } from "@hono/zod-openapi";
 import { capsOf } from "../../config.ts";
+import { defaultLimits } from "../../core/limits.ts";
+import { type LimitedField, limitedFields } from "../../core/portal-access.ts";
 import { formsOf } from "../../core/signature-forms.ts";
 import {
   breakerOf,
@@ -53,14 +55,30 @@ export async function addDestination(
   const id = key === undefined ? newDestinationId() : await destinationIdFor(tenant, key);
   // Before the receiver is called; the insert checks again.
   if (key !== undefined && (await findDestination(db, id, tenant))) return alreadyCreated(id);
+  const above = limitErrors(principal, { ...defaultLimits, ...input });
+  if (above.length > 0) return invalid(above);
   const prepared = await preparedRow(services, input, { id, tenant }, origin);
   if ("errors" in prepared) return invalid(prepared.errors);
-  const max = Math.min(capsOf(config).destinations, principal.maxDestinations ?? Number.POSITIVE_INFINITY);
+  const most = principal.visit?.max_endpoints ?? Number.POSITIVE_INFINITY;
+  const max = Math.min(capsOf(config).destinations, most);
   const row = await insertDestination(db, prepared.row, max);
   if (row !== undefined) return { row, secret: prepared.secret };
   // A random id cannot be taken.
   if (key !== undefined && (await isTaken(db, id))) return alreadyCreated(id);
   return (await uidConflict(db, { id, tenant }, input)) ?? invalid([tooManyDestinations(tenant, max)]);
+}
+
+/** The errors of limits that are above those of a visitor of the portal; null stands for a limit's default. */
+export function limitErrors(
+  { visit }: Principal,
+  input: Readonly<{ [K in LimitedField]?: number | null | undefined }>,
+): FieldError[] {
+  return limitedFields.flatMap((field) => {
+    const [most, given] = [visit?.[field] ?? null, input[field]];
+    const value = given === null ? defaultLimits[field] : given;
+    if (most === null || value === undefined || value <= most) return [];
+    return [{ field, fault: `is ${value}`, expected: `at most ${most}: the visitor may set no more` }];
+  });
 }
 
 /** The row of a destination to be, and its secret; or the errors of the input, whatever of it is at fault first. */

@@ -334,6 +334,7 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
     events: 1,
     deliveries: 2,
     cancelled: 1,
+    unreadable_bundles: [],
     ended_at: "2026-11-21T09:17:00.000Z",
   },
   PortalLink: {

@@ -221,6 +221,35 @@ export function showNoTenant(c: DashboardContext) {
   );
 }
 
+/** For a visitor that requests too much. */
+export function showTooMany(c: DashboardContext, seconds: number) {
+  c.header("retry-after", String(seconds));
+  return showPage(
+    c,
+    { title: "Too many requests", signedIn: false },
+    <section>
+      <h1>Too many requests</h1>
+      <p class="lede">{`Wait ${seconds} seconds, and try again.`}</p>
+    </section>,
+    429,
+  );
+}
+
+/** For a form that no browser has sent. */
+export function showUnreadableForm(c: DashboardContext) {
+  return showPage(
+    c,
+    { title: "The form cannot be read", signedIn: false },
+    <section>
+      <h1>The form cannot be read</h1>
+      <p class="lede">
+        <a href="/dashboard">Back to the overview</a>
+      </p>
+    </section>,
+    400,
+  );
+}
+
 /** @param status 503 where the trouble passes by itself */
 export function showServerError(c: DashboardContext, status: 500 | 503) {
   if (status === 503) c.header("retry-after", "5");

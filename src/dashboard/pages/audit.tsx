@@ -3,6 +3,8 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { entryView } from "../../api/audit.ts";
 import { statusOfRefused } from "../../api/internal-client.ts";
+import { apiPath, withQuery } from "../../api/internal-path.ts";
+import { idPatterns } from "../../ids.ts";
 import type { CallApi, FetchApi } from "../call-api.ts";
 import { FormNotice, type FormState, formState, TextField } from "../components/fields.tsx";
 import { showPage, showReadOnly } from "../components/layout.tsx";
@@ -23,7 +25,7 @@ export function registerAuditPages(app: Hono<DashboardEnv>, callApi: CallApi, fe
     const cursor = c.req.query("cursor");
     const filter = filterOf(c);
     const asked = new URLSearchParams({ ...filter, limit: PAGE_SIZE, ...(cursor && { cursor }) });
-    const result = await callApi(c, "GET", `/v1/audit?${asked}`);
+    const result = await callApi(c, "GET", withQuery(apiPath`/v1/audit`, asked));
     const { tenant } = c.get("visitor");
     return showPage(
       c,
@@ -43,7 +45,7 @@ export function registerAuditPages(app: Hono<DashboardEnv>, callApi: CallApi, fe
 
   app.get(`${PATH}/export`, async (c) => {
     if (!mayChange(c)) return showReadOnly(c);
-    const exported = await fetchApi(c, `/v1/audit/export?${new URLSearchParams(filterOf(c))}`);
+    const exported = await fetchApi(c, withQuery(apiPath`/v1/audit/export`, filterOf(c)));
     return new Response(exported.body, exported);
   });
 }
@@ -184,7 +186,7 @@ function actorText({ kind, key }: Entry["actor"]): string {
 
 /** Where what was changed has a page. */
 function pathOf(subject: string): string | undefined {
-  return /^dst_[0-9a-z]{20}$/.test(subject) ? `/dashboard/destinations/${subject}` : undefined;
+  return idPatterns.destination.test(subject) ? `/dashboard/destinations/${subject}` : undefined;
 }
 
 function valueText(value: unknown): string {

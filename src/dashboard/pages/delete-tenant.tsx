@@ -1,6 +1,7 @@
 /** Deletes a tenant, after its name has been typed, and leads to the erasure of its events, which is the receipt. */
 import type { Hono } from "hono";
 import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
+import { apiPath } from "../../api/internal-path.ts";
 import { type CallApi, unreadable } from "../call-api.ts";
 import { FormNotice, formState, TextField } from "../components/fields.tsx";
 import { showPage, showRefusal } from "../components/layout.tsx";
@@ -8,7 +9,7 @@ import { tenantDeletionFields } from "../form-fields.ts";
 import { type Form, textIn } from "../format.ts";
 import type { DashboardContext, DashboardEnv } from "../session.ts";
 import { ERASURES } from "./erasures.tsx";
-import { SETTINGS, tenantAt } from "./settings.tsx";
+import { SETTINGS } from "./settings.tsx";
 import { forOperators } from "./tenant-config.tsx";
 
 const DELETE = `${SETTINGS}/delete`;
@@ -21,7 +22,7 @@ export function registerTenantDeletionPages(app: Hono<DashboardEnv>, callApi: Ca
     const tenant = textIn(typed, "tenant") ?? "";
     const name = textIn(typed, "confirm") ?? "";
     if (name !== tenant) return showForm(c, tenant, { typed, refused: unreadable([notTheName(tenant)]) });
-    const result = await callApi(c, "DELETE", tenantAt(tenant));
+    const result = await callApi(c, "DELETE", apiPath`/v1/tenants/${tenant}`);
     if (!result.ok) return showRefusal(c, result, SETTINGS);
     return c.redirect(`${ERASURES}/${result.json.id}`, 303);
   });

@@ -7,6 +7,7 @@ import type { FC } from "hono/jsx";
 import { type DeliveryJson, deliveryStates, showStored } from "../../api/deliveries.ts";
 import { LAST_EVENT_ID, STREAM_HEADERS, tailStream } from "../../api/delivery-tail.ts";
 import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
+import { apiPath, withQuery } from "../../api/internal-path.ts";
 import { eventNames } from "../../db/bundles.ts";
 import type { TailedDelivery } from "../../db/delivery-tail.ts";
 import { type Destination, destinationsByIds } from "../../db/destinations.ts";
@@ -46,7 +47,7 @@ export function registerDeliveries(app: Hono<DashboardEnv>, callApi: CallApi): v
       limit: PAGE_SIZE,
       ...(cursor && { cursor }),
     });
-    const result = await callApi(c, "GET", `/v1/deliveries?${asked}`);
+    const result = await callApi(c, "GET", withQuery(apiPath`/v1/deliveries`, asked));
     const entries = result.ok ? await entriesOf(services, result.json.data as DeliveryJson[]) : [];
     return showPage(
       c,

@@ -5,6 +5,7 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { TestReport } from "../../api/destinations/routes.ts";
+import { type ApiPath, apiPath } from "../../api/internal-path.ts";
 import { DAY_MS } from "../../core/retention.ts";
 import { deliveryKey, eventId } from "../../ids.ts";
 import { isoTime } from "../../time.ts";
@@ -30,7 +31,12 @@ export function registerActions(app: Hono<DashboardEnv>, callApi: CallApi): void
   ] as const) {
     app.post(`${DESTINATION}/${verb}`, (c) => {
       const id = c.req.param("id");
-      return postAndReturn(c, `/v1/destinations/${id}/${verb}`, `/dashboard/destinations/${id}`, outcome);
+      return postAndReturn(
+        c,
+        apiPath`/v1/destinations/${id}/${verb}`,
+        `/dashboard/destinations/${id}`,
+        outcome,
+      );
     });
   }
 
@@ -41,7 +47,12 @@ export function registerActions(app: Hono<DashboardEnv>, callApi: CallApi): void
   ] as const) {
     app.post(`${DESTINATION}/replays/:replay/${verb}`, (c) => {
       const { id, replay } = c.req.param();
-      return postAndReturn(c, `/v1/replays/${replay}/${verb}`, `/dashboard/destinations/${id}`, outcome);
+      return postAndReturn(
+        c,
+        apiPath`/v1/replays/${replay}/${verb}`,
+        `/dashboard/destinations/${id}`,
+        outcome,
+      );
     });
   }
 
@@ -53,7 +64,7 @@ export function registerActions(app: Hono<DashboardEnv>, callApi: CallApi): void
       const id = c.req.param("id");
       const key = deliveryKey(id);
       const back = key ? `/dashboard/events/${eventId(key.eventId)}` : "/dashboard";
-      return postAndReturn(c, `/v1/deliveries/${id}/${verb}`, back, outcome);
+      return postAndReturn(c, apiPath`/v1/deliveries/${id}/${verb}`, back, outcome);
     });
   }
 
@@ -63,7 +74,7 @@ export function registerActions(app: Hono<DashboardEnv>, callApi: CallApi): void
     let cursor: string | null = null;
     for (let requests = 0; requests < CANCEL_REQUESTS; requests++) {
       const body = cursor === null ? {} : { cursor };
-      const result = await callApi(c, "POST", `/v1/destinations/${id}/cancel-waiting`, body);
+      const result = await callApi(c, "POST", apiPath`/v1/destinations/${id}/cancel-waiting`, body);
       if (!result.ok) return showRefusal(c, result, back);
       cursor = (result.json as { next_cursor: string | null }).next_cursor;
       if (cursor === null) break;
@@ -74,8 +85,8 @@ export function registerActions(app: Hono<DashboardEnv>, callApi: CallApi): void
     );
   });
 
-  async function postAndReturn(c: DashboardContext, apiPath: string, back: string, outcome: Outcome) {
-    const result = await callApi(c, "POST", apiPath);
+  async function postAndReturn(c: DashboardContext, path: ApiPath, back: string, outcome: Outcome) {
+    const result = await callApi(c, "POST", path);
     return result.ok ? c.redirect(outcomeAt(back, outcome), 303) : showRefusal(c, result, back);
   }
 }
@@ -85,7 +96,7 @@ export function registerForms(app: Hono<DashboardEnv>, callApi: CallApi): void {
   app.post(`${DESTINATION}/limits`, async (c) => {
     const id = c.req.param("id");
     const form = await c.req.parseBody();
-    const result = await callApi(c, "PATCH", `/v1/destinations/${id}`, limitsIn(form));
+    const result = await callApi(c, "PATCH", apiPath`/v1/destinations/${id}`, limitsIn(form));
     if (!result.ok) return showDestination(c, id, { refused: result, typed: form });
     return c.redirect(outcomeAt(`/dashboard/destinations/${id}`, "limits", "#limits"), 303);
   });
@@ -94,7 +105,7 @@ export function registerForms(app: Hono<DashboardEnv>, callApi: CallApi): void {
     const id = c.req.param("id");
     const form = await c.req.parseBody();
     const hours = numberIn(form, "overlap_hours");
-    const result = await callApi(c, "POST", `/v1/destinations/${id}/rotate-secret`, {
+    const result = await callApi(c, "POST", apiPath`/v1/destinations/${id}/rotate-secret`, {
       overlap_s: typeof hours === "number" ? Math.round(hours * 3600) : hours,
       // A form that does not name the secret to replace must not replace the current one.
       secret_version: numberIn(form, "secret_version") ?? 0,
@@ -115,7 +126,7 @@ export function registerForms(app: Hono<DashboardEnv>, callApi: CallApi): void {
     const now = c.get("services").now();
     const days = Number(textIn(form, "days") ?? 30);
     const include = textIn(form, "include") ?? "dead";
-    const result = await callApi(c, "POST", "/v1/replays", {
+    const result = await callApi(c, "POST", apiPath`/v1/replays`, {
       destination_id: id,
       since: isoTime(now - days * DAY_MS),
       until: isoTime(now),
@@ -133,7 +144,7 @@ export function registerTestEvent(app: Hono<DashboardEnv>, callApi: CallApi): vo
   app.post(`${DESTINATION}/test`, async (c) => {
     const id = c.req.param("id");
     const back = `/dashboard/destinations/${id}`;
-    const result = await callApi(c, "POST", `/v1/destinations/${id}/test`);
+    const result = await callApi(c, "POST", apiPath`/v1/destinations/${id}/test`);
     if (!result.ok) return showRefusal(c, result, back);
     const report = result.json as TestReport;
     return showPage(c, { title: "Test event" }, <TestEventPage report={report} path={back} />);

@@ -6,6 +6,7 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { destinationView } from "../../api/destinations/schema.ts";
 import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
+import { apiPath } from "../../api/internal-path.ts";
 import type { FieldError } from "../../api/problems.ts";
 import { type Destination, findDestination, ownBurstOf } from "../../db/destinations.ts";
 import { MASK, ownHeaders } from "../../delivery/authorization.ts";
@@ -43,7 +44,7 @@ export function registerEditDestination(app: Hono<DashboardEnv>, callApi: CallAp
       if (errors.length > 0) return showForm(c, row, { typed, refused: unreadable(errors) });
       const back = `/dashboard/destinations/${row.id}`;
       if (Object.keys(input).length === 0) return c.redirect(outcomeAt(back, "unchanged"), 303);
-      const result = await callApi(c, "PATCH", `/v1/destinations/${row.id}`, input);
+      const result = await callApi(c, "PATCH", apiPath`/v1/destinations/${row.id}`, input);
       if (!result.ok) return showForm(c, row, { typed, refused: result });
       return c.redirect(outcomeAt(back, "changed"), 303);
     }),
@@ -53,7 +54,7 @@ export function registerEditDestination(app: Hono<DashboardEnv>, callApi: CallAp
 
   app.post(DELETE, async (c) => {
     const id = c.req.param("id");
-    const result = await callApi(c, "DELETE", `/v1/destinations/${id}`);
+    const result = await callApi(c, "DELETE", apiPath`/v1/destinations/${id}`);
     if (!result.ok) return showRefusal(c, result, `/dashboard/destinations/${id}`);
     return c.redirect(outcomeAt("/dashboard", "deleted"), 303);
   });
@@ -171,7 +172,7 @@ async function showPreview(c: DashboardContext, callApi: CallApi, row: Destinati
   if (found.length > 0) return showForm(c, row, { typed, refused: unreadable(found) });
   const { event_types, channels, filter } = input;
   const trial = { event_types, channels, filter };
-  const result = await callApi(c, "POST", `/v1/destinations/${row.id}/preview`, trial);
+  const result = await callApi(c, "POST", apiPath`/v1/destinations/${row.id}/preview`, trial);
   if (!result.ok) return showForm(c, row, { typed, refused: result });
   return showForm(c, row, { typed, preview: result.json as Preview });
 }

@@ -1,6 +1,7 @@
 /** Changes the catalogue of event types: adds a type, changes it, archives it and deletes it. For the operator alone. */
 import type { Hono } from "hono";
 import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
+import { type ApiPath, apiPath } from "../../api/internal-path.ts";
 import { type CallApi, unreadable } from "../call-api.ts";
 import { AreaField, CheckField, FormNotice, formState, TextField } from "../components/fields.tsx";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
@@ -32,7 +33,7 @@ export function registerEditEventType(app: Hono<DashboardEnv>, callApi: CallApi)
     const typed = await c.req.parseBody();
     const name = textIn(typed, "name") ?? "";
     // To replace a type is to edit it: a new one must not overwrite what somebody has described.
-    const existing = name === "" ? undefined : await callApi(c, "GET", apiPath(name));
+    const existing = name === "" ? undefined : await callApi(c, "GET", pathOf(name));
     if (existing?.ok) return showForm(c, undefined, typed, unreadable([TAKEN(name)]));
     return save(c, undefined, name, typed);
   });
@@ -49,7 +50,7 @@ export function registerEditEventType(app: Hono<DashboardEnv>, callApi: CallApi)
   ] as const)
     app.post(`${ONE}/${verb}`, (c) =>
       withType(c, async ({ name, created_at: _, updated_at: __, ...settings }) => {
-        const result = await callApi(c, "PUT", apiPath(name), { ...settings, archived });
+        const result = await callApi(c, "PUT", pathOf(name), { ...settings, archived });
         return result.ok ? c.redirect(outcomeAt(LIST, outcome), 303) : showRefusal(c, result, LIST);
       }),
     );
@@ -57,13 +58,13 @@ export function registerEditEventType(app: Hono<DashboardEnv>, callApi: CallApi)
   app.get(`${ONE}/delete`, (c) => withType(c, ({ name }) => showDeletion(c, name)));
 
   app.post(`${ONE}/delete`, async (c) => {
-    const result = await callApi(c, "DELETE", apiPath(c.req.param("name")));
+    const result = await callApi(c, "DELETE", pathOf(c.req.param("name")));
     return result.ok ? c.redirect(outcomeAt(LIST, "type-deleted"), 303) : showRefusal(c, result, LIST);
   });
 
   async function withType(c: DashboardContext, show: (type: EventType) => Response | Promise<Response>) {
     if (!mayEditTypes(c)) return showReadOnly(c);
-    const result = await callApi(c, "GET", apiPath(c.req.param("name") ?? ""));
+    const result = await callApi(c, "GET", pathOf(c.req.param("name") ?? ""));
     return result.ok ? show(result.json as unknown as EventType) : showNotFound(c);
   }
 
@@ -71,7 +72,7 @@ export function registerEditEventType(app: Hono<DashboardEnv>, callApi: CallApi)
     const { input, errors } = typeIn(typed);
     if (errors.length > 0) return showForm(c, type, typed, unreadable(errors));
     // A name without a character has no path; with one the API says what a name is.
-    const result = await callApi(c, "PUT", apiPath(name === "" ? " " : name), input);
+    const result = await callApi(c, "PUT", pathOf(name === "" ? " " : name), input);
     if (!result.ok) return showForm(c, type, typed, result);
     return c.redirect(outcomeAt(LIST, "type-saved"), 303);
   }
@@ -82,8 +83,8 @@ export function mayEditTypes(c: DashboardContext): boolean {
   return mayChange(c) && c.get("visitor").principal.tenant === undefined;
 }
 
-function apiPath(name: string): string {
-  return `/v1/event-types/${encodeURIComponent(name)}`;
+function pathOf(name: string): ApiPath {
+  return apiPath`/v1/event-types/${name}`;
 }
 
 /** The address of a page about one type. */

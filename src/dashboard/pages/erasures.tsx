@@ -49,8 +49,8 @@ function positionIn(text: string | undefined): number | undefined {
   return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
 }
 
-const tones = { running: "busy", completed: "good" } as const;
-const states = { running: "Running", completed: "Completed" } as const;
+const tones = { running: "busy", completed: "good", incomplete: "bad" } as const;
+const states = { running: "Running", completed: "Completed", incomplete: "Incomplete" } as const;
 
 /** What an erasure is about. */
 function subjectOf({ event_id: event, everything, since, until }: Erasure): string {
@@ -79,8 +79,13 @@ const Receipt: FC<{ erasure: Erasure; now: number }> = ({ erasure, now }) => (
       <p>
         {erasure.ended_at === null
           ? "It goes through all events twice, the second time a quarter of an hour later: what was being sent meanwhile is erased then."
-          : `Completed at ${erasure.ended_at}. This page is the receipt.`}
+          : `Ended at ${erasure.ended_at}. This page is the receipt.`}
       </p>
+      {erasure.unreadable_bundles.length > 0 && (
+        <p>
+          {`These bundles could not be read, and may have content that was to be erased: ${erasure.unreadable_bundles.join(", ")}. Once they are mended or removed, another erasure erases the rest.`}
+        </p>
+      )}
     </section>
     <section aria-label="What has been erased">
       <dl class="figures">

@@ -2,6 +2,7 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
+import { apiPath, withQuery } from "../../api/internal-path.ts";
 import { scopes } from "../../core/scopes.ts";
 import type { CallApi } from "../call-api.ts";
 import { CheckField, FormNotice, type FormState, formState, TextField } from "../components/fields.tsx";
@@ -29,21 +30,21 @@ export function registerKeyPages(app: Hono<DashboardEnv>, callApi: CallApi): voi
 
   app.post(PATH, async (c) => {
     const typed = await c.req.parseBody();
-    const result = await callApi(c, "POST", "/v1/keys", keyIn(typed));
+    const result = await callApi(c, "POST", apiPath`/v1/keys`, keyIn(typed));
     return result.ok ? showKey(c, result.json) : showKeys(c, callApi, { typed, refused: result });
   });
 
   app.get(`${PATH}/:id/revoke`, async (c) => {
     if (!mayChange(c)) return showReadOnly(c);
     const id = c.req.param("id");
-    const result = await callApi(c, "GET", `/v1/keys/${encodeURIComponent(id)}`);
+    const result = await callApi(c, "GET", apiPath`/v1/keys/${id}`);
     if (!result.ok) return showNotFound(c);
     const isOwn = c.get("visitor").principal.key === id;
     return showRevocation(c, result.json as Key, isOwn);
   });
 
   app.post(`${PATH}/:id/revoke`, async (c) => {
-    const result = await callApi(c, "DELETE", `/v1/keys/${encodeURIComponent(c.req.param("id"))}`);
+    const result = await callApi(c, "DELETE", apiPath`/v1/keys/${c.req.param("id")}`);
     return result.ok ? c.redirect(outcomeAt(PATH, "revoked"), 303) : showRefusal(c, result, PATH);
   });
 }
@@ -70,7 +71,7 @@ async function showKeys(c: DashboardContext, callApi: CallApi, { typed, refused 
   const { tenant, principal } = c.get("visitor");
   const cursor = c.req.query("cursor");
   const query = { limit: PAGE_SIZE, ...(tenant && { tenant }), ...(cursor && { cursor }) };
-  const listed = await callApi(c, "GET", `/v1/keys?${new URLSearchParams(query)}`);
+  const listed = await callApi(c, "GET", withQuery(apiPath`/v1/keys`, query));
   if (!listed.ok) return showRefusal(c, listed, PATH);
   const values = typed ?? { tenant, [inputOf("read")]: "on" };
   return showPage(

@@ -1,6 +1,7 @@
 /** Creates a destination, and shows a new signing secret the only time that it can be shown. */
 import type { Hono } from "hono";
 import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
+import { apiPath } from "../../api/internal-path.ts";
 import { listTypeNames } from "../../db/event-types.ts";
 import { OPERATOR } from "../../db/notifications.ts";
 import { newTokenId } from "../../secrets/tokens.ts";
@@ -23,7 +24,7 @@ export function registerNewDestination(app: Hono<DashboardEnv>, callApi: CallApi
     const form = await c.req.parseBody();
     const { input, errors } = newDestinationIn(form);
     if (errors.length > 0) return showForm(c, form, unreadable(errors));
-    const result = await callApi(c, "POST", "/v1/destinations", input, textIn(form, "form"));
+    const result = await callApi(c, "POST", apiPath`/v1/destinations`, input, textIn(form, "form"));
     if (result.ok) return showSecret(c, result.json, "created");
     const existing = result.location?.split("/").at(-1);
     return existing === undefined

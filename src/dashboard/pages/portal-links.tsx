@@ -1,6 +1,7 @@
 /** Makes portal links: an address that opens the portal of one tenant for a customer, once. */
 import type { Hono } from "hono";
 import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
+import { apiPath } from "../../api/internal-path.ts";
 import type { CallApi } from "../call-api.ts";
 import { CheckField, FormNotice, formState, TextField } from "../components/fields.tsx";
 import { showPage, showReadOnly } from "../components/layout.tsx";
@@ -24,7 +25,7 @@ export function registerPortalLinkPage(app: Hono<DashboardEnv>, callApi: CallApi
   app.post(PATH, async (c) => {
     const typed = await c.req.parseBody();
     const { principal } = c.get("visitor");
-    const result = await callApi(c, "POST", "/v1/portal-links", linkIn(typed, principal.tenant));
+    const result = await callApi(c, "POST", apiPath`/v1/portal-links`, linkIn(typed, principal.tenant));
     return result.ok ? showLink(c, result.json as Link) : showForm(c, { typed, refused: result });
   });
 }

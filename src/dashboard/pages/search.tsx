@@ -5,6 +5,7 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
+import { apiPath, withQuery } from "../../api/internal-path.ts";
 import type { SearchResultJson } from "../../api/search.ts";
 import type { CallApi } from "../call-api.ts";
 import { EventLabels } from "../components/event-labels.tsx";
@@ -30,7 +31,7 @@ export function registerSearch(app: Hono<DashboardEnv>, callApi: CallApi): void 
       limit: PAGE_SIZE,
       ...(cursor !== undefined && { cursor }),
     });
-    const result = await callApi(c, "GET", `/v1/search?${asked}`);
+    const result = await callApi(c, "GET", withQuery(apiPath`/v1/search`, asked));
     if (!result.ok) return showPage(c, frame, <NotSearched refused={result} />, statusOfRefused(result));
     const { data, next_cursor, looked_back_to } = result.json as unknown as Found;
     const [first] = data;

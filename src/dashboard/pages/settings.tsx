@@ -2,6 +2,7 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
+import { apiPath } from "../../api/internal-path.ts";
 import type { TenantPortal } from "../../core/portal-access.ts";
 import type { PortalBranding } from "../../core/portal-branding.ts";
 import type { CallApi } from "../call-api.ts";
@@ -39,21 +40,16 @@ export function registerSettings(app: Hono<DashboardEnv>, callApi: CallApi): voi
   app.post(SETTINGS, async (c) => {
     const typed = await c.req.parseBody();
     const tenant = textIn(typed, "tenant") ?? "";
-    const stored = await callApi(c, "GET", tenantAt(tenant));
+    const stored = await callApi(c, "GET", apiPath`/v1/tenants/${tenant}`);
     if (!stored.ok) return showRefusal(c, stored, SETTINGS);
     const change = changesIn(typed, stored.json as Settings);
     const at = (outcome: Outcome) => `${outcomeAt(SETTINGS, outcome)}&${new URLSearchParams({ tenant })}`;
     if (Object.keys(change).length === 0) return c.redirect(at("unchanged"), 303);
-    const result = await callApi(c, "PATCH", tenantAt(tenant), change);
+    const result = await callApi(c, "PATCH", apiPath`/v1/tenants/${tenant}`, change);
     if (!result.ok && [403, 404].includes(result.status)) return showRefusal(c, result, SETTINGS);
     if (!result.ok) return showSettings(c, callApi, tenant, { typed, refused: result });
     return c.redirect(at("settings"), 303);
   });
-}
-
-/** The tenant's path in the API. */
-export function tenantAt(tenant: string): string {
-  return `/v1/tenants/${encodeURIComponent(tenant)}`;
 }
 
 /** The form shows all of the settings, so what is empty in it is reset. */
@@ -120,7 +116,7 @@ async function showSettings(
   tenant: string,
   { typed, refused }: Partial<Typed> = {},
 ) {
-  const stored = await callApi(c, "GET", tenantAt(tenant));
+  const stored = await callApi(c, "GET", apiPath`/v1/tenants/${tenant}`);
   if (!stored.ok) return showRefusal(c, stored, "/dashboard/tenants");
   const isOperator = c.get("visitor").principal.tenant === undefined;
   const isEditable = mayChange(c) && isOperator;

@@ -2,7 +2,7 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Authenticate } from "../../api/auth.ts";
-import { overAnonymousLimit } from "../../api/rate-limit.ts";
+import { ANONYMOUS_REFUSAL } from "../../api/rate-limit.ts";
 import { Brand, showPage } from "../components/layout.tsx";
 import { type DashboardContext, type DashboardEnv, signIn, signOut } from "../session.ts";
 
@@ -11,13 +11,12 @@ export function registerSignIn(app: Hono<DashboardEnv>, authenticate: Authentica
   app.post("/dashboard/sign-in", async (c) => {
     const { key } = await c.req.parseBody();
     const services = c.get("services");
-    const principal = typeof key === "string" ? await authenticate(services, key.trim()) : undefined;
-    if (principal === undefined) {
-      const refusal = await overAnonymousLimit(services, c.req.raw);
-      if (refusal === undefined)
-        return showSignIn(c, "This API key is not valid. Check that you copied all of it.");
-      const seconds = refusal.headers.get("retry-after") ?? "";
-      c.header("retry-after", seconds);
+    const principal = await authenticate(services, typeof key === "string" ? key.trim() : "", c.req.raw);
+    if (principal === undefined)
+      return showSignIn(c, "This API key is not valid. Check that you copied all of it.");
+    if (principal === "limited") {
+      const { retryAfterS: seconds } = ANONYMOUS_REFUSAL;
+      c.header("retry-after", String(seconds));
       return showSignIn(c, `Too many keys from your address were not valid. Wait ${seconds} seconds.`, 429);
     }
     if (!principal.scopes.includes("read"))

@@ -2,6 +2,7 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
+import { apiPath, withQuery } from "../../api/internal-path.ts";
 import { type CallApi, unreadable } from "../call-api.ts";
 import { AreaField, FormNotice, formState } from "../components/fields.tsx";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
@@ -9,7 +10,7 @@ import { Copyable } from "../components/parts.tsx";
 import { tenantDocumentFields } from "../form-fields.ts";
 import { type Form, jsonIn, plural, textIn } from "../format.ts";
 import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
-import { SETTINGS, tenantAt } from "./settings.tsx";
+import { SETTINGS } from "./settings.tsx";
 
 const IMPORT = `${SETTINGS}/import`;
 
@@ -18,8 +19,8 @@ export function registerTenantConfigPages(app: Hono<DashboardEnv>, callApi: Call
   app.post(`${SETTINGS}/export`, async (c) => {
     const form = await c.req.parseBody();
     const tenant = textIn(form, "tenant") ?? "";
-    const query = form.secrets === "true" ? "?secrets=true" : "";
-    const result = await callApi(c, "GET", `${tenantAt(tenant)}/export${query}`);
+    const query = form.secrets === "true" ? { secrets: "true" } : {};
+    const result = await callApi(c, "GET", withQuery(apiPath`/v1/tenants/${tenant}/export`, query));
     if (!result.ok) return showRefusal(c, result, SETTINGS);
     return c.body(`${JSON.stringify(result.json, null, 2)}\n`, 200, {
       "content-type": "application/json",
@@ -38,7 +39,7 @@ export function registerTenantConfigPages(app: Hono<DashboardEnv>, callApi: Call
     if (fault !== undefined || value === null)
       return showForm(c, tenant, { typed, refused: unreadable([noDocument(fault)]) });
     const isTrial = form.action !== "import";
-    const path = `${tenantAt(tenant)}/import?dry_run=${isTrial}`;
+    const path = withQuery(apiPath`/v1/tenants/${tenant}/import`, { dry_run: String(isTrial) });
     const result = await callApi(c, "POST", path, value);
     if (!result.ok && [403, 404].includes(result.status)) return showRefusal(c, result, SETTINGS);
     if (!result.ok) return showForm(c, tenant, { typed, refused: result });

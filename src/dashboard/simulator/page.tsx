@@ -6,6 +6,7 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { z } from "zod";
 import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
+import { apiPath } from "../../api/internal-path.ts";
 import { type Checked, errorsOf } from "../../api/problems.ts";
 import { defaultGateSettings } from "../../core/limits.ts";
 import {
@@ -44,7 +45,7 @@ export function registerSimulator(app: Hono<DashboardEnv>, callApi: CallApi): vo
   app.post(PATH, async (c) => {
     const form = await c.req.parseBody();
     const id = encodeURIComponent(textIn(form, "destination") ?? "none");
-    const result = await callApi(c, "PATCH", `/v1/destinations/${id}`, { retry: specIn(form) });
+    const result = await callApi(c, "PATCH", apiPath`/v1/destinations/${id}`, { retry: specIn(form) });
     if (!result.ok) return showSimulator(c, form, result);
     return c.redirect(outcomeAt(`/dashboard/destinations/${id}`, "policy"), 303);
   });

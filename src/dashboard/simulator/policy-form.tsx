@@ -154,8 +154,7 @@ export const presetChoices: readonly Option[] = [["", "default: breakwater"], ..
 
 /** The fields of a policy but for its preset. */
 export const PolicyFieldsets: FC<{ form: FormState }> = ({ form }) => {
-  const preset =
-    presets[(valueIn(form, "preset") || "breakwater") as keyof typeof presets] ?? presets.breakwater;
+  const preset = presets[presetNames.find((name) => name === valueIn(form, "preset")) ?? "breakwater"];
   const own = presetTexts(preset);
   const text = (name: string, placeholder: string) => (
     <TextField form={form} name={name} placeholder={placeholder} maxlength={500} />

@@ -122,6 +122,7 @@ const DeliveryView: FC<Props> = ({ look, access, delivery, event, destination, a
             event={event}
             destination={destination}
             areKept={(entry) => allows(access, "see_payload") && areKept(entry)}
+            maySeeAnswers={allows(access, "see_payload")}
           />
         )}
       </section>
@@ -137,7 +138,11 @@ const DeliveryView: FC<Props> = ({ look, access, delivery, event, destination, a
   );
 };
 
-type AttemptsProps = Pick<Props, "look" | "delivery" | "event" | "destination" | "areKept">;
+type AttemptsProps = Pick<Props, "look" | "delivery" | "event" | "destination" | "areKept"> &
+  Readonly<{
+    /** A receiver may repeat in its answer what it was sent. */
+    maySeeAnswers: boolean;
+  }>;
 
 const Attempts: FC<AttemptsProps> = ({
   look,
@@ -145,6 +150,7 @@ const Attempts: FC<AttemptsProps> = ({
   event,
   destination,
   areKept,
+  maySeeAnswers,
 }) => (
   <ol class="log" reversed>
     {numbered(log, attempts).map(({ entry, number }) => (
@@ -154,7 +160,7 @@ const Attempts: FC<AttemptsProps> = ({
           {number !== undefined && <strong>{`${look.t.delivery.attempt(look.f.count(number))}: `}</strong>}
           <StateLabel tone={isSuccess(entry) ? "good" : "bad"}>{resultText(look, entry)}</StateLabel>
           <span class="soft">{` ${look.t.delivery.after(look.f.duration(entry.latency_ms))}`}</span>
-          <Answer look={look} entry={entry} />
+          {maySeeAnswers && <Answer look={look} entry={entry} />}
           {areKept(entry) && (
             <p>
               <a href={attemptPath(id, entry.at)}>{look.t.attempt.whole}</a>

@@ -2,6 +2,7 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { TestReport } from "../../api/destinations/routes.ts";
+import { apiPath } from "../../api/internal-path.ts";
 import { requestText } from "../../dashboard/exchange.ts";
 import { numberIn } from "../../dashboard/format.ts";
 import { type CallApi, may } from "../call-api.ts";
@@ -22,16 +23,16 @@ export function registerEndpointActions(app: Hono<PortalEnv>, callApi: CallApi):
   ] as const) {
     app.post(`${ENDPOINT}/${verb}`, may(action), async (c) => {
       const path = `/portal/endpoints/${c.req.param("id")}`;
-      const call = { method: "POST", path: `/v1/destinations/${c.req.param("id")}/${verb}` };
-      const result = await callApi(c, action, call);
+      const call = { method: "POST", path: apiPath`/v1/destinations/${c.req.param("id")}/${verb}` };
+      const result = await callApi(c, call);
       return result.ok ? c.redirect(outcomeAt(path, outcome), 303) : showRefused(c, result, path);
     });
   }
 
   app.post(`${ENDPOINT}/delete`, may("delete_endpoint"), async (c) => {
     const id = c.req.param("id");
-    const call = { method: "DELETE", path: `/v1/destinations/${id}` };
-    const result = await callApi(c, "delete_endpoint", call);
+    const call = { method: "DELETE", path: apiPath`/v1/destinations/${id}` };
+    const result = await callApi(c, call);
     return result.ok
       ? c.redirect(outcomeAt("/portal", "deleted"), 303)
       : showRefused(c, result, `/portal/endpoints/${id}`);
@@ -50,8 +51,8 @@ export function registerEndpointActions(app: Hono<PortalEnv>, callApi: CallApi):
       // A form that does not name the secret to replace must not replace the current one.
       secret_version: numberIn(form, "secret_version") ?? 0,
     };
-    const call = { method: "POST", path: `/v1/destinations/${id}/rotate-secret`, body };
-    const result = await callApi(c, "rotate_secret", call);
+    const call = { method: "POST", path: apiPath`/v1/destinations/${id}/rotate-secret`, body };
+    const result = await callApi(c, call);
     if (result.ok) return showSecret(c, result.json, "rotated");
     if (result.status === 409 && result.errors.some(({ field }) => field === "secret_version"))
       return c.redirect(outcomeAt(path, "rotated-before", "#secret-head"), 303);
@@ -65,8 +66,8 @@ export function registerEndpointActions(app: Hono<PortalEnv>, callApi: CallApi):
   app.post(`${ENDPOINT}/test`, may("send_test"), async (c) => {
     const id = c.req.param("id");
     const path = `/portal/endpoints/${id}`;
-    const call = { method: "POST", path: `/v1/destinations/${id}/test` };
-    const result = await callApi(c, "send_test", call);
+    const call = { method: "POST", path: apiPath`/v1/destinations/${id}/test` };
+    const result = await callApi(c, call);
     if (!result.ok) return showRefused(c, result, path);
     const look = c.get("look");
     return showPage(

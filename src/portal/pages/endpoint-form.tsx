@@ -4,6 +4,7 @@ import type { Child, FC } from "hono/jsx";
 import type { DestinationPreview } from "../../api/destinations/preview.ts";
 import { destinationView } from "../../api/destinations/schema.ts";
 import { type Refused, statusOfRefused } from "../../api/internal-client.ts";
+import { apiPath } from "../../api/internal-path.ts";
 import { allows, limitedFields, limitsWithin, type PortalAccess } from "../../core/portal-access.ts";
 import { type Form, indented, listIn, numberIn, textIn } from "../../dashboard/format.ts";
 import { type Destination, findDestination, limitsOf } from "../../db/destinations.ts";
@@ -39,9 +40,9 @@ export function registerEndpointForms(app: Hono<PortalEnv>, callApi: CallApi): v
     const { body, faults } = inputOf(c, form);
     if (Object.keys(faults).length > 0) return showForm(c, { typed: form, faults });
     const key = textIn(form, "form");
-    const result = await callApi(c, "create_endpoint", {
+    const result = await callApi(c, {
       method: "POST",
-      path: "/v1/destinations",
+      path: apiPath`/v1/destinations`,
       body,
       key,
     });
@@ -67,8 +68,8 @@ export function registerEndpointForms(app: Hono<PortalEnv>, callApi: CallApi): v
     const form: Form = await c.req.parseBody({ all: true });
     const { body, faults } = inputOf(c, form, row);
     if (Object.keys(faults).length > 0) return showForm(c, { typed: form, faults, row });
-    const call = { method: "PATCH", path: `/v1/destinations/${row.id}`, body };
-    const result = await callApi(c, "change_endpoint", call);
+    const call = { method: "PATCH", path: apiPath`/v1/destinations/${row.id}`, body };
+    const result = await callApi(c, call);
     if (result.ok) return c.redirect(outcomeAt(`/portal/endpoints/${row.id}`, "saved"), 303);
     if (result.status === 404 || result.status === 409)
       return showRefused(c, result, `/portal/endpoints/${row.id}`);
@@ -86,8 +87,8 @@ export function registerEndpointForms(app: Hono<PortalEnv>, callApi: CallApi): v
     const faults = { ...(types && { event_types: types }), ...(filter && { filter }) };
     if (Object.keys(faults).length > 0) return showForm(c, { typed: form, faults, row });
     const trial = { event_types: body.event_types, filter: body.filter };
-    const call = { method: "POST", path: `/v1/destinations/${row.id}/preview`, body: trial };
-    const result = await callApi(c, "preview_endpoint", call);
+    const call = { method: "POST", path: apiPath`/v1/destinations/${row.id}/preview`, body: trial };
+    const result = await callApi(c, call);
     if (result.ok) return showForm(c, { typed: form, row, preview: result.json as DestinationPreview });
     const status = statusOfRefused(result);
     return showForm(c, { typed: form, faults: refusedFaults(c, form, result), row, status });

@@ -4,9 +4,10 @@
  */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
+import { ANONYMOUS_REFUSAL, clientOf, isOverAnonymousLimit } from "../../api/rate-limit.ts";
 import { type PortalTheme, portalThemes } from "../../core/portal-access.ts";
 import { changeVisit } from "../../db/auth.ts";
-import { Brand, showPage } from "../layout.tsx";
+import { Brand, showPage, showTooMany } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import {
   closeVisit,
@@ -26,7 +27,7 @@ export function registerEnter(app: Hono<PortalEnv>): void {
   app.get(PATH, async (c) => {
     const token = c.req.query("token") ?? "";
     const link = await chosenLink(c, token, c.req.query());
-    if (link === undefined) return refuse(c, (t) => t.enter.invalid);
+    if (link === undefined) return refuseInvalid(c);
     const { t } = c.get("look");
     return showPage(c, { title: t.enter.title }, <EnterPage token={token} look={c.get("look")} />);
   });
@@ -34,7 +35,7 @@ export function registerEnter(app: Hono<PortalEnv>): void {
   app.post(PATH, async (c) => {
     const form = await c.req.parseBody();
     const link = await chosenLink(c, typeof form.token === "string" ? form.token : "", form);
-    if (link === undefined) return refuse(c, (t) => t.enter.invalid);
+    if (link === undefined) return refuseInvalid(c);
     const mayBeFramed = c.get("look").origins.length > 0;
     const isFramed = mayBeFramed && (isInFrame(c) || form.framed === "1");
     const isOpened = await openVisit(c, link, isFramed);
@@ -81,6 +82,14 @@ async function chosenLink(c: PortalContext, token: string, asked: Readonly<Recor
   const visit = { ...link.visit, language, theme };
   setLook(c, visit, link.settings);
   return { ...link, visit };
+}
+
+/** Guesses of links count as requests without a valid key do. */
+async function refuseInvalid(c: PortalContext) {
+  const client = clientOf(c.req.raw);
+  if (client !== undefined && (await isOverAnonymousLimit(c.get("services"), client)))
+    return showTooMany(c, ANONYMOUS_REFUSAL.retryAfterS ?? 0);
+  return refuse(c, (t) => t.enter.invalid);
 }
 
 function themeNamed(name: unknown): PortalTheme | undefined {

@@ -1,6 +1,8 @@
 /** Sending again: one delivery, those that are selected, or many since a time, as a replay. */
 import type { Hono } from "hono";
+import { apiPath } from "../../api/internal-path.ts";
 import { textIn } from "../../dashboard/format.ts";
+import { deliveryKey } from "../../ids.ts";
 import { isoTime } from "../../time.ts";
 import { type CallApi, may } from "../call-api.ts";
 import { showNotFound, showRefused } from "../layout.tsx";
@@ -18,8 +20,8 @@ export function registerResend(app: Hono<PortalEnv>, callApi: CallApi): void {
   app.post("/portal/deliveries/:id/resend", may("resend"), async (c) => {
     const id = c.req.param("id");
     const path = `/portal/deliveries/${id}`;
-    const call = { method: "POST", path: `/v1/deliveries/${encodeURIComponent(id)}/retry` };
-    const result = await callApi(c, "resend", call);
+    const call = { method: "POST", path: apiPath`/v1/deliveries/${id}/retry` };
+    const result = await callApi(c, call);
     return result.ok ? c.redirect(outcomeAt(path, "resent"), 303) : showRefused(c, result, path);
   });
 
@@ -28,10 +30,12 @@ export function registerResend(app: Hono<PortalEnv>, callApi: CallApi): void {
     const { delivery: given = [] } = await c.req.parseBody({ all: true });
     const ids = [given].flat().filter((one) => typeof one === "string");
     const selected = [...new Set(ids)].slice(0, MOST_SELECTED);
-    if (selected.length === 0)
+    // A page sends deliveries of its own endpoint.
+    const own = selected.filter((one) => deliveryKey(one)?.destinationId === id);
+    if (own.length === 0)
       return c.redirect(outcomeAt(`/portal/endpoints/${id}`, "none-selected", "#deliveries"), 303);
-    const body = { delivery_ids: selected };
-    const result = await callApi(c, "resend", { method: "POST", path: "/v1/deliveries/retry", body });
+    const body = { delivery_ids: own };
+    const result = await callApi(c, { method: "POST", path: apiPath`/v1/deliveries/retry`, body });
     if (!result.ok) return showRefused(c, result, `/portal/endpoints/${id}`);
     const each = result.json.data as readonly Readonly<{ delivery?: unknown }>[];
     const done = each.filter(({ delivery }) => delivery !== undefined).length;
@@ -51,7 +55,7 @@ export function registerResend(app: Hono<PortalEnv>, callApi: CallApi): void {
       until: isoTime(c.get("services").now()),
       include: textIn(form, "include") ?? "dead",
     };
-    const result = await callApi(c, "resend", { method: "POST", path: "/v1/replays", body });
+    const result = await callApi(c, { method: "POST", path: apiPath`/v1/replays`, body });
     if (result.ok) return c.redirect(outcomeAt(`/portal/endpoints/${id}`, "replaying", "#replays"), 303);
     if (result.status === 404) return showNotFound(c);
     const faults = result.status === 409 ? { since: look.t.resend.underWay } : faultsOf(look, result);
@@ -62,7 +66,7 @@ export function registerResend(app: Hono<PortalEnv>, callApi: CallApi): void {
   app.post(`${ENDPOINT}/replays/:replay/cancel`, may("resend"), async (c) => {
     const { id, replay } = c.req.param();
     const path = `/portal/endpoints/${id}`;
-    const result = await callApi(c, "resend", { method: "POST", path: `/v1/replays/${replay}/cancel` });
+    const result = await callApi(c, { method: "POST", path: apiPath`/v1/replays/${replay}/cancel` });
     return result.ok
       ? c.redirect(outcomeAt(path, "replay-cancelled", "#replays"), 303)
       : showRefused(c, result, path);

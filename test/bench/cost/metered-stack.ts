@@ -1,7 +1,7 @@
 /** A stack for each run, with receivers and meters. */
 
-import { type Receiver, type Reply, startReceiver } from "../../../src/local/receiver.ts";
-import { type ApiClient, apiClient } from "../../../src/local/stack.ts";
+import { type Receiver, type Reply, startReceiver } from "../../../tools/receiver.ts";
+import { type ApiClient, apiClient } from "../../../tools/stack.ts";
 import { until } from "../../scenario/until.ts";
 import { KEY, type Running, typeOf } from "../throughput/contender.ts";
 import { cpuSeconds, startChild } from "../throughput/processes.ts";

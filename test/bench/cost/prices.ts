@@ -5,7 +5,7 @@
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { projectRoot } from "../../../src/local/wrangler.ts";
+import { projectRoot } from "../../../tools/wrangler.ts";
 import { queueOperations, type Units } from "./units.ts";
 
 const MILLION = 1_000_000;

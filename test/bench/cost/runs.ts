@@ -1,5 +1,5 @@
 /** The traffic whose cost is counted: events of the corpus, which are as webhooks commonly are. */
-import { LEDGER } from "../../../src/local/verify/judge.ts";
+import { LEDGER } from "../../../tools/verify/judge.ts";
 import { corpusEvent } from "../corpus.ts";
 import { postSteadily } from "../open-loop.ts";
 import { typeOf } from "../throughput/contender.ts";

@@ -1,5 +1,6 @@
 /** Every figure that a page may name, as Markdown: tables, and numbers for a line of prose. */
 import { costTable, meetsGoal } from "../cost/report.ts";
+import { dimensionTable } from "../growth/dimensions.ts";
 import { isolationTable, textOf } from "../isolation/report.ts";
 import { latencyTable } from "../latency/report.ts";
 import { fixed, table } from "../markdown.ts";
@@ -25,6 +26,7 @@ import { goalsTable } from "./goals.ts";
 const BENCHES: readonly Bench[] = [
   "cost",
   "growth",
+  "dimensions",
   "throughput",
   "latency",
   "profile",
@@ -52,6 +54,7 @@ export const figures: Readonly<Record<string, () => string>> = {
 
   growth: growthTable,
   "growth-editions": growthEditions,
+  dimensions: () => dimensionTable(saved("dimensions")),
   "growth-written": () => fixed(stepsOf("stored")[0]?.rowsWritten, 3),
   "growth-read": () => range("stored", "destinations"),
   "growth-waiting": () => range("waiting"),

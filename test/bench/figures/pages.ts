@@ -4,7 +4,7 @@
  */
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { projectRoot } from "../../../src/local/wrangler.ts";
+import { projectRoot } from "../../../tools/wrangler.ts";
 import { figures } from "./figures.ts";
 
 const MARKED = /<!-- figure:([\w-]+) -->([\s\S]*?)<!-- \/figure -->/g;

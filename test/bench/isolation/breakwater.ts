@@ -1,5 +1,5 @@
 /** Breakwater: one instance for all phases. The destination with the backlog is paused outside of its phase. */
-import { type ApiClient, apiClient } from "../../../src/local/stack.ts";
+import { type ApiClient, apiClient } from "../../../tools/stack.ts";
 import { breakwater } from "../throughput/breakwater.ts";
 import { KEY } from "../throughput/contender.ts";
 import { customerWith, type Fault, HEALTHY, troubles } from "./faults.ts";

@@ -1,6 +1,6 @@
 /** Servers that run already, as contenders: what is to be set up there, and how an event is posted to each. */
 import { randomUUID } from "node:crypto";
-import { type ApiClient, apiClient } from "../../../src/local/stack.ts";
+import { type ApiClient, apiClient } from "../../../tools/stack.ts";
 import { createDestinations } from "../throughput/breakwater.ts";
 import { type Contender, type PostedEvent, type Running, SECRET, typeOf } from "../throughput/contender.ts";
 import { ourRequest } from "../throughput/load.ts";

@@ -1,14 +1,14 @@
 /**
  * What production code needs of workerd's runtime and Node has not: bytes as hexadecimal. And what Node does in real
- * time, which virtual time must wait for: compression, whose result is read from a response.
+ * time, which virtual time must wait for: cryptography, and compression, whose result is read from a response.
  */
 
-/** Results that are being read. */
-let reading = 0;
+/** Results that are being read or computed. */
+let pending = 0;
 
 /** Whether something goes on that takes real time. */
 export function isBusy(): boolean {
-  return reading > 0;
+  return pending > 0;
 }
 
 if (!("toHex" in Uint8Array.prototype)) {
@@ -27,11 +27,30 @@ if (!("toHex" in Uint8Array.prototype)) {
 
 const { bytes } = Response.prototype;
 
-Response.prototype.bytes = async function counted(this: Response) {
-  reading += 1;
-  try {
-    return await bytes.call(this);
-  } finally {
-    reading -= 1;
-  }
+Response.prototype.bytes = function counted(this: Response) {
+  return counting(() => bytes.call(this));
 };
+
+const { subtle } = crypto;
+for (const name of [
+  "importKey",
+  "exportKey",
+  "deriveBits",
+  "sign",
+  "verify",
+  "digest",
+  "encrypt",
+  "decrypt",
+] as const) {
+  const operation: (...args: never[]) => Promise<unknown> = subtle[name].bind(subtle);
+  Object.assign(subtle, { [name]: (...args: never[]) => counting(() => operation(...args)) });
+}
+
+async function counting<Result>(work: () => Promise<Result>): Promise<Result> {
+  pending += 1;
+  try {
+    return await work();
+  } finally {
+    pending -= 1;
+  }
+}

@@ -1,6 +1,6 @@
 /** The contenders on Workers: Breakwater itself, and the least that any Worker could do. */
 import { readFileSync } from "node:fs";
-import { type ApiClient, apiClient } from "../../../src/local/stack.ts";
+import { type ApiClient, apiClient } from "../../../tools/stack.ts";
 import { type Contender, KEY, PER_ENDPOINT, SECRET, typeOf } from "./contender.ts";
 import { startChild } from "./processes.ts";
 

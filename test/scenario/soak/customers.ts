@@ -3,7 +3,7 @@
  * trouble follows from the seed.
  */
 import { seededRandom } from "../../../src/core/seeded-random.ts";
-import type { Reply } from "../../../src/local/receiver.ts";
+import type { Reply } from "../../../tools/receiver.ts";
 import { type FailingTimes, failingTimes } from "../unreliable-endpoints.ts";
 
 /** What an endpoint does while it is in trouble. */

@@ -2,7 +2,7 @@
  * What one endpoint gets as a whole: how many requests at once, whether it has the quiet that it has asked for, and whether
  * its traffic begins again with one.
  */
-import type { Hit } from "../../../src/local/receiver.ts";
+import type { Hit } from "../../../tools/receiver.ts";
 import type { Findings } from "./checks.ts";
 import type { Customer } from "./customers.ts";
 import { type Kills, timeOf } from "./kills.ts";

@@ -1,6 +1,6 @@
 /** The soak's books notice what is not as promised, and nothing else. */
 import { describe, expect, test } from "vitest";
-import type { Hit } from "../../../src/local/receiver.ts";
+import type { Hit } from "../../../tools/receiver.ts";
 import type { Check } from "./checks.ts";
 import type { SoakData } from "./customers.ts";
 import { Ledger, type Posted } from "./ledger.ts";

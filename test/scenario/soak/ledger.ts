@@ -2,7 +2,7 @@
  * The soak's books: what was posted, what each receiver has got, and whether that is as promised. It is told of everything
  * with its time (epoch ms), and asks nobody.
  */
-import type { Hit } from "../../../src/local/receiver.ts";
+import type { Hit } from "../../../tools/receiver.ts";
 import { type Check, Findings } from "./checks.ts";
 import { type Customer, customers, type SoakData, takersOf } from "./customers.ts";
 import { EndpointBook, type Later, UNDER_WAY_MS } from "./endpoint-book.ts";

@@ -5,8 +5,8 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { seededRandom } from "../../../src/core/seeded-random.ts";
-import { type Hit, type Receiver, startReceiver } from "../../../src/local/receiver.ts";
-import { apiClient } from "../../../src/local/stack.ts";
+import { type Hit, type Receiver, startReceiver } from "../../../tools/receiver.ts";
+import { apiClient } from "../../../tools/stack.ts";
 import { pieceIn, piecesOf, secretsIn } from "../../support/secret-pieces.ts";
 import { isMisreading, kindOf } from "../log-lines.ts";
 import { type StackProcess, startStackProcess } from "../stack-process.ts";
@@ -194,6 +194,7 @@ export class World {
         GRACE_SECONDS,
         RETENTION_DAYS: "1",
         JURISDICTION: "",
+        STRICT_ISOLATES: "4",
       },
       latency: this.#seed,
       directory: this.#directory,

@@ -17,7 +17,7 @@ export function failEveryCall(scenarios: readonly Scenario[]): void {
     runs = [];
     for (const scenario of scenarios) runs.push(await runWithFault(scenario));
     chosen = chooseFaults(runs.map(({ calls }) => calls));
-  }, 120_000);
+  });
 
   describe.each(scenarios.map((scenario, i) => ({ ...scenario, i })))("$name", ({ i, ...scenario }) => {
     test("ends well when nothing fails", () => {
@@ -37,6 +37,6 @@ export function failEveryCall(scenarios: readonly Scenario[]): void {
       console.log(`${mine.length} calls failing (${fault})`);
       expect(faulty).toEqual([]);
       expect(mine).not.toEqual([]);
-    }, 120_000);
+    });
   });
 }

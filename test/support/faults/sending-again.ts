@@ -49,9 +49,9 @@ export const resendingScenarios: readonly Scenario[] = [
       await platform.post(1);
       await platform.deliver();
       platform.later(SECOND);
-      world.drainQueue.break(true);
+      world.upkeepQueue.break(true);
       await replayTheDead(place);
-      world.drainQueue.break(false);
+      world.upkeepQueue.break(false);
       platform.later(60 * SECOND);
       await platform.cron();
       await platform.drain();

@@ -7,7 +7,7 @@
  */
 
 import { seededRandom } from "../../../../src/core/seeded-random.ts";
-import { type Latency, randomLatency } from "../../../../src/local/strict/bindings.ts";
+import { type Latency, randomLatency } from "../../../../tools/strict/bindings.ts";
 import { interceptedD1, interceptedGates, interceptedQueue } from "../../../support/intercept.ts";
 import { noUnits } from "../units.ts";
 
@@ -35,6 +35,7 @@ export function meteredEnv(env: Env): Env {
     DB: interceptedD1(env.DB, meteredTrip),
     DELIVERIES: meteredQueue(env.DELIVERIES),
     DRAINS: meteredQueue(env.DRAINS),
+    UPKEEP: meteredQueue(env.UPKEEP),
     DEAD: meteredQueue(env.DEAD),
     GATES: interceptedGates(env.GATES, (_method, destination, call) => {
       units.gateRequests += 1;

@@ -7,14 +7,15 @@ import { parseConfig } from "../../../../src/config.ts";
 import { consumeDeliveries } from "../../../../src/delivery/consumer.ts";
 import { consumeDeadLetters } from "../../../../src/delivery/dead-letters.ts";
 import { eventNumber } from "../../../../src/ids.ts";
-import { RoutingCache } from "../../../../src/ingest/routing-cache.ts";
-import { strictServices } from "../../../../src/local/strict/bindings.ts";
-import { type Breach, Invocation } from "../../../../src/local/strict/invocation.ts";
 import type { LogLine } from "../../../../src/log.ts";
 import { consumeDrains } from "../../../../src/maintenance/drain-queue.ts";
-import type { DeliveryMessage, DrainQueueMessage } from "../../../../src/queue-messages.ts";
+import { consumeUpkeep } from "../../../../src/maintenance/upkeep-queue.ts";
+import type { DeliveryMessage, DrainMessage, UpkeepQueueMessage } from "../../../../src/queue-messages.ts";
 import type { Vault } from "../../../../src/secrets/vault.ts";
 import type { Services } from "../../../../src/services.ts";
+import { strictServices } from "../../../../tools/strict/bindings.ts";
+import { type Breach, Invocation } from "../../../../tools/strict/invocation.ts";
+import { type Isolate, type IsolateOptions, isolates } from "../../../support/isolates.ts";
 import { MASTER_KEYS } from "../../../support/vault.ts";
 import type { Engine } from "../engine.ts";
 import { memoryD1 } from "./d1.ts";
@@ -33,6 +34,7 @@ const shapes = {
     retryDelayS: 30,
   },
   drains: { name: "breakwater-drains", batch: 1, batchTimeoutMs: 0, maxRetries: 3, retryDelayS: 10 },
+  upkeep: { name: "breakwater-upkeep", batch: 1, batchTimeoutMs: 0, maxRetries: 3, retryDelayS: 10 },
   dead: { name: "breakwater-dead", batch: 100, batchTimeoutMs: 5_000, maxRetries: 100, retryDelayS: 60 },
 };
 
@@ -50,6 +52,8 @@ export type PlatformOptions = Readonly<{
   onBreach?: (name: string, breach: Breach) => void;
   /** Environment variables. */
   vars?: Readonly<Record<string, string>>;
+  /** Each invocation is in one of them, at random. Without: there is one, whose clock is right. */
+  isolates?: IsolateOptions;
   fetch: typeof fetch;
   /** Whether such a request ends the invocation that makes it, as one does that needs more memory than there is. */
   isDeadly?: (request: Readonly<{ event: number }>) => boolean;
@@ -69,7 +73,7 @@ export type VirtualPlatform = Readonly<{
 export const calmTravel: Travel = { hopMs: [20, 250], twice: 0, late: 0, lateMs: 0 };
 
 /** WebCrypto works in real time: here a signature is a word, and ready at once. */
-const openVault: Vault = {
+export const openVault: Vault = {
   seal: async (_, secret) => secret,
   sealAgain: async (_, sealed) => sealed,
   unseal: async (_, sealed) => sealed,
@@ -110,11 +114,17 @@ export function virtualPlatform(engine: Engine, options: PlatformOptions): Virtu
     handle: (batch) => invoke("consume", (services) => consumeDeliveries(services, batch)),
     dead: (body) => void toDead.send(body),
   });
-  const drains = virtualQueue<DrainQueueMessage>({
+  const drains = virtualQueue<DrainMessage>({
     engine,
     shape: { ...shapes.drains, consumers: consumers.drains },
     travel,
     handle: (batch) => invoke("drain", (services) => consumeDrains(services, batch)),
+  });
+  const upkeep = virtualQueue<UpkeepQueueMessage>({
+    engine,
+    shape: { ...shapes.upkeep, consumers: consumers.drains },
+    travel,
+    handle: (batch) => invoke("upkeep", (services) => consumeUpkeep(services, batch)),
   });
   const gates = virtualGates(engine, (destination) =>
     drains.bindingFor((method, work) =>
@@ -122,21 +132,20 @@ export function virtualPlatform(engine: Engine, options: PlatformOptions): Virtu
     ),
   );
 
-  /** Of one isolate: in production they are many, each with its own. */
-  const routing = new RoutingCache();
+  const running = isolates({ count: 1, ...options.isolates });
 
-  function servicesFor(life: Life): Services {
+  function servicesFor(life: Life, isolate: Isolate): Services {
     const { call } = invocations;
-    return {
+    return isolate.own({
       config,
       vault: openVault,
       db: db.bindingFor((_, work) => call(life, "d1", "d1", work)),
       deliveries: deliveries.bindingFor((method, work) => call(life, "queue", `deliveries ${method}`, work)),
       drains: drains.bindingFor((method, work) => call(life, "queue", `drains ${method}`, work)),
+      upkeep: upkeep.bindingFor((method, work) => call(life, "queue", `upkeep ${method}`, work)),
       gates: gates.bindingFor((method, _, work) => call(life, "gate", `gate ${method}`, work)),
       fetch: (input, init) =>
         options.isDeadly?.({ event: eventOf(init) }) ? invocations.kill(life) : options.fetch(input, init),
-      routing,
       now: engine.now,
       random: engine.random,
       sleep: async (ms) => {
@@ -145,7 +154,7 @@ export function virtualPlatform(engine: Engine, options: PlatformOptions): Virtu
       },
       log: options.log,
       background: (work) => void life.behind.add(work),
-    };
+    });
   }
 
   function eventOf(init: RequestInit | undefined): number {
@@ -158,7 +167,7 @@ export function virtualPlatform(engine: Engine, options: PlatformOptions): Virtu
       await engine.sleep(0);
       const quotas = new Invocation({ now: engine.now, onBreach: (breach) => onBreach(name, breach) });
       try {
-        return await handler(wrap(strictServices(servicesFor(life), quotas)));
+        return await handler(wrap(strictServices(servicesFor(life, running.any(engine.now())), quotas)));
       } finally {
         quotas.handlerReturned();
       }

@@ -1,0 +1,105 @@
+/**
+ * The names in paths, checked at the door: before a handler of the API, of the Svix layer, the dashboard or the portal sees
+ * an id, it has the form of its kind. What a path may name is listed here; a route with another parameter fails, so that a
+ * new one is added to the list.
+ */
+import type { Context, Env as HonoEnv, MiddlewareHandler } from "hono";
+import { matchedRoutes } from "hono/route";
+import { EVENT_TYPE, MAX_EVENT_TYPE } from "../core/destination-fields.ts";
+import { idPatterns } from "../ids.ts";
+import { TENANT_NAME } from "./parameters.ts";
+
+/** A name that is not of its kind. */
+export type Misnamed = Readonly<{
+  /** What it should name: "destination". */
+  what: string;
+  value: string;
+  /** Whether callers choose such names themselves, so that an answer may say what is wrong with one. */
+  isChosen: boolean;
+}>;
+
+type Kind = Omit<Misnamed, "value"> & Readonly<{ isOne: (value: string) => boolean }>;
+
+const generated = (what: string, ...patterns: readonly RegExp[]): Kind => ({
+  what,
+  isChosen: false,
+  isOne: (value) => patterns.some((pattern) => pattern.test(value)),
+});
+const chosen = (what: string, pattern: RegExp, most = 256): Kind => ({
+  what,
+  isChosen: true,
+  isOne: (value) => value.length <= most && pattern.test(value),
+});
+
+/** An id of the Svix layer, or the `uid` or `eventId` that the caller has chosen. */
+const UID = /^[A-Za-z0-9_.-]{1,256}$/;
+const application = chosen("application", UID);
+const replay = generated("replay", idPatterns.replay);
+
+/** By the step before a parameter, and its name. */
+const kinds: ReadonlyMap<string, Kind> = new Map([
+  ["destinations/:id", generated("destination", idPatterns.destination)],
+  ["endpoints/:id", generated("destination", idPatterns.destination)],
+  ["events/:id", generated("event", idPatterns.event)],
+  ["deliveries/:id", generated("delivery", idPatterns.delivery)],
+  ["attempts/:at", generated("attempt", /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)],
+  ["keys/:id", generated("API key", idPatterns.key)],
+  ["replays/:id", replay],
+  ["replays/:replay", replay],
+  ["erasures/:id", generated("erasure", idPatterns.erasure)],
+  ["tenants/:tenant", chosen("tenant", TENANT_NAME)],
+  ["event-types/:name", chosen("event type", EVENT_TYPE, MAX_EVENT_TYPE)],
+  ["app/:app", application],
+  ["app-portal-access/:app", application],
+  ["dashboard-access/:app", application],
+  ["endpoint/:endpoint", chosen("endpoint", UID)],
+  ["msg/:msg", chosen("message", UID)],
+  ["attempt/:attempt", generated("attempt", /^atmpt_[0-9a-z]{13}_[0-9a-z]{20}_[0-9a-z]{1,12}$/)],
+  ["background-task/:task", generated("background task", idPatterns.replay, idPatterns.erasure)],
+  ["event-type/:name", chosen("event type", EVENT_TYPE, MAX_EVENT_TYPE)],
+]);
+
+/**
+ * Middleware: a request whose path has a name of another form than its kind is answered by `refuse`, or goes on where that
+ * returns nothing.
+ */
+export function namesChecked<E extends HonoEnv>(
+  refuse: (c: Context<E>, misnamed: Misnamed) => Response | Promise<Response> | undefined,
+): MiddlewareHandler<E> {
+  return async (c, next) => {
+    const misnamed = misnamedIn(c);
+    const refusal = misnamed && (await refuse(c, misnamed));
+    if (refusal) return refusal;
+    await next();
+    return;
+  };
+}
+
+/** The first name that is not of its kind, in the path of the route that answers. */
+function misnamedIn<E extends HonoEnv>(c: Context<E>): Misnamed | undefined {
+  const routes = matchedRoutes(c);
+  // A literal path takes precedence over a pattern that matches it: `/v1/events/batch` is not an event's id.
+  if (routes.some(({ path }) => path === c.req.path)) return undefined;
+  const steps = routes.find(({ method }) => method !== "ALL")?.path.split("/") ?? [];
+  const given = c.req.path.split("/");
+  for (const [i, step] of steps.entries()) {
+    // Where the route has a pattern of its own, as `:version{[0-9a-f]+}`, it has been checked.
+    if (!step.startsWith(":") || step.endsWith("}")) continue;
+    const name = `${steps[i - 1]}/${step}`;
+    const kind = kinds.get(name);
+    if (kind === undefined) throw new Error(`Say in path-names.ts what ${name} names`);
+    const value = decoded(given[i] ?? "");
+    const { what, isChosen, isOne } = kind;
+    if (!isOne(value)) return { what, isChosen, value };
+  }
+  return undefined;
+}
+
+/** As handlers get it. */
+function decoded(value: string): string {
+  try {
+    return decodeURIComponent(value);
+  } catch {
+    return value;
+  }
+}

@@ -1,0 +1,94 @@
+/**
+ * A bundle's plan and header as they are stored. An edit by hand or damage may have made anything of them, and a header may
+ * be of a later version, after a rollback. Jobs read each bundle by itself, pass over one that they cannot read, and
+ * report it.
+ */
+import { HEADER_VERSION, type Plan, type StoredHeader } from "./bundle.ts";
+
+/** What keeps a bundle from being read: its plan, its header, or that its header is of a later version. */
+export type BundleFault = "plan" | "header" | "version";
+
+/** A bundle that a job has passed over. */
+export type UnreadableBundle = Readonly<{ bundle: number; fault: BundleFault }>;
+
+export type ReadBundle =
+  | Readonly<{ kind: "read"; plan: Plan; header: StoredHeader }>
+  | Readonly<{ kind: "unreadable"; fault: BundleFault }>;
+
+export function readBundle(stored: Readonly<{ plan: string; header: string }>): ReadBundle {
+  const read = readHeader(stored.header);
+  if (read.kind === "unreadable") return read;
+  const plan = planIn(stored.plan);
+  return plan === undefined ? { kind: "unreadable", fault: "plan" } : { ...read, plan };
+}
+
+export type ReadHeader =
+  | Readonly<{ kind: "read"; header: StoredHeader }>
+  | Readonly<{ kind: "unreadable"; fault: Exclude<BundleFault, "plan"> }>;
+
+export function readHeader(stored: string): ReadHeader {
+  const header = parsed(stored);
+  if (!isRecord(header)) return { kind: "unreadable", fault: "header" };
+  // A later version may have changed everything else.
+  if (typeof header.version === "number" && header.version > HEADER_VERSION)
+    return { kind: "unreadable", fault: "version" };
+  if (!isHeader(header)) return { kind: "unreadable", fault: "header" };
+  return { kind: "read", header };
+}
+
+/** Undefined when it is no plan. */
+export function planIn(stored: string): Plan | undefined {
+  const plan = parsed(stored);
+  return isRecord(plan) && Object.values(plan).every(isNumbers) ? (plan as Plan) : undefined;
+}
+
+/** The times to live of a header; undefined when they are none. */
+export function ttlsIn(stored: string): NonNullable<StoredHeader["ttls"]> | undefined {
+  const ttls = parsed(stored);
+  return isNamedRuns(ttls, 1) ? (ttls as NonNullable<StoredHeader["ttls"]>) : undefined;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function isHeader(header: Readonly<Record<string, unknown>>): header is StoredHeader & typeof header {
+  const { tenants, types, events, tags, channels, ttls, erased, addressed, keys, contentTypes } = header;
+  return (
+    isNames(tenants) &&
+    isNames(types) &&
+    isNumbers(events) &&
+    isAbsentOr(tags, (list) => isNamedRuns(list, 2)) &&
+    isAbsentOr(channels, (list) => isNamedRuns(list, 1)) &&
+    isAbsentOr(ttls, (list) => isNamedRuns(list, 1)) &&
+    isAbsentOr(erased, isNumbers) &&
+    isAbsentOr(addressed, isNumbers) &&
+    isAbsentOr(keys, (list) => Array.isArray(list) && list.every(isNames)) &&
+    isAbsentOr(contentTypes, isRecord)
+  );
+}
+
+function isAbsentOr(value: unknown, isFine: (value: unknown) => boolean): boolean {
+  return value === undefined || isFine(value);
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function isNames(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((one) => typeof one === "string");
+}
+
+function isNumbers(value: unknown): value is number[] {
+  return Array.isArray(value) && value.every(Number.isSafeInteger);
+}
+
+/** @param place of the runs in each entry */
+function isNamedRuns(value: unknown, place: number): boolean {
+  return Array.isArray(value) && value.every((entry) => Array.isArray(entry) && isNumbers(entry[place]));
+}

@@ -1,0 +1,132 @@
+/**
+ * Where new events go: to which database, and to which of the objects of intake. One for each isolate.
+ */
+import type { Config } from "../config.ts";
+import { countAt, countsBetween, type DatabaseCount, shardsOf } from "../core/placement.ts";
+import { databaseHistory } from "../db/database-history.ts";
+import { allOf, type Databases } from "../db/shards.ts";
+import { faultOf, type Log } from "../log.ts";
+import { type Timing, within } from "../time.ts";
+
+/** How old the history may be before it is read again beside other work, and before it is waited for, ms. */
+const REFRESH_MS = 60_000;
+const MOST_AGE_MS = 10 * 60_000;
+const TIMEOUT_MS = 5_000;
+
+/** Posts of a tenant in a second of this isolate, from which on they go to all shards. Isolates may be hundreds. */
+const MANY = 3;
+const SECOND_MS = 1_000;
+
+type Isolate = Databases &
+  Timing &
+  Readonly<{
+    config: Pick<Config, "eventDatabases">;
+    log: Log;
+    background: (work: Promise<unknown>) => void;
+  }>;
+
+export type Places = Readonly<{
+  /** How many databases take new events now, from the first on. */
+  count: number;
+  /** Each number that did so at some time since then, epoch ms, and this one. */
+  countsSince: (from: number) => readonly number[];
+}>;
+
+export class PlacementCache {
+  /**
+   * The history of the number of databases.
+   *
+   * - It saves a post a query of the first database.
+   * - Cold, or unused for ten minutes, it costs that query: one for all who wait for it, of a row for each change. There is
+   *   no more than that to keep. With a single database it is never read.
+   * - It may be ten minutes old. Changes come into effect later than that after they were stored, so none is missed.
+   * - Nothing invalidates it; it is read again once a minute, while there are posts.
+   */
+  #history: Readonly<{ counts: readonly DatabaseCount[]; readAt: number }> | undefined;
+  #reading: Promise<readonly DatabaseCount[]> | undefined;
+
+  /**
+   * Calls under way to each shard, and posts of each tenant in this second.
+   *
+   * - They keep the tenants of an object few, so that its routing cache holds them, and its load even.
+   * - Cold, they say that nothing is under way: a tenant goes to either of its two shards. Full there are as many as there
+   *   are shards, and tenants in a second.
+   * - They are never stale, but they know only this isolate: any choice is right.
+   * - The posts of a second are forgotten with it.
+   */
+  readonly #calls = new Map<number, number>();
+  #second = 0;
+  #posts = new Map<string, number>();
+
+  /** Throws where the history is needed and cannot be read. */
+  async places(services: Isolate): Promise<Places> {
+    const bound = allOf(services).length;
+    if (bound === 1) return { count: 1, countsSince: () => [1] };
+    const configured = services.config.eventDatabases ?? bound;
+    const history = await this.#read(services);
+    const now = services.now();
+    const count = countAt(history, now, { bound, configured });
+    return {
+      count,
+      countsSince: (from) => [...new Set([count, ...countsBetween(history, from, now, bound)])],
+    };
+  }
+
+  async #read(services: Isolate): Promise<readonly DatabaseCount[]> {
+    const { now, db, background, log } = services;
+    const known = this.#history;
+    const age = known ? now() - known.readAt : Number.POSITIVE_INFINITY;
+    if (known && age < REFRESH_MS) return known.counts;
+    const readAt = now();
+    this.#reading ??= within(services, TIMEOUT_MS, databaseHistory(db))
+      .then((counts) => {
+        this.#history = { counts, readAt };
+        return counts;
+      })
+      .finally(() => {
+        this.#reading = undefined;
+      });
+    if (!known || age >= MOST_AGE_MS) return this.#reading;
+    background(this.#reading.catch((error) => log({ what: "history_unread", error: faultOf(error) })));
+    return known.counts;
+  }
+
+  /**
+   * Calls a shard for a post of the tenant: the one of its two that has less to do as far as this isolate knows. A tenant
+   * that posts much goes to all shards.
+   */
+  async withShard<T>(
+    { now, random }: Pick<Timing, "now" | "random">,
+    tenant: string,
+    shards: number,
+    call: (shard: number) => Promise<T>,
+  ): Promise<T> {
+    const isBusy = this.#count(tenant, now()) > MANY;
+    const any = () => Math.floor(random() * shards);
+    const candidates = isBusy ? [any(), any()] : shardsOf(tenant, shards);
+    const [first = 0, second = first] = random() < 0.5 ? candidates : candidates.toReversed();
+    const shard = this.#load(second) < this.#load(first) ? second : first;
+    this.#calls.set(shard, this.#load(shard) + 1);
+    try {
+      return await call(shard);
+    } finally {
+      this.#calls.set(shard, this.#load(shard) - 1);
+    }
+  }
+
+  #load(shard: number): number {
+    return this.#calls.get(shard) ?? 0;
+  }
+
+  /** Counts a post of the tenant; returns how many there have been in this second. */
+  #count(tenant: string, now: number): number {
+    const second = Math.floor(now / SECOND_MS);
+    if (second !== this.#second) {
+      this.#second = second;
+      this.#posts = new Map();
+    }
+    const posts = (this.#posts.get(tenant) ?? 0) + 1;
+    this.#posts.set(tenant, posts);
+    return posts;
+  }
+}

@@ -1,0 +1,34 @@
+/**
+ * The consumer of the upkeep queue: steps of replays and erasures, dead-letter digests, and pages of the cron's work that did
+ * not fit into its invocation. Each message is an invocation of its own (wrangler.toml), with queries of its own.
+ */
+import { faultOf } from "../log.ts";
+import { publishDigest } from "../notifications/publish.ts";
+import { upkeepQueueMessage } from "../queue-messages.ts";
+import { stepReplay } from "../replay/run.ts";
+import type { Services } from "../services.ts";
+import { continueUpkeep } from "./cron.ts";
+import { stepErasure } from "./erasure.ts";
+
+/** Before a message that failed is tried again. */
+const PAUSE_S = 10;
+
+export async function consumeUpkeep(services: Services, batch: MessageBatch): Promise<void> {
+  for (const message of batch.messages)
+    try {
+      await doUpkeep(services, message.body);
+    } catch (error) {
+      services.log({ what: "upkeep_failed", error: faultOf(error) });
+      message.retry({ delaySeconds: PAUSE_S });
+    }
+}
+
+/** Does nothing for a body that no version has sent. */
+export async function doUpkeep(services: Services, body: unknown): Promise<void> {
+  const message = upkeepQueueMessage(body);
+  if (message === undefined) return;
+  if ("replay" in message) return stepReplay(services, message.replay);
+  if ("erasure" in message) return stepErasure(services, message.erasure);
+  if ("deadLetterDigest" in message) return publishDigest(services, message.deadLetterDigest);
+  return continueUpkeep(services, message);
+}

@@ -1,0 +1,58 @@
+/**
+ * What an isolate remembers of names and tokens between invocations, beside its `RoutingCache`. It belongs to
+ * `Services`, so that a test has as many isolates as it makes, each with a memory of its own.
+ */
+
+/** Values by name, at most so many: the one that was written longest ago makes room. */
+export class BoundedMap<Value> {
+  readonly #values = new Map<string, Value>();
+  readonly #most: number;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  get(name: string): Value | undefined {
+    return this.#values.get(name);
+  }
+
+  set(name: string, value: Value): void {
+    this.#values.delete(name);
+    this.#values.set(name, value);
+    for (const oldest of this.#values.keys()) if (this.#values.size > this.#most) this.#values.delete(oldest);
+  }
+
+  delete(name: string): void {
+    this.#values.delete(name);
+  }
+}
+
+/** What the addresses of a receiver's name allow. */
+export type Resolution =
+  /** Every address is public, or there is none: then the attempt itself fails with that error. */
+  | Readonly<{ kind: "public" }>
+  | Readonly<{ kind: "private"; address: string }>
+  /** The resolver failed. */
+  | Readonly<{ kind: "unknown"; fault: string }>;
+
+export type Memory = Readonly<{
+  /**
+   * Resolutions of receivers' names, by resolver and name. Each saves two queries to the resolver; missing, old or
+   * evicted ones cost these two. A name that has moved to a private address passes until its time to live is over, five
+   * minutes at most. Never a query under way: a promise must not outlive the request that it belongs to.
+   */
+  resolutions: BoundedMap<Readonly<{ resolution: Resolution; until: number }>>;
+  /**
+   * Access tokens as gates keep them, by destination. Each saves a call to the gate; a missing one costs that call. One
+   * that has been replaced is used until it expires or a receiver refuses it; a request decides by the terms whether it
+   * counts, so changed credentials apply at once.
+   */
+  accessTokens: BoundedMap<Readonly<{ terms: string; sealed: string; usableUntil: number }>>;
+}>;
+
+const MOST_KEPT = 1_000;
+
+/** That of an isolate that has just started. */
+export function newMemory(): Memory {
+  return { resolutions: new BoundedMap(MOST_KEPT), accessTokens: new BoundedMap(MOST_KEPT) };
+}

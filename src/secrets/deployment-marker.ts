@@ -1,0 +1,35 @@
+/**
+ * The marker of a deployment: a header of every attempt by which it recognizes its own requests, when they come back to it
+ * as events under whatever name. It is derived from the master keys and `ADMIN_KEY`, so that nobody can tell in advance
+ * what it is, and another deployment has another one. Whoever has received it can only have its own posts refused with it.
+ */
+import { derivedKeys, type MasterKeys } from "./vault.ts";
+
+export const MARKER = "webhook-deployment";
+
+type MarkerConfig = Readonly<{ adminKey: string; masterKeys: MasterKeys }>;
+
+/**
+ * Derived once for each configuration: that costs two operations of WebCrypto for each master key. They never become old,
+ * because another key is another configuration.
+ */
+const derived = new WeakMap<MarkerConfig, Promise<string[]>>();
+
+function markersOf(config: MarkerConfig): Promise<string[]> {
+  const markers = derived.get(config) ?? derivedKeys(config.masterKeys, "deployment", config.adminKey);
+  derived.set(config, markers);
+  return markers;
+}
+
+/** What the header is set to. */
+export async function markerOf(config: MarkerConfig): Promise<string> {
+  const [current = ""] = await markersOf(config);
+  return current;
+}
+
+/** Whether a request has the marker of this deployment, of any of its master keys. @param given the header's value */
+export async function isOwnMarker(config: MarkerConfig, given: string | undefined): Promise<boolean> {
+  if (given === undefined) return false;
+  const markers = await markersOf(config);
+  return given.split(",").some((one) => markers.includes(one.trim()));
+}

@@ -1,0 +1,65 @@
+/**
+ * The part of `npm run bench:growth` that counts what an event costs while isolates, tenants, keys, destinations,
+ * databases, intake shards or idle time grow. growth.ts starts it, with the names of dimensions; with `--save` those that
+ * are not run stay as they were saved before.
+ */
+import { growthWorld, type Size, USUAL } from "./dimensions/world.ts";
+import { DIMENSIONS, dimensionTable } from "./growth/dimensions.ts";
+import { benchArgs, type DimensionResults, type DimensionStep, save, saved } from "./results.ts";
+
+type Dimensions = DimensionResults["dimensions"];
+
+/** Rounds of twenty events, a second apart; before they are counted, as many pass uncounted. */
+const ROUNDS = 10;
+
+const sizesAt: Readonly<Record<string, (size: number) => Partial<Size>>> = {
+  isolates: (isolates) => ({ isolates }),
+  tenants: (tenants) => ({ tenants, destinations: Math.max(USUAL.destinations, tenants) }),
+  keys: (keys) => ({ keys }),
+  destinations: (destinations) => ({ destinations }),
+  databases: (databases) => ({ databases }),
+  shards: (shards) => ({ shards }),
+  idle: (minutes) => ({ idleMs: minutes * 60_000 }),
+};
+
+async function measured(id: string): Promise<Dimensions[number]> {
+  const { what = "", sizes = [] } = DIMENSIONS[id] ?? {};
+  const steps: DimensionStep[] = [];
+  for (const size of sizes) {
+    const world = await growthWorld({ ...USUAL, ...sizesAt[id]?.(size) });
+    try {
+      steps.push({ size, ...(await world.measure(ROUNDS)) });
+      console.log(`${id} ${size.toLocaleString("en")} done`);
+    } finally {
+      await world.close();
+    }
+  }
+  return { id, what, steps };
+}
+
+/** With those that were not run now from the last time. */
+function withSaved(run: Dimensions): Dimensions {
+  const before = savedBefore();
+  return Object.keys(DIMENSIONS).flatMap((name) => {
+    const isIt = ({ id }: Dimensions[number]) => id === name;
+    return run.find(isIt) ?? before.find(isIt) ?? [];
+  });
+}
+
+function savedBefore(): Dimensions {
+  try {
+    return saved("dimensions").dimensions;
+  } catch {
+    return [];
+  }
+}
+
+const { words, save: isSaved } = benchArgs();
+const run: Dimensions[number][] = [];
+for (const name of words) {
+  run.push(await measured(name));
+  // Each by itself, so that an interruption loses no more than one.
+  if (isSaved) save("dimensions", { dimensions: withSaved(run) }, []);
+}
+console.log(dimensionTable({ dimensions: run }));
+process.exit(0);

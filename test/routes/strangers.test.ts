@@ -1,0 +1,278 @@
+/**
+ * Every route that any app has registered, by everybody who may call it, with names that are not the caller's: those of
+ * another tenant, of other kinds, and texts that would be paths. Nothing of the other tenant is seen or changed, nothing of
+ * the caller's own is reached by a wrong name, and nothing fails. New routes, pages and forms are taken up as they are
+ * registered.
+ */
+import { beforeAll, describe, expect, test } from "vitest";
+import {
+  type AppName,
+  appNames,
+  bodyOf,
+  CANARY,
+  type Caller,
+  callerNames,
+  callersOf,
+  formOf,
+  headersOf,
+  isRivals,
+  nameAt,
+  newWorld,
+  parametersOf,
+  pathWith,
+  type Route,
+  routesOf,
+  seenOf,
+  send,
+  stepBefore,
+  stored,
+  type World,
+} from "../support/strangers.ts";
+
+/** For machines that are busy with other things: a test sends some hundred requests. */
+const TIMEOUT_MS = 300_000;
+
+let world: World;
+
+/** Where a caller who knows an id of its own tenant would lead a path. */
+const elsewhere = ({ own }: World) => [`keys/${own.ids.keys}`, `destinations/${own.ids.destinations}/pause`];
+
+/** A name, encoded for a path, by the step before it; undefined where there is none of that kind. */
+type Spelling = Readonly<{ name: string; of: (world: World, before: string) => string | undefined }>;
+
+const foreign: Spelling = { name: "another tenant's", of: ({ rival }, before) => nameAt(before, rival) };
+
+/** Those that could lead somewhere. */
+const leading: readonly Spelling[] = [
+  foreign,
+  { name: "of another kind", of: ({ own }, before) => own.ids[before === "keys" ? "events" : "keys"] },
+  ...[0, 1].flatMap((i): Spelling[] => [
+    { name: "..%2F", of: (all) => encodeURIComponent(`../${elsewhere(all)[i]}?`) },
+    { name: "%2e%2e/", of: (all) => `%2e%2e%2f${elsewhere(all)[i]?.replaceAll("/", "%2f")}%23` },
+  ]),
+];
+
+const odd: readonly Spelling[] = [
+  { name: "encoded twice", of: (all) => `..%252F${elsewhere(all)[0]?.replaceAll("/", "%252F")}` },
+  { name: "backslashes", of: (all) => `..%5C${elsewhere(all)[0]?.replaceAll("/", "%5C")}` },
+  { name: "another tenant's with a NUL", of: ({ rival }, before) => `${nameAt(before, rival)}%00` },
+  { name: "another tenant's in capitals", of: ({ rival }, before) => nameAt(before, rival)?.toUpperCase() },
+  { name: "very long", of: () => "a".repeat(5_000) },
+  { name: "empty", of: () => "" },
+  { name: "__proto__", of: () => "__proto__" },
+  { name: "a wildcard", of: () => "%25_*" },
+  { name: "Unicode", of: () => encodeURIComponent("dst_🦆\u202e\u0000ｅ") },
+  { name: "no UTF-8", of: () => "%FF%zz" },
+];
+
+/** Whoever may do most gets every spelling; for others there is less that a spelling could reach. */
+function spellingsFor({ principal, denied, isOperator }: Caller): readonly Spelling[] {
+  const mayMost = principal?.scopes.includes("admin") || denied?.length === 0;
+  const all = mayMost ? [...leading, ...odd] : leading;
+  return isOperator ? all.filter((spelling) => spelling !== foreign) : all;
+}
+
+/** What the answer to one request, or the database after some, has that it may not. */
+type Faults = string[];
+
+type Sent = Readonly<{ name: string; path: string; body?: string | URLSearchParams | undefined }>;
+
+type How = Pick<Route, "app" | "method"> &
+  Readonly<{
+    headers: Record<string, string>;
+    isOperator?: boolean | undefined;
+    /** Whether what is the caller's own may change, where not all is refused. */
+    mayChangeOwn: boolean;
+    /** Whether former requests have put the rival's names into what is the caller's own. */
+    hasNames?: boolean;
+  }>;
+
+/** Sends requests at once, and says what is wrong with the answers, and with what is stored afterwards. */
+async function faultsAfter(requests: readonly Sent[], how: How): Promise<Faults> {
+  const { app, method, headers, isOperator, mayChangeOwn, hasNames } = how;
+  const answers = await Promise.all(
+    requests.map(async ({ name, path, body }) => {
+      const answer = await send(app, method, path, headers, body);
+      const marks = isOperator ? [] : seenOf(world, answer, `${path} ${body ?? ""}`);
+      const seen = hasNames ? marks.filter((mark) => mark === CANARY) : marks;
+      const failed = answer.status >= 500 && answer.status !== 501;
+      return {
+        ...answer,
+        faults: [...seen, ...(failed ? [`${answer.status}`] : [])].map((one) => `${name}: ${one}`),
+      };
+    }),
+  );
+  const faults = answers.flatMap((answer) => answer.faults);
+  const now = await stored();
+  const differing = [
+    ...[...now].filter((row) => !before.has(row)),
+    ...[...before].filter((row) => !now.has(row)),
+  ];
+  before = now;
+  const mayChange = mayChangeOwn && answers.some(({ status }) => status < 400);
+  const changed = differing.find((row) => isRivals(world, row)) ?? (mayChange ? undefined : differing[0]);
+  return changed === undefined ? faults : [...faults, `changes ${changed}`];
+}
+
+let before: ReadonlySet<string>;
+
+/** Steps before names that callers choose themselves: a new one may be created. */
+const CHOSEN = ["tenants", "event-types", "app", "endpoint", "event-type"];
+
+/** Pages that act on what a later name says: the first one is that of the page to come back to. */
+const COMING_BACK = /\/(endpoints|destinations)\/:id\/replays\/:replay\/\w+$/;
+
+/** Whether the caller's own may change although the name in this place is not its own. */
+function isFree(route: Route, place: number): boolean {
+  return CHOSEN.includes(stepBefore(route, place)) || (place === 0 && COMING_BACK.test(route.path));
+}
+
+const each = appNames.flatMap((app) => callerNames(app).map((name): [AppName, string] => [app, name]));
+
+async function callerNamed(app: AppName, name: string) {
+  const { tenant } = world.own;
+  const caller = callersOf(app, tenant).find((one) => one.name === name) ?? { name };
+  return { caller, headers: await headersOf(app, caller, tenant) };
+}
+
+describe("names in paths that are not the caller's reach nothing", () => {
+  beforeAll(async () => {
+    world = await newWorld();
+  });
+
+  test.each(each)(
+    "in %s, by %s",
+    async (app, name) => {
+      const { caller, headers } = await callerNamed(app, name);
+      before = await stored();
+      const faults: string[] = [];
+      for (const route of routesOf(app)) {
+        for (let place = 0; place < parametersOf(route); place++) {
+          const requests = spellingsFor(caller).flatMap((spelling) => {
+            let isThere = true;
+            const path = pathWith(route, world.own, place, (step) => {
+              const given = spelling.of(world, step);
+              isThere = given !== undefined;
+              return given ?? "";
+            });
+            return isThere ? [{ name: spelling.name, path, body: bodyOf(route, world.own) }] : [];
+          });
+          const how = {
+            ...route,
+            headers,
+            isOperator: caller.isOperator,
+            mayChangeOwn: isFree(route, place),
+          };
+          const found = await faultsAfter(requests, how);
+          faults.push(...found.map((one) => `${route.method} ${route.path} (${place}) ${one}`));
+        }
+      }
+      expect(faults).toEqual([]);
+    },
+    TIMEOUT_MS,
+  );
+});
+
+/** What ends a caller's session comes last. */
+const ends = ({ path }: Route) => (/\/(sign-out|leave)$/.test(path) ? 1 : 0);
+
+describe("paths without names show and change nothing of another tenant", () => {
+  beforeAll(async () => {
+    world = await newWorld();
+  });
+
+  test.each(each.filter(([, name]) => name !== "the operator"))(
+    "in %s, by %s",
+    async (app, name) => {
+      const { headers } = await callerNamed(app, name);
+      before = await stored();
+      const faults: string[] = [];
+      for (const route of routesOf(app).toSorted((a, b) => ends(a) - ends(b))) {
+        if (parametersOf(route) > 0) continue;
+        const request = { name: "", path: route.path, body: bodyOf(route, world.own) };
+        const found = await faultsAfter([request], { ...route, headers, mayChangeOwn: true });
+        faults.push(...found.map((one) => `${route.method} ${route.path}${one}`));
+      }
+      expect(faults).toEqual([]);
+    },
+    TIMEOUT_MS,
+  );
+});
+
+type PageForm = Readonly<{ method: string; action: string; fields: Readonly<Record<string, string>> }>;
+
+/** The forms of a page that have fields, as a browser would send them. */
+function formsIn({ text }: Readonly<{ text: string }>): PageForm[] {
+  return [...text.matchAll(/<form\b([^>]*)>(.*?)<\/form>/gs)].flatMap(([, attributes = "", content = ""]) => {
+    const action = /action="([^"]*)"/.exec(attributes)?.[1]?.replaceAll("&amp;", "&") ?? "";
+    const method = /method="post"/i.test(attributes) ? "POST" : "GET";
+    const inputs = [...content.matchAll(/<(?:input|select|textarea|button)\b[^>]*\bname="([^"]+)"[^>]*>/g)];
+    const fields = inputs.map(([tag, name = ""]) => [name, /\bvalue="([^"]*)"/.exec(tag)?.[1] ?? ""]);
+    return action === "" || fields.length === 0
+      ? []
+      : [{ method, action, fields: Object.fromEntries(fields) }];
+  });
+}
+
+/** What is typed into a field in its turn. */
+const typed = ({ own, rival }: World): Readonly<Record<string, string>> => ({
+  "another tenant": rival.tenant,
+  "another tenant's destination": rival.ids.destinations ?? "",
+  "another tenant's delivery": rival.ids.deliveries ?? "",
+  "a path": `../keys/${own.ids.keys}`,
+  "a prototype": "__proto__",
+  "a NUL": `${rival.tenant}\u0000🦆\u202e`,
+  "very long": "a".repeat(5_000),
+});
+
+describe("fields of forms with what is not the caller's reach nothing", () => {
+  beforeAll(async () => {
+    world = await newWorld();
+  });
+
+  test.each<[AppName, string]>([
+    ["dashboard", "a tenant's administrator"],
+    ["portal", "a visitor who may do everything"],
+  ])(
+    "in %s, by %s",
+    async (app, name) => {
+      const { headers } = await callerNamed(app, name);
+      const forms = new Map<string, PageForm>();
+      for (const route of routesOf(app)) {
+        if (route.method !== "GET" || ends(route)) continue;
+        const page = await send(app, "GET", pathWith(route, world.own), headers);
+        for (const form of formsIn(page)) {
+          if (/\/(sign-in|enter|delete|revoke)\b/.test(form.action)) continue;
+          forms.set(`${form.method} ${form.action} ${Object.keys(form.fields)}`, form);
+        }
+      }
+      expect(forms.size).toBeGreaterThanOrEqual(app === "portal" ? 5 : 10);
+      before = await stored();
+      const faults: string[] = [];
+      for (const { method, action, fields } of forms.values()) {
+        const valid = Object.fromEntries(
+          Object.entries(fields).map(([field, value]) => [field, value || (formOf(world.own)[field] ?? "")]),
+        );
+        const [path = "", query = ""] = action.split("?");
+        const requests = Object.keys(fields).flatMap((field) =>
+          Object.entries(typed(world)).map(([kind, value]) => {
+            const form = new URLSearchParams({ ...valid, [field]: value });
+            const name = `${field} ${kind}`;
+            if (method === "GET") return { name, path: `${path}?${form}` };
+            return { name, path: `${path}${query && `?${query}`}`, body: form };
+          }),
+        );
+        const found = await faultsAfter(requests, {
+          app,
+          method,
+          headers,
+          mayChangeOwn: true,
+          hasNames: true,
+        });
+        faults.push(...found.map((one) => `${method} ${action} ${one}`));
+      }
+      expect(faults).toEqual([]);
+    },
+    TIMEOUT_MS,
+  );
+});

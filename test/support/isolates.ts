@@ -1,0 +1,92 @@
+/**
+ * Isolates, as production has hundreds: each has its own caches and a clock of its own, some sleep for hours and wake up
+ * with what they remembered, some are replaced by new ones, and some run the former version while a deploy goes on.
+ */
+import { type Random, seededRandom } from "../../src/core/seeded-random.ts";
+import { PlacementCache } from "../../src/ingest/placement-cache.ts";
+import { RoutingCache } from "../../src/ingest/routing-cache.ts";
+import { newMemory } from "../../src/memory.ts";
+import type { Services } from "../../src/services.ts";
+import { ofFormerVersion } from "./former-version.ts";
+
+type Caches = Pick<Services, "routing" | "placement" | "memory">;
+
+export type Isolate = Readonly<{
+  /** How far its clock is ahead, ms; negative: behind. */
+  skewMs: number;
+  /** Whether it runs the former version. */
+  isFormer: boolean;
+  /** The services of an invocation in this isolate. */
+  own: (services: Omit<Services, keyof Caches>) => Services;
+}>;
+
+export type IsolateOptions = Readonly<{
+  /** How many. */
+  count?: number;
+  /** Of everything random. */
+  seed?: number;
+  /** The clocks differ from the true one by this at most, ms. */
+  skewMs?: number;
+}>;
+
+export type Isolates = Readonly<{
+  /** One of those that are awake now (epoch ms), at random; it may fall asleep or end after that. */
+  any: (now: number) => Isolate;
+}>;
+
+const HOUR = 3_600_000;
+/** After one of so many calls an isolate sleeps; and after one of so many it ends, and another takes its place. */
+const SLEEPS_EVERY = 20;
+const ENDS_EVERY = 60;
+const LONGEST_SLEEP_MS = 6 * HOUR;
+/** Isolates that run the former version; the others run this one. */
+const FORMER_SHARE = 0.25;
+/** The usual difference of clocks, ms; one in four differs by as much as is allowed. */
+const USUAL_SKEW_MS = 30;
+
+/** One isolate, which has just started. */
+export function newIsolate({ skewMs = 0, isFormer = false } = {}): Isolate {
+  const caches: Caches = {
+    routing: new RoutingCache(),
+    placement: new PlacementCache(),
+    memory: newMemory(),
+  };
+  return {
+    skewMs,
+    isFormer,
+    own: (services) => {
+      const own = { ...services, ...caches, now: () => services.now() + skewMs };
+      return isFormer ? ofFormerVersion(own) : own;
+    },
+  };
+}
+
+/** Several. The first is always awake; where it is the only one, its clock is the true one. */
+export function isolates({ count = 5, seed = 1, skewMs = 2_000 }: IsolateOptions = {}): Isolates {
+  const random = seededRandom(seed);
+  const all = Array.from({ length: count }, (_, i) => ({
+    isolate: count === 1 ? newIsolate() : drawn(random, skewMs),
+    asleepUntil: i === 0 ? Number.NEGATIVE_INFINITY : 0,
+  }));
+
+  function any(now: number): Isolate {
+    if (count === 1) return (all[0] as (typeof all)[number]).isolate;
+    const awake = all.filter(({ asleepUntil }) => asleepUntil <= now);
+    const one = awake[Math.floor(random() * awake.length)] as (typeof all)[number];
+    const { isolate } = one;
+    if (one.asleepUntil >= 0 && random() * SLEEPS_EVERY < 1)
+      one.asleepUntil = now + random() * LONGEST_SLEEP_MS;
+    if (random() * ENDS_EVERY < 1) one.isolate = drawn(random, skewMs);
+    return isolate;
+  }
+
+  return { any };
+}
+
+function drawn(random: Random, mostSkewMs: number): Isolate {
+  const most = random() < FORMER_SHARE ? mostSkewMs : Math.min(USUAL_SKEW_MS, mostSkewMs);
+  return newIsolate({
+    skewMs: Math.round((2 * random() - 1) * most),
+    isFormer: random() < FORMER_SHARE,
+  });
+}

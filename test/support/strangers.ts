@@ -1,0 +1,375 @@
+/**
+ * Two tenants with one of everything, of whom the one is a stranger to the other; everybody who makes requests; and all apps of
+ * the Worker, with the routes that they have registered.
+ */
+import { env } from "cloudflare:workers";
+import { createApp } from "../../src/api/app.ts";
+import type { Principal } from "../../src/api/context.ts";
+import { documentOf } from "../../src/api/openapi/document.ts";
+import type { FiguresQuery } from "../../src/core/gate-view.ts";
+import { type Capability, capabilities } from "../../src/core/portal-access.ts";
+import { newRollups } from "../../src/core/rollups.ts";
+import { scopes } from "../../src/core/scopes.ts";
+import { createDashboard } from "../../src/dashboard/app.tsx";
+import { createDocs } from "../../src/docs-site/app.tsx";
+import { RoutingCache } from "../../src/ingest/routing-cache.ts";
+import { createPortal } from "../../src/portal/app.tsx";
+import { newTokenId, signToken } from "../../src/secrets/tokens.ts";
+import { type Services, servicesOf } from "../../src/services.ts";
+import { createSvixApi } from "../../src/svix/app.ts";
+import { emptyDatabase, NOW, testApi } from "./api.ts";
+import { withoutTailPauses } from "./clock.ts";
+import { testConfig } from "./config.ts";
+import { ORIGIN } from "./dashboard.ts";
+import { rowsOfAll } from "./databases.ts";
+import { figuresOf } from "./figures.ts";
+import { idleGateView } from "./idle-gate-view.ts";
+import { bodyFor, operations, shared, type Things, thingsOf } from "./operations.ts";
+import { fakeQueue } from "./queues.ts";
+import { vault } from "./vault.ts";
+
+const gate = {
+  refusal: async () => null,
+  recheck: async () => [],
+  view: async () => idleGateView,
+  figures: async (look: FiguresQuery) => figuresOf(idleGateView, newRollups(NOW), look, NOW),
+};
+
+/** A gate that has no such method does nothing when it is called. */
+const gates = {
+  idFromName: (name: string) => name,
+  get: () =>
+    new Proxy(gate, {
+      get: (known, method: string) => (known as Record<string, unknown>)[method] ?? (async () => null),
+    }),
+};
+
+const pending: Promise<unknown>[] = [];
+
+const services = {
+  ...servicesOf(env, { waitUntil: () => {} }),
+  config: testConfig(),
+  vault,
+  intake: undefined,
+  routing: new RoutingCache(),
+  deliveries: fakeQueue().queue,
+  drains: fakeQueue().queue,
+  gates,
+  ingestLimit: undefined,
+  readLimit: undefined,
+  anonymousLimit: undefined,
+  fetch: async () => new Response(),
+  now: () => NOW,
+  // What else sleeps are timeouts.
+  sleep: withoutTailPauses((ms, signal) => scheduler.wait(ms, signal && { signal })),
+  log: () => {},
+  background: (work: Promise<unknown>) => void pending.push(work),
+} as unknown as Services;
+
+/** Whose requests an app takes, by the bearer token or, at the dashboard's door, by the key. */
+const principals = new Map<string, Principal>();
+const options = {
+  services: () => services,
+  authenticate: async (_: Services, token: string) => principals.get(token),
+};
+
+const api = createApp(options);
+const document = documentOf(api);
+
+/** By name, as worker.ts has them. */
+export const apps = {
+  api,
+  svix: createSvixApi(options),
+  dashboard: createDashboard(options),
+  portal: createPortal({ services: () => services }),
+  docs: createDocs(() => document),
+};
+
+export type AppName = keyof typeof apps;
+export const appNames = Object.keys(apps) as AppName[];
+
+export type Route = Readonly<{ app: AppName; method: string; path: string }>;
+
+/** Every route that the app has registered, once. */
+export function routesOf(app: AppName): Route[] {
+  const names = apps[app].routes
+    .filter(({ method, path }) => method !== "ALL" && !path.includes("*"))
+    .map(({ method, path }) => `${method} ${path}`);
+  return [...new Set(names)].map((name) => {
+    const [method = "", path = ""] = name.split(" ");
+    return { app, method, path };
+  });
+}
+
+/** Somebody who makes requests: with a key, at the dashboard, in a visit, or without anything. */
+export type Caller = Readonly<{
+  name: string;
+  /** Absent for a caller without a credential, and for visitors. */
+  principal?: Principal;
+  /** Of a visitor: what its link denies. */
+  denied?: readonly Capability[];
+  isOperator?: boolean;
+}>;
+
+const ofTenant = (tenant: string): readonly Caller[] => [
+  { name: "the operator", principal: { scopes }, isOperator: true },
+  { name: "a tenant's administrator", principal: { scopes, tenant } },
+  { name: "a tenant's reader", principal: { scopes: ["read"], tenant } },
+  { name: "a key that only posts", principal: { scopes: ["events:write"], tenant } },
+  { name: "nobody" },
+];
+
+const visitors: readonly Caller[] = [
+  { name: "a visitor who may do everything", denied: [] },
+  ...capabilities.map((denied) => ({ name: `a visitor denied ${denied}`, denied: [denied] })),
+  { name: "nobody" },
+];
+
+/** Everybody who calls the app. */
+export function callersOf(app: AppName, tenant: string): readonly Caller[] {
+  if (app === "docs") return [{ name: "nobody" }];
+  return app === "portal" ? visitors : ofTenant(tenant);
+}
+
+/** The names of `callersOf`, before there is a tenant. */
+export const callerNames = (app: AppName) => callersOf(app, "").map(({ name }) => name);
+
+export type Answer = Readonly<{ status: number; text: string }>;
+
+const context = {
+  waitUntil: () => {},
+  passThroughOnException: () => {},
+  props: {},
+} as unknown as ExecutionContext;
+
+async function fetchFrom(app: AppName, request: Request): Promise<Response> {
+  return (apps[app].fetch as typeof api.fetch)(request, env, context);
+}
+
+/** The headers by which an app knows the caller: those of a new session, where it has sessions. */
+export async function headersOf(
+  app: AppName,
+  caller: Caller,
+  tenant: string,
+): Promise<Record<string, string>> {
+  const isPage = app === "dashboard" || app === "portal";
+  const own: Record<string, string> = isPage ? { origin: ORIGIN, "sec-fetch-site": "same-origin" } : {};
+  const { principal, denied, name } = caller;
+  if (principal !== undefined) principals.set(name.replaceAll(" ", "-"), principal);
+  if (app === "portal" && denied) {
+    const rules = Object.fromEntries(denied.map((one) => [one, false]));
+    const visit = { rules, language: null, theme: null, return_url: null };
+    const [id, expiresAt] = [newTokenId(), NOW + 3_600_000];
+    const link = { id, keyId: null, tenant, scopes: ["read", "admin"] as const, expiresAt, visit };
+    const token = await signToken(services.config, "portal", link);
+    return { ...own, cookie: await cookieAfter(app, "/portal/enter", { token }, own) };
+  }
+  if (principal === undefined) return own;
+  const key = name.replaceAll(" ", "-");
+  if (app === "dashboard")
+    return { ...own, cookie: await cookieAfter(app, "/dashboard/sign-in", { key }, own) };
+  return { authorization: `Bearer ${key}` };
+}
+
+async function cookieAfter(
+  app: AppName,
+  path: string,
+  form: Record<string, string>,
+  headers: Record<string, string>,
+): Promise<string> {
+  const init = { method: "POST", headers, body: new URLSearchParams(form) };
+  const response = await fetchFrom(app, new Request(`${ORIGIN}${path}`, init));
+  // A key that does not read has no session.
+  return response.headers.get("set-cookie")?.split(";")[0] ?? "";
+}
+
+/** What a request gets: status, headers and body, when all that it began has been done. */
+export async function send(
+  app: AppName,
+  method: string,
+  path: string,
+  headers: Record<string, string>,
+  body?: string | URLSearchParams,
+): Promise<Answer> {
+  const isJson = typeof body === "string";
+  const init = {
+    method,
+    redirect: "manual" as const,
+    headers: { ...headers, ...(isJson && { "content-type": "application/json" }) },
+    ...(method !== "GET" && body !== undefined && { body }),
+  };
+  const response = await fetchFrom(app, new Request(`${ORIGIN}${path}`, init));
+  const text = `${JSON.stringify([...response.headers])}\n${await response.text()}`;
+  while (pending.length > 0) await Promise.all(pending.splice(0));
+  return { status: response.status, text };
+}
+
+/** What no answer to another tenant may have in it, whatever it was asked for. */
+export const CANARY = "kanarienvogel";
+
+export type World = Readonly<{ own: Things; rival: Things }>;
+
+/** Two applications with one of everything. What the rival has says so, wherever it can. */
+export async function newWorld(): Promise<World> {
+  await emptyDatabase();
+  return { own: await everythingOf("own"), rival: await everythingOf(CANARY) };
+}
+
+async function everythingOf(word: string): Promise<Things> {
+  const [native, svix] = [testApi(), testApi({ create: createSvixApi })];
+  const { json: application } = await svix.call("POST", "/api/v1/app", { name: word, uid: `${word}-uid` });
+  const things = await thingsOf(native.call, application.id);
+  const { ids, tenant } = things;
+  await native.call("PATCH", `/v1/destinations/${ids.destinations}`, {
+    url: `https://${word}.example/hook`,
+    description: word,
+    uid: `${word}-endpoint`,
+    metadata: { of: word },
+    headers: { [`x-${word}`]: word },
+  });
+  await native.call("POST", "/v1/events", {
+    type: `order.${word}`,
+    data: { of: word },
+    tags: [word],
+    tenant,
+  });
+  await native.call("POST", "/v1/keys", { scopes: ["read"], tenant, name: word });
+  await native.call("PATCH", `/v1/tenants/${tenant}`, { contact_email: `${word}@example.com` });
+  await env.DB.prepare(
+    "UPDATE deliveries SET log = json_set(log, '$[0].response', ?1) WHERE destination_id = ?2",
+  )
+    .bind(word, ids.destinations)
+    .run();
+  const at = Date.parse(ids.attempts ?? "").toString(36);
+  const attempt = `atmpt_${ids.deliveries?.slice(4)}_${at}`;
+  return { tenant, ids: { ...ids, attempt } };
+}
+
+/** The names of things in paths, by the step before the parameter; undefined for what is nobody's. */
+export function nameAt(step: string, { tenant, ids }: Things): string | undefined {
+  const kind = { endpoints: "destinations", endpoint: "destinations", msg: "events" }[step] ?? step;
+  if (["tenants", "app", "app-portal-access", "dashboard-access"].includes(kind)) return tenant;
+  if (kind === "background-task") return ids.replays;
+  return ids[kind];
+}
+
+/** What stands in a path for things that are nobody's: event types, versions of assets, kinds of problems. */
+const nobodys: Readonly<Record<string, string>> = {
+  ...shared,
+  "event-type": shared["event-types"] ?? "",
+  dashboard: "0",
+  portal: "0",
+  docs: "0",
+  accents: "0b6a72.css",
+  problems: "not-found",
+};
+
+type Step = Readonly<{ text: string } | { parameter: string; before: string }>;
+
+/** The steps of a route's path; parameters are `:name` or `{name}`, perhaps with a pattern. */
+function stepsOf(path: string): Step[] {
+  const steps = path.split("/");
+  return steps.map((text, i) => {
+    const parameter = /^:(\w+)|^\{(\w+)\}$/.exec(text);
+    return parameter ? { parameter: text, before: steps[i - 1] ?? "" } : { text };
+  });
+}
+
+/** The steps before the path's parameters. */
+function stepsBefore({ path }: Route): string[] {
+  return stepsOf(path).flatMap((step) => ("parameter" in step ? [step.before] : []));
+}
+
+/** How many parameters the path has. */
+export function parametersOf(route: Route): number {
+  return stepsBefore(route).length;
+}
+
+/** The step before one of the path's parameters. */
+export function stepBefore(route: Route, place: number): string {
+  return stepsBefore(route)[place] ?? "";
+}
+
+/** The path with own names in it, but for one parameter. @param name what stands there, encoded, or nothing to keep it own */
+export function pathWith(
+  { path }: Route,
+  own: Things,
+  place = -1,
+  nameOf?: (before: string) => string,
+): string {
+  let parameters = 0;
+  return stepsOf(path)
+    .map((step) => {
+      if ("text" in step) return step.text;
+      if (parameters++ === place) return nameOf?.(step.before) ?? "";
+      const name = nameAt(step.before, own) ?? nobodys[step.before];
+      if (name === undefined)
+        throw new Error(`Teach strangers.ts what ${step.before}/${step.parameter} names`);
+      return name;
+    })
+    .join("/");
+}
+
+/** What any route of the Svix API takes. */
+const svixBody = {
+  name: "order.made",
+  description: "A type",
+  url: "https://example.com/hook",
+  eventType: "order.made",
+  eventTypes: ["order.made"],
+  payload: { total: 1 },
+  headers: { "x-shop": "1" },
+  since: new Date(NOW - 86_400_000).toISOString(),
+  status: 0,
+};
+
+/** A body that the route takes, of the tenant's own. */
+export function bodyOf({ app, method, path }: Route, own: Things): string | URLSearchParams | undefined {
+  if (method === "GET" || app === "docs") return undefined;
+  if (app === "dashboard" || app === "portal") return new URLSearchParams(formOf(own));
+  if (app === "svix") return JSON.stringify(svixBody);
+  const documented = path.replaceAll(/:(\w+)/g, "{$1}");
+  const operation = operations.find((one) => one.method === method && one.path === documented);
+  const body = operation && bodyFor(operation, own);
+  return body === undefined ? undefined : JSON.stringify(body);
+}
+
+/** What the forms of pages ask for, all of it: what a form does not know it does not look at. */
+export function formOf({ tenant, ids }: Things): Record<string, string> {
+  return {
+    url: "https://example.com/hook",
+    days: "7",
+    rate_per_minute: "100",
+    overlap_hours: "1",
+    secret_version: "1",
+    tenant,
+    name: "page.made",
+    which: "all",
+    since: new Date(NOW - 3_600_000).toISOString().slice(0, 16),
+    delivery: ids.deliveries ?? "",
+    document: JSON.stringify({ version: 1, destinations: [] }),
+  };
+}
+
+/** Every row as text. */
+export async function stored(): Promise<ReadonlySet<string>> {
+  const tables = await rowsOfAll<{ name: string }>(
+    "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*' AND name NOT GLOB '_cf_*' AND name NOT GLOB 'd1_*'",
+  );
+  const rows = await env.DB.batch(tables.map(({ name }) => env.DB.prepare(`SELECT * FROM "${name}"`)));
+  return new Set(
+    rows.flatMap(({ results }, i) => results.map((row) => `${tables[i]?.name} ${JSON.stringify(row)}`)),
+  );
+}
+
+/** Whether the row is the rival's, and does not only repeat a text that a request has put there. */
+export function isRivals({ rival: { tenant, ids } }: World, row: string): boolean {
+  const owners = [`"id":"${tenant}"`, `"tenant":"${tenant}"`, `"destination_id":"${ids.destinations}"`];
+  return [...owners, `tenants\\":[\\"${tenant}`, CANARY].some((mark) => row.includes(mark));
+}
+
+/** What is the rival's in an answer, and does not come from the request: the id of a delivery has those of two other things. */
+export function seenOf({ rival }: World, { text }: Answer, request: string): string[] {
+  const marks = [rival.tenant, ...Object.values(rival.ids), CANARY];
+  return marks.filter((mark) => text.includes(mark) && !request.includes(mark.replace(/^[a-z]{3}_/, "")));
+}

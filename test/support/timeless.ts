@@ -1,0 +1,10 @@
+import type { Sleep } from "../../src/time.ts";
+
+/**
+ * A sleep for a world whose clock nobody advances: no timeout ever ends, however slow the machine is, and a pause is over
+ * at once.
+ */
+export const timeless: Sleep = (_ms, signal) =>
+  signal === undefined
+    ? Promise.resolve()
+    : new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));

@@ -1,0 +1,52 @@
+/** What the scripts for developers make of what is typed after them. */
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { describe, expect, test } from "vitest";
+import { readFlags } from "../../tools/flags.ts";
+import { projectRoot } from "../../tools/wrangler.ts";
+
+const own = { strict: { type: "boolean" }, latency: { type: "string" } } as const;
+const passedOn = { port: { type: "string" } } as const;
+const read = (...args: string[]) => readFlags(args, own, passedOn);
+
+test("a script's own flags are read, and those of the program beneath are handed on as they were given", () => {
+  const { values, others } = read("--strict", "--port", "1", "--latency=7", "--port=2");
+  expect(values).toEqual({ strict: true, latency: "7", port: "2" });
+  expect(others).toEqual(["--port", "1", "--port", "2"]);
+});
+
+test("a flag that is on can be turned off", () => {
+  expect(read("--no-strict").values).toEqual({ strict: false });
+});
+
+test.each([
+  [["--stict"], "Unknown flag: --stict"],
+  [["--no-latency"], "Unknown flag: --no-latency"],
+  [["-x"], "Unknown flag: -x"],
+  [["--port"], "--port needs a value"],
+  [["--strict=yes"], "--strict takes no value"],
+  [["8787"], "Unexpected argument: 8787"],
+])("%j is a mistake that is named: %s", (args, message) => {
+  expect(() => read(...args)).toThrow(message);
+});
+
+describe.each([
+  ["dev", "dev.ts", "--persist-to"],
+  ["demo", "demo.ts", "--keep"],
+  ["receiver", "receiver-cli.ts", "--retry-after"],
+])("npm run %s", (script, file, flag) => {
+  const run = (...args: string[]) =>
+    promisify(execFile)(process.execPath, [`tools/${file}`, ...args], { cwd: projectRoot });
+
+  test.each(["--help", "-h"])("explains its flags for %s, and starts nothing", async (help) => {
+    const { stdout } = await run(help);
+    expect(stdout).toContain(`npm run ${script} -- [flags]`);
+    expect(stdout).toContain(flag);
+  });
+
+  test("says which flag it does not know, and which there are, and starts nothing", async () => {
+    const failure = await run("--bogus").catch((error: unknown) => error);
+    expect(failure).toMatchObject({ code: 2, stderr: expect.stringContaining("Unknown flag: --bogus") });
+    expect(failure).toMatchObject({ stderr: expect.stringContaining(flag) });
+  });
+});

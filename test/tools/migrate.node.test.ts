@@ -1,0 +1,30 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { databasesIn } from "../../tools/migrate.ts";
+
+const toml = readFileSync(new URL("../../wrangler.toml", import.meta.url).pathname, "utf8");
+
+async function databasesOf(text: string): Promise<string[]> {
+  const directory = mkdtempSync(join(tmpdir(), "breakwater-config-"));
+  try {
+    const file = join(directory, "wrangler.toml");
+    writeFileSync(file, text);
+    return await databasesIn(file);
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+}
+
+test("finds the one database that is bound, and not those of the example", async () => {
+  expect(await databasesIn()).toEqual(["DB"]);
+  expect(await databasesOf(toml)).toEqual(["DB"]);
+});
+
+test("finds all of them when the example is taken out of its comments", async () => {
+  const taken = toml.replaceAll(/^# \[\[d1_databases\]\]\n(# .+\n)+/gm, (example) =>
+    example.replaceAll(/^# /gm, ""),
+  );
+  expect(await databasesOf(taken)).toEqual(["DB", "DB_1", "DB_2"]);
+});

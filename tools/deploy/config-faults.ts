@@ -1,0 +1,311 @@
+/**
+ * What is wrong with wrangler.toml as the configuration of a deployment: what the code needs and is not there, and what
+ * two environments share although each needs its own. Checked before a deployment changes anything, because Cloudflare
+ * reports these late or never: a queue has one consumer, and a second Worker simply takes it over.
+ */
+import { bindingRules } from "../../src/core/destination-bindings.ts";
+import { databaseNamesFault } from "../../src/core/placement.ts";
+import { queueKindOf } from "../../src/queue-messages.ts";
+
+/** What is read of the configuration of one environment. */
+type DeploymentConfig = Readonly<{
+  name?: string | undefined;
+  account_id?: string | undefined;
+  vars?: Readonly<Record<string, unknown>> | undefined;
+  d1_databases: readonly Readonly<{
+    binding: string;
+    database_name?: string | undefined;
+    database_id?: string | undefined;
+  }>[];
+  durable_objects: Readonly<{
+    bindings: readonly Readonly<{ name: string; class_name: string; script_name?: string | undefined }>[];
+  }>;
+  queues: Readonly<{
+    producers?: readonly Readonly<{ binding: string; queue?: string | undefined }>[] | undefined;
+    consumers?:
+      | readonly Readonly<{
+          queue: string;
+          type?: string | undefined;
+          dead_letter_queue?: string | undefined;
+          retry_delay?: number | undefined;
+        }>[]
+      | undefined;
+  }>;
+  triggers: Readonly<{ crons?: readonly string[] | undefined }>;
+  secrets?: Readonly<{ required?: readonly string[] | undefined }> | undefined;
+  routes?: readonly (string | Readonly<{ pattern: string }>)[] | undefined;
+  ratelimits?: readonly Readonly<{ name: string }>[] | undefined;
+  services?: readonly Readonly<{ binding: string; service: string }>[] | undefined;
+  r2_buckets?:
+    | readonly Readonly<{
+        binding: string;
+        bucket_name?: string | undefined;
+        jurisdiction?: string | undefined;
+      }>[]
+    | undefined;
+}>;
+
+/** An environment of wrangler.toml; the top level of the file has no name. */
+export type Environment = Readonly<{ name: string | undefined; config: DeploymentConfig }>;
+
+/**
+ * A fault: where it is, what it is, and how to mend it where that does not follow from what it is. The file is the
+ * configuration file unless another is named.
+ */
+export type ConfigFault = Readonly<{ file?: string; place?: string; fault: string; remedy?: string }>;
+
+/**
+ * The bindings of the queues, and the word in a queue's name unless somebody gives it another. In the order of the names
+ * in `QUEUE_NAMES`.
+ */
+export const QUEUES = {
+  DELIVERIES: "deliveries",
+  DRAINS: "drains",
+  DEAD: "dead",
+  UPKEEP: "upkeep",
+} as const;
+const OBJECTS = { GATES: "DestinationGate", INTAKE: "Intake" } as const;
+const SECRETS = ["ADMIN_KEY", "MASTER_KEYS"];
+const LIMITS = { INGEST_LIMIT: "posting", READ_LIMIT: "reading", WRITE_LIMIT: "changing" } as const;
+const BUCKET = "BODIES";
+const EVERY_MINUTE = ["* * * * *", "*/1 * * * *"];
+
+/** Every fault that keeps the environment from being deployed, in the order in which to mend them. */
+export function configFaults(target: Environment, all: readonly Environment[]): ConfigFault[] {
+  return [
+    ...databaseFaults(target),
+    ...objectFaults(target),
+    ...queueFaults(target),
+    ...destinationBindingFaults(target),
+    ...bucketFaults(target),
+    ...triggerFaults(target),
+    ...secretFaults(target),
+    ...sharedFaults(all),
+  ];
+}
+
+/** What the environment does without, although it may not mean to: bindings are not inherited. */
+export function configNotes({ name, config }: Environment): string[] {
+  const bound = new Set(config.ratelimits?.map((limit) => limit.name));
+  return Object.entries(LIMITS)
+    .filter(([binding]) => !bound.has(binding))
+    .map(([binding, what]) => `${placeOf(name, "ratelimits")} has no ${binding}: ${what} is not limited.`);
+}
+
+/** A place of the file: `d1_databases`, or `env.staging.d1_databases`. */
+export function placeOf(environment: string | undefined, key: string): string {
+  return environment === undefined ? key : `env.${environment}.${key}`;
+}
+
+function databaseFaults({ name, config }: Environment): ConfigFault[] {
+  const place = placeOf(name, "d1_databases");
+  const bindings = config.d1_databases.map(({ binding }) => binding);
+  const missing = bindings.includes("DB")
+    ? []
+    : [
+        {
+          place,
+          fault: 'no database has the binding "DB"',
+          remedy: `add [[${place}]] with binding = "DB" and a database_name of its own`,
+        },
+      ];
+  const misnamed = databaseNamesFault(bindings.filter((binding) => /^DB_\d+$/.test(binding)));
+  const outOfTurn =
+    misnamed === undefined ? [] : [{ place, fault: misnamed, remedy: "number the bindings without a gap" }];
+  const unnamed = config.d1_databases
+    .filter((database) => !database.database_name && !database.database_id)
+    .map(({ binding }) => ({
+      place,
+      fault: `the database of ${binding} has no name`,
+      remedy: `add database_name to its [[${place}]]`,
+    }));
+  const names = config.d1_databases.flatMap(({ database_name }) => database_name ?? []);
+  const repeated = [...new Set(names.filter((database, i) => names.indexOf(database) < i))].map(
+    (database) => ({
+      place,
+      fault: `the database "${database}" has two bindings`,
+      remedy: "give each binding a database of its own",
+    }),
+  );
+  return [...missing, ...outOfTurn, ...unnamed, ...repeated];
+}
+
+function objectFaults({ name, config }: Environment): ConfigFault[] {
+  const place = placeOf(name, "durable_objects.bindings");
+  return Object.entries(OBJECTS).flatMap(([binding, className]) => {
+    const remedy = `add { name = "${binding}", class_name = "${className}" }`;
+    const bound = config.durable_objects.bindings.find((object) => object.name === binding);
+    if (!bound) return [{ place, fault: `the binding ${binding} is missing`, remedy }];
+    if (bound.class_name !== className)
+      return [{ place, fault: `${binding} is bound to the class ${bound.class_name}`, remedy }];
+    if (bound.script_name !== undefined && bound.script_name !== config.name)
+      return [
+        {
+          place,
+          fault: `${binding} has the objects of the Worker ${bound.script_name}`,
+          remedy: "remove script_name: an environment has objects of its own",
+        },
+      ];
+    return [];
+  });
+}
+
+function queueFaults({ name, config }: Environment): ConfigFault[] {
+  const { producers = [], consumers = [] } = config.queues;
+  const [producing, consuming] = [placeOf(name, "queues.producers"), placeOf(name, "queues.consumers")];
+  const queueOf = (binding: string) => producers.find((producer) => producer.binding === binding)?.queue;
+  const dead = queueOf("DEAD");
+
+  function faultsOf([binding, word]: [string, string]): ConfigFault[] {
+    const queue = queueOf(binding);
+    if (!queue) {
+      const remedy = `add [[${producing}]] with binding = "${binding}" and a queue of its own, such as "${config.name}-${word}"`;
+      return [{ place: producing, fault: `the binding ${binding} has no queue`, remedy }];
+    }
+    const other = producers.find((one) => one.queue === queue && one.binding !== binding);
+    if (other !== undefined) {
+      const fault = `the queue "${queue}" has the bindings ${other.binding} and ${binding}`;
+      return [{ place: producing, fault, remedy: "give each binding a queue of its own" }];
+    }
+    const consumer = consumers.find((one) => one.queue === queue);
+    if (!consumer || consumer.type === "http_pull") {
+      const fault = `nothing consumes the queue "${queue}"`;
+      const remedy = `add [[${consuming}]] with queue = "${queue}", and settings as those of the other environments`;
+      return [{ place: consuming, fault, remedy }];
+    }
+    if (binding === "DELIVERIES" && dead !== undefined && consumer.dead_letter_queue !== dead) {
+      const now = consumer.dead_letter_queue ? `"${consumer.dead_letter_queue}"` : "nowhere";
+      const fault = `messages of "${queue}" that failed too often go to ${now} and not to the queue of DEAD`;
+      return [{ place: consuming, fault, remedy: `set dead_letter_queue = "${dead}"` }];
+    }
+    return [];
+  }
+
+  const ours: readonly (string | undefined)[] = Object.keys(QUEUES).map(queueOf);
+  const others = consumers.filter(({ queue }) => !ours.includes(queue));
+
+  /** A queue of events is the operator's own, and so is the queue of what it refuses. */
+  function eventFaults({ queue, dead_letter_queue, retry_delay }: (typeof others)[number]): ConfigFault[] {
+    const at = (fault: string, remedy: string) => ({ place: consuming, fault, remedy });
+    const faults: ConfigFault[] = [];
+    const remedy = `set dead_letter_queue to a queue of its own, such as "${queue}-dead"`;
+    if (!dead_letter_queue) faults.push(at(`messages that "${queue}" refuses would be lost`, remedy));
+    else if (dead_letter_queue === queue || ours.includes(dead_letter_queue))
+      faults.push(at(`messages that "${queue}" refuses go to "${dead_letter_queue}"`, remedy));
+    if (!retry_delay)
+      faults.push(
+        at(`"${queue}" retries at once what an invocation that died has left`, "set retry_delay = 30"),
+      );
+    return faults;
+  }
+
+  const events = others.filter(({ queue }) => queueKindOf(queue) === "events").flatMap(eventFaults);
+  const foreign = others
+    .filter(({ queue }) => queueKindOf(queue) !== "events")
+    .map(({ queue }) => ({
+      place: consuming,
+      fault: `"${queue}" is consumed, and is the queue of no binding`,
+      remedy: `remove this consumer, or name the queue in [[${producing}]]`,
+    }));
+  return [...Object.entries(QUEUES).flatMap(faultsOf), ...events, ...foreign];
+}
+
+/** What the Worker would answer 503 for, or a delivery to it 403. */
+function destinationBindingFaults({ name, config }: Environment): ConfigFault[] {
+  const { DESTINATION_BINDINGS: text = "" } = config.vars ?? {};
+  const place = placeOf(name, "vars");
+  const { rules, faults } =
+    typeof text === "string" ? bindingRules(text) : { rules: [], faults: ["expected a text"] };
+  const producers = (config.queues.producers ?? []).map(({ binding }) => binding);
+  const services = config.services ?? [];
+  const bound = [...producers, ...services.map(({ binding }) => binding)];
+  const named = rules.map((rule) => rule.name);
+  const remedy = 'write it as in "ORDERS: acme, globex; AUDIT: *"';
+  return [
+    ...faults.map((fault) => ({ place, fault: `DESTINATION_BINDINGS ${fault}`, remedy })),
+    ...named
+      .filter((binding) => !bound.includes(binding))
+      .map((binding) => ({
+        place,
+        fault: `DESTINATION_BINDINGS names ${binding}, which is not bound`,
+        remedy: `add it to [[${placeOf(name, "queues.producers")}]] or [[${placeOf(name, "services")}]]`,
+      })),
+    ...services
+      .filter(({ binding, service }) => named.includes(binding) && service === config.name)
+      .map(({ binding }) => ({
+        place: placeOf(name, "services"),
+        fault: `${binding} leads back to this Worker: deliveries would go round in circles`,
+        remedy: `bind another Worker, or remove ${binding} from DESTINATION_BINDINGS`,
+      })),
+  ];
+}
+
+/** A bucket is found by its name within a jurisdiction, and what it keeps must be where the rest is. */
+function bucketFaults({ name, config }: Environment): ConfigFault[] {
+  const place = placeOf(name, "r2_buckets");
+  const bucket = config.r2_buckets?.find(({ binding }) => binding === BUCKET);
+  const wanted = config.vars?.JURISDICTION;
+  if (bucket === undefined || !wanted || bucket.jurisdiction === wanted) return [];
+  const now = bucket.jurisdiction === undefined ? "in none" : `in "${bucket.jurisdiction}"`;
+  const fault = `the bucket of ${BUCKET} is ${now}, and JURISDICTION is "${wanted}"`;
+  return [{ place, fault, remedy: `set jurisdiction = "${wanted}", with a bucket that was created there` }];
+}
+
+function triggerFaults({ name, config }: Environment): ConfigFault[] {
+  if (config.triggers.crons?.some((cron) => EVERY_MINUTE.includes(cron))) return [];
+  const fault = "no cron runs every minute: the sweep would never repair anything";
+  return [{ place: placeOf(name, "triggers"), fault, remedy: 'set crons = ["* * * * *"]' }];
+}
+
+/** Without them wrangler deploys a Worker that answers every request with an error. */
+function secretFaults({ name, config }: Environment): ConfigFault[] {
+  const missing = SECRETS.filter((secret) => !config.secrets?.required?.includes(secret));
+  if (missing.length === 0) return [];
+  const fault = `${missing.join(" and ")} ${missing.length > 1 ? "are" : "is"} not required`;
+  const remedy = `set required = ${JSON.stringify(SECRETS)}: wrangler then refuses to deploy without`;
+  return [{ place: placeOf(name, "secrets"), fault, remedy }];
+}
+
+/** What may be used by one environment only. */
+function ownedBy({ config }: Environment): { key: string; what: string }[] {
+  const { producers = [], consumers = [] } = config.queues;
+  const queues = [
+    // Queues that others consume may be shared.
+    ...producers.filter(({ binding }) => binding in QUEUES).map(({ queue }) => queue),
+    ...consumers.flatMap(({ queue, dead_letter_queue }) => [queue, dead_letter_queue]),
+  ];
+  const routes = config.routes?.map((route) => (typeof route === "string" ? route : route.pattern)) ?? [];
+  return [
+    { key: "name", what: "Worker", names: [config.name] },
+    { key: "d1_databases", what: "database", names: config.d1_databases.map((one) => one.database_name) },
+    { key: "d1_databases", what: "database_id", names: config.d1_databases.map((one) => one.database_id) },
+    { key: "queues", what: "queue", names: queues },
+    // What one deployment has not stored, its walk removes from the archive.
+    {
+      key: "r2_buckets",
+      what: "bucket",
+      names:
+        config.r2_buckets?.filter(({ binding }) => binding === BUCKET).map((one) => one.bucket_name) ?? [],
+    },
+    { key: "routes", what: "route", names: routes },
+  ].flatMap(({ key, what, names }) =>
+    [...new Set(names)].flatMap((name) => (name ? [{ key, what: `${what} "${name}"` }] : [])),
+  );
+}
+
+function sharedFaults(all: readonly Environment[]): ConfigFault[] {
+  const owners = new Map<string, string | undefined>();
+  return all.flatMap((environment) =>
+    ownedBy(environment).flatMap(({ key, what }) => {
+      const inAccount = `${environment.config.account_id ?? ""} ${what}`;
+      if (!owners.has(inAccount)) {
+        owners.set(inAccount, environment.name);
+        return [];
+      }
+      const owner = owners.get(inAccount);
+      const other = owner === undefined ? "the top level" : `env.${owner}`;
+      const fault = `the ${what} is that of ${other} too`;
+      return [{ place: placeOf(environment.name, key), fault, remedy: "give each environment its own" }];
+    }),
+  );
+}

@@ -1,0 +1,231 @@
+/**
+ * One side of an import, as its API under /api/v1 is called: few requests at once, and those repeated that are refused or
+ * lost for a while. Nothing that is thrown or returned as a reason has the token or a secret in it.
+ */
+import { parseRetryAfter } from "../../src/core/retry/retry-after.ts";
+import { printable } from "./printable.ts";
+
+/** What one side needs of the outside. */
+export type Hands = Readonly<{
+  fetch: typeof fetch;
+  sleep: (ms: number) => Promise<void>;
+  /** Epoch ms. */
+  now: () => number;
+  /** From 0 to 1. */
+  random: () => number;
+}>;
+
+export type Side = Readonly<{
+  /** Begins sentences: "The source". */
+  name: string;
+  /** With the path before /api/v1, if there is one. */
+  url: URL;
+  token: string;
+  /** What the token is given by: "--token". */
+  credential: string;
+  /** Requests at once. */
+  concurrency: number;
+}>;
+
+export type Answer =
+  | Readonly<{ ok: true; json: unknown }>
+  | Readonly<{
+      ok: false;
+      status: number;
+      /** What was answered, for people. */
+      reason: string;
+    }>;
+
+/** A side cannot be used, or not any longer. It ends the run, because every other request would meet the same. */
+export class Unavailable extends Error {}
+
+/** The run was asked to end. */
+export class Interrupted extends Error {}
+
+type Options = Readonly<{
+  body?: object;
+  /** Makes a repeated creation harmless. */
+  idempotencyKey?: string;
+}>;
+
+type Got =
+  | Readonly<{ kind: "response"; status: number; headers: Headers; text: string }>
+  | Readonly<{ kind: "none"; fault: string }>;
+
+const TIMEOUT_MS = 30_000;
+/** How long a request is repeated that is refused for a while, or not answered. */
+const PATIENCE_MS = 180_000;
+/** A side that asks for a longer pause is come back to by hand. */
+const LONGEST_PAUSE_MS = 120_000;
+const FIRST_PAUSE_MS = 500;
+const LONGEST_BACKOFF_MS = 15_000;
+/** Attempts at a request that the server itself fails at: a fault of this one request does not pass. */
+const FAILED_ATTEMPTS = 3;
+
+export class SvixApi {
+  readonly #side: Side;
+  readonly #hands: Hands;
+  readonly #signal: AbortSignal;
+  readonly #waiting: (() => void)[] = [];
+  #free: number;
+  /** No request begins before: the side has named a time. */
+  #pausedUntil = 0;
+
+  constructor(side: Side, hands: Hands, signal: AbortSignal) {
+    this.#side = side;
+    this.#hands = hands;
+    this.#signal = signal;
+    this.#free = side.concurrency;
+  }
+
+  /**
+   * One request, repeated while it may succeed.
+   * @param path from /api/v1 on, with its names encoded
+   * @throws Unavailable when the side has not answered for minutes, refuses the token, or is no such API
+   * @throws Interrupted when the run was
+   */
+  async call(method: string, path: string, options: Options = {}): Promise<Answer> {
+    await this.#taken();
+    try {
+      return await this.#repeated(method, path, options);
+    } finally {
+      this.#free += 1;
+      this.#waiting.shift()?.();
+    }
+  }
+
+  async #taken(): Promise<void> {
+    while (this.#free === 0) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    this.#free -= 1;
+  }
+
+  async #repeated(method: string, path: string, options: Options): Promise<Answer> {
+    const until = this.#hands.now() + PATIENCE_MS;
+    for (let attempt = 1; ; attempt += 1) {
+      await this.#pause();
+      const got = await this.#once(method, path, options);
+      if (!this.#isPassing(got, attempt)) return this.#answerOf(got, method, path);
+      const asked = this.#askedPauseMs(got);
+      const pauseMs = Math.max(asked, this.#backoffMs(attempt));
+      if (asked > LONGEST_PAUSE_MS || this.#hands.now() + pauseMs > until)
+        throw new Unavailable(
+          `${this.#whereabouts} does not take ${method} ${path}: ${faultOf(got)}. Run the same command later: it goes on`,
+        );
+      if (asked > 0) this.#pausedUntil = Math.max(this.#pausedUntil, this.#hands.now() + asked);
+      await this.#hands.sleep(pauseMs);
+    }
+  }
+
+  /** Until the time that the side has named, if it has. */
+  async #pause(): Promise<void> {
+    for (;;) {
+      if (this.#signal.aborted) throw new Interrupted("Interrupted");
+      const ms = this.#pausedUntil - this.#hands.now();
+      if (ms <= 0) return;
+      await this.#hands.sleep(ms);
+    }
+  }
+
+  async #once(method: string, path: string, { body, idempotencyKey }: Options): Promise<Got> {
+    const { url, token } = this.#side;
+    const headers = {
+      authorization: `Bearer ${token}`,
+      accept: "application/json",
+      ...(body && { "content-type": "application/json" }),
+      ...(idempotencyKey !== undefined && { "idempotency-key": idempotencyKey }),
+    };
+    try {
+      const response = await this.#hands.fetch(`${url.origin}${url.pathname.replace(/\/$/, "")}${path}`, {
+        method,
+        headers,
+        // Elsewhere the token is nobody's business.
+        redirect: "manual",
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+        ...(body && { body: JSON.stringify(body) }),
+      });
+      const text = await response.text();
+      return { kind: "response", status: response.status, headers: response.headers, text };
+    } catch (error) {
+      return { kind: "none", fault: messageOf(error) };
+    }
+  }
+
+  #isPassing(got: Got, attempt: number): boolean {
+    if (got.kind === "none" || [429, 502, 503, 504].includes(got.status)) return true;
+    return got.status >= 500 && got.status !== 501 && attempt < FAILED_ATTEMPTS;
+  }
+
+  #askedPauseMs(got: Got): number {
+    if (got.kind === "none") return 0;
+    const now = this.#hands.now();
+    return (parseRetryAfter(got.headers.get("retry-after") ?? undefined, now) ?? now) - now;
+  }
+
+  /** Jitter only makes it longer. */
+  #backoffMs(attempt: number): number {
+    return Math.min(LONGEST_BACKOFF_MS, FIRST_PAUSE_MS * 2 ** (attempt - 1)) * (1 + this.#hands.random());
+  }
+
+  #answerOf(got: Got, method: string, path: string): Answer {
+    if (got.kind === "none") throw new Unavailable(`${this.#whereabouts} does not answer: ${got.fault}`);
+    const { status, text, headers } = got;
+    if (status >= 300 && status < 400)
+      throw new Unavailable(
+        `${this.#whereabouts} leads to ${printable(headers.get("location") ?? "elsewhere")}: give that address instead`,
+      );
+    const json = parsed(text);
+    if (status === 401) throw new Unavailable(`${this.#whereabouts} refuses the ${this.#side.credential}`);
+    if (status >= 300) {
+      const reason = reasonOf(json, text).replaceAll(this.#side.token, "…");
+      return { ok: false, status, reason: `answered ${status}: ${reason}` };
+    }
+    if (json === undefined && text !== "")
+      throw new Unavailable(
+        `${this.#whereabouts} answers ${method} ${path} with something that is not JSON: is that its API's address?`,
+      );
+    return { ok: true, json };
+  }
+
+  get #whereabouts(): string {
+    return `${this.#side.name} (${this.#side.url.host})`;
+  }
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function faultOf(got: Got): string {
+  return got.kind === "none" ? got.fault : `it answers ${got.status}`;
+}
+
+/** Why a request got no answer, with the system's reason, which `fetch` keeps as the cause. */
+function messageOf(error: unknown): string {
+  const { message, cause } = error as { message?: string; cause?: { code?: string; message?: string } };
+  return printable(cause?.code ?? cause?.message ?? message ?? String(error));
+}
+
+/** Fields whose values an answer must not repeat. */
+const SECRET_FIELDS = ["secret", "key", "headers"];
+
+/** The detail of an error in the shape of the API. Any other text might have anything in it, and is left out. */
+function reasonOf(json: unknown, text: string): string {
+  const { detail } = (json ?? {}) as { detail?: unknown };
+  if (typeof detail === "string") return printable(detail);
+  if (!Array.isArray(detail)) return text === "" ? "nothing" : "something that is not an error of this API";
+  const errors = detail as readonly { loc?: readonly unknown[]; msg?: unknown }[];
+  return errors.map(({ loc = [], msg }) => `${printable(loc.join("."))}: ${wordsOf(loc, msg)}`).join("; ");
+}
+
+/** Of what is wrong with a secret only what is expected, which follows what was given. */
+function wordsOf(loc: readonly unknown[], msg: unknown): string {
+  const words = String(msg);
+  const isSecret = loc.some((step) => SECRET_FIELDS.includes(String(step)));
+  if (!isSecret) return printable(words);
+  const at = words.lastIndexOf("; expected ");
+  return at < 0 ? "is refused" : printable(`is refused${words.slice(at)}`);
+}

@@ -1,0 +1,178 @@
+/**
+ * What Breakwater takes of each field, and in words what it does not. Nothing is made to fit in silence: what is cut or
+ * left out has a note. Pure.
+ */
+import {
+  EVENT_TYPE,
+  HEADER_NAME,
+  HEADER_VALUE,
+  isReserved,
+  MAX_DESCRIPTION,
+  MAX_EVENT_TYPE,
+  MAX_EVENT_TYPES,
+  MAX_HEADERS,
+  metadataLimits,
+} from "../../src/core/destination-fields.ts";
+import { schemaFaults } from "../../src/core/json-schema.ts";
+import { limitsSchema } from "../../src/core/limits.ts";
+import { channelName } from "../../src/core/routing.ts";
+import { namedHeaders } from "../../src/core/signature-forms.ts";
+import { looksLikeId } from "../../src/ids.ts";
+import { fitsEveryForm } from "../../src/secrets/signing.ts";
+import { counted, printable } from "./printable.ts";
+
+/** What is taken, and what is not. */
+export type Fitted<T> = Readonly<{ value: T; notes: readonly string[] }>;
+
+/** Why something is not copied at all. */
+export type Refused = Readonly<{ refused: string }>;
+
+/**
+ * The name at the target of an application or an endpoint: its `uid`, or else the source's id. So code that names them by
+ * their ids goes on working, and a second run finds what the first has made. The target refuses the ids of another
+ * deployment of Breakwater, which look like its own.
+ */
+export function uidOf({ id, uid }: Readonly<{ id: string; uid: string | null }>): string {
+  const name = uid ?? id;
+  return looksLikeId(name) ? `former-${name}` : name;
+}
+
+/** The beginning of a text that is too long. */
+export function fitText(what: string, given: string, most: number): Fitted<string> {
+  if (given.length <= most) return { value: given, notes: [] };
+  return { value: given.slice(0, most), notes: [`${what} of ${given.length} characters: cut to ${most}`] };
+}
+
+export function fitDescription(given: string): Fitted<string> {
+  return fitText("description", given, MAX_DESCRIPTION);
+}
+
+export function fitMetadata(given: Readonly<Record<string, string>>): Fitted<Record<string, string>> {
+  const { keys, keyLength, valueLength } = metadataLimits;
+  const entries = Object.entries(given);
+  const fitting = entries.filter(
+    ([key, value]) => key.length >= 1 && key.length <= keyLength && value.length <= valueLength,
+  );
+  const tooLong = entries.filter((entry) => !fitting.includes(entry)).map(([key]) => printable(key));
+  const kept = fitting.slice(0, keys);
+  const over = fitting.length - kept.length;
+  return {
+    value: Object.fromEntries(kept),
+    notes: [
+      ...(tooLong.length > 0
+        ? [
+            `metadata ${tooLong.join(", ")}: longer than keys of ${keyLength} and values of ${valueLength}; left out`,
+          ]
+        : []),
+      ...(over > 0 ? [`metadata: ${counted(over, "key")} more than ${keys}; left out`] : []),
+    ],
+  };
+}
+
+/** A whole number from 1 on: less is no limit, and more than the largest is the largest. */
+export function fitRate(given: number | null): Fitted<number | null> {
+  const most = limitsSchema.shape.rate_per_second.maxValue ?? Number.POSITIVE_INFINITY;
+  if (given === null || (Number.isInteger(given) && given >= 1 && given <= most))
+    return { value: given, notes: [] };
+  const value = given > most ? most : null;
+  return { value, notes: [`throttleRate ${given}: ${value === null ? "left out" : `lowered to ${most}`}`] };
+}
+
+/**
+ * The types that can be posted here. An endpoint for others alone would get everything, if it were copied without them.
+ */
+export function fitEventTypes(given: readonly string[] | null): Fitted<string[] | null> | Refused {
+  if (given === null) return { value: null, notes: [] };
+  const value = [...new Set(given)].filter(isEventType);
+  const others = given.filter((type) => !isEventType(type)).map(printable);
+  if (value.length === 0)
+    return { refused: `none of its event types has a name that is allowed here: ${others.join(", ")}` };
+  if (value.length > MAX_EVENT_TYPES)
+    return {
+      refused: `it has ${value.length} event types; a destination has at most ${MAX_EVENT_TYPES}, or patterns such as invoice.*`,
+    };
+  const notes = others.length > 0 ? [`event types ${others.join(", ")}: not allowed as names; left out`] : [];
+  return { value, notes };
+}
+
+export function isEventType(name: string): boolean {
+  return name.length <= MAX_EVENT_TYPE && EVENT_TYPE.test(name);
+}
+
+/** As event types: none of them left would mean all messages. */
+export function fitChannels(given: readonly string[], areTaken: boolean): Fitted<string[] | null> | Refused {
+  if (given.length === 0) return { value: null, notes: [] };
+  const names = given.map(printable).join(", ");
+  if (!areTaken)
+    return {
+      refused: `it takes the channels ${names} alone, which this target does not know; without them it would get every message`,
+    };
+  const [value, unfit] = [given.filter(isChannelName), given.filter((name) => !isChannelName(name))];
+  if (value.length === 0)
+    return { refused: `none of its channels has a name that is allowed here: ${names}` };
+  const others = unfit.map(printable);
+  const notes = others.length > 0 ? [`channels ${others.join(", ")}: not allowed as names; left out`] : [];
+  return { value, notes };
+}
+
+const isChannelName = (name: string) => channelName.safeParse(name).success;
+
+const FORMS = [{ form: "standard" }, { form: "svix" }] as const;
+
+/** Headers that every delivery to an endpoint has already. */
+const OWN_HEADERS: ReadonlySet<string> = new Set(
+  FORMS.flatMap((form) => namedHeaders(form)).map(({ name }) => name),
+);
+
+export function fitHeaders(given: Readonly<Record<string, string>>): Fitted<Record<string, string>> {
+  const entries = Object.entries(given);
+  const seen = new Set<string>();
+  const fitting = entries.filter(([name, value]) => {
+    const lower = name.toLowerCase();
+    const isNew = !seen.has(lower);
+    seen.add(lower);
+    return isNew && HEADER_NAME.test(name) && HEADER_VALUE.test(value) && isOwnToGive(lower);
+  });
+  const kept = fitting.slice(0, MAX_HEADERS);
+  const others = entries.filter((entry) => !kept.includes(entry)).map(([name]) => printable(name));
+  const notes = others.length > 0 ? [`headers ${others.join(", ")}: not allowed here; left out`] : [];
+  return { value: Object.fromEntries(kept), notes };
+}
+
+function isOwnToGive(lowerName: string): boolean {
+  return !isReserved(lowerName) && !OWN_HEADERS.has(lowerName);
+}
+
+/** The secret as Breakwater takes it, with the bytes that it has at the source. */
+export function fitSecret(given: string): Readonly<{ value: string }> | Refused {
+  if (/^wh(pk|sk)/.test(given))
+    return {
+      refused:
+        "it signs with an ed25519 key pair, of which the source shows the public half alone: create it by hand, and give its " +
+        "receiver the new key",
+    };
+  const value = given.startsWith("whsec_") ? given : `whsec_${given}`;
+  if (fitsEveryForm(value)) return { value };
+  return { refused: "its secret is not the base64 of 24 to 64 bytes: rotate it at the source first" };
+}
+
+/** A schema of a catalogue entry: the newest version, if Breakwater knows all of its keywords. */
+export function fitSchemas(given: Readonly<Record<string, unknown>> | null): Fitted<unknown> {
+  const versions = Object.entries(given ?? {}).toSorted(([a], [b]) => versionOf(a) - versionOf(b));
+  const newest = versions.at(-1);
+  if (newest === undefined) return { value: undefined, notes: [] };
+  const [version, schema] = newest;
+  const others = versions.slice(0, -1).map(([name]) => printable(name));
+  const notes =
+    others.length > 0 ? [`schemas ${others.join(", ")}: only ${printable(version)} is copied`] : [];
+  const [fault] = schemaFaults(schema);
+  if (fault === undefined) return { value: schema, notes };
+  const where = fault.pointer === "" ? "it" : fault.pointer;
+  const why = `schema left out: ${printable(`${where} ${fault.fault}`)}; expected ${fault.expected}`;
+  return { value: undefined, notes: [...notes, why] };
+}
+
+function versionOf(name: string): number {
+  const version = Number(name);
+  return Number.isFinite(version) ? version : -1;
+}

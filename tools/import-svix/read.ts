@@ -1,0 +1,222 @@
+/**
+ * Reads both sides. They speak one API, so they are read by the same functions; of the target only what has a counterpart
+ * at the source is read in detail.
+ */
+import type { z } from "zod";
+import { mapBounded } from "./bounded.ts";
+import { type SvixApi, Unavailable } from "./client.ts";
+import { uidOf } from "./fit.ts";
+import { printable } from "./printable.ts";
+import {
+  type Application,
+  applicationOut,
+  documentOut,
+  type Endpoint,
+  type EventType,
+  type Extra,
+  endpointHeadersOut,
+  endpointOut,
+  endpointSecretOut,
+  eventTypeOut,
+  extras,
+  page,
+  switchOut,
+} from "./shapes.ts";
+
+/** Something that could not be read or written, and why. */
+export type Failure = Readonly<{
+  /** "application acme", "endpoint hooks of application acme". */
+  what: string;
+  reason: string;
+}>;
+
+export type SourceApplication = Application & Readonly<{ endpoints: readonly Endpoint[] }>;
+
+export type Source = Readonly<{
+  eventTypes: readonly EventType[];
+  applications: readonly SourceApplication[];
+  /** How many there are; 0 where the server knows none. */
+  operationalWebhooks: number;
+  failures: readonly Failure[];
+}>;
+
+/** The target's counterparts, by their names at the target. */
+export type TargetApplication = Application & Readonly<{ endpoints: ReadonlyMap<string, Endpoint> }>;
+
+export type Target = Readonly<{
+  eventTypes: ReadonlyMap<string, EventType>;
+  applications: ReadonlyMap<string, TargetApplication>;
+  /** Deployments of former versions do not. */
+  takesChannels: boolean;
+  failures: readonly Failure[];
+}>;
+
+/** Is told of every application that has been read. */
+type Progress = (read: number, of: number) => void;
+
+const TYPES = "/api/v1/event-type?include_archived=true&with_content=true";
+const APPLICATIONS = "/api/v1/app?order=ascending";
+
+/** @throws Unavailable when a list cannot be read, for nothing would be known of what is in it */
+export async function readSource(api: SvixApi, atOnce: number, progress: Progress): Promise<Source> {
+  const types = await readList(api, TYPES, eventTypeOut, "event type");
+  const listed = await readList(api, APPLICATIONS, applicationOut, "application");
+  const failures = [...types.failures, ...listed.failures];
+  let read = 0;
+  const applications = await mapBounded(listed.entries, atOnce, async (application) => {
+    const found = await readEndpoints(api, application, atOnce, () => true, extras);
+    failures.push(...found.failures);
+    read += 1;
+    progress(read, listed.entries.length);
+    return { ...application, endpoints: found.entries };
+  });
+  const operationalWebhooks = await countOf(api, "/api/v1/operational-webhook/endpoint");
+  return { eventTypes: types.entries, applications, operationalWebhooks, failures };
+}
+
+/** @throws Unavailable when a list cannot be read */
+export async function readTarget(
+  api: SvixApi,
+  source: Source,
+  atOnce: number,
+  progress: Progress,
+): Promise<Target> {
+  const types = await readList(api, TYPES, eventTypeOut, "event type");
+  const listed = await readList(api, APPLICATIONS, applicationOut, "application");
+  const document = await readOne(api, "/openapi.json", documentOut);
+  const failures: Failure[] = [];
+  // By the names that this import gives: 0.3.0 took ids of another deployment as they are.
+  const byUid = new Map(
+    listed.entries.flatMap((one) => (one.uid === null ? [] : [[uidOf(one), one] as const])),
+  );
+  const known = source.applications.flatMap((wanted) => {
+    const application = byUid.get(uidOf(wanted));
+    return application === undefined ? [] : [{ wanted, application }];
+  });
+  let read = 0;
+  const applications = await mapBounded(known, atOnce, async ({ wanted, application }) => {
+    const uids = new Set(wanted.endpoints.map(uidOf));
+    const isWanted = (one: { id: string; uid: string | null }) => one.uid !== null && uids.has(uidOf(one));
+    const found = await readEndpoints(api, application, atOnce, isWanted, []);
+    failures.push(...found.failures);
+    read += 1;
+    progress(read, known.length);
+    const endpoints = new Map(found.entries.map((endpoint) => [uidOf(endpoint), endpoint]));
+    return [uidOf(wanted), { ...application, endpoints }] as const;
+  });
+  return {
+    eventTypes: new Map(types.entries.map((type) => [type.name, type])),
+    applications: new Map(applications),
+    takesChannels:
+      "value" in document &&
+      document.value.components.schemas.NewDestination.properties.channels !== undefined,
+    failures: failures.map(({ what, reason }) => ({ what: `${what} at the target`, reason })),
+  };
+}
+
+type Read<T> = Readonly<{ entries: readonly T[]; failures: readonly Failure[] }>;
+
+async function readEndpoints(
+  api: SvixApi,
+  application: Application,
+  atOnce: number,
+  isWanted: (endpoint: z.infer<typeof endpointOut>) => boolean,
+  alsoRead: readonly Extra[],
+): Promise<Read<Endpoint>> {
+  const path = `/api/v1/app/${application.id}/endpoint`;
+  const of = ` of application ${uidOf(application)}`;
+  const listed = await readList(api, `${path}?order=ascending`, endpointOut, "endpoint", of);
+  const failures = [...listed.failures];
+  const read = await mapBounded(listed.entries.filter(isWanted), atOnce, async (endpoint) => {
+    const found = await readDetails(api, `${path}/${endpoint.id}`, alsoRead);
+    if ("value" in found) return [{ ...endpoint, ...found.value }];
+    failures.push({ what: `endpoint ${uidOf(endpoint)}${of}`, reason: found.fault });
+    return [];
+  });
+  return { entries: read.flat(), failures };
+}
+
+type Details = Pick<Endpoint, "secret" | "headers" | "sensitive" | "extras">;
+
+async function readDetails(api: SvixApi, path: string, alsoRead: readonly Extra[]): Promise<One<Details>> {
+  const secret = await readOne(api, `${path}/secret`, endpointSecretOut);
+  if ("fault" in secret) return secret;
+  const headers = await readOne(api, `${path}/headers`, endpointHeadersOut);
+  if ("fault" in headers) return headers;
+  const found: Extra[] = [];
+  for (const extra of alsoRead) {
+    const answer = await readOne(api, `${path}/${extra}`, switchOut);
+    if ("fault" in answer && !UNKNOWN.includes(answer.status ?? 0)) return answer;
+    if ("value" in answer && isOn(answer.value)) found.push(extra);
+  }
+  return { value: { secret: secret.value.key, ...headers.value, extras: found } };
+}
+
+/** Answers of a server that does not have the route, or not in the account's plan. */
+const UNKNOWN: readonly number[] = [402, 403, 404, 405, 501];
+
+function isOn({ enabled, code }: z.infer<typeof switchOut>): boolean {
+  return enabled ?? typeof code === "string";
+}
+
+/** All pages of a list, each entry once. An entry that cannot be read is a failure of its own. */
+async function readList<T extends Readonly<{ id: string }> | Readonly<{ name: string }>>(
+  api: SvixApi,
+  path: string,
+  schema: z.ZodType<T>,
+  what: string,
+  of = "",
+): Promise<Read<T>> {
+  const entries = new Map<string, T>();
+  const failures: Failure[] = [];
+  const seen = new Set<string>();
+  for (let next = ""; ; ) {
+    const answer = await readOne(api, `${path}${path.includes("?") ? "&" : "?"}limit=100${next}`, page);
+    if ("fault" in answer) throw new Unavailable(`The ${what}s${of} cannot be listed: ${answer.fault}`);
+    const { data, iterator, done } = answer.value;
+    for (const entry of data) {
+      const parsed = schema.safeParse(entry);
+      if (parsed.success) entries.set(keyOf(parsed.data), parsed.data);
+      else failures.push({ what: `${what} ${nameIn(entry)}${of}`, reason: faultIn(parsed.error) });
+    }
+    if (done) return { entries: [...entries.values()], failures };
+    if (!iterator || seen.has(iterator))
+      throw new Unavailable(
+        `The list of the ${what}s${of} does not end: it has no next page, and is not done`,
+      );
+    seen.add(iterator);
+    next = `&iterator=${encodeURIComponent(iterator)}`;
+  }
+}
+
+function keyOf(entry: Readonly<{ id: string }> | Readonly<{ name: string }>): string {
+  return "id" in entry ? entry.id : entry.name;
+}
+
+type One<T> = Readonly<{ value: T }> | Readonly<{ fault: string; status?: number }>;
+
+async function readOne<T>(api: SvixApi, path: string, schema: z.ZodType<T>): Promise<One<T>> {
+  const answer = await api.call("GET", path);
+  if (!answer.ok) return { fault: `GET ${path} ${answer.reason}`, status: answer.status };
+  const parsed = schema.safeParse(answer.json);
+  return parsed.success ? { value: parsed.data } : { fault: `GET ${path}: ${faultIn(parsed.error)}` };
+}
+
+/** The entries of a list that the server may not know. */
+async function countOf(api: SvixApi, path: string): Promise<number> {
+  const answer = await readOne(api, `${path}?limit=100`, page);
+  return "value" in answer ? answer.value.data.length : 0;
+}
+
+/** The first fault, by its place. Never the value, which may be a secret. */
+function faultIn({ issues }: z.ZodError): string {
+  const [issue] = issues;
+  const place = issue?.path.map(String).join(".") || "the answer";
+  return printable(`${place} is not as the API of Svix describes it (${issue?.code})`);
+}
+
+function nameIn(entry: unknown): string {
+  const { uid, id, name } = (entry ?? {}) as Record<string, unknown>;
+  const found = [uid, id, name].find((given) => typeof given === "string");
+  return printable(typeof found === "string" ? found : "without a name");
+}

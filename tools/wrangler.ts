@@ -1,0 +1,206 @@
+/**
+ * Wrangler: its configuration file, and its commands as child processes. Each command runs in a process group of its
+ * own, because workerd is a grandchild and a signal to the stack must reach all of it.
+ */
+import { type ChildProcess, type StdioOptions, spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Environment } from "./deploy/config-faults.ts";
+import { endGroupOnExit, signalGroup, startWatchdog } from "./process-groups.ts";
+
+export const projectRoot = fileURLToPath(new URL("..", import.meta.url).href);
+
+const wranglerRoot = join(createRequire(import.meta.url).resolve("wrangler/package.json"), "..");
+
+/** No banner, telemetry or look-up of the location: nothing needs a network. */
+const quiet = {
+  WRANGLER_HIDE_BANNER: "true",
+  WRANGLER_SEND_METRICS: "false",
+  CLOUDFLARE_CF_FETCH_ENABLED: "false",
+};
+
+type WranglerConfig = Readonly<{
+  d1_databases: readonly Readonly<{ binding: string }>[];
+  compatibility_flags: readonly string[];
+}>;
+
+/** The configuration as wrangler reads it, with its defaults, of the top level of the file. */
+export async function readWranglerConfig(
+  config = join(projectRoot, "wrangler.toml"),
+): Promise<WranglerConfig> {
+  // Loaded when needed: it takes most of a second.
+  const { unstable_readConfig } = await import("wrangler");
+  return unstable_readConfig({ config }, { hideWarnings: true });
+}
+
+/**
+ * The configurations of all environments, that of the top level first.
+ * @throws an error that says what wrangler cannot read
+ */
+export async function readEnvironments(config: string): Promise<Environment[]> {
+  const { experimental_readRawConfig, unstable_readConfig } = await import("wrangler");
+  const { rawConfig } = experimental_readRawConfig({ config });
+  const names = [undefined, ...Object.keys(rawConfig.env ?? {})];
+  return names.map((name) => {
+    // An empty name is the top level, also where CLOUDFLARE_ENV names an environment.
+    return { name, config: unstable_readConfig({ config, env: name ?? "" }, { hideWarnings: true }) };
+  });
+}
+
+/** Starts `wrangler …` in the project. It leads its own process group, which ends with this process. */
+export function spawnWrangler(
+  args: readonly string[],
+  stdio: StdioOptions,
+  env: Readonly<Record<string, string>> = {},
+): ChildProcess {
+  startWatchdog();
+  const child = spawn(process.execPath, [join(wranglerRoot, "bin/wrangler.js"), ...args], {
+    cwd: projectRoot,
+    stdio,
+    detached: true,
+    env: { ...process.env, ...quiet, ...env },
+  });
+  endGroupOnExit(child);
+  return child;
+}
+
+/** Resolves with the exit code, or with 128 when a signal ended it; rejects when it could not be started. */
+export function exitOf(child: ChildProcess): Promise<number> {
+  return new Promise((resolve, reject) => {
+    child.once("error", reject);
+    child.once("exit", (code) => resolve(code ?? 128));
+  });
+}
+
+const TIMEOUT_MS = 60_000;
+
+/** Runs a wrangler command. Prints nothing; rejects with the output when it fails or takes more than a minute. */
+export async function runWrangler(args: readonly string[]): Promise<void> {
+  const child = spawnWrangler(args, ["ignore", "pipe", "pipe"], { CI: "1" });
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream?.on("data", (chunk) => {
+      output += chunk;
+    });
+  }
+  const timer = setTimeout(() => signalGroup(child, "SIGKILL"), TIMEOUT_MS);
+  const code = await exitOf(child);
+  clearTimeout(timer);
+  if (code !== 0) throw new Error(`wrangler ${args.join(" ")} failed (${code}):\n${output}`);
+}
+
+/**
+ * Bundles the Worker into a directory and returns the path of the file. `wrangler dev` watches the sources and
+ * restarts the Worker and its queues whenever one is saved; a bundle stays as it was.
+ * @param main the entry point
+ * @param flags further flags for wrangler
+ */
+export async function bundleWorker(
+  directory: string,
+  main = "src/worker.ts",
+  flags: readonly string[] = [],
+): Promise<string> {
+  await runWrangler(["deploy", main, "--dry-run", "--outdir", directory, ...flags]);
+  return join(directory, `${basename(main, ".ts")}.js`);
+}
+
+/** What a command has printed, standard error included, its exit code, and what it notes for other programs. */
+type CommandResult = Readonly<{ code: number; output: string; stdout: string; entries: readonly unknown[] }>;
+
+/**
+ * Runs the `wrangler` on the PATH, which npm's is for its scripts, until it ends by itself: a migration must not be cut
+ * off. It is asked nothing and prints nothing.
+ */
+export async function wranglerResult(args: readonly string[]): Promise<CommandResult> {
+  const [all, out]: [string[], string[]] = [[], []];
+  const result = await withEntries((env) => {
+    const child = startFromPath(args, ["ignore", "pipe", "pipe"], { CI: "1", ...env });
+    child.stdout?.setEncoding("utf8").on("data", (chunk: string) => {
+      all.push(chunk);
+      out.push(chunk);
+    });
+    child.stderr?.setEncoding("utf8").on("data", (chunk: string) => all.push(chunk));
+    return closed(child);
+  });
+  return { ...result, output: all.join(""), stdout: out.join("") };
+}
+
+/**
+ * Runs the `wrangler` on the PATH in this terminal, where it may ask questions.
+ * @returns its exit code, and the entries of the file in which it notes for other programs what it has done
+ */
+export function wranglerInTerminal(
+  args: readonly string[],
+): Promise<Readonly<{ code: number; entries: readonly unknown[] }>> {
+  return withEntries((env) => closed(startFromPath(args, "inherit", env)));
+}
+
+async function withEntries(
+  run: (env: Readonly<Record<string, string>>) => Promise<number>,
+): Promise<Readonly<{ code: number; entries: readonly unknown[] }>> {
+  const directory = mkdtempSync(join(tmpdir(), "breakwater-wrangler-"));
+  try {
+    const file = join(directory, "output.ndjson");
+    const code = await run({ WRANGLER_OUTPUT_FILE_PATH: file });
+    return { code, entries: entriesOf(file) };
+  } finally {
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+/**
+ * The address of a deployment: the first target at whose root the Worker answers, on workers.dev, on a custom domain, or
+ * on all paths of a host. Undefined when there is none.
+ */
+export function addressIn(entries: readonly unknown[]): string | undefined {
+  return targetsIn(entries).flatMap((target) => {
+    if (/^https?:\/\//.test(target)) return new URL(target).origin;
+    const host = /^([a-z0-9.-]+\.[a-z]+)(?:\/\*?)?(?: \(.*\))?$/i.exec(target)?.[1];
+    return host === undefined ? [] : `https://${host}`;
+  })[0];
+}
+
+/** What a deployment has been deployed to: addresses, and patterns of routes. */
+export function targetsIn(entries: readonly unknown[]): readonly string[] {
+  const deployed = entries.find((entry) => (entry as { type?: unknown }).type === "deploy");
+  const { targets = [] } = (deployed ?? {}) as { targets?: readonly string[] };
+  return targets;
+}
+
+function entriesOf(file: string): unknown[] {
+  try {
+    const lines = readFileSync(file, "utf8").split("\n");
+    return lines.filter((line) => line.trim() !== "").map((line) => JSON.parse(line));
+  } catch {
+    return [];
+  }
+}
+
+/** It stays in this process's group: only that one may read from the terminal. */
+function startFromPath(
+  args: readonly string[],
+  stdio: StdioOptions,
+  env: Readonly<Record<string, string>>,
+): ChildProcess {
+  // On Windows the one on the PATH is a batch file, which cannot be started without a shell.
+  const [command, first] =
+    process.platform === "win32"
+      ? [process.execPath, [join(wranglerRoot, "bin/wrangler.js")]]
+      : ["wrangler", []];
+  return spawn(command, [...first, ...args], {
+    cwd: projectRoot,
+    stdio,
+    env: { ...process.env, ...quiet, ...env },
+  });
+}
+
+/** Resolves with the exit code once all output has been read; rejects when the command could not be started. */
+function closed(child: ChildProcess): Promise<number> {
+  return new Promise((resolve, reject) => {
+    child.once("error", reject);
+    child.once("close", (code) => resolve(code ?? 128));
+  });
+}
