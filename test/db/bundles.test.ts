@@ -228,8 +228,8 @@ describe("stored bundles", () => {
 
   test("have their plans, and when they are due where they are scheduled", async () => {
     expect(await findPlans(db, [5, 4, 3])).toEqual([
-      { id: 3, tokens: expect.any(Array), plan: { dst_a: [0, 0] } },
-      { id: 5, tokens: expect.any(Array), plan: { dst_b: [0, 0] }, deliverAt: 900 },
+      { id: 3, tokens: expect.any(Array), plan: { dst_a: [0, 0] }, acceptedAt: 100 },
+      { id: 5, tokens: expect.any(Array), plan: { dst_b: [0, 0] }, acceptedAt: 300, deliverAt: 900 },
     ]);
     const { db: metered, used } = meteredD1(db);
     expect(await findPlans(metered, [])).toEqual([]);

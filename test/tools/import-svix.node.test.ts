@@ -675,6 +675,7 @@ describe("what is taken", () => {
           expect(isEventType(one)).toBe(eventType.safeParse(one).success);
         },
       ),
+      { examples: [[JSON.parse('{"__proto__":"x"}'), "", []]] },
     );
   });
 

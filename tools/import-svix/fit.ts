@@ -47,21 +47,25 @@ export function fitDescription(given: string): Fitted<string> {
   return fitText("description", given, MAX_DESCRIPTION);
 }
 
+/** The one name that no map of the API takes (src/core/record.ts). */
+const UNTAKEN_NAME = "__proto__";
+
 export function fitMetadata(given: Readonly<Record<string, string>>): Fitted<Record<string, string>> {
   const { keys, keyLength, valueLength } = metadataLimits;
   const entries = Object.entries(given);
   const fitting = entries.filter(
-    ([key, value]) => key.length >= 1 && key.length <= keyLength && value.length <= valueLength,
+    ([key, value]) =>
+      key.length >= 1 && key.length <= keyLength && value.length <= valueLength && key !== UNTAKEN_NAME,
   );
-  const tooLong = entries.filter((entry) => !fitting.includes(entry)).map(([key]) => printable(key));
+  const others = entries.filter((entry) => !fitting.includes(entry)).map(([key]) => printable(key));
   const kept = fitting.slice(0, keys);
   const over = fitting.length - kept.length;
   return {
     value: Object.fromEntries(kept),
     notes: [
-      ...(tooLong.length > 0
+      ...(others.length > 0
         ? [
-            `metadata ${tooLong.join(", ")}: longer than keys of ${keyLength} and values of ${valueLength}; left out`,
+            `metadata ${others.join(", ")}: keys have 1 to ${keyLength} characters and values at most ${valueLength}; left out`,
           ]
         : []),
       ...(over > 0 ? [`metadata: ${counted(over, "key")} more than ${keys}; left out`] : []),
@@ -140,7 +144,7 @@ export function fitHeaders(given: Readonly<Record<string, string>>): Fitted<Reco
 }
 
 function isOwnToGive(lowerName: string): boolean {
-  return !isReserved(lowerName) && !OWN_HEADERS.has(lowerName);
+  return lowerName !== UNTAKEN_NAME && !isReserved(lowerName) && !OWN_HEADERS.has(lowerName);
 }
 
 /** The secret as Breakwater takes it, with the bytes that it has at the source. */
