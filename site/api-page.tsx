@@ -1,9 +1,9 @@
 /** The reference that a deployment serves at /docs, as a page of the site, with the documents that it links to. */
-import { createApp } from "../src/api/app.ts";
-import { documentOf } from "../src/api/openapi/document.ts";
-import { typesOf } from "../src/api/openapi/typescript.ts";
-import { layout } from "../src/docs-site/app.tsx";
-import { Contents } from "../src/docs-site/reference.tsx";
+import { createApp } from "../src/http/app.ts";
+import { layout } from "../src/http/docs/app.tsx";
+import { Contents } from "../src/http/docs/reference.tsx";
+import { documentOf } from "../src/http/openapi/document.ts";
+import { typesOf } from "../src/http/openapi/typescript.ts";
 
 const document = documentOf(createApp());
 

@@ -13,7 +13,7 @@ const addresses: Readonly<Record<string, string>> = {
   "CHANGELOG.md": "changelog.md",
   ".github/CONTRIBUTING.md": "contributing.md",
   ".github/SECURITY.md": "security.md",
-  "test/bench/storm/figures.md": "storm-figures.md",
+  "bench/storm/figures.md": "storm-figures.md",
 };
 
 const pictures = [".png", ".svg"];

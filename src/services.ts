@@ -3,9 +3,6 @@
  * handlers make one for each invocation; tests make one with another clock, other randomness or a failing part.
  */
 import { type Config, Misconfiguration, parseConfig } from "./config.ts";
-import type { LoadedDelivery } from "./db/deliveries.ts";
-import { repeatingDatabases } from "./db/repeat.ts";
-import { furtherDatabases } from "./db/shards.ts";
 import { type DestinationBindings, destinationBindings } from "./destination-bindings.ts";
 import type { DestinationGate } from "./gate/durable-object.ts";
 import type { IntakeRpc } from "./ingest/intake-protocol.ts";
@@ -15,6 +12,9 @@ import { boundedLog, faultOf, type Log } from "./log.ts";
 import { type Memory, newMemory } from "./memory.ts";
 import type { DeliveryMessage, DrainQueueMessage, UpkeepQueueMessage } from "./queue-messages.ts";
 import { type Vault, vaultOf } from "./secrets/vault.ts";
+import type { LoadedDelivery } from "./store/deliveries.ts";
+import { repeatingDatabases } from "./store/repeat.ts";
+import { furtherDatabases } from "./store/shards.ts";
 import type { Sleep } from "./time.ts";
 
 /** The attempts of one invocation, counted for its log line. */
@@ -56,7 +56,7 @@ export type Services = Readonly<{
   vault: Vault;
   /** The first database: everything that is neither an event nor a delivery is in it alone. */
   db: D1Database;
-  /** Further databases of events and deliveries; see db/shards.ts before you query `db` for either. */
+  /** Further databases of events and deliveries; see store/shards.ts before you query `db` for either. */
   further?: readonly D1Database[];
   deliveries: Queue<DeliveryMessage>;
   drains: Queue<DrainQueueMessage>;

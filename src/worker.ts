@@ -1,24 +1,25 @@
 /** The Worker: which handler answers what, and none of them while it is misconfigured. Wiring only. */
-import { createApp } from "./api/app.ts";
-import { byKey } from "./api/auth.ts";
-import { documentOf } from "./api/openapi/document.ts";
-import { answerOf, misconfigured, problem } from "./api/problems.ts";
+
 import { consumeEvents } from "./bindings/events-queue.ts";
-import { createDashboard } from "./dashboard/app.tsx";
 import { consumeDeliveries } from "./delivery/consumer.ts";
 import { consumeDeadLetters } from "./delivery/dead-letters.ts";
 import { SERVICE_HOST } from "./delivery/kinds/service-binding.ts";
-import { createDocs } from "./docs-site/app.tsx";
+import { checkThresholds } from "./features/notifications/thresholds.ts";
+import { createApp } from "./http/app.ts";
+import { byKey } from "./http/auth.ts";
+import { createDocs } from "./http/docs/app.tsx";
+import { documentOf } from "./http/openapi/document.ts";
+import { answerOf, misconfigured, problem } from "./http/problems.ts";
+import { createSvixApi } from "./http/svix/app.ts";
+import { runCron } from "./jobs/cron.ts";
+import { consumeDrains } from "./jobs/drain-queue.ts";
+import { keepMessages } from "./jobs/keep-messages.ts";
+import { consumeUpkeep } from "./jobs/upkeep-queue.ts";
 import { logToConsole } from "./log.ts";
-import { runCron } from "./maintenance/cron.ts";
-import { consumeDrains } from "./maintenance/drain-queue.ts";
-import { keepMessages } from "./maintenance/keep-messages.ts";
-import { consumeUpkeep } from "./maintenance/upkeep-queue.ts";
-import { checkThresholds } from "./notifications/thresholds.ts";
-import { createPortal } from "./portal/app.tsx";
+import { createDashboard } from "./pages/dashboard/app.tsx";
+import { createPortal } from "./pages/portal/app.tsx";
 import { batchKindOf } from "./queue-messages.ts";
 import { misconfigurationOf, type Services, servicesOf } from "./services.ts";
-import { createSvixApi } from "./svix/app.ts";
 
 export { Events } from "./bindings/entrypoint.ts";
 export { DestinationGate } from "./gate/durable-object.ts";

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { version } from "../package.json" with { type: "json" };
 import { parseConfig, USER_AGENT } from "../src/config.ts";
-import { furtherDatabases } from "../src/db/shards.ts";
 import { destinationBindings } from "../src/destination-bindings.ts";
+import { furtherDatabases } from "../src/store/shards.ts";
 import { keysOf, MASTER_KEYS } from "./support/vault.ts";
 
 const ADMIN_KEY = "a key of sixteen characters and more";

@@ -7,52 +7,33 @@ const ROOT = new URL("..", import.meta.url).pathname;
 const SRC = join(ROOT, "src");
 
 /** What the files of a folder may need at run time: other folders ("" is src itself), and packages. */
+const ENGINE = ["ingest", "delivery", "gate", "store", "secrets", "core", ""];
 const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; packages: readonly RegExp[] }>>> =
   {
     core: { folders: ["core"], packages: [/^zod$/] },
     simulator: { folders: ["simulator", "core"], packages: [] },
     secrets: { folders: ["secrets", "core"], packages: [/^hono\/jwt$/, /^zod$/] },
-    db: { folders: ["db", "core"], packages: [/^drizzle-orm(\/|$)/, /^drizzle-kit$/, /^zod$/] },
+    store: { folders: ["store", "core"], packages: [/^drizzle-orm(\/|$)/, /^drizzle-kit$/, /^zod$/] },
     gate: { folders: ["gate", "core", ""], packages: [/^cloudflare:workers$/] },
-    ingest: { folders: ["ingest", "db", "core", ""], packages: [/^cloudflare:workers$/] },
-    metrics: { folders: ["metrics", "gate", "db", "core", ""], packages: [] },
-    notifications: {
-      folders: ["notifications", "metrics", "ingest", "gate", "db", "secrets", "core", ""],
-      packages: [],
-    },
-    replay: { folders: ["replay", "gate", "db", "core", ""], packages: [] },
-    delivery: {
-      folders: ["delivery", "notifications", "ingest", "gate", "db", "secrets", "core", ""],
-      packages: [/^ipaddr\.js$/, /^zod$/],
-    },
-    maintenance: {
-      folders: ["maintenance", "delivery", "replay", "notifications", "ingest", "gate", "db", "core", ""],
-      packages: [],
-    },
-    api: {
-      folders: [
-        ...["api", "maintenance", "delivery", "replay", "notifications", "metrics", "ingest", "gate", "db"],
-        ...["secrets", "core", ""],
-      ],
+    ingest: { folders: ["ingest", "store", "core", ""], packages: [/^cloudflare:workers$/] },
+    delivery: { folders: [...ENGINE, "features"], packages: [/^ipaddr\.js$/, /^zod$/] },
+    jobs: { folders: ["jobs", "features", ...ENGINE], packages: [] },
+    features: {
+      folders: ["features", "http", "jobs", ...ENGINE],
       packages: [/^hono(\/|$)/, /^@hono\//, /^zod$/, /^drizzle-orm(\/|$)/],
     },
-    bindings: {
-      folders: ["bindings", "api", "ingest", "core", ""],
-      packages: [/^cloudflare:workers$/, /^zod$/],
+    http: {
+      folders: ["http", "features", "jobs", "pages", ...ENGINE],
+      packages: [/^hono(\/|$)/, /^@hono\//, /^zod$/, /^yaml$/],
     },
-    dashboard: {
-      folders: ["dashboard", "simulator", "api", "metrics", "delivery", "gate", "db", "secrets", "core", ""],
+    pages: {
+      folders: ["pages", "features", "http", "simulator", ...ENGINE],
       packages: [/^hono(\/|$)/, /^@hono\//, /^zod$/],
     },
-    portal: {
-      folders: ["portal", "dashboard", "api", "metrics", "delivery", "db", "secrets", "core", ""],
-      packages: [/^hono(\/|$)/],
+    bindings: {
+      folders: ["bindings", "features", "http", "ingest", "core", ""],
+      packages: [/^cloudflare:workers$/, /^zod$/],
     },
-    svix: {
-      folders: ["svix", "api", "maintenance", "delivery", "ingest", "db", "secrets", "core", ""],
-      packages: [/^hono(\/|$)/, /^@hono\//, /^yaml$/],
-    },
-    "docs-site": { folders: ["docs-site", "dashboard", "api"], packages: [/^hono(\/|$)/] },
     tools: {
       folders: ["tools", "secrets", "core", ""],
       packages: [/^node:/, /^standardwebhooks$/, /^wrangler$/, /^zod$/],
@@ -60,7 +41,7 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
   };
 
 /** Single files of another folder that may be needed besides: they need nothing of that folder themselves. */
-const alsoNeeded: Readonly<Record<string, readonly string[]>> = { db: ["time.ts"] };
+const alsoNeeded: Readonly<Record<string, readonly string[]>> = { store: ["time.ts"] };
 
 /** What may be needed for its types alone, besides. */
 const types: Readonly<Record<string, readonly string[]>> = {};
@@ -133,8 +114,7 @@ test("every import of ours names a file that is there", () => {
 });
 
 test("no file is named after nothing in particular", () => {
-  const vague =
-    /^(utils?|helpers?|common|shared|misc|types?|models?|index|lib|core|base|manager|service)\.tsx?$/;
+  const vague = /^(utils?|helpers?|common|shared|misc|types?|models?|index|lib|core|base|manager)\.tsx?$/;
   expect(files.filter((file) => vague.test(basename(file)))).toEqual([]);
 });
 

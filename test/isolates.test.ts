@@ -5,9 +5,9 @@
  */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { type Authenticate, byKey } from "../src/api/auth.ts";
 import { keyToken, REMEMBERED_MS } from "../src/core/credentials.ts";
 import { seededRandom } from "../src/core/seeded-random.ts";
+import { type Authenticate, byKey } from "../src/http/auth.ts";
 import { accept } from "../src/ingest/accept.ts";
 import { repeatedBundle } from "./support/bundle-rows.ts";
 import { type Isolate, isolates, newIsolate } from "./support/isolates.ts";

@@ -19,9 +19,9 @@
  */
 type Globs = Readonly<{ include: readonly string[]; exclude?: readonly string[] }>;
 
-const inNode = ["test/core/**/*.test.ts", "test/**/*.node.test.ts"];
-const deep = ["test/**/*.deep.test.ts", "test/**/*.deep.node.test.ts"];
-const deepInNode = ["test/**/*.deep.node.test.ts"];
+const inNode = ["test/core/**/*.test.ts", "test/**/*.node.test.ts", "bench/**/*.node.test.ts"];
+const deep = ["test/**/*.deep.test.ts", "{test,bench}/**/*.deep.node.test.ts"];
+const deepInNode = ["{test,bench}/**/*.deep.node.test.ts"];
 const sharded = ["test/sharded/**/*.test.ts"];
 const scenarios = ["test/scenario/**/*.test.ts"];
 export const browser = ["test/browser/**/*.test.ts"];
@@ -33,7 +33,9 @@ export const projects = {
     exclude: [...inNode, ...deep, ...sharded, ...scenarios, ...browser],
   },
   // The drain and what is sent again are where several databases could differ from one.
-  "three databases": { include: [...sharded, "test/delivery/drain.test.ts", "test/db/event-list.test.ts"] },
+  "three databases": {
+    include: [...sharded, "test/delivery/drain.test.ts", "test/store/event-list.test.ts"],
+  },
   deep: { include: deepInNode },
   "deep workers": { include: ["test/**/*.deep.test.ts"] },
   "deep three databases": { include: ["test/delivery/every-fault/sending-again.deep.test.ts"] },

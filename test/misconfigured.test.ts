@@ -1,7 +1,7 @@
 /** A deployment whose secrets are wrong answers 503, says why, and loses nothing until somebody corrects them. */
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { sweep } from "../src/maintenance/sweep.ts";
+import { sweep } from "../src/jobs/sweep.ts";
 import worker from "../src/worker.ts";
 import { batchOf, fakeQueue } from "./support/queues.ts";
 import { MASTER_KEYS } from "./support/vault.ts";

@@ -7,9 +7,8 @@
  */
 import { WorkerEntrypoint } from "cloudflare:workers";
 import { z } from "zod";
-import { refuseWithout } from "../api/auth.ts";
-import type { Principal } from "../api/context.ts";
-import { showDelivery } from "../api/deliveries.ts";
+import type { Scope } from "../core/scopes.ts";
+import { showDelivery } from "../features/deliveries/routes.ts";
 import {
   acceptEvents,
   fieldOfMany,
@@ -20,8 +19,10 @@ import {
   newEvents,
   oversized,
   showEvent,
-} from "../api/events.ts";
-import { idempotencyKey, strict, tenantName } from "../api/parameters.ts";
+} from "../features/events/routes.ts";
+import { refuseWithout } from "../http/auth.ts";
+import type { Principal } from "../http/context.ts";
+import { idempotencyKey, strict, tenantName } from "../http/parameters.ts";
 import {
   checked,
   invalidFields,
@@ -32,9 +33,8 @@ import {
   retryAfterOf,
   summarize,
   unexpectedError,
-} from "../api/problems.ts";
-import { overCallerLimit } from "../api/rate-limit.ts";
-import type { Scope } from "../core/scopes.ts";
+} from "../http/problems.ts";
+import { overCallerLimit } from "../http/rate-limit.ts";
 import { faultOf, logToConsole } from "../log.ts";
 import { misconfigurationOf, type Services, servicesOf } from "../services.ts";
 import type {

@@ -15,9 +15,9 @@ import {
   type NotAccepted,
   newEvent,
   notAccepted,
-} from "../api/events.ts";
-import { idempotencyKey, strict } from "../api/parameters.ts";
-import type { Refusal } from "../api/problems.ts";
+} from "../features/events/routes.ts";
+import { idempotencyKey, strict } from "../http/parameters.ts";
+import type { Refusal } from "../http/problems.ts";
 import { messageToken } from "../ids.ts";
 import { acceptEach, type SingleEvent } from "../ingest/accept.ts";
 import { eventsPauseSeconds } from "../queue-messages.ts";

@@ -3,8 +3,8 @@
  * than JSON does: what JSON would drop or change in silence is refused, with its place.
  */
 import type { z } from "zod";
-import { MAX_DEPTH, parseExactly } from "../api/json-body.ts";
-import { checked, type FieldError, fieldName, invalidFields, type Refusal } from "../api/problems.ts";
+import { MAX_DEPTH, parseExactly } from "../http/json-body.ts";
+import { checked, type FieldError, fieldName, invalidFields, type Refusal } from "../http/problems.ts";
 
 /**
  * The value as the schema reads it, in the JSON that it becomes, and the bytes of that JSON; or why it is refused.

@@ -11,12 +11,12 @@ import {
 } from "../core/admit.ts";
 import { arrivedGrant, CONNECTIONS, type Grant } from "../core/lease.ts";
 import { type DeliverySource, type Readiness, readinessOf } from "../core/triage.ts";
-import type { LoadedDelivery } from "../db/deliveries.ts";
-import { type Destination, gateSettingsOf, retryPolicyOf } from "../db/destinations.ts";
 import { admitAtGate, settleAtGate } from "../gate/client.ts";
 import { eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
+import type { LoadedDelivery } from "../store/deliveries.ts";
+import { type Destination, gateSettingsOf, retryPolicyOf } from "../store/destinations.ts";
 import type { NoToken } from "./access-token.ts";
 import { credentialsOf } from "./authorization.ts";
 import { type Connections, payloadOf, type Sender } from "./http.ts";

@@ -18,11 +18,11 @@ import {
 import { joined } from "../core/bundle.ts";
 import { bodyFormOf } from "../core/content.ts";
 import { templateOf } from "../core/message-templates.ts";
-import { storeExchange } from "../db/archive.ts";
-import type { LoadedDelivery } from "../db/deliveries.ts";
 import { eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Arrived, Services } from "../services.ts";
+import { storeExchange } from "../store/archive.ts";
+import type { LoadedDelivery } from "../store/deliveries.ts";
 import { within } from "../time.ts";
 import { MASK, withoutValues } from "./authorization.ts";
 import { type Connections, readable, textOf } from "./http.ts";

@@ -5,10 +5,11 @@
  * of their own, so docs/monitoring.md documents them, and new ones go to the end. Ids and figures only; nothing
  * of the payload, no URL, no secret.
  */
-import { dueAtOf } from "../db/deliveries.ts";
+
 import { deliveryId, eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { AttemptCounts, Services } from "../services.ts";
+import { dueAtOf } from "../store/deliveries.ts";
 import type { Leased } from "./admission.ts";
 import type { Finished } from "./outcome.ts";
 

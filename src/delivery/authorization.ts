@@ -7,9 +7,9 @@
  */
 import { z } from "zod";
 import type { TokenReason } from "../core/reasons.ts";
-import { type Destination, storedHeaders } from "../db/destinations.ts";
 import type { Vault } from "../secrets/vault.ts";
 import type { Services } from "../services.ts";
+import { type Destination, storedHeaders } from "../store/destinations.ts";
 import { type AccessToken, accessTokenFor, basic, type NoToken } from "./access-token.ts";
 
 export type Headers = Readonly<Record<string, string>>;

@@ -10,12 +10,12 @@
 import type { BundlePart } from "../core/bundle.ts";
 import type { Lane } from "../core/lease.ts";
 import { CONSUMER_STARTS_MS, consumerPatienceMs } from "../core/lease-runner.ts";
-import { type Loaded, type LoadedDelivery, loadDeliveries } from "../db/deliveries.ts";
-import type { Destination } from "../db/destinations.ts";
-import type { DeliveryRow } from "../db/schema.ts";
-import { homeOfBundle } from "../db/shards.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
+import { type Loaded, type LoadedDelivery, loadDeliveries } from "../store/deliveries.ts";
+import type { Destination } from "../store/destinations.ts";
+import type { DeliveryRow } from "../store/schema.ts";
+import { homeOfBundle } from "../store/shards.ts";
 import { admitDue, type Dispatch, triage, unasked } from "./admission.ts";
 import { archiving } from "./archiver.ts";
 import { logCounts, withCounts } from "./attempt-log.ts";

@@ -9,10 +9,11 @@
  * The dead-letter queue may lose its messages too. That loses no delivery: the sweep has found untried ones and overdue
  * retries by then, or finds them after the grace period.
  */
-import { type LoadedDelivery, loadDeliveries } from "../db/deliveries.ts";
+
+import { publishDead } from "../features/notifications/publish.ts";
 import { scheduleDrainAtGate } from "../gate/client.ts";
-import { publishDead } from "../notifications/publish.ts";
 import type { Services } from "../services.ts";
+import { type LoadedDelivery, loadDeliveries } from "../store/deliveries.ts";
 import {
   ackOrRetry,
   distinct,

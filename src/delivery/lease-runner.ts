@@ -5,9 +5,9 @@
 import type { Refusal } from "../core/admit.ts";
 import { type LeaseEffects, type LeaseProgress, LeaseRunner, type LeaseTerms } from "../core/lease-runner.ts";
 import type { RetryPolicy } from "../core/retry/policy.ts";
-import type { LoadedDelivery } from "../db/deliveries.ts";
 import { destinationStateAtGate, holdAtGate } from "../gate/client.ts";
 import type { Services } from "../services.ts";
+import type { LoadedDelivery } from "../store/deliveries.ts";
 import { type Connections, type Sender, send } from "./http.ts";
 import { type Finished, finish } from "./outcome.ts";
 

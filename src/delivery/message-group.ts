@@ -17,11 +17,11 @@ import {
   type Runs,
   runsOf,
 } from "../core/bundle.ts";
-import { type LoadedDelivery, ownerOf } from "../db/deliveries.ts";
-import type { DeliveryRow } from "../db/schema.ts";
 import { faultOf } from "../log.ts";
 import { batchesOf, type DeliveryMessage, delaySecondsUntil, deliveryMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
+import { type LoadedDelivery, ownerOf } from "../store/deliveries.ts";
+import type { DeliveryRow } from "../store/schema.ts";
 import type { Disposition } from "./outcome.ts";
 
 /** A message and the deliveries that it alone holds: one named by two messages of a batch belongs to the first. */

@@ -10,10 +10,10 @@ import { type AttemptMetric, resultOf } from "../core/metrics.ts";
 import { type Cause, causeOf } from "../core/retry/classify.ts";
 import { ageLimitOf, type RetryPolicy } from "../core/retry/policy.ts";
 import { type Transition, transition } from "../core/retry/transition.ts";
-import { dueAtOf, type LoadedDelivery, liveUntilOf } from "../db/deliveries.ts";
-import { retryPolicyOf } from "../db/destinations.ts";
-import type { DeliveryRecord } from "../db/packs.ts";
-import type { AttemptEntry, DeliveryRow } from "../db/schema.ts";
+import { dueAtOf, type LoadedDelivery, liveUntilOf } from "../store/deliveries.ts";
+import { retryPolicyOf } from "../store/destinations.ts";
+import type { DeliveryRecord } from "../store/packs.ts";
+import type { AttemptEntry, DeliveryRow } from "../store/schema.ts";
 import type { Attempt } from "./http.ts";
 
 /** What is to be done about a delivery. */

@@ -10,13 +10,14 @@
  * running is in flight, with a time at which the sweep would recover it. Its end is awaited in the background, and
  * settled there.
  */
-import type { LoadedDelivery } from "../db/deliveries.ts";
-import { gateSettingsOf } from "../db/destinations.ts";
-import type { StatusChange } from "../db/notifications.ts";
+
+import { publishDead } from "../features/notifications/publish.ts";
 import { settleAtGate } from "../gate/client.ts";
 import { faultOf } from "../log.ts";
-import { publishDead } from "../notifications/publish.ts";
 import type { Services } from "../services.ts";
+import type { LoadedDelivery } from "../store/deliveries.ts";
+import { gateSettingsOf } from "../store/destinations.ts";
+import type { StatusChange } from "../store/notifications.ts";
 import { type Dispatch, type Leased, refusedDispositions } from "./admission.ts";
 import { logAttempt, logCounts, logLease } from "./attempt-log.ts";
 import { sendRetries } from "./message-group.ts";

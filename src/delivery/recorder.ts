@@ -3,12 +3,13 @@
  * under way goes together in the next. A write that fails is repeated, because it is safe to repeat. One that does not
  * answer in time is left to itself: the next is made beside it.
  */
-import { recordOutcomes } from "../db/deliveries.ts";
-import type { StatusChange } from "../db/notifications.ts";
-import type { DeliveryRow } from "../db/schema.ts";
-import { sharesOf } from "../db/shards.ts";
+
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
+import { recordOutcomes } from "../store/deliveries.ts";
+import type { StatusChange } from "../store/notifications.ts";
+import type { DeliveryRow } from "../store/schema.ts";
+import { sharesOf } from "../store/shards.ts";
 import type { Disposition } from "./outcome.ts";
 
 const TRIES = 3;

@@ -1,16 +1,16 @@
 /** Applying what gates report when leases are settled: failing destinations are paused, and alerts are published. */
 import type { SettleResult } from "../core/settle.ts";
-import type { Destination } from "../db/destinations.ts";
-import { pauseStatements, type StatusChange, unpublishedChanges } from "../db/notifications.ts";
-import { faultOf } from "../log.ts";
-import { alertEvent } from "../notifications/operational-events.ts";
+import { alertEvent } from "../features/notifications/operational-events.ts";
 import {
   findUnpublished,
   publishStatusChanges,
   raisesNotifications,
   scheduleDigest,
-} from "../notifications/publish.ts";
+} from "../features/notifications/publish.ts";
+import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
+import type { Destination } from "../store/destinations.ts";
+import { pauseStatements, type StatusChange, unpublishedChanges } from "../store/notifications.ts";
 
 export type DestinationResult = Readonly<{ destination: Destination; result: SettleResult }>;
 

@@ -5,8 +5,8 @@
  */
 import { USER_AGENT } from "../config.ts";
 import { formsOf, recipeOf, signatureHeaders } from "../core/signature-forms.ts";
-import { type Destination, storedHeaders } from "../db/destinations.ts";
 import { MARKER } from "../secrets/deployment-marker.ts";
+import { type Destination, storedHeaders } from "../store/destinations.ts";
 import { authOf, headerOf, MASK } from "./authorization.ts";
 
 /** What may be a signature by itself, without the parts of its header that are known. No event id is as long. */

@@ -13,9 +13,9 @@ import {
   signatureHeaders,
   signedTexts,
 } from "../core/signature-forms.ts";
-import type { Destination } from "../db/destinations.ts";
 import type { SigningKey } from "../secrets/signing.ts";
 import type { Vault } from "../secrets/vault.ts";
+import type { Destination } from "../store/destinations.ts";
 
 /**
  * Signs one attempt: id, type and body are the same on every attempt, the timestamp is this one's.

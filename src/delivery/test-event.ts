@@ -8,10 +8,10 @@
 
 import { envelopeOf } from "../core/content.ts";
 import { exchangeOf } from "../core/retry/classify.ts";
-import { type Destination, gateSettingsOf } from "../db/destinations.ts";
 import { randomText } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
+import { type Destination, gateSettingsOf } from "../store/destinations.ts";
 import { isoTime } from "../time.ts";
 import { prepare } from "./admission.ts";
 import { maskedHeaders } from "./authorization.ts";

@@ -10,10 +10,10 @@
 import { Content, envelopeOf } from "../core/content.ts";
 import { placeByKey, placeByTime } from "../core/placement.ts";
 import { routed } from "../core/routing.ts";
-import { addToCount } from "../db/stats.ts";
 import { randomText } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
+import { addToCount } from "../store/stats.ts";
 import { isoTime, within } from "../time.ts";
 import {
   type CommitResult,

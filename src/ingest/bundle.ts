@@ -14,7 +14,7 @@ import {
   type Span,
   storeBodies,
   type Unit,
-} from "../db/bundles.ts";
+} from "../store/bundles.ts";
 import { isoTime } from "../time.ts";
 import { CATALOGUE, type Routes } from "./routing-cache.ts";
 

@@ -9,6 +9,9 @@ import { capsOf } from "../config.ts";
 import { bundleOf, destinationsOf, eventAt, indexOf, type Plan } from "../core/bundle.ts";
 import type { JsonSchema } from "../core/json-schema.ts";
 import { transientOf } from "../core/transient.ts";
+import { randomText } from "../ids.ts";
+import { faultOf } from "../log.ts";
+import type { Services } from "../services.ts";
 import {
   commitUnits,
   findCommitted,
@@ -19,12 +22,9 @@ import {
   type PlannedBundle,
   type Span,
   type StoredKey,
-} from "../db/bundles.ts";
-import { schemasOf } from "../db/event-types.ts";
-import { databaseAt } from "../db/shards.ts";
-import { randomText } from "../ids.ts";
-import { faultOf } from "../log.ts";
-import type { Services } from "../services.ts";
+} from "../store/bundles.ts";
+import { schemasOf } from "../store/event-types.ts";
+import { databaseAt } from "../store/shards.ts";
 import { repeatedly, within } from "../time.ts";
 import {
   type AcceptedEvent,

@@ -6,8 +6,8 @@
  */
 import { DurableObject } from "cloudflare:workers";
 import { MAX_EVENTS } from "../core/bundle.ts";
-import { databaseAt } from "../db/shards.ts";
 import { type Services, servicesOf } from "../services.ts";
+import { databaseAt } from "../store/shards.ts";
 import { type Entry, keyTenantOf, sizeOf, UNAVAILABLE } from "./bundle.ts";
 import { type CommittedBundle, commitEntries } from "./commit.ts";
 import { enqueueCommitted } from "./enqueue.ts";

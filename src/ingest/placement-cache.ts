@@ -3,9 +3,9 @@
  */
 import type { Config } from "../config.ts";
 import { countAt, countsBetween, type DatabaseCount, shardsOf } from "../core/placement.ts";
-import { databaseHistory } from "../db/database-history.ts";
-import { allOf, type Databases } from "../db/shards.ts";
 import { faultOf, type Log } from "../log.ts";
+import { databaseHistory } from "../store/database-history.ts";
+import { allOf, type Databases } from "../store/shards.ts";
 import { type Timing, within } from "../time.ts";
 
 /** How old the history may be before it is read again beside other work, and before it is waited for, ms. */

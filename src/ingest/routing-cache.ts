@@ -16,7 +16,7 @@
 import { bodyFormOf } from "../core/content.ts";
 import { type JsonSchema, schemaFaults } from "../core/json-schema.ts";
 import { channelsInEffect, type Route } from "../core/routing.ts";
-import { highestId } from "../db/bundles.ts";
+import { highestId } from "../store/bundles.ts";
 
 export type Routes = Readonly<{
   revision: number;

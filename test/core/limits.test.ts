@@ -9,7 +9,7 @@ import {
   gateSettingsFrom,
   limitsSchema,
 } from "../../src/core/limits.ts";
-import { destinations } from "../../src/db/schema.ts";
+import { destinations } from "../../src/store/schema.ts";
 
 const columns = new Map(
   Object.values(getTableColumns(destinations)).map((column) => [column.name, column.default]),

@@ -2,12 +2,12 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { findDestination } from "../../src/db/destinations.ts";
 import { accessTokenFor } from "../../src/delivery/access-token.ts";
 import { type ShownAuth, sealedAuth } from "../../src/delivery/authorization.ts";
 import { sendTestEvent } from "../../src/delivery/test-event.ts";
 import { AccessTokens } from "../../src/gate/access-tokens.ts";
-import { sweep } from "../../src/maintenance/sweep.ts";
+import { sweep } from "../../src/jobs/sweep.ts";
+import { findDestination } from "../../src/store/destinations.ts";
 import { type Call, type Script, silence } from "../support/receivers.ts";
 import { storage } from "../support/sending.ts";
 import { vault } from "../support/vault.ts";

@@ -4,11 +4,11 @@
  */
 import type { SQLInputValue } from "node:sqlite";
 import { beforeEach, describe, expect, test } from "vitest";
+import { memoryD1 } from "../../bench/storm/breakwater/d1.ts";
 import { parseConfig } from "../../src/config.ts";
 import { beforeFirstBundleOf } from "../../src/core/placement.ts";
 import { sealedAuth } from "../../src/delivery/authorization.ts";
 import type { Services } from "../../src/services.ts";
-import { memoryD1 } from "../bench/storm/breakwater/d1.ts";
 import { type ByHand, worldByHand } from "../support/by-hand.ts";
 import { interceptedD1 } from "../support/intercept.ts";
 import { MASTER_KEYS } from "../support/vault.ts";

@@ -1,10 +1,10 @@
 /** What is kept of an exchange in R2, and that keeping it is never in the way of a delivery. */
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { emptyExchange, storeExchange } from "../../src/db/archive.ts";
-import type { LoadedDelivery } from "../../src/db/deliveries.ts";
-import { destinationsByIds } from "../../src/db/destinations.ts";
 import { archiving } from "../../src/delivery/archiver.ts";
 import { connections } from "../../src/delivery/http.ts";
+import { emptyExchange, storeExchange } from "../../src/store/archive.ts";
+import type { LoadedDelivery } from "../../src/store/deliveries.ts";
+import { destinationsByIds } from "../../src/store/destinations.ts";
 import { strictServices } from "../../tools/strict/bindings.ts";
 import { Invocation } from "../../tools/strict/invocation.ts";
 import { exchangeOf, type TestBucket, testBucket } from "../support/bucket.ts";

@@ -1,6 +1,6 @@
 /** A destination that refuses everything, or has failed for days, is paused with a reason, until an operator resumes it. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { turnDestination } from "../../src/db/destinations.ts";
+import { turnDestination } from "../../src/store/destinations.ts";
 import {
   execute,
   newDestination,

@@ -3,13 +3,13 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt, indexOf } from "../../src/core/bundle.ts";
 import { seededRandom } from "../../src/core/seeded-random.ts";
-import { HELD_BYTES, loadDeliveries } from "../../src/db/deliveries.ts";
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
 import { wakeUpAt } from "../../src/delivery/message-group.ts";
 import { eventNumber } from "../../src/ids.ts";
-import { consumeDrains } from "../../src/maintenance/drain-queue.ts";
+import { consumeDrains } from "../../src/jobs/drain-queue.ts";
 import type { DeliveryMessage } from "../../src/queue-messages.ts";
+import { HELD_BYTES, loadDeliveries } from "../../src/store/deliveries.ts";
 import { batchOf } from "../support/queues.ts";
 import { silence } from "../support/receivers.ts";
 import {

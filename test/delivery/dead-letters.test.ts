@@ -2,7 +2,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import type { DeliveryName } from "../../src/core/bundle.ts";
 import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
-import { sweep } from "../../src/maintenance/sweep.ts";
+import { sweep } from "../../src/jobs/sweep.ts";
 import type { DeliveryMessage } from "../../src/queue-messages.ts";
 import { batchOf } from "../support/queues.ts";
 import {

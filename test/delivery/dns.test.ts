@@ -3,7 +3,7 @@
  * for how long it is remembered, is in resolver.node.test.ts.
  */
 import { beforeEach, describe, expect, test } from "vitest";
-import { sweep } from "../../src/maintenance/sweep.ts";
+import { sweep } from "../../src/jobs/sweep.ts";
 import type { Script } from "../support/receivers.ts";
 import { execute, newDestination, newWorld, rowOf, START, urlOf, type World } from "../support/world.ts";
 

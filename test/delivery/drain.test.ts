@@ -2,7 +2,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import type { DeliveryName } from "../../src/core/bundle.ts";
 import { eventNumber } from "../../src/ids.ts";
-import { sweep } from "../../src/maintenance/sweep.ts";
+import { sweep } from "../../src/jobs/sweep.ts";
 import { silence } from "../support/receivers.ts";
 import {
   alarmOf,

@@ -2,11 +2,11 @@
 import { beforeEach, expect, test } from "vitest";
 import { partsOf } from "../../src/core/bundle.ts";
 import { newDestinationState } from "../../src/core/destination-state.ts";
-import { loadDeliveries } from "../../src/db/deliveries.ts";
-import { gateSettingsOf, retryPolicyOf } from "../../src/db/destinations.ts";
 import { noCredentials } from "../../src/delivery/authorization.ts";
 import { connections } from "../../src/delivery/http.ts";
 import { type LeaseRun, runLease } from "../../src/delivery/lease-runner.ts";
+import { loadDeliveries } from "../../src/store/deliveries.ts";
+import { gateSettingsOf, retryPolicyOf } from "../../src/store/destinations.ts";
 import { silence } from "../support/receivers.ts";
 import {
   calm,

@@ -1,10 +1,10 @@
 /** Every event of a destination, a replay or a delivery writes one log line, with ids, without bodies and secrets. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { beginReplay } from "../../src/db/replay-steps.ts";
 import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
+import { stepReplay } from "../../src/features/replays/job.ts";
 import { eventId } from "../../src/ids.ts";
-import { stepReplay } from "../../src/replay/run.ts";
+import { beginReplay } from "../../src/store/replay-steps.ts";
 import { batchOf } from "../support/queues.ts";
 import {
   execute,

@@ -1,6 +1,6 @@
 /** A batch does not wait for a receiver that does not respond: its attempts are awaited in the background. */
 import { beforeEach, describe, expect, test, vi } from "vitest";
-import { sweep } from "../../src/maintenance/sweep.ts";
+import { sweep } from "../../src/jobs/sweep.ts";
 import { silence } from "../support/receivers.ts";
 import {
   calm,

@@ -1,5 +1,6 @@
 /** One write at a time: what is reported while one is under way goes together in the next, and what fails is repeated. */
 import { beforeEach, describe, expect, test } from "vitest";
+import { memoryD1 } from "../../bench/storm/breakwater/d1.ts";
 import { eventAt } from "../../src/core/bundle.ts";
 import { beforeFirstBundleOf } from "../../src/core/placement.ts";
 import type { Disposition } from "../../src/delivery/outcome.ts";
@@ -7,7 +8,6 @@ import { overRow } from "../../src/delivery/outcome.ts";
 import { LINGER_MS, Recorder, RIDE_MS, report, STALLED_MS } from "../../src/delivery/recorder.ts";
 import type { LogLine } from "../../src/log.ts";
 import type { Services } from "../../src/services.ts";
-import { memoryD1 } from "../bench/storm/breakwater/d1.ts";
 import { standingClock } from "../support/clock.ts";
 import { loadedDelivery } from "../support/loaded-delivery.ts";
 

@@ -1,7 +1,7 @@
 /** A requeued delivery is a new generation: an outcome of the old one cannot end it. */
 import { beforeEach, expect, test } from "vitest";
-import { recordOutcomes } from "../../src/db/deliveries.ts";
-import type { DeliveryRow } from "../../src/db/schema.ts";
+import { recordOutcomes } from "../../src/store/deliveries.ts";
+import type { DeliveryRow } from "../../src/store/schema.ts";
 import { requeueOne } from "../support/requeue.ts";
 import { newDestination, newWorld, storedRows, urlOf, type World } from "../support/world.ts";
 

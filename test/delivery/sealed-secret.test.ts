@@ -1,6 +1,6 @@
 /** Deliveries whose destination's secret cannot be opened, and signatures with key pairs. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { sweep } from "../../src/maintenance/sweep.ts";
+import { sweep } from "../../src/jobs/sweep.ts";
 import { newSecret } from "../../src/secrets/signing.ts";
 import { vault } from "../support/vault.ts";
 import {

@@ -3,7 +3,6 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { Content } from "../../src/core/content.ts";
 import { shardsOf } from "../../src/core/placement.ts";
-import { readCounts } from "../../src/db/stats.ts";
 import {
   accept,
   acceptEach,
@@ -16,6 +15,7 @@ import type { CommitResult } from "../../src/ingest/bundle.ts";
 import { WAIT_MS } from "../../src/ingest/commit.ts";
 import type { IntakeRequest } from "../../src/ingest/intake-protocol.ts";
 import type { Services } from "../../src/services.ts";
+import { readCounts } from "../../src/store/stats.ts";
 import { storedBodies, storedBytes } from "../support/stored-bodies.ts";
 import { execute, newDestination, newWorld, START, TENANT, type World } from "../support/world.ts";
 

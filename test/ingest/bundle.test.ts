@@ -3,7 +3,6 @@ import { describe, expect, test } from "vitest";
 import { headersOf, MAX_BYTES } from "../../src/core/bundle.ts";
 import type { JsonSchema } from "../../src/core/json-schema.ts";
 import type { Route } from "../../src/core/routing.ts";
-import { readContents } from "../../src/db/bundles.ts";
 import {
   type Draft,
   draftOf,
@@ -21,6 +20,7 @@ import {
   unitOf,
 } from "../../src/ingest/bundle.ts";
 import { CATALOGUE, type Routes } from "../../src/ingest/routing-cache.ts";
+import { readContents } from "../../src/store/bundles.ts";
 
 const encoder = new TextEncoder();
 

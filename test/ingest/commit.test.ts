@@ -1,11 +1,11 @@
 /** Committing entries: all of an entry or nothing, once however often it is repeated, and nobody for another's fault. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
+import { removeOld } from "../../src/features/retention/job.ts";
 import { accept, type PostedEvent } from "../../src/ingest/accept.ts";
 import type { CommitResult, Entry } from "../../src/ingest/bundle.ts";
 import { commitEntries, WAIT_MS } from "../../src/ingest/commit.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
-import { removeOld } from "../../src/maintenance/retention.ts";
 import type { Services } from "../../src/services.ts";
 import { calm, execute, newDestination, newWorld, TENANT, type World } from "../support/world.ts";
 

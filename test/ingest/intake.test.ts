@@ -9,7 +9,7 @@ import { WAIT_MS } from "../../src/ingest/commit.ts";
 import { GroupCommit, type Intake } from "../../src/ingest/intake.ts";
 import { INTAKE_VERSION, type IntakeRequest, type IntakeResult } from "../../src/ingest/intake-protocol.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
-import { sweep } from "../../src/maintenance/sweep.ts";
+import { sweep } from "../../src/jobs/sweep.ts";
 import type { DeliveryMessage } from "../../src/queue-messages.ts";
 import type { Services } from "../../src/services.ts";
 import { playedD1 } from "../support/played-d1.ts";

@@ -5,12 +5,6 @@
  */
 import { eventAt, indexOf } from "../../src/core/bundle.ts";
 import { readinessOf } from "../../src/core/triage.ts";
-import { type LoadedDelivery, recordOutcomes, requeueEnded } from "../../src/db/deliveries.ts";
-import { retryPolicyOf } from "../../src/db/destinations.ts";
-import { type DeliveryRecord, knownOf, rowsIn } from "../../src/db/packs.ts";
-import type { DeliveryRow } from "../../src/db/schema.ts";
-import { letWait, recoverOverdue } from "../../src/db/sweep.ts";
-import { cancelWaiting } from "../../src/db/waiting.ts";
 import {
   attemptDisposition,
   currentRow,
@@ -18,6 +12,12 @@ import {
   inFlightRow,
   waitingRow,
 } from "../../src/delivery/outcome.ts";
+import { type LoadedDelivery, recordOutcomes, requeueEnded } from "../../src/store/deliveries.ts";
+import { retryPolicyOf } from "../../src/store/destinations.ts";
+import { type DeliveryRecord, knownOf, rowsIn } from "../../src/store/packs.ts";
+import type { DeliveryRow } from "../../src/store/schema.ts";
+import { letWait, recoverOverdue } from "../../src/store/sweep.ts";
+import { cancelWaiting } from "../../src/store/waiting.ts";
 import type { Model, Step } from "./explorer.ts";
 import {
   type Answer,

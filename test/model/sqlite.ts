@@ -4,7 +4,7 @@
  * it has got so far. To know what it does next it is run again from its beginning with these answers.
  */
 import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
-import "../bench/storm/runtime-in-node.ts";
+import "../../bench/storm/runtime-in-node.ts";
 import { migrationFiles } from "../support/migration-files.ts";
 
 export type Statement = Readonly<{ sql: string; values: readonly SQLInputValue[] }>;

@@ -1,8 +1,8 @@
 /** What /metrics exposes: every series that there is, with the values that its labels can have. */
 
 import { emptyCounters } from "../../src/core/metrics.ts";
-import { familiesOf } from "../../src/metrics/families.ts";
-import type { Fleet } from "../../src/metrics/fleet.ts";
+import { familiesOf } from "../../src/features/stats/families.ts";
+import type { Fleet } from "../../src/features/stats/fleet.ts";
 import { gateFixture, noTraffic } from "../browser/fixture/gates.ts";
 
 /** By series: its labels, and the values of each. Of ids one stands for all. */

@@ -1,5 +1,5 @@
 /**
- * The mutation run: which of the mutants of src/core, src/ingest, src/delivery and src/db the tests of the fast lanes
+ * The mutation run: which of the mutants of src/core, src/ingest, src/delivery and src/store the tests of the fast lanes
  * kill. It can be stopped at any time; the next call goes on with it.
  *
  *   npm run test:mutation -- --folder core --sample 0.2 --seed 1

@@ -4,9 +4,9 @@
  */
 import { env } from "cloudflare:workers";
 import { beforeAll, expect, test } from "vitest";
-import { createDashboard } from "../../src/dashboard/app.tsx";
-import { createPortal } from "../../src/portal/app.tsx";
-import { createSvixApi } from "../../src/svix/app.ts";
+import { createSvixApi } from "../../src/http/svix/app.ts";
+import { createDashboard } from "../../src/pages/dashboard/app.tsx";
+import { createPortal } from "../../src/pages/portal/app.tsx";
 import { inviteEveryone } from "../support/everyone-else.ts";
 import { operations } from "../support/operations.ts";
 import { scansIn } from "../support/query-plans.ts";

@@ -1,8 +1,8 @@
 /** Billed units within the budget, counted on a whole stack; `npm run bench:cost` counts more. */
 import { expect, test } from "vitest";
-import { excesses } from "../bench/cost/budget.ts";
-import { entriesOf } from "../bench/cost/ledger.ts";
-import { runsOf } from "../bench/cost/runs.ts";
+import { excesses } from "../../bench/cost/budget.ts";
+import { entriesOf } from "../../bench/cost/ledger.ts";
+import { runsOf } from "../../bench/cost/runs.ts";
 
 test("delivers within the budget, in batches, one by one and alone", async () => {
   const entries = await entriesOf(runsOf("short").filter(({ budget }) => budget));

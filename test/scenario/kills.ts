@@ -4,7 +4,7 @@
  * duplicate without a cause, and on more of them than can have been in flight.
  */
 import { parseArgs } from "node:util";
-import { save } from "../bench/results.ts";
+import { save } from "../../bench/results.ts";
 import { IN_FLIGHT } from "./kill-report.ts";
 import { surviveKills } from "./survive-kills.ts";
 

@@ -4,11 +4,11 @@
  */
 import { env } from "cloudflare:workers";
 import { beforeAll, expect, test, vi } from "vitest";
-import { createApp } from "../../src/api/app.ts";
-import { documentOf } from "../../src/api/openapi/document.ts";
-import { createDocs } from "../../src/docs-site/app.tsx";
-import { runCron } from "../../src/maintenance/cron.ts";
-import { checkThresholds } from "../../src/notifications/thresholds.ts";
+import { checkThresholds } from "../../src/features/notifications/thresholds.ts";
+import { createApp } from "../../src/http/app.ts";
+import { createDocs } from "../../src/http/docs/app.tsx";
+import { documentOf } from "../../src/http/openapi/document.ts";
+import { runCron } from "../../src/jobs/cron.ts";
 import { toBase64 } from "../../src/secrets/base64.ts";
 import { vaultOf } from "../../src/secrets/vault.ts";
 import { testApi } from "../support/api.ts";

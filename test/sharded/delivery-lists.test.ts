@@ -4,15 +4,15 @@
  */
 import { beforeAll, describe, expect, test } from "vitest";
 import { takesType } from "../../src/core/routing.ts";
-import { deliveriesByEvent } from "../../src/db/deliveries-by-event.ts";
+import { deliveriesByEvent } from "../../src/store/deliveries-by-event.ts";
 import {
   type ListFilter,
   type MergedPage,
   type Positions,
   storedDeliveries,
-} from "../../src/db/delivery-list.ts";
-import type { DeliveryRow, StoredState } from "../../src/db/schema.ts";
-import { type Databases, homeOf } from "../../src/db/shards.ts";
+} from "../../src/store/delivery-list.ts";
+import type { DeliveryRow, StoredState } from "../../src/store/schema.ts";
+import { type Databases, homeOf } from "../../src/store/shards.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase, testDatabases } from "../support/databases.ts";
 import { storeDeliveries, storePacked } from "../support/delivery-rows.ts";

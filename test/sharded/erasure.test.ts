@@ -1,9 +1,9 @@
 /** Erasures over three databases: all of a tenant's events, wherever they are, and one receipt. */
 import { beforeEach, expect, test } from "vitest";
 import { databaseNumberOf } from "../../src/core/placement.ts";
-import { findErasure, listErasures } from "../../src/db/erasures.ts";
+import { eraseEvent, startErasure, stepErasure } from "../../src/features/erasures/job.ts";
+import { findErasure, listErasures } from "../../src/features/erasures/sql.ts";
 import { accept } from "../../src/ingest/accept.ts";
-import { eraseEvent, startErasure, stepErasure } from "../../src/maintenance/erasure.ts";
 import { testDatabases } from "../support/databases.ts";
 import { storedBodies } from "../support/stored-bodies.ts";
 import { newDestination, newWorld, storedRows, TENANT, type World } from "../support/world.ts";

@@ -2,10 +2,10 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf } from "../../src/core/bundle.ts";
 import { beforeFirstBundleOf } from "../../src/core/placement.ts";
-import { loadDeliveries, recordOutcomes, requeueEnded } from "../../src/db/deliveries.ts";
-import { type Positions, storedDeliveries } from "../../src/db/delivery-list.ts";
-import { newTail, tailAfter, tailStep } from "../../src/db/delivery-tail.ts";
-import { listEvents } from "../../src/db/event-list.ts";
+import { loadDeliveries, recordOutcomes, requeueEnded } from "../../src/store/deliveries.ts";
+import { type Positions, storedDeliveries } from "../../src/store/delivery-list.ts";
+import { newTail, tailAfter, tailStep } from "../../src/store/delivery-tail.ts";
+import { listEvents } from "../../src/store/event-list.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase, testDatabases } from "../support/databases.ts";
 import { deliveryRow, storeDeliveries, storePacked } from "../support/delivery-rows.ts";

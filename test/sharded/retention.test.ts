@@ -2,8 +2,8 @@
 import { beforeEach, expect, test } from "vitest";
 import { bundleOf } from "../../src/core/bundle.ts";
 import { databaseNumberOf } from "../../src/core/placement.ts";
-import { readSystemHealth } from "../../src/db/stats.ts";
-import { removeOld } from "../../src/maintenance/retention.ts";
+import { removeOld } from "../../src/features/retention/job.ts";
+import { readSystemHealth } from "../../src/store/stats.ts";
 import { insertRow } from "../support/api.ts";
 import { rowsOfAll } from "../support/databases.ts";
 import { execute, newDestination, newWorld, storedRows, TENANT, type World } from "../support/world.ts";

@@ -10,7 +10,7 @@ import {
   readSystemHealth,
   retriesByDestination,
   retryingForADay,
-} from "../../src/db/stats.ts";
+} from "../../src/store/stats.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase, testDatabases } from "../support/databases.ts";
 import { insertDeliveries, insertRows } from "../support/stored-deliveries.ts";

@@ -4,9 +4,9 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { beforeFirstBundleOf, beforeFirstOf } from "../../src/core/placement.ts";
-import { runCron } from "../../src/maintenance/cron.ts";
-import { consumeDrains } from "../../src/maintenance/drain-queue.ts";
-import { consumeUpkeep } from "../../src/maintenance/upkeep-queue.ts";
+import { runCron } from "../../src/jobs/cron.ts";
+import { consumeDrains } from "../../src/jobs/drain-queue.ts";
+import { consumeUpkeep } from "../../src/jobs/upkeep-queue.ts";
 import type { Services } from "../../src/services.ts";
 import { bundlesOf, insertBundles } from "../support/bundle-rows.ts";
 import { rowsOfAll, testDatabases } from "../support/databases.ts";

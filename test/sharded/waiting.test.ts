@@ -1,14 +1,14 @@
 /** Waiting deliveries of several databases: counted together, and walked over as if they were in one. */
 import { beforeAll, describe, expect, test } from "vitest";
 import { beforeFirstOf } from "../../src/core/placement.ts";
-import { backlogOf } from "../../src/db/stats.ts";
+import { backlogOf } from "../../src/store/stats.ts";
 import {
   countWaiting,
   endRemoved,
   lookAtWaiting,
   waitingByReason,
   waitingDestinations,
-} from "../../src/db/waiting.ts";
+} from "../../src/store/waiting.ts";
 import { emptyDatabase, testDatabases } from "../support/databases.ts";
 import { insertDeliveries, insertDestinations } from "../support/stored-deliveries.ts";
 import { walkedDestinations } from "../support/waiting-walk.ts";

@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, expect, test } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";
 import { beforeFirstBundleOf } from "../../src/core/placement.ts";
-import { watchedDestinations } from "../../src/db/watched-destinations.ts";
+import { watchedDestinations } from "../../src/store/watched-destinations.ts";
 import { emptyDatabase, plainDestination } from "../support/api.ts";
 import { testDatabases } from "../support/databases.ts";
 

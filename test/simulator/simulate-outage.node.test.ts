@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
+import { ourselves } from "../../bench/storm/contenders.ts";
+import { outageOf10Minutes } from "../../bench/storm/scenarios.ts";
+import { simulate } from "../../bench/storm/simulate.ts";
 import { defaultGateSettings as gate } from "../../src/core/limits.ts";
 import { presets } from "../../src/core/retry/presets.ts";
 import { type Figures, figuresOf } from "../../src/simulator/figures.ts";
 import { simulateOutage } from "../../src/simulator/simulate-outage.ts";
-import { ourselves } from "../bench/storm/contenders.ts";
-import { outageOf10Minutes } from "../bench/storm/scenarios.ts";
-import { simulate } from "../bench/storm/simulate.ts";
 
 const tenMinutes = { lastsMs: 600_000, perSecond: 10, slots: 10, serviceMs: 100 };
 const behindGate = simulateOutage(presets.breakwater, gate, tenMinutes, 1);

@@ -3,15 +3,15 @@
  * queues and gates that remember what reached them. `emptyDatabase` goes before each test.
  */
 import { env } from "cloudflare:workers";
-import { createApp } from "../../src/api/app.ts";
-import type { Authenticate } from "../../src/api/auth.ts";
+import { createApp } from "../../src/http/app.ts";
+import type { Authenticate } from "../../src/http/auth.ts";
+import type { createSvixApi } from "../../src/http/svix/app.ts";
 import { PlacementCache } from "../../src/ingest/placement-cache.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { LogLine } from "../../src/log.ts";
 import { newMemory } from "../../src/memory.ts";
 import type { DeliveryMessage } from "../../src/queue-messages.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
-import type { createSvixApi } from "../../src/svix/app.ts";
 import { withoutTailPauses } from "./clock.ts";
 import { KEY, testConfig } from "./config.ts";
 import { emptyDatabase } from "./databases.ts";

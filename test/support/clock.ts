@@ -3,7 +3,7 @@
  * 2050, so that the runtime, which has the real time, never runs a Durable Object's alarm by itself.
  */
 import { vi } from "vitest";
-import { TAIL_EVERY_MS } from "../../src/api/delivery-tail.ts";
+import { TAIL_EVERY_MS } from "../../src/features/deliveries/tail.ts";
 
 export const START = Date.parse("2050-06-01T12:00:00.000Z");
 

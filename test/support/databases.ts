@@ -2,8 +2,8 @@
 
 import { env } from "cloudflare:workers";
 import { getTableName } from "drizzle-orm";
-import * as schema from "../../src/db/schema.ts";
-import { furtherDatabases } from "../../src/db/shards.ts";
+import * as schema from "../../src/store/schema.ts";
+import { furtherDatabases } from "../../src/store/shards.ts";
 
 export const testDatabases: readonly D1Database[] = [env.DB, ...furtherDatabases(env)];
 

@@ -2,9 +2,9 @@
 import { evictDurableObject } from "cloudflare:test";
 import fc from "fast-check";
 import { expect } from "vitest";
-import { changeReplay, replayUnderWay } from "../../src/db/replays.ts";
+import { enqueueReplayStep } from "../../src/features/replays/job.ts";
+import { changeReplay, replayUnderWay } from "../../src/features/replays/sql.ts";
 import { resumeAtGate, scheduleDrainAtGate } from "../../src/gate/client.ts";
-import { enqueueReplayStep } from "../../src/replay/run.ts";
 import { compare, GIVE_UP_MS, type Model } from "./delivery-model.ts";
 import { type FaultyRuntime, nth } from "./faulty-runtime.ts";
 import { type Platform, replay } from "./platform.ts";

@@ -5,7 +5,7 @@
  */
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
-import type { DeliveryRow } from "../../src/db/schema.ts";
+import type { DeliveryRow } from "../../src/store/schema.ts";
 import { planned } from "./platform.ts";
 import { keyOf, keyOfRow, type RequestLog, type Sent } from "./request-log.ts";
 import { storedRows } from "./world.ts";

@@ -5,8 +5,8 @@
 import { getTableColumns } from "drizzle-orm";
 import { bundleOf, indexOf } from "../../src/core/bundle.ts";
 import { endsText } from "../../src/core/pack.ts";
-import { WITHOUT_ATTEMPT } from "../../src/db/packs.ts";
-import { type DeliveryKey, type DeliveryRow, deliveries } from "../../src/db/schema.ts";
+import { WITHOUT_ATTEMPT } from "../../src/store/packs.ts";
+import { type DeliveryKey, type DeliveryRow, deliveries } from "../../src/store/schema.ts";
 import { insertPacks, insertRows } from "./stored-deliveries.ts";
 
 /** A delivery in a row of its own; by default it is dead. */

@@ -1,5 +1,5 @@
 /** Whether a delivery has ended, by its row or its bit, for queries of tests and benches. */
-import { endedOf, hasBit } from "../../src/db/sql.ts";
+import { endedOf, hasBit } from "../../src/store/sql.ts";
 
 /** SQL of the condition, from SQL of the event's id and the destination's. */
 export function hasEndedSql(event: string, destination: string): string {

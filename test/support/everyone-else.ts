@@ -6,7 +6,7 @@
  */
 import { env } from "cloudflare:workers";
 import { eventAt, MAX_EVENTS } from "../../src/core/bundle.ts";
-import { MOST_TYPES } from "../../src/db/event-types.ts";
+import { MOST_TYPES } from "../../src/store/event-types.ts";
 import { emptyDatabase, NOW } from "./api.ts";
 import { type BundleRow, bundlesOf, type EventRow, insertBundles } from "./bundle-rows.ts";
 

@@ -10,11 +10,11 @@
  * awaits that can be distinguished from outside.
  */
 
+import { type CallKind, type Latencies, usualLatencies } from "../../bench/storm/breakwater/latency.ts";
 import { seededRandom } from "../../src/core/seeded-random.ts";
 import type { Services } from "../../src/services.ts";
 import { strictServices } from "../../tools/strict/bindings.ts";
 import { type Breach, Invocation } from "../../tools/strict/invocation.ts";
-import { type CallKind, type Latencies, usualLatencies } from "../bench/storm/breakwater/latency.ts";
 import { type Around, interceptedD1, interceptedGates, interceptedQueue } from "./intercept.ts";
 import { type IsolateOptions, isolates } from "./isolates.ts";
 import type { World } from "./world.ts";

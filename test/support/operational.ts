@@ -1,6 +1,6 @@
 /** The operational events, in order. */
 import { eventAt, headersOf, type StoredHeader } from "../../src/core/bundle.ts";
-import { readContents } from "../../src/db/bundles.ts";
+import { readContents } from "../../src/store/bundles.ts";
 
 export type OperationalEvent = Readonly<{
   type: string;

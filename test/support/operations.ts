@@ -3,8 +3,8 @@
  * route is tested as soon as it is registered. What a route needs and no schema can tell is in `makers`.
  */
 import { env } from "cloudflare:workers";
-import { createApp } from "../../src/api/app.ts";
-import { type Document, documentOf, type Method, type Operation } from "../../src/api/openapi/document.ts";
+import { createApp } from "../../src/http/app.ts";
+import { type Document, documentOf, type Method, type Operation } from "../../src/http/openapi/document.ts";
 import { eventNumber } from "../../src/ids.ts";
 import { insertRow, NOW, type testApi } from "./api.ts";
 

@@ -8,22 +8,22 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import type { DeliveryName } from "../../src/core/bundle.ts";
 import { seededRandom } from "../../src/core/seeded-random.ts";
-import { beginReplay } from "../../src/db/replay-steps.ts";
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
+import { enqueueReplayStep } from "../../src/features/replays/job.ts";
 import { newReplayId } from "../../src/ids.ts";
 import { accept } from "../../src/ingest/accept.ts";
-import { runCron } from "../../src/maintenance/cron.ts";
-import { consumeDrains } from "../../src/maintenance/drain-queue.ts";
-import { consumeUpkeep } from "../../src/maintenance/upkeep-queue.ts";
+import { runCron } from "../../src/jobs/cron.ts";
+import { consumeDrains } from "../../src/jobs/drain-queue.ts";
+import { consumeUpkeep } from "../../src/jobs/upkeep-queue.ts";
 import type {
   DeliveryMessage,
   DrainMessage,
   DrainQueueMessage,
   UpkeepQueueMessage,
 } from "../../src/queue-messages.ts";
-import { enqueueReplayStep } from "../../src/replay/run.ts";
 import type { Services } from "../../src/services.ts";
+import { beginReplay } from "../../src/store/replay-steps.ts";
 import { rowsOfAll } from "./databases.ts";
 import { hasEndedSql } from "./ended.ts";
 import type { FaultyRuntime } from "./faulty-runtime.ts";

@@ -1,5 +1,5 @@
 /** The portal over the real D1 of the test, as a customer's browser sees it. */
-import { createPortal } from "../../src/portal/app.tsx";
+import { createPortal } from "../../src/pages/portal/app.tsx";
 import { testApi } from "./api.ts";
 import { type BrowserOptions, testBrowser } from "./dashboard.ts";
 

@@ -4,9 +4,9 @@
  */
 
 import type { DeliveryName } from "../../src/core/bundle.ts";
-import type { DeliveryRow } from "../../src/db/schema.ts";
 import { eventNumber } from "../../src/ids.ts";
 import type { Services } from "../../src/services.ts";
+import type { DeliveryRow } from "../../src/store/schema.ts";
 import { rowsOfAll } from "./databases.ts";
 import { hasEndedSql } from "./ended.ts";
 import { textOf } from "./utf8.ts";

@@ -3,7 +3,7 @@
  * and bent, headers that lie. Each is a value that fast-check can shrink and print.
  */
 import fc from "fast-check";
-import { resolved } from "../../src/api/openapi/examples.ts";
+import { resolved } from "../../src/http/openapi/examples.ts";
 import { bodyFor, type Described, document, idNamed, pathFor, type Things } from "./operations.ts";
 
 export type Crooked = Readonly<{ path: string; body: string | undefined; headers: Record<string, string> }>;

@@ -1,7 +1,7 @@
 /** Sends an ended delivery again, as its row says. */
-import { requeueEnded } from "../../src/db/deliveries.ts";
-import type { DeliveryKey, DeliveryRow } from "../../src/db/schema.ts";
-import type { Databases } from "../../src/db/shards.ts";
+import { requeueEnded } from "../../src/store/deliveries.ts";
+import type { DeliveryKey, DeliveryRow } from "../../src/store/schema.ts";
+import type { Databases } from "../../src/store/shards.ts";
 
 /** @returns undefined when it had not, or no longer, ended */
 export async function requeueOne(

@@ -1,6 +1,6 @@
 /** How a value breaks a schema of the API's document. */
 import { type Schema, Validator } from "@cfworker/json-schema";
-import { type JsonSchema, resolved, type Schemas } from "../../src/api/openapi/examples.ts";
+import { type JsonSchema, resolved, type Schemas } from "../../src/http/openapi/examples.ts";
 
 /** The faults in words; none when the value is as described, and has nothing that the schema does not name. */
 export function schemaFaults(schema: object, value: unknown, schemas: Schemas): string[] {

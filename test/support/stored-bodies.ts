@@ -1,6 +1,6 @@
 /** The bodies as they are stored, for whoever compares them with what was posted or sent. */
 import type { StoredHeader } from "../../src/core/bundle.ts";
-import { readContents } from "../../src/db/bundles.ts";
+import { readContents } from "../../src/store/bundles.ts";
 import { testDatabases } from "./databases.ts";
 
 /** As text, of all events of the databases. */

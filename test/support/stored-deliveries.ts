@@ -3,7 +3,7 @@
  * words: for tests of queries that have to tell many of them apart.
  */
 import { maskOf } from "../../src/core/pack.ts";
-import type { StoredState } from "../../src/db/schema.ts";
+import type { StoredState } from "../../src/store/schema.ts";
 
 /** An age limit that no test comes to, epoch ms. */
 export const NEVER = 8_640_000_000_000_000;

@@ -3,20 +3,20 @@
  * the Worker, with the routes that they have registered.
  */
 import { env } from "cloudflare:workers";
-import { createApp } from "../../src/api/app.ts";
-import type { Principal } from "../../src/api/context.ts";
-import { documentOf } from "../../src/api/openapi/document.ts";
 import type { FiguresQuery } from "../../src/core/gate-view.ts";
 import { type Capability, capabilities } from "../../src/core/portal-access.ts";
 import { newRollups } from "../../src/core/rollups.ts";
 import { scopes } from "../../src/core/scopes.ts";
-import { createDashboard } from "../../src/dashboard/app.tsx";
-import { createDocs } from "../../src/docs-site/app.tsx";
+import { createApp } from "../../src/http/app.ts";
+import type { Principal } from "../../src/http/context.ts";
+import { createDocs } from "../../src/http/docs/app.tsx";
+import { documentOf } from "../../src/http/openapi/document.ts";
+import { createSvixApi } from "../../src/http/svix/app.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
-import { createPortal } from "../../src/portal/app.tsx";
+import { createDashboard } from "../../src/pages/dashboard/app.tsx";
+import { createPortal } from "../../src/pages/portal/app.tsx";
 import { newTokenId, signToken } from "../../src/secrets/tokens.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
-import { createSvixApi } from "../../src/svix/app.ts";
 import { emptyDatabase, NOW, testApi } from "./api.ts";
 import { withoutTailPauses } from "./clock.ts";
 import { testConfig } from "./config.ts";

@@ -3,23 +3,23 @@
  * Gates answer at once and know nothing, queues take everything.
  */
 import { env } from "cloudflare:workers";
-import { createApp } from "../../src/api/app.ts";
-import type { Principal } from "../../src/api/context.ts";
 import type { FiguresQuery } from "../../src/core/gate-view.ts";
 import { capabilities } from "../../src/core/portal-access.ts";
 import { newRollups } from "../../src/core/rollups.ts";
 import { seededRandom } from "../../src/core/seeded-random.ts";
-import { createDashboard } from "../../src/dashboard/app.tsx";
+import { checkThresholds } from "../../src/features/notifications/thresholds.ts";
+import { createApp } from "../../src/http/app.ts";
+import type { Principal } from "../../src/http/context.ts";
+import { createSvixApi } from "../../src/http/svix/app.ts";
 import { deliveryId, eventId } from "../../src/ids.ts";
 import { PlacementCache } from "../../src/ingest/placement-cache.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
-import { runCron } from "../../src/maintenance/cron.ts";
+import { runCron } from "../../src/jobs/cron.ts";
 import { newMemory } from "../../src/memory.ts";
-import { checkThresholds } from "../../src/notifications/thresholds.ts";
-import { createPortal } from "../../src/portal/app.tsx";
+import { createDashboard } from "../../src/pages/dashboard/app.tsx";
+import { createPortal } from "../../src/pages/portal/app.tsx";
 import { newTokenId, signToken } from "../../src/secrets/tokens.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
-import { createSvixApi } from "../../src/svix/app.ts";
 import { KEY, NOW } from "./api.ts";
 import { withoutTailPauses } from "./clock.ts";
 import { testConfig } from "./config.ts";

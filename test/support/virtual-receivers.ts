@@ -4,8 +4,8 @@
  */
 
 import type { DatabaseSync } from "node:sqlite";
+import type { Engine } from "../../bench/storm/engine.ts";
 import { eventNumber } from "../../src/ids.ts";
-import type { Engine } from "../bench/storm/engine.ts";
 import { hasEndedSql } from "./ended.ts";
 import { textOf } from "./utf8.ts";
 

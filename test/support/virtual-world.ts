@@ -14,26 +14,26 @@
 
 import type { SQLInputValue } from "node:sqlite";
 import { drizzle } from "drizzle-orm/d1";
-import type { GateState } from "../../src/core/gate-state.ts";
-import { modelOf, type RawRow } from "../../src/db/columns.ts";
-import { packedRows, packsOf } from "../../src/db/packs.ts";
-import { type DeliveryRow, deliveries, destinations } from "../../src/db/schema.ts";
-import { resumeAtGate } from "../../src/gate/client.ts";
-import { accept } from "../../src/ingest/accept.ts";
-import type { LogLine } from "../../src/log.ts";
-import { runCron } from "../../src/maintenance/cron.ts";
-import { checkThresholds } from "../../src/notifications/thresholds.ts";
-import type { Services } from "../../src/services.ts";
-import { BEGINNING } from "../../src/simulator/scenario.ts";
-import { isWanted, noTroubles, type Troubles } from "../bench/storm/breakwater/invocations.ts";
+import { isWanted, noTroubles, type Troubles } from "../../bench/storm/breakwater/invocations.ts";
 import {
   calmTravel,
   type PlatformOptions,
   type VirtualPlatform,
   virtualPlatform,
-} from "../bench/storm/breakwater/platform.ts";
-import type { Ending, Travel } from "../bench/storm/breakwater/queue.ts";
-import { createEngine, type Engine } from "../bench/storm/engine.ts";
+} from "../../bench/storm/breakwater/platform.ts";
+import type { Ending, Travel } from "../../bench/storm/breakwater/queue.ts";
+import { createEngine, type Engine } from "../../bench/storm/engine.ts";
+import type { GateState } from "../../src/core/gate-state.ts";
+import { checkThresholds } from "../../src/features/notifications/thresholds.ts";
+import { resumeAtGate } from "../../src/gate/client.ts";
+import { accept } from "../../src/ingest/accept.ts";
+import { runCron } from "../../src/jobs/cron.ts";
+import type { LogLine } from "../../src/log.ts";
+import type { Services } from "../../src/services.ts";
+import { BEGINNING } from "../../src/simulator/scenario.ts";
+import { modelOf, type RawRow } from "../../src/store/columns.ts";
+import { packedRows, packsOf } from "../../src/store/packs.ts";
+import { type DeliveryRow, deliveries, destinations } from "../../src/store/schema.ts";
 import { hasEndedSql } from "./ended.ts";
 import { type Answer, type Request, virtualReceivers } from "./virtual-receivers.ts";
 

@@ -1,7 +1,7 @@
 /** The walk over destinations with waiting deliveries, as the sweep makes it. */
 import { expect } from "vitest";
-import { allOf, type Databases } from "../../src/db/shards.ts";
-import { waitingDestinations } from "../../src/db/waiting.ts";
+import { allOf, type Databases } from "../../src/store/shards.ts";
+import { waitingDestinations } from "../../src/store/waiting.ts";
 
 /** The ids that a walk in pages of so many finds. Checks that no page is longer, and none but the last empty. */
 export async function walkedDestinations(databases: Databases, limit: number): Promise<string[]> {

@@ -19,18 +19,14 @@ import {
   partsOf,
   storedHeader,
 } from "../../src/core/bundle.ts";
-import { storeBodies as encodeBodies } from "../../src/db/bundles.ts";
-import { modelOf, type RawRow } from "../../src/db/columns.ts";
-import { packedRows } from "../../src/db/packs.ts";
-import { type DeliveryRow, deliveries, destinations, packs } from "../../src/db/schema.ts";
 import { sealedHeaders } from "../../src/delivery/authorization.ts";
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { newDestinationId } from "../../src/ids.ts";
 import { accept } from "../../src/ingest/accept.ts";
 import type { EventOptions } from "../../src/ingest/bundle.ts";
+import { consumeDrains } from "../../src/jobs/drain-queue.ts";
+import { consumeUpkeep } from "../../src/jobs/upkeep-queue.ts";
 import type { LogLine } from "../../src/log.ts";
-import { consumeDrains } from "../../src/maintenance/drain-queue.ts";
-import { consumeUpkeep } from "../../src/maintenance/upkeep-queue.ts";
 import type {
   DeliveryMessage,
   DrainMessage,
@@ -38,6 +34,10 @@ import type {
   UpkeepQueueMessage,
 } from "../../src/queue-messages.ts";
 import type { Services } from "../../src/services.ts";
+import { storeBodies as encodeBodies } from "../../src/store/bundles.ts";
+import { modelOf, type RawRow } from "../../src/store/columns.ts";
+import { packedRows } from "../../src/store/packs.ts";
+import { type DeliveryRow, deliveries, destinations, packs } from "../../src/store/schema.ts";
 
 import { START, standingClock } from "./clock.ts";
 import { testConfig } from "./config.ts";

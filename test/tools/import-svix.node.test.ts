@@ -4,10 +4,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it, test } from "vitest";
-import { createApp } from "../../src/api/app.ts";
-import { newDestination } from "../../src/api/destinations/schema.ts";
-import { documentOf } from "../../src/api/openapi/document.ts";
-import { eventType } from "../../src/api/parameters.ts";
+import { newDestination } from "../../src/features/destinations/schema.ts";
+import { createApp } from "../../src/http/app.ts";
+import { documentOf } from "../../src/http/openapi/document.ts";
+import { eventType } from "../../src/http/parameters.ts";
 import { UsageError } from "../../tools/flags.ts";
 import { SvixApi } from "../../tools/import-svix/client.ts";
 import {

@@ -35,7 +35,7 @@ const hourMs = hour * 1000;
 const expireUnattemptedAfterMs = 14 * 24 * hourMs;
 
 export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
-  // Chosen with the storm benchmark; the figures are in test/bench/storm/figures.md, the reasons in docs/retry-policies.md.
+  // Chosen with the storm benchmark; the figures are in bench/storm/figures.md, the reasons in docs/retry-policies.md.
   //
   // Limits: with little traffic the gate's probes are attempts of the few deliveries there are, so any count of
   // attempts ends them long before their age does: with 16 attempts, 48 h down and one event an hour, 42 of 49 were

@@ -10,9 +10,9 @@ import { z } from "zod";
 import type { Config } from "../../config.ts";
 import { BINDING_NAME, mayUse } from "../../core/destination-bindings.ts";
 import type { DeadReason, RefusalReason } from "../../core/reasons.ts";
-import type { Destination } from "../../db/destinations.ts";
 import type { Vault } from "../../secrets/vault.ts";
 import type { Services } from "../../services.ts";
+import type { Destination } from "../../store/destinations.ts";
 import type { Connections, Post } from "../http.ts";
 
 export type Kind = Readonly<{

@@ -9,8 +9,8 @@
  */
 import { z } from "zod";
 import { USER_AGENT } from "../../config.ts";
-import { storedHeaders } from "../../db/destinations.ts";
 import { faultOf } from "../../log.ts";
+import { storedHeaders } from "../../store/destinations.ts";
 import { ExchangeFailure, type Outgoing, type Post, textOf } from "../http.ts";
 import {
   bindingField,

@@ -1,5 +1,5 @@
 /** Memory, backlog and stored bundles of a soak over its time, as a small SVG picture; kills and deployments are marked. */
-import { escaped, one, STYLE } from "../../bench/storm/chart.ts";
+import { escaped, one, STYLE } from "../../../bench/storm/chart.ts";
 import type { SoakFigures } from "./run.ts";
 import type { Sample } from "./vitals.ts";
 

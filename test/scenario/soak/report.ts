@@ -1,6 +1,6 @@
 /** The report of a soak, in Markdown. */
-import { machine } from "../../bench/machine.ts";
-import { table } from "../../bench/markdown.ts";
+import { machine } from "../../../bench/machine.ts";
+import { table } from "../../../bench/markdown.ts";
 import { checks } from "./checks.ts";
 import { customers } from "./customers.ts";
 import type { SoakFigures } from "./run.ts";

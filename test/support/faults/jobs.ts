@@ -2,8 +2,9 @@
  * Scenarios of requests that change many deliveries at once, and of the jobs that they begin. A client that got no answer
  * repeats its request until it gets one.
  */
-import { createApp } from "../../../src/api/app.ts";
+
 import { scopes } from "../../../src/core/scopes.ts";
+import { createApp } from "../../../src/http/app.ts";
 import { deliveryId } from "../../../src/ids.ts";
 import type { Services } from "../../../src/services.ts";
 import { rowsOfAll } from "../databases.ts";

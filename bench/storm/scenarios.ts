@@ -1,0 +1,186 @@
+/**
+ * The scenarios. The usual receiver serves 10 requests at once in 100 ms each: as many at once, and as many a
+ * second, as a destination's default limits allow. With 20 ms on the wire, 10 connections carry 83 a second.
+ */
+
+import type { Random } from "../../src/core/seeded-random.ts";
+import {
+  BEGINNING,
+  FINE,
+  isIn,
+  type Post,
+  type ServerShape,
+  type Scenario as SimulatedScenario,
+  type Span,
+  steady,
+  type Trouble,
+} from "../../src/simulator/scenario.ts";
+
+import type { DestinationSettings } from "./breakwater/destinations.ts";
+
+/** What the owners have set may be any column of their destinations. */
+export type Scenario = SimulatedScenario & Readonly<{ settings: DestinationSettings }>;
+
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+/** Time before anything goes wrong, and traffic after it is over. */
+const BEFORE = MINUTE;
+const AFTER = 5 * MINUTE;
+
+const usual: ServerShape = { slots: 10, serviceMs: 100, strain: 100, bound: 300, restartMs: MINUTE };
+const DOWN: Trouble = { kind: "down" };
+
+const one = { server: usual, receivers: 1, watched: () => true, settings: {} };
+
+/** A trouble for all of `lastMs`, with steady traffic before, during and after it. */
+function troubled(name: string, title: string, lastMs: number, deliveries: number, trouble = DOWN): Scenario {
+  const troubles = [{ from: BEFORE, to: BEFORE + lastMs }];
+  return {
+    ...one,
+    name,
+    title,
+    troubles,
+    troubleAt: (_, now) => (isIn(troubles, now) ? trouble : FINE),
+    posts: (random) => steady((deliveries / lastMs) * SECOND, around(troubles), 0, random),
+  };
+}
+
+function around(troubles: readonly Span[]): Span {
+  return { from: 0, to: (troubles.at(-1)?.to ?? 0) + AFTER };
+}
+
+/** 50,000 deliveries in the hour, or as many as are asked for. */
+export function outageOfAnHour(deliveries = 50_000): Scenario {
+  return troubled(
+    "outage-1h",
+    `Down for 1 h, ${deliveries.toLocaleString("en")} deliveries`,
+    HOUR,
+    deliveries,
+  );
+}
+
+export const outageOf30Seconds = troubled("outage-30s", "Down for 30 s, 20/s", 30 * SECOND, 600);
+export const outageOf10Minutes = troubled("outage-10m", "Down for 10 min, 10/s", 10 * MINUTE, 6_000);
+export const outageOf6Hours = troubled("outage-6h", "Down for 6 h, 12,000 deliveries", 6 * HOUR, 12_000);
+
+/** Few deliveries and a long outage: the probes of the gate use up the attempts of these few. */
+export const quiet = troubled("quiet", "Down for 6 h, 60 deliveries", 6 * HOUR, 60);
+
+/**
+ * Nobody is there to mend it: down for days, with so many deliveries an hour, from the very beginning of the outage
+ * until an hour after it. The first are the oldest when it ends, and nearest to their age limit.
+ */
+export function weekend(lastMs: number, perHour: number): Scenario {
+  const hours = Math.round((lastMs / HOUR) * 100) / 100;
+  const quietly = troubled(
+    "weekend",
+    `Down for ${hours} h, ${perHour.toLocaleString("en")} an hour`,
+    lastMs,
+    0,
+  );
+  const posts = Math.floor(((lastMs + HOUR) / HOUR) * perHour);
+  const postAt = (i: number) => BEGINNING + BEFORE + Math.floor((i * HOUR) / perHour);
+  return {
+    ...quietly,
+    posts: () => Array.from({ length: posts }, (_, i) => ({ at: postAt(i), receiver: 0 })),
+  };
+}
+
+/** Two days, and three less a minute: the longest that the default promises to survive. */
+export const WEEKENDS = { two: 48 * HOUR, three: 72 * HOUR - MINUTE };
+
+/** Every answer is this status for so long, or for ever; 60 an hour for a day at most. */
+export function refused(title: string, status: number, lastMs: number): Scenario {
+  const refusing = troubled("refused", title, lastMs, 0, { kind: "refusing", status });
+  const until = BEFORE + Math.min(lastMs, 24 * HOUR) + AFTER;
+  return { ...refusing, posts: (random) => steady(1 / 60, { from: 0, to: until }, 0, random) };
+}
+
+export const slow = troubled("slow", "20 times slower for 10 min, 10/s", 10 * MINUTE, 6_000, {
+  kind: "slow",
+  factor: 20,
+});
+
+export const weak: Scenario = {
+  ...troubled("weak", "Down for 10 min, half as strong as its limits say, 10/s", 10 * MINUTE, 6_000),
+  server: { ...usual, slots: 5 },
+};
+
+/** Below the share that opens the circuit: here the schedule decides, whoever sends. */
+export const erratic = troubled(
+  "erratic",
+  "30 % of all answers are 503 for 10 min, 10/s",
+  10 * MINUTE,
+  6_000,
+  {
+    kind: "erratic",
+    share: 0.3,
+  },
+);
+
+const flaps = Array.from({ length: 10 }, (_, i) => ({
+  from: (i + 1) * MINUTE,
+  to: (i + 1) * MINUTE + 40 * SECOND,
+}));
+
+export const flapping: Scenario = {
+  ...troubled("flapping", "Down for 40 s of every minute, ten times, 10/s", 10 * MINUTE, 6_000),
+  troubles: flaps,
+  troubleAt: (_, now) => (isIn(flaps, now) ? DOWN : FINE),
+};
+
+const BURST = 10_000;
+
+export const throttling: Scenario = {
+  ...one,
+  name: "429",
+  title: `${BURST.toLocaleString("en")} at once; more than 50/s answered by 429, Retry-After: 60`,
+  server: { ...usual, perSecond: 50, retryAfterS: 60 },
+  // Nothing is wrong but the burst itself: what counts is counted from there.
+  troubles: [{ from: SECOND, to: SECOND }],
+  troubleAt: () => FINE,
+  posts: () => Array.from({ length: BURST }, (): Post => ({ at: BEGINNING + SECOND, receiver: 0 })),
+};
+
+export const throttlingKnown: Scenario = {
+  ...throttling,
+  name: "429-known",
+  title: "The same, with the destination's rate set to 45/s",
+  settings: { ratePerSecond: 45, rateBurst: 1 },
+};
+
+const HEALTHY = 9;
+const hang = [{ from: BEFORE, to: BEFORE + 3 * MINUTE }];
+
+export const hanging: Scenario = {
+  ...one,
+  name: "hanging",
+  title: `One of 10 hangs for 3 min with 40/s; delays of the ${HEALTHY} others, 2/s each`,
+  receivers: HEALTHY + 1,
+  watched: (receiver) => receiver > 0,
+  troubles: hang,
+  troubleAt: (receiver, now) => (receiver === 0 && isIn(hang, now) ? { kind: "hanging" } : FINE),
+  posts: (random) => amongOthers(random),
+};
+
+function amongOthers(random: Random): readonly Post[] {
+  const all = Array.from({ length: HEALTHY + 1 }, (_, receiver) =>
+    steady(receiver === 0 ? 40 : 2, around(hang), receiver, random),
+  );
+  return all.flat().sort((a, b) => a.at - b.at);
+}
+
+export const scenarios: readonly Scenario[] = [
+  outageOf30Seconds,
+  outageOf10Minutes,
+  outageOfAnHour(),
+  outageOf6Hours,
+  slow,
+  flapping,
+  erratic,
+  weak,
+  throttling,
+  throttlingKnown,
+  hanging,
+];

@@ -1,0 +1,20 @@
+/** Who is compared: a sender with a name, in a context that may have settings of its receivers' owners. */
+import type { Sender, SenderContext } from "../../src/simulator/sender.ts";
+import type { DestinationSettings } from "./breakwater/destinations.ts";
+import type { Engine } from "./engine.ts";
+
+export type ContenderContext = SenderContext &
+  Readonly<{
+    engine: Engine;
+    /** How many receivers there are. */
+    receivers: number;
+    /** What the receivers' owners have set, for a sender that has settings. */
+    settings: DestinationSettings;
+  }>;
+
+export type Contender = Readonly<{
+  name: string;
+  /** Whether it is a model of somebody else's published behaviour. */
+  model: boolean;
+  start: (context: ContenderContext) => Sender;
+}>;

@@ -1,0 +1,58 @@
+/** The contenders on Workers: Breakwater itself, and the least that any Worker could do. */
+import { readFileSync } from "node:fs";
+import { type ApiClient, apiClient } from "../../tools/stack.ts";
+import { type Contender, KEY, PER_ENDPOINT, SECRET, typeOf } from "./contender.ts";
+import { startChild } from "./processes.ts";
+
+const UNLIMITED_PER_SECOND = 10_000;
+
+const runtime = `workerd through Miniflare ${versionOf("miniflare")}, D1 and Queues simulated, D1 on disk`;
+
+export const breakwater: Contender = {
+  name: "Breakwater",
+  settings: runtime,
+  missing: () => undefined,
+  start: async (endpoints) => {
+    const [url, host] = await startChild<string>("./breakwater-host.ts", []);
+    await createDestinations(apiClient(url, KEY), endpoints);
+    return { url, headers: { authorization: `Bearer ${KEY}` }, pids: [host.pid], stop: host.stop };
+  },
+};
+
+/** No competitor: it shows how much of Breakwater's figures is the simulator's. */
+export const bareWorker: Contender = {
+  name: "A bare Worker",
+  settings: `${runtime}; store, queue, send, note the end, and nothing else`,
+  missing: () => undefined,
+  start: async (endpoints) => {
+    const [url, host] = await startChild<string>("./bare-host.ts", [endpoints]);
+    return { url, headers: {}, pids: [host.pid], stop: host.stop };
+  },
+};
+
+/** One for each endpoint, in its order: `bench.0` goes to the first, and so on. Returns their ids. */
+export async function createDestinations(
+  api: ApiClient,
+  endpoints: readonly string[],
+  tenant?: string,
+): Promise<string[]> {
+  const ids: string[] = [];
+  for (const [i, url] of endpoints.entries()) {
+    const { id } = await api.post<{ id: string }>("/v1/destinations", {
+      ...(tenant !== undefined && { tenant }),
+      url,
+      event_types: [typeOf(i)],
+      secret: SECRET,
+      max_concurrency: PER_ENDPOINT,
+      rate_per_second: UNLIMITED_PER_SECOND,
+      rate_burst: UNLIMITED_PER_SECOND,
+    });
+    ids.push(id);
+  }
+  return ids;
+}
+
+export function versionOf(name: string): string {
+  const manifest = new URL(`../../../node_modules/${name}/package.json`, import.meta.url);
+  return JSON.parse(readFileSync(manifest, "utf8")).version;
+}

@@ -1,4 +1,0 @@
-/** `npm run migration -- --name what_changes` writes the next migration from the schema. */
-import { defineConfig } from "drizzle-kit";
-
-export default defineConfig({ dialect: "sqlite", schema: "./src/db/schema.ts", out: "./migrations" });

@@ -1,0 +1,209 @@
+/**
+ * How a destination's requests authenticate, in the API: what may be given, which is never shown again, and what of it
+ * cannot stand beside the headers.
+ */
+import { z } from "@hono/zod-openapi";
+import { recordOf } from "../../core/record.ts";
+import {
+  authOf,
+  headerOf,
+  MASK,
+  type ShownAuth,
+  sealedAuth,
+  shownAuth,
+} from "../../delivery/authorization.ts";
+import { type DestinationKind, kindNameOf } from "../../delivery/kinds/registry.ts";
+import { strict } from "../../http/parameters.ts";
+import type { FieldError } from "../../http/problems.ts";
+import type { Vault } from "../../secrets/vault.ts";
+import { type Destination, storedHeaders } from "../../store/destinations.ts";
+import { headerName, headerValue } from "./headers.ts";
+
+/** Text that is sent in UTF-8, in a header or a form. */
+function textOf(what: string, most: number) {
+  const error = `expected 1 to ${most} characters without control characters: ${what}`;
+  return z
+    .string({ error })
+    .min(1, { error })
+    .max(most, { error })
+    .refine((given) => !/\p{Cc}/u.test(given), { error });
+}
+
+function secretText(what: string) {
+  const error = `expected the value itself: ${MASK} is what stands for it`;
+  return textOf(what, 1024).refine((given) => given !== MASK, { error });
+}
+
+const username = textOf("the user name", 256).refine((given) => !given.includes(":"), {
+  error: "expected a user name without colons",
+});
+
+const TOKEN_EXPECTED = "expected a bearer token: 1 to 4096 visible ASCII characters";
+const bearerToken = z
+  .string({ error: TOKEN_EXPECTED })
+  .regex(/^[!-~]{1,4096}$/, { error: TOKEN_EXPECTED, abort: true })
+  .refine((given) => given !== MASK, { error: TOKEN_EXPECTED });
+
+const SCOPE_EXPECTED = "expected scopes with single spaces between (RFC 6749), at most 1024 characters";
+const scope = z
+  .string({ error: SCOPE_EXPECTED })
+  .max(1024, { error: SCOPE_EXPECTED })
+  .regex(/^[!#-[\]-~]+( [!#-[\]-~]+)*$/, { error: SCOPE_EXPECTED });
+
+/** Breakwater sets these itself; a secret has no place among what is shown. */
+const RESERVED_PARAMS = ["grant_type", "client_id", "client_secret", "scope", "audience", "client_assertion"];
+const MAX_PARAMS = 10;
+const PARAMS_EXPECTED =
+  `expected at most ${MAX_PARAMS} parameters with names of 1 to 64 characters, none of ${RESERVED_PARAMS.join(", ")}, and ` +
+  "strings of 1 to 1024";
+const params = recordOf(
+  z
+    .string()
+    .regex(/^[\w.-]{1,64}$/, { error: PARAMS_EXPECTED, abort: true })
+    .refine((name) => !RESERVED_PARAMS.includes(name), { error: PARAMS_EXPECTED }),
+  z
+    .string({ error: PARAMS_EXPECTED })
+    .min(1, { error: PARAMS_EXPECTED })
+    .max(1024, { error: PARAMS_EXPECTED }),
+  { error: PARAMS_EXPECTED },
+)
+  .refine((given) => Object.keys(given).length <= MAX_PARAMS, { error: PARAMS_EXPECTED })
+  .openapi({ type: "object", additionalProperties: { type: "string" } });
+
+const WAY_EXPECTED = "expected basic or body";
+const clientAuth = z.enum(["basic", "body"], { error: WAY_EXPECTED });
+
+const KIND_EXPECTED = "expected an object whose kind is basic, bearer, header or oauth2";
+
+const tokenUrl = z
+  .string({ error: "expected an https URL" })
+  .openapi({ description: "The token endpoint.", example: "https://login.example.com/oauth2/token" });
+
+/** As it is given. What is secret in it is never shown. */
+export const authInput = z
+  .discriminatedUnion(
+    "kind",
+    [
+      strict({
+        kind: z.literal("basic"),
+        username,
+        password: secretText("the password"),
+      }),
+      strict({ kind: z.literal("bearer"), token: bearerToken }),
+      strict({ kind: z.literal("header"), header: headerName, value: headerValue }),
+      strict({
+        kind: z.literal("oauth2"),
+        token_url: tokenUrl,
+        client_id: textOf("the client's id", 256),
+        client_secret: secretText("the client's secret"),
+        scope: scope.nullish(),
+        audience: textOf("the audience", 1024).nullish(),
+        params: params.nullish().openapi({
+          type: ["object", "null"],
+          description:
+            "Further parameters of the token request. They are shown: nothing secret belongs here.",
+        }),
+        client_auth: clientAuth.nullish().openapi({
+          description:
+            "How the client authenticates at the token endpoint: `basic`, with a header (the default), or `body`, with " +
+            "`client_id` and `client_secret` in the form.",
+        }),
+      }),
+    ],
+    { error: KIND_EXPECTED },
+  )
+  .openapi("DestinationAuthInput", {
+    description:
+      "How requests authenticate at the receiver: HTTP Basic, a bearer token, a key in a header, or an access token of OAuth " +
+      "2 client credentials. Replaced as a whole. Passwords, tokens and secrets are sealed, and never shown.",
+    example: { kind: "basic", username: "breakwater", password: "correct-horse-battery" },
+  });
+
+export type AuthInput = z.infer<typeof authInput>;
+
+/** As it is shown. */
+export const authSchema = z.discriminatedUnion("kind", shownAuth.options).openapi("DestinationAuth", {
+  description: "How requests authenticate, without what is secret of it.",
+  example: { kind: "basic", username: "breakwater" },
+});
+
+/** The column that an input sets: null for null; undefined for what is left out. */
+export async function authColumn(vault: Vault, id: string, input: AuthInput | null | undefined) {
+  if (!input) return input;
+  const { shown, secret } = partsOf(input);
+  return sealedAuth(vault, id, shown, secret);
+}
+
+function partsOf(input: AuthInput): Readonly<{ shown: ShownAuth; secret: string }> {
+  switch (input.kind) {
+    case "basic":
+      return { shown: { kind: "basic", username: input.username }, secret: input.password };
+    case "bearer":
+      return { shown: { kind: "bearer" }, secret: input.token };
+    case "header":
+      return { shown: { kind: "header", header: input.header }, secret: input.value };
+    case "oauth2": {
+      const {
+        client_secret: secret,
+        scope = null,
+        audience = null,
+        params,
+        client_auth: way,
+        ...rest
+      } = input;
+      const shown = { ...rest, scope, audience, params: params ?? {}, client_auth: way ?? "basic" };
+      return { shown, secret };
+    }
+  }
+}
+
+/** The input that made it: `partsOf` backwards. */
+export function authInputOf(shown: ShownAuth, secret: string): AuthInput {
+  switch (shown.kind) {
+    case "basic":
+      return { ...shown, password: secret };
+    case "bearer":
+      return { ...shown, token: secret };
+    case "header":
+      return { ...shown, value: secret };
+    case "oauth2":
+      return { ...shown, client_secret: secret };
+  }
+}
+
+type Given = Readonly<{
+  auth?: AuthInput | null | undefined;
+  headers?: Readonly<Record<string, string>> | null | undefined;
+  kind?: DestinationKind | null | undefined;
+}>;
+
+/** The `auth` after a change, as it is shown; what the input leaves out is as it is stored. */
+export function shownAfter(
+  { auth }: Given,
+  stored?: Pick<Destination, "auth">,
+): ShownAuth | null | undefined {
+  return auth === undefined ? stored && authOf(stored) : auth && partsOf(auth).shown;
+}
+
+/**
+ * The errors of an `auth` that the kind has no use for, and of a header that both `headers` and `auth` would set; what
+ * the input leaves out is as it is stored.
+ */
+export function conflictErrors({ auth, headers, kind }: Given, stored?: Destination): FieldError[] {
+  const target = stored ? kindNameOf(stored.url) : (kind ?? "https");
+  if (auth && target === "queue") {
+    const expected = "none: who may read the queue is the matter of its account";
+    return [{ field: "auth", fault: "is for requests, and a queue gets messages", expected }];
+  }
+  const shown = shownAfter({ auth }, stored);
+  const names = headers === undefined ? stored && storedHeaders(stored).values : headers;
+  const name = shown && Object.keys(names ?? {}).find((one) => one.toLowerCase() === headerOf(shown));
+  if (!name) return [];
+  const [inHeaders, inAuth] = [`headers.${name}`, `auth of the kind ${shown.kind}`];
+  return [
+    ...(headers ? [{ field: inHeaders, fault: `is set by ${inAuth} too`, expected: "one of the two" }] : []),
+    ...(auth
+      ? [{ field: "auth", fault: `sets the header of ${inHeaders}`, expected: "one of the two" }]
+      : []),
+  ];
+}

@@ -1,0 +1,200 @@
+/** The health of a destination: the state of its gate, what waits and why, and its latest transitions. */
+import { createRoute, z } from "@hono/zod-openapi";
+import { type HistoryKind, withPause } from "../../core/gate-state.ts";
+import type { GateView } from "../../core/gate-view.ts";
+import { type PauseReason, pauseReasons, refusalReasons } from "../../core/reasons.ts";
+import { clearHoldAtGate, viewGate } from "../../gate/client.ts";
+import { requires } from "../../http/auth.ts";
+import type { Api } from "../../http/context.ts";
+import { idParam, jsonAnswer } from "../../http/parameters.ts";
+import { notFound, problem, problemResponses } from "../../http/problems.ts";
+import type { Services } from "../../services.ts";
+import {
+  type Destination,
+  findDestination,
+  gateSettingsOf,
+  limitsOf,
+  pauseOf,
+  statusOf,
+} from "../../store/destinations.ts";
+import { waitingByReason } from "../../store/waiting.ts";
+import { isoTime } from "../../time.ts";
+import { trafficView } from "../notifications/operational-events.ts";
+
+export function registerDestinationHealth(api: Api): void {
+  api.openapi(getHealth, async (c) => {
+    const services = c.get("services");
+    const { id } = c.req.valid("param");
+    const row = await findDestination(services.db, id, c.get("principal").tenant);
+    if (row === undefined) return notFound("destination", id);
+    const health = await healthOf(services, row);
+    return health ? c.json(health, 200) : gateUnreachable();
+  });
+
+  api.openapi(clearHold, async (c) => {
+    const services = c.get("services");
+    const { id } = c.req.valid("param");
+    const row = await findDestination(services.db, id, c.get("principal").tenant);
+    if (row === undefined) return notFound("destination", id);
+    const cleared = await clearHoldAtGate(services, id);
+    const health = cleared ? await healthOf(services, row) : undefined;
+    return health ? c.json(health, 200) : gateUnreachable();
+  });
+}
+
+/** Waiting deliveries counted at most: beyond that, nobody needs the exact number. */
+const MAX_COUNTED = 10_000;
+
+const time = z.iso.datetime();
+
+const transitionKinds = [
+  "circuit_opened",
+  "circuit_closed",
+  "held",
+  "hold_cleared",
+  "paused",
+  "resumed",
+] as const satisfies readonly HistoryKind[];
+
+const transition = z.object({
+  at: time,
+  kind: z.enum(transitionKinds),
+  times: z.int().optional().openapi({ description: "How often in a row, where more than once." }),
+  until: time.optional().openapi({ description: "The end of a hold." }),
+  reason: z
+    .enum(pauseReasons)
+    .optional()
+    .openapi({ description: "Why the destination was paused, as in `status_reason`." }),
+});
+
+const healthSchema = z
+  .object({
+    destination_id: z.string(),
+    status: z.enum(["active", "paused"]),
+    status_reason: z.enum(pauseReasons).nullable(),
+    circuit: z.enum(["closed", "open", "half_open"]),
+    circuit_until: time.nullable().openapi({ description: "When an open circuit admits a probe." }),
+    trips: z
+      .number()
+      .openapi({ description: "How often in a row the circuit opened; each time doubles the cool-down." }),
+    held_until: time.nullable().openapi({
+      description: "The end of the hold that the receiver asked for, with `Retry-After` or its rate limits.",
+    }),
+    concurrency_window: z
+      .number()
+      .openapi({ description: "Concurrent attempts allowed now, up to `max_concurrency`." }),
+    in_flight: z.number().openapi({ description: "Attempts under way." }),
+    max_concurrency: z.number(),
+    rate_per_second: z.number().openapi({
+      description: "Attempts allowed in a second: the destination's rate, or less after 429 responses.",
+    }),
+    rate_tokens: z.number().openapi({ description: "Attempts that the rate allows at once now." }),
+    latency_ms: z.number().openapi({ description: "The duration of recent attempts, as a moving average." }),
+    refusal: z
+      .object({ reason: z.enum(refusalReasons), until: time.nullable() })
+      .nullable()
+      .openapi({
+        description: "Why the gate would not admit a waiting delivery now, and until when; null if it would.",
+      }),
+    waiting: z.record(z.string(), z.number()).openapi({
+      description: `The number of waiting deliveries by \`reason\`, counted up to ${MAX_COUNTED}.`,
+    }),
+    last_15_minutes: z.object({
+      first_attempts: z.number(),
+      retries: z.number(),
+      failures: z.number(),
+      retry_ratio: z.number().openapi({ description: "Retries for each first attempt." }),
+      storm: z.boolean().openapi({
+        description:
+          "Whether there were more than five retries for each first attempt, and more than a hundred.",
+      }),
+    }),
+    transitions: z
+      .array(transition)
+      .openapi({ description: "The latest changes of state, the oldest first." }),
+  })
+  .openapi("DestinationHealth");
+
+const common = { tags: ["Destinations"], request: { params: idParam } };
+
+const getHealth = createRoute({
+  ...common,
+  method: "get",
+  path: "/v1/destinations/{id}/health",
+  summary: "Show a destination's health",
+  description: "The state of its gate: what it does now, why, and until when.",
+  middleware: [requires("read")],
+  responses: {
+    200: jsonAnswer(healthSchema, "The destination's health."),
+    ...problemResponses(401, 403, 404, 429, 503),
+  },
+});
+
+const clearHold = createRoute({
+  ...common,
+  method: "post",
+  path: "/v1/destinations/{id}/clear-hold",
+  summary: "End a hold",
+  description:
+    "A `Retry-After` holds the whole destination until the time that it names. When the receiver's owner says that it " +
+    "may be called sooner, this ends the hold: what waits is delivered, beginning with one attempt at a time. May be " +
+    "repeated; without a hold nothing changes. An open circuit and a pause stay as they are.",
+  middleware: [requires("admin")],
+  responses: {
+    200: jsonAnswer(healthSchema, "The destination's health without the hold."),
+    ...problemResponses(401, 403, 404, 503),
+  },
+});
+
+/** Undefined when the gate cannot be reached. */
+async function healthOf(services: Services, row: Destination) {
+  const [view, waiting] = await Promise.all([
+    viewGate(services, row.id, gateSettingsOf(row)),
+    waitingByReason(services, row.id, MAX_COUNTED),
+  ]);
+  return view && healthView(row, view, waiting);
+}
+
+function gateUnreachable() {
+  const detail = "The destination's gate cannot be reached at the moment";
+  return problem(503, detail);
+}
+
+function healthView(row: Destination, view: GateView, waiting: Record<string, number>) {
+  const { traffic, refusal } = view;
+  return {
+    destination_id: row.id,
+    status: statusOf(row),
+    status_reason: row.statusReason as PauseReason | null,
+    circuit: view.circuit,
+    circuit_until: isoTime(view.circuitUntil),
+    trips: view.trips,
+    held_until: isoTime(view.heldUntil),
+    concurrency_window: view.window,
+    in_flight: view.inFlight,
+    max_concurrency: limitsOf(row).max_concurrency,
+    rate_per_second: Math.round(view.ratePerSecond * 100) / 100,
+    rate_tokens: view.rateTokens,
+    latency_ms: view.tookMs,
+    refusal: refusal && { reason: refusal.reason, until: isoTime(refusal.until) },
+    waiting,
+    last_15_minutes: { ...trafficView(traffic), storm: traffic.storm },
+    transitions: historyOf(row, view).map(transitionView),
+  };
+}
+
+/** The gate's history, with the pause that lasts: the gate itself records a pause only when it ends. */
+export function historyOf(row: Destination, { history }: Pick<GateView, "history">): GateView["history"] {
+  const pause = pauseOf(row);
+  return pause ? withPause(history, pause) : history;
+}
+
+function transitionView({ at, what, times, until, reason }: GateView["history"][number]) {
+  return {
+    at: isoTime(at),
+    kind: what,
+    ...(times !== undefined && { times }),
+    ...(until !== undefined && { until: isoTime(until) }),
+    ...(reason !== undefined && { reason: reason as PauseReason }),
+  };
+}

@@ -1,0 +1,98 @@
+/**
+ * The target of a destination in the API: which fields go together, by its kind, what they come to as columns, and what a
+ * change makes of a stored target. What the kinds want is theirs to say (delivery/kinds); the URL of https is checked in
+ * validate.ts, against the host that the request came to.
+ */
+import type { z } from "@hono/zod-openapi";
+import { sealToken, type TargetFields } from "../../delivery/kinds/kind.ts";
+import {
+  deploymentFaults,
+  destinationKinds,
+  kindNameOf,
+  shownTarget,
+  targetAmong,
+  targetFaults,
+  targetFields,
+  targetText,
+} from "../../delivery/kinds/registry.ts";
+import type { FieldError } from "../../http/problems.ts";
+import type { Services } from "../../services.ts";
+import type { Destination } from "../../store/destinations.ts";
+import type { DestinationInput, newDestination } from "./schema.ts";
+
+/** The errors of a target's fields together; none where the kind itself is at fault. */
+export function targetErrors(given: unknown): FieldError[] {
+  if (typeof given !== "object" || given === null || Array.isArray(given)) return [];
+  const { kind, handshake } = given as { kind?: unknown; handshake?: unknown };
+  const name = destinationKinds.find((one) => one === (kind ?? "https"));
+  if (name === undefined) return [];
+  const fault = `is for the kind https, and this one is ${name}`;
+  return [
+    ...targetFaults(name, targetAmong(given)),
+    ...(handshake === true && name !== "https"
+      ? [{ field: "handshake", fault, expected: "no handshake" }]
+      : []),
+  ];
+}
+
+/** The columns of a target, or the errors that it has in this deployment. */
+type TargetColumns =
+  | Readonly<{ url?: string; targetToken?: string | null }>
+  | Readonly<{ errors: readonly FieldError[] }>;
+
+/** The columns of a new destination's target, which the hook has found to be complete. */
+export async function newTarget(
+  services: Services,
+  input: z.infer<typeof newDestination>,
+  { id, tenant }: Pick<Destination, "id" | "tenant">,
+): Promise<
+  Readonly<{ url: string; targetToken: string | null }> | Readonly<{ errors: readonly FieldError[] }>
+> {
+  const kind = input.kind ?? "https";
+  const target = targetAmong(input);
+  const errors = deploymentFaults(services, kind, target, tenant);
+  if (errors.length > 0) return { errors };
+  const targetToken = target.token === undefined ? null : await sealToken(services.vault, id, target.token);
+  return { url: targetText(kind, target), targetToken };
+}
+
+/** The columns that a change sets of a stored target: what it leaves out stays, null removes, and the kind stays. */
+export async function changedTarget(
+  services: Services,
+  input: DestinationInput,
+  stored: Destination,
+): Promise<TargetColumns> {
+  const kind = kindNameOf(stored.url);
+  const { kind: wanted = kind } = input;
+  if ((wanted ?? "https") !== kind) {
+    const expected = `${kind}, as it is: create another destination for another kind`;
+    return { errors: [{ field: "kind", fault: `is ${wanted ?? "https"}`, expected }] };
+  }
+  if (!changesTarget(input)) return {};
+  const given = targetAmong(input);
+  const kept = { ...shownTarget(stored.url), ...(stored.targetToken !== null && { token: KEPT }) };
+  const target = { ...withoutNulls(kept, input), ...given };
+  const errors = targetFaults(kind, target);
+  const all = errors.length > 0 ? errors : deploymentFaults(services, kind, target, stored.tenant);
+  if (all.length > 0) return { errors: all };
+  return { url: targetText(kind, target), ...(await tokenColumn(services, stored.id, target.token)) };
+}
+
+/** Stands for a token that is stored and stays: nobody needs to open it. */
+const KEPT = "";
+
+async function tokenColumn({ vault }: Services, id: string, token: string | undefined) {
+  if (token === KEPT) return {};
+  return { targetToken: token === undefined ? null : await sealToken(vault, id, token) };
+}
+
+function withoutNulls(kept: TargetFields, input: object): TargetFields {
+  const given = input as Readonly<Record<string, unknown>>;
+  return Object.fromEntries(Object.entries(kept).filter(([field]) => given[field] !== null));
+}
+
+/** Whether the input names a field of a target. */
+export function changesTarget(input: object): boolean {
+  const given = input as Readonly<Record<string, unknown>>;
+  return Object.keys(targetFields).some((field) => given[field] !== undefined);
+}

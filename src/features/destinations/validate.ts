@@ -1,0 +1,263 @@
+/**
+ * What a schema alone cannot check of a destination: whether its target may be called from this deployment, whether its
+ * breaker makes sense together with what is stored, whether the receiver consents, whether a secret is a key pair, and
+ * whether secret, signature forms and headers fit each other.
+ */
+import type { z } from "@hono/zod-openapi";
+import { type Breaker, defaultBreaker, limitsSchema } from "../../core/limits.ts";
+import { templateOf } from "../../core/message-templates.ts";
+import {
+  formsOf,
+  namedHeaders,
+  type SignatureForm,
+  takesBytes,
+  takesKeyPair,
+  takesPlainText,
+} from "../../core/signature-forms.ts";
+import { headerOf, type ShownAuth } from "../../delivery/authorization.ts";
+import { shakeHands } from "../../delivery/test-event.ts";
+import { resolve, targetProblem } from "../../delivery/url-guard.ts";
+import type { ApiContext } from "../../http/context.ts";
+import { type Checked, errorsOf, type FieldError, givenTo, invalid } from "../../http/problems.ts";
+import { newSecret, type Scheme, schemeOf, secretBytes, signingKey } from "../../secrets/signing.ts";
+import type { Services } from "../../services.ts";
+import { type Destination, storedHeaders } from "../../store/destinations.ts";
+import { OPERATOR } from "../../store/notifications.ts";
+import { shownAfter } from "./auth.ts";
+import { type DestinationInput, type newDestination, SECRET_EXPECTED } from "./schema.ts";
+import { changesTarget, targetErrors } from "./target.ts";
+
+/** The header in which PagerDuty takes an integration key. */
+const ROUTING_KEY = "x-routing-key";
+
+/** Validation hook of a new destination: 422 with the errors of all fields at once, those of its target included. */
+export function refuseInvalidNew(result: Checked & Readonly<{ target: string }>, c: ApiContext) {
+  const given = result.target === "json" ? givenTo(result) : undefined;
+  const errors = [...errorsOf(result), ...urlErrors(given, c), ...targetErrors(given)];
+  return errors.length > 0 ? invalid(errors) : undefined;
+}
+
+/** Validation hook of a change: the same, but for what depends on the stored target. */
+export function refuseInvalid(result: Checked, c: ApiContext) {
+  const errors = [...errorsOf(result), ...urlErrors(givenTo(result), c)];
+  return errors.length > 0 ? invalid(errors) : undefined;
+}
+
+/** The errors of URLs that must not be called from this deployment. */
+export function urlErrors(given: unknown, c: ApiContext): FieldError[] {
+  const { url, auth } = (given ?? {}) as { url?: unknown; auth?: { token_url?: unknown } | null };
+  return [...guardErrors("url", url, c), ...guardErrors("auth.token_url", auth?.token_url, c)];
+}
+
+function guardErrors(field: string, url: unknown, c: ApiContext): FieldError[] {
+  if (typeof url !== "string") return [];
+  const { allowPrivateDestinations, ownHosts = [] } = c.get("services").config;
+  const found = targetProblem(url, allowPrivateDestinations, [
+    ...requestedHosts(c.req.url, allowPrivateDestinations),
+    ...ownHosts,
+  ]);
+  return found ? [{ field, ...found }] : [];
+}
+
+/**
+ * The host that this request came to, and on workers.dev those of the Worker's previews. A local stack shares its name with
+ * other servers, so there the port counts.
+ */
+function requestedHosts(requestUrl: string, isLocal: boolean): string[] {
+  const { hostname, protocol, port } = new URL(requestUrl);
+  if (isLocal) return [`${hostname}:${port || (protocol === "https:" ? 443 : 80)}`];
+  return hostname.endsWith(".workers.dev") ? [hostname, `*-${hostname}`] : [hostname];
+}
+
+/**
+ * The errors of URLs whose host names lead to a private address, where the deployment has a resolver. A name that the
+ * resolver cannot look up now is accepted: it is looked up again before every batch.
+ */
+export async function addressErrors(
+  services: Services,
+  { url, auth }: Pick<DestinationInput, "url" | "auth">,
+): Promise<FieldError[]> {
+  const tokenUrl = auth?.kind === "oauth2" ? auth.token_url : undefined;
+  return [
+    ...(await addressErrorsOf(services, "url", url)),
+    ...(await addressErrorsOf(services, "auth.token_url", tokenUrl)),
+  ];
+}
+
+async function addressErrorsOf(services: Services, field: string, url: string | undefined) {
+  const resolution = url === undefined ? undefined : await resolve(services, url);
+  if (resolution?.kind !== "private") return [];
+  const expected = "a name that leads to public addresses only";
+  return [{ field, fault: `leads to ${resolution.address}`, expected }];
+}
+
+/** The error of a longest cool-down that is shorter than the first; what the input leaves out is as in `stored`. */
+export function breakerErrors(
+  input: DestinationInput["breaker"],
+  stored: Breaker = defaultBreaker,
+): FieldError[] {
+  if (input === undefined || input === null) return [];
+  const first = effective(input.cooldown_s, stored.cooldown_s, defaultBreaker.cooldown_s);
+  const longest = effective(input.max_cooldown_s, stored.max_cooldown_s, defaultBreaker.max_cooldown_s);
+  if (longest >= first) return [];
+  const expected = `at least the cooldown_s of ${first}`;
+  return [{ field: "breaker.max_cooldown_s", fault: `is ${longest}`, expected }];
+}
+
+function effective(given: number | null | undefined, stored: number, fallback: number): number {
+  return given === undefined ? stored : (given ?? fallback);
+}
+
+/** The columns that a valid change depends on: the write requires them unchanged, since two changes may conflict. */
+export function dependsOn(
+  input: DestinationInput,
+  { url, breakerCooldownS, breakerMaxCooldownS, secret, updatedAt }: Destination,
+): Partial<Pick<Destination, "url" | "breakerCooldownS" | "breakerMaxCooldownS" | "secret" | "updatedAt">> {
+  const { breaker, headers, auth, template, signature_forms: forms } = input;
+  return {
+    ...(breaker && { breakerCooldownS, breakerMaxCooldownS }),
+    ...(forms && { secret }),
+    // Of what sets headers any change counts: an edit by hand may have spelled their JSON in another way.
+    ...((headers !== undefined || auth || forms || template) && { updatedAt }),
+    // A new URL replaces the whole target; fields of another kind complete the stored ones.
+    ...(changesTarget(input) && input.url === undefined && { url }),
+  };
+}
+
+/**
+ * The errors of a template that does not fit the rest: it makes messages of operational events, which only the operator's
+ * destinations get, and PagerDuty takes none without a routing key.
+ */
+export function templateErrors(
+  input: DestinationInput,
+  tenant: string,
+  stored?: Pick<Destination, "template" | "headers" | "sealedHeaders">,
+): FieldError[] {
+  const template = input.template === undefined ? templateOf(stored?.template) : input.template;
+  if (!template) return [];
+  const about = { field: "template", fault: `is ${template}` };
+  if (tenant !== OPERATOR)
+    return [{ ...about, expected: `none: only destinations of the tenant ${OPERATOR} have one` }];
+  const headers = input.headers === undefined ? stored && storedHeaders(stored).values : input.headers;
+  const hasKey = Object.keys(headers ?? {}).some((name) => name.toLowerCase() === ROUTING_KEY);
+  if (template !== "pagerduty" || hasKey) return [];
+  const expected = `a header ${ROUTING_KEY} with the integration key beside it`;
+  return [{ field: "headers", fault: `have no ${ROUTING_KEY}`, expected }];
+}
+
+type StoredForms = Pick<Destination, "headers" | "sealedHeaders" | "auth" | "signatureForms"> &
+  Readonly<{ scheme: Scheme }>;
+
+/**
+ * The errors of signature forms that do not fit the secret, or set a header that is among the destination's own or that its
+ * `auth` sets; what the input leaves out is as in `stored`.
+ */
+export function formErrors(input: DestinationInput, stored?: StoredForms): FieldError[] {
+  const { signature_forms: given, headers, auth } = input;
+  if (given === undefined && headers === undefined && auth === undefined) return [];
+  const forms = formsOf(given === undefined ? stored?.signatureForms : given);
+  const own = Object.keys((headers === undefined ? stored && storedHeaders(stored).values : headers) ?? {});
+  const shown = shownAfter(input, stored);
+  return [
+    ...(headers ? headerCollisions(forms, own) : formCollisions(forms, own)),
+    ...(shown && auth ? authCollisions(forms, shown) : formCollisions(forms, shown ? [headerOf(shown)] : [])),
+    ...(given && stored?.scheme === "ed25519" ? keyPairErrors(forms) : []),
+  ];
+}
+
+function authCollisions(forms: readonly SignatureForm[], auth: ShownAuth): FieldError[] {
+  const form = forms.find((one) => namedHeaders(one).some(({ name }) => name === headerOf(auth)));
+  if (!form) return [];
+  const fault = `sets ${headerOf(auth)}, as the signature form ${form.form} does`;
+  return [{ field: "auth", fault, expected: "a header that is set in one place" }];
+}
+
+/** A header of one's own that a form sets would never be sent: the error is at the header, or else at the form. */
+function headerCollisions(forms: readonly SignatureForm[], own: readonly string[]): FieldError[] {
+  const set = new Map(forms.flatMap((form) => namedHeaders(form).map(({ name }) => [name, form.form])));
+  return own.flatMap((header) => {
+    const form = set.get(header.toLowerCase());
+    const fault = `is set by the signature form ${form}`;
+    return form === undefined ? [] : [{ field: `headers.${header}`, fault, expected: "another name" }];
+  });
+}
+
+function formCollisions(forms: readonly SignatureForm[], own: readonly string[]): FieldError[] {
+  const taken = new Set(own.map((header) => header.toLowerCase()));
+  return forms.flatMap((form, index) =>
+    namedHeaders(form).flatMap(({ field, name }) => {
+      const fault = `sets ${name}, which the destination's headers or auth set`;
+      const expected = "a header that is set in one place";
+      return taken.has(name) ? [{ field: `signature_forms[${index}].${field}`, fault, expected }] : [];
+    }),
+  );
+}
+
+/** The errors of forms that an ed25519 key cannot sign in. */
+function keyPairErrors(forms: readonly SignatureForm[]): FieldError[] {
+  const wrong = forms.findIndex((form) => !takesKeyPair([form]));
+  if (wrong < 0) return [];
+  const fault = `is ${forms[wrong]?.form}, and the destination signs with ed25519`;
+  const expected = "standard; for another form rotate to a secret for hmac-sha256 first";
+  return [{ field: `signature_forms[${wrong}].form`, fault, expected }];
+}
+
+type Agreement = Readonly<{ ratePerSecond?: number }> | Readonly<{ errors: readonly FieldError[] }>;
+
+const HANDSHAKE_EXPECTED =
+  "a receiver that answers OPTIONS with WebHook-Allowed-Origin naming this host, or *";
+
+/** The limits that the receiver allows; none without a handshake. A lower rate of the caller's own stays. */
+export async function handshakeFor(
+  services: Services,
+  { url, handshake, rate_per_second: own }: z.infer<typeof newDestination>,
+  origin: string,
+): Promise<Agreement> {
+  if (!handshake || url === undefined) return {};
+  const answer = await shakeHands(services, url, origin);
+  if (answer.kind === "refused") {
+    const fault = `the receiver ${answer.fault}`;
+    return { errors: [{ field: "handshake", fault, expected: HANDSHAKE_EXPECTED }] };
+  }
+  const { ratePerSecond } = answer;
+  if (ratePerSecond === undefined || (own ?? Number.POSITIVE_INFINITY) <= ratePerSecond) return {};
+  const allowed = limitsSchema.shape.rate_per_second.safeParse(ratePerSecond);
+  return allowed.success ? { ratePerSecond } : {};
+}
+
+type SecretInput = Readonly<{ secret?: string | null | undefined; signature?: Scheme | null | undefined }>;
+type ChosenSecret = Readonly<{ secret: string }> | Readonly<{ errors: readonly FieldError[] }>;
+
+/**
+ * The caller's own secret, or a new one of the scheme asked for, or else of the scheme `otherwise`. It can sign in all of
+ * the forms.
+ */
+export async function chosenSecret(
+  { secret, signature }: SecretInput,
+  otherwise: Scheme,
+  forms: readonly SignatureForm[],
+): Promise<ChosenSecret> {
+  const scheme = secret ? schemeOf(secret) : (signature ?? otherwise);
+  if (secret && signature && signature !== scheme) {
+    const fault = `is for ${scheme}`;
+    return { errors: [{ field: "secret", fault, expected: `one for ${signature}` }] };
+  }
+  if (scheme === "ed25519" && !takesKeyPair(forms)) {
+    const expected = "hmac-sha256: only the signature form standard takes ed25519";
+    return { errors: [{ field: secret ? "secret" : "signature", fault: "is for ed25519", expected }] };
+  }
+  if (!secret) return { secret: newSecret(scheme) };
+  if (
+    !secretBytes(secret) &&
+    (!takesPlainText(forms) || (secret.startsWith("whsec_") && takesBytes(forms)))
+  ) {
+    const fault = `is a string of ${secret.length} characters`;
+    return { errors: [{ field: "secret", fault, expected: SECRET_EXPECTED }] };
+  }
+  const isPair = await signingKey(secret).then(
+    () => true,
+    () => false,
+  );
+  const fault = "joins halves of different keys";
+  return isPair ? { secret } : { errors: [{ field: "secret", fault, expected: SECRET_EXPECTED }] };
+}

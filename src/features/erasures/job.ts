@@ -1,0 +1,303 @@
+/**
+ * Erasures, step by step: a step goes on where the one before has stopped, erases in one bundle after the other, and
+ * enqueues the next step. Nothing lives in memory between steps: a step whose message is lost is enqueued again by the
+ * cron, and one that comes twice finds erased what it would erase.
+ *
+ * An erasure goes through everything twice. The first pass erases. What was being attempted then may still arrive, and its
+ * outcome be recorded, with what the receiver has answered; so the second pass begins when no invocation of that time can
+ * live any more, redacts that too, and cancels what has been scheduled for a retry meanwhile.
+ *
+ * In each pass the archive of exchanges follows the events, database by database (store/archive.ts): so an erasure completes only
+ * when what was kept in R2 is gone, and what was still being written during the first pass goes in the second.
+ *
+ * A bundle that cannot be read is passed over, and the erasure says so: where the second pass could not read one, it ends
+ * as incomplete, with the bundles' ids. Any other failure is one that passes: the step is repeated from where it was.
+ */
+import { bundleOf, eventAt } from "../../core/bundle.ts";
+import { beforeFirstOf, databaseNumberOf } from "../../core/placement.ts";
+import { readBundle } from "../../core/stored-bundle.ts";
+import { newErasureId } from "../../ids.ts";
+import { reportUnreadable } from "../../jobs/unreadable.ts";
+import { endDeleted } from "../../jobs/waiting.ts";
+import { faultOf } from "../../log.ts";
+import { delaySecondsUntil } from "../../queue-messages.ts";
+import type { Services } from "../../services.ts";
+import { archiveOf, removeGone } from "../../store/archive.ts";
+import { eventNames, idRangeOf } from "../../store/bundles.ts";
+import { type ErasedBundle, type Extent, eraseFrom, indexesOfTenant } from "../../store/erase.ts";
+import { allOf, countQueries } from "../../store/shards.ts";
+import { removeTenant } from "../tenants/removal.ts";
+import {
+  beginErasure,
+  bundlesOfTenant,
+  type Erasure,
+  type ErasureProgress,
+  findErasureJob,
+  insertPart,
+  moveErasure,
+  type NewErasure,
+  overdueErasures,
+  type TenantBundle,
+} from "./sql.ts";
+
+/** A step that is this late has been lost. */
+const LATE_MS = 30_000;
+/** Lost steps that one cron invocation enqueues again. */
+const OVERDUE = 100;
+/** Bundles that one statement looks at. */
+const PAGE = 100;
+/** Queries after which a step begins no further portion of a bundle. */
+const QUERIES = 300;
+/** A step begins no further portion of a bundle after this. */
+const STEP_MS = 15_000;
+/** Longer than the invocation of a queue lives: none that has read a body before still runs by then. */
+const QUIET_MS = 16 * 60_000;
+const PASSES = 2;
+
+/** What is erased: an event, those accepted in a time range (epoch ms), or all that there are. */
+export type ErasureTarget =
+  | Readonly<{ kind: "event"; eventId: number }>
+  | Readonly<{ kind: "range"; since: number | undefined; until: number | undefined }>
+  | Readonly<{ kind: "tenant" }>;
+
+/** Begins an erasure; undefined when the tenant has as many running as it may. Events posted from now on are not erased. */
+export async function startErasure(
+  services: Services,
+  tenant: string,
+  target: ErasureTarget,
+): Promise<Erasure | undefined> {
+  const erasure = await beginErasure(services.db, newErasure(tenant, target, services.now()));
+  return erasure && begun(services, erasure);
+}
+
+function newErasure(tenant: string, target: ErasureTarget, now: number): NewErasure {
+  const range = target.kind === "range" ? target : { since: undefined, until: undefined };
+  return {
+    id: newErasureId(),
+    tenant,
+    kind: target.kind,
+    eventId: target.kind === "event" ? target.eventId : null,
+    since: range.since ?? null,
+    until: target.kind === "event" ? null : Math.min(range.until ?? now + 1, now + 1),
+    nextStepAt: now,
+    createdAt: now,
+  };
+}
+
+function begun(services: Services, erasure: Erasure): Erasure {
+  services.log({ what: "erasure_begun", erasure: erasure.id, kind: erasure.kind });
+  services.background(enqueueErasureStep(services, erasure.id, services.now()));
+  return erasure;
+}
+
+/** Deleted destinations whose deliveries are cancelled before the erasure or the next sweep comes to them. */
+const ENDED_AT_ONCE = 10;
+
+/**
+ * Deletes a tenant with everything that it has: destinations, application, keys, sessions, portal links and settings at
+ * once, the content of its events by an erasure, which is the receipt. Safe to repeat.
+ */
+export async function deleteTenant(services: Services, tenant: string): Promise<Erasure> {
+  const now = services.now();
+  const job = newErasure(tenant, { kind: "tenant" }, now);
+  const { erasure, destinations } = await removeTenant(services.db, tenant, job, now);
+  services.log({ what: "tenant_deleted", destinations: destinations.length });
+  for (const id of destinations.slice(0, ENDED_AT_ONCE)) services.background(endDeleted(services, id));
+  return begun(services, erasure);
+}
+
+/** Begins to erase one event of the tenant; undefined when the tenant has no such event. */
+export async function eraseEvent(
+  services: Services,
+  tenant: string,
+  event: number,
+): Promise<Erasure | undefined> {
+  const name = (await eventNames(services, [event])).get(event);
+  if (name?.tenant !== tenant) return undefined;
+  return startErasure(services, tenant, { kind: "event", eventId: event });
+}
+
+/** Makes the erasure's next step, if it is running and the step is due. */
+export async function stepErasure(services: Services, id: string): Promise<void> {
+  const now = services.now();
+  const job = await findErasureJob(services.db, id);
+  if (job?.state !== "running" || job.nextStepAt > now) return;
+  const progress = await new Step(services, job).run();
+  if (!(await moveErasure(services.db, job, progress, services.now()))) return;
+  services.log({ what: "erasure_step", erasure: id, state: progress.state, cursor: progress.cursor.join() });
+  if (progress.state === "running") await enqueueErasureStep(services, id, progress.nextStepAt);
+}
+
+/** Enqueues the erasure's next step. A failure is logged: the cron enqueues steps that are late. */
+async function enqueueErasureStep(services: Services, erasure: string, at: number): Promise<void> {
+  try {
+    const delaySeconds = delaySecondsUntil(at, services.now());
+    await services.upkeep.send({ erasure }, { delaySeconds });
+  } catch (error) {
+    services.log({ what: "erasure_step_not_sent", erasure, error: faultOf(error) });
+  }
+}
+
+/** Enqueues steps whose messages were lost. */
+export async function recoverErasures(services: Services): Promise<void> {
+  const now = services.now();
+  const late = await overdueErasures(services.db, now - LATE_MS, OVERDUE);
+  for (const erasure of late) await enqueueErasureStep(services, erasure, now);
+}
+
+class Step {
+  readonly #services: Services;
+  readonly #job: Erasure;
+  readonly #databases: readonly D1Database[];
+  readonly #queries: () => number;
+  readonly #startedAt: number;
+  /** Bundles of this pass that could not be read. */
+  readonly #unreadable: Set<number>;
+
+  constructor(services: Services, job: Erasure) {
+    const { queries, ...databases } = countQueries(services);
+    this.#services = { ...services, ...databases };
+    this.#databases = allOf(databases);
+    this.#queries = queries;
+    this.#job = job;
+    this.#startedAt = services.now();
+    const [, database, after, archived, part] = cursorOf(job);
+    const isBeginning = database + after + archived + part === 0;
+    this.#unreadable = new Set(isBeginning ? [] : job.unreadable);
+  }
+
+  /** Goes on until a pass has ended or it may not go on; returns how far it has got. */
+  async run(): Promise<ErasureProgress> {
+    let [pass, database, after, archived, part] = cursorOf(this.#job);
+    for (; database < this.#databases.length; database++, after = 0, archived = 0, part = 0) {
+      // Once the archive has been begun, the events are through.
+      const stopped = archived > 0 ? undefined : await this.#eraseIn(database, after, part);
+      if (stopped) return this.#running([pass, database, stopped.after, 0, stopped.part]);
+      const cleaned = await this.#cleanArchive(database, archived);
+      if (cleaned !== undefined) return this.#running([pass, database, 0, cleaned]);
+    }
+    pass += 1;
+    const now = this.#services.now();
+    if (pass < PASSES) return this.#running([pass, 0, 0], now + QUIET_MS);
+    const state = this.#unreadable.size > 0 ? "incomplete" : "completed";
+    return { ...this.#running([pass, 0, 0], now), state, endedAt: now };
+  }
+
+  #running(cursor: readonly number[], nextStepAt = this.#services.now()): ErasureProgress {
+    const unreadable = [...this.#unreadable].slice(0, MOST_NAMED);
+    return { cursor, state: "running", unreadable, nextStepAt, endedAt: null };
+  }
+
+  /**
+   * Returns where it has stopped: the last bundle that is done, and how many destinations of the next one are; undefined
+   * when there is no more in the database. A failure after something was done stops it there, so that it stays done.
+   */
+  async #eraseIn(number: number, from: number, begun: number): Promise<Stopped | undefined> {
+    const db = this.#databases[number];
+    if (db === undefined) return undefined;
+    const range = await this.#rangeIn(db, number);
+    if (range === undefined) return undefined;
+    if (number > 0) await insertPart(db, this.#job, this.#services.now());
+    const start = Math.max(from, range.first - 1);
+    let after = start;
+    let part = begun;
+    try {
+      for (;;) {
+        const page = { after, last: range.last, limit: PAGE };
+        const { bundles, upto } = await bundlesOfTenant(db, this.#job.tenant, page);
+        for (const bundle of bundles) {
+          const stopped = await this.#erase(db, bundle, part);
+          if (stopped !== undefined) return { after, part: stopped };
+          after = bundle.id;
+          part = 0;
+          if (!this.#mayGoOn()) return { after, part };
+        }
+        if (upto === undefined) return undefined;
+        after = upto;
+        if (!this.#mayGoOn()) return { after, part };
+      }
+    } catch (error) {
+      if (after === start) throw error;
+      this.#services.log({
+        what: "erasure_step_failed",
+        erasure: this.#job.id,
+        after,
+        error: faultOf(error),
+      });
+      return { after, part };
+    }
+  }
+
+  /**
+   * Removes what the archive has of erased events; returns the last event looked at, or undefined when there is no more of the
+   * database. Where no time bounds the erasure, also what is left there of events that are stored no more.
+   */
+  async #cleanArchive(number: number, from: number): Promise<number | undefined> {
+    const db = this.#databases[number];
+    const archive = archiveOf(this.#services);
+    const range = db && archive && (await this.#rangeIn(db, number));
+    if (range === undefined || archive === undefined) return undefined;
+    const first = Math.max(eventAt(range.first, 0) - 1, beforeFirstOf(number));
+    const last = Math.min(eventAt(range.last + 1, 0) - 1, beforeFirstOf(number + 1));
+    const bounds = { after: Math.max(from, first), last };
+    const { upto, isLast } = await removeGone(this.#services, archive, bounds, () => this.#mayGoOn());
+    return isLast ? undefined : upto;
+  }
+
+  /** The bundles that the erasure is about; undefined when none can be in this database. */
+  async #rangeIn(db: D1Database, number: number) {
+    const { eventId, since, until } = this.#job;
+    if (eventId !== null) {
+      const bundle = bundleOf(eventId);
+      return databaseNumberOf(eventId) === number ? { first: bundle, last: bundle } : undefined;
+    }
+    const { first, last } = await idRangeOf(db, { since: since ?? undefined, until: until ?? undefined });
+    return { first: bundleOf(first), last: bundleOf(last) };
+  }
+
+  /** Returns how many destinations have been seen to, when it may not go on. */
+  async #erase(db: D1Database, stored: TenantBundle, from: number): Promise<number | undefined> {
+    const { id, acceptedAt } = stored;
+    const { tenant, kind, eventId, since, until } = this.#job;
+    if (kind !== "event" && (acceptedAt < (since ?? 0) || acceptedAt >= (until ?? Number.POSITIVE_INFINITY)))
+      return undefined;
+    const read = readBundle(stored);
+    if (read.kind === "unreadable") {
+      this.#unreadable.add(id);
+      await reportUnreadable(this.#services, [{ bundle: id, fault: read.fault }]);
+      return undefined;
+    }
+    const own = indexesOfTenant(read.header, tenant);
+    const indexes = own.filter((index) => eventId === null || eventAt(id, index) === eventId);
+    const bundle: ErasedBundle = { id, plan: read.plan, indexes };
+    const extent: Extent = {
+      cancels: true,
+      tags: true,
+      keys: kind === "tenant" ? "removed" : "closed",
+      erasure: this.#job.id,
+    };
+    if (indexes.length === 0) return undefined;
+    return eraseFrom(db, bundle, extent, this.#services.now(), { from, mayGoOn: () => this.#mayGoOn() });
+  }
+
+  #mayGoOn(): boolean {
+    return this.#queries() < QUERIES && this.#services.now() - this.#startedAt < STEP_MS;
+  }
+}
+
+/** Bundles that an erasure names: more are as unreadable, and it says no more of these than that there are some. */
+const MOST_NAMED = 100;
+
+/** The last bundle that is done, and how many destinations of the next one are. */
+type Stopped = Readonly<{ after: number; part: number }>;
+
+/**
+ * Which pass it is, the number of the database, the last bundle looked at there, the last event in the archive, and how many
+ * destinations of the next bundle have been seen to.
+ */
+function cursorOf({
+  cursor,
+}: Erasure): [pass: number, database: number, after: number, archived: number, part: number] {
+  const [pass = 0, database = 0, after = 0, archived = 0, part = 0] = cursor;
+  return [pass, database, after, archived, part];
+}

@@ -1,0 +1,72 @@
+/**
+ * An event that is posted as content of its own type: the request's body is the content, to the byte, and its query has
+ * the event's other fields. Both become the body of the equivalent JSON request, so that the same schema and handler
+ * take it.
+ */
+import type { MiddlewareHandler } from "hono";
+import { joined } from "../../core/bundle.ts";
+import { Content } from "../../core/content.ts";
+import type { ApiContext, ApiEnv } from "../../http/context.ts";
+import { readAtMost, replaceBody } from "../../http/json-body.ts";
+import { invalid, problem } from "../../http/problems.ts";
+
+/** Fields that are lists: the query names them once for each entry. */
+const LISTS = ["tags", "channels", "destination_ids"];
+
+/** Of content without a Content-Type (RFC 9110 section 8.3). */
+const UNNAMED = "application/octet-stream";
+
+/** RFC 9110 section 8.3.1, with parameters. */
+const MEDIA_TYPE = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+\/[!#$%&'*+.^_`|~0-9A-Za-z-]+([ \t]*;[ -~\t]*)?$/;
+const MOST_CHARACTERS = 255;
+
+/**
+ * Middleware: reads a request whose query names a `type`; any other is left to `otherwise`.
+ * @param maxBytes of the content
+ */
+export function eventContent(
+  maxBytes: number,
+  otherwise: MiddlewareHandler<ApiEnv>,
+): MiddlewareHandler<ApiEnv> {
+  return async (c, next) => {
+    const { data, ...fields } = c.req.query();
+    if (fields.type === undefined) return otherwise(c, next);
+    const lists = Object.fromEntries(
+      LISTS.flatMap((name) => (name in fields ? [[name, c.req.queries(name)]] : [])),
+    );
+    const ttl = fields.ttl !== undefined && {
+      ttl: /^\d+$/.test(fields.ttl) ? Number(fields.ttl) : fields.ttl,
+    };
+    const contentType = c.req.header("content-type") ?? UNNAMED;
+    if (data !== undefined) return unexpectedData();
+    if (!isMediaType(contentType)) return unreadableType();
+    const content = await contentOf(c, contentType, maxBytes);
+    if (content === undefined) return problem(413, `The body is larger than ${maxBytes} bytes.`);
+    if (content.bytes.byteLength === 0)
+      return problem(400, "The body is missing; expected the event's content");
+    replaceBody(c, { ...fields, ...lists, ...ttl, data: content });
+    await next();
+    return;
+  };
+}
+
+/** Whether it can be the Content-Type of an event. */
+export function isMediaType(given: string): boolean {
+  return given.length <= MOST_CHARACTERS && MEDIA_TYPE.test(given);
+}
+
+async function contentOf(c: ApiContext, contentType: string, maxBytes: number): Promise<Content | undefined> {
+  const chunks: Uint8Array[] = [];
+  const isWhole = await readAtMost(c.req.raw, maxBytes, (chunk) => chunks.push(chunk));
+  return isWhole ? new Content(contentType, joined(chunks)) : undefined;
+}
+
+function unexpectedData() {
+  const expected = "none: with `type` in the query, the request's body is the content";
+  return invalid([{ field: "data", fault: "is in the query", expected }]);
+}
+
+function unreadableType() {
+  const expected = `a media type of at most ${MOST_CHARACTERS} characters, such as application/xml`;
+  return invalid([{ field: "content-type", fault: "is no media type", expected }]);
+}

@@ -1,0 +1,161 @@
+/**
+ * The API keys that an isolate remembers.
+ *
+ * - What it saves: a query of the first database for every request.
+ * - Cold, it costs a query for each key, and pages of `PAGE` keys that are read beside the first ones: of 10,000 keys about
+ *   twenty queries. Full, the key that was used longest ago goes: beyond `MOST_KEYS` keys in turn a request costs a query.
+ *   Old, it costs a look at what has changed, at most one in `CHECKED_MS`, however many keys there are: one row, and
+ *   one more for each changed key. Beyond `MOST_CHANGES` of these the cache is cold again.
+ * - A key that was changed counts as it was for `CHECKED_MS` and the time of a query, and never for `REMEMBERED_MS`: a
+ *   cache that could not look for so long waits until it has. Whether a key has expired is no matter of the cache.
+ * - It is invalidated by the revisions in `key_changes`, which triggers write: changes by any hand count. A database that was
+ *   restored to an earlier time has a lower revision, which makes the cache cold.
+ *
+ * Ids that no key has are remembered too, so that repeating one costs nothing; these have a small room of their own, where
+ * inventing keys displaces none.
+ */
+import { isRemembered, REMEMBERED_MS } from "../../core/credentials.ts";
+import type { Services } from "../../services.ts";
+import { within } from "../../time.ts";
+import { type KeyCredentials, keyChangesSince, keysAfter, lookUpKey } from "./sql.ts";
+
+/** About 400 bytes each. */
+const MOST_KEYS = 30_000;
+const MOST_UNKNOWN = 1_000;
+/** Changes read at once. */
+const MOST_CHANGES = 1_000;
+/** Keys read beside a missing one, and pages of them. */
+const PAGE = 1_000;
+const MOST_PAGES = 50;
+/** The least time between two looks at what has changed. */
+const CHECKED_MS = 10_000;
+/** How long a request waits for a look that another has begun. */
+const PATIENCE_MS = 5_000;
+
+export type RememberedKey = {
+  readonly credentials: KeyCredentials;
+  /** The revision of all keys at which it was read. */
+  readonly revision: number;
+  lastUsedAt: number | null;
+};
+
+export class KeyCache {
+  /** The key used last at the end. */
+  readonly #keys = new Map<string, RememberedKey>();
+  /** The revision at which there was no key of the id. */
+  readonly #unknown = new Map<string, number>();
+  /** What is remembered is as it was at this revision or later; undefined while nothing is remembered. */
+  #revision: number | undefined;
+  /** When the last look that succeeded was begun, epoch ms. */
+  #checkedAt = 0;
+  #checking: Readonly<{ startedAt: number; done: Promise<void> }> | undefined;
+  /** The id after which the next page begins; undefined when there is no more to read. */
+  #nextPage: string | undefined = "";
+  #pages = 0;
+  #isPaging = false;
+
+  /** The key, or null when there was none of that id; undefined when neither is remembered: `lookUp` knows. */
+  async remembered(services: Services, id: string): Promise<RememberedKey | null | undefined> {
+    await this.#refresh(services);
+    const key = this.#keys.get(id);
+    if (key === undefined) return this.#unknown.has(id) ? null : undefined;
+    this.#keys.delete(id);
+    this.#keys.set(id, key);
+    return key;
+  }
+
+  /** Reads a key, with one query; null when there is none of that id. */
+  async lookUp(services: Services, id: string): Promise<RememberedKey | null> {
+    const startedAt = services.now();
+    const { key: credentials, revision } = await lookUpKey(services.db, id);
+    if (this.#revision === undefined) {
+      this.#revision = revision;
+      this.#checkedAt = startedAt;
+    }
+    if (credentials === null) {
+      if (this.#isNew(revision)) keep(this.#unknown, id, revision, MOST_UNKNOWN);
+      return null;
+    }
+    const key = { credentials, revision, lastUsedAt: credentials.lastUsedAt };
+    if (this.#isNew(revision)) keep(this.#keys, id, key, MOST_KEYS);
+    this.#readPage(services);
+    return key;
+  }
+
+  /** False for what was read before the last look: a change since then has been seen, and will not be again. */
+  #isNew(revision: number): boolean {
+    return this.#revision !== undefined && revision >= this.#revision;
+  }
+
+  /** Looks at what has changed when it is time, and waits for it where what is remembered no longer counts. */
+  async #refresh(services: Services): Promise<void> {
+    const now = services.now();
+    if (this.#revision === undefined || isRemembered(this.#checkedAt, now, CHECKED_MS)) return;
+    const checking = this.#check(services, now, this.#revision);
+    if (isRemembered(this.#checkedAt, now, REMEMBERED_MS)) return;
+    // Each request has a timer of its own: the one that looks may be gone.
+    await within(services, PATIENCE_MS, checking);
+  }
+
+  #check(services: Services, startedAt: number, since: number): Promise<void> {
+    if (this.#checking && isRemembered(this.#checking.startedAt, startedAt, PATIENCE_MS))
+      return this.#checking.done;
+    const done = keyChangesSince(services.db, since, MOST_CHANGES + 1).then(({ latest, changes }) => {
+      if (latest < since || changes.length > MOST_CHANGES) this.#forgetAll();
+      else for (const { id, revision } of changes) this.#forget(id, revision);
+      this.#revision = latest;
+      this.#checkedAt = startedAt;
+    });
+    const checking = { startedAt, done };
+    this.#checking = checking;
+    const ended = () => {
+      if (this.#checking === checking) this.#checking = undefined;
+    };
+    // A failure is that of whoever has to wait for it.
+    services.background(done.then(ended, ended));
+    return done;
+  }
+
+  #forget(id: string, changedAt: number): void {
+    const key = this.#keys.get(id);
+    if (key && key.revision < changedAt) this.#keys.delete(id);
+    this.#unknown.delete(id);
+  }
+
+  #forgetAll(): void {
+    this.#keys.clear();
+    this.#unknown.clear();
+    this.#nextPage = "";
+    this.#pages = 0;
+  }
+
+  /** Reads the next page of keys in the background while there is room: they are likely to be used next. */
+  #readPage(services: Services): void {
+    const after = this.#nextPage;
+    const hasRoom = this.#pages < MOST_PAGES && this.#keys.size + PAGE <= MOST_KEYS;
+    if (after === undefined || this.#isPaging || !hasRoom) return;
+    this.#isPaging = true;
+    this.#pages += 1;
+    const reading = keysAfter(services.db, after, PAGE).then((page) => {
+      this.#nextPage = page.length < PAGE ? undefined : page.at(-1)?.key.id;
+      for (const { key: credentials, revision } of page) {
+        const { id, revokedAt, lastUsedAt } = credentials;
+        if (revokedAt !== null || this.#keys.has(id) || !this.#isNew(revision)) continue;
+        keep(this.#keys, id, { credentials, revision, lastUsedAt }, MOST_KEYS);
+      }
+    });
+    const ended = () => {
+      this.#isPaging = false;
+    };
+    // What could not be read now is looked up when it is used.
+    services.background(reading.then(ended, ended));
+  }
+}
+
+/** Sets an entry as the newest one; beyond `most` the oldest goes. */
+function keep<T>(entries: Map<string, T>, id: string, entry: T, most: number): void {
+  entries.delete(id);
+  entries.set(id, entry);
+  const [oldest] = entries.size > most ? entries.keys() : [];
+  if (oldest !== undefined) entries.delete(oldest);
+}

@@ -1,0 +1,173 @@
+/**
+ * API keys, and sessions at the dashboard and the portal. A revoked key stays as a tombstone, so that its id is never given again; no
+ * list shows it. `tenant`, where given, hides the keys of other tenants and those bound to none.
+ *
+ * Sessions are stored, and not only signed into a cookie, so that signing out ends a session wherever its cookie has been
+ * copied to, revoking a key ends all of its sessions at once, and a portal link opens one session and no second one.
+ */
+import { and, eq, getTableColumns, gt, inArray, isNull, lt, lte, or, sql } from "drizzle-orm";
+import { drizzle } from "drizzle-orm/d1";
+import { apiKeys, sessions } from "../../store/schema.ts";
+
+export type StoredKey = typeof apiKeys.$inferSelect;
+export type NewKey = typeof apiKeys.$inferInsert;
+
+type Tenant = string | undefined;
+
+export async function insertKey(db: D1Database, row: NewKey): Promise<StoredKey> {
+  return drizzle(db).insert(apiKeys).values(row).returning().get();
+}
+
+const { name: _, createdAt: __, ...credentialColumns } = getTableColumns(apiKeys);
+
+/** What authenticates requests with a key. */
+export type KeyCredentials = Omit<StoredKey, "name" | "createdAt">;
+
+/** The revision of all keys at the time of the query: every change of a key gives a higher one. */
+const LATEST = sql<number>`(SELECT coalesce(max(revision), 0) FROM key_changes)`;
+
+/** A key by its id, revoked or not, to authenticate a request; and the revision of all keys. */
+export async function lookUpKey(
+  db: D1Database,
+  id: string,
+): Promise<Readonly<{ key: KeyCredentials | null; revision: number }>> {
+  const found = await drizzle(db)
+    .select({ revision: LATEST, key: credentialColumns })
+    .from(sql`(SELECT 1)`)
+    .leftJoin(apiKeys, eq(apiKeys.id, id))
+    .get();
+  return found ?? { key: null, revision: 0 };
+}
+
+/** Keys in order of id, the revoked ones among them, each with the revision of all keys. */
+export async function keysAfter(
+  db: D1Database,
+  after: string,
+  limit: number,
+): Promise<readonly Readonly<{ key: KeyCredentials; revision: number }>[]> {
+  return drizzle(db)
+    .select({ revision: LATEST, key: credentialColumns })
+    .from(apiKeys)
+    .where(gt(apiKeys.id, after))
+    .orderBy(apiKeys.id)
+    .limit(limit);
+}
+
+/** The changes of keys after a revision, by any hand, up to `limit` of them; and the revision of all keys. */
+export async function keyChangesSince(
+  db: D1Database,
+  revision: number,
+  limit: number,
+): Promise<Readonly<{ latest: number; changes: readonly Readonly<{ id: string; revision: number }>[] }>> {
+  const { results } = await db
+    .prepare(KEY_CHANGES)
+    .bind(revision, limit)
+    .all<{ latest: number; id: string | null; revision: number }>();
+  const changes = results.flatMap(({ id, revision: at }) => (id === null ? [] : [{ id, revision: at }]));
+  return { latest: results[0]?.latest ?? 0, changes };
+}
+
+/** One row without an id where there are none. */
+const KEY_CHANGES = `
+  SELECT l.latest, c.revision, c.key_id AS id
+  FROM (SELECT coalesce(max(revision), 0) AS latest FROM key_changes) l
+  LEFT JOIN key_changes c ON c.revision > ?1 ORDER BY c.revision LIMIT ?2`;
+
+export async function findKey(db: D1Database, id: string, tenant: Tenant): Promise<StoredKey | undefined> {
+  return drizzle(db).select().from(apiKeys).where(unrevoked(id, tenant)).get();
+}
+
+/** In order of id, without the revoked ones. */
+export async function listKeys(
+  db: D1Database,
+  { tenant, after, limit }: { tenant: Tenant; after: string | undefined; limit: number },
+): Promise<StoredKey[]> {
+  return drizzle(db)
+    .select()
+    .from(apiKeys)
+    .where(and(ofTenant(tenant), after === undefined ? undefined : gt(apiKeys.id, after)))
+    .orderBy(apiKeys.id)
+    .limit(limit);
+}
+
+/** The revoked key; undefined when there was no such key to revoke. */
+export async function revokeKey(
+  db: D1Database,
+  id: string,
+  tenant: Tenant,
+  now: number,
+): Promise<StoredKey | undefined> {
+  return drizzle(db).update(apiKeys).set({ revokedAt: now }).where(unrevoked(id, tenant)).returning().get();
+}
+
+/** Records a use of the keys, of each unless one was recorded after `unlessSince` (epoch ms), perhaps by another isolate. */
+export async function writeKeyUses(
+  db: D1Database,
+  ids: readonly string[],
+  now: number,
+  unlessSince: number,
+): Promise<void> {
+  const isOld = or(isNull(apiKeys.lastUsedAt), lte(apiKeys.lastUsedAt, unlessSince));
+  await drizzle(db)
+    .update(apiKeys)
+    .set({ lastUsedAt: now })
+    .where(and(sql`${apiKeys.id} IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`, isOld));
+}
+
+function unrevoked(id: string, tenant: Tenant) {
+  return and(eq(apiKeys.id, id), ofTenant(tenant));
+}
+
+function ofTenant(tenant: Tenant) {
+  return and(isNull(apiKeys.revokedAt), tenant === undefined ? undefined : eq(apiKeys.tenant, tenant));
+}
+
+export type Session = typeof sessions.$inferSelect;
+
+/** False when there was a session of that id before. */
+export async function insertSession(db: D1Database, session: Omit<Session, "endedAt">): Promise<boolean> {
+  const row = await drizzle(db).insert(sessions).values(session).onConflictDoNothing().returning().get();
+  return row !== undefined;
+}
+
+/** A session that has not ended, with when its key does: epoch ms, or null where it has none or the key does not expire. */
+export type OpenSession = Session & Readonly<{ keyExpiresAt: number | null }>;
+
+/** The session, unless it or its key has ended. */
+export async function findSession(db: D1Database, id: string, now: number): Promise<OpenSession | undefined> {
+  const hasValidKey = or(
+    isNull(sessions.keyId),
+    and(isNull(apiKeys.revokedAt), or(isNull(apiKeys.expiresAt), gt(apiKeys.expiresAt, now))),
+  );
+  const isOpen = and(eq(sessions.id, id), isNull(sessions.endedAt), gt(sessions.expiresAt, now));
+  const found = await drizzle(db)
+    .select({ session: sessions, keyId: apiKeys.id, keyExpiresAt: apiKeys.expiresAt })
+    .from(sessions)
+    .leftJoin(apiKeys, eq(apiKeys.id, sessions.keyId))
+    .where(and(isOpen, hasValidKey))
+    .get();
+  if (found === undefined || found.session.keyId !== found.keyId) return undefined;
+  return { ...found.session, keyExpiresAt: found.keyExpiresAt };
+}
+
+export async function endSession(db: D1Database, id: string, now: number): Promise<void> {
+  await drizzle(db).update(sessions).set({ endedAt: now }).where(eq(sessions.id, id));
+}
+
+/** Replaces what the session keeps of its visitor's choices. */
+export async function changeVisit(db: D1Database, id: string, portal: Session["portal"]): Promise<void> {
+  await drizzle(db).update(sessions).set({ portal }).where(eq(sessions.id, id));
+}
+
+/** Sessions removed at once: more than a sign-in adds, so that all are removed in the end. */
+const FORGOTTEN = 100;
+
+/**
+ * Removes some of the sessions that expired before `before`. No link that opened one of them may be valid any more: it
+ * could be used again.
+ */
+export async function forgetSessions(db: D1Database, before: number): Promise<void> {
+  const { id, expiresAt } = sessions;
+  const over = drizzle(db).select({ id }).from(sessions).where(lt(expiresAt, before)).limit(FORGOTTEN);
+  await drizzle(db).delete(sessions).where(inArray(id, over));
+}

@@ -1,0 +1,138 @@
+/**
+ * Mails: the operational events to the operator, for operators without a receiver of their own; and to a tenant, when
+ * Breakwater has disabled one of its destinations. They are few, whatever happens: one an hour about the same thing, and
+ * `MAILS_AN_HOUR` in all to the operator, and to each tenant.
+ */
+import { linkHostOf } from "../../config.ts";
+import { messageAbout } from "../../core/operational-message.ts";
+import { disableReasons } from "../../core/reasons.ts";
+import { faultOf } from "../../log.ts";
+import { newTokenId, signToken } from "../../secrets/tokens.ts";
+import type { Services } from "../../services.ts";
+import { claimMail, OPERATOR, type StatusChange } from "../../store/notifications.ts";
+import { insertAuditEntries } from "../audit/sql.ts";
+import { findTenantSettings } from "../tenants/settings.ts";
+import type { OperationalEvent } from "./operational-events.ts";
+
+/** Mails the event, if `send_email` and addresses are configured and the limits allow it. A failure is logged. */
+export async function mail(services: Services, event: OperationalEvent): Promise<void> {
+  const { type, destination } = event;
+  const to = services.config.alertEmail?.to;
+  if (to === undefined) return;
+  const about = [type, destination ?? event.data.threshold].filter(Boolean).join(" ");
+  await send(services, { to, reader: OPERATOR, about, fields: { type, destination }, ...mailAbout(event) });
+}
+
+/**
+ * Mails a tenant, at its `contact_email`, that Breakwater has disabled one of its destinations, with a link to its portal.
+ * Safe to repeat within an hour. A failure is logged.
+ */
+export async function mailContact(services: Services, change: StatusChange): Promise<void> {
+  const reason = DISABLED.find((one) => one === change.reason);
+  if (change.status !== "paused" || reason === undefined || mailboxOf(services) === undefined) return;
+  const { tenant, id: destination } = change;
+  const fields = { type: "destination.paused", destination, tenant };
+  try {
+    const to = (await findTenantSettings(services.db, tenant))?.contactEmail;
+    const about = { reader: `tenant ${tenant}`, about: destination, fields };
+    if (!to) return;
+    const link = await portalLink(services, tenant);
+    await send(services, { to, ...about, ...disabledMail(change, reason, link) });
+  } catch (error) {
+    services.log({ what: "mail_failed", ...fields, error: faultOf(error) });
+  }
+}
+
+/** The mailer and its addresses; undefined where no mails are configured. */
+export function mailboxOf({ mailer, config: { alertEmail } }: Pick<Services, "mailer" | "config">) {
+  return mailer && alertEmail && { mailer, ...alertEmail };
+}
+
+type Mail = Readonly<{
+  to: string;
+  /** Whose limit of mails an hour counts. */
+  reader: string;
+  /** What it is about: one mail an hour. */
+  about: string;
+  /** Of its log line. */
+  fields: Readonly<Record<string, unknown>>;
+  subject: string;
+  text: string;
+}>;
+
+async function send(services: Services, { to, reader, about, fields, subject, text }: Mail): Promise<void> {
+  const { log, now, db } = services;
+  const mailbox = mailboxOf(services);
+  if (mailbox === undefined || !(await claimMail(db, reader, about, now()))) return;
+  try {
+    await mailbox.mailer.send({
+      ...{ from: mailbox.from, to, text },
+      subject: `[Breakwater] ${subject.slice(0, LONGEST_SUBJECT)}`,
+    });
+    log({ what: "mail_sent", ...fields });
+  } catch (error) {
+    log({ what: "mail_failed", ...fields, error: faultOf(error) });
+  }
+}
+
+const LONGEST_SUBJECT = 160;
+
+/** Subject and text. The platform encodes the message; the text shows names of tenants and hosts as text only. */
+function mailAbout({ type, data }: OperationalEvent) {
+  const { title, subject, facts, link } = messageAbout(type, data);
+  const text = [
+    `${title} (${type})`,
+    "",
+    ...facts.map(([name, value]) => `${name}: ${value}`),
+    ...(link === undefined ? [] : ["", link]),
+    "",
+    "There is at most one mail an hour about the same thing. Everything is in the log, and goes as events to",
+    "the destinations of the tenant operator.",
+  ].join("\n");
+  return { subject: [title, subject].filter(Boolean).join(": "), text };
+}
+
+const DISABLED = ["gone", ...disableReasons] as const;
+
+const disabledTexts: Readonly<Record<(typeof DISABLED)[number], string>> = {
+  gone: "It answered 410 Gone, which says that it takes no more events.",
+  rejecting: "It has rejected more than a hundred deliveries in a row.",
+  failing: "Nothing could be delivered to it for five days.",
+};
+
+const WEEK_MS = 7 * 24 * 60 * 60_000;
+
+/**
+ * A link to the tenant's portal, which opens it once within a week; undefined where the deployment's host is not known.
+ * What its visitor may do is what the tenant's portal allows.
+ */
+async function portalLink({ config, db, now }: Services, tenant: string): Promise<string | undefined> {
+  const host = linkHostOf(config);
+  if (host === undefined) return undefined;
+  const id = newTokenId();
+  const visit = { rules: {}, language: null, theme: null, return_url: null };
+  const issuedAt = now();
+  const times = { issuedAt, expiresAt: issuedAt + WEEK_MS };
+  const claims = { id, keyId: null, tenant, scopes: ["read", "admin"] as const, ...times, visit };
+  const token = await signToken(config, "portal", claims);
+  const entry = { action: "portal_link.created", subject: id, tenant, changes: null } as const;
+  await insertAuditEntries(db, { kind: "breakwater", key: null, session: null }, [entry], now());
+  return `https://${host}/portal/enter?token=${token}`;
+}
+
+function disabledMail(
+  { id, url }: StatusChange,
+  reason: (typeof DISABLED)[number],
+  link: string | undefined,
+) {
+  const name = URL.parse(url)?.host || id;
+  const text = [
+    `Your endpoint ${name} (${id}) gets no more events.`,
+    disabledTexts[reason],
+    "",
+    "Events for it are kept, and wait until it is resumed or their time limit ends. Repair the endpoint, send",
+    "it a test event, and resume it.",
+    ...(link === undefined ? [] : ["", "This link opens your portal once, within a week:", link]),
+  ].join("\n");
+  return { subject: `Endpoint disabled: ${name}`, text };
+}

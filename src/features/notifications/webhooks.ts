@@ -1,0 +1,115 @@
+/**
+ * The operational events in the OpenAPI document, as webhooks: what Breakwater sends to destinations of the tenant
+ * `operator`. Receivers verify and deduplicate them like every other event. Fields are only ever added to this contract.
+ */
+import { z } from "@hono/zod-openapi";
+import { thresholds } from "../../core/alerts.ts";
+import type { OperationalType } from "../../core/operational-message.ts";
+import { pauseReasons } from "../../core/reasons.ts";
+import type { Api } from "../../http/context.ts";
+
+/** Adds the webhooks to the document; there is no route. */
+export function registerOperationalEvents(api: Api): void {
+  for (const [type, { summary, data }] of Object.entries(operationalEvents)) {
+    const schema = z.object({ type: z.literal(type), timestamp: time, data });
+    api.openAPIRegistry.registerWebhook({
+      method: "post",
+      path: type,
+      summary,
+      description: "Sent to the destinations of the tenant `operator` that take this type.",
+      request: { body: { required: true, content: { "application/json": { schema } } } },
+      responses: { 200: { description: "Any 2xx acknowledges the event." } },
+    });
+  }
+}
+
+/** The schema of the data of an operational event. */
+export function operationalData(type: OperationalType): z.ZodObject {
+  return operationalEvents[type].data;
+}
+
+const time = z.iso.datetime();
+
+const link = z.url().optional().openapi({
+  example: "https://hooks.example.com/dashboard/destinations/dst_8m2x0f7q9a4r6t1v3w5y",
+  description: "The page of the dashboard that shows it. Absent where the deployment has no `OWN_HOSTS`.",
+});
+
+const aboutDestination = {
+  at: time,
+  link,
+  destination_id: z.string().openapi({ example: "dst_8m2x0f7q9a4r6t1v3w5y" }),
+  tenant: z.string().openapi({ example: "acme" }),
+  host: z.string().nullable().openapi({
+    example: "hooks.example.com",
+    description: "The host name of the URL, and nothing else of it; null for other kinds than `https`.",
+  }),
+};
+
+const gateChange = z.object({
+  ...aboutDestination,
+  until: time.optional().openapi({ description: "When an open circuit admits a probe." }),
+  last_15_minutes: z.object({
+    first_attempts: z.int(),
+    retries: z.int(),
+    failures: z.int(),
+    retry_ratio: z.number().openapi({ description: "Retries for each first attempt." }),
+  }),
+});
+
+const statusChange = z.object({
+  ...aboutDestination,
+  reason: z.enum(pauseReasons).openapi({
+    example: "gone",
+    description:
+      "`manual`: by an operator. `gone`: after a 410. `rejecting`: after more than a hundred refusals in a row. " +
+      "`failing`: after five days without a success.",
+  }),
+});
+
+const operationalEvents: Readonly<Record<OperationalType, Readonly<{ summary: string; data: z.ZodObject }>>> =
+  {
+    "destination.circuit_opened": { summary: "A circuit has opened", data: gateChange },
+    "destination.circuit_closed": { summary: "A circuit has closed", data: gateChange },
+    "destination.storm_detected": { summary: "A retry storm has started", data: gateChange },
+    "destination.recovered": { summary: "A retry storm has ended", data: gateChange },
+    "destination.paused": { summary: "A destination has been paused", data: statusChange },
+    "destination.resumed": { summary: "A destination has been resumed", data: statusChange },
+    "delivery.dead": {
+      summary: "Deliveries have become dead",
+      data: z.object({
+        ...aboutDestination,
+        deliveries: z.int().openapi({
+          description: "Their number since `since`: at most one event a minute is sent for a destination.",
+        }),
+        since: time,
+      }),
+    },
+    "sweep.stalled": {
+      summary: "The sweep has not run for five minutes",
+      data: z.object({ at: time, link, heartbeat_at: time, age_s: z.int() }),
+    },
+    "threshold.crossed": {
+      summary: "A figure is beyond its limit",
+      data: z.object({
+        at: time,
+        link,
+        threshold: z.enum(thresholds),
+        value: z.number(),
+        limit: z.number(),
+        window: z.enum(["30m", "1h", "now"]),
+        destinations: z.array(z.string()).openapi({
+          description: "Up to five destinations that contribute most to it, the largest first.",
+          example: ["dst_8m2x0f7q9a4r6t1v3w5y"],
+        }),
+        coverage: z
+          .object({ total: z.int(), queried: z.int(), unreachable: z.int() })
+          .optional()
+          .openapi({
+            description:
+              "With the window `1h`: the value is of the `queried` ones of about `total` destinations, and " +
+              "`unreachable` gates did not answer. The check after it goes on with the others.",
+          }),
+      }),
+    },
+  };

@@ -1,0 +1,196 @@
+/**
+ * Running a replay, step by step: a step looks at the destination, makes a portion of the replay's deliveries wait (the
+ * missing ones are planned first), and
+ * enqueues the next step. Drains do all the sending, through the gate, as with all waiting deliveries.
+ *
+ * Nothing of a replay lives in memory between steps. A step whose message is lost is enqueued again by the cron; one
+ * whose message arrives twice finds the cursor moved or its time not come, and does nothing.
+ */
+
+import type { ReplayReason } from "../../core/reasons.ts";
+import type { Kept } from "../../core/retention.ts";
+import { ageLimitOf } from "../../core/retry/policy.ts";
+import { lately } from "../../core/rollups.ts";
+import { scheduleDrainAtGate, viewGate } from "../../gate/client.ts";
+import { faultOf } from "../../log.ts";
+import { delaySecondsUntil } from "../../queue-messages.ts";
+import type { Services } from "../../services.ts";
+import { idRangeOf } from "../../store/bundles.ts";
+import { keptOfTenant } from "../../store/content-retention.ts";
+import { type Destination, gateSettingsOf, retryPolicyOf } from "../../store/destinations.ts";
+import { criteriaOf } from "../../store/event-refusals.ts";
+import { findMissing } from "../../store/missing-deliveries.ts";
+import {
+  advanceReplay,
+  findPortion,
+  isOfEnded,
+  type Part,
+  type Portion,
+  partsOf,
+} from "../../store/replay-steps.ts";
+import { countWaiting } from "../../store/waiting.ts";
+import { type Health, healthOf, nextPace, type Step, stepAt } from "./pace.ts";
+import {
+  cancelReplaysOf,
+  changeReplay,
+  findReplayJob,
+  overdueReplays,
+  type Replay,
+  type ReplayChange,
+  summedUp,
+} from "./sql.ts";
+
+/** A step that is this late has been lost. */
+const LATE_MS = 30_000;
+/** Lost steps that one cron invocation enqueues again. */
+const OVERDUE = 100;
+/** Attempts this recent count towards the destination's health. */
+const RECENT_MS = 3 * 60_000;
+/** The most waiting deliveries that are counted. */
+const COUNTED = 1_000;
+
+/** Makes the replay's next step, if it is running and the step is due. */
+export async function stepReplay(services: Services, id: string): Promise<void> {
+  const now = services.now();
+  const job = await findReplayJob(services.db, id);
+  if (job?.replay.state !== "running" || job.replay.nextStepAt > now) return;
+  const { replay, destination } = job;
+  if (!destination || destination.deletedAt !== null)
+    return endReplaysOfDeleted(services, replay.destinationId);
+  const kept = await keptOfTenant(services.db, replay.tenant, services.config.retentionMs);
+  const parts = await partsOf(services, replay, kept);
+  const sum = summedUp(
+    replay,
+    parts.map((one) => one.replay),
+  );
+  const health = await observedHealth(services, sum, destination);
+  const pace = nextPace(replay.pace, health, replay.ratePerMinute, now - replay.updatedAt);
+  const part = parts.find((one) => one.replay.state !== "completed") ?? { db: services.db, replay };
+  const plan = { part, pace, health, kept, ...stepAt(pace, health) };
+  const nextStepAt = await makeStep(services, replay, destination, plan);
+  if (nextStepAt !== undefined) await enqueueReplayStep(services, id, nextStepAt);
+}
+
+async function observedHealth(
+  services: Services,
+  { pace, delivered, failed }: Replay,
+  destination: Destination,
+): Promise<Health> {
+  const [view, waiting] = await Promise.all([
+    viewGate(services, destination.id, gateSettingsOf(destination)),
+    countWaiting(services, destination.id, COUNTED),
+  ]);
+  const blocked = destination.status === "paused" || view?.circuit !== "closed" || view.heldUntil !== null;
+  const { attempts, troubled: failures } = lately(view?.minutes ?? [], RECENT_MS, services.now());
+  return healthOf({ blocked, attempts, failures, waiting, delivered, failed }, Math.min(pace, COUNTED));
+}
+
+/** A step, of the part of the replay in one of the databases. */
+type StepPlan = Step & Readonly<{ part: Part; pace: number; health: Health; kept: Kept }>;
+
+/**
+ * Makes the portion wait and schedules a drain; returns when the next step is due, or undefined when there is none. A
+ * step that finds less than its portion is followed sooner, so that events which are passed over take no time.
+ */
+async function makeStep(
+  services: Services,
+  replay: Replay,
+  destination: Destination,
+  { part, portion, pace, waitMs, health, kept }: StepPlan,
+): Promise<number | undefined> {
+  const { db, now } = services;
+  const startedAt = now();
+  const found = await portionOf(services, part, destination, { size: portion, kept });
+  const { events, isLast } = found;
+  const share = portion === 0 || isLast ? 1 : events.length / portion;
+  const nextStepAt = startedAt + Math.ceil(waitMs * share);
+  const isEnd = isLast && part.db === db;
+  const continued = { state: "running", reason: reasonOf(destination, health), endedAt: null } as const;
+  const completed = { state: "completed", reason: null, endedAt: now() } as const;
+  const job = { ...(isEnd ? completed : continued), pace, nextStepAt };
+  const after = { ...job, ...(isLast && completed) };
+  const giveUpAt = ageLimitOf(retryPolicyOf(destination), null, now());
+  const isDone =
+    (await isClaimed(services, part, job)) &&
+    (await advanceReplay(part.db, part.replay, found, after, giveUpAt, now()));
+  if (isDone && events.length > 0) await scheduleDrainAtGate(services, destination.id);
+  const ids = { replay: replay.id, destination: destination.id };
+  services.log({
+    what: "replay_step",
+    ...ids,
+    state: isDone ? job.state : "superseded",
+    requeued: isDone ? events.length : 0,
+    pace: Math.round(pace),
+    health,
+  });
+  if (isEnd && isDone) services.log({ what: "replay_completed", ...ids });
+  return isEnd || !isDone ? undefined : nextStepAt;
+}
+
+/**
+ * Whether the replay may advance. Its row moves in one transaction with the part in the first database. For a part in
+ * another one it moves by itself before, which shows whether it has been paused or cancelled; if this invocation dies
+ * then, the next step repeats the same work.
+ */
+async function isClaimed({ db, now }: Services, part: Part, job: ReplayChange): Promise<boolean> {
+  if (part.db === db) return true;
+  return (await changeReplay(db, part.replay.id, ["running"], job, now())) !== undefined;
+}
+
+async function portionOf(
+  services: Services,
+  { db, replay }: Part,
+  destination: Destination,
+  { size, kept }: Readonly<{ size: number; kept: Kept }>,
+): Promise<Portion> {
+  if (size === 0) return { events: [], packed: [], cursor: replay.cursor, isLast: false };
+  if (isOfEnded(replay)) {
+    const { last } = await idRangeOf(db, { until: replay.until });
+    return findPortion(db, replay, last, size, kept);
+  }
+  // What is accepted later is routed as usual.
+  const { last } = await idRangeOf(db, { until: Math.min(replay.until, replay.createdAt + 1) });
+  const found = await findMissing(services, db, replay, {
+    route: criteriaOf(destination),
+    last,
+    size,
+    kept,
+  });
+  return { ...found, packed: [] };
+}
+
+/** Why a replay is not at its full speed. */
+function reasonOf({ status }: Destination, health: Health): ReplayReason | null {
+  if (status === "paused") return "destination_paused";
+  return health === "stable" ? null : health;
+}
+
+/** Enqueues the replay's next step. A failure is logged: the cron enqueues steps that are late. */
+export async function enqueueReplayStep(services: Services, replay: string, at: number): Promise<void> {
+  try {
+    const delaySeconds = delaySecondsUntil(at, services.now());
+    await services.upkeep.send({ replay }, { delaySeconds });
+  } catch (error) {
+    services.log({ what: "replay_step_not_sent", replay, error: faultOf(error) });
+  }
+}
+
+/** Ends the replays of deleted destinations, in whatever state, or of one of them. Safe to repeat. */
+export async function endReplaysOfDeleted(services: Services, destination?: string): Promise<void> {
+  const reason = "destination_deleted";
+  for (const replay of await cancelReplaysOf(services.db, reason, services.now(), destination))
+    services.log({
+      what: "replay_cancelled",
+      replay: replay.id,
+      destination: replay.destinationId,
+      reason,
+    });
+}
+
+/** Enqueues steps whose messages were lost, and ends replays of deleted destinations that nothing else would end. */
+export async function recoverReplays(services: Services): Promise<void> {
+  const now = services.now();
+  const late = await overdueReplays(services.db, now - LATE_MS, OVERDUE);
+  for (const replay of late) await enqueueReplayStep(services, replay, now);
+  await endReplaysOfDeleted(services);
+}

@@ -1,0 +1,418 @@
+/**
+ * Retention by tenants and types, every minute: erases the content of events that are older than their tenant or type keeps
+ * them, and that lists have hidden since; and that of delivered events of tenants which keep no payloads. Their rows stay
+ * until the deployment's retention removes the whole bundle.
+ *
+ * Walks go over the bundles of each database in the order of their ids. Each passes a bundle once, when something may be due
+ * in it, and never comes back:
+ * - `payload_free` follows the newest bundles a minute behind: by then most are delivered.
+ * - `kept_7` and the like, one for each number of days that is set for anybody, follow so many days behind.
+ *
+ * A bundle of which something is left then (a delivery has not ended, the event is due later, the bundle failed or cannot be
+ * read) is put on a list, with the time to look at it again. So the work follows what there is to erase, not what is stored.
+ * - `kept_again` goes over everything when such a setting has been changed, and once a day: for what was set for events
+ *   that the walks had passed. It decides by headers, of which one statement reads many.
+ * - `kept_logs` goes over everything once: versions before could erase an event and leave what receivers had answered.
+ *
+ * A step has a budget of D1 queries and of time, which walks and list share evenly: so a large backlog of one tenant keeps
+ * the walks that serve the others no longer than its share. What is left is continued by pages over the queue, and a bundle
+ * with very many destinations where the step before has stopped. A step that comes twice finds erased what it would erase.
+ *
+ * Where nothing is set for anybody, a minute costs one query of a few rows.
+ */
+import { headersOf, indexesOf, type Plan, type StoredHeader } from "../../core/bundle.ts";
+import { isErased } from "../../core/erase.ts";
+import { DAY_MS } from "../../core/retention.ts";
+import type { UnreadableBundle } from "../../core/stored-bundle.ts";
+import { reportUnreadable } from "../../jobs/unreadable.ts";
+import { faultOf } from "../../log.ts";
+import type { UpkeepMessage } from "../../queue-messages.ts";
+import type { Services } from "../../services.ts";
+import {
+  bundlesLater,
+  eventsDone,
+  type Later,
+  type Limits,
+  type LimitsInUse,
+  limitsInUse,
+  limitsOf,
+  planOfBundle,
+  saveLater,
+  type WalkedBundle,
+  walkOn,
+} from "../../store/content-retention.ts";
+import { hasEnded, type Over, overBy } from "../../store/delivery-filter.ts";
+import { type Extent, eraseFrom } from "../../store/erase.ts";
+import type { BegunErasure } from "../../store/schema.ts";
+import { countQueries, inTurn } from "../../store/shards.ts";
+import { type KeptWalk, moveCursor, type Position, readCursors } from "../../store/sweep.ts";
+import { removeArchived } from "../archive/job.ts";
+
+/** Bundles that one statement looks at. */
+const PAGE = 200;
+/** Those of the list: each of them costs queries of its own. */
+const LATER_PAGE = 50;
+/** Queries after which a step begins no further portion of work: one takes a few more, or 200 for 50,000 destinations. */
+const QUERIES = 300;
+/** A step begins no further portion after this. */
+const STEP_MS = 15_000;
+/** No page is enqueued later than this after the cron: the next one is about to continue. */
+const PAGES_MS = 35_000;
+const MOST_PAGES = 20;
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+
+/** What is over is hidden: nothing of it is needed any more. */
+const OVER: Extent = { cancels: false, tags: true, keys: "removed" };
+/** What is delivered is shown as before, found by its tags, and a repeat of its request gets the first answer. */
+const DELIVERED: Extent = { cancels: false, tags: false, keys: "kept" };
+
+/** A walk that follows the newest bundles goes on where it has stopped, for ever; a round ends, and begins anew when it is due. */
+type Round = Readonly<{
+  cursor: KeptWalk;
+  kind: "follows" | "round";
+  /** Bundles that were accepted longer ago are looked at, in ms. */
+  ageMs: number;
+  /** Whether it has something to do; its position is that of its last step, and `at` when it came to its end or began. */
+  isDue: (position: Position) => boolean;
+  look: "content" | "logs";
+}>;
+
+/** Workers' clocks differ a little: a change this long before a round may have come after it. */
+const SKEW_MS = 2 * MINUTE_MS;
+
+/** The walks for what is in use; none when nothing is. */
+function roundsFor({ days, payloadFree, changedAt }: LimitsInUse, now: number): Round[] {
+  if (days.length === 0 && !payloadFree) return [];
+  const free: Round = {
+    ...{ cursor: "payload_free", kind: "follows", ageMs: MINUTE_MS, look: "content" },
+    isDue: () => true,
+  };
+  const kept = days.map(
+    (count): Round => ({
+      ...{ cursor: `kept_${count}`, kind: "follows", ageMs: count * DAY_MS, look: "content" },
+      isDue: ({ at }) => now - at >= HOUR_MS,
+    }),
+  );
+  const again: Round = {
+    ...{ cursor: "kept_again", kind: "round", ageMs: MINUTE_MS, look: "content" },
+    isDue: ({ at, row }) => row > 0 || now - at >= DAY_MS || changedAt > at - SKEW_MS,
+  };
+  const logs: Round = {
+    ...{ cursor: "kept_logs", kind: "round", ageMs: MINUTE_MS, look: "logs" },
+    isDue: ({ at, row }) => row > 0 || at === 0,
+  };
+  return [...(payloadFree ? [free] : []), ...kept, again, logs];
+}
+
+/** The cron's step. */
+export async function eraseOver(services: Services): Promise<void> {
+  await eraseIn(services, 0, services.now() + PAGES_MS);
+}
+
+type KeptMessage = Extract<UpkeepMessage, { kept: number }>;
+
+/** Continues where the step before has stopped. */
+export async function eraseMore(services: Services, { kept, until }: KeptMessage): Promise<void> {
+  await eraseIn(services, kept, until);
+}
+
+async function eraseIn(services: Services, page: number, until: number): Promise<void> {
+  const rounds = roundsFor(await limitsInUse(services.db), services.now());
+  if (rounds.length === 0) return;
+  const step = new Step(services, rounds);
+  const first = Math.floor(services.random() * (1 + (services.further ?? []).length));
+  const { more, failure } = await inTurn(step.databases, first, step.mayGoOn, (db) => step.eraseIn(db));
+  if (step.erased > 0) services.log({ what: "erased_over", events: step.erased });
+  if (more && page < MOST_PAGES && services.now() < until) await enqueuePage(services, page + 1, until);
+  if (failure !== undefined) throw failure;
+}
+
+/** A failure is logged: the next cron continues. */
+async function enqueuePage(services: Services, page: number, until: number): Promise<void> {
+  try {
+    await services.upkeep.send({ kept: page, until });
+  } catch (error) {
+    services.log({ what: "retention_page_not_sent", error: faultOf(error) });
+  }
+}
+
+type MayGoOn = () => boolean;
+
+/** What is left of a bundle, without its id; undefined: nothing. */
+type Left = Omit<Later, "bundle"> | undefined;
+
+class Step {
+  readonly #services: Services;
+  readonly databases: Pick<Services, "db" | "further">;
+  readonly #queries: () => number;
+  readonly #now: () => number;
+  readonly #startedAt: number;
+  readonly #over: Over;
+  readonly #rounds: readonly Round[];
+  /** Events whose content has been erased. */
+  erased = 0;
+
+  constructor(services: Services, rounds: readonly Round[]) {
+    const { queries, ...databases } = countQueries(services);
+    this.#services = services;
+    this.databases = databases;
+    this.#queries = queries;
+    this.#now = services.now;
+    this.#startedAt = services.now();
+    this.#over = overBy({ ...services, ...databases });
+    this.#rounds = rounds;
+  }
+
+  readonly mayGoOn = () => this.#queries() < QUERIES && this.#now() - this.#startedAt < STEP_MS;
+
+  /** Goes on with the walks through the database, and with its list; returns whether there is more to look at. */
+  async eraseIn(db: D1Database): Promise<boolean> {
+    const cursors = await readCursors(
+      db,
+      this.#rounds.map(({ cursor }) => cursor),
+    );
+    const walks = this.#rounds.flatMap((round) => {
+      const from = cursors.get(round.cursor) ?? { at: 0, row: 0 };
+      return round.isDue(from) ? [(may: MayGoOn) => this.#walk(db, round, from, may)] : [];
+    });
+    const tasks = [...walks, (may: MayGoOn) => this.#goThroughList(db, may)];
+    let more = false;
+    for (const [at, task] of tasks.entries()) if (await task(this.#shareOf(tasks.length - at))) more = true;
+    return more;
+  }
+
+  /** One of so many equal shares of what is left of the budget. */
+  #shareOf(shares: number): MayGoOn {
+    const [queries, now] = [this.#queries(), this.#now()];
+    const mostQueries = queries + Math.max(0, QUERIES - queries) / shares;
+    const endsAt = now + Math.max(0, this.#startedAt + STEP_MS - now) / shares;
+    return () => this.#queries() < mostQueries && this.#now() < endsAt;
+  }
+
+  async #walk(
+    db: D1Database,
+    { cursor, kind, ageMs, look }: Round,
+    from: Position,
+    mayGoOn: MayGoOn,
+  ): Promise<boolean> {
+    const { now } = this.#over;
+    const bounds = { horizon: now - ageMs, limit: PAGE };
+    let after = from.row;
+    let isEnd = false;
+    do {
+      const { bundles, upto, isLast } = await walkOn(db, after, bounds);
+      const looked = await this.#lookAtAll(db, bundles, look, mayGoOn);
+      const isWhole = looked === bundles.length;
+      after = isWhole ? upto : (bundles[looked - 1]?.id ?? after);
+      isEnd = isLast && isWhole;
+    } while (!isEnd && mayGoOn());
+    const beganAt = from.row === 0 ? now : from.at;
+    const position =
+      kind === "follows"
+        ? { at: isEnd && ageMs >= DAY_MS ? now : 0, row: after }
+        : { at: beganAt, row: isEnd ? 0 : after };
+    if (position.row !== from.row || position.at !== from.at) await moveCursor(db, cursor, position);
+    return !isEnd;
+  }
+
+  /** Returns how many of the bundles it has looked at. What is left of these is on the list then. */
+  async #lookAtAll(
+    db: D1Database,
+    bundles: readonly WalkedBundle[],
+    look: Round["look"],
+    mayGoOn: MayGoOn,
+  ): Promise<number> {
+    const limits = await this.#limitsOf(bundles);
+    const found = new Found();
+    let looked = 0;
+    for (const bundle of bundles) {
+      const left =
+        look === "content"
+          ? await this.#lookAt(db, bundle, limits, undefined, mayGoOn, found)
+          : await this.#redact(db, bundle, mayGoOn, found);
+      if (left) found.later.push({ bundle: bundle.id, ...left });
+      looked += 1;
+      if (!mayGoOn()) break;
+    }
+    await reportUnreadable({ ...this.#services, ...this.databases }, found.unreadable);
+    await saveLater(db, found.later);
+    return looked;
+  }
+
+  /** Looks at the bundles of the list that are due; returns whether more are. */
+  async #goThroughList(db: D1Database, mayGoOn: MayGoOn): Promise<boolean> {
+    for (;;) {
+      const listed = await bundlesLater(db, this.#over.now, LATER_PAGE);
+      const limits = await this.#limitsOf(listed.flatMap(({ bundle }) => bundle ?? []));
+      const found = new Found();
+      const looked: number[] = [];
+      for (const { id, bundle, begun } of listed) {
+        const left = bundle && (await this.#lookAt(db, bundle, limits, begun, mayGoOn, found));
+        if (left) found.later.push({ bundle: id, ...left });
+        looked.push(id);
+        if (!mayGoOn()) break;
+      }
+      await reportUnreadable({ ...this.#services, ...this.databases }, found.unreadable);
+      await saveLater(db, found.later, looked);
+      if (looked.length === LATER_PAGE && mayGoOn()) continue;
+      return listed.length === LATER_PAGE || looked.length < listed.length || found.isBegun();
+    }
+  }
+
+  async #limitsOf(bundles: readonly WalkedBundle[]): Promise<Limits> {
+    const headers = bundles.flatMap(({ read }) => (read.kind === "read" ? [read.header] : []));
+    if (headers.length === 0) return { keptMs: () => Number.POSITIVE_INFINITY, isPayloadFree: () => false };
+    const [tenants, types] = [headers.flatMap((one) => one.tenants), headers.flatMap((one) => one.types)];
+    return limitsOf(this.databases.db, tenants, types);
+  }
+
+  /** Erases what is due of a bundle. A failure of one bundle is logged, and the bundle looked at again later. */
+  async #lookAt(
+    db: D1Database,
+    bundle: WalkedBundle,
+    limits: Limits,
+    begun: BegunErasure | undefined,
+    mayGoOn: MayGoOn,
+    found: Found,
+  ): Promise<Left> {
+    return this.#byItself(bundle, found, async (header) => {
+      const { now } = this.#over;
+      const handled = new Set<number>();
+      const open = openIn(bundle, header, limits, now);
+      if (begun === undefined && open.over.length + open.free.length === 0) return open.later;
+      const plan = await planOfBundle(db, bundle.id);
+      if (plan === "gone") return undefined;
+      if (plan === "unreadable") return found.cannotRead({ bundle: bundle.id, fault: "plan" }, now);
+      const erase = async (why: BegunErasure["why"], events: readonly number[], destinations = 0) => {
+        const work = { why, events, destinations };
+        const upto = await this.#erase(db, bundle.id, plan, work, mayGoOn);
+        for (const index of events) handled.add(index);
+        if (upto === undefined) this.erased += events.length;
+        return upto === undefined ? undefined : { lookAt: now, begun: { ...work, destinations: upto } };
+      };
+      const unfinished = begun && (await erase(begun.why, begun.events, begun.destinations));
+      if (unfinished) return unfinished;
+      for (const [why, isDone] of [
+        ["over", (end) => hasEnded(end, this.#over)],
+        ["delivered", ({ state }) => isDelivered(state)],
+      ] as const satisfies readonly (readonly [BegunErasure["why"], Parameters<typeof eventsDone>[4]])[]) {
+        const due = open[why === "over" ? "over" : "free"].filter((index) => !handled.has(index));
+        const done = due.length === 0 ? [] : await eventsDone(db, bundle.id, plan, due, isDone);
+        const stopped = done.length === 0 ? undefined : await erase(why, done);
+        if (stopped) return stopped;
+      }
+      const isLeft = [...open.over, ...open.free].some((index) => !handled.has(index));
+      return isLeft ? earlier({ lookAt: againAt(bundle.dueAt, now) }, open.later) : open.later;
+    });
+  }
+
+  /** Redacts the logs of events that are erased: in one go for any number of them. */
+  #redact(db: D1Database, bundle: WalkedBundle, mayGoOn: MayGoOn, found: Found): Promise<Left> {
+    return this.#byItself(bundle, found, async ({ erased = [] }) => {
+      if (erased.length === 0) return undefined;
+      const plan = await planOfBundle(db, bundle.id);
+      if (plan === "gone") return undefined;
+      const { now } = this.#over;
+      if (plan === "unreadable") return found.cannotRead({ bundle: bundle.id, fault: "plan" }, now);
+      const work = { why: "delivered", events: indexesOf(erased), destinations: 0 } as const;
+      const upto = await this.#erase(db, bundle.id, plan, work, mayGoOn);
+      return upto === undefined ? undefined : { lookAt: now, begun: { ...work, destinations: upto } };
+    });
+  }
+
+  async #byItself(
+    { id, read }: WalkedBundle,
+    found: Found,
+    work: (header: StoredHeader) => Promise<Left>,
+  ): Promise<Left> {
+    const { now } = this.#over;
+    if (read.kind === "unreadable") return found.cannotRead({ bundle: id, fault: read.fault }, now);
+    try {
+      return await work(read.header);
+    } catch (error) {
+      this.#services.log({ what: "bundle_not_erased", bundle: id, error: faultOf(error) });
+      return { lookAt: now + AGAIN_MS };
+    }
+  }
+
+  /** Returns how many destinations have been seen to, when it may not go on. */
+  async #erase(
+    db: D1Database,
+    id: number,
+    plan: Plan,
+    { why, events, destinations }: BegunErasure,
+    mayGoOn: MayGoOn,
+  ): Promise<number | undefined> {
+    const extent = why === "over" ? OVER : DELIVERED;
+    return eraseFrom(db, { id, plan, indexes: events }, extent, this.#over.now, {
+      from: destinations,
+      mayGoOn,
+      erased: (deliveries) => removeArchived(this.#services, deliveries),
+    });
+  }
+}
+
+/** What a page of bundles has come to. */
+class Found {
+  readonly later: Later[] = [];
+  readonly unreadable: UnreadableBundle[] = [];
+
+  cannotRead(bundle: UnreadableBundle, now: number): Left {
+    this.unreadable.push(bundle);
+    return { lookAt: now + LATEST_AGAIN_MS };
+  }
+
+  /** Whether a bundle has been stopped in the middle of. */
+  isBegun(): boolean {
+    return this.later.some(({ begun }) => begun !== undefined);
+  }
+}
+
+type Open = Readonly<{
+  /** The indexes of events that are over, and still have their content. */
+  over: readonly number[];
+  /** Those of events of tenants that keep no payloads. */
+  free: readonly number[];
+  /** When a scheduled event, which the walks pass before its time, will be over. */
+  later: Left;
+}>;
+
+function openIn(
+  { acceptedAt, dueAt }: WalkedBundle,
+  header: StoredHeader,
+  { keptMs, isPayloadFree }: Limits,
+  now: number,
+): Open {
+  const over: number[] = [];
+  const free: number[] = [];
+  let later: Left;
+  for (const [index, about] of headersOf(header).entries()) {
+    if (isErased(header, index)) continue;
+    const ms = keptMs(about);
+    if (dueAt + ms <= now) over.push(index);
+    else if (acceptedAt + ms <= now) later = earlier({ lookAt: dueAt + ms }, later);
+    if (isPayloadFree(about.tenant)) free.push(index);
+  }
+  return { over, free, later };
+}
+
+function earlier(one: NonNullable<Left>, other: Left): NonNullable<Left> {
+  return other && other.lookAt < one.lookAt ? other : one;
+}
+
+/** What has not been delivered is looked at again after an eighth of its age, but no sooner and no later than this. */
+const AGAIN_MS = 15 * MINUTE_MS;
+const LATEST_AGAIN_MS = 6 * HOUR_MS;
+
+/** @param dueAt of the event; a scheduled one is looked at a minute later, as others are */
+function againAt(dueAt: number, now: number): number {
+  const pause = Math.min(LATEST_AGAIN_MS, Math.max(AGAIN_MS, (now - dueAt) / 8));
+  return Math.ceil(Math.max(now + pause, dueAt + MINUTE_MS));
+}
+
+/** What is cancelled will not be delivered; what is dead may be, by a retry. */
+function isDelivered(state: string): boolean {
+  return state === "delivered" || state === "cancelled";
+}

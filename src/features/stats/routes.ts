@@ -1,0 +1,209 @@
+/** `GET /v1/stats`: what the gates have counted within a window of time, for one destination, a tenant or all. */
+import { createRoute, z } from "@hono/zod-openapi";
+import { type Counters, ratesOf, results, totalOf } from "../../core/metrics.ts";
+import { type StatsWindow, windows } from "../../core/rollups.ts";
+import { refuseTenant, requires } from "../../http/auth.ts";
+import type { Api } from "../../http/context.ts";
+import { jsonAnswer, strict, tenantName } from "../../http/parameters.ts";
+import { answerOf, notFound, problemResponses } from "../../http/problems.ts";
+import { readCounts, retryingForADay } from "../../store/stats.ts";
+import { isoTime } from "../../time.ts";
+import { ATTEMPT_NUMBERS } from "./families.ts";
+import { type Depth, type Fleet, fleetSeries, fleetSum, readFleet, type Seen } from "./fleet.ts";
+
+export function registerStats(api: Api): void {
+  api.openapi(getStats, async (c) => {
+    const services = c.get("services");
+    const { window, destination_id: destination, tenant: named } = c.req.valid("query");
+    const { tenant = named } = c.get("principal");
+    const refusal = refuseTenant(c.get("principal"), named);
+    if (refusal) return answerOf(refusal);
+    const scope = { tenant, destination };
+    const isEverything = tenant === undefined && destination === undefined;
+    const [fleet, old, counts] = await Promise.all([
+      readFleet(services, scope, { windows: [window], series: true }),
+      retryingForADay(services, scope, services.now()),
+      isEverything ? readCounts(services) : undefined,
+    ]);
+    if (destination !== undefined && fleet.total === 0) return notFound("destination", destination);
+    const deduplicated = counts ? (counts.deduplicated ?? 0) : null;
+    const keyed = counts ? (counts.keyed ?? 0) + (counts.deduplicated ?? 0) : null;
+    const counted = { retrying_for_a_day: old, deduplicated, keyed_requests: keyed };
+    return c.json({ ...statsView(fleet, window), ...counted }, 200);
+  });
+}
+
+const time = z.iso.datetime();
+const rate = (description: string) =>
+  z
+    .number()
+    .nullable()
+    .openapi({ description: `${description} Null when there are none.` });
+const quantiles = z.object({ p50: z.number().nullable(), p95: z.number().nullable() });
+
+const rates = {
+  attempts: z.int(),
+  first_attempts: z.int(),
+  delivered: z.int().openapi({ description: "Deliveries that ended delivered." }),
+  dead: z.int().openapi({ description: "Deliveries that ended dead." }),
+  retry_rate: rate("The share of first attempts that were retried."),
+  dead_letter_rate: rate("The share of ended deliveries that are dead."),
+  second_attempt_success_rate: rate("The share of second attempts that succeeded."),
+  mean_attempts_to_success: rate("The mean number of attempts of the delivered deliveries."),
+  non_2xx_rate: rate("The share of attempts that were answered with another status than 2xx."),
+  timeout_rate: rate("The share of attempts that timed out."),
+  storm_ratio: z.number().openapi({ description: "Retries for each first attempt." }),
+  latency_ms: quantiles,
+  queue_delay_ms: quantiles.openapi({ description: "How long after they were due attempts started." }),
+  waiting: z
+    .int()
+    .openapi({ description: "Deliveries that wait now; counted up to 1,000 for each destination." }),
+  retrying: z.int().openapi({ description: "Deliveries with a retry to come." }),
+  dead_letters: z
+    .int()
+    .openapi({ description: "Dead deliveries that are stored; counted like the waiting ones." }),
+};
+
+const point = z.object({
+  at: time,
+  attempts: z.int(),
+  retries: z.int(),
+  failures: z.int(),
+  delivered: z.int(),
+  dead: z.int(),
+});
+
+const destinationStats = z
+  .object({
+    destination_id: z.string(),
+    ...rates,
+    circuit: z.enum(["closed", "half_open", "open"]),
+    storm: z.boolean(),
+  })
+  .openapi("DestinationStats");
+
+const statsSchema = z
+  .object({
+    window: z.enum(windows),
+    ...rates,
+    retrying_for_a_day: z
+      .int()
+      .openapi({ description: "Deliveries that are still retried a day after their event." }),
+    deduplicated: z.int().nullable().openapi({
+      description:
+        "Requests since the beginning that an `Idempotency-Key` made a repeat; null for one tenant or destination.",
+    }),
+    keyed_requests: z
+      .int()
+      .nullable()
+      .openapi({
+        description:
+          "Requests since the beginning with an `Idempotency-Key`, the deduplicated ones included; counted once a minute. " +
+          "Null for one tenant or destination.",
+      }),
+    results: z.record(z.string(), z.int()).openapi({ description: "Attempts by result." }),
+    attempt_distribution: z
+      .record(z.string(), z.int())
+      .openapi({ description: "Attempts by number: first attempts, second attempts, …" }),
+    series: z.array(point).openapi({
+      description: "By the minute for 15m and 1h, by the hour for 24h and 7d; the last one is incomplete.",
+    }),
+    destinations: z.array(destinationStats),
+    coverage: z
+      .object({ total: z.int(), queried: z.int(), sampled: z.int().nullable(), unreachable: z.int() })
+      .openapi({
+        description:
+          "Of the `total` destinations, `queried` are listed under `destinations`, and `waiting`, `retrying` and " +
+          "`dead_letters` count theirs: at most a hundred, the active ones first. Where there are more, attempts, rates, " +
+          "latency and the series are estimated from `sampled` destinations, chosen at random; null means that they are " +
+          "exact. `total` is an estimate where it is more than 10,000. `unreachable` is the number of gates that did not " +
+          "answer.",
+      }),
+  })
+  .openapi("Stats");
+
+const getStats = createRoute({
+  method: "get",
+  path: "/v1/stats",
+  summary: "Show statistics",
+  description:
+    "Rates, latencies, backlog and traffic over time: of one destination, of one tenant, or of everything.",
+  tags: ["Monitoring"],
+  middleware: [requires("read")],
+  request: {
+    query: strict({
+      window: z.enum(windows).default("1h").openapi({ description: "The length of time up to now." }),
+      destination_id: z.string().optional().openapi({ description: "Only this destination." }),
+      tenant: tenantName.optional().openapi({ description: "Only this tenant." }),
+    }),
+  },
+  responses: {
+    200: jsonAnswer(statsSchema, "The statistics of the window."),
+    ...problemResponses(401, 403, 404, 422, 429),
+  },
+});
+
+function statsView(fleet: Fleet, window: StatsWindow) {
+  const sum = fleetSum(fleet, window);
+  const total = (pick: (depth: Depth) => number) => fleet.seen.reduce((n, { depth }) => n + pick(depth), 0);
+  const depth = {
+    waiting: total(({ waiting }) => waiting),
+    retrying: total(({ retrying }) => retrying),
+    dead: total(({ dead }) => dead),
+  };
+  return {
+    window,
+    ...figuresView(sum, depth),
+    results: named(results, sum.results),
+    attempt_distribution: named(ATTEMPT_NUMBERS, sum.attempts),
+    series: fleetSeries(fleet, window).map((point) => ({ ...point, at: isoTime(point.at) })),
+    destinations: fleet.seen.flatMap((seen) => destinationView(seen, window)),
+    coverage: {
+      total: fleet.total,
+      queried: fleet.seen.length,
+      sampled: fleet.sampled === fleet.seen ? null : fleet.sampled.length,
+      unreachable: fleet.unreachable,
+    },
+  };
+}
+
+function destinationView({ row, depth, figures }: Seen, window: StatsWindow) {
+  const sum = figures?.windows[window]?.sum;
+  if (!figures || !sum) return [];
+  const { circuit, traffic } = figures.view;
+  return [{ destination_id: row.id, ...figuresView(sum, depth), circuit, storm: traffic.storm }];
+}
+
+function figuresView(sum: Counters, { waiting, retrying, dead: dead_letters }: Depth) {
+  const rates = ratesOf(sum);
+  return {
+    attempts: totalOf(sum.attempts),
+    first_attempts: sum.attempts[0] ?? 0,
+    delivered: sum.delivered,
+    dead: sum.dead,
+    retry_rate: rounded(rates.retryRate),
+    dead_letter_rate: rounded(rates.deadRate),
+    second_attempt_success_rate: rounded(rates.secondAttemptSuccess),
+    mean_attempts_to_success: rounded(rates.meanAttemptsToSuccess),
+    non_2xx_rate: rounded(rates.non2xxRate),
+    timeout_rate: rounded(rates.timeoutRate),
+    storm_ratio: rounded(rates.retryRatio) ?? 0,
+    latency_ms: { p50: whole(rates.latencyP50Ms), p95: whole(rates.latencyP95Ms) },
+    queue_delay_ms: { p50: whole(rates.queueDelayP50Ms), p95: whole(rates.queueDelayP95Ms) },
+    waiting,
+    retrying,
+    dead_letters,
+  };
+}
+
+function named(names: readonly string[], counts: readonly number[]): Record<string, number> {
+  return Object.fromEntries(names.map((name, i) => [name, counts[i] ?? 0]));
+}
+
+function rounded(value: number | null): number | null {
+  return value === null ? null : Math.round(value * 10_000) / 10_000;
+}
+
+function whole(value: number | null): number | null {
+  return value === null ? null : Math.round(value);
+}

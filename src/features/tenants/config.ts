@@ -1,0 +1,436 @@
+/**
+ * The configuration of a tenant as JSON: its settings and its destinations, exported to be kept or reviewed, and imported
+ * into the same deployment or another one. Destinations keep their ids, so that importing twice changes nothing more.
+ *
+ * Secrets are left out unless the operator asks for them. A destination that is imported without its signing secret gets a
+ * new one; one without the values of its headers or credentials is created paused, for somebody to set them.
+ */
+import { createRoute, z } from "@hono/zod-openapi";
+import { capsOf } from "../../config.ts";
+import { changesBetween } from "../../core/audit.ts";
+import { openedAuth, ownHeaders } from "../../delivery/authorization.ts";
+import { openToken } from "../../delivery/kinds/kind.ts";
+import { requires } from "../../http/auth.ts";
+import type { Api, ApiContext } from "../../http/context.ts";
+import { jsonBody } from "../../http/json-body.ts";
+import { jsonAnswer, jsonRequest, strict } from "../../http/parameters.ts";
+import {
+  type FieldError,
+  invalid,
+  notFound,
+  type ProblemResponse,
+  problem,
+  problemResponses,
+} from "../../http/problems.ts";
+import { idPatterns } from "../../ids.ts";
+import { faultOf } from "../../log.ts";
+import type { Services } from "../../services.ts";
+import {
+  type Destination,
+  destinationsByIds,
+  insertDestinations,
+  listDestinations,
+  type NewDestination,
+} from "../../store/destinations.ts";
+import { isoTime } from "../../time.ts";
+import { changed } from "../audit/routes.ts";
+import { authInputOf } from "../destinations/auth.ts";
+import { type DestinationInput, destinationView, newDestination } from "../destinations/schema.ts";
+import { showSecret } from "../destinations/secrets.ts";
+import { changedTarget, targetErrors } from "../destinations/target.ts";
+import { addressErrors, urlErrors } from "../destinations/validate.ts";
+import { changeErrors, editDestination, preparedRow } from "../destinations/write.ts";
+import {
+  isVisible,
+  NOT_THE_OPERATOR,
+  setSettings,
+  settingsErrors,
+  settingsView,
+  tenantChange,
+  tenantParam,
+} from "./routes.ts";
+import { findTenantSettings } from "./settings.ts";
+
+export function registerTenantConfig(api: Api): void {
+  api.openapi(exportTenant, async (c) => {
+    const { tenant } = c.req.valid("param");
+    const { secrets: asked } = c.req.valid("query");
+    const principal = c.get("principal");
+    if (!isVisible(principal, tenant)) return notFound("tenant", tenant);
+    const withSecrets = asked === "true";
+    if (withSecrets && principal.tenant !== undefined) return problem(403, NOT_THE_OPERATOR);
+    const services = c.get("services");
+    const rows = await destinationsOf(services.db, tenant);
+    const {
+      tenant: _,
+      updated_at,
+      ...settings
+    } = settingsView(tenant, await findTenantSettings(services.db, tenant));
+    const destinations = await Promise.all(rows.map((row) => portable(services, row, withSecrets)));
+    if (withSecrets) changed(c, "tenant.exported", { id: tenant, tenant });
+    const exportedAt = isoTime(services.now());
+    c.header("cache-control", "no-store");
+    const parts = Math.ceil(destinations.length / MOST_IMPORTED);
+    const head = { version: 1, exported_at: exportedAt, tenant, ...(parts > 1 && { parts }) } as const;
+    return c.json({ ...head, settings, destinations }, 200);
+  });
+
+  api.openapi(importTenant, async (c) => {
+    const { tenant } = c.req.valid("param");
+    const principal = c.get("principal");
+    if (!isVisible(principal, tenant)) return notFound("tenant", tenant);
+    if (principal.tenant !== undefined) return problem(403, NOT_THE_OPERATOR);
+    const { dry_run: dryRun } = c.req.valid("query");
+    return imported(c, tenant, c.req.valid("json"), dryRun === "true");
+  });
+}
+
+/** Destinations read at once: a tenant has at most so many by default. */
+const PAGE = 1_000;
+/** Each takes a query or two, of which an invocation has 1,000. */
+const MOST_IMPORTED = 200;
+const MAX_BYTES = 2 * 1024 * 1024;
+
+/** All destinations of the tenant. */
+async function destinationsOf(db: D1Database, tenant: string): Promise<Destination[]> {
+  const found: Destination[] = [];
+  for (;;) {
+    const page = await listDestinations(db, { tenant, after: found.at(-1)?.id, limit: PAGE });
+    found.push(...page);
+    if (page.length < PAGE) return found;
+  }
+}
+
+/** Of a stored destination what another deployment needs to have the same. */
+async function portable(services: Services, row: Destination, withSecrets: boolean): Promise<Portable> {
+  const { headers, auth, ...view } = destinationView(row);
+  const kept = Object.entries(view).filter(([name]) => name in portableDestination.shape);
+  const open = Object.fromEntries(kept) as Omit<Portable, "omitted">;
+  if (withSecrets) {
+    const { fields, unreadable } = await opened(services, row);
+    return { ...open, ...fields, omitted: unreadable };
+  }
+  const has = { secret: true, headers: Object.keys(headers).length > 0, auth, token: row.targetToken };
+  return { ...open, omitted: sealedFields.filter((field) => has[field]) };
+}
+
+type SealedField = (typeof sealedFields)[number];
+
+/** What is sealed of a destination, opened; what does not open, after an edit by hand or without its master key, is named. */
+async function opened({ vault, log }: Services, row: Destination) {
+  const { id, secret, targetToken } = row;
+  const unreadable: SealedField[] = [];
+  const open = async <T>(field: SealedField, opening: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return await opening();
+    } catch (error) {
+      unreadable.push(field);
+      log({ what: "secret_unreadable", destination: id, error: faultOf(error) });
+      return undefined;
+    }
+  };
+  const own = (await open("headers", () => ownHeaders(vault, row))) ?? {};
+  const auth = await open("auth", () => openedAuth(vault, row));
+  const [signing, token] = [
+    await open("secret", () => vault.unseal(id, secret)),
+    await open("token", async () => (targetToken === null ? undefined : openToken(vault, id, targetToken))),
+  ];
+  const fields = {
+    ...(signing !== undefined && { secret: signing }),
+    ...(Object.keys(own).length > 0 && { headers: own }),
+    ...(auth && { auth: authInputOf(auth.shown, auth.secret) }),
+    ...(token !== undefined && { token }),
+  };
+  return { fields, unreadable };
+}
+
+/** A destination of the document that is to be created, or changed, or is as it should be. */
+type Step =
+  | Readonly<{ kind: "create"; row: NewDestination; secret: string; omitted: readonly string[] }>
+  | Readonly<{ kind: "change"; id: string; input: DestinationInput }>
+  | Readonly<{ kind: "keep"; id: string }>;
+
+/** Everything is checked before anything is written: a document with an error changes nothing. */
+async function imported(
+  c: ApiContext,
+  tenant: string,
+  { settings, destinations }: z.infer<typeof tenantDocument>,
+  isDryRun: boolean,
+) {
+  const services = c.get("services");
+  const { steps, errors } = await stepsOf(c, tenant, destinations);
+  const all = [
+    ...settingsErrors(services, settings ?? {}).map((error) => within("settings", error)),
+    ...errors,
+  ];
+  if (all.length > 0) return invalid(all);
+  if (!isDryRun) {
+    const failed = await changeStored(c, services, steps);
+    if (failed) return failed;
+  }
+  if (!isDryRun && settings) {
+    await setSettings(services, tenant, settings);
+    changed(c, "tenant.imported", { id: tenant, tenant });
+  }
+  // The last: nothing fails between the making of secrets and the answer that shows them.
+  const created = isDryRun ? [] : await createAll(c, services, steps);
+  if (created instanceof Response) return created;
+  const idsOf = (kind: Step["kind"]) =>
+    steps.flatMap((step) => (step.kind === kind ? [step.kind === "create" ? step.row.id : step.id] : []));
+  const planned = isDryRun ? idsOf("create").map((id) => ({ id })) : created;
+  const answer = { created: planned, changed: idsOf("change"), unchanged: idsOf("keep"), dry_run: isDryRun };
+  return c.json(answer, 200, { "cache-control": "no-store" });
+}
+
+async function stepsOf(c: ApiContext, tenant: string, destinations: readonly Portable[]) {
+  const services = c.get("services");
+  const origin = new URL(c.req.url).host;
+  const own = await destinationsOf(services.db, tenant);
+  const ids = destinations.map(({ id }) => id);
+  const known = new Map((await destinationsByIds(services.db, ids)).map((row) => [row.id, row]));
+  const uids = new Map(own.flatMap(({ id, uid }) => (uid === null ? [] : [[uid, id] as const])));
+  const steps: Step[] = [];
+  const errors: FieldError[] = [];
+  for (const [index, given] of destinations.entries()) {
+    const stored = known.get(given.id);
+    const found =
+      identityErrors(given, stored, tenant, { ids: ids.slice(0, index), uids }) ??
+      errorsOrNone(urlErrors(given, c)) ??
+      (stored ? await changeOf(services, given, stored) : await creationOf(services, given, tenant, origin));
+    if (given.uid) uids.set(given.uid, given.id);
+    if ("kind" in found) steps.push(found);
+    else errors.push(...found.errors.map((error) => within(`destinations[${index}]`, error)));
+  }
+  const most = capsOf(services.config).destinations;
+  const count = own.length + steps.filter(({ kind }) => kind === "create").length;
+  if (count > most) {
+    const expected = `at most ${most} in a tenant`;
+    errors.push({ field: "destinations", fault: `make ${count} with those that there are`, expected });
+  }
+  return { steps, errors };
+}
+
+function errorsOrNone(errors: readonly FieldError[]): Errors | undefined {
+  return errors.length > 0 ? { errors } : undefined;
+}
+
+type Errors = Readonly<{ errors: readonly FieldError[] }>;
+
+/** The errors of an id or a `uid` that is another's. */
+function identityErrors(
+  { id, uid }: Portable,
+  stored: Destination | undefined,
+  tenant: string,
+  { ids, uids }: Readonly<{ ids: readonly string[]; uids: ReadonlyMap<string, string> }>,
+): Errors | undefined {
+  const isTaken = ids.includes(id) || (stored && (stored.tenant !== tenant || stored.deletedAt !== null));
+  const holder = uid ? uids.get(uid) : undefined;
+  const errors = [
+    ...(isTaken
+      ? [
+          {
+            field: "id",
+            fault: `is ${id}, which is taken`,
+            expected: "an id of the tenant, once, or a new one",
+          },
+        ]
+      : []),
+    ...(holder !== undefined && holder !== id
+      ? [{ field: "uid", fault: `is ${uid}, as that of ${holder}`, expected: "one that no other has" }]
+      : []),
+  ];
+  return errorsOrNone(errors);
+}
+
+async function creationOf(
+  services: Services,
+  { id, omitted = [], ...input }: Portable,
+  tenant: string,
+  origin: string,
+): Promise<Step | Errors> {
+  const errors = targetErrors(input);
+  if (errors.length > 0) return { errors };
+  const isIncomplete = omitted.some((field) => field !== "secret" && input[field] === undefined);
+  const status = isIncomplete ? "paused" : input.status;
+  const prepared = await preparedRow(services, { ...input, status }, { id, tenant }, origin);
+  return "errors" in prepared ? prepared : { kind: "create", ...prepared, omitted };
+}
+
+/** The change from what is stored. An existing destination keeps its secret, and whether it is paused. */
+async function changeOf(services: Services, given: Portable, stored: Destination): Promise<Step | Errors> {
+  const { id, omitted: _, secret: __, status: ___, ...wanted } = given;
+  const now: Readonly<Record<string, unknown>> = {
+    ...(await portable(services, stored, false)),
+    ...(await opened(services, stored)).fields,
+  };
+  const differing = Object.entries(wanted).filter(
+    ([name, value]) => JSON.stringify(value ?? null) !== JSON.stringify(now[name] ?? null),
+  );
+  if (differing.length === 0) return { kind: "keep", id };
+  const input = Object.fromEntries(differing) as DestinationInput;
+  const target = await changedTarget(services, input, stored);
+  const errors = [
+    ...changeErrors(input, stored),
+    ...("errors" in target ? target.errors : []),
+    ...(await addressErrors(services, input)),
+  ];
+  return errors.length > 0 ? { errors } : { kind: "change", id, input };
+}
+
+/** Changes what is to be changed. Where another request was faster, the import can be repeated. */
+async function changeStored(
+  c: ApiContext,
+  services: Services,
+  steps: readonly Step[],
+): Promise<ProblemResponse<404 | 409 | 422> | undefined> {
+  for (const step of steps) {
+    if (step.kind !== "change") continue;
+    const done = await editDestination(services, step.id, undefined, step.input);
+    if (done instanceof Response) return done;
+    const [before, after] = [destinationView(done.stored), destinationView(done.row)];
+    changed(c, "destination.changed", done.row, changesBetween(before, after));
+  }
+  return undefined;
+}
+
+type Created = z.infer<typeof importResult>["created"][number];
+
+/** Creates all that are to be created, or none. */
+async function createAll(
+  c: ApiContext,
+  services: Services,
+  steps: readonly Step[],
+): Promise<Created[] | ProblemResponse<409>> {
+  const wanted = steps.filter((step) => step.kind === "create");
+  const most = capsOf(services.config).destinations;
+  const created = await insertDestinations(
+    services.db,
+    wanted.map(({ row }) => row),
+    most,
+  );
+  if (created === undefined)
+    return problem(409, "Another request created destinations at the same time: repeat the import");
+  for (const row of created) changed(c, "destination.created", row);
+  return Promise.all(
+    wanted.map(async ({ row, secret, omitted }) => ({
+      id: row.id,
+      // One that came with the document is known.
+      ...(omitted.includes("secret") && (await showSecret(secret))),
+      omitted: omitted.filter((one) => one !== "secret"),
+    })),
+  );
+}
+
+function within(where: string, error: FieldError): FieldError {
+  return { ...error, field: `${where}.${error.field}` };
+}
+
+const sealedFields = ["secret", "headers", "auth", "token"] as const;
+
+const ID_EXPECTED = "expected dst_ and 20 lower-case letters and digits";
+const OMITTED_EXPECTED = `expected a list of ${sealedFields.join(", ")}`;
+const COUNT_EXPECTED = `expected a list of at most ${MOST_IMPORTED} destinations; import the others with further requests`;
+
+const { tenant: _, handshake: __, signature: ___, ...portableFields } = newDestination.shape;
+
+const portableDestination = strict({
+  id: z.string({ error: ID_EXPECTED }).regex(idPatterns.destination, { error: ID_EXPECTED }).openapi({
+    description: "Kept: a destination of the tenant with this id is changed, else it is created.",
+  }),
+  ...portableFields,
+  omitted: z
+    .array(z.enum(sealedFields, { error: OMITTED_EXPECTED }), { error: OMITTED_EXPECTED })
+    .optional()
+    .openapi({
+      description:
+        "What the destination has and the document does not. Without its secret it gets a new one when it is created; " +
+        "without its headers, `auth` or token it is created paused.",
+    }),
+}).openapi("TenantConfigDestination");
+
+type Portable = z.infer<typeof portableDestination>;
+
+const tenantDocument = strict({
+  version: z.literal(1, { error: "expected 1" }),
+  exported_at: z.string().optional().openapi({ description: "When it was exported; not looked at." }),
+  tenant: z
+    .string()
+    .optional()
+    .openapi({ description: "Whose it was; not looked at: the path names the tenant." }),
+  parts: z
+    .int()
+    .optional()
+    .openapi({
+      description:
+        `Present where the document is too large for one import, which takes ${MOST_IMPORTED} destinations: into so many, of ` +
+        "which each has some of `destinations`, it is to be divided. Not looked at.",
+    }),
+  settings: tenantChange.optional(),
+  destinations: z
+    .array(portableDestination, { error: COUNT_EXPECTED })
+    .max(MOST_IMPORTED, { error: COUNT_EXPECTED }),
+}).openapi("TenantConfig");
+
+const importResult = z
+  .object({
+    created: z.array(
+      z.object({
+        id: z.string(),
+        secret: z.string().optional().openapi({ description: "A new one; it is shown only here." }),
+        public_key: z.string().optional(),
+        omitted: z
+          .array(z.string())
+          .optional()
+          .openapi({ description: "What is to be set before it is resumed." }),
+      }),
+    ),
+    changed: z.array(z.string()),
+    unchanged: z.array(z.string()),
+    dry_run: z.boolean(),
+  })
+  .openapi("TenantImport");
+
+const flag = z.enum(["true", "false"], { error: "expected true or false" }).optional();
+
+const exportTenant = createRoute({
+  method: "get",
+  path: "/v1/tenants/{tenant}/export",
+  summary: "Export a tenant's configuration",
+  description:
+    "Its settings and destinations, as the import takes them; where they are too many for one import, `parts` says how many it " +
+    "takes. Secrets are left out, unless a key that is bound to no tenant asks " +
+    "for them.",
+  tags: ["Tenants"],
+  middleware: [requires("admin")],
+  request: {
+    params: tenantParam,
+    query: strict({
+      secrets: flag.openapi({ description: "With `true`, secrets are in the document, in plain text." }),
+    }),
+  },
+  responses: {
+    200: jsonAnswer(tenantDocument, "The configuration."),
+    ...problemResponses(401, 403, 404, 422, 429),
+  },
+});
+
+const importTenant = createRoute({
+  method: "post",
+  path: "/v1/tenants/{tenant}/import",
+  summary: "Import a tenant's configuration",
+  description:
+    "Creates the destinations that there are not, under their ids, and changes those that there are; the secret of an existing one, " +
+    "and whether it is paused, stay. Others of the tenant are left alone. A document with an error changes nothing. May be " +
+    "repeated.",
+  tags: ["Tenants"],
+  middleware: [requires("admin"), jsonBody({ maxBytes: MAX_BYTES })],
+  request: {
+    params: tenantParam,
+    query: strict({ dry_run: flag.openapi({ description: "With `true`, nothing is changed." }) }),
+    body: jsonRequest(tenantDocument),
+  },
+  responses: {
+    200: jsonAnswer(importResult, "What was done, or would be."),
+    ...problemResponses(400, 401, 403, 404, 409, 413, 415, 422),
+  },
+});

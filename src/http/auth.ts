@@ -1,0 +1,252 @@
+/**
+ * Authentication and authorization. A request is made with an API key, the dashboard's with a session token; both
+ * come to a `Principal`, and routes name the scope that it needs.
+ *
+ * An API key is `bw_<id>_<secret><checksum>`: the id finds the row, the secret proves the key, the checksum refuses an
+ * invented key without a query, and the prefix lets a scanner for leaked secrets recognise it. The SHA-256 of the whole
+ * key is stored: its 160 random bits cannot be guessed, so that a slow hash would add only its slowness. Isolates remember keys
+ * (key-cache.ts), so that a busy key does not cost a query for each request, and a new key works at once.
+ *
+ * A checksum can be computed by anybody who knows the format, so that an invented key with a right one costs a query. An
+ * address that has sent too many of them is not looked up for, but for once a second: a key that the isolate does not
+ * know yet and that comes from the same address is valid at one of its next requests.
+ */
+import type { MiddlewareHandler } from "hono";
+import { claimedKey, isInForce, isWorthWriting, keyToken, USE_WRITTEN_MS } from "../core/credentials.ts";
+import { allows, type PortalAction } from "../core/portal-access.ts";
+import { type Scope, scopes } from "../core/scopes.ts";
+import { KeyCache, type RememberedKey } from "../features/keys/key-cache.ts";
+import { type KeyCredentials, writeKeyUses } from "../features/keys/sql.ts";
+import { newKeyId, randomText } from "../ids.ts";
+import type { Services } from "../services.ts";
+import { OPERATOR } from "../store/notifications.ts";
+import { type ApiEnv, callerOf, type Principal } from "./context.ts";
+import { answerOf, type ProblemResponse, problem, type Refusal } from "./problems.ts";
+import {
+  ANONYMOUS_REFUSAL,
+  clientOf,
+  isOverAnonymousLimit,
+  LimitedClients,
+  overAnonymousLimit,
+} from "./rate-limit.ts";
+
+/**
+ * The principal of a bearer token; undefined when the token is not a valid key, and "limited" when too many such tokens
+ * come from the address of the request. Without a request nothing is limited.
+ */
+export type Authenticate = (
+  services: Services,
+  token: string,
+  request?: Request,
+) => Promise<Principal | "limited" | undefined>;
+
+/**
+ * Middleware: 401 without a valid key (RFC 6750), or 429 when that happens too often from one address; else sets
+ * `principal`. A valid key is never limited by its caller's address, which others may share.
+ */
+export function authenticated(authenticate: Authenticate): MiddlewareHandler<ApiEnv> {
+  return async (c, next) => {
+    const services = c.get("services");
+    const token = tokenIn(c.req.header("authorization"));
+    if (token instanceof Response) return (await overAnonymousLimit(services, c.req.raw)) ?? token;
+    const found = await authenticate(services, token.given, c.req.raw);
+    if (found === "limited") return answerOf(ANONYMOUS_REFUSAL);
+    if (found === undefined) return unauthorized(NOT_VALID, 'Bearer error="invalid_token"');
+    c.set("principal", found);
+    await next();
+    return;
+  };
+}
+
+/** The token of an Authorization header, or the 401. */
+function tokenIn(given: string | undefined): Readonly<{ given: string }> | ProblemResponse<401> {
+  if (given === undefined) return unauthorized(`Authorization is missing; ${EXPECTED}`, "Bearer");
+  const token = /^Bearer +([^\s]+) *$/i.exec(given)?.[1];
+  if (token === undefined) {
+    const detail = `Authorization has ${shapeFault(given)}; ${EXPECTED}`;
+    return unauthorized(detail, 'Bearer error="invalid_request"');
+  }
+  return { given: token };
+}
+
+const EXPECTED = "expected Bearer and a key";
+
+/** One text for all three, so that an answer does not reveal which keys exist. */
+const NOT_VALID = "The key is not valid: it is unknown, revoked or expired";
+
+/** Schemes that an answer may name; any other first word may be part of a key. */
+const KNOWN_SCHEMES = ["Basic", "Digest", "Token", "ApiKey", "Negotiate"];
+
+/** What is wrong with a header that is not a bearer token. Nothing of it is repeated that may be secret. */
+function shapeFault(given: string): string {
+  const [scheme = "", ...rest] = given.trim().split(/\s+/);
+  if (/^bearer$/i.test(scheme))
+    return rest.length === 0 ? "no key after Bearer" : "more than one word after Bearer";
+  if (rest.length === 0) return "no scheme before the key";
+  const known = KNOWN_SCHEMES.find((name) => name.toLowerCase() === scheme.toLowerCase());
+  return known ? `the scheme ${known}` : "a scheme that is not Bearer";
+}
+
+function unauthorized(detail: string, challenge: string) {
+  return problem(401, detail, undefined, { "www-authenticate": challenge });
+}
+
+/**
+ * Middleware: 403 when the principal lacks the scope, or is a visitor of the portal who may not do this.
+ * @param action what the route is to visitors; where it is left out, no visitor may use the route
+ */
+export function requires(scope: Scope, action?: PortalAction): MiddlewareHandler<ApiEnv> {
+  const middleware: MiddlewareHandler<ApiEnv> = async (c, next) => {
+    const principal = c.get("principal");
+    const refusal = refuseVisit(principal, action) ?? refuseWithout(scope, principal);
+    if (refusal) return answerOf(refusal);
+    await next();
+    return;
+  };
+  required.set(middleware, scope);
+  return middleware;
+}
+
+/** 403 when the principal is a visitor of the portal whose link, or whose tenant's settings, do not allow the action. */
+function refuseVisit({ visit }: Principal, action: PortalAction | undefined): Refusal<403> | undefined {
+  if (visit === undefined || (action !== undefined && allows(visit, action))) return undefined;
+  return { status: 403, detail: "The portal does not let this visitor do that" };
+}
+
+/** 403 when the principal lacks the scope; undefined when it has it. */
+export function refuseWithout(scope: Scope, principal: Principal): Refusal<403> | undefined {
+  if (principal.scopes.includes(scope)) return undefined;
+  return { status: 403, detail: `${callerOf(principal)} lacks the scope ${scope}` };
+}
+
+const required = new WeakMap<object, Scope>();
+
+/** The scope that a handler requires: the OpenAPI document takes it from the middleware that enforces it. */
+export function scopeOf(handler: object): Scope | undefined {
+  return required.get(handler);
+}
+
+/**
+ * The tenant that a request acts for: the one it names, else the key's own, else `default`. Undefined when the key is
+ * bound to another, or the tenant is the reserved one and the key is not an admin key without a tenant.
+ */
+export function tenantFor(principal: Principal, named: string | undefined): string | undefined {
+  const tenant = named ?? principal.tenant ?? "default";
+  const isOperator = principal.tenant === undefined && principal.scopes.includes("admin");
+  if (tenant === OPERATOR) return isOperator ? tenant : undefined;
+  return principal.tenant === undefined || principal.tenant === tenant ? tenant : undefined;
+}
+
+/** The detail of the 403 where `tenantFor` finds none. */
+export function notYourTenant(principal: Principal): string {
+  return `${callerOf(principal)} is bound to another tenant, or the tenant is reserved for the operator`;
+}
+
+/** 403 when the key is bound to another tenant than the one that is named; undefined when it may name it, or none is. */
+export function refuseTenant({ tenant }: Principal, named: string | undefined): Refusal<403> | undefined {
+  if (named === undefined || tenant === undefined || named === tenant) return undefined;
+  return { status: 403, detail: "The key is bound to another tenant" };
+}
+
+/** 403 when the principal grants a scope that it lacks; undefined when it has all of them. */
+export function refuseScopes({ scopes: own }: Principal, wanted: readonly Scope[], field: string) {
+  const lacking = wanted.filter((scope) => !own.includes(scope)).join(", ");
+  if (lacking === "") return undefined;
+  const fault = `grants ${lacking}, which your key lacks`;
+  const expected = `only scopes that your key has: ${own.join(", ")}`;
+  return problem(403, `${field} ${fault}; expected ${expected}`, [{ field, fault, expected }]);
+}
+
+/**
+ * Accepts `ADMIN_KEY`, which has every scope, and every stored key that is in force. Counts the other tokens by the
+ * address that they come from. Each call makes its own cache.
+ */
+export function byKey(): Authenticate {
+  const cache = new KeyCache();
+  const limited = new LimitedClients();
+  const uses = new KeyUses();
+  return async (services, token, request) => {
+    if (await isSame(token, services.config.adminKey)) return { scopes };
+    const client = request && clientOf(request);
+    const id = claimedKey(token);
+    const remembered = id === undefined ? null : await cache.remembered(services, id);
+    if (remembered === undefined && client !== undefined && !limited.mayLookUp(client, services.now()))
+      return "limited";
+    const found =
+      remembered === undefined && id !== undefined ? await cache.lookUp(services, id) : remembered;
+    const now = services.now();
+    if (found && isInForce(found.credentials, now) && (await isTokenOf(token, found.credentials.hash))) {
+      uses.record(services, found, now);
+      return principalOf(found.credentials);
+    }
+    if (client === undefined || !(await isOverAnonymousLimit(services, client))) return undefined;
+    limited.add(client, now);
+    return "limited";
+  };
+}
+
+/** So many uses are written one by one in `USES_MS`; what comes after them waits for the next. */
+const SINGLE_USES = 20;
+const USES_MS = 10_000;
+
+/** The uses of keys that an isolate writes: with thousands of keys many in one statement. */
+class KeyUses {
+  #pending: string[] = [];
+  #since = 0;
+  #written = 0;
+
+  record(services: Services, key: RememberedKey, now: number): void {
+    if (isWorthWriting(key.lastUsedAt, now)) {
+      key.lastUsedAt = now;
+      this.#pending.push(key.credentials.id);
+    }
+    if (this.#pending.length === 0) return;
+    if (now < this.#since || now - this.#since >= USES_MS) {
+      this.#since = now;
+      this.#written = 0;
+    }
+    if (this.#written >= SINGLE_USES) return;
+    this.#written += 1;
+    const ids = this.#pending.splice(0);
+    services.background(writeKeyUses(services.db, ids, now, now - USE_WRITTEN_MS));
+  }
+}
+
+/** The principal of a stored key. Scopes that were edited into something else grant nothing. */
+function principalOf({ id, tenant, scopes: stored, expiresAt }: KeyCredentials): Principal {
+  const given = scopes.filter((scope) => Array.isArray(stored) && stored.includes(scope));
+  return {
+    key: id,
+    scopes: given,
+    ...(tenant !== null && { tenant }),
+    ...(expiresAt !== null && { expiresAt }),
+  };
+}
+
+const SECRET_CHARACTERS = 32;
+
+/** A new API key. `token` is shown to its owner once and not stored; `hash` is stored. */
+export async function newKey(): Promise<Readonly<{ id: string; token: string; hash: string }>> {
+  const id = newKeyId();
+  const token = keyToken(id, randomText(SECRET_CHARACTERS));
+  return { id, token, hash: hex(await digest(token)) };
+}
+
+/** Whether the token has this hash. A hash that was edited into something else matches no token. */
+async function isTokenOf(token: string, hash: string): Promise<boolean> {
+  return isSame(hex(await digest(token)), hash);
+}
+
+/** Compares in constant time. `timingSafeEqual` needs equal lengths, so digests are compared. */
+async function isSame(a: string, b: string): Promise<boolean> {
+  const [left, right] = await Promise.all([digest(a), digest(b)]);
+  return crypto.subtle.timingSafeEqual(left, right);
+}
+
+function digest(text: string): Promise<ArrayBuffer> {
+  return crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+}
+
+function hex(bytes: ArrayBuffer): string {
+  return Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

@@ -1,0 +1,91 @@
+/**
+ * Sessions of pages. One is stored, and its signed token is in a cookie: every request looks up whether the session and
+ * the key behind it are still valid. A token of the dashboard is none of the portal, and the other way round.
+ */
+
+import type { Scope } from "../core/scopes.ts";
+import { record } from "../features/audit/routes.ts";
+import {
+  endSession,
+  findSession,
+  forgetSessions,
+  insertSession,
+  type OpenSession,
+} from "../features/keys/sql.ts";
+import { readToken, signToken } from "../secrets/tokens.ts";
+import type { Services } from "../services.ts";
+import type { Principal } from "./context.ts";
+
+type SessionUse = "session" | "portal_session";
+
+const HOUR_MS = 60 * 60_000;
+const SESSION_MS = 12 * HOUR_MS;
+/** The life of a session's cookie, in seconds. */
+export const SESSION_S = SESSION_MS / 1000;
+/** How long a used portal link is remembered: longer than any link is valid. */
+const RETENTION_MS = 30 * 24 * HOUR_MS;
+
+type NewSession = Pick<OpenSession, "id" | "keyId" | "tenant" | "portal" | "keyExpiresAt"> &
+  Readonly<{ scopes: readonly Scope[] }>;
+
+/** Opens a session and makes its token; undefined when its id has opened a session before. */
+export async function openSession(
+  services: Services,
+  use: SessionUse,
+  session: NewSession,
+): Promise<string | undefined> {
+  const { db, config, now, background } = services;
+  const createdAt = now();
+  const { keyExpiresAt, ...stored } = session;
+  const expiresAt = Math.min(createdAt + SESSION_MS, keyExpiresAt ?? Number.POSITIVE_INFINITY);
+  if (!(await insertSession(db, { ...stored, createdAt, expiresAt }))) return undefined;
+  background(forgetSessions(db, createdAt - RETENTION_MS));
+  const { id, tenant, scopes } = session;
+  await recordOf(services, principalOf(session), "session.started");
+  return signToken(config, use, { id, keyId: null, tenant, scopes, expiresAt });
+}
+
+/** The session of a token, while it and its key are valid. */
+export async function sessionOf(
+  { db, config, now }: Services,
+  use: SessionUse,
+  token: string,
+): Promise<OpenSession | undefined> {
+  const at = now();
+  const claims = await readToken(config, use, token, at);
+  const session = claims && (await findSession(db, claims.id, at));
+  return session && (session.portal === null) === (use === "session") ? session : undefined;
+}
+
+/** Ends the principal's session on the server: copies of its token are worthless from then on. */
+export async function closeSession(services: Services, principal: Principal): Promise<void> {
+  await endSession(services.db, principal.session?.id ?? "", services.now());
+  await recordOf(services, principal, "session.ended");
+}
+
+async function recordOf(
+  services: Services,
+  principal: Principal,
+  action: "session.started" | "session.ended",
+): Promise<void> {
+  const { session, tenant = null } = principal;
+  await record(services, principal, [{ action, subject: session?.id ?? "", tenant, changes: null }]);
+}
+
+/** Who makes the requests of a session: its key, with the key's end, so that nothing that it makes outlives the key. */
+export function principalOf({
+  id,
+  keyId,
+  keyExpiresAt,
+  tenant,
+  scopes,
+  portal,
+}: Pick<OpenSession, "id" | "keyId" | "keyExpiresAt" | "tenant" | "scopes" | "portal">): Principal {
+  return {
+    session: { at: portal === null ? "dashboard" : "portal", id },
+    scopes: scopes as readonly Scope[],
+    ...(keyId !== null && { key: keyId }),
+    ...(tenant !== null && { tenant }),
+    ...(keyExpiresAt !== null && { expiresAt: keyExpiresAt }),
+  };
+}

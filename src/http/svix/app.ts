@@ -1,0 +1,68 @@
+/**
+ * The API of Svix under /api/v1, over the functions and routes of Breakwater's own: an SDK of Svix works against
+ * Breakwater when its server URL is changed. What is the same, different and missing is in docs/from-svix.md. A route
+ * that is missing answers 501 and names itself.
+ */
+import { Hono } from "hono";
+import { recordsChanges } from "../../features/audit/routes.ts";
+import { type Services, servicesOf } from "../../services.ts";
+import { type Authenticate, authenticated, byKey } from "../auth.ts";
+import type { ApiEnv } from "../context.ts";
+import { namesChecked } from "../path-names.ts";
+import { onError } from "../problems.ts";
+import { withinLimits } from "../rate-limit.ts";
+import { registerApplications } from "./applications.ts";
+import { registerAttempts } from "./attempts.ts";
+import { registerBackgroundTasks } from "./background-tasks.ts";
+import { registerContent } from "./content.ts";
+import { registerEndpointMessages } from "./endpoint-messages.ts";
+import { registerEndpoints } from "./endpoints.ts";
+import { registerEventTypes } from "./event-types.ts";
+import { registerImport } from "./import-openapi.ts";
+import { registerMessages } from "./messages.ts";
+import { nativeApi } from "./native-api.ts";
+import { registerOperationalWebhooks } from "./operational-webhooks.ts";
+import { registerLogout, registerPortalAccess } from "./portal.ts";
+import { errorOf, inTheirShape, missing } from "./shapes.ts";
+
+const namedWell = namesChecked<ApiEnv>((_, { what, value }) => missing(what, value));
+
+type Options = Readonly<{
+  services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
+  authenticate?: Authenticate;
+}>;
+
+/** Serves everything under /api and /ingest. Tests pass their own services. */
+export function createSvixApi({ services = servicesOf, authenticate = byKey() }: Options = {}) {
+  const app = new Hono<ApiEnv>();
+  app.use(inTheirShape);
+  app.use(async (c, next) => {
+    c.set("services", services(c.env, c.executionCtx));
+    await next();
+  });
+  // Before authentication: neither takes a key.
+  app.get("/api/v1/health", (c) => c.body(null, 204));
+  registerLogout(app);
+  for (const path of ["/api/*", "/ingest/*"])
+    app.use(path, authenticated(authenticate), withinLimits, namedWell, recordsChanges);
+  const callNative = nativeApi(services, authenticate);
+  registerApplications(app);
+  registerEndpoints(app, callNative);
+  registerMessages(app);
+  registerAttempts(app, callNative);
+  registerEndpointMessages(app);
+  registerContent(app, callNative);
+  registerBackgroundTasks(app, callNative);
+  registerEventTypes(app, callNative);
+  registerImport(app);
+  registerOperationalWebhooks(app, callNative);
+  registerPortalAccess(app, callNative);
+  app.notFound((c) =>
+    errorOf(
+      501,
+      `${c.req.method} ${c.req.path.slice(0, 500)} is not supported by Breakwater: see docs/from-svix.md`,
+    ),
+  );
+  app.onError(onError);
+  return app;
+}

@@ -1,0 +1,200 @@
+/** Event types: those of the catalogue. The versions of a schema that the Svix API knows are one here. */
+import { z } from "@hono/zod-openapi";
+import type { Hono } from "hono";
+import { wholeDays } from "../../core/retention.ts";
+import { newEventType, replaceEventType } from "../../features/event-types/routes.ts";
+import { type EventType, findEventType, listEventTypes } from "../../store/event-types.ts";
+import { isoTime } from "../../time.ts";
+import { requires } from "../auth.ts";
+import type { ApiContext, ApiEnv } from "../context.ts";
+import { apiPath } from "../internal-path.ts";
+import { jsonBody } from "../json-body.ts";
+import { checked, type FieldError, invalid, problem } from "../problems.ts";
+import { type CallNative, renamedField } from "./native-api.ts";
+import { bodyOf, flag, listOf, missing, orderedQuery, queryOf, unsupported } from "./shapes.ts";
+
+const LIST = "/api/v1/event-type";
+const ONE = "/api/v1/event-type/:name";
+
+export function registerEventTypes(app: Hono<ApiEnv>, callNative: CallNative): void {
+  app.post(LIST, requires("admin"), jsonBody(), async (c) => {
+    const input = await bodyOf(c, newType);
+    if (input instanceof Response) return input;
+    const { name } = input;
+    // As in the Svix API, an archived type may be created again.
+    const made = await change(c, name, (before) =>
+      before && before.archivedAt === null ? problem(409, `There is an event type ${name} already`) : input,
+    );
+    return made instanceof Response ? made : c.json(typeView(made.row), 201);
+  });
+
+  app.get(LIST, requires("read"), async (c) => {
+    const query = queryOf(c, listQuery);
+    if (query instanceof Response) return query;
+    const { limit, iterator: after, order, include_archived: archived = false, with_content: full } = query;
+    const page = { archived, after, limit: limit + 1, descending: order === "descending" };
+    const rows = await listEventTypes(c.get("services").db, page);
+    const shown = rows.map((row) => typeView(row, full ?? false));
+    return c.json(listOf(shown, limit, ({ name }) => name));
+  });
+
+  app.get(ONE, requires("read"), async (c) => {
+    const row = await typeOf(c);
+    return row instanceof Response ? row : c.json(typeView(row));
+  });
+
+  app.put(ONE, requires("admin"), jsonBody(), async (c) => {
+    const input = await bodyOf(c, typeInput);
+    if (input instanceof Response) return input;
+    const made = await change(c, c.req.param("name"), () => input);
+    return made instanceof Response ? made : c.json(typeView(made.row), made.before ? 200 : 201);
+  });
+
+  app.patch(ONE, requires("admin"), jsonBody(), async (c) => {
+    const input = await bodyOf(c, typeInput.partial());
+    if (input instanceof Response) return input;
+    const made = await changeKnown(c, c.req.param("name"), input);
+    return made instanceof Response ? made : c.json(typeView(made.row));
+  });
+
+  app.delete(ONE, requires("admin"), async (c) => {
+    const query = queryOf(c, z.object({ expunge: flag }));
+    if (query instanceof Response) return query;
+    const name = c.req.param("name");
+    if (query.expunge === true) {
+      const known = await typeOf(c);
+      if (known instanceof Response) return known;
+      const removed = await callNative(c, "DELETE", apiPath`/v1/event-types/${name}`);
+      return removed.ok ? c.body(null, 204) : removed.answer;
+    }
+    const archived = await changeKnown(c, name, { archived: true });
+    return archived instanceof Response ? archived : c.body(null, 204);
+  });
+}
+
+const listQuery = z.object({ ...orderedQuery, include_archived: flag, with_content: flag });
+
+const FLAG_EXPECTED = "expected true or false";
+const SCHEMAS_EXPECTED = "expected an object of schemas by their versions";
+
+const typeInput = z.object({
+  description: z.string({ error: "expected a string" }),
+  archived: z.boolean({ error: FLAG_EXPECTED }).nullish(),
+  deprecated: z.boolean({ error: FLAG_EXPECTED }).nullish(),
+  schemas: z.record(z.string(), z.unknown(), { error: SCHEMAS_EXPECTED }).nullish(),
+  groupName: z.string({ error: "expected a string" }).nullish(),
+  featureFlag: z.unknown().optional(),
+  featureFlags: z.array(z.unknown(), { error: "expected a list" }).nullish(),
+});
+
+const newType = typeInput.extend({ name: z.string({ error: "expected a string" }) });
+
+type Input = { [K in keyof z.infer<typeof typeInput>]?: z.infer<typeof typeInput>[K] | undefined };
+
+function unsupportedFields({
+  deprecated,
+  schemas,
+  groupName,
+  featureFlag,
+  featureFlags,
+}: Input): FieldError[] {
+  const versions = Object.keys(schemas ?? {}).length;
+  return [
+    ...(deprecated ? [unsupported("deprecated", "false: a type can be archived")] : []),
+    ...(groupName ? [unsupported("groupName", "none")] : []),
+    ...(featureFlag ? [unsupported("featureFlag", "none: filter types by their names")] : []),
+    ...(featureFlags && featureFlags.length > 0 ? [unsupported("featureFlags", "none")] : []),
+    ...(versions > 1 ? [unsupported("schemas", "one version: a type has one schema")] : []),
+  ];
+}
+
+/** A change is made anew, so many times in all, when another has changed the type meanwhile. */
+const TRIES = 3;
+
+type Changed = Readonly<{ row: EventType; before: EventType | undefined }>;
+
+/**
+ * Creates or replaces the type. What the Svix API does not know of it, its example and whether it is validated, stays as
+ * it was.
+ * @param inputFor what is to be there instead of what there is
+ */
+async function change(
+  c: ApiContext,
+  name: string,
+  inputFor: (before: EventType | undefined) => Input | Response,
+): Promise<Changed | Response> {
+  for (let tries = 1; tries <= TRIES; tries++) {
+    const before = await findEventType(c.get("services").db, name);
+    const input = inputFor(before);
+    if (input instanceof Response) return input;
+    const errors = unsupportedFields(input);
+    const fields = errors.length > 0 ? errors : checked(newEventType, fieldsOf(input, before));
+    const made =
+      "data" in fields ? await replaceEventType(c, name, fields.data, before ?? null) : { errors: fields };
+    if (made instanceof Response) return made;
+    if (made && "errors" in made)
+      return invalid(made.errors.map((one) => ({ ...one, field: renamedField(one.field, NAMES) })));
+    if (made) return { row: made, before };
+  }
+  return problem(409, "The event type is being changed by other requests at the same time");
+}
+
+/** Changes a type that there is: what the input leaves out stays. */
+function changeKnown(c: ApiContext, name: string, input: Input): Promise<Changed | Response> {
+  return change(c, name, (before) => {
+    if (before === undefined) return missing("event type", name);
+    const { description = before.description, archived = before.archivedAt !== null } = input;
+    const { schemas = schemasOf(before) } = input;
+    return { ...input, description: description ?? "", archived, schemas };
+  });
+}
+
+const NAMES = { schema: "schemas" };
+
+function fieldsOf(input: Input, before: EventType | undefined) {
+  const [schema] = Object.values(input.schemas ?? {});
+  return {
+    description: input.description,
+    archived: input.archived ?? false,
+    ...(before && { retention_days: wholeDays(before.retentionDays) }),
+    ...(schema !== undefined && { schema, ...keptOf(before) }),
+  };
+}
+
+function keptOf(before: EventType | undefined) {
+  if (before === undefined) return {};
+  const example = jsonIn(before.example);
+  return { validate: before.validates === 1, ...(example !== null && { example }) };
+}
+
+async function typeOf(c: ApiContext): Promise<EventType | Response> {
+  const name = c.req.param("name") ?? "";
+  return (await findEventType(c.get("services").db, name)) ?? missing("event type", name);
+}
+
+/** Null for what an edit by hand has made unreadable. */
+export function jsonIn(text: string | null): unknown {
+  try {
+    return text === null ? null : JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+function schemasOf({ schema }: EventType): Record<string, unknown> | null {
+  const value = jsonIn(schema);
+  return value === null ? null : { "1": value };
+}
+
+function typeView(row: EventType, withSchemas = true) {
+  return {
+    name: row.name,
+    description: row.description ?? "",
+    archived: row.archivedAt !== null,
+    deprecated: false,
+    schemas: withSchemas ? schemasOf(row) : null,
+    ...{ groupName: null, featureFlag: null, featureFlags: null },
+    createdAt: isoTime(row.createdAt),
+    updatedAt: isoTime(row.updatedAt),
+  };
+}

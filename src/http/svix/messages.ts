@@ -1,0 +1,408 @@
+/** Messages: events of the application's tenant. An `eventId` is the idempotency key of the event. */
+import { z } from "@hono/zod-openapi";
+import type { Hono } from "hono";
+import { Content } from "../../core/content.ts";
+import { DAY_MS } from "../../core/retention.ts";
+import { channelName, channelsInEffect, refusalOf } from "../../core/routing.ts";
+import { type Application, findApplication } from "../../features/applications/sql.ts";
+import { changed } from "../../features/audit/routes.ts";
+import { eraseEvent, stepErasure } from "../../features/erasures/job.ts";
+import { isMediaType } from "../../features/events/content.ts";
+import { cursorAt, eventPositions } from "../../features/events/list.ts";
+import { acceptEvents, MAX_EVENT_BYTES, newEvent } from "../../features/events/routes.ts";
+import { eventNumber, eventId as idOfEvent } from "../../ids.ts";
+import type { Services } from "../../services.ts";
+import { overBy } from "../../store/delivery-filter.ts";
+import { eachBody, type ListedEvent, listEvents, withinBytes } from "../../store/event-list.ts";
+import { type EventType, findEventType } from "../../store/event-types.ts";
+import { EVENT_ID, eventOfKey, keysOfEvents } from "../../store/keyed-events.ts";
+import { findEvent, type StoredEvent } from "../../store/planned-deliveries.ts";
+import { isoTime } from "../../time.ts";
+import { refuseWithout, requires } from "../auth.ts";
+import type { ApiContext, ApiEnv } from "../context.ts";
+import { decoded, jsonBody, parseExactly } from "../json-body.ts";
+import { refusesOwnAttempts } from "../loops.ts";
+import { cursorParam, timeParam } from "../parameters.ts";
+import { answerOf, checked, type FieldError, invalid, problem } from "../problems.ts";
+import { withinIngestLimit } from "../rate-limit.ts";
+import { applicationInput, createApplication } from "./applications.ts";
+import { endpointOf } from "./endpoints.ts";
+import {
+  applicationOf,
+  bodyOf,
+  flag,
+  idempotencyKeyOf,
+  missing,
+  pageQuery,
+  queryOf,
+  unsupported,
+} from "./shapes.ts";
+
+const LIST = "/api/v1/app/:app/msg";
+
+export function registerMessages(app: Hono<ApiEnv>): void {
+  const body = jsonBody({ maxBytes: MAX_EVENT_BYTES, exactNumbers: true });
+
+  app.post(LIST, requires("events:write"), withinIngestLimit, refusesOwnAttempts, body, async (c) => {
+    const query = queryOf(c, z.object({ with_content: flag }));
+    const input = await bodyOf(c, messageInput);
+    if (query instanceof Response) return query;
+    if (input instanceof Response) return input;
+    const errors = unsupportedFields(c.get("services"), input);
+    if (errors.length > 0) return invalid(errors);
+    const application = await applicationFor(c, input);
+    if (application instanceof Response) return application;
+    return createMessage(c, application, { ...input, payload: payloadOf(input) }, query.with_content);
+  });
+
+  app.get(LIST, requires("read"), async (c) => {
+    const query = queryOf(c, listQuery);
+    if (query instanceof Response) return query;
+    const application = await applicationOf(c);
+    if (application instanceof Response) return application;
+    return c.json(await listMessages(c.get("services"), application, query));
+  });
+
+  app.get(`${LIST}/:msg`, requires("read"), async (c) => {
+    const query = queryOf(c, z.object({ with_content: flag }));
+    if (query instanceof Response) return query;
+    const application = await applicationOf(c);
+    if (application instanceof Response) return application;
+    const found = await messageOf(c, application);
+    if (found instanceof Response) return found;
+    const names = await eventIdsOf(c.get("services"), application, [found.event.id]);
+    return c.json(messageView(found.event, names, query.with_content));
+  });
+
+  app.delete(`${LIST}/:msg/content`, requires("admin"), async (c) => {
+    const application = await applicationOf(c);
+    if (application instanceof Response) return application;
+    const services = c.get("services");
+    const number = await messageNumberOf(c, application);
+    const begun = number === undefined ? undefined : await eraseEvent(services, application.id, number);
+    if (begun === undefined) return missing("message", c.req.param("msg"));
+    changed(c, "erasure.started", begun);
+    // So that it is gone when this is answered; the queue would do it a moment later.
+    await stepErasure(services, begun.id);
+    return c.body(null, 204);
+  });
+
+  app.post("/api/v1/app/:app/endpoint/:endpoint/send-example", requires("admin"), jsonBody(), async (c) => {
+    const input = await bodyOf(c, exampleInput);
+    if (input instanceof Response) return input;
+    const found = await endpointOf(c);
+    if (found instanceof Response) return found;
+    const { eventType, exampleIndex } = input;
+    const row = await findEventType(c.get("services").db, eventType);
+    if (row === undefined) return missing("event type", eventType);
+    const payload = exampleIn(row, exampleIndex ?? 0);
+    if (payload === undefined) return invalid([withoutExample(eventType)]);
+    const { id, eventTypes: types, filter } = found.row;
+    const own = channelsInEffect(found.row.channels);
+    const channels = own?.slice(0, 1);
+    const example = { type: eventType, channels, data: () => payload };
+    if (refusalOf({ types, channels: own, filter }, example)) return invalid([notTaken(eventType)]);
+    return createMessage(c, found.application, { eventType, payload, channels, destinations: [id] }, true);
+  });
+}
+
+const EVENT_ID_EXPECTED = "expected 1 to 256 letters, digits and _ . -";
+const OBJECT_EXPECTED = "expected an object";
+
+const messageInput = z.object({
+  eventType: z.unknown(),
+  payload: z.unknown(),
+  eventId: z
+    .string({ error: EVENT_ID_EXPECTED })
+    .regex(/^[A-Za-z0-9_.-]{1,256}$/, { error: EVENT_ID_EXPECTED })
+    .nullish(),
+  tags: z.unknown().optional(),
+  deliverAt: z.unknown().optional(),
+  channels: z.unknown().optional(),
+  payloadRetentionPeriod: z.number({ error: "expected a number of days" }).nullish(),
+  payloadRetentionHours: z.number({ error: "expected a number of hours" }).nullish(),
+  transformationsParams: z.record(z.string(), z.unknown(), { error: OBJECT_EXPECTED }).nullish(),
+  application: applicationInput.nullish(),
+});
+
+type MessageInput = z.infer<typeof messageInput>;
+
+const exampleInput = z.object({
+  eventType: z.string({ error: "expected the name of an event type" }),
+  exampleIndex: z.int({ error: "expected a whole number" }).nullish(),
+  payload: z.null({ error: "expected none: a payload of your own is a message" }).optional(),
+});
+
+function unsupportedFields({ config }: Services, input: MessageInput): FieldError[] {
+  const { payloadRetentionPeriod: days, payloadRetentionHours: hours, transformationsParams } = input;
+  const kept = config.retentionMs;
+  const least = `at least the ${kept / DAY_MS} days for which this deployment keeps events, or nothing`;
+  const { rawPayload, headers: _, ...others } = transformationsParams ?? {};
+  const isUnknown =
+    Object.keys(others).length > 0 || (transformationsParams && typeof rawPayload !== "string");
+  return [
+    ...(days != null && days * DAY_MS < kept ? [unsupported("payloadRetentionPeriod", least)] : []),
+    ...(hours != null && hours * 3_600_000 < kept ? [unsupported("payloadRetentionHours", least)] : []),
+    ...(isUnknown ? [unsupported("transformationsParams", "none but rawPayload and its content-type")] : []),
+    ...(isMediaType(rawTypeOf(input)) ? [] : [unsupported("transformationsParams.headers", "a media type")]),
+  ];
+}
+
+function rawTypeOf({ transformationsParams }: MessageInput): string {
+  const { headers } = transformationsParams ?? {};
+  const given = Object.entries(headers ?? {}).find(([name]) => name.toLowerCase() === "content-type")?.[1];
+  return given === undefined ? "application/json" : String(given);
+}
+
+/** The payload, or what the SDKs have put beside it to be sent as it is. */
+function payloadOf(input: MessageInput): unknown {
+  const { rawPayload } = input.transformationsParams ?? {};
+  if (typeof rawPayload !== "string") return input.payload;
+  return new Content(rawTypeOf(input), new TextEncoder().encode(rawPayload));
+}
+
+/** The application of the path; as in the Svix API, a body may bring along the one that there is not yet. */
+export async function applicationFor(
+  c: ApiContext,
+  { application }: Pick<MessageInput, "application">,
+): Promise<Application | Response> {
+  const found = await applicationOf(c);
+  if (!(found instanceof Response) || !application) return found;
+  const name = c.req.param("app") ?? "";
+  if ((application.uid ?? name) !== name) {
+    const fault = "is not that of the path";
+    return invalid([{ field: "application.uid", fault, expected: name }]);
+  }
+  const lacking = refuseWithout("admin", c.get("principal"));
+  if (lacking) return answerOf(lacking);
+  const created = await createApplication(c, { ...application, uid: name });
+  if (created instanceof Response) return created;
+  const row = created.row.uid === name ? created.row : await findApplication(c.get("services").db, name);
+  return row ?? found;
+}
+
+const NAMES: Readonly<Record<string, string>> = {
+  type: "eventType",
+  data: "payload",
+  deliver_at: "deliverAt",
+};
+
+function renamed(field: string): string {
+  return field.replace(/^[^.[#]+/, (first) => NAMES[first] ?? first);
+}
+
+type NewMessage = Readonly<{
+  eventType: unknown;
+  payload: unknown;
+  eventId?: string | null | undefined;
+  tags?: unknown;
+  channels?: unknown;
+  deliverAt?: unknown;
+  destinations?: readonly string[];
+}>;
+
+/** An idempotency key of the tenant like `EVENT_ID`: they are told apart by what is before them. */
+const REQUEST = "svix-request:";
+
+async function createMessage(
+  c: ApiContext,
+  application: Application,
+  { eventType, payload, eventId, tags, channels, deliverAt, destinations }: NewMessage,
+  withContent: boolean | undefined,
+): Promise<Response> {
+  const services = c.get("services");
+  const read = checked(newEvent, {
+    type: eventType,
+    ...(payload !== undefined && { data: payload }),
+    tenant: application.id,
+    ...(deliverAt != null && { deliver_at: deliverAt }),
+    ...(Array.isArray(tags) && tags.length === 0 ? {} : tags != null && { tags }),
+    ...(channels != null && { channels }),
+    ...(destinations && { destination_ids: destinations }),
+  });
+  if (!("data" in read)) return invalid(read.map((error) => ({ ...error, field: renamed(error.field) })));
+  const requestKey = idempotencyKeyOf(c);
+  const key = eventId != null ? EVENT_ID + eventId : requestKey && REQUEST + requestKey;
+  const result = await acceptEvents(services, c.get("principal"), {
+    events: [read.data],
+    key,
+    fieldOf: (_, field) => renamed(field),
+    keyField: eventId == null ? "header.idempotency-key" : "eventId",
+  });
+  // The SDKs count their own repeats of a request: such a one gets the answer that was lost.
+  const isOwnRepeat = c.req.header("svix-retry-count") !== undefined;
+  const isTaken =
+    result.kind === "refused" ? result.refusal.status === 409 : result.isReplayed && !isOwnRepeat;
+  if (eventId != null && isTaken)
+    return problem(409, `There is a message with the eventId ${eventId} already`);
+  if (result.kind === "refused") return answerOf(result.refusal);
+  const number = eventNumber(result.events[0]?.id ?? "");
+  if (number === undefined) throw new Error("An accepted event must have an id");
+  const { type, deliver_at: at, tags: given = [], channels: named = [] } = read.data;
+  const stored =
+    result.isReplayed || result.acceptedAt === undefined
+      ? await findEvent(services, number, application.id, overBy(services))
+      : undefined;
+  const times = stored?.event ?? { acceptedAt: result.acceptedAt ?? services.now(), deliverAt: at ?? null };
+  const { acceptedAt, deliverAt: dueAt } = times;
+  const event = { id: number, type, acceptedAt, deliverAt: dueAt, tags: given, channels: named };
+  return c.json(view(event, eventId ?? null, withContent === false ? {} : shownPayload(payload)), 202);
+}
+
+function shownPayload(payload: unknown): unknown {
+  return payload instanceof Content ? (decoded(payload.bytes) ?? null) : payload;
+}
+
+const typeList = z
+  .string()
+  .transform((given) => given.split(","))
+  .optional();
+
+/** What lists of messages and of attempts take. */
+export const messageQuery = {
+  ...pageQuery,
+  channel: channelName.optional(),
+  tag: z.string().optional(),
+  before: timeParam.optional(),
+  after: timeParam.optional(),
+  event_types: typeList,
+  with_content: flag,
+};
+
+const listQuery = z.object({ ...messageQuery, iterator: cursorParam(eventPositions) });
+
+/** The newest first. A page may be short, or empty, and not the last one: see store/event-list.ts. */
+async function listMessages(services: Services, application: Application, query: z.infer<typeof listQuery>) {
+  const { limit, iterator: from, tag, channel, before: until, after, event_types: types } = query;
+  const since = after === undefined ? undefined : after + 1;
+  const filter = {
+    tenant: application.id,
+    types,
+    tag,
+    channel,
+    accepted: { since, until },
+    over: overBy(services),
+  };
+  const listed = await listEvents(services, { ...filter, from, limit });
+  const { found, next } = withinBytes(listed, () => query.with_content !== false);
+  const data = await messageViews(services, application, found, query.with_content);
+  return { data, iterator: next ? cursorAt(next) : null, prevIterator: null, done: next === undefined };
+}
+
+export async function messageViews(
+  services: Services,
+  application: Application,
+  events: readonly ListedEvent[],
+  withContent = true,
+) {
+  const payloads = new Map<number, unknown>();
+  if (withContent)
+    await eachBody(services, events, ({ id, contentType, isErased }, body) =>
+      payloads.set(id, isErased ? ERASED : payloadIn(body, contentType !== undefined)),
+    );
+  const numbers = events.map(({ id }) => id);
+  const names = await eventIdsOf(services, application, numbers);
+  return events.map((event) => view(event, names.get(event.id) ?? null, payloads.get(event.id) ?? {}));
+}
+
+type FoundMessage = NonNullable<Awaited<ReturnType<typeof findEvent>>>;
+
+/** The message that the path names by id or `eventId`, with its deliveries, or the 404. */
+export async function messageOf(c: ApiContext, application: Application): Promise<FoundMessage | Response> {
+  const services = c.get("services");
+  const number = await messageNumberOf(c, application);
+  const found = number && (await findEvent(services, number, application.id, overBy(services)));
+  return found || missing("message", c.req.param("msg") ?? "");
+}
+
+/** The number that the path's id or `eventId` stands for, whether there is such a message or not. */
+export async function messageNumberOf(c: ApiContext, application: Application): Promise<number | undefined> {
+  return messageNumber(c.get("services"), application, c.req.param("msg") ?? "");
+}
+
+/** The number that an id or `eventId` stands for, whether there is such a message or not. */
+export async function messageNumber(
+  services: Services,
+  { id: tenant }: Application,
+  name: string,
+): Promise<number | undefined> {
+  return eventNumber(name) ?? eventOfKey(services, tenant, EVENT_ID + name);
+}
+
+/** The `eventId` of each of the messages that has one. */
+export async function eventIdsOf(
+  services: Services,
+  { id: tenant }: Application,
+  events: readonly number[],
+): Promise<ReadonlyMap<number, string>> {
+  const keys = await keysOfEvents(services, tenant, events);
+  return new Map(
+    [...keys].flatMap(([event, key]) =>
+      key.startsWith(EVENT_ID) ? [[event, key.slice(EVENT_ID.length)] as const] : [],
+    ),
+  );
+}
+
+export function messageView(event: StoredEvent, names: ReadonlyMap<number, string>, withContent = true) {
+  const kept = event.isErased ? ERASED : payloadIn(event.body, event.contentType !== undefined);
+  return view(event, names.get(event.id) ?? null, withContent ? kept : {});
+}
+
+/** As the Svix API shows the payload of a message that has none any more. */
+const ERASED = { expired: true };
+
+/** Null where the stored bytes are damaged. */
+function payloadIn(body: Uint8Array | null | undefined, isContent: boolean): unknown {
+  const text = body ? decoded(body) : undefined;
+  if (text === undefined || isContent) return text ?? null;
+  return (parseExactly(text) as { data: unknown }).data;
+}
+
+type Shown = Pick<StoredEvent, "id" | "type" | "acceptedAt" | "deliverAt" | "tags" | "channels">;
+
+function view(
+  { id, type, acceptedAt, deliverAt, tags, channels }: Shown,
+  eventId: string | null,
+  payload: unknown,
+) {
+  return {
+    id: idOfEvent(id),
+    eventId,
+    eventType: type,
+    payload: objectOf(payload),
+    channels: channels.length > 0 ? [...new Set(channels)].sort() : null,
+    tags: tags.length > 0 ? tags : null,
+    timestamp: isoTime(acceptedAt),
+    deliverAt: isoTime(deliverAt),
+  };
+}
+
+/** The payload, where it is an object. Typed SDKs read nothing else, and one other payload would fail a whole list. */
+function objectOf(payload: unknown): object {
+  const isObject = typeof payload === "object" && payload !== null;
+  return isObject && !Array.isArray(payload) && !JSON.isRawJSON(payload) ? payload : {};
+}
+
+/** Of the catalogue's example, else of those in the schema; undefined where an edit by hand has made it unreadable. */
+function exampleIn({ example, schema }: Pick<EventType, "example" | "schema">, index: number): unknown {
+  try {
+    if (example !== null) return JSON.parse(example);
+    const { examples } = (JSON.parse(schema ?? "{}") ?? {}) as { examples?: unknown };
+    return Array.isArray(examples) ? examples[index] : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function withoutExample(eventType: string): FieldError {
+  return {
+    field: "eventType",
+    fault: `is ${eventType}, which has no such example`,
+    expected: "one that has",
+  };
+}
+
+function notTaken(eventType: string): FieldError {
+  const expected = "one of the endpoint's event types";
+  return { field: "eventType", fault: `is ${eventType}, which the endpoint does not take`, expected };
+}

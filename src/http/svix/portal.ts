@@ -1,0 +1,117 @@
+/**
+ * Access to the portal: links that open the portal of an application's tenant. The token of an access is that of its
+ * link, so logging out by it ends the session that the link has opened, or keeps it from opening one.
+ */
+import { z } from "@hono/zod-openapi";
+import type { Hono } from "hono";
+import type { PortalRules } from "../../core/portal-access.ts";
+import { changed, recordsChanges } from "../../features/audit/routes.ts";
+import { endSession, findSession, insertSession } from "../../features/keys/sql.ts";
+import { readToken } from "../../secrets/tokens.ts";
+import { requires } from "../auth.ts";
+import type { ApiContext, ApiEnv } from "../context.ts";
+import { apiPath } from "../internal-path.ts";
+import { jsonBody } from "../json-body.ts";
+import { invalid, problem } from "../problems.ts";
+import { overAnonymousLimit } from "../rate-limit.ts";
+import { applicationInput } from "./applications.ts";
+import { applicationFor } from "./messages.ts";
+import type { CallNative } from "./native-api.ts";
+import { bodyOf, unsupported } from "./shapes.ts";
+
+/** Registered before authentication: it takes the token of an access, which is no API key. */
+export function registerLogout(app: Hono<ApiEnv>): void {
+  app.post("/api/v1/auth/logout", recordsChanges, async (c) => {
+    const services = c.get("services");
+    const { db, config, now } = services;
+    const given = /^Bearer +([^\s]+) *$/i.exec(c.req.header("authorization") ?? "")?.[1];
+    const claims = given === undefined ? undefined : await readToken(config, "portal", given, now());
+    if (claims === undefined)
+      return (await overAnonymousLimit(services, c.req.raw)) ?? problem(401, NOT_AN_ACCESS);
+    const { id, keyId, tenant, scopes, expiresAt } = claims;
+    // A link that has opened nothing yet finds its session there, and is refused as one that was used.
+    const session = { id, keyId, tenant, scopes, expiresAt, portal: null, createdAt: now() };
+    const isUnopened = await insertSession(db, session);
+    if (!isUnopened && (await findSession(db, id, now())) === undefined) return c.body(null, 204);
+    await endSession(db, id, now());
+    c.set("principal", {
+      ...{ scopes, session: { at: "portal", id } },
+      ...(keyId !== null && { key: keyId }),
+      ...(tenant !== null && { tenant }),
+    });
+    changed(c, "session.ended", { id, tenant });
+    return c.body(null, 204);
+  });
+}
+
+const NOT_AN_ACCESS =
+  "Authorization has no token of a portal access that is valid; API keys are not logged out";
+
+export function registerPortalAccess(app: Hono<ApiEnv>, callNative: CallNative): void {
+  for (const path of ["app-portal-access", "dashboard-access"])
+    app.post(`/api/v1/auth/${path}/:app`, requires("admin"), jsonBody({ mayBeEmpty: true }), (c) =>
+      openAccess(c, callNative),
+    );
+}
+
+async function openAccess(c: ApiContext, callNative: CallNative): Promise<Response> {
+  const input = await bodyOf(c, accessInput);
+  if (input instanceof Response) return input;
+  const { readOnly, capabilities, featureFlags, sessionId, expiry } = input;
+  const errors = [
+    ...(featureFlags && featureFlags.length > 0 ? [unsupported("featureFlags", "none")] : []),
+    ...(sessionId == null ? [] : [unsupported("sessionId", "none: an access is logged out by its token")]),
+  ];
+  if (errors.length > 0) return invalid(errors);
+  const application = await applicationFor(c, input);
+  if (application instanceof Response) return application;
+  const body = {
+    tenant: application.id,
+    expires_in_s: expiry ?? WEEK_S,
+    read_only: readOnly === true,
+    access: capabilities == null ? null : accessWith(capabilities),
+  };
+  const names = { expires_in_s: "expiry", read_only: "readOnly" };
+  const made = await callNative(c, "POST", apiPath`/v1/portal-links`, { body, names });
+  if (!made.ok) return made.answer;
+  const url = String(made.json.url);
+  return c.json({ url, token: new URL(url).searchParams.get("token") }, 200, { "cache-control": "no-store" });
+}
+
+const WEEK_S = 7 * 24 * 3600;
+
+const CAPABILITIES = [
+  "ViewBase",
+  "ViewEndpointSecret",
+  "ManageEndpointSecret",
+  "ManageTransformations",
+  "CreateAttempts",
+  "ManageEndpoint",
+] as const;
+
+const CAPABILITIES_EXPECTED = `expected a list of ${CAPABILITIES.join(", ")}`;
+const FLAGS_EXPECTED = "expected a list";
+
+const accessInput = z.object({
+  application: applicationInput.nullish(),
+  readOnly: z.boolean({ error: "expected true or false" }).nullish(),
+  capabilities: z
+    .array(z.enum(CAPABILITIES, { error: CAPABILITIES_EXPECTED }), { error: CAPABILITIES_EXPECTED })
+    .nullish(),
+  featureFlags: z.array(z.unknown(), { error: FLAGS_EXPECTED }).nullish(),
+  sessionId: z.unknown().optional(),
+  expiry: z.unknown().optional(),
+});
+
+/** What a visitor with these may do. Secrets are shown once, and there are no transformations. */
+function accessWith(capabilities: readonly (typeof CAPABILITIES)[number][]): PortalRules {
+  const mayAttempt = capabilities.includes("CreateAttempts");
+  const mayManage = capabilities.includes("ManageEndpoint");
+  return {
+    may_edit_endpoints: mayManage,
+    // Who manages an endpoint manages its secrets too (https://api.svix.com/docs#tag/Authentication).
+    may_rotate: mayManage || capabilities.includes("ManageEndpointSecret"),
+    may_resend: mayAttempt,
+    may_test: mayAttempt,
+  };
+}

@@ -1,0 +1,445 @@
+/**
+ * The backlog's part of the sweep: gates of destinations with waiting deliveries schedule drains, deliveries past their
+ * age limit expire, and those of deleted destinations are cancelled, whatever their gates would admit.
+ *
+ * Both walks go round, over the destinations with waiting deliveries, and over all waiting deliveries, as packs and
+ * rows. An index by age limit would find expired ones at once, but cost two more written rows for each delivery that
+ * ever waits; the walk costs rows read, of which a thousand are billed like one written.
+ */
+import type { DeliveryName } from "../core/bundle.ts";
+import { CONNECTIONS } from "../core/lease.ts";
+import { MINUTE_MS } from "../core/rollups.ts";
+import { countDead } from "../features/notifications/publish.ts";
+import { endReplaysOfDeleted } from "../features/replays/job.ts";
+import { recheckAtGate, scheduleDrainAtGate } from "../gate/client.ts";
+import { faultOf } from "../log.ts";
+import { batchesOf, type DrainMessage, type WaitingMessage } from "../queue-messages.ts";
+import type { Services } from "../services.ts";
+import { oldTombstones } from "../store/retention.ts";
+import { allOf, inTurn } from "../store/shards.ts";
+import {
+  cancelRetrying,
+  expireWaiting,
+  expireWaitingPacks,
+  retryingPage,
+  standingDestinations,
+  type WaitingDestination,
+  waitingDestinations,
+} from "../store/waiting.ts";
+import type { PartResult, PartTurn } from "./sweep-step.ts";
+
+/**
+ * Destinations for which a sweep schedules drains by itself, and as many are handed on by one message: so each of `n` is
+ * reached within `n / 500` minutes even if the queues lose every message.
+ */
+const DESTINATIONS = 500;
+/**
+ * Destinations that a step of the sweep hands on to the queue of drains, and steps of one sweep that do: 40,000 a minute,
+ * a million within 25.
+ */
+const HANDED_ON = 5_000;
+const HANDING_STEPS = 8;
+/**
+ * A round of handing on begins so long after the one before began, for each destination that it has found, and no later
+ * than that. So those that always wait, behind receivers that are down, cost a thousand calls of gates a minute up to
+ * 30,000 of them, and a call in half an hour each beyond; and each is reached within half an hour.
+ */
+const ROUND_MS = MINUTE_MS / 1_000;
+const LONGEST_ROUND_MS = 30 * MINUTE_MS;
+/** Databases that a step looks into. With more, the walks go over one group of them after the other. */
+const GROUP = 50;
+/** Gates called at once: as many as there are connections, in case the calls count as such. */
+const GATES = CONNECTIONS;
+/** Waiting deliveries, or packs of them, that one statement checks for their age limits. */
+const CHECKED = 2_000;
+/**
+ * And one sweep, in all databases together: each of `n`, spread evenly over `d` databases, is checked within
+ * `n / 24,000 + d` minutes, each of a million in three quarters of an hour. Where so many always wait, these are a
+ * billion rows read a month, which cost a dollar. A drain ends expired deliveries that it comes to by itself.
+ */
+const CHECKED_IN_ALL = 24_000;
+
+/** What is checked for age limits, and the share that it may take of what is left to check. */
+const EXPIRIES = [
+  { expire: expireWaitingPacks, share: 0.5 },
+  { expire: expireWaiting, share: 1 },
+] as const;
+
+/** Where a walk over the destinations with waiting deliveries is: in which group of databases, and after which id. */
+type Place = Readonly<{ group: number; after: string }>;
+
+const START: Place = { group: 0, after: "" };
+
+/**
+ * Schedules drains for destinations with waiting deliveries. Two walks go round: one schedules by itself, a few each
+ * minute; where that does not reach all of them, the other hands all on to the queue.
+ */
+export async function scheduleDrains(services: Services, turn: PartTurn): Promise<PartResult> {
+  const all = allOf(services);
+  const groups = Array.from({ length: Math.ceil(all.length / GROUP) }, (_, i) =>
+    all.slice(i * GROUP, (i + 1) * GROUP),
+  );
+  const [after = "", group = 0, ...handed] = turn.cursor;
+  const isByItself = turn.page < groups.length;
+  const own = { after: String(after), group: (Number(group) || 0) % groups.length };
+  const scheduled = isByItself ? await scheduleNext(services, groups, own, turn.hasTime) : undefined;
+  const handing = await handOnNext(services, groups, handed, turn, scheduled?.isAll ?? true);
+  const { place = own } = scheduled ?? {};
+  const isLeft = turn.page + 1 < groups.length;
+  return {
+    counts: {
+      drains_scheduled: scheduled?.scheduled ?? 0,
+      ...(handing.count > 0 && { drains_handed_on: handing.count }),
+    },
+    cursor: [place.after, place.group, ...handing.cursor],
+    more: isLeft || (handing.more && turn.page + 1 < HANDING_STEPS),
+  };
+}
+
+type Groups = readonly (readonly D1Database[])[];
+
+/** The walk that schedules by itself. `isAll`: what it has reached is all that there are. */
+async function scheduleNext(
+  services: Services,
+  groups: Groups,
+  { group, after }: Place,
+  hasTime: () => boolean,
+): Promise<{ place: Place; scheduled: number; isAll: boolean }> {
+  const databases = groups[group] ?? [];
+  const { ids, isLast } = await waitingDestinations(databases, after, DESTINATIONS);
+  const rest = DESTINATIONS - ids.length;
+  const startsAgain = groups.length === 1 && isLast && after !== "" && rest > 0;
+  const again = startsAgain ? await waitingDestinations(databases, "", rest) : undefined;
+  const due = [...ids, ...(again?.ids ?? []).filter((id) => id <= after)];
+  const { looked, scheduled } = await scheduleEach(
+    services,
+    await standingDestinations(services, due),
+    hasTime,
+  );
+  const isWhole = looked === due.length && isLast;
+  const isRound = isWhole && (groups.length > 1 || (again?.isLast ?? after === ""));
+  const next = { group: (group + 1) % groups.length, after: "" };
+  const place = isRound ? next : { group, after: due[looked - 1] ?? "" };
+  return { place, scheduled, isAll: isRound && (groups.length === 1 || after === "") };
+}
+
+/**
+ * The walk that hands on. A round begins where the sweep does not reach all by itself, and no sooner than `ROUND_MS` says.
+ * What a message that is lost has named, the next round reaches.
+ * @param cursor the place, when the round began, and how many destinations it has found
+ */
+async function handOnNext(
+  services: Services,
+  groups: Groups,
+  cursor: PartTurn["cursor"],
+  { now }: PartTurn,
+  isAllReached: boolean,
+): Promise<{ cursor: PartTurn["cursor"]; count: number; more: boolean }> {
+  const [, group = 0, began = 0, found = 0] = cursor.map((one) => Number(one) || 0);
+  const place = { after: String(cursor[0] ?? ""), group: group % groups.length };
+  const isUnderWay = place.after !== "" || place.group > 0;
+  const isDue = Math.abs(now - began) >= Math.min(found * ROUND_MS, LONGEST_ROUND_MS);
+  if (!isUnderWay && (isAllReached || !isDue)) return { cursor, count: 0, more: false };
+  const { ids, isLast } = await waitingDestinations(groups[place.group] ?? [], place.after, HANDED_ON);
+  const count = await handOn(services, ids);
+  const isWhole = count === ids.length;
+  const isEnd = isWhole && isLast && place.group + 1 >= groups.length;
+  const inGroup = { ...place, after: ids[count - 1] ?? place.after };
+  const next = isWhole && isLast ? { group: place.group + 1, after: "" } : inGroup;
+  const to = isEnd ? START : next;
+  const round = isUnderWay ? [began, found + count] : [now, count];
+  return { cursor: [to.after, to.group, ...round], count, more: isWhole && !isEnd };
+}
+
+/** Names the destinations in messages for the queue of drains; returns how many it took. Safe to repeat. */
+async function handOn(services: Services, ids: readonly string[]): Promise<number> {
+  const messages = Array.from({ length: Math.ceil(ids.length / DESTINATIONS) }, (_, i) => ({
+    body: { waiting: ids.slice(i * DESTINATIONS, (i + 1) * DESTINATIONS) } satisfies WaitingMessage,
+  }));
+  if (messages.length === 0) return 0;
+  try {
+    await services.drains.sendBatch(messages);
+    return ids.length;
+  } catch (error) {
+    services.log({ what: "drains_not_handed_on", destinations: ids.length, error: faultOf(error) });
+    return 0;
+  }
+}
+
+/** Schedules drains for the destinations. Safe to repeat. */
+export async function scheduleDrainsOf(services: Services, ids: readonly string[]): Promise<void> {
+  await scheduleEach(services, await standingDestinations(services, ids), () => true);
+}
+
+/**
+ * Schedules drains for destinations whose deliveries have been made to wait: for as many as one step may by itself, and
+ * for some more over the queue. Safe to repeat.
+ */
+export async function scheduleDrainsOfNew(
+  services: Services,
+  ids: readonly string[],
+  hasTime: () => boolean,
+): Promise<void> {
+  const few = await standingDestinations(services, ids.slice(0, DESTINATIONS));
+  await scheduleEach(services, few, hasTime);
+  await handOn(services, ids.slice(DESTINATIONS, DESTINATIONS + HANDED_ON));
+}
+
+/** A paused destination's deliveries are held; a deleted one's are cancelled. */
+async function scheduleEach(
+  services: Services,
+  destinations: readonly WaitingDestination[],
+  hasTime: () => boolean,
+): Promise<{ looked: number; scheduled: number }> {
+  let scheduled = 0;
+  const looked = await atGates(destinations, hasTime, async ({ id, paused, deleted }) => {
+    if (paused || deleted) return;
+    scheduled += 1;
+    await scheduleDrainAtGate(services, id);
+  });
+  const deleted = destinations.slice(0, looked).filter((one) => one.deleted);
+  await drainToCancel(
+    services,
+    deleted.map(({ id }) => id),
+  );
+  return { looked, scheduled };
+}
+
+/**
+ * Enqueues drains that cancel the waiting deliveries of deleted destinations. Not by their gates, which schedule drains
+ * only for what they would admit. A failure is logged: the next sweep repeats it.
+ */
+async function drainToCancel(services: Services, destinations: readonly string[]): Promise<void> {
+  const messages = destinations.map((destination) => ({
+    body: { destination, drains: 1 } satisfies DrainMessage,
+  }));
+  for (const batch of batchesOf(messages)) {
+    try {
+      await services.drains.sendBatch(batch);
+    } catch (error) {
+      services.log({ what: "cancellations_not_sent", destinations: batch.length, error: faultOf(error) });
+    }
+  }
+}
+
+/**
+ * Ends the replays of a destination that has just been deleted, and cancels its deliveries that wait or are to be retried: of
+ * the latter as many as a few pages hold. The sweep cancels the others, and all of those that this does not come to.
+ */
+export async function endDeleted(services: Services, destination: string): Promise<void> {
+  await drainToCancel(services, [destination]);
+  await endReplaysOfDeleted(services, destination);
+  let pages = 0;
+  await cancelRetries(services, destination, [0, 0], () => pages++ < PAGES_AT_ONCE);
+}
+
+/** Rows of a deleted destination that one statement looks at. */
+const RETRY_ROWS = 500;
+/** Pages of them that are looked at when the destination is deleted: a page takes up to two calls of each kind. */
+const PAGES_AT_ONCE = 10;
+/** Destinations that were deleted are looked at again after this: an attempt that was under way has been recorded. */
+const DELETED_MS = 2 * 60_000;
+/** Deleted destinations of one page of the walk. */
+const TOMBSTONES = 50;
+
+/** A database's number, and the last event looked at in it. */
+type RetryPlace = readonly [database: number, event: number];
+
+/** Cancels what is to be retried for a deleted destination; returns where to go on, or undefined when it has seen all. */
+async function cancelRetries(
+  services: Services,
+  destination: string,
+  [first, after]: RetryPlace,
+  mayGoOn: () => boolean,
+): Promise<RetryPlace | undefined> {
+  let cancelled = 0;
+  let event = after;
+  for (const [number, db] of allOf(services).entries()) {
+    if (number < first) continue;
+    for (let upto: number | undefined = event; upto !== undefined; event = upto ?? 0) {
+      if (!mayGoOn()) return [number, event];
+      const page = await retryingPage(db, destination, event, RETRY_ROWS);
+      cancelled += await cancelUnheld(services, db, destination, page.events);
+      upto = page.upto;
+    }
+  }
+  if (cancelled > 0) services.log({ what: "deliveries_cancelled", destination, deliveries: cancelled });
+  return undefined;
+}
+
+/** Those that a lease holds are left to its holder. Where they fail, the walk that comes two minutes later finds them. */
+async function cancelUnheld(
+  services: Services,
+  db: D1Database,
+  destination: string,
+  events: readonly number[],
+): Promise<number> {
+  if (events.length === 0) return 0;
+  const held = await recheckAtGate(services, destination, events);
+  if (held === undefined) throw new Error("The destination's gate cannot be reached");
+  const cancelled = await cancelRetrying(
+    db,
+    destination,
+    events.filter((event) => !held.includes(event)),
+    services.now(),
+  );
+  await recheckAtGate(services, destination, events);
+  return cancelled;
+}
+
+/**
+ * Cancels what is to be retried for destinations that were deleted two minutes ago or longer, in the order of deletion, each
+ * once. A destination for which it fails is left: its retries end when they are due.
+ */
+export async function cancelRetriesOfDeleted(services: Services, turn: PartTurn): Promise<PartResult> {
+  const [at = 0, row = 0, database = 0, event = 0] = turn.cursor.map(Number);
+  const deletedBy = turn.now - DELETED_MS;
+  const deleted = await oldTombstones(services.db, { at, row }, deletedBy, TOMBSTONES);
+  let done = { at, row };
+  let place: RetryPlace | undefined = [database, event];
+  for (const tombstone of deleted) {
+    if (!turn.mayGoOn()) break;
+    place = await placeAfter(services, tombstone.id, place ?? [0, 0], turn.mayGoOn);
+    if (place) break;
+    done = tombstone;
+  }
+  const isRound = done.row === deleted.at(-1)?.row || deleted.length === 0;
+  return {
+    counts: {},
+    cursor: [done.at, done.row, ...(place ?? [0, 0])],
+    more: !isRound || deleted.length === TOMBSTONES,
+  };
+}
+
+async function placeAfter(
+  services: Services,
+  destination: string,
+  from: RetryPlace,
+  mayGoOn: () => boolean,
+): Promise<RetryPlace | undefined> {
+  try {
+    return await cancelRetries(services, destination, from, mayGoOn);
+  } catch (error) {
+    services.log({ what: "retries_not_cancelled", destination, error: faultOf(error) });
+    return undefined;
+  }
+}
+
+/** Ends waiting deliveries past their age limit, among the next that the walk comes to. */
+export async function expireOverdue(services: Services, turn: PartTurn): Promise<PartResult> {
+  const [first, ...positions] = turn.cursor;
+  const walk = new ExpiryWalk(turn, positions);
+  const walked = await inTurn(services, Number(first) || 0, walk.mayGoOn, async (db, number) => {
+    if (await turn.hasWork(db, "expired")) await walk.checkDatabase(db, number);
+    return false;
+  });
+  await publishExpired(services, walk.expired, turn.hasTime);
+  const expired = [...walk.expired.values()].reduce((sum, count) => sum + count, 0);
+  // The walk has no end, so there is never more for a further page: the next sweep continues.
+  return { ...walked, counts: { expired }, cursor: [walked.next, ...walk.positions], more: false };
+}
+
+/** The walks of one sweep over all waiting deliveries: in each database one over the packs and one over the rows. */
+class ExpiryWalk {
+  /** How many have expired, by destination. */
+  readonly expired = new Map<string, number>();
+  /** Where the walks are: the last destination and event checked, of the walks of all databases in turn. */
+  readonly positions: (string | number)[];
+  readonly #turn: PartTurn;
+  #checked = 0;
+
+  constructor(turn: PartTurn, positions: readonly (string | number)[]) {
+    this.#turn = turn;
+    this.positions = [...positions];
+  }
+
+  readonly mayGoOn = () => this.#checked < CHECKED_IN_ALL && this.#turn.mayGoOn();
+
+  async checkDatabase(db: D1Database, number: number): Promise<void> {
+    for (const [place, { expire, share }] of EXPIRIES.entries()) {
+      const until = this.#checked + Math.ceil((CHECKED_IN_ALL - this.#checked) * share);
+      if (this.#checked >= until) continue;
+      const next = async (after: DeliveryName) => {
+        const found = await expire(db, after, this.#turn.now, Math.min(CHECKED, until - this.#checked));
+        this.#checked += found.looked;
+        for (const [id, count] of found.ended) this.expired.set(id, (this.expired.get(id) ?? 0) + count);
+        return found.upto;
+      };
+      await this.#goOn(
+        EXPIRIES.length * number + place,
+        next,
+        () => this.#checked < until && this.#turn.mayGoOn(),
+      );
+    }
+  }
+
+  async #goOn(walk: number, next: Next, mayGoOn: () => boolean): Promise<void> {
+    const at = 2 * walk;
+    while (this.positions.length < at + 2) this.positions.push("");
+    const [destination, event] = this.positions.slice(at);
+    const start: DeliveryName = { destination: String(destination), event: Number(event) };
+    const upto = await walkRound(start, next, mayGoOn);
+    this.positions.splice(at, 2, upto.destination, upto.event);
+  }
+}
+
+/** Checks what comes after `after`; returns how far it has got, or undefined at the end. */
+type Next = (after: DeliveryName) => Promise<DeliveryName | undefined>;
+
+/** Goes on after `start`, then from the beginning, until it has come round or may not go on; returns where it is. */
+async function walkRound(start: DeliveryName, next: Next, mayGoOn: () => boolean): Promise<DeliveryName> {
+  let at = start;
+  let isPastEnd = start.destination === "";
+  do {
+    const upto = await next(at);
+    const isRound = isPastEnd && (upto === undefined || isAfter(upto, start));
+    if (isRound) return BEGINNING;
+    isPastEnd ||= upto === undefined;
+    at = upto ?? BEGINNING;
+  } while (mayGoOn());
+  return at;
+}
+
+const BEGINNING: DeliveryName = { destination: "", event: 0 };
+
+function isAfter(one: DeliveryName, other: DeliveryName): boolean {
+  if (other.destination === "") return false;
+  if (one.destination !== other.destination) return one.destination > other.destination;
+  return one.event > other.event;
+}
+
+/** Logs one line for each destination, because there may be thousands of deliveries, and counts them at its gate. */
+async function publishExpired(
+  services: Services,
+  expired: ReadonlyMap<string, number>,
+  hasTime: () => boolean,
+): Promise<void> {
+  const destinations = await standingDestinations(services, [...expired.keys()]);
+  for (const { id } of destinations)
+    services.log({
+      what: "deliveries_dead",
+      destination: id,
+      reason: "expired",
+      deliveries: expired.get(id),
+    });
+  await atGates(destinations, hasTime, (one) => countDead(services, one, expired.get(one.id) ?? 0));
+}
+
+/** Calls for one item after the other, a few at once, while there is time; returns how many of the first were called for. */
+async function atGates<T>(
+  items: readonly T[],
+  hasTime: () => boolean,
+  call: (item: T) => Promise<void>,
+): Promise<number> {
+  let begun = 0;
+  async function lane(): Promise<void> {
+    do {
+      const item = items[begun];
+      if (item === undefined) return;
+      begun += 1;
+      await call(item);
+    } while (hasTime());
+  }
+  await Promise.all(Array.from({ length: GATES }, lane));
+  return begun;
+}

@@ -1,0 +1,120 @@
+/**
+ * The dashboard: pages over the same functions as the API, for operators, and for keys of one tenant, which see that alone.
+ * Customers have the portal (portal/).
+ *
+ * Pages are rendered in the Worker, without a build step. Nothing is inline and nothing comes from other hosts: the
+ * Content-Security-Policy below forbids both, so that markup which slipped through the escaping could do nothing.
+ */
+import { Hono } from "hono";
+import { csrf } from "hono/csrf";
+import { secureHeaders } from "hono/secure-headers";
+import { type Authenticate, byKey } from "../../http/auth.ts";
+import { namesChecked } from "../../http/path-names.ts";
+import { type Services, servicesOf } from "../../services.ts";
+import { registerAssets } from "./assets.ts";
+import { callApiAs, fetchApiAs } from "./call-api.ts";
+import {
+  showNoTenant,
+  showNotFound,
+  showServerError,
+  showTooMany,
+  showUnreadableForm,
+} from "./components/layout.tsx";
+import { onPageError } from "./page-errors.ts";
+import { readableForm, withinPageLimit } from "./page-limits.ts";
+import { registerAttempt } from "./pages/attempt.tsx";
+import { registerAuditPages } from "./pages/audit.tsx";
+import { registerTenantDeletionPages } from "./pages/delete-tenant.tsx";
+import { registerDeliveries } from "./pages/deliveries.tsx";
+import { registerDestination } from "./pages/destination.tsx";
+import { registerActions, registerForms, registerTestEvent } from "./pages/destination-actions.tsx";
+import { registerEditDestination } from "./pages/edit-destination.tsx";
+import { registerEditEventType } from "./pages/edit-event-type.tsx";
+import { registerErasures } from "./pages/erasures.tsx";
+import { registerEvent } from "./pages/event.tsx";
+import { registerEventTypes } from "./pages/event-types.tsx";
+import { registerKeyPages } from "./pages/keys.tsx";
+import { registerNewDestination } from "./pages/new-destination.tsx";
+import { registerAllDestinations, registerOverview } from "./pages/overview.tsx";
+import { registerPortalLinkPage } from "./pages/portal-links.tsx";
+import { registerSearch } from "./pages/search.tsx";
+import { registerSettings } from "./pages/settings.tsx";
+import { registerSignIn, registerSignOut, showSignIn } from "./pages/sign-in.tsx";
+import { registerTenantConfigPages } from "./pages/tenant-config.tsx";
+import { registerTenants } from "./pages/tenants.tsx";
+import { type DashboardEnv, ofTenant, signedIn } from "./session.ts";
+import { registerSimulator } from "./simulator/page.tsx";
+
+type Options = Readonly<{
+  services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
+  authenticate?: Authenticate;
+}>;
+
+/** Serves everything under /dashboard. Tests pass their own services. */
+export function createDashboard({ services = servicesOf, authenticate = byKey() }: Options = {}) {
+  const app = new Hono<DashboardEnv>();
+  app.use(securityHeaders);
+  app.use(csrf());
+  app.use(async (c, next) => {
+    c.set("services", services(c.env, c.executionCtx));
+    await next();
+  });
+  registerAssets(app);
+  app.use(readableForm({ unreadable: showUnreadableForm, tooMany: showTooMany }));
+  registerSignIn(app, authenticate);
+  app.use(signedIn((c) => showSignIn(c)));
+  app.use(withinPageLimit(showTooMany));
+  app.use(ofTenant(showNoTenant));
+  // The API says what is wrong with a name that callers choose.
+  app.use(namesChecked<DashboardEnv>((c, { isChosen }) => (isChosen ? undefined : showNotFound(c))));
+  const [callApi, fetchApi] = [callApiAs(services), fetchApiAs(services)];
+  for (const register of [
+    registerNewDestination,
+    registerEditDestination,
+    registerActions,
+    registerForms,
+    registerTestEvent,
+    registerSimulator,
+    registerDeliveries,
+    registerSearch,
+    registerKeyPages,
+    registerPortalLinkPage,
+    registerEditEventType,
+    registerSettings,
+    registerTenantConfigPages,
+    registerTenantDeletionPages,
+  ])
+    register(app, callApi);
+  registerAuditPages(app, callApi, fetchApi);
+  const pages = [
+    registerSignOut,
+    registerOverview,
+    registerAllDestinations,
+    registerDestination,
+    registerEvent,
+    registerAttempt,
+    registerEventTypes,
+    registerErasures,
+    registerTenants,
+  ];
+  for (const register of pages) register(app);
+  app.notFound((c) => showNotFound(c));
+  app.onError(onPageError(showServerError));
+  return app;
+}
+
+const securityHeaders = secureHeaders({
+  contentSecurityPolicy: {
+    defaultSrc: ["'none'"],
+    scriptSrc: ["'self'"],
+    styleSrc: ["'self'"],
+    imgSrc: ["'self'"],
+    connectSrc: ["'self'"],
+    formAction: ["'self'"],
+    baseUri: ["'none'"],
+    frameAncestors: ["'none'"],
+  },
+  // Not `no-referrer`: browsers would then send forms with the origin `null`, which is refused as cross-site.
+  referrerPolicy: "same-origin",
+  xFrameOptions: "DENY",
+});

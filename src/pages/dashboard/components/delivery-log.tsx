@@ -1,0 +1,224 @@
+/** The deliveries of a destination, the newest event first, with their states as tabs; read with the API's functions. */
+import type { FC } from "hono/jsx";
+import { type DeliveryJson, showDeliveries } from "../../../features/deliveries/routes.ts";
+import { eventId, eventNumber } from "../../../ids.ts";
+import type { Services } from "../../../services.ts";
+import { type EventName, eventNames } from "../../../store/bundles.ts";
+import { overBy } from "../../../store/delivery-filter.ts";
+import {
+  END,
+  isEnd,
+  type MergedPage,
+  type Positions,
+  START,
+  storedDeliveries,
+} from "../../../store/delivery-list.ts";
+import { queuedDeliveries } from "../../../store/planned-deliveries.ts";
+import { causeText, deliveryText } from "../status-text.ts";
+import { deliveriesWithTag, EventLabels } from "./event-labels.tsx";
+import { Ago, StateLabel } from "./parts.tsx";
+
+export const logStates = ["all", "queued", "waiting", "retrying", "delivered", "dead"] as const;
+
+type LogState = (typeof logStates)[number];
+
+export type LogEntry = Readonly<{
+  delivery: DeliveryJson;
+  event: EventName | undefined;
+  /** The name of its destination; present in a log of several. */
+  destination?: string | undefined;
+}>;
+
+export type DeliveryPage = Readonly<{
+  state: LogState;
+  entries: readonly LogEntry[];
+  /** Whether this is the newest page. */
+  isFirst: boolean;
+  /** The cursor of the next page, which is older; absent on the last page. */
+  next?: string;
+}>;
+
+const PAGE_SIZE = 25;
+
+/** @param before a cursor; without it the newest page is read */
+export async function readLog(
+  services: Services,
+  destinationId: string,
+  { state, before }: Readonly<{ state: LogState; before: string | undefined }>,
+): Promise<DeliveryPage> {
+  const positions = before === undefined ? undefined : positionsOf(destinationId, before);
+  const { found, next } = await pageOf(services, state, destinationId, positions);
+  const [deliveries, events] = await Promise.all([
+    showDeliveries(services, found),
+    eventNames(
+      services,
+      found.map(({ eventId }) => eventId),
+    ),
+  ]);
+  const entries = found.flatMap(({ eventId }, i) => {
+    const delivery = deliveries[i];
+    return delivery ? [{ delivery, event: events.get(eventId) }] : [];
+  });
+  return { state, entries, isFirst: positions === undefined, ...(next && { next: cursorOf(next) }) };
+}
+
+function pageOf(
+  services: Services,
+  state: LogState,
+  destinationId: string,
+  before: Positions | undefined,
+): Promise<MergedPage> {
+  const filter = { destinationId, before, limit: PAGE_SIZE, over: overBy(services) };
+  if (state === "queued") return queuedDeliveries(services, filter);
+  return storedDeliveries(services, state === "all" ? undefined : state, filter);
+}
+
+/**
+ * One event id for each database, joined by dots: each database continues before its event. "end" marks a database
+ * that has nothing more, and a hyphen before the id a position at which no delivery was found.
+ */
+function cursorOf(positions: Positions): string {
+  const parts = positions.map((key) =>
+    isEnd(key) ? "end" : `${key.destinationId === "" ? "-" : ""}${eventId(key.eventId)}`,
+  );
+  return parts.join(".");
+}
+
+/** Undefined, for the newest page, when the cursor contains no event id at all. */
+function positionsOf(destinationId: string, cursor: string): Positions | undefined {
+  const keys = cursor.split(".").map((part) => {
+    const number = eventNumber(part.replace(/^-/, ""));
+    const key = { destinationId: part.startsWith("-") ? "" : destinationId, eventId: number ?? 0 };
+    return part === "end" ? END : number === undefined ? START : key;
+  });
+  return keys.every((key) => key === START) ? undefined : keys;
+}
+
+type Props = Readonly<{ path: string; page: DeliveryPage; now: number }>;
+
+export const DeliveryLog: FC<Props> = ({ path, page, now }) => (
+  <section aria-labelledby="deliveries">
+    <div class="head">
+      <h2 id="deliveries">Deliveries</h2>
+      <StateTabs path={path} current={page.state} />
+    </div>
+    {page.entries.length === 0 ? (
+      <p class="empty">{emptyText(page)}</p>
+    ) : (
+      <DeliveryTable entries={page.entries} now={now} />
+    )}
+    <Pager path={path} page={page} />
+  </section>
+);
+
+/** @param showTenant whether the tenants of the events are shown */
+export const DeliveryTable: FC<{ entries: readonly LogEntry[]; now: number; showTenant?: boolean }> = ({
+  entries,
+  now,
+  showTenant = false,
+}) => (
+  <table class="cards thin">
+    <thead>
+      <tr>
+        <th scope="col">Event</th>
+        <th scope="col">State</th>
+        <th scope="col" class="num">
+          Attempts
+        </th>
+        <th scope="col" class="num">
+          Last response
+        </th>
+        <th scope="col" class="num">
+          Accepted
+        </th>
+      </tr>
+    </thead>
+    <tbody>
+      {entries.map((entry) => (
+        <DeliveryRow entry={entry} now={now} showTenant={showTenant} />
+      ))}
+    </tbody>
+  </table>
+);
+
+/** Where Cloudflare's edge responded in the receiver's place, the error says more than the status. */
+export function lastResponseText({
+  last_status: status,
+  last_error: error,
+}: Pick<DeliveryJson, "last_status" | "last_error">): string | number {
+  return error === undefined || error.startsWith("http_") ? (status ?? "–") : causeText(error);
+}
+
+export const DeliveryRow: FC<{ entry: LogEntry; now: number; showTenant: boolean }> = ({
+  entry: { delivery, event, destination },
+  now,
+  showTenant,
+}) => {
+  const { tone, label, text } = deliveryText(delivery, event?.acceptedAt ?? now, now);
+  return (
+    <tr id={delivery.id}>
+      <td class="all">
+        <a class="name break" href={`/dashboard/events/${delivery.event_id}`}>
+          {event?.type ?? "deleted event"}
+        </a>
+        <code class="sub">{delivery.event_id}</code>
+        {destination !== undefined && <span class="sub">{`to ${destination}`}</span>}
+        {event && (
+          <EventLabels
+            tags={event.tags}
+            channels={event.channels}
+            tagPath={deliveriesWithTag(event.tenant)}
+            class="sub"
+          />
+        )}
+        {showTenant && event && <span class="sub">{`of tenant ${event.tenant}`}</span>}
+      </td>
+      <td class="all">
+        <StateLabel tone={tone}>{label}</StateLabel>
+        {tone !== "good" && <span class="sub">{text}</span>}
+      </td>
+      <td data-label="Attempts" class="num">
+        {delivery.attempts}
+      </td>
+      <td data-label="Last response" class="num">
+        {lastResponseText(delivery)}
+      </td>
+      <td data-label="Accepted" class="num">
+        {event ? <Ago at={event.acceptedAt} now={now} /> : "–"}
+      </td>
+    </tr>
+  );
+};
+
+const StateTabs: FC<{ path: string; current: LogState }> = ({ path, current }) => (
+  <nav class="tabs" aria-label="States">
+    {logStates.map((state) => (
+      <a
+        href={`${path}${state === "all" ? "" : `?state=${state}`}#deliveries`}
+        {...(state === current && { "aria-current": "true" })}
+      >
+        {state.charAt(0).toUpperCase() + state.slice(1)}
+      </a>
+    ))}
+  </nav>
+);
+
+const Pager: FC<Omit<Props, "now">> = ({ path, page: { state, isFirst, next } }) => {
+  const query = (before?: string) =>
+    `${path}?${new URLSearchParams({ ...(state !== "all" && { state }), ...(before && { before }) })}#deliveries`;
+  if (isFirst && next === undefined) return null;
+  return (
+    <p class="pager">
+      {!isFirst && <a href={query()}>Newest</a>}
+      {next !== undefined && <a href={query(next)}>Older</a>}
+    </p>
+  );
+};
+
+function emptyText({ state, isFirst }: DeliveryPage): string {
+  if (!isFirst) return "No older deliveries.";
+  if (state === "all")
+    return "No attempts yet. The next event of a type that this destination takes appears here: post one, or send a test event to see whether the receiver answers.";
+  if (state === "queued") return "No deliveries are queued for their first attempt.";
+  return `No deliveries are ${state}.`;
+}

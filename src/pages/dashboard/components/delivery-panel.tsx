@@ -1,0 +1,250 @@
+/** One delivery on its event's page: its state, its attempts on a timeline, and each attempt in detail. */
+import type { FC } from "hono/jsx";
+import type { DeliveryJson } from "../../../features/deliveries/routes.ts";
+import { durationOf, momentOf, plural, type TimeUnits } from "../format.ts";
+import { capitalized, causeText, deliveryText, remedyAnchor } from "../status-text.ts";
+import { percent, type Tick, timeScale } from "./charts.tsx";
+import { StateLabel } from "./parts.tsx";
+
+type Props = Readonly<{
+  delivery: DeliveryJson;
+  /** The destination's name. */
+  name: string;
+  acceptedAt: number;
+  now: number;
+  mayChange: boolean;
+  /** Whether more of an attempt may be kept than the delivery's log has. */
+  areKept: (entry: LogEntry) => boolean;
+  /** Whether the content of its event has been erased. */
+  isErased: boolean;
+}>;
+
+export const DeliveryPanel: FC<Props> = ({
+  delivery,
+  name,
+  acceptedAt,
+  now,
+  mayChange,
+  areKept,
+  isErased,
+}) => {
+  const { tone, label, text } = deliveryText(delivery, acceptedAt, now);
+  const again = againText(delivery);
+  return (
+    <article class="delivery" id={delivery.id} aria-label={`${name}: ${label}`}>
+      <div class="head">
+        <h3 class="break">
+          <a href={`/dashboard/destinations/${delivery.destination_id}`}>{name}</a>
+        </h3>
+        <StateLabel tone={tone}>{label}</StateLabel>
+      </div>
+      <p>
+        {`${text}. `}
+        {mayNeedAction(delivery) && <a href={`/docs#${remedyAnchor(delivery.reason)}`}>What to do</a>}
+      </p>
+      <AttemptTimeline
+        timeline={timelineOf(delivery, acceptedAt, now)}
+        label={`${plural(delivery.attempts, "attempt")} on a timeline. ${text}.`}
+      />
+      {mayChange && again !== undefined && isErased && (
+        <p class="hint">It cannot be sent again: the content of its event has been erased.</p>
+      )}
+      {mayChange && again !== undefined && !isErased && (
+        <form method="post" action={`/dashboard/deliveries/${delivery.id}/retry`}>
+          <button type="submit" aria-describedby={`${delivery.id}-again`}>
+            Send again
+          </button>{" "}
+          <span class="hint" id={`${delivery.id}-again`}>
+            {again}
+          </span>
+        </form>
+      )}
+      {mayChange && mayBeCancelled(delivery) && (
+        <form method="post" action={`/dashboard/deliveries/${delivery.id}/cancel`}>
+          <button type="submit" aria-describedby={`${delivery.id}-cancel`}>
+            Cancel
+          </button>{" "}
+          <span class="hint" id={`${delivery.id}-cancel`}>
+            No attempt is made any more. You can send it again later.
+          </span>
+        </form>
+      )}
+      {delivery.log.length > 0 && <Attempts delivery={delivery} now={now} areKept={areKept} />}
+    </article>
+  );
+};
+
+function mayNeedAction({ state, reason }: DeliveryJson): boolean {
+  return (state === "waiting" || state === "retrying") && reason !== "in_flight";
+}
+
+/** What sending it again means; undefined while it has not ended, and where there is nothing to send or nowhere to. */
+function againText({ state, reason }: DeliveryJson): string | undefined {
+  if (reason === "destination_deleted" || reason === "event_removed") return undefined;
+  switch (state) {
+    case "dead":
+      return "With as many attempts and as much time as a new delivery.";
+    case "delivered":
+      return "The receiver gets it once more, with the same id.";
+    case "cancelled":
+      return "It is sent after all, with the same id.";
+    default:
+      return undefined;
+  }
+}
+
+function mayBeCancelled({ state, reason }: DeliveryJson): boolean {
+  return (state === "queued" || state === "waiting" || state === "retrying") && reason !== "in_flight";
+}
+
+type LogEntry = DeliveryJson["log"][number];
+
+/**
+ * The attempts of a delivery, the newest first. The log keeps the newest, so they are numbered from the end; those before it
+ * was sent again have no number.
+ */
+export function numbered<T>(log: readonly T[], attempts: number) {
+  return log
+    .map((entry, i) => ({ entry, number: attempts - log.length + 1 + i }))
+    .map(({ entry, number }) => ({ entry, number: number > 0 ? number : undefined }))
+    .toReversed();
+}
+
+const Attempts: FC<Pick<Props, "delivery" | "now" | "areKept">> = ({
+  delivery: { id, log, attempts },
+  now,
+  areKept,
+}) => (
+  <ol class="log" reversed>
+    {numbered(log, attempts).map(({ entry, number }) => (
+      <li>
+        <time
+          datetime={entry.at}
+        >{`${number === undefined ? "" : `${number}. `}${momentOf(Date.parse(entry.at), now)}`}</time>
+        <div class="break">
+          <StateLabel tone={isSuccess(entry) ? "good" : "bad"}>{resultText(entry)}</StateLabel>
+          <span class="soft">{` after ${durationOf(entry.latency_ms)}`}</span>
+          {entry.note !== undefined && <span class="soft">{` · ${entry.note}`}</span>}
+          {entry.response !== undefined && entry.response !== "" && (
+            <details>
+              <summary>Start of the response</summary>
+              <pre tabindex={0}>{entry.response}</pre>
+            </details>
+          )}
+          {areKept(entry) && (
+            <p>
+              <a href={`/dashboard/deliveries/${id}/attempts/${encodeURIComponent(entry.at)}`}>
+                The whole request and response
+              </a>
+            </p>
+          )}
+        </div>
+      </li>
+    ))}
+  </ol>
+);
+
+/** Where Cloudflare's edge responded in the receiver's place, the error says more than the status. */
+export function resultText({ status, error }: Pick<LogEntry, "status" | "error">): string {
+  if (status === undefined) return capitalized(causeText(error ?? "no response"));
+  return error === undefined ? `HTTP ${status}` : `${capitalized(causeText(error))} (HTTP ${status})`;
+}
+
+export function isSuccess({ status }: Pick<LogEntry, "status">): boolean {
+  return status !== undefined && status >= 200 && status < 300;
+}
+
+type Mark = Readonly<{
+  kind: "accepted" | "succeeded" | "failed" | "next" | "now" | "given_up";
+  /** Along the timeline, 0 to 100. */
+  x: number;
+}>;
+
+type Timeline = Readonly<{ marks: readonly Mark[]; ticks: readonly Tick[] }>;
+
+/** The attempts of a delivery on a timeline, with the next one and the time at which it is given up. Pure. */
+export function timelineOf(
+  delivery: DeliveryJson,
+  acceptedAt: number,
+  now: number,
+  units?: TimeUnits,
+): Timeline {
+  const moments = momentsOf(delivery, now);
+  const { place, ticks } = timeScale(Math.max(...moments.map(({ at }) => at - acceptedAt)), units);
+  const marks = moments.map(({ kind, at }) => ({ kind, x: place(at - acceptedAt) }));
+  return { marks: [{ kind: "accepted", x: 0 }, ...marks], ticks };
+}
+
+type Moment = Readonly<{ kind: Mark["kind"]; at: number }>;
+
+function momentsOf(delivery: DeliveryJson, now: number): Moment[] {
+  const attempts = delivery.log.map(
+    (entry): Moment => ({ kind: isSuccess(entry) ? "succeeded" : "failed", at: Date.parse(entry.at) }),
+  );
+  if (["delivered", "dead", "cancelled"].includes(delivery.state)) return attempts;
+  const next = delivery.next_attempt_at ?? delivery.waiting_until;
+  return [
+    ...attempts,
+    { kind: "now", at: now },
+    ...(next === undefined ? [] : [{ kind: "next" as const, at: Math.max(now, Date.parse(next)) }]),
+    { kind: "given_up", at: Date.parse(delivery.give_up_at) },
+  ];
+}
+
+/** The height at which the line is drawn. */
+const LINE_Y = 18;
+
+/** @param props `titles` of the marks, in the page's language */
+export const AttemptTimeline: FC<{ timeline: Timeline; label: string; titles?: MarkTitles }> = ({
+  timeline: { marks, ticks },
+  label,
+  titles = markTitles,
+}) => {
+  const xOf = (kind: Mark["kind"]) => marks.find((mark) => mark.kind === kind)?.x;
+  const past = xOf("now") ?? marks.at(-1)?.x ?? 0;
+  const end = xOf("given_up") ?? past;
+  return (
+    <figure class="chart attempts">
+      <svg height="44" role="img" aria-label={label}>
+        {ticks.map(({ x, label }) => (
+          <text x={percent(x)} y="42" text-anchor="middle">
+            {label}
+          </text>
+        ))}
+        <line class="past" x1={percent(0)} x2={percent(past)} y1={LINE_Y} y2={LINE_Y} />
+        {end > past && <line class="future" x1={percent(past)} x2={percent(end)} y1={LINE_Y} y2={LINE_Y} />}
+        {marks.map((mark) => (
+          <MarkShape mark={mark} titles={titles} />
+        ))}
+      </svg>
+    </figure>
+  );
+};
+
+type MarkTitles = Readonly<Record<Mark["kind"], string>>;
+
+const markTitles: MarkTitles = {
+  accepted: "accepted",
+  succeeded: "successful attempt",
+  failed: "failed attempt",
+  next: "next attempt",
+  now: "now",
+  given_up: "given up here",
+};
+
+const MarkShape: FC<{ mark: Mark; titles: MarkTitles }> = ({ mark: { kind, x }, titles }) => {
+  const title = <title>{titles[kind]}</title>;
+  if (kind === "now") return <line class="now" x1={percent(x)} x2={percent(x)} y1="4" y2="32" />;
+  if (kind === "given_up") {
+    return (
+      <line class="end" x1={percent(x)} x2={percent(x)} y1={LINE_Y - 6} y2={LINE_Y + 6}>
+        {title}
+      </line>
+    );
+  }
+  return (
+    <circle class={`dot ${kind}`} cx={percent(x)} cy={LINE_Y} r={kind === "accepted" ? 3 : 6}>
+      {title}
+    </circle>
+  );
+};

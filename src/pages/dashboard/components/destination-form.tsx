@@ -1,0 +1,389 @@
+/**
+ * The form of a destination, for creating one and for changing one. What a kind or a way of authentication has no use for
+ * the style sheet hides, and nothing of it is sent to the API.
+ */
+import type { Child, FC } from "hono/jsx";
+import { MAX_DESCRIPTION } from "../../../core/destination-fields.ts";
+import { breakerSchema, defaultBreaker, defaultLimits, limitsSchema } from "../../../core/limits.ts";
+import { templates } from "../../../core/message-templates.ts";
+import {
+  breakerNames,
+  kindIn,
+  limitNames,
+  MOST_TEMPLATES,
+  targetsOf,
+  vendorForms,
+} from "../destination-input.ts";
+import { templateFields } from "../form-fields.ts";
+import { bodyTexts, formTexts, kindTexts, templateTexts } from "../setting-texts.ts";
+import { DURATIONS, PolicyFieldsets, presetChoices } from "../simulator/policy-form.tsx";
+import {
+  AreaField,
+  CheckField,
+  ChoiceField,
+  type FormState,
+  type Option,
+  TextField,
+  valueIn,
+} from "./fields.tsx";
+
+export type FormOptions = Readonly<{
+  /** Whether it is being created: kind, tenant and secret are chosen once. */
+  isNew: boolean;
+  /** Whether the tenant is asked for. */
+  asksTenant: boolean;
+  /** Whether it may be one of the operator's, which get messages for chats. */
+  mayHaveTemplate: boolean;
+  /** Whether the deployment calls http and private addresses too. */
+  allowsHttp: boolean;
+  /** The names of event types to choose from. */
+  types: readonly string[];
+  /** Of an existing one. */
+  scheme?: string;
+}>;
+
+export const DestinationFields: FC<{ form: FormState; options: FormOptions; preview?: Child }> = ({
+  form,
+  options,
+  preview,
+}) => (
+  <>
+    <TargetFields form={form} options={options} />
+    <div class="fields">
+      <TextField form={form} name="description" maxlength={MAX_DESCRIPTION} placeholder="Billing" />
+      {options.asksTenant && <TextField form={form} name="tenant" placeholder="default" />}
+    </div>
+    <TypesField form={form} types={options.types} />
+    <Group title="Channels and filter" form={form} isOpen={preview !== undefined}>
+      <TextField
+        form={form}
+        name="channels"
+        placeholder="eu, project-42"
+        hint="Only events that were posted with one of these channels. Empty means all events."
+      />
+      <AreaField
+        form={form}
+        name="filter"
+        placeholder={'{"order.total": {"gte": 100}}'}
+        hint={<FilterHint />}
+      />
+      {preview}
+    </Group>
+    <Group title="Body, headers and authentication" form={form}>
+      <div class="fields">
+        <ChoiceField form={form} name="body" options={Object.entries(bodyTexts)} />
+        {options.mayHaveTemplate && (
+          <ChoiceField
+            form={form}
+            name="template"
+            options={[
+              ["", "None: the body as it is"],
+              ...templates.map((name) => [name, templateTexts[name]] as const),
+            ]}
+            hint="Only for destinations of the tenant operator."
+          />
+        )}
+      </div>
+      <AreaField
+        form={form}
+        name="headers"
+        placeholder="X-Api-Key: abc"
+        hint="One header a line. A value that is shown as *** stays as it is; a header that is removed here is no longer sent."
+      />
+      <AuthFields form={form} isNew={options.isNew} />
+    </Group>
+    <Group title="Signature" form={form}>
+      <SignatureFields form={form} options={options} />
+    </Group>
+    <Group title="Limits and circuit breaker" form={form}>
+      <LimitFields form={form} />
+      <fieldset class="fields">
+        <legend>Circuit breaker</legend>
+        <BreakerFields form={form} />
+      </fieldset>
+    </Group>
+    <Group title="Retry policy" form={form}>
+      <ChoiceField form={form} name="preset" options={presetChoices} hint={DURATIONS} />
+      <PolicyFieldsets form={form} />
+    </Group>
+    <Group title="Own ID and metadata" form={form}>
+      <TextField
+        form={form}
+        name="uid"
+        hint="An ID of your own, which no other destination of the tenant has."
+      />
+      <AreaField form={form} name="metadata" placeholder={'{"team": "billing"}'} hint="Never sent." />
+      {options.isNew && <CheckField form={form} name="paused" hint="Events wait until you resume it." />}
+    </Group>
+  </>
+);
+
+/** Fields that most destinations leave alone. All are open where a form was refused, so that no error is hidden. */
+const Group: FC<{ title: string; form: FormState; isOpen?: boolean; children?: Child }> = ({
+  title,
+  form,
+  isOpen = false,
+  children,
+}) => (
+  <details open={isOpen || form.detail !== undefined}>
+    <summary>{title}</summary>
+    <div class="stack">{children}</div>
+  </details>
+);
+
+const TargetFields: FC<{ form: FormState; options: FormOptions }> = ({
+  form,
+  options: { isNew, allowsHttp },
+}) => {
+  const kind = kindIn(form.values);
+  const isAsked = (name: string) => isNew || (targetsOf[kind] as readonly string[]).includes(name);
+  /** The class of an input: which kinds it is for. */
+  const of = (name: string) => {
+    const kinds = Object.entries(targetsOf).filter(([, names]) =>
+      (names as readonly string[]).includes(name),
+    );
+    return isNew ? ["only", ...kinds.map(([one]) => `for-${one}`)].join(" ") : "";
+  };
+  const text = (name: string, about: Readonly<{ placeholder?: string; hint?: string }> = {}) =>
+    isAsked(name) && <TextField form={form} name={name} of={of(name)} {...about} />;
+  return (
+    <fieldset class="stack by-kind">
+      {isNew && <ChoiceField form={form} name="kind" options={Object.entries(kindTexts)} />}
+      {isAsked("url") && (
+        <TextField
+          form={form}
+          name="url"
+          type="url"
+          of={of("url")}
+          placeholder="https://example.com/webhooks"
+          {...(allowsHttp && { hint: "https, or http: this deployment allows private destinations." })}
+        />
+      )}
+      {text("binding", { placeholder: "ORDERS", hint: "A binding that the deployment has for the tenant." })}
+      {text("path", { placeholder: "/hook" })}
+      {text("account_id", { hint: "Of a queue without a binding." })}
+      {text("queue_id")}
+      {isAsked("token") && (
+        <TextField
+          form={form}
+          name="token"
+          type="password"
+          of={of("token")}
+          {...(!isNew && { hint: "Empty means that it stays as it is." })}
+        />
+      )}
+    </fieldset>
+  );
+};
+
+const TypesField: FC<{ form: FormState; types: readonly string[] }> = ({ form, types }) => (
+  <>
+    <TextField
+      form={form}
+      name="event_types"
+      placeholder="order.*, invoice.paid"
+      {...(types.length > 0 && { list: "event-types" })}
+      hint="Exact names, or prefix.* for all that begin alike. Empty means all types."
+    />
+    {types.length > 0 && (
+      <datalist id="event-types">
+        {types.map((type) => (
+          <option value={type} />
+        ))}
+      </datalist>
+    )}
+  </>
+);
+
+const FilterHint: FC = () => (
+  <>
+    Conditions on the event's <code>data</code>, all of which must hold: a value, a list of values, or
+    operators such as <code>gte</code>, <code>prefix</code>, <code>in</code> and <code>not</code>.{" "}
+    <a href="/docs#destinations">All operators</a>
+  </>
+);
+
+const authKinds: readonly Option[] = [
+  ["", "None besides the signature"],
+  ["basic", "HTTP Basic"],
+  ["bearer", "Bearer token"],
+  ["header", "Key in a header"],
+  ["oauth2", "OAuth 2 client credentials"],
+];
+
+/** What is secret is left empty as long as it stays; whatever else of it changes, it has to be given again. */
+const AuthFields: FC<{ form: FormState; isNew: boolean }> = ({ form, isNew }) => {
+  const text = (kind: string, name: string, placeholder?: string) => (
+    <TextField
+      form={form}
+      name={`auth_${name}`}
+      of={`only for-${kind}`}
+      {...(placeholder && { placeholder })}
+    />
+  );
+  const secret = (kind: string, name: string) => (
+    <TextField
+      form={form}
+      name={`auth_${name}`}
+      type="password"
+      of={`only for-${kind}`}
+      {...(!isNew && {
+        hint: "Empty keeps it. Type it again when you change anything else of the authentication.",
+      })}
+    />
+  );
+  return (
+    <fieldset class="fields by-auth">
+      <legend>Authentication</legend>
+      <ChoiceField form={form} name="auth_kind" options={authKinds} />
+      {text("basic", "username")}
+      {secret("basic", "password")}
+      {secret("bearer", "token")}
+      {text("header", "header", "X-Api-Key")}
+      {secret("header", "value")}
+      {text("oauth2", "token_url", "https://login.example.com/oauth2/token")}
+      {text("oauth2", "client_id")}
+      {secret("oauth2", "client_secret")}
+      {text("oauth2", "scope")}
+      {text("oauth2", "audience")}
+      <ChoiceField
+        form={form}
+        name="auth_client_auth"
+        of="only for-oauth2"
+        options={[
+          ["basic", "with a header"],
+          ["body", "in the form"],
+        ]}
+      />
+      <AreaField
+        form={form}
+        name="auth_params"
+        of="all only for-oauth2"
+        placeholder={'{"resource": "urn:hooks"}'}
+      />
+    </fieldset>
+  );
+};
+
+export const schemeOptions: readonly Option[] = [
+  ["hmac-sha256", "A shared secret (HMAC)"],
+  ["ed25519", "A key pair (ed25519)"],
+];
+
+const SignatureFields: FC<{ form: FormState; options: FormOptions }> = ({
+  form,
+  options: { isNew, scheme },
+}) => {
+  const isUsed = (slot: number) => valueIn(form, `template_${slot}_content`) !== "";
+  const slots = Array.from({ length: MOST_TEMPLATES }, (_, slot) => slot);
+  const shown = slots.slice(0, 1 + slots.findLastIndex(isUsed) + 1);
+  return (
+    <>
+      {isNew ? (
+        <div class="fields">
+          <ChoiceField form={form} name="signature" options={schemeOptions} />
+          <TextField
+            form={form}
+            name="secret"
+            type="password"
+            hint="A new one is made for you when this is empty."
+          />
+          <CheckField form={form} name="handshake" hint="CloudEvents webhook validation (OPTIONS)." />
+        </div>
+      ) : (
+        <p class="small soft">
+          {`Signs with ${scheme === "ed25519" ? "a key pair (ed25519)" : "a shared secret (HMAC)"}. Rotate the secret to change that.`}
+        </p>
+      )}
+      <fieldset class="fields">
+        <legend>Signature forms</legend>
+        {vendorForms.map((name) => (
+          <CheckField form={form} name={`sign_${name}`} label={formTexts[name]} />
+        ))}
+      </fieldset>
+      {shown.map((slot) => (
+        <TemplateFields form={form} slot={slot} />
+      ))}
+    </>
+  );
+};
+
+const TemplateFields: FC<{ form: FormState; slot: number }> = ({ form, slot }) => {
+  const prefix = `template_${slot}_`;
+  const labels = Object.fromEntries(
+    Object.entries(templateFields).map(([name, [input, label]]) => [
+      name,
+      [`${prefix}${input}`, label] as const,
+    ]),
+  );
+  const own = { ...form, labels };
+  const text = (name: keyof typeof templateFields, placeholder: string) => (
+    <TextField form={own} name={`${prefix}${name}`} placeholder={placeholder} />
+  );
+  return (
+    <fieldset class="fields">
+      <legend>{slot === 0 ? "A form of your own" : `Form of your own no. ${slot + 1}`}</legend>
+      <AreaField
+        form={own}
+        name={`${prefix}content`}
+        placeholder="{timestamp}.{body}"
+        hint="{body} once, and {id}, {timestamp} and {type} as often as you like. Empty means no form of your own."
+      />
+      {text("signature_header", "X-Signature")}
+      {text("timestamp_header", "X-Timestamp")}
+      {text("id_header", "X-Id")}
+      {text("type_header", "X-Type")}
+      {text("prefix", "sha256=")}
+      <ChoiceField form={own} name={`${prefix}encoding`} options={[["", "hex"], same("base64")]} />
+      <ChoiceField
+        form={own}
+        name={`${prefix}algorithm`}
+        options={[["", "sha256"], same("sha512"), same("sha1")]}
+      />
+      <ChoiceField
+        form={own}
+        name={`${prefix}key`}
+        options={[
+          ["", "the secret's text"],
+          ["bytes", "the bytes behind whsec_"],
+        ]}
+      />
+    </fieldset>
+  );
+};
+
+function same(name: string): Option {
+  return [name, name];
+}
+
+/** @param current what applies while a field is empty */
+export const LimitFields: FC<{
+  form: FormState;
+  current?: Readonly<Record<(typeof limitNames)[number], number>>;
+}> = ({ form, current = defaultLimits }) => (
+  <div class="fields">
+    {limitNames.map((name) => (
+      <TextField
+        form={form}
+        name={name}
+        type="number"
+        placeholder={String(current[name])}
+        range={limitsSchema.shape[name]}
+      />
+    ))}
+  </div>
+);
+
+export const BreakerFields: FC<{ form: FormState }> = ({ form }) => (
+  <>
+    {breakerNames.map((name) => (
+      <TextField
+        form={form}
+        name={name}
+        type="number"
+        placeholder={String(defaultBreaker[name])}
+        range={breakerSchema.shape[name]}
+      />
+    ))}
+  </>
+);

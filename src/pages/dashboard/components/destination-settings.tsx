@@ -1,0 +1,216 @@
+/** The settings on a destination's page: what is sent and where to, limits, the retry policy, the signing secret. */
+import type { FC } from "hono/jsx";
+import { previousSecrets } from "../../../core/credentials.ts";
+import { retryPreviewOf } from "../../../core/retry/policy.ts";
+import { formsOf, recipeOf, type SignatureForm } from "../../../core/signature-forms.ts";
+import type { ShownAuth } from "../../../delivery/authorization.ts";
+import { destinationView } from "../../../features/destinations/schema.ts";
+import type { Refused } from "../../../http/internal-client.ts";
+import { sealedScheme } from "../../../secrets/vault.ts";
+import {
+  breakerOf,
+  type Destination,
+  limitsOf,
+  ownBurstOf,
+  retryPolicyOf,
+} from "../../../store/destinations.ts";
+import { filterTexts } from "../filter-text.ts";
+import { destinationFields } from "../form-fields.ts";
+import { type Form, untilOf } from "../format.ts";
+import { bodyTexts, formTexts, kindTexts, templateTexts } from "../setting-texts.ts";
+import { summaryOf } from "../simulator/schedule-chart.tsx";
+import { BreakerFields, LimitFields, schemeOptions } from "./destination-form.tsx";
+import { ChoiceField, FormNotice, formState } from "./fields.tsx";
+
+type Setting = readonly [name: string, ...values: readonly string[]];
+
+const targetNames = {
+  url: "URL",
+  binding: "Binding",
+  path: "Path",
+  account_id: "Account",
+  queue_id: "Queue",
+} as const;
+
+const UNREADABLE = "Unreadable: set it again";
+
+/** What is sent, where to and with which credentials, as the API shows it: nothing that is sealed is in it. */
+export const Sending: FC<{ row: Destination }> = ({ row }) => (
+  <section aria-labelledby="sending">
+    <div class="head">
+      <h2 id="sending">Sending</h2>
+    </div>
+    <table class="compare">
+      <tbody>
+        {sendingOf(row).map(([name, ...values]) => (
+          <tr>
+            <th scope="row">{name}</th>
+            <td class="break">
+              {values.map((value) => (
+                <div>{value}</div>
+              ))}
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  </section>
+);
+
+function sendingOf(row: Destination): Setting[] {
+  const view = destinationView(row);
+  const targets = Object.entries(targetNames).flatMap(([field, name]): Setting[] => {
+    const value = view[field as keyof typeof targetNames];
+    return value === undefined ? [] : [[name, value]];
+  });
+  const headers = Object.entries(view.headers).map(([name, mask]) =>
+    name === "" ? UNREADABLE : `${name}: ${mask}`,
+  );
+  return [
+    ["Kind", kindTexts[view.kind]],
+    ...(targets.length > 0 ? targets : [["Target", UNREADABLE] as const]),
+    ...(row.channels === null ? [] : [["Channels", view.channels?.join(", ") ?? UNREADABLE] as const]),
+    ...(row.filter === null ? [] : [["Takes events whose data", ...filterLines(row.filter)] as const]),
+    ["Body", view.template === null ? bodyTexts[view.body] : templateTexts[view.template]],
+    ["Signature", ...formsOf(row.signatureForms).map((form) => signatureText(form, view.signature))],
+    ["Authentication", ...(row.auth !== null && view.auth === null ? [UNREADABLE] : authTexts(view.auth))],
+    ["Headers", ...(headers.length > 0 ? headers : ["None of its own"])],
+  ];
+}
+
+/** All lines hold; a filter that routing cannot read takes everything. */
+function filterLines(filter: unknown): readonly string[] {
+  const texts = filterTexts(filter);
+  return texts?.map((text, i) => (i === 0 ? text : `and ${text}`)) ?? [UNREADABLE];
+}
+
+/** @param scheme of the secret */
+function signatureText(form: SignatureForm, scheme: string): string {
+  const recipe = recipeOf(form);
+  const { content, digest, header, prefix, headers } = recipe;
+  if (scheme === "ed25519" && recipe.takesKeyPairs)
+    return `${formTexts[form.form]} with ed25519, in ${header}`;
+  const algorithm = `HMAC-${digest.algorithm.toUpperCase().replace("SHA", "SHA-")}`;
+  const named = `${formTexts[form.form]} with ${algorithm}, in ${header}`;
+  if (form.form !== "template") return named;
+  const signed = `${named}${prefix === "" ? "" : ` after ${prefix}`}, as ${digest.encoding}, of ${content.replaceAll("\n", "\\n")}`;
+  return [signed, ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`)].join("; ");
+}
+
+function authTexts(auth: ShownAuth | null): readonly string[] {
+  switch (auth?.kind) {
+    case undefined:
+      return ["None besides the signature"];
+    case "basic":
+      return [`HTTP Basic as ${auth.username}`];
+    case "bearer":
+      return ["Bearer token"];
+    case "header":
+      return [`Key in the header ${auth.header}`];
+    case "oauth2": {
+      const { token_url: url, client_id: client, scope, audience, params, client_auth: way } = auth;
+      return [
+        `OAuth 2 client credentials as ${client}, ${way === "basic" ? "in a header" : "in the form"}`,
+        `Token endpoint: ${url}`,
+        ...(scope === null ? [] : [`Scope: ${scope}`]),
+        ...(audience === null ? [] : [`Audience: ${audience}`]),
+        ...Object.entries(params).map(([name, value]) => `${name}: ${value}`),
+      ];
+    }
+  }
+}
+
+type LimitsProps = Readonly<{
+  row: Destination;
+  path: string;
+  mayChange: boolean;
+  /** What was submitted, when it was refused. */
+  typed?: Form | undefined;
+  refused?: Refused | undefined;
+}>;
+
+export const Limits: FC<LimitsProps> = ({ row, path, mayChange, typed, refused }) => {
+  const current = limitsOf(row);
+  // A burst that follows from the rate stays empty. Otherwise saving another rate would make it fixed.
+  const stored = { ...current, rate_burst: ownBurstOf(row) ?? "", ...breakerOf(row) };
+  const form = formState({ ...stored, ...typed }, destinationFields, typed && refused);
+  return (
+    <section aria-labelledby="limits">
+      <div class="head">
+        <h2 id="limits">Limits</h2>
+      </div>
+      <form class="stack" method="post" action={`${path}/limits`}>
+        <FormNotice form={form} />
+        <fieldset disabled={!mayChange}>
+          <LimitFields form={form} current={current} />
+        </fieldset>
+        <details open={form.detail !== undefined}>
+          <summary>Circuit breaker</summary>
+          <fieldset class="fields" disabled={!mayChange}>
+            <BreakerFields form={form} />
+          </fieldset>
+        </details>
+        {mayChange && (
+          <div class="actions">
+            <button type="submit">Save limits</button>
+            <span class="hint">Leave a field empty to use its default.</span>
+          </div>
+        )}
+      </form>
+    </section>
+  );
+};
+
+/** Attempts that the summary looks ahead. */
+const PREVIEWED = 200;
+
+/** The policy in a sentence, with a link to the simulator, where others can be tried. */
+export const RetryPolicySummary: FC<{ row: Destination }> = ({ row }) => {
+  const policy = retryPolicyOf(row);
+  return (
+    <section aria-labelledby="retry-policy">
+      <div class="head">
+        <h2 id="retry-policy">Retry policy</h2>
+      </div>
+      <p class="summary">{summaryOf(policy, retryPreviewOf(policy, PREVIEWED))}</p>
+      <a class="button" href={`/dashboard/simulator?destination=${row.id}`}>
+        Open in the simulator
+      </a>
+    </section>
+  );
+};
+
+/** By the number of replaced secrets: the current one is in use besides them. */
+const numerals = ["One", "Two", "Three", "Four", "Five", "Six"];
+
+/** Takes two clicks: the first one only opens the form. */
+export const SecretRotation: FC<{ path: string; row: Destination; now: number }> = ({ path, row, now }) => {
+  const replaced = previousSecrets(row.previousSecrets, now);
+  const form = formState({ signature: sealedScheme(row.secret) }, destinationFields);
+  const lastExpiresAt = Math.max(...replaced.map(({ expires_at }) => expires_at));
+  return (
+    <section aria-labelledby="secret-head">
+      <div class="head">
+        <h2 id="secret-head">Signing secret</h2>
+      </div>
+      {replaced.length > 0 && (
+        <p>{`${numerals[replaced.length]} secrets are in use; the last of those that were replaced expires in ${untilOf(lastExpiresAt, now)}.`}</p>
+      )}
+      <details>
+        <summary>Rotate secret</summary>
+        <form class="stack" method="post" action={`${path}/rotate`}>
+          <input type="hidden" name="secret_version" value={String(row.secretVersion)} autocomplete="off" />
+          <ChoiceField form={form} name="signature" options={schemeOptions} />
+          <label>
+            Keep signing with the old secret too for (hours)
+            <input type="number" name="overlap_hours" min={0} max={168} value="24" />
+          </label>
+          <div class="actions">
+            <button type="submit">Create new secret</button>
+            <span class="hint">The new secret is shown once.</span>
+          </div>
+        </form>
+      </details>
+    </section>
+  );
+};

@@ -1,0 +1,198 @@
+/**
+ * The fields of forms: label, input, hint and error. A field takes its label from the form's table (form-fields.ts), its
+ * value from what was typed or stored, and its error from the API's answer, which is read with the input by screen readers.
+ */
+import type { Child, FC } from "hono/jsx";
+import type { Refused } from "../../../http/internal-client.ts";
+import { type FormFields, type PlacedError, placeErrors } from "../form-fields.ts";
+import type { Form } from "../format.ts";
+
+/** What a form shows: its values, and why they were refused. */
+export type FormState = Readonly<{
+  values: Form;
+  labels: FormFields;
+  errors: readonly PlacedError[];
+  /** Said above the fields: why a form was refused that has no error at a field. */
+  detail?: string;
+}>;
+
+export function formState(values: Form, labels: FormFields, refused?: Refused): FormState {
+  if (refused === undefined) return { values, labels, errors: [] };
+  return { values, labels, errors: placeErrors(refused.errors, labels), detail: refused.detail };
+}
+
+/** Above a refused form: what has no field in it, and links to the fields at fault. */
+export const FormNotice: FC<{ form: FormState }> = ({ form: { errors, detail } }) => {
+  if (detail === undefined) return null;
+  const general = errors.filter(({ input }) => input === undefined);
+  const placed = [...new Map(errors.flatMap((one) => (one.input ? [[one.input, one.label] as const] : [])))];
+  return (
+    <div class="notice tone-bad" role="alert">
+      {errors.length === 0 && <p>{`${detail}.`.replace(/\.\.$/, ".")}</p>}
+      {general.map(({ text }) => (
+        <p class="break">{text}</p>
+      ))}
+      {placed.length > 0 && (
+        <p>
+          {"Look at: "}
+          {placed.map(([input, label], i) => (
+            <>
+              {i > 0 && ", "}
+              <a href={`#${idOf(input)}`}>{label}</a>
+            </>
+          ))}
+          .
+        </p>
+      )}
+    </div>
+  );
+};
+
+type FieldProps = Readonly<{
+  form: FormState;
+  name: string;
+  hint?: Child;
+  /** A class, such as `all` for the whole width. */
+  of?: string;
+}>;
+
+/** The text in a field; empty when there is none. */
+export function valueIn({ values }: FormState, name: string): string {
+  const value = values[name];
+  return typeof value === "string" || typeof value === "number" ? String(value) : "";
+}
+
+function idOf(name: string): string {
+  return `f-${name}`;
+}
+
+function labelIn({ labels }: FormState, name: string): string {
+  return Object.values(labels).findLast(([input]) => input === name)?.[1] ?? name;
+}
+
+/** Whether an input is at fault, and where that is said. */
+function aboutInput({ form, name, hint }: FieldProps) {
+  const isAtFault = form.errors.some(({ input }) => input === name);
+  const described = [...(isAtFault ? [`${idOf(name)}-fault`] : []), ...(hint ? [`${idOf(name)}-hint`] : [])];
+  return {
+    ...(isAtFault && { "aria-invalid": "true" as const }),
+    ...(described.length > 0 && { "aria-describedby": described.join(" ") }),
+  };
+}
+
+const Below: FC<FieldProps> = ({ form, name, hint }) => {
+  const faults = form.errors.filter(({ input }) => input === name);
+  return (
+    <>
+      {faults.length > 0 && (
+        <div class="fault break" id={`${idOf(name)}-fault`}>
+          {faults.map(({ text }) => (
+            <p>{text}</p>
+          ))}
+        </div>
+      )}
+      {hint !== undefined && (
+        <p class="hint" id={`${idOf(name)}-hint`}>
+          {hint}
+        </p>
+      )}
+    </>
+  );
+};
+
+type TextProps = FieldProps &
+  Readonly<{
+    type?: "text" | "url" | "password" | "number" | "datetime-local" | "email";
+    placeholder?: string;
+    maxlength?: number;
+    list?: string;
+    required?: boolean;
+    range?: Readonly<{ minValue: number | null; maxValue: number | null }>;
+  }>;
+
+/** One line. A password is never filled in again: what was typed of it is not sent back. */
+export const TextField: FC<TextProps> = ({
+  type = "text",
+  range,
+  placeholder,
+  maxlength,
+  list,
+  required,
+  ...field
+}) => (
+  <div class={field.of}>
+    <label for={idOf(field.name)}>{labelIn(field.form, field.name)}</label>
+    <input
+      type={type}
+      id={idOf(field.name)}
+      name={field.name}
+      value={type === "password" ? "" : valueIn(field.form, field.name)}
+      {...aboutInput(field)}
+      placeholder={placeholder}
+      maxlength={maxlength}
+      list={list}
+      required={required}
+      {...(type === "password" && { autocomplete: "new-password" })}
+      {...(type === "number" && {
+        step: "any",
+        min: range?.minValue ?? undefined,
+        max: range?.maxValue ?? undefined,
+      })}
+    />
+    <Below {...field} />
+  </div>
+);
+
+/** Several lines. */
+export const AreaField: FC<FieldProps & Readonly<{ placeholder?: string }>> = ({ placeholder, ...field }) => (
+  <div class={field.of ?? "all"}>
+    <label for={idOf(field.name)}>{labelIn(field.form, field.name)}</label>
+    <textarea
+      id={idOf(field.name)}
+      name={field.name}
+      {...aboutInput(field)}
+      placeholder={placeholder}
+      spellcheck={false}
+    >
+      {`\n${valueIn(field.form, field.name)}`}
+    </textarea>
+    <Below {...field} />
+  </div>
+);
+
+export type Option = readonly [value: string, label: string];
+
+export const ChoiceField: FC<FieldProps & Readonly<{ options: readonly Option[] }>> = ({
+  options,
+  ...field
+}) => (
+  <div class={field.of}>
+    <label for={idOf(field.name)}>{labelIn(field.form, field.name)}</label>
+    <select id={idOf(field.name)} name={field.name} {...aboutInput(field)}>
+      {options.map(([value, text]) => (
+        <option value={value} selected={value === valueIn(field.form, field.name)}>
+          {text}
+        </option>
+      ))}
+    </select>
+    <Below {...field} />
+  </div>
+);
+
+/** @param label where a box has another than its field */
+export const CheckField: FC<FieldProps & Readonly<{ label?: string }>> = ({ label, ...field }) => (
+  <div class={field.of}>
+    <label class="check">
+      <input
+        type="checkbox"
+        id={idOf(field.name)}
+        name={field.name}
+        value="on"
+        {...aboutInput(field)}
+        checked={valueIn(field.form, field.name) === "on"}
+      />
+      {label ?? labelIn(field.form, field.name)}
+    </label>
+    <Below {...field} />
+  </div>
+);

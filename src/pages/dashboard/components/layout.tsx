@@ -1,0 +1,300 @@
+/**
+ * The frame of every page, and the pages for what is not found, failed or was refused. The page's script fetches a
+ * page's `main` alone, with the header `x-part`.
+ */
+import { raw } from "hono/html";
+import type { Child, FC } from "hono/jsx";
+import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
+import { assetPath, mark } from "../assets.ts";
+import { type DashboardContext, PART } from "../session.ts";
+import { RefusedNotice } from "./parts.tsx";
+
+/** The navigation. What only an admin key may see is shown to nobody else. */
+const places = [
+  { place: "overview", path: "", name: "Overview", isForAdmins: false },
+  { place: "deliveries", path: "/deliveries", name: "Deliveries", isForAdmins: false },
+  { place: "event-types", path: "/event-types", name: "Event types", isForAdmins: false },
+  { place: "keys", path: "/keys", name: "Keys", isForAdmins: true },
+  { place: "portal-links", path: "/portal-links", name: "Portal links", isForAdmins: true },
+  { place: "audit", path: "/audit", name: "Audit", isForAdmins: true },
+  { place: "settings", path: "/settings", name: "Settings", isForAdmins: false },
+  { place: "simulator", path: "/simulator", name: "Simulator", isForAdmins: false },
+] as const;
+
+type Place = (typeof places)[number]["place"] | "tenants";
+
+type Frame = Readonly<{
+  title: string;
+  /** The page's entry in the navigation. */
+  place?: Place;
+  /** What has been searched for. */
+  query?: string;
+  /** Whether the page refreshes itself while it is visible. */
+  live?: boolean;
+  /** Whether to show who is signed in, and the navigation; true by default. */
+  signedIn?: boolean;
+}>;
+
+/** Responds with a page. */
+export function showPage(
+  c: DashboardContext,
+  frame: Frame,
+  content: Child,
+  status: 200 | 400 | 401 | 403 | 404 | 409 | 422 | 429 | 500 | 503 = 200,
+) {
+  c.header("vary", PART);
+  c.header("cache-control", "no-store");
+  const main = <Main live={frame.live ?? false}>{content}</Main>;
+  if (c.req.header(PART) === "main") return c.html(main, status);
+  const { signedIn = true } = frame;
+  const who = signedIn ? whoOf(c) : undefined;
+  return c.html(<Page {...frame} main={main} {...(who !== undefined && { who })} />, status);
+}
+
+/** What the top of a page says of its visitor. */
+type Who = Readonly<{
+  tenant: string | undefined;
+  /** Whether another tenant can be chosen. */
+  maySwitch: boolean;
+  isAdmin: boolean;
+}>;
+
+function whoOf(c: DashboardContext): Who {
+  const { tenant, principal } = c.get("visitor");
+  return { tenant, maySwitch: principal.tenant === undefined, isAdmin: principal.scopes.includes("admin") };
+}
+
+const Main: FC<{ live: boolean; children?: Child }> = ({ live, children }) => (
+  <main id="main" class="wide" tabindex={-1} {...(live && { "data-live": "" })}>
+    {children}
+  </main>
+);
+
+const Page: FC<Frame & { main: Child; who?: Who }> = ({ title, place, query, live = false, main, who }) => (
+  <>
+    {raw("<!doctype html>")}
+    <html lang="en">
+      <Head title={title} styleAt={assetPath("style.css")}>
+        <meta name="robots" content="noindex" />
+        <script src={assetPath("live.js")} defer></script>
+      </Head>
+      <body class={who === undefined ? "signed-out wide" : ""}>
+        {who !== undefined && <Top place={place} query={query} who={who} />}
+        {main}
+        {who !== undefined && <Foot live={live} />}
+      </body>
+    </html>
+  </>
+);
+
+type TopProps = Readonly<{ place: Place | undefined; query: string | undefined; who: Who }>;
+
+const Top: FC<TopProps> = ({ place, query, who }) => (
+  <>
+    <Skip />
+    <header class="top">
+      <div class="wide">
+        <Brand />
+        <details class="menu">
+          <summary>Menu</summary>
+          <nav aria-label="Pages">
+            {places
+              .filter(({ isForAdmins }) => who.isAdmin || !isForAdmins)
+              .map(({ place: name, path, name: text }) => (
+                <a href={`/dashboard${path}`} {...(place === name && { "aria-current": "page" })}>
+                  {text}
+                </a>
+              ))}
+          </nav>
+        </details>
+        <search>
+          <form method="get" action="/dashboard/search">
+            <input
+              type="search"
+              name="q"
+              value={query ?? ""}
+              maxlength={256}
+              aria-label="Search"
+              placeholder="Search: id or words"
+              autocomplete="off"
+              spellcheck={false}
+            />
+          </form>
+        </search>
+        <div class="who">
+          <TenantShown who={who} isCurrent={place === "tenants"} />
+          <form method="post" action="/dashboard/sign-out">
+            <button type="submit" class="plain">
+              Sign out
+            </button>
+          </form>
+        </div>
+      </div>
+    </header>
+  </>
+);
+
+const TenantShown: FC<{ who: Who; isCurrent: boolean }> = ({ who: { tenant, maySwitch }, isCurrent }) =>
+  maySwitch ? (
+    <a class="break" href="/dashboard/tenants" {...(isCurrent && { "aria-current": "page" })}>
+      <span class="hidden">Tenant: </span>
+      {tenant ?? "All tenants"}
+    </a>
+  ) : (
+    <span class="break">{tenant}</span>
+  );
+
+/** The head of every page; children are added to it. */
+export const Head: FC<{ title: string; styleAt: string; children?: Child }> = ({
+  title,
+  styleAt,
+  children,
+}) => (
+  <head>
+    <meta charset="utf-8" />
+    <meta name="viewport" content="width=device-width, initial-scale=1" />
+    <title>{`${title} · Breakwater`}</title>
+    <link rel="icon" href={assetPath("mark.svg")} type="image/svg+xml" />
+    <link rel="stylesheet" href={styleAt} />
+    {children}
+  </head>
+);
+
+/** Lets keyboard users skip the navigation. */
+export const Skip: FC = () => (
+  <a class="skip" href="#main">
+    Skip to the content
+  </a>
+);
+
+export const Brand: FC = () => (
+  <a class="brand" href="/dashboard">
+    {raw(mark.replace("<svg", '<svg aria-hidden="true"').replace("#0b6a72", "currentColor"))}
+    Breakwater
+  </a>
+);
+
+const Foot: FC<{ live: boolean }> = ({ live }) => (
+  <footer class="foot wide">
+    {live && <span class="live-indicator">Live</span>}
+    <span>Times are UTC.</span>
+    <a href="/docs">API reference</a>
+  </footer>
+);
+
+export function showNotFound(c: DashboardContext) {
+  const visitor = c.get("visitor");
+  const chosen = visitor?.principal.tenant === undefined ? visitor?.tenant : undefined;
+  return showPage(
+    c,
+    { title: "Not found", signedIn: visitor !== undefined },
+    <section>
+      <h1>Page not found</h1>
+      <p class="lede">
+        It does not exist, or you have no access to it. <a href="/dashboard">Back to the overview</a>
+      </p>
+      {chosen !== undefined && (
+        <p class="lede break">
+          {`You are looking at the tenant ${chosen} alone. `}
+          <a href={`${new URL(c.req.url).pathname}?tenant=`}>Look in all tenants</a>
+        </p>
+      )}
+    </section>,
+    404,
+  );
+}
+
+/** Shown to a visitor who has chosen what is no name of a tenant. */
+export function showNoTenant(c: DashboardContext) {
+  return showPage(
+    c,
+    { title: "No such tenant" },
+    <section class="narrow">
+      <h1>No tenant can have this name</h1>
+      <p class="lede">
+        A tenant's name has 1 to 64 letters, digits and <code>_ . : -</code>.{" "}
+        <a href="/dashboard/tenants?tenant=">Choose another tenant</a>, or look in{" "}
+        <a href="/dashboard?tenant=">all tenants</a>
+      </p>
+    </section>,
+    404,
+  );
+}
+
+/** For a visitor that requests too much. */
+export function showTooMany(c: DashboardContext, seconds: number) {
+  c.header("retry-after", String(seconds));
+  return showPage(
+    c,
+    { title: "Too many requests", signedIn: false },
+    <section>
+      <h1>Too many requests</h1>
+      <p class="lede">{`Wait ${seconds} seconds, and try again.`}</p>
+    </section>,
+    429,
+  );
+}
+
+/** For a form that no browser has sent. */
+export function showUnreadableForm(c: DashboardContext) {
+  return showPage(
+    c,
+    { title: "The form cannot be read", signedIn: false },
+    <section>
+      <h1>The form cannot be read</h1>
+      <p class="lede">
+        <a href="/dashboard">Back to the overview</a>
+      </p>
+    </section>,
+    400,
+  );
+}
+
+/** @param status 503 where the trouble passes by itself */
+export function showServerError(c: DashboardContext, status: 500 | 503) {
+  if (status === 503) c.header("retry-after", "5");
+  return showPage(
+    c,
+    { title: "Something went wrong", signedIn: false },
+    <section>
+      <h1>Something went wrong on our side</h1>
+      <p class="lede">
+        {status === 503 ? "It should be over in a few seconds. " : ""}It is safe to try again.{" "}
+        <a href="/dashboard">Back to the overview</a>
+      </p>
+    </section>,
+    status,
+  );
+}
+
+/** Shown in place of a form to a visitor who may only read. */
+export function showReadOnly(c: DashboardContext) {
+  return showPage(
+    c,
+    { title: "Read only" },
+    <section class="narrow">
+      <h1>This session can only read</h1>
+      <p class="lede">
+        Changing something needs a key with the scope <code>admin</code>. Sign out, and sign in with such a
+        key. <a href="/dashboard">Back to the overview</a>
+      </p>
+    </section>,
+    403,
+  );
+}
+
+/** Shown instead of a redirect back, when an action was refused. */
+export function showRefusal(c: DashboardContext, refused: Refused, back: string) {
+  return showPage(
+    c,
+    { title: "Request refused" },
+    <section class="narrow">
+      <h1>Request refused</h1>
+      <RefusedNotice refused={refused} />
+      <p class="lede">
+        <a href={back}>Back</a>
+      </p>
+    </section>,
+    statusOfRefused(refused),
+  );
+}

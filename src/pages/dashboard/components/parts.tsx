@@ -1,0 +1,180 @@
+/** Small components that several pages share. */
+import type { Child, FC } from "hono/jsx";
+import { type StatsWindow, windows } from "../../../core/rollups.ts";
+import type { Refused } from "../../../http/internal-client.ts";
+import { isoTime } from "../../../time.ts";
+import { destinationFields, type FormFields, placeErrors, replayFields } from "../form-fields.ts";
+import { agoOf } from "../format.ts";
+import type { Tone } from "../status-text.ts";
+
+/** A number with its name, in a `dl.figures`. */
+export const Figure: FC<{
+  name: string;
+  value: string;
+  unit?: string;
+  tone?: "bad" | "warn" | undefined;
+}> = ({ name, value, unit, tone }) => (
+  <div class={tone ? `is-${tone}` : ""}>
+    <dt>{name}</dt>
+    <dd>
+      {value}
+      {unit !== undefined && <small>{unit}</small>}
+    </dd>
+  </div>
+);
+
+/** A state in one or two words with a coloured dot; the words alone say it too. */
+export const StateLabel: FC<{ tone: Tone; children?: Child }> = ({ tone, children }) => (
+  <span class={`state nowrap tone-${tone}`}>{children}</span>
+);
+
+/** How long ago, with the exact time as a tooltip. */
+export const Ago: FC<{ at: number; now: number }> = ({ at, now }) => {
+  const iso = isoTime(at);
+  return (
+    <time class="nowrap" datetime={iso} title={iso}>
+      {agoOf(at, now)}
+    </time>
+  );
+};
+
+/** Text with a button that copies it. `id` is unique on the page; `verb` is what the button says. */
+export const Copyable: FC<{ id: string; text: string; label: string; verb?: string }> = ({
+  id,
+  text,
+  label,
+  verb = "Copy",
+}) => (
+  <section class="copy" aria-label={label}>
+    <pre tabindex={0}>
+      <code id={id}>{text}</code>
+    </pre>
+    <button class="tiny" type="button" data-copy={id} aria-label={`${verb}: ${label}`}>
+      {verb}
+    </button>
+  </section>
+);
+
+/** Text in which backticks mark code. */
+export const Prose: FC<{ text: string }> = ({ text }) => (
+  <>{text.split("`").map((part, i) => (i % 2 === 1 ? <code>{part}</code> : part))}</>
+);
+
+const outcomes = {
+  "created-before":
+    "This form has already created this destination, and was not used again. To create another one, open a new form.",
+  "rotated-before":
+    "The secret had already been rotated, and this form was not used again. The new secret was shown once: if you did not save it, rotate the secret again.",
+  paused: "Paused. New events join the backlog until you resume the destination.",
+  resumed: "Resumed. The backlog is sent now, starting with one attempt at a time.",
+  "hold-cleared": "Hold cleared. The backlog is sent now, starting with one attempt at a time.",
+  changed: "Changes saved. They apply from the next batch.",
+  unchanged: "Nothing was changed.",
+  deleted: "Destination deleted. Its deliveries that had not ended are cancelled.",
+  revoked: "Key revoked. Within a minute it is refused everywhere.",
+  settings: "Settings saved.",
+  "type-saved": "Event type saved. It applies to the next event posted.",
+  "type-archived": "Event type archived. Its events are taken, and validated, as before.",
+  "type-restored": "Event type restored.",
+  "type-deleted": "Event type deleted. Its events are no longer validated.",
+  limits: "Limits saved. They apply from the next batch.",
+  policy: "Retry policy saved. It applies from the next attempt.",
+  retried:
+    "It is sent again: the delivery is in the backlog, and is sent as soon as its destination has capacity.",
+  "delivery-cancelled": "Cancelled. No attempt is made any more; you can send it again later.",
+  "waiting-cancelled": "Cancelled what waited. Each delivery can be sent again from its event's page.",
+  "waiting-cancelled-partly": "Cancelled a part of what waits. Repeat it for the rest.",
+  replaying: "Replay started.",
+  "replay-paused": "Replay paused.",
+  "replay-resumed": "Replay resumed.",
+  "replay-cancelled": "Replay cancelled. Deliveries that are in the backlog already are still sent.",
+} as const;
+
+/** What an action did. The address names it, but never contains its text. */
+export type Outcome = keyof typeof outcomes;
+
+/** Where to redirect to after an action, so that reloading the page does not repeat it. */
+export function outcomeAt(path: string, outcome: Outcome, anchor = ""): string {
+  return `${path}?done=${outcome}${anchor}`;
+}
+
+export const OutcomeNotice: FC<{ name: string | undefined }> = ({ name }) =>
+  name !== undefined && Object.hasOwn(outcomes, name) ? (
+    <output class="notice tone-good">{outcomes[name as Outcome]}</output>
+  ) : null;
+
+/** Why an action was refused, field by field, in the words of its form. */
+export const RefusedNotice: FC<{ refused: Refused; fields?: FormFields }> = ({
+  refused: { detail, errors },
+  fields = { ...replayFields, ...destinationFields },
+}) => (
+  <div class="notice tone-bad break" role="alert">
+    {errors.length === 0 ? (
+      <p>{`${detail}.`.replace(/\.\.$/, ".")}</p>
+    ) : (
+      <ul>
+        {placeErrors(errors, fields).map(({ text }) => (
+          <li>{text}</li>
+        ))}
+      </ul>
+    )}
+  </div>
+);
+
+type ConfirmationProps = Readonly<{
+  title: string;
+  /** What will happen, in whole sentences. */
+  what: readonly string[];
+  action: string;
+  /** What the button does. */
+  verb: string;
+  back: string;
+}>;
+
+/** Asks before something that cannot be undone. */
+export const Confirmation: FC<ConfirmationProps> = ({ title, what, action, verb, back }) => (
+  <section class="narrow">
+    <h1 class="break">{title}</h1>
+    <div class="stack">
+      {what.map((sentence) => (
+        <p>{sentence}</p>
+      ))}
+      <form class="actions" method="post" action={action}>
+        <button type="submit" class="main bad">
+          {verb}
+        </button>
+        <a class="button" href={back}>
+          Cancel
+        </a>
+      </form>
+    </div>
+  </section>
+);
+
+type WindowText = Readonly<{ short: string; long: string; each: string }>;
+
+export const windowTexts: Readonly<Record<StatsWindow, WindowText>> = {
+  "15m": { short: "15 min", long: "15 minutes", each: "per minute" },
+  "1h": { short: "1 h", long: "hour", each: "per minute" },
+  "24h": { short: "24 h", long: "24 hours", each: "per hour" },
+  "7d": { short: "7 d", long: "7 days", each: "per hour" },
+};
+
+/** The window of that name, or the shortest one. */
+export function windowNamed(name: string | undefined): StatsWindow {
+  return windows.find((window) => window === name) ?? "15m";
+}
+
+/** Links to the same page over other windows. */
+export const WindowTabs: FC<{ path: string; current: StatsWindow }> = ({ path, current }) => (
+  <nav class="tabs" aria-label="Time range">
+    {windows.map((window) => (
+      <a
+        href={window === "15m" ? path : `${path}?window=${window}`}
+        {...(window === current && { "aria-current": "true" })}
+      >
+        {windowTexts[window].short}
+      </a>
+    ))}
+  </nav>
+);

@@ -1,0 +1,103 @@
+/**
+ * What visitors of the portal may do and how it looks, in the form of a tenant's settings and in that of a link. Both have
+ * the same inputs: a box that is not ticked takes away, an empty field restricts nothing.
+ */
+import type { FC } from "hono/jsx";
+import {
+  type Capability,
+  capabilities,
+  limitedFields,
+  type PortalRules,
+  portalLanguages,
+  portalThemes,
+  type TenantPortal,
+} from "../../../core/portal-access.ts";
+import { type Form, numberIn, textIn } from "../format.ts";
+import { CheckField, ChoiceField, type FormState, type Option, TextField } from "./fields.tsx";
+
+const limits = ["max_endpoints", ...limitedFields] as const;
+
+/** The rules in a form; what restricts nothing is left out. */
+export function rulesIn(form: Form): Readonly<Record<string, unknown>> {
+  const denied = capabilities.filter((name) => form[name] !== "on").map((name) => [name, false] as const);
+  const given = limits.map((name) => [name, numberIn(form, name)] as const);
+  return Object.fromEntries([...denied, ...given.filter(([, value]) => value !== null)]);
+}
+
+/** Language and theme in a form; what is left to others is left out. */
+export function appearanceIn(form: Form): Readonly<Record<string, unknown>> {
+  const given = (["language", "theme"] as const).map((name) => [name, textIn(form, name)] as const);
+  return Object.fromEntries(given.filter(([, value]) => value !== undefined));
+}
+
+/** The inputs of rules, with language and theme where they have some: the inverse of the two above. */
+export function portalInputs(portal: PortalRules & TenantPortal): Readonly<Record<string, string>> {
+  const boxes = capabilities.filter((name) => portal[name] !== false).map((name) => [name, "on"] as const);
+  const given = [...limits, "language" as const, "theme" as const].map(
+    (name) => [name, portal[name]] as const,
+  );
+  const texts = given.filter(([, value]) => value !== null && value !== undefined);
+  return Object.fromEntries([...boxes, ...texts.map(([name, value]) => [name, String(value)] as const)]);
+}
+
+const hints: Readonly<Partial<Record<Capability, string>>> = {
+  may_see_payloads: "Without it, neither contents nor tags of events are shown.",
+};
+
+export const RuleFields: FC<{ form: FormState }> = ({ form }) => (
+  <>
+    <fieldset class="stack">
+      <legend>What visitors may do</legend>
+      {capabilities.map((name) => (
+        <CheckField form={form} name={name} {...(hints[name] && { hint: hints[name] })} />
+      ))}
+    </fieldset>
+    <fieldset class="fields">
+      <legend>Up to which limits</legend>
+      <TextField
+        form={form}
+        name="max_endpoints"
+        type="number"
+        hint="With so many, a visitor adds none. Empty means no limit."
+      />
+      <TextField
+        form={form}
+        name="max_concurrency"
+        type="number"
+        hint="The highest that a visitor may set."
+      />
+      <TextField
+        form={form}
+        name="rate_per_second"
+        type="number"
+        hint="The highest that a visitor may set."
+      />
+    </fieldset>
+  </>
+);
+
+const languageNames = { en: "English", de: "German" } as const;
+const themeNames = { auto: "As the visitor's device prefers", light: "Light", dark: "Dark" } as const;
+
+/** @param otherwise what counts where nothing is chosen */
+export const AppearanceFields: FC<{
+  form: FormState;
+  otherwise: Readonly<{ language: string; theme: string }>;
+}> = ({ form, otherwise }) => (
+  <fieldset class="fields">
+    <legend>Language and theme</legend>
+    <ChoiceField
+      form={form}
+      name="language"
+      options={[
+        ["", otherwise.language],
+        ...portalLanguages.map((name): Option => [name, languageNames[name]]),
+      ]}
+    />
+    <ChoiceField
+      form={form}
+      name="theme"
+      options={[["", otherwise.theme], ...portalThemes.map((name): Option => [name, themeNames[name]])]}
+    />
+  </fieldset>
+);

@@ -1,0 +1,281 @@
+/**
+ * The form of a destination, as the API takes it, and back. Pure. Nothing is validated here but what only the form has:
+ * whether its JSON is JSON, and its lines are headers. The rest the API refuses, and its errors are shown at the inputs.
+ *
+ * An empty input is null, the API's default. A value that is not shown, of a header or of the authentication, stays as it
+ * is stored as long as its input is left alone.
+ */
+
+import type { RetrySpec } from "../../core/retry/policy.ts";
+import { MASK } from "../../delivery/authorization.ts";
+import type { destinationView } from "../../features/destinations/schema.ts";
+import type { FieldError } from "../../http/problems.ts";
+import {
+  destinationFields,
+  type FormFields,
+  type PlacedError,
+  placeErrors,
+  templateFields,
+} from "./form-fields.ts";
+import { type Form, jsonIn, listIn, numberIn, textIn } from "./format.ts";
+import { fieldsOf as policyFieldsOf, specIn } from "./simulator/policy-form.tsx";
+
+type DestinationView = ReturnType<typeof destinationView>;
+type Input = Readonly<Record<string, unknown>>;
+
+/** What a form comes to, and the errors of inputs that cannot even be read. */
+export type Typed = Readonly<{ input: Input; errors: readonly FieldError[] }>;
+
+export const vendorForms = ["standard", "svix", "stripe", "github", "slack", "shopify"] as const;
+
+export const limitNames = ["max_concurrency", "rate_per_second", "rate_burst", "timeout_ms"] as const;
+export const breakerNames = [
+  "failure_ratio",
+  "min_attempts",
+  "window_s",
+  "cooldown_s",
+  "max_cooldown_s",
+] as const;
+
+/** The change that the form of the limits alone asks for. */
+export function limitsIn(form: Form) {
+  const pick = (names: typeof limitNames | typeof breakerNames) =>
+    Object.fromEntries(names.map((name) => [name, numberIn(form, name)]));
+  return { ...pick(limitNames), breaker: pick(breakerNames) };
+}
+
+/** Templates in one form, each with inputs of its own. */
+export const MOST_TEMPLATES = 5;
+
+export const targetsOf = {
+  https: ["url"],
+  queue: ["binding", "account_id", "queue_id", "token"],
+  service: ["binding", "path"],
+} as const;
+
+type Kind = keyof typeof targetsOf;
+
+/** The kind in a form; https where there is none. */
+export function kindIn(form: Form): Kind {
+  const kind = textIn(form, "kind") ?? "https";
+  return Object.hasOwn(targetsOf, kind) ? (kind as Kind) : "https";
+}
+
+/** The settings in a form that destinations are created with, and changed by. */
+export function settingsIn(form: Form): Typed {
+  const [filter, metadata] = [jsonIn(form, "filter"), jsonIn(form, "metadata")];
+  const [headers, auth] = [headersIn(form), authIn(form)];
+  const text = (name: string) => textIn(form, name) ?? null;
+  const retry = specIn(form);
+  const { breaker, ...limits } = limitsIn(form);
+  return {
+    input: {
+      ...Object.fromEntries(targetsOf[kindIn(form)].map((name) => [name, text(name)])),
+      description: text("description"),
+      uid: text("uid"),
+      metadata: metadata.value,
+      event_types: listIn(form, "event_types"),
+      channels: listIn(form, "channels"),
+      filter: filter.value,
+      headers: headers.value,
+      auth: auth.value,
+      body: text("body"),
+      template: text("template"),
+      signature_forms: signatureFormsIn(form),
+      ...limits,
+      breaker: Object.values(breaker).every((value) => value === null) ? null : breaker,
+      retry: Object.keys(retry).length === 0 ? null : retry,
+    },
+    errors: [
+      ...faultsOf("filter", filter, 'conditions such as {"order.total": {"gte": 100}}'),
+      ...faultsOf("metadata", metadata, 'an object of strings, such as {"team": "billing"}'),
+      ...headers.errors,
+      ...faultsOf("auth.params", auth.params, 'an object of strings, such as {"resource": "urn:hooks"}'),
+    ],
+  };
+}
+
+/** A new destination: what is empty is left out, since the API has the defaults. */
+export function newDestinationIn(form: Form): Typed {
+  const { input, errors } = settingsIn(form);
+  const kind = kindIn(form);
+  const given = {
+    ...input,
+    ...(kind === "https" ? { url: input.url ?? "" } : { kind }),
+    tenant: textIn(form, "tenant") ?? null,
+    signature: textIn(form, "signature") ?? null,
+    secret: textIn(form, "secret") ?? null,
+    handshake: form.handshake === "on" && kind === "https" ? true : null,
+    status: form.paused === "on" ? "paused" : null,
+  };
+  return { input: Object.fromEntries(Object.entries(given).filter(([, value]) => value !== null)), errors };
+}
+
+/**
+ * What a form changes of a destination: nothing of what says the same as the stored one, which so keeps its secrets, and
+ * the changes that others have made meanwhile.
+ * @param burst the stored destination's own
+ */
+export function changesIn(form: Form, stored: DestinationView, burst: number | null): Typed {
+  const { input, errors } = settingsIn({ ...form, kind: stored.kind });
+  const before = settingsIn(fieldsOf(stored, burst)).input;
+  const differs = ([name, value]: readonly [string, unknown]) =>
+    JSON.stringify(value) !== JSON.stringify(before[name] ?? null);
+  return { input: Object.fromEntries(Object.entries(input).filter(differs)), errors };
+}
+
+/**
+ * The inputs of a stored destination: the inverse of `settingsIn`.
+ * @param burst its own; a burst that follows from the rate stays empty, so that it follows the next rate too
+ */
+export function fieldsOf(view: DestinationView, burst: number | null): Readonly<Record<string, string>> {
+  const { auth, breaker, headers, metadata } = view;
+  const given = {
+    kind: view.kind,
+    url: view.url,
+    binding: view.binding,
+    path: view.path,
+    account_id: view.account_id,
+    queue_id: view.queue_id,
+    description: view.description,
+    uid: view.uid,
+    metadata: Object.keys(metadata).length === 0 ? undefined : JSON.stringify(metadata, null, 2),
+    event_types: view.event_types?.join(", "),
+    channels: view.channels?.join(", "),
+    filter: view.filter === null ? undefined : JSON.stringify(view.filter, null, 2),
+    headers: Object.entries(headers)
+      .map(([name, value]) => `${name}: ${value}`)
+      .join("\n"),
+    ...authFieldsOf(auth),
+    body: view.body,
+    template: view.template,
+    ...signatureFieldsOf(view.signature_forms),
+    max_concurrency: view.max_concurrency,
+    rate_per_second: view.rate_per_second,
+    rate_burst: burst,
+    timeout_ms: view.timeout_ms,
+    ...breaker,
+    ...(view.retry === null ? {} : policyFieldsOf(view.retry as RetrySpec)),
+  };
+  const texts = Object.entries(given).filter(([, value]) => value !== undefined && value !== null);
+  return Object.fromEntries(texts.map(([name, value]) => [name, String(value)]));
+}
+
+/** The errors of the API in the words of the form, each at its input. */
+export function errorsIn(form: Form, errors: readonly FieldError[]): readonly PlacedError[] {
+  const signed = signatureInputs(form).map(({ vendor, slot }, index) =>
+    signatureFields(`signature_forms[${index}]`, vendor, `template_${slot}_`),
+  );
+  return placeErrors(errors, Object.assign({}, destinationFields, ...signed));
+}
+
+function signatureFields(path: string, vendor: string | undefined, prefix: string): FormFields {
+  if (vendor !== undefined) return { [path]: [`sign_${vendor}`, "Signature forms"] };
+  const own = Object.entries(templateFields).map(([name, [input, label]]): [string, FormFields[string]] => [
+    `${path}.${name}`,
+    [`${prefix}${input}`, label],
+  ]);
+  return { [path]: [`${prefix}content`, "Signed text"], ...Object.fromEntries(own) };
+}
+
+type Json = ReturnType<typeof jsonIn>;
+
+function faultsOf(field: string, { fault }: Pick<Json, "fault">, expected: string): FieldError[] {
+  return fault === undefined ? [] : [{ field, fault, expected }];
+}
+
+/** One header a line. */
+function headersIn(
+  form: Form,
+): Readonly<{ value: Readonly<Record<string, string>> | null; errors: FieldError[] }> {
+  const lines = (textIn(form, "headers") ?? "").split("\n").filter((line) => line.trim() !== "");
+  const parsed = lines.map((line) => /^\s*([^:]*?)\s*:\s*(.*?)\s*$/.exec(line)?.slice(1) ?? [line.trim()]);
+  const entries = parsed.map(([name = "", value]) => [name, value] as const);
+  const names = entries.map(([name]) => name.toLowerCase());
+  const errors = entries.flatMap(([, value], i): FieldError[] => {
+    const field = `headers[${i}]`;
+    if (value === undefined)
+      return [{ field, fault: "has no colon", expected: "a name and a value, such as X-Api-Key: abc" }];
+    if (names.indexOf(names[i] ?? "") === i) return [];
+    return [{ field, fault: `is ${names[i]} once more`, expected: "each header once" }];
+  });
+  const value = Object.fromEntries(entries.map(([name, one]) => [name, one ?? ""]));
+  return { value: entries.length === 0 ? null : value, errors };
+}
+
+/** What of an authentication is a secret, by its kind: it is never shown, so its input is empty or has the mask. */
+const secretOf = { basic: "password", bearer: "token", header: "value", oauth2: "client_secret" } as const;
+
+const authInputs = {
+  basic: ["username", "password"],
+  bearer: ["token"],
+  header: ["header", "value"],
+  oauth2: ["token_url", "client_id", "client_secret", "scope", "audience", "client_auth"],
+} as const;
+
+/** A secret that is left alone is the mask, which the API refuses, unless nothing has changed and all of it stays. */
+function authIn(form: Form): Readonly<{ value: Input | null; params: Pick<Json, "fault"> }> {
+  const kind = textIn(form, "auth_kind");
+  if (kind === undefined || !Object.hasOwn(authInputs, kind))
+    return { value: kind === undefined ? null : { kind }, params: {} };
+  const name = kind as keyof typeof authInputs;
+  const typed = authInputs[name].map((field) => [field, textIn(form, `auth_${field}`) ?? null] as const);
+  const secret = { [secretOf[name]]: textIn(form, `auth_${secretOf[name]}`) ?? MASK };
+  if (name !== "oauth2") return { value: { kind, ...Object.fromEntries(typed), ...secret }, params: {} };
+  const params = jsonIn(form, "auth_params");
+  return { value: { kind, ...Object.fromEntries(typed), ...secret, params: params.value }, params };
+}
+
+function authFieldsOf(auth: DestinationView["auth"]): Readonly<Record<string, string | null>> {
+  if (auth === null) return {};
+  const { params, ...shown } = { params: {}, ...auth };
+  const own = Object.entries(shown).map(([name, value]) => [`auth_${name}`, value] as const);
+  const hasParams = Object.keys(params).length > 0;
+  return { ...Object.fromEntries(own), ...(hasParams && { auth_params: JSON.stringify(params, null, 2) }) };
+}
+
+type SignatureInput = Readonly<{ vendor?: (typeof vendorForms)[number]; slot?: number }>;
+
+/** The forms that are chosen, in the order in which the API gets them. */
+function signatureInputs(form: Form): readonly SignatureInput[] {
+  const vendors = vendorForms.filter((name) => form[`sign_${name}`] === "on").map((vendor) => ({ vendor }));
+  const slots = Array.from({ length: MOST_TEMPLATES }, (_, slot) => ({ slot }));
+  return [...vendors, ...slots.filter(({ slot }) => templateIn(form, slot) !== undefined)];
+}
+
+/** The signature forms in a form; null for Standard Webhooks alone, which is the default. */
+export function signatureFormsIn(form: Form): readonly Input[] | null {
+  const forms = signatureInputs(form).map(({ vendor, slot = 0 }) =>
+    vendor === undefined ? { form: "template", ...templateIn(form, slot) } : { form: vendor },
+  );
+  const isDefault = forms.length === 0 || (forms.length === 1 && forms[0]?.form === "standard");
+  return isDefault ? null : forms;
+}
+
+const choices = ["encoding", "algorithm", "key"];
+
+/**
+ * A template of which something is typed; what has a default by being chosen is nothing by itself. Spaces at the ends are
+ * part of it: they are signed.
+ */
+function templateIn(form: Form, slot: number): Input | undefined {
+  const given = Object.keys(templateFields).flatMap((name) => {
+    const text = form[`template_${slot}_${name}`];
+    return typeof text !== "string" || text === "" ? [] : [[name, text.replaceAll("\r\n", "\n")] as const];
+  });
+  return given.some(([name]) => !choices.includes(name)) ? Object.fromEntries(given) : undefined;
+}
+
+/** The inputs of stored signature forms: the inverse of `signatureFormsIn`. */
+export function signatureFieldsOf(
+  forms: DestinationView["signature_forms"],
+): Readonly<Record<string, string>> {
+  const used = forms ?? [{ form: "standard" as const }];
+  const templates = used.filter((one) => one.form === "template");
+  return Object.fromEntries([
+    ...used.flatMap(({ form }) => (form === "template" ? [] : [[`sign_${form}`, "on"] as const])),
+    ...templates.flatMap(({ form: _, ...template }, slot) =>
+      Object.entries(template).map(([name, value = ""]) => [`template_${slot}_${name}`, value] as const),
+    ),
+  ]);
+}

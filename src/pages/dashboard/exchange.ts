@@ -1,0 +1,34 @@
+/** Requests and answers on pages: as text, and what no page can show as a file. */
+import type { AttemptJson } from "../../features/deliveries/attempts.ts";
+
+type Answer = NonNullable<AttemptJson["response"]>;
+
+type Sent = Readonly<{ url: string; headers: Readonly<Record<string, string>>; body: string }>;
+
+/** A request as it goes over the wire. */
+export function requestText({ url, headers, body }: Sent): string {
+  return [`POST ${url}`, headerLines(headers), ...(body === "" ? [] : ["", body])].join("\n");
+}
+
+export function headerLines(headers: Readonly<Record<string, string>>): string {
+  return Object.entries(headers)
+    .map(([name, value]) => `${name}: ${value}`)
+    .join("\n");
+}
+
+/** The bytes as they were kept. */
+export function bytesOf({ encoding, body }: Pick<Answer, "encoding" | "body">): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(encoding === "base64" ? Uint8Array.fromBase64(body) : new TextEncoder().encode(body));
+}
+
+/** To be saved and never shown: whatever it is, a browser takes it for nothing that could do anything. */
+export function answerFile(answer: Answer): Response {
+  return new Response(bytesOf(answer), {
+    headers: {
+      "content-type": "application/octet-stream",
+      "content-disposition": 'attachment; filename="answer.bin"',
+      "x-content-type-options": "nosniff",
+      "cache-control": "no-store",
+    },
+  });
+}

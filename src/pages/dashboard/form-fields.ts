@@ -1,0 +1,251 @@
+/**
+ * The words that pages have for the API's fields, and the input of a form at which an error of the API is shown. The one
+ * place for both, so that a person never reads the API's names. Pure.
+ */
+import type { FieldError } from "../../http/problems.ts";
+
+/** By the path of an API field: the input that it is typed in, and its label. Fields within it belong to it. */
+export type FormFields = Readonly<Record<string, readonly [input: string, label: string]>>;
+
+const targets = {
+  kind: ["kind", "Kind"],
+  url: ["url", "URL"],
+  binding: ["binding", "Binding"],
+  path: ["path", "Path"],
+  account_id: ["account_id", "Account"],
+  queue_id: ["queue_id", "Queue"],
+  token: ["token", "API token"],
+} as const satisfies FormFields;
+
+const limits = {
+  max_concurrency: ["max_concurrency", "Concurrency"],
+  rate_per_second: ["rate_per_second", "Rate per second"],
+  rate_burst: ["rate_burst", "Burst"],
+  timeout_ms: ["timeout_ms", "Timeout (ms)"],
+} as const satisfies FormFields;
+
+const breaker = {
+  breaker: ["failure_ratio", "Circuit breaker"],
+  "breaker.failure_ratio": ["failure_ratio", "Opens at a failure ratio of (0.05 to 1)"],
+  "breaker.min_attempts": ["min_attempts", "Among at least (attempts)"],
+  "breaker.window_s": ["window_s", "Within (seconds)"],
+  "breaker.cooldown_s": ["cooldown_s", "Cool-down (seconds)"],
+  "breaker.max_cooldown_s": ["max_cooldown_s", "Maximum cool-down (seconds)"],
+} as const satisfies FormFields;
+
+const retry = {
+  retry: ["preset", "Retry policy"],
+  "retry.preset": ["preset", "Preset"],
+  "retry.base": ["base", "Base delay"],
+  "retry.factor": ["factor", "Factor"],
+  "retry.cap": ["cap", "Maximum delay"],
+  "retry.schedule": ["schedule", "Schedule; its last delay repeats"],
+  "retry.jitter": ["jitter", "Jitter"],
+  "retry.jitter.proportional": ["proportional", "Proportion (0 to 1)"],
+  "retry.max_attempts": ["max_attempts", "Maximum attempts"],
+  "retry.give_up_after": ["give_up_after", "Give up after"],
+  "retry.expire_unattempted_after": ["expire_unattempted_after", "First attempt within"],
+  "retry.on": ["on_retry", "HTTP statuses"],
+  "retry.on.retry": ["on_retry", "Always retry"],
+  "retry.on.fail": ["on_fail", "Never retry"],
+} as const satisfies FormFields;
+
+const auth = {
+  auth: ["auth_kind", "Authentication"],
+  "auth.kind": ["auth_kind", "Authentication"],
+  "auth.username": ["auth_username", "User name"],
+  "auth.password": ["auth_password", "Password"],
+  "auth.token": ["auth_token", "Bearer token"],
+  "auth.header": ["auth_header", "Name of the header"],
+  "auth.value": ["auth_value", "Value of the header"],
+  "auth.token_url": ["auth_token_url", "Token endpoint"],
+  "auth.client_id": ["auth_client_id", "Client ID"],
+  "auth.client_secret": ["auth_client_secret", "Client secret"],
+  "auth.client_auth": ["auth_client_auth", "Client authenticates"],
+  "auth.scope": ["auth_scope", "Scope"],
+  "auth.audience": ["auth_audience", "Audience"],
+  "auth.params": ["auth_params", "Further parameters (JSON)"],
+} as const satisfies FormFields;
+
+/** The inputs of a destination: those of its form, and of the forms for its limits and its secret. */
+export const destinationFields = {
+  ...targets,
+  description: ["description", "Name"],
+  uid: ["uid", "Your own ID"],
+  tenant: ["tenant", "Tenant"],
+  metadata: ["metadata", "Metadata (JSON)"],
+  event_types: ["event_types", "Event types"],
+  channels: ["channels", "Channels"],
+  filter: ["filter", "Filter (JSON)"],
+  headers: ["headers", "Headers"],
+  body: ["body", "Body"],
+  template: ["template", "Message"],
+  signature: ["signature", "Signs with"],
+  secret: ["secret", "Signing secret"],
+  signature_forms: ["sign_standard", "Signature forms"],
+  handshake: ["handshake", "Ask the receiver for its consent first"],
+  status: ["paused", "Create it paused"],
+  secret_version: ["secret_version", "Version of the secret"],
+  overlap_s: ["overlap_hours", "Overlap (seconds)"],
+  ...auth,
+  ...limits,
+  ...breaker,
+  ...retry,
+} as const satisfies FormFields;
+
+/** The inputs of a template in a signature form: each follows the template's prefix. */
+export const templateFields = {
+  content: ["content", "Signed text"],
+  signature_header: ["signature_header", "Header of the signature"],
+  timestamp_header: ["timestamp_header", "Header of the timestamp"],
+  id_header: ["id_header", "Header of the event's ID"],
+  type_header: ["type_header", "Header of the event's type"],
+  prefix: ["prefix", "Before the signature"],
+  encoding: ["encoding", "Written in"],
+  algorithm: ["algorithm", "Hash"],
+  key: ["key", "Key"],
+} as const satisfies FormFields;
+
+export const replayFields = {
+  destination_id: ["destination", "Destination"],
+  since: ["days", "Accepted in the last"],
+  until: ["days", "Accepted in the last"],
+  rate_per_minute: ["rate_per_minute", "Initial rate (per minute)"],
+} as const satisfies FormFields;
+
+export const keyFields = {
+  name: ["name", "Name"],
+  scopes: ["scope_read", "Scopes"],
+  tenant: ["tenant", "Tenant"],
+  expires_at: ["expires_at", "Expires (UTC)"],
+} as const satisfies FormFields;
+
+const portalRules = {
+  may_edit_endpoints: ["may_edit_endpoints", "Add, change, pause and delete endpoints"],
+  may_rotate: ["may_rotate", "Rotate signing secrets"],
+  may_resend: ["may_resend", "Send deliveries again"],
+  may_test: ["may_test", "Send test events"],
+  may_see_payloads: ["may_see_payloads", "See the contents of events"],
+  max_endpoints: ["max_endpoints", "Endpoints at most"],
+  max_concurrency: ["max_concurrency", "Highest concurrency"],
+  rate_per_second: ["rate_per_second", "Highest rate per second"],
+} as const satisfies FormFields;
+
+const portalAppearance = {
+  language: ["language", "Language"],
+  theme: ["theme", "Theme"],
+} as const satisfies FormFields;
+
+/** The same inputs, for fields that are within another. */
+function inside(path: string, fields: FormFields): FormFields {
+  return Object.fromEntries(Object.entries(fields).map(([name, field]) => [`${path}.${name}`, field]));
+}
+
+export const portalLinkFields: FormFields = {
+  tenant: ["tenant", "Tenant"],
+  expires_in_s: ["expires_in_s", "Can be opened for (seconds)"],
+  read_only: ["read_only", "Read only"],
+  return_url: ["return_url", "Page to return to"],
+  ...inside("access", portalRules),
+  ...portalAppearance,
+};
+
+export const eventTypeFields = {
+  name: ["name", "Name"],
+  description: ["description", "Description"],
+  schema: ["schema", "JSON Schema of the data"],
+  example: ["example", "Example of the data (JSON)"],
+  validate: ["validate", "Refuse events that do not fit the schema"],
+  archived: ["archived", "Archived"],
+  retention_days: ["retention_days", "Retention (days)"],
+} as const satisfies FormFields;
+
+export const auditFields = {
+  tenant: ["tenant", "Tenant"],
+  subject: ["subject", "ID of what was changed"],
+  since: ["since", "From (UTC)"],
+  until: ["until", "Before (UTC)"],
+} as const satisfies FormFields;
+
+export const tenantFields: FormFields = {
+  tenant: ["tenant", "Tenant"],
+  contact_email: ["contact_email", "Contact address"],
+  retention_days: ["retention_days", "Retention (days)"],
+  payload_free: ["payload_free", "Remove bodies after delivery"],
+  ...inside("portal", { ...portalRules, ...portalAppearance }),
+  "branding.name": ["brand_name", "Name in the portal"],
+  "branding.logo": ["brand_logo", "Logo"],
+  "branding.accent": ["brand_accent", "Accent colour"],
+};
+
+export const tenantDocumentFields: FormFields = {
+  body: ["document", "Configuration"],
+  version: ["document", "Version"],
+  settings: ["document", "Settings"],
+  destinations: ["document", "Destinations"],
+  // The last of an input's labels is the one that its field has.
+  document: ["document", "Configuration (JSON)"],
+};
+
+export const tenantDeletionFields: FormFields = {
+  confirm: ["confirm", "Name of the tenant"],
+};
+
+export const deliveryFilters = {
+  tenant: ["tenant", "Tenant"],
+  destination_id: ["destination_id", "Destination"],
+  type: ["type", "Event type"],
+  tag: ["tag", "Tag"],
+  status: ["status", "Status code"],
+  reason: ["reason", "Reason"],
+  since: ["since", "Accepted since"],
+  until: ["until", "Accepted before"],
+} as const satisfies FormFields;
+
+export const searchFields = { q: ["q", "The search"] } as const satisfies FormFields;
+
+/** An error in the words of a form, and the input that it belongs to: undefined where the form has none for it. */
+export type PlacedError = Readonly<{ input: string | undefined; label: string; text: string }>;
+
+/** @param fields of the form; the longest path that leads to an error's field counts */
+export function placeErrors(errors: readonly FieldError[], fields: FormFields): readonly PlacedError[] {
+  return errors.map(({ field, fault, expected }) => {
+    const [path, input, name] = longest(field, fields);
+    const label = `${name}${within(field.slice(path.length))}`;
+    const text = worded(`${label} ${fault}; expected ${expected}.`, fields);
+    return { input, label: name, text };
+  });
+}
+
+function longest(
+  field: string,
+  fields: FormFields,
+): readonly [path: string, input: string | undefined, label: string] {
+  const leads = (path: string) => field === path || /^[.[#]/.test(field.slice(path.length));
+  const path = Object.keys(fields)
+    .filter((one) => field.startsWith(one) && leads(one))
+    .toSorted((a, b) => b.length - a.length)[0];
+  const [input, label] = (path !== undefined && fields[path]) || [undefined, spelledOut(field)];
+  return [path ?? field, input, label];
+}
+
+/** Where in a field: `[1]` is its second entry, `.order.total` and `#/order` are places in its JSON. */
+function within(rest: string): string {
+  const [, entry, place = ""] = /^(?:\[(\d+)\])?[.#]?(.*)$/s.exec(rest) ?? [];
+  return `${entry === undefined ? "" : `, entry ${Number(entry) + 1},`}${place === "" ? "" : ` at ${place}`}`;
+}
+
+/** Names of the API's fields in a sentence become their labels: `cooldown_s`, which no word of English looks like. */
+function worded(text: string, fields: FormFields): string {
+  return text.replace(/`?\b[a-z]+(?:_[a-z]+)+\b`?/g, (name) => {
+    const bare = name.replaceAll("`", "");
+    const path = Object.keys(fields).find((one) => one === bare || one.endsWith(`.${bare}`));
+    const label = path && fields[path]?.[1];
+    return label ? `“${label}”` : name;
+  });
+}
+
+function spelledOut(field: string): string {
+  const text = field.replaceAll("_", " ");
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+}

@@ -1,0 +1,195 @@
+/** The audit trail: who has changed what, from which value to which, with filters, and as a file. */
+import type { Hono } from "hono";
+import type { FC } from "hono/jsx";
+import type { entryView } from "../../../features/audit/routes.ts";
+import { statusOfRefused } from "../../../http/internal-client.ts";
+import { apiPath, withQuery } from "../../../http/internal-path.ts";
+import { idPatterns } from "../../../ids.ts";
+import type { CallApi, FetchApi } from "../call-api.ts";
+import { FormNotice, type FormState, formState, TextField } from "../components/fields.tsx";
+import { showPage, showReadOnly } from "../components/layout.tsx";
+import { Ago } from "../components/parts.tsx";
+import { auditFields } from "../form-fields.ts";
+import { textIn, utcIn } from "../format.ts";
+import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
+import { capitalized } from "../status-text.ts";
+
+const PATH = "/dashboard/audit";
+const PAGE_SIZE = "50";
+
+type Entry = ReturnType<typeof entryView>;
+
+export function registerAuditPages(app: Hono<DashboardEnv>, callApi: CallApi, fetchApi: FetchApi): void {
+  app.get(PATH, async (c) => {
+    if (!mayChange(c)) return showReadOnly(c);
+    const cursor = c.req.query("cursor");
+    const filter = filterOf(c);
+    const asked = new URLSearchParams({ ...filter, limit: PAGE_SIZE, ...(cursor && { cursor }) });
+    const result = await callApi(c, "GET", withQuery(apiPath`/v1/audit`, asked));
+    const { tenant } = c.get("visitor");
+    return showPage(
+      c,
+      { title: "Audit", place: "audit" },
+      <Audit
+        entries={result.ok ? (result.json.data as readonly Entry[]) : []}
+        next={result.ok ? (result.json.next_cursor as string | null) : null}
+        isFirst={cursor === undefined}
+        form={formState(c.req.query(), auditFields, result.ok ? undefined : result)}
+        query={queryOf(c)}
+        tenant={tenant}
+        now={c.get("services").now()}
+      />,
+      result.ok ? 200 : statusOfRefused(result),
+    );
+  });
+
+  app.get(`${PATH}/export`, async (c) => {
+    if (!mayChange(c)) return showReadOnly(c);
+    const exported = await fetchApi(c, withQuery(apiPath`/v1/audit/export`, filterOf(c)));
+    return new Response(exported.body, exported);
+  });
+}
+
+/** The filter of the page's form, as the API takes it. */
+function filterOf(c: DashboardContext): Readonly<Record<string, string>> {
+  const query = c.req.query();
+  const { tenant } = c.get("visitor");
+  const given = {
+    tenant,
+    subject: textIn(query, "subject"),
+    since: utcIn(query, "since"),
+    until: utcIn(query, "until"),
+  };
+  return Object.fromEntries(
+    Object.entries(given).filter((entry): entry is [string, string] => entry[1] !== undefined),
+  );
+}
+
+/** The filter as the page's own address has it; the tenant is remembered. */
+function queryOf(c: DashboardContext): Readonly<Record<string, string>> {
+  const names = ["subject", "since", "until"];
+  const query = Object.entries(c.req.query());
+  return Object.fromEntries(query.filter(([name, value]) => names.includes(name) && value !== ""));
+}
+
+function at(query: Readonly<Record<string, string>>, path = PATH): string {
+  const text = new URLSearchParams(query).toString();
+  return text === "" ? path : `${path}?${text}`;
+}
+
+type Props = Readonly<{
+  entries: readonly Entry[];
+  next: string | null;
+  isFirst: boolean;
+  form: FormState;
+  query: Readonly<Record<string, string>>;
+  /** Whose changes are shown; all where it is undefined. */
+  tenant: string | undefined;
+  now: number;
+}>;
+
+const Audit: FC<Props> = ({ entries, next, isFirst, form, query, tenant, now }) => (
+  <>
+    <section>
+      <h1>Audit</h1>
+      <p class="lede break">
+        {`Who has changed what, the newest first: ${tenant === undefined ? "in all tenants, and in the deployment itself" : `in the tenant ${tenant}`}.`}
+      </p>
+    </section>
+    <form class="stack" method="get" action={PATH} aria-label="Filters">
+      <FormNotice form={form} />
+      <div class="fields">
+        <TextField form={form} name="subject" maxlength={200} placeholder="dst_…" />
+        <TextField form={form} name="since" type="datetime-local" />
+        <TextField form={form} name="until" type="datetime-local" />
+      </div>
+      <div class="actions">
+        <button type="submit">Filter</button>
+        {Object.keys(query).length > 0 && <a href={PATH}>Clear</a>}
+        <a href={at(query, `${PATH}/export`)} download="audit.ndjson">
+          Export as NDJSON
+        </a>
+      </div>
+    </form>
+    <section aria-label="Changes">
+      {entries.length === 0 ? (
+        <p class="empty">{emptyText(isFirst, query)}</p>
+      ) : (
+        entries.map((entry) => <Change entry={entry} showTenant={tenant === undefined} now={now} />)
+      )}
+      <p class="pager">
+        {!isFirst && <a href={at(query)}>Newest</a>}
+        {next !== null && <a href={at({ ...query, cursor: next })}>Older</a>}
+      </p>
+    </section>
+  </>
+);
+
+function emptyText(isFirst: boolean, query: Readonly<Record<string, string>>): string {
+  if (!isFirst) return "No older changes.";
+  return Object.keys(query).length > 0
+    ? "No changes match. Widen the time, or clear the filter."
+    : "No changes yet. Whatever is created or changed appears here.";
+}
+
+const Change: FC<{ entry: Entry; showTenant: boolean; now: number }> = ({ entry, showTenant, now }) => {
+  const { action, subject, actor, tenant, changes } = entry;
+  const path = pathOf(subject);
+  return (
+    <article class="delivery" aria-label={`${actionText(action)}: ${subject}`}>
+      <div class="head">
+        <p class="break">
+          <strong>{actionText(action)}</strong>{" "}
+          {path === undefined ? <code>{subject}</code> : <a href={path}>{subject}</a>}
+        </p>
+        <span class="soft small">
+          <Ago at={Date.parse(entry.at)} now={now} />
+        </span>
+      </div>
+      <p class="small soft break">
+        {`${actorText(actor)}${showTenant ? (tenant === null ? "; of the deployment" : `; of tenant ${tenant}`) : ""}`}
+      </p>
+      {changes !== null && (
+        <ul class="small changes">
+          {Object.entries(changes).map(([field, { from, to }]) => (
+            <li class="break">
+              <span class="soft">{`${field.replaceAll("_", " ")}: `}</span>
+              <del>{valueText(from)}</del>
+              <span class="hidden">, now </span>
+              <ins>{` → ${valueText(to)}`}</ins>
+            </li>
+          ))}
+        </ul>
+      )}
+    </article>
+  );
+};
+
+/** `destination.secret_rotated` as "Destination: secret rotated". */
+function actionText(action: string): string {
+  const [what = "", done = ""] = action.split(".");
+  return capitalized(`${what}: ${done}`.replaceAll("_", " "));
+}
+
+const actorTexts: Readonly<Record<Entry["actor"]["kind"], string>> = {
+  api_key: "By a key",
+  admin_key: "By ADMIN_KEY",
+  dashboard: "At the dashboard",
+  portal: "In the portal",
+  binding: "By a Worker's binding",
+  breakwater: "By Breakwater",
+};
+
+function actorText({ kind, key }: Entry["actor"]): string {
+  return key === null ? actorTexts[kind] : `${actorTexts[kind]}, ${key}`;
+}
+
+/** Where what was changed has a page. */
+function pathOf(subject: string): string | undefined {
+  return idPatterns.destination.test(subject) ? `/dashboard/destinations/${subject}` : undefined;
+}
+
+function valueText(value: unknown): string {
+  if (value === null || value === undefined) return "nothing";
+  return typeof value === "string" ? value : JSON.stringify(value);
+}

@@ -1,0 +1,75 @@
+/** Deletes a tenant, after its name has been typed, and leads to the erasure of its events, which is the receipt. */
+import type { Hono } from "hono";
+import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
+import { apiPath } from "../../../http/internal-path.ts";
+import { type CallApi, unreadable } from "../call-api.ts";
+import { FormNotice, formState, TextField } from "../components/fields.tsx";
+import { showPage, showRefusal } from "../components/layout.tsx";
+import { tenantDeletionFields } from "../form-fields.ts";
+import { type Form, textIn } from "../format.ts";
+import type { DashboardContext, DashboardEnv } from "../session.ts";
+import { ERASURES } from "./erasures.tsx";
+import { SETTINGS } from "./settings.tsx";
+import { forOperators } from "./tenant-config.tsx";
+
+const DELETE = `${SETTINGS}/delete`;
+
+export function registerTenantDeletionPages(app: Hono<DashboardEnv>, callApi: CallApi): void {
+  app.get(DELETE, (c) => forOperators(c, (tenant) => showForm(c, tenant)));
+
+  app.post(DELETE, async (c) => {
+    const typed = await c.req.parseBody();
+    const tenant = textIn(typed, "tenant") ?? "";
+    const name = textIn(typed, "confirm") ?? "";
+    if (name !== tenant) return showForm(c, tenant, { typed, refused: unreadable([notTheName(tenant)]) });
+    const result = await callApi(c, "DELETE", apiPath`/v1/tenants/${tenant}`);
+    if (!result.ok) return showRefusal(c, result, SETTINGS);
+    return c.redirect(`${ERASURES}/${result.json.id}`, 303);
+  });
+}
+
+function notTheName(tenant: string) {
+  return {
+    field: "confirm",
+    fault: "is not that of the tenant to delete",
+    expected: `${tenant}, as it is written`,
+  };
+}
+
+type Typed = Readonly<{ typed: Form; refused: Refused }>;
+
+function showForm(c: DashboardContext, tenant: string, { typed, refused }: Partial<Typed> = {}) {
+  const form = formState(typed ?? {}, tenantDeletionFields, refused);
+  const settings = `${SETTINGS}?${new URLSearchParams({ tenant })}`;
+  return showPage(
+    c,
+    { title: `Delete ${tenant}`, place: "settings" },
+    <section class="narrow">
+      <p class="crumb break">
+        <a href={settings}>{`Settings of ${tenant}`}</a>
+      </p>
+      <h1 class="break">{`Delete the tenant ${tenant}?`}</h1>
+      <div class="stack">
+        <p>
+          Deletion is final. Its destinations and settings are deleted, its keys revoked, its sessions ended,
+          its portal links worthless, and the contents of all of its events erased.
+        </p>
+        <p>Deliveries that have not ended are cancelled. A request that is on its way still arrives.</p>
+        <form class="stack" method="post" action={DELETE}>
+          <input type="hidden" name="tenant" value={tenant} autocomplete="off" />
+          <FormNotice form={form} />
+          <TextField form={form} name="confirm" required maxlength={64} hint={`Type ${tenant} to confirm.`} />
+          <div class="actions">
+            <button type="submit" class="main bad">
+              Delete the tenant
+            </button>
+            <a class="button" href={settings}>
+              Cancel
+            </a>
+          </div>
+        </form>
+      </div>
+    </section>,
+    refused ? statusOfRefused(refused) : 200,
+  );
+}

@@ -1,0 +1,203 @@
+/**
+ * What the buttons and forms on the pages of destinations and events do. Each is one call of the API, and then a
+ * redirect back to the page; a test event has a page of its own.
+ */
+import type { Hono } from "hono";
+import type { FC } from "hono/jsx";
+import { DAY_MS } from "../../../core/retention.ts";
+import type { TestReport } from "../../../features/destinations/routes.ts";
+import { type ApiPath, apiPath } from "../../../http/internal-path.ts";
+import { deliveryKey, eventId } from "../../../ids.ts";
+import { isoTime } from "../../../time.ts";
+import type { CallApi } from "../call-api.ts";
+import { showPage, showRefusal } from "../components/layout.tsx";
+import { Copyable, type Outcome, outcomeAt } from "../components/parts.tsx";
+import { limitsIn } from "../destination-input.ts";
+import { durationOf, numberIn, textIn } from "../format.ts";
+import type { DashboardContext, DashboardEnv } from "../session.ts";
+import { causeHint, causeText } from "../status-text.ts";
+import { showDestination } from "./destination.tsx";
+import { showSecret } from "./new-destination.tsx";
+
+const DESTINATION = "/dashboard/destinations/:id";
+/** Of a few thousand deliveries each, that one press of the button makes. */
+const CANCEL_REQUESTS = 5;
+
+export function registerActions(app: Hono<DashboardEnv>, callApi: CallApi): void {
+  for (const [verb, outcome] of [
+    ["pause", "paused"],
+    ["resume", "resumed"],
+    ["clear-hold", "hold-cleared"],
+  ] as const) {
+    app.post(`${DESTINATION}/${verb}`, (c) => {
+      const id = c.req.param("id");
+      return postAndReturn(
+        c,
+        apiPath`/v1/destinations/${id}/${verb}`,
+        `/dashboard/destinations/${id}`,
+        outcome,
+      );
+    });
+  }
+
+  for (const [verb, outcome] of [
+    ["pause", "replay-paused"],
+    ["resume", "replay-resumed"],
+    ["cancel", "replay-cancelled"],
+  ] as const) {
+    app.post(`${DESTINATION}/replays/:replay/${verb}`, (c) => {
+      const { id, replay } = c.req.param();
+      return postAndReturn(
+        c,
+        apiPath`/v1/replays/${replay}/${verb}`,
+        `/dashboard/destinations/${id}`,
+        outcome,
+      );
+    });
+  }
+
+  for (const [verb, outcome] of [
+    ["retry", "retried"],
+    ["cancel", "delivery-cancelled"],
+  ] as const) {
+    app.post(`/dashboard/deliveries/:id/${verb}`, (c) => {
+      const id = c.req.param("id");
+      const key = deliveryKey(id);
+      const back = key ? `/dashboard/events/${eventId(key.eventId)}` : "/dashboard";
+      return postAndReturn(c, apiPath`/v1/deliveries/${id}/${verb}`, back, outcome);
+    });
+  }
+
+  app.post(`${DESTINATION}/cancel-waiting`, async (c) => {
+    const id = c.req.param("id");
+    const back = `/dashboard/destinations/${id}`;
+    let cursor: string | null = null;
+    for (let requests = 0; requests < CANCEL_REQUESTS; requests++) {
+      const body = cursor === null ? {} : { cursor };
+      const result = await callApi(c, "POST", apiPath`/v1/destinations/${id}/cancel-waiting`, body);
+      if (!result.ok) return showRefusal(c, result, back);
+      cursor = (result.json as { next_cursor: string | null }).next_cursor;
+      if (cursor === null) break;
+    }
+    return c.redirect(
+      outcomeAt(back, cursor === null ? "waiting-cancelled" : "waiting-cancelled-partly"),
+      303,
+    );
+  });
+
+  async function postAndReturn(c: DashboardContext, path: ApiPath, back: string, outcome: Outcome) {
+    const result = await callApi(c, "POST", path);
+    return result.ok ? c.redirect(outcomeAt(back, outcome), 303) : showRefusal(c, result, back);
+  }
+}
+
+/** The forms on a destination's page. When one is refused, the page is shown with the reason. */
+export function registerForms(app: Hono<DashboardEnv>, callApi: CallApi): void {
+  app.post(`${DESTINATION}/limits`, async (c) => {
+    const id = c.req.param("id");
+    const form = await c.req.parseBody();
+    const result = await callApi(c, "PATCH", apiPath`/v1/destinations/${id}`, limitsIn(form));
+    if (!result.ok) return showDestination(c, id, { refused: result, typed: form });
+    return c.redirect(outcomeAt(`/dashboard/destinations/${id}`, "limits", "#limits"), 303);
+  });
+
+  app.post(`${DESTINATION}/rotate`, async (c) => {
+    const id = c.req.param("id");
+    const form = await c.req.parseBody();
+    const hours = numberIn(form, "overlap_hours");
+    const result = await callApi(c, "POST", apiPath`/v1/destinations/${id}/rotate-secret`, {
+      overlap_s: typeof hours === "number" ? Math.round(hours * 3600) : hours,
+      // A form that does not name the secret to replace must not replace the current one.
+      secret_version: numberIn(form, "secret_version") ?? 0,
+      ...(textIn(form, "signature") && { signature: textIn(form, "signature") }),
+    });
+    if (result.ok) return showSecret(c, result.json, "rotated");
+    // Without permission to rotate the page has no such form, so nothing typed is lost.
+    if (result.status === 403) return showRefusal(c, result, `/dashboard/destinations/${id}`);
+    const isRepeat = result.status === 409 && result.errors.some(({ field }) => field === "secret_version");
+    return isRepeat
+      ? c.redirect(outcomeAt(`/dashboard/destinations/${id}`, "rotated-before", "#secret-head"), 303)
+      : showDestination(c, id, { refused: result });
+  });
+
+  app.post(`${DESTINATION}/replay`, async (c) => {
+    const id = c.req.param("id");
+    const form = await c.req.parseBody();
+    const now = c.get("services").now();
+    const days = Number(textIn(form, "days") ?? 30);
+    const include = textIn(form, "include") ?? "dead";
+    const result = await callApi(c, "POST", apiPath`/v1/replays`, {
+      destination_id: id,
+      since: isoTime(now - days * DAY_MS),
+      until: isoTime(now),
+      include,
+      ...(include === "missing" && { matching: textIn(form, "matching") !== "false" }),
+      rate_per_minute: numberIn(form, "rate_per_minute") ?? 100,
+    });
+    if (!result.ok) return showDestination(c, id, { refused: result });
+    return c.redirect(outcomeAt(`/dashboard/destinations/${id}`, "replaying", "#replays"), 303);
+  });
+}
+
+/** Shows what a test event did at once, on a page of its own: nothing of it is stored. */
+export function registerTestEvent(app: Hono<DashboardEnv>, callApi: CallApi): void {
+  app.post(`${DESTINATION}/test`, async (c) => {
+    const id = c.req.param("id");
+    const back = `/dashboard/destinations/${id}`;
+    const result = await callApi(c, "POST", apiPath`/v1/destinations/${id}/test`);
+    if (!result.ok) return showRefusal(c, result, back);
+    const report = result.json as TestReport;
+    return showPage(c, { title: "Test event" }, <TestEventPage report={report} path={back} />);
+  });
+}
+
+const TestEventPage: FC<{ report: TestReport; path: string }> = ({ report, path }) => (
+  <>
+    <section>
+      <p class="crumb">
+        <a href={path}>Destination</a>
+      </p>
+      <h1>{headline(report)}</h1>
+      <p class="lede">
+        {`It took ${durationOf(report.latency_ms)}. A test event is signed like any other event, but it is not stored, not retried and not counted.`}
+      </p>
+      {causeHint(report.error) !== undefined && <p>{causeHint(report.error)}</p>}
+    </section>
+    <section class="actions" aria-label="Actions">
+      <form method="post" action={`${path}/test`}>
+        <button type="submit">Send another test event</button>
+      </form>
+      <a class="button" href={path}>
+        Back to the destination
+      </a>
+    </section>
+    {report.location !== undefined && (
+      <Exchange id="location" title="Redirect, not followed" text={report.location} />
+    )}
+    {report.response !== undefined && (
+      <Exchange id="response" title="Start of the response" text={report.response} />
+    )}
+    <Exchange id="sent" title="Request" text={requestText(report.sent)} />
+  </>
+);
+
+const Exchange: FC<{ id: string; title: string; text: string }> = ({ id, title, text }) => (
+  <section aria-labelledby={`${id}-head`}>
+    <div class="head">
+      <h2 id={`${id}-head`}>{title}</h2>
+    </div>
+    <Copyable id={id} label={`${title}: the text`} text={text} />
+  </section>
+);
+
+function headline({ status, error }: TestReport): string {
+  if (error === "challenged") return `Not delivered: ${causeText(error)}`;
+  if (status === undefined || error !== undefined) return `No response: ${causeText(error ?? "network")}`;
+  return `The receiver ${status >= 200 && status < 300 ? "accepted" : "rejected"} it: HTTP ${status}`;
+}
+
+/** The request as it was sent over the wire. */
+function requestText({ url, headers, body }: TestReport["sent"]): string {
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  return [`POST ${url}`, ...lines, "", body].join("\n");
+}

@@ -1,0 +1,390 @@
+/** The page of one destination: its status and the reason for it, its traffic, settings, replays and deliveries. */
+import type { Hono } from "hono";
+import type { FC } from "hono/jsx";
+import { type StatsWindow, spans } from "../../../core/rollups.ts";
+import { historyOf } from "../../../features/destinations/health.ts";
+import { listReplays, type Replay } from "../../../features/replays/sql.ts";
+import { COUNTED, readFleet } from "../../../features/stats/fleet.ts";
+import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
+import { limitsOf } from "../../../store/destinations.ts";
+import { TrafficChart, TrafficLegend } from "../components/charts.tsx";
+import { CircuitHistory, CircuitTimeline, interruptionsOf } from "../components/circuit-history.tsx";
+import { DeliveryLog, type DeliveryPage, logStates, readLog } from "../components/delivery-log.tsx";
+import { Limits, RetryPolicySummary, SecretRotation, Sending } from "../components/destination-settings.tsx";
+import { figuresQuery, type Health, healthOf, nameOf, shortUrl } from "../components/destination-table.tsx";
+import { showNotFound, showPage } from "../components/layout.tsx";
+import {
+  Ago,
+  Figure,
+  OutcomeNotice,
+  RefusedNotice,
+  StateLabel,
+  WindowTabs,
+  windowNamed,
+} from "../components/parts.tsx";
+import { atMost, countOf, decimalOf, durationOrNone, type Form, plural } from "../format.ts";
+import type { DashboardContext, DashboardEnv } from "../session.ts";
+import type { StatusText } from "../status-text.ts";
+
+export function registerDestination(app: Hono<DashboardEnv>): void {
+  app.get("/dashboard/destinations/:id", (c) => showDestination(c, c.req.param("id")));
+}
+
+/** A form that was refused; what was typed stays in its fields. */
+type RefusedForm = Readonly<{ refused: Refused; typed?: Form }>;
+
+const REPLAYS_SHOWN = 3;
+
+export async function showDestination(c: DashboardContext, id: string, refusedForm?: RefusedForm) {
+  const services = c.get("services");
+  const {
+    tenant,
+    principal: { scopes },
+  } = c.get("visitor");
+  const window = windowNamed(c.req.query("window"));
+  const fleet = await readFleet(services, { tenant, destination: id }, figuresQuery(window));
+  const seen = fleet.seen[0];
+  if (seen === undefined) return showNotFound(c);
+  const state = logStates.find((name) => name === c.req.query("state")) ?? "all";
+  const latest = { tenant, destinationId: id, state: undefined, before: undefined, limit: REPLAYS_SHOWN };
+  const [deliveries, { replays }] = await Promise.all([
+    readLog(services, id, { state, before: c.req.query("before") }),
+    listReplays(services, latest),
+  ]);
+  const now = services.now();
+  return showPage(
+    c,
+    { title: nameOf(seen.row), live: refusedForm === undefined },
+    <DestinationPage
+      health={healthOf(seen, now)}
+      window={window}
+      deliveries={deliveries}
+      replays={replays}
+      now={now}
+      mayChange={scopes.includes("admin")}
+      outcome={c.req.query("done")}
+      {...refusedForm}
+    />,
+    refusedForm ? statusOfRefused(refusedForm.refused) : 200,
+  );
+}
+
+type Props = Readonly<{
+  health: Health;
+  window: StatsWindow;
+  deliveries: DeliveryPage;
+  replays: readonly Replay[];
+  now: number;
+  mayChange: boolean;
+  /** The name of what an action has just done. */
+  outcome: string | undefined;
+  refused?: Refused;
+  typed?: Form;
+}>;
+
+const DestinationPage: FC<Props> = ({
+  health,
+  window,
+  deliveries,
+  replays,
+  now,
+  mayChange,
+  outcome,
+  refused,
+  typed,
+}) => {
+  const { row, figures, status, depth } = health;
+  const path = `/dashboard/destinations/${row.id}`;
+  const isHeld = (figures?.view.heldUntil ?? 0) > now;
+  return (
+    <>
+      <section>
+        <p class="crumb">
+          <a href="/dashboard">Overview</a>
+        </p>
+        <h1 class="break">{nameOf(row)}</h1>
+        <p class="lede break">
+          {row.description !== null && `${shortUrl(row.url)} · `}
+          {`${row.eventTypes === null ? "All events" : row.eventTypes.join(", ")} of tenant ${row.tenant} · `}
+          <code>{row.id}</code>
+        </p>
+      </section>
+      {refused && !typed ? <RefusedNotice refused={refused} /> : <OutcomeNotice name={outcome} />}
+      <StatusPanel status={status} />
+      {mayChange && <Actions path={path} isPaused={row.status === "paused"} isHeld={isHeld} />}
+      <CurrentFigures health={health} />
+      {mayChange && depth.waiting > 0 && <CancelWaiting path={path} waiting={depth.waiting} />}
+      <Traffic path={path} health={health} window={window} now={now} />
+      <div class="columns">
+        <div class="column">
+          <CircuitHistory history={historyOf(row, figures?.view ?? { history: [] })} now={now} />
+          <DeadLetters path={path} replays={replays} dead={depth.dead} mayChange={mayChange} now={now} />
+        </div>
+        <div class="column">
+          <Sending row={row} />
+          <Limits row={row} path={path} mayChange={mayChange} typed={typed} refused={refused} />
+          <RetryPolicySummary row={row} />
+          {mayChange && <SecretRotation path={path} row={row} now={now} />}
+        </div>
+      </div>
+      <DeliveryLog path={path} page={deliveries} now={now} />
+    </>
+  );
+};
+
+/** Screen readers announce a change of the state, but not the countdown, which would interrupt all the time. */
+const StatusPanel: FC<{ status: StatusText }> = ({ status: { tone, label, text, reason, hint } }) => (
+  <section class={`status tone-${tone}`} aria-label="Status">
+    <p>
+      <strong>{text}</strong>
+      {reason === undefined ? "." : `: ${reason}.`}
+    </p>
+    {hint !== undefined && <p>{hint}</p>}
+    <output class="hidden">{label}</output>
+  </section>
+);
+
+const Actions: FC<{ path: string; isPaused: boolean; isHeld: boolean }> = ({ path, isPaused, isHeld }) => (
+  <section class="actions" aria-label="Actions">
+    <form method="post" action={`${path}/${isPaused ? "resume" : "pause"}`}>
+      <button type="submit" class={isPaused ? "main" : ""}>
+        {isPaused ? "Resume" : "Pause"}
+      </button>
+    </form>
+    {isHeld && (
+      <form method="post" action={`${path}/clear-hold`}>
+        <button type="submit">Clear hold</button>
+      </form>
+    )}
+    <form method="post" action={`${path}/test`}>
+      <button type="submit">Send a test event</button>
+    </form>
+    <a class="button" href={`${path}/edit`}>
+      Edit
+    </a>
+  </section>
+);
+
+/** Closed at first, so that it is not pressed by mistake. */
+const CancelWaiting: FC<{ path: string; waiting: number }> = ({ path, waiting }) => (
+  <details>
+    <summary>Cancel what waits</summary>
+    <form class="stack" method="post" action={`${path}/cancel-waiting`}>
+      <p class="hint">
+        {`${atMost(waiting, COUNTED)} ${waiting === 1 ? "delivery waits" : "deliveries wait"}. No attempt of them is made any more; those that are being attempted, or are retried, go on.`}
+      </p>
+      <div class="actions">
+        <button type="submit">Cancel waiting deliveries</button>
+      </div>
+    </form>
+  </details>
+);
+
+const CurrentFigures: FC<{ health: Health }> = ({ health: { row, figures, depth, rates } }) => (
+  <section aria-label="Current figures">
+    <dl class="figures">
+      <Figure
+        name="In flight"
+        value={countOf(figures?.view.inFlight ?? 0)}
+        unit={`of ${limitsOf(row).max_concurrency}`}
+      />
+      <Figure name="Allowed at once" value={countOf(figures?.view.window ?? 0)} />
+      <Figure name="Waiting" value={atMost(depth.waiting, COUNTED)} />
+      <Figure name="Retrying" value={countOf(depth.retrying)} />
+      <Figure name="Dead" value={atMost(depth.dead, COUNTED)} tone={depth.dead > 0 ? "bad" : undefined} />
+      <Figure
+        name="Retry ratio"
+        value={decimalOf(rates.retryRatio)}
+        tone={figures?.view.traffic.storm ? "bad" : undefined}
+      />
+      <Figure name="p95 latency" value={durationOrNone(rates.latencyP95Ms)} />
+    </dl>
+  </section>
+);
+
+type TrafficProps = Readonly<{ path: string; health: Health; window: StatsWindow; now: number }>;
+
+/** Attempts over time, and below them when the destination was blocked. */
+const Traffic: FC<TrafficProps> = ({ path, health: { row, figures }, window, now }) => {
+  const series = figures?.windows[window]?.series ?? [];
+  const since = series[0]?.at ?? now;
+  return (
+    <section aria-labelledby="traffic">
+      <div class="head">
+        <h2 id="traffic">Attempts</h2>
+        <TrafficLegend />
+        <WindowTabs path={path} current={window} />
+      </div>
+      <TrafficChart series={series} window={window} />
+      {figures && series.length > 0 && (
+        <CircuitTimeline
+          interruptions={interruptionsOf({ history: figures.view.history, row }, since, now)}
+          since={since}
+          until={since + series.length * spans[window].stepMs}
+          now={now}
+        />
+      )}
+    </section>
+  );
+};
+
+type DeadLettersProps = Readonly<{
+  path: string;
+  /** The newest first. */
+  replays: readonly Replay[];
+  dead: number;
+  mayChange: boolean;
+  now: number;
+}>;
+
+const DeadLetters: FC<DeadLettersProps> = ({ path, replays, dead, mayChange, now }) => (
+  <section aria-labelledby="replays">
+    <div class="head">
+      <h2 id="replays">Dead letters</h2>
+    </div>
+    {dead === 0 ? (
+      <p class="empty">No dead letters. Deliveries that are given up appear here and can be replayed.</p>
+    ) : (
+      <p>
+        {`${atMost(dead, COUNTED)} ${dead === 1 ? "delivery was" : "deliveries were"} given up. `}
+        <a href={`${path}?state=dead#deliveries`}>Show them</a>
+      </p>
+    )}
+    {mayChange && dead > 0 && !replays.some(isUnderWay) && <NewReplay path={path} />}
+    {mayChange && !replays.some(isUnderWay) && <SendMissing path={path} />}
+    {replays.map((replay) => (
+      <ReplayProgress path={path} replay={replay} mayChange={mayChange} now={now} />
+    ))}
+  </section>
+);
+
+function isUnderWay({ state }: Replay): boolean {
+  return state === "running" || state === "paused";
+}
+
+/** Which events a replay is about, and how fast it begins. */
+const ReplayFields: FC = () => (
+  <>
+    <label>
+      Accepted in the last
+      <select name="days">
+        <option value="1">day</option>
+        <option value="7">7 days</option>
+        <option value="30" selected>
+          30 days
+        </option>
+      </select>
+    </label>
+    <label>
+      Initial rate (per minute)
+      <input type="number" name="rate_per_minute" min={1} max={6000} value="100" />
+    </label>
+  </>
+);
+
+/** Closed at first: it is needed once, after a destination was created or its filter was widened. */
+const SendMissing: FC<{ path: string }> = ({ path }) => (
+  <details>
+    <summary>Send events that it never got</summary>
+    <form class="stack" method="post" action={`${path}/replay`}>
+      <input type="hidden" name="include" value="missing" />
+      <div class="fields">
+        <ReplayFields />
+        <label>
+          Which events
+          <select name="matching">
+            <option value="true">those that it would get today</option>
+            <option value="false">all events of its tenant</option>
+          </select>
+        </label>
+      </div>
+      <div class="actions">
+        <button type="submit">Send missing events</button>
+        <span class="hint">Events that have a delivery to this destination already are left out.</span>
+      </div>
+    </form>
+  </details>
+);
+
+const NewReplay: FC<{ path: string }> = ({ path }) => (
+  <form class="stack" method="post" action={`${path}/replay`}>
+    <div class="fields">
+      <ReplayFields />
+    </div>
+    <div class="actions">
+      <button type="submit">Replay dead letters</button>
+      <span class="hint">The replay slows down when the receiver does.</span>
+    </div>
+  </form>
+);
+
+const replayStates = {
+  running: { tone: "busy", label: "Replaying" },
+  paused: { tone: "quiet", label: "Paused" },
+  completed: { tone: "good", label: "Completed" },
+  cancelled: { tone: "quiet", label: "Cancelled" },
+} as const;
+
+type ProgressProps = Readonly<{ path: string; replay: Replay; mayChange: boolean; now: number }>;
+
+const ReplayProgress: FC<ProgressProps> = ({ path, replay, mayChange, now }) => {
+  const { id, include, state, total, delivered, failed } = replay;
+  const { tone, label } = replayStates[state];
+  const ended = delivered + failed;
+  return (
+    <article class="delivery" id={id} aria-label={`Replay ${id}`}>
+      <div class="head">
+        <StateLabel tone={tone}>{label}</StateLabel>
+        <span class="soft small">
+          <Ago at={replay.createdAt} now={now} />
+        </span>
+      </div>
+      {isUnderWay(replay) && (
+        // How many are missing shows only as the replay goes.
+        <progress
+          {...(include !== "missing" && { value: ended, max: Math.max(1, total) })}
+          aria-label={include === "missing" ? `${ended} completed` : `${ended} of ${total} completed`}
+        />
+      )}
+      <p class="small soft">{progressText(replay)}</p>
+      {mayChange && isUnderWay(replay) && (
+        <div class="actions">
+          {state === "running" ? (
+            <ReplayAction action={`${path}/replays/${id}/pause`} label="Pause replay" />
+          ) : (
+            <ReplayAction action={`${path}/replays/${id}/resume`} label="Resume replay" />
+          )}
+          <ReplayAction action={`${path}/replays/${id}/cancel`} label="Cancel replay" />
+        </div>
+      )}
+    </article>
+  );
+};
+
+const ReplayAction: FC<{ action: string; label: string }> = ({ action, label }) => (
+  <form method="post" action={action}>
+    <button type="submit" class="tiny">
+      {label}
+    </button>
+  </form>
+);
+
+/** Why a running replay is slow or requeues nothing. */
+const slowdowns: Readonly<Record<string, string>> = {
+  destination_paused: "stopped while the destination is paused",
+  stuck: "stopped while the destination is blocked or its backlog is full",
+  doubtful: "slowed down because attempts fail",
+};
+
+function progressText(replay: Replay): string {
+  const { include, state, reason, total, requeued, delivered, failed, pace } = replay;
+  const all =
+    include === "missing"
+      ? plural(requeued, "missing delivery", "missing deliveries")
+      : plural(total, "delivery", "deliveries");
+  const done = `${countOf(delivered)} of ${all} delivered`;
+  const failures = failed > 0 ? `, ${countOf(failed)} failed${include === "missing" ? "" : " again"}` : "";
+  if (state !== "running") return `${done}${failures}.`;
+  const slowdown = reason === null ? "" : `, ${slowdowns[reason] ?? reason.replaceAll("_", " ")}`;
+  return `${done}${failures}; ${countOf(requeued)} requeued to the backlog at ${decimalOf(pace)} per minute${slowdown}.`;
+}

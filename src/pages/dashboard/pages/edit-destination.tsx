@@ -1,0 +1,249 @@
+/**
+ * Changes a destination, and deletes it. Only what differs from the stored destination is sent to the API, so a form that
+ * is saved as it is changes nothing, and secrets that are not shown stay.
+ */
+import type { Hono } from "hono";
+import type { FC } from "hono/jsx";
+import { MASK, ownHeaders } from "../../../delivery/authorization.ts";
+import { destinationView } from "../../../features/destinations/schema.ts";
+import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
+import { apiPath } from "../../../http/internal-path.ts";
+import type { FieldError } from "../../../http/problems.ts";
+import { type Destination, findDestination, ownBurstOf } from "../../../store/destinations.ts";
+import { isoTime } from "../../../time.ts";
+import { type CallApi, unreadable } from "../call-api.ts";
+import { DestinationFields } from "../components/destination-form.tsx";
+import { nameOf } from "../components/destination-table.tsx";
+import { FormNotice, formState } from "../components/fields.tsx";
+import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
+import { Ago, Confirmation, outcomeAt } from "../components/parts.tsx";
+import { changesIn, errorsIn, fieldsOf, settingsIn } from "../destination-input.ts";
+import { destinationFields } from "../form-fields.ts";
+import { type Form, plural, textIn } from "../format.ts";
+import type { DashboardContext, DashboardEnv } from "../session.ts";
+import { capitalized } from "../status-text.ts";
+import { formOptions } from "./new-destination.tsx";
+
+const EDIT = "/dashboard/destinations/:id/edit";
+const DELETE = "/dashboard/destinations/:id/delete";
+
+export function registerEditDestination(app: Hono<DashboardEnv>, callApi: CallApi): void {
+  app.get(EDIT, (c) => withDestination(c, (row) => showForm(c, row, {})));
+
+  app.post(EDIT, (c) =>
+    withDestination(c, async (row) => {
+      const typed = await c.req.parseBody();
+      if (typed.action === "preview") return showPreview(c, callApi, row, typed);
+      if (textIn(typed, "read_at") !== isoTime(row.updatedAt))
+        return showForm(c, row, { typed, refused: CHANGED });
+      const { input, errors } = await withOwnHeaders(
+        c,
+        row,
+        changesIn(typed, destinationView(row), ownBurstOf(row)),
+      );
+      if (errors.length > 0) return showForm(c, row, { typed, refused: unreadable(errors) });
+      const back = `/dashboard/destinations/${row.id}`;
+      if (Object.keys(input).length === 0) return c.redirect(outcomeAt(back, "unchanged"), 303);
+      const result = await callApi(c, "PATCH", apiPath`/v1/destinations/${row.id}`, input);
+      if (!result.ok) return showForm(c, row, { typed, refused: result });
+      return c.redirect(outcomeAt(back, "changed"), 303);
+    }),
+  );
+
+  app.get(DELETE, (c) => withDestination(c, (row) => showDeletion(c, row)));
+
+  app.post(DELETE, async (c) => {
+    const id = c.req.param("id");
+    const result = await callApi(c, "DELETE", apiPath`/v1/destinations/${id}`);
+    if (!result.ok) return showRefusal(c, result, `/dashboard/destinations/${id}`);
+    return c.redirect(outcomeAt("/dashboard", "deleted"), 303);
+  });
+}
+
+/** The visitor's destination of the address; another answer where there is none, or nothing may be changed. */
+async function withDestination(
+  c: DashboardContext,
+  show: (row: Destination) => Response | Promise<Response>,
+): Promise<Response> {
+  const {
+    tenant,
+    principal: { scopes },
+  } = c.get("visitor");
+  const row = await findDestination(c.get("services").db, c.req.param("id") ?? "", tenant);
+  if (row === undefined) return showNotFound(c);
+  return scopes.includes("admin") ? show(row) : showReadOnly(c);
+}
+
+/** The times of a row and of a form differ: somebody else has changed it while the form was open. */
+const CHANGED: Refused = {
+  ok: false,
+  status: 409,
+  detail:
+    "The destination has been changed since this form was opened. What you typed is below: look at the destination again, and save once more to replace those changes",
+  errors: [],
+};
+
+/** The values of headers that were left masked, as they are stored: the API replaces all headers at once. */
+async function withOwnHeaders(c: DashboardContext, row: Destination, changes: ReturnType<typeof changesIn>) {
+  const { input, errors } = changes;
+  const given = (input.headers ?? {}) as Readonly<Record<string, string>>;
+  if (!Object.values(given).includes(MASK)) return changes;
+  const own = await ownHeaders(c.get("services").vault, row).catch(() => undefined);
+  if (own === undefined) return { input, errors: [...errors, UNREADABLE_HEADERS] };
+  const kept = Object.entries(given).map(([name, value]) => [
+    name,
+    value === MASK ? (own[name] ?? MASK) : value,
+  ]);
+  return { input: { ...input, headers: Object.fromEntries(kept) }, errors };
+}
+
+const UNREADABLE_HEADERS: FieldError = {
+  field: "headers",
+  fault: "cannot be read at the moment",
+  expected: "all values once more in place of ***",
+};
+
+type Shown = Readonly<{ typed?: Form; refused?: Refused; preview?: Preview }>;
+
+async function showForm(c: DashboardContext, row: Destination, { typed, refused, preview }: Shown) {
+  const view = destinationView(row);
+  const values = typed ?? fieldsOf(view, ownBurstOf(row));
+  const form = {
+    ...formState({ ...values, kind: view.kind }, destinationFields, refused),
+    errors: errorsIn(values, refused?.errors ?? []),
+  };
+  const path = `/dashboard/destinations/${row.id}`;
+  const options = {
+    ...(await formOptions(c, row.tenant)),
+    isNew: false,
+    asksTenant: false,
+    scheme: view.signature,
+  };
+  const now = c.get("services").now();
+  return showPage(
+    c,
+    { title: `Edit ${nameOf(row)}` },
+    <section class="narrow">
+      <p class="crumb">
+        <a href={path}>{nameOf(row)}</a>
+      </p>
+      <h1>Edit destination</h1>
+      <form class="stack" method="post" action={`${path}/edit`} noValidate>
+        <input type="hidden" name="read_at" value={isoTime(row.updatedAt)} autocomplete="off" />
+        <FormNotice form={form} />
+        <DestinationFields
+          form={form}
+          options={options}
+          preview={<PreviewPart preview={preview} now={now} />}
+        />
+        <div class="actions">
+          <button type="submit" class="main">
+            Save changes
+          </button>
+          <a class="button" href={path}>
+            Cancel
+          </a>
+          <a class="danger" href={`${path}/delete`}>
+            Delete the destination
+          </a>
+        </div>
+      </form>
+    </section>,
+    refused ? statusOfRefused(refused) : 200,
+  );
+}
+
+/** As the API gives it. */
+type Preview = Readonly<{
+  events: readonly Readonly<{
+    event_id: string;
+    type: string;
+    timestamp: string;
+    taken: boolean;
+    reason: string | null;
+  }>[];
+  taken: number;
+}>;
+
+/** Nothing is saved: the form is shown again, with what its event types, channels and filter take. */
+async function showPreview(c: DashboardContext, callApi: CallApi, row: Destination, typed: Form) {
+  const { input, errors } = settingsIn({ ...typed, kind: destinationView(row).kind });
+  const found = errors.filter(({ field }) => field === "filter");
+  if (found.length > 0) return showForm(c, row, { typed, refused: unreadable(found) });
+  const { event_types, channels, filter } = input;
+  const trial = { event_types, channels, filter };
+  const result = await callApi(c, "POST", apiPath`/v1/destinations/${row.id}/preview`, trial);
+  if (!result.ok) return showForm(c, row, { typed, refused: result });
+  return showForm(c, row, { typed, preview: result.json as Preview });
+}
+
+const PreviewPart: FC<{ preview: Preview | undefined; now: number }> = ({ preview, now }) => (
+  <>
+    <div class="actions">
+      <button type="submit" name="action" value="preview">
+        Try it on the last events
+      </button>
+      <span class="hint">Saves nothing.</span>
+    </div>
+    {preview && (
+      <output class="stack">
+        <p>{previewText(preview)}</p>
+        {preview.events.length > 0 && (
+          <ul class="log">
+            {preview.events.map((event) => (
+              <li>
+                <Ago at={Date.parse(event.timestamp)} now={now} />
+                <span class="break">
+                  <a href={`/dashboard/events/${event.event_id}`}>{event.type}</a>
+                  <span class="soft">{` ${takenText(event)}`}</span>
+                </span>
+              </li>
+            ))}
+          </ul>
+        )}
+      </output>
+    )}
+  </>
+);
+
+function previewText({ events, taken }: Preview): string {
+  if (events.length === 0) return "No events to try it on: the tenant has posted none lately.";
+  return `Takes ${taken} of the last ${plural(events.length, "event")}.`;
+}
+
+const refusalTexts: Readonly<Record<string, string>> = {
+  type: "its type is none of the event types",
+  channel: "it has none of the channels",
+  filter: "the filter does not hold",
+  body: "it is not JSON, and the destination takes only JSON",
+  corrupt: "what is stored of it is damaged",
+  created_later: "the destination did not exist yet",
+};
+
+function takenText({ taken, reason }: Preview["events"][number]): string {
+  const why = reason === null ? "" : (refusalTexts[reason] ?? reason.replaceAll("_", " "));
+  if (!taken) return `not taken: ${why}`;
+  return why === "" ? "taken" : `would be taken; ${why}`;
+}
+
+function showDeletion(c: DashboardContext, row: Destination) {
+  const path = `/dashboard/destinations/${row.id}`;
+  return showPage(
+    c,
+    { title: `Delete ${nameOf(row)}` },
+    <Confirmation
+      title={`Delete ${nameOf(row)}?`}
+      what={[
+        "Deletion is final. The destination, its secret and its settings are gone at once.",
+        "Deliveries that have not ended are cancelled: they are not sent, and cannot be replayed. A request that is on its way still arrives.",
+        "What has been delivered stays in the log of its event for as long as the event is kept.",
+        ...(row.status === "paused"
+          ? []
+          : ["To stop sending and keep the backlog, pause the destination instead."]),
+      ].map(capitalized)}
+      action={`${path}/delete`}
+      verb="Delete the destination"
+      back={path}
+    />,
+  );
+}

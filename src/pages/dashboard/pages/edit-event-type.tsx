@@ -1,0 +1,203 @@
+/** Changes the catalogue of event types: adds a type, changes it, archives it and deletes it. For the operator alone. */
+import type { Hono } from "hono";
+import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
+import { type ApiPath, apiPath } from "../../../http/internal-path.ts";
+import { type CallApi, unreadable } from "../call-api.ts";
+import { AreaField, CheckField, FormNotice, formState, TextField } from "../components/fields.tsx";
+import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
+import { Confirmation, outcomeAt } from "../components/parts.tsx";
+import { eventTypeFields } from "../form-fields.ts";
+import { type Form, jsonIn, numberIn, textIn } from "../format.ts";
+import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
+
+const LIST = "/dashboard/event-types";
+const ONE = `${LIST}/:name`;
+
+/** As the API shows it. */
+type EventType = Readonly<{
+  name: string;
+  description: string | null;
+  schema: unknown;
+  example: unknown;
+  validate: boolean;
+  archived: boolean;
+  retention_days: number | null;
+  created_at: string;
+  updated_at: string;
+}>;
+
+export function registerEditEventType(app: Hono<DashboardEnv>, callApi: CallApi): void {
+  app.get(`${LIST}/new`, (c) => showForm(c, undefined, {}));
+
+  app.post(`${LIST}/new`, async (c) => {
+    const typed = await c.req.parseBody();
+    const name = textIn(typed, "name") ?? "";
+    // To replace a type is to edit it: a new one must not overwrite what somebody has described.
+    const existing = name === "" ? undefined : await callApi(c, "GET", pathOf(name));
+    if (existing?.ok) return showForm(c, undefined, typed, unreadable([TAKEN(name)]));
+    return save(c, undefined, name, typed);
+  });
+
+  app.get(`${ONE}/edit`, (c) => withType(c, (type) => showForm(c, type, fieldsOf(type))));
+
+  app.post(`${ONE}/edit`, (c) =>
+    withType(c, async (type) => save(c, type, type.name, await c.req.parseBody())),
+  );
+
+  for (const [verb, archived, outcome] of [
+    ["archive", true, "type-archived"],
+    ["restore", false, "type-restored"],
+  ] as const)
+    app.post(`${ONE}/${verb}`, (c) =>
+      withType(c, async ({ name, created_at: _, updated_at: __, ...settings }) => {
+        const result = await callApi(c, "PUT", pathOf(name), { ...settings, archived });
+        return result.ok ? c.redirect(outcomeAt(LIST, outcome), 303) : showRefusal(c, result, LIST);
+      }),
+    );
+
+  app.get(`${ONE}/delete`, (c) => withType(c, ({ name }) => showDeletion(c, name)));
+
+  app.post(`${ONE}/delete`, async (c) => {
+    const result = await callApi(c, "DELETE", pathOf(c.req.param("name")));
+    return result.ok ? c.redirect(outcomeAt(LIST, "type-deleted"), 303) : showRefusal(c, result, LIST);
+  });
+
+  async function withType(c: DashboardContext, show: (type: EventType) => Response | Promise<Response>) {
+    if (!mayEditTypes(c)) return showReadOnly(c);
+    const result = await callApi(c, "GET", pathOf(c.req.param("name") ?? ""));
+    return result.ok ? show(result.json as unknown as EventType) : showNotFound(c);
+  }
+
+  async function save(c: DashboardContext, type: EventType | undefined, name: string, typed: Form) {
+    const { input, errors } = typeIn(typed);
+    if (errors.length > 0) return showForm(c, type, typed, unreadable(errors));
+    // A name without a character has no path; with one the API says what a name is.
+    const result = await callApi(c, "PUT", pathOf(name === "" ? " " : name), input);
+    if (!result.ok) return showForm(c, type, typed, result);
+    return c.redirect(outcomeAt(LIST, "type-saved"), 303);
+  }
+}
+
+/** The catalogue is the deployment's: a session of one tenant only reads it. */
+export function mayEditTypes(c: DashboardContext): boolean {
+  return mayChange(c) && c.get("visitor").principal.tenant === undefined;
+}
+
+function pathOf(name: string): ApiPath {
+  return apiPath`/v1/event-types/${name}`;
+}
+
+/** The address of a page about one type. */
+export function typePath(name: string, page: "edit" | "archive" | "restore" | "delete"): string {
+  return `${LIST}/${encodeURIComponent(name)}/${page}`;
+}
+
+const TAKEN = (name: string) => ({
+  field: "name",
+  fault: `is ${name}, which is in the catalogue`,
+  expected: "a new name; to change that type, edit it",
+});
+
+/** A type as the API takes it: what is empty is removed. */
+export function typeIn(form: Form) {
+  const [schema, example] = [jsonIn(form, "schema"), jsonIn(form, "example")];
+  const input = {
+    description: textIn(form, "description") ?? null,
+    schema: schema.value,
+    example: example.value,
+    validate: form.validate === "on",
+    archived: form.archived === "on",
+    retention_days: numberIn(form, "retention_days"),
+  };
+  const errors = [
+    { field: "schema", ...schema, expected: 'a JSON Schema, such as {"type": "object"}' },
+    { field: "example", ...example, expected: "JSON" },
+  ].flatMap(({ field, fault, expected }) => (fault === undefined ? [] : [{ field, fault, expected }]));
+  return { input, errors };
+}
+
+function fieldsOf(type: EventType): Form {
+  const { name, description, schema, example, validate, archived, retention_days } = type;
+  const json = (value: unknown) =>
+    value === null || value === undefined ? "" : JSON.stringify(value, null, 2);
+  return {
+    name,
+    description,
+    schema: json(schema),
+    example: json(example),
+    validate: validate ? "on" : "",
+    archived: archived ? "on" : "",
+    retention_days,
+  };
+}
+
+function showForm(c: DashboardContext, type: EventType | undefined, values: Form, refused?: Refused) {
+  if (!mayEditTypes(c)) return showReadOnly(c);
+  const form = formState(values, eventTypeFields, refused);
+  const title = type === undefined ? "New event type" : `Edit ${type.name}`;
+  return showPage(
+    c,
+    { title, place: "event-types" },
+    <section class="narrow">
+      <p class="crumb">
+        <a href={LIST}>Event types</a>
+      </p>
+      <h1 class="break">{title}</h1>
+      <form
+        class="stack"
+        method="post"
+        action={type === undefined ? `${LIST}/new` : typePath(type.name, "edit")}
+      >
+        <FormNotice form={form} />
+        {type === undefined && (
+          <TextField form={form} name="name" required maxlength={128} placeholder="order.paid" />
+        )}
+        <TextField form={form} name="description" maxlength={1000} placeholder="An order has been paid." />
+        <AreaField form={form} name="example" placeholder={'{"order": 42}'} hint="Fits the schema." />
+        <AreaField
+          form={form}
+          name="schema"
+          placeholder={'{"type": "object", "required": ["order"]}'}
+          hint="JSON Schema 2020-12."
+        />
+        <CheckField form={form} name="validate" />
+        <TextField
+          form={form}
+          name="retention_days"
+          type="number"
+          hint="For how long events of the type are kept. Empty means as long as the tenant or the deployment keeps them."
+        />
+        {type !== undefined && (
+          <CheckField form={form} name="archived" hint="No longer listed; its events are taken as before." />
+        )}
+        <div class="actions">
+          <button type="submit" class="main">
+            Save event type
+          </button>
+          <a class="button" href={LIST}>
+            Cancel
+          </a>
+        </div>
+      </form>
+    </section>,
+    refused ? statusOfRefused(refused) : 200,
+  );
+}
+
+function showDeletion(c: DashboardContext, name: string) {
+  return showPage(
+    c,
+    { title: `Delete ${name}`, place: "event-types" },
+    <Confirmation
+      title={`Delete ${name}?`}
+      what={[
+        "Its description, schema and example are gone. Events of the type are still taken, and no longer validated.",
+        "Destinations that name the type get its events as before.",
+        "To keep its description and its validation, archive it instead.",
+      ]}
+      action={typePath(name, "delete")}
+      verb="Delete the event type"
+      back={LIST}
+    />,
+  );
+}

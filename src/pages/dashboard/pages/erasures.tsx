@@ -1,0 +1,159 @@
+/** Erasures: how far they are, and what they have removed. Each stays as the receipt of that. */
+import type { Hono } from "hono";
+import type { FC } from "hono/jsx";
+import { erasureView } from "../../../features/erasures/routes.ts";
+import { findErasure, listErasures } from "../../../features/erasures/sql.ts";
+import { showNotFound, showPage } from "../components/layout.tsx";
+import { Ago, Figure, StateLabel } from "../components/parts.tsx";
+import { countOf } from "../format.ts";
+import type { DashboardEnv } from "../session.ts";
+
+export const ERASURES = "/dashboard/erasures";
+const PAGE_SIZE = 50;
+
+type Erasure = ReturnType<typeof erasureView>;
+
+export function registerErasures(app: Hono<DashboardEnv>): void {
+  app.get(ERASURES, async (c) => {
+    const services = c.get("services");
+    const before = positionIn(c.req.query("before"));
+    const page = { tenant: c.get("visitor").tenant, before, limit: PAGE_SIZE };
+    const { erasures, next } = await listErasures(services, page);
+    return showPage(
+      c,
+      { title: "Erasures" },
+      <Erasures
+        erasures={erasures.map(erasureView)}
+        next={next}
+        isFirst={before === undefined}
+        now={services.now()}
+      />,
+    );
+  });
+
+  app.get(`${ERASURES}/:id`, async (c) => {
+    const services = c.get("services");
+    const found = await findErasure(services, c.req.param("id"), c.get("visitor").tenant);
+    if (found === undefined) return showNotFound(c);
+    const erasure = erasureView(found);
+    return showPage(
+      c,
+      { title: `Erasure ${erasure.id}`, live: erasure.state === "running" },
+      <Receipt erasure={erasure} now={services.now()} />,
+    );
+  });
+}
+
+/** The place of the last one on the page before; undefined, for the newest page, where it is none. */
+function positionIn(text: string | undefined): number | undefined {
+  return text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : undefined;
+}
+
+const tones = { running: "busy", completed: "good", incomplete: "bad" } as const;
+const states = { running: "Running", completed: "Completed", incomplete: "Incomplete" } as const;
+
+/** What an erasure is about. */
+function subjectOf({ event_id: event, everything, since, until }: Erasure): string {
+  if (event !== null) return `the event ${event}`;
+  if (everything) return "all events until then";
+  return `events accepted from ${since ?? "the beginning"} to before ${until}`;
+}
+
+const Receipt: FC<{ erasure: Erasure; now: number }> = ({ erasure, now }) => (
+  <>
+    <section>
+      <p class="crumb">
+        <a href={ERASURES}>Erasures</a>
+      </p>
+      <h1 class="break">{`Erasure of ${erasure.tenant}`}</h1>
+      <p class="lede break">
+        <code>{erasure.id}</code>
+        {`: ${subjectOf(erasure)}, begun `}
+        <Ago at={Date.parse(erasure.created_at)} now={now} />
+      </p>
+    </section>
+    <section class={`status tone-${tones[erasure.state]}`} aria-label="State">
+      <p>
+        <strong>{states[erasure.state]}</strong>
+      </p>
+      <p>
+        {erasure.ended_at === null
+          ? "It goes through all events twice, the second time a quarter of an hour later: what was being sent meanwhile is erased then."
+          : `Ended at ${erasure.ended_at}. This page is the receipt.`}
+      </p>
+      {erasure.unreadable_bundles.length > 0 && (
+        <p>
+          {`These bundles could not be read, and may have content that was to be erased: ${erasure.unreadable_bundles.join(", ")}. Once they are mended or removed, another erasure erases the rest.`}
+        </p>
+      )}
+    </section>
+    <section aria-label="What has been erased">
+      <dl class="figures">
+        <Figure name="Events erased" value={countOf(erasure.events)} />
+        <Figure name="Deliveries of these" value={countOf(erasure.deliveries)} />
+        <Figure name="Deliveries cancelled" value={countOf(erasure.cancelled)} />
+      </dl>
+    </section>
+  </>
+);
+
+type ListProps = Readonly<{
+  erasures: readonly Erasure[];
+  /** The position that the next page starts after. */
+  next: number | undefined;
+  isFirst: boolean;
+  now: number;
+}>;
+
+const Erasures: FC<ListProps> = ({ erasures, next, isFirst, now }) => (
+  <section>
+    <h1>Erasures</h1>
+    <p class="lede">
+      Contents of events that were removed for good: of single events, of a time, or of tenants that were
+      deleted.
+    </p>
+    {erasures.length === 0 ? (
+      <p class="empty">{isFirst ? "Nothing has been erased yet." : "No more erasures."}</p>
+    ) : (
+      <table class="cards thin">
+        <thead>
+          <tr>
+            <th scope="col">Erasure</th>
+            <th scope="col">State</th>
+            <th scope="col" class="num">
+              Events
+            </th>
+            <th scope="col" class="num">
+              Begun
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {erasures.map((erasure) => (
+            <tr>
+              <td class="all">
+                <a class="name break" href={`${ERASURES}/${erasure.id}`}>
+                  {erasure.tenant}
+                </a>
+                <span class="sub">{subjectOf(erasure)}</span>
+              </td>
+              <td data-label="State">
+                <StateLabel tone={tones[erasure.state]}>{states[erasure.state]}</StateLabel>
+              </td>
+              <td data-label="Events" class="num">
+                {countOf(erasure.events)}
+              </td>
+              <td data-label="Begun" class="num">
+                <Ago at={Date.parse(erasure.created_at)} now={now} />
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    )}
+    <p class="pager">
+      {!isFirst && <a href={ERASURES}>First page</a>}
+      {next !== undefined && <a href={`${ERASURES}?before=${next}`}>Next page</a>}
+    </p>
+  </section>
+);

@@ -1,0 +1,244 @@
+/** API keys: lists them, creates one, which is shown once, and revokes one. */
+import type { Hono } from "hono";
+import type { FC } from "hono/jsx";
+import { scopes } from "../../../core/scopes.ts";
+import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
+import { apiPath, withQuery } from "../../../http/internal-path.ts";
+import type { CallApi } from "../call-api.ts";
+import { CheckField, FormNotice, type FormState, formState, TextField } from "../components/fields.tsx";
+import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
+import { Ago, Confirmation, Copyable, OutcomeNotice, outcomeAt } from "../components/parts.tsx";
+import { keyFields } from "../form-fields.ts";
+import { type Form, momentOf, textIn, utcIn } from "../format.ts";
+import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
+
+const PATH = "/dashboard/keys";
+const PAGE_SIZE = "50";
+
+/** As the API shows it. */
+type Key = Readonly<{
+  id: string;
+  name: string | null;
+  tenant: string | null;
+  scopes: readonly string[];
+  expires_at: string | null;
+  last_used_at: string | null;
+}>;
+
+export function registerKeyPages(app: Hono<DashboardEnv>, callApi: CallApi): void {
+  app.get(PATH, (c) => showKeys(c, callApi));
+
+  app.post(PATH, async (c) => {
+    const typed = await c.req.parseBody();
+    const result = await callApi(c, "POST", apiPath`/v1/keys`, keyIn(typed));
+    return result.ok ? showKey(c, result.json) : showKeys(c, callApi, { typed, refused: result });
+  });
+
+  app.get(`${PATH}/:id/revoke`, async (c) => {
+    if (!mayChange(c)) return showReadOnly(c);
+    const id = c.req.param("id");
+    const result = await callApi(c, "GET", apiPath`/v1/keys/${id}`);
+    if (!result.ok) return showNotFound(c);
+    const isOwn = c.get("visitor").principal.key === id;
+    return showRevocation(c, result.json as Key, isOwn);
+  });
+
+  app.post(`${PATH}/:id/revoke`, async (c) => {
+    const result = await callApi(c, "DELETE", apiPath`/v1/keys/${c.req.param("id")}`);
+    return result.ok ? c.redirect(outcomeAt(PATH, "revoked"), 303) : showRefusal(c, result, PATH);
+  });
+}
+
+/** A new key as the API takes it: what is empty is left out. */
+export function keyIn(form: Form) {
+  const given = {
+    name: textIn(form, "name"),
+    scopes: scopes.filter((scope) => form[inputOf(scope)] === "on"),
+    tenant: textIn(form, "tenant"),
+    expires_at: utcIn(form, "expires_at"),
+  };
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+}
+
+function inputOf(scope: string): string {
+  return `scope_${scope.replace(":", "_")}`;
+}
+
+type Typed = Readonly<{ typed: Form; refused: Refused }>;
+
+async function showKeys(c: DashboardContext, callApi: CallApi, { typed, refused }: Partial<Typed> = {}) {
+  if (!mayChange(c)) return showReadOnly(c);
+  const { tenant, principal } = c.get("visitor");
+  const cursor = c.req.query("cursor");
+  const query = { limit: PAGE_SIZE, ...(tenant && { tenant }), ...(cursor && { cursor }) };
+  const listed = await callApi(c, "GET", withQuery(apiPath`/v1/keys`, query));
+  if (!listed.ok) return showRefusal(c, listed, PATH);
+  const values = typed ?? { tenant, [inputOf("read")]: "on" };
+  return showPage(
+    c,
+    { title: "API keys", place: "keys" },
+    <Keys
+      keys={listed.json.data as readonly Key[]}
+      next={listed.json.next_cursor as string | null}
+      isFirst={cursor === undefined}
+      form={formState(values, keyFields, refused)}
+      asksTenant={principal.tenant === undefined}
+      own={principal.key}
+      now={c.get("services").now()}
+      outcome={c.req.query("done")}
+    />,
+    refused ? statusOfRefused(refused) : 200,
+  );
+}
+
+type Props = Readonly<{
+  keys: readonly Key[];
+  next: string | null;
+  isFirst: boolean;
+  form: FormState;
+  asksTenant: boolean;
+  /** The key that the session was opened with. */
+  own: string | undefined;
+  now: number;
+  outcome: string | undefined;
+}>;
+
+const Keys: FC<Props> = ({ keys, next, isFirst, form, asksTenant, own, now, outcome }) => (
+  <>
+    <section>
+      <h1>API keys</h1>
+      <p class="lede">
+        What programs sign their requests with, and people sign in with here. Of a key only its digest is
+        stored.
+      </p>
+    </section>
+    <OutcomeNotice name={outcome} />
+    <section aria-labelledby="list">
+      <div class="head">
+        <h2 id="list">Keys</h2>
+      </div>
+      {keys.length === 0 ? (
+        <p class="empty">{isFirst ? "No keys yet. Create the first one below." : "No more keys."}</p>
+      ) : (
+        <KeyTable keys={keys} own={own} now={now} />
+      )}
+      <p class="pager">
+        {!isFirst && <a href={PATH}>First page</a>}
+        {next !== null && <a href={`${PATH}?${new URLSearchParams({ cursor: next })}`}>Next page</a>}
+      </p>
+    </section>
+    <section class="narrow" aria-labelledby="new">
+      <div class="head">
+        <h2 id="new">New key</h2>
+      </div>
+      <form class="stack" method="post" action={PATH}>
+        <FormNotice form={form} />
+        <div class="fields">
+          <TextField form={form} name="name" maxlength={100} placeholder="checkout service" />
+          {asksTenant && (
+            <TextField form={form} name="tenant" placeholder="acme" hint="Empty means all tenants." />
+          )}
+          <TextField form={form} name="expires_at" type="datetime-local" hint="Empty means never." />
+        </div>
+        <fieldset class="fields">
+          <legend>Scopes</legend>
+          {scopes.map((scope) => (
+            <CheckField form={form} name={inputOf(scope)} label={scope} hint={scopeTexts[scope]} />
+          ))}
+        </fieldset>
+        <div class="actions">
+          <button type="submit" class="main">
+            Create key
+          </button>
+          <span class="hint">The key is shown once.</span>
+        </div>
+      </form>
+    </section>
+  </>
+);
+
+const scopeTexts: Readonly<Record<(typeof scopes)[number], string>> = {
+  "events:write": "Post events.",
+  read: "Read everything but secrets, and sign in here.",
+  admin: "Change everything else.",
+};
+
+const KeyTable: FC<Pick<Props, "keys" | "own" | "now">> = ({ keys, own, now }) => (
+  <table class="cards thin">
+    <thead>
+      <tr>
+        <th scope="col">Key</th>
+        <th scope="col">Scopes</th>
+        <th scope="col">Expires</th>
+        <th scope="col">Last used</th>
+        <th scope="col">
+          <span class="hidden">Actions</span>
+        </th>
+      </tr>
+    </thead>
+    <tbody>
+      {keys.map((key) => (
+        <tr>
+          <td class="all">
+            <span class="break">{key.name ?? key.id}</span>
+            {key.name !== null && <code class="sub">{key.id}</code>}
+            <span class="sub">{key.tenant === null ? "all tenants" : `of tenant ${key.tenant}`}</span>
+            {key.id === own && <span class="sub">You are signed in with it.</span>}
+          </td>
+          <td data-label="Scopes" class="break">
+            {key.scopes.join(", ")}
+          </td>
+          <td data-label="Expires">
+            {key.expires_at === null ? "never" : momentOf(Date.parse(key.expires_at), now)}
+          </td>
+          <td data-label="Last used">
+            {key.last_used_at === null ? "never" : <Ago at={Date.parse(key.last_used_at)} now={now} />}
+          </td>
+          <td class="all">
+            <a href={`${PATH}/${key.id}/revoke`} aria-label={`Revoke ${key.name ?? key.id}`}>
+              Revoke
+            </a>
+          </td>
+        </tr>
+      ))}
+    </tbody>
+  </table>
+);
+
+/** Not after a redirect: the key must appear in no address, and is not stored to be shown again. */
+function showKey(c: DashboardContext, json: Readonly<Record<string, unknown>>) {
+  return showPage(
+    c,
+    { title: "New API key", place: "keys" },
+    <section class="narrow">
+      <h1>Key created</h1>
+      <p class="lede">Copy it now: it is not shown again, and nobody can read it from the database.</p>
+      <div class="stack">
+        <Copyable id="key" text={String(json.key)} label="The API key" />
+        <div class="actions">
+          <a class="button" href={PATH}>
+            Back to the keys
+          </a>
+        </div>
+      </div>
+    </section>,
+  );
+}
+
+function showRevocation(c: DashboardContext, { id, name }: Key, isOwn: boolean) {
+  return showPage(
+    c,
+    { title: `Revoke ${name ?? id}`, place: "keys" },
+    <Confirmation
+      title={`Revoke ${name ?? id}?`}
+      what={[
+        "Within a minute the key is refused everywhere, and sessions that were opened with it end. This cannot be undone.",
+        "Portal links that were made with it stop working too.",
+        ...(isOwn ? ["You are signed in with this key: revoking it signs you out."] : []),
+      ]}
+      action={`${PATH}/${id}/revoke`}
+      verb="Revoke the key"
+      back={PATH}
+    />,
+  );
+}

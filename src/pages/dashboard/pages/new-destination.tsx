@@ -1,0 +1,126 @@
+/** Creates a destination, and shows a new signing secret the only time that it can be shown. */
+import type { Hono } from "hono";
+import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
+import { apiPath } from "../../../http/internal-path.ts";
+import { newTokenId } from "../../../secrets/tokens.ts";
+import { listTypeNames } from "../../../store/event-types.ts";
+import { OPERATOR } from "../../../store/notifications.ts";
+import { type CallApi, unreadable } from "../call-api.ts";
+import { DestinationFields } from "../components/destination-form.tsx";
+import { FormNotice, formState } from "../components/fields.tsx";
+import { showPage, showReadOnly } from "../components/layout.tsx";
+import { Copyable, outcomeAt } from "../components/parts.tsx";
+import { errorsIn, newDestinationIn } from "../destination-input.ts";
+import { destinationFields } from "../form-fields.ts";
+import { type Form, textIn } from "../format.ts";
+import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
+
+const PATH = "/dashboard/destinations/new";
+
+export function registerNewDestination(app: Hono<DashboardEnv>, callApi: CallApi): void {
+  app.get(PATH, (c) => (mayChange(c) ? showForm(c, {}) : showReadOnly(c)));
+
+  app.post(PATH, async (c) => {
+    const form = await c.req.parseBody();
+    const { input, errors } = newDestinationIn(form);
+    if (errors.length > 0) return showForm(c, form, unreadable(errors));
+    const result = await callApi(c, "POST", apiPath`/v1/destinations`, input, textIn(form, "form"));
+    if (result.ok) return showSecret(c, result.json, "created");
+    const existing = result.location?.split("/").at(-1);
+    return existing === undefined
+      ? showForm(c, form, result)
+      : c.redirect(outcomeAt(`/dashboard/destinations/${existing}`, "created-before"), 303);
+  });
+}
+
+/** Event types that the form suggests; the others can be typed. */
+const MOST_SUGGESTED = 100;
+
+/** What the form of a destination depends on besides the destination. */
+export async function formOptions(c: DashboardContext, tenant: string | undefined) {
+  const { db, config } = c.get("services");
+  return {
+    allowsHttp: config.allowPrivateDestinations,
+    types: await listTypeNames(db, MOST_SUGGESTED),
+    mayHaveTemplate: tenant === undefined || tenant === OPERATOR,
+  };
+}
+
+async function showForm(c: DashboardContext, typed: Form, refused?: Refused) {
+  const {
+    tenant: chosen,
+    principal: { tenant },
+  } = c.get("visitor");
+  const options = { ...(await formOptions(c, tenant)), isNew: true, asksTenant: tenant === undefined };
+  const values = refused ? typed : { sign_standard: "on", tenant: chosen };
+  const form = {
+    ...formState(values, destinationFields, refused),
+    errors: errorsIn(values, refused?.errors ?? []),
+  };
+  return showPage(
+    c,
+    { title: "New destination" },
+    <section class="narrow">
+      <p class="crumb">
+        <a href="/dashboard">Overview</a>
+      </p>
+      <h1>New destination</h1>
+      <form class="stack" method="post" action={PATH} noValidate>
+        <input type="hidden" name="form" value={textIn(typed, "form") ?? newTokenId()} autocomplete="off" />
+        <FormNotice form={form} />
+        <DestinationFields form={form} options={options} />
+        <div class="actions">
+          <button type="submit" class="main">
+            Create destination
+          </button>
+        </div>
+      </form>
+    </section>,
+    refused ? statusOfRefused(refused) : 200,
+  );
+}
+
+const secretTexts = {
+  created: {
+    title: "Destination created",
+    lede: "Your receiver verifies signatures with this secret. Copy it now: it is not shown again.",
+  },
+  rotated: {
+    title: "Secret rotated",
+    lede: "Requests are signed with this secret from now on, and with the replaced ones until they expire. Copy it now: it is not shown again.",
+  },
+} as const;
+
+const KEY_PAIR =
+  "Your receiver verifies signatures with this public key, which the destination's JSON Web Key Set has too.";
+
+/** Not after a redirect, because the secret must appear in no address and must not be stored to be shown again. */
+export function showSecret(
+  c: DashboardContext,
+  json: Readonly<Record<string, unknown>>,
+  what: keyof typeof secretTexts,
+) {
+  const {
+    id,
+    secret,
+    public_key: publicKey,
+  } = json as Readonly<Record<"id" | "secret" | "public_key", string>>;
+  const { title, lede } = secretTexts[what];
+  return showPage(
+    c,
+    { title: "Signing secret" },
+    <section class="narrow">
+      <h1>{title}</h1>
+      <p class="lede">{secret === undefined ? KEY_PAIR : lede}</p>
+      <div class="stack">
+        {publicKey !== undefined && <Copyable id="secret" text={publicKey} label="The public key" />}
+        {secret !== undefined && <Copyable id="secret" text={secret} label="The signing secret" />}
+        <div class="actions">
+          <a class="button" href={`/dashboard/destinations/${id}`}>
+            Go to the destination
+          </a>
+        </div>
+      </div>
+    </section>,
+  );
+}

@@ -1,0 +1,277 @@
+/** The first page, which shows whether a destination needs attention, and the list of all destinations. */
+import type { Hono } from "hono";
+import type { FC } from "hono/jsx";
+import { ratesOf, results, totalOf } from "../../../core/metrics.ts";
+import type { StatsWindow } from "../../../core/rollups.ts";
+import {
+  COUNTED,
+  type Fleet,
+  fleetSeries,
+  fleetSum,
+  readDestinations,
+  readFleet,
+} from "../../../features/stats/fleet.ts";
+import { listDestinations } from "../../../store/destinations.ts";
+import { TrafficChart, TrafficLegend } from "../components/charts.tsx";
+import {
+  byUrgency,
+  DestinationTable,
+  figuresQuery,
+  type Health,
+  healthOf,
+  needsAttention,
+} from "../components/destination-table.tsx";
+import { showPage } from "../components/layout.tsx";
+import {
+  Copyable,
+  Figure,
+  OutcomeNotice,
+  WindowTabs,
+  windowNamed,
+  windowTexts,
+} from "../components/parts.tsx";
+import { countOf, decimalOf, durationOrNone, percentOf, plural, quoted } from "../format.ts";
+import type { DashboardEnv } from "../session.ts";
+
+export function registerOverview(app: Hono<DashboardEnv>): void {
+  app.get("/dashboard", async (c) => {
+    const services = c.get("services");
+    const { tenant, principal } = c.get("visitor");
+    const { scopes } = principal;
+    const window = windowNamed(c.req.query("window"));
+    const fleet = await readFleet(services, { tenant }, figuresQuery(window));
+    const now = services.now();
+    return showPage(
+      c,
+      { title: "Overview", place: "overview", live: true },
+      fleet.total === 0 ? (
+        <NoDestinations
+          origin={new URL(c.req.url).origin}
+          tenant={principal.tenant === undefined ? tenant : undefined}
+          mayChange={scopes.includes("admin")}
+          outcome={c.req.query("done")}
+        />
+      ) : (
+        <Overview
+          fleet={fleet}
+          healths={fleet.seen.map((seen) => healthOf(seen, now)).toSorted(byUrgency)}
+          window={window}
+          showTenant={tenant === undefined}
+          mayChange={scopes.includes("admin")}
+          outcome={c.req.query("done")}
+        />
+      ),
+    );
+  });
+}
+
+type Props = Readonly<{
+  fleet: Fleet;
+  /** The most urgent first. */
+  healths: readonly Health[];
+  window: StatsWindow;
+  showTenant: boolean;
+  mayChange: boolean;
+  /** The name of what an action has just done. */
+  outcome: string | undefined;
+}>;
+
+const Overview: FC<Props> = ({ fleet, healths, window, showTenant, mayChange, outcome }) => (
+  <>
+    <OutcomeNotice name={outcome} />
+    <section>
+      <h1>{headline(healths, fleet.total > healths.length)}</h1>
+      <p class="lede">{backlogText(healths)}</p>
+    </section>
+    <section aria-labelledby="traffic">
+      <div class="head">
+        <h2 id="traffic">Attempts</h2>
+        <TrafficLegend />
+        <WindowTabs path="/dashboard" current={window} />
+      </div>
+      <TrafficChart series={fleetSeries(fleet, window)} window={window} />
+      {fleet.sampled !== fleet.seen && (
+        <p class="soft small">{`From a random sample of ${countOf(fleet.sampled.length)} of ${plural(fleet.total, "destination")}.`}</p>
+      )}
+    </section>
+    <Totals fleet={fleet} window={window} />
+    <section aria-labelledby="destinations">
+      <div class="head">
+        <h2 id="destinations">Destinations</h2>
+        {mayChange && <NewDestinationLink />}
+      </div>
+      <DestinationTable healths={healths} showTenant={showTenant} />
+      {fleet.total > healths.length && (
+        <p class="pager">
+          <span class="soft">{`The ${healths.length} busiest destinations.`}</span>
+          <a href={DESTINATIONS}>{`All ${countOf(fleet.total)} destinations`}</a>
+        </p>
+      )}
+    </section>
+  </>
+);
+
+/** @param areMore whether there are destinations that are not shown */
+function headline(healths: readonly Health[], areMore: boolean): string {
+  const troubled = healths.filter(needsAttention).length;
+  if (areMore && troubled === 0) return `None of the ${healths.length} busiest destinations needs attention`;
+  if (troubled === 0) return "No destination needs attention";
+  const verb = troubled === 1 ? "needs" : "need";
+  if (areMore) return `${troubled} of the ${healths.length} busiest destinations ${verb} attention`;
+  if (troubled === healths.length && troubled > 1) return `All ${troubled} destinations need attention`;
+  return `${troubled} of ${plural(healths.length, "destination")} ${verb} attention`;
+}
+
+function backlogText(healths: readonly Health[]): string {
+  const waiting = healths.reduce((sum, { depth }) => sum + depth.waiting, 0);
+  if (waiting === 0) return "The backlog is empty. New events are sent within seconds.";
+  const prefix = healths.some(({ depth }) => depth.waiting >= COUNTED) ? "More than " : "";
+  return `${prefix}${plural(waiting, "delivery is", "deliveries are")} waiting in the backlog. Waiting uses up no attempts. When a destination recovers, its backlog is sent starting with one attempt at a time.`;
+}
+
+const Totals: FC<{ fleet: Fleet; window: StatsWindow }> = ({ fleet, window }) => {
+  const sum = fleetSum(fleet, window);
+  const { retryRatio, latencyP95Ms } = ratesOf(sum);
+  const attempts = totalOf(sum.attempts);
+  const succeeded = sum.results[results.indexOf("2xx")] ?? 0;
+  const total = (pick: (one: Fleet["seen"][number]) => number) =>
+    fleet.seen.reduce((n, one) => n + pick(one), 0);
+  const dead = total(({ depth }) => depth.dead);
+  return (
+    <section aria-label={`Figures of the last ${windowTexts[window].long}`}>
+      <dl class="figures">
+        <Figure name="Attempts" value={countOf(attempts)} />
+        <Figure name="Succeeded" value={percentOf(succeeded, attempts)} />
+        <Figure name="Retry ratio" value={decimalOf(retryRatio)} />
+        <Figure name="p95 latency" value={durationOrNone(latencyP95Ms)} />
+        <Figure name="In flight" value={countOf(total(({ figures }) => figures?.view.inFlight ?? 0))} />
+        <Figure name="Waiting" value={countOf(total(({ depth }) => depth.waiting))} />
+        <Figure name="Dead" value={countOf(dead)} tone={dead > 0 ? "bad" : undefined} />
+      </dl>
+    </section>
+  );
+};
+
+const NewDestinationLink: FC = () => (
+  <a class="button" href="/dashboard/destinations/new">
+    New destination
+  </a>
+);
+
+type NoneProps = Readonly<{
+  origin: string;
+  /** The tenant that was chosen, which has none. */
+  tenant: string | undefined;
+  mayChange: boolean;
+  outcome: string | undefined;
+}>;
+
+/** Shown while there is no destination: what to do next, for whoever may do it. */
+const NoDestinations: FC<NoneProps> = ({ origin, tenant, mayChange, outcome }) => (
+  <>
+    <OutcomeNotice name={outcome} />
+    <section>
+      <h1 class="break">{`No destinations yet${tenant === undefined ? "" : ` in ${tenant}`}`}</h1>
+      <p class="lede">
+        {mayChange
+          ? "Create a destination, which is a URL that receives events, and post an event. Both appear on this page at once."
+          : "Nothing is sent until somebody with a key that has the scope admin creates a destination. It appears on this page at once; your own key can only read."}
+      </p>
+    </section>
+    {mayChange && <FirstSteps origin={origin} tenant={tenant} />}
+  </>
+);
+
+/** The two requests that lead to a first delivery. */
+const FirstSteps: FC<Pick<NoneProps, "origin" | "tenant">> = ({ origin, tenant }) => (
+  <>
+    <section aria-labelledby="first">
+      <div class="head">
+        <h2 id="first">1. Create a destination</h2>
+        <a class="button" href="/dashboard/destinations/new">
+          Use a form instead
+        </a>
+      </div>
+      <Copyable
+        id="create"
+        label="The command that creates a destination"
+        text={`curl ${origin}/v1/destinations \\\n  -H "Authorization: Bearer $BREAKWATER_KEY" \\\n  --json ${quoted(JSON.stringify({ url: "https://example.com/webhooks", tenant }))}`}
+      />
+    </section>
+    <section aria-labelledby="second">
+      <div class="head">
+        <h2 id="second">2. Send the first event</h2>
+      </div>
+      <Copyable
+        id="send"
+        label="The command that sends the first event"
+        text={`curl ${origin}/v1/events \\\n  -H "Authorization: Bearer $BREAKWATER_KEY" \\\n  --json ${quoted(JSON.stringify({ type: "order.created", data: { order: 42 }, tenant }))}`}
+      />
+    </section>
+  </>
+);
+
+const DESTINATIONS = "/dashboard/destinations";
+const PAGE_SIZE = 50;
+
+export function registerAllDestinations(app: Hono<DashboardEnv>): void {
+  app.get(DESTINATIONS, async (c) => {
+    const services = c.get("services");
+    const {
+      tenant,
+      principal: { scopes },
+    } = c.get("visitor");
+    const after = c.req.query("after");
+    const rows = await listDestinations(services.db, { tenant, after, limit: PAGE_SIZE + 1 });
+    const seen = await readDestinations(services, rows.slice(0, PAGE_SIZE), figuresQuery());
+    const now = services.now();
+    return showPage(
+      c,
+      { title: "All destinations", live: true },
+      <AllDestinations
+        healths={seen.map((one) => healthOf(one, now))}
+        isFirst={after === undefined}
+        next={rows.length > PAGE_SIZE ? rows[PAGE_SIZE - 1]?.id : undefined}
+        showTenant={tenant === undefined}
+        mayChange={scopes.includes("admin")}
+      />,
+    );
+  });
+}
+
+type AllProps = Readonly<{
+  healths: readonly Health[];
+  isFirst: boolean;
+  /** The id after which the next page starts. */
+  next: string | undefined;
+  showTenant: boolean;
+  mayChange: boolean;
+}>;
+
+function emptyText(isFirst: boolean, mayChange: boolean): string {
+  if (!isFirst) return "No more destinations.";
+  return mayChange
+    ? "No destinations yet. Create the first one with New destination."
+    : "No destinations yet. Somebody with a key that has the scope admin creates them.";
+}
+
+const AllDestinations: FC<AllProps> = ({ healths, isFirst, next, showTenant, mayChange }) => (
+  <section>
+    <p class="crumb">
+      <a href="/dashboard">Overview</a>
+    </p>
+    <div class="head">
+      <h1>All destinations</h1>
+      {mayChange && <NewDestinationLink />}
+    </div>
+    {healths.length === 0 ? (
+      <p class="empty">{emptyText(isFirst, mayChange)}</p>
+    ) : (
+      <DestinationTable healths={healths} showTenant={showTenant} />
+    )}
+    <p class="pager">
+      {!isFirst && <a href={DESTINATIONS}>First page</a>}
+      {next !== undefined && <a href={`${DESTINATIONS}?after=${next}`}>Next page</a>}
+    </p>
+  </section>
+);

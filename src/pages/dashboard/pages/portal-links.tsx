@@ -1,0 +1,126 @@
+/** Makes portal links: an address that opens the portal of one tenant for a customer, once. */
+import type { Hono } from "hono";
+import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
+import { apiPath } from "../../../http/internal-path.ts";
+import type { CallApi } from "../call-api.ts";
+import { CheckField, FormNotice, formState, TextField } from "../components/fields.tsx";
+import { showPage, showReadOnly } from "../components/layout.tsx";
+import { Copyable } from "../components/parts.tsx";
+import {
+  AppearanceFields,
+  appearanceIn,
+  portalInputs,
+  RuleFields,
+  rulesIn,
+} from "../components/portal-fields.tsx";
+import { portalLinkFields } from "../form-fields.ts";
+import { type Form, momentOf, numberIn, textIn } from "../format.ts";
+import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
+
+const PATH = "/dashboard/portal-links";
+
+export function registerPortalLinkPage(app: Hono<DashboardEnv>, callApi: CallApi): void {
+  app.get(PATH, (c) => showForm(c));
+
+  app.post(PATH, async (c) => {
+    const typed = await c.req.parseBody();
+    const { principal } = c.get("visitor");
+    const result = await callApi(c, "POST", apiPath`/v1/portal-links`, linkIn(typed, principal.tenant));
+    return result.ok ? showLink(c, result.json as Link) : showForm(c, { typed, refused: result });
+  });
+}
+
+/** @param own the tenant of a session that has one: the form does not ask for it */
+export function linkIn(form: Form, own: string | undefined) {
+  return {
+    tenant: own ?? textIn(form, "tenant") ?? "",
+    expires_in_s: numberIn(form, "expires_in_s") ?? undefined,
+    read_only: form.read_only === "on",
+    access: rulesIn(form),
+    ...appearanceIn(form),
+    return_url: textIn(form, "return_url") ?? null,
+  };
+}
+
+type Typed = Readonly<{ typed: Form; refused: Refused }>;
+
+function showForm(c: DashboardContext, { typed, refused }: Partial<Typed> = {}) {
+  if (!mayChange(c)) return showReadOnly(c);
+  const { tenant, principal } = c.get("visitor");
+  const fresh = { tenant, expires_in_s: "3600", ...portalInputs({}) };
+  const form = formState(typed ?? fresh, portalLinkFields, refused);
+  return showPage(
+    c,
+    { title: "Portal links", place: "portal-links" },
+    <section class="narrow">
+      <h1>Portal links</h1>
+      <p class="lede">
+        A link opens the portal of one tenant for a customer, who needs no key: to whoever follows it first,
+        and once. Your own product requests links with <code>POST /v1/portal-links</code>.
+      </p>
+      <form class="stack" method="post" action={PATH}>
+        <FormNotice form={form} />
+        <div class="fields">
+          {principal.tenant === undefined && (
+            <TextField form={form} name="tenant" required placeholder="acme" />
+          )}
+          <TextField
+            form={form}
+            name="expires_in_s"
+            type="number"
+            hint="3,600 is an hour, 86,400 a day, and 604,800, seven days, the most. Empty means an hour."
+          />
+        </div>
+        <CheckField
+          form={form}
+          name="read_only"
+          hint="The customer changes nothing, whatever is ticked below."
+        />
+        <RuleFields form={form} />
+        <p class="hint">What the tenant's settings take away, a link does not give.</p>
+        <AppearanceFields
+          form={form}
+          otherwise={{ language: "As in the tenant's settings", theme: "As in the tenant's settings" }}
+        />
+        <TextField
+          form={form}
+          name="return_url"
+          placeholder="https://app.example.com/settings"
+          hint="A page of yours, https, that each page of the portal links back to."
+        />
+        <div class="actions">
+          <button type="submit" class="main">
+            Create link
+          </button>
+        </div>
+      </form>
+    </section>,
+    refused ? statusOfRefused(refused) : 200,
+  );
+}
+
+/** As the API shows it. */
+type Link = Readonly<{ url: string; tenant: string; read_only: boolean; expires_at: string }>;
+
+/** Not after a redirect: the link must appear in no other address. */
+function showLink(c: DashboardContext, { url, tenant, read_only: readOnly, expires_at: until }: Link) {
+  const moment = momentOf(Date.parse(until), c.get("services").now());
+  return showPage(
+    c,
+    { title: "New portal link", place: "portal-links" },
+    <section class="narrow">
+      <h1>Link created</h1>
+      <p class="lede break">
+        {`It opens the portal of ${tenant}${readOnly ? ", to read only," : ""} once, until ${moment} (UTC). Give it to that customer alone.`}
+      </p>
+      <div class="stack">
+        <Copyable id="link" text={url} label="The portal link" />
+        <div class="actions">
+          <a class="button" href={PATH}>
+            Create another link
+          </a>
+        </div>
+      </div>
+    </section>,
+  );
+}

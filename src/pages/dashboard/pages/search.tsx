@@ -1,0 +1,249 @@
+/**
+ * The results of the search field that every page has. An id leads straight to the page of what has it; words lead to what
+ * has been found, and say how far back that is.
+ */
+import type { Hono } from "hono";
+import type { FC } from "hono/jsx";
+import type { SearchResultJson } from "../../../features/search/routes.ts";
+import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
+import { apiPath, withQuery } from "../../../http/internal-path.ts";
+import type { CallApi } from "../call-api.ts";
+import { EventLabels } from "../components/event-labels.tsx";
+import { showPage } from "../components/layout.tsx";
+import { Ago, RefusedNotice, StateLabel } from "../components/parts.tsx";
+import { searchFields } from "../form-fields.ts";
+import { momentOf } from "../format.ts";
+import type { DashboardEnv } from "../session.ts";
+import { deliveryText } from "../status-text.ts";
+
+const PATH = "/dashboard/search";
+const PAGE_SIZE = "25";
+
+export function registerSearch(app: Hono<DashboardEnv>, callApi: CallApi): void {
+  app.get(PATH, async (c) => {
+    const q = c.req.query("q")?.trim() ?? "";
+    const cursor = c.req.query("cursor");
+    const frame = { title: "Search", query: q };
+    if (q === "") return showPage(c, frame, <Empty />);
+    const { tenant, principal } = c.get("visitor");
+    const asked = new URLSearchParams({
+      q: principal.tenant === undefined ? narrowed(q, tenant) : q,
+      limit: PAGE_SIZE,
+      ...(cursor !== undefined && { cursor }),
+    });
+    const result = await callApi(c, "GET", withQuery(apiPath`/v1/search`, asked));
+    if (!result.ok) return showPage(c, frame, <NotSearched refused={result} />, statusOfRefused(result));
+    const { data, next_cursor, looked_back_to } = result.json as unknown as Found;
+    const [first] = data;
+    const path = first?.matched === "id" ? pathOf(first) : undefined;
+    if (path !== undefined) return c.redirect(path, 302);
+    const now = c.get("services").now();
+    return showPage(
+      c,
+      frame,
+      <Results
+        q={q}
+        data={data}
+        next={next_cursor}
+        lookedBackTo={looked_back_to}
+        isFirst={cursor === undefined}
+        now={now}
+      />,
+    );
+  });
+}
+
+/** The search within the chosen tenant. An id stands alone, and a tenant that is typed counts. */
+function narrowed(q: string, tenant: string | undefined): string {
+  const isId = /^(evt|dlv|dst|rpl|key)_\w+$/.test(q);
+  return tenant === undefined || isId || /(^|\s)tenant:/.test(q) ? q : `${q} tenant:${tenant}`;
+}
+
+type Found = Readonly<{
+  data: readonly SearchResultJson[];
+  next_cursor: string | null;
+  looked_back_to: string | null;
+}>;
+
+/** The page of what was found; undefined where there is none. */
+function pathOf({ kind, id, delivery, destination_id }: SearchResultJson): string | undefined {
+  switch (kind) {
+    case "event":
+      return `/dashboard/events/${id}`;
+    case "delivery":
+      return `/dashboard/events/${delivery?.event_id}#${id}`;
+    case "destination":
+      return `/dashboard/destinations/${id}`;
+    case "replay":
+      return `/dashboard/destinations/${destination_id}`;
+    case "key":
+      return undefined;
+  }
+}
+
+type Props = Readonly<{
+  q: string;
+  data: readonly SearchResultJson[];
+  next: string | null;
+  lookedBackTo: string | null;
+  isFirst: boolean;
+  now: number;
+}>;
+
+const Results: FC<Props> = ({ q, data, next, lookedBackTo, isFirst, now }) => (
+  <>
+    <section>
+      <h1>Search</h1>
+      <p class="lede break">{`Results for ${q}`}</p>
+    </section>
+    <section aria-label="Results">
+      {data.length === 0 && (
+        <p class="empty">{next === null ? "Nothing more was found." : "Nothing was found so far."}</p>
+      )}
+      {data.length > 0 && (
+        <table class="cards thin">
+          <thead>
+            <tr>
+              <th scope="col">Found</th>
+              <th scope="col">What</th>
+              <th scope="col" class="num">
+                When
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {data.map((one) => (
+              <Result one={one} now={now} />
+            ))}
+          </tbody>
+        </table>
+      )}
+      <LookFurther q={q} next={next} lookedBackTo={lookedBackTo} isFirst={isFirst} now={now} />
+    </section>
+    {data.length === 0 && next === null && <WhatCanBeFound />}
+  </>
+);
+
+const Result: FC<{ one: SearchResultJson; now: number }> = ({ one, now }) => {
+  const { kind, id, event, delivery, name, tenant, excerpt } = one;
+  const path = pathOf(one);
+  const title = event?.type ?? name ?? id;
+  return (
+    <tr>
+      <td class="all">
+        {path === undefined ? (
+          <span class="break">{title}</span>
+        ) : (
+          <a class="name break" href={path}>
+            {title}
+          </a>
+        )}
+        {title !== id && <code class="sub">{id}</code>}
+        {excerpt !== undefined && <span class="sub">{excerpt}</span>}
+        {event && (
+          <EventLabels
+            tags={event.tags ?? []}
+            channels={event.channels ?? []}
+            tagPath={(tag) => `${PATH}?${new URLSearchParams({ q: `tag:${tag} tenant:${event.tenant}` })}`}
+            class="sub"
+          />
+        )}
+      </td>
+      <td data-label="What">
+        {kinds[kind]}
+        {delivery && <DeliveryState delivery={delivery} now={now} />}
+        {tenant !== undefined && <span class="sub">{`of tenant ${tenant}`}</span>}
+      </td>
+      <td data-label="When" class="num">
+        {event ? <Ago at={Date.parse(event.timestamp)} now={now} /> : "–"}
+      </td>
+    </tr>
+  );
+};
+
+const kinds = {
+  event: "Event",
+  delivery: "Delivery",
+  destination: "Destination",
+  replay: "Replay",
+  key: "API key",
+} as const;
+
+const DeliveryState: FC<{ delivery: NonNullable<SearchResultJson["delivery"]>; now: number }> = ({
+  delivery,
+  now,
+}) => {
+  const { tone, label, text } = deliveryText(delivery, now, now);
+  return (
+    <span class="sub">
+      <StateLabel tone={tone}>{label}</StateLabel>
+      {tone !== "good" && ` ${text}`}
+    </span>
+  );
+};
+
+const LookFurther: FC<Omit<Props, "data">> = ({ q, next, lookedBackTo, isFirst, now }) => (
+  <p class="pager">
+    {lookedBackTo !== null && (
+      <span class="soft">{`Looked back until ${momentOf(Date.parse(lookedBackTo), now)}.`}</span>
+    )}
+    {!isFirst && <a href={`${PATH}?${new URLSearchParams({ q })}`}>Start again</a>}
+    {next !== null && (
+      <a class="button" href={`${PATH}?${new URLSearchParams({ q, cursor: next })}`}>
+        Look further
+      </a>
+    )}
+  </p>
+);
+
+const NotSearched: FC<{ refused: Refused }> = ({ refused }) => (
+  <>
+    <section>
+      <h1>Search</h1>
+    </section>
+    <RefusedNotice refused={refused} fields={searchFields} />
+    <WhatCanBeFound />
+  </>
+);
+
+const Empty: FC = () => (
+  <>
+    <section>
+      <h1>Search</h1>
+      <p class="lede">Type an id, or words, into the field above.</p>
+    </section>
+    <WhatCanBeFound />
+  </>
+);
+
+const examples = [
+  ["evt_…, dlv_…, dst_…, rpl_…", "What has this id: an event, a delivery, a destination or a replay."],
+  [
+    "order-4711",
+    "The event with this idempotency key, or with this word in its type, its tags or its content.",
+  ],
+  ['"inv 42" type:invoice.*', "Events of a type, with words that belong together."],
+  ["tag:import since:2026-11-21", "Events with a tag, from a day on."],
+  ["http_503, status:503", "Deliveries by their reason, or by the status of their last attempt."],
+  ["state:dead destination:dst_…", "Deliveries to a destination, by their state."],
+] as const;
+
+const WhatCanBeFound: FC = () => (
+  <section aria-labelledby="examples">
+    <div class="head">
+      <h2 id="examples">What can be searched</h2>
+    </div>
+    <table class="compare">
+      <tbody>
+        {examples.map(([typed, found]) => (
+          <tr>
+            <td>
+              <code>{typed}</code>
+            </td>
+            <td>{found}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  </section>
+);

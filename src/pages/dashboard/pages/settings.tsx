@@ -1,0 +1,234 @@
+/** What is set for one tenant: the operator changes it, and a tenant's key sees its own. */
+import type { Hono } from "hono";
+import type { FC } from "hono/jsx";
+import type { TenantPortal } from "../../../core/portal-access.ts";
+import type { PortalBranding } from "../../../core/portal-branding.ts";
+import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
+import { apiPath } from "../../../http/internal-path.ts";
+import type { CallApi } from "../call-api.ts";
+import { CheckField, FormNotice, type FormState, formState, TextField } from "../components/fields.tsx";
+import { showPage, showRefusal } from "../components/layout.tsx";
+import { type Outcome, OutcomeNotice, outcomeAt } from "../components/parts.tsx";
+import {
+  AppearanceFields,
+  appearanceIn,
+  portalInputs,
+  RuleFields,
+  rulesIn,
+} from "../components/portal-fields.tsx";
+import { tenantFields } from "../form-fields.ts";
+import { type Form, numberIn, textIn } from "../format.ts";
+import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
+
+export const SETTINGS = "/dashboard/settings";
+
+/** As the API shows it. */
+type Settings = Readonly<{
+  contact_email: string | null;
+  retention_days: number | null;
+  payload_free: boolean;
+  portal: TenantPortal | null;
+  branding: PortalBranding | null;
+}>;
+
+export function registerSettings(app: Hono<DashboardEnv>, callApi: CallApi): void {
+  app.get(SETTINGS, (c) => {
+    const { tenant } = c.get("visitor");
+    return tenant === undefined ? showChoice(c) : showSettings(c, callApi, tenant);
+  });
+
+  app.post(SETTINGS, async (c) => {
+    const typed = await c.req.parseBody();
+    const tenant = textIn(typed, "tenant") ?? "";
+    const stored = await callApi(c, "GET", apiPath`/v1/tenants/${tenant}`);
+    if (!stored.ok) return showRefusal(c, stored, SETTINGS);
+    const change = changesIn(typed, stored.json as Settings);
+    const at = (outcome: Outcome) => `${outcomeAt(SETTINGS, outcome)}&${new URLSearchParams({ tenant })}`;
+    if (Object.keys(change).length === 0) return c.redirect(at("unchanged"), 303);
+    const result = await callApi(c, "PATCH", apiPath`/v1/tenants/${tenant}`, change);
+    if (!result.ok && [403, 404].includes(result.status)) return showRefusal(c, result, SETTINGS);
+    if (!result.ok) return showSettings(c, callApi, tenant, { typed, refused: result });
+    return c.redirect(at("settings"), 303);
+  });
+}
+
+/** The form shows all of the settings, so what is empty in it is reset. */
+export function settingsIn(form: Form) {
+  const text = (name: string) => textIn(form, name) ?? null;
+  const branding = { name: text("brand_name"), logo: text("brand_logo"), accent: text("brand_accent") };
+  return {
+    contact_email: text("contact_email"),
+    retention_days: numberIn(form, "retention_days"),
+    payload_free: form.payload_free === "on",
+    portal: orNull({ ...rulesIn(form), ...appearanceIn(form) }),
+    branding: orNull(Object.fromEntries(Object.entries(branding).filter(([, value]) => value !== null))),
+  };
+}
+
+function orNull(given: Readonly<Record<string, unknown>>) {
+  return Object.keys(given).length === 0 ? null : given;
+}
+
+/** The inputs of stored settings: the inverse of `settingsIn`. */
+export function inputsOf({ portal, branding, ...settings }: Settings): Form {
+  const { contact_email, retention_days, payload_free } = settings;
+  return {
+    contact_email,
+    retention_days: retention_days?.toString(),
+    payload_free: payload_free ? "on" : "",
+    ...portalInputs(portal ?? {}),
+    brand_name: branding?.name,
+    brand_logo: branding?.logo,
+    brand_accent: branding?.accent,
+  };
+}
+
+/**
+ * What the form changes. What says the same as the stored settings is left out: rules that were edited by hand into
+ * something unreadable are shown as none, and must not become none by saving something else.
+ */
+function changesIn(form: Form, stored: Settings) {
+  const before: Readonly<Record<string, unknown>> = settingsIn(inputsOf(stored));
+  const differing = Object.entries(settingsIn(form)).filter(
+    ([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name]),
+  );
+  return Object.fromEntries(differing);
+}
+
+function showChoice(c: DashboardContext) {
+  return showPage(
+    c,
+    { title: "Settings", place: "settings" },
+    <section class="narrow">
+      <h1>Settings</h1>
+      <p class="lede">
+        Settings are those of one tenant. <a href="/dashboard/tenants">Choose a tenant</a> first.
+      </p>
+    </section>,
+  );
+}
+
+type Typed = Readonly<{ typed: Form; refused: Refused }>;
+
+async function showSettings(
+  c: DashboardContext,
+  callApi: CallApi,
+  tenant: string,
+  { typed, refused }: Partial<Typed> = {},
+) {
+  const stored = await callApi(c, "GET", apiPath`/v1/tenants/${tenant}`);
+  if (!stored.ok) return showRefusal(c, stored, "/dashboard/tenants");
+  const isOperator = c.get("visitor").principal.tenant === undefined;
+  const isEditable = mayChange(c) && isOperator;
+  const form = formState(typed ?? inputsOf(stored.json as Settings), tenantFields, refused);
+  return showPage(
+    c,
+    { title: `Settings of ${tenant}`, place: "settings" },
+    <>
+      <section class="narrow">
+        <h1 class="break">{`Settings of ${tenant}`}</h1>
+        <OutcomeNotice name={c.req.query("done")} />
+        <form class="stack" method="post" action={SETTINGS}>
+          <input type="hidden" name="tenant" value={tenant} autocomplete="off" />
+          <FormNotice form={form} />
+          <fieldset class="stack" disabled={!isEditable}>
+            <SettingFields form={form} />
+          </fieldset>
+          {isEditable ? (
+            <div class="actions">
+              <button type="submit" class="main">
+                Save settings
+              </button>
+            </div>
+          ) : (
+            <p class="hint">
+              {isOperator
+                ? "This session can only read: changing settings needs a key with the scope admin."
+                : "The operator of the deployment sets these."}
+            </p>
+          )}
+        </form>
+      </section>
+      {mayChange(c) && <Configuration tenant={tenant} isOperator={isOperator} />}
+    </>,
+    refused ? statusOfRefused(refused) : 200,
+  );
+}
+
+const SettingFields: FC<{ form: FormState }> = ({ form }) => (
+  <>
+    <TextField
+      form={form}
+      name="contact_email"
+      placeholder="ops@acme.example"
+      hint="Gets a mail when one of the tenant's destinations fails or recovers. Empty means nobody."
+    />
+    <TextField
+      form={form}
+      name="retention_days"
+      type="number"
+      hint="For how long its events are kept. Empty means as long as the deployment keeps events."
+    />
+    <CheckField
+      form={form}
+      name="payload_free"
+      hint="The body of an event is removed once all of its deliveries have been delivered."
+    />
+    <h2>Portal</h2>
+    <p class="hint">For every visitor of the tenant. A portal link can take more away, and gives nothing.</p>
+    <RuleFields form={form} />
+    <AppearanceFields form={form} otherwise={{ language: "What the browser asks for", theme: "No choice" }} />
+    <fieldset class="fields">
+      <legend>Branding</legend>
+      <TextField form={form} name="brand_name" placeholder="Acme" />
+      <TextField form={form} name="brand_accent" placeholder="#0b6a72" />
+      <TextField
+        form={form}
+        name="brand_logo"
+        of="all"
+        placeholder="https://cdn.acme.example/logo.svg"
+        hint="An https URL, or a PNG, JPEG, GIF or WebP image as data: URL in base64. Empty fields have the deployment's branding."
+      />
+    </fieldset>
+  </>
+);
+
+/** Leads to the pages for all of a tenant at once: see tenant-config.tsx and delete-tenant.tsx. */
+const Configuration: FC<{ tenant: string; isOperator: boolean }> = ({ tenant, isOperator }) => {
+  const query = new URLSearchParams({ tenant });
+  return (
+    <section class="narrow" aria-labelledby="configuration">
+      <div class="head">
+        <h2 id="configuration">Configuration</h2>
+      </div>
+      <p class="lede">The settings and destinations of the tenant as JSON, to be kept, reviewed, or moved.</p>
+      <div class="stack">
+        <form class="stack" method="post" action={`${SETTINGS}/export`}>
+          <input type="hidden" name="tenant" value={tenant} autocomplete="off" />
+          {isOperator && (
+            <label class="check">
+              <input type="checkbox" name="secrets" value="true" autocomplete="off" />
+              With secrets, in plain text: keep the file as you keep secrets
+            </label>
+          )}
+          <div class="actions">
+            <button type="submit">Export</button>
+            {isOperator && (
+              <a class="button" href={`${SETTINGS}/import?${query}`}>
+                Import
+              </a>
+            )}
+          </div>
+        </form>
+        {isOperator && (
+          <div class="actions">
+            <a href="/dashboard/erasures">Erasures</a>
+            <a class="danger" href={`${SETTINGS}/delete?${query}`}>
+              Delete the tenant
+            </a>
+          </div>
+        )}
+      </div>
+    </section>
+  );
+};

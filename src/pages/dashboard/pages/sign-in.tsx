@@ -1,0 +1,77 @@
+/** Signing in with an API key, and signing out. */
+import type { Hono } from "hono";
+import type { FC } from "hono/jsx";
+import type { Authenticate } from "../../../http/auth.ts";
+import { ANONYMOUS_REFUSAL } from "../../../http/rate-limit.ts";
+import { Brand, showPage } from "../components/layout.tsx";
+import { type DashboardContext, type DashboardEnv, signIn, signOut } from "../session.ts";
+
+/** Registered before authentication. */
+export function registerSignIn(app: Hono<DashboardEnv>, authenticate: Authenticate): void {
+  app.post("/dashboard/sign-in", async (c) => {
+    const { key } = await c.req.parseBody();
+    const services = c.get("services");
+    const principal = await authenticate(services, typeof key === "string" ? key.trim() : "", c.req.raw);
+    if (principal === undefined)
+      return showSignIn(c, "This API key is not valid. Check that you copied all of it.");
+    if (principal === "limited") {
+      const { retryAfterS: seconds } = ANONYMOUS_REFUSAL;
+      c.header("retry-after", String(seconds));
+      return showSignIn(c, `Too many keys from your address were not valid. Wait ${seconds} seconds.`, 429);
+    }
+    if (!principal.scopes.includes("read"))
+      return showSignIn(c, "This API key lacks the scope read. Use a key that has it.");
+    await signIn(c, principal);
+    return c.redirect("/dashboard", 303);
+  });
+}
+
+export function registerSignOut(app: Hono<DashboardEnv>): void {
+  app.post("/dashboard/sign-out", async (c) => {
+    await signOut(c);
+    return c.redirect("/dashboard", 303);
+  });
+}
+
+/** Shown instead of any page that requires a session. */
+export function showSignIn(c: DashboardContext, fault?: string, status: 401 | 429 = 401) {
+  return showPage(
+    c,
+    { title: "Sign in", signedIn: false },
+    <SignInPage {...(fault !== undefined && { fault })} />,
+    status,
+  );
+}
+
+const SignInPage: FC<{ fault?: string }> = ({ fault }) => (
+  <>
+    <Brand />
+    <div>
+      <h1>Sign in</h1>
+      <p class="lede">
+        Use an API key with the scope <code>read</code>. A tenant's key shows that tenant only.
+      </p>
+    </div>
+    <form class="stack" method="post" action="/dashboard/sign-in">
+      <label>
+        API key
+        <input
+          type="password"
+          name="key"
+          required
+          autocomplete="current-password"
+          autofocus
+          {...(fault !== undefined && { "aria-invalid": "true", "aria-describedby": "fault" })}
+        />
+      </label>
+      {fault !== undefined && (
+        <p class="fault" id="fault" role="alert">
+          {fault}
+        </p>
+      )}
+      <button type="submit" class="main">
+        Sign in
+      </button>
+    </form>
+  </>
+);

@@ -1,0 +1,230 @@
+/** Exports the configuration of a tenant as a file, and imports one: what it would do is shown before it is done. */
+import type { Hono } from "hono";
+import type { FC } from "hono/jsx";
+import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
+import { apiPath, withQuery } from "../../../http/internal-path.ts";
+import { type CallApi, unreadable } from "../call-api.ts";
+import { AreaField, FormNotice, formState } from "../components/fields.tsx";
+import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
+import { Copyable } from "../components/parts.tsx";
+import { tenantDocumentFields } from "../form-fields.ts";
+import { type Form, jsonIn, plural, textIn } from "../format.ts";
+import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
+import { SETTINGS } from "./settings.tsx";
+
+const IMPORT = `${SETTINGS}/import`;
+
+export function registerTenantConfigPages(app: Hono<DashboardEnv>, callApi: CallApi): void {
+  // A form, and no link: what it answers may have secrets in it, and is in the audit trail then.
+  app.post(`${SETTINGS}/export`, async (c) => {
+    const form = await c.req.parseBody();
+    const tenant = textIn(form, "tenant") ?? "";
+    const query = form.secrets === "true" ? { secrets: "true" } : {};
+    const result = await callApi(c, "GET", withQuery(apiPath`/v1/tenants/${tenant}/export`, query));
+    if (!result.ok) return showRefusal(c, result, SETTINGS);
+    return c.body(`${JSON.stringify(result.json, null, 2)}\n`, 200, {
+      "content-type": "application/json",
+      "content-disposition": `attachment; filename="${fileName(tenant)}"`,
+      "cache-control": "no-store",
+    });
+  });
+
+  app.get(IMPORT, (c) => forOperators(c, (tenant) => showForm(c, tenant, {})));
+
+  app.post(IMPORT, async (c) => {
+    const form = await c.req.parseBody();
+    const tenant = textIn(form, "tenant") ?? "";
+    const typed = { document: await documentIn(form) };
+    const { value, fault } = jsonIn(typed, "document");
+    if (fault !== undefined || value === null)
+      return showForm(c, tenant, { typed, refused: unreadable([noDocument(fault)]) });
+    const isTrial = form.action !== "import";
+    const path = withQuery(apiPath`/v1/tenants/${tenant}/import`, { dry_run: String(isTrial) });
+    const result = await callApi(c, "POST", path, value);
+    if (!result.ok && [403, 404].includes(result.status)) return showRefusal(c, result, SETTINGS);
+    if (!result.ok) return showForm(c, tenant, { typed, refused: result });
+    const imported = result.json as Imported;
+    return isTrial ? showForm(c, tenant, { typed, trial: imported }) : showImported(c, tenant, imported);
+  });
+}
+
+/** Names of tenants have nothing that a header would have to escape, but a colon, which no file of Windows may have. */
+function fileName(tenant: string): string {
+  return `breakwater-${tenant.replaceAll(":", "-")}.json`;
+}
+
+/** The page of the tenant that is chosen, for those who may import into it or delete it; another answer for others. */
+export function forOperators(
+  c: DashboardContext,
+  show: (tenant: string) => Response | Promise<Response>,
+): Response | Promise<Response> {
+  const { tenant, principal } = c.get("visitor");
+  if (principal.tenant !== undefined) return showNotFound(c);
+  if (!mayChange(c)) return showReadOnly(c);
+  return tenant === undefined ? c.redirect(SETTINGS, 302) : show(tenant);
+}
+
+/** The text of the file, where one was chosen, else what was pasted. */
+async function documentIn(form: Form): Promise<string> {
+  const { file } = form;
+  if (file instanceof File && file.size > 0) return await file.text();
+  return textIn(form, "document") ?? "";
+}
+
+/** @param fault what the parser says of it, which quotes it: only the place is shown, since it may have secrets */
+function noDocument(fault?: string) {
+  const place = /line \d+ column \d+/.exec(fault ?? "")?.[0];
+  return {
+    field: "document",
+    fault: fault === undefined ? "is empty" : `is not JSON${place === undefined ? "" : ` at ${place}`}`,
+    expected: "the JSON of an export, pasted or as a file",
+  };
+}
+
+/** Whether the text may have secrets in it, whether it is JSON or not. */
+function maySaySecrets(document: string): boolean {
+  return /"(secret|headers|auth|token)"\s*:/.test(document);
+}
+
+/** As the API gives it. */
+type Imported = Readonly<{
+  created: readonly Readonly<{
+    id: string;
+    secret?: string;
+    public_key?: string;
+    omitted?: readonly string[];
+  }>[];
+  changed: readonly string[];
+  unchanged: readonly string[];
+}>;
+
+type Shown = Readonly<{
+  typed?: Readonly<{ document: string }>;
+  refused?: Refused;
+  trial?: Imported;
+}>;
+
+/**
+ * What was pasted, or read from the file, is shown again, so that it can be mended, or imported after it was tried; but not
+ * where it may have secrets, which no page shows a second time.
+ */
+function showForm(c: DashboardContext, tenant: string, { typed, refused, trial }: Shown) {
+  const isHidden = typed !== undefined && maySaySecrets(typed.document);
+  const form = formState(isHidden ? {} : (typed ?? {}), tenantDocumentFields, refused);
+  return showPage(
+    c,
+    { title: `Import into ${tenant}`, place: "settings" },
+    <section class="narrow">
+      <Crumb tenant={tenant} />
+      <h1 class="break">{`Import into ${tenant}`}</h1>
+      <p class="lede">
+        Destinations that there are not are created under their ids, and those that there are changed; their
+        secrets stay. Others of the tenant are left alone. A configuration with an error changes nothing.
+      </p>
+      <form class="stack" method="post" action={IMPORT} enctype="multipart/form-data">
+        <input type="hidden" name="tenant" value={tenant} autocomplete="off" />
+        <FormNotice form={form} />
+        {trial && <Trial trial={trial} />}
+        <AreaField
+          form={form}
+          name="document"
+          placeholder={'{"version": 1, "destinations": []}'}
+          {...(isHidden && {
+            hint: "It has secrets, and is not shown again: paste it once more, or choose the file again.",
+          })}
+        />
+        <div>
+          <label for="f-file">Or a file, which counts where both are given</label>
+          <input type="file" id="f-file" name="file" accept=".json,application/json" />
+        </div>
+        <div class="actions">
+          <button type="submit" name="action" value="try" class={trial ? "" : "main"}>
+            See what it would do
+          </button>
+          <button type="submit" name="action" value="import" class={trial ? "main" : ""}>
+            Import
+          </button>
+        </div>
+      </form>
+    </section>,
+    refused ? statusOfRefused(refused) : 200,
+  );
+}
+
+const Crumb: FC<{ tenant: string }> = ({ tenant }) => (
+  <p class="crumb break">
+    <a href={`${SETTINGS}?${new URLSearchParams({ tenant })}`}>{`Settings of ${tenant}`}</a>
+  </p>
+);
+
+const Trial: FC<{ trial: Imported }> = ({ trial }) => (
+  <output class="notice">
+    <p>{`It would do this: ${summaryOf(trial)}. Nothing has been changed yet.`}</p>
+    <ul>
+      {trial.created.map(({ id }) => (
+        <li>
+          create <code>{id}</code>
+        </li>
+      ))}
+      {trial.changed.map((id) => (
+        <li>
+          change <Destination id={id} />
+        </li>
+      ))}
+    </ul>
+  </output>
+);
+
+const Destination: FC<{ id: string }> = ({ id }) => (
+  <a href={`/dashboard/destinations/${id}`}>
+    <code>{id}</code>
+  </a>
+);
+
+function summaryOf({ created, changed, unchanged }: Imported): string {
+  return [
+    `create ${plural(created.length, "destination")}`,
+    `change ${changed.length}`,
+    `leave ${unchanged.length} as they are`,
+  ].join(", ");
+}
+
+/** Not after a redirect, because new secrets must appear in no address and must not be stored to be shown again. */
+function showImported(c: DashboardContext, tenant: string, { created, changed, unchanged }: Imported) {
+  const isSecret = created.some(({ secret }) => secret !== undefined);
+  return showPage(
+    c,
+    { title: "Configuration imported", place: "settings" },
+    <section class="narrow">
+      <Crumb tenant={tenant} />
+      <h1>Configuration imported</h1>
+      <p class="lede">
+        {`${plural(created.length, "destination")} created, ${changed.length} changed, ${unchanged.length} as before.`}
+        {isSecret && " Copy the new signing secrets now: they are not shown again."}
+      </p>
+      <div class="stack">
+        {created.map((one) => (
+          <article class="delivery" aria-label={one.id}>
+            <p>
+              Created <Destination id={one.id} />
+            </p>
+            {(one.omitted ?? []).length > 0 && (
+              <p class="break">{`It is paused: set its ${one.omitted?.join(", ")}, which the configuration does not have, and resume it.`}</p>
+            )}
+            {one.secret !== undefined && (
+              <Copyable id={`secret-${one.id}`} text={one.secret} label={`The signing secret of ${one.id}`} />
+            )}
+            {one.public_key !== undefined && (
+              <Copyable id={`key-${one.id}`} text={one.public_key} label={`The public key of ${one.id}`} />
+            )}
+          </article>
+        ))}
+        {changed.map((id) => (
+          <p>
+            Changed <Destination id={id} />
+          </p>
+        ))}
+      </div>
+    </section>,
+  );
+}

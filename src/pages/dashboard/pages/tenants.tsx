@@ -1,0 +1,80 @@
+/** Chooses the one tenant whose things the pages show. Its name in an address does the same: `?tenant=acme`. */
+import type { Hono } from "hono";
+import { listTenants } from "../../../features/tenants/settings.ts";
+import { showNotFound, showPage } from "../components/layout.tsx";
+import type { DashboardEnv } from "../session.ts";
+
+const PATH = "/dashboard/tenants";
+const PAGE_SIZE = 100;
+
+export function registerTenants(app: Hono<DashboardEnv>): void {
+  app.get(PATH, async (c) => {
+    const { tenant, principal } = c.get("visitor");
+    if (principal.tenant !== undefined) return showNotFound(c);
+    const after = c.req.query("after");
+    const known = await listTenants(c.get("services").db, { after, limit: PAGE_SIZE + 1 });
+    const shown = known.slice(0, PAGE_SIZE);
+    const next = known.length > PAGE_SIZE ? shown.at(-1) : undefined;
+    return showPage(
+      c,
+      { title: "Tenants", place: "tenants" },
+      <>
+        <section class="narrow">
+          <h1>Tenants</h1>
+          <p class="lede break">
+            {tenant === undefined
+              ? "The pages show all tenants. Choose one to see only what belongs to it."
+              : `The pages show the tenant ${tenant} alone.`}
+          </p>
+          <form class="stack" method="get" action="/dashboard">
+            <label>
+              Tenant
+              <input
+                name="tenant"
+                required
+                maxlength={64}
+                placeholder="acme"
+                autocomplete="off"
+                spellcheck={false}
+              />
+            </label>
+            <div class="actions">
+              <button type="submit" class="main">
+                Show this tenant
+              </button>
+              {tenant !== undefined && (
+                <a class="button" href="/dashboard?tenant=">
+                  Show all tenants
+                </a>
+              )}
+            </div>
+          </form>
+        </section>
+        <section aria-labelledby="known">
+          <div class="head">
+            <h2 id="known">Tenants with destinations</h2>
+          </div>
+          {shown.length === 0 ? (
+            <p class="empty">
+              {after === undefined
+                ? "None yet. A tenant is known here from its first destination on."
+                : "No more tenants."}
+            </p>
+          ) : (
+            <ul class="names">
+              {shown.map((name) => (
+                <li class="break">
+                  <a href={`/dashboard?${new URLSearchParams({ tenant: name })}`}>{name}</a>
+                </li>
+              ))}
+            </ul>
+          )}
+          <p class="pager">
+            {after !== undefined && <a href={PATH}>First page</a>}
+            {next !== undefined && <a href={`${PATH}?${new URLSearchParams({ after: next })}`}>Next page</a>}
+          </p>
+        </section>
+      </>,
+    );
+  });
+}

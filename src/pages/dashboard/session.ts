@@ -1,0 +1,119 @@
+/**
+ * Sessions at the dashboard, and the context of every page: the services and the signed-in visitor. A session is opened
+ * with an API key.
+ */
+import type { Context } from "hono";
+import { deleteCookie, getCookie, setCookie } from "hono/cookie";
+import type { MiddlewareHandler } from "hono/types";
+import type { Principal } from "../../http/context.ts";
+import { tenantName } from "../../http/parameters.ts";
+import { closeSession, openSession, principalOf, SESSION_S, sessionOf } from "../../http/sessions.ts";
+import { newTokenId } from "../../secrets/tokens.ts";
+import type { Services } from "../../services.ts";
+
+type Visitor = Readonly<{
+  principal: Principal;
+  /**
+   * The one tenant whose things pages show: that of the session, or the one that the visitor of a session without a
+   * tenant has chosen. It narrows what is listed and found, and gives no right. All tenants where it is undefined.
+   */
+  tenant: string | undefined;
+}>;
+
+export type DashboardEnv = {
+  Bindings: Env;
+  Variables: {
+    services: Services;
+    /** Set on every page that requires a session. */
+    visitor: Visitor;
+  };
+};
+
+export type DashboardContext = Context<DashboardEnv>;
+
+/** The header of a request for a page's `main` alone. */
+export const PART = "x-part";
+
+/** Opens a session and sets its cookie. */
+export async function signIn(c: DashboardContext, principal: Principal): Promise<void> {
+  const { key: keyId = null, expiresAt: keyExpiresAt = null, tenant = null, scopes } = principal;
+  const session = { id: newTokenId(), keyId, keyExpiresAt, tenant, scopes, portal: null };
+  const token = await openSession(c.get("services"), "session", session);
+  if (token === undefined) throw new Error("A random id has opened a session before");
+  setCookie(c, cookieName(c), token, { ...cookieOptions(c), maxAge: SESSION_S });
+}
+
+/** Ends the session on the server: copies of its cookie are worthless from then on. */
+export async function signOut(c: DashboardContext): Promise<void> {
+  await closeSession(c.get("services"), c.get("visitor").principal);
+  deleteCookie(c, cookieName(c), cookieOptions(c));
+  deleteCookie(c, tenantCookie(c), cookieOptions(c));
+}
+
+/** Requires a session; requests without one are answered by `refuse`. */
+export function signedIn(
+  refuse: (c: DashboardContext) => Response | Promise<Response>,
+): MiddlewareHandler<DashboardEnv> {
+  return async (c, next) => {
+    const token = getCookie(c, cookieName(c));
+    const session = token && (await sessionOf(c.get("services"), "session", token));
+    if (!session) return refuse(c);
+    const principal = principalOf(session);
+    c.set("visitor", { principal, tenant: principal.tenant ?? chosenTenant(c) });
+    await next();
+    return;
+  };
+}
+
+/**
+ * The tenant that is chosen in the address, from where it is remembered, or that was chosen before; an empty one in the
+ * address chooses all. What is no name of a tenant is not remembered, nor is what a page refreshes by itself: another tab
+ * may have chosen another since.
+ */
+function chosenTenant(c: DashboardContext): string | undefined {
+  // A form acts on what it names, whatever another tab has chosen meanwhile.
+  if (c.req.method !== "GET") return undefined;
+  const named = c.req.query("tenant")?.trim();
+  if (named === undefined) return getCookie(c, tenantCookie(c));
+  if (c.req.header(PART) === undefined) {
+    if (named === "") deleteCookie(c, tenantCookie(c), cookieOptions(c));
+    else if (tenantName.safeParse(named).success) setCookie(c, tenantCookie(c), named, cookieOptions(c));
+  }
+  return named === "" ? undefined : named;
+}
+
+/** Middleware: a visitor who has chosen what is no name of a tenant is told so by `refuse`. */
+export function ofTenant(
+  refuse: (c: DashboardContext) => Response | Promise<Response>,
+): MiddlewareHandler<DashboardEnv> {
+  return async (c, next) => {
+    const { tenant, principal } = c.get("visitor");
+    const isChosen = tenant !== undefined && principal.tenant === undefined;
+    if (isChosen && !tenantName.safeParse(tenant).success) return refuse(c);
+    await next();
+    return;
+  };
+}
+
+/** Whether the visitor's session may change things; the API refuses it otherwise. */
+export function mayChange(c: DashboardContext): boolean {
+  return c.get("visitor").principal.scopes.includes("admin");
+}
+
+/** `__Host-`: browsers accept the cookie over https only, and for this host alone (RFC 6265bis). */
+function cookieName(c: DashboardContext): string {
+  return isSecure(c) ? "__Host-breakwater" : "breakwater";
+}
+
+function tenantCookie(c: DashboardContext): string {
+  return `${cookieName(c)}-tenant`;
+}
+
+/** Lax, not Strict, because links to pages are followed from mails. Requests that change anything check the origin. */
+function cookieOptions(c: DashboardContext) {
+  return { path: "/", httpOnly: true, secure: isSecure(c), sameSite: "Lax" as const };
+}
+
+function isSecure(c: DashboardContext): boolean {
+  return new URL(c.req.url).protocol === "https:";
+}

@@ -1,0 +1,34 @@
+/** The settings of destinations in words, for their forms and their pages. */
+import type { BodyForm } from "../../core/content.ts";
+import type { Template } from "../../core/message-templates.ts";
+import type { SignatureForm } from "../../core/signature-forms.ts";
+import type { DestinationKind } from "../../delivery/kinds/registry.ts";
+
+export const kindTexts: Readonly<Record<DestinationKind, string>> = {
+  https: "HTTPS endpoint",
+  queue: "Cloudflare queue",
+  service: "Worker behind a service binding",
+};
+
+export const bodyTexts: Readonly<Record<BodyForm, string>> = {
+  envelope: "Envelope with type, timestamp and data",
+  data: "The data alone, as it was posted",
+};
+
+export const templateTexts: Readonly<Record<Template, string>> = {
+  slack: "A message for Slack",
+  discord: "A message for Discord",
+  teams: "A message for Microsoft Teams",
+  pagerduty: "An alert for PagerDuty",
+  svix: "An operational webhook as Svix sends it",
+};
+
+export const formTexts: Readonly<Record<SignatureForm["form"], string>> = {
+  standard: "Standard Webhooks",
+  svix: "Svix",
+  stripe: "Stripe",
+  github: "GitHub",
+  slack: "Slack",
+  shopify: "Shopify",
+  template: "Template",
+};

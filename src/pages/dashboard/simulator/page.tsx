@@ -1,0 +1,236 @@
+/**
+ * The retry simulator shows what a policy does before it is applied to a destination. The form uses GET, so that a
+ * policy under consideration has a URL that can be shared; only applying it changes anything.
+ */
+import type { Hono } from "hono";
+import type { FC } from "hono/jsx";
+import { z } from "zod";
+import { defaultGateSettings } from "../../../core/limits.ts";
+import {
+  type RetryPolicy,
+  type RetrySpec,
+  resolveRetry,
+  retryPreviewOf,
+  retrySpec,
+} from "../../../core/retry/policy.ts";
+import { commonRules, policyTable, policyTableHead } from "../../../core/retry/presets.ts";
+import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
+import { apiPath } from "../../../http/internal-path.ts";
+import { type Checked, errorsOf } from "../../../http/problems.ts";
+import {
+  type Destination,
+  findDestination,
+  gateSettingsOf,
+  listDestinations,
+} from "../../../store/destinations.ts";
+import type { CallApi } from "../call-api.ts";
+import { showPage } from "../components/layout.tsx";
+import { Copyable, outcomeAt, Prose } from "../components/parts.tsx";
+import { type Form, textIn } from "../format.ts";
+import type { DashboardContext, DashboardEnv } from "../session.ts";
+import {
+  type Comparison,
+  compare,
+  OutageChart,
+  type OutageName,
+  OutageTable,
+  outageNamed,
+} from "./outages.tsx";
+import { fieldsOf, PATH, type PolicyFields, PolicyForm, specIn } from "./policy-form.tsx";
+import { ScheduleChart, summaryOf } from "./schedule-chart.tsx";
+
+export function registerSimulator(app: Hono<DashboardEnv>, callApi: CallApi): void {
+  app.get(PATH, (c) => showSimulator(c, c.req.query()));
+
+  app.post(PATH, async (c) => {
+    const form = await c.req.parseBody();
+    const id = encodeURIComponent(textIn(form, "destination") ?? "none");
+    const result = await callApi(c, "PATCH", apiPath`/v1/destinations/${id}`, { retry: specIn(form) });
+    if (!result.ok) return showSimulator(c, form, result);
+    return c.redirect(outcomeAt(`/dashboard/destinations/${id}`, "policy"), 303);
+  });
+}
+
+/** Destinations to choose from. */
+const LISTED = 100;
+
+async function showSimulator(c: DashboardContext, form: Form, refused?: Refused) {
+  const { db } = c.get("services");
+  const {
+    tenant,
+    principal: { scopes },
+  } = c.get("visitor");
+  const id = textIn(form, "destination");
+  const [destinations, chosen] = await Promise.all([
+    listDestinations(db, { tenant, after: undefined, limit: LISTED }),
+    id === undefined ? undefined : findDestination(db, id, tenant),
+  ]);
+  const outage = outageNamed(textIn(form, "outage"));
+  const { fields, spec } = policyIn(form, chosen);
+  const shown = refused ?? ("errors" in spec ? spec : undefined);
+  return showPage(
+    c,
+    { title: "Retry simulator", place: "simulator" },
+    <SimulatorPage
+      fields={fields}
+      outage={outage}
+      destinations={destinations}
+      chosen={chosen}
+      mayChange={scopes.includes("admin")}
+      simulation={"errors" in spec ? undefined : simulate(spec, chosen, outage)}
+      refused={shown}
+    />,
+    shown ? statusOfRefused(shown) : 200,
+  );
+}
+
+type PolicyIn = Readonly<{ fields: PolicyFields; spec: RetrySpec | Refused }>;
+
+/** The policy in the form, or the destination's own when the form is empty. */
+function policyIn(form: Form, chosen: Destination | undefined): PolicyIn {
+  if (textIn(form, "preset") === undefined) {
+    const own = retrySpec.safeParse(chosen?.retry ?? {});
+    const spec = { preset: "breakwater" as const, ...(own.success && own.data) };
+    return { fields: fieldsOf(spec), spec };
+  }
+  const typed = Object.entries(form).filter(
+    (entry): entry is [string, string] => typeof entry[1] === "string",
+  );
+  return { fields: Object.fromEntries(typed), spec: validated(specIn(form)) };
+}
+
+const body = z.object({ retry: retrySpec });
+
+/** Validated as the API validates a destination's `retry`, with the same messages. */
+function validated(retry: unknown): RetrySpec | Refused {
+  const data = { retry };
+  const result = body.safeParse(data);
+  if (result.success) return result.data.retry;
+  const errors = errorsOf({ ...result, data } as Checked);
+  return { ok: false, status: 422, detail: "The policy is not valid", errors };
+}
+
+/** A valid policy and its result. */
+type Simulation = Readonly<{ spec: RetrySpec; policy: RetryPolicy; comparison: Comparison }>;
+
+function simulate(spec: RetrySpec, chosen: Destination | undefined, outage: OutageName): Simulation {
+  const policy = resolveRetry(spec);
+  const settings = chosen ? gateSettingsOf(chosen) : defaultGateSettings;
+  return { spec, policy, comparison: compare(policy, settings, outage) };
+}
+
+type Props = Readonly<{
+  fields: PolicyFields;
+  outage: OutageName;
+  destinations: readonly Destination[];
+  chosen: Destination | undefined;
+  mayChange: boolean;
+  simulation: Simulation | undefined;
+  refused: Refused | undefined;
+}>;
+
+const SimulatorPage: FC<Props> = ({ simulation, refused, ...form }) => (
+  <>
+    <section>
+      <h1>Retry simulator</h1>
+      <p class="lede">
+        See when a policy retries a delivery, when it gives up, and what a receiver sees of it in an outage,
+        before you apply the policy. The simulation runs the code that decides in production.
+      </p>
+    </section>
+    <PolicyForm {...form} refused={refused} />
+    {simulation && <Schedule policy={simulation.policy} />}
+    {simulation && <Outage comparison={simulation.comparison} />}
+    <section aria-labelledby="presets">
+      <div class="head">
+        <h2 id="presets">Presets compared</h2>
+      </div>
+      <PolicyTable />
+    </section>
+    {simulation && (
+      <section aria-labelledby="as-json">
+        <div class="head">
+          <h2 id="as-json">For the API</h2>
+          <span class="soft small">
+            The field <code>retry</code> of a destination
+          </span>
+        </div>
+        <Copyable
+          id="spec"
+          label="The policy as JSON"
+          text={JSON.stringify({ retry: simulation.spec }, null, 2)}
+        />
+      </section>
+    )}
+  </>
+);
+
+/** The limit of attempts drawn. */
+const MAX_ATTEMPTS = 200;
+
+const Schedule: FC<{ policy: RetryPolicy }> = ({ policy }) => {
+  const preview = retryPreviewOf(policy, MAX_ATTEMPTS);
+  return (
+    <section aria-labelledby="schedule">
+      <div class="head">
+        <h2 id="schedule">If every attempt fails</h2>
+        <div class="legend" aria-hidden="true">
+          <span class="tone-good">an attempt and its range of jitter</span>
+          <span class="tone-bad">given up</span>
+        </div>
+      </div>
+      <p class="summary">{summaryOf(policy, preview)}</p>
+      <ScheduleChart policy={policy} preview={preview} />
+    </section>
+  );
+};
+
+const Outage: FC<{ comparison: Comparison }> = ({ comparison }) => (
+  <section aria-labelledby="outage">
+    <div class="head">
+      <h2 id="outage">{`If the receiver is down for ${comparison.outage.title}`}</h2>
+      <div class="legend" aria-hidden="true">
+        <span class="tone-good">requests per second</span>
+        <span class="tone-bad">failed</span>
+      </div>
+    </div>
+    <div class="stack">
+      <OutageChart comparison={comparison} />
+      <OutageTable comparison={comparison} />
+    </div>
+  </section>
+);
+
+/** The presets side by side and the rules common to all; the API reference shows them too. */
+export const PolicyTable: FC = () => (
+  <>
+    <ul>
+      {commonRules.map((rule) => (
+        <li>
+          <Prose text={rule} />
+        </li>
+      ))}
+    </ul>
+    <section class="scroll" tabindex={0} aria-label="Presets compared">
+      <table>
+        <thead>
+          <tr>
+            {policyTableHead.map((title) => (
+              <th scope="col">{title}</th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {policyTable().map(([name, ...cells]) => (
+            <tr>
+              <th scope="row">{name}</th>
+              {cells.map((cell) => (
+                <td>{cell}</td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  </>
+);

@@ -1,0 +1,216 @@
+/**
+ * The form of a retry policy. Empty fields use the preset's value. Durations are typed as people write them ("90",
+ * "2 min", "3 d"); what cannot be parsed is passed on as it is, so that the API's schema says what it expected.
+ */
+import type { FC } from "hono/jsx";
+import type { Delays } from "../../../core/retry/backoff.ts";
+import type { RetryPolicy, RetrySpec } from "../../../core/retry/policy.ts";
+import { presetNames, presets, spanText, unlimitedAttempts } from "../../../core/retry/presets.ts";
+import type { Refused } from "../../../http/internal-client.ts";
+import type { Destination } from "../../../store/destinations.ts";
+import { nameOf } from "../components/destination-table.tsx";
+import {
+  ChoiceField,
+  FormNotice,
+  type FormState,
+  formState,
+  type Option,
+  TextField,
+  valueIn,
+} from "../components/fields.tsx";
+import { destinationFields } from "../form-fields.ts";
+import { type Form, numberIn, textIn } from "../format.ts";
+import { outages } from "./outages.tsx";
+
+/** The form's fields, named like those of the API. */
+export type PolicyFields = Readonly<Record<string, string>>;
+
+export { spanText };
+
+const units = { s: 1, min: 60, h: 3600, d: 86_400 } as const;
+
+/** Seconds of "30", "30 s", "2 min", "1.5 h" or "3 d"; else the text. */
+export function secondsOf(text: string): number | string {
+  const [, amount, unit = "s"] = /^(\d+(?:\.\d+)?)\s*(s|min|h|d)?$/.exec(text.trim()) ?? [];
+  return amount === undefined ? text : Number(amount) * units[unit as keyof typeof units];
+}
+
+/** The policy in the form, not validated yet. */
+export function specIn(form: Form): Readonly<Record<string, unknown>> {
+  const duration = (name: string) => {
+    const text = textIn(form, name);
+    return text === undefined ? undefined : secondsOf(text);
+  };
+  const schedule = textIn(form, "schedule")?.split(",").map(secondsOf);
+  const given = {
+    preset: textIn(form, "preset"),
+    schedule,
+    base: duration("base"),
+    factor: numberIn(form, "factor") ?? undefined,
+    cap: duration("cap"),
+    jitter: jitterIn(form),
+    max_attempts: numberIn(form, "max_attempts") ?? undefined,
+    give_up_after: duration("give_up_after"),
+    expire_unattempted_after: duration("expire_unattempted_after"),
+    on: statusesIn(form),
+  };
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+}
+
+/** A status that is not a number is passed on as it is. */
+function statusesIn(form: Form): unknown {
+  const listed = (name: string) =>
+    textIn(form, name)
+      ?.split(",")
+      .map((text) => (/^\s*\d+\s*$/.test(text) ? Number(text) : text));
+  const [retry, fail] = [listed("on_retry"), listed("on_fail")];
+  return retry || fail ? { ...(retry && { retry }), ...(fail && { fail }) } : undefined;
+}
+
+function jitterIn(form: Form): unknown {
+  const jitter = textIn(form, "jitter");
+  return jitter === "proportional" ? { proportional: numberIn(form, "proportional") } : jitter;
+}
+
+/** The fields of a policy: the inverse of `specIn`. */
+export function fieldsOf(spec: RetrySpec): PolicyFields {
+  const { preset = "breakwater", schedule, base, factor, cap, jitter, max_attempts, give_up_after } = spec;
+  const { expire_unattempted_after, on } = spec;
+  const given = {
+    preset,
+    schedule: schedule?.map(spanText).join(", "),
+    base: base && spanText(base),
+    factor: factor && String(factor),
+    cap: cap && spanText(cap),
+    jitter: typeof jitter === "object" ? "proportional" : jitter,
+    proportional: typeof jitter === "object" ? String(jitter.proportional) : undefined,
+    max_attempts: max_attempts && String(max_attempts),
+    give_up_after: give_up_after && spanText(give_up_after),
+    expire_unattempted_after: expire_unattempted_after && spanText(expire_unattempted_after),
+    on_retry: on?.retry?.join(", "),
+    on_fail: on?.fail?.join(", "),
+  };
+  const entries = Object.entries(given).filter((entry): entry is [string, string] => entry[1] !== undefined);
+  return Object.fromEntries(entries);
+}
+
+export const PATH = "/dashboard/simulator";
+
+type Props = Readonly<{
+  fields: PolicyFields;
+  outage: string;
+  destinations: readonly Destination[];
+  /** The destination whose limits are simulated. */
+  chosen: Destination | undefined;
+  mayChange: boolean;
+  refused: Refused | undefined;
+}>;
+
+const jitters = ["full", "equal", "decorrelated", "proportional", "none"] as const;
+
+const simulatorFields = {
+  ...destinationFields,
+  outage: ["outage", "Simulated outage"],
+  destination: ["destination", "With the limits of"],
+} as const;
+
+export const PolicyForm: FC<Props> = ({ fields, outage, destinations, chosen, mayChange, refused }) => {
+  const values = { ...fields, outage, destination: chosen?.id };
+  const form = formState(values, simulatorFields, refused);
+  return (
+    <form class="stack" method="get" action={PATH} data-preview>
+      <FormNotice form={form} />
+      <div class="fields">
+        <ChoiceField form={form} name="preset" options={presetNames.map(same)} />
+        <ChoiceField
+          form={form}
+          name="outage"
+          options={Object.entries(outages).map(([name, { title }]) => [name, title])}
+        />
+        <ChoiceField
+          form={form}
+          name="destination"
+          options={[["", "a new destination"], ...destinations.map((row) => [row.id, nameOf(row)] as const)]}
+        />
+      </div>
+      <PolicyFieldsets form={form} />
+      <div class="actions">
+        <button type="submit" class="main">
+          Simulate
+        </button>
+        {mayChange && chosen && (
+          <button type="submit" formmethod="post">{`Apply to ${shortened(nameOf(chosen))}`}</button>
+        )}
+        <span class="hint">{DURATIONS}</span>
+      </div>
+    </form>
+  );
+};
+
+export const DURATIONS = "Durations such as 30 s, 2 min, 1 h or 3 d. Empty fields use the preset's value.";
+
+/** The presets to choose from where a destination may have none of its own. */
+export const presetChoices: readonly Option[] = [["", "default: breakwater"], ...presetNames.map(same)];
+
+/** The fields of a policy but for its preset. */
+export const PolicyFieldsets: FC<{ form: FormState }> = ({ form }) => {
+  const preset = presets[presetNames.find((name) => name === valueIn(form, "preset")) ?? "breakwater"];
+  const own = presetTexts(preset);
+  const text = (name: string, placeholder: string) => (
+    <TextField form={form} name={name} placeholder={placeholder} maxlength={500} />
+  );
+  return (
+    <>
+      <fieldset class="fields">
+        <legend>Delays: exponential, or a schedule</legend>
+        {text("base", own.base)}
+        {text("factor", own.factor)}
+        {text("cap", own.cap)}
+        {text("schedule", own.schedule)}
+      </fieldset>
+      <fieldset class="fields">
+        <legend>Jitter and limits</legend>
+        <ChoiceField
+          form={form}
+          name="jitter"
+          options={[["", `preset: ${own.jitter}`], ...jitters.map(same)]}
+        />
+        {text("proportional", "")}
+        {text("max_attempts", own.attempts)}
+        {text("give_up_after", spanText(preset.giveUpAfterMs / 1000))}
+        {text("expire_unattempted_after", spanText(preset.expireUnattemptedAfterMs / 1000))}
+      </fieldset>
+      <fieldset class="fields">
+        <legend>HTTP statuses</legend>
+        {text("on_retry", "404, 422")}
+        {text("on_fail", "501, 505")}
+      </fieldset>
+    </>
+  );
+};
+
+/** Short enough for a button. */
+function shortened(name: string): string {
+  return name.length > 32 ? `${name.slice(0, 31)}…` : name;
+}
+
+function same(name: string): Option {
+  return [name, name];
+}
+
+/** The preset's values, as placeholders of the empty fields. */
+function presetTexts({ delays, jitter, maxAttempts }: RetryPolicy) {
+  return {
+    ...delayTexts(delays),
+    jitter: typeof jitter === "object" ? `± ${100 * jitter.proportional} %` : jitter,
+    attempts: maxAttempts === unlimitedAttempts ? "until it gives up" : String(maxAttempts),
+  };
+}
+
+function delayTexts(delays: Delays) {
+  if ("schedule" in delays) {
+    return { base: "", factor: "", cap: "", schedule: delays.schedule.map(spanText).join(", ") };
+  }
+  const { base, factor, cap } = delays;
+  return { base: spanText(base), factor: `× ${factor}`, cap: spanText(cap), schedule: "" };
+}

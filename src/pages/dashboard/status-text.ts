@@ -1,0 +1,290 @@
+/**
+ * The state of a destination and of a delivery in words: what happens now, until when, and for what reason. Pure,
+ * because "why is it waiting?" is the question that the whole dashboard is there to answer. Times in epoch ms.
+ */
+
+import {
+  type DestinationNow,
+  type DestinationStatus,
+  destinationStatus,
+} from "../../core/destination-status.ts";
+import type { DeliveryJson } from "../../features/deliveries/routes.ts";
+import { decimalOf, durationOf, plural, untilOf } from "./format.ts";
+
+/** The colour of a state. `quiet`: nothing happens, and nothing is wrong. */
+export type Tone = "good" | "busy" | "warn" | "bad" | "quiet";
+
+export type StatusText = Readonly<{
+  tone: Tone;
+  /** One or two words, for a table: "Healthy", "Circuit open". */
+  label: string;
+  /** "Circuit open, next probe in 42 s". */
+  text: string;
+  /** "12 of 20 attempts failed in the last minute". */
+  reason?: string;
+  /** What follows from it, or what to do about it: whole sentences. */
+  hint?: string;
+  /** How long its deliveries wait, for a table: "next probe in 42 s". Absent where nothing makes them wait. */
+  until?: string;
+}>;
+
+export function statusText(destination: DestinationNow, now: number): StatusText {
+  const status = destinationStatus(destination, now);
+  switch (status.kind) {
+    case "paused":
+      return pausedText(status.reason);
+    case "unknown":
+      return gateUnreachable;
+    case "hold":
+      return {
+        tone: "warn",
+        label: "On hold",
+        text: `On hold for ${untilOf(status.until, now)}`,
+        reason: "the receiver sent Retry-After",
+        until: `for another ${untilOf(status.until, now)}`,
+        hint: `No request is sent before then unless you clear the hold. Afterwards ${gradualStart}.`,
+      };
+    case "circuit_open":
+      return circuitText(status, now);
+    case "probing":
+      return {
+        tone: "warn",
+        label: "Probing",
+        text: "Probing with one attempt at a time",
+        reason: openings(status.trips),
+        until: "until the probe has succeeded",
+        hint: `If the probe succeeds the circuit closes and ${gradualStart}; if it fails the circuit opens for longer.`,
+      };
+    case "storm": {
+      const reason = `${decimalOf(status.retryRatio)} retries for each first attempt in the last 15 minutes`;
+      return { tone: "bad", label: "Retry storm", text: "Sending, but in a retry storm", reason };
+    }
+    case "rate_limited": {
+      const next = status.until === null ? undefined : `next attempt in ${untilOf(status.until, now)}`;
+      return {
+        tone: "busy",
+        label: "Rate limited",
+        text: "Sending at the destination's rate limit",
+        ...(next !== undefined && { hint: `${capitalized(next)}.`, until: next }),
+      };
+    }
+    case "idle":
+      return { tone: "quiet", label: "Idle", text: "Idle; nothing was sent in the last 15 minutes" };
+    case "failing":
+      return { tone: "warn", label: "Failing", text: "Failing", reason: successes(status) };
+    case "recovering": {
+      const text = `Recovering, with ${status.window} of ${destination.maxConcurrency} concurrent attempts allowed`;
+      return { tone: "busy", label: "Recovering", text, reason: successes(status) };
+    }
+    case "healthy":
+      return { tone: "good", label: "Healthy", text: "Healthy", reason: successes(status) };
+  }
+}
+
+const gateUnreachable: StatusText = {
+  until: "until its gate responds",
+  tone: "warn",
+  label: "Unknown",
+  text: "The gate of this destination is not responding",
+  hint: "Deliveries wait in the backlog until it does.",
+};
+
+function pausedText(statusReason: string | null): StatusText {
+  const until = "until you resume it";
+  const hint = "New events join the backlog, which is sent after you resume the destination.";
+  return statusReason === null || statusReason === "manual"
+    ? { tone: "quiet", label: "Paused", text: "Paused manually", hint, until }
+    : {
+        tone: "bad",
+        label: "Paused",
+        text: "Paused until you resume it",
+        reason: disableReasonText(statusReason),
+        hint,
+        until,
+      };
+}
+
+/** Why a destination was paused, to follow "paused": "because the receiver answered 410 Gone", "manually". */
+export function pauseText(reason: string): string {
+  return reason === "manual" ? "manually" : `because ${disableReasonText(reason)}`;
+}
+
+function disableReasonText(reason: string): string {
+  const texts: Readonly<Record<string, string>> = {
+    gone: "the receiver answered 410 Gone",
+    rejecting: "the receiver rejected more than a hundred deliveries in a row",
+    failing: "nothing was delivered for five days",
+  };
+  return texts[reason] ?? spelledOut(reason);
+}
+
+type OpenCircuit = Extract<DestinationStatus, { kind: "circuit_open" }>;
+
+function circuitText({ until, trips, last }: OpenCircuit, now: number): StatusText {
+  const failures = last && failuresText(last);
+  return {
+    tone: "bad",
+    label: "Circuit open",
+    text: `Circuit open, next probe in ${untilOf(until, now)}`,
+    reason: failures ?? openings(trips),
+    until: `next probe in ${untilOf(until, now)}`,
+    hint: `${failures ? `${capitalized(openings(trips))}. ` : ""}Deliveries that come due meanwhile wait in the backlog and use up no attempts.`,
+  };
+}
+
+const gradualStart = "sending restarts with one attempt at a time";
+
+/** The newest failures, as the reason why the circuit opened. */
+function failuresText({ attempts, failures, isRecent }: NonNullable<OpenCircuit["last"]>): string {
+  if (attempts === 1) return "the last attempt failed";
+  return `${failures} of ${plural(attempts, "attempt")} failed ${isRecent ? "in the last minute" : "before it opened"}`;
+}
+
+function openings(trips: number): string {
+  return trips <= 1 ? "the circuit opened once" : `the circuit opened ${trips} times in a row`;
+}
+
+function successes({ attempts, failures }: Readonly<{ attempts: number; failures: number }>): string {
+  if (attempts === 1)
+    return `the one attempt in the last 15 minutes ${failures === 0 ? "succeeded" : "failed"}`;
+  const some = failures === 0 ? `all ${attempts}` : `${attempts - failures} of ${attempts}`;
+  return `${some} attempts in the last 15 minutes succeeded`;
+}
+
+type DeliveryText = Readonly<{ tone: Tone; label: string; text: string }>;
+
+type Delivery = { readonly reason?: string | undefined } & Pick<
+  DeliveryJson,
+  "state" | "attempts" | "next_attempt_at" | "waiting_until" | "delivered_at" | "give_up_at"
+>;
+
+/** @param acceptedAt when the event was accepted */
+export function deliveryText(delivery: Delivery, acceptedAt: number, now: number): DeliveryText {
+  switch (delivery.state) {
+    case "queued":
+      return { tone: "busy", label: "Queued", text: "Queued for the first attempt" };
+    case "waiting": {
+      const isBlocked = ["paused", "hold", "circuit_open"].includes(delivery.reason ?? "");
+      return { tone: isBlocked ? "warn" : "busy", label: "Waiting", text: waitingText(delivery, now) };
+    }
+    case "retrying":
+      return { tone: "busy", label: "Retrying", text: retryingText(delivery, now) };
+    case "delivered":
+      return { tone: "good", label: "Delivered", text: deliveredText(delivery, acceptedAt) };
+    case "dead":
+      return { tone: "bad", label: "Dead", text: `Given up: ${deadText(delivery)}` };
+    case "cancelled":
+      return { tone: "quiet", label: "Cancelled", text: `Cancelled: ${cancelledText(delivery)}` };
+  }
+}
+
+/** Why a delivery waits; follows "waiting". */
+export const reasons: Readonly<Record<string, string>> = {
+  paused: "because the destination is paused",
+  hold: "because the destination is on hold: the receiver sent Retry-After",
+  circuit_open: "because the destination's circuit is open",
+  probing: "while one attempt probes the destination",
+  concurrency: "because the destination is at capacity",
+  rate: "because the destination is rate limited",
+  slow: "for its turn: the destination is slow, so its backlog is sent separately and delays no other destination",
+  crash_loop: "because Workers that sent to it have crashed: it is served apart, a few deliveries at a time",
+  recovered: "to be sent again: it was lost on the way",
+  retried: "to be sent again, as was requested",
+  replayed: "for its turn in a replay",
+  sealed: "because a key that the destination's secrets are sealed with is missing",
+  unresolved: "because the destination's host name cannot be resolved",
+  forbidden_address: "because the destination's host name resolves to a private address",
+  token_unavailable: "because the token endpoint gives no access token. Send a test event to see its answer",
+  token_refused: "because the token endpoint refuses the client. Send a test event to see its answer",
+  unbound: "because the deployment does not have the destination's binding, or not for its tenant",
+  scheduled: "for its scheduled time",
+};
+
+function waitingText({ reason = "", waiting_until }: Delivery, now: number): string {
+  const text = `Waiting ${reasons[reason] ?? `(${spelledOut(reason)})`}`;
+  if (reason === "paused") return `${text}, until you resume it`;
+  const until = waiting_until === undefined ? now : Date.parse(waiting_until);
+  return until > now ? `${text}, for another ${untilOf(until, now)}` : text;
+}
+
+function retryingText({ reason = "", attempts, next_attempt_at }: Delivery, now: number): string {
+  if (reason === "in_flight") return "Sent; no response yet";
+  const at = next_attempt_at === undefined ? now : Date.parse(next_attempt_at);
+  const when = at > now ? `in ${untilOf(at, now)}` : "due now";
+  const hint = causeHint(reason);
+  return `Attempt ${attempts + 1} ${when}; the last one failed: ${causeText(reason)}${hint ? `. ${hint}` : ""}`;
+}
+
+function deliveredText({ attempts, delivered_at }: Delivery, acceptedAt: number): string {
+  const text = attempts === 1 ? "Delivered at the first attempt" : `Delivered at attempt ${attempts}`;
+  if (delivered_at === undefined) return text;
+  return `${text}, ${durationOf(Date.parse(delivered_at) - acceptedAt)} after it was accepted`;
+}
+
+function deadText({ reason = "", attempts }: Delivery): string {
+  const after = `after ${plural(attempts, "attempt")}`;
+  const texts: Readonly<Record<string, string>> = {
+    permanent: `the receiver rejected it permanently ${after}`,
+    gone: "the receiver answered 410 Gone",
+    exhausted: attempts === 1 ? "the only attempt failed" : `all ${attempts} attempts failed`,
+    expired: `it expired ${after}`,
+    forbidden_target: "requests to its URL are not allowed",
+    too_large: "it is too large for a message of the destination's queue",
+    event_removed: "the event was deleted",
+    corrupt: "the stored event is damaged",
+    poison: "it could not be processed",
+  };
+  return texts[reason] ?? `${spelledOut(reason)} ${after}`;
+}
+
+function cancelledText({ reason = "" }: Delivery): string {
+  const texts: Readonly<Record<string, string>> = {
+    destination_deleted: "the destination was deleted",
+    cancelled_by_request: "somebody has asked for it",
+    erased: "the content of the event was erased",
+    event_removed: "the event was removed",
+  };
+  return texts[reason] ?? spelledOut(reason);
+}
+
+/** Why an attempt failed: `http_503` as "HTTP 503". */
+export function causeText(cause: string): string {
+  const texts: Readonly<Record<string, string>> = {
+    timeout: "timeout",
+    connection_lost: "connection lost",
+    refused: "connection refused",
+    dns: "host name not resolved",
+    tls: "TLS handshake or certificate failed",
+    network: "network error",
+    challenged: "challenged by a firewall",
+    token_unavailable: "access token refused, and the token endpoint gave no other",
+    token_refused: "access token refused, and the token endpoint refuses the client",
+  };
+  return texts[cause] ?? spelledOut(cause.replace(/^http_/, "HTTP "));
+}
+
+/** Statuses of which the guide says something of their own. */
+const STATUSES_EXPLAINED = ["http_401", "http_403", "http_404", "http_429"];
+
+/** Where /docs says what to do about the reason for which a delivery waits or is retried. */
+export function remedyAnchor(reason: string | undefined): string {
+  if (reason === undefined) return "troubleshooting";
+  const isStatus = reason.startsWith("http_") && !STATUSES_EXPLAINED.includes(reason);
+  return `reason-${isStatus ? "http_500" : reason}`;
+}
+
+/** What to do about a failure that no retry mends, as a sentence; undefined where the cause alone says it. */
+export function causeHint(cause: string | undefined): string | undefined {
+  return cause === "challenged"
+    ? "Allow the sender in the receiver's WAF: skip challenges for the webhook's path."
+    : undefined;
+}
+
+/** A reason that this page does not know yet: "new_reason" as "new reason". */
+function spelledOut(reason: string): string {
+  return reason.replaceAll("_", " ");
+}
+
+export function capitalized(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+}

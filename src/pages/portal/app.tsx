@@ -1,0 +1,105 @@
+/**
+ * The portal that senders give to their customers: endpoints, deliveries and event types of one tenant, opened by a link,
+ * on a page of its own or in a frame on a page of the sender.
+ *
+ * Pages are rendered in the Worker, as those of the dashboard: nothing is inline, and nothing comes from other hosts but
+ * the sender's logo. What a visitor may do is decided in core/portal-access.ts, for every request.
+ */
+import { Hono } from "hono";
+import { csrf } from "hono/csrf";
+import { secureHeaders } from "hono/secure-headers";
+import type { MiddlewareHandler } from "hono/types";
+import { namesChecked } from "../../http/path-names.ts";
+import { type Services, servicesOf } from "../../services.ts";
+import { onPageError } from "../dashboard/page-errors.ts";
+import { readableForm, withinPageLimit } from "../dashboard/page-limits.ts";
+import { registerAssets } from "./assets.ts";
+import { callApiAs } from "./call-api.ts";
+import { showNotFound, showServerError, showTooMany, showUnreadableForm } from "./layout.tsx";
+import type { Look } from "./look.ts";
+import { registerAttempt } from "./pages/attempt.tsx";
+import { registerDelivery } from "./pages/delivery.tsx";
+import { registerEndpoint } from "./pages/endpoint.tsx";
+import { registerEndpointActions } from "./pages/endpoint-actions.tsx";
+import { registerEndpointForms } from "./pages/endpoint-form.tsx";
+import { registerEndpoints } from "./pages/endpoints.tsx";
+import { registerEnter, registerVisit, showEnded } from "./pages/enter.tsx";
+import { registerEventTypes } from "./pages/event-types.tsx";
+import { registerResend } from "./pages/resend.tsx";
+import { registerVerify } from "./pages/verify.tsx";
+import { type PortalEnv, setLook, visiting } from "./session.ts";
+
+type Options = Readonly<{
+  services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
+}>;
+
+/** Serves everything under /portal. Tests pass their own services. */
+export function createPortal({ services = servicesOf }: Options = {}) {
+  const app = new Hono<PortalEnv>();
+  app.use(pageHeaders);
+  app.use(csrf());
+  app.use(async (c, next) => {
+    c.set("services", services(c.env, c.executionCtx));
+    setLook(c);
+    await next();
+  });
+  registerAssets(app);
+  app.use(readableForm({ unreadable: showUnreadableForm, tooMany: showTooMany }));
+  registerEnter(app);
+  app.use(visiting(showEnded));
+  app.use(withinPageLimit(showTooMany));
+  app.use(namesChecked<PortalEnv>((c) => showNotFound(c)));
+  registerVisit(app);
+  const callApi = callApiAs(services);
+  for (const register of [
+    registerEndpoints,
+    // Before registerEndpoint: /portal/endpoints/:id would match its path.
+    registerEndpointForms,
+    registerEndpointActions,
+    registerResend,
+    registerEndpoint,
+    registerVerify,
+    registerDelivery,
+    registerAttempt,
+    registerEventTypes,
+  ])
+    register(app, callApi);
+  app.notFound((c) => showNotFound(c));
+  app.onError(onPageError(showServerError));
+  return app;
+}
+
+const commonHeaders = secureHeaders({
+  // Not `no-referrer`: browsers would then send forms with the origin `null`, which is refused as cross-site.
+  referrerPolicy: "same-origin",
+  // Says the same as frame-ancestors, but knows no origins.
+  xFrameOptions: false,
+  // The page around a frame may be of another site.
+  crossOriginResourcePolicy: "same-origin",
+});
+
+/** The policy depends on the page: which images it has, and who may show it in a frame. */
+const pageHeaders: MiddlewareHandler<PortalEnv> = async (c, next) => {
+  await commonHeaders(c, next);
+  c.res.headers.set("content-security-policy", policyOf(c.get("look")));
+};
+
+function policyOf(look: Pick<Look, "brand" | "origins"> | undefined): string {
+  const { brand, origins = [] } = look ?? {};
+  return [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    `img-src 'self'${imageSource(brand?.logo)}`,
+    "connect-src 'self'",
+    "form-action 'self'",
+    "base-uri 'none'",
+    `frame-ancestors ${origins.length > 0 ? origins.join(" ") : "'none'"}`,
+  ].join("; ");
+}
+
+/** Where the logo comes from. A data: image is a checked one, or it would not be shown. */
+function imageSource(logo: string | null | undefined): string {
+  if (!logo) return "";
+  return logo.startsWith("data:") ? " data:" : ` ${new URL(logo).origin}`;
+}

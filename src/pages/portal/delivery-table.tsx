@@ -1,0 +1,158 @@
+/** The deliveries of an endpoint, the newest event first, with their states as tabs; several can be sent again at once. */
+import type { Child, FC } from "hono/jsx";
+import { allows, type PortalAccess } from "../../core/portal-access.ts";
+import { type DeliveryPage, logStates } from "../dashboard/components/delivery-log.tsx";
+import { StateLabel } from "../dashboard/components/parts.tsx";
+import type { Look } from "./look.ts";
+import { Ago, EventLabels, Head } from "./parts.tsx";
+import { answerText, deliveryText } from "./state-text.ts";
+
+type Props = Readonly<{ look: Look; access: PortalAccess; path: string; page: DeliveryPage; now: number }>;
+
+export const DeliveryTable: FC<Props> = ({ look, access, path, page, now }) => {
+  const { t } = look;
+  const mayResend = allows(access, "resend");
+  return (
+    <section aria-labelledby="deliveries">
+      <Head id="deliveries" title={t.log.title}>
+        <nav class="tabs" aria-label={t.log.state}>
+          {logStates.map((state) => (
+            <a
+              href={`${path}${state === "all" ? "" : `?state=${state}`}#deliveries`}
+              {...(state === page.state && { "aria-current": "true" })}
+            >
+              {t.log.states[state]}
+            </a>
+          ))}
+        </nav>
+      </Head>
+      {page.entries.length === 0 ? (
+        <p class="empty">{emptyText(look, page, allows(access, "send_test"))}</p>
+      ) : (
+        <Selectable look={look} path={path} isOn={mayResend}>
+          <table class="cards thin">
+            <thead>
+              <tr>
+                {mayResend && (
+                  <th scope="col">
+                    <span class="hidden">{t.log.resendSelected}</span>
+                  </th>
+                )}
+                <th scope="col">{t.log.event}</th>
+                <th scope="col">{t.log.state}</th>
+                <th scope="col" class="num">
+                  {t.log.attempts}
+                </th>
+                <th scope="col" class="num">
+                  {t.log.answer}
+                </th>
+                <th scope="col" class="num">
+                  {t.log.accepted}
+                </th>
+              </tr>
+            </thead>
+            <tbody>
+              {page.entries.map((entry) => (
+                <Row look={look} entry={entry} access={access} now={now} />
+              ))}
+            </tbody>
+          </table>
+        </Selectable>
+      )}
+      <Pager look={look} path={path} page={page} />
+    </section>
+  );
+};
+
+type SelectableProps = Readonly<{ look: Look; path: string; isOn: boolean; children?: Child }>;
+
+const Selectable: FC<SelectableProps> = ({ look: { t }, path, isOn, children }) =>
+  isOn ? (
+    <form method="post" action={`${path}/resend`}>
+      {children}
+      <div class="actions">
+        <label class="check scripted">
+          <input type="checkbox" data-all="" data-hold="" autocomplete="off" />
+          {t.log.selectAll}
+        </label>
+        <button type="submit">{t.log.resendSelected}</button>
+      </div>
+    </form>
+  ) : (
+    <div>{children}</div>
+  );
+
+type RowProps = Readonly<{
+  look: Look;
+  entry: DeliveryPage["entries"][number];
+  access: PortalAccess;
+  now: number;
+}>;
+
+const Row: FC<RowProps> = ({ look, entry: { delivery, event }, access, now }) => {
+  const { t, f } = look;
+  const mayResend = allows(access, "resend");
+  const { tone, label, text } = deliveryText(look, delivery, now);
+  const name = event?.type ?? t.log.deletedEvent;
+  return (
+    <tr id={delivery.id}>
+      {mayResend && (
+        <td class="pick">
+          {event?.isErased !== true && (
+            <input
+              type="checkbox"
+              name="delivery"
+              value={delivery.id}
+              data-hold=""
+              aria-label={t.log.select(`${name} ${delivery.event_id}`)}
+              autocomplete="off"
+            />
+          )}
+        </td>
+      )}
+      <td class="all">
+        <a class="name break" href={`/portal/deliveries/${delivery.id}`}>
+          {name}
+        </a>
+        <code class="sub">{delivery.event_id}</code>
+        {event && <EventLabels look={look} access={access} event={event} />}
+        {mayResend && event?.isErased === true && <span class="sub">{t.log.erased}</span>}
+      </td>
+      <td class="all">
+        <StateLabel tone={tone}>{label}</StateLabel>
+        {tone !== "good" && <span class="sub">{text}</span>}
+      </td>
+      <td data-label={t.log.attempts} class="num">
+        {f.count(delivery.attempts)}
+      </td>
+      <td data-label={t.log.answer} class="num">
+        {answerText(look, delivery)}
+      </td>
+      <td data-label={t.log.accepted} class="num">
+        {event ? <Ago look={look} at={event.acceptedAt} now={now} /> : "–"}
+      </td>
+    </tr>
+  );
+};
+
+const Pager: FC<{ look: Look; path: string; page: DeliveryPage }> = ({
+  look: { t },
+  path,
+  page: { state, isFirst, next },
+}) => {
+  const query = (before?: string) =>
+    `${path}?${new URLSearchParams({ ...(state !== "all" && { state }), ...(before && { before }) })}#deliveries`;
+  if (isFirst && next === undefined) return null;
+  return (
+    <p class="pager">
+      {!isFirst && <a href={query()}>{t.log.newest}</a>}
+      {next !== undefined && <a href={query(next)}>{t.log.older}</a>}
+    </p>
+  );
+};
+
+function emptyText({ t }: Look, { state, isFirst }: DeliveryPage, mayTest: boolean): string {
+  if (!isFirst) return t.log.noOlder;
+  if (state !== "all") return t.log.emptyState;
+  return mayTest ? t.log.empty : t.log.emptyReadOnly;
+}

@@ -1,0 +1,221 @@
+/** The page of one delivery: its state and the reason for it, every attempt with request and answer, and the event. */
+import type { Hono } from "hono";
+import type { FC } from "hono/jsx";
+import { allows, type PortalAccess } from "../../../core/portal-access.ts";
+import { payloadOf, readable, textOf } from "../../../delivery/http.ts";
+import { shownHeaders } from "../../../delivery/shown-request.ts";
+import { attemptsAreKept } from "../../../features/deliveries/attempts.ts";
+import { type DeliveryJson, showDelivery } from "../../../features/deliveries/routes.ts";
+import { deliveryKey } from "../../../ids.ts";
+import { type Destination, findDestination } from "../../../store/destinations.ts";
+import { readEvent, type StoredEvent } from "../../../store/planned-deliveries.ts";
+import {
+  AttemptTimeline,
+  isSuccess,
+  numbered,
+  timelineOf,
+} from "../../dashboard/components/delivery-panel.tsx";
+import { nameOf } from "../../dashboard/components/destination-table.tsx";
+import { StateLabel } from "../../dashboard/components/parts.tsx";
+import { requestText } from "../../dashboard/exchange.ts";
+import { showNotFound, showPage } from "../layout.tsx";
+import type { Look } from "../look.ts";
+import { Ago, Copy, EventLabels, Head, OutcomeNotice } from "../parts.tsx";
+import type { PortalEnv } from "../session.ts";
+import { deliveryText, resultText } from "../state-text.ts";
+import { attemptPath } from "./attempt.tsx";
+
+export function registerDelivery(app: Hono<PortalEnv>): void {
+  app.get("/portal/deliveries/:id", async (c) => {
+    const services = c.get("services");
+    const { tenant, access } = c.get("visitor");
+    const id = c.req.param("id");
+    const key = deliveryKey(id);
+    const delivery = await showDelivery(services, id, tenant);
+    const read = key && delivery && (await readEvent(services, key.eventId, tenant));
+    if (!key || !delivery || !read) return showNotFound(c);
+    const destination = await findDestination(services.db, key.destinationId, tenant);
+    return showPage(
+      c,
+      { title: `${read.event.type} ${delivery.event_id}`, place: "endpoints", live: true },
+      <DeliveryView
+        look={c.get("look")}
+        access={access}
+        delivery={delivery}
+        event={read.event}
+        destination={destination}
+        areKept={attemptsAreKept(services)}
+        now={services.now()}
+        outcome={c.req.query("done")}
+      />,
+    );
+  });
+}
+
+type Props = Readonly<{
+  look: Look;
+  access: PortalAccess;
+  delivery: DeliveryJson;
+  event: StoredEvent;
+  /** Undefined when it was deleted. */
+  destination: Destination | undefined;
+  /** Whether more of an attempt may be kept than the delivery's log has. */
+  areKept: ReturnType<typeof attemptsAreKept>;
+  now: number;
+  outcome: string | undefined;
+}>;
+
+const ENDED = ["delivered", "dead", "cancelled"];
+
+const DeliveryView: FC<Props> = ({ look, access, delivery, event, destination, areKept, now, outcome }) => {
+  const { t, f } = look;
+  const { tone, label, text } = deliveryText(look, delivery, now);
+  const mayResend = allows(access, "resend") && destination !== undefined;
+  const isEnded = ENDED.includes(delivery.state);
+  return (
+    <>
+      <section>
+        <p class="crumb">
+          {destination ? (
+            <a href={`/portal/endpoints/${destination.id}`}>{nameOf(destination)}</a>
+          ) : (
+            <a href="/portal">{t.endpoint.crumb}</a>
+          )}
+        </p>
+        <h1 class="break">{event.type}</h1>
+        <p class="lede">
+          <code>{delivery.event_id}</code>
+          {` · ${t.delivery.acceptedAt("")}`}
+          <Ago look={look} at={event.acceptedAt} now={now} />
+          {!isEnded && ` · ${t.delivery.giveUpAt(`${f.moment(Date.parse(delivery.give_up_at))} UTC`)}`}
+        </p>
+        <EventLabels look={look} access={access} event={event} />
+      </section>
+      <OutcomeNotice look={look} name={outcome} />
+      <section class={`status tone-${tone}`} aria-label={t.log.state}>
+        <p>
+          <strong>{label}</strong>
+        </p>
+        <p class="break">{text}</p>
+      </section>
+      {mayResend && isEnded && event.isErased && <p class="soft">{t.delivery.notAgain}</p>}
+      {mayResend && isEnded && !event.isErased && (
+        <section class="actions" aria-label={t.delivery.resend}>
+          <form method="post" action={`/portal/deliveries/${delivery.id}/resend`}>
+            <button type="submit">{t.delivery.resend}</button>
+          </form>
+        </section>
+      )}
+      <section aria-labelledby="attempts">
+        <Head id="attempts" title={t.delivery.attempts} />
+        <AttemptTimeline
+          timeline={timelineOf(delivery, event.acceptedAt, now, t.units)}
+          label={t.delivery.chart(f.count(delivery.attempts))}
+          titles={t.delivery.marks}
+        />
+        {delivery.log.length === 0 ? (
+          <p class="empty">{t.delivery.noAttempts}</p>
+        ) : (
+          <Attempts
+            look={look}
+            delivery={delivery}
+            event={event}
+            destination={destination}
+            areKept={(entry) => allows(access, "see_payload") && areKept(entry)}
+            maySeeAnswers={allows(access, "see_payload")}
+          />
+        )}
+      </section>
+      <section aria-labelledby="payload">
+        <Head id="payload" title={t.delivery.payload} />
+        {allows(access, "see_payload") ? (
+          <Payload look={look} event={event} />
+        ) : (
+          <p class="soft">{t.delivery.payloadHidden}</p>
+        )}
+      </section>
+    </>
+  );
+};
+
+type AttemptsProps = Pick<Props, "look" | "delivery" | "event" | "destination" | "areKept"> &
+  Readonly<{
+    /** A receiver may repeat in its answer what it was sent. */
+    maySeeAnswers: boolean;
+  }>;
+
+const Attempts: FC<AttemptsProps> = ({
+  look,
+  delivery: { id, log, attempts, event_id },
+  event,
+  destination,
+  areKept,
+  maySeeAnswers,
+}) => (
+  <ol class="log" reversed>
+    {numbered(log, attempts).map(({ entry, number }) => (
+      <li>
+        <time datetime={entry.at}>{`${look.f.moment(Date.parse(entry.at))}`}</time>
+        <div class="break">
+          {number !== undefined && <strong>{`${look.t.delivery.attempt(look.f.count(number))}: `}</strong>}
+          <StateLabel tone={isSuccess(entry) ? "good" : "bad"}>{resultText(look, entry)}</StateLabel>
+          <span class="soft">{` ${look.t.delivery.after(look.f.duration(entry.latency_ms))}`}</span>
+          {maySeeAnswers && <Answer look={look} entry={entry} />}
+          {areKept(entry) && (
+            <p>
+              <a href={attemptPath(id, entry.at)}>{look.t.attempt.whole}</a>
+            </p>
+          )}
+          {destination && (
+            <details>
+              <summary>{look.t.delivery.request}</summary>
+              <p class="hint">{look.t.delivery.requestHint}</p>
+              <pre tabindex={0}>{requestOf(destination, event, event_id, number, Date.parse(entry.at))}</pre>
+            </details>
+          )}
+        </div>
+      </li>
+    ))}
+  </ol>
+);
+
+type Entry = DeliveryJson["log"][number];
+
+const Answer: FC<{ look: Look; entry: Entry }> = ({ look: { t }, entry }) => {
+  if (entry.status === undefined) return null;
+  if (entry.response !== undefined && entry.response !== "")
+    return (
+      <details>
+        <summary>{t.delivery.response}</summary>
+        <p class="hint">{t.delivery.beginning}</p>
+        <pre tabindex={0}>{entry.response}</pre>
+      </details>
+    );
+  const text = isSuccess(entry) ? t.delivery.responseNone : t.delivery.responseEmpty;
+  return <p class="hint">{text}</p>;
+};
+
+function requestOf(
+  destination: Destination,
+  event: StoredEvent,
+  id: string,
+  attempt: number | undefined,
+  at: number,
+) {
+  const { type, headers, body } = event;
+  const { contentType } = payloadOf({ ...event, body: body ?? new Uint8Array() }, destination);
+  const shown = shownHeaders({ id, type, headers, contentType, attempt, at }, destination);
+  return requestText({ url: destination.url, headers: shown, body: "" });
+}
+
+const Payload: FC<{ look: Look; event: StoredEvent }> = ({ look, event: { body, isErased } }) => {
+  const { t } = look;
+  if (isErased) return <p>{t.delivery.erased}</p>;
+  if (!body) return <p>{t.delivery.damaged}</p>;
+  const text = readable(textOf(body));
+  return text === undefined ? (
+    <Copy look={look} id="sent-body" label={t.delivery.base64} text={body.toBase64()} />
+  ) : (
+    <Copy look={look} id="sent-body" label={t.delivery.payload} text={text} />
+  );
+};

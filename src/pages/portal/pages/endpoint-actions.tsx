@@ -1,0 +1,122 @@
+/** What the buttons on an endpoint's page do. Each is one call of the API, and then a redirect or a page of its own. */
+import type { Hono } from "hono";
+import type { FC } from "hono/jsx";
+import type { TestReport } from "../../../features/destinations/routes.ts";
+import { apiPath } from "../../../http/internal-path.ts";
+import { requestText } from "../../dashboard/exchange.ts";
+import { numberIn } from "../../dashboard/format.ts";
+import { type CallApi, may } from "../call-api.ts";
+import { showPage, showRefused } from "../layout.tsx";
+import type { Look } from "../look.ts";
+import { Copy, outcomeAt } from "../parts.tsx";
+import type { PortalEnv } from "../session.ts";
+import { reasonText } from "../state-text.ts";
+import { showEndpoint } from "./endpoint.tsx";
+import { showSecret } from "./endpoint-form.tsx";
+
+const ENDPOINT = "/portal/endpoints/:id";
+
+export function registerEndpointActions(app: Hono<PortalEnv>, callApi: CallApi): void {
+  for (const [verb, action, outcome] of [
+    ["pause", "pause_endpoint", "paused"],
+    ["resume", "resume_endpoint", "resumed"],
+  ] as const) {
+    app.post(`${ENDPOINT}/${verb}`, may(action), async (c) => {
+      const path = `/portal/endpoints/${c.req.param("id")}`;
+      const call = { method: "POST", path: apiPath`/v1/destinations/${c.req.param("id")}/${verb}` };
+      const result = await callApi(c, call);
+      return result.ok ? c.redirect(outcomeAt(path, outcome), 303) : showRefused(c, result, path);
+    });
+  }
+
+  app.post(`${ENDPOINT}/delete`, may("delete_endpoint"), async (c) => {
+    const id = c.req.param("id");
+    const call = { method: "DELETE", path: apiPath`/v1/destinations/${id}` };
+    const result = await callApi(c, call);
+    return result.ok
+      ? c.redirect(outcomeAt("/portal", "deleted"), 303)
+      : showRefused(c, result, `/portal/endpoints/${id}`);
+  });
+
+  app.post(`${ENDPOINT}/rotate`, may("rotate_secret"), async (c) => {
+    const id = c.req.param("id");
+    const path = `/portal/endpoints/${id}`;
+    const form = await c.req.parseBody();
+    const { t, f } = c.get("look");
+    const hours = numberIn(form, "overlap_hours") ?? 24;
+    if (typeof hours !== "number" || hours < 0 || hours > 168)
+      return showEndpoint(c, id, { faults: { overlap_hours: t.faults.overlap_hours }, status: 422 });
+    const body = {
+      overlap_s: Math.round(hours * 3600),
+      // A form that does not name the secret to replace must not replace the current one.
+      secret_version: numberIn(form, "secret_version") ?? 0,
+    };
+    const call = { method: "POST", path: apiPath`/v1/destinations/${id}/rotate-secret`, body };
+    const result = await callApi(c, call);
+    if (result.ok) return showSecret(c, result.json, "rotated");
+    if (result.status === 409 && result.errors.some(({ field }) => field === "secret_version"))
+      return c.redirect(outcomeAt(path, "rotated-before", "#secret-head"), 303);
+    if (result.status === 409 && result.retryAfterS !== undefined) {
+      const fault = t.secret.tooMany(f.duration(result.retryAfterS * 1000));
+      return showEndpoint(c, id, { faults: { overlap_hours: fault }, status: 422 });
+    }
+    return showRefused(c, result, path);
+  });
+
+  app.post(`${ENDPOINT}/test`, may("send_test"), async (c) => {
+    const id = c.req.param("id");
+    const path = `/portal/endpoints/${id}`;
+    const call = { method: "POST", path: apiPath`/v1/destinations/${id}/test` };
+    const result = await callApi(c, call);
+    if (!result.ok) return showRefused(c, result, path);
+    const look = c.get("look");
+    return showPage(
+      c,
+      { title: look.t.test.title, place: "endpoints" },
+      <TestPage look={look} report={result.json as TestReport} path={path} />,
+    );
+  });
+}
+
+const TestPage: FC<{ look: Look; report: TestReport; path: string }> = ({ look, report, path }) => {
+  const { t, f } = look;
+  const { response, location, sent } = report;
+  return (
+    <>
+      <section>
+        <p class="crumb">
+          <a href={path}>{t.test.back}</a>
+        </p>
+        <h1>{headline(look, report)}</h1>
+        <p class="lede">{t.test.took(f.duration(report.latency_ms))}</p>
+      </section>
+      <section class="actions" aria-label={t.test.title}>
+        <form method="post" action={`${path}/test`}>
+          <button type="submit">{t.test.again}</button>
+        </form>
+        <a class="button" href={path}>
+          {t.test.back}
+        </a>
+      </section>
+      {location !== undefined && <Shown look={look} id="location" title={t.test.redirect} text={location} />}
+      {response !== undefined && <Shown look={look} id="response" title={t.test.response} text={response} />}
+      <Shown look={look} id="sent" title={t.test.request} text={requestText(sent)} />
+    </>
+  );
+};
+
+const Shown: FC<{ look: Look; id: string; title: string; text: string }> = ({ look, id, title, text }) => (
+  <section aria-labelledby={`${id}-head`}>
+    <div class="head">
+      <h2 id={`${id}-head`}>{title}</h2>
+    </div>
+    <Copy look={look} id={id} label={title} text={text} />
+  </section>
+);
+
+function headline(look: Look, { status, error }: TestReport): string {
+  const { t } = look;
+  if (status === undefined || error !== undefined)
+    return t.test.noAnswer(reasonText(look, error ?? "network"));
+  return status >= 200 && status < 300 ? t.test.accepted(String(status)) : t.test.rejected(String(status));
+}

@@ -1,0 +1,471 @@
+/** The form that adds an endpoint or changes one, and the only page that shows a new signing secret. */
+import type { Hono } from "hono";
+import type { Child, FC } from "hono/jsx";
+import { allows, limitedFields, limitsWithin, type PortalAccess } from "../../../core/portal-access.ts";
+import { kindNameOf } from "../../../delivery/kinds/registry.ts";
+import type { DestinationPreview } from "../../../features/destinations/preview.ts";
+import { destinationView } from "../../../features/destinations/schema.ts";
+import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
+import { apiPath } from "../../../http/internal-path.ts";
+import { newTokenId } from "../../../secrets/tokens.ts";
+import { type Destination, findDestination, limitsOf } from "../../../store/destinations.ts";
+import { type EventType, listEventTypes } from "../../../store/event-types.ts";
+import { type Form, indented, listIn, numberIn, textIn } from "../../dashboard/format.ts";
+import { type CallApi, may } from "../call-api.ts";
+import { FilterPreview } from "../filter-preview.tsx";
+import { showNotFound, showPage, showRefused } from "../layout.tsx";
+import type { Look } from "../look.ts";
+import { Copy, Field, outcomeAt } from "../parts.tsx";
+import { aboveFaults, type FieldFaults, faultsOf } from "../problems.ts";
+import type { PortalContext, PortalEnv } from "../session.ts";
+import {
+  defaultSigning,
+  isOfSigning,
+  SigningFields,
+  signingFaults,
+  signingIn,
+  signingInputs,
+} from "../signing-fields.tsx";
+import { TypeExample, TypeSchema } from "../type-example.tsx";
+
+const NEW = "/portal/endpoints/new";
+const CHANGE = "/portal/endpoints/:id/change";
+const PREVIEW = "/portal/endpoints/:id/preview";
+
+export function registerEndpointForms(app: Hono<PortalEnv>, callApi: CallApi): void {
+  app.get(NEW, may("create_endpoint"), (c) => showForm(c, { typed: signingInputs(defaultSigning) }));
+
+  app.post(NEW, may("create_endpoint"), async (c) => {
+    const form: Form = await c.req.parseBody({ all: true });
+    const { body, faults } = inputOf(c, form);
+    if (Object.keys(faults).length > 0) return showForm(c, { typed: form, faults });
+    const key = textIn(form, "form");
+    const result = await callApi(c, {
+      method: "POST",
+      path: apiPath`/v1/destinations`,
+      body,
+      key,
+    });
+    if (result.ok) return showSecret(c, result.json, "created");
+    const existing = result.location?.split("/").at(-1);
+    if (existing !== undefined)
+      return c.redirect(outcomeAt(`/portal/endpoints/${existing}`, "created-before"), 303);
+    return showForm(c, {
+      typed: form,
+      faults: refusedFaults(c, form, result),
+      status: statusOfRefused(result),
+    });
+  });
+
+  app.get(CHANGE, may("change_endpoint"), async (c) => {
+    const row = await endpointOf(c);
+    return row ? showForm(c, { typed: typedOf(row), row }) : showNotFound(c);
+  });
+
+  app.post(CHANGE, may("change_endpoint"), async (c) => {
+    const row = await endpointOf(c);
+    if (row === undefined) return showNotFound(c);
+    const form: Form = await c.req.parseBody({ all: true });
+    const { body, faults } = inputOf(c, form, row);
+    if (Object.keys(faults).length > 0) return showForm(c, { typed: form, faults, row });
+    const call = { method: "PATCH", path: apiPath`/v1/destinations/${row.id}`, body };
+    const result = await callApi(c, call);
+    if (result.ok) return c.redirect(outcomeAt(`/portal/endpoints/${row.id}`, "saved"), 303);
+    if (result.status === 404 || result.status === 409)
+      return showRefused(c, result, `/portal/endpoints/${row.id}`);
+    const status = statusOfRefused(result);
+    return showForm(c, { typed: form, faults: refusedFaults(c, form, result), row, status });
+  });
+
+  // Nothing is saved: the form is shown again, with what its event types and its filter take.
+  app.post(PREVIEW, may("change_endpoint"), may("preview_endpoint"), async (c) => {
+    const row = await endpointOf(c);
+    if (row === undefined) return showNotFound(c);
+    const form: Form = await c.req.parseBody({ all: true });
+    const { body, faults: all } = inputOf(c, form, row);
+    const { event_types: types, filter } = all;
+    const faults = { ...(types && { event_types: types }), ...(filter && { filter }) };
+    if (Object.keys(faults).length > 0) return showForm(c, { typed: form, faults, row });
+    const trial = { event_types: body.event_types, filter: body.filter };
+    const call = { method: "POST", path: apiPath`/v1/destinations/${row.id}/preview`, body: trial };
+    const result = await callApi(c, call);
+    if (result.ok) return showForm(c, { typed: form, row, preview: result.json as DestinationPreview });
+    const status = statusOfRefused(result);
+    return showForm(c, { typed: form, faults: refusedFaults(c, form, result), row, status });
+  });
+}
+
+function endpointOf(c: PortalContext): Promise<Destination | undefined> {
+  return findDestination(c.get("services").db, c.req.param("id") ?? "", c.get("visitor").tenant);
+}
+
+/** The API counts the tenant's endpoints, and names the tenant when there are too many. */
+function refusedFaults(c: PortalContext, form: Form, refused: Refused): FieldFaults {
+  const look = c.get("look");
+  if (refused.errors.some(({ field }) => field === "tenant")) {
+    const { max_endpoints: most } = c.get("visitor").access;
+    return { form: most === null ? look.t.refused.general : look.t.list.full(look.f.count(most)) };
+  }
+  const others = refused.errors.filter((error) => !isOfSigning(error));
+  const faults = {
+    ...faultsOf(look, { errors: others }),
+    ...signingFaults(look, form, refused.errors),
+  };
+  return Object.keys(faults).length > 0 ? faults : { form: look.t.refused.unavailable };
+}
+
+type Input = Readonly<{ body: Readonly<Record<string, unknown>>; faults: FieldFaults }>;
+
+/** What the form asks for, as the API takes it, and what is wrong with it that the API would not see so. */
+function inputOf(c: PortalContext, form: Form, row?: Destination): Input {
+  const look = c.get("look");
+  const { t } = look;
+  const types = chosenTypes(form);
+  const filter = jsonIn(form, "filter");
+  const headers = headersIn(form);
+  const { access } = c.get("visitor");
+  const asked = Object.fromEntries(limitedFields.map((name) => [name, numberIn(form, name)]));
+  const { set, above } = limitsWithin(access, asked, row && limitsOf(row));
+  const isHttps = row === undefined || kindNameOf(row.url) === "https";
+  const faults = {
+    ...(types === undefined && { event_types: t.form.chooseSome }),
+    ...(filter === undefined && { filter: t.faults.filterJson }),
+    ...(headers === undefined && { headers: t.faults.headerLines }),
+    ...aboveFaults(look, above),
+  };
+  const url = textIn(form, "url") ?? "";
+  const body = {
+    ...(isHttps && url !== row?.url && { url }),
+    description: textIn(form, "description") ?? null,
+    event_types: types,
+    filter,
+    ...(headers !== "kept" && { headers }),
+    ...signingIn(form, row ? destinationView(row) : defaultSigning),
+    ...set,
+  };
+  return { body, faults };
+}
+
+/** Null: all types; undefined: none was chosen where some should be. */
+function chosenTypes(form: Form): readonly string[] | null | undefined {
+  if (form.which !== "some") return null;
+  const checked = [form.type ?? []].flat().map(String);
+  const chosen = [...new Set([...checked, ...(listIn(form, "other_types") ?? [])])];
+  return chosen.length > 0 ? chosen : undefined;
+}
+
+/** Null where the field is empty; undefined where it is no JSON. */
+function jsonIn(form: Form, name: string): unknown {
+  const text = textIn(form, name);
+  if (text === undefined) return null;
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** By name; "kept" where nothing is entered, null where they are to be removed, undefined where a line is no header. */
+function headersIn(form: Form): Readonly<Record<string, string>> | "kept" | null | undefined {
+  if (form.headers_remove === "on") return null;
+  const lines = (textIn(form, "headers") ?? "").split(/\r?\n/).filter((line) => line.trim() !== "");
+  if (lines.length === 0) return "kept";
+  const pairs = lines.map((line) => /^([^:]+):(.*)$/.exec(line));
+  if (pairs.includes(null)) return undefined;
+  return Object.fromEntries(pairs.map((pair) => [pair?.[1]?.trim() ?? "", pair?.[2]?.trim() ?? ""]));
+}
+
+/** The form of an endpoint as it is. */
+function typedOf(row: Destination): Form {
+  const view = destinationView(row);
+  const { event_types: types, filter } = view;
+  const { max_concurrency, rate_per_second } = limitsOf(row);
+  return {
+    ...signingInputs(view),
+    url: row.url,
+    description: row.description ?? "",
+    which: types === null ? "all" : "some",
+    type: types ?? [],
+    filter: filter === null ? "" : indented(JSON.stringify(filter)),
+    max_concurrency: String(max_concurrency),
+    rate_per_second: String(rate_per_second),
+  };
+}
+
+/** A type has up to 32 KB of schema and example: so many are shown with these. */
+const MOST_TYPES = 100;
+
+type Shown = Readonly<{
+  typed: Form;
+  faults?: FieldFaults;
+  row?: Destination;
+  preview?: DestinationPreview;
+  status?: 422 | 500 | 503;
+}>;
+
+async function showForm(c: PortalContext, { typed, faults = {}, row, preview, status }: Shown) {
+  const look = c.get("look");
+  const { db, now } = c.get("services");
+  const types = await listEventTypes(db, { archived: false, after: undefined, limit: MOST_TYPES });
+  const title = row === undefined ? look.t.form.newTitle : look.t.form.editTitle;
+  return showPage(
+    c,
+    { title, place: "endpoints" },
+    <EndpointForm
+      look={look}
+      title={title}
+      typed={typed}
+      faults={faults}
+      types={types}
+      row={row}
+      access={c.get("visitor").access}
+      preview={preview && <FilterPreview look={look} preview={preview} now={now()} />}
+    />,
+    status ?? (Object.keys(faults).length > 0 ? 422 : 200),
+  );
+}
+
+type Props = Readonly<{
+  look: Look;
+  title: string;
+  typed: Form;
+  faults: FieldFaults;
+  types: readonly EventType[];
+  row: Destination | undefined;
+  access: PortalAccess;
+  preview: Child;
+}>;
+
+const EndpointForm: FC<Props> = ({ look, title, typed, faults, types, row, access, preview }) => {
+  const { t, f } = look;
+  const value = (name: string) => String(typed[name] ?? "");
+  const back = row === undefined ? "/portal" : `/portal/endpoints/${row.id}`;
+  const isHttps = row === undefined || kindNameOf(row.url) === "https";
+  const headers = row === undefined ? [] : Object.keys(destinationView(row).headers);
+  const isFaulty = Object.keys(faults).length > 0;
+  const mayTry = row !== undefined && allows(access, "preview_endpoint");
+  return (
+    <section class="narrow">
+      <p class="crumb">
+        <a href={back}>{row === undefined ? t.endpoint.crumb : t.test.back}</a>
+      </p>
+      <h1>{title}</h1>
+      <form class="stack" method="post" action={row === undefined ? NEW : `${back}/change`}>
+        {row === undefined && (
+          <input type="hidden" name="form" value={textIn(typed, "form") ?? newTokenId()} autocomplete="off" />
+        )}
+        {isFaulty && (
+          <div class="notice tone-bad" role="alert">
+            <p>{faults.form ?? t.form.check}</p>
+          </div>
+        )}
+        {isHttps ? (
+          <Field
+            name="url"
+            label={t.form.url}
+            fault={faults.url}
+            control={(attributes) => (
+              <input
+                type="url"
+                required
+                placeholder="https://example.com/webhooks"
+                value={value("url")}
+                {...attributes}
+              />
+            )}
+          />
+        ) : (
+          <p class="soft">{t.endpoint.notHttps}</p>
+        )}
+        <Field
+          name="description"
+          label={t.form.description}
+          hint={t.form.descriptionHint}
+          fault={faults.description}
+          control={(attributes) => <input maxlength={500} value={value("description")} {...attributes} />}
+        />
+        <TypeChoice look={look} typed={typed} types={types} fault={faults.event_types} />
+        <Field
+          name="filter"
+          label={t.form.filter}
+          hint={t.form.filterHint}
+          fault={faults.filter}
+          control={(attributes) => (
+            <textarea class="short" spellcheck={false} {...attributes}>
+              {value("filter")}
+            </textarea>
+          )}
+        />
+        {preview}
+        <Field
+          name="headers"
+          label={t.form.headers}
+          hint={headers.length > 0 ? t.form.headersKept(headers.join(", ")) : t.form.headersHint}
+          fault={faults.headers}
+          control={(attributes) => (
+            <textarea class="short" spellcheck={false} autocomplete="off" {...attributes}>
+              {value("headers")}
+            </textarea>
+          )}
+        />
+        {headers.length > 0 && (
+          <label class="check">
+            <input type="checkbox" name="headers_remove" autocomplete="off" />
+            {t.form.headersRemove}
+          </label>
+        )}
+        <SigningFields look={look} typed={typed} faults={faults} />
+        <fieldset>
+          <legend>{t.form.limits}</legend>
+          <p class="hint">{t.form.limitsHint}</p>
+          <div class="fields">
+            {limitedFields.map((name) => {
+              const most = access[name];
+              return (
+                <Field
+                  name={name}
+                  label={t.limitNames[name]}
+                  hint={most === null ? undefined : t.form.atMost(f.count(most))}
+                  fault={faults[name]}
+                  control={(attributes) => (
+                    <input inputmode="decimal" value={value(name)} autocomplete="off" {...attributes} />
+                  )}
+                />
+              );
+            })}
+          </div>
+        </fieldset>
+        <div class="actions">
+          <button type="submit" class="main">
+            {row === undefined ? t.form.add : t.form.save}
+          </button>
+          {mayTry && (
+            <button
+              type="submit"
+              formaction={`${back}/preview#preview`}
+              formnovalidate
+              aria-describedby="preview-hint"
+            >
+              {t.preview.try}
+            </button>
+          )}
+          <a href={back}>{t.cancel}</a>
+        </div>
+        {mayTry && (
+          <p class="hint" id="preview-hint">
+            {t.preview.nothingSaved}
+          </p>
+        )}
+      </form>
+    </section>
+  );
+};
+
+type ChoiceProps = Readonly<{
+  look: Look;
+  typed: Form;
+  types: readonly EventType[];
+  fault: string | undefined;
+}>;
+
+/** All types, or those that are chosen from the catalogue and typed besides. */
+const TypeChoice: FC<ChoiceProps> = ({ look, typed, types, fault }) => {
+  const { t } = look;
+  const known = new Set(types.map(({ name }) => name));
+  const chosen = [typed.type ?? []].flat().map(String);
+  const others = [...chosen.filter((name) => !known.has(name)), ...(listIn(typed, "other_types") ?? [])];
+  const isSome = typed.which === "some";
+  return (
+    <fieldset {...(fault !== undefined && { "aria-describedby": "event_types-fault" })}>
+      <legend>{t.form.which}</legend>
+      <div class="stack">
+        <label class="check">
+          <input type="radio" name="which" value="all" checked={!isSome} />
+          {t.form.allTypes}
+        </label>
+        <label class="check">
+          <input type="radio" name="which" value="some" checked={isSome} />
+          {t.form.someTypes}
+        </label>
+        {types.length > 0 && (
+          <fieldset class="choices">
+            <legend class="hidden">{t.eventTypes}</legend>
+            {types.map((type, i) => (
+              <TypeOption look={look} type={type} place={i} isChosen={chosen.includes(type.name)} />
+            ))}
+          </fieldset>
+        )}
+        <Field
+          name="other_types"
+          label={t.form.otherTypes}
+          hint={t.form.otherTypesHint}
+          control={(attributes) => (
+            <input value={others.join(" ")} spellcheck={false} autocomplete="off" {...attributes} />
+          )}
+        />
+        {fault !== undefined && (
+          <p class="fault" id="event_types-fault">
+            {fault}
+          </p>
+        )}
+      </div>
+    </fieldset>
+  );
+};
+
+type OptionProps = Readonly<{ look: Look; type: EventType; place: number; isChosen: boolean }>;
+
+const TypeOption: FC<OptionProps> = ({ look, type, place, isChosen }) => {
+  const { t } = look;
+  const { name, description, example, schema } = type;
+  return (
+    <div>
+      <label class="check">
+        <input type="checkbox" name="type" value={name} checked={isChosen} />
+        <span class="break">{name}</span>
+      </label>
+      {description !== null && <p class="hint break">{description}</p>}
+      {(example !== null || schema !== null) && (
+        <details>
+          <summary>
+            {t.form.details} <span class="hidden">{name}</span>
+          </summary>
+          <TypeExample look={look} type={type} place={place} />
+          <TypeSchema look={look} type={type} place={place} />
+        </details>
+      )}
+    </div>
+  );
+};
+
+/** Not after a redirect, because the secret must appear in no address and must not be stored to be shown again. */
+export function showSecret(
+  c: PortalContext,
+  json: Readonly<Record<string, unknown>>,
+  what: "created" | "rotated",
+) {
+  const look = c.get("look");
+  const { t } = look;
+  const { id, secret, public_key: publicKey } = json as Readonly<Record<string, string | undefined>>;
+  const lede = what === "created" ? t.secret.createdLede : t.secret.rotatedLede;
+  return showPage(
+    c,
+    { title: t.secret.title, place: "endpoints" },
+    <section class="narrow">
+      <h1>{what === "created" ? t.secret.createdTitle : t.secret.rotatedTitle}</h1>
+      <p class="lede">{secret === undefined ? t.secret.keyLede : lede}</p>
+      <div class="stack">
+        {secret !== undefined && <Copy look={look} id="secret" text={secret} label={t.secret.label} />}
+        {publicKey !== undefined && (
+          <Copy look={look} id="public-key" text={publicKey} label={t.secret.publicKey} />
+        )}
+        <div class="actions">
+          <a class="button" href={`/portal/endpoints/${id}`}>
+            {t.secret.next}
+          </a>
+          <a href={`/portal/endpoints/${id}/verify`}>{t.endpoint.verify}</a>
+        </div>
+      </div>
+    </section>,
+  );
+}

@@ -1,0 +1,294 @@
+/** The page of one endpoint: what it does now, its traffic, its deliveries, and its settings. */
+import type { Hono } from "hono";
+import type { FC } from "hono/jsx";
+import { previousSecrets } from "../../../core/credentials.ts";
+import { allows } from "../../../core/portal-access.ts";
+import { formsOf, recipeOf } from "../../../core/signature-forms.ts";
+import { kindNameOf } from "../../../delivery/kinds/registry.ts";
+import { destinationView } from "../../../features/destinations/schema.ts";
+import { listReplays, type Replay } from "../../../features/replays/sql.ts";
+import { COUNTED, queryGates } from "../../../features/stats/fleet.ts";
+import { type Destination, findDestination, limitsOf } from "../../../store/destinations.ts";
+import { backlogOf } from "../../../store/stats.ts";
+import { SeriesChart, totalsOf } from "../../dashboard/components/charts.tsx";
+import { type DeliveryPage, logStates, readLog } from "../../dashboard/components/delivery-log.tsx";
+import { nameOf, shortUrl } from "../../dashboard/components/destination-table.tsx";
+import { Figure } from "../../dashboard/components/parts.tsx";
+import { indented } from "../../dashboard/format.ts";
+import { DeliveryTable } from "../delivery-table.tsx";
+import { showNotFound, showPage } from "../layout.tsx";
+import type { Look } from "../look.ts";
+import { Head, OutcomeNotice } from "../parts.tsx";
+import type { FieldFaults } from "../problems.ts";
+import { ResendMany } from "../resend-many.tsx";
+import type { PortalContext, PortalEnv, Visitor } from "../session.ts";
+import { statusText } from "../state-text.ts";
+import { statusOfRow } from "./endpoints.tsx";
+
+export function registerEndpoint(app: Hono<PortalEnv>): void {
+  app.get("/portal/endpoints/:id", (c) => showEndpoint(c, c.req.param("id")));
+}
+
+/** What a form on the page has come to, where that is no redirect. */
+type Shown = Readonly<{ faults?: FieldFaults; notice?: string; status?: 200 | 422 }>;
+
+const REPLAYS_SHOWN = 3;
+
+export async function showEndpoint(c: PortalContext, id: string, shown: Shown = {}) {
+  const services = c.get("services");
+  const [look, visitor] = [c.get("look"), c.get("visitor")];
+  const { tenant } = visitor;
+  const row = await findDestination(services.db, id, tenant);
+  if (row === undefined) return showNotFound(c);
+  const state = logStates.find((name) => name === c.req.query("state")) ?? "all";
+  const latest = { tenant, destinationId: id, state: undefined, before: undefined, limit: REPLAYS_SHOWN };
+  const [[figures], backlogs, deliveries, { replays }] = await Promise.all([
+    queryGates(services, [row], { windows: ["24h"], series: true }),
+    backlogOf(services, [id], COUNTED),
+    readLog(services, id, { state, before: c.req.query("before") }),
+    listReplays(services, latest),
+  ]);
+  return showPage(
+    c,
+    { title: nameOf(row), place: "endpoints", live: shown.faults === undefined },
+    <EndpointPage
+      look={look}
+      visitor={visitor}
+      row={row}
+      figures={figures}
+      backlog={backlogs.get(id) ?? { waiting: 0, dead: 0 }}
+      deliveries={deliveries}
+      replays={replays}
+      now={services.now()}
+      outcome={c.req.query("done")}
+      {...shown}
+    />,
+    shown.status ?? 200,
+  );
+}
+
+type Props = Omit<Shown, "status"> &
+  Readonly<{
+    look: Look;
+    visitor: Visitor;
+    row: Destination;
+    figures: Awaited<ReturnType<typeof queryGates>>[number];
+    backlog: Readonly<{ waiting: number; dead: number }>;
+    deliveries: DeliveryPage;
+    replays: readonly Replay[];
+    now: number;
+    outcome: string | undefined;
+  }>;
+
+const EndpointPage: FC<Props> = ({
+  look,
+  visitor: { access },
+  row,
+  figures,
+  backlog,
+  deliveries,
+  replays,
+  now,
+  outcome,
+  faults = {},
+  notice,
+}) => {
+  const { t, f } = look;
+  const path = `/portal/endpoints/${row.id}`;
+  const { tone, text, label } = statusText(look, statusOfRow(row, figures, now), now);
+  const series = figures?.windows["24h"]?.series ?? [];
+  const { all, failed } = totalsOf(series);
+  const isAny = allows(access, "change_endpoint") || allows(access, "send_test");
+  return (
+    <>
+      <section>
+        <p class="crumb">
+          <a href="/portal">{t.endpoint.crumb}</a>
+        </p>
+        <h1 class="break">{nameOf(row)}</h1>
+        {row.description !== null && <p class="lede break">{shortUrl(row.url)}</p>}
+      </section>
+      {notice === undefined ? (
+        <OutcomeNotice look={look} name={outcome} />
+      ) : (
+        <output class="notice tone-good">{notice}</output>
+      )}
+      <section class={`status tone-${tone}`} aria-label={t.list.status}>
+        <p>
+          <strong>{label}</strong>
+        </p>
+        <p>{text}</p>
+      </section>
+      <section class="actions" aria-label={t.endpoint.settings}>
+        {allows(access, "send_test") && <Press action={`${path}/test`} label={t.endpoint.test} />}
+        {row.status === "paused"
+          ? allows(access, "resume_endpoint") && (
+              <Press action={`${path}/resume`} label={t.endpoint.resume} isMain />
+            )
+          : allows(access, "pause_endpoint") && <Press action={`${path}/pause`} label={t.endpoint.pause} />}
+        {allows(access, "change_endpoint") && (
+          <a class="button" href={`${path}/change`}>
+            {t.endpoint.edit}
+          </a>
+        )}
+        <a class={isAny ? "button" : ""} href={`${path}/verify`}>
+          {t.endpoint.verify}
+        </a>
+        {!isAny && <span class="small soft">{t.readOnly}</span>}
+      </section>
+      <section aria-label={t.endpoint.attempts24h}>
+        <dl class="figures">
+          <Figure name={t.endpoint.attempts24h} value={f.count(all)} />
+          <Figure name={t.endpoint.waiting} value={f.atMost(backlog.waiting, COUNTED)} />
+          <Figure
+            name={t.endpoint.dead}
+            value={f.atMost(backlog.dead, COUNTED)}
+            tone={backlog.dead > 0 ? "bad" : undefined}
+          />
+        </dl>
+        {all > 0 && (
+          <>
+            <div class="legend" aria-hidden="true">
+              <span class="tone-good">{t.endpoint.succeeded}</span>
+              <span class="tone-bad">{t.endpoint.failedLegend}</span>
+            </div>
+            <SeriesChart
+              series={series}
+              label={t.endpoint.chart(f.count(all), f.count(failed))}
+              axis={[t.endpoint.hoursAgo, t.endpoint.now]}
+            />
+          </>
+        )}
+      </section>
+      <DeliveryTable look={look} access={access} path={path} page={deliveries} now={now} />
+      {allows(access, "resend") && (
+        <ResendMany look={look} path={path} replays={replays} now={now} faults={faults} />
+      )}
+      <div class="columns">
+        <Settings look={look} row={row} />
+        {allows(access, "rotate_secret") && (
+          <Secret look={look} path={path} row={row} now={now} faults={faults} />
+        )}
+        {allows(access, "delete_endpoint") && <Deletion look={look} path={path} />}
+      </div>
+    </>
+  );
+};
+
+const Press: FC<{ action: string; label: string; isMain?: boolean }> = ({ action, label, isMain }) => (
+  <form method="post" action={action}>
+    <button type="submit" class={isMain ? "main" : ""}>
+      {label}
+    </button>
+  </form>
+);
+
+const Settings: FC<{ look: Look; row: Destination }> = ({ look: { t, f }, row }) => {
+  const view = destinationView(row);
+  const limits = limitsOf(row);
+  const headers = Object.entries(view.headers).map(([name, mask]) =>
+    name === "" ? t.endpoint.unreadable : `${name}: ${mask}`,
+  );
+  return (
+    <section aria-labelledby="settings">
+      <Head id="settings" title={t.endpoint.settings} />
+      <dl class="settings">
+        <dt>{t.endpoint.address}</dt>
+        <dd>{kindNameOf(row.url) === "https" ? row.url : t.endpoint.notHttps}</dd>
+        <dt>{t.endpoint.events}</dt>
+        <dd>{view.event_types === null ? t.endpoint.allEvents : view.event_types.join(", ")}</dd>
+        {view.filter !== null && (
+          <>
+            <dt>{t.endpoint.filter}</dt>
+            <dd>
+              <pre tabindex={0}>{indented(JSON.stringify(view.filter))}</pre>
+            </dd>
+          </>
+        )}
+        <dt>{t.endpoint.headers}</dt>
+        <dd>{headers.length === 0 ? t.none : headers.map((text) => <div>{text}</div>)}</dd>
+        <dt>{t.signing.body}</dt>
+        <dd>{t.signing.bodies[view.body]}</dd>
+        <dt>{t.endpoint.signature}</dt>
+        <dd>
+          {formsOf(row.signatureForms).map((form) => (
+            <div>{`${form.form}: ${recipeOf(form).header}`}</div>
+          ))}
+        </dd>
+        <dt>{t.endpoint.limits}</dt>
+        <dd>{t.endpoint.limitsText(f.count(limits.max_concurrency), f.count(limits.rate_per_second))}</dd>
+      </dl>
+    </section>
+  );
+};
+
+type SecretProps = Readonly<{
+  look: Look;
+  path: string;
+  row: Destination;
+  now: number;
+  faults: FieldFaults;
+}>;
+
+/** Takes two clicks: the first one only opens the form. */
+const Secret: FC<SecretProps> = ({ look: { t, f }, path, row, now, faults }) => {
+  const previous = previousSecrets(row.previousSecrets, now);
+  const last = Math.max(...previous.map(({ expires_at }) => expires_at));
+  const fault = faults.overlap_hours ?? faults.overlap_s;
+  return (
+    <section aria-labelledby="secret-head">
+      <Head id="secret-head" title={t.secret.title} />
+      <div class="stack">
+        <p>{t.secret.text}</p>
+        {previous.length > 0 && <p>{t.secret.previous(f.until(last, now))}</p>}
+        <details open={fault !== undefined}>
+          <summary>{t.secret.rotate}</summary>
+          <form class="stack" method="post" action={`${path}/rotate`}>
+            <input type="hidden" name="secret_version" value={String(row.secretVersion)} autocomplete="off" />
+            <div>
+              <label for="overlap_hours">{t.secret.overlap}</label>
+              <input
+                type="number"
+                id="overlap_hours"
+                name="overlap_hours"
+                min={0}
+                max={168}
+                value="24"
+                {...(fault !== undefined && {
+                  "aria-invalid": "true",
+                  "aria-describedby": "overlap_hours-fault",
+                })}
+              />
+              {fault !== undefined && (
+                <p class="fault" id="overlap_hours-fault" role="alert">
+                  {fault}
+                </p>
+              )}
+            </div>
+            <div class="actions">
+              <button type="submit">{t.secret.create}</button>
+              <span class="hint">{t.secret.once}</span>
+            </div>
+          </form>
+        </details>
+      </div>
+    </section>
+  );
+};
+
+const Deletion: FC<{ look: Look; path: string }> = ({ look: { t }, path }) => (
+  <section aria-labelledby="deletion">
+    <Head id="deletion" title={t.endpoint.delete} />
+    <details>
+      <summary>{t.endpoint.delete}</summary>
+      <form class="stack" method="post" action={`${path}/delete`}>
+        <p>{t.endpoint.deleteText}</p>
+        <div class="actions">
+          <button type="submit" class="danger">
+            {t.endpoint.deleteConfirm}
+          </button>
+        </div>
+      </form>
+    </details>
+  </section>
+);

@@ -1,0 +1,184 @@
+/** The first page: the tenant's endpoints, and what to do while there are none. */
+import type { Hono } from "hono";
+import type { FC } from "hono/jsx";
+import { destinationStatus } from "../../../core/destination-status.ts";
+import { allows, allowsAnother } from "../../../core/portal-access.ts";
+import { queryGates } from "../../../features/stats/fleet.ts";
+import { type Destination, gateSettingsOf, listDestinations } from "../../../store/destinations.ts";
+import { totalsOf } from "../../dashboard/components/charts.tsx";
+import { nameOf, shortUrl } from "../../dashboard/components/destination-table.tsx";
+import { StateLabel } from "../../dashboard/components/parts.tsx";
+import { showPage } from "../layout.tsx";
+import type { Look } from "../look.ts";
+import { OutcomeNotice } from "../parts.tsx";
+import type { PortalEnv, Visitor } from "../session.ts";
+import { statusText } from "../state-text.ts";
+
+/** Each asks a gate. */
+const PAGE_SIZE = 20;
+
+type Figures = Awaited<ReturnType<typeof queryGates>>[number];
+
+export function registerEndpoints(app: Hono<PortalEnv>): void {
+  app.get("/portal", async (c) => {
+    const services = c.get("services");
+    const [look, visitor] = [c.get("look"), c.get("visitor")];
+    const after = c.req.query("after");
+    const page = { tenant: visitor.tenant, after, limit: PAGE_SIZE + 1 };
+    const rows = await listDestinations(services.db, page);
+    const shown = rows.slice(0, PAGE_SIZE);
+    const figures = await queryGates(services, shown, { windows: ["24h"], series: true });
+    return showPage(
+      c,
+      { title: look.t.list.title, place: "endpoints", live: true },
+      <>
+        <OutcomeNotice look={look} name={c.req.query("done")} />
+        {rows.length === 0 && after === undefined ? (
+          <NoEndpoints look={look} visitor={visitor} />
+        ) : (
+          <Endpoints
+            look={look}
+            visitor={visitor}
+            rows={shown}
+            figures={figures}
+            isFirst={after === undefined}
+            next={rows.length > PAGE_SIZE ? shown.at(-1)?.id : undefined}
+            now={services.now()}
+          />
+        )}
+      </>,
+    );
+  });
+}
+
+type Props = Readonly<{
+  look: Look;
+  visitor: Visitor;
+  rows: readonly Destination[];
+  /** In the order of the rows. */
+  figures: readonly Figures[];
+  isFirst: boolean;
+  next: string | undefined;
+  now: number;
+}>;
+
+const Endpoints: FC<Props> = ({ look, visitor, rows, figures, isFirst, next, now }) => {
+  const { t } = look;
+  const { access } = visitor;
+  // A page that is not full is all there is; where there is more, whether it is too much is said when one is added.
+  const isFull = isFirst && next === undefined && !allowsAnother(access, rows.length);
+  return (
+    <section>
+      <div class="head">
+        <h1>{t.list.title}</h1>
+        {allows(access, "create_endpoint") && !isFull && (
+          <a class="button" href="/portal/endpoints/new">
+            {t.list.add}
+          </a>
+        )}
+      </div>
+      <p class="lede">{t.list.lede}</p>
+      {!allows(access, "create_endpoint") && <p class="small soft">{t.refusals.create_endpoint}</p>}
+      {allows(access, "create_endpoint") && isFull && (
+        <p class="small soft">{t.list.full(look.f.count(access.max_endpoints ?? 0))}</p>
+      )}
+      {rows.length === 0 ? (
+        <p class="empty">{t.list.noMore}</p>
+      ) : (
+        <table class="cards">
+          <thead>
+            <tr>
+              <th scope="col">{t.list.endpoint}</th>
+              <th scope="col">{t.list.status}</th>
+              <th scope="col">{t.list.events}</th>
+              <th scope="col" class="num">
+                {t.list.traffic}
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map((row, i) => (
+              <Row look={look} row={row} figures={figures[i]} now={now} />
+            ))}
+          </tbody>
+        </table>
+      )}
+      {(next !== undefined || !isFirst) && (
+        <nav class="pager" aria-label={t.list.title}>
+          {!isFirst && <a href="/portal">{t.list.first}</a>}
+          {next !== undefined && <a href={`/portal?after=${next}`}>{t.list.more}</a>}
+        </nav>
+      )}
+    </section>
+  );
+};
+
+const Row: FC<{ look: Look; row: Destination; figures: Figures; now: number }> = ({
+  look,
+  row,
+  figures,
+  now,
+}) => {
+  const { t, f } = look;
+  const { tone, label, text } = statusText(look, statusOfRow(row, figures, now), now);
+  const { all, failed } = totalsOf(figures?.windows["24h"]?.series ?? []);
+  return (
+    <tr id={row.id}>
+      <td class="all">
+        <a class="name break" href={`/portal/endpoints/${row.id}`}>
+          {nameOf(row)}
+        </a>
+        {row.description !== null && <span class="sub">{shortUrl(row.url)}</span>}
+      </td>
+      <td class="all">
+        <StateLabel tone={tone}>{label}</StateLabel>
+        {tone !== "good" && <span class="sub">{text}</span>}
+      </td>
+      <td data-label={t.list.events} class="break">
+        {row.eventTypes === null ? t.all : row.eventTypes.join(", ")}
+      </td>
+      <td data-label={t.list.traffic} class="num">
+        {figures === undefined ? "–" : t.list.attempts(f.count(all), f.count(failed))}
+      </td>
+    </tr>
+  );
+};
+
+export function statusOfRow(row: Destination, figures: Figures, now: number) {
+  const { maxConcurrency } = gateSettingsOf(row);
+  const { status, statusReason } = row;
+  return destinationStatus({ status, statusReason, maxConcurrency, view: figures?.view }, now);
+}
+
+const NoEndpoints: FC<{ look: Look; visitor: Visitor }> = ({ look: { t, f }, visitor: { access } }) => {
+  const mayAdd = allows(access, "create_endpoint") && allowsAnother(access, 0);
+  return (
+    <section class="narrow">
+      <h1>{t.list.emptyTitle}</h1>
+      {mayAdd ? (
+        <>
+          <p class="lede">{t.list.emptyLede}</p>
+          <div class="stack">
+            <ol class="steps">
+              {t.list.emptySteps.map((step) => (
+                <li>{step}</li>
+              ))}
+            </ol>
+            <div class="actions">
+              <a class="button" href="/portal/endpoints/new">
+                {t.list.add}
+              </a>
+              <a href="/portal/event-types">{t.eventTypes}</a>
+            </div>
+          </div>
+        </>
+      ) : (
+        <p class="lede">
+          {allows(access, "create_endpoint")
+            ? t.list.full(f.count(access.max_endpoints ?? 0))
+            : t.list.emptyReadOnly}
+        </p>
+      )}
+    </section>
+  );
+};

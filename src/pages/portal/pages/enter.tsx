@@ -1,0 +1,164 @@
+/**
+ * Opening a visit by a portal link, and ending it. A link opens one visit. Following it only shows a button, so that a
+ * mail scanner or a chat's link preview does not use it up; in a frame the script presses it.
+ */
+import type { Hono } from "hono";
+import type { FC } from "hono/jsx";
+import { type PortalTheme, portalThemes } from "../../../core/portal-access.ts";
+import { changeVisit } from "../../../features/keys/sql.ts";
+import { ANONYMOUS_REFUSAL, clientOf, isOverAnonymousLimit } from "../../../http/rate-limit.ts";
+import { Brand, showPage, showTooMany } from "../layout.tsx";
+import type { Look } from "../look.ts";
+import {
+  closeVisit,
+  isInFrame,
+  linkOf,
+  openVisit,
+  type PortalContext,
+  type PortalEnv,
+  setLook,
+} from "../session.ts";
+import { languageNamed, texts } from "../texts/languages.ts";
+
+const PATH = "/portal/enter";
+
+/** Registered before a visit is required. */
+export function registerEnter(app: Hono<PortalEnv>): void {
+  app.get(PATH, async (c) => {
+    const token = c.req.query("token") ?? "";
+    const link = await chosenLink(c, token, c.req.query());
+    if (link === undefined) return refuseInvalid(c);
+    const { t } = c.get("look");
+    return showPage(c, { title: t.enter.title }, <EnterPage token={token} look={c.get("look")} />);
+  });
+
+  app.post(PATH, async (c) => {
+    const form = await c.req.parseBody();
+    const link = await chosenLink(c, typeof form.token === "string" ? form.token : "", form);
+    if (link === undefined) return refuseInvalid(c);
+    const mayBeFramed = c.get("look").origins.length > 0;
+    const isFramed = mayBeFramed && (isInFrame(c) || form.framed === "1");
+    const isOpened = await openVisit(c, link, isFramed);
+    return isOpened ? c.redirect("/portal", 303) : refuse(c, (t) => t.enter.used);
+  });
+}
+
+/** Registered where a visit is required. */
+export function registerVisit(app: Hono<PortalEnv>): void {
+  app.post("/portal/leave", async (c) => {
+    const { returnUrl } = c.get("look");
+    await closeVisit(c);
+    // In a frame the sender's page would be shown within itself.
+    return returnUrl === null || isInFrame(c) ? c.redirect("/portal", 303) : showLeft(c, returnUrl);
+  });
+
+  app.post("/portal/preferences", async (c) => {
+    const form = await c.req.parseBody();
+    const { sessionId, visit } = c.get("visitor");
+    const language = languageNamed(form.language) ?? visit.language;
+    const theme = themeNamed(form.theme) ?? visit.theme;
+    await changeVisit(c.get("services").db, sessionId, { ...visit, language, theme });
+    const back = typeof form.back === "string" && isOwnPath(form.back) ? form.back : "/portal";
+    return c.redirect(back, 303);
+  });
+}
+
+/** Shown instead of any page that requires a visit. */
+export function showEnded(c: PortalContext) {
+  return refuse(c, (t) => t.enter.ended, 401);
+}
+
+/** A form may not lead to another site: a redirect is not held by the form's policy in every browser. */
+function isOwnPath(path: string): boolean {
+  return /^\/portal(\/[\w/-]*)?(\?[\w.=&%-]*)?$/.test(path);
+}
+
+/** The link, with the language and theme that the address or the form asks for; sets the look of the page. */
+async function chosenLink(c: PortalContext, token: string, asked: Readonly<Record<string, unknown>>) {
+  const link = await linkOf(c, token);
+  if (link === undefined) return undefined;
+  const language = languageNamed(asked.language) ?? link.visit.language;
+  const theme = themeNamed(asked.theme) ?? link.visit.theme;
+  const visit = { ...link.visit, language, theme };
+  setLook(c, visit, link.settings);
+  return { ...link, visit };
+}
+
+/** Guesses of links count as requests without a valid key do. */
+async function refuseInvalid(c: PortalContext) {
+  const client = clientOf(c.req.raw);
+  if (client !== undefined && (await isOverAnonymousLimit(c.get("services"), client)))
+    return showTooMany(c, ANONYMOUS_REFUSAL.retryAfterS ?? 0);
+  return refuse(c, (t) => t.enter.invalid);
+}
+
+function themeNamed(name: unknown): PortalTheme | undefined {
+  return portalThemes.find((theme) => theme === name);
+}
+
+function refuse(c: PortalContext, title: (t: Look["t"]) => string, status: 401 | 403 = 403) {
+  const { t } = c.get("look");
+  return showPage(
+    c,
+    { title: title(t) },
+    <>
+      <Brand look={c.get("look")} />
+      <div>
+        <h1>{title(t)}</h1>
+        <p class="lede">{t.enter.again}</p>
+      </div>
+    </>,
+    status,
+  );
+}
+
+const EnterPage: FC<{ token: string; look: Look }> = ({ token, look }) => {
+  const { t, language, theme } = look;
+  const to = (name: string) => `${PATH}?${new URLSearchParams({ token, language: name, theme })}`;
+  return (
+    <>
+      <Brand look={look} />
+      <div>
+        <h1>{t.enter.title}</h1>
+        <p class="lede">{t.enter.lede}</p>
+      </div>
+      <form class="stack" method="post" action={PATH} data-enter="">
+        <input type="hidden" name="token" value={token} autocomplete="off" />
+        <input type="hidden" name="language" value={language} autocomplete="off" />
+        <input type="hidden" name="theme" value={theme} autocomplete="off" />
+        <input type="hidden" name="framed" value="" autocomplete="off" />
+        <button type="submit" class="main">
+          {t.enter.open}
+        </button>
+      </form>
+      <nav class="languages" aria-label={t.language}>
+        {Object.entries(texts).map(([name, { languageName }]) => (
+          <a
+            href={to(name)}
+            lang={name}
+            hreflang={name}
+            {...(name === language && { "aria-current": "true" })}
+          >
+            {languageName}
+          </a>
+        ))}
+      </nav>
+    </>
+  );
+};
+
+function showLeft(c: PortalContext, returnUrl: string) {
+  const { t, brand } = c.get("look");
+  return showPage(
+    c,
+    { title: t.enter.ended },
+    <section>
+      <h1>{t.enter.ended}</h1>
+      <p class="lede">
+        <a href={returnUrl} rel="noreferrer">
+          {brand.name ? t.backTo(brand.name) : t.backToSender}
+        </a>
+      </p>
+    </section>,
+  );
+}

@@ -1,0 +1,79 @@
+/** The catalogue of event types: what events are called, and what their data looks like. */
+import type { Hono } from "hono";
+import type { FC } from "hono/jsx";
+import { type EventType, listEventTypes } from "../../../store/event-types.ts";
+import { showPage } from "../layout.tsx";
+import type { Look } from "../look.ts";
+import type { PortalEnv } from "../session.ts";
+import { TypeExample, TypeSchema } from "../type-example.tsx";
+
+const PATH = "/portal/event-types";
+/** A type has up to 32 KB of schema and example. */
+const PAGE_SIZE = 20;
+
+export function registerEventTypes(app: Hono<PortalEnv>): void {
+  app.get(PATH, async (c) => {
+    const look = c.get("look");
+    const { t } = look;
+    const after = c.req.query("after");
+    const page = { archived: false, after, limit: PAGE_SIZE + 1 };
+    const rows = await listEventTypes(c.get("services").db, page);
+    const isEmpty = rows.length === 0 && after === undefined;
+    return showPage(
+      c,
+      { title: t.types.title, place: "event-types" },
+      <>
+        <section>
+          <h1>{isEmpty ? t.types.empty : t.types.title}</h1>
+          <p class="lede">{isEmpty ? t.types.emptyText : t.types.lede}</p>
+        </section>
+        {!isEmpty && <Types look={look} rows={rows} isFirst={after === undefined} />}
+      </>,
+    );
+  });
+}
+
+const Types: FC<{ look: Look; rows: readonly EventType[]; isFirst: boolean }> = ({ look, rows, isFirst }) => {
+  const { t } = look;
+  const shown = rows.slice(0, PAGE_SIZE);
+  const next = rows.length > PAGE_SIZE ? shown.at(-1)?.name : undefined;
+  return (
+    <section aria-label={t.types.title}>
+      {shown.length === 0 && <p class="empty">{t.types.none}</p>}
+      {shown.map((type, i) => (
+        <TypePanel look={look} type={type} place={i} />
+      ))}
+      {(next !== undefined || !isFirst) && (
+        <nav class="pager" aria-label={t.types.title}>
+          {!isFirst && <a href={PATH}>{t.types.first}</a>}
+          {next !== undefined && <a href={`${PATH}?after=${encodeURIComponent(next)}`}>{t.types.next}</a>}
+        </nav>
+      )}
+    </section>
+  );
+};
+
+/** @param place makes ids, which a name might not be fit for */
+const TypePanel: FC<{ look: Look; type: EventType; place: number }> = ({ look, type, place }) => {
+  const { t } = look;
+  const { name, description, schema } = type;
+  return (
+    <article class="delivery" aria-labelledby={`type-${place}`}>
+      <h2 class="break" id={`type-${place}`}>
+        {name}
+      </h2>
+      <div class="stack">
+        {description !== null && <p class="break">{description}</p>}
+        <TypeExample look={look} type={type} place={place} />
+        {schema !== null && (
+          <details>
+            <summary>
+              {t.types.schema} <span class="hidden">{name}</span>
+            </summary>
+            <TypeSchema look={look} type={type} place={place} />
+          </details>
+        )}
+      </div>
+    </article>
+  );
+};

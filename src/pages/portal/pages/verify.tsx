@@ -1,0 +1,101 @@
+/** How to verify the signatures of an endpoint, in the language of whoever writes its server. */
+import type { Hono } from "hono";
+import type { FC } from "hono/jsx";
+import { formsOf, type Recipe, recipeOf } from "../../../core/signature-forms.ts";
+import { sealedScheme } from "../../../secrets/vault.ts";
+import { type Destination, findDestination } from "../../../store/destinations.ts";
+import { nameOf } from "../../dashboard/components/destination-table.tsx";
+import { showNotFound, showPage } from "../layout.tsx";
+import type { Look } from "../look.ts";
+import { Copy } from "../parts.tsx";
+import type { PortalEnv } from "../session.ts";
+import { type SnippetLanguage, snippetLanguages, snippetOf } from "../snippets.ts";
+
+const languages = Object.keys(snippetLanguages) as SnippetLanguage[];
+
+export function registerVerify(app: Hono<PortalEnv>): void {
+  app.get("/portal/endpoints/:id/verify", async (c) => {
+    const look = c.get("look");
+    const row = await findDestination(c.get("services").db, c.req.param("id"), c.get("visitor").tenant);
+    if (row === undefined) return showNotFound(c);
+    const language = languages.find((name) => name === c.req.query("in")) ?? "node";
+    const keysAt = new URL(`/v1/destinations/${row.id}/jwks.json`, c.req.url).href;
+    return showPage(
+      c,
+      { title: look.t.verify.title, place: "endpoints" },
+      <VerifyPage look={look} row={row} language={language} keysAt={keysAt} />,
+    );
+  });
+}
+
+type Props = Readonly<{ look: Look; row: Destination; language: SnippetLanguage; keysAt: string }>;
+
+const VerifyPage: FC<Props> = ({ look, row, language, keysAt }) => {
+  const { t } = look;
+  const isKeyPair = sealedScheme(row.secret) === "ed25519";
+  const recipes = formsOf(row.signatureForms).map(recipeOf);
+  return (
+    <>
+      <section>
+        <p class="crumb">
+          <a href={`/portal/endpoints/${row.id}`}>{nameOf(row)}</a>
+        </p>
+        <h1>{t.verify.title}</h1>
+        <p class="lede">{t.verify.lede}</p>
+      </section>
+      <section aria-label={t.verify.title}>
+        <ul class="rules">
+          {t.verify.rules.map((rule) => (
+            <li>{rule}</li>
+          ))}
+        </ul>
+      </section>
+      {isKeyPair ? (
+        <section class="stack" aria-label={t.verify.keys}>
+          <p>{t.verify.ed25519}</p>
+          <Copy look={look} id="keys" label={t.verify.keys} text={keysAt} />
+        </section>
+      ) : (
+        recipes.map((recipe, i) => (
+          <Form look={look} row={row} recipe={recipe} language={language} place={i} />
+        ))
+      )}
+    </>
+  );
+};
+
+type FormProps = Readonly<{
+  look: Look;
+  row: Destination;
+  recipe: Recipe;
+  language: SnippetLanguage;
+  place: number;
+}>;
+
+const Form: FC<FormProps> = ({ look, row, recipe, language, place }) => {
+  const { t } = look;
+  const label = t.verify.code(snippetLanguages[language]);
+  return (
+    <section class="stack" aria-labelledby={`form-${place}`}>
+      <h2 class="break" id={`form-${place}`}>
+        <code>{recipe.header}</code>
+      </h2>
+      <p>{recipe.takesKeyPairs ? t.verify.standard : t.verify.other(recipe.header)}</p>
+      {!recipe.takesKeyPairs && (
+        <Copy look={look} id={`text-${place}`} label={t.verify.otherText} text={recipe.content} />
+      )}
+      <nav class="tabs" aria-label={t.verify.language}>
+        {languages.map((name) => (
+          <a
+            href={`/portal/endpoints/${row.id}/verify?in=${name}`}
+            {...(name === language && { "aria-current": "true" })}
+          >
+            {snippetLanguages[name]}
+          </a>
+        ))}
+      </nav>
+      <p>{t.verify.secretIn}</p>
+      <Copy look={look} id={`code-${place}`} label={label} text={snippetOf(language, recipe)} />
+    </section>
+  );
+};

@@ -1,0 +1,53 @@
+/** What the API refuses, in the words of the portal's forms and in the visitor's language. */
+
+import type { AboveLimit, LimitedField } from "../../core/portal-access.ts";
+import type { Refused } from "../../http/internal-client.ts";
+import type { Look } from "./look.ts";
+
+/** A refusal as a sentence, where no field of a form can carry it. */
+export function sentenceOf({ t, f }: Look, { status, retryAfterS }: Refused): string {
+  switch (status) {
+    case 404:
+      return t.notFound.text;
+    case 403:
+      return t.refusals.read;
+    case 409:
+      return t.refused.conflict;
+    case 429:
+      return retryAfterS === undefined ? t.refused.busy : t.test.tooSoon(f.duration(retryAfterS * 1000));
+    case 500:
+    case 503:
+      return t.refused.unavailable;
+    default:
+      return t.refused.general;
+  }
+}
+
+/** By field of a form: what is wrong with it. */
+export type FieldFaults = Readonly<Record<string, string>>;
+
+/** The faults of a form's fields: of each the text of the field, with the place in it where the API names one. */
+export function faultsOf({ t }: Look, { errors }: Pick<Refused, "errors">): FieldFaults {
+  const known: Readonly<Record<string, string>> = { ...t.faults, ...t.limitFaults };
+  const named = errors.map(({ field }) => {
+    const [name = "", place = ""] = partsOf(field);
+    const text = known[name] ?? t.refused.general;
+    return [name in known ? name : "form", place === "" ? text : `${text} (${place})`] as const;
+  });
+  // The first of a field's faults stands for all of them.
+  return Object.fromEntries(named.toReversed());
+}
+
+/** `filter.order.total` as `filter` and `order.total`; `event_types[1]` as `event_types` and `2`. */
+function partsOf(field: string): readonly string[] {
+  const [, name = "", index, rest] = /^(\w+)(?:\[(\d+)\].*|\.(.*))?$/s.exec(field) ?? [];
+  return [name, index === undefined ? (rest ?? "") : String(Number(index) + 1)];
+}
+
+/** The faults of fields that ask for more than the visitor may have. */
+export function aboveFaults(
+  { t, f }: Look,
+  above: readonly AboveLimit[],
+): Partial<Record<LimitedField, string>> {
+  return Object.fromEntries(above.map(({ field, most }) => [field, t.form.atMost(f.count(most))]));
+}

@@ -1,0 +1,135 @@
+/** The states of endpoints and deliveries in the visitor's language: what happens now, and why. Pure. */
+
+import type { DestinationStatus } from "../../core/destination-status.ts";
+import { pauseReasons } from "../../core/reasons.ts";
+import type { DeliveryJson } from "../../features/deliveries/routes.ts";
+import { capitalized, type Tone } from "../dashboard/status-text.ts";
+import type { Look } from "./look.ts";
+
+type StateText = Readonly<{ tone: Tone; label: string; text: string }>;
+
+const tones: Readonly<Record<DestinationStatus["kind"], Tone>> = {
+  paused: "quiet",
+  unknown: "warn",
+  hold: "warn",
+  circuit_open: "bad",
+  probing: "warn",
+  storm: "bad",
+  rate_limited: "busy",
+  idle: "quiet",
+  failing: "warn",
+  recovering: "busy",
+  healthy: "good",
+};
+
+export function statusText(look: Look, status: DestinationStatus, now: number): StateText {
+  const isOurs = status.kind === "paused" && status.reason !== null && status.reason !== "manual";
+  return {
+    tone: isOurs ? "bad" : tones[status.kind],
+    label: look.t.status[status.kind],
+    text: sentence(look, status, now),
+  };
+}
+
+function sentence({ t, f }: Look, status: DestinationStatus, now: number): string {
+  const texts = t.statusText;
+  switch (status.kind) {
+    case "paused": {
+      const reason = pauseReasons.find((name) => name === status.reason) ?? "manual";
+      return reason === "manual" ? texts.paused : `${t.pauses[reason]} ${texts.paused}`;
+    }
+    case "hold":
+      return texts.hold(f.until(status.until, now));
+    case "circuit_open":
+      return texts.circuit_open(f.until(status.until, now));
+    case "failing":
+      return texts.failing(f.count(status.failures), f.count(status.attempts));
+    case "healthy":
+      return texts.healthy(f.count(status.attempts - status.failures), f.count(status.attempts));
+    default:
+      return texts[status.kind];
+  }
+}
+
+type Delivery = Pick<
+  DeliveryJson,
+  "state" | "attempts" | "reason" | "next_attempt_at" | "waiting_until" | "last_status" | "last_error"
+>;
+
+const BLOCKED: readonly unknown[] = ["paused", "hold", "circuit_open"];
+
+export function deliveryText(look: Look, delivery: Delivery, now: number): StateText {
+  const { t } = look;
+  const label = t.log.states[delivery.state];
+  return { tone: deliveryTone(delivery), label, text: capitalized(deliverySentence(look, delivery, now)) };
+}
+
+function deliveryTone({ state, reason }: Delivery): Tone {
+  switch (state) {
+    case "delivered":
+      return "good";
+    case "dead":
+      return "bad";
+    case "cancelled":
+      return "quiet";
+    default:
+      return BLOCKED.includes(reason) ? "warn" : "busy";
+  }
+}
+
+function deliverySentence(look: Look, delivery: Delivery, now: number): string {
+  const { t, f } = look;
+  const { state, attempts, reason = "" } = delivery;
+  const why = reasonText(look, reason);
+  switch (state) {
+    case "queued":
+      return reason === "" ? t.delivery.queued : why;
+    case "waiting": {
+      const until = timeOf(delivery.waiting_until, now);
+      return until > now ? t.delivery.waitingUntil(why, f.until(until, now)) : why;
+    }
+    case "retrying": {
+      if (reason === "in_flight") return t.delivery.inFlight;
+      const at = timeOf(delivery.next_attempt_at, now);
+      const number = f.count(attempts + 1);
+      return at > now
+        ? t.delivery.retrying(number, f.until(at, now), why)
+        : t.delivery.retryingNow(number, why);
+    }
+    case "delivered":
+      return attempts <= 1 ? t.delivery.delivered : t.delivery.deliveredAt(f.count(attempts));
+    case "dead":
+    case "cancelled":
+      return why;
+  }
+}
+
+function timeOf(iso: string | undefined, otherwise: number): number {
+  return iso === undefined ? otherwise : Date.parse(iso);
+}
+
+/** A reason, or the cause of a failure: `http_503` as "HTTP 503". One that nobody has written words for is spelled out. */
+export function reasonText({ t }: Look, reason: string): string {
+  const status = /^http_(\d{3})$/.exec(reason)?.[1];
+  if (status !== undefined) return t.delivery.http(status);
+  return Object.hasOwn(t.reasons, reason)
+    ? t.reasons[reason as keyof typeof t.reasons]
+    : reason.replaceAll("_", " ");
+}
+
+/** Where Cloudflare's edge answered in the server's place, the error says more than the status. */
+export function answerText(look: Look, { last_status: status, last_error: error }: Delivery): string {
+  if (error !== undefined && !error.startsWith("http_")) return reasonText(look, error);
+  return status === undefined ? "–" : String(status);
+}
+
+type LogEntry = DeliveryJson["log"][number];
+
+/** What came of an attempt. */
+export function resultText(look: Look, { status, error }: Pick<LogEntry, "status" | "error">): string {
+  const { t } = look;
+  const http = status === undefined ? undefined : t.delivery.http(String(status));
+  if (error === undefined) return http ?? t.reasons.network;
+  const why = reasonText(look, error);
+  return http === undefined ? why : `${why} (${http})`;
+}

@@ -1,0 +1,563 @@
+/**
+ * Every text of the portal, in English. The type of this object is what each other language has to fill: a text that is
+ * missing there does not compile. Parts that depend on a number are functions; numbers and times come formatted.
+ */
+import type { LimitedField, PortalAction } from "../../../core/portal-access.ts";
+import type { deliveryReasons, pauseReasons, replayReasons } from "../../../core/reasons.ts";
+
+type Reason = (typeof deliveryReasons)[number] | "token_unavailable" | "token_refused";
+
+/** By the unit that a number is written with. */
+type Units = Readonly<Record<"ms" | "s" | "min" | "h" | "d", string>>;
+
+type Faults = Readonly<
+  Record<
+    | "url"
+    | "description"
+    | "event_types"
+    | "filter"
+    | "filterJson"
+    | "headers"
+    | "headerLines"
+    | "body"
+    | "signature_forms"
+    | "overlap_hours"
+    | "since",
+    string
+  >
+>;
+
+const reasons: Readonly<Record<Reason, string>> = {
+  scheduled: "it is scheduled for later",
+  paused: "the endpoint is paused",
+  hold: "your server asked us to wait (Retry-After)",
+  circuit_open: "your server has failed too often; we try it again shortly",
+  probing: "one request is testing whether your server has recovered",
+  concurrency: "as many requests as the endpoint allows are under way",
+  rate: "the endpoint's rate limit is reached",
+  slow: "your server answers slowly, so its deliveries take turns",
+  crash_loop: "sending to it has failed on our side; it is sent in small portions",
+  recovered: "it was lost on the way and is sent again",
+  sealed: "the endpoint's credentials cannot be opened at the moment",
+  unresolved: "the host name cannot be resolved",
+  forbidden_address: "the host name leads to a private address",
+  token_unavailable: "the token endpoint gives no access token",
+  token_refused: "the token endpoint refuses the client",
+  unbound: "its target is not available in this deployment",
+  retried: "somebody asked for it to be sent again",
+  replayed: "it is part of a bulk resend",
+  in_flight: "it was sent and has not been answered yet",
+  timeout: "no answer in time",
+  connection_lost: "the connection broke off",
+  refused: "the connection was refused",
+  dns: "the host name was not found",
+  tls: "the TLS handshake or certificate failed",
+  network: "a network error",
+  challenged: "a firewall asked for proof that a person sends the request",
+  permanent: "your server rejected it for good",
+  gone: "your server answered 410 Gone",
+  exhausted: "all attempts failed",
+  expired: "its time ran out",
+  forbidden_target: "requests to its address are not allowed",
+  too_large: "it is too large for the endpoint's queue",
+  event_removed: "the event was deleted",
+  corrupt: "the stored event is damaged",
+  poison: "it could not be processed",
+  destination_deleted: "the endpoint was deleted",
+  cancelled_by_request: "the sender cancelled it",
+  erased: "the contents of the event were erased",
+};
+
+const pauses: Readonly<Record<(typeof pauseReasons)[number], string>> = {
+  manual: "It was paused by hand.",
+  gone: "We paused it because your server answered 410 Gone.",
+  rejecting: "We paused it because your server rejected more than a hundred deliveries in a row.",
+  failing: "We paused it because nothing could be delivered for five days.",
+};
+
+const replayReason: Readonly<Record<(typeof replayReasons)[number], string>> = {
+  manual: "stopped by hand",
+  doubtful: "slower, because attempts fail",
+  stuck: "waiting until the endpoint takes deliveries again",
+  destination_paused: "waiting until the endpoint is resumed",
+  destination_deleted: "stopped, because the endpoint was deleted",
+};
+
+const refusals: Readonly<Record<PortalAction, string>> = {
+  read: "You have no access to this.",
+  create_endpoint: "You may not add endpoints here.",
+  change_endpoint: "You may not change endpoints here.",
+  preview_endpoint: "You may not try filters on past events here.",
+  pause_endpoint: "You may not pause endpoints here.",
+  resume_endpoint: "You may not resume endpoints here.",
+  delete_endpoint: "You may not delete endpoints here.",
+  rotate_secret: "You may not rotate signing secrets here.",
+  send_test: "You may not send test events here.",
+  resend: "You may not send deliveries again here.",
+  see_payload: "You may not see the contents of events here.",
+};
+
+const units: Units = { ms: "ms", s: "s", min: "min", h: "h", d: "d" };
+
+const faults: Faults = {
+  url: "Enter a public address that begins with https://, such as https://example.com/webhooks.",
+  description: "Use at most 500 characters.",
+  event_types: "Use exact names such as invoice.paid, or a prefix with a star such as invoice.*.",
+  filter: "This filter is not valid. Compare it with the examples below the field.",
+  filterJson: 'This is not valid JSON. A filter looks like {"order.total": {"gte": 100}}.',
+  headers:
+    "One of the headers cannot be set. Use a name of your own, such as X-Api-Key, and a value of at most 1,024 plain characters.",
+  headerLines: "Write one header on each line: the name, a colon, and the value.",
+  body: "Choose one of the two.",
+  signature_forms:
+    "The endpoint cannot be signed like this: no two forms may set the same header, nor one of your own, and a key pair signs Standard Webhooks alone.",
+  overlap_hours: "Enter a number of hours from 0 to 168.",
+  since: "Enter a time in the past, no longer ago than events are kept.",
+};
+
+const limitNames: Readonly<Record<LimitedField, string>> = {
+  max_concurrency: "Requests at the same time",
+  rate_per_second: "Requests per second",
+};
+
+const limitFaults: Readonly<Record<LimitedField, string>> = {
+  max_concurrency: "Enter a whole number from 1 to 1,000.",
+  rate_per_second: "Enter a number from 0.01 to 10,000.",
+};
+
+export const en = {
+  /** Of the language itself, for the switch. */
+  languageName: "English",
+  units,
+  reasons,
+  pauses,
+  replayReason,
+  refusals,
+  faults,
+  limitNames,
+  limitFaults,
+
+  skip: "Skip to the content",
+  pages: "Pages",
+  endpoints: "Endpoints",
+  eventTypes: "Event types",
+  yourWebhooks: "Webhooks",
+  backTo: (name: string) => `Back to ${name}`,
+  backToSender: "Back",
+  leave: "Close",
+  language: "Language",
+  theme: "Theme",
+  themes: { auto: "Automatic", light: "Light", dark: "Dark" },
+  apply: "Apply",
+  timesAreUtc: "Times are UTC.",
+  live: "Live",
+  late: "Connection lost; retrying",
+  copy: "Copy",
+  copied: "Copied",
+  notCopied: "Copy failed: select the text",
+  cancel: "Cancel",
+  none: "none",
+  all: "All",
+  justNow: "just now",
+
+  enter: {
+    title: "Your webhooks",
+    lede: "Set up where events are sent to, and see what was delivered.",
+    open: "Open",
+    invalid: "This link is not valid or has expired",
+    used: "This link has already been used",
+    again: "Go back to where you found the link, and request a new one.",
+    ended: "Your visit has ended",
+  },
+  notFound: {
+    title: "Page not found",
+    text: "It does not exist, or you have no access to it.",
+    back: "Back to the endpoints",
+  },
+  failed: {
+    title: "Something went wrong on our side",
+    soon: "It should be over in a few seconds.",
+    again: "It is safe to try again.",
+  },
+  refused: {
+    title: "This was not done",
+    busy: "Too many requests at the moment. Wait a little, and try again.",
+    conflict: "Something else was changed at the same time. Look at the current state, and try again.",
+    unavailable: "This cannot be done at the moment. Try again in a few seconds.",
+    general: "The request was refused. Check what you entered.",
+    back: "Back",
+  },
+  readOnly: "You can look at everything here, but change nothing.",
+
+  list: {
+    title: "Endpoints",
+    lede: "An endpoint is an address of yours that events are sent to.",
+    add: "Add endpoint",
+    endpoint: "Endpoint",
+    status: "Status",
+    traffic: "Last 24 hours",
+    events: "Events",
+    more: "Next page",
+    first: "First page",
+    full: (most: string) => `You have as many endpoints as you may have here: ${most}.`,
+    emptyTitle: "No endpoints yet",
+    emptyLede: "Events are sent to your server as HTTPS requests. Tell us where.",
+    emptySteps: [
+      "Write a handler that answers POST requests with 2xx.",
+      "Add its address here, and copy the signing secret.",
+      "Send a test event, and see the request and your server's answer.",
+    ],
+    emptyReadOnly:
+      "Nothing is sent to your servers at the moment. You may look, but not add endpoints: ask whoever gave you this link.",
+    noMore: "No further endpoints.",
+    attempts: (attempts: string, failures: string) => `${attempts} requests, ${failures} failed`,
+  },
+
+  status: {
+    paused: "Paused",
+    unknown: "Unknown",
+    hold: "On hold",
+    circuit_open: "Failing",
+    probing: "Recovering",
+    storm: "Failing",
+    rate_limited: "Rate limited",
+    idle: "Idle",
+    failing: "Failing",
+    recovering: "Recovering",
+    healthy: "Healthy",
+  },
+  statusText: {
+    paused: "Paused. New events are kept and sent after you resume the endpoint.",
+    unknown: "The state of this endpoint cannot be read at the moment.",
+    hold: (time: string) => `Your server asked us to wait. Sending goes on in ${time}.`,
+    circuit_open: (time: string) =>
+      `Your server fails. We try again in ${time}; until then deliveries wait and use up no attempts.`,
+    probing: "One request tests whether your server has recovered.",
+    storm: "Most requests are repeats of failed ones. Look at what your server answers.",
+    rate_limited: "Sending as fast as the endpoint's rate limit allows.",
+    idle: "Nothing was sent in the last 15 minutes.",
+    failing: (failed: string, all: string) => `${failed} of the last ${all} requests failed.`,
+    recovering: "Your server has failed; sending speeds up again step by step.",
+    healthy: (succeeded: string, all: string) => `${succeeded} of the last ${all} requests succeeded.`,
+  },
+
+  endpoint: {
+    crumb: "Endpoints",
+    pause: "Pause",
+    resume: "Resume",
+    test: "Send a test event",
+    edit: "Change",
+    verify: "Verify signatures",
+    allEvents: "All event types",
+    settings: "Settings",
+    address: "Address",
+    events: "Events",
+    filter: "Filter",
+    headers: "Headers of your own",
+    signature: "Signature",
+    limits: "Limits",
+    limitsText: (concurrency: string, rate: string) =>
+      `${concurrency} requests at the same time, ${rate} per second`,
+    waiting: "Waiting",
+    dead: "Given up",
+    attempts24h: "Requests in the last 24 hours",
+    succeeded: "succeeded",
+    failedLegend: "failed",
+    chart: (all: string, failed: string) => `${all} requests in the last 24 hours, ${failed} of them failed.`,
+    hoursAgo: "24 h ago",
+    now: "now",
+    delete: "Delete endpoint",
+    deleteText:
+      "Nothing more is sent to this address, and what waits is cancelled. This cannot be undone. To keep what waits, pause the endpoint instead.",
+    deleteConfirm: "Delete for good",
+    notHttps: "This endpoint was set up for you. Its target cannot be changed here.",
+    unreadable: "not readable",
+  },
+
+  secret: {
+    title: "Signing secret",
+    text: "Requests are signed with it, so that your server can tell them from forged ones.",
+    previous: (time: string) => `A replaced secret still signs too, for ${time} more.`,
+    rotate: "Rotate secret",
+    overlap: "Keep signing with the old secret too for (hours)",
+    create: "Create new secret",
+    once: "The new secret is shown once.",
+    createdTitle: "Endpoint added",
+    createdLede: "Your server verifies signatures with this secret. Copy it now: it is not shown again.",
+    rotatedTitle: "Secret rotated",
+    rotatedLede:
+      "Requests are signed with this secret from now on, and with replaced ones until they expire. Copy it now: it is not shown again.",
+    label: "The signing secret",
+    publicKey: "The public key",
+    keyLede: "Your server verifies signatures with this public key.",
+    next: "Go to the endpoint",
+    tooMany: (time: string) =>
+      `As many secrets as possible are in use. Rotate again in ${time}, or now with 0 hours, which ends the others.`,
+  },
+
+  form: {
+    newTitle: "Add endpoint",
+    editTitle: "Change endpoint",
+    url: "Address (URL)",
+    description: "Name",
+    descriptionHint: "For you to recognise it by.",
+    which: "Which events should be sent?",
+    allTypes: "All events",
+    someTypes: "Only those chosen below",
+    otherTypes: "Other types, or prefixes",
+    otherTypesHint: "With spaces or commas between. invoice.* takes every type that begins with invoice.",
+    chooseSome: "Choose at least one type, or all events.",
+    details: "Example and schema",
+    filter: "Filter (JSON)",
+    filterHint:
+      'Only events whose data fits are sent. Empty: all. Examples: {"order.status": "paid"}, {"order.total": {"gte": 100}}, {"country": {"in": ["DE", "AT"]}}',
+    headers: "Headers of your own",
+    headersHint:
+      "One on each line, as in X-Api-Key: secret. They are sent with every request, and their values are not shown again.",
+    headersKept: (names: string) =>
+      `Set now: ${names}. Leave this empty to keep them; what you enter replaces all of them.`,
+    headersRemove: "Remove all headers of your own",
+    limits: "Limits",
+    limitsHint: "Leave a field empty for the usual value.",
+    atMost: (most: string) => `You may set at most ${most}.`,
+    add: "Add endpoint",
+    save: "Save",
+    check: "Please correct the marked fields.",
+  },
+
+  preview: {
+    try: "Try it on the last events",
+    nothingSaved: "Trying it saves nothing.",
+    none: "There are no events yet to try it on.",
+    takes: (taken: string, all: string) => `Of the last ${all} events it takes ${taken}.`,
+    taken: "taken",
+    takenBut: (why: string) => `would be taken: ${why}`,
+    notTaken: (why: string) => `not taken: ${why}`,
+    reasons: {
+      type: "its type is none of those chosen",
+      channel: "it has none of the endpoint's channels",
+      filter: "the filter does not hold",
+      body: "it is not JSON, and the endpoint takes only JSON",
+      corrupt: "what is stored of it is damaged",
+      erased: "its contents were erased",
+      created_later: "the endpoint did not exist yet",
+    },
+  },
+
+  signing: {
+    title: "Body and signature",
+    body: "What is sent",
+    bodies: {
+      envelope: "An envelope with type, timestamp and data",
+      data: "The data alone, as it was posted",
+    },
+    forms: "Signed as",
+    formsHint:
+      "Each request is signed in all of these forms. Choose another one beside the old one, change your server, and then take the old one away.",
+    own: (number: string) => `A form of your own, no. ${number}`,
+    contentHint:
+      "{body} once, and {id}, {timestamp} and {type} as often as you like. Empty: no form of your own.",
+    fields: {
+      content: "Text that is signed",
+      signature_header: "Header of the signature",
+      timestamp_header: "Header of the timestamp",
+      id_header: "Header of the event's ID",
+      type_header: "Header of the event's type",
+      prefix: "Before the signature",
+      encoding: "Written in",
+      algorithm: "Hash",
+      key: "Key",
+    },
+    keys: { text: "the secret's text", bytes: "the bytes behind whsec_" },
+    faults: {
+      content:
+        "Use at most 200 plain characters, with {body} once and no other braces than those of {id}, {timestamp} and {type}.",
+      signature_header: "Use the name of a header that nothing else sets, such as X-Signature.",
+      timestamp_header: "Use the name of a header that nothing else sets, such as X-Timestamp.",
+      id_header: "Use the name of a header that nothing else sets, such as X-Event-Id.",
+      type_header: "Use the name of a header that nothing else sets, such as X-Event-Type.",
+      prefix: "Use at most 100 plain characters, such as sha256=.",
+      encoding: "Choose hex or base64.",
+      algorithm: "Choose sha256, sha512 or sha1.",
+      key: "Choose the text or the bytes of the secret.",
+    },
+  },
+
+  done: {
+    "created-before": "This form has already added this endpoint, and was not used again.",
+    saved: "Saved. It applies to the next requests.",
+    paused: "Paused. New events are kept until you resume the endpoint.",
+    resumed: "Resumed. What waits is sent now, slowly at first.",
+    deleted: "Endpoint deleted.",
+    resent: "It is sent again as soon as the endpoint can take it.",
+    replaying: "Sending again has begun.",
+    "replay-cancelled": "Stopped. What was already queued is still sent.",
+    "rotated-before":
+      "The secret had already been rotated, and this form was not used again. If you did not save the new secret, rotate it once more.",
+    "none-selected": "Nothing was selected.",
+  },
+  resentSome: (done: string, all: string) => `${done} of ${all} are sent again.`,
+  resentNot: "The others have not ended yet, or cannot be sent again.",
+
+  log: {
+    title: "Deliveries",
+    states: {
+      all: "All",
+      queued: "Queued",
+      waiting: "Waiting",
+      retrying: "Retrying",
+      delivered: "Delivered",
+      dead: "Given up",
+      cancelled: "Cancelled",
+    },
+    event: "Event",
+    state: "State",
+    attempts: "Attempts",
+    answer: "Last answer",
+    accepted: "Accepted",
+    select: (event: string) => `Select ${event}`,
+    selectAll: "Select all on this page",
+    resendSelected: "Send selected again",
+    deletedEvent: "deleted event",
+    tags: (names: string) => `Tags: ${names}`,
+    channels: (names: string) => `Channels: ${names}`,
+    erased: "Contents erased: cannot be sent again.",
+    newest: "Newest",
+    older: "Older",
+    empty: "Nothing was sent yet. Send a test event, or wait for the first event.",
+    emptyReadOnly: "Nothing was sent yet.",
+    emptyState: "There are no such deliveries.",
+    noOlder: "No older deliveries.",
+  },
+
+  delivery: {
+    queued: "Waiting for its first attempt",
+    waitingUntil: (why: string, time: string) => `${why}. It waits for ${time} more.`,
+    retrying: (number: string, time: string, why: string) =>
+      `Attempt ${number} follows in ${time}; the last one failed: ${why}`,
+    retryingNow: (number: string, why: string) => `Attempt ${number} is due; the last one failed: ${why}`,
+    inFlight: "Sent; no answer yet",
+    delivered: "Delivered at the first attempt",
+    deliveredAt: (number: string) => `Delivered at attempt ${number}`,
+    http: (status: string) => `HTTP ${status}`,
+    acceptedAt: (time: string) => `Accepted ${time}`,
+    giveUpAt: (time: string) => `given up at the latest ${time}`,
+    resend: "Send again",
+    notAgain: "It cannot be sent again: the contents of the event have been erased.",
+    attempts: "Attempts",
+    noAttempts: "No request was made yet.",
+    attempt: (number: string) => `Attempt ${number}`,
+    after: (time: string) => `after ${time}`,
+    request: "Request",
+    requestHint:
+      "With the headers that the endpoint is set up with now. Values of your own headers and signatures are masked.",
+    response: "Answer",
+    responseEmpty: "An empty answer.",
+    responseNone: "The answer to a successful request is not kept.",
+    beginning: "The beginning of what your server answered.",
+    payload: "Contents of the event",
+    payloadHidden: "You may not see the contents of events here.",
+    erased: "The contents have been erased: they cannot be shown or sent again.",
+    damaged: "The stored contents are damaged: they cannot be sent.",
+    base64: "The contents in base64",
+    chart: (count: string) => `${count} attempts over time`,
+    marks: {
+      accepted: "accepted",
+      succeeded: "successful attempt",
+      failed: "failed attempt",
+      next: "next attempt",
+      now: "now",
+      given_up: "given up here",
+    },
+  },
+
+  attempt: {
+    whole: "Show the whole request and answer",
+    back: "Delivery",
+    archive: {
+      none: "No more of this attempt is kept than here.",
+      missing: "The whole answer could not be kept, or is not kept yet: this is its beginning.",
+      unavailable: "The whole answer cannot be read at the moment: this is its beginning.",
+    },
+    cut: "The beginning of the answer; no more of it is here.",
+    noAnswer: "There was no answer, or nothing of it is kept.",
+    noRequest: "The endpoint is deleted: its requests cannot be shown.",
+    noBody: "The contents have been erased, or are damaged: they cannot be shown.",
+    masked: "As it was sent. Values of your own headers and signatures are masked.",
+    binary: (count: string) => `Binary contents: ${count} bytes.`,
+    download: "Save the answer as a file",
+  },
+
+  resend: {
+    title: "Send many again",
+    text: "Sends deliveries of this endpoint again, slowly enough for your server.",
+    which: "Which",
+    dead: "Those that were given up",
+    missing: "Those that were never sent to this endpoint",
+    delivered: "Those that were delivered",
+    since: "Of events since (UTC)",
+    begin: "Send again",
+    underWay: "Sending again is under way. A new one can begin when it has ended.",
+    progress: (delivered: string, all: string) => `${delivered} of ${all} delivered`,
+    failedAgain: (count: string) => `${count} failed again`,
+    states: {
+      running: "Under way",
+      paused: "Paused",
+      completed: "Completed",
+      cancelled: "Stopped",
+    },
+    stop: "Stop",
+  },
+
+  test: {
+    title: "Test event",
+    accepted: (status: string) => `Your server accepted it: HTTP ${status}`,
+    rejected: (status: string) => `Your server rejected it: HTTP ${status}`,
+    noAnswer: (why: string) => `No answer: ${why}`,
+    took: (time: string) =>
+      `It took ${time}. A test event is signed like any other, but it is not stored and not repeated.`,
+    again: "Send another test event",
+    back: "Back to the endpoint",
+    request: "Request",
+    response: "Beginning of the answer",
+    redirect: "Redirect, which is not followed",
+    tooSoon: (time: string) => `A test event was sent a moment ago. Try again in ${time}.`,
+  },
+
+  types: {
+    title: "Event types",
+    lede: "What events are called, and what their data looks like.",
+    empty: "There is no list of event types yet.",
+    emptyText: "Events are sent all the same. Endpoints that take all events get every one of them.",
+    exampleOf: (name: string) => `Example of ${name}`,
+    schema: "JSON Schema",
+    schemaOf: (name: string) => `JSON Schema of ${name}`,
+    next: "Next page",
+    first: "First page",
+    none: "No further event types.",
+  },
+
+  verify: {
+    title: "Verify signatures",
+    lede: "Only trust a request whose signature matches. Compute it over the raw body, before you parse it.",
+    standard:
+      "Each request has the headers webhook-id, webhook-timestamp and webhook-signature (Standard Webhooks). The signature is HMAC-SHA256 over id.timestamp.body, in base64. While a secret is rotated there are several, with spaces between: one of them must match.",
+    ed25519:
+      "Each request is signed with an ed25519 key. Verify it with the public keys at the address below, which need no password.",
+    other: (header: string) =>
+      `This endpoint's requests are signed in another form: the signature is in the header ${header}. It is computed over the text below.`,
+    otherText: "The text that is signed",
+    keys: "Public keys",
+    language: "Language",
+    code: (language: string) => `Code for ${language}`,
+    rules: [
+      "Refuse a webhook-timestamp that is more than five minutes away from your clock.",
+      "Compare in constant time, as the code here does.",
+      "Answer with 2xx at once, and work on the event afterwards.",
+      "Handle each webhook-id once: the same event may come twice.",
+    ],
+    secretIn: "Put the signing secret into the environment variable WEBHOOK_SECRET.",
+  },
+};
+
+export type Texts = typeof en;

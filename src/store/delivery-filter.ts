@@ -1,0 +1,215 @@
+/**
+ * Filters of delivery lists: as SQL for rows, as code for packs, whose deliveries SQL cannot tell apart. What the walk of
+ * a list (delivery-list.ts) seeks by key needs no filter.
+ *
+ * Also what lists hide: an event that is older than the retention time, the deployment's or that of its tenant or type, and
+ * whose deliveries have all ended is shown no more, even while another event keeps its bundle stored.
+ */
+import { and, eq, gte, lt, type SQL, sql } from "drizzle-orm";
+import {
+  bundleOf,
+  destinationsOf,
+  type EventHeader,
+  headerAt,
+  indexOf,
+  type Plan,
+  type StoredHeader,
+} from "../core/bundle.ts";
+import { DAY_MS } from "../core/retention.ts";
+import { takesType } from "../core/routing.ts";
+import type { TimeRange } from "./bundles.ts";
+import { limitsOf } from "./content-retention.ts";
+import { rowsIn } from "./packs.ts";
+import { bundles, type DeliveryKey, type DeliveryRow, deliveries, destinations } from "./schema.ts";
+import { bundleIdOf, hasChannel, tenantOf, typeOf } from "./sql.ts";
+
+type EventFilter = Readonly<{
+  /** A pattern of types, as destinations have them. */
+  type?: string | undefined;
+  /** One that the event was posted with. */
+  channel?: string | undefined;
+  accepted?: TimeRange | undefined;
+}>;
+
+export type DeliveryFilter = EventFilter &
+  Readonly<{
+    destinationId?: string | undefined;
+    tenant?: string | undefined;
+    /** The last attempt's status code. */
+    status?: number | undefined;
+    reason?: string | undefined;
+    /** A tag of the event; needs a tenant: see deliveries-by-event.ts. */
+    tag?: string | undefined;
+    /** What is hidden, whatever else is asked for. */
+    over?: Over | undefined;
+    /** Where the page starts: lists descend by key. */
+    before?: DeliveryKey | undefined;
+    limit: number;
+  }>;
+
+/** The filter of rows, without `over`; undefined when every row passes. */
+export function isWanted({ tenant, status, reason, ...filter }: DeliveryFilter): SQL | undefined {
+  const ofEvent = isOfEvent(filter);
+  return and(
+    tenant === undefined ? undefined : sql`${OWNER} = ${tenant}`,
+    status === undefined ? undefined : eq(deliveries.lastStatus, status),
+    reason === undefined ? undefined : sql`${deliveries.reason} = ${reason}`,
+    ofEvent && sql`EXISTS (SELECT 1 FROM ${bundles} WHERE ${bundles.id} = ${BUNDLE} AND ${ofEvent})`,
+  );
+}
+
+/** The same for a delivery of a pack: the part about its row. */
+export function isRowWanted({ status, reason }: DeliveryFilter, row: DeliveryRow): boolean {
+  return (
+    (status === undefined || row.lastStatus === status) && (reason === undefined || row.reason === reason)
+  );
+}
+
+/** The same for a delivery of a pack: the part about its event. */
+export function isEventWanted(
+  { tenant, type, channel, accepted: { since, until } = {} }: DeliveryFilter,
+  { acceptedAt, owner, about, channels }: PackedEvent,
+): boolean {
+  if (since !== undefined && (acceptedAt ?? -1) < since) return false;
+  if (until !== undefined && (acceptedAt ?? until) >= until) return false;
+  if (type !== undefined && !(about && takesType([type], about.type))) return false;
+  if (channel !== undefined && !channels.includes(channel)) return false;
+  return tenant === undefined || (owner ?? about?.tenant) === tenant;
+}
+
+type PackedEvent = Readonly<{
+  /** Null when an operator removed the bundle. */
+  acceptedAt: number | null;
+  /** The tenant of the destination; undefined where destinations are not stored. */
+  owner: string | undefined;
+  about: EventHeader | undefined;
+  channels: readonly string[];
+}>;
+
+const EVENT = "deliveries.event_id";
+const BUNDLE = sql.raw(bundleIdOf(EVENT));
+
+/** The tenant of a delivery: of its destination, or of its event in databases without destinations. */
+const OWNER = sql`coalesce(${destinations.tenant},
+  (SELECT ${sql.raw(tenantOf("bundles.header", EVENT))} FROM ${bundles} WHERE ${bundles.id} = ${BUNDLE}))`;
+
+/** Whether the event has the channel of a row `wanted`. */
+const HAS_CHANNEL = sql.raw(hasChannel("bundles.header", EVENT, "wanted.channel"));
+
+/** The part of the filter that is about the event. */
+function isOfEvent({ type, channel, accepted: { since, until } = {} }: EventFilter): SQL | undefined {
+  return and(
+    type === undefined ? undefined : isOfType(type),
+    channel === undefined
+      ? undefined
+      : sql`(SELECT ${HAS_CHANNEL} FROM (SELECT ${channel} AS channel) AS wanted)`,
+    since === undefined ? undefined : gte(bundles.acceptedAt, since),
+    until === undefined ? undefined : lt(bundles.acceptedAt, until),
+  );
+}
+
+function isOfType(pattern: string): SQL | undefined {
+  if (pattern === "*") return undefined;
+  const type = sql.raw(typeOf("bundles.header", EVENT));
+  const prefix = pattern.endsWith(".*") ? pattern.slice(0, -1) : undefined;
+  return prefix === undefined ? sql`${type} = ${pattern}` : sql`instr(${type}, ${prefix}) = 1`;
+}
+
+/** Longer than an invocation lives: none that saw a delivery before its end still runs by then. */
+export const QUIET_MS = 60 * 60_000;
+
+/** What counts as over. Times in epoch ms. */
+export type Over = Readonly<{
+  /** Events that were due by then are old, whatever their tenant and type. */
+  dueBy: number;
+  /** Deliveries that had ended by then have ended for good. */
+  endedBy: number;
+  now: number;
+  /** Where the times of tenants and types are, which may be shorter. */
+  first: D1Database;
+}>;
+
+/** What is over by now. */
+export function overBy({
+  now,
+  config,
+  db,
+}: Readonly<{ now: () => number; config: Readonly<{ retentionMs: number }>; db: D1Database }>): Over {
+  const at = now();
+  return { dueBy: at - config.retentionMs, endedBy: at - QUIET_MS, now: at, first: db };
+}
+
+const ENDED = ["delivered", "dead", "cancelled"];
+
+type Times = Readonly<{ acceptedAt: number; deliverAt: number | null }>;
+type End = Readonly<{ state: string; endedAt: number | null }>;
+
+type Event = Times & Readonly<{ tenant: string; type: string }>;
+
+/**
+ * Which of the events are old. Only an event that is older than a day, and not as old as the deployment keeps any, costs a
+ * look at what is set for its tenant and type.
+ */
+export async function oldAmong(
+  { dueBy, now, first }: Over,
+  events: readonly Event[],
+): Promise<(event: Event) => boolean> {
+  const dueAt = ({ acceptedAt, deliverAt }: Times) => deliverAt ?? acceptedAt;
+  const doubtful = events.filter((event) => dueAt(event) > dueBy && dueAt(event) <= now - DAY_MS);
+  if (doubtful.length === 0) return (event) => dueAt(event) <= dueBy;
+  const [tenants, types] = [doubtful.map(({ tenant }) => tenant), doubtful.map(({ type }) => type)];
+  const { keptMs } = await limitsOf(first, tenants, types);
+  return (event) => dueAt(event) <= Math.max(dueBy, now - keptMs(event));
+}
+
+export function hasEnded({ state, endedAt }: End, { endedBy }: Over): boolean {
+  return ENDED.includes(state) && (endedAt ?? 0) <= endedBy;
+}
+
+/** None is old before it is a day old. */
+const TIMES_AND_PLANS = `
+  SELECT b.id, b.accepted_at AS acceptedAt, b.deliver_at AS deliverAt, b.plan, b.header
+  FROM json_each(?1) w CROSS JOIN bundles b ON b.id = w.value WHERE coalesce(b.deliver_at, b.accepted_at) <= ?2`;
+
+type TimesAndPlan = Times & Readonly<{ id: number; plan: string; header: string }>;
+
+/** Which events of these deliveries are over. Reads nothing about deliveries that have not ended or are not old. */
+export async function eventsOver(
+  db: D1Database,
+  rows: readonly DeliveryRow[],
+  over: Over,
+): Promise<ReadonlySet<number>> {
+  const ended = new Set(rows.filter((row) => hasEnded(row, over)).map(({ eventId }) => eventId));
+  if (ended.size === 0) return new Set();
+  const ids = JSON.stringify([...new Set([...ended].map(bundleOf))]);
+  const { results } = await db
+    .prepare(TIMES_AND_PLANS)
+    .bind(ids, over.now - DAY_MS)
+    .all<TimesAndPlan>();
+  const bundles = new Map(
+    results.map(({ id, plan, header, ...times }) => [
+      id,
+      { ...times, plan: JSON.parse(plan) as Plan, header: JSON.parse(header) as StoredHeader },
+    ]),
+  );
+  const events = [...ended].flatMap((event) => {
+    const { plan, header, ...times } = bundles.get(bundleOf(event)) ?? {};
+    const about = header && headerAt(header, indexOf(event));
+    return about && plan ? [{ ...(times as Times), event, ...about, plan }] : [];
+  });
+  const isOld = await oldAmong(over, events);
+  const planned = events
+    .filter(isOld)
+    .map(({ event, plan }) => ({ event, destinations: destinationsOf(plan, indexOf(event)) }));
+  if (planned.length === 0) return new Set();
+  const pairs = planned.flatMap(({ event, destinations }) =>
+    destinations.map((destination) => [bundleOf(event), destination] as const),
+  );
+  const known = await rowsIn(db, pairs);
+  const isEnded = new Set(
+    known.filter((row) => hasEnded(row, over)).map((row) => `${row.eventId} ${row.destinationId}`),
+  );
+  const isOver = ({ event, destinations }: (typeof planned)[number]) =>
+    destinations.every((destination) => isEnded.has(`${event} ${destination}`));
+  return new Set(planned.filter(isOver).map(({ event }) => event));
+}

@@ -1,0 +1,434 @@
+/**
+ * The steps of a replay: selecting deliveries, and requeueing them in portions.
+ *
+ * A replay selects the deliveries that had ended as asked for when it began, in rows or in packs, of events that were
+ * accepted in its time range; or the events of its tenant that have none (missing-deliveries.ts). They are found in order of their events from its cursor on. Each portion is requeued in the
+ * same transaction that moves the cursor past it, so that two steps at once do the work of one.
+ *
+ * Raw SQL, because a portion moves in one transaction under one condition, and because counting, selecting and requeueing
+ * a thousand deliveries in one statement each saves a round trip for every delivery.
+ */
+import { eventAt, headerAt, indexOf, tagsAt } from "../core/bundle.ts";
+import { isErased as isErasedIn } from "../core/erase.ts";
+import type { Kept } from "../core/retention.ts";
+import { takesType } from "../core/routing.ts";
+import { readHeader } from "../core/stored-bundle.ts";
+import { type NewReplay, partsIn, type Replay, type ReplayChange } from "../features/replays/sql.ts";
+import { type IdRange, idRangeOf } from "./bundles.ts";
+import { modelOf, type RawRow } from "./columns.ts";
+import { requeued, requeuePacked } from "./deliveries.ts";
+import { type PlanChange, planning } from "./missing-deliveries.ts";
+import { packedRows, packsOf } from "./packs.ts";
+import { type DeliveryRow, replays } from "./schema.ts";
+import type { Databases } from "./shards.ts";
+import {
+  bundleIdOf,
+  countIn,
+  countUpTo,
+  DEAD_ROWS,
+  deliveredOf,
+  faultOfHeader,
+  hasBit,
+  hasTag,
+  IS_UNDER_WAY,
+  isErased,
+  typeOf,
+} from "./sql.ts";
+
+/** How the deliveries have ended that it selects. */
+type Ended = Exclude<Replay["include"], "missing">;
+
+/** Dead deliveries have an index; delivered ones are found among all rows of the destination. */
+const sources: Readonly<Record<Ended, string>> = {
+  dead: `${DEAD_ROWS} AND`,
+  delivered: "deliveries WHERE",
+};
+
+/** SQL: whether a pattern matches a type, as in core/routing.ts. */
+function isOfType(pattern: string, type: string): string {
+  return `(${pattern} = ${type} OR ${pattern} = '*' OR (substr(${pattern}, -2) = '.*'
+    AND substr(${type}, 1, length(${pattern}) - 1) = substr(${pattern}, 1, length(${pattern}) - 1)))`;
+}
+
+/** SQL: whether a bundle `b` is in the time range of a replay `r`, and was not older than `?6` ms when that began. */
+const IS_IN_TIME = `b.accepted_at >= r.since AND b.accepted_at < r.until
+  AND coalesce(b.deliver_at, b.accepted_at) > r.created_at - ?6`;
+
+/** SQL: whether an event of a bundle `b` has the tag of a replay `r`, if that has one. */
+const isTagged = (event: string) => `(r.tag IS NULL OR ${hasTag("b.header", event, "r.tag")})`;
+
+/**
+ * SQL: whether events of that type are kept for so long that those of a bundle `b` were not over when a replay `r` began.
+ * @param types JSON: the types with a time of their own, in ms
+ */
+const isKept = (type: string, types: string) => `coalesce((
+  SELECT coalesce(b.deliver_at, b.accepted_at) > r.created_at - k.value FROM json_each(${types}) k
+  WHERE k.key = ${type}), 1)`;
+
+/** SQL: whether the header of a bundle `b` can be read. */
+const IS_READABLE = `${faultOfHeader("b.header")} IS NULL`;
+
+/** SQL: whether a replay `r` selects a delivery `d`, whose bundle is `b`. None of bundles that cannot be read. */
+const isSelected = (types: string) =>
+  `d.state = r.include AND d.ended_at <= r.created_at AND ${IS_IN_TIME} AND iif(${IS_READABLE}, ${isMeant(types)}, 0)`;
+
+/** SQL: the part of it that is told by the header. */
+const isMeant = (types: string) => `${isTagged("d.event_id")}
+  AND NOT ${isErased("b.header", "d.event_id")} AND ${isKept(typeOf("b.header", "d.event_id"), types)}
+  AND (r.event_types IS NULL OR EXISTS (
+    SELECT 1 FROM json_each(r.event_types) t WHERE ${isOfType("t.value", typeOf("b.header", "d.event_id"))}))`;
+
+/** The API refuses replays over more deliveries than this. */
+export const LARGEST = 1_000_000;
+
+/** SQL: the next deliveries of a destination after an event, selected or not. */
+const next = (include: Ended) => `
+  SELECT event_id, state, ended_at FROM ${sources[include]}
+    destination_id = ?2 AND event_id > ?3 AND event_id <= ?4 ORDER BY event_id LIMIT ?5`;
+
+/** SQL: a destination's packs with delivered bits, from the bundle of one event to that of another. */
+const deliveredPacks = (from: string, to: string) => `packs
+  WHERE destination_id = ?2 AND bundle_id BETWEEN ${bundleIdOf(from)} AND ${bundleIdOf(to)} AND (delivered0 | delivered1) <> 0`;
+
+/** How many deliveries of this kind the destination has in the range; `limit` stands for more. */
+export async function countCandidates(
+  db: D1Database,
+  { include, destinationId }: Readonly<{ include: Replay["include"]; destinationId: string }>,
+  { first, last }: IdRange,
+  limit: number,
+): Promise<number> {
+  // Only walking through all events of the period would tell.
+  if (include === "missing") return 0;
+  const rows = countUpTo("?1", `${sources[include]} destination_id = ?2 AND event_id BETWEEN ?3 AND ?4`);
+  const packed = `(SELECT coalesce(sum(n), 0) FROM (
+    SELECT ${countIn(deliveredOf())} AS n FROM ${deliveredPacks("?3", "?4")} LIMIT ?1))`;
+  const count = `SELECT ${include === "delivered" ? `${rows} + ${packed}` : rows} AS n`;
+  const counted = await db.prepare(count).bind(limit, destinationId, first, last).first<number>("n");
+  return Math.min(limit, counted ?? 0);
+}
+
+const LATE_PACKS = `
+  SELECT p.*, b.header, b.accepted_at, b.deliver_at
+  FROM (SELECT * FROM ${deliveredPacks("?1", "?3")} AND ended_at > ?4) p JOIN bundles b ON b.id = p.bundle_id`;
+
+/** How many deliveries are selected of packs with ends after the replay began. SQL cannot read the times of their ends. */
+async function countLate(
+  db: D1Database,
+  replay: NewReplay,
+  { first, last, kept }: IdRange & Readonly<{ kept: Kept }>,
+): Promise<number> {
+  const query = db.prepare(LATE_PACKS).bind(first, replay.destinationId, last, replay.createdAt);
+  const { results } = await query.all<RawRow>();
+  return results.flatMap((raw) => lookedIn(raw, replay, kept)).filter(({ isSelected }) => isSelected).length;
+}
+
+/** SQL: the event that an entry `i` of a header's events is about, of a pack `p`. */
+const PACKED_EVENT = "(p.bundle_id * 128 + i.key / 3)";
+
+/** SQL: its type. */
+const TYPE_OF_ENTRY = "(b.header ->> ('$.types[' || i.value || ']'))";
+
+/** How many deliveries are selected of packs without ends after the replay began. */
+const TOTAL_PACKED = `
+  SELECT coalesce(sum(iif(NOT ${IS_READABLE}, 0, iif(r.event_types IS NULL AND r.tag IS NULL AND b.header -> '$.erased' IS NULL AND ?9 = '{}', ${countIn(deliveredOf("p"))}, (
+    SELECT count(*) FROM json_each(b.header, '$.events') i
+    WHERE i.key % 3 = 1 AND ${hasBit(deliveredOf("p"), PACKED_EVENT)} AND ${isTagged(PACKED_EVENT)}
+      AND NOT ${isErased("b.header", PACKED_EVENT)} AND ${isKept(TYPE_OF_ENTRY, "?9")}
+      AND (r.event_types IS NULL OR EXISTS (
+        SELECT 1 FROM json_each(r.event_types) t WHERE ${isOfType("t.value", TYPE_OF_ENTRY)}))
+  )))), 0)
+  FROM (SELECT * FROM ${deliveredPacks("(?3 + 1)", "?4")} AND ended_at <= ?7 LIMIT ?5) p
+  JOIN bundles b ON b.id = p.bundle_id WHERE ${IS_IN_TIME}`;
+
+/**
+ * Begins a replay and counts what it selects, missing deliveries excepted; undefined when its destination has one under
+ * way.
+ */
+export async function beginReplay(
+  db: D1Database,
+  { id, destinationId, include, ...rest }: NewReplay,
+  { first, last }: IdRange,
+  limit: number,
+  kept: Kept,
+): Promise<Replay | undefined> {
+  const row = { id, destinationId, include, ...rest };
+  if (include === "missing") {
+    const inserted = await insertion(db, row).first<RawRow>();
+    return inserted ? modelOf(replays, inserted) : undefined;
+  }
+  const isPacked = include === "delivered";
+  const late = isPacked ? await countLate(db, row, { first, last, kept }) : 0;
+  const packed = isPacked ? `+ (${TOTAL_PACKED})` : "";
+  const total = `UPDATE replays AS r SET total = ?8 ${packed} + (
+      SELECT count(*) FROM (${next(include)}) d JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")} WHERE ${isSelected("?9")})
+    WHERE id = ?1 RETURNING *`;
+  const [, counted] = await db.batch<RawRow>([
+    insertion(db, row),
+    db
+      .prepare(total)
+      .bind(
+        id,
+        destinationId,
+        first - 1,
+        last,
+        limit,
+        kept.ms,
+        row.createdAt,
+        late,
+        JSON.stringify(kept.types),
+      ),
+  ]);
+  const raw = counted?.results[0];
+  return raw && modelOf(replays, raw);
+}
+
+function insertion(db: D1Database, row: NewReplay): D1PreparedStatement {
+  return db
+    .prepare(
+      `INSERT INTO replays (id, tenant, destination_id, include, event_types, since, until, rate_per_minute,
+         state, cursor, pace, next_step_at, created_at, updated_at, tag, matching)
+       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'running', ?9, ?8, ?10, ?10, ?10, ?11, ?12)
+       ON CONFLICT DO NOTHING RETURNING *`,
+    )
+    .bind(
+      row.id,
+      row.tenant,
+      row.destinationId,
+      row.include,
+      row.eventTypes ? JSON.stringify(row.eventTypes) : null,
+      row.since,
+      row.until,
+      row.ratePerMinute,
+      row.cursor ?? 0,
+      row.createdAt,
+      row.tag ?? null,
+      row.matching ?? 1,
+    );
+}
+
+/** Most deliveries looked at in one statement. */
+const PAGE = 1_000;
+/** Deliveries looked at for one portion. */
+const LOOKED_AT = 10_000;
+
+type ReplayOf<I extends Replay["include"]> = Replay & Readonly<{ include: I }>;
+
+/** Whether it selects deliveries that have ended. */
+export function isOfEnded(replay: Replay): replay is ReplayOf<Ended> {
+  return replay.include !== "missing";
+}
+
+export type Portion = Readonly<{
+  /** The events of the deliveries to requeue. */
+  events: readonly number[];
+  /** Those of the deliveries that have no rows of their own, as the rows that they would have. */
+  packed: readonly DeliveryRow[];
+  /** Of missing deliveries: the plans that get them. */
+  plans?: readonly PlanChange[];
+  /** The last event looked at. */
+  cursor: number;
+  /** Whether none comes after it. */
+  isLast: boolean;
+}>;
+
+/** The next `size` ended deliveries that the replay selects, or fewer when many have to be passed over. */
+export async function findPortion(
+  db: D1Database,
+  replay: ReplayOf<Ended>,
+  last: number,
+  size: number,
+  kept: Kept,
+): Promise<Portion> {
+  const found: Looked[] = [];
+  const portion = (cursor: number, isLast: boolean) => ({
+    events: found.map(({ event }) => event),
+    packed: found.flatMap(({ packed }) => packed ?? []),
+    cursor,
+    isLast,
+  });
+  let { cursor } = replay;
+  // Without event types or a tag it often selects nearly everything: read little more than is wanted, until it does not.
+  let page = replay.eventTypes === null && replay.tag === null ? Math.min(PAGE, size + 1) : PAGE;
+  for (let lookedAt = 0; lookedAt < LOOKED_AT; lookedAt += page) {
+    if (lookedAt > 0) page = Math.min(PAGE, 2 * page);
+    const { looked, upto } = await lookOn(db, replay, { cursor, last, limit: page, kept });
+    for (const one of looked) {
+      if (one.isSelected && found.length === size) return portion(cursor, false);
+      if (one.isSelected) found.push(one);
+      cursor = one.event;
+    }
+    if (upto === undefined) return portion(cursor, true);
+    cursor = upto;
+  }
+  return portion(cursor, false);
+}
+
+type Looked = Readonly<{
+  event: number;
+  isSelected: number | boolean;
+  /** The row that a delivery of a pack would have. */
+  packed?: DeliveryRow;
+}>;
+
+type Look = Readonly<{ cursor: number; last: number; limit: number; kept: Kept }>;
+
+type Page = Readonly<{
+  looked: readonly Looked[];
+  /** The last event looked at; undefined when none comes after it. */
+  upto: number | undefined;
+}>;
+
+/** One pack is looked at for this many rows: packs hold between one delivery and a hundred. */
+const ROWS_PER_PACK = 10;
+
+/** The next deliveries after the cursor in rows and packs, as far as both have been read. */
+async function lookOn(db: D1Database, replay: ReplayOf<Ended>, look: Look): Promise<Page> {
+  const { id, destinationId, include } = replay;
+  const { cursor, last, limit, kept } = look;
+  const rows = db
+    .prepare(
+      `SELECT d.event_id AS event, coalesce(${isSelected("?7")}, 0) AS isSelected
+       FROM replays r CROSS JOIN (${next(include)}) d LEFT JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")}
+       WHERE r.id = ?1 ORDER BY d.event_id`,
+    )
+    .bind(id, destinationId, cursor, last, limit, kept.ms, JSON.stringify(kept.types));
+  const most = Math.ceil(limit / ROWS_PER_PACK);
+  const packed = db
+    .prepare(
+      `SELECT p.*, b.header, b.accepted_at, b.deliver_at
+       FROM (SELECT * FROM ${deliveredPacks("(?1 + 1)", "?3")} ORDER BY bundle_id LIMIT ?4) p
+       LEFT JOIN bundles b ON b.id = p.bundle_id ORDER BY p.bundle_id`,
+    )
+    .bind(cursor, destinationId, last, most);
+  const results = await db.batch<RawRow>(include === "delivered" ? [rows, packed] : [rows]);
+  const own = (results[0]?.results ?? []) as unknown as Looked[];
+  const packs = results[1]?.results ?? [];
+  const ends = [
+    ...(own.length === limit ? [own.at(-1)?.event ?? last] : []),
+    ...(packs.length === most ? [eventAt(Number(packs.at(-1)?.bundle_id), LAST_INDEX)] : []),
+  ];
+  const upto = ends.length > 0 ? Math.min(...ends) : undefined;
+  const looked = [...own, ...packs.flatMap((raw) => lookedIn(raw, replay, kept))]
+    .filter(({ event }) => event > cursor && event <= Math.min(last, upto ?? last))
+    .toSorted((a, b) => a.event - b.event);
+  return { looked, upto };
+}
+
+const LAST_INDEX = 127;
+
+/** The delivered ones of a pack, each with whether it is selected; none of a bundle that an operator has removed. */
+function lookedIn(raw: RawRow, replay: NewReplay, kept: Kept): Looked[] {
+  const read = raw.header ? readHeader(String(raw.header)) : undefined;
+  if (read?.kind !== "read") return [];
+  const { header } = read;
+  const { eventTypes = null, tag = null, since, until, createdAt } = replay;
+  const acceptedAt = Number(raw.accepted_at);
+  const dueAt = Number(raw.deliver_at ?? acceptedAt);
+  const isMeant = (index: number) => {
+    const about = headerAt(header, index);
+    return (
+      about !== undefined &&
+      takesType(eventTypes, about.type) &&
+      (tag === null || tagsAt(header, index).includes(tag)) &&
+      dueAt > createdAt - (kept.types[about.type] ?? kept.ms) &&
+      !isErasedIn(header, index)
+    );
+  };
+  const inTime = acceptedAt >= since && acceptedAt < until;
+  return packsOf([raw])
+    .flatMap((pack) => packedRows(pack, null))
+    .filter(({ state }) => state === "delivered")
+    .map((row) => {
+      const isSelected = inTime && (row.endedAt ?? 0) <= createdAt && isMeant(indexOf(row.eventId));
+      return { event: row.eventId, isSelected, packed: row };
+    });
+}
+
+/** SQL: whether the replay is still running at the cursor that the portion was found from. */
+const isAt = (cursor: string) =>
+  `EXISTS (SELECT 1 FROM replays WHERE id = ?2 AND state = 'running' AND cursor = ${cursor})`;
+
+const REQUEUE_ROWS = `
+  UPDATE deliveries SET ${requeued("?1")}, reason = 'replayed', replay = ?2
+  WHERE destination_id = ?3 AND event_id IN (SELECT value FROM json_each(?4)) AND state = ?5
+    AND ended_at <= ?6 AND ${isAt("?7")}`;
+
+const replayed = { list: "?3", reason: "'replayed'", replay: "?2", giveUpAt: "?1", mask: deliveredOf };
+const REQUEUE_PACKED = `${requeuePacked(replayed)} AND ${isAt("?4")} ON CONFLICT DO NOTHING`;
+
+/** By as many as the statement before it has requeued. */
+const COUNT_REQUEUED = `
+  UPDATE replays SET requeued = requeued + changes() WHERE id = ?1 AND state = 'running' AND cursor = ?2`;
+
+const ADVANCE = `
+  UPDATE replays SET cursor = ?3, requeued = requeued + changes(), pace = ?4, next_step_at = ?5, state = ?6,
+    reason = ?7, updated_at = ?8, ended_at = ?9
+  WHERE id = ?1 AND state = 'running' AND cursor = ?2`;
+
+/**
+ * Requeues or plans a portion, and changes the replay, in one transaction. False when the replay was not, or no longer, running at
+ * this cursor: then nothing has changed.
+ * @param giveUpAt the age limit of the requeued deliveries until their first attempt, epoch ms
+ */
+export async function advanceReplay(
+  db: D1Database,
+  replay: Replay,
+  { events, packed, plans, cursor }: Omit<Portion, "isLast">,
+  after: Required<ReplayChange>,
+  giveUpAt: number,
+  now: number,
+): Promise<boolean> {
+  const { id, destinationId, include, createdAt } = replay;
+  const list = JSON.stringify(events);
+  const requeue = db
+    .prepare(REQUEUE_ROWS)
+    .bind(giveUpAt, id, destinationId, list, include, createdAt, replay.cursor);
+  const { pace, nextStepAt, state, reason, endedAt } = after;
+  const advance = db
+    .prepare(ADVANCE)
+    .bind(id, replay.cursor, cursor, pace, nextStepAt, state, reason, now, endedAt);
+  if (plans) {
+    const results = await db.batch([...planning(db, replay, plans, giveUpAt, isAt("?4")), advance]);
+    return (results.at(-1)?.meta.changes ?? 0) > 0;
+  }
+  if (packed.length === 0) {
+    const [, advanced] = await db.batch([requeue, advance]);
+    return (advanced?.meta.changes ?? 0) > 0;
+  }
+  const [, , , advanced] = await db.batch([
+    requeue,
+    db.prepare(COUNT_REQUEUED).bind(id, replay.cursor),
+    db.prepare(REQUEUE_PACKED).bind(giveUpAt, id, JSON.stringify(packed), replay.cursor),
+    advance,
+  ]);
+  return (advanced?.meta.changes ?? 0) > 0;
+}
+
+// ── Parts in several databases: see replays.ts ──
+
+/** The part of a replay in a database: `replay` is the row in `db`. */
+export type Part = Readonly<{ db: D1Database; replay: Replay }>;
+
+/** The parts in the order in which they are worked off. Inserts those that are missing. */
+export async function partsOf(
+  { db: first, further = [] }: Databases,
+  job: Replay,
+  kept: Kept,
+): Promise<readonly Part[]> {
+  const others = further.map(async (db) => {
+    const [known] = await partsIn(db, [job.id]);
+    const replay = known ?? (await beginPart(db, job, kept));
+    return replay ? [{ db, replay }] : [];
+  });
+  return [...(await Promise.all(others)).flat(), { db: first, replay: job }];
+}
+
+/** The first database allows a destination one replay at a time, so parts of earlier replays that are left here are over. */
+const CANCEL_OTHERS = `
+  UPDATE replays SET state = 'cancelled' WHERE destination_id = ?1 AND id <> ?2 AND ${IS_UNDER_WAY}`;
+
+async function beginPart(db: D1Database, job: Replay, kept: Kept): Promise<Replay | undefined> {
+  const range = await idRangeOf(db, job);
+  await db.prepare(CANCEL_OTHERS).bind(job.destinationId, job.id).run();
+  return beginReplay(db, { ...job, cursor: range.first - 1 }, range, LARGEST, kept);
+}

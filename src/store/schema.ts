@@ -1,0 +1,609 @@
+/**
+ * The tables. docs/data-model.md describes them for people; this is why they are as they are.
+ *
+ * **Written rows are what D1 bills most.** A bundle whose deliveries all succeed, or merely wait, costs two written rows
+ * for each destination: the bundle's (shared by all) and the pack's. So bodies are in a rowid table (compact, ids in
+ * order, one row a write); packs and deliveries are `WITHOUT ROWID` tables keyed by destination (which makes the key its
+ * message log, and saves an index); every index on them is partial and holds only what waits or has gone wrong.
+ *
+ * **Drizzle or SQL.** Ordinary queries use Drizzle. Raw SQL is for statements that have to do several things at once
+ * (check and insert, or a batch that is one transaction), that take any number of values (`json_each` of one parameter:
+ * D1 allows 100), or whose billed rows depend on their shape (a named index, a recursive walk). A comment on each says
+ * what that saves. Fragments that several statements share are in sql.ts.
+ *
+ * **The order of the folder**: columns, schema, sql, shards; bundles and destinations; packs; notifications and
+ * replay-counters; deliveries; waiting, lists, replays, sweep; what counts and removes. Each builds only on those before.
+ *
+ * Drizzle cannot express `WITHOUT ROWID`, triggers and views: they are added to the generated migration by hand, and
+ * tests hold this file and the migrations together. Columns named `…_at` are epoch milliseconds.
+ */
+import { sql } from "drizzle-orm";
+import {
+  blob,
+  index,
+  integer,
+  primaryKey,
+  real,
+  sqliteTable,
+  text,
+  uniqueIndex,
+} from "drizzle-orm/sqlite-core";
+import type { Actor, AuditAction, Changes } from "../core/audit.ts";
+import type { Plan, StoredHeader } from "../core/bundle.ts";
+import type { BodyForm } from "../core/content.ts";
+import type { PreviousSecret } from "../core/credentials.ts";
+import type { DeliveryReason, PauseReason, ReplayReason } from "../core/reasons.ts";
+import type { RetrySpec } from "../core/retry/policy.ts";
+import type { EventFilter } from "../core/routing.ts";
+import type { SignatureForm } from "../core/signature-forms.ts";
+import type { BundleFault } from "../core/stored-bundle.ts";
+import { jsonText } from "./columns.ts";
+
+/** The state of a delivery with a row or a bit. One with neither is `queued`: only its event's plan knows it. */
+export type StoredState = "waiting" | "retrying" | "delivered" | "dead" | "cancelled";
+
+/** One exchange in a delivery's log. */
+export type AttemptEntry = Readonly<{
+  at: number;
+  latencyMs: number;
+  status?: number;
+  error?: string;
+  note?: string;
+  excerpt?: string;
+  /** The whole exchange was handed to the archive (core/archive.ts). Of a success nothing says so: a pack has no log. */
+  archived?: true;
+  /** The owner of the message that will retry the delivery, if it has one of its own: see DeliveryMessage. */
+  owner?: string;
+}>;
+
+/**
+ * Events that were committed together, of one tenant or of many (core/bundle.ts). Ids are given in order, from the
+ * database's first number on (core/placement.ts), so that the sweep's watermark is exact. They are never reused, because
+ * the newest row is never removed.
+ */
+export const bundles = sqliteTable(
+  "bundles",
+  {
+    id: integer().primaryKey(),
+    /** Recognize a repeated commit: a JSON array with a token for each event, or one for all of them. */
+    tokens: text().notNull(),
+    acceptedAt: integer("accepted_at").notNull(),
+    /** Not delivered before; null: delivered at once. */
+    deliverAt: integer("deliver_at"),
+    /** Number of events, and of deliveries planned for all of them. */
+    count: integer().notNull(),
+    planned: integer().notNull(),
+    /** The destinations chosen at acceptance, each with the indexes of the events that it gets, as runs. */
+    plan: jsonText<Plan>({})().notNull(),
+    /** The tenant, the type and the size of each event. */
+    header: jsonText<StoredHeader>({
+      version: 1,
+      encoding: "plain",
+      tenants: [],
+      types: [],
+      events: [],
+    })().notNull(),
+    /** The exact bytes that attempts send, joined and compressed. The last column, so that reading the others skips it. */
+    body: blob().notNull(),
+  },
+  (t) => [index("bundles_scheduled").on(t.deliverAt).where(sql`deliver_at IS NOT NULL`)],
+);
+
+/** Revisions of tenants' destinations. Triggers raise them with every change that routing can see, even one by hand. */
+export const tenants = sqliteTable("tenants", {
+  id: text().primaryKey(),
+  revision: integer().notNull(),
+});
+
+/** What an operator has set for a tenant. A tenant without a row has the deployment's settings. */
+export const tenantSettings = sqliteTable(
+  "tenant_settings",
+  {
+    tenant: text().primaryKey(),
+    /** Mails about its own destinations go there; null: none are sent. */
+    contactEmail: text("contact_email"),
+    /** For how long its events are kept; null: as long as the deployment keeps them. */
+    retentionDays: integer("retention_days"),
+    /** 1: the content of an event is erased once all of its deliveries have been delivered. */
+    payloadFree: integer("payload_free").notNull().default(0),
+    /** What visitors of its portal may do, and up to which limits. Edited into what is no JSON, it must not read as none. */
+    portal: jsonText<Readonly<Record<string, unknown>> | null>({ "": "" })(),
+    /** The name, logo and colour of its portal. */
+    branding: jsonText<Readonly<Record<string, unknown>> | null>(null)(),
+    /** When the tenant was last deleted with everything: portal links from before are worthless. */
+    deletedAt: integer("deleted_at"),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+  },
+  (t) => [
+    index("tenant_settings_kept").on(t.retentionDays).where(sql`retention_days IS NOT NULL`),
+    index("tenant_settings_payload_free").on(t.tenant).where(sql`payload_free = 1`),
+    index("tenant_settings_kept_changed")
+      .on(t.updatedAt)
+      .where(sql`retention_days IS NOT NULL OR payload_free = 1`),
+  ],
+);
+
+/** Erasures: jobs that remove the content of events, in steps. They stay as receipts. */
+export const erasures = sqliteTable(
+  "erasures",
+  {
+    id: text().primaryKey(),
+    tenant: text().notNull(),
+    /** What is erased: one event, those of a time range, or the tenant with everything. */
+    kind: text().$type<"event" | "range" | "tenant">().notNull(),
+    eventId: integer("event_id"),
+    since: integer(),
+    until: integer(),
+    /** Incomplete: some bundles could not be read in the last pass, and may have what was to be erased. */
+    state: text().$type<"running" | "completed" | "incomplete">().notNull(),
+    /**
+     * Where the next step goes on: the pass, the number of the database, the last bundle looked at there, the last event in
+     * the archive, and how many destinations of the next bundle have been seen to.
+     */
+    cursor: jsonText<readonly number[]>([])().notNull().default(sql`'[]'`),
+    /** What has been erased so far. */
+    events: integer().notNull().default(0),
+    deliveries: integer().notNull().default(0),
+    cancelled: integer().notNull().default(0),
+    /** Bundles that this pass could not read, and so not erase. */
+    unreadable: jsonText<readonly number[]>([])().notNull().default(sql`'[]'`),
+    nextStepAt: integer("next_step_at").notNull(),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+    endedAt: integer("ended_at"),
+  },
+  (t) => [
+    index("erasures_by_tenant").on(t.tenant),
+    index("erasures_running").on(t.nextStepAt).where(sql`state = 'running'`),
+  ],
+);
+
+/** The trail of changes: who changed what, and when (audit.ts). A trigger refuses to change an entry. */
+export const auditEntries = sqliteTable(
+  "audit_entries",
+  {
+    /** Ascends with time, and tells it. */
+    id: integer().primaryKey(),
+    at: integer().notNull(),
+    /** Null: a change of the deployment, not of a tenant. */
+    tenant: text(),
+    actor: jsonText<Actor | null>(null)().notNull(),
+    action: text().$type<AuditAction>().notNull(),
+    /** The id of what was changed. */
+    subject: text().notNull(),
+    /** The changed fields, without secrets. */
+    changes: jsonText<Changes | null>(null)(),
+  },
+  (t) => [
+    index("audit_entries_by_tenant").on(t.tenant, t.id),
+    index("audit_entries_by_subject").on(t.subject, t.id),
+  ],
+);
+
+/**
+ * Which bundles have events with a tag, for lists. A row for each tag in a bundle, however many of its events have it: which
+ * ones is in its header. Triggers insert and delete the rows with the bundle, so bundles without tags cost nothing.
+ */
+export const tags = sqliteTable(
+  "tags",
+  {
+    tenant: text().notNull(),
+    tag: text().notNull(),
+    bundleId: integer("bundle_id").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.tenant, t.tag, t.bundleId] })],
+);
+
+/**
+ * The catalogue of event types. Those that are validated raise the revision of the tenant without a name, whatever hand
+ * changes them: so commits notice it by the comparison that they make anyway.
+ */
+export const eventTypes = sqliteTable(
+  "event_types",
+  {
+    name: text().primaryKey(),
+    description: text(),
+    /** A JSON Schema of the events' `data`, as JSON. */
+    schema: text(),
+    /** An example of `data`, as JSON. */
+    example: text(),
+    /** 1: events whose `data` does not fit are refused. */
+    validates: integer().notNull(),
+    archivedAt: integer("archived_at"),
+    /** For how long events of this type are kept; null: as their tenant's. */
+    retentionDays: integer("retention_days"),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+  },
+  (t) => [
+    index("event_types_validating").on(t.name).where(sql`validates = 1`),
+    index("event_types_kept").on(t.retentionDays).where(sql`retention_days IS NOT NULL`),
+    index("event_types_kept_changed").on(t.updatedAt).where(sql`retention_days IS NOT NULL`),
+  ],
+);
+
+/** Idempotency keys, with where the events of their requests are. Kept as long as the events. */
+export const idempotencyKeys = sqliteTable(
+  "idempotency_keys",
+  {
+    tenant: text().notNull(),
+    key: text().notNull(),
+    /** Digest of the request, which tells a repeat from another request under the same key. */
+    fingerprint: text().notNull(),
+    /** The bundles of the events, and for each event in the order posted which of these it is in and its index there. */
+    bundles: jsonText<readonly number[]>([])().notNull(),
+    places: jsonText<readonly (readonly [number, number])[]>([])().notNull(),
+    createdAt: integer("created_at").notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.tenant, t.key] })],
+);
+
+/** A delivery (one event for one destination) whose state does not fit into a bit of a pack. */
+export const deliveries = sqliteTable(
+  "deliveries",
+  {
+    destinationId: text("destination_id").notNull(),
+    eventId: integer("event_id").notNull(),
+    state: text().$type<StoredState>().notNull(),
+    reason: text().$type<DeliveryReason>(),
+    /** HTTP exchanges in this generation; nothing else counts. */
+    attempts: integer().notNull().default(0),
+    nextAttemptAt: integer("next_attempt_at"),
+    /** 0 since acceptance, and one more each time that it is requeued after an end, or planned later by a replay. */
+    generation: integer().notNull().default(0),
+    /** In this generation; null before. */
+    firstAttemptAt: integer("first_attempt_at"),
+    /** The age limit in effect. It differs before and after the first attempt. */
+    giveUpAt: integer("give_up_at").notNull(),
+    endedAt: integer("ended_at"),
+    lastStatus: integer("last_status"),
+    lastError: text("last_error"),
+    /** The replay that requeued it, and that its end counts for. */
+    replay: text(),
+    log: jsonText<readonly AttemptEntry[]>([])().notNull().default(sql`'[]'`),
+  },
+  (t) => [
+    primaryKey({ columns: [t.destinationId, t.eventId] }),
+    index("deliveries_retrying").on(t.nextAttemptAt).where(sql`state = 'retrying'`),
+    // `attempts` is in the index because a drain chooses by it: so it reads nothing but the index.
+    index("deliveries_waiting").on(t.destinationId, t.eventId, t.attempts).where(sql`state = 'waiting'`),
+    index("deliveries_dead").on(t.destinationId, t.eventId).where(sql`state = 'dead'`),
+  ],
+);
+
+export type DeliveryRow = typeof deliveries.$inferSelect;
+
+/** The primary key of a delivery. */
+export type DeliveryKey = Pick<DeliveryRow, "destinationId" | "eventId">;
+
+/** A mask is two integers: for the events 0 to 49 of the bundle, and for those from 50 on. */
+const half = (name: string) => integer(name).notNull().default(0);
+
+/** The deliveries of one bundle to one destination whose state is plain, a bit for each: see packs.ts. */
+export const packs = sqliteTable(
+  "packs",
+  {
+    destinationId: text("destination_id").notNull(),
+    bundleId: integer("bundle_id").notNull(),
+    waiting0: half("waiting0"),
+    waiting1: half("waiting1"),
+    inFlight0: half("in_flight0"),
+    inFlight1: half("in_flight1"),
+    delivered0: half("delivered0"),
+    delivered1: half("delivered1"),
+    cancelled0: half("cancelled0"),
+    cancelled1: half("cancelled1"),
+    /** Why the waiting ones wait, and until when at least. */
+    reason: text().$type<DeliveryReason>(),
+    nextAttemptAt: integer("next_attempt_at"),
+    /** When the sweep recovers those in flight; null when none is. */
+    recoverAt: integer("recover_at"),
+    /** The age limit of those without an attempt; null while none has waited or been in flight. */
+    giveUpAt: integer("give_up_at"),
+    /** When the last of the ended ones ended. */
+    endedAt: integer("ended_at"),
+    /** How and when each ended one ended: see core/pack.ts. */
+    ends: text().notNull().default(""),
+  },
+  (t) => [
+    primaryKey({ columns: [t.destinationId, t.bundleId] }),
+    index("packs_waiting").on(t.destinationId, t.bundleId).where(sql`(waiting0 | waiting1) <> 0`),
+    index("packs_in_flight").on(t.recoverAt).where(sql`recover_at IS NOT NULL`),
+  ],
+);
+
+export type PackRow = typeof packs.$inferSelect;
+
+/** An endpoint URL with its limits. Limits are plain columns, so that an operator can change them by hand. */
+export const destinations = sqliteTable(
+  "destinations",
+  {
+    id: text().primaryKey(),
+    tenant: text().notNull(),
+    /** Where deliveries go: an https URL, or the target of another kind as `kind:…` (delivery/kinds). */
+    url: text().notNull(),
+    /** Exact names and `prefix.*`; null takes every type. */
+    eventTypes: jsonText<readonly string[] | null>(null)("event_types"),
+    description: text(),
+    metadata: jsonText<Readonly<Record<string, string>> | null>(null)(),
+    /** As the version before 0.3 has stored them, or an operator by hand: they count instead of the sealed ones. */
+    headers: jsonText<Readonly<Record<string, string>> | null>(null)(),
+    /** By name, each value sealed with the master key. Edited into what is no JSON, it must not read as none. */
+    sealedHeaders: jsonText<Readonly<Record<string, string>> | null>({ "": "" })("sealed_headers"),
+    /** How requests authenticate, its secret sealed. Edited into what is no JSON, it must not read as nothing. */
+    auth: jsonText<Readonly<Record<string, unknown>> | null>({})(),
+    /** What it gets of an event. */
+    body: text().$type<BodyForm>().notNull().default("envelope"),
+    /** As what operational events are sent to a service for people or on-call; null: as `body` says. */
+    template: text(),
+    /** Events with channels go to it only when they have one of these; null: whatever their channels. */
+    channels: jsonText<readonly string[] | null>(null)(),
+    /** A filter on the events' `data`; null takes all. */
+    filter: jsonText<EventFilter | null>(null)(),
+    /** Sealed with the master key, like the previous ones, which sign beside it until they expire. */
+    secret: text().notNull(),
+    /** 1, and one more with each rotation: a request to rotate names the version that it replaces. */
+    secretVersion: integer("secret_version").notNull().default(1),
+    /** The newest first. */
+    previousSecrets: jsonText<readonly PreviousSecret[]>([])("previous_secrets"),
+    /** How attempts are signed; null: Standard Webhooks. */
+    signatureForms: jsonText<readonly SignatureForm[] | null>(null)("signature_forms"),
+    status: text().$type<"active" | "paused">().notNull().default("active"),
+    statusReason: text("status_reason").$type<PauseReason>(),
+    statusChangedAt: integer("status_changed_at"),
+    maxConcurrency: integer("max_concurrency").notNull().default(10),
+    ratePerSecond: real("rate_per_second").notNull().default(100),
+    /** Null: derived from the rate. */
+    rateBurst: integer("rate_burst"),
+    timeoutMs: integer("timeout_ms").notNull().default(15_000),
+    retry: jsonText<RetrySpec | null>(null)(),
+    breakerFailureRatio: real("breaker_failure_ratio").notNull().default(0.5),
+    breakerMinAttempts: integer("breaker_min_attempts").notNull().default(5),
+    breakerWindowS: integer("breaker_window_s").notNull().default(60),
+    breakerCooldownS: integer("breaker_cooldown_s").notNull().default(30),
+    breakerMaxCooldownS: integer("breaker_max_cooldown_s").notNull().default(45),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+    /** Set on tombstones of deleted destinations, which stay so that planned deliveries end as cancelled. */
+    deletedAt: integer("deleted_at"),
+    /** What the target wants to be called with, sealed; null where it wants nothing. */
+    targetToken: text("target_token"),
+    /** The caller's own name for it among those of its tenant: see http/svix/endpoints.ts. */
+    uid: text(),
+  },
+  (t) => [
+    // In order of id, so that a page reads only what it shows. The second one has deleted destinations too.
+    index("destinations_by_tenant").on(t.tenant, t.id).where(sql`deleted_at IS NULL`),
+    index("destinations_by_tenant_with_deleted").on(t.tenant, t.id),
+    index("destinations_deleted").on(t.deletedAt).where(sql`deleted_at IS NOT NULL`),
+    uniqueIndex("destinations_by_uid").on(t.tenant, t.uid).where(sql`uid IS NOT NULL AND deleted_at IS NULL`),
+  ],
+);
+
+/** Applications of the Svix API: each is the tenant that is named by its id. Tenants of the native API have no row. */
+export const applications = sqliteTable(
+  "applications",
+  {
+    id: text().primaryKey(),
+    /** The caller's own name for it. */
+    uid: text(),
+    name: text().notNull(),
+    /** Of each of its endpoints that has no rate of its own; null: the default. */
+    ratePerSecond: real("rate_per_second"),
+    metadata: jsonText<Readonly<Record<string, string>> | null>(null)(),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+  },
+  (t) => [uniqueIndex("applications_by_uid").on(t.uid).where(sql`uid IS NOT NULL`)],
+);
+
+/**
+ * Changes of destinations' statuses that have not been published. A trigger writes them in the transaction that sets
+ * `status_changed_at` and changes `status`.
+ */
+export const statusChanges = sqliteTable(
+  "status_changes",
+  {
+    changedAt: integer("changed_at").notNull(),
+    destinationId: text("destination_id").notNull(),
+    status: text().$type<"active" | "paused">().notNull(),
+    reason: text().$type<PauseReason>(),
+    tenant: text().notNull(),
+    url: text().notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.changedAt, t.destinationId, t.status] })],
+);
+
+/** The progress of one part of the sweep. */
+export type SweepPart = Readonly<{
+  /** When it last made progress, epoch ms: it did all that there was to do, or as much as it may do at once. */
+  at: number;
+  /** Whether it has left work for later. */
+  behind: boolean;
+  /** How often it has failed since it last made progress. */
+  failures: number;
+  /** Where it continues. */
+  cursor: readonly (string | number)[];
+}>;
+
+/**
+ * The progress of the sweep, in one row. Each database has its own watermark; everything else is in the first. `lease`
+ * names the sweep that is running until `leasedUntil`, and `page` is the last of its pages that has begun.
+ */
+export const sweeps = sqliteTable("sweeps", {
+  id: integer().primaryKey(),
+  watermark: integer().notNull().default(0),
+  /** When the part that has been stuck for longest last made progress; 0 before the first sweep. */
+  heartbeatAt: integer("heartbeat_at").notNull(),
+  lease: text(),
+  leasedUntil: integer("leased_until").notNull().default(0),
+  page: integer().notNull().default(0),
+  parts: jsonText<Readonly<Record<string, SweepPart>>>({})().notNull().default(sql`'{}'`),
+});
+
+/** Where walks over a table continue: see `Walk` in sweep.ts. */
+export const cursors = sqliteTable("cursors", {
+  name: text().primaryKey(),
+  /** The last row looked at: its time, for walks in order of time, and its rowid. */
+  at: integer().notNull(),
+  rowId: integer("row_id").notNull(),
+});
+
+/** How many databases took new events from when on, epoch ms: see database-history.ts. */
+export const databaseCounts = sqliteTable("database_history", {
+  since: integer().primaryKey(),
+  count: integer().notNull(),
+});
+/**
+ * Bundles with content that is to be erased and could not be when a walk of kept content passed them: deliveries of theirs
+ * had not ended, they are due later, or the step's budget ended in the middle of one. In the database of the bundle.
+ */
+export const keptLater = sqliteTable(
+  "kept_later",
+  {
+    bundleId: integer("bundle_id").primaryKey(),
+    /** Not looked at before. */
+    lookAt: integer("look_at").notNull(),
+    /** An erasure of some of its events that has been begun; null: none. */
+    begun: jsonText<BegunErasure | null>(null)(),
+  },
+  (t) => [index("kept_later_due").on(t.lookAt)],
+);
+
+/** How far the erasing of some of a bundle's events has got. */
+export type BegunErasure = Readonly<{
+  why: "over" | "delivered";
+  /** The indexes of the events. */
+  events: readonly number[];
+  /** Destinations of the plan that have been seen to. */
+  destinations: number;
+}>;
+
+/** Bundles of all databases that jobs could not read, until they can be read or are gone. In the first database. */
+export const unreadableBundles = sqliteTable(
+  "unreadable_bundles",
+  {
+    bundleId: integer("bundle_id").primaryKey(),
+    fault: text().$type<BundleFault>().notNull(),
+    foundAt: integer("found_at").notNull(),
+    /** When it was last tried again. */
+    checkedAt: integer("checked_at").notNull(),
+  },
+  (t) => [index("unreadable_bundles_checked").on(t.checkedAt)],
+);
+
+/** Counters of what leaves no other lasting trace: see stats.ts. */
+export const counts = sqliteTable("counts", {
+  name: text().primaryKey(),
+  count: integer().notNull(),
+});
+
+/** API keys. The secret part is shown once and never stored; its digest is. */
+export const apiKeys = sqliteTable(
+  "api_keys",
+  {
+    id: text().primaryKey(),
+    name: text(),
+    /** The only tenant that it can see and change; null: all. */
+    tenant: text(),
+    scopes: jsonText<readonly string[]>([])().notNull(),
+    hash: text().notNull(),
+    createdAt: integer("created_at").notNull(),
+    expiresAt: integer("expires_at"),
+    /** To the hour, so that a busy key does not write a row for each request. */
+    lastUsedAt: integer("last_used_at"),
+    revokedAt: integer("revoked_at"),
+  },
+  (t) => [
+    index("api_keys_unrevoked").on(t.id).where(sql`revoked_at IS NULL`),
+    index("api_keys_by_tenant").on(t.tenant, t.id).where(sql`revoked_at IS NULL`),
+  ],
+);
+
+/**
+ * The last change of each API key: what isolates that remember keys have to forget (features/keys/sql.ts). Written by triggers, so that
+ * a change by hand counts too. A use of the key is no change.
+ */
+export const keyChanges = sqliteTable(
+  "key_changes",
+  {
+    /** Never given again. */
+    revision: integer().primaryKey({ autoIncrement: true }),
+    keyId: text("key_id").notNull(),
+  },
+  (t) => [uniqueIndex("key_changes_by_key").on(t.keyId)],
+);
+
+export type ReplayState = "running" | "paused" | "completed" | "cancelled";
+
+/** Replays: jobs that requeue ended deliveries of a destination, or plan missing ones. A destination has at most one under way. */
+export const replays = sqliteTable(
+  "replays",
+  {
+    id: text().primaryKey(),
+    tenant: text().notNull(),
+    destinationId: text("destination_id").notNull(),
+    include: text().$type<"dead" | "delivered" | "missing">().notNull(),
+    /** Of `missing`: 1 for events that the destination takes now, 0 for all of its tenant's. */
+    matching: integer().notNull().default(1),
+    eventTypes: jsonText<readonly string[] | null>(null)("event_types"),
+    /** Only events with this tag; null: all. */
+    tag: text(),
+    since: integer().notNull(),
+    until: integer().notNull(),
+    ratePerMinute: integer("rate_per_minute").notNull(),
+    state: text().$type<ReplayState>().notNull(),
+    reason: text().$type<ReplayReason>(),
+    /** The last event looked at: where the next step begins. */
+    cursor: integer().notNull().default(0),
+    /** Deliveries selected when it began, requeued so far, and ended since. */
+    total: integer().notNull().default(0),
+    requeued: integer().notNull().default(0),
+    delivered: integer().notNull().default(0),
+    failed: integer().notNull().default(0),
+    /** The current rate per minute: between a tenth and ten times the rate asked for. */
+    pace: real().notNull(),
+    nextStepAt: integer("next_step_at").notNull(),
+    createdAt: integer("created_at").notNull(),
+    updatedAt: integer("updated_at").notNull(),
+    endedAt: integer("ended_at"),
+  },
+  (t) => [
+    uniqueIndex("replays_under_way").on(t.destinationId).where(sql`state IN ('running', 'paused')`),
+    index("replays_by_tenant").on(t.tenant),
+    index("replays_by_destination").on(t.destinationId),
+  ],
+);
+
+/** Backlogs of the last hour, by which alerts tell how fast they grow. */
+export const backlogSnapshots = sqliteTable("backlog_snapshots", {
+  at: integer().primaryKey(),
+  /** By destination. */
+  backlogs: text().notNull(),
+});
+
+/** Mails sent to the operator within the last hour, by what they were about: limits how many are sent. */
+export const mails = sqliteTable("mails", {
+  about: text().primaryKey(),
+  sentAt: integer("sent_at").notNull(),
+});
+
+/** Sessions at the dashboard and the portal. A session has the id of the portal link that opened it, so a link opens only one. */
+export const sessions = sqliteTable(
+  "sessions",
+  {
+    id: text().primaryKey(),
+    /** The API key that opened it, or that made its link; null: `ADMIN_KEY`. */
+    keyId: text("key_id"),
+    /** The only tenant that it can see and change; null: all. */
+    tenant: text(),
+    scopes: text({ mode: "json" }).$type<readonly string[]>().notNull(),
+    /** What a visitor of the portal may do, as its link says; null: a session of the dashboard. */
+    portal: jsonText<Readonly<Record<string, unknown>> | null>({})(),
+    createdAt: integer("created_at").notNull(),
+    expiresAt: integer("expires_at").notNull(),
+    endedAt: integer("ended_at"),
+  },
+  (t) => [index("sessions_by_expiry").on(t.expiresAt)],
+);

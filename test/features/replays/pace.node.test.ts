@@ -1,0 +1,120 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import {
+  type Health,
+  healthOf,
+  nextPace,
+  type Observed,
+  stepAt,
+} from "../../../src/features/replays/pace.ts";
+
+const MINUTE = 60_000;
+const calm: Observed = { blocked: false, attempts: 100, failures: 0, waiting: 0, delivered: 50, failed: 0 };
+
+describe("a destination looks", () => {
+  test.each<[string, Partial<Observed>, Health]>([
+    ["stable when nothing is wrong", {}, "stable"],
+    ["stable when nothing has been tried", { attempts: 0, delivered: 0 }, "stable"],
+    ["stable with a failure in ten", { failures: 10 }, "stable"],
+    ["doubtful with more failures than that", { failures: 11 }, "doubtful"],
+    ["doubtful when most of the replay fails", { delivered: 9, failed: 11 }, "doubtful"],
+    ["stable while too few have ended to tell", { delivered: 0, failed: 19 }, "stable"],
+    ["stuck when the destination is blocked", { blocked: true }, "stuck"],
+    ["stuck when a minute's worth waits already", { waiting: 100 }, "stuck"],
+    ["stable when less than that waits", { waiting: 99 }, "stable"],
+  ])("%s", (_, observed, health) => {
+    expect(healthOf({ ...calm, ...observed }, 100)).toBe(health);
+  });
+
+  test("stuck by what waits, not by its pace, when that is below one a minute", () => {
+    expect(healthOf(calm, 0.1)).toBe("stable");
+    expect(healthOf({ ...calm, waiting: 1 }, 0.1)).toBe("stuck");
+  });
+});
+
+/** The pace after so many minutes in steps of ten seconds. */
+function paceAfter(minutes: number, health: Health, from = 100): number {
+  return Array.from({ length: minutes * 6 }).reduce<number>(
+    (pace) => nextPace(pace, health, 100, 10_000),
+    from,
+  );
+}
+
+describe("the pace", () => {
+  test.each([
+    [1, "stable", 115],
+    [5, "stable", 200],
+    [10, "stable", 400],
+    [60, "stable", 1000],
+    [1, "doubtful", 50],
+    [2, "doubtful", 25],
+    [60, "doubtful", 10],
+    [1, "stuck", 50],
+  ] as const)("after %i minutes of a %s destination is %i", (minutes, health, pace) => {
+    expect(Math.round(paceAfter(minutes, health))).toBe(pace);
+  });
+
+  test("loses in a minute what it gained in five", () => {
+    expect(paceAfter(1, "doubtful", paceAfter(5, "stable"))).toBeCloseTo(100);
+  });
+
+  test("gains nothing by a night without a step", () => {
+    expect(nextPace(100, "stable", 100, 12 * 60 * MINUTE)).toBe(nextPace(100, "stable", 100, MINUTE));
+  });
+
+  test("does not change when a clock goes back", () => {
+    expect(nextPace(100, "stable", 100, -5)).toBe(100);
+    expect(nextPace(100, "doubtful", 100, -5)).toBe(100);
+  });
+});
+
+describe("a step", () => {
+  test.each([
+    [100, 16, 9_600],
+    [1_000, 166, 9_960],
+    [60, 10, 10_000],
+    [5, 1, 12_000],
+    [0.1, 1, 600_000],
+    [60_000, 1_000, 1_000],
+  ])("at %d a minute is %i, and the next comes in %i ms", (pace, portion, waitMs) => {
+    expect(stepAt(pace, "stable")).toEqual({ portion, waitMs });
+  });
+
+  test("sets nothing to wait at a destination that is stuck, and looks again soon", () => {
+    expect(stepAt(100, "stuck")).toEqual({ portion: 0, waitMs: 10_000 });
+  });
+});
+
+const health = fc.constantFrom<Health>("stable", "doubtful", "stuck");
+const asked = fc.integer({ min: 1, max: 6_000 });
+
+test("no sequence of healths and gaps leads beyond a tenth and ten times the rate asked for", () => {
+  const days = fc.array(fc.tuple(health, fc.integer({ min: -1_000, max: 86_400_000 })), { maxLength: 50 });
+  fc.assert(
+    fc.property(asked, days, (rate, steps) => {
+      let pace = rate;
+      return steps.every(([look, gap]) => {
+        pace = nextPace(pace, look, rate, gap);
+        return pace >= rate / 10 && pace <= rate * 10;
+      });
+    }),
+  );
+});
+
+test("only a stable destination is given more", () => {
+  fc.assert(
+    fc.property(asked, health, fc.integer({ min: 0, max: 86_400_000 }), (rate, look, gap) => {
+      const pace = nextPace(rate, look, rate, gap);
+      return look === "stable" ? pace >= rate : pace <= rate;
+    }),
+  );
+});
+
+test("no run of steps sets more to wait than its pace, and none is ever empty for ever", () => {
+  fc.assert(
+    fc.property(fc.double({ min: 0.1, max: 60_000, noNaN: true }), (pace) => {
+      const { portion, waitMs } = stepAt(pace, "stable");
+      return portion >= 1 && (portion / waitMs) * MINUTE <= pace * (1 + 1e-9);
+    }),
+  );
+});

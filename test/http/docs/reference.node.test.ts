@@ -1,0 +1,140 @@
+/** The reference shows the whole document and nothing else, loads nothing from elsewhere, and escapes all text. */
+import { execFileSync } from "node:child_process";
+import { describe, expect, test } from "vitest";
+import { createApp } from "../../../src/http/app.ts";
+import { createDocs } from "../../../src/http/docs/app.tsx";
+import { curlOf } from "../../../src/http/docs/reference.tsx";
+import { type Document, documentOf, type Method } from "../../../src/http/openapi/document.ts";
+import { resolved } from "../../../src/http/openapi/examples.ts";
+
+const ORIGIN = "https://breakwater.example";
+const document = documentOf(createApp());
+const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({ method: method as Method, path, operation })),
+);
+const named = operations.map((described) => [`${described.method} ${described.path}`, described] as const);
+
+const get = (path: string, headers = {}, of: Document = document) =>
+  createDocs(() => of).request(`${ORIGIN}${path}`, { headers });
+
+const html = await (await get("/docs")).text();
+
+/** What a reader sees of the part of the page that begins at an anchor. */
+function shownAt(id: string): string {
+  const [, rest = ""] = html.split(`aria-labelledby="${id}"`);
+  return textOf(rest.split("</article>")[0] ?? "");
+}
+
+function textOf(markup: string): string {
+  const plain = markup
+    .replaceAll(/<[^>]+>/g, " ")
+    .replaceAll("&quot;", '"')
+    .replaceAll("&#39;", "'");
+  return plain.replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
+}
+
+describe.each(named)("%s", (_name, { method, path, operation }) => {
+  const shown = shownAt(operation.operationId);
+
+  test("is shown with its scope, its parameters, its body and its responses", () => {
+    const bodies = Object.values(operation.requestBody?.content ?? {});
+    const fields = bodies.flatMap(({ schema }) =>
+      Object.keys(resolved(schema, document.components.schemas).properties ?? {}),
+    );
+    const parameters = (operation.parameters ?? []).map(({ name }) => name);
+    for (const expected of [
+      method.toUpperCase(),
+      path,
+      operation.summary ?? "",
+      ...operation.security.flatMap((way) => Object.values(way).flat()),
+      ...parameters,
+      ...fields,
+      ...Object.keys(operation.responses),
+    ]) {
+      expect(shown).toContain(expected);
+    }
+  });
+
+  test("has an example that runs in a shell", () => {
+    const command = curlOf({ method, path, operation, origin: ORIGIN });
+    expect(shown).toContain(command);
+    const shell = `curl() { printf '%s\\0' "$@"; }; BREAKWATER_KEY=bw_key; ${command}`;
+    const args = execFileSync("/bin/sh", ["-c", shell], { encoding: "utf8" }).split("\0").slice(0, -1);
+    const url = new URL(args.find((arg) => arg.startsWith(ORIGIN)) ?? "");
+    expect(url.pathname.split("/")).toHaveLength(path.split("/").length);
+    expect(args.includes("Authorization: Bearer bw_key")).toBe(operation.security.length > 0);
+    const body = args[args.indexOf("--json") + 1] ?? "";
+    if (operation.requestBody) {
+      expect(JSON.parse(body)).toEqual(operation.requestBody.content["application/json"]?.example);
+    }
+  });
+});
+
+test("a quote in an example stays within the quotes of the shell", () => {
+  const [, described] = named.find(([name]) => name === "post /v1/events") ?? [];
+  if (!described) throw new Error("POST /v1/events must be described");
+  const example = { data: `it's $HOME \`id\` "x" \\` };
+  const content = { "application/json": { schema: {}, example } };
+  const operation = { ...described.operation, requestBody: { content } };
+  const command = curlOf({ ...described, operation, origin: ORIGIN });
+  const said = execFileSync("/bin/sh", ["-c", `curl() { printf %s "$5"; }; ${command}`], {
+    encoding: "utf8",
+  });
+  expect(JSON.parse(said)).toEqual(example);
+});
+
+test("every link leads to an anchor on the page, or to this Worker", async () => {
+  const ids = [...html.matchAll(/ id="([^"]+)"/g)].map(([, id]) => id);
+  expect(new Set(ids).size).toBe(ids.length);
+  const links = [...html.matchAll(/ (?:href|src|action)="([^"]+)"/g)].map(([, to = ""]) => to);
+  const lost = links.filter((to) => (to.startsWith("#") ? !ids.includes(to.slice(1)) : !/^\/[a-z]/.test(to)));
+  expect(lost).toEqual([]);
+  const style = links.find((to) => to.endsWith(".css")) ?? "";
+  expect((await get(style)).headers.get("content-type")).toBe("text/css; charset=utf-8");
+});
+
+test("the page has no script, and its policy allows none", async () => {
+  expect(html).not.toMatch(/<script|<iframe|<object|<form|\son\w+=|\sstyle=|javascript:/i);
+  const policy = (await get("/docs")).headers.get("content-security-policy");
+  expect(policy).toContain("default-src 'none'; style-src 'self'; img-src 'self'");
+  expect(policy).not.toMatch(/script-src|unsafe|https?:/);
+});
+
+test("text of the document is never markup", async () => {
+  const evil = `<img src=x onerror=alert(1)>"'&\`<b>\``;
+  const hostile = JSON.parse(JSON.stringify(document), (key, value) =>
+    ["summary", "description", "pattern", "example", "default"].includes(key) && typeof value === "string"
+      ? evil
+      : value,
+  ) as Document;
+  const page = await (await get("/docs", { host: "x" }, hostile)).text();
+  expect(page).toContain("&lt;img src=x");
+  expect(page).not.toMatch(/<img|<b>`|<b>&/);
+});
+
+test("the page is sent again only when it has changed", async () => {
+  const first = await get("/docs");
+  const tag = first.headers.get("etag") ?? "";
+  expect((await get("/docs", { "if-none-match": tag })).status).toBe(304);
+  const other = { ...document, info: { ...document.info, description: "Other words." } };
+  expect((await get("/docs", { "if-none-match": tag }, other)).status).toBe(200);
+});
+
+test("the type of a problem redirects to its description", async () => {
+  const answer = await get("/problems/invalid-field");
+  expect([answer.status, answer.headers.get("location")]).toEqual([302, "/docs#problem-422"]);
+  expect(html).toContain('id="problem-422"');
+  expect((await get("/problems/nonsense")).status).toBe(404);
+});
+
+test("of a schema with choices the fields of each are shown", () => {
+  const from = html.indexOf('aria-label="Fields of DestinationAuthInput"');
+  const fields = html.slice(from, html.indexOf("</dl>", from));
+  for (const name of ["username", "token", "header", "client_secret"])
+    expect(fields).toContain(`<code>${name}</code>`);
+});
+
+test("the part about event types leads to those of the deployment, which only who signs in can see", () => {
+  const [, part = ""] = html.split('<h2 id="event-types">');
+  expect(part.split("<article")[0]).toContain('<a href="/dashboard/event-types">');
+});

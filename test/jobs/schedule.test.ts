@@ -1,0 +1,226 @@
+/** What is scheduled comes at its time: not before, a second after it at most, and whatever is lost on the way. */
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, test } from "vitest";
+import { bundleOf, eventAt } from "../../src/core/bundle.ts";
+import { accept } from "../../src/ingest/accept.ts";
+import { sweep } from "../../src/jobs/sweep.ts";
+import {
+  execute,
+  forgetOutcomes,
+  GRACE_MS,
+  named,
+  newDestination,
+  newWorld,
+  rowOf,
+  START,
+  storedRows,
+  TENANT,
+  type World,
+} from "../support/world.ts";
+
+const MINUTE = 60_000;
+const DAY = 86_400_000;
+
+let world: World;
+let destination: string;
+beforeEach(async () => {
+  world = await newWorld();
+  destination = await newDestination();
+});
+
+/** Accepts an event for each of these times. */
+async function schedule(...times: number[]): Promise<number[]> {
+  const posted = times.map((deliverAt) => ({ tenant: TENANT, type: "a", data: 1, deliverAt }));
+  const accepted = await accept(world.services, posted);
+  await world.settled();
+  return accepted.kind === "accepted" ? accepted.events.map(({ id }) => id) : [];
+}
+
+/** What went on the queue since the last time of asking: which event, and when it comes out. */
+async function sent(): Promise<{ event: number; at: number }[]> {
+  const each = world.deliveryQueue.taken().map(async ({ body, delaySeconds = 0 }) => {
+    const at = world.clock.now() + delaySeconds * 1000;
+    return (await named([body])).map(({ event }) => ({ event, at }));
+  });
+  return (await Promise.all(each)).flat();
+}
+
+describe("a scheduled event", () => {
+  test("that is due soon goes on the queue at once, with a delay", async () => {
+    const [event = 0] = await schedule(START + 30_500);
+    const body = { bundles: [{ bundle: bundleOf(event), destinations: [destination] }] };
+    expect(world.deliveryQueue.taken()).toEqual([{ body, delaySeconds: 31 }]);
+  });
+
+  test("that is due later goes there shortly before its time", async () => {
+    const [event] = await schedule(START + DAY);
+    expect(await sent()).toEqual([]);
+    world.clock.pass(DAY - 2 * MINUTE);
+    await sweep(world.services);
+    expect(await sent()).toEqual([]);
+    world.clock.pass(MINUTE);
+    await sweep(world.services);
+    expect(await sent()).toEqual([{ event, at: START + DAY }]);
+    world.clock.pass(MINUTE);
+    await sweep(world.services);
+    expect(await sent()).toEqual([]);
+  });
+
+  test("comes within a second of its time, whenever it is accepted between two sweeps", async () => {
+    const due = new Map<number, number>();
+    const messages: { event: number; at: number }[] = [];
+    for (let second = 0; second < 600; second += 7) {
+      world.clock.pass(7_000);
+      if (second % 60 < 7) await sweep(world.services);
+      const at = world.clock.now() + ((second * 7919) % 300_000) + 1;
+      if (second < 300) for (const id of await schedule(at)) due.set(id, at);
+      messages.push(...(await sent()));
+    }
+    expect(due.size).toBe(43);
+    for (const [event, at] of due) {
+      const first = Math.min(...messages.filter((message) => message.event === event).map((m) => m.at));
+      expect(first).toBeGreaterThanOrEqual(at);
+      expect(first).toBeLessThan(at + 1_000);
+    }
+  });
+
+  test("whose time is over goes at once, like any other", async () => {
+    const [event = 0] = await schedule(START - 1);
+    const body = { bundles: [{ bundle: bundleOf(event), destinations: [destination] }] };
+    expect(world.deliveryQueue.taken()).toEqual([{ body }]);
+    expect(await env.DB.prepare("SELECT deliver_at FROM bundles").first("deliver_at")).toBeNull();
+  });
+
+  test("is not attempted when its message comes early", async () => {
+    const [event = 0] = await schedule(START + 30_000);
+    const [fate] = await world.consume([{ event, destination }]);
+    expect(fate).toEqual({ retryIn: 30 });
+    expect(world.receiver.calls).toHaveLength(0);
+    world.clock.pass(30_000);
+    await world.consume([{ event, destination }]);
+    expect(await rowOf({ event, destination })).toMatchObject({ state: "delivered", attempts: 1 });
+  });
+
+  test("is as old as the time since it was due", async () => {
+    const [event = 0] = await schedule(START + 29 * DAY);
+    world.clock.pass(29 * DAY);
+    await execute("UPDATE destinations SET status = 'paused'");
+    await world.consume([{ event, destination }]);
+    expect(await rowOf({ event, destination })).toMatchObject({
+      state: "waiting",
+      reason: "paused",
+      giveUpAt: START + (29 + 14) * DAY,
+    });
+  });
+
+  test("is cancelled when its destination is gone by then", async () => {
+    const [event = 0] = await schedule(START + MINUTE);
+    await execute("UPDATE destinations SET deleted_at = 1");
+    world.clock.pass(MINUTE);
+    await world.consume([{ event, destination }]);
+    expect(await rowOf({ event, destination })).toMatchObject({ state: "cancelled" });
+  });
+
+  test("costs one row more than another, and few to read", async () => {
+    const [event = 0] = await schedule(START + DAY);
+    expect(world.d1.used().rowsWritten).toBe(2);
+    world.clock.pass(DAY - MINUTE);
+    await sweep(world.services);
+    world.clock.pass(MINUTE);
+    world.d1.used();
+    await world.consume([{ event, destination }]);
+    expect(world.d1.used()).toMatchObject({ rowsWritten: 1, rowsRead: 12 });
+  });
+});
+
+describe("one that was lost", () => {
+  test("is not looked for before its time, though later events have been", async () => {
+    await schedule(START + DAY);
+    await world.post();
+    world.clock.pass(GRACE_MS);
+    await sweep(world.services);
+    expect(await env.DB.prepare("SELECT watermark FROM sweeps").first("watermark")).toBe(2);
+    expect((await storedRows()).map(({ eventId }) => eventId)).toEqual([eventAt(2, 0)]);
+  });
+
+  test("is recovered after the grace period, once", async () => {
+    const [event = 0] = await schedule(START + DAY);
+    await sweepsUntil(START + DAY + GRACE_MS - 1);
+    expect(await storedRows()).toEqual([]);
+    world.clock.pass(1);
+    await sweep(world.services);
+    expect(await rowOf({ event, destination })).toMatchObject({ state: "waiting", reason: "recovered" });
+    await forgetOutcomes();
+    await sweep(world.services);
+    expect(await storedRows()).toEqual([]);
+  });
+
+  test("is recovered with all the others of its instant", async () => {
+    const at = START + DAY;
+    await schedule(...Array(1_000).fill(at), ...Array(1_000).fill(at), ...Array(3).fill(at));
+    world.clock.pass(DAY);
+    await sweep(world.services);
+    expect(await sent()).toHaveLength(2_003);
+    world.clock.pass(GRACE_MS);
+    await sweep(world.services);
+    expect(await storedRows()).toHaveLength(2_003);
+    world.d1.used();
+    await sweep(world.services);
+    expect(world.d1.used().rowsRead).toBeLessThanOrEqual(3_000);
+  });
+
+  test("is recovered although it was stored behind the walk in order of time", async () => {
+    await execute("INSERT INTO cursors VALUES ('scheduled_checked', ?1, 1000)", START + 2 * MINUTE);
+    const [first, second] = await schedule(START + MINUTE, START + 2 * MINUTE, START + 2 * MINUTE + 1);
+    world.clock.pass(2 * MINUTE + GRACE_MS);
+    await sweep(world.services);
+    expect((await storedRows()).map(({ eventId }) => eventId)).toEqual([first, second]);
+    world.clock.pass(1);
+    await sweep(world.services);
+    expect(await storedRows()).toHaveLength(3);
+  });
+
+  test("is enqueued by the next sweep where the queue does not take it, and nothing later is passed over", async () => {
+    const [event = 0] = await schedule(START + DAY);
+    world.clock.pass(DAY - MINUTE);
+    world.deliveryQueue.break(true);
+    const sweeping = sweep(world.services);
+    // In the middle of each pause: 250, 500 and 1,000 ms, shortened by a quarter.
+    for (const ms of [188, 375, 750]) {
+      await world.clock.asleep(ms);
+      world.clock.pass(ms);
+    }
+    await expect(sweeping).rejects.toThrow("could not be enqueued");
+    expect(world.logged("sweep_part_failed")).toMatchObject([{ part: "scheduled" }]);
+    world.deliveryQueue.break(false);
+    await sweep(world.services);
+    const [message, ...others] = await sent();
+    expect([message?.event, others]).toEqual([event, []]);
+    expect(message?.at).toBeGreaterThanOrEqual(START + DAY);
+    expect(message?.at).toBeLessThan(START + DAY + 1_000);
+  });
+
+  test.each([
+    ["knows that they are sent for", "INTO cursors"],
+    ["has looked for them", "INDEXED BY bundles_scheduled"],
+  ])("is delivered when a sweep dies before it %s", async (_, part) => {
+    const [event = 0] = await schedule(START + DAY);
+    world.clock.pass(DAY - MINUTE);
+    world.d1.failing((sql) => (sql.includes(part) ? "before" : undefined));
+    await expect(sweep(world.services)).rejects.toThrow("D1");
+    world.d1.failing(() => undefined);
+    await sweep(world.services);
+    const messages = await sent();
+    expect(messages.at(-1)).toEqual({ event, at: START + DAY });
+    world.clock.pass(MINUTE);
+    for (const { event } of messages) await world.consume([{ event, destination }]);
+    expect(world.receiver.calls).toHaveLength(1);
+  });
+});
+
+/** A sweep now, and one at the end. */
+async function sweepsUntil(at: number): Promise<void> {
+  await sweep(world.services);
+  world.clock.pass(at - world.clock.now());
+  await sweep(world.services);
+}

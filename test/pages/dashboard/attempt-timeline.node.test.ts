@@ -1,0 +1,71 @@
+import { expect, it } from "vitest";
+import type { DeliveryJson } from "../../../src/features/deliveries/routes.ts";
+import { lastResponseText } from "../../../src/pages/dashboard/components/delivery-log.tsx";
+import { resultText, timelineOf } from "../../../src/pages/dashboard/components/delivery-panel.tsx";
+
+const NOW = Date.parse("2026-11-21T09:00:00Z");
+const at = (ms: number) => new Date(NOW + ms).toISOString();
+
+const delivery: DeliveryJson = {
+  id: "dlv_1",
+  event_id: "evt_1",
+  destination_id: "dst_1",
+  state: "retrying",
+  attempts: 2,
+  next_attempt_at: at(60_000),
+  give_up_at: at(72 * 3_600_000),
+  log: [
+    { at: at(-40_000), status: 503, latency_ms: 10 },
+    { at: at(-20_000), latency_ms: 10, error: "timeout" },
+  ],
+};
+
+it("places attempts, now, the next attempt and the end in order, within the timeline", () => {
+  const { marks } = timelineOf(delivery, NOW - 41_000, NOW);
+  expect(marks.map(({ kind }) => kind)).toEqual(["accepted", "failed", "failed", "now", "next", "given_up"]);
+  const places = marks.map(({ x }) => x);
+  expect(places).toEqual(places.toSorted((a, b) => a - b));
+  expect([places[0], Math.max(...places)]).toEqual([0, 98]);
+});
+
+it("shows only the attempts of a delivery that has ended, over ten seconds at least", () => {
+  const ended: DeliveryJson = {
+    ...delivery,
+    state: "delivered",
+    log: [{ at: at(-40_900), status: 204, latency_ms: 5 }],
+  };
+  const { marks, ticks } = timelineOf(ended, NOW - 41_000, NOW);
+  expect(marks.map(({ kind }) => kind)).toEqual(["accepted", "succeeded"]);
+  expect(ticks.map(({ label }) => label)).toEqual(["1 s", "10 s"]);
+});
+
+it("has no mark for a next attempt whose time is unknown", () => {
+  const { next_attempt_at: _, ...rest } = delivery;
+  const { marks } = timelineOf({ ...rest, state: "waiting", reason: "paused", log: [] }, NOW - 1000, NOW);
+  expect(marks.map(({ kind }) => kind)).toEqual(["accepted", "now", "given_up"]);
+});
+
+it("places an overdue attempt at now", () => {
+  const late = timelineOf({ ...delivery, next_attempt_at: at(-5000) }, NOW - 41_000, NOW);
+  const place = (kind: string) => late.marks.find((mark) => mark.kind === kind)?.x;
+  expect(place("next")).toBe(place("now"));
+});
+
+it.each([
+  [{ status: 503 }, "HTTP 503"],
+  [{ error: "timeout" }, "Timeout"],
+  [{ error: "dns", status: 530 }, "Host name not resolved (HTTP 530)"],
+  [{ error: "challenged", status: 403 }, "Challenged by a firewall (HTTP 403)"],
+] as const)("shows the result of an attempt with %j as %s", (entry, text) => {
+  expect(resultText(entry)).toBe(text);
+});
+
+it.each([
+  [{}, "–"],
+  [{ last_status: 204 }, 204],
+  [{ last_status: 503, last_error: "http_503" }, 503],
+  [{ last_error: "timeout" }, "timeout"],
+  [{ last_status: 530, last_error: "dns" }, "host name not resolved"],
+] as const)("lists the last response of a delivery with %j as %s", (delivery, text) => {
+  expect(lastResponseText(delivery)).toBe(text);
+});

@@ -1,0 +1,247 @@
+/** What else the form of an endpoint has: the preview of a filter, the body, and the forms of the signature. */
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it } from "vitest";
+import { eventNumber } from "../../../src/ids.ts";
+import { emptyDatabase, insertRow, NOW, testApi } from "../../support/api.ts";
+import { visitor } from "../../support/portal.ts";
+
+const HOOK = "https://example.com/hook";
+const { call } = testApi();
+const textOf = (html: string) => html.replace(/<[^>]*>/g, " ").replace(/\s+/g, " ");
+const faultAt = (html: string, field: string) =>
+  new RegExp(`<p class="fault" id="${field}-fault"[^>]*>([^<]*)</p>`).exec(html)?.[1];
+
+async function endpointOf(tenant = "acme", settings: object = {}): Promise<string> {
+  return (await call("POST", "/v1/destinations", { url: HOOK, tenant, ...settings })).json.id;
+}
+
+const viewOf = async (id: string) => (await call("GET", `/v1/destinations/${id}`)).json;
+const rowOf = (id: string) =>
+  env.DB.prepare("SELECT * FROM destinations WHERE id = ?1").bind(id).first<Record<string, unknown>>();
+
+async function post(data: object, more: object = {}): Promise<string> {
+  return (await call("POST", "/v1/events", { type: "order.paid", data, tenant: "acme", ...more })).json.id;
+}
+
+/** The preview in a page: its summary, and each event with whether it is taken. */
+function previewIn(html: string): readonly string[] {
+  const [, shown = ""] = /<output class="stack" id="preview">(.*?)<\/output>/s.exec(html) ?? [];
+  const items = [...shown.matchAll(/<li>.*?<\/time>(.*?)<\/li>/gs)].map(([, item = ""]) =>
+    textOf(item).trim(),
+  );
+  return [textOf(/<p>(.*?)<\/p>/.exec(shown)?.[1] ?? ""), ...items];
+}
+
+const form = { url: HOOK, which: "all" };
+
+beforeEach(emptyDatabase);
+
+describe("the preview of an endpoint", () => {
+  it("says which of the last events its form takes, and why not the others, and saves nothing", async () => {
+    const id = await endpointOf();
+    await post({ total: 5 });
+    await post({ total: 500 });
+    await post({ total: 500 }, { type: "cart.left" });
+    await call("POST", "/v1/events", { type: "order.paid", data: { total: 900 }, tenant: "rival" });
+    const before = await rowOf(id);
+    const browser = await visitor("acme");
+    const typed = { ...form, which: "some", other_types: "order.*", filter: '{"total": {"gte": 100}}' };
+    const { status, html } = await browser.post(`/portal/endpoints/${id}/preview`, typed);
+    expect(status).toBe(200);
+    expect(previewIn(html)).toEqual([
+      "Of the last 3 events it takes 1.",
+      "cart.left not taken: its type is none of those chosen",
+      "order.paid taken",
+      "order.paid not taken: the filter does not hold",
+    ]);
+    expect(html).toContain('name="filter"');
+    expect(html).toContain("{&quot;total&quot;: {&quot;gte&quot;: 100}}");
+    expect(html).toMatch(/href="\/portal\/deliveries\/dlv_/);
+    expect(await rowOf(id)).toEqual(before);
+  });
+
+  it("shows as many forms of one's own as before, and one to fill in", async () => {
+    const id = await endpointOf();
+    const browser = await visitor("acme");
+    const typed = { ...form, template_0_content: "", template_0_signature_header: "" };
+    const { html } = await browser.post(`/portal/endpoints/${id}/preview`, typed);
+    expect(html.match(/name="template_\d_content"/g)).toEqual(['name="template_0_content"']);
+  });
+
+  it("is in the visitor's language, and says when there is nothing to try it on", async () => {
+    const id = await endpointOf();
+    const browser = await visitor("acme", { language: "de" });
+    const { html } = await browser.post(`/portal/endpoints/${id}/preview`, form);
+    expect(previewIn(html)).toEqual(["Es gibt noch keine Ereignisse, an denen man es ausprobieren kann."]);
+  });
+
+  it.each([
+    [{ filter: "{" }, "filter", /not valid JSON/],
+    [{ filter: '{"total": {"between": 1}}' }, "filter", /not valid.*\(total/],
+    [{ which: "some" }, "event_types", /at least one type/],
+  ])("is refused for %j, at the field", async (fields, field, text) => {
+    const id = await endpointOf();
+    const browser = await visitor("acme");
+    const { status, html } = await browser.post(`/portal/endpoints/${id}/preview`, { ...form, ...fields });
+    expect([status, faultAt(html, field)]).toEqual([422, expect.stringMatching(text)]);
+  });
+
+  it("is neither offered nor made for who may not see contents, since a filter would tell them", async () => {
+    const id = await endpointOf();
+    await post({ total: 5 });
+    const browser = await visitor("acme", { access: { may_see_payloads: false } });
+    expect((await browser.get(`/portal/endpoints/${id}/change`)).html).not.toContain("/preview");
+    const { status, html } = await browser.post(`/portal/endpoints/${id}/preview`, form);
+    expect([status, html.includes("You may not try filters on past events here.")]).toEqual([403, true]);
+    expect(html).not.toContain("order.paid");
+    const other = await visitor("acme");
+    expect((await other.get(`/portal/endpoints/${id}/change`)).html).toContain(
+      `formaction="/portal/endpoints/${id}/preview#preview"`,
+    );
+    expect((await other.get("/portal/endpoints/new")).html).not.toContain("/preview");
+  });
+});
+
+describe("the body and the signature forms of an endpoint", () => {
+  const own = {
+    template_0_content: "{timestamp}.{body}",
+    template_0_signature_header: "X-Signature",
+    template_0_encoding: "base64",
+  };
+
+  it("are chosen when it is added, and shown on its page", async () => {
+    const browser = await visitor("acme");
+    const signing = { body: "data", sign_standard: "on", sign_stripe: "on", ...own };
+    const { status } = await browser.post("/portal/endpoints/new", { ...form, ...signing });
+    expect(status).toBe(200);
+    const id = await env.DB.prepare("SELECT id FROM destinations").first<string>("id");
+    expect(await viewOf(id ?? "")).toMatchObject({
+      body: "data",
+      signature_forms: [
+        { form: "standard" },
+        { form: "stripe" },
+        {
+          form: "template",
+          content: "{timestamp}.{body}",
+          signature_header: "X-Signature",
+          encoding: "base64",
+        },
+      ],
+    });
+    const { html } = await browser.get(`/portal/endpoints/${id}`);
+    expect(textOf(html)).toContain("What is sent The data alone, as it was posted");
+    const change = (await browser.get(`/portal/endpoints/${id}/change`)).html;
+    expect(change).toMatch(/name="sign_stripe" checked/);
+    expect(change).not.toMatch(/name="sign_github" checked/);
+    expect(change).toContain('name="template_1_content"');
+  });
+
+  it("stay as they are when the form is saved with them, down to the stored bytes", async () => {
+    const forms = [
+      { form: "standard" },
+      { form: "template", signature_header: "X-Sig", content: "{body}", prefix: "v1= ", algorithm: "sha512" },
+    ];
+    const id = await endpointOf("acme", { body: "data", signature_forms: forms });
+    const before = await rowOf(id);
+    const browser = await visitor("acme");
+    const typed = {
+      ...form,
+      body: "data",
+      sign_standard: "on",
+      template_0_content: "{body}",
+      template_0_signature_header: "X-Sig",
+      template_0_prefix: "v1= ",
+      template_0_algorithm: "sha512",
+      description: "Renamed",
+    };
+    expect((await browser.post(`/portal/endpoints/${id}/change`, typed)).status).toBe(303);
+    const after = await rowOf(id);
+    expect(after).toMatchObject({ description: "Renamed", body: before?.body });
+    expect(after?.signature_forms).toBe(before?.signature_forms);
+  });
+
+  it("are changed, and taken away again", async () => {
+    const id = await endpointOf();
+    const browser = await visitor("acme");
+    const change = (more: object) => browser.post(`/portal/endpoints/${id}/change`, { ...form, ...more });
+    await change({ body: "data", sign_github: "on" });
+    expect(await viewOf(id)).toMatchObject({ body: "data", signature_forms: [{ form: "github" }] });
+    await change({ body: "envelope", sign_standard: "on" });
+    expect(await viewOf(id)).toMatchObject({ body: "envelope", signature_forms: null });
+  });
+
+  it.each<[Record<string, string>, string, RegExp]>([
+    [{ body: "xml" }, "body", /^Choose one of the two/],
+    [
+      { template_0_content: "no body", template_0_signature_header: "X-A" },
+      "template_0_content",
+      /\{body\} once/,
+    ],
+    [{ template_0_content: "{body}" }, "template_0_signature_header", /name of a header/],
+    [
+      { sign_standard: "on", template_0_content: "{body}", template_0_signature_header: "a b" },
+      "template_0_signature_header",
+      /name of a header/,
+    ],
+    [{ ...own, template_0_prefix: "{body}" }, "template_0_prefix", /100 plain characters/],
+    [{ ...own, template_0_algorithm: "md5" }, "template_0_algorithm", /sha256, sha512 or sha1/],
+    [{ sign_standard: "on", sign_svix: "on", ...own, headers: "X-Signature: 1" }, "headers", /cannot be set/],
+  ])("%j is refused at the field, and what was typed is kept", async (fields, field, text) => {
+    const browser = await visitor("acme");
+    const { status, html } = await browser.post("/portal/endpoints/new", { ...form, ...fields });
+    expect([status, faultAt(html, field)]).toEqual([422, expect.stringMatching(text)]);
+    expect(html).toMatch(/<details open=""><summary>Body and signature|id="headers-fault"/);
+    expect(html).toContain(`name="url"`);
+  });
+
+  it("that a key pair cannot sign are refused at the choice", async () => {
+    const id = await endpointOf("acme", { signature: "ed25519" });
+    const browser = await visitor("acme");
+    const typed = { ...form, sign_standard: "on", sign_stripe: "on" };
+    const { status, html } = await browser.post(`/portal/endpoints/${id}/change`, typed);
+    expect([status, faultAt(html, "signature_forms")]).toEqual([
+      422,
+      expect.stringContaining("a key pair signs Standard Webhooks alone"),
+    ]);
+  });
+});
+
+describe("the deliveries of an endpoint", () => {
+  const labels = { tags: ["import"], channels: ["eu"] };
+
+  it("show tags and channels, and no tags to who may not see contents", async () => {
+    const id = await endpointOf();
+    await post({ n: 1 }, labels);
+    const shown = async (link: object = {}) => {
+      const browser = await visitor("acme", link);
+      const list = (await browser.get(`/portal/endpoints/${id}?state=queued`)).html;
+      const at = /href="(\/portal\/deliveries\/[^"]+)"/.exec(list)?.[1] ?? "";
+      const page = (await browser.get(at)).html;
+      return [list, page].map((html) => [html.includes("Tags: import"), html.includes("Channels: eu")]);
+    };
+    expect(await shown()).toEqual([
+      [true, true],
+      [true, true],
+    ]);
+    expect(await shown({ access: { may_see_payloads: false } })).toEqual([
+      [false, true],
+      [false, true],
+    ]);
+  });
+
+  it("are not offered to be sent again where their event has been erased, and say so", async () => {
+    const id = await endpointOf();
+    const event = await post({ n: 1 });
+    const ended = { state: "delivered", attempts: 1, give_up_at: NOW, ended_at: NOW };
+    await insertRow("deliveries", { destination_id: id, event_id: eventNumber(event), ...ended });
+    await env.DB.prepare("UPDATE bundles SET header = json_set(header, '$.erased', json('[0,0]'))").run();
+    const browser = await visitor("acme");
+    const list = (await browser.get(`/portal/endpoints/${id}`)).html;
+    expect(list).toContain("Contents erased: cannot be sent again.");
+    expect(list).not.toContain('name="delivery"');
+    const at = /href="(\/portal\/deliveries\/[^"]+)"/.exec(list)?.[1] ?? "";
+    const { html } = await browser.get(at);
+    expect(html).toContain("It cannot be sent again: the contents of the event have been erased.");
+    expect(html).not.toContain("/resend");
+  });
+});

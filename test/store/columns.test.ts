@@ -1,0 +1,20 @@
+/** Rows of raw statements, whatever is in them or missing. */
+import { expect, test } from "vitest";
+import { modelOf } from "../../src/store/columns.ts";
+import { destinations, tenantSettings } from "../../src/store/schema.ts";
+
+test("a column that is missing or null reads as null, and one that is no JSON as what stands for it", () => {
+  const read = (sealed_headers?: unknown) => modelOf(destinations, { id: "dst_a", sealed_headers });
+  expect(read()).toMatchObject({ id: "dst_a", sealedHeaders: null, rateBurst: null, uid: null, auth: null });
+  expect(read(null)).toMatchObject({ sealedHeaders: null });
+  expect(read('{"x":"sealed"}')).toMatchObject({ sealedHeaders: { x: "sealed" } });
+  expect(read("no JSON")).toMatchObject({ sealedHeaders: { "": "" } });
+});
+
+test("every column of the table is there, and nothing else of the row", () => {
+  const { tenant, retentionDays, ...others } = modelOf(tenantSettings, {
+    ...{ tenant: "acme", retention_days: 7, more: 1 },
+  });
+  expect([tenant, retentionDays]).toEqual(["acme", 7]);
+  expect(new Set(Object.values(others))).toEqual(new Set([null]));
+});

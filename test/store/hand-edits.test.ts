@@ -1,0 +1,212 @@
+/**
+ * Operators may edit limits with `wrangler d1 execute`: they apply from the next batch, and nonsense stops nothing. The
+ * statements of docs/data-model.md do what it says.
+ */
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, test } from "vitest";
+import page from "../../docs/data-model.md?raw";
+import { type DeliveryName, partsOf } from "../../src/core/bundle.ts";
+import { loadDeliveries } from "../../src/store/deliveries.ts";
+import { gateSettingsOf } from "../../src/store/destinations.ts";
+import { silence } from "../support/receivers.ts";
+import {
+  calm,
+  execute,
+  newDestination,
+  newWorld,
+  rowOf,
+  storedRows,
+  urlOf,
+  type World,
+} from "../support/world.ts";
+
+/** The statement on the page that contains this, about the event of that id. */
+function documented(part: string, event = 0): string {
+  const statements = [...page.matchAll(/^```sql\n([\s\S]*?)^```/gm)].map(([, sql = ""]) => sql);
+  const [statement, ...others] = statements.filter((sql) => sql.includes(part));
+  if (statement === undefined || others.length > 0) throw new Error(`Not exactly one statement has ${part}`);
+  return statement.replace("= 128 / 128", `= ${event} / 128`).replace("= 128\n", `= ${event}\n`);
+}
+
+let world: World;
+let destination: string;
+beforeEach(async () => {
+  world = await newWorld();
+  destination = await newDestination();
+});
+
+const edit = (column: string, value: unknown) =>
+  execute(`UPDATE destinations SET ${column} = ?1 WHERE id = ?2`, value, destination);
+
+async function settingsNow() {
+  const { deliveries } = await loadDeliveries(world.services, partsOf(await world.post()));
+  const [delivery] = deliveries;
+  if (!delivery) throw new Error("The event is for the destination");
+  return gateSettingsOf(delivery.destination);
+}
+
+describe("from the next batch on", () => {
+  test("a concurrency limit applies", async () => {
+    await world.earnTrust(destination);
+    await edit("max_concurrency", 2);
+    const { script, end } = silence();
+    world.receiver.script(urlOf(destination), script);
+    const before = world.receiver.calls.length;
+    const delivered = world.consume(await world.post(10));
+    await world.receiver.called(before + 2);
+    await calm();
+    expect(world.receiver.open()).toBe(2);
+    end(204);
+    await delivered;
+    expect(world.receiver.mostOpen()).toBeLessThanOrEqual(6);
+  });
+
+  test("a pause applies", async () => {
+    await edit("status", "paused");
+    await world.consume(await world.post());
+    expect(await storedRows()).toMatchObject([{ state: "waiting", reason: "paused" }]);
+  });
+
+  test("a retry policy applies", async () => {
+    world.receiver.script(urlOf(destination), 500);
+    await edit("retry", '{"schedule":[7],"jitter":"none"}');
+    expect(await world.consume(await world.post())).toEqual([{ retryIn: 7 }]);
+  });
+
+  test("a URL applies", async () => {
+    await edit("url", "https://new.example/hook");
+    await world.consume(await world.post());
+    expect(world.receiver.to("https://new.example/hook")).toHaveLength(1);
+  });
+});
+
+describe("nonsense", () => {
+  test.each([
+    ["max_concurrency", "many", "maxConcurrency", 10],
+    ["max_concurrency", -1, "maxConcurrency", 10],
+    ["max_concurrency", 2.5, "maxConcurrency", 10],
+    ["max_concurrency", 1_000_000, "maxConcurrency", 10],
+    ["rate_per_second", 0, "ratePerSecond", 100],
+    ["rate_burst", "", "rateBurst", 100],
+    ["timeout_ms", 3_600_000, "timeoutMs", 15_000],
+  ] as const)("in %s (%j) counts as its default", async (column, value, setting, expected) => {
+    await edit(column, value);
+    expect(await settingsNow()).toMatchObject({ [setting]: expected });
+  });
+
+  test("in one limit leaves the others as they are", async () => {
+    await edit("max_concurrency", "many");
+    await edit("timeout_ms", 5_000);
+    expect(await settingsNow()).toMatchObject({ maxConcurrency: 10, timeoutMs: 5_000 });
+  });
+
+  test.each([
+    ["max_concurrency", "many"],
+    ["rate_per_second", -5],
+    ["breaker_window_s", "soon"],
+    ["breaker_failure_ratio", 17],
+    ["retry", "{not json"],
+    ["retry", '{"schedule":"never"}'],
+    ["retry", "7"],
+    ["headers", "{not json"],
+    ["headers", '["a"]'],
+    ["metadata", "{not json"],
+    ["event_types", "{not json"],
+    ["status", "who knows"],
+  ])("in %s (%j) stops no delivery", async (column, value) => {
+    await edit(column, value);
+    const [message] = await world.post();
+    if (!message) throw new Error("The event is for the destination");
+    expect(await world.consume([message])).toEqual(["acked"]);
+    expect(await rowOf(message)).toMatchObject({ state: "delivered", attempts: 1 });
+  });
+
+  test("in a retry policy counts as the default policy", async () => {
+    world.receiver.script(urlOf(destination), 500);
+    await edit("retry", "{not json");
+    expect(await world.consume(await world.post())).toEqual([{ retryIn: 23 }]);
+  });
+});
+
+describe("an event that an operator cancels", () => {
+  const cancel = (event: number) => execute(documented("'event_removed'", event));
+
+  test.each([
+    ["has not been attempted", async () => {}],
+    [
+      "is to be retried",
+      async (message: DeliveryName) => {
+        world.receiver.script(urlOf(destination), 500);
+        await world.consume([message]);
+        world.receiver.script(urlOf(destination), 204);
+      },
+    ],
+    [
+      "waits",
+      async (message: DeliveryName) => {
+        await edit("status", "paused");
+        await world.consume([message]);
+        await edit("status", "active");
+      },
+    ],
+  ])("is no longer sent when it %s, and its neighbours are", async (_, before) => {
+    const messages = await world.post(3);
+    const [, gone] = messages;
+    if (!gone) throw new Error("Three were posted");
+    await before(gone);
+    const calls = world.receiver.calls.length;
+    await cancel(gone.event);
+    await cancel(gone.event);
+    world.clock.pass(3_600_000);
+    await world.consume(messages);
+    await world.drain(destination);
+    expect(world.receiver.calls).toHaveLength(calls + 2);
+    expect((await storedRows()).map(({ state, reason }) => [state, reason])).toEqual([
+      ["delivered", null],
+      ["cancelled", "event_removed"],
+      ["delivered", null],
+    ]);
+  });
+
+  test("stays delivered when it has been delivered", async () => {
+    const [message] = await world.post();
+    await world.consume([message]);
+    await cancel(message?.event ?? 0);
+    expect(await storedRows()).toMatchObject([{ state: "delivered" }]);
+  });
+});
+
+describe("what operators query", () => {
+  const query = async (sql: string) => (await env.DB.prepare(sql).all()).results;
+
+  test("what is dead, and what waits or is retried, in rows and packs", async () => {
+    const paused = await newDestination({ status: "paused" });
+    world.receiver.script(urlOf(destination), 400, 400, 500, 204);
+    await world.consume(await world.post(4));
+    expect(await query(documented("state = 'dead'"))).toMatchObject([
+      { destination_id: destination, reason: "permanent", deliveries: 2 },
+    ]);
+    expect(await query(documented("IN ('waiting', 'retrying') GROUP BY"))).toMatchObject([
+      { destination_id: paused, reason: "paused", deliveries: 4, until: null },
+      { destination_id: destination, reason: "http_500", deliveries: 1, until: expect.any(String) },
+    ]);
+  });
+
+  test("the deliveries of one event, queued ones too", async () => {
+    const paused = await newDestination({ status: "paused" });
+    const event = (await world.post(2)).at(-1)?.event ?? 0;
+    const states = async () =>
+      Object.fromEntries(
+        (await query(documented("'queued'", event))).map((row) => [
+          row.destination_id,
+          [row.state, row.reason],
+        ]),
+      );
+    expect(await states()).toEqual({ [destination]: ["queued", null], [paused]: ["queued", null] });
+    await world.consume([{ event, destination: paused }]);
+    expect(await states()).toEqual({ [destination]: ["queued", null], [paused]: ["waiting", "paused"] });
+    world.receiver.script(urlOf(destination), 204);
+    await world.consume([{ event, destination }]);
+    expect(await states()).toEqual({ [destination]: ["delivered", null], [paused]: ["waiting", "paused"] });
+  });
+});
