@@ -20,7 +20,7 @@ import { wideDrain } from "./storm/wide-drain.ts";
 const SEED = 1;
 const WIDE = 20_000;
 const FIGURES = `${import.meta.dirname}/storm/figures.md`;
-const PICTURES = `${import.meta.dirname}/../../.github/pictures`;
+const PICTURES = `${import.meta.dirname}/../.github/pictures`;
 
 const { words: named } = benchArgs();
 const startedAt = performance.now();

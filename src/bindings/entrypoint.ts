@@ -5,8 +5,11 @@
  * cannot change. They come to a `Principal` as a key does, and from there on everything is done by the functions behind
  * the HTTP routes. Problems are values: errors lose class and fields on their way between Workers.
  */
+
 import { WorkerEntrypoint } from "cloudflare:workers";
 import { z } from "zod";
+import { type Principal, refuseWithout } from "../core/principal.ts";
+import { invalidFields, missing, type Refused, summarize } from "../core/result.ts";
 import type { Scope } from "../core/scopes.ts";
 import { showDelivery } from "../features/deliveries/routes.ts";
 import {
@@ -20,20 +23,9 @@ import {
   oversized,
   showEvent,
 } from "../features/events/routes.ts";
-import { refuseWithout } from "../http/auth.ts";
-import type { Principal } from "../http/context.ts";
+
 import { idempotencyKey, strict, tenantName } from "../http/parameters.ts";
-import {
-  checked,
-  invalidFields,
-  misconfigured,
-  notFoundRefusal,
-  problemOf,
-  type Refusal,
-  retryAfterOf,
-  summarize,
-  unexpectedError,
-} from "../http/problems.ts";
+import { checked, misconfigured, problemOf, retryAfterOf, unexpectedError } from "../http/problems.ts";
 import { overCallerLimit } from "../http/rate-limit.ts";
 import { faultOf, logToConsole } from "../log.ts";
 import { misconfigurationOf, type Services, servicesOf } from "../services.ts";
@@ -82,8 +74,8 @@ export function eventsFor(services: Services, props: unknown): BreakwaterEvents 
   ): Promise<Result<T>> {
     try {
       const principal = principalOf(props);
-      if ("status" in principal) return refused(principal);
-      const lacking = refuseWithout(scope, principal);
+      if ("kind" in principal) return refused(principal);
+      const lacking = refuseWithout({ scope }, principal);
       if (lacking) return refused(lacking);
       const over = await overCallerLimit(services, scope === "read" ? "read" : "ingest", principal);
       return over ? refused(over) : await work(principal);
@@ -97,9 +89,9 @@ export function eventsFor(services: Services, props: unknown): BreakwaterEvents 
     send: (event, options) =>
       call("send", "events:write", async (principal) => {
         const key = keyOf(options);
-        if ("status" in key) return refused(key);
+        if ("kind" in key) return refused(key);
         const read = readValue(newEvent, event, "event", MAX_EVENT_BYTES);
-        if ("status" in read) return refused(read);
+        if ("kind" in read) return refused(read);
         const posted = { events: [read.data], key: key.key, fieldOf: fieldOfOne, keyField: KEY_FIELD };
         const result = await acceptEvents(services, principal, posted);
         if (result.kind === "refused") return refused(result.refusal);
@@ -111,9 +103,9 @@ export function eventsFor(services: Services, props: unknown): BreakwaterEvents 
     sendBatch: (events, options) =>
       call("sendBatch", "events:write", async (principal) => {
         const key = keyOf(options);
-        if ("status" in key) return refused(key);
+        if ("kind" in key) return refused(key);
         const read = readValue(newEvents, { events }, "batch", MAX_BATCH_BYTES);
-        if ("status" in read) return refused(read);
+        if ("kind" in read) return refused(read);
         const tooLarge = oversized(read.data.events, read.bytes);
         if (tooLarge) return refused(tooLarge);
         const posted = { ...read.data, key: key.key, fieldOf: fieldOfMany, keyField: KEY_FIELD };
@@ -125,13 +117,13 @@ export function eventsFor(services: Services, props: unknown): BreakwaterEvents 
     event: (id) =>
       call<StoredEvent>("event", "read", async (principal) => {
         const shown = await showEvent(services, String(id), principal, parseWithBigInts);
-        return shown ? { ok: true, value: shown } : refused(notFoundRefusal("event", String(id)));
+        return shown ? { ok: true, value: shown } : refused(missing("event", String(id)));
       }),
 
     delivery: (id) =>
       call<Delivery>("delivery", "read", async ({ tenant }) => {
         const shown = await showDelivery(services, String(id), tenant);
-        return shown ? { ok: true, value: shown } : refused(notFoundRefusal("delivery", String(id)));
+        return shown ? { ok: true, value: shown } : refused(missing("delivery", String(id)));
       }),
   };
 }
@@ -153,12 +145,12 @@ const propsSchema = strict({
 });
 
 /** Who calls, by the binding's props. A binding without a tenant is the operator's own, as a key without one is. */
-function principalOf(props: unknown): Principal | Refusal<401> {
+function principalOf(props: unknown): Principal | Refused<"unauthorized"> {
   const read = checked(propsSchema, props ?? {});
   if (!("data" in read)) {
     const errors = read.map((error) => ({ ...error, field: `props.${error.field}`.replace(/\.body$/, "") }));
     const detail = `The binding's props cannot be used: ${summarize(errors)}`;
-    return { status: 401, detail, errors };
+    return { kind: "unauthorized", detail, errors };
   }
   const { tenant, scopes } = read.data;
   const bound = tenant !== undefined && { tenant, key: `binding:${tenant}` };
@@ -167,7 +159,7 @@ function principalOf(props: unknown): Principal | Refusal<401> {
 
 const optionsSchema = strict({ [KEY_FIELD]: idempotencyKey }).optional();
 
-function keyOf(options: unknown): Readonly<{ key: string | undefined }> | Refusal<422> {
+function keyOf(options: unknown): Readonly<{ key: string | undefined }> | Refused<"invalid"> {
   const read = checked(optionsSchema, options);
   if ("data" in read) return { key: read.data?.[KEY_FIELD] };
   return invalidFields(read.map((error) => ({ ...error, field: error.field.replace(/^body$/, "options") })));
@@ -177,7 +169,7 @@ function acceptedResult<T>(value: T, isReplayed: boolean): Result<T> {
   return { ok: true, value, ...(isReplayed && { idempotent_replayed: true }) };
 }
 
-function refused(refusal: Refusal): Result<never> {
+function refused(refusal: Refused): Result<never> {
   const retryAfterS = retryAfterOf(refusal);
   const later = retryAfterS !== undefined && { retry_after_s: retryAfterS };
   return { ok: false, problem: { ...problemOf(refusal), ...later } };

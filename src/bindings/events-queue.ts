@@ -8,6 +8,7 @@
  * A message that can never be accepted is retried without a pause, until the platform moves it to the queue's dead-letter
  * queue as it is: a copy of ours would have another id, and might have another content type.
  */
+import type { Refused } from "../core/result.ts";
 import {
   eventsToStore,
   fieldOfOne,
@@ -17,7 +18,7 @@ import {
   notAccepted,
 } from "../features/events/routes.ts";
 import { idempotencyKey, strict } from "../http/parameters.ts";
-import type { Refusal } from "../http/problems.ts";
+
 import { messageToken } from "../ids.ts";
 import { acceptEach, type SingleEvent } from "../ingest/accept.ts";
 import { eventsPauseSeconds } from "../queue-messages.ts";
@@ -34,13 +35,13 @@ const eventMessage = strict({ ...newEvent.shape, [KEY_FIELD]: idempotencyKey });
 const NAMED = { fieldOf: fieldOfOne, keyField: KEY_FIELD };
 
 /** Why a message can never be accepted, for the log. */
-type Refused = Readonly<{ fault: string }>;
+type Unacceptable = Readonly<{ fault: string }>;
 
 /** Characters of a fault in the log: it may name a field as the message does. */
 const MAX_FAULT = 200;
 
 /** What was expected where; not what was found, which is the message's. */
-function faultOf({ detail, errors = [] }: Refusal): Refused {
+function faultOf({ detail, errors = [] }: Refused): Unacceptable {
   const [first] = errors;
   if (first === undefined) return { fault: detail };
   const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : "";
@@ -78,9 +79,9 @@ async function eventOf(
   services: Services,
   queue: string,
   { id, body, timestamp, attempts }: Message,
-): Promise<SingleEvent | Refused> {
+): Promise<SingleEvent | Unacceptable> {
   const read = readValue(eventMessage, body, "message", MAX_EVENT_BYTES);
-  if ("status" in read) return faultOf(read);
+  if ("kind" in read) return faultOf(read);
   const { [KEY_FIELD]: key, ...given } = read.data;
   const stored = eventsToStore(services, SENDER, { events: [given], fieldOf: fieldOfOne });
   if (stored.kind === "refused") return faultOf(stored.refusal);
@@ -91,7 +92,7 @@ async function eventOf(
 }
 
 /** Lets the message go to the dead-letter queue of its queue. */
-function refuse(services: Services, queue: string, message: Message, { fault }: Refused): void {
+function refuse(services: Services, queue: string, message: Message, { fault }: Unacceptable): void {
   const { id, attempts } = message;
   message.retry({ delaySeconds: 0 });
   // Not at every attempt, because lines are billed; not at the first alone, because that may have been lost.

@@ -2,9 +2,11 @@
  * Values that come from other Workers, by RPC or in queue messages, as JSON. They are structured clones, which hold more
  * than JSON does: what JSON would drop or change in silence is refused, with its place.
  */
+
 import type { z } from "zod";
+import { type FieldError, invalidFields, type Refused } from "../core/result.ts";
 import { MAX_DEPTH, parseExactly } from "../http/json-body.ts";
-import { checked, type FieldError, fieldName, invalidFields, type Refusal } from "../http/problems.ts";
+import { checked, fieldName } from "../http/problems.ts";
 
 /**
  * The value as the schema reads it, in the JSON that it becomes, and the bytes of that JSON; or why it is refused.
@@ -15,13 +17,13 @@ export function readValue<T>(
   value: unknown,
   what: string,
   maxBytes: number,
-): Readonly<{ data: T; bytes: number }> | Refusal<400 | 413 | 422> {
+): Readonly<{ data: T; bytes: number }> | Refused<"malformed" | "too_large" | "invalid"> {
   const json = jsonTextOf(value, maxBytes);
   switch (json.kind) {
     case "too_large":
-      return { status: 413, detail: `The ${what} is larger than ${maxBytes} bytes` };
+      return { kind: "too_large", detail: `The ${what} is larger than ${maxBytes} bytes` };
     case "too_deep":
-      return { status: 400, detail: `The ${what} is nested more than ${MAX_DEPTH} levels deep` };
+      return { kind: "malformed", detail: `The ${what} is nested more than ${MAX_DEPTH} levels deep` };
     case "fault":
       return invalidFields([named(json.error, what)]);
     case "text": {

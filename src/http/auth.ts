@@ -11,17 +11,19 @@
  * address that has sent too many of them is not looked up for, but for once a second: a key that the isolate does not
  * know yet and that comes from the same address is valid at one of its next requests.
  */
+
 import type { MiddlewareHandler } from "hono";
 import { claimedKey, isInForce, isWorthWriting, keyToken, USE_WRITTEN_MS } from "../core/credentials.ts";
-import { allows, type PortalAction } from "../core/portal-access.ts";
+import type { PortalAction } from "../core/portal-access.ts";
+import { type Permission, type Principal, refuseWithout } from "../core/principal.ts";
 import { type Scope, scopes } from "../core/scopes.ts";
 import { KeyCache, type RememberedKey } from "../features/keys/key-cache.ts";
 import { type KeyCredentials, writeKeyUses } from "../features/keys/sql.ts";
 import { newKeyId, randomText } from "../ids.ts";
 import type { Services } from "../services.ts";
-import { OPERATOR } from "../store/notifications.ts";
-import { type ApiEnv, callerOf, type Principal } from "./context.ts";
-import { answerOf, type ProblemResponse, problem, type Refusal } from "./problems.ts";
+
+import type { ApiEnv } from "./context.ts";
+import { answerOf, type ProblemResponse, problem } from "./problems.ts";
 import {
   ANONYMOUS_REFUSAL,
   clientOf,
@@ -91,32 +93,21 @@ function unauthorized(detail: string, challenge: string) {
   return problem(401, detail, undefined, { "www-authenticate": challenge });
 }
 
-/**
- * Middleware: 403 when the principal lacks the scope, or is a visitor of the portal who may not do this.
- * @param action what the route is to visitors; where it is left out, no visitor may use the route
- */
+/** Middleware: 403 when the principal lacks the permission, before anything of the request is read. */
 export function requires(scope: Scope, action?: PortalAction): MiddlewareHandler<ApiEnv> {
+  return permitting({ scope, ...(action && { action }) });
+}
+
+/** The same for what a service requires, which checks it once more when it is called. */
+export function permitting(permission: Permission): MiddlewareHandler<ApiEnv> {
   const middleware: MiddlewareHandler<ApiEnv> = async (c, next) => {
-    const principal = c.get("principal");
-    const refusal = refuseVisit(principal, action) ?? refuseWithout(scope, principal);
+    const refusal = refuseWithout(permission, c.get("principal"));
     if (refusal) return answerOf(refusal);
     await next();
     return;
   };
-  required.set(middleware, scope);
+  required.set(middleware, permission.scope);
   return middleware;
-}
-
-/** 403 when the principal is a visitor of the portal whose link, or whose tenant's settings, do not allow the action. */
-function refuseVisit({ visit }: Principal, action: PortalAction | undefined): Refusal<403> | undefined {
-  if (visit === undefined || (action !== undefined && allows(visit, action))) return undefined;
-  return { status: 403, detail: "The portal does not let this visitor do that" };
-}
-
-/** 403 when the principal lacks the scope; undefined when it has it. */
-export function refuseWithout(scope: Scope, principal: Principal): Refusal<403> | undefined {
-  if (principal.scopes.includes(scope)) return undefined;
-  return { status: 403, detail: `${callerOf(principal)} lacks the scope ${scope}` };
 }
 
 const required = new WeakMap<object, Scope>();
@@ -124,37 +115,6 @@ const required = new WeakMap<object, Scope>();
 /** The scope that a handler requires: the OpenAPI document takes it from the middleware that enforces it. */
 export function scopeOf(handler: object): Scope | undefined {
   return required.get(handler);
-}
-
-/**
- * The tenant that a request acts for: the one it names, else the key's own, else `default`. Undefined when the key is
- * bound to another, or the tenant is the reserved one and the key is not an admin key without a tenant.
- */
-export function tenantFor(principal: Principal, named: string | undefined): string | undefined {
-  const tenant = named ?? principal.tenant ?? "default";
-  const isOperator = principal.tenant === undefined && principal.scopes.includes("admin");
-  if (tenant === OPERATOR) return isOperator ? tenant : undefined;
-  return principal.tenant === undefined || principal.tenant === tenant ? tenant : undefined;
-}
-
-/** The detail of the 403 where `tenantFor` finds none. */
-export function notYourTenant(principal: Principal): string {
-  return `${callerOf(principal)} is bound to another tenant, or the tenant is reserved for the operator`;
-}
-
-/** 403 when the key is bound to another tenant than the one that is named; undefined when it may name it, or none is. */
-export function refuseTenant({ tenant }: Principal, named: string | undefined): Refusal<403> | undefined {
-  if (named === undefined || tenant === undefined || named === tenant) return undefined;
-  return { status: 403, detail: "The key is bound to another tenant" };
-}
-
-/** 403 when the principal grants a scope that it lacks; undefined when it has all of them. */
-export function refuseScopes({ scopes: own }: Principal, wanted: readonly Scope[], field: string) {
-  const lacking = wanted.filter((scope) => !own.includes(scope)).join(", ");
-  if (lacking === "") return undefined;
-  const fault = `grants ${lacking}, which your key lacks`;
-  const expected = `only scopes that your key has: ${own.join(", ")}`;
-  return problem(403, `${field} ${fault}; expected ${expected}`, [{ field, fault, expected }]);
 }
 
 /**

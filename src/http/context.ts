@@ -4,9 +4,9 @@
  */
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import type { PortalAccess } from "../core/portal-access.ts";
-import type { Scope } from "../core/scopes.ts";
+import type { Principal } from "../core/principal.ts";
 import type { NewAuditEntry } from "../features/audit/sql.ts";
+import type { Caller } from "../features/service.ts";
 import type { Services } from "../services.ts";
 
 export type ApiEnv = {
@@ -27,26 +27,7 @@ export type ApiEnv = {
 export type Api = OpenAPIHono<ApiEnv>;
 export type ApiContext = Context<ApiEnv>;
 
-export type Principal = Readonly<{
-  /**
-   * What its rate is counted by: the API key's id, or the tenant of service bindings; absent for what is the operator's
-   * own, which is not limited: `ADMIN_KEY`, and a binding without a tenant.
-   */
-  key?: string;
-  /** Present where it is not a request with a key. */
-  via?: "binding" | "queue";
-  scopes: readonly Scope[];
-  /** Present when the key is bound to this tenant: it sees and changes nothing of another. */
-  tenant?: string;
-  /** Epoch ms; present when the key expires. */
-  expiresAt?: number;
-  /** Present for a visitor of the portal: what it may do, and up to which limits, whatever its scopes are. */
-  visit?: PortalAccess;
-  /** The session that the request is made in, at the dashboard or the portal. */
-  session?: Readonly<{ at: "dashboard" | "portal"; id: string }>;
-}>;
-
-/** What a problem calls the principal. */
-export function callerOf({ via, visit }: Principal): string {
-  return `The ${visit ? "visit" : (via ?? "key")}`;
+/** Whose request it is, for a service. */
+export function callerIn(c: ApiContext): Caller {
+  return { services: c.get("services"), principal: c.get("principal") };
 }

@@ -3,29 +3,24 @@
  * validation, scopes and tenants exist only once. The visitor's principal takes the place of an API key.
  */
 
+import type { Principal } from "../core/principal.ts";
+import type { FieldError, Refused as ServiceRefused } from "../core/result.ts";
 import { newTokenId } from "../secrets/tokens.ts";
 import type { Services } from "../services.ts";
 import { createApp } from "./app.ts";
-import type { Principal } from "./context.ts";
+
 import type { ApiPath } from "./internal-path.ts";
 import { idempotencyKey } from "./parameters.ts";
-import type { FieldError } from "./problems.ts";
+import { kindOfStatus } from "./problems.ts";
 
-export type Refused = Readonly<{
-  ok: false;
-  status: number;
-  /** The resource that exists already, after a repeated request. */
-  location?: string;
-  /** Seconds after which a repeat may succeed. */
-  retryAfterS?: number;
-  detail: string;
-  errors: readonly FieldError[];
-}>;
-
-/** The status of the page that shows a refusal: that of our own trouble, or 422 for whatever the form can be changed to mend. */
-export function statusOfRefused({ status }: Pick<Refused, "status">): 422 | 500 | 503 {
-  return status === 500 || status === 503 ? status : 422;
-}
+export type Refused = ServiceRefused &
+  Readonly<{
+    ok: false;
+    status: number;
+    /** The resource that exists already, after a repeated request. */
+    location?: string;
+    errors: readonly FieldError[];
+  }>;
 
 /** `json` is as described in the API's OpenAPI document. */
 export type ApiResult = Readonly<{ ok: true; json: Readonly<Record<string, unknown>> }> | Refused;
@@ -93,6 +88,7 @@ async function resultOf(response: Response): Promise<ApiResult> {
   const retryAfterS = Number(response.headers.get("retry-after") ?? Number.NaN);
   return {
     ok: false,
+    kind: kindOfStatus(response.status),
     status: response.status,
     ...(location && { location }),
     ...(Number.isFinite(retryAfterS) && { retryAfterS }),

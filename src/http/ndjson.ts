@@ -3,11 +3,13 @@
  * body of the equivalent JSON batch, so that the same schema and handler take it. Only the errors differ: they name
  * lines.
  */
+
 import type { MiddlewareHandler } from "hono";
 import { joined } from "../core/bundle.ts";
+import { type FieldError, summarize } from "../core/result.ts";
 import type { ApiEnv } from "./context.ts";
 import { parseExactly, parseJson, readAtMost, replaceBody } from "./json-body.ts";
-import { type FieldError, invalid, problem, summarize } from "./problems.ts";
+import { invalid, problem } from "./problems.ts";
 
 export const NDJSON = "application/x-ndjson";
 

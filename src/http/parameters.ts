@@ -4,10 +4,11 @@
  * Lists have keyset pages: a page ends with a cursor that names its last row, so that the next page begins after it,
  * whatever was written meanwhile. Cursors are opaque to callers and validated when they come back.
  */
+
 import { z } from "@hono/zod-openapi";
 import { EVENT_TYPE, MAX_EVENT_TYPE } from "../core/destination-fields.ts";
+import type { FieldError } from "../core/result.ts";
 import { isoTime } from "../time.ts";
-import type { FieldError } from "./problems.ts";
 
 /** A required JSON body; the route needs the middleware `jsonBody()`. */
 export function jsonRequest<S extends z.ZodType>(schema: S) {

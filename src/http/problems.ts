@@ -7,6 +7,7 @@ import { z } from "@hono/zod-openapi";
 import type { ErrorHandler, TypedResponse } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { Misconfiguration } from "../config.ts";
+import { type FieldError, invalidFields, missing, type RefusalKind, type Refused } from "../core/result.ts";
 import { transientOf } from "../core/transient.ts";
 import { faultOf, type Log, logToConsole } from "../log.ts";
 import type { ApiEnv } from "./context.ts";
@@ -16,34 +17,51 @@ const COME_AGAIN_S = 5;
 /** The header that says so. */
 export const comeAgain = { "retry-after": String(COME_AGAIN_S) };
 
-/** What is refused, and why, before it is an answer over HTTP or the result of a binding's call. */
-export type Refusal<S extends ProblemStatus = ProblemStatus> = Readonly<{
-  status: S;
-  /** For people to read. */
-  detail: string;
-  /** For the form that sent the fields. */
-  errors?: readonly FieldError[];
-  /** When to try again, in seconds from now; a 503 always says so. */
-  retryAfterS?: number;
-}>;
+/** The status code of each kind of refusal. */
+const statusOfKind = {
+  malformed: 400,
+  unauthorized: 401,
+  forbidden: 403,
+  not_found: 404,
+  conflict: 409,
+  too_large: 413,
+  invalid: 422,
+  too_many: 429,
+  internal: 500,
+  unavailable: 503,
+} as const satisfies Readonly<Record<RefusalKind, ProblemStatus>>;
+
+/** The kind of refusal that has this status code. */
+export function kindOfStatus(status: number): RefusalKind {
+  const kinds = Object.keys(statusOfKind) as RefusalKind[];
+  return kinds.find((kind) => statusOfKind[kind] === status) ?? "malformed";
+}
+
+type StatusOf<K extends RefusalKind> = (typeof statusOfKind)[K];
 
 /** When to try again what was refused, in seconds from now; undefined when that would change nothing. */
-export function retryAfterOf({ status, retryAfterS }: Refusal): number | undefined {
-  return retryAfterS ?? (status === 503 ? COME_AGAIN_S : undefined);
+export function retryAfterOf({ kind, retryAfterS }: Refused): number | undefined {
+  return retryAfterS ?? (kind === "unavailable" ? COME_AGAIN_S : undefined);
 }
 
 /** The problem document of a refusal. */
-export function problemOf({ status, detail, errors }: Refusal): Problem {
+export function problemOf({ kind, detail, errors }: Refused): Problem {
+  return documentOf(statusOfKind[kind], detail, errors);
+}
+
+function documentOf(status: ProblemStatus, detail: string, errors?: readonly FieldError[]): Problem {
   const { slug, title } = problemTypes[status];
   const listed = errors && { errors: errors.slice(0, MAX_LISTED) };
   return { type: `/problems/${slug}`, title, status, detail, ...listed };
 }
 
-/** The answer of a refusal over HTTP. */
-export function answerOf<S extends ProblemStatus>(refusal: Refusal<S>): ProblemResponse<S> {
-  const { status, detail, errors, retryAfterS } = refusal;
-  const headers = retryAfterS === undefined ? undefined : { "retry-after": String(retryAfterS) };
-  return problem(status, detail, errors, headers);
+/** The answer of a refusal over HTTP. `headers` are those that only HTTP has, as `location`. */
+export function answerOf<K extends RefusalKind>(
+  { kind, detail, errors, retryAfterS }: Refused<K>,
+  headers?: Readonly<Record<string, string>>,
+): ProblemResponse<StatusOf<K>> {
+  const later = retryAfterS === undefined ? undefined : { "retry-after": String(retryAfterS) };
+  return problem(statusOfKind[kind], detail, errors, { ...later, ...headers });
 }
 
 /** A problem document as an answer. A 503 says when to come again. */
@@ -53,8 +71,7 @@ export function problem<S extends ProblemStatus>(
   errors?: readonly FieldError[],
   headers?: Readonly<Record<string, string>>,
 ): ProblemResponse<S> {
-  const document = problemOf({ status, detail, ...(errors && { errors }) });
-  return new Response(JSON.stringify(document), {
+  return new Response(JSON.stringify(documentOf(status, detail, errors)), {
     status,
     headers: {
       "content-type": "application/problem+json",
@@ -71,27 +88,9 @@ export function invalid(errors: readonly FieldError[]): ProblemResponse<422> {
   return answerOf(invalidFields(errors));
 }
 
-/** 422 with the fields at fault. */
-export function invalidFields(errors: readonly FieldError[]): Refusal<422> {
-  return { status: 422, detail: summarize(errors), errors };
-}
-
-/** The first error as a sentence, and the number of the others. */
-export function summarize(errors: readonly FieldError[]): string {
-  const [first] = errors;
-  const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : "";
-  const where = first?.line === undefined ? "" : `line ${first.line}: `;
-  return `${where}${first?.field} ${first?.fault}; expected ${first?.expected}${more}`;
-}
-
 /** 404 for an id that names nothing that the caller may see. */
 export function notFound(what: string, id: string): ProblemResponse<404> {
-  return answerOf(notFoundRefusal(what, id));
-}
-
-/** 404 for an id that names nothing that the caller may see. */
-export function notFoundRefusal(what: string, id: string): Refusal<404> {
-  return { status: 404, detail: `There is no ${what} ${id}` };
+  return answerOf(missing(what, id));
 }
 
 /** Seconds after which a client may ask a misconfigured Worker again, and between its log lines. */
@@ -99,13 +98,17 @@ const MISCONFIGURED_S = 60;
 let misconfigurationLoggedAt = Number.NEGATIVE_INFINITY;
 
 /** 503 that names the variables at fault. Clients may repeat requests often, so an isolate logs one line a minute. */
-export function misconfigured({ message }: Misconfiguration, handler: string, log: Log): Refusal<503> {
+export function misconfigured(
+  { message }: Misconfiguration,
+  handler: string,
+  log: Log,
+): Refused<"unavailable"> {
   const now = Date.now();
   if (now - misconfigurationLoggedAt >= MISCONFIGURED_S * 1000) {
     misconfigurationLoggedAt = now;
     log({ what: "misconfigured", handler, error: message });
   }
-  return { status: 503, detail: message, retryAfterS: MISCONFIGURED_S };
+  return { kind: "unavailable", detail: message, retryAfterS: MISCONFIGURED_S };
 }
 
 /**
@@ -119,7 +122,7 @@ export const onError: ErrorHandler<ApiEnv> = (error, c) => {
   }
   const log = c.get("services")?.log ?? logToConsole;
   const refusal = unexpectedError(error);
-  const { status } = refusal;
+  const status = statusOfKind[refusal.kind];
   log({ what: "request_failed", method: c.req.method, path: c.req.path, status, fault: faultOf(error) });
   return answerOf(refusal);
 };
@@ -129,26 +132,16 @@ const INTERRUPTED =
   "The database cannot be reached at the moment. Look whether the change was made before repeating it";
 
 /** What a request is refused with that an unexpected error has ended: the error is in the log, and not described. */
-export function unexpectedError(error: unknown): Refusal<500 | 503> {
-  const status = statusOf(error);
-  return { status, detail: status === 503 ? INTERRUPTED : problemTypes[500].example };
+export function unexpectedError(error: unknown): Refused<"internal" | "unavailable"> {
+  return transientOf(error) === undefined
+    ? { kind: "internal", detail: problemTypes[500].example }
+    : { kind: "unavailable", detail: INTERRUPTED };
 }
 
 /** The status of an answer to a request that an unexpected error has ended: 503 where it passes by itself. */
 export function statusOf(error: unknown): 500 | 503 {
   return transientOf(error) === undefined ? 500 : 503;
 }
-
-export type FieldError = Readonly<{
-  /** The line of an NDJSON body, from 1. */
-  line?: number;
-  /** The path of the field, as in `events[3].type`. */
-  field: string;
-  /** Follows the field in a sentence: "is 7". */
-  fault: string;
-  /** Follows "expected" in a sentence: "a whole number from 1 to 5". */
-  expected: string;
-}>;
 
 type ProblemStatus = keyof typeof problemTypes;
 

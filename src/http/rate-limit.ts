@@ -5,12 +5,15 @@
  * operator's own (`ADMIN_KEY`, a service binding without a tenant) is not limited, nor is anything where a binding is
  * absent.
  */
+
 import type { MiddlewareHandler } from "hono";
 import { addressBlock, isRemembered } from "../core/credentials.ts";
+import { callerOf, type Principal } from "../core/principal.ts";
+import type { Refused } from "../core/result.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { type ApiEnv, callerOf, type Principal } from "./context.ts";
-import { answerOf, type ProblemResponse, type Refusal } from "./problems.ts";
+import type { ApiEnv } from "./context.ts";
+import { answerOf, type ProblemResponse } from "./problems.ts";
 
 /** The period of the limits in wrangler.toml: after so many seconds requests are allowed again. */
 const PERIOD_SECONDS = 10;
@@ -151,7 +154,7 @@ export async function overCallerLimit(
   services: Services,
   name: CallerLimit,
   principal: Principal,
-): Promise<Refusal<429> | undefined> {
+): Promise<Refused<"too_many"> | undefined> {
   const counted = countedBy(principal);
   if (counted === undefined || (await isAllowed(services, name, counted))) return undefined;
   return overLimit(`${callerOf(principal)} ${limits[name].detail}`);
@@ -176,6 +179,6 @@ async function isAllowed(services: Services, name: LimitName, key: string): Prom
   }
 }
 
-function overLimit(detail: string): Refusal<429> {
-  return { status: 429, detail, retryAfterS: PERIOD_SECONDS };
+function overLimit(detail: string): Refused<"too_many"> {
+  return { kind: "too_many", detail, retryAfterS: PERIOD_SECONDS };
 }

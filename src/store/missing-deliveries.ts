@@ -27,9 +27,9 @@ import { isErased } from "../core/erase.ts";
 import type { Kept } from "../core/retention.ts";
 import { takesType } from "../core/routing.ts";
 import { planIn, readHeader } from "../core/stored-bundle.ts";
-import type { Replay } from "../features/replays/sql.ts";
 import { countWithinBytes } from "./event-list.ts";
 import { type ComparedEvent, type Criteria, isDataAsked, refusalsOf } from "./event-refusals.ts";
+import type { Replay } from "./replays.ts";
 import type { Databases } from "./shards.ts";
 import { faultOfBundle } from "./sql.ts";
 

@@ -6,6 +6,7 @@
  * whoever makes it and whether or not its result arrives. It is removed in the transaction that stores the event about
  * it. Raw SQL, because these statements are put into other modules' batches.
  */
+import { OPERATOR } from "../core/principal.ts";
 import type { PauseReason } from "../core/reasons.ts";
 import { HOUR_MS } from "../core/rollups.ts";
 import { repeatable } from "./repeat.ts";
@@ -92,9 +93,6 @@ export async function claimMail(
   ]);
   return (claimed?.meta.changes ?? 0) > 0;
 }
-
-/** The tenant that is reserved for Breakwater's own events, which are for the operator. */
-export const OPERATOR = "operator";
 
 /** Whether the operator has a destination for Breakwater's own events. */
 export async function isOperatorListening(db: D1Database): Promise<boolean> {

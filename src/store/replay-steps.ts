@@ -13,12 +13,12 @@ import { isErased as isErasedIn } from "../core/erase.ts";
 import type { Kept } from "../core/retention.ts";
 import { takesType } from "../core/routing.ts";
 import { readHeader } from "../core/stored-bundle.ts";
-import { type NewReplay, partsIn, type Replay, type ReplayChange } from "../features/replays/sql.ts";
 import { type IdRange, idRangeOf } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import { requeued, requeuePacked } from "./deliveries.ts";
 import { type PlanChange, planning } from "./missing-deliveries.ts";
 import { packedRows, packsOf } from "./packs.ts";
+import { type NewReplay, partsIn, type Replay, type ReplayChange } from "./replays.ts";
 import { type DeliveryRow, replays } from "./schema.ts";
 import type { Databases } from "./shards.ts";
 import {

@@ -3,10 +3,12 @@
  * keys. Raw SQL, because each figure is one statement over partial indexes with a bound: counting costs a row read for
  * each row counted.
  */
+
 import type { BacklogSnapshot } from "../core/alerts.ts";
+import { OPERATOR } from "../core/principal.ts";
 import { HOUR_MS } from "../core/rollups.ts";
 import { idRangeOf, type TimeRange } from "./bundles.ts";
-import { OPERATOR } from "./notifications.ts";
+
 import { repeatable } from "./repeat.ts";
 import type { StoredState } from "./schema.ts";
 import { addedUp, allOf, type Databases, sumOver } from "./shards.ts";

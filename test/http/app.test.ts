@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import type { Principal } from "../../src/http/context.ts";
+import type { Principal } from "../../src/core/principal.ts";
+
 import { LATEST_MIGRATION } from "../../src/store/stats.ts";
 import { countRows, emptyDatabase, insertRow, KEY, NOW, testApi } from "../support/api.ts";
 import { operationalEvents } from "../support/operational.ts";

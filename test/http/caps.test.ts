@@ -1,8 +1,10 @@
 /** Caps: the destinations of a tenant and the deliveries of a request are limited in the statement that inserts them. */
+
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { type Config, capsOf, parseConfig } from "../../src/config.ts";
-import type { Principal } from "../../src/http/context.ts";
+import type { Principal } from "../../src/core/principal.ts";
+
 import { countRows, emptyDatabase, KEY, testApi } from "../support/api.ts";
 import { testConfig } from "../support/config.ts";
 import { testDashboard } from "../support/dashboard.ts";

@@ -1,7 +1,9 @@
 /** The reserved tenant `operator`: only the operator posts and creates for it. */
+
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import type { Principal } from "../../src/http/context.ts";
+import type { Principal } from "../../src/core/principal.ts";
+
 import { countRows, emptyDatabase, testApi } from "../support/api.ts";
 import { operationalEvents } from "../support/operational.ts";
 

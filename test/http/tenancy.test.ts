@@ -2,10 +2,12 @@
  * For every operation of the document: a key reads and changes only what its tenant owns, and the operation requires its
  * scope. A new route is tested as soon as it is registered.
  */
+
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
+import type { Principal } from "../../src/core/principal.ts";
 import { scopes } from "../../src/core/scopes.ts";
-import type { Principal } from "../../src/http/context.ts";
+
 import { emptyDatabase, testApi } from "../support/api.ts";
 import {
   bodyFor,

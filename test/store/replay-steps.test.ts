@@ -8,7 +8,6 @@ import { bundleOf, eventAt, indexOf } from "../../src/core/bundle.ts";
 import { endsText, maskOf } from "../../src/core/pack.ts";
 import { DAY_MS, type Kept } from "../../src/core/retention.ts";
 import { takesType } from "../../src/core/routing.ts";
-import { findReplay, type NewReplay, type Replay } from "../../src/features/replays/sql.ts";
 import {
   advanceReplay,
   beginReplay,
@@ -17,6 +16,7 @@ import {
   isOfEnded,
   type Portion,
 } from "../../src/store/replay-steps.ts";
+import { findReplay, type NewReplay, type Replay } from "../../src/store/replays.ts";
 import type { StoredState } from "../../src/store/schema.ts";
 import { insertRow } from "../support/api.ts";
 import { insertBundles } from "../support/bundle-rows.ts";

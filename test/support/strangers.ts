@@ -2,13 +2,15 @@
  * Two tenants with one of everything, of whom the one is a stranger to the other; everybody who makes requests; and all apps of
  * the Worker, with the routes that they have registered.
  */
+
 import { env } from "cloudflare:workers";
 import type { FiguresQuery } from "../../src/core/gate-view.ts";
 import { type Capability, capabilities } from "../../src/core/portal-access.ts";
+import type { Principal } from "../../src/core/principal.ts";
 import { newRollups } from "../../src/core/rollups.ts";
 import { scopes } from "../../src/core/scopes.ts";
 import { createApp } from "../../src/http/app.ts";
-import type { Principal } from "../../src/http/context.ts";
+
 import { createDocs } from "../../src/http/docs/app.tsx";
 import { documentOf } from "../../src/http/openapi/document.ts";
 import { createSvixApi } from "../../src/http/svix/app.ts";

@@ -2,14 +2,16 @@
  * Everything that reads D1, visited once as a tenant's key and once as the operator, with D1 under a meter.
  * Gates answer at once and know nothing, queues take everything.
  */
+
 import { env } from "cloudflare:workers";
 import type { FiguresQuery } from "../../src/core/gate-view.ts";
 import { capabilities } from "../../src/core/portal-access.ts";
+import type { Principal } from "../../src/core/principal.ts";
 import { newRollups } from "../../src/core/rollups.ts";
 import { seededRandom } from "../../src/core/seeded-random.ts";
 import { checkThresholds } from "../../src/features/notifications/thresholds.ts";
 import { createApp } from "../../src/http/app.ts";
-import type { Principal } from "../../src/http/context.ts";
+
 import { createSvixApi } from "../../src/http/svix/app.ts";
 import { deliveryId, eventId } from "../../src/ids.ts";
 import { PlacementCache } from "../../src/ingest/placement-cache.ts";

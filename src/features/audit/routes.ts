@@ -5,12 +5,14 @@
  * The entry comes after the change. Where it cannot be stored, its log line has all of it: a change that is made must
  * not be answered as if it were not.
  */
+
 import { createRoute, z } from "@hono/zod-openapi";
 import type { MiddlewareHandler } from "hono";
 import { stream } from "hono/streaming";
-import { type Actor, actorKinds, auditActions, type Changes } from "../../core/audit.ts";
-import { refuseTenant, requires } from "../../http/auth.ts";
-import type { Api, ApiContext, ApiEnv, Principal } from "../../http/context.ts";
+import { actorKinds, auditActions, type Changes } from "../../core/audit.ts";
+import { refuseTenant } from "../../core/principal.ts";
+import { requires } from "../../http/auth.ts";
+import type { Api, ApiContext, ApiEnv } from "../../http/context.ts";
 import {
   cursorParam,
   jsonAnswer,
@@ -23,16 +25,10 @@ import {
   timeParam,
 } from "../../http/parameters.ts";
 import { answerOf, invalid, problemResponses } from "../../http/problems.ts";
-import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import { isoTime } from "../../time.ts";
-import {
-  type AuditEntry,
-  type AuditFilter,
-  insertAuditEntries,
-  listAuditEntries,
-  type NewAuditEntry,
-} from "./sql.ts";
+import { type AuditEntry, type AuditFilter, listAuditEntries, type NewAuditEntry } from "./sql.ts";
+import { record } from "./trail.ts";
 
 /** Middleware: stores what the handler has said that it changed, unless it refused the request. */
 export const recordsChanges: MiddlewareHandler<ApiEnv> = async (c, next) => {
@@ -51,28 +47,6 @@ export function changed(
 ): void {
   const entry = { action, subject: subject.id, tenant: subject.tenant, changes };
   c.set("changes", [...(c.get("changes") ?? []), entry]);
-}
-
-/** Stores entries. A failure is logged, with all of them. */
-export async function record(
-  services: Services,
-  principal: Principal,
-  entries: readonly NewAuditEntry[],
-): Promise<void> {
-  const actor = actorOf(principal);
-  try {
-    await insertAuditEntries(services.db, actor, entries, services.now());
-  } catch (error) {
-    const [who, what] = [JSON.stringify(actor), JSON.stringify(entries)];
-    services.log({ what: "audit_not_stored", actor: who, entries: what, error: faultOf(error) });
-  }
-}
-
-function actorOf({ key: given, session, via }: Principal): Actor {
-  const key = given ?? null;
-  if (session) return { kind: session.at, key, session: session.id };
-  if (via === "binding") return { kind: "binding", key, session: null };
-  return { kind: key === null ? "admin_key" : "api_key", key, session: null };
 }
 
 export function registerAudit(api: Api): void {

@@ -1,19 +1,14 @@
 /** What may be done to deliveries: sending them again. */
+
 import { createRoute, z } from "@hono/zod-openapi";
+import { missing, type Refused } from "../../core/result.ts";
 import { ageLimitOf } from "../../core/retry/policy.ts";
 import { scheduleDrainAtGate } from "../../gate/client.ts";
 import { requires } from "../../http/auth.ts";
 import type { Api, ApiContext } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
 import { idParam, jsonAnswer, jsonRequest, strict } from "../../http/parameters.ts";
-import {
-  answerOf,
-  notFoundRefusal,
-  problemOf,
-  problemResponses,
-  problemSchema,
-  type Refusal,
-} from "../../http/problems.ts";
+import { answerOf, problemOf, problemResponses, problemSchema } from "../../http/problems.ts";
 import { deliveryId, deliveryKey } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { requeueEnded } from "../../store/deliveries.ts";
@@ -30,10 +25,10 @@ export function registerDeliveryActions(api: Api): void {
     const services = c.get("services");
     const { id } = c.req.valid("param");
     const [result] = await sendAgain(services, [id], c.get("principal").tenant);
-    if (result?.requeued === undefined) return answerOf(result?.refusal ?? notFoundRefusal("delivery", id));
+    if (result?.requeued === undefined) return answerOf(result?.refusal ?? missing("delivery", id));
     retried(c, [result]);
     const [shown] = await showDeliveries(services, [result.requeued]);
-    return shown ? c.json(shown, 200) : answerOf(notFoundRefusal("delivery", id));
+    return shown ? c.json(shown, 200) : answerOf(missing("delivery", id));
   });
 
   api.use(retryDeliveries.path, async (c, next) => (c.req.method === "POST" ? next() : c.notFound()));
@@ -119,7 +114,11 @@ const retryDeliveries = createRoute({
 });
 
 /** What became of the request to send one delivery again: one of the two. */
-type SentAgain = Readonly<{ id: string; requeued?: FoundDelivery; refusal?: Refusal<404 | 409> }>;
+type SentAgain = Readonly<{
+  id: string;
+  requeued?: FoundDelivery;
+  refusal?: Refused<"not_found" | "conflict">;
+}>;
 
 /** Says in the audit trail which have been requeued. */
 function retried(c: ApiContext, results: readonly SentAgain[]): void {
@@ -149,11 +148,11 @@ async function sendAgain(
   );
   return ids.map((id, i) => {
     const one = found[i];
-    if (one === undefined) return { id, refusal: notFoundRefusal("delivery", id) };
+    if (one === undefined) return { id, refusal: missing("delivery", id) };
     const row = requeued.get(nameOf(one));
     if (row) return { id, requeued: { ...one, kind: "stored", row } };
     // It had ended when it was looked up, and no longer has: another request has requeued it.
-    return { id, refusal: { status: 409, detail: refusals[i] ?? UNDER_WAY } };
+    return { id, refusal: { kind: "conflict", detail: refusals[i] ?? UNDER_WAY } };
   });
 }
 

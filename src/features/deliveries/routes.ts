@@ -4,7 +4,9 @@
  * Why a delivery waits, and until when, is shown as its gate says now: the row has what was true when the wait began.
  * A gate is called once for all the deliveries of its destination on a page, and only when one of them waits.
  */
+
 import { createRoute, z } from "@hono/zod-openapi";
+import { type Principal, refuseTenant } from "../../core/principal.ts";
 import {
   type AttemptError,
   attemptErrors,
@@ -12,10 +14,11 @@ import {
   type DeliveryReason,
   deliveryReasons,
 } from "../../core/reasons.ts";
+import { invalidFields, type Refused } from "../../core/result.ts";
 import { ageLimitOf } from "../../core/retry/policy.ts";
 import { refusalAtGate } from "../../gate/client.ts";
-import { refuseTenant, requires } from "../../http/auth.ts";
-import type { Api, Principal } from "../../http/context.ts";
+import { requires } from "../../http/auth.ts";
+import type { Api } from "../../http/context.ts";
 import {
   cursorParam,
   encodeCursor,
@@ -29,7 +32,7 @@ import {
   tenantName,
   timeParam,
 } from "../../http/parameters.ts";
-import { answerOf, invalidFields, notFound, problemResponses, type Refusal } from "../../http/problems.ts";
+import { answerOf, notFound, problemResponses } from "../../http/problems.ts";
 import { deliveryId, deliveryKey, eventId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { dueAtOf, liveUntilOf } from "../../store/deliveries.ts";
@@ -227,7 +230,7 @@ type DeliveryQuery = Omit<z.infer<typeof deliveryQuery>, "order"> & Readonly<{ o
 
 type Listed =
   | Readonly<{ kind: "page"; page: MergedPage }>
-  | Readonly<{ kind: "refused"; refusal: Refusal<403 | 422> }>;
+  | Readonly<{ kind: "refused"; refusal: Refused<"forbidden" | "invalid"> }>;
 
 /** A page of the list that the query asks for, or why the principal cannot have it. */
 export async function listDeliveries(

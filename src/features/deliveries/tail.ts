@@ -5,9 +5,11 @@
  * client connects again by itself, and goes on after the last event that it got. So an invocation stays far below the
  * platform's limits of queries, and a key that was revoked shows nothing for longer than that.
  */
+
 import { createRoute, z } from "@hono/zod-openapi";
 import { bundleOf, eventAt } from "../../core/bundle.ts";
-import { refuseTenant, requires } from "../../http/auth.ts";
+import { refuseTenant } from "../../core/principal.ts";
+import { requires } from "../../http/auth.ts";
 import type { Api } from "../../http/context.ts";
 import { eventTypePattern, strict, tenantName } from "../../http/parameters.ts";
 import { answerOf, problemResponses } from "../../http/problems.ts";

@@ -2,8 +2,10 @@
  * How a destination's requests authenticate, in the API: what may be given, which is never shown again, and what of it
  * cannot stand beside the headers.
  */
+
 import { z } from "@hono/zod-openapi";
 import { recordOf } from "../../core/record.ts";
+import type { FieldError } from "../../core/result.ts";
 import {
   authOf,
   headerOf,
@@ -14,7 +16,7 @@ import {
 } from "../../delivery/authorization.ts";
 import { type DestinationKind, kindNameOf } from "../../delivery/kinds/registry.ts";
 import { strict } from "../../http/parameters.ts";
-import type { FieldError } from "../../http/problems.ts";
+
 import type { Vault } from "../../secrets/vault.ts";
 import { type Destination, storedHeaders } from "../../store/destinations.ts";
 import { headerName, headerValue } from "./headers.ts";

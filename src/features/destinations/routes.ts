@@ -1,10 +1,12 @@
 /** Destinations: create, list, show, change and delete them; pause and resume them; send them test events. */
+
 import { createRoute, z } from "@hono/zod-openapi";
 import { changesBetween } from "../../core/audit.ts";
+import { refuseTenant } from "../../core/principal.ts";
 import { attemptErrors } from "../../core/reasons.ts";
 import { sendTestEvent, type TestResult } from "../../delivery/test-event.ts";
 import { claimTestAtGate, resumeAtGate, scheduleDrainAtGate } from "../../gate/client.ts";
-import { refuseTenant, requires } from "../../http/auth.ts";
+import { requires } from "../../http/auth.ts";
 import type { Api } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
 import {

@@ -3,7 +3,9 @@
  * change makes of a stored target. What the kinds want is theirs to say (delivery/kinds); the URL of https is checked in
  * validate.ts, against the host that the request came to.
  */
+
 import type { z } from "@hono/zod-openapi";
+import type { FieldError } from "../../core/result.ts";
 import { sealToken, type TargetFields } from "../../delivery/kinds/kind.ts";
 import {
   deploymentFaults,
@@ -15,7 +17,7 @@ import {
   targetFields,
   targetText,
 } from "../../delivery/kinds/registry.ts";
-import type { FieldError } from "../../http/problems.ts";
+
 import type { Services } from "../../services.ts";
 import type { Destination } from "../../store/destinations.ts";
 import type { DestinationInput, newDestination } from "./schema.ts";

@@ -3,9 +3,12 @@
  * breaker makes sense together with what is stored, whether the receiver consents, whether a secret is a key pair, and
  * whether secret, signature forms and headers fit each other.
  */
+
 import type { z } from "@hono/zod-openapi";
 import { type Breaker, defaultBreaker, limitsSchema } from "../../core/limits.ts";
 import { templateOf } from "../../core/message-templates.ts";
+import { OPERATOR } from "../../core/principal.ts";
+import type { FieldError } from "../../core/result.ts";
 import {
   formsOf,
   namedHeaders,
@@ -18,11 +21,11 @@ import { headerOf, type ShownAuth } from "../../delivery/authorization.ts";
 import { shakeHands } from "../../delivery/test-event.ts";
 import { resolve, targetProblem } from "../../delivery/url-guard.ts";
 import type { ApiContext } from "../../http/context.ts";
-import { type Checked, errorsOf, type FieldError, givenTo, invalid } from "../../http/problems.ts";
+import { type Checked, errorsOf, givenTo, invalid } from "../../http/problems.ts";
 import { newSecret, type Scheme, schemeOf, secretBytes, signingKey } from "../../secrets/signing.ts";
 import type { Services } from "../../services.ts";
 import { type Destination, storedHeaders } from "../../store/destinations.ts";
-import { OPERATOR } from "../../store/notifications.ts";
+
 import { shownAfter } from "./auth.ts";
 import { type DestinationInput, type newDestination, SECRET_EXPECTED } from "./schema.ts";
 import { changesTarget, targetErrors } from "./target.ts";

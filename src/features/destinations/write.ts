@@ -2,22 +2,17 @@
  * Destinations written: created and changed, after everything has been checked that depends on the deployment and on what
  * is stored.
  */
+
 import type { z } from "@hono/zod-openapi";
 import { capsOf } from "../../config.ts";
 import { defaultLimits } from "../../core/limits.ts";
 import { type LimitedField, limitedFields } from "../../core/portal-access.ts";
+import { notYourTenant, type Principal, tenantFor } from "../../core/principal.ts";
+import type { FieldError } from "../../core/result.ts";
 import { formsOf } from "../../core/signature-forms.ts";
 import { resumeAtGate } from "../../gate/client.ts";
-import { notYourTenant, tenantFor } from "../../http/auth.ts";
-import type { Principal } from "../../http/context.ts";
-import {
-  checked,
-  type FieldError,
-  invalid,
-  notFound,
-  type ProblemResponse,
-  problem,
-} from "../../http/problems.ts";
+
+import { answerOf, checked, invalid, notFound, type ProblemResponse, problem } from "../../http/problems.ts";
 import { destinationIdFor, newDestinationId } from "../../ids.ts";
 import { sealedScheme } from "../../secrets/vault.ts";
 import type { Services } from "../../services.ts";
@@ -58,7 +53,7 @@ export async function addDestination(
 ): Promise<Readonly<{ row: Destination; secret: string }> | ProblemResponse<403 | 409 | 422>> {
   const { db, config } = services;
   const tenant = tenantFor(principal, input.tenant);
-  if (tenant === undefined) return problem(403, notYourTenant(principal));
+  if (tenant === undefined) return answerOf(notYourTenant(principal));
   const id = key === undefined ? newDestinationId() : await destinationIdFor(tenant, key);
   // Before the receiver is called; the insert checks again.
   if (key !== undefined && (await findDestination(db, id, tenant))) return alreadyCreated(id);

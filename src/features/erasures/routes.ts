@@ -2,8 +2,11 @@
  * Erasures: the content of events is removed for good, of one, of a range of time, or of a whole tenant. Each is a job, and
  * stays as the receipt of what it has removed (features/erasures/job.ts).
  */
+
 import { createRoute, z } from "@hono/zod-openapi";
-import { notYourTenant, requires, tenantFor } from "../../http/auth.ts";
+import { notYourTenant, tenantFor } from "../../core/principal.ts";
+import type { FieldError } from "../../core/result.ts";
+import { requires } from "../../http/auth.ts";
 import type { Api } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
 import {
@@ -19,7 +22,7 @@ import {
   tenantName,
   timeParam,
 } from "../../http/parameters.ts";
-import { type FieldError, invalid, notFound, problem, problemResponses } from "../../http/problems.ts";
+import { answerOf, invalid, notFound, problem, problemResponses } from "../../http/problems.ts";
 import { eventId, eventNumber } from "../../ids.ts";
 import { isoTime } from "../../time.ts";
 import { changed } from "../audit/routes.ts";
@@ -30,7 +33,7 @@ export function registerErasures(api: Api): void {
   api.openapi(postErasure, async (c) => {
     const [services, principal, input] = [c.get("services"), c.get("principal"), c.req.valid("json")];
     const tenant = tenantFor(principal, input.tenant);
-    if (tenant === undefined) return problem(403, notYourTenant(principal));
+    if (tenant === undefined) return answerOf(notYourTenant(principal));
     const target = targetOf(input);
     if (Array.isArray(target)) return invalid(target);
     if (target.kind === "event") {

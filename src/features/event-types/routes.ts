@@ -2,8 +2,10 @@
  * The catalogue of event types: what a deployment's events are called and what their data looks like. It belongs to the
  * operator; keys of tenants read it. A type that is not in it can be posted all the same.
  */
+
 import { createRoute, z } from "@hono/zod-openapi";
 import { dataFaults, type JsonSchema, type SchemaFault, schemaFaults } from "../../core/json-schema.ts";
+import type { FieldError } from "../../core/result.ts";
 import { wholeDays } from "../../core/retention.ts";
 import { requires } from "../../http/auth.ts";
 import type { Api, ApiContext } from "../../http/context.ts";
@@ -18,14 +20,7 @@ import {
   pageOf,
   strict,
 } from "../../http/parameters.ts";
-import {
-  type FieldError,
-  invalid,
-  notFound,
-  type ProblemResponse,
-  problem,
-  problemResponses,
-} from "../../http/problems.ts";
+import { invalid, notFound, type ProblemResponse, problem, problemResponses } from "../../http/problems.ts";
 import {
   type EventType,
   findEventType,

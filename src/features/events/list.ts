@@ -1,7 +1,9 @@
 /** `GET /v1/events`: the events, the newest first, without their deliveries. */
+
 import { createRoute, z } from "@hono/zod-openapi";
 import { isEventNumber } from "../../core/placement.ts";
-import { refuseTenant, requires } from "../../http/auth.ts";
+import { refuseTenant } from "../../core/principal.ts";
+import { requires } from "../../http/auth.ts";
 import type { Api } from "../../http/context.ts";
 import {
   cursorParam,

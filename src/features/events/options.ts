@@ -1,8 +1,10 @@
 /** What an event may be posted with beside its type and data: who gets it, tags, channels, a time to live, request headers. */
+
 import { z } from "@hono/zod-openapi";
 import { recordOf } from "../../core/record.ts";
+import type { FieldError } from "../../core/result.ts";
 import { eventChannels } from "../../core/routing.ts";
-import type { FieldError } from "../../http/problems.ts";
+
 import type { EventFault, EventOptions } from "../../ingest/bundle.ts";
 import { areDistinct, headerName, headerValue } from "../destinations/headers.ts";
 

@@ -4,12 +4,15 @@
  * A request is accepted as a whole or not at all. With an `Idempotency-Key` it is stored at most once: the key names
  * the request, and is kept as long as the events that were posted under it.
  */
+
 import { createRoute, z } from "@hono/zod-openapi";
 import { capsOf } from "../../config.ts";
+import { notYourTenant, type Principal, tenantFor } from "../../core/principal.ts";
+import { type FieldError, invalidFields, type Refused } from "../../core/result.ts";
 import { maskedHeaders } from "../../delivery/authorization.ts";
 import { textOf } from "../../delivery/http.ts";
-import { notYourTenant, requires, tenantFor } from "../../http/auth.ts";
-import type { Api, Principal } from "../../http/context.ts";
+import { requires } from "../../http/auth.ts";
+import type { Api } from "../../http/context.ts";
 import { jsonBody, parseExactly } from "../../http/json-body.ts";
 import { refusesOwnAttempts } from "../../http/loops.ts";
 import { eventLines, NDJSON, withLines } from "../../http/ndjson.ts";
@@ -23,16 +26,7 @@ import {
   strict,
   tenantName,
 } from "../../http/parameters.ts";
-import {
-  answerOf,
-  errorsOf,
-  type FieldError,
-  invalid,
-  invalidFields,
-  notFound,
-  problemResponses,
-  type Refusal,
-} from "../../http/problems.ts";
+import { answerOf, errorsOf, invalid, notFound, problemResponses } from "../../http/problems.ts";
 import { withinIngestLimit } from "../../http/rate-limit.ts";
 import { deliveryId, eventId, eventNumber } from "../../ids.ts";
 import { accept, type PostedEvent } from "../../ingest/accept.ts";
@@ -342,7 +336,7 @@ type Result =
       acceptedAt: number | undefined;
       isReplayed: boolean;
     }>
-  | Readonly<{ kind: "refused"; refusal: Refusal<403 | 409 | 422 | 503> }>;
+  | Readonly<{ kind: "refused"; refusal: Refused<"forbidden" | "conflict" | "invalid" | "unavailable"> }>;
 
 /** Stores the events, all or none; with a key, at most once. */
 export async function acceptEvents(
@@ -369,9 +363,9 @@ export function eventsToStore(
   { events: given, fieldOf, lines }: Pick<Posted, "events" | "fieldOf" | "lines">,
 ):
   | Readonly<{ kind: "events"; events: PostedEvent[] }>
-  | Readonly<{ kind: "refused"; refusal: Refusal<403 | 422> }> {
+  | Readonly<{ kind: "refused"; refusal: Refused<"forbidden" | "invalid"> }> {
   const events = withTenants(principal, given);
-  if (events === undefined) return refused({ status: 403, detail: notYourTenant(principal) });
+  if (events === undefined) return refused(notYourTenant(principal));
   const tooFar = tooFarAhead(given, now(), fieldOf);
   if (tooFar.length > 0) return refused(invalidFields(withLines(lines, tooFar)));
   return { kind: "events", events };
@@ -389,7 +383,7 @@ export function notAccepted(
   result: NotAccepted,
   field: string,
   { fieldOf, keyField, lines }: Pick<Posted, "fieldOf" | "keyField" | "lines">,
-): Refusal<409 | 422 | 503> {
+): Refused<"conflict" | "invalid" | "unavailable"> {
   switch (result.kind) {
     case "conflict":
       return keyTaken(keyField);
@@ -497,21 +491,21 @@ function hintFor(posted: PostedEvent | undefined): string {
   return `No destination ${which} takes this event: check their event_types, channels and filter, and the tenant`;
 }
 
-function refused<S extends 403 | 409 | 422 | 503>(refusal: Refusal<S>) {
+function refused<K extends "forbidden" | "conflict" | "invalid" | "unavailable">(refusal: Refused<K>) {
   return { kind: "refused", refusal } as const;
 }
 
 /** Whether the events were stored is unknown: with a key, a repeat stores nothing twice. */
-function notStored(): Refusal<503> {
+function notStored(): Refused<"unavailable"> {
   const detail = "The events could not be stored now; send them again, preferably with an Idempotency-Key";
-  return { status: 503, detail };
+  return { kind: "unavailable", detail };
 }
 
-function keyTaken(field: string): Refusal<409> {
+function keyTaken(field: string): Refused<"conflict"> {
   const fault = "was used before, with other content";
   const expected = "a new key for new content";
   const detail = `The Idempotency-Key ${fault}; expected ${expected}`;
-  return { status: 409, detail, errors: [{ field, fault, expected }] };
+  return { kind: "conflict", detail, errors: [{ field, fault, expected }] };
 }
 
 function tooManyDeliveries(field: string, planned: number, max: number): FieldError {
@@ -531,7 +525,7 @@ function tooFarAhead(given: readonly NewEvent[], now: number, fieldOf: Posted["f
  * 413 with the events that are larger than one may be; undefined when none is.
  * @param bytes of all of them together
  */
-export function oversized(events: readonly NewEvent[], bytes: number): Refusal<413> | undefined {
+export function oversized(events: readonly NewEvent[], bytes: number): Refused<"too_large"> | undefined {
   if (bytes <= MAX_EVENT_BYTES) return undefined;
   const sizes = events.map((event) => new TextEncoder().encode(JSON.stringify(event)).byteLength);
   const errors = sizes.flatMap((size, i) =>
@@ -540,6 +534,6 @@ export function oversized(events: readonly NewEvent[], bytes: number): Refusal<4
       : [],
   );
   return errors.length > 0
-    ? { status: 413, detail: "An event of the batch is too large", errors }
+    ? { kind: "too_large", detail: "An event of the batch is too large", errors }
     : undefined;
 }

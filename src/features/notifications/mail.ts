@@ -3,13 +3,15 @@
  * Breakwater has disabled one of its destinations. They are few, whatever happens: one an hour about the same thing, and
  * `MAILS_AN_HOUR` in all to the operator, and to each tenant.
  */
+
 import { linkHostOf } from "../../config.ts";
 import { messageAbout } from "../../core/operational-message.ts";
+import { OPERATOR } from "../../core/principal.ts";
 import { disableReasons } from "../../core/reasons.ts";
 import { faultOf } from "../../log.ts";
 import { newTokenId, signToken } from "../../secrets/tokens.ts";
 import type { Services } from "../../services.ts";
-import { claimMail, OPERATOR, type StatusChange } from "../../store/notifications.ts";
+import { claimMail, type StatusChange } from "../../store/notifications.ts";
 import { insertAuditEntries } from "../audit/sql.ts";
 import { findTenantSettings } from "../tenants/settings.ts";
 import type { OperationalEvent } from "./operational-events.ts";

@@ -7,6 +7,7 @@
 
 import { linkHostOf } from "../../config.ts";
 import { DIGEST_MS, isStalled } from "../../core/alerts.ts";
+import { OPERATOR } from "../../core/principal.ts";
 import { digestAtGate, markDigestSent, reportUnattemptedDead } from "../../gate/client.ts";
 import { deliveryId, eventId } from "../../ids.ts";
 import { acceptOperational, type KeyedEvent } from "../../ingest/accept.ts";
@@ -16,7 +17,6 @@ import { type Destination, findDestination } from "../../store/destinations.ts";
 import {
   forgetStatements,
   isOperatorListening,
-  OPERATOR,
   type StatusChange,
   type UnpublishedChanges,
   unpublishedChanges,

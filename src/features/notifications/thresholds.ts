@@ -20,11 +20,12 @@ import {
 } from "../../core/alerts.ts";
 import { type FleetRound, isOver, isWhole, newRound, nextFrom, roundAfter } from "../../core/fleet-round.ts";
 import { emptyCounters } from "../../core/metrics.ts";
+import { OPERATOR } from "../../core/principal.ts";
 import { MINUTE_MS } from "../../core/rollups.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import type { Destination } from "../../store/destinations.ts";
-import { isOperatorListening, OPERATOR } from "../../store/notifications.ts";
+import { isOperatorListening } from "../../store/notifications.ts";
 import { allOf } from "../../store/shards.ts";
 import { backlogOf, retryingForADay, saveBacklogSnapshot } from "../../store/stats.ts";
 import { moveCursor, readCursor } from "../../store/sweep.ts";

@@ -3,6 +3,7 @@
  * good for one session. The sender's own product requests it for a user who is signed in there. What it says of its visitor
  * travels in the link itself, and only narrows what the tenant's settings allow.
  */
+
 import { createRoute, z } from "@hono/zod-openapi";
 import {
   accessUnder,
@@ -14,15 +15,17 @@ import {
   scopesUnder,
 } from "../../core/portal-access.ts";
 import { isHttpsUrl } from "../../core/portal-branding.ts";
-import { notYourTenant, refuseScopes, requires, tenantFor } from "../../http/auth.ts";
-import type { Api, Principal } from "../../http/context.ts";
+import { notYourTenant, type Principal, refuseScopes, tenantFor } from "../../core/principal.ts";
+import type { Refused } from "../../core/result.ts";
+import { requires } from "../../http/auth.ts";
+import type { Api } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
 import { jsonAnswer, jsonRequest, strict, tenantName } from "../../http/parameters.ts";
-import { type ProblemResponse, problem, problemResponses } from "../../http/problems.ts";
+import { answerOf, problemResponses } from "../../http/problems.ts";
 import { newTokenId, signToken } from "../../secrets/tokens.ts";
 import type { Services } from "../../services.ts";
 import { isoTime } from "../../time.ts";
-import { record } from "../audit/routes.ts";
+import { record } from "../audit/trail.ts";
 
 export function registerPortalLinks(api: Api): void {
   api.openapi(postPortalLink, async (c) => {
@@ -32,7 +35,7 @@ export function registerPortalLinks(api: Api): void {
       c.req.valid("json"),
       c.req.url,
     );
-    return made instanceof Response ? made : c.json(made, 201);
+    return "kind" in made ? answerOf(made) : c.json(made, 201);
   });
 }
 
@@ -98,10 +101,10 @@ export async function createPortalLink(
   principal: Principal,
   options: PortalLinkOptions,
   at: string,
-): Promise<PortalLink | ProblemResponse<403>> {
+): Promise<PortalLink | Refused<"forbidden">> {
   const { config, now } = services;
   const tenant = tenantFor(principal, options.tenant);
-  if (tenant === undefined) return problem(403, notYourTenant(principal));
+  if (tenant === undefined) return notYourTenant(principal);
   const { expires_in_s = HOUR_S, read_only = false } = options;
   const rules = { ...options.access, ...(read_only && readOnlyRules) };
   const scopes = scopesUnder(accessUnder(rules));

@@ -28,8 +28,6 @@ import {
   type Portion,
   partsOf,
 } from "../../store/replay-steps.ts";
-import { countWaiting } from "../../store/waiting.ts";
-import { type Health, healthOf, nextPace, type Step, stepAt } from "./pace.ts";
 import {
   cancelReplaysOf,
   changeReplay,
@@ -38,7 +36,9 @@ import {
   type Replay,
   type ReplayChange,
   summedUp,
-} from "./sql.ts";
+} from "../../store/replays.ts";
+import { countWaiting } from "../../store/waiting.ts";
+import { type Health, healthOf, nextPace, type Step, stepAt } from "./pace.ts";
 
 /** A step that is this late has been lost. */
 const LATE_MS = 30_000;

@@ -2,8 +2,10 @@
  * Replays: started, listed, shown, paused, resumed and cancelled. A replay requeues the ended deliveries of a
  * destination, or plans missing ones, at a rate that follows how they do (replay/).
  */
+
 import { createRoute, z } from "@hono/zod-openapi";
 import { type ReplayReason, replayReasons } from "../../core/reasons.ts";
+import type { FieldError } from "../../core/result.ts";
 import { requires } from "../../http/auth.ts";
 import type { Api } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
@@ -20,19 +22,13 @@ import {
   strict,
   timeParam,
 } from "../../http/parameters.ts";
-import { type FieldError, invalid, notFound, problem, problemResponses } from "../../http/problems.ts";
+import { invalid, notFound, problem, problemResponses } from "../../http/problems.ts";
 import { newReplayId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { idRangeOf } from "../../store/bundles.ts";
 import { keptOfTenant } from "../../store/content-retention.ts";
 import { type Destination, findDestination } from "../../store/destinations.ts";
 import { beginReplay, countCandidates, LARGEST, partsOf } from "../../store/replay-steps.ts";
-import type { ReplayState } from "../../store/schema.ts";
-import { sumOver } from "../../store/shards.ts";
-import { isoTime } from "../../time.ts";
-import { changed } from "../audit/routes.ts";
-import { eventTag } from "../events/options.ts";
-import { enqueueReplayStep } from "./job.ts";
 import {
   changeReplay,
   findReplay,
@@ -42,7 +38,13 @@ import {
   replayUnderWay,
   summedUp,
   withParts,
-} from "./sql.ts";
+} from "../../store/replays.ts";
+import type { ReplayState } from "../../store/schema.ts";
+import { sumOver } from "../../store/shards.ts";
+import { isoTime } from "../../time.ts";
+import { changed } from "../audit/routes.ts";
+import { eventTag } from "../events/options.ts";
+import { enqueueReplayStep } from "./job.ts";
 
 export function registerReplays(api: Api): void {
   api.openapi(postReplay, async (c) => {

@@ -1,8 +1,9 @@
 /** The field `retention_days`: for how long events are kept where that is less than the deployment's time. */
+
 import { z } from "@hono/zod-openapi";
 import type { Config } from "../../config.ts";
+import type { FieldError } from "../../core/result.ts";
 import { DAY_MS } from "../../core/retention.ts";
-import type { FieldError } from "../../http/problems.ts";
 
 const DAYS_EXPECTED = "expected a whole number of days, at least 1, or null";
 

@@ -4,11 +4,14 @@
  * Ids and the caller's own names are looked up. Conditions that only deliveries have are left to the list of deliveries.
  * Everything else is searched for in events, the newest first: see store/event-search.ts.
  */
+
 import { createRoute, z } from "@hono/zod-openapi";
+import { type Principal, refuseTenant } from "../../core/principal.ts";
 import { deliveryReasons } from "../../core/reasons.ts";
+import { type FieldError, invalidFields, type Refused } from "../../core/result.ts";
 import { parseSearch, type SearchQuery } from "../../core/search-query.ts";
-import { refuseTenant, requires } from "../../http/auth.ts";
-import type { Api, Principal } from "../../http/context.ts";
+import { requires } from "../../http/auth.ts";
+import type { Api } from "../../http/context.ts";
 import {
   cursorParam,
   encodeCursor,
@@ -21,14 +24,7 @@ import {
   tenantName,
   timeParam,
 } from "../../http/parameters.ts";
-import {
-  answerOf,
-  checked,
-  type FieldError,
-  invalidFields,
-  problemResponses,
-  type Refusal,
-} from "../../http/problems.ts";
+import { answerOf, checked, problemResponses } from "../../http/problems.ts";
 import { deliveryKey, eventId, eventNumber, idPatterns } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { overBy } from "../../store/delivery-filter.ts";
@@ -36,6 +32,7 @@ import { destinationByUid, findDestination } from "../../store/destinations.ts";
 import { type FoundEvent, searchEvents } from "../../store/event-search.ts";
 import { EVENT_ID, eventOfKey } from "../../store/keyed-events.ts";
 import { findDelivery, findEventAlone } from "../../store/planned-deliveries.ts";
+import { findReplay } from "../../store/replays.ts";
 import {
   deliveryCursor,
   deliveryQuery,
@@ -55,7 +52,6 @@ import {
 } from "../events/list.ts";
 import { eventTag } from "../events/options.ts";
 import { findKey } from "../keys/sql.ts";
-import { findReplay } from "../replays/sql.ts";
 
 export function registerSearch(api: Api): void {
   api.openapi(getSearch, async (c) => {
@@ -72,7 +68,7 @@ export function registerSearch(api: Api): void {
       return c.json({ data: direct, next_cursor: null, looked_back_to: null }, 200);
     if (!isAboutDeliveries(query)) return c.json(await eventsFound(search, direct), 200);
     const found = await deliveriesFound(search);
-    return "status" in found ? answerOf(found) : c.json(found, 200);
+    return "kind" in found ? answerOf(found) : c.json(found, 200);
   });
 }
 
@@ -87,7 +83,7 @@ type Search = Readonly<{
 
 type Answer = Readonly<{ data: Result[]; next_cursor: string | null; looked_back_to: string | null }>;
 
-async function deliveriesFound(search: Search): Promise<Answer | Refusal<403 | 422>> {
+async function deliveriesFound(search: Search): Promise<Answer | Refused<"forbidden" | "invalid">> {
   const { services, principal, fields, limit, cursor } = search;
   const listed = await listDeliveries(services, principal, { ...fields, limit, cursor: cursor?.deliveries });
   if (listed.kind === "refused") return listed.refusal;
@@ -167,7 +163,7 @@ function refusalOf(
   { tenant, since, until }: Fields,
   principal: Principal,
   cursor: Cursor | undefined,
-): Refusal<403 | 422> | undefined {
+): Refused<"forbidden" | "invalid"> | undefined {
   const refusal = refuseTenant(principal, tenant);
   if (refusal) return refusal;
   const range = rangeErrors(since, until);

@@ -1,8 +1,10 @@
 /** `GET /v1/stats`: what the gates have counted within a window of time, for one destination, a tenant or all. */
+
 import { createRoute, z } from "@hono/zod-openapi";
 import { type Counters, ratesOf, results, totalOf } from "../../core/metrics.ts";
+import { refuseTenant } from "../../core/principal.ts";
 import { type StatsWindow, windows } from "../../core/rollups.ts";
-import { refuseTenant, requires } from "../../http/auth.ts";
+import { requires } from "../../http/auth.ts";
 import type { Api } from "../../http/context.ts";
 import { jsonAnswer, strict, tenantName } from "../../http/parameters.ts";
 import { answerOf, notFound, problemResponses } from "../../http/problems.ts";

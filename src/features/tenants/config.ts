@@ -5,23 +5,18 @@
  * Secrets are left out unless the operator asks for them. A destination that is imported without its signing secret gets a
  * new one; one without the values of its headers or credentials is created paused, for somebody to set them.
  */
+
 import { createRoute, z } from "@hono/zod-openapi";
 import { capsOf } from "../../config.ts";
 import { changesBetween } from "../../core/audit.ts";
+import type { FieldError } from "../../core/result.ts";
 import { openedAuth, ownHeaders } from "../../delivery/authorization.ts";
 import { openToken } from "../../delivery/kinds/kind.ts";
 import { requires } from "../../http/auth.ts";
 import type { Api, ApiContext } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
 import { jsonAnswer, jsonRequest, strict } from "../../http/parameters.ts";
-import {
-  type FieldError,
-  invalid,
-  notFound,
-  type ProblemResponse,
-  problem,
-  problemResponses,
-} from "../../http/problems.ts";
+import { invalid, notFound, type ProblemResponse, problem, problemResponses } from "../../http/problems.ts";
 import { idPatterns } from "../../ids.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";

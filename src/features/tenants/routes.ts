@@ -2,16 +2,19 @@
  * Tenants. One comes into being when something names it, so every valid name is a tenant. What an operator has set for one
  * is read by the keys of that tenant too, and changed by the operator's alone.
  */
+
 import { createRoute, z } from "@hono/zod-openapi";
 import { changesBetween } from "../../core/audit.ts";
 import { tenantPortal } from "../../core/portal-access.ts";
 import { portalBranding } from "../../core/portal-branding.ts";
+import { type Principal, tenantFor } from "../../core/principal.ts";
+import type { FieldError } from "../../core/result.ts";
 import { wholeDays } from "../../core/retention.ts";
-import { requires, tenantFor } from "../../http/auth.ts";
-import type { Api, Principal } from "../../http/context.ts";
+import { requires } from "../../http/auth.ts";
+import type { Api } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
 import { jsonAnswer, jsonRequest, strict, tenantName } from "../../http/parameters.ts";
-import { type FieldError, invalid, notFound, problem, problemResponses } from "../../http/problems.ts";
+import { invalid, notFound, problem, problemResponses } from "../../http/problems.ts";
 import type { Services } from "../../services.ts";
 import { isoTime } from "../../time.ts";
 import { changed } from "../audit/routes.ts";

@@ -1,8 +1,10 @@
 /** Applications: each is the tenant that is named by its id. */
+
 import { z } from "@hono/zod-openapi";
 import type { Hono, MiddlewareHandler } from "hono";
 import { changesBetween } from "../../core/audit.ts";
 import { limitsSchema } from "../../core/limits.ts";
+import type { Principal } from "../../core/principal.ts";
 import {
   type Application,
   type ApplicationChange,
@@ -18,7 +20,7 @@ import { applicationIdFor, newApplicationId } from "../../ids.ts";
 import { endDeleted } from "../../jobs/waiting.ts";
 import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";
-import type { ApiContext, ApiEnv, Principal } from "../context.ts";
+import type { ApiContext, ApiEnv } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
 import { checked, invalid, type ProblemResponse, problem } from "../problems.ts";
 import {

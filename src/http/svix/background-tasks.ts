@@ -2,16 +2,18 @@
  * Background tasks: replays of endpoints. `recover` sends what has failed once more, `bulk-replay` what has failed or what
  * was delivered, and `replay-missing` what the endpoint has never got. A task has the id of its replay.
  */
+
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
-import { findReplay, listReplays, type Replay, replayUnderWay } from "../../features/replays/sql.ts";
+import type { FieldError } from "../../core/result.ts";
+import { findReplay, listReplays, type Replay, replayUnderWay } from "../../store/replays.ts";
 import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
 import { apiPath, withQuery } from "../internal-path.ts";
 import { jsonBody } from "../json-body.ts";
 import { cursorParam, encodeCursor, timeParam } from "../parameters.ts";
-import { type FieldError, invalid } from "../problems.ts";
+import { invalid } from "../problems.ts";
 import { erasureTask } from "./content.ts";
 import { endpointOf } from "./endpoints.ts";
 import type { CallNative } from "./native-api.ts";

@@ -1,6 +1,8 @@
 /** What an endpoint has got and would get: counts of its messages by status, the messages, and the precheck of one. */
+
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
+import type { FieldError } from "../../core/result.ts";
 import { channelsInEffect, eventChannels, refusalOf } from "../../core/routing.ts";
 import { activeRoutes } from "../../store/destinations.ts";
 import { countWithinBytes, eventsById } from "../../store/event-list.ts";
@@ -10,7 +12,7 @@ import { requires } from "../auth.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
 import { eventType, rangeErrors, timeParam } from "../parameters.ts";
-import { type FieldError, invalid } from "../problems.ts";
+import { invalid } from "../problems.ts";
 import { deliveriesOf, oneType, stateView, statuses, statusParam, windowIterator } from "./attempts.ts";
 import { endpointOf } from "./endpoints.ts";
 import { messageQuery, messageViews } from "./messages.ts";

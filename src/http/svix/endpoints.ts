@@ -2,9 +2,11 @@
  * Endpoints: destinations of the application's tenant, which get the payload as it was posted, signed in the forms
  * `standard` and `svix`.
  */
+
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import { changesBetween } from "../../core/audit.ts";
+import { OPERATOR } from "../../core/principal.ts";
 import { recordOf } from "../../core/record.ts";
 import { ownHeaders } from "../../delivery/authorization.ts";
 import { type Application, rateOf } from "../../features/applications/sql.ts";
@@ -23,7 +25,7 @@ import {
   statusOf,
   storedHeaders,
 } from "../../store/destinations.ts";
-import { OPERATOR } from "../../store/notifications.ts";
+
 import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";

@@ -1,6 +1,8 @@
 /** Event types: those of the catalogue. The versions of a schema that the Svix API knows are one here. */
+
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
+import type { FieldError } from "../../core/result.ts";
 import { wholeDays } from "../../core/retention.ts";
 import { newEventType, replaceEventType } from "../../features/event-types/routes.ts";
 import { type EventType, findEventType, listEventTypes } from "../../store/event-types.ts";
@@ -9,7 +11,7 @@ import { requires } from "../auth.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
 import { apiPath } from "../internal-path.ts";
 import { jsonBody } from "../json-body.ts";
-import { checked, type FieldError, invalid, problem } from "../problems.ts";
+import { checked, invalid, problem } from "../problems.ts";
 import { type CallNative, renamedField } from "./native-api.ts";
 import { bodyOf, flag, listOf, missing, orderedQuery, queryOf, unsupported } from "./shapes.ts";
 

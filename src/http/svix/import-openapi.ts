@@ -1,8 +1,10 @@
 /** Imports the webhooks of an OpenAPI document into the catalogue of event types: all of them or none. */
+
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import { parse } from "yaml";
 import { dataFaults, type JsonSchema } from "../../core/json-schema.ts";
+import type { FieldError } from "../../core/result.ts";
 import { changed } from "../../features/audit/routes.ts";
 import {
   type EventType,
@@ -14,7 +16,7 @@ import {
 import { requires } from "../auth.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
-import { type FieldError, invalid, problem } from "../problems.ts";
+import { invalid, problem } from "../problems.ts";
 import { jsonIn } from "./event-types.ts";
 import { isFaulty, type WebhookType, webhooksIn } from "./openapi-webhooks.ts";
 import { bodyOf } from "./shapes.ts";

@@ -1,7 +1,10 @@
 /** Messages: events of the application's tenant. An `eventId` is the idempotency key of the event. */
+
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import { Content } from "../../core/content.ts";
+import { refuseWithout } from "../../core/principal.ts";
+import type { FieldError } from "../../core/result.ts";
 import { DAY_MS } from "../../core/retention.ts";
 import { channelName, channelsInEffect, refusalOf } from "../../core/routing.ts";
 import { type Application, findApplication } from "../../features/applications/sql.ts";
@@ -18,12 +21,12 @@ import { type EventType, findEventType } from "../../store/event-types.ts";
 import { EVENT_ID, eventOfKey, keysOfEvents } from "../../store/keyed-events.ts";
 import { findEvent, type StoredEvent } from "../../store/planned-deliveries.ts";
 import { isoTime } from "../../time.ts";
-import { refuseWithout, requires } from "../auth.ts";
+import { requires } from "../auth.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
 import { decoded, jsonBody, parseExactly } from "../json-body.ts";
 import { refusesOwnAttempts } from "../loops.ts";
 import { cursorParam, timeParam } from "../parameters.ts";
-import { answerOf, checked, type FieldError, invalid, problem } from "../problems.ts";
+import { answerOf, checked, invalid, problem } from "../problems.ts";
 import { withinIngestLimit } from "../rate-limit.ts";
 import { applicationInput, createApplication } from "./applications.ts";
 import { endpointOf } from "./endpoints.ts";
@@ -173,7 +176,7 @@ export async function applicationFor(
     const fault = "is not that of the path";
     return invalid([{ field: "application.uid", fault, expected: name }]);
   }
-  const lacking = refuseWithout("admin", c.get("principal"));
+  const lacking = refuseWithout({ scope: "admin" }, c.get("principal"));
   if (lacking) return answerOf(lacking);
   const created = await createApplication(c, { ...application, uid: name });
   if (created instanceof Response) return created;
@@ -232,7 +235,7 @@ async function createMessage(
   // The SDKs count their own repeats of a request: such a one gets the answer that was lost.
   const isOwnRepeat = c.req.header("svix-retry-count") !== undefined;
   const isTaken =
-    result.kind === "refused" ? result.refusal.status === 409 : result.isReplayed && !isOwnRepeat;
+    result.kind === "refused" ? result.refusal.kind === "conflict" : result.isReplayed && !isOwnRepeat;
   if (eventId != null && isTaken)
     return problem(409, `There is a message with the eventId ${eventId} already`);
   if (result.kind === "refused") return answerOf(result.refusal);

@@ -3,12 +3,13 @@
  * any other change, so that validation, scopes and limits exist only once.
  */
 
+import type { FieldError } from "../../core/result.ts";
 import type { Services } from "../../services.ts";
 import { createApp } from "../app.ts";
 import type { Authenticate } from "../auth.ts";
 import type { ApiContext } from "../context.ts";
 import type { ApiPath } from "../internal-path.ts";
-import { type FieldError, type Problem, problem } from "../problems.ts";
+import { type Problem, problem } from "../problems.ts";
 
 export type NativeResult =
   | Readonly<{ ok: true; json: Readonly<Record<string, unknown>> }>

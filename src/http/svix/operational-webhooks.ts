@@ -2,13 +2,15 @@
  * Endpoints of operational webhooks: destinations of the operator's tenant with the template `svix`
  * (core/svix-operational.ts). Where no event types are given, they get those that have a counterpart in Svix.
  */
+
 import type { Hono } from "hono";
+import type { FieldError } from "../../core/result.ts";
 import { svixOperational, svixTypeOf } from "../../core/svix-operational.ts";
 import { requires } from "../auth.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
 import { apiPath } from "../internal-path.ts";
 import { jsonBody } from "../json-body.ts";
-import { type FieldError, invalid, problem } from "../problems.ts";
+import { invalid, problem } from "../problems.ts";
 import {
   changeEndpoint,
   createEndpoint,

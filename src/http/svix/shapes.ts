@@ -2,19 +2,15 @@
  * The shapes of the Svix API that its routes share: errors, pages, parameters and bodies, as in its public OpenAPI
  * document (https://api.svix.com/api/v1/openapi.json). Unknown fields are ignored, as there.
  */
+
 import { z } from "@hono/zod-openapi";
 import type { MiddlewareHandler } from "hono";
+import { OPERATOR, type Principal } from "../../core/principal.ts";
+import type { FieldError } from "../../core/result.ts";
 import { type Application, findApplication } from "../../features/applications/sql.ts";
-import { OPERATOR } from "../../store/notifications.ts";
-import type { ApiContext, ApiEnv, Principal } from "../context.ts";
-import {
-  checked,
-  type FieldError,
-  invalid,
-  type Problem,
-  type ProblemResponse,
-  problem,
-} from "../problems.ts";
+
+import type { ApiContext, ApiEnv } from "../context.ts";
+import { checked, invalid, type Problem, type ProblemResponse, problem } from "../problems.ts";
 
 const codes: Readonly<Record<number, string>> = {
   400: "bad_request",

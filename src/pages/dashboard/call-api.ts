@@ -1,7 +1,8 @@
 /** Calls the API inside this Worker as whoever is signed in. */
-import { type ApiResult, internalClient, internalFetch, type Refused } from "../../http/internal-client.ts";
+import type { FieldError, Refused } from "../../core/result.ts";
+import { type ApiResult, internalClient, internalFetch } from "../../http/internal-client.ts";
 import type { ApiPath } from "../../http/internal-path.ts";
-import type { FieldError } from "../../http/problems.ts";
+
 import type { DashboardContext } from "./session.ts";
 
 export type CallApi = (
@@ -27,5 +28,5 @@ export function fetchApiAs(services: Parameters<typeof internalFetch>[0]): Fetch
 
 /** The refusal of a form that cannot be read, before the API sees it. */
 export function unreadable(errors: readonly FieldError[]): Refused {
-  return { ok: false, status: 422, detail: "The form cannot be read", errors };
+  return { kind: "invalid", detail: "The form cannot be read", errors };
 }

@@ -6,10 +6,11 @@
  * is stored as long as its input is left alone.
  */
 
+import type { FieldError } from "../../core/result.ts";
 import type { RetrySpec } from "../../core/retry/policy.ts";
 import { MASK } from "../../delivery/authorization.ts";
 import type { destinationView } from "../../features/destinations/schema.ts";
-import type { FieldError } from "../../http/problems.ts";
+
 import {
   destinationFields,
   type FormFields,

@@ -2,7 +2,7 @@
  * The words that pages have for the API's fields, and the input of a form at which an error of the API is shown. The one
  * place for both, so that a person never reads the API's names. Pure.
  */
-import type { FieldError } from "../../http/problems.ts";
+import type { FieldError } from "../../core/result.ts";
 
 /** By the path of an API field: the input that it is typed in, and its label. Fields within it belong to it. */
 export type FormFields = Readonly<Record<string, readonly [input: string, label: string]>>;

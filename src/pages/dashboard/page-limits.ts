@@ -1,6 +1,8 @@
 /** What a page refuses before it does anything: forms that cannot be read, and too many requests. */
+
 import type { Context, Env, MiddlewareHandler } from "hono";
-import type { Principal } from "../../http/context.ts";
+import type { Principal } from "../../core/principal.ts";
+
 import { ANONYMOUS_REFUSAL, clientOf, isOverAnonymousLimit, overPageLimit } from "../../http/rate-limit.ts";
 import type { Services } from "../../services.ts";
 

@@ -2,10 +2,12 @@
  * Sessions at the dashboard, and the context of every page: the services and the signed-in visitor. A session is opened
  * with an API key.
  */
+
 import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { MiddlewareHandler } from "hono/types";
-import type { Principal } from "../../http/context.ts";
+import type { Principal } from "../../core/principal.ts";
+import type { Caller } from "../../features/service.ts";
 import { tenantName } from "../../http/parameters.ts";
 import { closeSession, openSession, principalOf, SESSION_S, sessionOf } from "../../http/sessions.ts";
 import { newTokenId } from "../../secrets/tokens.ts";
@@ -93,6 +95,11 @@ export function ofTenant(
     await next();
     return;
   };
+}
+
+/** The visitor, for a service. */
+export function callerOnPage(c: DashboardContext): Caller {
+  return { services: c.get("services"), principal: c.get("visitor").principal };
 }
 
 /** Whether the visitor's session may change things; the API refuses it otherwise. */

@@ -2,7 +2,8 @@
 import { raw } from "hono/html";
 import type { Child, FC } from "hono/jsx";
 import { portalThemes } from "../../core/portal-access.ts";
-import { type Refused, statusOfRefused } from "../../http/internal-client.ts";
+import type { Refused } from "../../core/result.ts";
+import { statusOfRefused } from "../ui/services.ts";
 import { accentPath, assetPath } from "./assets.ts";
 import type { Look } from "./look.ts";
 import { sentenceOf } from "./problems.ts";
@@ -222,6 +223,7 @@ export function showRefusal(c: PortalContext, sentence: string, back: string, st
 }
 
 export function showRefused(c: PortalContext, refused: Refused, back: string) {
-  const status = refused.status === 404 ? 404 : refused.status === 403 ? 403 : statusOfRefused(refused);
+  const { kind } = refused;
+  const status = kind === "not_found" ? 404 : kind === "forbidden" ? 403 : statusOfRefused(refused);
   return showRefusal(c, sentenceOf(c.get("look"), refused), back, status);
 }

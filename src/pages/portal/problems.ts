@@ -1,22 +1,22 @@
 /** What the API refuses, in the words of the portal's forms and in the visitor's language. */
 
 import type { AboveLimit, LimitedField } from "../../core/portal-access.ts";
-import type { Refused } from "../../http/internal-client.ts";
+import type { Refused } from "../../core/result.ts";
 import type { Look } from "./look.ts";
 
 /** A refusal as a sentence, where no field of a form can carry it. */
-export function sentenceOf({ t, f }: Look, { status, retryAfterS }: Refused): string {
-  switch (status) {
-    case 404:
+export function sentenceOf({ t, f }: Look, { kind, retryAfterS }: Refused): string {
+  switch (kind) {
+    case "not_found":
       return t.notFound.text;
-    case 403:
+    case "forbidden":
       return t.refusals.read;
-    case 409:
+    case "conflict":
       return t.refused.conflict;
-    case 429:
+    case "too_many":
       return retryAfterS === undefined ? t.refused.busy : t.test.tooSoon(f.duration(retryAfterS * 1000));
-    case 500:
-    case 503:
+    case "internal":
+    case "unavailable":
       return t.refused.unavailable;
     default:
       return t.refused.general;
@@ -27,7 +27,7 @@ export function sentenceOf({ t, f }: Look, { status, retryAfterS }: Refused): st
 export type FieldFaults = Readonly<Record<string, string>>;
 
 /** The faults of a form's fields: of each the text of the field, with the place in it where the API names one. */
-export function faultsOf({ t }: Look, { errors }: Pick<Refused, "errors">): FieldFaults {
+export function faultsOf({ t }: Look, { errors = [] }: Pick<Refused, "errors">): FieldFaults {
   const known: Readonly<Record<string, string>> = { ...t.faults, ...t.limitFaults };
   const named = errors.map(({ field }) => {
     const [name = "", place = ""] = partsOf(field);

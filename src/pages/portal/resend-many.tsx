@@ -1,7 +1,7 @@
 /** The form that sends many deliveries of an endpoint again, and how the latest of these replays do. */
 import type { FC } from "hono/jsx";
 import { DAY_MS } from "../../core/retention.ts";
-import type { Replay } from "../../features/replays/sql.ts";
+import type { Replay } from "../../store/replays.ts";
 import { isoTime } from "../../time.ts";
 import { StateLabel } from "../dashboard/components/parts.tsx";
 import type { Look } from "./look.ts";

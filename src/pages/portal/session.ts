@@ -5,6 +5,7 @@
  * In a frame on the sender's page the cookie is partitioned by that page's site (CHIPS): browsers that block third-party
  * cookies keep it, and it is worth nothing in a frame on another site.
  */
+
 import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { MiddlewareHandler } from "hono/types";
@@ -17,10 +18,11 @@ import {
   type TenantPortal,
   tenantPortalOf,
 } from "../../core/portal-access.ts";
+import type { Principal } from "../../core/principal.ts";
 import type { OpenSession } from "../../features/keys/sql.ts";
 import { isLinkVoid } from "../../features/tenants/removal.ts";
 import { findTenantSettings, type TenantSettings } from "../../features/tenants/settings.ts";
-import type { Principal } from "../../http/context.ts";
+
 import { closeSession, openSession, principalOf, SESSION_S, sessionOf } from "../../http/sessions.ts";
 import { readToken } from "../../secrets/tokens.ts";
 import type { Services } from "../../services.ts";

@@ -1,8 +1,10 @@
 /** What is sent to an endpoint, and in which forms it is signed, in the form of an endpoint. */
+
 import type { FC } from "hono/jsx";
 import { bodyForms } from "../../core/content.ts";
+import type { FieldError } from "../../core/result.ts";
 import type { destinationView } from "../../features/destinations/schema.ts";
-import type { FieldError } from "../../http/problems.ts";
+
 import {
   errorsIn,
   MOST_TEMPLATES,

@@ -1,10 +1,12 @@
 /** `GET /v1/deliveries/tail`: what it streams, to whom, and when it stops looking. The clock of the stream is the test's. */
+
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf } from "../../../src/core/bundle.ts";
+import type { Principal } from "../../../src/core/principal.ts";
 import { tailStream } from "../../../src/features/deliveries/tail.ts";
 import { createApp } from "../../../src/http/app.ts";
-import type { Principal } from "../../../src/http/context.ts";
+
 import { eventNumber } from "../../../src/ids.ts";
 import { type Services, servicesOf } from "../../../src/services.ts";
 import { emptyDatabase, insertRow, NOW, testApi } from "../../support/api.ts";

@@ -1,9 +1,11 @@
 /** What keys cost the first database, with many of them and several isolates, and when a change of one counts. */
+
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { keyToken, REMEMBERED_MS } from "../../../src/core/credentials.ts";
+import type { Principal } from "../../../src/core/principal.ts";
 import { byKey } from "../../../src/http/auth.ts";
-import type { Principal } from "../../../src/http/context.ts";
+
 import { type Services, servicesOf } from "../../../src/services.ts";
 import { testConfig } from "../../support/config.ts";
 import { emptyDatabase } from "../../support/databases.ts";

@@ -1,8 +1,10 @@
 /** /metrics and /v1/stats over real gates, after deliveries that succeeded and that failed. */
+
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
+import type { Principal } from "../../../src/core/principal.ts";
 import { createApp } from "../../../src/http/app.ts";
-import type { Principal } from "../../../src/http/context.ts";
+
 import { addToCount } from "../../../src/store/stats.ts";
 import { parsePrometheusText } from "../../support/prometheus-text.ts";
 import { execute, newDestination, newWorld, TENANT, urlOf, type World } from "../../support/world.ts";

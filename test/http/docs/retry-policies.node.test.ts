@@ -14,7 +14,7 @@ import { createApp } from "../../../src/http/app.ts";
 import { createDocs } from "../../../src/http/docs/app.tsx";
 import { documentOf } from "../../../src/http/openapi/document.ts";
 
-const root = `${import.meta.dirname}/../..`;
+const root = `${import.meta.dirname}/../../..`;
 const page = readFileSync(`${root}/docs/retry-policies.md`, "utf8");
 
 const rows = policyTable().map(([name = "", ...cells]) => [name as PresetName, cells] as const);

@@ -10,7 +10,7 @@ import { documentOf } from "../../../src/http/openapi/document.ts";
 import { DeliveryPanel } from "../../../src/pages/dashboard/components/delivery-panel.tsx";
 import { remedyAnchor } from "../../../src/pages/dashboard/status-text.ts";
 
-const root = `${import.meta.dirname}/../..`;
+const root = `${import.meta.dirname}/../../..`;
 const page = readFileSync(`${root}/docs/troubleshooting.md`, "utf8");
 const answer = await createDocs(() => documentOf(createApp())).request("https://breakwater.example/docs");
 const html = await answer.text();

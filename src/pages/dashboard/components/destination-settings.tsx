@@ -1,11 +1,11 @@
 /** The settings on a destination's page: what is sent and where to, limits, the retry policy, the signing secret. */
 import type { FC } from "hono/jsx";
 import { previousSecrets } from "../../../core/credentials.ts";
+import type { Refused } from "../../../core/result.ts";
 import { retryPreviewOf } from "../../../core/retry/policy.ts";
 import { formsOf, recipeOf, type SignatureForm } from "../../../core/signature-forms.ts";
 import type { ShownAuth } from "../../../delivery/authorization.ts";
 import { destinationView } from "../../../features/destinations/schema.ts";
-import type { Refused } from "../../../http/internal-client.ts";
 import { sealedScheme } from "../../../secrets/vault.ts";
 import {
   breakerOf,

@@ -3,7 +3,7 @@
  * value from what was typed or stored, and its error from the API's answer, which is read with the input by screen readers.
  */
 import type { Child, FC } from "hono/jsx";
-import type { Refused } from "../../../http/internal-client.ts";
+import type { Refused } from "../../../core/result.ts";
 import { type FormFields, type PlacedError, placeErrors } from "../form-fields.ts";
 import type { Form } from "../format.ts";
 
@@ -18,7 +18,7 @@ export type FormState = Readonly<{
 
 export function formState(values: Form, labels: FormFields, refused?: Refused): FormState {
   if (refused === undefined) return { values, labels, errors: [] };
-  return { values, labels, errors: placeErrors(refused.errors, labels), detail: refused.detail };
+  return { values, labels, errors: placeErrors(refused.errors ?? [], labels), detail: refused.detail };
 }
 
 /** Above a refused form: what has no field in it, and links to the fields at fault. */

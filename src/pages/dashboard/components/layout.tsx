@@ -4,7 +4,8 @@
  */
 import { raw } from "hono/html";
 import type { Child, FC } from "hono/jsx";
-import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
+import type { Refused } from "../../../core/result.ts";
+import { statusOfRefused } from "../../ui/services.ts";
 import { assetPath, mark } from "../assets.ts";
 import { type DashboardContext, PART } from "../session.ts";
 import { RefusedNotice } from "./parts.tsx";

@@ -1,7 +1,7 @@
 /** Small components that several pages share. */
 import type { Child, FC } from "hono/jsx";
+import type { Refused } from "../../../core/result.ts";
 import { type StatsWindow, windows } from "../../../core/rollups.ts";
-import type { Refused } from "../../../http/internal-client.ts";
 import { isoTime } from "../../../time.ts";
 import { destinationFields, type FormFields, placeErrors, replayFields } from "../form-fields.ts";
 import { agoOf } from "../format.ts";
@@ -105,7 +105,7 @@ export const OutcomeNotice: FC<{ name: string | undefined }> = ({ name }) =>
 
 /** Why an action was refused, field by field, in the words of its form. */
 export const RefusedNotice: FC<{ refused: Refused; fields?: FormFields }> = ({
-  refused: { detail, errors },
+  refused: { detail, errors = [] },
   fields = { ...replayFields, ...destinationFields },
 }) => (
   <div class="notice tone-bad break" role="alert">

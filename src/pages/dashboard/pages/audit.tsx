@@ -2,9 +2,9 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { entryView } from "../../../features/audit/routes.ts";
-import { statusOfRefused } from "../../../http/internal-client.ts";
 import { apiPath, withQuery } from "../../../http/internal-path.ts";
 import { idPatterns } from "../../../ids.ts";
+import { statusOfRefused } from "../../ui/services.ts";
 import type { CallApi, FetchApi } from "../call-api.ts";
 import { FormNotice, type FormState, formState, TextField } from "../components/fields.tsx";
 import { showPage, showReadOnly } from "../components/layout.tsx";

@@ -1,7 +1,8 @@
 /** Deletes a tenant, after its name has been typed, and leads to the erasure of its events, which is the receipt. */
 import type { Hono } from "hono";
-import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
+import type { Refused } from "../../../core/result.ts";
 import { apiPath } from "../../../http/internal-path.ts";
+import { statusOfRefused } from "../../ui/services.ts";
 import { type CallApi, unreadable } from "../call-api.ts";
 import { FormNotice, formState, TextField } from "../components/fields.tsx";
 import { showPage, showRefusal } from "../components/layout.tsx";

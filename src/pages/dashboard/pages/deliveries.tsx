@@ -4,15 +4,16 @@
  */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
+import type { Refused } from "../../../core/result.ts";
 import { type DeliveryJson, deliveryStates, showStored } from "../../../features/deliveries/routes.ts";
 import { LAST_EVENT_ID, STREAM_HEADERS, tailStream } from "../../../features/deliveries/tail.ts";
-import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
 import { apiPath, withQuery } from "../../../http/internal-path.ts";
 import { eventNumber } from "../../../ids.ts";
 import type { Services } from "../../../services.ts";
 import { eventNames } from "../../../store/bundles.ts";
 import type { TailedDelivery } from "../../../store/delivery-tail.ts";
 import { type Destination, destinationsByIds } from "../../../store/destinations.ts";
+import { statusOfRefused } from "../../ui/services.ts";
 import type { CallApi } from "../call-api.ts";
 import { DeliveryRow, DeliveryTable, type LogEntry } from "../components/delivery-log.tsx";
 import { nameOf } from "../components/destination-table.tsx";

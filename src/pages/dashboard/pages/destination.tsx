@@ -1,12 +1,13 @@
 /** The page of one destination: its status and the reason for it, its traffic, settings, replays and deliveries. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
+import type { Refused } from "../../../core/result.ts";
 import { type StatsWindow, spans } from "../../../core/rollups.ts";
 import { historyOf } from "../../../features/destinations/health.ts";
-import { listReplays, type Replay } from "../../../features/replays/sql.ts";
 import { COUNTED, readFleet } from "../../../features/stats/fleet.ts";
-import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
 import { limitsOf } from "../../../store/destinations.ts";
+import { listReplays, type Replay } from "../../../store/replays.ts";
+import { statusOfRefused } from "../../ui/services.ts";
 import { TrafficChart, TrafficLegend } from "../components/charts.tsx";
 import { CircuitHistory, CircuitTimeline, interruptionsOf } from "../components/circuit-history.tsx";
 import { DeliveryLog, type DeliveryPage, logStates, readLog } from "../components/delivery-log.tsx";

@@ -2,15 +2,16 @@
  * Changes a destination, and deletes it. Only what differs from the stored destination is sent to the API, so a form that
  * is saved as it is changes nothing, and secrets that are not shown stay.
  */
+
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
+import type { FieldError, Refused } from "../../../core/result.ts";
 import { MASK, ownHeaders } from "../../../delivery/authorization.ts";
 import { destinationView } from "../../../features/destinations/schema.ts";
-import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
 import { apiPath } from "../../../http/internal-path.ts";
-import type { FieldError } from "../../../http/problems.ts";
 import { type Destination, findDestination, ownBurstOf } from "../../../store/destinations.ts";
 import { isoTime } from "../../../time.ts";
+import { statusOfRefused } from "../../ui/services.ts";
 import { type CallApi, unreadable } from "../call-api.ts";
 import { DestinationFields } from "../components/destination-form.tsx";
 import { nameOf } from "../components/destination-table.tsx";
@@ -76,11 +77,9 @@ async function withDestination(
 
 /** The times of a row and of a form differ: somebody else has changed it while the form was open. */
 const CHANGED: Refused = {
-  ok: false,
-  status: 409,
+  kind: "conflict",
   detail:
     "The destination has been changed since this form was opened. What you typed is below: look at the destination again, and save once more to replace those changes",
-  errors: [],
 };
 
 /** The values of headers that were left masked, as they are stored: the API replaces all headers at once. */

@@ -1,7 +1,8 @@
 /** Changes the catalogue of event types: adds a type, changes it, archives it and deletes it. For the operator alone. */
 import type { Hono } from "hono";
-import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
+import type { Refused } from "../../../core/result.ts";
 import { type ApiPath, apiPath } from "../../../http/internal-path.ts";
+import { statusOfRefused } from "../../ui/services.ts";
 import { type CallApi, unreadable } from "../call-api.ts";
 import { AreaField, CheckField, FormNotice, formState, TextField } from "../components/fields.tsx";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";

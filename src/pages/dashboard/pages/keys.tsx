@@ -1,51 +1,49 @@
 /** API keys: lists them, creates one, which is shown once, and revokes one. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
+import type { Refused } from "../../../core/result.ts";
 import { scopes } from "../../../core/scopes.ts";
-import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
-import { apiPath, withQuery } from "../../../http/internal-path.ts";
-import type { CallApi } from "../call-api.ts";
+import { type KeyView, keyCursor, newKeySchema } from "../../../features/keys/schema.ts";
+import { createKey, getKey, getKeys, removeKey } from "../../../features/keys/service.ts";
+import { pageFrom } from "../../../http/parameters.ts";
+import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { CheckField, FormNotice, type FormState, formState, TextField } from "../components/fields.tsx";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import { Ago, Confirmation, Copyable, OutcomeNotice, outcomeAt } from "../components/parts.tsx";
 import { keyFields } from "../form-fields.ts";
 import { type Form, momentOf, textIn, utcIn } from "../format.ts";
-import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
+import { callerOnPage, type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
 
 const PATH = "/dashboard/keys";
-const PAGE_SIZE = "50";
+const PAGE_SIZE = 50;
 
-/** As the API shows it. */
-type Key = Readonly<{
-  id: string;
-  name: string | null;
-  tenant: string | null;
-  scopes: readonly string[];
-  expires_at: string | null;
-  last_used_at: string | null;
-}>;
-
-export function registerKeyPages(app: Hono<DashboardEnv>, callApi: CallApi): void {
-  app.get(PATH, (c) => showKeys(c, callApi));
+export function registerKeyPages(app: Hono<DashboardEnv>): void {
+  app.get(PATH, (c) => showKeys(c));
 
   app.post(PATH, async (c) => {
     const typed = await c.req.parseBody();
-    const result = await callApi(c, "POST", apiPath`/v1/keys`, keyIn(typed));
-    return result.ok ? showKey(c, result.json) : showKeys(c, callApi, { typed, refused: result });
+    const caller = callerOnPage(c);
+    const created = await attemptWith(caller, newKeySchema, keyIn(typed), (input) =>
+      createKey(caller, input),
+    );
+    return created.kind === "ok" ? showKey(c, created.value.key) : showKeys(c, { typed, refused: created });
   });
 
   app.get(`${PATH}/:id/revoke`, async (c) => {
     if (!mayChange(c)) return showReadOnly(c);
     const id = c.req.param("id");
-    const result = await callApi(c, "GET", apiPath`/v1/keys/${id}`);
-    if (!result.ok) return showNotFound(c);
+    const found = await getKey(callerOnPage(c), id);
+    if (found.kind !== "ok") return showNotFound(c);
     const isOwn = c.get("visitor").principal.key === id;
-    return showRevocation(c, result.json as Key, isOwn);
+    return showRevocation(c, found.value, isOwn);
   });
 
   app.post(`${PATH}/:id/revoke`, async (c) => {
-    const result = await callApi(c, "DELETE", apiPath`/v1/keys/${c.req.param("id")}`);
-    return result.ok ? c.redirect(outcomeAt(PATH, "revoked"), 303) : showRefusal(c, result, PATH);
+    const caller = callerOnPage(c);
+    const removed = await attempt(caller, () => removeKey(caller, c.req.param("id")));
+    return removed.kind === "ok"
+      ? c.redirect(outcomeAt(PATH, "revoked"), 303)
+      : showRefusal(c, removed, PATH);
   });
 }
 
@@ -66,21 +64,23 @@ function inputOf(scope: string): string {
 
 type Typed = Readonly<{ typed: Form; refused: Refused }>;
 
-async function showKeys(c: DashboardContext, callApi: CallApi, { typed, refused }: Partial<Typed> = {}) {
+async function showKeys(c: DashboardContext, { typed, refused }: Partial<Typed> = {}) {
   if (!mayChange(c)) return showReadOnly(c);
   const { tenant, principal } = c.get("visitor");
-  const cursor = c.req.query("cursor");
-  const query = { limit: PAGE_SIZE, ...(tenant && { tenant }), ...(cursor && { cursor }) };
-  const listed = await callApi(c, "GET", withQuery(apiPath`/v1/keys`, query));
-  if (!listed.ok) return showRefusal(c, listed, PATH);
+  const given = c.req.query("cursor");
+  const after = keyCursor.safeParse(given);
+  const page = { tenant, after: after.data, limit: PAGE_SIZE + 1 };
+  const listed = await attempt(callerOnPage(c), () => getKeys(callerOnPage(c), page));
+  if (listed.kind !== "ok") return showRefusal(c, listed, PATH);
+  const { data: keys, next_cursor: next } = pageFrom(listed.value, PAGE_SIZE, ({ id }) => id);
   const values = typed ?? { tenant, [inputOf("read")]: "on" };
   return showPage(
     c,
     { title: "API keys", place: "keys" },
     <Keys
-      keys={listed.json.data as readonly Key[]}
-      next={listed.json.next_cursor as string | null}
-      isFirst={cursor === undefined}
+      keys={keys}
+      next={next}
+      isFirst={given === undefined}
       form={formState(values, keyFields, refused)}
       asksTenant={principal.tenant === undefined}
       own={principal.key}
@@ -92,7 +92,7 @@ async function showKeys(c: DashboardContext, callApi: CallApi, { typed, refused 
 }
 
 type Props = Readonly<{
-  keys: readonly Key[];
+  keys: readonly KeyView[];
   next: string | null;
   isFirst: boolean;
   form: FormState;
@@ -206,7 +206,7 @@ const KeyTable: FC<Pick<Props, "keys" | "own" | "now">> = ({ keys, own, now }) =
 );
 
 /** Not after a redirect: the key must appear in no address, and is not stored to be shown again. */
-function showKey(c: DashboardContext, json: Readonly<Record<string, unknown>>) {
+function showKey(c: DashboardContext, key: string) {
   return showPage(
     c,
     { title: "New API key", place: "keys" },
@@ -214,7 +214,7 @@ function showKey(c: DashboardContext, json: Readonly<Record<string, unknown>>) {
       <h1>Key created</h1>
       <p class="lede">Copy it now: it is not shown again, and nobody can read it from the database.</p>
       <div class="stack">
-        <Copyable id="key" text={String(json.key)} label="The API key" />
+        <Copyable id="key" text={key} label="The API key" />
         <div class="actions">
           <a class="button" href={PATH}>
             Back to the keys
@@ -225,7 +225,7 @@ function showKey(c: DashboardContext, json: Readonly<Record<string, unknown>>) {
   );
 }
 
-function showRevocation(c: DashboardContext, { id, name }: Key, isOwn: boolean) {
+function showRevocation(c: DashboardContext, { id, name }: KeyView, isOwn: boolean) {
   return showPage(
     c,
     { title: `Revoke ${name ?? id}`, place: "keys" },

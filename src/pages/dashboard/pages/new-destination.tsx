@@ -1,10 +1,13 @@
 /** Creates a destination, and shows a new signing secret the only time that it can be shown. */
+
 import type { Hono } from "hono";
-import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
+import { OPERATOR } from "../../../core/principal.ts";
+import type { Refused } from "../../../core/result.ts";
 import { apiPath } from "../../../http/internal-path.ts";
 import { newTokenId } from "../../../secrets/tokens.ts";
 import { listTypeNames } from "../../../store/event-types.ts";
-import { OPERATOR } from "../../../store/notifications.ts";
+import { statusOfRefused } from "../../ui/services.ts";
+
 import { type CallApi, unreadable } from "../call-api.ts";
 import { DestinationFields } from "../components/destination-form.tsx";
 import { FormNotice, formState } from "../components/fields.tsx";

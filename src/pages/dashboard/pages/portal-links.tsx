@@ -1,7 +1,8 @@
 /** Makes portal links: an address that opens the portal of one tenant for a customer, once. */
 import type { Hono } from "hono";
-import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
+import type { Refused } from "../../../core/result.ts";
 import { apiPath } from "../../../http/internal-path.ts";
+import { statusOfRefused } from "../../ui/services.ts";
 import type { CallApi } from "../call-api.ts";
 import { CheckField, FormNotice, formState, TextField } from "../components/fields.tsx";
 import { showPage, showReadOnly } from "../components/layout.tsx";

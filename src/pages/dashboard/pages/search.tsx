@@ -4,9 +4,10 @@
  */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
+import type { Refused } from "../../../core/result.ts";
 import type { SearchResultJson } from "../../../features/search/routes.ts";
-import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
 import { apiPath, withQuery } from "../../../http/internal-path.ts";
+import { statusOfRefused } from "../../ui/services.ts";
 import type { CallApi } from "../call-api.ts";
 import { EventLabels } from "../components/event-labels.tsx";
 import { showPage } from "../components/layout.tsx";

@@ -1,8 +1,9 @@
 /** Exports the configuration of a tenant as a file, and imports one: what it would do is shown before it is done. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
+import type { Refused } from "../../../core/result.ts";
 import { apiPath, withQuery } from "../../../http/internal-path.ts";
+import { statusOfRefused } from "../../ui/services.ts";
 import { type CallApi, unreadable } from "../call-api.ts";
 import { AreaField, FormNotice, formState } from "../components/fields.tsx";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";

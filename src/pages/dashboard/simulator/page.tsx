@@ -6,6 +6,7 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { z } from "zod";
 import { defaultGateSettings } from "../../../core/limits.ts";
+import type { Refused } from "../../../core/result.ts";
 import {
   type RetryPolicy,
   type RetrySpec,
@@ -14,7 +15,6 @@ import {
   retrySpec,
 } from "../../../core/retry/policy.ts";
 import { commonRules, policyTable, policyTableHead } from "../../../core/retry/presets.ts";
-import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
 import { apiPath } from "../../../http/internal-path.ts";
 import { type Checked, errorsOf } from "../../../http/problems.ts";
 import {
@@ -23,6 +23,7 @@ import {
   gateSettingsOf,
   listDestinations,
 } from "../../../store/destinations.ts";
+import { statusOfRefused } from "../../ui/services.ts";
 import type { CallApi } from "../call-api.ts";
 import { showPage } from "../components/layout.tsx";
 import { Copyable, outcomeAt, Prose } from "../components/parts.tsx";
@@ -67,7 +68,7 @@ async function showSimulator(c: DashboardContext, form: Form, refused?: Refused)
   ]);
   const outage = outageNamed(textIn(form, "outage"));
   const { fields, spec } = policyIn(form, chosen);
-  const shown = refused ?? ("errors" in spec ? spec : undefined);
+  const shown = refused ?? ("kind" in spec ? spec : undefined);
   return showPage(
     c,
     { title: "Retry simulator", place: "simulator" },
@@ -77,7 +78,7 @@ async function showSimulator(c: DashboardContext, form: Form, refused?: Refused)
       destinations={destinations}
       chosen={chosen}
       mayChange={scopes.includes("admin")}
-      simulation={"errors" in spec ? undefined : simulate(spec, chosen, outage)}
+      simulation={"kind" in spec ? undefined : simulate(spec, chosen, outage)}
       refused={shown}
     />,
     shown ? statusOfRefused(shown) : 200,
@@ -107,7 +108,7 @@ function validated(retry: unknown): RetrySpec | Refused {
   const result = body.safeParse(data);
   if (result.success) return result.data.retry;
   const errors = errorsOf({ ...result, data } as Checked);
-  return { ok: false, status: 422, detail: "The policy is not valid", errors };
+  return { kind: "invalid", detail: "The policy is not valid", errors };
 }
 
 /** A valid policy and its result. */

@@ -3,10 +3,10 @@
  * "2 min", "3 d"); what cannot be parsed is passed on as it is, so that the API's schema says what it expected.
  */
 import type { FC } from "hono/jsx";
+import type { Refused } from "../../../core/result.ts";
 import type { Delays } from "../../../core/retry/backoff.ts";
 import type { RetryPolicy, RetrySpec } from "../../../core/retry/policy.ts";
 import { presetNames, presets, spanText, unlimitedAttempts } from "../../../core/retry/presets.ts";
-import type { Refused } from "../../../http/internal-client.ts";
 import type { Destination } from "../../../store/destinations.ts";
 import { nameOf } from "../components/destination-table.tsx";
 import {

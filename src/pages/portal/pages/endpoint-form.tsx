@@ -2,15 +2,16 @@
 import type { Hono } from "hono";
 import type { Child, FC } from "hono/jsx";
 import { allows, limitedFields, limitsWithin, type PortalAccess } from "../../../core/portal-access.ts";
+import type { Refused } from "../../../core/result.ts";
 import { kindNameOf } from "../../../delivery/kinds/registry.ts";
 import type { DestinationPreview } from "../../../features/destinations/preview.ts";
 import { destinationView } from "../../../features/destinations/schema.ts";
-import { type Refused, statusOfRefused } from "../../../http/internal-client.ts";
 import { apiPath } from "../../../http/internal-path.ts";
 import { newTokenId } from "../../../secrets/tokens.ts";
 import { type Destination, findDestination, limitsOf } from "../../../store/destinations.ts";
 import { type EventType, listEventTypes } from "../../../store/event-types.ts";
 import { type Form, indented, listIn, numberIn, textIn } from "../../dashboard/format.ts";
+import { statusOfRefused } from "../../ui/services.ts";
 import { type CallApi, may } from "../call-api.ts";
 import { FilterPreview } from "../filter-preview.tsx";
 import { showNotFound, showPage, showRefused } from "../layout.tsx";
@@ -102,14 +103,15 @@ function endpointOf(c: PortalContext): Promise<Destination | undefined> {
 /** The API counts the tenant's endpoints, and names the tenant when there are too many. */
 function refusedFaults(c: PortalContext, form: Form, refused: Refused): FieldFaults {
   const look = c.get("look");
-  if (refused.errors.some(({ field }) => field === "tenant")) {
+  const { errors = [] } = refused;
+  if (errors.some(({ field }) => field === "tenant")) {
     const { max_endpoints: most } = c.get("visitor").access;
     return { form: most === null ? look.t.refused.general : look.t.list.full(look.f.count(most)) };
   }
-  const others = refused.errors.filter((error) => !isOfSigning(error));
+  const others = errors.filter((error) => !isOfSigning(error));
   const faults = {
     ...faultsOf(look, { errors: others }),
-    ...signingFaults(look, form, refused.errors),
+    ...signingFaults(look, form, errors),
   };
   return Object.keys(faults).length > 0 ? faults : { form: look.t.refused.unavailable };
 }

@@ -9,11 +9,11 @@
  */
 import { and, desc, eq, getTableColumns, inArray, lte, type SQL, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
-import type { ReplayReason } from "../../core/reasons.ts";
-import type { Destination } from "../../store/destinations.ts";
-import { destinations, type ReplayState, replays } from "../../store/schema.ts";
-import type { Databases } from "../../store/shards.ts";
-import { IS_UNDER_WAY } from "../../store/sql.ts";
+import type { ReplayReason } from "../core/reasons.ts";
+import type { Destination } from "./destinations.ts";
+import { destinations, type ReplayState, replays } from "./schema.ts";
+import type { Databases } from "./shards.ts";
+import { IS_UNDER_WAY } from "./sql.ts";
 
 export type Replay = typeof replays.$inferSelect;
 export type NewReplay = typeof replays.$inferInsert;

@@ -1,6 +1,7 @@
 /** Replays as jobs: found and listed by their own tenants, changed by one caller, and their ends counted once. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
+import { countFailed, replayCountersOf } from "../../src/store/replay-counters.ts";
 import {
   cancelReplaysOf,
   changeReplay,
@@ -9,12 +10,11 @@ import {
   listReplays,
   overdueReplays,
   replayUnderWay,
-} from "../../../src/features/replays/sql.ts";
-import { countFailed, replayCountersOf } from "../../../src/store/replay-counters.ts";
-import type { DeliveryRow, ReplayState } from "../../../src/store/schema.ts";
-import { insertRow } from "../../support/api.ts";
-import { emptyDatabase, rowsOfAll } from "../../support/databases.ts";
-import { execute } from "../../support/world.ts";
+} from "../../src/store/replays.ts";
+import type { DeliveryRow, ReplayState } from "../../src/store/schema.ts";
+import { insertRow } from "../support/api.ts";
+import { emptyDatabase, rowsOfAll } from "../support/databases.ts";
+import { execute } from "../support/world.ts";
 
 const DB = { db: env.DB };
 const NOW = 1_000_000;

@@ -1,0 +1,95 @@
+/** Who acts, and what that principal may do. Every rule about scopes, tenants and visits of the portal is here. Pure. */
+import { allows, type PortalAccess, type PortalAction } from "./portal-access.ts";
+import type { Refused } from "./result.ts";
+import type { Scope } from "./scopes.ts";
+
+/** The tenant that is reserved for Breakwater's own events, which are for the operator. */
+export const OPERATOR = "operator";
+
+export type Principal = Readonly<{
+  /**
+   * What its rate is counted by: the API key's id, or the tenant of service bindings; absent for what is the operator's
+   * own, which is not limited: `ADMIN_KEY`, and a binding without a tenant.
+   */
+  key?: string;
+  /** Present where it is not a request with a key. */
+  via?: "binding" | "queue";
+  scopes: readonly Scope[];
+  /** Present when the key is bound to this tenant: it sees and changes nothing of another. */
+  tenant?: string;
+  /** Epoch ms; present when the key expires. */
+  expiresAt?: number;
+  /** Present for a visitor of the portal: what it may do, and up to which limits, whatever its scopes are. */
+  visit?: PortalAccess;
+  /** The session that the request is made in, at the dashboard or the portal. */
+  session?: Readonly<{ at: "dashboard" | "portal"; id: string }>;
+}>;
+
+/** What a capability requires of its principal. */
+export type Permission = Readonly<{
+  scope: Scope;
+  /** What it is to visitors of the portal; where it is left out, no visitor may use it. */
+  action?: PortalAction;
+}>;
+
+/** What a refusal calls the principal. */
+export function callerOf({ via, visit }: Principal): string {
+  return `The ${visit ? "visit" : (via ?? "key")}`;
+}
+
+/** Refused when the principal lacks the permission. */
+export function refuseWithout(
+  { scope, action }: Permission,
+  principal: Principal,
+): Refused<"forbidden"> | undefined {
+  const { visit, scopes } = principal;
+  if (visit !== undefined && (action === undefined || !allows(visit, action)))
+    return { kind: "forbidden", detail: "The portal does not let this visitor do that" };
+  if (scopes.includes(scope)) return undefined;
+  return { kind: "forbidden", detail: `${callerOf(principal)} lacks the scope ${scope}` };
+}
+
+/**
+ * The tenant that a principal acts for: the one it names, else its own, else `default`. Undefined when the principal is
+ * bound to another, or the tenant is the operator's and the principal is not an admin without a tenant.
+ */
+export function tenantFor(principal: Principal, named: string | undefined): string | undefined {
+  const tenant = named ?? principal.tenant ?? "default";
+  const isOperator = principal.tenant === undefined && principal.scopes.includes("admin");
+  if (tenant === OPERATOR) return isOperator ? tenant : undefined;
+  return principal.tenant === undefined || principal.tenant === tenant ? tenant : undefined;
+}
+
+/** Where `tenantFor` finds no tenant. */
+export function notYourTenant(principal: Principal): Refused<"forbidden"> {
+  return {
+    kind: "forbidden",
+    detail: `${callerOf(principal)} is bound to another tenant, or the tenant is reserved for the operator`,
+  };
+}
+
+/** Refused when the principal is bound to another tenant than the one that is named. */
+export function refuseTenant(
+  { tenant }: Principal,
+  named: string | undefined,
+): Refused<"forbidden"> | undefined {
+  if (named === undefined || tenant === undefined || named === tenant) return undefined;
+  return { kind: "forbidden", detail: "The key is bound to another tenant" };
+}
+
+/** Refused when the principal grants a scope that it lacks. */
+export function refuseScopes(
+  { scopes: own }: Principal,
+  wanted: readonly Scope[],
+  field: string,
+): Refused<"forbidden"> | undefined {
+  const lacking = wanted.filter((scope) => !own.includes(scope)).join(", ");
+  if (lacking === "") return undefined;
+  const fault = `grants ${lacking}, which your key lacks`;
+  const expected = `only scopes that your key has: ${own.join(", ")}`;
+  return {
+    kind: "forbidden",
+    detail: `${field} ${fault}; expected ${expected}`,
+    errors: [{ field, fault, expected }],
+  };
+}

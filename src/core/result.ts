@@ -1,0 +1,84 @@
+/**
+ * What a service returns: a value, or why there is none. Expected failures are values; adapters (routes, pages, the Svix
+ * API, bindings) translate a kind into a status code, a page or an error of their own.
+ */
+
+/** One field of an input that cannot be used. */
+export type FieldError = Readonly<{
+  /** The line of an NDJSON body, from 1. */
+  line?: number;
+  /** The path of the field, as in `events[3].type`. */
+  field: string;
+  /** Follows the field in a sentence: "is 7". */
+  fault: string;
+  /** Follows "expected" in a sentence: "a whole number from 1 to 5". */
+  expected: string;
+}>;
+
+export type RefusalKind =
+  /** The input cannot even be read. */
+  | "malformed"
+  /** Nobody that is known. */
+  | "unauthorized"
+  /** The principal may not do this. */
+  | "forbidden"
+  /** Nothing has this id, or nothing that the principal may see. */
+  | "not_found"
+  /** The current state does not allow it. */
+  | "conflict"
+  | "too_large"
+  /** Fields are at fault; `errors` names them. */
+  | "invalid"
+  /** Too often; `retryAfterS` says when to try again. */
+  | "too_many"
+  /** An error of ours, which is in the log. */
+  | "internal"
+  /** An error of ours that passes by itself. */
+  | "unavailable";
+
+/** Why there is no value. */
+export type Refused<K extends RefusalKind = RefusalKind> = Readonly<{
+  kind: K;
+  /** A sentence for people, without a full stop. */
+  detail: string;
+  /** The fields at fault. */
+  errors?: readonly FieldError[];
+  /** When to try again, in seconds from now. */
+  retryAfterS?: number;
+  /** The id of what exists already, after a repeated creation. */
+  existing?: string;
+}>;
+
+export type Ok<T> = Readonly<{ kind: "ok"; value: T }>;
+
+export type Result<T, K extends RefusalKind = RefusalKind> = Ok<T> | Refused<K>;
+
+export function ok<T>(value: T): Ok<T> {
+  return { kind: "ok", value };
+}
+
+/** @param what the word for it in a sentence: `destination` */
+export function missing(what: string, id: string): Refused<"not_found"> {
+  return { kind: "not_found", detail: `There is no ${what} ${id}` };
+}
+
+/** @param errors at least one */
+export function invalidFields(errors: readonly FieldError[]): Refused<"invalid"> {
+  return { kind: "invalid", detail: summarize(errors), errors };
+}
+
+export function conflict(detail: string): Refused<"conflict"> {
+  return { kind: "conflict", detail };
+}
+
+export function unavailable(detail: string): Refused<"unavailable"> {
+  return { kind: "unavailable", detail };
+}
+
+/** The first error as a sentence, and the number of the others. */
+export function summarize(errors: readonly FieldError[]): string {
+  const [first] = errors;
+  const more = errors.length > 1 ? ` (and ${errors.length - 1} more)` : "";
+  const where = first?.line === undefined ? "" : `line ${first.line}: `;
+  return `${where}${first?.field} ${first?.fault}; expected ${first?.expected}${more}`;
+}

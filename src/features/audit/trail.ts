@@ -1,0 +1,31 @@
+/**
+ * Writes the audit trail. An entry comes after its change, and before the caller gets the answer. Where it cannot be stored,
+ * its log line has all of it: a change that is made must not be answered as if it were not.
+ */
+import type { Actor } from "../../core/audit.ts";
+import type { Principal } from "../../core/principal.ts";
+import { faultOf } from "../../log.ts";
+import type { Services } from "../../services.ts";
+import { insertAuditEntries, type NewAuditEntry } from "./sql.ts";
+
+/** Stores entries. A failure is logged, with all of them. */
+export async function record(
+  services: Services,
+  principal: Principal,
+  entries: readonly NewAuditEntry[],
+): Promise<void> {
+  const actor = actorOf(principal);
+  try {
+    await insertAuditEntries(services.db, actor, entries, services.now());
+  } catch (error) {
+    const [who, what] = [JSON.stringify(actor), JSON.stringify(entries)];
+    services.log({ what: "audit_not_stored", actor: who, entries: what, error: faultOf(error) });
+  }
+}
+
+function actorOf({ key: given, session, via }: Principal): Actor {
+  const key = given ?? null;
+  if (session) return { kind: session.at, key, session: session.id };
+  if (via === "binding") return { kind: "binding", key, session: null };
+  return { kind: key === null ? "admin_key" : "api_key", key, session: null };
+}

@@ -1,0 +1,69 @@
+/** API keys as the API takes and shows them. */
+import { z } from "@hono/zod-openapi";
+import { scopes } from "../../core/scopes.ts";
+import { cursorParam, strict, tenantName } from "../../http/parameters.ts";
+import { idPatterns } from "../../ids.ts";
+
+const NAME_EXPECTED = "expected a string of at most 100 characters";
+const SCOPES_EXPECTED = `expected a list of one or more of ${scopes.join(", ")}, each once`;
+/** What an expiry is expected to be. */
+export const FUTURE_TIME = "a time in the future, as in 2027-01-31T00:00:00Z";
+
+const time = z.iso.datetime();
+
+const scopeList = z
+  .array(z.enum(scopes, { error: SCOPES_EXPECTED }), { error: SCOPES_EXPECTED })
+  .min(1, { error: SCOPES_EXPECTED })
+  .refine((given) => new Set(given).size === given.length, { error: SCOPES_EXPECTED })
+  .openapi({
+    example: ["events:write"],
+    description:
+      "What the key may do. `events:write`: post events; `read`: read everything but secrets; `admin`: everything else.",
+  });
+
+export const newKeySchema = strict({
+  name: z
+    .string({ error: NAME_EXPECTED })
+    .max(100, { error: NAME_EXPECTED })
+    .nullish()
+    .openapi({ example: "checkout service", description: "A name for people to recognise it by." }),
+  scopes: scopeList,
+  tenant: tenantName.optional().openapi({
+    example: "default",
+    description: "The only tenant that the key can access; all tenants when left out.",
+  }),
+  expires_at: z.iso
+    .datetime({ error: `expected ${FUTURE_TIME}`, offset: true })
+    .nullish()
+    .openapi({
+      description:
+        "When the key expires. When left out, it expires with the key that creates it, or never if that does not expire.",
+    }),
+}).openapi("NewApiKey");
+
+export const keySchema = z
+  .object({
+    id: z.string().openapi({ example: "key_8m2x0f7q9a4r6t1v3w5y" }),
+    name: z.string().nullable().openapi({ example: "checkout service" }),
+    tenant: z.string().nullable().openapi({ example: "default" }),
+    scopes: z.array(z.enum(scopes)).openapi({ example: ["events:write"] }),
+    created_at: time,
+    expires_at: time.nullable(),
+    last_used_at: time.nullable().openapi({ description: "Accurate to the hour." }),
+  })
+  .openapi("ApiKey");
+
+export const createdKeySchema = keySchema
+  .extend({
+    key: z.string().openapi({
+      example: "bw_8m2x0f7q9a4r6t1v3w5y_0123456789abcdefghjkmnpqrstvwxyz1hrexdl",
+      description: "The key itself; it is shown only here, and not stored.",
+    }),
+  })
+  .openapi("CreatedApiKey");
+
+/** The cursor of a list of keys. */
+export const keyCursor = cursorParam(z.string().regex(idPatterns.key));
+
+export type NewKey = z.infer<typeof newKeySchema>;
+export type KeyView = z.infer<typeof keySchema>;

@@ -1,0 +1,85 @@
+/**
+ * API keys. A principal that is bound to a tenant manages the keys of that tenant only: those without a tenant are the
+ * operator's, and it does not see them.
+ */
+import { changesBetween } from "../../core/audit.ts";
+import { refuseScopes, refuseTenant } from "../../core/principal.ts";
+import { type FieldError, invalidFields, missing, ok } from "../../core/result.ts";
+import { scopes } from "../../core/scopes.ts";
+import { newKey } from "../../http/auth.ts";
+import { isoTime } from "../../time.ts";
+import { service } from "../service.ts";
+import { FUTURE_TIME, type KeyView, type NewKey } from "./schema.ts";
+import { findKey, insertKey, listKeys, revokeKey, type StoredKey } from "./sql.ts";
+
+const permission = { scope: "admin" } as const;
+
+/** Creates a key, which has no scope that its creator lacks and does not outlive it. `key` is shown only in this result. */
+export const createKey = service(permission, async ({ services, principal, changed }, input: NewKey) => {
+  const { db, now } = services;
+  const unbound = refuseTenant(principal, input.tenant) ?? refuseScopes(principal, input.scopes, "scopes");
+  if (unbound) return unbound;
+  const expiresAt = input.expires_at ? Date.parse(input.expires_at) : (principal.expiresAt ?? null);
+  const errors = expiryErrors(expiresAt, principal.expiresAt, now());
+  if (errors.length > 0) return invalidFields(errors);
+  const { id, token, hash } = await newKey();
+  const tenant = principal.tenant ?? input.tenant ?? null;
+  const row = { id, name: input.name, tenant, scopes: input.scopes, hash, createdAt: now(), expiresAt };
+  const view = viewOf(await insertKey(db, row));
+  changed(
+    "api_key.created",
+    view,
+    changesBetween({}, { scopes: view.scopes, expires_at: view.expires_at }) ?? undefined,
+  );
+  return ok({ ...view, key: token });
+});
+
+type Page = Parameters<typeof listKeys>[1];
+
+/** Keys by id, without revoked ones: at most `limit`. */
+export const getKeys = service(permission, async ({ services, principal }, page: Page) => {
+  const refusal = refuseTenant(principal, page.tenant);
+  if (refusal) return refusal;
+  const { tenant = page.tenant } = principal;
+  return ok((await listKeys(services.db, { ...page, tenant })).map(viewOf));
+});
+
+export const getKey = service(permission, async ({ services, principal }, id: string) => {
+  const row = await findKey(services.db, id, principal.tenant);
+  return row ? ok(viewOf(row)) : missing("API key", id);
+});
+
+/** Revokes a key for good: within a minute it is refused everywhere. */
+export const removeKey = service(permission, async ({ services, principal, changed }, id: string) => {
+  const revoked = await revokeKey(services.db, id, principal.tenant, services.now());
+  if (revoked === undefined) return missing("API key", id);
+  changed("api_key.revoked", revoked);
+  return ok(undefined);
+});
+
+/** Scopes that were edited into something else are left out. */
+function viewOf(row: StoredKey): KeyView {
+  return {
+    id: row.id,
+    name: row.name,
+    tenant: row.tenant,
+    scopes: scopes.filter((scope) => Array.isArray(row.scopes) && row.scopes.includes(scope)),
+    created_at: isoTime(row.createdAt),
+    expires_at: isoTime(row.expiresAt),
+    last_used_at: isoTime(row.lastUsedAt),
+  };
+}
+
+/**
+ * The error of an expiry that is in the past, or after that of the key that creates this one.
+ * @param latest epoch ms at which the creating key expires; undefined: never
+ */
+function expiryErrors(expiresAt: number | null, latest: number | undefined, now: number): FieldError[] {
+  if (expiresAt === null) return [];
+  const at = isoTime(expiresAt);
+  const field = "expires_at";
+  if (expiresAt <= now) return [{ field, fault: `is ${at}, which has passed`, expected: FUTURE_TIME }];
+  if (latest === undefined || expiresAt <= latest) return [];
+  const fault = `is ${at}, after your own key expires`;
+  return [{ field, fault, expected: `${isoTime(latest)} at the latest` }];
+}

@@ -1,0 +1,60 @@
+/**
+ * What every capability of Breakwater is: a service. It takes a caller and a typed input, and returns a value or a refusal.
+ * Routes, pages, the Svix API and bindings are adapters over it; they never call each other.
+ *
+ * A service says what it requires of its principal, and that is checked here at every call, so that no adapter can forget it.
+ * A route reads the same permission (`permitting` in http/auth.ts) to refuse a request before its body is read.
+ */
+import type { Changes } from "../core/audit.ts";
+import { type Permission, type Principal, refuseWithout } from "../core/principal.ts";
+import type { RefusalKind, Refused, Result } from "../core/result.ts";
+import type { Services } from "../services.ts";
+import type { NewAuditEntry } from "./audit/sql.ts";
+import { record } from "./audit/trail.ts";
+
+export type Caller = Readonly<{ services: Services; principal: Principal }>;
+
+/** A caller whose permission has been checked. */
+export type Call = Caller &
+  Readonly<{
+    /** Adds an entry to the audit trail, which is stored unless the service refuses. */
+    changed: (
+      action: NewAuditEntry["action"],
+      subject: Readonly<{ id: string; tenant: string | null }>,
+      changes?: Changes,
+    ) => void;
+  }>;
+
+export type Service<I, T, K extends RefusalKind> = ((
+  caller: Caller,
+  input: I,
+) => Promise<Result<T, K | "forbidden">>) &
+  Readonly<{ permission: Permission }>;
+
+/**
+ * A service of this permission.
+ * @param work throws only for trouble of ours; what it returns is awaited before the audit trail is written
+ */
+export function service<I, T, K extends RefusalKind>(
+  permission: Permission,
+  work: (call: Call, input: I) => Promise<Result<T, K>>,
+): Service<I, T, K> {
+  const run = async (caller: Caller, input: I): Promise<Result<T, K | "forbidden">> => {
+    const { services, principal } = caller;
+    const refused: Refused<"forbidden"> | undefined = refuseWithout(permission, principal);
+    if (refused) return refused;
+    const entries: NewAuditEntry[] = [];
+    const result = await work(
+      {
+        services,
+        principal,
+        changed: (action, { id, tenant }, changes) =>
+          void entries.push({ action, subject: id, tenant, changes: changes ?? null }),
+      },
+      input,
+    );
+    if (result.kind === "ok" && entries.length > 0) await record(services, principal, entries);
+    return result;
+  };
+  return Object.assign(run, { permission });
+}

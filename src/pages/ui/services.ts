@@ -1,0 +1,42 @@
+/** How pages use services: with what a form has typed, and with a refusal instead of an error page where one fails. */
+import type { z } from "zod";
+import { invalidFields, ok, type RefusalKind, type Refused, type Result } from "../../core/result.ts";
+import type { Caller } from "../../features/service.ts";
+import { checked, unexpectedError } from "../../http/problems.ts";
+import { faultOf } from "../../log.ts";
+
+type Trouble = "internal" | "unavailable";
+
+/** Runs a service. Trouble of ours is logged, and becomes a refusal, so that a form keeps what was typed. */
+export async function attempt<T, K extends RefusalKind>(
+  { services }: Caller,
+  work: () => Promise<Result<T, K>>,
+): Promise<Result<T, K | Trouble>> {
+  try {
+    return await work();
+  } catch (error) {
+    services.log({ what: "page_failed", fault: faultOf(error) });
+    return unexpectedError(error);
+  }
+}
+
+/** Runs a service with what a form has typed, once the schema accepts it. */
+export async function attemptWith<I, T, K extends RefusalKind>(
+  caller: Caller,
+  schema: z.ZodType<I>,
+  typed: unknown,
+  work: (input: I) => Promise<Result<T, K>>,
+): Promise<Result<T, K | Trouble | "invalid">> {
+  const input = read(schema, typed);
+  return input.kind === "ok" ? attempt(caller, () => work(input.value)) : input;
+}
+
+function read<T>(schema: z.ZodType<T>, typed: unknown): Result<T, "invalid"> {
+  const result = checked(schema, typed);
+  return "data" in result ? ok(result.data) : invalidFields(result);
+}
+
+/** The status of the page that shows a refusal: that of our own trouble, or 422 for whatever the form can be changed to mend. */
+export function statusOfRefused({ kind }: Pick<Refused, "kind">): 422 | 500 | 503 {
+  return kind === "internal" ? 500 : kind === "unavailable" ? 503 : 422;
+}
