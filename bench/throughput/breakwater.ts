@@ -53,6 +53,6 @@ export async function createDestinations(
 }
 
 export function versionOf(name: string): string {
-  const manifest = new URL(`../../../node_modules/${name}/package.json`, import.meta.url);
+  const manifest = new URL(`../../node_modules/${name}/package.json`, import.meta.url);
   return JSON.parse(readFileSync(manifest, "utf8")).version;
 }

@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { beforeFirstOf, databaseNumberOf } from "../../src/core/placement.ts";
 import { deliveryId, deliveryKey, eventId, eventNumber, newDestinationId } from "../../src/ids.ts";
 import { accept } from "../../src/ingest/accept.ts";
-import { readLog } from "../../src/pages/dashboard/components/delivery-log.tsx";
+import { readLog } from "../../src/pages/ui/delivery-log.tsx";
 import { KEY, testApi } from "../support/api.ts";
 import { newDestination, newWorld, TENANT, urlOf, type World } from "../support/world.ts";
 

@@ -5,8 +5,8 @@
 import { Hono } from "hono";
 import { etag } from "hono/etag";
 import { secureHeaders } from "hono/secure-headers";
-import { versionOf } from "../../pages/dashboard/assets.ts";
-import { forms, page, parts, tokens } from "../../pages/dashboard/style.ts";
+import { versionOf } from "../../pages/ui/assets.ts";
+import { forms, page, parts, tokens } from "../../pages/ui/style.ts";
 import type { Document } from "../openapi/document.ts";
 import { problemTypes } from "../problems.ts";
 import { Reference } from "./reference.tsx";

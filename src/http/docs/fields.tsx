@@ -3,7 +3,7 @@
  * `retry.preset`; a named schema is only linked to, because it is described once, in a place of its own.
  */
 import type { FC } from "hono/jsx";
-import { Prose } from "../../pages/dashboard/components/parts.tsx";
+import { Prose } from "../../pages/ui/parts.tsx";
 import { type JsonSchema, resolved, type Schemas } from "../openapi/examples.ts";
 
 /** Code to read or to copy. */

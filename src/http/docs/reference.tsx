@@ -2,9 +2,9 @@
 import { raw } from "hono/html";
 import type { FC } from "hono/jsx";
 import { Brand, Head, Skip } from "../../pages/dashboard/components/layout.tsx";
-import { Prose } from "../../pages/dashboard/components/parts.tsx";
-import { quoted } from "../../pages/dashboard/format.ts";
 import { PolicyTable } from "../../pages/dashboard/simulator/page.tsx";
+import { quoted } from "../../pages/ui/format.ts";
+import { Prose } from "../../pages/ui/parts.tsx";
 import type { Document, Method, Operation, Parameter } from "../openapi/document.ts";
 import { type JsonSchema, resolved } from "../openapi/examples.ts";
 import { problemExample, problemTypes } from "../problems.ts";

@@ -3,8 +3,8 @@
  * docs/troubleshooting.md has the same steps and reasons; a test keeps them equal.
  */
 import type { FC } from "hono/jsx";
-import { Prose } from "../../pages/dashboard/components/parts.tsx";
-import { remedyAnchor } from "../../pages/dashboard/status-text.ts";
+import { Prose } from "../../pages/ui/parts.tsx";
+import { remedyAnchor } from "../../pages/ui/status-text.ts";
 
 export const Troubleshooting: FC = () => (
   <section aria-labelledby="troubleshooting">

@@ -11,7 +11,9 @@ import { secureHeaders } from "hono/secure-headers";
 import { type Authenticate, byKey } from "../../http/auth.ts";
 import { namesChecked } from "../../http/path-names.ts";
 import { type Services, servicesOf } from "../../services.ts";
-import { registerAssets } from "./assets.ts";
+import { registerAssets } from "../ui/assets.ts";
+import { onPageError } from "../ui/page-errors.ts";
+import { readableForm, withinPageLimit } from "../ui/page-limits.ts";
 import { callApiAs, fetchApiAs } from "./call-api.ts";
 import {
   showNoTenant,
@@ -20,8 +22,6 @@ import {
   showTooMany,
   showUnreadableForm,
 } from "./components/layout.tsx";
-import { onPageError } from "./page-errors.ts";
-import { readableForm, withinPageLimit } from "./page-limits.ts";
 import { registerAttempt } from "./pages/attempt.tsx";
 import { registerAuditPages } from "./pages/audit.tsx";
 import { registerTenantDeletionPages } from "./pages/delete-tenant.tsx";

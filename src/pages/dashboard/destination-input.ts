@@ -17,8 +17,8 @@ import {
   type PlacedError,
   placeErrors,
   templateFields,
-} from "./form-fields.ts";
-import { type Form, jsonIn, listIn, numberIn, textIn } from "./format.ts";
+} from "../ui/form-fields.ts";
+import { type Form, jsonIn, listIn, numberIn, textIn } from "../ui/format.ts";
 import { fieldsOf as policyFieldsOf, specIn } from "./simulator/policy-form.tsx";
 
 type DestinationView = ReturnType<typeof destinationView>;

@@ -1,9 +1,9 @@
 /** The portal's files: style sheets, script and icon. They are served by the Worker itself, under the hash of their content. */
 import type { Hono } from "hono";
 import { accentColours, brandAccent } from "../../core/portal-branding.ts";
-import { assetsAt, IMMUTABLE, mark } from "../dashboard/assets.ts";
-import { live } from "../dashboard/live.ts";
-import { charts, forms, page, parts, tokens } from "../dashboard/style.ts";
+import { assetsAt, IMMUTABLE, mark } from "../ui/assets.ts";
+import { live } from "../ui/live.ts";
+import { charts, forms, page, parts, tokens } from "../ui/style.ts";
 import { portalScript } from "./script.ts";
 import type { PortalEnv } from "./session.ts";
 import { portalStyle } from "./style.ts";

@@ -1,8 +1,8 @@
 /** The deliveries of an endpoint, the newest event first, with their states as tabs; several can be sent again at once. */
 import type { Child, FC } from "hono/jsx";
 import { allows, type PortalAccess } from "../../core/portal-access.ts";
-import { type DeliveryPage, logStates } from "../dashboard/components/delivery-log.tsx";
-import { StateLabel } from "../dashboard/components/parts.tsx";
+import { type DeliveryPage, logStates } from "../ui/delivery-log.tsx";
+import { StateLabel } from "../ui/parts.tsx";
 import type { Look } from "./look.ts";
 import { Ago, EventLabels, Head } from "./parts.tsx";
 import { answerText, deliveryText } from "./state-text.ts";

@@ -1,6 +1,6 @@
 /** Numbers and times as the language writes them. Times are UTC: the server does not know the reader's time zone. */
 import type { PortalLanguage } from "../../core/portal-access.ts";
-import { durationOf, untilOf } from "../dashboard/format.ts";
+import { durationOf, untilOf } from "../ui/format.ts";
 import type { Texts } from "./texts/en.ts";
 
 const SECOND = 1000;

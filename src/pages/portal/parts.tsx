@@ -2,7 +2,7 @@
 import type { Child, FC } from "hono/jsx";
 import { allows, type PortalAccess } from "../../core/portal-access.ts";
 import { isoTime } from "../../time.ts";
-import { Copyable } from "../dashboard/components/parts.tsx";
+import { Copyable } from "../ui/parts.tsx";
 import type { Look } from "./look.ts";
 
 /** How long ago, with the exact time as a tooltip. */

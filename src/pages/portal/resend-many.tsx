@@ -3,7 +3,7 @@ import type { FC } from "hono/jsx";
 import { DAY_MS } from "../../core/retention.ts";
 import type { Replay } from "../../store/replays.ts";
 import { isoTime } from "../../time.ts";
-import { StateLabel } from "../dashboard/components/parts.tsx";
+import { StateLabel } from "../ui/parts.tsx";
 import type { Look } from "./look.ts";
 import { Ago, Field, Head } from "./parts.tsx";
 import type { FieldFaults } from "./problems.ts";

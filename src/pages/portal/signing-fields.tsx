@@ -12,9 +12,9 @@ import {
   signatureFormsIn,
   vendorForms,
 } from "../dashboard/destination-input.ts";
-import { templateFields } from "../dashboard/form-fields.ts";
-import { type Form, textIn } from "../dashboard/format.ts";
-import { formTexts } from "../dashboard/setting-texts.ts";
+import { templateFields } from "../ui/form-fields.ts";
+import { type Form, textIn } from "../ui/format.ts";
+import { formTexts } from "../ui/setting-texts.ts";
 import type { Look } from "./look.ts";
 import { Field } from "./parts.tsx";
 import type { FieldFaults } from "./problems.ts";

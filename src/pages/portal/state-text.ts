@@ -3,7 +3,7 @@
 import type { DestinationStatus } from "../../core/destination-status.ts";
 import { pauseReasons } from "../../core/reasons.ts";
 import type { DeliveryJson } from "../../features/deliveries/routes.ts";
-import { capitalized, type Tone } from "../dashboard/status-text.ts";
+import { capitalized, type Tone } from "../ui/status-text.ts";
 import type { Look } from "./look.ts";
 
 type StateText = Readonly<{ tone: Tone; label: string; text: string }>;

@@ -1,7 +1,7 @@
 /** The example and the schema of an event type, to be copied. */
 import type { FC } from "hono/jsx";
 import type { EventType } from "../../store/event-types.ts";
-import { indented } from "../dashboard/format.ts";
+import { indented } from "../ui/format.ts";
 import type { Look } from "./look.ts";
 import { Copy } from "./parts.tsx";
 

@@ -7,8 +7,8 @@ import { createApp } from "../../../src/http/app.ts";
 import { createDocs } from "../../../src/http/docs/app.tsx";
 import { remedies, steps } from "../../../src/http/docs/troubleshooting.tsx";
 import { documentOf } from "../../../src/http/openapi/document.ts";
-import { DeliveryPanel } from "../../../src/pages/dashboard/components/delivery-panel.tsx";
-import { remedyAnchor } from "../../../src/pages/dashboard/status-text.ts";
+import { DeliveryPanel } from "../../../src/pages/ui/delivery-panel.tsx";
+import { remedyAnchor } from "../../../src/pages/ui/status-text.ts";
 
 const root = `${import.meta.dirname}/../../..`;
 const page = readFileSync(`${root}/docs/troubleshooting.md`, "utf8");

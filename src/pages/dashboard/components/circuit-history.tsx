@@ -7,9 +7,9 @@ import type { HistoryEntry, HistoryKind } from "../../../core/gate-state.ts";
 import type { GateView } from "../../../core/gate-view.ts";
 import type { Destination } from "../../../store/destinations.ts";
 import { isoTime } from "../../../time.ts";
-import { durationOf, momentOf } from "../format.ts";
-import { pauseText } from "../status-text.ts";
-import { Ago, StateLabel } from "./parts.tsx";
+import { durationOf, momentOf } from "../../ui/format.ts";
+import { Ago, StateLabel } from "../../ui/parts.tsx";
+import { pauseText } from "../../ui/status-text.ts";
 
 const entryTexts: Readonly<Record<HistoryKind, { tone: "good" | "warn" | "bad" | "quiet"; text: string }>> = {
   circuit_opened: { tone: "bad", text: "Circuit opened" },

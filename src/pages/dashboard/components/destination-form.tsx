@@ -7,17 +7,6 @@ import { MAX_DESCRIPTION } from "../../../core/destination-fields.ts";
 import { breakerSchema, defaultBreaker, defaultLimits, limitsSchema } from "../../../core/limits.ts";
 import { templates } from "../../../core/message-templates.ts";
 import {
-  breakerNames,
-  kindIn,
-  limitNames,
-  MOST_TEMPLATES,
-  targetsOf,
-  vendorForms,
-} from "../destination-input.ts";
-import { templateFields } from "../form-fields.ts";
-import { bodyTexts, formTexts, kindTexts, templateTexts } from "../setting-texts.ts";
-import { DURATIONS, PolicyFieldsets, presetChoices } from "../simulator/policy-form.tsx";
-import {
   AreaField,
   CheckField,
   ChoiceField,
@@ -25,7 +14,18 @@ import {
   type Option,
   TextField,
   valueIn,
-} from "./fields.tsx";
+} from "../../ui/fields.tsx";
+import { templateFields } from "../../ui/form-fields.ts";
+import { bodyTexts, formTexts, kindTexts, templateTexts } from "../../ui/setting-texts.ts";
+import {
+  breakerNames,
+  kindIn,
+  limitNames,
+  MOST_TEMPLATES,
+  targetsOf,
+  vendorForms,
+} from "../destination-input.ts";
+import { DURATIONS, PolicyFieldsets, presetChoices } from "../simulator/policy-form.tsx";
 
 export type FormOptions = Readonly<{
   /** Whether it is being created: kind, tenant and secret are chosen once. */

@@ -14,13 +14,13 @@ import {
   ownBurstOf,
   retryPolicyOf,
 } from "../../../store/destinations.ts";
-import { filterTexts } from "../filter-text.ts";
-import { destinationFields } from "../form-fields.ts";
-import { type Form, untilOf } from "../format.ts";
-import { bodyTexts, formTexts, kindTexts, templateTexts } from "../setting-texts.ts";
+import { ChoiceField, FormNotice, formState } from "../../ui/fields.tsx";
+import { filterTexts } from "../../ui/filter-text.ts";
+import { destinationFields } from "../../ui/form-fields.ts";
+import { type Form, untilOf } from "../../ui/format.ts";
+import { bodyTexts, formTexts, kindTexts, templateTexts } from "../../ui/setting-texts.ts";
 import { summaryOf } from "../simulator/schedule-chart.tsx";
 import { BreakerFields, LimitFields, schemeOptions } from "./destination-form.tsx";
-import { ChoiceField, FormNotice, formState } from "./fields.tsx";
 
 type Setting = readonly [name: string, ...values: readonly string[]];
 

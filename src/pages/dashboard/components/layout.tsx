@@ -5,10 +5,10 @@
 import { raw } from "hono/html";
 import type { Child, FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
+import { assetPath, mark } from "../../ui/assets.ts";
+import { RefusedNotice } from "../../ui/parts.tsx";
 import { statusOfRefused } from "../../ui/services.ts";
-import { assetPath, mark } from "../assets.ts";
 import { type DashboardContext, PART } from "../session.ts";
-import { RefusedNotice } from "./parts.tsx";
 
 /** The navigation. What only an admin key may see is shown to nobody else. */
 const places = [

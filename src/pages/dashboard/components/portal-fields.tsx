@@ -12,8 +12,8 @@ import {
   portalThemes,
   type TenantPortal,
 } from "../../../core/portal-access.ts";
-import { type Form, numberIn, textIn } from "../format.ts";
-import { CheckField, ChoiceField, type FormState, type Option, TextField } from "./fields.tsx";
+import { CheckField, ChoiceField, type FormState, type Option, TextField } from "../../ui/fields.tsx";
+import { type Form, numberIn, textIn } from "../../ui/format.ts";
 
 const limits = ["max_endpoints", ...limitedFields] as const;
 

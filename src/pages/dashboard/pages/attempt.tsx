@@ -3,11 +3,11 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { type AttemptJson, showAttempt } from "../../../features/deliveries/attempts.ts";
 import { deliveryKey, eventId } from "../../../ids.ts";
-import { isSuccess, resultText } from "../components/delivery-panel.tsx";
+import { isSuccess, resultText } from "../../ui/delivery-panel.tsx";
+import { answerFile, bytesOf, headerLines, requestText } from "../../ui/exchange.ts";
+import { durationOf, momentOf } from "../../ui/format.ts";
+import { Copyable, StateLabel } from "../../ui/parts.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
-import { Copyable, StateLabel } from "../components/parts.tsx";
-import { answerFile, bytesOf, headerLines, requestText } from "../exchange.ts";
-import { durationOf, momentOf } from "../format.ts";
 import type { DashboardContext, DashboardEnv } from "../session.ts";
 
 const ATTEMPT = "/dashboard/deliveries/:id/attempts/:at";

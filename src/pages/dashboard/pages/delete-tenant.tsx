@@ -2,12 +2,12 @@
 import type { Hono } from "hono";
 import type { Refused } from "../../../core/result.ts";
 import { apiPath } from "../../../http/internal-path.ts";
+import { FormNotice, formState, TextField } from "../../ui/fields.tsx";
+import { tenantDeletionFields } from "../../ui/form-fields.ts";
+import { type Form, textIn } from "../../ui/format.ts";
 import { statusOfRefused } from "../../ui/services.ts";
 import { type CallApi, unreadable } from "../call-api.ts";
-import { FormNotice, formState, TextField } from "../components/fields.tsx";
 import { showPage, showRefusal } from "../components/layout.tsx";
-import { tenantDeletionFields } from "../form-fields.ts";
-import { type Form, textIn } from "../format.ts";
 import type { DashboardContext, DashboardEnv } from "../session.ts";
 import { ERASURES } from "./erasures.tsx";
 import { SETTINGS } from "./settings.tsx";

@@ -13,13 +13,13 @@ import type { Services } from "../../../services.ts";
 import { eventNames } from "../../../store/bundles.ts";
 import type { TailedDelivery } from "../../../store/delivery-tail.ts";
 import { type Destination, destinationsByIds } from "../../../store/destinations.ts";
+import { DeliveryRow, DeliveryTable, type LogEntry } from "../../ui/delivery-log.tsx";
+import { nameOf } from "../../ui/destination-table.tsx";
+import { deliveryFilters } from "../../ui/form-fields.ts";
+import { RefusedNotice } from "../../ui/parts.tsx";
 import { statusOfRefused } from "../../ui/services.ts";
 import type { CallApi } from "../call-api.ts";
-import { DeliveryRow, DeliveryTable, type LogEntry } from "../components/delivery-log.tsx";
-import { nameOf } from "../components/destination-table.tsx";
 import { showPage } from "../components/layout.tsx";
-import { RefusedNotice } from "../components/parts.tsx";
-import { deliveryFilters } from "../form-fields.ts";
 import type { DashboardEnv } from "../session.ts";
 
 const PATH = "/dashboard/deliveries";

@@ -9,13 +9,13 @@ import type { TestReport } from "../../../features/destinations/routes.ts";
 import { type ApiPath, apiPath } from "../../../http/internal-path.ts";
 import { deliveryKey, eventId } from "../../../ids.ts";
 import { isoTime } from "../../../time.ts";
+import { durationOf, numberIn, textIn } from "../../ui/format.ts";
+import { Copyable, type Outcome, outcomeAt } from "../../ui/parts.tsx";
+import { causeHint, causeText } from "../../ui/status-text.ts";
 import type { CallApi } from "../call-api.ts";
 import { showPage, showRefusal } from "../components/layout.tsx";
-import { Copyable, type Outcome, outcomeAt } from "../components/parts.tsx";
 import { limitsIn } from "../destination-input.ts";
-import { durationOf, numberIn, textIn } from "../format.ts";
 import type { DashboardContext, DashboardEnv } from "../session.ts";
-import { causeHint, causeText } from "../status-text.ts";
 import { showDestination } from "./destination.tsx";
 import { showSecret } from "./new-destination.tsx";
 

@@ -7,13 +7,10 @@ import { historyOf } from "../../../features/destinations/health.ts";
 import { COUNTED, readFleet } from "../../../features/stats/fleet.ts";
 import { limitsOf } from "../../../store/destinations.ts";
 import { listReplays, type Replay } from "../../../store/replays.ts";
-import { statusOfRefused } from "../../ui/services.ts";
-import { TrafficChart, TrafficLegend } from "../components/charts.tsx";
-import { CircuitHistory, CircuitTimeline, interruptionsOf } from "../components/circuit-history.tsx";
-import { DeliveryLog, type DeliveryPage, logStates, readLog } from "../components/delivery-log.tsx";
-import { Limits, RetryPolicySummary, SecretRotation, Sending } from "../components/destination-settings.tsx";
-import { figuresQuery, type Health, healthOf, nameOf, shortUrl } from "../components/destination-table.tsx";
-import { showNotFound, showPage } from "../components/layout.tsx";
+import { TrafficChart, TrafficLegend } from "../../ui/charts.tsx";
+import { DeliveryLog, type DeliveryPage, logStates, readLog } from "../../ui/delivery-log.tsx";
+import { figuresQuery, type Health, healthOf, nameOf, shortUrl } from "../../ui/destination-table.tsx";
+import { atMost, countOf, decimalOf, durationOrNone, type Form, plural } from "../../ui/format.ts";
 import {
   Ago,
   Figure,
@@ -22,10 +19,13 @@ import {
   StateLabel,
   WindowTabs,
   windowNamed,
-} from "../components/parts.tsx";
-import { atMost, countOf, decimalOf, durationOrNone, type Form, plural } from "../format.ts";
+} from "../../ui/parts.tsx";
+import { statusOfRefused } from "../../ui/services.ts";
+import type { StatusText } from "../../ui/status-text.ts";
+import { CircuitHistory, CircuitTimeline, interruptionsOf } from "../components/circuit-history.tsx";
+import { Limits, RetryPolicySummary, SecretRotation, Sending } from "../components/destination-settings.tsx";
+import { showNotFound, showPage } from "../components/layout.tsx";
 import type { DashboardContext, DashboardEnv } from "../session.ts";
-import type { StatusText } from "../status-text.ts";
 
 export function registerDestination(app: Hono<DashboardEnv>): void {
   app.get("/dashboard/destinations/:id", (c) => showDestination(c, c.req.param("id")));

@@ -2,13 +2,13 @@
 import type { Hono } from "hono";
 import type { Refused } from "../../../core/result.ts";
 import { type ApiPath, apiPath } from "../../../http/internal-path.ts";
+import { AreaField, CheckField, FormNotice, formState, TextField } from "../../ui/fields.tsx";
+import { eventTypeFields } from "../../ui/form-fields.ts";
+import { type Form, jsonIn, numberIn, textIn } from "../../ui/format.ts";
+import { Confirmation, outcomeAt } from "../../ui/parts.tsx";
 import { statusOfRefused } from "../../ui/services.ts";
 import { type CallApi, unreadable } from "../call-api.ts";
-import { AreaField, CheckField, FormNotice, formState, TextField } from "../components/fields.tsx";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
-import { Confirmation, outcomeAt } from "../components/parts.tsx";
-import { eventTypeFields } from "../form-fields.ts";
-import { type Form, jsonIn, numberIn, textIn } from "../format.ts";
 import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
 
 const LIST = "/dashboard/event-types";

@@ -3,9 +3,9 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { erasureView } from "../../../features/erasures/routes.ts";
 import { findErasure, listErasures } from "../../../features/erasures/sql.ts";
+import { countOf } from "../../ui/format.ts";
+import { Ago, Figure, StateLabel } from "../../ui/parts.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
-import { Ago, Figure, StateLabel } from "../components/parts.tsx";
-import { countOf } from "../format.ts";
 import type { DashboardEnv } from "../session.ts";
 
 export const ERASURES = "/dashboard/erasures";

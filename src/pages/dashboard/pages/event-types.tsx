@@ -5,9 +5,9 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { type EventType, listEventTypes } from "../../../store/event-types.ts";
+import { indented } from "../../ui/format.ts";
+import { Copyable, OutcomeNotice, StateLabel } from "../../ui/parts.tsx";
 import { showPage } from "../components/layout.tsx";
-import { Copyable, OutcomeNotice, StateLabel } from "../components/parts.tsx";
-import { indented } from "../format.ts";
 import type { DashboardEnv } from "../session.ts";
 import { mayEditTypes, typePath } from "./edit-event-type.tsx";
 

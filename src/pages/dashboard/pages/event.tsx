@@ -15,12 +15,12 @@ import { overBy } from "../../../store/delivery-filter.ts";
 import type { FoundDelivery } from "../../../store/delivery-list.ts";
 import { type Destination, storedHeaders } from "../../../store/destinations.ts";
 import { findEvent, type StoredEvent } from "../../../store/planned-deliveries.ts";
-import { DeliveryPanel } from "../components/delivery-panel.tsx";
-import { nameOf } from "../components/destination-table.tsx";
-import { deliveriesWithTag, EventLabels } from "../components/event-labels.tsx";
+import { DeliveryPanel } from "../../ui/delivery-panel.tsx";
+import { nameOf } from "../../ui/destination-table.tsx";
+import { deliveriesWithTag, EventLabels } from "../../ui/event-labels.tsx";
+import { plural, quoted } from "../../ui/format.ts";
+import { Ago, Copyable, OutcomeNotice } from "../../ui/parts.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
-import { Ago, Copyable, OutcomeNotice } from "../components/parts.tsx";
-import { plural, quoted } from "../format.ts";
 import type { DashboardEnv } from "../session.ts";
 
 export function registerEvent(app: Hono<DashboardEnv>): void {

@@ -6,12 +6,12 @@ import { scopes } from "../../../core/scopes.ts";
 import { type KeyView, keyCursor, newKeySchema } from "../../../features/keys/schema.ts";
 import { createKey, getKey, getKeys, removeKey } from "../../../features/keys/service.ts";
 import { pageFrom } from "../../../http/parameters.ts";
+import { CheckField, FormNotice, type FormState, formState, TextField } from "../../ui/fields.tsx";
+import { keyFields } from "../../ui/form-fields.ts";
+import { type Form, momentOf, textIn, utcIn } from "../../ui/format.ts";
+import { Ago, Confirmation, Copyable, OutcomeNotice, outcomeAt } from "../../ui/parts.tsx";
 import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
-import { CheckField, FormNotice, type FormState, formState, TextField } from "../components/fields.tsx";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
-import { Ago, Confirmation, Copyable, OutcomeNotice, outcomeAt } from "../components/parts.tsx";
-import { keyFields } from "../form-fields.ts";
-import { type Form, momentOf, textIn, utcIn } from "../format.ts";
 import { callerOnPage, type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
 
 const PATH = "/dashboard/keys";

@@ -6,16 +6,15 @@ import type { Refused } from "../../../core/result.ts";
 import { apiPath } from "../../../http/internal-path.ts";
 import { newTokenId } from "../../../secrets/tokens.ts";
 import { listTypeNames } from "../../../store/event-types.ts";
+import { FormNotice, formState } from "../../ui/fields.tsx";
+import { destinationFields } from "../../ui/form-fields.ts";
+import { type Form, textIn } from "../../ui/format.ts";
+import { Copyable, outcomeAt } from "../../ui/parts.tsx";
 import { statusOfRefused } from "../../ui/services.ts";
-
 import { type CallApi, unreadable } from "../call-api.ts";
 import { DestinationFields } from "../components/destination-form.tsx";
-import { FormNotice, formState } from "../components/fields.tsx";
 import { showPage, showReadOnly } from "../components/layout.tsx";
-import { Copyable, outcomeAt } from "../components/parts.tsx";
 import { errorsIn, newDestinationIn } from "../destination-input.ts";
-import { destinationFields } from "../form-fields.ts";
-import { type Form, textIn } from "../format.ts";
 import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
 
 const PATH = "/dashboard/destinations/new";

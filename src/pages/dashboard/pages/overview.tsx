@@ -12,7 +12,7 @@ import {
   readFleet,
 } from "../../../features/stats/fleet.ts";
 import { listDestinations } from "../../../store/destinations.ts";
-import { TrafficChart, TrafficLegend } from "../components/charts.tsx";
+import { TrafficChart, TrafficLegend } from "../../ui/charts.tsx";
 import {
   byUrgency,
   DestinationTable,
@@ -20,17 +20,10 @@ import {
   type Health,
   healthOf,
   needsAttention,
-} from "../components/destination-table.tsx";
+} from "../../ui/destination-table.tsx";
+import { countOf, decimalOf, durationOrNone, percentOf, plural, quoted } from "../../ui/format.ts";
+import { Copyable, Figure, OutcomeNotice, WindowTabs, windowNamed, windowTexts } from "../../ui/parts.tsx";
 import { showPage } from "../components/layout.tsx";
-import {
-  Copyable,
-  Figure,
-  OutcomeNotice,
-  WindowTabs,
-  windowNamed,
-  windowTexts,
-} from "../components/parts.tsx";
-import { countOf, decimalOf, durationOrNone, percentOf, plural, quoted } from "../format.ts";
 import type { DashboardEnv } from "../session.ts";
 
 export function registerOverview(app: Hono<DashboardEnv>): void {

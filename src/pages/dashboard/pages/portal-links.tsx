@@ -2,11 +2,13 @@
 import type { Hono } from "hono";
 import type { Refused } from "../../../core/result.ts";
 import { apiPath } from "../../../http/internal-path.ts";
+import { CheckField, FormNotice, formState, TextField } from "../../ui/fields.tsx";
+import { portalLinkFields } from "../../ui/form-fields.ts";
+import { type Form, momentOf, numberIn, textIn } from "../../ui/format.ts";
+import { Copyable } from "../../ui/parts.tsx";
 import { statusOfRefused } from "../../ui/services.ts";
 import type { CallApi } from "../call-api.ts";
-import { CheckField, FormNotice, formState, TextField } from "../components/fields.tsx";
 import { showPage, showReadOnly } from "../components/layout.tsx";
-import { Copyable } from "../components/parts.tsx";
 import {
   AppearanceFields,
   appearanceIn,
@@ -14,8 +16,6 @@ import {
   RuleFields,
   rulesIn,
 } from "../components/portal-fields.tsx";
-import { portalLinkFields } from "../form-fields.ts";
-import { type Form, momentOf, numberIn, textIn } from "../format.ts";
 import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
 
 const PATH = "/dashboard/portal-links";

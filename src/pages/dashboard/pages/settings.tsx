@@ -5,11 +5,13 @@ import type { TenantPortal } from "../../../core/portal-access.ts";
 import type { PortalBranding } from "../../../core/portal-branding.ts";
 import type { Refused } from "../../../core/result.ts";
 import { apiPath } from "../../../http/internal-path.ts";
+import { CheckField, FormNotice, type FormState, formState, TextField } from "../../ui/fields.tsx";
+import { tenantFields } from "../../ui/form-fields.ts";
+import { type Form, numberIn, textIn } from "../../ui/format.ts";
+import { type Outcome, OutcomeNotice, outcomeAt } from "../../ui/parts.tsx";
 import { statusOfRefused } from "../../ui/services.ts";
 import type { CallApi } from "../call-api.ts";
-import { CheckField, FormNotice, type FormState, formState, TextField } from "../components/fields.tsx";
 import { showPage, showRefusal } from "../components/layout.tsx";
-import { type Outcome, OutcomeNotice, outcomeAt } from "../components/parts.tsx";
 import {
   AppearanceFields,
   appearanceIn,
@@ -17,8 +19,6 @@ import {
   RuleFields,
   rulesIn,
 } from "../components/portal-fields.tsx";
-import { tenantFields } from "../form-fields.ts";
-import { type Form, numberIn, textIn } from "../format.ts";
 import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
 
 export const SETTINGS = "/dashboard/settings";

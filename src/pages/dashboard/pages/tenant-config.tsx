@@ -3,13 +3,13 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
 import { apiPath, withQuery } from "../../../http/internal-path.ts";
+import { AreaField, FormNotice, formState } from "../../ui/fields.tsx";
+import { tenantDocumentFields } from "../../ui/form-fields.ts";
+import { type Form, jsonIn, plural, textIn } from "../../ui/format.ts";
+import { Copyable } from "../../ui/parts.tsx";
 import { statusOfRefused } from "../../ui/services.ts";
 import { type CallApi, unreadable } from "../call-api.ts";
-import { AreaField, FormNotice, formState } from "../components/fields.tsx";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
-import { Copyable } from "../components/parts.tsx";
-import { tenantDocumentFields } from "../form-fields.ts";
-import { type Form, jsonIn, plural, textIn } from "../format.ts";
 import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
 import { SETTINGS } from "./settings.tsx";
 

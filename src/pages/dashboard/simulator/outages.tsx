@@ -7,7 +7,7 @@ import type { FC } from "hono/jsx";
 import type { GateSettings } from "../../../core/limits.ts";
 import type { RetryPolicy } from "../../../core/retry/policy.ts";
 import { type OutageReport, simulateOutage } from "../../../simulator/simulate-outage.ts";
-import { countOf, decimalOf, durationOf } from "../format.ts";
+import { countOf, decimalOf, durationOf } from "../../ui/format.ts";
 
 const MINUTE_MS = 60_000;
 

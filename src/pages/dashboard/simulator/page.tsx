@@ -23,11 +23,11 @@ import {
   gateSettingsOf,
   listDestinations,
 } from "../../../store/destinations.ts";
+import { type Form, textIn } from "../../ui/format.ts";
+import { Copyable, outcomeAt, Prose } from "../../ui/parts.tsx";
 import { statusOfRefused } from "../../ui/services.ts";
 import type { CallApi } from "../call-api.ts";
 import { showPage } from "../components/layout.tsx";
-import { Copyable, outcomeAt, Prose } from "../components/parts.tsx";
-import { type Form, textIn } from "../format.ts";
 import type { DashboardContext, DashboardEnv } from "../session.ts";
 import {
   type Comparison,

@@ -8,7 +8,7 @@ import type { Delays } from "../../../core/retry/backoff.ts";
 import type { RetryPolicy, RetrySpec } from "../../../core/retry/policy.ts";
 import { presetNames, presets, spanText, unlimitedAttempts } from "../../../core/retry/presets.ts";
 import type { Destination } from "../../../store/destinations.ts";
-import { nameOf } from "../components/destination-table.tsx";
+import { nameOf } from "../../ui/destination-table.tsx";
 import {
   ChoiceField,
   FormNotice,
@@ -17,9 +17,9 @@ import {
   type Option,
   TextField,
   valueIn,
-} from "../components/fields.tsx";
-import { destinationFields } from "../form-fields.ts";
-import { type Form, numberIn, textIn } from "../format.ts";
+} from "../../ui/fields.tsx";
+import { destinationFields } from "../../ui/form-fields.ts";
+import { type Form, numberIn, textIn } from "../../ui/format.ts";
 import { outages } from "./outages.tsx";
 
 /** The form's fields, named like those of the API. */

@@ -1,8 +1,8 @@
 /** A retry policy's schedule if every attempt fails: in a sentence, and as a chart with one row for each attempt. */
 import type { FC } from "hono/jsx";
 import type { PreviewedAttempt, RetryPolicy, RetryPreview } from "../../../core/retry/policy.ts";
-import { percent, type TimeScale, timeScale } from "../components/charts.tsx";
-import { durationOf, plural } from "../format.ts";
+import { percent, type TimeScale, timeScale } from "../../ui/charts.tsx";
+import { durationOf, plural } from "../../ui/format.ts";
 
 type Props = Readonly<{ policy: RetryPolicy; preview: RetryPreview }>;
 

@@ -9,15 +9,10 @@ import { type DeliveryJson, showDelivery } from "../../../features/deliveries/ro
 import { deliveryKey } from "../../../ids.ts";
 import { type Destination, findDestination } from "../../../store/destinations.ts";
 import { readEvent, type StoredEvent } from "../../../store/planned-deliveries.ts";
-import {
-  AttemptTimeline,
-  isSuccess,
-  numbered,
-  timelineOf,
-} from "../../dashboard/components/delivery-panel.tsx";
-import { nameOf } from "../../dashboard/components/destination-table.tsx";
-import { StateLabel } from "../../dashboard/components/parts.tsx";
-import { requestText } from "../../dashboard/exchange.ts";
+import { AttemptTimeline, isSuccess, numbered, timelineOf } from "../../ui/delivery-panel.tsx";
+import { nameOf } from "../../ui/destination-table.tsx";
+import { requestText } from "../../ui/exchange.ts";
+import { StateLabel } from "../../ui/parts.tsx";
 import { showNotFound, showPage } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import { Ago, Copy, EventLabels, Head, OutcomeNotice } from "../parts.tsx";

@@ -10,7 +10,7 @@ import { apiPath } from "../../../http/internal-path.ts";
 import { newTokenId } from "../../../secrets/tokens.ts";
 import { type Destination, findDestination, limitsOf } from "../../../store/destinations.ts";
 import { type EventType, listEventTypes } from "../../../store/event-types.ts";
-import { type Form, indented, listIn, numberIn, textIn } from "../../dashboard/format.ts";
+import { type Form, indented, listIn, numberIn, textIn } from "../../ui/format.ts";
 import { statusOfRefused } from "../../ui/services.ts";
 import { type CallApi, may } from "../call-api.ts";
 import { FilterPreview } from "../filter-preview.tsx";

@@ -3,7 +3,7 @@ import type { Hono } from "hono";
 import { apiPath } from "../../../http/internal-path.ts";
 import { deliveryKey } from "../../../ids.ts";
 import { isoTime } from "../../../time.ts";
-import { textIn } from "../../dashboard/format.ts";
+import { textIn } from "../../ui/format.ts";
 import { type CallApi, may } from "../call-api.ts";
 import { showNotFound, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";

@@ -4,7 +4,7 @@ import type { FC } from "hono/jsx";
 import { formsOf, type Recipe, recipeOf } from "../../../core/signature-forms.ts";
 import { sealedScheme } from "../../../secrets/vault.ts";
 import { type Destination, findDestination } from "../../../store/destinations.ts";
-import { nameOf } from "../../dashboard/components/destination-table.tsx";
+import { nameOf } from "../../ui/destination-table.tsx";
 import { showNotFound, showPage } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import { Copy } from "../parts.tsx";

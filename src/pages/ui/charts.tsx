@@ -1,7 +1,7 @@
 /** Charts of traffic, in which failures are stacked on successes, and the time scale that other charts share. */
 import type { FC } from "hono/jsx";
-import type { Series, SeriesPoint, StatsWindow } from "../../../core/rollups.ts";
-import { countOf, durationOf, plural, type TimeUnits } from "../format.ts";
+import type { Series, SeriesPoint, StatsWindow } from "../../core/rollups.ts";
+import { countOf, durationOf, plural, type TimeUnits } from "./format.ts";
 import { windowTexts } from "./parts.tsx";
 
 const STEP = 40;

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { deliveryText } from "../../../src/pages/dashboard/status-text.ts";
+import { deliveryText } from "../../../src/pages/ui/status-text.ts";
 
 const NOW = Date.parse("2026-11-21T09:00:00Z");
 const inMs = (ms: number) => new Date(NOW + ms).toISOString();

@@ -1,11 +1,11 @@
 /** Small components that several pages share. */
 import type { Child, FC } from "hono/jsx";
-import type { Refused } from "../../../core/result.ts";
-import { type StatsWindow, windows } from "../../../core/rollups.ts";
-import { isoTime } from "../../../time.ts";
-import { destinationFields, type FormFields, placeErrors, replayFields } from "../form-fields.ts";
-import { agoOf } from "../format.ts";
-import type { Tone } from "../status-text.ts";
+import type { Refused } from "../../core/result.ts";
+import { type StatsWindow, windows } from "../../core/rollups.ts";
+import { isoTime } from "../../time.ts";
+import { destinationFields, type FormFields, placeErrors, replayFields } from "./form-fields.ts";
+import { agoOf } from "./format.ts";
+import type { Tone } from "./status-text.ts";
 
 /** A number with its name, in a `dl.figures`. */
 export const Figure: FC<{

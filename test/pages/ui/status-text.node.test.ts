@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { DestinationNow } from "../../../src/core/destination-status.ts";
 import type { GateView } from "../../../src/core/gate-view.ts";
-import { statusText } from "../../../src/pages/dashboard/status-text.ts";
+import { statusText } from "../../../src/pages/ui/status-text.ts";
 import { idleGateView } from "../../support/idle-gate-view.ts";
 
 const NOW = Date.parse("2026-11-21T09:00:00Z");

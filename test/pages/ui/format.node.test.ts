@@ -8,7 +8,7 @@ import {
   percentOf,
   plural,
   untilOf,
-} from "../../../src/pages/dashboard/format.ts";
+} from "../../../src/pages/ui/format.ts";
 
 const NOW = Date.parse("2026-11-21T09:00:00Z");
 

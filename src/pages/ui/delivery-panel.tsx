@@ -1,10 +1,10 @@
 /** One delivery on its event's page: its state, its attempts on a timeline, and each attempt in detail. */
 import type { FC } from "hono/jsx";
-import type { DeliveryJson } from "../../../features/deliveries/routes.ts";
-import { durationOf, momentOf, plural, type TimeUnits } from "../format.ts";
-import { capitalized, causeText, deliveryText, remedyAnchor } from "../status-text.ts";
+import type { DeliveryJson } from "../../features/deliveries/routes.ts";
 import { percent, type Tick, timeScale } from "./charts.tsx";
+import { durationOf, momentOf, plural, type TimeUnits } from "./format.ts";
 import { StateLabel } from "./parts.tsx";
+import { capitalized, causeText, deliveryText, remedyAnchor } from "./status-text.ts";
 
 type Props = Readonly<{
   delivery: DeliveryJson;

@@ -3,9 +3,9 @@
  * value from what was typed or stored, and its error from the API's answer, which is read with the input by screen readers.
  */
 import type { Child, FC } from "hono/jsx";
-import type { Refused } from "../../../core/result.ts";
-import { type FormFields, type PlacedError, placeErrors } from "../form-fields.ts";
-import type { Form } from "../format.ts";
+import type { Refused } from "../../core/result.ts";
+import { type FormFields, type PlacedError, placeErrors } from "./form-fields.ts";
+import type { Form } from "./format.ts";
 
 /** What a form shows: its values, and why they were refused. */
 export type FormState = Readonly<{

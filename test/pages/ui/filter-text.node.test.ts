@@ -1,6 +1,6 @@
 /** What a destination's page says of its filter. */
 import { expect, it } from "vitest";
-import { filterTexts } from "../../../src/pages/dashboard/filter-text.ts";
+import { filterTexts } from "../../../src/pages/ui/filter-text.ts";
 
 it.each<[unknown, readonly string[] | undefined]>([
   [{ status: "paid" }, ["status is “paid”"]],

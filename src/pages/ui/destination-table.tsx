@@ -3,15 +3,15 @@
  * destination is always judged by its last 15 minutes, whichever window the page shows.
  */
 import type { FC } from "hono/jsx";
-import type { FiguresQuery } from "../../../core/gate-view.ts";
-import { emptyCounters, type Rates, ratesOf } from "../../../core/metrics.ts";
-import type { Series, StatsWindow } from "../../../core/rollups.ts";
-import { COUNTED, type Seen } from "../../../features/stats/fleet.ts";
-import { type Destination, gateSettingsOf } from "../../../store/destinations.ts";
-import { atMost, decimalOf, durationOrNone } from "../format.ts";
-import { type StatusText, statusText, type Tone } from "../status-text.ts";
+import type { FiguresQuery } from "../../core/gate-view.ts";
+import { emptyCounters, type Rates, ratesOf } from "../../core/metrics.ts";
+import type { Series, StatsWindow } from "../../core/rollups.ts";
+import { COUNTED, type Seen } from "../../features/stats/fleet.ts";
+import { type Destination, gateSettingsOf } from "../../store/destinations.ts";
 import { Sparkline } from "./charts.tsx";
+import { atMost, decimalOf, durationOrNone } from "./format.ts";
 import { StateLabel } from "./parts.tsx";
+import { type StatusText, statusText, type Tone } from "./status-text.ts";
 
 const HEALTH_WINDOW: StatsWindow = "15m";
 
