@@ -1,6 +1,8 @@
 /**
- * The style sheet: hairlines instead of boxes and one accent colour. Red and amber are reserved for problems. All text
- * has a contrast of at least 4.5 in both themes (WCAG 2.2, 1.4.3).
+ * The style sheet: hairlines instead of boxes and one accent colour, which a portal's brand may replace. Colours of state are
+ * never the accent: a red brand must not make what is healthy red. Red and amber are reserved for problems. All text has a
+ * contrast of at least 4.5 in both themes (WCAG 2.2, 1.4.3); successes and failures in charts have 3 to each other and to the
+ * paper (1.4.11).
  */
 export const tokens = /* css */ `
 :root {
@@ -14,10 +16,15 @@ export const tokens = /* css */ `
   --on-accent: light-dark(#ffffff, #06201f);
   --accent-wash: light-dark(#e4f1f1, #12302f);
   --accent-faint: light-dark(#bfdfdf, #1d4745);
+  --good: light-dark(#0b6a72, #63c9c5);
+  --good-wash: light-dark(#e4f1f1, #12302f);
+  --good-faint: light-dark(#bfdfdf, #1d4745);
   --bad: light-dark(#ae311c, #ff8d73);
   --bad-wash: light-dark(#faebe7, #391d17);
   --warn: light-dark(#855400, #e6b65c);
   --warn-wash: light-dark(#f8f0df, #312710);
+  --succeeded: light-dark(#449ba0, #2c7b78);
+  --failed: light-dark(#741a0c, #ffc4b6);
   --sans: Inter, ui-sans-serif, system-ui, -apple-system, "Segoe UI", "Helvetica Neue", Arial, sans-serif;
   --mono: ui-monospace, "SF Mono", SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace;
   --gap: clamp(1rem, 3vw, 1.75rem);
@@ -77,7 +84,7 @@ main:focus { outline: none; }
 .break { overflow-wrap: anywhere; }
 .head { display: flex; flex-wrap: wrap; align-items: baseline; justify-content: space-between; gap: 0.5rem 1.5rem; margin-bottom: 0.875rem; }
 .foot { color: var(--soft); font-size: 0.8125rem; padding-bottom: 2.5rem; display: flex; flex-wrap: wrap; gap: 0.25rem 1.5rem; }
-.foot .live-indicator::before { content: ""; display: inline-block; width: 0.4375rem; height: 0.4375rem; margin-right: 0.5rem; border-radius: 50%; background: var(--accent); }
+.foot .live-indicator::before { content: ""; display: inline-block; width: 0.4375rem; height: 0.4375rem; margin-right: 0.5rem; border-radius: 50%; background: var(--good); }
 .foot .live-indicator.is-late::before { background: var(--warn); }
 .hidden { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); white-space: nowrap; }
 .skip { position: absolute; left: 0.5rem; top: -4rem; background: var(--accent); color: var(--on-accent); padding: 0.5rem 1rem; border-radius: var(--radius); z-index: 2; }
@@ -87,8 +94,8 @@ main:focus { outline: none; }
 
 /** The components of pages: status, figures, tables, panels, notices. */
 export const parts = /* css */ `
-.tone-good { --tone: var(--accent); --wash: var(--accent-wash); }
-.tone-busy { --tone: var(--accent); --wash: var(--accent-wash); }
+.tone-good { --tone: var(--good); --wash: var(--good-wash); }
+.tone-busy { --tone: var(--good); --wash: var(--good-wash); }
 .tone-warn { --tone: var(--warn); --wash: var(--warn-wash); }
 .tone-bad { --tone: var(--bad); --wash: var(--bad-wash); }
 .tone-quiet { --tone: var(--soft); --wash: var(--line); }
@@ -225,24 +232,26 @@ details .copy { margin-bottom: 1rem; }
 export const charts = /* css */ `
 .chart { display: block; }
 .chart svg { display: block; width: 100%; overflow: visible; }
-.chart .succeeded { fill: var(--accent); }
-.chart .failed { fill: var(--bad); }
+.chart .succeeded { fill: var(--succeeded); }
+.chart .failed { fill: var(--failed); }
 .chart .baseline { fill: var(--line); }
 .chart .grid { stroke: var(--line); stroke-width: 1; vector-effect: non-scaling-stroke; }
 .axis { display: flex; justify-content: space-between; color: var(--soft); font-size: 0.75rem; padding-top: 0.375rem; }
 .legend { display: flex; flex-wrap: wrap; gap: 0.25rem 1.125rem; color: var(--soft); font-size: 0.8125rem; }
 .legend span::before { content: ""; display: inline-block; width: 0.625rem; height: 0.625rem; border-radius: 2px; margin-right: 0.4375rem; background: var(--tone); }
+.legend .tone-good { --tone: var(--succeeded); }
+.legend .tone-bad { --tone: var(--failed); }
 .tall svg { height: 8.5rem; }
 .spark { vertical-align: middle; }
 .spark svg { display: block; width: 7rem; height: 1.75rem; }
-.spark .succeeded { fill: var(--accent); }
-.spark .failed { fill: var(--bad); }
+.spark .succeeded { fill: var(--succeeded); }
+.spark .failed { fill: var(--failed); }
 .spark .baseline { fill: var(--line); }
 .fill { display: inline-block; width: 3.25rem; height: 0.375rem; margin-right: 0.5rem; vertical-align: 0.1em; }
 .fill .limit { fill: var(--line); }
-.fill .used { fill: var(--accent); }
+.fill .used { fill: var(--good); }
 .fill.is-full .used { fill: var(--warn); }
-.timeline .closed { fill: var(--accent-faint); }
+.timeline .closed { fill: var(--good-faint); }
 .timeline .circuit { fill: var(--bad); }
 .timeline .held { fill: var(--warn); }
 .timeline .paused { fill: var(--soft); }
@@ -253,7 +262,7 @@ export const charts = /* css */ `
 .attempts .now { stroke: var(--soft); stroke-width: 1; stroke-dasharray: 2 3; }
 .attempts text { fill: var(--soft); font-size: 11px; font-family: var(--sans); }
 .attempts .dot.succeeded, .attempts .dot.failed { stroke: var(--paper); stroke-width: 2; }
-.attempts .dot.next { fill: var(--paper); stroke: var(--accent); stroke-width: 2; }
+.attempts .dot.next { fill: var(--paper); stroke: var(--good); stroke-width: 2; }
 .attempts .dot.accepted { fill: var(--soft); }
 .attempts .end { stroke: var(--bad); stroke-width: 2; }
 .simulation .band { fill: var(--accent); opacity: 0.28; }
@@ -265,8 +274,8 @@ export const charts = /* css */ `
 .panel svg { height: 6.5rem; }
 .panel + .axis { margin-top: -0.75rem; }
 .panel .outage { fill: var(--bad-wash); }
-.panel .succeeded { fill: var(--accent-faint); }
-.panel .failed { fill: var(--bad); }
+.panel .succeeded { fill: var(--succeeded); }
+.panel .failed { fill: var(--failed); }
 .panel .capacity { stroke: var(--soft); stroke-dasharray: 4 4; fill: none; vector-effect: non-scaling-stroke; }
 .panel .axis-line { stroke: var(--line); fill: none; vector-effect: non-scaling-stroke; }
 progress { appearance: none; display: block; width: 100%; height: 0.5rem; border: 0; border-radius: 0.25rem; background: var(--line); overflow: hidden; }
