@@ -81,14 +81,18 @@ const hostList = z.string().transform((text, issues): string[] => {
   return z.NEVER;
 });
 
-const ORIGINS_EXPECTED = "expected https origins with commas between, such as https://app.example.com";
+const ORIGINS_EXPECTED =
+  "expected https origins with commas between, such as https://app.example.com; in development also http://localhost:3000";
+const LOOPBACK_ORIGIN = /^http:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/;
 
 /** The pages that may show the portal in a frame. Exact ones: a message to the page needs its origin. */
 const originList = z.string().transform((text, issues): string[] => {
   const origins = text.split(",").map((origin) => origin.trim().toLowerCase());
   const named = origins.filter((origin) => origin !== "");
   const wrong = named.find(
-    (origin) => !/^https:\/\/[a-z0-9.-]+(:\d{1,5})?$/.test(origin) || URL.parse(origin)?.origin !== origin,
+    (origin) =>
+      !(/^https:\/\/[a-z0-9.-]+(:\d{1,5})?$/.test(origin) || LOOPBACK_ORIGIN.test(origin)) ||
+      URL.parse(origin)?.origin !== origin,
   );
   if (wrong === undefined) return [...new Set(named)];
   issues.addIssue({ code: "custom", message: `has ${JSON.stringify(wrong)}; ${ORIGINS_EXPECTED}` });
@@ -235,6 +239,13 @@ export function capsOf(config: Config) {
   };
 }
 
+/** Only in development may a page on the same machine, without https, show the portal in a frame. */
+function originFaults(data: z.infer<typeof variables> | undefined): string[] {
+  if (data === undefined || data.ALLOW_PRIVATE_DESTINATIONS) return [];
+  const wrong = data.PORTAL_ORIGINS.find((origin) => LOOPBACK_ORIGIN.test(origin));
+  return wrong === undefined ? [] : [`PORTAL_ORIGINS has ${JSON.stringify(wrong)}; ${ORIGINS_EXPECTED}`];
+}
+
 /**
  * Reads the environment; throws a `Misconfiguration` that lists every fault when it cannot be used.
  * @param others faults that have been found elsewhere
@@ -245,6 +256,7 @@ export function parseConfig(env: object, others: readonly string[] = []): Config
   const faults = [
     ...issues.map((issue) => `${issue.path.join(".")} ${issue.message}`),
     ...databaseFaults(env, parsed.data?.EVENT_DATABASES),
+    ...originFaults(parsed.data),
     ...others,
   ];
   if (!parsed.success || faults.length > 0) throw new Misconfiguration(faults);

@@ -261,6 +261,22 @@ test("takes the origins of pages that may show the portal in a frame, https and 
     );
 });
 
+test("takes origins on the machine itself without https in development alone", () => {
+  const read = (PORTAL_ORIGINS: string, development: boolean) =>
+    parseConfig({
+      ADMIN_KEY,
+      MASTER_KEYS,
+      PORTAL_ORIGINS,
+      ALLOW_PRIVATE_DESTINATIONS: String(development),
+    }).portalOrigins;
+  const origins = ["http://localhost:3000", "http://127.0.0.1", "http://[::1]:8080"];
+  expect(read(origins.join(", "), true)).toEqual(origins);
+  for (const origin of origins)
+    expect(() => read(origin, false)).toThrow(/PORTAL_ORIGINS has "http:.*"; expected https origins/);
+  for (const origin of ["http://app.example.com", "http://localhost.example.com", "http://localhost:3000/x"])
+    expect(() => read(origin, true)).toThrow(/PORTAL_ORIGINS has/);
+});
+
 test("takes the portal's name, logo and colour, and names what is wrong with them", () => {
   const read = (env: object) => parseConfig({ ADMIN_KEY, MASTER_KEYS, ...env });
   const branding = { name: "Acme", logo: "https://cdn.acme.example/logo.svg", accent: "#0b6a72" };

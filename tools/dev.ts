@@ -4,7 +4,7 @@ import { devVar, ensureDevVars } from "./dev-vars.ts";
 import { type Flags, readFlags, runScript, whereabouts } from "./flags.ts";
 import { applyMigrations } from "./migrate.ts";
 import { whenOrphaned } from "./process-groups.ts";
-import { keepFiring, STOP_TIMEOUT_MS, type Stack, startStack } from "./stack.ts";
+import { getFromStack, keepFiring, READY_MS, STOP_TIMEOUT_MS, type Stack, startStack } from "./stack.ts";
 import { STRICT_WORKER, strictFlags, strictVars } from "./strict-flags.ts";
 
 const HELP = `npm run dev -- [flags]    Breakwater on this machine, from its sources; Ctrl-C ends it.
@@ -82,7 +82,7 @@ function handleSignals(): (stack: Stack) => void {
 
 /** Waits until the Worker answers, so that this is printed last. */
 async function announce(url: string, args: readonly string[]): Promise<void> {
-  await fetch(`${url}/v1/health`);
+  await getFromStack(`${url}/v1/health`, READY_MS);
   const key = args.findLast((arg) => arg.startsWith("ADMIN_KEY:"))?.slice("ADMIN_KEY:".length);
   console.log(`\nBreakwater is at ${url}; its sweep runs every minute.`);
   console.log(whereabouts(url, key ?? devVar("ADMIN_KEY")));

@@ -3,6 +3,8 @@
  * client for its API.
  */
 import type { ChildProcess } from "node:child_process";
+import http from "node:http";
+import https from "node:https";
 import { signalGroup } from "./process-groups.ts";
 import { exitOf, spawnWrangler } from "./wrangler.ts";
 
@@ -25,7 +27,8 @@ export type Stack = Readonly<{
   signal: (signal: NodeJS.Signals) => void;
 }>;
 
-const READY_MS = 60_000;
+/** How long a stack may take until it answers. */
+export const READY_MS = 60_000;
 /** A stack that has not ended so long after a signal is killed. */
 export const STOP_TIMEOUT_MS = 5_000;
 
@@ -46,7 +49,8 @@ export async function startStack({
   const child = spawnWrangler(["dev", ...args, ...fixed, ...given], ["ignore", stdio, stdio, "ipc"], env);
   const exited = exitOf(child);
   try {
-    const url = await Promise.race([readyUrl(child), failed(exited)]);
+    const protocol = isSecure(args) ? "https" : "http";
+    const url = await Promise.race([readyUrl(child, protocol), failed(exited)]);
     return { url, exited, signal: (signal) => signalGroup(child, signal) };
   } catch (error) {
     signalGroup(child, "SIGKILL");
@@ -70,7 +74,7 @@ export async function killStack(stack: Stack): Promise<void> {
 }
 
 /** Wrangler sends its parent the address once the Worker answers. */
-function readyUrl(child: ChildProcess): Promise<string> {
+function readyUrl(child: ChildProcess, protocol: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const late = () => reject(new Error(`wrangler dev was not ready after ${READY_MS / 1000} s`));
     const timer = setTimeout(late, READY_MS);
@@ -79,9 +83,39 @@ function readyUrl(child: ChildProcess): Promise<string> {
       const { event, ip, port } = JSON.parse(String(message));
       if (event !== "DEV_SERVER_READY") return;
       clearTimeout(timer);
-      resolve(`http://${reachable(ip)}:${port}`);
+      resolve(`${protocol}://${reachable(ip)}:${port}`);
     });
   });
+}
+
+/** Whether the arguments have `wrangler dev` serve https. */
+function isSecure(args: readonly string[]): boolean {
+  return args.some(
+    (arg, i) => arg === "--local-protocol=https" || (arg === "https" && args[i - 1] === "--local-protocol"),
+  );
+}
+
+/**
+ * A GET of a stack on this machine. Over https its certificate is one that wrangler has made, which nobody has signed.
+ * @param timeoutMs rejects after it
+ */
+export function getFromStack(
+  url: string,
+  timeoutMs: number,
+): Promise<Readonly<{ status: number; text: string }>> {
+  const { promise, resolve, reject } = Promise.withResolvers<{ status: number; text: string }>();
+  const options = { rejectUnauthorized: false, signal: AbortSignal.timeout(timeoutMs) };
+  const request = (url.startsWith("https:") ? https : http).get(url, options, async (response) => {
+    try {
+      let text = "";
+      for await (const chunk of response.setEncoding("utf8")) text += chunk;
+      resolve({ status: response.statusCode ?? 0, text });
+    } catch (error) {
+      reject(error);
+    }
+  });
+  request.on("error", reject);
+  return promise;
 }
 
 /** An address that means "every interface" can be listened on, but not called. */
@@ -99,12 +133,8 @@ const CRON_TIMEOUT_MS = 30_000;
 
 /** Fires the scheduled handler once; rejects when it failed or nobody answers. */
 async function fireCron(url: string): Promise<void> {
-  const response = await fetch(`${url}/cdn-cgi/local/scheduled`, {
-    signal: AbortSignal.timeout(CRON_TIMEOUT_MS),
-  });
-  const text = await response.text();
-  if (!response.ok)
-    throw new Error(`The scheduled handler answered ${response.status}: ${text.slice(0, 200)}`);
+  const { status, text } = await getFromStack(`${url}/cdn-cgi/local/scheduled`, CRON_TIMEOUT_MS);
+  if (status !== 200) throw new Error(`The scheduled handler answered ${status}: ${text.slice(0, 200)}`);
 }
 
 type CronOptions = Readonly<{ everyMs?: number; onFailure?: (error: unknown) => void }>;
