@@ -68,6 +68,14 @@ export function notYourTenant(principal: Principal): Refused<"forbidden"> {
   };
 }
 
+/**
+ * The principal within one tenant: it sees and changes nothing of another, and may do no more than before. A principal that
+ * is bound to a tenant stays bound to that one.
+ */
+export function principalWithin(principal: Principal, tenant: string | undefined): Principal {
+  return tenant === undefined ? principal : { ...principal, tenant: principal.tenant ?? tenant };
+}
+
 /** Refused when the principal is bound to another tenant than the one that is named. */
 export function refuseTenant(
   { tenant }: Principal,

@@ -67,6 +67,17 @@ export function invalidFields(errors: readonly FieldError[]): Refused<"invalid">
   return { kind: "invalid", detail: summarize(errors), errors };
 }
 
+/** The same refusal to a caller that has other names for the fields. */
+export function withFieldNames<K extends RefusalKind>(
+  refused: Refused<K>,
+  rename: (error: FieldError) => FieldError,
+): Refused<K> {
+  const { kind, errors } = refused;
+  if (errors === undefined) return refused;
+  const renamed = errors.map(rename);
+  return { ...refused, errors: renamed, ...(kind === "invalid" && { detail: summarize(renamed) }) };
+}
+
 export function conflict(detail: string): Refused<"conflict"> {
   return { kind: "conflict", detail };
 }

@@ -35,7 +35,7 @@ export type Service<I, T, K extends RefusalKind> = ((
  * A service of this permission.
  * @param work throws only for trouble of ours; what it returns is awaited before the audit trail is written
  */
-export function service<I, T, K extends RefusalKind>(
+export function service<I, T, K extends RefusalKind = never>(
   permission: Permission,
   work: (call: Call, input: I) => Promise<Result<T, K>>,
 ): Service<I, T, K> {

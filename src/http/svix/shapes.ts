@@ -5,9 +5,10 @@
 
 import { z } from "@hono/zod-openapi";
 import type { MiddlewareHandler } from "hono";
-import { OPERATOR, type Principal } from "../../core/principal.ts";
+import { OPERATOR, type Principal, principalWithin } from "../../core/principal.ts";
 import type { FieldError } from "../../core/result.ts";
 import { type Application, findApplication } from "../../features/applications/sql.ts";
+import type { Caller } from "../../features/service.ts";
 
 import type { ApiContext, ApiEnv } from "../context.ts";
 import { checked, invalid, type Problem, type ProblemResponse, problem } from "../problems.ts";
@@ -142,6 +143,11 @@ export async function applicationOf(c: ApiContext): Promise<Application | Proble
   const name = c.req.param("app") ?? "";
   const found = await findApplication(c.get("services").db, name);
   return found && seesApplication(c.get("principal"), found) ? found : missing("application", name);
+}
+
+/** Whose request it is within the application's tenant, for a service. */
+export function callerWithin(c: ApiContext, { id: tenant }: Pick<Application, "id">): Caller {
+  return { services: c.get("services"), principal: principalWithin(c.get("principal"), tenant) };
 }
 
 /** 404. The name is what the caller has sent. */

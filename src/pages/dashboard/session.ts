@@ -6,7 +6,7 @@
 import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { MiddlewareHandler } from "hono/types";
-import type { Principal } from "../../core/principal.ts";
+import { type Principal, principalWithin } from "../../core/principal.ts";
 import type { Caller } from "../../features/service.ts";
 import { tenantName } from "../../http/parameters.ts";
 import { closeSession, openSession, principalOf, SESSION_S, sessionOf } from "../../http/sessions.ts";
@@ -100,6 +100,12 @@ export function ofTenant(
 /** The visitor, for a service. */
 export function callerOnPage(c: DashboardContext): Caller {
   return { services: c.get("services"), principal: c.get("visitor").principal };
+}
+
+/** The visitor within the tenant whose things pages show, for a service that finds something by its id. */
+export function callerWithinTenant(c: DashboardContext): Caller {
+  const { principal, tenant } = c.get("visitor");
+  return { services: c.get("services"), principal: principalWithin(principal, tenant) };
 }
 
 /** Whether the visitor's session may change things; the API refuses it otherwise. */

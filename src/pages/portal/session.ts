@@ -20,6 +20,7 @@ import {
 } from "../../core/portal-access.ts";
 import type { Principal } from "../../core/principal.ts";
 import type { OpenSession } from "../../features/keys/sql.ts";
+import type { Caller } from "../../features/service.ts";
 import { isLinkVoid } from "../../features/tenants/removal.ts";
 import { findTenantSettings, type TenantSettings } from "../../features/tenants/settings.ts";
 
@@ -47,6 +48,11 @@ export type PortalEnv = {
 };
 
 export type PortalContext = Context<PortalEnv>;
+
+/** The visitor, for a service. */
+export function callerInPortal(c: PortalContext): Caller {
+  return { services: c.get("services"), principal: c.get("visitor").principal };
+}
 
 type Link = NonNullable<Awaited<ReturnType<typeof linkOf>>>;
 
