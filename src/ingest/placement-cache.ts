@@ -37,13 +37,14 @@ export class PlacementCache {
    * The history of the number of databases.
    *
    * - It saves a post a query of the first database.
-   * - Cold, or unused for ten minutes, it costs that query: one for all who wait for it, of a row for each change. There is
-   *   no more than that to keep. With a single database it is never read.
+   * - Cold, or unused for ten minutes, it costs each invocation that query, of a row for each change. There is no more than
+   *   that to keep. With a single database it is never read.
    * - It may be ten minutes old. Changes come into effect later than that after they were stored, so none is missed.
    * - Nothing invalidates it; it is read again once a minute, while there are posts.
    */
   #history: Readonly<{ counts: readonly DatabaseCount[]; readAt: number }> | undefined;
-  #reading: Promise<readonly DatabaseCount[]> | undefined;
+  /** Readings under way, by the invocation's own database object: one that was killed never settles, so no other waits for it. */
+  readonly #readings = new WeakMap<D1Database, Promise<readonly DatabaseCount[]>>();
 
   /**
    * Calls under way to each shard, and posts of each tenant in this second.
@@ -77,18 +78,23 @@ export class PlacementCache {
     const known = this.#history;
     const age = known ? now() - known.readAt : Number.POSITIVE_INFINITY;
     if (known && age < REFRESH_MS) return known.counts;
-    const readAt = now();
-    this.#reading ??= within(services, TIMEOUT_MS, databaseHistory(db))
+    const reading = this.#readings.get(db) ?? this.#begin(services);
+    if (!known || age >= MOST_AGE_MS) return reading;
+    background(reading.catch((error) => log({ what: "history_unread", error: faultOf(error) })));
+    return known.counts;
+  }
+
+  #begin(services: Isolate): Promise<readonly DatabaseCount[]> {
+    const { db } = services;
+    const readAt = services.now();
+    const reading = within(services, TIMEOUT_MS, databaseHistory(db))
       .then((counts) => {
         this.#history = { counts, readAt };
         return counts;
       })
-      .finally(() => {
-        this.#reading = undefined;
-      });
-    if (!known || age >= MOST_AGE_MS) return this.#reading;
-    background(this.#reading.catch((error) => log({ what: "history_unread", error: faultOf(error) })));
-    return known.counts;
+      .finally(() => this.#readings.delete(db));
+    this.#readings.set(db, reading);
+    return reading;
   }
 
   /**

@@ -88,7 +88,11 @@ export class RoutingCache {
    * - Every commit raises it, also a refused one.
    */
   readonly #floors: number[] = [];
-  readonly #readings = new Map<number, Promise<void>>();
+  /**
+   * Readings under way, by the invocation's own database object. A reading must not outlive the invocation that began it: one
+   * that was killed never settles, and whoever else waited for it would wait for ever.
+   */
+  readonly #readings = new WeakMap<D1Database, Promise<void>>();
 
   /** The highest bundle id known of a database: later commits get higher ones. */
   floor(database: number): number {
@@ -103,14 +107,14 @@ export class RoutingCache {
     this.#floors[database] = Math.max(this.floor(database), bundle);
   }
 
-  /** Reads the highest bundle id of a database; once for all who wait for it. */
+  /** Reads the highest bundle id of a database; once for all of an invocation, or an object, that wait for it. */
   readFloor(db: D1Database, database: number): Promise<void> {
-    const underWay = this.#readings.get(database);
+    const underWay = this.#readings.get(db);
     if (underWay) return underWay;
     const reading = highestId(db, database)
       .then((id) => this.raiseFloor(database, id))
-      .finally(() => this.#readings.delete(database));
-    this.#readings.set(database, reading);
+      .finally(() => this.#readings.delete(db));
+    this.#readings.set(db, reading);
     return reading;
   }
 

@@ -2,6 +2,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { type DatabaseCount, shardsOf } from "../../src/core/placement.ts";
 import { PlacementCache } from "../../src/ingest/placement-cache.ts";
+import { interceptedD1 } from "../support/intercept.ts";
 import { playedD1 } from "../support/played-d1.ts";
 
 const SHARDS = 16;
@@ -144,7 +145,13 @@ describe("the history of the databases", () => {
     expect(reads).toBe(0);
   });
 
-  test("is read once for all who wait for it, and again beside other work after a minute", async () => {
+  test("is read by others although an invocation that was reading it has been killed", async () => {
+    const dead = interceptedD1(db, () => new Promise(() => {}));
+    void cache.places({ ...isolate(), db: dead });
+    expect(await countNow()).toBe(2);
+  });
+
+  test("is read once for all of an invocation who wait for it, and again beside other work after a minute", async () => {
     await Promise.all([countNow(), countNow(), countNow()]);
     expect(reads).toBe(1);
     now += MINUTE - 1;

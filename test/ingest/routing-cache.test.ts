@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { accept } from "../../src/ingest/accept.ts";
 import { CATALOGUE, RoutingCache, schemaOf } from "../../src/ingest/routing-cache.ts";
+import { interceptedD1 } from "../support/intercept.ts";
 import { playedD1 } from "../support/played-d1.ts";
 import { execute, newDestination, newWorld, TENANT, type World } from "../support/world.ts";
 
@@ -242,6 +243,14 @@ describe("the highest bundle that is known", () => {
     cache.raiseFloor(0, 7);
     await readFloor();
     expect(cache.floor(0)).toBe(7);
+  });
+
+  test("is read by others although an invocation that was reading it has been killed", async () => {
+    await post();
+    const dead = interceptedD1(env.DB, () => new Promise(() => {}));
+    void cache.readFloor(dead, 0);
+    await readFloor();
+    expect(cache.floor(0)).toBe(1);
   });
 
   test("is none in a database without any", async () => {
