@@ -7,6 +7,7 @@ import { z } from "@hono/zod-openapi";
 import type { ErrorHandler, TypedResponse } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { Misconfiguration } from "../config.ts";
+import { nearestName } from "../core/nearest.ts";
 import { type FieldError, invalidFields, missing, type RefusalKind, type Refused } from "../core/result.ts";
 import { transientOf } from "../core/transient.ts";
 import { faultOf, type Log, logToConsole } from "../log.ts";
@@ -316,9 +317,10 @@ export function fieldName(path: Path): string {
 
 function unknownField(path: Path, message: string): FieldError {
   const known = /(?:^| )expected an object of (.*)$/s.exec(message)?.[1];
+  const meant = nearestName(String(path.at(-1)), known?.split(", ") ?? []);
   return {
     field: fieldName(path),
-    fault: "is not a known field",
+    fault: `is not a known field${meant === undefined ? "" : ` (did you mean ${meant}?)`}`,
     expected: known === undefined ? "it to be left out" : `one of ${known}`,
   };
 }

@@ -228,7 +228,7 @@ describe("GET /v1/deliveries", () => {
     [
       "destination=x",
       "destination",
-      "is not a known field",
+      "is not a known field (did you mean destination_id?)",
       "destination_id, state, tenant, type, tag, status, reason, since, until, order, limit, cursor",
     ],
     ["status=2xx", "status", 'is "2xx"', "an HTTP status code"],

@@ -331,7 +331,12 @@ describe("POST /v1/destinations", () => {
     [{ rate_burst: 100_001 }, "rate_burst", "is 100001", "a whole number from 1 to 100000"],
     [{ breaker: 1 }, "breaker", "is 1", "an object of failure_ratio"],
     [{ breaker: { failure_ratio: 1.1 } }, "breaker.failure_ratio", "is 1.1", "a number from 0.05 to 1"],
-    [{ breaker: { cooldown: 3 } }, "breaker.cooldown", "is not a known field", "one of failure_ratio"],
+    [
+      { breaker: { cooldown: 3 } },
+      "breaker.cooldown",
+      "is not a known field (did you mean cooldown_s?)",
+      "one of failure_ratio",
+    ],
     [{ breaker: { cooldown_s: 46 } }, "breaker.max_cooldown_s", "is 45", "at least the cooldown_s of 46"],
     [
       { breaker: { cooldown_s: 9, max_cooldown_s: 8 } },

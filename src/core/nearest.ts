@@ -1,0 +1,41 @@
+/** Finds what somebody may have meant by a name that is not known. Pure. */
+
+/** Longer names are not compared: a caller may send any. */
+const MOST_CHARACTERS = 64;
+
+/**
+ * The known name that a mistyped one most probably stands for: the same letters in another style (`maxConcurrency`), or at most
+ * one change in three letters. Undefined where none is near, or two are equally near.
+ */
+export function nearestName(given: string, known: readonly string[]): string | undefined {
+  if (given.length > MOST_CHARACTERS) return undefined;
+  const plain = plainOf(given);
+  const most = Math.floor(plain.length / 3);
+  const near = known
+    .map((name) => ({ name, distance: distanceOf(plain, plainOf(name)) }))
+    .filter(({ distance }) => distance <= most)
+    .sort((a, b) => a.distance - b.distance);
+  const [first, second] = near;
+  return first && first.distance !== second?.distance ? first.name : undefined;
+}
+
+function plainOf(name: string): string {
+  return name.toLowerCase().replaceAll(/[^a-z0-9]/g, "");
+}
+
+/** How many letters must be added, removed, replaced or swapped with their neighbour (optimal string alignment). */
+function distanceOf(a: string, b: string): number {
+  let before: number[] = [];
+  let last = Array.from({ length: b.length + 1 }, (_, j) => j);
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = (last[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      const isSwap = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      const swapped = isSwap ? (before[j - 2] ?? 0) + 1 : Number.POSITIVE_INFINITY;
+      row.push(Math.min((last[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1, replaced, swapped));
+    }
+    [before, last] = [last, row];
+  }
+  return last[b.length] ?? 0;
+}
