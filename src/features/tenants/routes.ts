@@ -77,7 +77,9 @@ const payloadFree = z.boolean({ error: "expected true or false" }).openapi({
   description: "With true, the content of an event is erased once all of its deliveries have been delivered.",
 });
 
+// Clones have `.openapi`: the schemas of core are made before the library that adds it is loaded.
 const portal = tenantPortal
+  .clone()
   .openapi("TenantPortal")
   .nullable()
   .openapi({
@@ -86,7 +88,7 @@ const portal = tenantPortal
       "nothing is restricted.",
   });
 
-const branding = portalBranding.openapi("PortalBranding").nullable().openapi({
+const branding = portalBranding.clone().openapi("PortalBranding").nullable().openapi({
   description: "The name, logo and colour of its portal; replaced as a whole. Null: those of the deployment.",
 });
 
