@@ -25,6 +25,7 @@ export type Results = Readonly<{
   dimensions: DimensionResults;
   throughput: ThroughputResults;
   latency: LatencyResults;
+  distance: DistanceResults;
   profile: ProfileResults;
   isolation: IsolationResults;
   storm: StormResults;
@@ -48,6 +49,22 @@ export type CostResults = Readonly<{
   entries: readonly CostEntry[];
   /** A minute in which nothing happens, and a month of such minutes in dollars. */
   idle: Readonly<{ rowsWritten: number; rowsRead: number; dollarsAMonth: number }>;
+}>;
+
+export type DistanceRow = Readonly<{
+  distanceMs: number;
+  perSecond: number;
+  acceptP50Ms: number;
+  acceptP99Ms: number;
+  arrivalP50Ms: number;
+  arrivalP99Ms: number;
+  /** How long after the last post the last event arrived. */
+  behindMs: number;
+}>;
+export type DistanceResults = Readonly<{
+  seconds: number;
+  destinations: number;
+  rows: readonly DistanceRow[];
 }>;
 
 export type GrowthResults = Readonly<{
@@ -202,6 +219,7 @@ const SCRIPTS = {
   dimensions: "bench:growth",
   throughput: "bench:throughput",
   latency: "bench:latency",
+  distance: "bench:distance",
   profile: "bench:profile",
   isolation: "bench:isolation",
   storm: "bench:storm",

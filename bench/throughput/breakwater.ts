@@ -19,6 +19,22 @@ export const breakwater: Contender = {
   },
 };
 
+/** Breakwater whose calls to D1 and to objects wait so long (bench/distance/worker.ts). */
+export function breakwaterAt(distanceMs: number): Contender {
+  return {
+    ...breakwater,
+    start: async (endpoints) => {
+      const vars = { DISTANCE_MS: String(distanceMs) };
+      const [url, host] = await startChild<string>("./breakwater-host.ts", [
+        "bench/distance/worker.ts",
+        vars,
+      ]);
+      await createDestinations(apiClient(url, KEY), endpoints);
+      return { url, headers: { authorization: `Bearer ${KEY}` }, pids: [host.pid], stop: host.stop };
+    },
+  };
+}
+
 /** No competitor: it shows how much of Breakwater's figures is the simulator's. */
 export const bareWorker: Contender = {
   name: "A bare Worker",
