@@ -2,6 +2,7 @@
  * Everything that the handlers need from the platform: bindings, configuration, clock, randomness, log. The Worker's
  * handlers make one for each invocation; tests make one with another clock, other randomness or a failing part.
  */
+
 import { type Config, Misconfiguration, parseConfig } from "./config.ts";
 import { type DestinationBindings, destinationBindings } from "./destination-bindings.ts";
 import type { DestinationGate } from "./gate/durable-object.ts";
@@ -12,9 +13,8 @@ import { boundedLog, faultOf, type Log } from "./log.ts";
 import { type Memory, newMemory } from "./memory.ts";
 import type { DeliveryMessage, DrainQueueMessage, UpkeepQueueMessage } from "./queue-messages.ts";
 import { type Vault, vaultOf } from "./secrets/vault.ts";
+import { furtherDatabases, repeatingDatabases } from "./store/databases.ts";
 import type { LoadedDelivery } from "./store/deliveries.ts";
-import { repeatingDatabases } from "./store/repeat.ts";
-import { furtherDatabases } from "./store/shards.ts";
 import type { Sleep } from "./time.ts";
 
 /** The attempts of one invocation, counted for its log line. */

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { version } from "../package.json" with { type: "json" };
 import { parseConfig, USER_AGENT } from "../src/config.ts";
 import { destinationBindings } from "../src/destination-bindings.ts";
-import { furtherDatabases } from "../src/store/shards.ts";
+import { furtherDatabases } from "../src/store/databases.ts";
 import { keysOf, MASTER_KEYS } from "./support/vault.ts";
 
 const ADMIN_KEY = "a key of sixteen characters and more";

@@ -100,6 +100,17 @@ test("nothing of the Worker imports what is for development", () => {
   expect(wrong.map(spell)).toEqual([]);
 });
 
+/** What of the store only the store needs: how events and deliveries are laid out in rows and databases. */
+const INSIDE_STORE = ["tables", "packs", "bundles", "shards", "sql", "merge", "replay-counters"].map(
+  (name) => `store/${name}.ts`,
+);
+
+test("only the store knows plans, bits and rows, and which database has them", () => {
+  const wrong = imports.filter(({ from, to }) => INSIDE_STORE.includes(to) && folderOf(from) !== "store");
+  expect(wrong.map(spell)).toEqual([]);
+  expect(INSIDE_STORE.filter((file) => !files.includes(file))).toEqual([]);
+});
+
 test("no circle of files, for types neither", () => {
   const needs = Map.groupBy(
     imports.filter(({ isPackage }) => !isPackage),

@@ -7,15 +7,15 @@
  * The destinations of a batch are processed apart from each other. They share connections, writes and the end of the
  * batch: the platform acknowledges messages only when the invocation ends, so what becomes of them is decided then.
  */
+
 import type { BundlePart } from "../core/bundle.ts";
 import type { Lane } from "../core/lease.ts";
 import { CONSUMER_STARTS_MS, consumerPatienceMs } from "../core/lease-runner.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { type Loaded, type LoadedDelivery, loadDeliveries } from "../store/deliveries.ts";
+import { isBound, type Loaded, type LoadedDelivery, loadDeliveries } from "../store/deliveries.ts";
+import type { DeliveryRow } from "../store/delivery.ts";
 import type { Destination } from "../store/destinations.ts";
-import type { DeliveryRow } from "../store/schema.ts";
-import { homeOfBundle } from "../store/shards.ts";
 import { admitDue, type Dispatch, triage, unasked } from "./admission.ts";
 import { archiving } from "./archiver.ts";
 import { logCounts, withCounts } from "./attempt-log.ts";
@@ -191,9 +191,9 @@ function redeliveredBundles(messages: readonly MessageGroup[]): ReadonlySet<numb
 function logMissing(services: Services, missing: readonly BundlePart[]): ReadonlySet<number> {
   const unbound = new Set<number>();
   for (const { bundle, destinations } of missing) {
-    const isBound = homeOfBundle(services, bundle) !== undefined;
-    if (!isBound) unbound.add(bundle);
-    const what = isBound ? "delivery_unknown" : "database_not_bound";
+    const isKnown = isBound(services, bundle);
+    if (!isKnown) unbound.add(bundle);
+    const what = isKnown ? "delivery_unknown" : "database_not_bound";
     services.log({ what, bundle, destination: destinations.join(" ") });
   }
   return unbound;

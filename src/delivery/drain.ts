@@ -8,6 +8,7 @@
  * It works in steps: look at what waits, have it admitted, attempt it. A step begins while the one before it is still
  * being attempted, so that neither connections nor send slots are idle between two leases.
  */
+
 import type { AdmitResult } from "../core/admit.ts";
 import { type BundlePart, eventAt, indexesOf, partsOf } from "../core/bundle.ts";
 import { type DrainRange, drainRangeOf, LEASED, nextDistance } from "../core/drain-scheduler.ts";
@@ -16,9 +17,9 @@ import { countDead } from "../features/notifications/publish.ts";
 import { reportEmptyDrain } from "../gate/client.ts";
 import type { DrainMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
+import { sumOver } from "../store/databases.ts";
 import { type LoadedDelivery, loadDeliveries } from "../store/deliveries.ts";
 import type { Destination } from "../store/destinations.ts";
-import { sumOver } from "../store/shards.ts";
 import { cancelWaiting, endRemoved, lookAtWaiting } from "../store/waiting.ts";
 import { admitDue, type Dispatch, type Due, triage } from "./admission.ts";
 import type { Connections } from "./http.ts";

@@ -6,6 +6,7 @@
  * A retry may have an owner: the mark of the message that delivers it. Without a mark it is the message of its bundle.
  * So two messages that name the same delivery do not both come for it.
  */
+
 import {
   type BundlePart,
   bundleOf,
@@ -21,7 +22,7 @@ import { faultOf } from "../log.ts";
 import { batchesOf, type DeliveryMessage, delaySecondsUntil, deliveryMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
 import { type LoadedDelivery, ownerOf } from "../store/deliveries.ts";
-import type { DeliveryRow } from "../store/schema.ts";
+import type { DeliveryRow } from "../store/delivery.ts";
 import type { Disposition } from "./outcome.ts";
 
 /** A message and the deliveries that it alone holds: one named by two messages of a batch belongs to the first. */

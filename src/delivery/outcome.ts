@@ -4,6 +4,7 @@
  * Pure functions. Only an attempt counts as an attempt and moves the schedule; waiting, recovery and cancellation do
  * neither.
  */
+
 import type { Refusal } from "../core/admit.ts";
 import { SHORT_ANSWER } from "../core/archive.ts";
 import { type AttemptMetric, resultOf } from "../core/metrics.ts";
@@ -11,9 +12,8 @@ import { type Cause, causeOf } from "../core/retry/classify.ts";
 import { ageLimitOf, type RetryPolicy } from "../core/retry/policy.ts";
 import { type Transition, transition } from "../core/retry/transition.ts";
 import { dueAtOf, type LoadedDelivery, liveUntilOf } from "../store/deliveries.ts";
+import type { AttemptEntry, DeliveryRecord, DeliveryRow } from "../store/delivery.ts";
 import { retryPolicyOf } from "../store/destinations.ts";
-import type { DeliveryRecord } from "../store/packs.ts";
-import type { AttemptEntry, DeliveryRow } from "../store/schema.ts";
 import type { Attempt } from "./http.ts";
 
 /** What is to be done about a delivery. */

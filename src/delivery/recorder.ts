@@ -6,10 +6,9 @@
 
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { recordOutcomes } from "../store/deliveries.ts";
+import { recordOutcomes, recordsByDatabase } from "../store/deliveries.ts";
+import type { DeliveryRow } from "../store/delivery.ts";
 import type { StatusChange } from "../store/notifications.ts";
-import type { DeliveryRow } from "../store/schema.ts";
-import { sharesOf } from "../store/shards.ts";
 import type { Disposition } from "./outcome.ts";
 
 const TRIES = 3;
@@ -58,15 +57,10 @@ export class Recorder {
    *   nothing, takes along whatever waits
    */
   async report(dispositions: readonly Disposition[], waitMs = 0): Promise<readonly StatusChange[]> {
-    const { db: first } = this.#services;
     const rows = dispositions.flatMap(({ row }) => row ?? []);
     const gone = new Set(dispositions.flatMap((one) => (one.gone ? one.delivery.destination.id : [])));
-    const shares = new Map(sharesOf(this.#services, rows, ({ eventId }) => eventId));
-    // Destinations are in the first database.
-    if (gone.size > 0 && !shares.has(first)) shares.set(first, []);
-    const recorded = [...shares].map(([db, share]) =>
-      this.#laneOf(db).add(share, db === first ? [...gone] : [], waitMs),
-    );
+    const shares = recordsByDatabase(this.#services, rows, [...gone]);
+    const recorded = [...shares].map(([db, share]) => this.#laneOf(db).add(share.rows, share.gone, waitMs));
     if (waitMs === 0) for (const lane of this.#lanes.values()) lane.write();
     return (await Promise.all(recorded)).flat();
   }

@@ -3,6 +3,7 @@
  * arranges entries in the bundles that they are committed in: single events share bundles with those that were posted
  * at the same time.
  */
+
 import { bundled, headersText, planOf, type RequestHeaders, storedHeader } from "../core/bundle.ts";
 import { stamp } from "../core/content.ts";
 import { dataFaults, type JsonSchema, REQUEST_STEPS, type StepBudget } from "../core/json-schema.ts";
@@ -14,7 +15,7 @@ import {
   type Span,
   storeBodies,
   type Unit,
-} from "../store/bundles.ts";
+} from "../store/commit.ts";
 import { isoTime } from "../time.ts";
 import { CATALOGUE, type Routes } from "./routing-cache.ts";
 

@@ -5,6 +5,7 @@
  * is taken, or a token is stored already. Entries that were not inserted are looked up by key and token; those that
  * are not found are routed and committed again.
  */
+
 import { capsOf } from "../config.ts";
 import { bundleOf, destinationsOf, eventAt, indexOf, type Plan } from "../core/bundle.ts";
 import type { JsonSchema } from "../core/json-schema.ts";
@@ -16,15 +17,15 @@ import {
   commitUnits,
   findCommitted,
   findPlans,
-  idBefore,
   type KnownToken,
   type NewBundle,
   type PlannedBundle,
   type Span,
   type StoredKey,
-} from "../store/bundles.ts";
+} from "../store/commit.ts";
+import { databaseAt } from "../store/databases.ts";
 import { schemasOf } from "../store/event-types.ts";
-import { databaseAt } from "../store/shards.ts";
+import { idBefore } from "../store/time-ranges.ts";
 import { repeatedly, within } from "../time.ts";
 import {
   type AcceptedEvent,

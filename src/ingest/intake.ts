@@ -4,10 +4,11 @@
  * (`INTAKE_LINGER_MS`) is for traffic so dense that a few milliseconds fill bundles. Pending events are bounded: beyond
  * that a request is refused as a whole.
  */
+
 import { DurableObject } from "cloudflare:workers";
 import { MAX_EVENTS } from "../core/bundle.ts";
 import { type Services, servicesOf } from "../services.ts";
-import { databaseAt } from "../store/shards.ts";
+import { databaseAt } from "../store/databases.ts";
 import { type Entry, keyTenantOf, sizeOf, UNAVAILABLE } from "./bundle.ts";
 import { type CommittedBundle, commitEntries } from "./commit.ts";
 import { enqueueCommitted } from "./enqueue.ts";

@@ -1,11 +1,11 @@
 /**
  * Where new events go: to which database, and to which of the objects of intake. One for each isolate.
  */
+
 import type { Config } from "../config.ts";
 import { countAt, countsBetween, type DatabaseCount, shardsOf } from "../core/placement.ts";
 import { faultOf, type Log } from "../log.ts";
-import { databaseHistory } from "../store/database-history.ts";
-import { allOf, type Databases } from "../store/shards.ts";
+import { allOf, type Databases, databaseHistory } from "../store/databases.ts";
 import { type Timing, within } from "../time.ts";
 
 /** How old the history may be before it is read again beside other work, and before it is waited for, ms. */

@@ -13,10 +13,11 @@
  * without a name: so a commit notices a change of them by the comparison that it makes anyway, and where no type is
  * validated nothing is read for them.
  */
+
 import { bodyFormOf } from "../core/content.ts";
 import { type JsonSchema, schemaFaults } from "../core/json-schema.ts";
 import { channelsInEffect, type Route } from "../core/routing.ts";
-import { highestId } from "../store/bundles.ts";
+import { highestId } from "../store/commit.ts";
 
 export type Routes = Readonly<{
   revision: number;

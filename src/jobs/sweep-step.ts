@@ -9,8 +9,8 @@
 
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
+import { countQueries } from "../store/databases.ts";
 import type { SweepPart } from "../store/schema.ts";
-import { countQueries } from "../store/shards.ts";
 import { type SweepLease, type SweepParts, type SweepWork, saveSweep, sweepWork } from "../store/sweep.ts";
 
 /** A step starts no further work after this. */

@@ -16,7 +16,7 @@ import { AHEAD_MS, enqueueBundles } from "../ingest/enqueue.ts";
 import { faultOf } from "../log.ts";
 import type { UpkeepMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
-import { inTurn } from "../store/shards.ts";
+import { inTurn } from "../store/databases.ts";
 import {
   beginSweep,
   beginSweepPage,

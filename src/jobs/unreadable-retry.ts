@@ -4,7 +4,7 @@
  */
 
 import type { Services } from "../services.ts";
-import { countQueries, homeOfBundle } from "../store/shards.ts";
+import { countQueries } from "../store/databases.ts";
 import { faultsOf, forgetUnreadable, markTried, recordedBefore } from "../store/unreadable.ts";
 import { recoverLostOf } from "./sweep.ts";
 
@@ -24,12 +24,10 @@ export async function retryUnreadable(given: Services): Promise<void> {
     const page = await recordedBefore(services.db, startedAt - AGAIN_MS, PAGE);
     if (page.length === 0) return;
     const ids = page.map(({ bundle }) => bundle);
-    const faults = await faultsOf(services, ids);
-    const mended = ids.filter((id) => faults.has(id) && faults.get(id) === undefined);
-    for (const id of mended) {
-      const db = homeOfBundle(services, id);
-      if (db) await recoverLostOf(services, db, id);
-    }
+    const checked = [...(await faultsOf(services, ids))];
+    const readable = checked.filter(([, { fault }]) => fault === undefined);
+    for (const [id, { db }] of readable) await recoverLostOf(services, db, id);
+    const mended = readable.map(([id]) => id);
     await forgetUnreadable(services.db, mended);
     await markTried(
       services.db,

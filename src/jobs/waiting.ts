@@ -6,6 +6,7 @@
  * rows. An index by age limit would find expired ones at once, but cost two more written rows for each delivery that
  * ever waits; the walk costs rows read, of which a thousand are billed like one written.
  */
+
 import type { DeliveryName } from "../core/bundle.ts";
 import { CONNECTIONS } from "../core/lease.ts";
 import { MINUTE_MS } from "../core/rollups.ts";
@@ -15,8 +16,8 @@ import { recheckAtGate, scheduleDrainAtGate } from "../gate/client.ts";
 import { faultOf } from "../log.ts";
 import { batchesOf, type DrainMessage, type WaitingMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
+import { allOf, inTurn } from "../store/databases.ts";
 import { oldTombstones } from "../store/retention.ts";
-import { allOf, inTurn } from "../store/shards.ts";
 import {
   cancelRetrying,
   expireWaiting,

@@ -3,6 +3,7 @@
  *
  * Every call has an end: a bucket that does not answer fails like one that is away. What was sent to it may still be done.
  */
+
 import {
   ARCHIVE,
   type ArchivedExchange,
@@ -17,7 +18,8 @@ import { bundleOf, indexOf, type Runs } from "../core/bundle.ts";
 import { isErased } from "../core/erase.ts";
 import { type Sleep, within } from "../time.ts";
 import { LISTED_BUNDLES } from "./bundles.ts";
-import { type Databases, sharesOf } from "./shards.ts";
+import type { Databases } from "./databases.ts";
+import { sharesOf } from "./shards.ts";
 import { listIn } from "./sql.ts";
 
 export type Archive = Readonly<{ bucket: R2Bucket; sleep: Sleep }>;

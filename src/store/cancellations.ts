@@ -7,15 +7,18 @@
  * Raw SQL: a row is inserted or changed by one statement under the condition that the delivery has not ended, and what waits
  * is read through its partial indexes.
  */
+
 import { type DeliveryName, eventAt, headerAt, type StoredHeader } from "../core/bundle.ts";
 import { indexesIn } from "../core/pack.ts";
 import type { CancelReason } from "../core/reasons.ts";
 import { takesType } from "../core/routing.ts";
 import { modelOf, type RawRow } from "./columns.ts";
+import type { Databases } from "./databases.ts";
+import type { DeliveryKey, DeliveryRow } from "./delivery.ts";
 import { packsOf } from "./packs.ts";
-import { type DeliveryKey, type DeliveryRow, deliveries } from "./schema.ts";
-import { type Databases, homeOf } from "./shards.ts";
+import { homeOf } from "./shards.ts";
 import { bundleIdOf, hasBit, inFlightOf, typeOf, WAITING_PACKS, WAITING_ROWS } from "./sql.ts";
+import { deliveries } from "./tables.ts";
 import { endWaiting } from "./waiting.ts";
 
 const REASON = "cancelled_by_request" satisfies CancelReason;

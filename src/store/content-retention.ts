@@ -5,12 +5,13 @@
  * Raw SQL: `json_each` looks up any number of names in one statement, and the partial indexes, which hold only what has
  * such a setting, are named.
  */
+
 import { destinationsOf, eventAt, type Plan } from "../core/bundle.ts";
 import { indexesIn } from "../core/pack.ts";
 import { type Kept, shortest, wholeDays } from "../core/retention.ts";
 import { planIn, type ReadHeader, readHeader } from "../core/stored-bundle.ts";
+import { repeatable } from "./databases.ts";
 import { ENDED_PACKS, OWN_ROWS_ENDS } from "./packs.ts";
-import { repeatable } from "./repeat.ts";
 import type { BegunErasure } from "./schema.ts";
 
 /** What the settings go by. */

@@ -5,8 +5,10 @@
  * nothing. What a bundle plans for its events is looked up like a page of queued deliveries. A page looks at a bounded
  * number of bundles and deliveries: it may be short, or empty, and still have a next one.
  */
+
 import { bundleOf, eventAt } from "../core/bundle.ts";
-import { idRangeOf } from "./bundles.ts";
+import type { Databases } from "./databases.ts";
+import type { DeliveryKey, StoredState } from "./delivery.ts";
 import { type DeliveryFilter, eventsOver, isRowWanted } from "./delivery-filter.ts";
 import {
   type DeliveryPage,
@@ -19,8 +21,7 @@ import { destinationsByIds } from "./destinations.ts";
 import { BELOW_WALKED, namesInHeaders, walkedBundles } from "./event-list.ts";
 import { rowsIn } from "./packs.ts";
 import { BUNDLE_COLUMNS, type BundleRow, foundOf, type Planned, plannedIn } from "./planned-deliveries.ts";
-import type { DeliveryKey, StoredState } from "./schema.ts";
-import type { Databases } from "./shards.ts";
+import { idRangeOf } from "./time-ranges.ts";
 
 /** Bundles that one page looks at in a database, planned deliveries looked up at once, and in all. */
 const BUNDLES = 50;

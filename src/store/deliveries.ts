@@ -29,6 +29,8 @@ import {
 import { isErased } from "../core/erase.ts";
 import { readContents, type StoredContent } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
+import type { Databases } from "./databases.ts";
+import type { DeliveryKey, DeliveryRow } from "./delivery.ts";
 import { type Destination, LISTED_DESTINATIONS } from "./destinations.ts";
 import { pauseStatements, type StatusChange, unpublishedChanges } from "./notifications.ts";
 import {
@@ -42,9 +44,10 @@ import {
   unset,
 } from "./packs.ts";
 import { isNewEnd, replayCountersOf } from "./replay-counters.ts";
-import { type DeliveryKey, type DeliveryRow, deliveries, destinations } from "./schema.ts";
-import { type Databases, homeOf, homeOfBundle, sharesOf } from "./shards.ts";
+import { destinations } from "./schema.ts";
+import { homeOf, homeOfBundle, sharesOf } from "./shards.ts";
 import { bundleIdOf, endedOf, hasBit, inPortions } from "./sql.ts";
+import { deliveries } from "./tables.ts";
 
 type LoadedEvent = Readonly<{
   id: number;
@@ -149,6 +152,11 @@ type BundleRow = Readonly<{
   size: number;
   body: string | null;
 }>;
+
+/** Whether the database that the bundle lives in is bound. */
+export function isBound(databases: Databases, bundle: number): boolean {
+  return homeOfBundle(databases, bundle) !== undefined;
+}
 
 /** Loads the deliveries of the parts, with more than one round trip to a database only for large bodies. */
 export async function loadDeliveries(
@@ -448,14 +456,24 @@ export async function recordOutcomes(
   gone: readonly string[],
   now: number,
 ): Promise<readonly StatusChange[]> {
+  const written = await Promise.all(
+    [...recordsByDatabase(databases, rows, gone)].map(([db, share]) =>
+      recordIn(db, share.rows, share.gone.length === 0 ? [] : pausesOf(db, share.gone, now)),
+    ),
+  );
+  return written.flat() as StatusChange[];
+}
+
+/** The rows by the databases that they are recorded in, and in the first of all the destinations to be paused. */
+export function recordsByDatabase(
+  databases: Databases,
+  rows: readonly DeliveryRow[],
+  gone: readonly string[],
+): ReadonlyMap<D1Database, Readonly<{ rows: readonly DeliveryRow[]; gone: readonly string[] }>> {
   const { db: first } = databases;
   const shares = new Map(sharesOf(databases, rows, ({ eventId }) => eventId));
   if (gone.length > 0 && !shares.has(first)) shares.set(first, []);
-  const pauses = gone.length === 0 ? [] : pausesOf(first, gone, now);
-  const written = await Promise.all(
-    [...shares].map(([db, share]) => recordIn(db, share, db === first ? pauses : [])),
-  );
-  return written.flat() as StatusChange[];
+  return new Map([...shares].map(([db, share]) => [db, { rows: share, gone: db === first ? gone : [] }]));
 }
 
 function pausesOf(first: D1Database, gone: readonly string[], now: number): D1PreparedStatement[] {

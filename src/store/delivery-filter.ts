@@ -5,6 +5,7 @@
  * Also what lists hide: an event that is older than the retention time, the deployment's or that of its tenant or type, and
  * whose deliveries have all ended is shown no more, even while another event keeps its bundle stored.
  */
+
 import { and, eq, gte, lt, type SQL, sql } from "drizzle-orm";
 import {
   bundleOf,
@@ -17,11 +18,13 @@ import {
 } from "../core/bundle.ts";
 import { DAY_MS } from "../core/retention.ts";
 import { takesType } from "../core/routing.ts";
-import type { TimeRange } from "./bundles.ts";
 import { limitsOf } from "./content-retention.ts";
+import type { DeliveryKey, DeliveryRow } from "./delivery.ts";
 import { rowsIn } from "./packs.ts";
-import { bundles, type DeliveryKey, type DeliveryRow, deliveries, destinations } from "./schema.ts";
+import { destinations } from "./schema.ts";
 import { bundleIdOf, hasChannel, tenantOf, typeOf } from "./sql.ts";
+import { bundles, deliveries } from "./tables.ts";
+import type { TimeRange } from "./time-ranges.ts";
 
 type EventFilter = Readonly<{
   /** A pattern of types, as destinations have them. */

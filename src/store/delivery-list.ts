@@ -13,26 +13,21 @@
  *
  * The walks are SQL inside of Drizzle's queries: recursion saves a round trip for each step.
  */
+
 import { and, desc, eq, getTableColumns, lte, type SQL, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import { bundleOf, channelsAt, eventAt, headerAt, indexOf, type StoredHeader } from "../core/bundle.ts";
-import { eventNames, type IdRange, idRangeOf } from "./bundles.ts";
+import { allOf, type Databases } from "./databases.ts";
+import type { DeliveryKey, DeliveryRow, StoredState } from "./delivery.ts";
 import { type DeliveryFilter, eventsOver, isEventWanted, isRowWanted, isWanted } from "./delivery-filter.ts";
 import { type Destination, destinationsByIds } from "./destinations.ts";
+import { eventNames } from "./events.ts";
 import { mergedParts, type Rank } from "./merge.ts";
 import { packedRows } from "./packs.ts";
-import {
-  bundles,
-  type DeliveryKey,
-  type DeliveryRow,
-  deliveries,
-  destinations,
-  type PackRow,
-  packs,
-  type StoredState,
-} from "./schema.ts";
-import { allOf, type Databases } from "./shards.ts";
+import { destinations } from "./schema.ts";
 import { countUpTo, DEAD_ROWS, IN_FLIGHT_PACKS, RETRYING_ROWS, WAITING_PACKS, WAITING_ROWS } from "./sql.ts";
+import { bundles, deliveries, type PackRow, packs } from "./tables.ts";
+import { type IdRange, idRangeOf } from "./time-ranges.ts";
 
 /** `destination` is null when an operator removed its row, and in further databases until `withDestinations` has run. */
 export type FoundDelivery = Readonly<{

@@ -5,17 +5,20 @@
  * watermark, for each database one row and those that have come; and looks up again what it has shown and has not ended.
  * All of that is bounded: where more comes than a step takes, the newest is shown, and the gap is told.
  */
+
 import { and, eq, getTableColumns, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import { bundleOf, type StoredHeader } from "../core/bundle.ts";
 import { databaseNumberOfBundle } from "../core/placement.ts";
-import { type EventName, eventNameIn } from "./bundles.ts";
+import { allOf, type Databases } from "./databases.ts";
+import type { DeliveryKey } from "./delivery.ts";
 import { type FoundDelivery, withDestinations } from "./delivery-list.ts";
 import type { Destination } from "./destinations.ts";
+import { type EventName, eventNameIn } from "./events.ts";
 import { packedRows } from "./packs.ts";
 import { BUNDLE_COLUMNS, type BundleRow, foundOf, type Planned, plannedIn } from "./planned-deliveries.ts";
-import { type DeliveryKey, deliveries, packs } from "./schema.ts";
-import { allOf, type Databases, sharesOf } from "./shards.ts";
+import { sharesOf } from "./shards.ts";
+import { deliveries, packs } from "./tables.ts";
 
 /** Bundles that a step looks at in each database, new deliveries that it takes, and those that it follows. */
 const BUNDLES = 200;

@@ -5,6 +5,7 @@
  * a tenant finds it. `tenant`, where given, hides the destinations of others. Settings are plain columns that an operator
  * may edit: a value out of its range counts as its default, so that it stops no delivery.
  */
+
 import {
   and,
   asc,
@@ -37,7 +38,7 @@ import {
 } from "../core/limits.ts";
 import { type RetryPolicy, resolveRetry, retrySpec } from "../core/retry/policy.ts";
 import { modelOf, type RawRow } from "./columns.ts";
-import { repeatable } from "./repeat.ts";
+import { repeatable } from "./databases.ts";
 import { destinations } from "./schema.ts";
 import { countUpTo, OWN_DESTINATIONS } from "./sql.ts";
 

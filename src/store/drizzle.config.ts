@@ -1,4 +1,8 @@
-/** `npm run migration -- --name what_changes` writes the next migration from the schema. */
+/** `npm run migration -- --name what_changes` writes the next migration from the tables. */
 import { defineConfig } from "drizzle-kit";
 
-export default defineConfig({ dialect: "sqlite", schema: "./src/store/schema.ts", out: "./migrations" });
+export default defineConfig({
+  dialect: "sqlite",
+  schema: ["./src/store/schema.ts", "./src/store/tables.ts"],
+  out: "./migrations",
+});

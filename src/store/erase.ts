@@ -9,6 +9,7 @@
  *
  * Raw SQL: the guards, and counting what a statement before has changed, are one transaction.
  */
+
 import {
   countOf,
   eventAt,
@@ -23,10 +24,11 @@ import {
 } from "../core/bundle.ts";
 import { headerWithout, isErased, tagsLost } from "../core/erase.ts";
 import { readHeader } from "../core/stored-bundle.ts";
-import { readContents, type StoredContent, storeBodies } from "./bundles.ts";
+import { readContents, type StoredContent } from "./bundles.ts";
+import { storeBodies } from "./commit.ts";
 import { recording } from "./deliveries.ts";
+import type { AttemptEntry, DeliveryRow, StoredState } from "./delivery.ts";
 import { rowsIn, WITHOUT_ATTEMPT } from "./packs.ts";
-import type { AttemptEntry, DeliveryRow, StoredState } from "./schema.ts";
 
 /** A bundle of which something is to be erased. */
 export type ErasedBundle = Readonly<{

@@ -9,6 +9,7 @@
  *
  * Bodies are read only of the bundles that are asked for, in portions, and up to a bound.
  */
+
 import {
   bundleOf,
   channelsAt,
@@ -24,10 +25,12 @@ import {
 import { isErased } from "../core/erase.ts";
 import { databaseNumberOf } from "../core/placement.ts";
 import { takesType } from "../core/routing.ts";
-import { idRangeOf, LISTED_BUNDLES, readContents, type TimeRange } from "./bundles.ts";
+import { LISTED_BUNDLES, readContents } from "./bundles.ts";
+import { allOf, type Databases } from "./databases.ts";
 import { type Over, oldAmong } from "./delivery-filter.ts";
 import { mergedParts, type Part } from "./merge.ts";
-import { allOf, type Databases, sharesOf } from "./shards.ts";
+import { sharesOf } from "./shards.ts";
+import { idRangeOf, type TimeRange } from "./time-ranges.ts";
 
 /** Bundles that one page looks at in each database, and those among them whose headers it takes. */
 export const BUNDLES_LOOKED_AT = 2_000;

@@ -1,9 +1,10 @@
 /** Why stored events are not taken by a destination, as it is or as it is to be. Reads the bodies that tell. */
+
 import { bodyFormOf } from "../core/content.ts";
 import { channelsInEffect, type Route, refusalOf, type refusals } from "../core/routing.ts";
+import type { Databases } from "./databases.ts";
 import type { Destination } from "./destinations.ts";
 import { eachBody, type ListedEvent } from "./event-list.ts";
-import type { Databases } from "./shards.ts";
 
 /** What decides whether a destination takes an event. */
 export type Criteria = Omit<Route, "destination">;

@@ -11,6 +11,7 @@
  *
  * Raw SQL: a plan is changed inside of its row, so that bodies are neither read nor sent.
  */
+
 import {
   bundleOf,
   channelsAt,
@@ -27,10 +28,10 @@ import { isErased } from "../core/erase.ts";
 import type { Kept } from "../core/retention.ts";
 import { takesType } from "../core/routing.ts";
 import { planIn, readHeader } from "../core/stored-bundle.ts";
+import type { Databases } from "./databases.ts";
 import { countWithinBytes } from "./event-list.ts";
 import { type ComparedEvent, type Criteria, isDataAsked, refusalsOf } from "./event-refusals.ts";
 import type { Replay } from "./replays.ts";
-import type { Databases } from "./shards.ts";
 import { faultOfBundle } from "./sql.ts";
 
 /** Bundles read by one statement, and by one step at least where it finds nothing. */

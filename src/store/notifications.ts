@@ -6,10 +6,11 @@
  * whoever makes it and whether or not its result arrives. It is removed in the transaction that stores the event about
  * it. Raw SQL, because these statements are put into other modules' batches.
  */
+
 import { OPERATOR } from "../core/principal.ts";
 import type { PauseReason } from "../core/reasons.ts";
 import { HOUR_MS } from "../core/rollups.ts";
-import { repeatable } from "./repeat.ts";
+import { repeatable } from "./databases.ts";
 
 /** Only destinations that are active: an operator may have paused or resumed them since. */
 const PAUSE = `

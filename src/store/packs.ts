@@ -12,25 +12,20 @@
  * All of it is raw SQL: Drizzle has no words for bit masks, and one upsert for all packs of a batch saves a read before
  * each write, and writes no row where nothing changes.
  */
+
 import { bundleOf, type DeliveryName, eventAt, indexOf, MAX_EVENTS } from "../core/bundle.ts";
 import { endsIn, endsText, HALF, indexesIn, maskOf, type PackedEnd } from "../core/pack.ts";
 import { ageLimitOf, type RetryPolicy } from "../core/retry/policy.ts";
 import { modelOf, type RawRow } from "./columns.ts";
+import type { DeliveryRecord, DeliveryRow } from "./delivery.ts";
 import { type Destination, retryPolicyOf } from "./destinations.ts";
-import { type DeliveryRow, deliveries, type PackRow, packs } from "./schema.ts";
 import { anyOf, both, type Half, inPortions, isInBundle } from "./sql.ts";
+import { deliveries, type PackRow, packs } from "./tables.ts";
 
 /** The masks of a pack, as their columns are named. */
 const MASKS = ["waiting", "in_flight", "delivered", "cancelled"] as const;
 
 type PackedState = (typeof MASKS)[number];
-
-/**
- * A row to be written. `hasOwnLimit`: its event has a time to live, so its age limit is not that of the others in the
- * pack, and it waits in a row of its own. `hasLostSender`: it is stored as in flight, and its sender is lost. Without a
- * row of its own it would stay so, because a late write of a bit must not end what a sender has begun since.
- */
-export type DeliveryRecord = DeliveryRow & Readonly<{ hasOwnLimit?: true; hasLostSender?: true }>;
 
 /** The bit that says all that the row says; undefined when the delivery needs a row of its own. */
 export function packedStateOf(row: DeliveryRecord): PackedState | undefined {

@@ -2,6 +2,7 @@
  * Events and deliveries found by the plans of bundles. Before its first outcome a delivery has neither a bit nor a row: its
  * bundle's plan is the only trace of it, and it is listed as queued.
  */
+
 import { and, eq, getTableColumns, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import {
@@ -22,7 +23,9 @@ import {
 import { isErased } from "../core/erase.ts";
 import { beforeFirstBundleOf, databaseNumberOfBundle } from "../core/placement.ts";
 import { takesType } from "../core/routing.ts";
-import { idRangeOf, LISTED_BUNDLES, readContents } from "./bundles.ts";
+import { LISTED_BUNDLES, readContents } from "./bundles.ts";
+import type { Databases } from "./databases.ts";
+import type { DeliveryKey, DeliveryRow } from "./delivery.ts";
 import { type DeliveryFilter, hasEnded, type Over, oldAmong } from "./delivery-filter.ts";
 import {
   type DeliveryPage,
@@ -34,17 +37,11 @@ import {
 } from "./delivery-list.ts";
 import { type Destination, destinationsByIds } from "./destinations.ts";
 import { knownOf, packedRows } from "./packs.ts";
-import {
-  bundles,
-  type DeliveryKey,
-  type DeliveryRow,
-  deliveries,
-  destinations,
-  type PackRow,
-  packs,
-} from "./schema.ts";
-import { type Databases, homeOf } from "./shards.ts";
+import { destinations } from "./schema.ts";
+import { homeOf } from "./shards.ts";
 import { type Position, readCursor, scheduledAfter, WATERMARK } from "./sweep.ts";
+import { bundles, deliveries, type PackRow, packs } from "./tables.ts";
+import { idRangeOf } from "./time-ranges.ts";
 
 export type StoredEvent = Readonly<{
   id: number;

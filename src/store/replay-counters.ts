@@ -1,9 +1,9 @@
+import type { DeliveryRow } from "./delivery.ts";
 /**
  * The progress of replays, counted where their deliveries end: in the same transaction as the write that ends them and
  * under the same condition, so that a repeat is not counted twice and a crash leaves none out. One statement writes one
  * row for each replay in a batch of ends, and none for deliveries that no replay has requeued.
  */
-import type { DeliveryRow } from "./schema.ts";
 
 /** SQL: whether a write still applies to a stored delivery, given the attempts and the generation that the write knows of. */
 export function isNewEnd(attempts: string, generation: string): string {

@@ -8,19 +8,20 @@
  * Raw SQL, because a portion moves in one transaction under one condition, and because counting, selecting and requeueing
  * a thousand deliveries in one statement each saves a round trip for every delivery.
  */
+
 import { eventAt, headerAt, indexOf, tagsAt } from "../core/bundle.ts";
 import { isErased as isErasedIn } from "../core/erase.ts";
 import type { Kept } from "../core/retention.ts";
 import { takesType } from "../core/routing.ts";
 import { readHeader } from "../core/stored-bundle.ts";
-import { type IdRange, idRangeOf } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
+import type { Databases } from "./databases.ts";
 import { requeued, requeuePacked } from "./deliveries.ts";
+import type { DeliveryRow } from "./delivery.ts";
 import { type PlanChange, planning } from "./missing-deliveries.ts";
 import { packedRows, packsOf } from "./packs.ts";
 import { type NewReplay, partsIn, type Replay, type ReplayChange } from "./replays.ts";
-import { type DeliveryRow, replays } from "./schema.ts";
-import type { Databases } from "./shards.ts";
+import { replays } from "./schema.ts";
 import {
   bundleIdOf,
   countIn,
@@ -34,6 +35,7 @@ import {
   isErased,
   typeOf,
 } from "./sql.ts";
+import { type IdRange, idRangeOf } from "./time-ranges.ts";
 
 /** How the deliveries have ended that it selects. */
 type Ended = Exclude<Replay["include"], "missing">;

@@ -7,12 +7,13 @@
  * one transaction with the deliveries. Parts are worked off one after the other, that of the first database last: when
  * that has ended, so has the replay.
  */
+
 import { and, desc, eq, getTableColumns, inArray, lte, type SQL, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import type { ReplayReason } from "../core/reasons.ts";
+import type { Databases } from "./databases.ts";
 import type { Destination } from "./destinations.ts";
 import { destinations, type ReplayState, replays } from "./schema.ts";
-import type { Databases } from "./shards.ts";
 import { IS_UNDER_WAY } from "./sql.ts";
 
 export type Replay = typeof replays.$inferSelect;

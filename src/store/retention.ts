@@ -9,11 +9,11 @@
  * Raw SQL: deciding and removing are one transaction for a whole page of bundles, and every row is billed for reading
  * and for deleting once.
  */
+
 import { countOf, type Plan, type StoredHeader } from "../core/bundle.ts";
 import { type BundleFault, planIn, type UnreadableBundle } from "../core/stored-bundle.ts";
+import { allOf, type Databases, repeatable } from "./databases.ts";
 import { QUIET_MS } from "./delivery-filter.ts";
-import { repeatable } from "./repeat.ts";
-import { allOf, type Databases } from "./shards.ts";
 import { anyOf, countIn, endedOf, IS_UNDER_WAY, inPortions, isInBundle, listIn } from "./sql.ts";
 import { fitting, type Position } from "./sweep.ts";
 

@@ -7,11 +7,9 @@
 import type { BacklogSnapshot } from "../core/alerts.ts";
 import { OPERATOR } from "../core/principal.ts";
 import { HOUR_MS } from "../core/rollups.ts";
-import { idRangeOf, type TimeRange } from "./bundles.ts";
-
-import { repeatable } from "./repeat.ts";
-import type { StoredState } from "./schema.ts";
-import { addedUp, allOf, type Databases, sumOver } from "./shards.ts";
+import { allOf, type Databases, repeatable, sumOver } from "./databases.ts";
+import type { StoredState } from "./delivery.ts";
+import { addedUp } from "./shards.ts";
 import {
   bundleIdOf,
   cancelledOf,
@@ -25,6 +23,7 @@ import {
   waitingOf,
 } from "./sql.ts";
 import { HEARTBEAT } from "./sweep.ts";
+import { idRangeOf, type TimeRange } from "./time-ranges.ts";
 import { COUNT_UNREADABLE } from "./unreadable.ts";
 import { waitingCount } from "./waiting.ts";
 

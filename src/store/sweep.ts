@@ -4,15 +4,17 @@
  * Raw SQL, because each search is one bounded statement: a page of bundles is compared with its packs and rows inside of
  * SQLite, which saves a query for each bundle and returns only the deliveries that are lost.
  */
+
 import { sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import { type DeliveryName, eventAt, indexesOf, type Plan, ttlAt } from "../core/bundle.ts";
 import { type BundleFault, ttlsIn, type UnreadableBundle } from "../core/stored-bundle.ts";
-import { findPlans } from "./bundles.ts";
+import { findPlans } from "./commit.ts";
+import { repeatable } from "./databases.ts";
 import { recording } from "./deliveries.ts";
+import type { DeliveryRecord } from "./delivery.ts";
 import type { Destination } from "./destinations.ts";
-import { type DeliveryRecord, knownOf, packedStateOf, settingBits } from "./packs.ts";
-import { repeatable } from "./repeat.ts";
+import { knownOf, packedStateOf, settingBits } from "./packs.ts";
 import { destinations, type SweepPart } from "./schema.ts";
 import { anyOf, countIn, countInRuns, faultOfBundle, inFlightOf, isInBundle } from "./sql.ts";
 import { nextWaiting } from "./waiting.ts";

@@ -2,10 +2,11 @@
  * Bundles that jobs could not read, in one table of the first database for all of them: so whether there is any costs one
  * query, and a bundle that every job meets again every minute is reported once.
  */
+
 import { type BundleFault, readBundle, type UnreadableBundle } from "../core/stored-bundle.ts";
 import { LISTED_BUNDLES } from "./bundles.ts";
-import { repeatable } from "./repeat.ts";
-import { type Databases, homeOfBundle } from "./shards.ts";
+import { type Databases, repeatable } from "./databases.ts";
+import { homeOfBundle } from "./shards.ts";
 import { countUpTo } from "./sql.ts";
 
 const RECORD = `
@@ -53,12 +54,19 @@ export async function markTried(first: D1Database, bundles: readonly number[], n
 
 const STORED = `SELECT id, plan, header FROM ${LISTED_BUNDLES}`;
 
-/** What is wrong with each of the bundles now; undefined: nothing, or it is gone. Bundles of databases not bound are left out. */
+type Checked = Readonly<{
+  /** The database of the bundle. */
+  db: D1Database;
+  /** What is wrong with it now; undefined: nothing, or it is gone. */
+  fault: BundleFault | undefined;
+}>;
+
+/** What is wrong with each of the bundles now. Bundles of databases that are not bound are left out. */
 export async function faultsOf(
   databases: Databases,
   bundles: readonly number[],
-): Promise<ReadonlyMap<number, BundleFault | undefined>> {
-  const faults = new Map<number, BundleFault | undefined>();
+): Promise<ReadonlyMap<number, Checked>> {
+  const faults = new Map<number, Checked>();
   for (const [db, ids] of Map.groupBy(bundles, (bundle) => homeOfBundle(databases, bundle))) {
     if (db === undefined) continue;
     type Row = { id: number; plan: string; header: string };
@@ -67,7 +75,7 @@ export async function faultsOf(
     for (const id of ids) {
       const row = rows.get(id);
       const read = row && readBundle(row);
-      faults.set(id, read?.kind === "unreadable" ? read.fault : undefined);
+      faults.set(id, { db, fault: read?.kind === "unreadable" ? read.fault : undefined });
     }
   }
   return faults;

@@ -5,16 +5,19 @@
  * Raw SQL, because every statement has to name the partial index that it walks: without it the planner would walk the
  * primary key, with all that was ever delivered to a destination. Every count and every page is bounded.
  */
+
 import { bundleOf, type DeliveryName, eventAt } from "../core/bundle.ts";
 import type { DrainRange } from "../core/drain-scheduler.ts";
 import { indexesIn } from "../core/pack.ts";
 import type { CancelReason, DeadReason } from "../core/reasons.ts";
 import { modelOf, type RawRow } from "./columns.ts";
+import { allOf, type Databases, sumOver } from "./databases.ts";
+import type { DeliveryRow } from "./delivery.ts";
 import { type Destination, LISTED_DESTINATIONS } from "./destinations.ts";
 import { packedRows, packsOf, settingBits } from "./packs.ts";
 import { countFailed, isStill, type StillState } from "./replay-counters.ts";
-import { type DeliveryRow, destinations, type PackRow } from "./schema.ts";
-import { addedUp, allOf, type Databases, sharesOf, sumOver } from "./shards.ts";
+import { destinations } from "./schema.ts";
+import { addedUp, sharesOf } from "./shards.ts";
 import {
   bundleIdOf,
   countIn,
@@ -25,6 +28,7 @@ import {
   WAITING_ROWS,
   waitingOf,
 } from "./sql.ts";
+import type { PackRow } from "./tables.ts";
 
 /** Sorts behind every id of a destination. */
 const AFTER_ALL = "'~'";

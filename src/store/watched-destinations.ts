@@ -5,11 +5,12 @@
  * retries are due next, then those that the newest events are for. Rates of the whole fleet are estimated from a random
  * sample instead: those with retries would make it look worse than it is.
  */
+
 import { BUNDLE_BITS } from "../core/placement.ts";
 import { modelOf, type RawRow } from "./columns.ts";
+import { allOf, type Databases } from "./databases.ts";
 import { type Destination, destinationsByIds, listDestinations } from "./destinations.ts";
 import { destinations } from "./schema.ts";
-import { allOf, type Databases } from "./shards.ts";
 import { bundleIdOf, countUpTo, OWN_DESTINATIONS, WAITING_PACKS, WAITING_ROWS } from "./sql.ts";
 import { nextWaiting } from "./waiting.ts";
 

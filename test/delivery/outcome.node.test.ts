@@ -1,4 +1,5 @@
 /** What an attempt, or its absence, makes of a delivery: its row, its log, its next attempt, and what is counted of it. */
+
 import { describe, expect, test } from "vitest";
 import { resolveRetry } from "../../src/core/retry/policy.ts";
 import type { Attempt } from "../../src/delivery/http.ts";
@@ -12,8 +13,8 @@ import {
   waitingDisposition,
   waitingRow,
 } from "../../src/delivery/outcome.ts";
+import type { AttemptEntry, DeliveryRow } from "../../src/store/delivery.ts";
 import type { Destination } from "../../src/store/destinations.ts";
-import type { AttemptEntry, DeliveryRow } from "../../src/store/schema.ts";
 import { START } from "../support/clock.ts";
 import { DESTINATION, loadedDelivery } from "../support/loaded-delivery.ts";
 

@@ -3,6 +3,7 @@
  * that write with them, called by consumers, a drain, the sweep and an operator at the same time. No gate keeps them
  * apart here, and no clock: whatever could be due is due.
  */
+
 import { eventAt, indexOf } from "../../src/core/bundle.ts";
 import { readinessOf } from "../../src/core/triage.ts";
 import {
@@ -13,9 +14,9 @@ import {
   waitingRow,
 } from "../../src/delivery/outcome.ts";
 import { type LoadedDelivery, recordOutcomes, requeueEnded } from "../../src/store/deliveries.ts";
+import type { DeliveryRecord, DeliveryRow } from "../../src/store/delivery.ts";
 import { retryPolicyOf } from "../../src/store/destinations.ts";
-import { type DeliveryRecord, knownOf, rowsIn } from "../../src/store/packs.ts";
-import type { DeliveryRow } from "../../src/store/schema.ts";
+import { knownOf, rowsIn } from "../../src/store/packs.ts";
 import { letWait, recoverOverdue } from "../../src/store/sweep.ts";
 import { cancelWaiting } from "../../src/store/waiting.ts";
 import type { Model, Step } from "./explorer.ts";

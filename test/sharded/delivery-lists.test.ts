@@ -2,17 +2,19 @@
  * Lists of deliveries in every state, of several tenants, in rows, packs and plans: each filter finds what a filter in code
  * finds, once, in order, page by page, whether there is one database or several.
  */
+
 import { beforeAll, describe, expect, test } from "vitest";
 import { takesType } from "../../src/core/routing.ts";
+import type { Databases } from "../../src/store/databases.ts";
 import { deliveriesByEvent } from "../../src/store/deliveries-by-event.ts";
+import type { DeliveryRow, StoredState } from "../../src/store/delivery.ts";
 import {
   type ListFilter,
   type MergedPage,
   type Positions,
   storedDeliveries,
 } from "../../src/store/delivery-list.ts";
-import type { DeliveryRow, StoredState } from "../../src/store/schema.ts";
-import { type Databases, homeOf } from "../../src/store/shards.ts";
+import { homeOf } from "../../src/store/shards.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase, testDatabases } from "../support/databases.ts";
 import { storeDeliveries, storePacked } from "../support/delivery-rows.ts";

@@ -1,7 +1,9 @@
 /** Bodies are read from a bundle byte for byte, or not at all. */
+
 import { describe, expect, test } from "vitest";
 import { type StoredHeader, storedHeader } from "../../src/core/bundle.ts";
-import { readContents, storeBodies } from "../../src/store/bundles.ts";
+import { readContents } from "../../src/store/bundles.ts";
+import { storeBodies } from "../../src/store/commit.ts";
 
 const encoder = new TextEncoder();
 

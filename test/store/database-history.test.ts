@@ -1,8 +1,9 @@
 /** The history of how many databases take new events: what the cron stores of it, and when. */
+
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { CHANGE_MARGIN_MS } from "../../src/core/placement.ts";
-import { databaseHistory, storeDatabaseCount } from "../../src/store/database-history.ts";
+import { databaseHistory, storeDatabaseCount } from "../../src/store/databases.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase } from "../support/databases.ts";
 import { meteredD1 } from "../support/meter.ts";

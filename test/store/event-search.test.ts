@@ -1,9 +1,10 @@
 /** Search in stored events: by names and content, as they were posted, and page by page. */
+
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt } from "../../src/core/bundle.ts";
 import type { EventListFilter, EventPosition } from "../../src/store/event-list.ts";
-import { searchEvents } from "../../src/store/event-search.ts";
+import { searchEvents } from "../../src/store/events.ts";
 import { emptyDatabase } from "../support/api.ts";
 import { type EventRow, insertBundles } from "../support/bundle-rows.ts";
 import { meteredD1 } from "../support/meter.ts";

@@ -1,8 +1,9 @@
 /** Events by the idempotency keys under which they were posted alone, and the keys by the events. */
+
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";
-import { EVENT_ID, eventOfKey, keysOfEvents } from "../../src/store/keyed-events.ts";
+import { EVENT_ID, eventOfKey, keysOfEvents } from "../../src/store/events.ts";
 import { insertRow } from "../support/api.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase } from "../support/databases.ts";

@@ -1,9 +1,10 @@
 /** What a page of a list of deliveries costs: round trips, and rows of what is in it alone. */
+
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";
+import type { StoredState } from "../../src/store/delivery.ts";
 import { type ListFilter, type Positions, storedDeliveries } from "../../src/store/delivery-list.ts";
-import type { StoredState } from "../../src/store/schema.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase } from "../support/databases.ts";
 import { storeDeliveries, storePacked } from "../support/delivery-rows.ts";

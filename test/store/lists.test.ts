@@ -1,10 +1,11 @@
 /** Lists of deliveries in packs and rows show every delivery once and in order, whatever moves between two pages. */
+
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";
+import type { StoredState } from "../../src/store/delivery.ts";
 import { type Positions, storedDeliveries } from "../../src/store/delivery-list.ts";
-import type { StoredState } from "../../src/store/schema.ts";
 import { execute, newDestination, newWorld, storedRows } from "../support/world.ts";
 
 let places: readonly string[];

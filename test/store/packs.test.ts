@@ -2,15 +2,16 @@
  * Packs: bits and rows of deliveries, written in any order, by several at once, and repeatedly. A delivery is always in
  * one place, an ended one stays as it ended, and a repeat changes nothing.
  */
+
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt, indexOf } from "../../src/core/bundle.ts";
 import { endsText, type PackedEnd } from "../../src/core/pack.ts";
 import { recordOutcomes } from "../../src/store/deliveries.ts";
+import type { DeliveryRow } from "../../src/store/delivery.ts";
 import type { Destination } from "../../src/store/destinations.ts";
 import { knownOf, ownNames, packedRows, packedStateOf, rowsIn, settingBits } from "../../src/store/packs.ts";
-import type { DeliveryRow } from "../../src/store/schema.ts";
 import { execute, newDestination, newWorld, storedRows, type World } from "../support/world.ts";
 
 let world: World;

@@ -1,8 +1,9 @@
 /** What a bundle's plan says: which deliveries it has, for whom, and in which order. */
+
 import { describe, expect, test } from "vitest";
 import { eventAt, type Plan, storedHeader } from "../../src/core/bundle.ts";
+import type { DeliveryRow } from "../../src/store/delivery.ts";
 import { type BundleRow, foundOf, plannedIn } from "../../src/store/planned-deliveries.ts";
-import type { DeliveryRow } from "../../src/store/schema.ts";
 
 const BUNDLE = 7;
 const AT = 1_000;

@@ -1,9 +1,10 @@
 /** Outcomes are written by guarded statements: a late or repeated write changes nothing. */
+
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";
 import { recordOutcomes } from "../../src/store/deliveries.ts";
-import type { DeliveryRow } from "../../src/store/schema.ts";
+import type { DeliveryRow } from "../../src/store/delivery.ts";
 import { deliveryRow, storeDeliveries } from "../support/delivery-rows.ts";
 import { meteredD1 } from "../support/meter.ts";
 import { execute, newDestination, newWorld, statusOf, storedRows, TENANT, urlOf } from "../support/world.ts";

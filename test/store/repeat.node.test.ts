@@ -1,7 +1,7 @@
 /** Which calls of D1 are made again after which errors, when, and how often. */
+
 import { describe, expect, test } from "vitest";
-import { repeatable, repeatingDatabases } from "../../src/store/repeat.ts";
-import { countQueries } from "../../src/store/shards.ts";
+import { countQueries, repeatable, repeatingDatabases } from "../../src/store/databases.ts";
 
 const READ = "SELECT updated_at FROM destinations WHERE id = ?1";
 const WRITE = "UPDATE counts SET count = count + 1";

@@ -2,10 +2,12 @@
  * Writes whose answer gets lost, against the real database: those that are marked leave and return the same when they are
  * made again, and those that count, claim or compare are not made again.
  */
+
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { transientOf } from "../../src/core/transient.ts";
 import { endSession, findSession, insertKey, insertSession, revokeKey } from "../../src/features/keys/sql.ts";
+import { repeatingDatabases } from "../../src/store/databases.ts";
 import {
   changeDestination,
   insertDestination,
@@ -13,7 +15,6 @@ import {
   turnDestination,
 } from "../../src/store/destinations.ts";
 import { claimMail, forgetStatements } from "../../src/store/notifications.ts";
-import { repeatingDatabases } from "../../src/store/repeat.ts";
 import { removeTombstones } from "../../src/store/retention.ts";
 import { addToCount, countKeyed, readCounts, saveBacklogSnapshot } from "../../src/store/stats.ts";
 import {

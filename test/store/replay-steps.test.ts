@@ -2,12 +2,14 @@
  * What a replay selects, among deliveries in rows and in packs that differ in one thing each, beside those of another
  * destination; and the write that moves a portion: all of it, once, or nothing.
  */
+
 import { env } from "cloudflare:workers";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt, indexOf } from "../../src/core/bundle.ts";
 import { endsText, maskOf } from "../../src/core/pack.ts";
 import { DAY_MS, type Kept } from "../../src/core/retention.ts";
 import { takesType } from "../../src/core/routing.ts";
+import type { StoredState } from "../../src/store/delivery.ts";
 import {
   advanceReplay,
   beginReplay,
@@ -17,7 +19,6 @@ import {
   type Portion,
 } from "../../src/store/replay-steps.ts";
 import { findReplay, type NewReplay, type Replay } from "../../src/store/replays.ts";
-import type { StoredState } from "../../src/store/schema.ts";
 import { insertRow } from "../support/api.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase, rowsOfAll } from "../support/databases.ts";

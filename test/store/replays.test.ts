@@ -1,6 +1,8 @@
 /** Replays as jobs: found and listed by their own tenants, changed by one caller, and their ends counted once. */
+
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
+import type { DeliveryRow } from "../../src/store/delivery.ts";
 import { countFailed, replayCountersOf } from "../../src/store/replay-counters.ts";
 import {
   cancelReplaysOf,
@@ -11,7 +13,7 @@ import {
   overdueReplays,
   replayUnderWay,
 } from "../../src/store/replays.ts";
-import type { DeliveryRow, ReplayState } from "../../src/store/schema.ts";
+import type { ReplayState } from "../../src/store/schema.ts";
 import { insertRow } from "../support/api.ts";
 import { emptyDatabase, rowsOfAll } from "../support/databases.ts";
 import { execute } from "../support/world.ts";

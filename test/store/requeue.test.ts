@@ -1,9 +1,10 @@
 /** Ended deliveries are requeued one by one, whatever else is stored beside them; and an answer is forgotten alone. */
+
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";
 import { forgetExcerpt, requeueEnded } from "../../src/store/deliveries.ts";
-import type { DeliveryRow } from "../../src/store/schema.ts";
+import type { DeliveryRow } from "../../src/store/delivery.ts";
 import { emptyDatabase } from "../support/databases.ts";
 import { deliveryRow, storeDeliveries, storePacked } from "../support/delivery-rows.ts";
 import { storedRows } from "../support/world.ts";

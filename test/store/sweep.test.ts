@@ -1,8 +1,10 @@
 /** What the sweep reads and writes: its lease, its progress, and what it finds lost, overdue or due. */
+
 import { env } from "cloudflare:workers";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";
-import { type DeliveryRecord, WITHOUT_ATTEMPT } from "../../src/store/packs.ts";
+import type { DeliveryRecord } from "../../src/store/delivery.ts";
+import { WITHOUT_ATTEMPT } from "../../src/store/packs.ts";
 import {
   beginSweep,
   beginSweepPage,

@@ -1,9 +1,10 @@
 /** Queries about waiting deliveries: what they find, in which order, and that ended deliveries cost them nothing. */
+
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt } from "../../src/core/bundle.ts";
+import type { DeliveryRow } from "../../src/store/delivery.ts";
 import { settingBits } from "../../src/store/packs.ts";
-import type { DeliveryRow } from "../../src/store/schema.ts";
 import {
   countWaiting,
   expireWaiting,

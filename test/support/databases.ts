@@ -2,8 +2,9 @@
 
 import { env } from "cloudflare:workers";
 import { getTableName } from "drizzle-orm";
-import * as schema from "../../src/store/schema.ts";
-import { furtherDatabases } from "../../src/store/shards.ts";
+import { furtherDatabases } from "../../src/store/databases.ts";
+import * as settings from "../../src/store/schema.ts";
+import * as events from "../../src/store/tables.ts";
 
 export const testDatabases: readonly D1Database[] = [env.DB, ...furtherDatabases(env)];
 
@@ -20,7 +21,7 @@ export async function rowsOfAll<T>(sql: string, ...values: readonly unknown[]): 
   return answers.flatMap(({ results }) => results);
 }
 
-const { destinations, ...others } = schema;
+const { destinations, ...others } = { ...settings, ...events };
 /** Destinations first: removing one writes to `tenants` by a trigger. */
 const tables = [destinations, ...Object.values(others)].map((table) => getTableName(table));
 

@@ -3,9 +3,10 @@
  * history. After each step the model takes the requests that were made since, and the rows must agree. Where a crash or
  * the age limit leaves the outcome open, a delivery has several possible outcomes, and its row decides.
  */
+
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
-import type { DeliveryRow } from "../../src/store/schema.ts";
+import type { DeliveryRow } from "../../src/store/delivery.ts";
 import { planned } from "./platform.ts";
 import { keyOf, keyOfRow, type RequestLog, type Sent } from "./request-log.ts";
 import { storedRows } from "./world.ts";

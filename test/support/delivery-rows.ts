@@ -2,11 +2,13 @@
  * Deliveries stored by their events, as rows of the schema's model or as bits with their ends, for tests that compare what
  * is read with all that is stored. Those that need only a few columns are in stored-deliveries.ts.
  */
+
 import { getTableColumns } from "drizzle-orm";
 import { bundleOf, indexOf } from "../../src/core/bundle.ts";
 import { endsText } from "../../src/core/pack.ts";
+import type { DeliveryKey, DeliveryRow } from "../../src/store/delivery.ts";
 import { WITHOUT_ATTEMPT } from "../../src/store/packs.ts";
-import { type DeliveryKey, type DeliveryRow, deliveries } from "../../src/store/schema.ts";
+import { deliveries } from "../../src/store/tables.ts";
 import { insertPacks, insertRows } from "./stored-deliveries.ts";
 
 /** A delivery in a row of its own; by default it is dead. */

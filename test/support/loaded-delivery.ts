@@ -1,8 +1,10 @@
 /** Deliveries as the delivery path loads them, without a database: for tests in Node of what is decided about them. */
+
 import { getTableColumns } from "drizzle-orm";
 import type { LoadedDelivery } from "../../src/store/deliveries.ts";
+import type { DeliveryRow } from "../../src/store/delivery.ts";
 import type { Destination } from "../../src/store/destinations.ts";
-import { type DeliveryRow, destinations } from "../../src/store/schema.ts";
+import { destinations } from "../../src/store/schema.ts";
 import { START } from "./clock.ts";
 
 export const DESTINATION = "dst_00000000000000000001";

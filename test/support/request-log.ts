@@ -6,7 +6,7 @@
 import type { DeliveryName } from "../../src/core/bundle.ts";
 import { eventNumber } from "../../src/ids.ts";
 import type { Services } from "../../src/services.ts";
-import type { DeliveryRow } from "../../src/store/schema.ts";
+import type { DeliveryRow } from "../../src/store/delivery.ts";
 import { rowsOfAll } from "./databases.ts";
 import { hasEndedSql } from "./ended.ts";
 import { textOf } from "./utf8.ts";

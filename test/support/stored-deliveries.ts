@@ -2,8 +2,9 @@
  * Destinations, replays and deliveries written straight into a database, by one statement for each table, and read back in a few
  * words: for tests of queries that have to tell many of them apart.
  */
+
 import { maskOf } from "../../src/core/pack.ts";
-import type { StoredState } from "../../src/store/schema.ts";
+import type { StoredState } from "../../src/store/delivery.ts";
 
 /** An age limit that no test comes to, epoch ms. */
 export const NEVER = 8_640_000_000_000_000;

@@ -32,8 +32,10 @@ import type { LogLine } from "../../src/log.ts";
 import type { Services } from "../../src/services.ts";
 import { BEGINNING } from "../../src/simulator/scenario.ts";
 import { modelOf, type RawRow } from "../../src/store/columns.ts";
+import type { DeliveryRow } from "../../src/store/delivery.ts";
 import { packedRows, packsOf } from "../../src/store/packs.ts";
-import { type DeliveryRow, deliveries, destinations } from "../../src/store/schema.ts";
+import { destinations } from "../../src/store/schema.ts";
+import { deliveries } from "../../src/store/tables.ts";
 import { hasEndedSql } from "./ended.ts";
 import { type Answer, type Request, virtualReceivers } from "./virtual-receivers.ts";
 

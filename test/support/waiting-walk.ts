@@ -1,6 +1,7 @@
 /** The walk over destinations with waiting deliveries, as the sweep makes it. */
+
 import { expect } from "vitest";
-import { allOf, type Databases } from "../../src/store/shards.ts";
+import { allOf, type Databases } from "../../src/store/databases.ts";
 import { waitingDestinations } from "../../src/store/waiting.ts";
 
 /** The ids that a walk in pages of so many finds. Checks that no page is longer, and none but the last empty. */

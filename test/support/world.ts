@@ -7,6 +7,7 @@
  * steps whose calls take time are for the faulty runtime (delivery-model.deep.test.ts, every-fault) and the virtual
  * world, which add latencies to these services.
  */
+
 import { env } from "cloudflare:workers";
 import { drizzle } from "drizzle-orm/d1";
 import {
@@ -34,10 +35,12 @@ import type {
   UpkeepQueueMessage,
 } from "../../src/queue-messages.ts";
 import type { Services } from "../../src/services.ts";
-import { storeBodies as encodeBodies } from "../../src/store/bundles.ts";
 import { modelOf, type RawRow } from "../../src/store/columns.ts";
+import { storeBodies as encodeBodies } from "../../src/store/commit.ts";
+import type { DeliveryRow } from "../../src/store/delivery.ts";
 import { packedRows } from "../../src/store/packs.ts";
-import { type DeliveryRow, deliveries, destinations, packs } from "../../src/store/schema.ts";
+import { destinations } from "../../src/store/schema.ts";
+import { deliveries, packs } from "../../src/store/tables.ts";
 
 import { START, standingClock } from "./clock.ts";
 import { testConfig } from "./config.ts";

@@ -12,11 +12,11 @@ import { answerOf, problemOf, problemResponses, problemSchema } from "../../http
 import { deliveryId, deliveryKey } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { requeueEnded } from "../../store/deliveries.ts";
+import type { DeliveryKey } from "../../store/delivery.ts";
 import { overBy } from "../../store/delivery-filter.ts";
 import type { FoundDelivery } from "../../store/delivery-list.ts";
 import { retryPolicyOf } from "../../store/destinations.ts";
 import { findDelivery } from "../../store/planned-deliveries.ts";
-import type { DeliveryKey } from "../../store/schema.ts";
 import { changed } from "../audit/routes.ts";
 import { deliverySchema, showDeliveries } from "./routes.ts";
 

@@ -2,6 +2,7 @@
  * One attempt as it was: the request and the answer, whole where the archive has them (core/archive.ts), or else what the
  * delivery's log has, and the request as it would be made now.
  */
+
 import { createRoute, z } from "@hono/zod-openapi";
 import { type ArchivedExchange, type Encoded, encodings, MOST_BODY_BYTES } from "../../core/archive.ts";
 import { attemptErrors } from "../../core/reasons.ts";
@@ -15,10 +16,10 @@ import { deliveryKey, eventId } from "../../ids.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import { archiveOf, mayBeArchived, readExchange } from "../../store/archive.ts";
+import type { AttemptEntry } from "../../store/delivery.ts";
 import { overBy } from "../../store/delivery-filter.ts";
 import type { Destination } from "../../store/destinations.ts";
 import { findDelivery, readEvent, type StoredEvent } from "../../store/planned-deliveries.ts";
-import type { AttemptEntry } from "../../store/schema.ts";
 import { isoTime } from "../../time.ts";
 
 export function registerAttempts(api: Api): void {

@@ -5,6 +5,7 @@
  * left out. The destination's gate is asked which these are, and told afterwards what has changed, so that no sender goes on
  * with what it has read before.
  */
+
 import { createRoute, z } from "@hono/zod-openapi";
 import { ageLimitOf } from "../../core/retry/policy.ts";
 import { recheckAtGate } from "../../gate/client.ts";
@@ -25,15 +26,15 @@ import {
 import { invalid, notFound, problem, problemResponses } from "../../http/problems.ts";
 import { deliveryId, deliveryKey } from "../../ids.ts";
 import type { Services } from "../../services.ts";
-import { idRangeOf } from "../../store/bundles.ts";
 import { cancelDelivery, cancelEach, type WaitingFilter, waitingPage } from "../../store/cancellations.ts";
+import { allOf } from "../../store/databases.ts";
 import { dueAtOf, liveUntilOf } from "../../store/deliveries.ts";
+import type { DeliveryRow } from "../../store/delivery.ts";
 import { overBy } from "../../store/delivery-filter.ts";
 import type { FoundDelivery } from "../../store/delivery-list.ts";
 import { findDestination, retryPolicyOf } from "../../store/destinations.ts";
 import { findDelivery } from "../../store/planned-deliveries.ts";
-import type { DeliveryRow } from "../../store/schema.ts";
-import { allOf } from "../../store/shards.ts";
+import { idRangeOf } from "../../store/time-ranges.ts";
 import { changed } from "../audit/routes.ts";
 import { deliverySchema, showDeliveries } from "./routes.ts";
 

@@ -35,8 +35,10 @@ import {
 import { answerOf, notFound, problemResponses } from "../../http/problems.ts";
 import { deliveryId, deliveryKey, eventId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
+import type { Databases } from "../../store/databases.ts";
 import { dueAtOf, liveUntilOf } from "../../store/deliveries.ts";
 import { deliveriesByEvent } from "../../store/deliveries-by-event.ts";
+import type { AttemptEntry, DeliveryRow, StoredState } from "../../store/delivery.ts";
 import { overBy } from "../../store/delivery-filter.ts";
 import {
   type FoundDelivery,
@@ -52,8 +54,6 @@ import {
   retryPolicyOf,
 } from "../../store/destinations.ts";
 import { findDelivery, queuedDeliveries } from "../../store/planned-deliveries.ts";
-import type { AttemptEntry, DeliveryRow, StoredState } from "../../store/schema.ts";
-import type { Databases } from "../../store/shards.ts";
 import { isoTime } from "../../time.ts";
 import { eventTag } from "../events/options.ts";
 

@@ -13,6 +13,7 @@
  * A bundle that cannot be read is passed over, and the erasure says so: where the second pass could not read one, it ends
  * as incomplete, with the bundles' ids. Any other failure is one that passes: the step is repeated from where it was.
  */
+
 import { bundleOf, eventAt } from "../../core/bundle.ts";
 import { beforeFirstOf, databaseNumberOf } from "../../core/placement.ts";
 import { readBundle } from "../../core/stored-bundle.ts";
@@ -23,9 +24,10 @@ import { faultOf } from "../../log.ts";
 import { delaySecondsUntil } from "../../queue-messages.ts";
 import type { Services } from "../../services.ts";
 import { archiveOf, removeGone } from "../../store/archive.ts";
-import { eventNames, idRangeOf } from "../../store/bundles.ts";
+import { allOf, countQueries } from "../../store/databases.ts";
 import { type ErasedBundle, type Extent, eraseFrom, indexesOfTenant } from "../../store/erase.ts";
-import { allOf, countQueries } from "../../store/shards.ts";
+import { eventNames } from "../../store/events.ts";
+import { idRangeOf } from "../../store/time-ranges.ts";
 import { removeTenant } from "../tenants/removal.ts";
 import {
   beginErasure,

@@ -3,11 +3,12 @@
  * the same id counts what has been erased there, in one transaction with the erasing: so the counts are exact, however
  * often a step is made or killed.
  */
+
 import { and, desc, eq, getTableColumns, lte, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import { modelOf, type RawRow } from "../../store/columns.ts";
+import type { Databases } from "../../store/databases.ts";
 import { erasures } from "../../store/schema.ts";
-import type { Databases } from "../../store/shards.ts";
 
 export type Erasure = typeof erasures.$inferSelect;
 

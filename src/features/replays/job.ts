@@ -15,7 +15,6 @@ import { scheduleDrainAtGate, viewGate } from "../../gate/client.ts";
 import { faultOf } from "../../log.ts";
 import { delaySecondsUntil } from "../../queue-messages.ts";
 import type { Services } from "../../services.ts";
-import { idRangeOf } from "../../store/bundles.ts";
 import { keptOfTenant } from "../../store/content-retention.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../../store/destinations.ts";
 import { criteriaOf } from "../../store/event-refusals.ts";
@@ -37,6 +36,7 @@ import {
   type ReplayChange,
   summedUp,
 } from "../../store/replays.ts";
+import { idRangeOf } from "../../store/time-ranges.ts";
 import { countWaiting } from "../../store/waiting.ts";
 import { type Health, healthOf, nextPace, type Step, stepAt } from "./pace.ts";
 

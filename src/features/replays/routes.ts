@@ -25,8 +25,8 @@ import {
 import { invalid, notFound, problem, problemResponses } from "../../http/problems.ts";
 import { newReplayId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
-import { idRangeOf } from "../../store/bundles.ts";
 import { keptOfTenant } from "../../store/content-retention.ts";
+import { sumOver } from "../../store/databases.ts";
 import { type Destination, findDestination } from "../../store/destinations.ts";
 import { beginReplay, countCandidates, LARGEST, partsOf } from "../../store/replay-steps.ts";
 import {
@@ -40,7 +40,7 @@ import {
   withParts,
 } from "../../store/replays.ts";
 import type { ReplayState } from "../../store/schema.ts";
-import { sumOver } from "../../store/shards.ts";
+import { idRangeOf } from "../../store/time-ranges.ts";
 import { isoTime } from "../../time.ts";
 import { changed } from "../audit/routes.ts";
 import { eventTag } from "../events/options.ts";

@@ -20,6 +20,7 @@
  *
  * Where nothing is set for anybody, a minute costs one query of a few rows.
  */
+
 import { headersOf, indexesOf, type Plan, type StoredHeader } from "../../core/bundle.ts";
 import { isErased } from "../../core/erase.ts";
 import { DAY_MS } from "../../core/retention.ts";
@@ -41,10 +42,10 @@ import {
   type WalkedBundle,
   walkOn,
 } from "../../store/content-retention.ts";
+import { countQueries, inTurn } from "../../store/databases.ts";
 import { hasEnded, type Over, overBy } from "../../store/delivery-filter.ts";
 import { type Extent, eraseFrom } from "../../store/erase.ts";
 import type { BegunErasure } from "../../store/schema.ts";
-import { countQueries, inTurn } from "../../store/shards.ts";
 import { type KeptWalk, moveCursor, type Position, readCursors } from "../../store/sweep.ts";
 import { removeArchived } from "../archive/job.ts";
 

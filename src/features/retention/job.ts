@@ -18,6 +18,7 @@ import { reportUnreadable } from "../../jobs/unreadable.ts";
 import { faultOf } from "../../log.ts";
 import type { UpkeepMessage } from "../../queue-messages.ts";
 import type { Services } from "../../services.ts";
+import { countQueries, inTurn } from "../../store/databases.ts";
 import {
   destinationFacts,
   oldBundles,
@@ -27,7 +28,6 @@ import {
   removeTombstones,
   withoutDeliveries,
 } from "../../store/retention.ts";
-import { countQueries, inTurn } from "../../store/shards.ts";
 import { moveCursor, readCursor } from "../../store/sweep.ts";
 import { forgetAuditEntries } from "../audit/sql.ts";
 

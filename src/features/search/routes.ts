@@ -29,8 +29,7 @@ import { deliveryKey, eventId, eventNumber, idPatterns } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { overBy } from "../../store/delivery-filter.ts";
 import { destinationByUid, findDestination } from "../../store/destinations.ts";
-import { type FoundEvent, searchEvents } from "../../store/event-search.ts";
-import { EVENT_ID, eventOfKey } from "../../store/keyed-events.ts";
+import { EVENT_ID, eventOfKey, type FoundEvent, searchEvents } from "../../store/events.ts";
 import { findDelivery, findEventAlone } from "../../store/planned-deliveries.ts";
 import { findReplay } from "../../store/replays.ts";
 import {

@@ -13,8 +13,8 @@ import { addedSeries, type Series, type StatsWindow } from "../../core/rollups.t
 import { figuresAtGate } from "../../gate/client.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
+import type { Databases } from "../../store/databases.ts";
 import { type Destination, findDestination, gateSettingsOf } from "../../store/destinations.ts";
-import type { Databases } from "../../store/shards.ts";
 import { type Backlog, backlogOf, retriesByDestination, type Scope } from "../../store/stats.ts";
 import { drawnDestinations, type Watched, watchedDestinations } from "../../store/watched-destinations.ts";
 

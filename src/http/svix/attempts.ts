@@ -5,6 +5,7 @@
  * many attempts as they took: an iterator names the last delivery and attempt that were shown, so that what is new since then
  * moves nothing.
  */
+
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import { databaseNumberOf } from "../../core/placement.ts";
@@ -14,14 +15,14 @@ import { deliveryId, deliveryKey, eventId as idOfEvent } from "../../ids.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import { archiveOf, emptyExchange, mayBeArchived } from "../../store/archive.ts";
-import type { TimeRange } from "../../store/bundles.ts";
+import { allOf } from "../../store/databases.ts";
 import { forgetExcerpt } from "../../store/deliveries.ts";
 import { deliveriesByEvent } from "../../store/deliveries-by-event.ts";
+import type { AttemptEntry, StoredState } from "../../store/delivery.ts";
 import { overBy } from "../../store/delivery-filter.ts";
 import { type FoundDelivery, type Positions, START, storedDeliveries } from "../../store/delivery-list.ts";
 import { findDelivery } from "../../store/planned-deliveries.ts";
-import type { AttemptEntry, StoredState } from "../../store/schema.ts";
-import { allOf } from "../../store/shards.ts";
+import type { TimeRange } from "../../store/time-ranges.ts";
 import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";

@@ -18,7 +18,7 @@ import type { Services } from "../../services.ts";
 import { overBy } from "../../store/delivery-filter.ts";
 import { eachBody, type ListedEvent, listEvents, withinBytes } from "../../store/event-list.ts";
 import { type EventType, findEventType } from "../../store/event-types.ts";
-import { EVENT_ID, eventOfKey, keysOfEvents } from "../../store/keyed-events.ts";
+import { EVENT_ID, eventOfKey, keysOfEvents } from "../../store/events.ts";
 import { findEvent, type StoredEvent } from "../../store/planned-deliveries.ts";
 import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";

@@ -1,9 +1,9 @@
 /** The deliveries of a destination, the newest event first, with their states as tabs; read with the API's functions. */
+
 import type { FC } from "hono/jsx";
 import { type DeliveryJson, showDeliveries } from "../../features/deliveries/routes.ts";
 import { eventId, eventNumber } from "../../ids.ts";
 import type { Services } from "../../services.ts";
-import { type EventName, eventNames } from "../../store/bundles.ts";
 import { overBy } from "../../store/delivery-filter.ts";
 import {
   END,
@@ -13,6 +13,7 @@ import {
   START,
   storedDeliveries,
 } from "../../store/delivery-list.ts";
+import { type EventName, eventNames } from "../../store/events.ts";
 import { queuedDeliveries } from "../../store/planned-deliveries.ts";
 import { deliveriesWithTag, EventLabels } from "./event-labels.tsx";
 import { Ago, StateLabel } from "./parts.tsx";

@@ -3,8 +3,8 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { bundleOf, eventAt } from "../../../src/core/bundle.ts";
 import { deliveryReasons } from "../../../src/core/reasons.ts";
 import { deliveryId, eventId, eventNumber } from "../../../src/ids.ts";
+import type { StoredState } from "../../../src/store/delivery.ts";
 import { RETRIES_SORTED } from "../../../src/store/delivery-list.ts";
-import type { StoredState } from "../../../src/store/schema.ts";
 import { emptyDatabase, insertRow, NOW, testApi } from "../../support/api.ts";
 import { insertBundles } from "../../support/bundle-rows.ts";
 

@@ -2,6 +2,7 @@
  * What is erased is gone everywhere, and stays listed; the others of its bundle stay as they were, to the byte. However
  * often a step is made, and wherever it is killed, the receipt counts each event once.
  */
+
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
@@ -10,7 +11,8 @@ import { eraseEvent, startErasure, stepErasure } from "../../../src/features/era
 import { type Erasure, findErasure } from "../../../src/features/erasures/sql.ts";
 import { accept } from "../../../src/ingest/accept.ts";
 import { runCron } from "../../../src/jobs/cron.ts";
-import { readContents, storeBodies } from "../../../src/store/bundles.ts";
+import { readContents } from "../../../src/store/bundles.ts";
+import { storeBodies } from "../../../src/store/commit.ts";
 import { loadDeliveries } from "../../../src/store/deliveries.ts";
 import { type Extent, eraseFrom } from "../../../src/store/erase.ts";
 import { KEY, testApi } from "../../support/api.ts";

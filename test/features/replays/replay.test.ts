@@ -1,13 +1,14 @@
 /** A replay at work: paced, exact, interrupted at any point and never two at once. */
+
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { consumeDeadLetters } from "../../../src/delivery/dead-letters.ts";
 import { recoverReplays, stepReplay } from "../../../src/features/replays/job.ts";
 import { sweep } from "../../../src/jobs/sweep.ts";
 import { recordOutcomes } from "../../../src/store/deliveries.ts";
+import type { DeliveryRow } from "../../../src/store/delivery.ts";
 import { beginReplay } from "../../../src/store/replay-steps.ts";
 import { changeReplay, findReplay, type NewReplay } from "../../../src/store/replays.ts";
-import type { DeliveryRow } from "../../../src/store/schema.ts";
 import { bundlesOf, insertBundles } from "../../support/bundle-rows.ts";
 import { batchOf } from "../../support/queues.ts";
 import {

@@ -4,7 +4,7 @@
  */
 
 import { resumeAtGate } from "../../../src/gate/client.ts";
-import type { DeliveryRow } from "../../../src/store/schema.ts";
+import type { DeliveryRow } from "../../../src/store/delivery.ts";
 import type { FaultyRuntime } from "../faulty-runtime.ts";
 import type { Platform } from "../platform.ts";
 import type { Sent } from "../request-log.ts";

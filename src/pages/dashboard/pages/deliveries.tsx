@@ -2,6 +2,7 @@
  * The log of deliveries across destinations, with the filters of the API, and its live tail. The tail's rows are rendered
  * here, so that the page's script only puts them in their places.
  */
+
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
@@ -10,9 +11,9 @@ import { LAST_EVENT_ID, STREAM_HEADERS, tailStream } from "../../../features/del
 import { apiPath, withQuery } from "../../../http/internal-path.ts";
 import { eventNumber } from "../../../ids.ts";
 import type { Services } from "../../../services.ts";
-import { eventNames } from "../../../store/bundles.ts";
 import type { TailedDelivery } from "../../../store/delivery-tail.ts";
 import { type Destination, destinationsByIds } from "../../../store/destinations.ts";
+import { eventNames } from "../../../store/events.ts";
 import { DeliveryRow, DeliveryTable, type LogEntry } from "../../ui/delivery-log.tsx";
 import { nameOf } from "../../ui/destination-table.tsx";
 import { deliveryFilters } from "../../ui/form-fields.ts";

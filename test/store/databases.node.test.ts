@@ -1,18 +1,16 @@
 /** Which databases are asked, in which order, and how many queries that takes. */
+
 import { describe, expect, test } from "vitest";
 import { beforeFirstBundleOf, beforeFirstOf } from "../../src/core/placement.ts";
 import {
-  addedUp,
   allOf,
   countQueries,
   databaseAt,
   furtherDatabases,
-  homeOf,
-  homeOfBundle,
   inTurn,
-  sharesOf,
   sumOver,
-} from "../../src/store/shards.ts";
+} from "../../src/store/databases.ts";
+import { addedUp, homeOf, homeOfBundle, sharesOf } from "../../src/store/shards.ts";
 
 /** A database by its name, which is all that it has. */
 const named = (name: string) => name as unknown as D1Database;

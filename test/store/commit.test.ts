@@ -1,21 +1,21 @@
 /** Bundles are committed whole or not at all, under the guards of each of their units, and are found as they were stored. */
+
 import { env } from "cloudflare:workers";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { eventAt, type StoredHeader, storedHeader } from "../../src/core/bundle.ts";
 import { beforeFirstBundleOf } from "../../src/core/placement.ts";
+import { readContents } from "../../src/store/bundles.ts";
 import {
   commitUnits,
-  eventNames,
   findCommitted,
   findPlans,
-  idBefore,
-  idRangeOf,
   type NewBundle,
   type NewKey,
-  readContents,
   storeBodies,
   type Unit,
-} from "../../src/store/bundles.ts";
+} from "../../src/store/commit.ts";
+import { eventNames } from "../../src/store/events.ts";
+import { idBefore, idRangeOf } from "../../src/store/time-ranges.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase } from "../support/databases.ts";
 import { meteredD1 } from "../support/meter.ts";

@@ -1,8 +1,9 @@
 /** A time range is found as a range of event ids, in a few steps however many events there are. */
+
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt, indexOf } from "../../src/core/bundle.ts";
-import { idRangeOf } from "../../src/store/bundles.ts";
+import { idRangeOf } from "../../src/store/time-ranges.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { meteredD1 } from "../support/meter.ts";
 import { newWorld } from "../support/world.ts";
