@@ -116,7 +116,7 @@ const Top: FC<TopProps> = ({ place, query, who }) => (
               value={query ?? ""}
               maxlength={256}
               aria-label="Search"
-              placeholder="Search: id or words"
+              placeholder="ID or words"
               autocomplete="off"
               spellcheck={false}
             />

@@ -108,8 +108,7 @@ const Keys: FC<Props> = ({ keys, next, isFirst, form, asksTenant, own, now, outc
     <section>
       <h1>API keys</h1>
       <p class="lede">
-        What programs sign their requests with, and people sign in with here. Of a key only its digest is
-        stored.
+        Programs authenticate with these keys; you sign in with one. Only a hash of each is stored.
       </p>
     </section>
     <OutcomeNotice name={outcome} />

@@ -1,6 +1,9 @@
 /** Every text of the portal, in German. */
 import type { Texts } from "./en.ts";
 
+/** A formatted number of requests. */
+const requests = (count: string) => `${count} Anfrage${count === "1" ? "" : "n"}`;
+
 export const de: Texts = {
   languageName: "Deutsch",
   units: { ms: "ms", s: "s", min: "min", h: "h", d: "T" },
@@ -169,7 +172,7 @@ export const de: Texts = {
     emptyReadOnly:
       "Zurzeit wird nichts an Ihre Server gesendet. Sie dürfen hier nur lesen und keine Endpunkte hinzufügen: Wenden Sie sich an die Person, von der Sie diesen Link haben.",
     noMore: "Keine weiteren Endpunkte.",
-    attempts: (attempts, failures) => `${attempts} Anfragen, davon ${failures} fehlgeschlagen`,
+    attempts: (attempts, failures) => `${requests(attempts)}, davon ${failures} fehlgeschlagen`,
   },
 
   status: {
@@ -221,7 +224,7 @@ export const de: Texts = {
     attempts24h: "Anfragen der letzten 24 Stunden",
     succeeded: "erfolgreich",
     failedLegend: "fehlgeschlagen",
-    chart: (all, failed) => `${all} Anfragen in den letzten 24 Stunden, davon ${failed} fehlgeschlagen.`,
+    chart: (all, failed) => `${requests(all)} in den letzten 24 Stunden, davon ${failed} fehlgeschlagen.`,
     hoursAgo: "vor 24 h",
     now: "jetzt",
     delete: "Endpunkt löschen",

@@ -7,6 +7,9 @@ import type { deliveryReasons, pauseReasons, replayReasons } from "../../../core
 
 type Reason = (typeof deliveryReasons)[number] | "token_unavailable" | "token_refused";
 
+/** A formatted number of requests. */
+const requests = (count: string) => `${count} request${count === "1" ? "" : "s"}`;
+
 /** By the unit that a number is written with. */
 type Units = Readonly<Record<"ms" | "s" | "min" | "h" | "d", string>>;
 
@@ -210,7 +213,7 @@ export const en = {
     emptyReadOnly:
       "Nothing is sent to your servers at the moment. You may look, but not add endpoints: ask whoever gave you this link.",
     noMore: "No further endpoints.",
-    attempts: (attempts: string, failures: string) => `${attempts} requests, ${failures} failed`,
+    attempts: (attempts: string, failures: string) => `${requests(attempts)}, ${failures} failed`,
   },
 
   status: {
@@ -236,9 +239,9 @@ export const en = {
     storm: "Most requests are repeats of failed ones. Look at what your server answers.",
     rate_limited: "Sending as fast as the endpoint's rate limit allows.",
     idle: "Nothing was sent in the last 15 minutes.",
-    failing: (failed: string, all: string) => `${failed} of the last ${all} requests failed.`,
+    failing: (failed: string, all: string) => `${failed} of the last ${requests(all)} failed.`,
     recovering: "Your server has failed; sending speeds up again step by step.",
-    healthy: (succeeded: string, all: string) => `${succeeded} of the last ${all} requests succeeded.`,
+    healthy: (succeeded: string, all: string) => `${succeeded} of the last ${requests(all)} succeeded.`,
   },
 
   endpoint: {
@@ -257,13 +260,14 @@ export const en = {
     signature: "Signature",
     limits: "Limits",
     limitsText: (concurrency: string, rate: string) =>
-      `${concurrency} requests at the same time, ${rate} per second`,
+      `${requests(concurrency)} at the same time, ${rate} per second`,
     waiting: "Waiting",
     dead: "Given up",
     attempts24h: "Requests in the last 24 hours",
     succeeded: "succeeded",
     failedLegend: "failed",
-    chart: (all: string, failed: string) => `${all} requests in the last 24 hours, ${failed} of them failed.`,
+    chart: (all: string, failed: string) =>
+      `${requests(all)} in the last 24 hours, ${failed} of them failed.`,
     hoursAgo: "24 h ago",
     now: "now",
     delete: "Delete endpoint",
