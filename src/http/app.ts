@@ -10,15 +10,16 @@ import { registerAttempts } from "../features/deliveries/attempts.ts";
 import { registerCancellations } from "../features/deliveries/cancellations.ts";
 import { registerDeliveries } from "../features/deliveries/routes.ts";
 import { registerDeliveryTail } from "../features/deliveries/tail.ts";
-import { registerDestinationHealth } from "../features/destinations/health.ts";
-import { registerMasterKeyRotation } from "../features/destinations/master-key.ts";
-import { registerDestinationPreview } from "../features/destinations/preview.ts";
 import {
+  registerDestinationHealth,
+  registerDestinationKeys,
+  registerDestinationPreview,
+  registerDestinationRotation,
   registerDestinationStatus,
   registerDestinations,
   registerDestinationTest,
+  registerMasterKeyRotation,
 } from "../features/destinations/routes.ts";
-import { registerDestinationKeys, registerDestinationRotation } from "../features/destinations/secrets.ts";
 import { registerErasures } from "../features/erasures/routes.ts";
 import { registerEventTypes } from "../features/event-types/routes.ts";
 import { registerEventList } from "../features/events/list.ts";

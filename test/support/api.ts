@@ -89,9 +89,10 @@ export function testApi({
     background: (work: Promise<unknown>) => void pending.push(work),
     ...services,
   } as unknown as Partial<Services>;
+  const inWorld: typeof servicesOf = (bindings, ctx) => ({ ...servicesOf(bindings, ctx), ...world });
   const app = withLeakCheck(
     create({
-      services: (bindings, ctx) => ({ ...servicesOf(bindings, ctx), ...world }),
+      services: inWorld,
       ...(authenticate && { authenticate }),
     }),
   );
@@ -134,7 +135,7 @@ export function testApi({
   /** The deliveries that the messages name. */
   const deliveries = () => named(messages as DeliveryMessage[]);
 
-  return { app, call, messages, deliveries, steps, gateCalls, log };
+  return { app, call, messages, deliveries, steps, gateCalls, log, services: inWorld(env, contextless) };
 }
 
 const contextless = {

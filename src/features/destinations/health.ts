@@ -1,46 +1,17 @@
 /** The health of a destination: the state of its gate, what waits and why, and its latest transitions. */
-import { createRoute, z } from "@hono/zod-openapi";
+import { z } from "@hono/zod-openapi";
 import { type HistoryKind, withPause } from "../../core/gate-state.ts";
 import type { GateView } from "../../core/gate-view.ts";
 import { type PauseReason, pauseReasons, refusalReasons } from "../../core/reasons.ts";
+import { ok, unavailable } from "../../core/result.ts";
 import { clearHoldAtGate, viewGate } from "../../gate/client.ts";
-import { requires } from "../../http/auth.ts";
-import type { Api } from "../../http/context.ts";
-import { idParam, jsonAnswer } from "../../http/parameters.ts";
-import { notFound, problem, problemResponses } from "../../http/problems.ts";
 import type { Services } from "../../services.ts";
-import {
-  type Destination,
-  findDestination,
-  gateSettingsOf,
-  limitsOf,
-  pauseOf,
-  statusOf,
-} from "../../store/destinations.ts";
+import { type Destination, gateSettingsOf, limitsOf, pauseOf, statusOf } from "../../store/destinations.ts";
 import { waitingByReason } from "../../store/waiting.ts";
 import { isoTime } from "../../time.ts";
 import { trafficView } from "../notifications/operational-events.ts";
-
-export function registerDestinationHealth(api: Api): void {
-  api.openapi(getHealth, async (c) => {
-    const services = c.get("services");
-    const { id } = c.req.valid("param");
-    const row = await findDestination(services.db, id, c.get("principal").tenant);
-    if (row === undefined) return notFound("destination", id);
-    const health = await healthOf(services, row);
-    return health ? c.json(health, 200) : gateUnreachable();
-  });
-
-  api.openapi(clearHold, async (c) => {
-    const services = c.get("services");
-    const { id } = c.req.valid("param");
-    const row = await findDestination(services.db, id, c.get("principal").tenant);
-    if (row === undefined) return notFound("destination", id);
-    const cleared = await clearHoldAtGate(services, id);
-    const health = cleared ? await healthOf(services, row) : undefined;
-    return health ? c.json(health, 200) : gateUnreachable();
-  });
-}
+import { service } from "../service.ts";
+import { GATE_UNREACHABLE, visibleDestination } from "./service.ts";
 
 /** Waiting deliveries counted at most: beyond that, nobody needs the exact number. */
 const MAX_COUNTED = 10_000;
@@ -67,7 +38,7 @@ const transition = z.object({
     .openapi({ description: "Why the destination was paused, as in `status_reason`." }),
 });
 
-const healthSchema = z
+export const healthSchema = z
   .object({
     destination_id: z.string(),
     status: z.enum(["active", "paused"]),
@@ -115,49 +86,29 @@ const healthSchema = z
   })
   .openapi("DestinationHealth");
 
-const common = { tags: ["Destinations"], request: { params: idParam } };
-
-const getHealth = createRoute({
-  ...common,
-  method: "get",
-  path: "/v1/destinations/{id}/health",
-  summary: "Show a destination's health",
-  description: "The state of its gate: what it does now, why, and until when.",
-  middleware: [requires("read")],
-  responses: {
-    200: jsonAnswer(healthSchema, "The destination's health."),
-    ...problemResponses(401, 403, 404, 429, 503),
+/** What the gate of the destination does now, why, and until when. */
+export const getDestinationHealth = service(
+  { scope: "read" },
+  async ({ services, principal }, id: string) => {
+    const found = await visibleDestination(services, principal, id);
+    return found.kind === "ok" ? healthAt(services, found.value) : found;
   },
+);
+
+/** Ends the hold that the receiver asked for. An open circuit and a pause stay. */
+export const clearHold = service({ scope: "admin" }, async ({ services, principal }, id: string) => {
+  const found = await visibleDestination(services, principal, id);
+  if (found.kind !== "ok") return found;
+  const isCleared = await clearHoldAtGate(services, id);
+  return isCleared ? healthAt(services, found.value) : unavailable(GATE_UNREACHABLE);
 });
 
-const clearHold = createRoute({
-  ...common,
-  method: "post",
-  path: "/v1/destinations/{id}/clear-hold",
-  summary: "End a hold",
-  description:
-    "A `Retry-After` holds the whole destination until the time that it names. When the receiver's owner says that it " +
-    "may be called sooner, this ends the hold: what waits is delivered, beginning with one attempt at a time. May be " +
-    "repeated; without a hold nothing changes. An open circuit and a pause stay as they are.",
-  middleware: [requires("admin")],
-  responses: {
-    200: jsonAnswer(healthSchema, "The destination's health without the hold."),
-    ...problemResponses(401, 403, 404, 503),
-  },
-});
-
-/** Undefined when the gate cannot be reached. */
-async function healthOf(services: Services, row: Destination) {
+async function healthAt(services: Services, row: Destination) {
   const [view, waiting] = await Promise.all([
     viewGate(services, row.id, gateSettingsOf(row)),
     waitingByReason(services, row.id, MAX_COUNTED),
   ]);
-  return view && healthView(row, view, waiting);
-}
-
-function gateUnreachable() {
-  const detail = "The destination's gate cannot be reached at the moment";
-  return problem(503, detail);
+  return view ? ok(healthView(row, view, waiting)) : unavailable(GATE_UNREACHABLE);
 }
 
 function healthView(row: Destination, view: GateView, waiting: Record<string, number>) {

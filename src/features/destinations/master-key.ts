@@ -3,15 +3,12 @@
  * of `MASTER_KEYS`, in short steps; headers that the version before 0.3 stored plain are sealed. It is safe to repeat and
  * to interrupt. After a complete round no secret needs an older key, which can be removed then.
  */
-import { createRoute, z } from "@hono/zod-openapi";
+import { z } from "@hono/zod-openapi";
 import { previousSecrets } from "../../core/credentials.ts";
+import { ok, type Refused } from "../../core/result.ts";
 import { resealedAuth, resealedHeaders } from "../../delivery/authorization.ts";
 import { resealedToken } from "../../delivery/kinds/kind.ts";
-import { requires } from "../../http/auth.ts";
-import type { Api } from "../../http/context.ts";
-import { cursorParam, encodeCursor, jsonAnswer, strict } from "../../http/parameters.ts";
-import { problem, problemResponses } from "../../http/problems.ts";
-import { idPatterns } from "../../ids.ts";
+import { encodeCursor } from "../../http/parameters.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import {
@@ -20,18 +17,9 @@ import {
   type SealedSecrets,
   sealedSecrets,
 } from "../../store/destinations.ts";
-import { changed } from "../audit/routes.ts";
+import { service } from "../service.ts";
 
-export function registerMasterKeyRotation(api: Api): void {
-  api.openapi(rotateMasterKey, async (c) => {
-    if (c.get("principal").tenant !== undefined) return problem(403, "The key is bound to a tenant");
-    const { cursor = "" } = c.req.valid("query");
-    if (cursor === "") changed(c, "master_key.rotated", { id: "MASTER_KEYS", tenant: null });
-    return c.json(await rotateStep(c.get("services"), cursor), 200);
-  });
-}
-
-const rotationSchema = z
+export const masterKeyRotation = z
   .object({
     rotated: z.int().openapi({
       description: "How many destinations had a secret, headers, `auth` or a token sealed again.",
@@ -47,38 +35,31 @@ const rotationSchema = z
   })
   .openapi("MasterKeyRotation");
 
-const rotateMasterKey = createRoute({
-  method: "post",
-  path: "/v1/rotate-master-key",
-  summary: "Rotate the master key",
-  tags: ["Operations"],
-  description:
-    "Seals the secrets, headers, `auth` and tokens of up to 100 destinations with the newest master key. Repeat it with " +
-    "each `next_cursor` until that is null. Not for keys that are bound to a tenant.",
-  middleware: [requires("admin")],
-  request: { query: strict({ cursor: cursorParam(z.string().regex(idPatterns.destination)) }) },
-  responses: {
-    200: jsonAnswer(rotationSchema, "The result of the step."),
-    ...problemResponses(401, 403, 422),
-  },
-});
-
 /** Destinations in one step: two round trips to D1, and at most as many rows written. */
 const STEP = 100;
 
-async function rotateStep(services: Services, after: string): Promise<z.infer<typeof rotationSchema>> {
+/**
+ * Seals the secrets of the next destinations with the newest master key.
+ * @param after the id of the last destination of the step before; empty at first
+ */
+export const rotateMasterKey = service({ scope: "admin" }, async (call, after: string) => {
+  const { services, principal, changed } = call;
+  if (principal.tenant !== undefined) return BOUND;
+  if (after === "") changed("master_key.rotated", { id: "MASTER_KEYS", tenant: null });
   const page = await sealedSecrets(services.db, after, STEP);
   const results = await Promise.all(page.map((row) => sealAgain(services, row)));
   const replacements = results.filter(
     ({ secrets, sealedHeaders, auth, targetToken }) => secrets || sealedHeaders || auth || targetToken,
   );
   await replaceSecrets(services.db, replacements);
-  return {
+  return ok({
     rotated: replacements.length,
     unreadable: results.filter(({ isReadable }) => !isReadable).map(({ before }) => before.id),
     next_cursor: page.length < STEP ? null : encodeCursor(page.at(-1)?.id),
-  };
-}
+  });
+});
+
+const BOUND: Refused<"forbidden"> = { kind: "forbidden", detail: "The key is bound to a tenant" };
 
 /** What needs another key than the first is sealed again; what is stored plain is sealed. */
 async function sealAgain(

@@ -1,46 +1,20 @@
 /** The preview of a destination: which of its tenant's last events its settings take, or others that are tried on them. */
-import { createRoute, z } from "@hono/zod-openapi";
+import { z } from "@hono/zod-openapi";
+import { ok } from "../../core/result.ts";
 import { channelsInEffect, refusals } from "../../core/routing.ts";
-import { requires } from "../../http/auth.ts";
-import type { Api } from "../../http/context.ts";
-import { jsonBody } from "../../http/json-body.ts";
-import { idParam, jsonAnswer, optionalJson } from "../../http/parameters.ts";
-import { notFound, problemResponses } from "../../http/problems.ts";
-import { withinAnyReadLimit } from "../../http/rate-limit.ts";
 import { deliveryId, eventId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { overBy } from "../../store/delivery-filter.ts";
-import { type Destination, findDestination } from "../../store/destinations.ts";
-import { BUNDLES_LOOKED_AT, listEvents, withinBytes } from "../../store/event-list.ts";
+import type { Destination } from "../../store/destinations.ts";
+import { listEvents, withinBytes } from "../../store/event-list.ts";
 import { type Criteria, criteriaOf, isDataAsked, refusalsOf } from "../../store/event-refusals.ts";
 import { isoTime } from "../../time.ts";
-import { destinationTrial } from "./schema.ts";
+import { service } from "../service.ts";
+import type { destinationTrial } from "./schema.ts";
+import { visibleDestination } from "./service.ts";
 
 /** Events that a preview is about at most. */
-const MOST_EVENTS = 100;
-
-export function registerDestinationPreview(api: Api): void {
-  api.openapi(previewDestination, async (c) => {
-    const services = c.get("services");
-    const { id } = c.req.valid("param");
-    const destination = await findDestination(services.db, id, c.get("principal").tenant);
-    if (destination === undefined) return notFound("destination", id);
-    const {
-      event_types: types = destination.eventTypes,
-      channels = destination.channels,
-      filter = destination.filter,
-    } = c.req.valid("json");
-    const route = {
-      ...criteriaOf(destination),
-      types: types ?? null,
-      channels: channelsInEffect(channels),
-      filter: filter ?? null,
-    };
-    const events = await preview(services, destination, route);
-    const taken = events.filter((event) => event.taken).length;
-    return c.json({ events, taken, not_taken: events.length - taken }, 200);
-  });
-}
+export const MOST_PREVIEWED = 100;
 
 const reasons = [...refusals, "created_later", "corrupt", "erased"] as const;
 
@@ -63,7 +37,7 @@ const previewedEvent = z.object({
   }),
 });
 
-const previewSchema = z
+export const previewSchema = z
   .object({
     events: z.array(previewedEvent).openapi({ description: "The newest first." }),
     taken: z.int().openapi({ description: "How many of them would be taken." }),
@@ -73,23 +47,34 @@ const previewSchema = z
 
 export type DestinationPreview = z.infer<typeof previewSchema>;
 
-const previewDestination = createRoute({
-  method: "post",
-  path: "/v1/destinations/{id}/preview",
-  summary: "Preview which events a destination takes",
-  tags: ["Destinations"],
-  description:
-    `Tells which of the last events of its tenant, at most ${MOST_EVENTS}, the destination's \`event_types\`, ` +
-    "`channels` and `filter` take, or those of the body, so that they can be tried before they are set. Nothing is " +
-    `changed or sent. It looks at the last ${BUNDLES_LOOKED_AT} bundles, which other tenants' events share, and at 8 MB of bodies: where ` +
-    "others post much, or events are large, fewer events are shown.",
-  middleware: [requires("read", "preview_endpoint"), withinAnyReadLimit, jsonBody({ mayBeEmpty: true })],
-  request: { params: idParam, body: optionalJson(destinationTrial) },
-  responses: {
-    200: jsonAnswer(previewSchema, "The last events, and whether each would be taken."),
-    ...problemResponses(400, 401, 403, 404, 413, 415, 422),
+type Preview = Readonly<{ id: string }> & z.infer<typeof destinationTrial>;
+
+/**
+ * Which of the tenant's last events the destination takes with these settings; those of the destination apply where they
+ * are left out. Nothing is changed or sent.
+ */
+export const previewDestination = service(
+  { scope: "read", action: "preview_endpoint" },
+  async ({ services, principal }, { id, ...tried }: Preview) => {
+    const found = await visibleDestination(services, principal, id);
+    if (found.kind !== "ok") return found;
+    const destination = found.value;
+    const {
+      event_types: types = destination.eventTypes,
+      channels = destination.channels,
+      filter = destination.filter,
+    } = tried;
+    const route = {
+      ...criteriaOf(destination),
+      types: types ?? null,
+      channels: channelsInEffect(channels),
+      filter: filter ?? null,
+    };
+    const events = await preview(services, destination, route);
+    const taken = events.filter((event) => event.taken).length;
+    return ok({ events, taken, not_taken: events.length - taken });
   },
-});
+);
 
 type Previewed = z.infer<typeof previewedEvent>;
 
@@ -99,7 +84,7 @@ async function preview(
   route: Criteria,
 ): Promise<Previewed[]> {
   const over = overBy(services);
-  const page = await listEvents(services, { tenant, destination: id, over, limit: MOST_EVENTS });
+  const page = await listEvents(services, { tenant, destination: id, over, limit: MOST_PREVIEWED });
   const { found: events } = withinBytes(page, (event) => isDataAsked(route, event));
   const refused = await refusalsOf(services, route, events);
   return events.map((event) => {

@@ -1,13 +1,10 @@
-/** Destinations: create, list, show, change and delete them; pause and resume them; send them test events. */
+/** The routes of destinations: their settings, status, secrets, health, test events and previews, and the master key. */
 
 import { createRoute, z } from "@hono/zod-openapi";
-import { changesBetween } from "../../core/audit.ts";
-import { refuseTenant } from "../../core/principal.ts";
+import { MOST_PREVIOUS } from "../../core/credentials.ts";
 import { attemptErrors } from "../../core/reasons.ts";
-import { sendTestEvent, type TestResult } from "../../delivery/test-event.ts";
-import { claimTestAtGate, resumeAtGate, scheduleDrainAtGate } from "../../gate/client.ts";
-import { requires } from "../../http/auth.ts";
-import type { Api } from "../../http/context.ts";
+import { permitting } from "../../http/auth.ts";
+import { type Api, type ApiContext, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
 import {
   cursorParam,
@@ -16,142 +13,167 @@ import {
   jsonAnswer,
   jsonRequest,
   limitParam,
+  optionalJson,
   pageFrom,
   pageOf,
   strict,
   tenantName,
 } from "../../http/parameters.ts";
-import { answerOf, invalid, notFound, problem, problemResponses } from "../../http/problems.ts";
+import { answerOf, type Checked, errorsOf, givenTo, invalid, problemResponses } from "../../http/problems.ts";
+import { withinAnonymousLimit, withinAnyReadLimit } from "../../http/rate-limit.ts";
 import { idPatterns } from "../../ids.ts";
-import { endDeleted } from "../../jobs/waiting.ts";
-import {
-  changeDestination,
-  findDestination,
-  listDestinations,
-  pauseOf,
-  turnDestination,
-} from "../../store/destinations.ts";
-import { changed } from "../audit/routes.ts";
-import { publishStatusChangeOf } from "../notifications/publish.ts";
+import { BUNDLES_LOOKED_AT } from "../../store/event-list.ts";
+import { clearHold, getDestinationHealth, healthSchema } from "./health.ts";
+import { masterKeyRotation, rotateMasterKey } from "./master-key.ts";
+import { MOST_PREVIEWED, previewDestination, previewSchema } from "./preview.ts";
 import {
   destinationChange,
   destinationSchema,
+  destinationTrial,
   destinationView,
   newDestination,
   shownSecret,
 } from "./schema.ts";
-import { showSecret } from "./secrets.ts";
-import { refuseInvalid, refuseInvalidNew } from "./validate.ts";
-import { addDestination, editDestination, limitErrors, PAUSED } from "./write.ts";
+import { jwkSchema, publicKeysOf, rotateSecret, secretRotation } from "./secrets.ts";
+import {
+  createDestination,
+  getDestination,
+  getDestinations,
+  pauseDestination,
+  removeDestination,
+  resumeDestination,
+  testDestination,
+  updateDestination,
+} from "./service.ts";
+import { creationErrors, urlErrors } from "./validate.ts";
 
 export function registerDestinations(api: Api): void {
   api.openapi(
-    createDestination,
+    creation,
     async (c) => {
-      const [services, principal] = [c.get("services"), c.get("principal")];
       const { "idempotency-key": key } = c.req.valid("header");
-      const origin = new URL(c.req.url).host;
-      const created = await addDestination(services, principal, c.req.valid("json"), key, origin);
-      if (created instanceof Response) return created;
-      const { row, secret } = created;
-      changed(c, "destination.created", row);
-      return c.json({ ...destinationView(row), ...(await showSecret(secret)) }, 201);
+      const input = { destination: c.req.valid("json"), key, requestUrl: c.req.url };
+      const created = await createDestination(callerIn(c), input);
+      if (created.kind !== "ok") {
+        const { existing } = created;
+        return answerOf(created, existing === undefined ? {} : { location: `/v1/destinations/${existing}` });
+      }
+      const { row, shown } = created.value;
+      return c.json({ ...destinationView(row), ...shown }, 201);
     },
-    (result, c) => refuseInvalidNew(result, c),
+    (result, c: ApiContext) => {
+      const given = result.target === "json" ? givenTo(result) : undefined;
+      return refuseInvalid(result, creationErrors(c.get("services"), given, c.req.url));
+    },
   );
 
-  api.openapi(getDestinations, async (c) => {
-    const { tenant: named, limit, cursor: after } = c.req.valid("query");
-    const { tenant = named } = c.get("principal");
-    const refusal = refuseTenant(c.get("principal"), named);
-    if (refusal) return answerOf(refusal);
-    const rows = await listDestinations(c.get("services").db, { tenant, after, limit: limit + 1 });
-    const shown = rows.map(destinationView);
+  api.openapi(list, async (c) => {
+    const { tenant, limit, cursor: after } = c.req.valid("query");
+    const listed = await getDestinations(callerIn(c), { tenant, after, limit: limit + 1 });
+    if (listed.kind !== "ok") return answerOf(listed);
     return c.json(
-      pageFrom(shown, limit, ({ id }) => id),
+      pageFrom(listed.value.map(destinationView), limit, ({ id }) => id),
       200,
     );
   });
 
-  api.openapi(getDestination, async (c) => {
-    const { id } = c.req.valid("param");
-    const row = await findDestination(c.get("services").db, id, c.get("principal").tenant);
-    return row ? c.json(destinationView(row), 200) : notFound("destination", id);
+  api.openapi(show, async (c) => {
+    const found = await getDestination(callerIn(c), c.req.valid("param").id);
+    return found.kind === "ok" ? c.json(destinationView(found.value), 200) : answerOf(found);
   });
 
   api.openapi(
-    patchDestination,
+    change,
     async (c) => {
-      const [{ id }, principal, input] = [c.req.valid("param"), c.get("principal"), c.req.valid("json")];
-      const above = limitErrors(principal, input);
-      if (above.length > 0) return invalid(above);
-      const done = await editDestination(c.get("services"), id, principal.tenant, input);
-      if (done instanceof Response) return done;
-      const [before, view] = [destinationView(done.stored), destinationView(done.row)];
-      changed(c, "destination.changed", done.row, changesBetween(before, view));
-      return c.json(view, 200);
+      const { id } = c.req.valid("param");
+      const input = { id, change: c.req.valid("json"), requestUrl: c.req.url };
+      const updated = await updateDestination(callerIn(c), input);
+      return updated.kind === "ok" ? c.json(destinationView(updated.value), 200) : answerOf(updated);
     },
-    (result, c) => refuseInvalid(result, c),
+    (result, c: ApiContext) =>
+      refuseInvalid(result, urlErrors(c.get("services"), givenTo(result), c.req.url)),
   );
 
-  api.openapi(deleteDestination, async (c) => {
-    const { id } = c.req.valid("param");
-    const services = c.get("services");
-    const now = services.now();
-    const tombstone = { deletedAt: now, updatedAt: now };
-    const row = await changeDestination(services.db, id, tombstone, c.get("principal").tenant);
-    if (row === undefined) return notFound("destination", id);
-    services.background(endDeleted(services, id));
-    changed(c, "destination.deleted", row);
-    return c.body(null, 204);
+  api.openapi(deletion, async (c) => {
+    const removed = await removeDestination(callerIn(c), c.req.valid("param").id);
+    return removed.kind === "ok" ? c.body(null, 204) : answerOf(removed);
   });
+}
+
+/** 422 with the errors of all fields at once: those that the schema finds, and the others. */
+function refuseInvalid(result: Checked, others: ReturnType<typeof urlErrors>) {
+  const errors = [...errorsOf(result), ...others];
+  return errors.length > 0 ? invalid(errors) : undefined;
 }
 
 export function registerDestinationStatus(api: Api): void {
   api.openapi(pause, async (c) => {
-    const services = c.get("services");
-    const [{ id }, { tenant }] = [c.req.valid("param"), c.get("principal")];
-    const now = services.now();
-    const turned = await turnDestination(services.db, id, PAUSED, tenant, now);
-    if (turned) {
-      services.background(publishStatusChangeOf(services, id, now));
-      changed(c, "destination.paused", turned);
-    }
-    const row = turned ?? (await findDestination(services.db, id, tenant));
-    return row ? c.json(destinationView(row), 200) : notFound("destination", id);
+    const paused = await pauseDestination(callerIn(c), c.req.valid("param").id);
+    return paused.kind === "ok" ? c.json(destinationView(paused.value), 200) : answerOf(paused);
   });
 
   api.openapi(resume, async (c) => {
-    const services = c.get("services");
-    const [{ id }, { tenant }] = [c.req.valid("param"), c.get("principal")];
-    const now = services.now();
-    const before = await findDestination(services.db, id, tenant);
-    const pause = before && pauseOf(before);
-    const turned = await turnDestination(services.db, id, active, tenant, now);
-    const row = turned ?? (await findDestination(services.db, id, tenant));
-    if (row === undefined) return notFound("destination", id);
-    if (turned) {
-      services.background(publishStatusChangeOf(services, id, now));
-      changed(c, "destination.resumed", turned);
-    }
-    // Only the end of a pause starts again from one attempt; a repeat must not throttle a healthy destination.
-    services.background(turned ? resumeAtGate(services, id, pause) : scheduleDrainAtGate(services, id));
-    return c.json(destinationView(row), 200);
+    const resumed = await resumeDestination(callerIn(c), c.req.valid("param").id);
+    return resumed.kind === "ok" ? c.json(destinationView(resumed.value), 200) : answerOf(resumed);
   });
 }
 
 export function registerDestinationTest(api: Api): void {
-  api.openapi(testDestination, async (c) => {
-    const services = c.get("services");
+  api.openapi(testEvent, async (c) => {
+    const tested = await testDestination(callerIn(c), c.req.valid("param").id);
+    return tested.kind === "ok" ? c.json(tested.value, 200) : answerOf(tested);
+  });
+}
+
+export function registerDestinationPreview(api: Api): void {
+  api.openapi(preview, async (c) => {
     const { id } = c.req.valid("param");
-    const destination = await findDestination(services.db, id, c.get("principal").tenant);
-    if (destination === undefined) return notFound("destination", id);
-    const until = await claimTestAtGate(services, id);
-    if (until === undefined) return problem(503, "The destination's gate cannot be reached at the moment");
-    if (until !== null) return tooSoon(until - services.now());
-    const result = await sendTestEvent(services, destination);
-    if (result.kind === "not_made") return problem(409, result.fault);
-    return c.json(testResultView(destination.url, result), 200);
+    const previewed = await previewDestination(callerIn(c), { ...c.req.valid("json"), id });
+    return previewed.kind === "ok" ? c.json(previewed.value, 200) : answerOf(previewed);
+  });
+}
+
+export function registerDestinationRotation(api: Api): void {
+  api.openapi(rotation, async (c) => {
+    const { id } = c.req.valid("param");
+    const rotated = await rotateSecret(callerIn(c), { ...c.req.valid("json"), id });
+    if (rotated.kind !== "ok") return answerOf(rotated);
+    const { row, shown } = rotated.value;
+    return c.json({ ...destinationView(row), ...shown }, 200);
+  });
+}
+
+/** Registered before authentication. */
+export function registerDestinationKeys(api: Api): void {
+  api.openapi(keySet, async (c) => {
+    const keys = await publicKeysOf(c.get("services"), c.req.valid("param").id);
+    if (keys.kind !== "ok") return answerOf(keys);
+    return c.json({ keys: [...keys.value] }, 200, { "cache-control": `public, max-age=${MAX_AGE_S}` });
+  });
+}
+
+/**
+ * Short, so that a rotation is seen long before an overlap of a day ends. Isolates do not cache the keys: a receiver that
+ * fetches them again, because it met a key that it does not know, must find it.
+ */
+const MAX_AGE_S = 300;
+
+export function registerMasterKeyRotation(api: Api): void {
+  api.openapi(masterKey, async (c) => {
+    const rotated = await rotateMasterKey(callerIn(c), c.req.valid("query").cursor ?? "");
+    return rotated.kind === "ok" ? c.json(rotated.value, 200) : answerOf(rotated);
+  });
+}
+
+export function registerDestinationHealth(api: Api): void {
+  api.openapi(health, async (c) => {
+    const found = await getDestinationHealth(callerIn(c), c.req.valid("param").id);
+    return found.kind === "ok" ? c.json(found.value, 200) : answerOf(found);
+  });
+
+  api.openapi(holdEnd, async (c) => {
+    const cleared = await clearHold(callerIn(c), c.req.valid("param").id);
+    return cleared.kind === "ok" ? c.json(cleared.value, 200) : answerOf(cleared);
   });
 }
 
@@ -164,7 +186,7 @@ const creationHeaders = z.object({
   }),
 });
 
-const createDestination = createRoute({
+const creation = createRoute({
   method: "post",
   path: "/v1/destinations",
   summary: "Create a destination",
@@ -174,7 +196,7 @@ const createDestination = createRoute({
     "destination: it is refused (409) with the id of the first, which `location` names too. A tenant has at most 1,000 " +
     "destinations, unless the deployment sets another limit (`MAX_DESTINATIONS_PER_TENANT`).",
   tags,
-  middleware: [requires("admin", "create_endpoint"), jsonBody()],
+  middleware: [permitting(createDestination.permission), jsonBody()],
   request: { headers: creationHeaders, body: jsonRequest(newDestination) },
   responses: {
     201: jsonAnswer(
@@ -185,12 +207,12 @@ const createDestination = createRoute({
   },
 });
 
-const getDestinations = createRoute({
+const list = createRoute({
   method: "get",
   path: "/v1/destinations",
   summary: "List destinations",
   tags,
-  middleware: [requires("read")],
+  middleware: [permitting(getDestinations.permission)],
   request: {
     query: strict({
       tenant: tenantName.optional().openapi({ description: "Only destinations of this tenant." }),
@@ -207,12 +229,12 @@ const getDestinations = createRoute({
   },
 });
 
-const getDestination = createRoute({
+const show = createRoute({
   method: "get",
   path: "/v1/destinations/{id}",
   summary: "Show a destination",
   tags,
-  middleware: [requires("read")],
+  middleware: [permitting(getDestination.permission)],
   request: { params: idParam },
   responses: {
     200: jsonAnswer(destinationSchema, "The destination."),
@@ -220,13 +242,13 @@ const getDestination = createRoute({
   },
 });
 
-const patchDestination = createRoute({
+const change = createRoute({
   method: "patch",
   path: "/v1/destinations/{id}",
   summary: "Change a destination",
   description: "Fields that are left out keep their values; null resets a field to its default.",
   tags,
-  middleware: [requires("admin", "change_endpoint"), jsonBody()],
+  middleware: [permitting(updateDestination.permission), jsonBody()],
   request: { params: idParam, body: jsonRequest(destinationChange) },
   responses: {
     200: jsonAnswer(destinationSchema, "The changed destination; the change applies from the next batch."),
@@ -234,7 +256,7 @@ const patchDestination = createRoute({
   },
 });
 
-const deleteDestination = createRoute({
+const deletion = createRoute({
   method: "delete",
   path: "/v1/destinations/{id}",
   summary: "Delete a destination",
@@ -242,7 +264,7 @@ const deleteDestination = createRoute({
     "Deletion is final, and cancels the deliveries that have not ended: at once, or within minutes where they are many. An " +
     "attempt that is under way is finished and recorded. To keep the deliveries, pause the destination instead.",
   tags,
-  middleware: [requires("admin", "delete_endpoint")],
+  middleware: [permitting(removeDestination.permission)],
   request: { params: idParam },
   responses: {
     204: { description: "The destination is deleted." },
@@ -250,26 +272,26 @@ const deleteDestination = createRoute({
   },
 });
 
-const common = {
+const statusCommon = {
   method: "post" as const,
-  tags: ["Destinations"],
+  tags,
   request: { params: idParam },
   responses: { 200: jsonAnswer(destinationSchema, "The destination."), ...problemResponses(401, 403, 404) },
 };
 
 const pause = createRoute({
-  ...common,
+  ...statusCommon,
   path: "/v1/destinations/{id}/pause",
-  middleware: [requires("admin", "pause_endpoint")],
+  middleware: [permitting(pauseDestination.permission)],
   summary: "Pause a destination",
   description:
     "Its deliveries wait until it is resumed, or until their age limits. A destination that is paused already keeps its " +
     "`status_reason`. May be repeated.",
 });
 const resume = createRoute({
-  ...common,
+  ...statusCommon,
   path: "/v1/destinations/{id}/resume",
-  middleware: [requires("admin", "resume_endpoint")],
+  middleware: [permitting(resumeDestination.permission)],
   summary: "Resume a destination",
   description: "What waits is delivered, beginning with one attempt at a time. May be repeated.",
 });
@@ -304,17 +326,15 @@ const testResultSchema = z
   })
   .openapi("DestinationTest");
 
-export type TestReport = z.infer<typeof testResultSchema>;
-
-const testDestination = createRoute({
+const testEvent = createRoute({
   method: "post",
   path: "/v1/destinations/{id}/test",
   summary: "Send a test event",
-  tags: ["Destinations"],
+  tags,
   description:
     "Sends a signed event of the type `breakwater.test` at once, even when the destination is paused or its circuit is " +
     "open. It is not stored as a delivery and does not affect circuit or limits. At most once in five seconds.",
-  middleware: [requires("admin", "send_test")],
+  middleware: [permitting(testDestination.permission)],
   request: { params: idParam },
   responses: {
     200: jsonAnswer(testResultSchema, "What was sent, and the result."),
@@ -322,23 +342,108 @@ const testDestination = createRoute({
   },
 });
 
-const active = { status: "active", statusReason: null } as const;
+const preview = createRoute({
+  method: "post",
+  path: "/v1/destinations/{id}/preview",
+  summary: "Preview which events a destination takes",
+  tags,
+  description:
+    `Tells which of the last events of its tenant, at most ${MOST_PREVIEWED}, the destination's \`event_types\`, ` +
+    "`channels` and `filter` take, or those of the body, so that they can be tried before they are set. Nothing is " +
+    `changed or sent. It looks at the last ${BUNDLES_LOOKED_AT} bundles, which other tenants' events share, and at 8 MB of bodies: where ` +
+    "others post much, or events are large, fewer events are shown.",
+  middleware: [permitting(previewDestination.permission), withinAnyReadLimit, jsonBody({ mayBeEmpty: true })],
+  request: { params: idParam, body: optionalJson(destinationTrial) },
+  responses: {
+    200: jsonAnswer(previewSchema, "The last events, and whether each would be taken."),
+    ...problemResponses(400, 401, 403, 404, 413, 415, 422),
+  },
+});
 
-function tooSoon(waitMs: number) {
-  const seconds = String(Math.max(1, Math.ceil(waitMs / 1000)));
-  return problem(429, `The destination has just been tested; try again in ${seconds} s`, undefined, {
-    "retry-after": seconds,
-  });
-}
+const rotation = createRoute({
+  method: "post",
+  path: "/v1/destinations/{id}/rotate-secret",
+  summary: "Rotate a destination's secret",
+  tags,
+  description:
+    "Each secret signs until its own overlap ends, even when the secret is rotated again before that: the current one " +
+    `and at most ${MOST_PREVIOUS} previous ones. A further rotation is refused (409) until the first of them expires. ` +
+    "With a secret of your own, or with `secret_version`, the request may be repeated. Signature forms with room for one " +
+    "signature (`github`, `slack`, `shopify`, `template`) are signed with the new secret alone, from the next batch on.",
+  middleware: [permitting(rotateSecret.permission), jsonBody({ mayBeEmpty: true })],
+  request: { params: idParam, body: optionalJson(secretRotation) },
+  responses: {
+    200: jsonAnswer(
+      destinationSchema.extend(shownSecret),
+      "The destination, with its new secret; it is shown only here.",
+    ),
+    ...problemResponses(400, 401, 403, 404, 409, 413, 415, 422),
+  },
+});
 
-function testResultView(url: string, { call, sent }: Extract<TestResult, { kind: "made" }>) {
-  const { exchange, startedAt, endedAt, excerpt, location } = call;
-  return {
-    ...(exchange.status !== undefined && { status: exchange.status }),
-    ...(exchange.kind !== "response" && { error: exchange.kind }),
-    latency_ms: endedAt - startedAt,
-    ...(excerpt && { response: excerpt }),
-    ...(location && { location: location.slice(0, 200) }),
-    sent: { url, headers: { ...sent.headers }, body: sent.body },
-  };
-}
+const keySet = createRoute({
+  method: "get",
+  path: "/v1/destinations/{id}/jwks.json",
+  summary: "Show a destination's public keys",
+  description:
+    "For the receiver, which needs no API key: with `ed25519`, the keys that verify deliveries, the current one first. " +
+    "With `hmac-sha256` there are none.",
+  tags,
+  security: [],
+  middleware: [withinAnonymousLimit],
+  request: { params: idParam },
+  responses: {
+    200: jsonAnswer(
+      z.object({ keys: z.array(jwkSchema) }).openapi("JsonWebKeySet"),
+      "The public keys; an empty list for a destination with a shared secret.",
+    ),
+    ...problemResponses(404, 429, 503),
+  },
+});
+
+const masterKey = createRoute({
+  method: "post",
+  path: "/v1/rotate-master-key",
+  summary: "Rotate the master key",
+  tags: ["Operations"],
+  description:
+    "Seals the secrets, headers, `auth` and tokens of up to 100 destinations with the newest master key. Repeat it with " +
+    "each `next_cursor` until that is null. Not for keys that are bound to a tenant.",
+  middleware: [permitting(rotateMasterKey.permission)],
+  request: { query: strict({ cursor: cursorParam(z.string().regex(idPatterns.destination)) }) },
+  responses: {
+    200: jsonAnswer(masterKeyRotation, "The result of the step."),
+    ...problemResponses(401, 403, 422),
+  },
+});
+
+const healthCommon = { tags, request: { params: idParam } };
+
+const health = createRoute({
+  ...healthCommon,
+  method: "get",
+  path: "/v1/destinations/{id}/health",
+  summary: "Show a destination's health",
+  description: "The state of its gate: what it does now, why, and until when.",
+  middleware: [permitting(getDestinationHealth.permission)],
+  responses: {
+    200: jsonAnswer(healthSchema, "The destination's health."),
+    ...problemResponses(401, 403, 404, 429, 503),
+  },
+});
+
+const holdEnd = createRoute({
+  ...healthCommon,
+  method: "post",
+  path: "/v1/destinations/{id}/clear-hold",
+  summary: "End a hold",
+  description:
+    "A `Retry-After` holds the whole destination until the time that it names. When the receiver's owner says that it " +
+    "may be called sooner, this ends the hold: what waits is delivered, beginning with one attempt at a time. May be " +
+    "repeated; without a hold nothing changes. An open circuit and a pause stay as they are.",
+  middleware: [permitting(clearHold.permission)],
+  responses: {
+    200: jsonAnswer(healthSchema, "The destination's health without the hold."),
+    ...problemResponses(401, 403, 404, 503),
+  },
+});

@@ -23,7 +23,8 @@ import { authOf, MASK, maskedHeaders, sealedHeaders } from "../../delivery/autho
 import { destinationKinds, kindNameOf, shownTarget, targetFields } from "../../delivery/kinds/registry.ts";
 import { eventTypePattern, strict, tenantName } from "../../http/parameters.ts";
 import { looksLikeId } from "../../ids.ts";
-import { isPlainTextSecret, schemes, secretBytes } from "../../secrets/signing.ts";
+import { toBase64 } from "../../secrets/base64.ts";
+import { isPlainTextSecret, schemes, secretBytes, signingKey } from "../../secrets/signing.ts";
 import { sealedScheme, type Vault } from "../../secrets/vault.ts";
 import {
   breakerOf,
@@ -176,6 +177,14 @@ export const shownSecret = {
   public_key: z.string().optional().openapi({ description: "With ed25519: `whpk_` and the public key." }),
 };
 
+export type ShownSecret = Readonly<{ secret?: string; public_key?: string }>;
+
+/** What is shown of a new secret: the shared secret, or the public half of a key pair. */
+export async function shownOfSecret(secret: string): Promise<ShownSecret> {
+  const { publicKey } = await signingKey(secret);
+  return publicKey ? { public_key: `whpk_${toBase64(publicKey)}` } : { secret };
+}
+
 const { url, ...otherTargetFields } = targetFields;
 
 const statusField = z.enum(["active", "paused"], { error: 'expected "active" or "paused"' });
@@ -214,6 +223,7 @@ export const destinationTrial = strict({
   filter: changeable.filter,
 }).openapi("DestinationTrial");
 
+export type NewDestinationInput = z.infer<typeof newDestination>;
 export type DestinationInput = z.infer<typeof destinationChange>;
 
 export const destinationSchema = z

@@ -4,7 +4,6 @@
  * validate.ts, against the host that the request came to.
  */
 
-import type { z } from "@hono/zod-openapi";
 import type { FieldError } from "../../core/result.ts";
 import { sealToken, type TargetFields } from "../../delivery/kinds/kind.ts";
 import {
@@ -20,7 +19,7 @@ import {
 
 import type { Services } from "../../services.ts";
 import type { Destination } from "../../store/destinations.ts";
-import type { DestinationInput, newDestination } from "./schema.ts";
+import type { DestinationInput, NewDestinationInput } from "./schema.ts";
 
 /** The errors of a target's fields together; none where the kind itself is at fault. */
 export function targetErrors(given: unknown): FieldError[] {
@@ -45,7 +44,7 @@ type TargetColumns =
 /** The columns of a new destination's target, which the hook has found to be complete. */
 export async function newTarget(
   services: Services,
-  input: z.infer<typeof newDestination>,
+  input: NewDestinationInput,
   { id, tenant }: Pick<Destination, "id" | "tenant">,
 ): Promise<
   Readonly<{ url: string; targetToken: string | null }> | Readonly<{ errors: readonly FieldError[] }>

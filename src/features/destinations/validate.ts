@@ -8,7 +8,7 @@ import type { z } from "@hono/zod-openapi";
 import { type Breaker, defaultBreaker, limitsSchema } from "../../core/limits.ts";
 import { templateOf } from "../../core/message-templates.ts";
 import { OPERATOR } from "../../core/principal.ts";
-import type { FieldError } from "../../core/result.ts";
+import { type FieldError, invalidFields, ok, type Result } from "../../core/result.ts";
 import {
   formsOf,
   namedHeaders,
@@ -20,46 +20,74 @@ import {
 import { headerOf, type ShownAuth } from "../../delivery/authorization.ts";
 import { shakeHands } from "../../delivery/test-event.ts";
 import { resolve, targetProblem } from "../../delivery/url-guard.ts";
-import type { ApiContext } from "../../http/context.ts";
-import { type Checked, errorsOf, givenTo, invalid } from "../../http/problems.ts";
+import { checked } from "../../http/problems.ts";
 import { newSecret, type Scheme, schemeOf, secretBytes, signingKey } from "../../secrets/signing.ts";
 import type { Services } from "../../services.ts";
 import { type Destination, storedHeaders } from "../../store/destinations.ts";
 
 import { shownAfter } from "./auth.ts";
-import { type DestinationInput, type newDestination, SECRET_EXPECTED } from "./schema.ts";
+import {
+  type DestinationInput,
+  destinationChange,
+  type NewDestinationInput,
+  newDestination,
+  SECRET_EXPECTED,
+} from "./schema.ts";
 import { changesTarget, targetErrors } from "./target.ts";
 
 /** The header in which PagerDuty takes an integration key. */
 const ROUTING_KEY = "x-routing-key";
 
-/** Validation hook of a new destination: 422 with the errors of all fields at once, those of its target included. */
-export function refuseInvalidNew(result: Checked & Readonly<{ target: string }>, c: ApiContext) {
-  const given = result.target === "json" ? givenTo(result) : undefined;
-  const errors = [...errorsOf(result), ...urlErrors(given, c), ...targetErrors(given)];
-  return errors.length > 0 ? invalid(errors) : undefined;
+/**
+ * The errors of a new destination that the schema does not find, in whatever was given: URLs that must not be called, and
+ * fields that do not make a target.
+ * @param requestUrl the URL of the caller's request, whose host must not be called
+ */
+export function creationErrors(
+  services: Pick<Services, "config">,
+  given: unknown,
+  requestUrl: string,
+): FieldError[] {
+  return [...urlErrors(services, given, requestUrl), ...targetErrors(given)];
 }
 
-/** Validation hook of a change: the same, but for what depends on the stored target. */
-export function refuseInvalid(result: Checked, c: ApiContext) {
-  const errors = [...errorsOf(result), ...urlErrors(givenTo(result), c)];
-  return errors.length > 0 ? invalid(errors) : undefined;
+/** A new destination as the schema reads it, or all of its errors that need no stored data. */
+export function readCreation(
+  services: Pick<Services, "config">,
+  given: unknown,
+  requestUrl: string,
+): Result<NewDestinationInput, "invalid"> {
+  return readWith(newDestination, given, creationErrors(services, given, requestUrl));
+}
+
+/** The same for a change. */
+export function readChange(
+  services: Pick<Services, "config">,
+  given: unknown,
+  requestUrl: string,
+): Result<DestinationInput, "invalid"> {
+  return readWith(destinationChange, given, urlErrors(services, given, requestUrl));
+}
+
+function readWith<T>(schema: z.ZodType<T>, given: unknown, others: FieldError[]): Result<T, "invalid"> {
+  const read = checked(schema, given);
+  const errors = [...("data" in read ? [] : read), ...others];
+  return "data" in read && errors.length === 0 ? ok(read.data) : invalidFields(errors);
 }
 
 /** The errors of URLs that must not be called from this deployment. */
-export function urlErrors(given: unknown, c: ApiContext): FieldError[] {
+export function urlErrors(
+  { config }: Pick<Services, "config">,
+  given: unknown,
+  requestUrl: string,
+): FieldError[] {
   const { url, auth } = (given ?? {}) as { url?: unknown; auth?: { token_url?: unknown } | null };
-  return [...guardErrors("url", url, c), ...guardErrors("auth.token_url", auth?.token_url, c)];
-}
-
-function guardErrors(field: string, url: unknown, c: ApiContext): FieldError[] {
-  if (typeof url !== "string") return [];
-  const { allowPrivateDestinations, ownHosts = [] } = c.get("services").config;
-  const found = targetProblem(url, allowPrivateDestinations, [
-    ...requestedHosts(c.req.url, allowPrivateDestinations),
-    ...ownHosts,
-  ]);
-  return found ? [{ field, ...found }] : [];
+  const { allowPrivateDestinations, ownHosts = [] } = config;
+  const hosts = [...requestedHosts(requestUrl, allowPrivateDestinations), ...ownHosts];
+  return [["url", url] as const, ["auth.token_url", auth?.token_url] as const].flatMap(([field, one]) => {
+    const found = typeof one === "string" ? targetProblem(one, allowPrivateDestinations, hosts) : undefined;
+    return found ? [{ field, ...found }] : [];
+  });
 }
 
 /**
@@ -213,7 +241,7 @@ const HANDSHAKE_EXPECTED =
 /** The limits that the receiver allows; none without a handshake. A lower rate of the caller's own stays. */
 export async function handshakeFor(
   services: Services,
-  { url, handshake, rate_per_second: own }: z.infer<typeof newDestination>,
+  { url, handshake, rate_per_second: own }: NewDestinationInput,
   origin: string,
 ): Promise<Agreement> {
   if (!handshake || url === undefined) return {};

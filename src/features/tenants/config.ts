@@ -16,7 +16,14 @@ import { requires } from "../../http/auth.ts";
 import type { Api, ApiContext } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
 import { jsonAnswer, jsonRequest, strict } from "../../http/parameters.ts";
-import { invalid, notFound, type ProblemResponse, problem, problemResponses } from "../../http/problems.ts";
+import {
+  answerOf,
+  invalid,
+  notFound,
+  type ProblemResponse,
+  problem,
+  problemResponses,
+} from "../../http/problems.ts";
 import { idPatterns } from "../../ids.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
@@ -30,11 +37,15 @@ import {
 import { isoTime } from "../../time.ts";
 import { changed } from "../audit/routes.ts";
 import { authInputOf } from "../destinations/auth.ts";
-import { type DestinationInput, destinationView, newDestination } from "../destinations/schema.ts";
-import { showSecret } from "../destinations/secrets.ts";
+import {
+  type DestinationInput,
+  destinationView,
+  newDestination,
+  shownOfSecret,
+} from "../destinations/schema.ts";
+import { changeErrors, editDestination, preparedRow } from "../destinations/service.ts";
 import { changedTarget, targetErrors } from "../destinations/target.ts";
 import { addressErrors, urlErrors } from "../destinations/validate.ts";
-import { changeErrors, editDestination, preparedRow } from "../destinations/write.ts";
 import {
   isVisible,
   NOT_THE_OPERATOR,
@@ -190,7 +201,7 @@ async function stepsOf(c: ApiContext, tenant: string, destinations: readonly Por
     const stored = known.get(given.id);
     const found =
       identityErrors(given, stored, tenant, { ids: ids.slice(0, index), uids }) ??
-      errorsOrNone(urlErrors(given, c)) ??
+      errorsOrNone(urlErrors(services, given, c.req.url)) ??
       (stored ? await changeOf(services, given, stored) : await creationOf(services, given, tenant, origin));
     if (given.uid) uids.set(given.uid, given.id);
     if ("kind" in found) steps.push(found);
@@ -281,9 +292,10 @@ async function changeStored(
   for (const step of steps) {
     if (step.kind !== "change") continue;
     const done = await editDestination(services, step.id, undefined, step.input);
-    if (done instanceof Response) return done;
-    const [before, after] = [destinationView(done.stored), destinationView(done.row)];
-    changed(c, "destination.changed", done.row, changesBetween(before, after));
+    if (done.kind !== "ok") return answerOf(done);
+    const { stored, row } = done.value;
+    const [before, after] = [destinationView(stored), destinationView(row)];
+    changed(c, "destination.changed", row, changesBetween(before, after));
   }
   return undefined;
 }
@@ -310,7 +322,7 @@ async function createAll(
     wanted.map(async ({ row, secret, omitted }) => ({
       id: row.id,
       // One that came with the document is known.
-      ...(omitted.includes("secret") && (await showSecret(secret))),
+      ...(omitted.includes("secret") && (await shownOfSecret(secret))),
       omitted: omitted.filter((one) => one !== "secret"),
     })),
   );

@@ -47,7 +47,7 @@ export function createSvixApi({ services = servicesOf, authenticate = byKey() }:
     app.use(path, authenticated(authenticate), withinLimits, namedWell, recordsChanges);
   const callNative = nativeApi(services, authenticate);
   registerApplications(app);
-  registerEndpoints(app, callNative);
+  registerEndpoints(app);
   registerMessages(app);
   registerAttempts(app, callNative);
   registerEndpointMessages(app);
@@ -55,7 +55,7 @@ export function createSvixApi({ services = servicesOf, authenticate = byKey() }:
   registerBackgroundTasks(app, callNative);
   registerEventTypes(app, callNative);
   registerImport(app);
-  registerOperationalWebhooks(app, callNative);
+  registerOperationalWebhooks(app);
   registerPortalAccess(app, callNative);
   app.notFound((c) =>
     errorOf(

@@ -30,7 +30,7 @@ import { apiPath } from "../internal-path.ts";
 import { jsonBody } from "../json-body.ts";
 import { cursorParam, encodeCursor } from "../parameters.ts";
 import { invalid, problem } from "../problems.ts";
-import { type Endpoint, endpointOf, endpointView, namedEndpoint } from "./endpoints.ts";
+import { endpointOf, endpointView, type NamedEndpoint, namedEndpoint } from "./endpoints.ts";
 import { eventIdsOf, messageNumberOf, messageOf, messageQuery, messageView } from "./messages.ts";
 import type { CallNative } from "./native-api.ts";
 import { applicationOf, flag, listOf, missing, pageQuery, queryOf, unsupported } from "./shapes.ts";
@@ -193,7 +193,7 @@ type WindowFilter = Readonly<{ state?: StoredState | undefined; accepted?: TimeR
 /** The window of an endpoint's deliveries that the query's iterator names, or the first one. */
 export async function deliveriesOf(
   services: Services,
-  { application, row }: Endpoint,
+  { application, row }: NamedEndpoint,
   { limit, iterator, event_types: types = [], tag, channel }: WindowQuery,
   { state, accepted }: WindowFilter,
 ) {

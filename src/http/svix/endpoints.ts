@@ -5,47 +5,60 @@
 
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
-import { changesBetween } from "../../core/audit.ts";
 import { OPERATOR } from "../../core/principal.ts";
 import { recordOf } from "../../core/record.ts";
-import { ownHeaders } from "../../delivery/authorization.ts";
+import { ok, type Refused, type Result, withFieldNames } from "../../core/result.ts";
 import { type Application, rateOf } from "../../features/applications/sql.ts";
-import { changed } from "../../features/audit/routes.ts";
-import { destinationView, uidField } from "../../features/destinations/schema.ts";
-import { showSecret } from "../../features/destinations/secrets.ts";
-import { editHeaders } from "../../features/destinations/write.ts";
-import { destinationIdFor } from "../../ids.ts";
-import { faultOf } from "../../log.ts";
+import { destinationView, type ShownSecret, uidField } from "../../features/destinations/schema.ts";
+import { revealSecret, rotateSecret, secretRotation } from "../../features/destinations/secrets.ts";
+import {
+  createDestination,
+  getDestination,
+  getDestinations,
+  pauseDestination,
+  removeDestination,
+  resumeDestination,
+  updateDestination,
+  updateHeaders,
+} from "../../features/destinations/service.ts";
+import { readChange, readCreation } from "../../features/destinations/validate.ts";
 import {
   type Destination,
   destinationByUid,
   findDestination,
   limitsOf,
-  listDestinations,
   statusOf,
   storedHeaders,
 } from "../../store/destinations.ts";
 
 import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";
-import type { ApiContext, ApiEnv } from "../context.ts";
-import { apiPath } from "../internal-path.ts";
+import { type ApiContext, type ApiEnv, callerIn } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
-import { type ProblemResponse, problem } from "../problems.ts";
+import { answerOf, checked, invalid, type ProblemResponse } from "../problems.ts";
 import { metadataField, rateField, rateIn } from "./applications.ts";
-import type { CallNative, NativeResult } from "./native-api.ts";
-import { applicationOf, bodyOf, idempotencyKeyOf, listOf, missing, orderedQuery, queryOf } from "./shapes.ts";
+import {
+  applicationOf,
+  bodyOf,
+  callerWithin,
+  idempotencyKeyOf,
+  listOf,
+  missing,
+  orderedQuery,
+  queryOf,
+  renamedField,
+} from "./shapes.ts";
 
 const LIST = "/api/v1/app/:app/endpoint";
 const ONE = "/api/v1/app/:app/endpoint/:endpoint";
 
-export function registerEndpoints(app: Hono<ApiEnv>, callNative: CallNative): void {
+export function registerEndpoints(app: Hono<ApiEnv>): void {
   app.post(LIST, requires("admin"), jsonBody(), async (c) => {
     const input = await bodyOf(c, newEndpoint);
     if (input instanceof Response) return input;
     const application = await applicationOf(c);
     if (application instanceof Response) return application;
-    return createEndpoint(c, callNative, application, input);
+    return endpointAnswer(c, application, await createEndpoint(c, application, input), 201);
   });
 
   registerList(app, LIST, endpointView);
@@ -61,28 +74,35 @@ export function registerEndpoints(app: Hono<ApiEnv>, callNative: CallNative): vo
     const application = await applicationOf(c);
     if (application instanceof Response) return application;
     const found = await endpointOf(c);
-    if (!(found instanceof Response)) return changeEndpoint(c, callNative, found, replacing(input));
+    if (!(found instanceof Response))
+      return endpointAnswer(c, application, await changeEndpoint(c, found, replacing(input)), 200);
     // As in the Svix API, a `uid` that nothing has is created.
     const name = c.req.param("endpoint");
     if (name.startsWith("dst_") || (input.uid ?? name) !== name) return found;
-    return createEndpoint(c, callNative, application, { ...input, uid: name });
+    const created = await createEndpoint(c, application, { ...input, uid: name });
+    return endpointAnswer(c, application, created, 201);
   });
 
   app.patch(ONE, requires("admin"), jsonBody(), async (c) => {
     const input = await bodyOf(c, endpointPatch);
     if (input instanceof Response) return input;
     const found = await endpointOf(c);
-    return found instanceof Response ? found : changeEndpoint(c, callNative, found, input);
-  });
-
-  app.delete(ONE, requires("admin"), async (c) => {
-    const found = await endpointOf(c);
     if (found instanceof Response) return found;
-    return emptyAnswer(c, await callNative(c, "DELETE", apiPath`/v1/destinations/${found.row.id}`));
+    return endpointAnswer(c, found.application, await changeEndpoint(c, found, input), 200);
   });
 
-  registerSecret(app, callNative, ONE);
-  registerHeaders(app, callNative, ONE);
+  registerDeletion(app, ONE);
+  registerSecret(app, ONE);
+  registerHeaders(app, ONE);
+}
+
+function endpointAnswer(
+  c: ApiContext,
+  application: Application,
+  result: Result<Destination>,
+  status: 200 | 201,
+) {
+  return result.kind === "ok" ? c.json(endpointView(result.value, application), status) : answerOf(result);
 }
 
 /** @param list the path of the endpoints */
@@ -98,27 +118,29 @@ export function registerList(
     if (application instanceof Response) return application;
     const { limit, iterator: after, order } = query;
     const page = { tenant: application.id, after, limit: limit + 1, descending: order === "descending" };
-    const rows = await listDestinations(c.get("services").db, page);
-    const shown = rows.map((row) => viewOf(row, application));
+    const listed = await getDestinations(callerWithin(c, application), page);
+    if (listed.kind !== "ok") return answerOf(listed);
+    const shown = listed.value.map((row) => viewOf(row, application));
     return c.json(listOf(shown, limit, ({ id }) => id));
   });
 }
 
 /** @param one the path of an endpoint */
-export function registerSecret(app: Hono<ApiEnv>, callNative: CallNative, one: string): void {
+export function registerDeletion(app: Hono<ApiEnv>, one: string): void {
+  app.delete(one, requires("admin"), async (c) => {
+    const found = await endpointOf(c);
+    if (found instanceof Response) return found;
+    return emptyAnswer(c, await removeDestination(callerWithin(c, found.application), found.row.id));
+  });
+}
+
+/** @param one the path of an endpoint */
+export function registerSecret(app: Hono<ApiEnv>, one: string): void {
   app.get(`${one}/secret`, requires("admin"), async (c) => {
     const found = await endpointOf(c);
     if (found instanceof Response) return found;
-    const { vault, log } = c.get("services");
-    const { id, secret } = found.row;
-    try {
-      const shown = await showSecret(await vault.unseal(id, secret));
-      changed(c, "destination.secret_shown", found.row);
-      return secretAnswer(c, shown);
-    } catch (error) {
-      log({ what: "secret_unreadable", destination: id, error: faultOf(error) });
-      return problem(503, "The secret cannot be read at the moment");
-    }
+    const revealed = await revealSecret(callerWithin(c, found.application), found.row.id);
+    return revealed.kind === "ok" ? secretAnswer(c, revealed.value) : answerOf(revealed);
   });
 
   app.post(`${one}/secret/rotate`, requires("admin"), jsonBody({ mayBeEmpty: true }), async (c) => {
@@ -126,24 +148,25 @@ export function registerSecret(app: Hono<ApiEnv>, callNative: CallNative, one: s
     if (input instanceof Response) return input;
     const found = await endpointOf(c);
     if (found instanceof Response) return found;
-    const body = { secret: secretIn(input.key), overlap_s: input.gracePeriodSeconds };
     const names = { secret: "key", overlap_s: "gracePeriodSeconds" };
-    const path = apiPath`/v1/destinations/${found.row.id}/rotate-secret`;
-    const rotated = await callNative(c, "POST", path, { body, names });
+    const body = { secret: secretIn(input.key), overlap_s: input.gracePeriodSeconds };
+    const read = checked(secretRotation, body);
+    if (!("data" in read))
+      return invalid(read.map((error) => ({ ...error, field: renamedField(error.field, names) })));
+    const { id } = found.row;
+    const rotated = await rotateSecret(callerWithin(c, found.application), { ...read.data, id });
+    if (rotated.kind !== "ok") return answerOf(inSvixNames(rotated, names));
     // Some SDKs read the new secret from the answer, the others ignore its body.
-    return rotated.ok ? secretAnswer(c, rotated.json) : rotated.answer;
+    return secretAnswer(c, rotated.value.shown);
   });
 }
 
-function secretAnswer(
-  c: ApiContext,
-  { secret, public_key: half }: { secret?: unknown; public_key?: unknown },
-) {
+function secretAnswer(c: ApiContext, { secret, public_key: half }: ShownSecret) {
   return c.json({ key: secret ?? half }, 200, { "cache-control": "no-store" });
 }
 
-/** Values of headers are sealed: only their names are shown, as of those that the Svix API holds for sensitive. */
-export function registerHeaders(app: Hono<ApiEnv>, callNative: CallNative, one: string): void {
+/** Values of headers are sealed: only their names are shown, as the Svix API does with sensitive headers. */
+export function registerHeaders(app: Hono<ApiEnv>, one: string): void {
   app.get(`${one}/headers`, requires("read"), async (c) => {
     const found = await endpointOf(c);
     if (found instanceof Response) return found;
@@ -154,9 +177,9 @@ export function registerHeaders(app: Hono<ApiEnv>, callNative: CallNative, one: 
     const input = await bodyOf(c, z.object({ headers: headersField }));
     if (input instanceof Response) return input;
     const found = await endpointOf(c);
-    if (found instanceof Response) return found;
-    const body = { headers: input.headers };
-    return emptyAnswer(c, await callNative(c, "PATCH", apiPath`/v1/destinations/${found.row.id}`, { body }));
+    return found instanceof Response
+      ? found
+      : emptyAnswer(c, await updateEndpoint(c, found, { headers: input.headers }));
   });
 
   app.patch(`${one}/headers`, requires("admin"), jsonBody(), async (c) => {
@@ -164,20 +187,8 @@ export function registerHeaders(app: Hono<ApiEnv>, callNative: CallNative, one: 
     if (input instanceof Response) return input;
     const found = await endpointOf(c);
     if (found instanceof Response) return found;
-    const { headers, deleteHeaders = [] } = input;
-    const gone = new Set([...Object.keys(headers), ...deleteHeaders].map((name) => name.toLowerCase()));
-    const services = c.get("services");
-    const { id, tenant } = found.row;
-    const done = await editHeaders(services, id, tenant, async (stored) => {
-      const own = await ownHeaders(services.vault, stored).catch(() => undefined);
-      if (own === undefined) return problem(503, "The headers cannot be read at the moment");
-      const kept = Object.entries(own).filter(([name]) => !gone.has(name.toLowerCase()));
-      return { ...Object.fromEntries(kept), ...headers };
-    });
-    if (done instanceof Response) return done;
-    const changes = changesBetween(destinationView(done.stored), destinationView(done.row));
-    changed(c, "destination.changed", done.row, changes);
-    return c.body(null, 204);
+    const change = { id: found.row.id, set: input.headers, remove: input.deleteHeaders };
+    return emptyAnswer(c, await updateHeaders(callerWithin(c, found.application), change));
   });
 }
 
@@ -194,7 +205,7 @@ const headersPatch = z.object({
 
 const rotation = z.object({ key: z.unknown().optional(), gracePeriodSeconds: z.unknown().optional() });
 
-/** What the native route checks is passed on as it is given. */
+/** What the schema of destinations checks is passed on as it is given. */
 export const endpointUpdate = z.object({
   url: z.string({ error: "expected a URL" }),
   description: z.unknown().optional(),
@@ -253,17 +264,12 @@ function destinationFields(input: EndpointInput, application: Application) {
   };
 }
 
+/** Creates the endpoint; one that an earlier request with the same key has created is found again. */
 export async function createEndpoint(
   c: ApiContext,
-  callNative: CallNative,
   application: Application,
   input: EndpointInput,
-): Promise<Response> {
-  const { db } = c.get("services");
-  const key = idempotencyKeyOf(c);
-  const id = key === undefined ? undefined : await destinationIdFor(application.id, key);
-  const earlier = id === undefined ? undefined : await findDestination(db, id, application.id);
-  if (earlier) return c.json(endpointView(earlier, application), 201);
+): Promise<Result<Destination>> {
   const body = {
     ...destinationFields({ ...input, throttleRate: rateIn(input) ?? null }, application),
     tenant: application.id,
@@ -274,51 +280,55 @@ export async function createEndpoint(
     signature_forms: [{ form: "standard" }, { form: "svix" }],
     ...(application.id === OPERATOR && { template: "svix" }),
   };
-  const made = await callNative(c, "POST", apiPath`/v1/destinations`, { body, key, names: NAMES });
-  if (!made.ok) return made.answer;
-  return shownEndpoint(c, application, String(made.json.id), 201);
+  const caller = callerIn(c);
+  const read = readCreation(caller.services, body, c.req.url);
+  if (read.kind !== "ok") return inSvixNames(read, NAMES);
+  const request = { destination: read.value, key: idempotencyKeyOf(c), requestUrl: c.req.url };
+  const created = await createDestination(caller, request);
+  if (created.kind === "ok") return ok(created.value.row);
+  if (created.existing !== undefined) return getDestination(caller, created.existing);
+  return inSvixNames(created, NAMES);
 }
 
 /** Changes everything at once, but for the status: what is refused changes nothing. */
 export async function changeEndpoint(
   c: ApiContext,
-  callNative: CallNative,
-  { application, row: { id, ...before } }: Endpoint,
+  endpoint: NamedEndpoint,
   input: EndpointInput,
-): Promise<Response> {
-  const body = destinationFields(input, application);
-  const made = await callNative(c, "PATCH", apiPath`/v1/destinations/${id}`, { body, names: NAMES });
-  if (!made.ok) return made.answer;
+): Promise<Result<Destination>> {
+  const updated = await updateEndpoint(c, endpoint, destinationFields(input, endpoint.application));
   const { disabled } = input;
-  if (typeof disabled === "boolean" && disabled !== isDisabled(before)) {
-    const turned = await callNative(
-      c,
-      "POST",
-      apiPath`/v1/destinations/${id}/${disabled ? "pause" : "resume"}`,
-    );
-    if (!turned.ok) return turned.answer;
-  }
-  return shownEndpoint(c, application, id, 200);
+  if (updated.kind !== "ok" || typeof disabled !== "boolean" || disabled === isDisabled(endpoint.row))
+    return updated;
+  const setStatus = disabled ? pauseDestination : resumeDestination;
+  return setStatus(callerWithin(c, endpoint.application), endpoint.row.id);
 }
 
-async function shownEndpoint(
+async function updateEndpoint(
   c: ApiContext,
-  application: Application,
-  id: string,
-  status: 200 | 201,
-): Promise<Response> {
-  const row = await findDestination(c.get("services").db, id, application.id);
-  return row ? c.json(endpointView(row, application), status) : missing("endpoint", id);
+  { application, row }: NamedEndpoint,
+  body: object,
+): Promise<Result<Destination>> {
+  const caller = callerWithin(c, application);
+  const read = readChange(caller.services, body, c.req.url);
+  if (read.kind !== "ok") return inSvixNames(read, NAMES);
+  const update = { id: row.id, change: read.value, requestUrl: c.req.url };
+  const updated = await updateDestination(caller, update);
+  return updated.kind === "ok" ? updated : inSvixNames(updated, NAMES);
 }
 
-function emptyAnswer(c: ApiContext, result: NativeResult): Response {
-  return result.ok ? c.body(null, 204) : result.answer;
+function inSvixNames(refused: Refused, names: Readonly<Record<string, string>>): Refused {
+  return withFieldNames(refused, (error) => ({ ...error, field: renamedField(error.field, names) }));
 }
 
-export type Endpoint = Readonly<{ application: Application; row: Destination }>;
+function emptyAnswer(c: ApiContext, result: Result<unknown>): Response {
+  return result.kind === "ok" ? c.body(null, 204) : answerOf(result);
+}
+
+export type NamedEndpoint = Readonly<{ application: Application; row: Destination }>;
 
 /** The endpoint that the path names by id or `uid`, with its application, or the 404. */
-export async function endpointOf(c: ApiContext): Promise<Endpoint | ProblemResponse<404>> {
+export async function endpointOf(c: ApiContext): Promise<NamedEndpoint | ProblemResponse<404>> {
   const application = await applicationOf(c);
   if (application instanceof Response) return application;
   const name = c.req.param("endpoint") ?? "";

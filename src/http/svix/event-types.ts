@@ -12,8 +12,8 @@ import type { ApiContext, ApiEnv } from "../context.ts";
 import { apiPath } from "../internal-path.ts";
 import { jsonBody } from "../json-body.ts";
 import { checked, invalid, problem } from "../problems.ts";
-import { type CallNative, renamedField } from "./native-api.ts";
-import { bodyOf, flag, listOf, missing, orderedQuery, queryOf, unsupported } from "./shapes.ts";
+import type { CallNative } from "./native-api.ts";
+import { bodyOf, flag, listOf, missing, orderedQuery, queryOf, renamedField, unsupported } from "./shapes.ts";
 
 const LIST = "/api/v1/event-type";
 const ONE = "/api/v1/event-type/:name";

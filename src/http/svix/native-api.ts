@@ -10,6 +10,7 @@ import type { Authenticate } from "../auth.ts";
 import type { ApiContext } from "../context.ts";
 import type { ApiPath } from "../internal-path.ts";
 import { type Problem, problem } from "../problems.ts";
+import { renamedField } from "./shapes.ts";
 
 export type NativeResult =
   | Readonly<{ ok: true; json: Readonly<Record<string, unknown>> }>
@@ -63,9 +64,4 @@ function refusedWith(
   const later = retryAfter === null ? undefined : { "retry-after": retryAfter };
   const answer = problem(code as Parameters<typeof problem>[0], detail, renamed, later);
   return { ok: false, answer, status, location: headers.get("location") };
-}
-
-/** The first step of a field's path has the name. */
-export function renamedField(field: string, names: Readonly<Record<string, string>>): string {
-  return field.replace(/^[^.[#]+/, (first) => names[first] ?? first);
 }

@@ -4,34 +4,35 @@
  */
 
 import type { Hono } from "hono";
-import type { FieldError } from "../../core/result.ts";
+import type { FieldError, Result } from "../../core/result.ts";
 import { svixOperational, svixTypeOf } from "../../core/svix-operational.ts";
+import type { Application } from "../../features/applications/sql.ts";
+import type { Destination } from "../../store/destinations.ts";
 import { requires } from "../auth.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
-import { apiPath } from "../internal-path.ts";
 import { jsonBody } from "../json-body.ts";
-import { invalid, problem } from "../problems.ts";
+import { answerOf, invalid, problem } from "../problems.ts";
 import {
   changeEndpoint,
   createEndpoint,
-  type Endpoint,
   type EndpointInput,
   endpointOf,
   endpointUpdate,
   endpointView,
+  type NamedEndpoint,
   newEndpoint,
+  registerDeletion,
   registerHeaders,
   registerList,
   registerSecret,
   replacing,
   typesIn,
 } from "./endpoints.ts";
-import type { CallNative } from "./native-api.ts";
 import { applicationOf, bodyOf, OPERATIONAL_WEBHOOKS as LIST, unsupported } from "./shapes.ts";
 
 const ONE = `${LIST}/:endpoint`;
 
-export function registerOperationalWebhooks(app: Hono<ApiEnv>, callNative: CallNative): void {
+export function registerOperationalWebhooks(app: Hono<ApiEnv>): void {
   for (const path of [LIST, `${LIST}/*`])
     app.use(path, async (c, next) =>
       c.get("principal").tenant === undefined ? next() : problem(403, NOT_THE_OPERATOR),
@@ -40,7 +41,7 @@ export function registerOperationalWebhooks(app: Hono<ApiEnv>, callNative: CallN
   app.post(LIST, requires("admin"), jsonBody(), async (c) => {
     const input = await bodyOf(c, newEndpoint);
     if (input instanceof Response) return input;
-    return creation(c, callNative, input);
+    return creation(c, input);
   });
 
   registerList(app, LIST, (row, application) => shownAs(endpointView(row, application)));
@@ -54,43 +55,33 @@ export function registerOperationalWebhooks(app: Hono<ApiEnv>, callNative: CallN
     const input = await bodyOf(c, endpointUpdate);
     if (input instanceof Response) return input;
     const found = await endpointOf(c);
-    if (!(found instanceof Response)) return change(c, callNative, found, input);
+    if (!(found instanceof Response)) return change(c, found, input);
     // As in the Svix API, a `uid` that nothing has is created.
     const name = c.req.param("endpoint");
     if (name.startsWith("dst_") || (input.uid ?? name) !== name) return found;
-    return creation(c, callNative, { ...input, uid: name });
+    return creation(c, { ...input, uid: name });
   });
 
-  app.delete(ONE, requires("admin"), async (c) => {
-    const found = await endpointOf(c);
-    if (found instanceof Response) return found;
-    const removed = await callNative(c, "DELETE", apiPath`/v1/destinations/${found.row.id}`);
-    return removed.ok ? c.body(null, 204) : removed.answer;
-  });
-
-  registerSecret(app, callNative, ONE);
-  registerHeaders(app, callNative, ONE);
+  registerDeletion(app, ONE);
+  registerSecret(app, ONE);
+  registerHeaders(app, ONE);
 }
 
 const NOT_THE_OPERATOR = "The key is bound to a tenant, and operational webhooks are the operator's";
 
-async function creation(c: ApiContext, callNative: CallNative, input: EndpointInput): Promise<Response> {
+async function creation(c: ApiContext, input: EndpointInput): Promise<Response> {
   const errors = typeErrors(input);
   const application = await applicationOf(c);
   if (errors.length > 0) return invalid(errors);
   if (application instanceof Response) return application;
-  return shown(await createEndpoint(c, callNative, application, withTypes(input)));
+  return shown(c, application, await createEndpoint(c, application, withTypes(input)), 201);
 }
 
-async function change(
-  c: ApiContext,
-  callNative: CallNative,
-  endpoint: Endpoint,
-  input: EndpointInput,
-): Promise<Response> {
+async function change(c: ApiContext, endpoint: NamedEndpoint, input: EndpointInput): Promise<Response> {
   const errors = typeErrors(input);
   if (errors.length > 0) return invalid(errors);
-  return shown(await changeEndpoint(c, callNative, endpoint, replacing(withTypes(input))));
+  const changed = await changeEndpoint(c, endpoint, replacing(withTypes(input)));
+  return shown(c, endpoint.application, changed, 200);
 }
 
 const TYPES: Readonly<Record<string, string>> = svixOperational;
@@ -108,9 +99,10 @@ function withTypes(input: EndpointInput): EndpointInput {
   return { ...input, eventTypes: types };
 }
 
-/** The answer about an endpoint, as one about that of operational webhooks. */
-async function shown(answer: Response): Promise<Response> {
-  return answer.ok ? Response.json(shownAs(await answer.json()), { status: answer.status }) : answer;
+function shown(c: ApiContext, application: Application, result: Result<Destination>, status: 200 | 201) {
+  return result.kind === "ok"
+    ? c.json(shownAs(endpointView(result.value, application)), status)
+    : answerOf(result);
 }
 
 function shownAs({ eventTypes: types, ...view }: ReturnType<typeof endpointView>) {

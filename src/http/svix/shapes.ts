@@ -154,3 +154,8 @@ export function callerWithin(c: ApiContext, { id: tenant }: Pick<Application, "i
 export function missing(what: string, name: string): ProblemResponse<404> {
   return problem(404, `There is no ${what} ${name.slice(0, 300)}`);
 }
+
+/** The first step of a field's path has the name. */
+export function renamedField(field: string, names: Readonly<Record<string, string>>): string {
+  return field.replace(/^[^.[#]+/, (first) => names[first] ?? first);
+}

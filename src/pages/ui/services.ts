@@ -27,7 +27,15 @@ export async function attemptWith<I, T, K extends RefusalKind>(
   typed: unknown,
   work: (input: I) => Promise<Result<T, K>>,
 ): Promise<Result<T, K | Trouble | "invalid">> {
-  const input = read(schema, typed);
+  return attemptRead(caller, read(schema, typed), work);
+}
+
+/** Runs a service with an input that has been read from a form, unless it could not be read. */
+export async function attemptRead<I, T, K extends RefusalKind>(
+  caller: Caller,
+  input: Result<I, "invalid">,
+  work: (input: I) => Promise<Result<T, K>>,
+): Promise<Result<T, K | Trouble | "invalid">> {
   return input.kind === "ok" ? attempt(caller, () => work(input.value)) : input;
 }
 

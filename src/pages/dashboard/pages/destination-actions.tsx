@@ -4,39 +4,49 @@
  */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
+import type { RefusalKind } from "../../../core/result.ts";
 import { DAY_MS } from "../../../core/retention.ts";
-import type { TestReport } from "../../../features/destinations/routes.ts";
+import { clearHold } from "../../../features/destinations/health.ts";
+import { isRepeatedRotation, rotateSecret, secretRotation } from "../../../features/destinations/secrets.ts";
+import {
+  pauseDestination,
+  resumeDestination,
+  type TestReport,
+  testDestination,
+  updateDestination,
+} from "../../../features/destinations/service.ts";
+import { readChange } from "../../../features/destinations/validate.ts";
 import { type ApiPath, apiPath } from "../../../http/internal-path.ts";
 import { deliveryKey, eventId } from "../../../ids.ts";
 import { isoTime } from "../../../time.ts";
+import { requestText } from "../../ui/exchange.ts";
 import { durationOf, numberIn, textIn } from "../../ui/format.ts";
 import { Copyable, type Outcome, outcomeAt } from "../../ui/parts.tsx";
+import { attempt, attemptRead, attemptWith } from "../../ui/services.ts";
 import { causeHint, causeText } from "../../ui/status-text.ts";
 import type { CallApi } from "../call-api.ts";
 import { showPage, showRefusal } from "../components/layout.tsx";
 import { limitsIn } from "../destination-input.ts";
-import type { DashboardContext, DashboardEnv } from "../session.ts";
+import { callerOnPage, type DashboardContext, type DashboardEnv } from "../session.ts";
 import { showDestination } from "./destination.tsx";
-import { showSecret } from "./new-destination.tsx";
+import { showNewSecret } from "./new-destination.tsx";
 
 const DESTINATION = "/dashboard/destinations/:id";
 /** Of a few thousand deliveries each, that one press of the button makes. */
 const CANCEL_REQUESTS = 5;
 
 export function registerActions(app: Hono<DashboardEnv>, callApi: CallApi): void {
-  for (const [verb, outcome] of [
-    ["pause", "paused"],
-    ["resume", "resumed"],
-    ["clear-hold", "hold-cleared"],
+  for (const [verb, outcome, act] of [
+    ["pause", "paused", pauseDestination],
+    ["resume", "resumed", resumeDestination],
+    ["clear-hold", "hold-cleared", clearHold],
   ] as const) {
-    app.post(`${DESTINATION}/${verb}`, (c) => {
+    app.post(`${DESTINATION}/${verb}`, async (c) => {
       const id = c.req.param("id");
-      return postAndReturn(
-        c,
-        apiPath`/v1/destinations/${id}/${verb}`,
-        `/dashboard/destinations/${id}`,
-        outcome,
-      );
+      const back = `/dashboard/destinations/${id}`;
+      const caller = callerOnPage(c);
+      const done = await attempt<unknown, RefusalKind>(caller, () => act(caller, id));
+      return done.kind === "ok" ? c.redirect(outcomeAt(back, outcome), 303) : showRefusal(c, done, back);
     });
   }
 
@@ -96,8 +106,13 @@ export function registerForms(app: Hono<DashboardEnv>, callApi: CallApi): void {
   app.post(`${DESTINATION}/limits`, async (c) => {
     const id = c.req.param("id");
     const form = await c.req.parseBody();
-    const result = await callApi(c, "PATCH", apiPath`/v1/destinations/${id}`, limitsIn(form));
-    if (!result.ok) return showDestination(c, id, { refused: result, typed: form });
+    const caller = callerOnPage(c);
+    const requestUrl = c.req.url;
+    const read = readChange(caller.services, limitsIn(form), requestUrl);
+    const updated = await attemptRead(caller, read, (change) =>
+      updateDestination(caller, { id, change, requestUrl }),
+    );
+    if (updated.kind !== "ok") return showDestination(c, id, { refused: updated, typed: form });
     return c.redirect(outcomeAt(`/dashboard/destinations/${id}`, "limits", "#limits"), 303);
   });
 
@@ -105,19 +120,22 @@ export function registerForms(app: Hono<DashboardEnv>, callApi: CallApi): void {
     const id = c.req.param("id");
     const form = await c.req.parseBody();
     const hours = numberIn(form, "overlap_hours");
-    const result = await callApi(c, "POST", apiPath`/v1/destinations/${id}/rotate-secret`, {
+    const caller = callerOnPage(c);
+    const typed = {
       overlap_s: typeof hours === "number" ? Math.round(hours * 3600) : hours,
       // A form that does not name the secret to replace must not replace the current one.
       secret_version: numberIn(form, "secret_version") ?? 0,
-      ...(textIn(form, "signature") && { signature: textIn(form, "signature") }),
-    });
-    if (result.ok) return showSecret(c, result.json, "rotated");
+      signature: textIn(form, "signature"),
+    };
+    const rotated = await attemptWith(caller, secretRotation, typed, (rotation) =>
+      rotateSecret(caller, { ...rotation, id }),
+    );
+    if (rotated.kind === "ok") return showNewSecret(c, rotated.value, "rotated");
     // Without permission to rotate the page has no such form, so nothing typed is lost.
-    if (result.status === 403) return showRefusal(c, result, `/dashboard/destinations/${id}`);
-    const isRepeat = result.status === 409 && result.errors.some(({ field }) => field === "secret_version");
-    return isRepeat
+    if (rotated.kind === "forbidden") return showRefusal(c, rotated, `/dashboard/destinations/${id}`);
+    return isRepeatedRotation(rotated)
       ? c.redirect(outcomeAt(`/dashboard/destinations/${id}`, "rotated-before", "#secret-head"), 303)
-      : showDestination(c, id, { refused: result });
+      : showDestination(c, id, { refused: rotated });
   });
 
   app.post(`${DESTINATION}/replay`, async (c) => {
@@ -140,14 +158,14 @@ export function registerForms(app: Hono<DashboardEnv>, callApi: CallApi): void {
 }
 
 /** Shows what a test event did at once, on a page of its own: nothing of it is stored. */
-export function registerTestEvent(app: Hono<DashboardEnv>, callApi: CallApi): void {
+export function registerTestEvent(app: Hono<DashboardEnv>): void {
   app.post(`${DESTINATION}/test`, async (c) => {
     const id = c.req.param("id");
     const back = `/dashboard/destinations/${id}`;
-    const result = await callApi(c, "POST", apiPath`/v1/destinations/${id}/test`);
-    if (!result.ok) return showRefusal(c, result, back);
-    const report = result.json as TestReport;
-    return showPage(c, { title: "Test event" }, <TestEventPage report={report} path={back} />);
+    const caller = callerOnPage(c);
+    const tested = await attempt(caller, () => testDestination(caller, id));
+    if (tested.kind !== "ok") return showRefusal(c, tested, back);
+    return showPage(c, { title: "Test event" }, <TestEventPage report={tested.value} path={back} />);
   });
 }
 
@@ -194,10 +212,4 @@ function headline({ status, error }: TestReport): string {
   if (error === "challenged") return `Not delivered: ${causeText(error)}`;
   if (status === undefined || error !== undefined) return `No response: ${causeText(error ?? "network")}`;
   return `The receiver ${status >= 200 && status < 300 ? "accepted" : "rejected"} it: HTTP ${status}`;
-}
-
-/** The request as it was sent over the wire. */
-function requestText({ url, headers, body }: TestReport["sent"]): string {
-  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
-  return [`POST ${url}`, ...lines, "", body].join("\n");
 }

@@ -7,34 +7,46 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { FieldError, Refused } from "../../../core/result.ts";
 import { MASK, ownHeaders } from "../../../delivery/authorization.ts";
-import { destinationView } from "../../../features/destinations/schema.ts";
-import { apiPath } from "../../../http/internal-path.ts";
-import { type Destination, findDestination, ownBurstOf } from "../../../store/destinations.ts";
+import { type DestinationPreview, previewDestination } from "../../../features/destinations/preview.ts";
+import { destinationTrial, destinationView } from "../../../features/destinations/schema.ts";
+import {
+  getDestination,
+  removeDestination,
+  updateDestination,
+} from "../../../features/destinations/service.ts";
+import { readChange } from "../../../features/destinations/validate.ts";
+import { type Destination, ownBurstOf } from "../../../store/destinations.ts";
 import { isoTime } from "../../../time.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
 import { FormNotice, formState } from "../../ui/fields.tsx";
 import { destinationFields } from "../../ui/form-fields.ts";
 import { type Form, plural, textIn } from "../../ui/format.ts";
 import { Ago, Confirmation, outcomeAt } from "../../ui/parts.tsx";
-import { statusOfRefused } from "../../ui/services.ts";
+import { attempt, attemptRead, attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { capitalized } from "../../ui/status-text.ts";
-import { type CallApi, unreadable } from "../call-api.ts";
+import { unreadable } from "../call-api.ts";
 import { DestinationFields } from "../components/destination-form.tsx";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import { changesIn, errorsIn, fieldsOf, settingsIn } from "../destination-input.ts";
-import type { DashboardContext, DashboardEnv } from "../session.ts";
+import {
+  callerOnPage,
+  callerWithinTenant,
+  type DashboardContext,
+  type DashboardEnv,
+  mayChange,
+} from "../session.ts";
 import { formOptions } from "./new-destination.tsx";
 
 const EDIT = "/dashboard/destinations/:id/edit";
 const DELETE = "/dashboard/destinations/:id/delete";
 
-export function registerEditDestination(app: Hono<DashboardEnv>, callApi: CallApi): void {
+export function registerEditDestination(app: Hono<DashboardEnv>): void {
   app.get(EDIT, (c) => withDestination(c, (row) => showForm(c, row, {})));
 
   app.post(EDIT, (c) =>
     withDestination(c, async (row) => {
       const typed = await c.req.parseBody();
-      if (typed.action === "preview") return showPreview(c, callApi, row, typed);
+      if (typed.action === "preview") return showPreview(c, row, typed);
       if (textIn(typed, "read_at") !== isoTime(row.updatedAt))
         return showForm(c, row, { typed, refused: CHANGED });
       const { input, errors } = await withOwnHeaders(
@@ -45,8 +57,13 @@ export function registerEditDestination(app: Hono<DashboardEnv>, callApi: CallAp
       if (errors.length > 0) return showForm(c, row, { typed, refused: unreadable(errors) });
       const back = `/dashboard/destinations/${row.id}`;
       if (Object.keys(input).length === 0) return c.redirect(outcomeAt(back, "unchanged"), 303);
-      const result = await callApi(c, "PATCH", apiPath`/v1/destinations/${row.id}`, input);
-      if (!result.ok) return showForm(c, row, { typed, refused: result });
+      const caller = callerOnPage(c);
+      const requestUrl = c.req.url;
+      const read = readChange(caller.services, input, requestUrl);
+      const updated = await attemptRead(caller, read, (change) =>
+        updateDestination(caller, { id: row.id, change, requestUrl }),
+      );
+      if (updated.kind !== "ok") return showForm(c, row, { typed, refused: updated });
       return c.redirect(outcomeAt(back, "changed"), 303);
     }),
   );
@@ -55,8 +72,9 @@ export function registerEditDestination(app: Hono<DashboardEnv>, callApi: CallAp
 
   app.post(DELETE, async (c) => {
     const id = c.req.param("id");
-    const result = await callApi(c, "DELETE", apiPath`/v1/destinations/${id}`);
-    if (!result.ok) return showRefusal(c, result, `/dashboard/destinations/${id}`);
+    const caller = callerOnPage(c);
+    const removed = await attempt(caller, () => removeDestination(caller, id));
+    if (removed.kind !== "ok") return showRefusal(c, removed, `/dashboard/destinations/${id}`);
     return c.redirect(outcomeAt("/dashboard", "deleted"), 303);
   });
 }
@@ -66,13 +84,9 @@ async function withDestination(
   c: DashboardContext,
   show: (row: Destination) => Response | Promise<Response>,
 ): Promise<Response> {
-  const {
-    tenant,
-    principal: { scopes },
-  } = c.get("visitor");
-  const row = await findDestination(c.get("services").db, c.req.param("id") ?? "", tenant);
-  if (row === undefined) return showNotFound(c);
-  return scopes.includes("admin") ? show(row) : showReadOnly(c);
+  const found = await getDestination(callerWithinTenant(c), c.req.param("id") ?? "");
+  if (found.kind !== "ok") return showNotFound(c);
+  return mayChange(c) ? show(found.value) : showReadOnly(c);
 }
 
 /** The times of a row and of a form differ: somebody else has changed it while the form was open. */
@@ -102,9 +116,9 @@ const UNREADABLE_HEADERS: FieldError = {
   expected: "all values once more in place of ***",
 };
 
-type Shown = Readonly<{ typed?: Form; refused?: Refused; preview?: Preview }>;
+type Filled = Readonly<{ typed?: Form; refused?: Refused; preview?: DestinationPreview }>;
 
-async function showForm(c: DashboardContext, row: Destination, { typed, refused, preview }: Shown) {
+async function showForm(c: DashboardContext, row: Destination, { typed, refused, preview }: Filled) {
   const view = destinationView(row);
   const values = typed ?? fieldsOf(view, ownBurstOf(row));
   const form = {
@@ -152,31 +166,24 @@ async function showForm(c: DashboardContext, row: Destination, { typed, refused,
   );
 }
 
-/** As the API gives it. */
-type Preview = Readonly<{
-  events: readonly Readonly<{
-    event_id: string;
-    type: string;
-    timestamp: string;
-    taken: boolean;
-    reason: string | null;
-  }>[];
-  taken: number;
-}>;
-
 /** Nothing is saved: the form is shown again, with what its event types, channels and filter take. */
-async function showPreview(c: DashboardContext, callApi: CallApi, row: Destination, typed: Form) {
+async function showPreview(c: DashboardContext, row: Destination, typed: Form) {
   const { input, errors } = settingsIn({ ...typed, kind: destinationView(row).kind });
   const found = errors.filter(({ field }) => field === "filter");
   if (found.length > 0) return showForm(c, row, { typed, refused: unreadable(found) });
   const { event_types, channels, filter } = input;
-  const trial = { event_types, channels, filter };
-  const result = await callApi(c, "POST", apiPath`/v1/destinations/${row.id}/preview`, trial);
-  if (!result.ok) return showForm(c, row, { typed, refused: result });
-  return showForm(c, row, { typed, preview: result.json as Preview });
+  const caller = callerOnPage(c);
+  const previewed = await attemptWith(
+    caller,
+    destinationTrial,
+    { event_types, channels, filter },
+    (settings) => previewDestination(caller, { ...settings, id: row.id }),
+  );
+  if (previewed.kind !== "ok") return showForm(c, row, { typed, refused: previewed });
+  return showForm(c, row, { typed, preview: previewed.value });
 }
 
-const PreviewPart: FC<{ preview: Preview | undefined; now: number }> = ({ preview, now }) => (
+const PreviewPart: FC<{ preview: DestinationPreview | undefined; now: number }> = ({ preview, now }) => (
   <>
     <div class="actions">
       <button type="submit" name="action" value="preview">
@@ -205,7 +212,7 @@ const PreviewPart: FC<{ preview: Preview | undefined; now: number }> = ({ previe
   </>
 );
 
-function previewText({ events, taken }: Preview): string {
+function previewText({ events, taken }: DestinationPreview): string {
   if (events.length === 0) return "No events to try it on: the tenant has posted none lately.";
   return `Takes ${taken} of the last ${plural(events.length, "event")}.`;
 }
@@ -219,7 +226,7 @@ const refusalTexts: Readonly<Record<string, string>> = {
   created_later: "the destination did not exist yet",
 };
 
-function takenText({ taken, reason }: Preview["events"][number]): string {
+function takenText({ taken, reason }: DestinationPreview["events"][number]): string {
   const why = reason === null ? "" : (refusalTexts[reason] ?? reason.replaceAll("_", " "));
   if (!taken) return `not taken: ${why}`;
   return why === "" ? "taken" : `would be taken; ${why}`;

@@ -3,34 +3,42 @@
 import type { Hono } from "hono";
 import { OPERATOR } from "../../../core/principal.ts";
 import type { Refused } from "../../../core/result.ts";
-import { apiPath } from "../../../http/internal-path.ts";
+import type { ShownSecret } from "../../../features/destinations/schema.ts";
+import { createDestination } from "../../../features/destinations/service.ts";
+import { readCreation } from "../../../features/destinations/validate.ts";
 import { newTokenId } from "../../../secrets/tokens.ts";
+import type { Destination } from "../../../store/destinations.ts";
 import { listTypeNames } from "../../../store/event-types.ts";
 import { FormNotice, formState } from "../../ui/fields.tsx";
 import { destinationFields } from "../../ui/form-fields.ts";
 import { type Form, textIn } from "../../ui/format.ts";
 import { Copyable, outcomeAt } from "../../ui/parts.tsx";
-import { statusOfRefused } from "../../ui/services.ts";
-import { type CallApi, unreadable } from "../call-api.ts";
+import { attemptRead, statusOfRefused } from "../../ui/services.ts";
+import { unreadable } from "../call-api.ts";
 import { DestinationFields } from "../components/destination-form.tsx";
 import { showPage, showReadOnly } from "../components/layout.tsx";
 import { errorsIn, newDestinationIn } from "../destination-input.ts";
-import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
+import { callerOnPage, type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
 
 const PATH = "/dashboard/destinations/new";
 
-export function registerNewDestination(app: Hono<DashboardEnv>, callApi: CallApi): void {
+export function registerNewDestination(app: Hono<DashboardEnv>): void {
   app.get(PATH, (c) => (mayChange(c) ? showForm(c, {}) : showReadOnly(c)));
 
   app.post(PATH, async (c) => {
     const form = await c.req.parseBody();
     const { input, errors } = newDestinationIn(form);
     if (errors.length > 0) return showForm(c, form, unreadable(errors));
-    const result = await callApi(c, "POST", apiPath`/v1/destinations`, input, textIn(form, "form"));
-    if (result.ok) return showSecret(c, result.json, "created");
-    const existing = result.location?.split("/").at(-1);
+    const caller = callerOnPage(c);
+    const [key, requestUrl] = [textIn(form, "form"), c.req.url];
+    const read = readCreation(caller.services, input, requestUrl);
+    const created = await attemptRead(caller, read, (destination) =>
+      createDestination(caller, { destination, key, requestUrl }),
+    );
+    if (created.kind === "ok") return showNewSecret(c, created.value, "created");
+    const { existing } = created;
     return existing === undefined
-      ? showForm(c, form, result)
+      ? showForm(c, form, created)
       : c.redirect(outcomeAt(`/dashboard/destinations/${existing}`, "created-before"), 303);
   });
 }
@@ -97,16 +105,12 @@ const KEY_PAIR =
   "Your receiver verifies signatures with this public key, which the destination's JSON Web Key Set has too.";
 
 /** Not after a redirect, because the secret must appear in no address and must not be stored to be shown again. */
-export function showSecret(
+export function showNewSecret(
   c: DashboardContext,
-  json: Readonly<Record<string, unknown>>,
+  { row: { id }, shown }: Readonly<{ row: Destination; shown: ShownSecret }>,
   what: keyof typeof secretTexts,
 ) {
-  const {
-    id,
-    secret,
-    public_key: publicKey,
-  } = json as Readonly<Record<"id" | "secret" | "public_key", string>>;
+  const { secret, public_key: publicKey } = shown;
   const { title, lede } = secretTexts[what];
   return showPage(
     c,

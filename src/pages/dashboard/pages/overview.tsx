@@ -3,6 +3,7 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { ratesOf, results, totalOf } from "../../../core/metrics.ts";
 import type { StatsWindow } from "../../../core/rollups.ts";
+import { getDestinations } from "../../../features/destinations/service.ts";
 import {
   COUNTED,
   type Fleet,
@@ -11,7 +12,6 @@ import {
   readDestinations,
   readFleet,
 } from "../../../features/stats/fleet.ts";
-import { listDestinations } from "../../../store/destinations.ts";
 import { TrafficChart, TrafficLegend } from "../../ui/charts.tsx";
 import {
   byUrgency,
@@ -23,8 +23,8 @@ import {
 } from "../../ui/destination-table.tsx";
 import { countOf, decimalOf, durationOrNone, percentOf, plural, quoted } from "../../ui/format.ts";
 import { Copyable, Figure, OutcomeNotice, WindowTabs, windowNamed, windowTexts } from "../../ui/parts.tsx";
-import { showPage } from "../components/layout.tsx";
-import type { DashboardEnv } from "../session.ts";
+import { showPage, showRefusal } from "../components/layout.tsx";
+import { callerOnPage, type DashboardEnv } from "../session.ts";
 
 export function registerOverview(app: Hono<DashboardEnv>): void {
   app.get("/dashboard", async (c) => {
@@ -215,7 +215,9 @@ export function registerAllDestinations(app: Hono<DashboardEnv>): void {
       principal: { scopes },
     } = c.get("visitor");
     const after = c.req.query("after");
-    const rows = await listDestinations(services.db, { tenant, after, limit: PAGE_SIZE + 1 });
+    const listed = await getDestinations(callerOnPage(c), { tenant, after, limit: PAGE_SIZE + 1 });
+    if (listed.kind !== "ok") return showRefusal(c, listed, "/dashboard");
+    const rows = listed.value;
     const seen = await readDestinations(services, rows.slice(0, PAGE_SIZE), figuresQuery());
     const now = services.now();
     return showPage(

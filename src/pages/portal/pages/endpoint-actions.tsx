@@ -1,41 +1,49 @@
-/** What the buttons on an endpoint's page do. Each is one call of the API, and then a redirect or a page of its own. */
+/** What the buttons on an endpoint's page do. Each calls one service, and then redirects or shows a page of its own. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import type { TestReport } from "../../../features/destinations/routes.ts";
-import { apiPath } from "../../../http/internal-path.ts";
+import { isRepeatedRotation, rotateSecret, secretRotation } from "../../../features/destinations/secrets.ts";
+import {
+  pauseDestination,
+  removeDestination,
+  resumeDestination,
+  type TestReport,
+  testDestination,
+} from "../../../features/destinations/service.ts";
 import { requestText } from "../../ui/exchange.ts";
 import { numberIn } from "../../ui/format.ts";
-import { type CallApi, may } from "../call-api.ts";
+import { attempt, attemptWith } from "../../ui/services.ts";
+import { may } from "../call-api.ts";
 import { showPage, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import { Copy, outcomeAt } from "../parts.tsx";
-import type { PortalEnv } from "../session.ts";
+import { callerInPortal, type PortalEnv } from "../session.ts";
 import { reasonText } from "../state-text.ts";
 import { showEndpoint } from "./endpoint.tsx";
-import { showSecret } from "./endpoint-form.tsx";
+import { showEndpointSecret } from "./endpoint-form.tsx";
 
 const ENDPOINT = "/portal/endpoints/:id";
 
-export function registerEndpointActions(app: Hono<PortalEnv>, callApi: CallApi): void {
-  for (const [verb, action, outcome] of [
-    ["pause", "pause_endpoint", "paused"],
-    ["resume", "resume_endpoint", "resumed"],
+export function registerEndpointActions(app: Hono<PortalEnv>): void {
+  for (const [verb, action, outcome, act] of [
+    ["pause", "pause_endpoint", "paused", pauseDestination],
+    ["resume", "resume_endpoint", "resumed", resumeDestination],
   ] as const) {
     app.post(`${ENDPOINT}/${verb}`, may(action), async (c) => {
-      const path = `/portal/endpoints/${c.req.param("id")}`;
-      const call = { method: "POST", path: apiPath`/v1/destinations/${c.req.param("id")}/${verb}` };
-      const result = await callApi(c, call);
-      return result.ok ? c.redirect(outcomeAt(path, outcome), 303) : showRefused(c, result, path);
+      const id = c.req.param("id");
+      const path = `/portal/endpoints/${id}`;
+      const caller = callerInPortal(c);
+      const done = await attempt(caller, () => act(caller, id));
+      return done.kind === "ok" ? c.redirect(outcomeAt(path, outcome), 303) : showRefused(c, done, path);
     });
   }
 
   app.post(`${ENDPOINT}/delete`, may("delete_endpoint"), async (c) => {
     const id = c.req.param("id");
-    const call = { method: "DELETE", path: apiPath`/v1/destinations/${id}` };
-    const result = await callApi(c, call);
-    return result.ok
+    const caller = callerInPortal(c);
+    const removed = await attempt(caller, () => removeDestination(caller, id));
+    return removed.kind === "ok"
       ? c.redirect(outcomeAt("/portal", "deleted"), 303)
-      : showRefused(c, result, `/portal/endpoints/${id}`);
+      : showRefused(c, removed, `/portal/endpoints/${id}`);
   });
 
   app.post(`${ENDPOINT}/rotate`, may("rotate_secret"), async (c) => {
@@ -51,29 +59,31 @@ export function registerEndpointActions(app: Hono<PortalEnv>, callApi: CallApi):
       // A form that does not name the secret to replace must not replace the current one.
       secret_version: numberIn(form, "secret_version") ?? 0,
     };
-    const call = { method: "POST", path: apiPath`/v1/destinations/${id}/rotate-secret`, body };
-    const result = await callApi(c, call);
-    if (result.ok) return showSecret(c, result.json, "rotated");
-    if (result.status === 409 && result.errors.some(({ field }) => field === "secret_version"))
+    const caller = callerInPortal(c);
+    const rotated = await attemptWith(caller, secretRotation, body, (rotation) =>
+      rotateSecret(caller, { ...rotation, id }),
+    );
+    if (rotated.kind === "ok") return showEndpointSecret(c, rotated.value, "rotated");
+    if (isRepeatedRotation(rotated))
       return c.redirect(outcomeAt(path, "rotated-before", "#secret-head"), 303);
-    if (result.status === 409 && result.retryAfterS !== undefined) {
-      const fault = t.secret.tooMany(f.duration(result.retryAfterS * 1000));
+    if (rotated.kind === "conflict" && rotated.retryAfterS !== undefined) {
+      const fault = t.secret.tooMany(f.duration(rotated.retryAfterS * 1000));
       return showEndpoint(c, id, { faults: { overlap_hours: fault }, status: 422 });
     }
-    return showRefused(c, result, path);
+    return showRefused(c, rotated, path);
   });
 
   app.post(`${ENDPOINT}/test`, may("send_test"), async (c) => {
     const id = c.req.param("id");
     const path = `/portal/endpoints/${id}`;
-    const call = { method: "POST", path: apiPath`/v1/destinations/${id}/test` };
-    const result = await callApi(c, call);
-    if (!result.ok) return showRefused(c, result, path);
+    const caller = callerInPortal(c);
+    const tested = await attempt(caller, () => testDestination(caller, id));
+    if (tested.kind !== "ok") return showRefused(c, tested, path);
     const look = c.get("look");
     return showPage(
       c,
       { title: look.t.test.title, place: "endpoints" },
-      <TestPage look={look} report={result.json as TestReport} path={path} />,
+      <TestPage look={look} report={tested.value} path={path} />,
     );
   });
 }
@@ -98,14 +108,14 @@ const TestPage: FC<{ look: Look; report: TestReport; path: string }> = ({ look, 
           {t.test.back}
         </a>
       </section>
-      {location !== undefined && <Shown look={look} id="location" title={t.test.redirect} text={location} />}
-      {response !== undefined && <Shown look={look} id="response" title={t.test.response} text={response} />}
-      <Shown look={look} id="sent" title={t.test.request} text={requestText(sent)} />
+      {location !== undefined && <Part look={look} id="location" title={t.test.redirect} text={location} />}
+      {response !== undefined && <Part look={look} id="response" title={t.test.response} text={response} />}
+      <Part look={look} id="sent" title={t.test.request} text={requestText(sent)} />
     </>
   );
 };
 
-const Shown: FC<{ look: Look; id: string; title: string; text: string }> = ({ look, id, title, text }) => (
+const Part: FC<{ look: Look; id: string; title: string; text: string }> = ({ look, id, title, text }) => (
   <section aria-labelledby={`${id}-head`}>
     <div class="head">
       <h2 id={`${id}-head`}>{title}</h2>

@@ -4,21 +4,30 @@ import type { Child, FC } from "hono/jsx";
 import { allows, limitedFields, limitsWithin, type PortalAccess } from "../../../core/portal-access.ts";
 import type { Refused } from "../../../core/result.ts";
 import { kindNameOf } from "../../../delivery/kinds/registry.ts";
-import type { DestinationPreview } from "../../../features/destinations/preview.ts";
-import { destinationView } from "../../../features/destinations/schema.ts";
-import { apiPath } from "../../../http/internal-path.ts";
+import { type DestinationPreview, previewDestination } from "../../../features/destinations/preview.ts";
+import {
+  destinationTrial,
+  destinationView,
+  type ShownSecret,
+} from "../../../features/destinations/schema.ts";
+import {
+  createDestination,
+  getDestination,
+  updateDestination,
+} from "../../../features/destinations/service.ts";
+import { readChange, readCreation } from "../../../features/destinations/validate.ts";
 import { newTokenId } from "../../../secrets/tokens.ts";
-import { type Destination, findDestination, limitsOf } from "../../../store/destinations.ts";
+import { type Destination, limitsOf } from "../../../store/destinations.ts";
 import { type EventType, listEventTypes } from "../../../store/event-types.ts";
 import { type Form, indented, listIn, numberIn, textIn } from "../../ui/format.ts";
-import { statusOfRefused } from "../../ui/services.ts";
-import { type CallApi, may } from "../call-api.ts";
+import { attemptRead, attemptWith, statusOfRefused } from "../../ui/services.ts";
+import { may } from "../call-api.ts";
 import { FilterPreview } from "../filter-preview.tsx";
 import { showNotFound, showPage, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import { Copy, Field, outcomeAt } from "../parts.tsx";
 import { aboveFaults, type FieldFaults, faultsOf } from "../problems.ts";
-import type { PortalContext, PortalEnv } from "../session.ts";
+import { callerInPortal, type PortalContext, type PortalEnv } from "../session.ts";
 import {
   defaultSigning,
   isOfSigning,
@@ -33,71 +42,74 @@ const NEW = "/portal/endpoints/new";
 const CHANGE = "/portal/endpoints/:id/change";
 const PREVIEW = "/portal/endpoints/:id/preview";
 
-export function registerEndpointForms(app: Hono<PortalEnv>, callApi: CallApi): void {
+export function registerEndpointForms(app: Hono<PortalEnv>): void {
   app.get(NEW, may("create_endpoint"), (c) => showForm(c, { typed: signingInputs(defaultSigning) }));
 
   app.post(NEW, may("create_endpoint"), async (c) => {
     const form: Form = await c.req.parseBody({ all: true });
     const { body, faults } = inputOf(c, form);
     if (Object.keys(faults).length > 0) return showForm(c, { typed: form, faults });
-    const key = textIn(form, "form");
-    const result = await callApi(c, {
-      method: "POST",
-      path: apiPath`/v1/destinations`,
-      body,
-      key,
-    });
-    if (result.ok) return showSecret(c, result.json, "created");
-    const existing = result.location?.split("/").at(-1);
-    if (existing !== undefined)
-      return c.redirect(outcomeAt(`/portal/endpoints/${existing}`, "created-before"), 303);
+    const caller = callerInPortal(c);
+    const [key, requestUrl] = [textIn(form, "form"), c.req.url];
+    const read = readCreation(caller.services, body, requestUrl);
+    const created = await attemptRead(caller, read, (destination) =>
+      createDestination(caller, { destination, key, requestUrl }),
+    );
+    if (created.kind === "ok") return showEndpointSecret(c, created.value, "created");
+    if (created.existing !== undefined)
+      return c.redirect(outcomeAt(`/portal/endpoints/${created.existing}`, "created-before"), 303);
     return showForm(c, {
       typed: form,
-      faults: refusedFaults(c, form, result),
-      status: statusOfRefused(result),
+      faults: refusedFaults(c, form, created),
+      status: statusOfRefused(created),
     });
   });
 
   app.get(CHANGE, may("change_endpoint"), async (c) => {
-    const row = await endpointOf(c);
-    return row ? showForm(c, { typed: typedOf(row), row }) : showNotFound(c);
+    const found = await getDestination(callerInPortal(c), c.req.param("id"));
+    if (found.kind !== "ok") return showNotFound(c);
+    return showForm(c, { typed: typedOf(found.value), row: found.value });
   });
 
   app.post(CHANGE, may("change_endpoint"), async (c) => {
-    const row = await endpointOf(c);
-    if (row === undefined) return showNotFound(c);
+    const caller = callerInPortal(c);
+    const found = await getDestination(caller, c.req.param("id"));
+    if (found.kind !== "ok") return showNotFound(c);
+    const row = found.value;
     const form: Form = await c.req.parseBody({ all: true });
     const { body, faults } = inputOf(c, form, row);
     if (Object.keys(faults).length > 0) return showForm(c, { typed: form, faults, row });
-    const call = { method: "PATCH", path: apiPath`/v1/destinations/${row.id}`, body };
-    const result = await callApi(c, call);
-    if (result.ok) return c.redirect(outcomeAt(`/portal/endpoints/${row.id}`, "saved"), 303);
-    if (result.status === 404 || result.status === 409)
-      return showRefused(c, result, `/portal/endpoints/${row.id}`);
-    const status = statusOfRefused(result);
-    return showForm(c, { typed: form, faults: refusedFaults(c, form, result), row, status });
+    const requestUrl = c.req.url;
+    const read = readChange(caller.services, body, requestUrl);
+    const updated = await attemptRead(caller, read, (change) =>
+      updateDestination(caller, { id: row.id, change, requestUrl }),
+    );
+    if (updated.kind === "ok") return c.redirect(outcomeAt(`/portal/endpoints/${row.id}`, "saved"), 303);
+    if (updated.kind === "not_found" || updated.kind === "conflict")
+      return showRefused(c, updated, `/portal/endpoints/${row.id}`);
+    const status = statusOfRefused(updated);
+    return showForm(c, { typed: form, faults: refusedFaults(c, form, updated), row, status });
   });
 
   // Nothing is saved: the form is shown again, with what its event types and its filter take.
   app.post(PREVIEW, may("change_endpoint"), may("preview_endpoint"), async (c) => {
-    const row = await endpointOf(c);
-    if (row === undefined) return showNotFound(c);
+    const caller = callerInPortal(c);
+    const found = await getDestination(caller, c.req.param("id"));
+    if (found.kind !== "ok") return showNotFound(c);
+    const row = found.value;
     const form: Form = await c.req.parseBody({ all: true });
     const { body, faults: all } = inputOf(c, form, row);
     const { event_types: types, filter } = all;
     const faults = { ...(types && { event_types: types }), ...(filter && { filter }) };
     if (Object.keys(faults).length > 0) return showForm(c, { typed: form, faults, row });
-    const trial = { event_types: body.event_types, filter: body.filter };
-    const call = { method: "POST", path: apiPath`/v1/destinations/${row.id}/preview`, body: trial };
-    const result = await callApi(c, call);
-    if (result.ok) return showForm(c, { typed: form, row, preview: result.json as DestinationPreview });
-    const status = statusOfRefused(result);
-    return showForm(c, { typed: form, faults: refusedFaults(c, form, result), row, status });
+    const typed = { event_types: body.event_types, filter: body.filter };
+    const previewed = await attemptWith(caller, destinationTrial, typed, (settings) =>
+      previewDestination(caller, { ...settings, id: row.id }),
+    );
+    if (previewed.kind === "ok") return showForm(c, { typed: form, row, preview: previewed.value });
+    const status = statusOfRefused(previewed);
+    return showForm(c, { typed: form, faults: refusedFaults(c, form, previewed), row, status });
   });
-}
-
-function endpointOf(c: PortalContext): Promise<Destination | undefined> {
-  return findDestination(c.get("services").db, c.req.param("id") ?? "", c.get("visitor").tenant);
 }
 
 /** The API counts the tenant's endpoints, and names the tenant when there are too many. */
@@ -197,7 +209,7 @@ function typedOf(row: Destination): Form {
 /** A type has up to 32 KB of schema and example: so many are shown with these. */
 const MOST_TYPES = 100;
 
-type Shown = Readonly<{
+type Filled = Readonly<{
   typed: Form;
   faults?: FieldFaults;
   row?: Destination;
@@ -205,7 +217,7 @@ type Shown = Readonly<{
   status?: 422 | 500 | 503;
 }>;
 
-async function showForm(c: PortalContext, { typed, faults = {}, row, preview, status }: Shown) {
+async function showForm(c: PortalContext, { typed, faults = {}, row, preview, status }: Filled) {
   const look = c.get("look");
   const { db, now } = c.get("services");
   const types = await listEventTypes(db, { archived: false, after: undefined, limit: MOST_TYPES });
@@ -441,14 +453,14 @@ const TypeOption: FC<OptionProps> = ({ look, type, place, isChosen }) => {
 };
 
 /** Not after a redirect, because the secret must appear in no address and must not be stored to be shown again. */
-export function showSecret(
+export function showEndpointSecret(
   c: PortalContext,
-  json: Readonly<Record<string, unknown>>,
+  { row: { id }, shown }: Readonly<{ row: Destination; shown: ShownSecret }>,
   what: "created" | "rotated",
 ) {
   const look = c.get("look");
   const { t } = look;
-  const { id, secret, public_key: publicKey } = json as Readonly<Record<string, string | undefined>>;
+  const { secret, public_key: publicKey } = shown;
   const lede = what === "created" ? t.secret.createdLede : t.secret.rotatedLede;
   return showPage(
     c,

@@ -6,8 +6,9 @@ import { allows } from "../../../core/portal-access.ts";
 import { formsOf, recipeOf } from "../../../core/signature-forms.ts";
 import { kindNameOf } from "../../../delivery/kinds/registry.ts";
 import { destinationView } from "../../../features/destinations/schema.ts";
+import { getDestination } from "../../../features/destinations/service.ts";
 import { COUNTED, queryGates } from "../../../features/stats/fleet.ts";
-import { type Destination, findDestination, limitsOf } from "../../../store/destinations.ts";
+import { type Destination, limitsOf } from "../../../store/destinations.ts";
 import { listReplays, type Replay } from "../../../store/replays.ts";
 import { backlogOf } from "../../../store/stats.ts";
 import { SeriesChart, totalsOf } from "../../ui/charts.tsx";
@@ -21,7 +22,7 @@ import type { Look } from "../look.ts";
 import { Head, OutcomeNotice } from "../parts.tsx";
 import type { FieldFaults } from "../problems.ts";
 import { ResendMany } from "../resend-many.tsx";
-import type { PortalContext, PortalEnv, Visitor } from "../session.ts";
+import { callerInPortal, type PortalContext, type PortalEnv, type Visitor } from "../session.ts";
 import { statusText } from "../state-text.ts";
 import { statusOfRow } from "./endpoints.tsx";
 
@@ -38,8 +39,9 @@ export async function showEndpoint(c: PortalContext, id: string, shown: Shown = 
   const services = c.get("services");
   const [look, visitor] = [c.get("look"), c.get("visitor")];
   const { tenant } = visitor;
-  const row = await findDestination(services.db, id, tenant);
-  if (row === undefined) return showNotFound(c);
+  const found = await getDestination(callerInPortal(c), id);
+  if (found.kind !== "ok") return showNotFound(c);
+  const row = found.value;
   const state = logStates.find((name) => name === c.req.query("state")) ?? "all";
   const latest = { tenant, destinationId: id, state: undefined, before: undefined, limit: REPLAYS_SHOWN };
   const [[figures], backlogs, deliveries, { replays }] = await Promise.all([

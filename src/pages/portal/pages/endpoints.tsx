@@ -3,15 +3,16 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { destinationStatus } from "../../../core/destination-status.ts";
 import { allows, allowsAnother } from "../../../core/portal-access.ts";
+import { getDestinations } from "../../../features/destinations/service.ts";
 import { queryGates } from "../../../features/stats/fleet.ts";
-import { type Destination, gateSettingsOf, listDestinations } from "../../../store/destinations.ts";
+import { type Destination, gateSettingsOf } from "../../../store/destinations.ts";
 import { totalsOf } from "../../ui/charts.tsx";
 import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
 import { StateLabel } from "../../ui/parts.tsx";
-import { showPage } from "../layout.tsx";
+import { showPage, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import { OutcomeNotice } from "../parts.tsx";
-import type { PortalEnv, Visitor } from "../session.ts";
+import { callerInPortal, type PortalEnv, type Visitor } from "../session.ts";
 import { statusText } from "../state-text.ts";
 
 /** Each asks a gate. */
@@ -25,7 +26,9 @@ export function registerEndpoints(app: Hono<PortalEnv>): void {
     const [look, visitor] = [c.get("look"), c.get("visitor")];
     const after = c.req.query("after");
     const page = { tenant: visitor.tenant, after, limit: PAGE_SIZE + 1 };
-    const rows = await listDestinations(services.db, page);
+    const listed = await getDestinations(callerInPortal(c), page);
+    if (listed.kind !== "ok") return showRefused(c, listed, "/portal");
+    const rows = listed.value;
     const shown = rows.slice(0, PAGE_SIZE);
     const figures = await queryGates(services, shown, { windows: ["24h"], series: true });
     return showPage(

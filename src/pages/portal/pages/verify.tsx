@@ -2,13 +2,14 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { formsOf, type Recipe, recipeOf } from "../../../core/signature-forms.ts";
+import { getDestination } from "../../../features/destinations/service.ts";
 import { sealedScheme } from "../../../secrets/vault.ts";
-import { type Destination, findDestination } from "../../../store/destinations.ts";
+import type { Destination } from "../../../store/destinations.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
 import { showNotFound, showPage } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import { Copy } from "../parts.tsx";
-import type { PortalEnv } from "../session.ts";
+import { callerInPortal, type PortalEnv } from "../session.ts";
 import { type SnippetLanguage, snippetLanguages, snippetOf } from "../snippets.ts";
 
 const languages = Object.keys(snippetLanguages) as SnippetLanguage[];
@@ -16,8 +17,9 @@ const languages = Object.keys(snippetLanguages) as SnippetLanguage[];
 export function registerVerify(app: Hono<PortalEnv>): void {
   app.get("/portal/endpoints/:id/verify", async (c) => {
     const look = c.get("look");
-    const row = await findDestination(c.get("services").db, c.req.param("id"), c.get("visitor").tenant);
-    if (row === undefined) return showNotFound(c);
+    const found = await getDestination(callerInPortal(c), c.req.param("id"));
+    if (found.kind !== "ok") return showNotFound(c);
+    const row = found.value;
     const language = languages.find((name) => name === c.req.query("in")) ?? "node";
     const keysAt = new URL(`/v1/destinations/${row.id}/jwks.json`, c.req.url).href;
     return showPage(

@@ -1,0 +1,415 @@
+/**
+ * Destinations: created, listed, shown, changed, deleted, paused, resumed and tested. What depends on the deployment and on
+ * what is stored is checked here (validate.ts), whoever calls. Secrets are in secrets.ts, health in health.ts.
+ */
+import { capsOf } from "../../config.ts";
+import { changesBetween } from "../../core/audit.ts";
+import { defaultLimits } from "../../core/limits.ts";
+import { type LimitedField, limitedFields } from "../../core/portal-access.ts";
+import { notYourTenant, type Principal, refuseTenant, tenantFor } from "../../core/principal.ts";
+import {
+  conflict,
+  type FieldError,
+  invalidFields,
+  missing,
+  ok,
+  type Refused,
+  type Result,
+  unavailable,
+} from "../../core/result.ts";
+import { formsOf } from "../../core/signature-forms.ts";
+import { ownHeaders } from "../../delivery/authorization.ts";
+import { sendTestEvent, type TestResult } from "../../delivery/test-event.ts";
+import { claimTestAtGate, resumeAtGate, scheduleDrainAtGate } from "../../gate/client.ts";
+import { checked } from "../../http/problems.ts";
+import { destinationIdFor, newDestinationId } from "../../ids.ts";
+import { endDeleted } from "../../jobs/waiting.ts";
+import { sealedScheme } from "../../secrets/vault.ts";
+import type { Services } from "../../services.ts";
+import {
+  breakerOf,
+  changeDestination,
+  type Destination,
+  type DestinationChange,
+  destinationByUid,
+  findDestination,
+  insertDestination,
+  isTaken,
+  listDestinations,
+  type NewDestination,
+  pauseOf,
+  turnDestination,
+} from "../../store/destinations.ts";
+import { publishStatusChangeOf } from "../notifications/publish.ts";
+import { type Call, service } from "../service.ts";
+import { conflictErrors } from "./auth.ts";
+import { headersSchema } from "./headers.ts";
+import {
+  columnsOf,
+  type DestinationInput,
+  destinationView,
+  type NewDestinationInput,
+  shownOfSecret,
+} from "./schema.ts";
+import { changedTarget, newTarget } from "./target.ts";
+import {
+  addressErrors,
+  breakerErrors,
+  chosenSecret,
+  creationErrors,
+  dependsOn,
+  formErrors,
+  handshakeFor,
+  templateErrors,
+  urlErrors,
+} from "./validate.ts";
+
+type Creation = Readonly<{
+  destination: NewDestinationInput;
+  /** Repeated for the same tenant, it creates nothing more. */
+  key?: string | undefined;
+  /** The URL of the caller's request: its host can be no destination, and a handshake names it. */
+  requestUrl: string;
+}>;
+
+const creates = { scope: "admin", action: "create_endpoint" } as const;
+
+/**
+ * Creates the destination, at most once with a key: the conflict of a repeated creation names the one that exists. The
+ * secret is shown only in this result.
+ */
+export const createDestination = service(
+  creates,
+  async ({ services, principal, changed }, input: Creation) => {
+    const { destination: given, key, requestUrl } = input;
+    const { db, config } = services;
+    const tenant = tenantFor(principal, given.tenant);
+    if (tenant === undefined) return notYourTenant(principal);
+    const id = key === undefined ? newDestinationId() : await destinationIdFor(tenant, key);
+    // Before the receiver is called; the insert checks again.
+    if (key !== undefined && (await findDestination(db, id, tenant))) return alreadyCreated(id);
+    const errors = [
+      ...creationErrors(services, given, requestUrl),
+      ...limitErrors(principal, { ...defaultLimits, ...given }),
+    ];
+    if (errors.length > 0) return invalidFields(errors);
+    const prepared = await preparedRow(services, given, { id, tenant }, new URL(requestUrl).host);
+    if ("errors" in prepared) return invalidFields(prepared.errors);
+    const most = principal.visit?.max_endpoints ?? Number.POSITIVE_INFINITY;
+    const max = Math.min(capsOf(config).destinations, most);
+    const row = await insertDestination(db, prepared.row, max);
+    if (row !== undefined) {
+      changed("destination.created", row);
+      return ok({ row, shown: await shownOfSecret(prepared.secret) });
+    }
+    // A random id cannot be taken.
+    if (key !== undefined && (await isTaken(db, id))) return alreadyCreated(id);
+    return (
+      (await uidConflict(db, { id, tenant }, given)) ?? invalidFields([tooManyDestinations(tenant, max)])
+    );
+  },
+);
+
+type ListPage = Parameters<typeof listDestinations>[1];
+
+const reads = { scope: "read", action: "read" } as const;
+
+/** Destinations in order of id, without deleted ones: at most `limit`. */
+export const getDestinations = service(reads, async ({ services, principal }, page: ListPage) => {
+  const refusal = refuseTenant(principal, page.tenant);
+  if (refusal) return refusal;
+  const { tenant = page.tenant } = principal;
+  return ok(await listDestinations(services.db, { ...page, tenant }));
+});
+
+export const getDestination = service(reads, ({ services, principal }, id: string) =>
+  visibleDestination(services, principal, id),
+);
+
+/** The destination, unless it is of another tenant than the principal's. */
+export async function visibleDestination(
+  { db }: Pick<Services, "db">,
+  { tenant }: Principal,
+  id: string,
+): Promise<Result<Destination, "not_found">> {
+  const row = await findDestination(db, id, tenant);
+  return row ? ok(row) : missing("destination", id);
+}
+
+const changes = { scope: "admin", action: "change_endpoint" } as const;
+
+type Update = Readonly<{
+  id: string;
+  change: DestinationInput;
+  /** The URL of the caller's request: its host can be no destination. */
+  requestUrl: string;
+}>;
+
+/** Changes the destination. What the change leaves out stays; null resets a field to its default. */
+export const updateDestination = service(changes, async (call, { id, change, requestUrl }: Update) => {
+  const { services, principal } = call;
+  const errors = [...urlErrors(services, change, requestUrl), ...limitErrors(principal, change)];
+  if (errors.length > 0) return invalidFields(errors);
+  const edited = await editDestination(services, id, principal.tenant, change);
+  return edited.kind === "ok" ? recorded(call, edited.value) : edited;
+});
+
+type HeaderChange = Readonly<{
+  id: string;
+  /** Headers to set, by their names. */
+  set: Readonly<Record<string, string>>;
+  /** Names of headers to remove. */
+  remove: readonly string[];
+}>;
+
+/** Sets and removes single headers. Those that it does not name stay. */
+export const updateHeaders = service(changes, async (call, { id, set, remove }: HeaderChange) => {
+  const { services, principal } = call;
+  const gone = new Set([...Object.keys(set), ...remove].map((name) => name.toLowerCase()));
+  const edited = await editStored<Refused<"invalid" | "unavailable">>(
+    services,
+    id,
+    principal.tenant,
+    async (stored) => {
+      const own = await ownHeaders(services.vault, stored).catch(() => undefined);
+      if (own === undefined) return { refused: unavailable("The headers cannot be read at the moment") };
+      const kept = Object.entries(own).filter(([name]) => !gone.has(name.toLowerCase()));
+      const read = checked(headersSchema, { ...Object.fromEntries(kept), ...set });
+      if (!("data" in read))
+        return { refused: invalidFields(read.map((one) => ({ ...one, field: `headers.${one.field}` }))) };
+      const input = { headers: read.data };
+      return { input, columns: await columnsOf(services.vault, id, input) };
+    },
+  );
+  return edited.kind === "ok" ? recorded(call, edited.value) : edited;
+});
+
+function recorded({ changed }: Call, { stored, row }: Edit) {
+  const changes = changesBetween(destinationView(stored), destinationView(row));
+  changed("destination.changed", row, changes ?? undefined);
+  return ok(row);
+}
+
+/** Deletes the destination for good, and cancels its deliveries that have not ended. */
+export const removeDestination = service(
+  { scope: "admin", action: "delete_endpoint" },
+  async ({ services, principal, changed }, id: string) => {
+    const now = services.now();
+    const tombstone = { deletedAt: now, updatedAt: now };
+    const row = await changeDestination(services.db, id, tombstone, principal.tenant);
+    if (row === undefined) return missing("destination", id);
+    services.background(endDeleted(services, id));
+    changed("destination.deleted", row);
+    return ok(undefined);
+  },
+);
+
+const PAUSED = { status: "paused", statusReason: "manual" } as const;
+const ACTIVE = { status: "active", statusReason: null } as const;
+
+/** Pauses the destination. One that is paused already keeps its reason. */
+export const pauseDestination = service(
+  { scope: "admin", action: "pause_endpoint" },
+  async ({ services, principal, changed }, id: string) => {
+    const now = services.now();
+    const paused = await turnDestination(services.db, id, PAUSED, principal.tenant, now);
+    if (paused === undefined) return visibleDestination(services, principal, id);
+    services.background(publishStatusChangeOf(services, id, now));
+    changed("destination.paused", paused);
+    return ok(paused);
+  },
+);
+
+/** Resumes the destination, beginning with one attempt at a time. */
+export const resumeDestination = service(
+  { scope: "admin", action: "resume_endpoint" },
+  async ({ services, principal, changed }, id: string) => {
+    const now = services.now();
+    const before = await visibleDestination(services, principal, id);
+    if (before.kind !== "ok") return before;
+    const resumed = await turnDestination(services.db, id, ACTIVE, principal.tenant, now);
+    if (resumed === undefined) {
+      // Only the end of a pause starts again from one attempt: a repeat must not throttle a healthy destination.
+      services.background(scheduleDrainAtGate(services, id));
+      return visibleDestination(services, principal, id);
+    }
+    services.background(publishStatusChangeOf(services, id, now));
+    services.background(resumeAtGate(services, id, pauseOf(before.value)));
+    changed("destination.resumed", resumed);
+    return ok(resumed);
+  },
+);
+
+/** Sends a test event at once, whatever the state of the destination, at most once in five seconds. */
+export const testDestination = service(
+  { scope: "admin", action: "send_test" },
+  async ({ services, principal }, id: string) => {
+    const found = await visibleDestination(services, principal, id);
+    if (found.kind !== "ok") return found;
+    const until = await claimTestAtGate(services, id);
+    if (until === undefined) return unavailable(GATE_UNREACHABLE);
+    if (until !== null) return tooSoon(until - services.now());
+    const result = await sendTestEvent(services, found.value);
+    return result.kind === "made" ? ok(testReport(found.value.url, result)) : conflict(result.fault);
+  },
+);
+
+export const GATE_UNREACHABLE = "The destination's gate cannot be reached at the moment";
+
+function tooSoon(waitMs: number): Refused<"too_many"> {
+  const retryAfterS = Math.max(1, Math.ceil(waitMs / 1000));
+  const detail = `The destination has just been tested; try again in ${retryAfterS} s`;
+  return { kind: "too_many", detail, retryAfterS };
+}
+
+/** What was sent, and what came back. */
+export type TestReport = ReturnType<typeof testReport>;
+
+function testReport(url: string, { call, sent }: Extract<TestResult, { kind: "made" }>) {
+  const { exchange, startedAt, endedAt, excerpt, location } = call;
+  return {
+    ...(exchange.status !== undefined && { status: exchange.status }),
+    ...(exchange.kind !== "response" && { error: exchange.kind }),
+    latency_ms: endedAt - startedAt,
+    ...(excerpt && { response: excerpt }),
+    ...(location && { location: location.slice(0, 200) }),
+    sent: { url, headers: { ...sent.headers }, body: sent.body },
+  };
+}
+
+/** The errors of limits that are above those of a visitor of the portal; null stands for a limit's default. */
+function limitErrors(
+  { visit }: Principal,
+  input: Readonly<{ [K in LimitedField]?: number | null | undefined }>,
+): FieldError[] {
+  return limitedFields.flatMap((field) => {
+    const [most, given] = [visit?.[field] ?? null, input[field]];
+    const value = given === null ? defaultLimits[field] : given;
+    if (most === null || value === undefined || value <= most) return [];
+    return [{ field, fault: `is ${value}`, expected: `at most ${most}: the visitor may set no more` }];
+  });
+}
+
+/** The row of a new destination, and its secret; or the errors of the input, from the first check that finds some. */
+export async function preparedRow(
+  services: Services,
+  input: NewDestinationInput,
+  { id, tenant }: Pick<Destination, "id" | "tenant">,
+  origin: string,
+): Promise<Readonly<{ row: NewDestination; secret: string }> | Readonly<{ errors: readonly FieldError[] }>> {
+  const { vault, now } = services;
+  const chosen = await chosenSecret(input, "hmac-sha256", formsOf(input.signature_forms));
+  const errors = [
+    ...breakerErrors(input.breaker),
+    ...formErrors(input),
+    ...conflictErrors(input),
+    ...templateErrors(input, tenant),
+    ...("errors" in chosen ? chosen.errors : []),
+  ];
+  if ("errors" in chosen || errors.length > 0) return { errors };
+  const target = await newTarget(services, input, { id, tenant });
+  if ("errors" in target) return target;
+  const privateAddress = await addressErrors(services, input);
+  if (privateAddress.length > 0) return { errors: privateAddress };
+  const agreed = await handshakeFor(services, input, origin);
+  if ("errors" in agreed) return agreed;
+  const secret = await vault.seal(id, chosen.secret);
+  const at = { createdAt: now(), updatedAt: now() };
+  const paused = input.status === "paused" && { ...PAUSED, statusChangedAt: at.createdAt };
+  const columns = { ...(await columnsOf(vault, id, input)), ...agreed, ...target, ...paused };
+  return { row: { ...columns, id, tenant, secret, ...at }, secret: chosen.secret };
+}
+
+function alreadyCreated(id: string): Refused<"conflict"> {
+  const fault = `was used before: it created ${id}`;
+  const expected = "a new key for another destination";
+  const detail = `The Idempotency-Key ${fault}; expected ${expected}`;
+  const errors = [{ field: "idempotency-key", fault, expected }];
+  return { kind: "conflict", detail, errors, existing: id };
+}
+
+/** The conflict with another destination of the tenant that has the `uid` of the input. */
+async function uidConflict(
+  db: D1Database,
+  { id, tenant }: Pick<Destination, "id" | "tenant">,
+  { uid }: Pick<DestinationInput, "uid">,
+): Promise<Refused<"conflict"> | undefined> {
+  const holder = uid ? await destinationByUid(db, tenant, uid) : undefined;
+  if (holder === undefined || holder.id === id) return undefined;
+  const fault = `is that of ${holder.id}`;
+  const expected = "one that no other destination of the tenant has";
+  const detail = `The uid ${uid} ${fault}; expected ${expected}`;
+  return { kind: "conflict", detail, errors: [{ field: "uid", fault, expected }] };
+}
+
+/** The error names the tenant even where the body does not: the destination would belong to it. */
+function tooManyDestinations(tenant: string, max: number): FieldError {
+  const expected = `at most ${max} in a tenant: delete one that is no longer needed`;
+  return { field: "tenant", fault: `is ${tenant}, which has ${max} destinations or more`, expected };
+}
+
+/** How often a change is tried in all, when others change what it depends on. */
+const CHANGE_TRIES = 3;
+
+/** A destination before and after its change. */
+type Edit = Readonly<{ stored: Destination; row: Destination }>;
+type Edited = Result<Edit, "not_found" | "conflict" | "invalid">;
+
+/** Changes a destination, for callers that have checked the principal and the URLs. */
+export async function editDestination(
+  services: Services,
+  id: string,
+  tenant: string | undefined,
+  input: DestinationInput,
+): Promise<Edited> {
+  const privateAddress = await addressErrors(services, input);
+  if (privateAddress.length > 0) return invalidFields(privateAddress);
+  const columns = await columnsOf(services.vault, id, input);
+  return editStored(services, id, tenant, async () => ({ input, columns }));
+}
+
+type Change = Readonly<{ input: DestinationInput; columns: DestinationChange }>;
+
+/** @param changeFor called again when another request has changed what the change depends on */
+async function editStored<R = never>(
+  services: Services,
+  id: string,
+  tenant: string | undefined,
+  changeFor: (stored: Destination) => Promise<Change | Readonly<{ refused: R }>>,
+): Promise<Edited | R> {
+  const { db, now } = services;
+  for (let attempt = 1; attempt <= CHANGE_TRIES; attempt++) {
+    const stored = await findDestination(db, id, tenant);
+    if (stored === undefined) return missing("destination", id);
+    const made = await changeFor(stored);
+    if ("refused" in made) return made.refused;
+    const { input, columns } = made;
+    const target = await changedTarget(services, input, stored);
+    const errors = [...changeErrors(input, stored), ...("errors" in target ? target.errors : [])];
+    if ("errors" in target || errors.length > 0) return invalidFields(errors);
+    // It always changes: changes that depend on each other know by it that there was another.
+    const updatedAt = Math.max(now(), stored.updatedAt + 1);
+    const change = { ...columns, ...target, updatedAt };
+    const row = await changeDestination(db, id, change, tenant, dependsOn(input, stored));
+    if (!row) {
+      const taken = await uidConflict(db, stored, input);
+      if (taken) return taken;
+      continue;
+    }
+    // A hold, an open circuit and a narrow window are about the old target's receiver.
+    if (row.url !== stored.url) services.background(resumeAtGate(services, id));
+    return ok({ stored, row });
+  }
+  return conflict("The destination is being changed by other requests at the same time");
+}
+
+/** The errors of a change that depend on what is stored, but for its target. */
+export function changeErrors(input: DestinationInput, stored: Destination): FieldError[] {
+  const scheme = sealedScheme(stored.secret) ?? "hmac-sha256";
+  return [
+    ...breakerErrors(input.breaker, breakerOf(stored)),
+    ...formErrors(input, { ...stored, scheme }),
+    ...conflictErrors(input, stored),
+    ...templateErrors(input, stored.tenant, stored),
+  ];
+}
