@@ -85,6 +85,12 @@ export function refuseTenant(
   return { kind: "forbidden", detail: "The key is bound to another tenant" };
 }
 
+/** Refused when the principal is bound to a tenant: for what belongs to the operator. @param why ends the sentence */
+export function refuseBound({ tenant }: Principal, why: string): Refused<"forbidden"> | undefined {
+  if (tenant === undefined) return undefined;
+  return { kind: "forbidden", detail: `The key is bound to a tenant, and ${why}` };
+}
+
 /** Refused when the principal grants a scope that it lacks. */
 export function refuseScopes(
   { scopes: own }: Principal,

@@ -53,7 +53,7 @@ export function createSvixApi({ services = servicesOf, authenticate = byKey() }:
   registerEndpointMessages(app);
   registerContent(app, callNative);
   registerBackgroundTasks(app, callNative);
-  registerEventTypes(app, callNative);
+  registerEventTypes(app);
   registerImport(app);
   registerOperationalWebhooks(app);
   registerPortalAccess(app, callNative);

@@ -7,7 +7,7 @@ import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import { OPERATOR } from "../../core/principal.ts";
 import { recordOf } from "../../core/record.ts";
-import { ok, type Refused, type Result, withFieldNames } from "../../core/result.ts";
+import { ok, type Result } from "../../core/result.ts";
 import { type Application, rateOf } from "../../features/applications/sql.ts";
 import { destinationView, type ShownSecret, uidField } from "../../features/destinations/schema.ts";
 import { revealSecret, rotateSecret, secretRotation } from "../../features/destinations/secrets.ts";
@@ -47,6 +47,7 @@ import {
   orderedQuery,
   queryOf,
   renamedField,
+  renamedRefusal,
 } from "./shapes.ts";
 
 const LIST = "/api/v1/app/:app/endpoint";
@@ -155,7 +156,7 @@ export function registerSecret(app: Hono<ApiEnv>, one: string): void {
       return invalid(read.map((error) => ({ ...error, field: renamedField(error.field, names) })));
     const { id } = found.row;
     const rotated = await rotateSecret(callerWithin(c, found.application), { ...read.data, id });
-    if (rotated.kind !== "ok") return answerOf(inSvixNames(rotated, names));
+    if (rotated.kind !== "ok") return answerOf(renamedRefusal(rotated, names));
     // Some SDKs read the new secret from the answer, the others ignore its body.
     return secretAnswer(c, rotated.value.shown);
   });
@@ -282,12 +283,12 @@ export async function createEndpoint(
   };
   const caller = callerIn(c);
   const read = readCreation(caller.services, body, c.req.url);
-  if (read.kind !== "ok") return inSvixNames(read, NAMES);
+  if (read.kind !== "ok") return renamedRefusal(read, NAMES);
   const request = { destination: read.value, key: idempotencyKeyOf(c), requestUrl: c.req.url };
   const created = await createDestination(caller, request);
   if (created.kind === "ok") return ok(created.value.row);
   if (created.existing !== undefined) return getDestination(caller, created.existing);
-  return inSvixNames(created, NAMES);
+  return renamedRefusal(created, NAMES);
 }
 
 /** Changes everything at once, but for the status: what is refused changes nothing. */
@@ -311,14 +312,10 @@ async function updateEndpoint(
 ): Promise<Result<Destination>> {
   const caller = callerWithin(c, application);
   const read = readChange(caller.services, body, c.req.url);
-  if (read.kind !== "ok") return inSvixNames(read, NAMES);
+  if (read.kind !== "ok") return renamedRefusal(read, NAMES);
   const update = { id: row.id, change: read.value, requestUrl: c.req.url };
   const updated = await updateDestination(caller, update);
-  return updated.kind === "ok" ? updated : inSvixNames(updated, NAMES);
-}
-
-function inSvixNames(refused: Refused, names: Readonly<Record<string, string>>): Refused {
-  return withFieldNames(refused, (error) => ({ ...error, field: renamedField(error.field, names) }));
+  return updated.kind === "ok" ? updated : renamedRefusal(updated, NAMES);
 }
 
 function emptyAnswer(c: ApiContext, result: Result<unknown>): Response {

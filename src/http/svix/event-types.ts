@@ -2,23 +2,31 @@
 
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
-import type { FieldError } from "../../core/result.ts";
+import { type FieldError, invalidFields } from "../../core/result.ts";
 import { wholeDays } from "../../core/retention.ts";
-import { newEventType, replaceEventType } from "../../features/event-types/routes.ts";
+import { newEventType } from "../../features/event-types/schema.ts";
+import { deleteEventType, replaceEventType, storedJson } from "../../features/event-types/service.ts";
 import { type EventType, findEventType, listEventTypes } from "../../store/event-types.ts";
 import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";
-import type { ApiContext, ApiEnv } from "../context.ts";
-import { apiPath } from "../internal-path.ts";
+import { type ApiContext, type ApiEnv, callerIn } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
-import { checked, invalid, problem } from "../problems.ts";
-import type { CallNative } from "./native-api.ts";
-import { bodyOf, flag, listOf, missing, orderedQuery, queryOf, renamedField, unsupported } from "./shapes.ts";
+import { answerOf, checked, problem } from "../problems.ts";
+import {
+  bodyOf,
+  flag,
+  listOf,
+  missing,
+  orderedQuery,
+  queryOf,
+  renamedRefusal,
+  unsupported,
+} from "./shapes.ts";
 
 const LIST = "/api/v1/event-type";
 const ONE = "/api/v1/event-type/:name";
 
-export function registerEventTypes(app: Hono<ApiEnv>, callNative: CallNative): void {
+export function registerEventTypes(app: Hono<ApiEnv>): void {
   app.post(LIST, requires("admin"), jsonBody(), async (c) => {
     const input = await bodyOf(c, newType);
     if (input instanceof Response) return input;
@@ -66,8 +74,8 @@ export function registerEventTypes(app: Hono<ApiEnv>, callNative: CallNative): v
     if (query.expunge === true) {
       const known = await typeOf(c);
       if (known instanceof Response) return known;
-      const removed = await callNative(c, "DELETE", apiPath`/v1/event-types/${name}`);
-      return removed.ok ? c.body(null, 204) : removed.answer;
+      const removed = await deleteEventType(callerIn(c), name);
+      return removed.kind === "ok" ? c.body(null, 204) : answerOf(removed);
     }
     const archived = await changeKnown(c, name, { archived: true });
     return archived instanceof Response ? archived : c.body(null, 204);
@@ -132,11 +140,11 @@ async function change(
     const errors = unsupportedFields(input);
     const fields = errors.length > 0 ? errors : checked(newEventType, fieldsOf(input, before));
     const made =
-      "data" in fields ? await replaceEventType(c, name, fields.data, before ?? null) : { errors: fields };
-    if (made instanceof Response) return made;
-    if (made && "errors" in made)
-      return invalid(made.errors.map((one) => ({ ...one, field: renamedField(one.field, NAMES) })));
-    if (made) return { row: made, before };
+      "data" in fields
+        ? await replaceEventType(callerIn(c), { name, fields: fields.data, seen: before ?? null })
+        : invalidFields(fields);
+    if (made.kind === "ok") return { row: made.value, before };
+    if (made.kind !== "conflict") return answerOf(renamedRefusal(made, NAMES));
   }
   return problem(409, "The event type is being changed by other requests at the same time");
 }
@@ -165,7 +173,7 @@ function fieldsOf(input: Input, before: EventType | undefined) {
 
 function keptOf(before: EventType | undefined) {
   if (before === undefined) return {};
-  const example = jsonIn(before.example);
+  const example = storedJson(before.example);
   return { validate: before.validates === 1, ...(example !== null && { example }) };
 }
 
@@ -174,17 +182,8 @@ async function typeOf(c: ApiContext): Promise<EventType | Response> {
   return (await findEventType(c.get("services").db, name)) ?? missing("event type", name);
 }
 
-/** Null for what an edit by hand has made unreadable. */
-export function jsonIn(text: string | null): unknown {
-  try {
-    return text === null ? null : JSON.parse(text);
-  } catch {
-    return null;
-  }
-}
-
 function schemasOf({ schema }: EventType): Record<string, unknown> | null {
-  const value = jsonIn(schema);
+  const value = storedJson(schema);
   return value === null ? null : { "1": value };
 }
 

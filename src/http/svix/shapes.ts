@@ -6,7 +6,7 @@
 import { z } from "@hono/zod-openapi";
 import type { MiddlewareHandler } from "hono";
 import { OPERATOR, type Principal, principalWithin } from "../../core/principal.ts";
-import type { FieldError } from "../../core/result.ts";
+import { type FieldError, type RefusalKind, type Refused, withFieldNames } from "../../core/result.ts";
 import { type Application, findApplication } from "../../features/applications/sql.ts";
 import type { Caller } from "../../features/service.ts";
 
@@ -111,6 +111,14 @@ export function listOf<T>(entries: readonly T[], limit: number, idOf: (entry: T)
   const last = data.at(-1);
   const iterator = last === undefined ? null : idOf(last);
   return { data, iterator, prevIterator: null, done: entries.length <= limit };
+}
+
+/** A refusal whose fields have the names of the Svix API. */
+export function renamedRefusal<K extends RefusalKind>(
+  refused: Refused<K>,
+  names: Readonly<Record<string, string>>,
+): Refused<K> {
+  return withFieldNames(refused, (error) => ({ ...error, field: renamedField(error.field, names) }));
 }
 
 /** 409 for a `uid` that something else has. */

@@ -1,41 +1,34 @@
 /** Changes the catalogue of event types: adds a type, changes it, archives it and deletes it. For the operator alone. */
 import type { Hono } from "hono";
 import type { Refused } from "../../../core/result.ts";
-import { type ApiPath, apiPath } from "../../../http/internal-path.ts";
+import { type EventTypeView, newEventType } from "../../../features/event-types/schema.ts";
+import {
+  deleteEventType,
+  getEventType,
+  replaceEventType,
+  typeView,
+} from "../../../features/event-types/service.ts";
 import { AreaField, CheckField, FormNotice, formState, TextField } from "../../ui/fields.tsx";
 import { eventTypeFields } from "../../ui/form-fields.ts";
 import { type Form, jsonIn, numberIn, textIn } from "../../ui/format.ts";
 import { Confirmation, outcomeAt } from "../../ui/parts.tsx";
-import { statusOfRefused } from "../../ui/services.ts";
-import { type CallApi, unreadable } from "../call-api.ts";
+import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
+import { unreadable } from "../call-api.ts";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
-import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
+import { callerOnPage, type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
 
 const LIST = "/dashboard/event-types";
 const ONE = `${LIST}/:name`;
 
-/** As the API shows it. */
-type EventType = Readonly<{
-  name: string;
-  description: string | null;
-  schema: unknown;
-  example: unknown;
-  validate: boolean;
-  archived: boolean;
-  retention_days: number | null;
-  created_at: string;
-  updated_at: string;
-}>;
-
-export function registerEditEventType(app: Hono<DashboardEnv>, callApi: CallApi): void {
+export function registerEditEventType(app: Hono<DashboardEnv>): void {
   app.get(`${LIST}/new`, (c) => showForm(c, undefined, {}));
 
   app.post(`${LIST}/new`, async (c) => {
     const typed = await c.req.parseBody();
     const name = textIn(typed, "name") ?? "";
     // To replace a type is to edit it: a new one must not overwrite what somebody has described.
-    const existing = name === "" ? undefined : await callApi(c, "GET", pathOf(name));
-    if (existing?.ok) return showForm(c, undefined, typed, unreadable([TAKEN(name)]));
+    const existing = name === "" ? undefined : await getEventType(callerOnPage(c), name);
+    if (existing?.kind === "ok") return showForm(c, undefined, typed, unreadable([TAKEN(name)]));
     return save(c, undefined, name, typed);
   });
 
@@ -51,30 +44,39 @@ export function registerEditEventType(app: Hono<DashboardEnv>, callApi: CallApi)
   ] as const)
     app.post(`${ONE}/${verb}`, (c) =>
       withType(c, async ({ name, created_at: _, updated_at: __, ...settings }) => {
-        const result = await callApi(c, "PUT", pathOf(name), { ...settings, archived });
-        return result.ok ? c.redirect(outcomeAt(LIST, outcome), 303) : showRefusal(c, result, LIST);
+        const result = await replace(c, name, { ...settings, archived });
+        return result.kind === "ok"
+          ? c.redirect(outcomeAt(LIST, outcome), 303)
+          : showRefusal(c, result, LIST);
       }),
     );
 
   app.get(`${ONE}/delete`, (c) => withType(c, ({ name }) => showDeletion(c, name)));
 
   app.post(`${ONE}/delete`, async (c) => {
-    const result = await callApi(c, "DELETE", pathOf(c.req.param("name")));
-    return result.ok ? c.redirect(outcomeAt(LIST, "type-deleted"), 303) : showRefusal(c, result, LIST);
+    const caller = callerOnPage(c);
+    const removed = await attempt(caller, () => deleteEventType(caller, c.req.param("name")));
+    return removed.kind === "ok"
+      ? c.redirect(outcomeAt(LIST, "type-deleted"), 303)
+      : showRefusal(c, removed, LIST);
   });
 
-  async function withType(c: DashboardContext, show: (type: EventType) => Response | Promise<Response>) {
+  async function withType(c: DashboardContext, show: (type: EventTypeView) => Response | Promise<Response>) {
     if (!mayEditTypes(c)) return showReadOnly(c);
-    const result = await callApi(c, "GET", pathOf(c.req.param("name") ?? ""));
-    return result.ok ? show(result.json as unknown as EventType) : showNotFound(c);
+    const found = await getEventType(callerOnPage(c), c.req.param("name") ?? "");
+    return found.kind === "ok" ? show(typeView(found.value)) : showNotFound(c);
   }
 
-  async function save(c: DashboardContext, type: EventType | undefined, name: string, typed: Form) {
+  function replace(c: DashboardContext, name: string, input: unknown) {
+    const caller = callerOnPage(c);
+    return attemptWith(caller, newEventType, input, (fields) => replaceEventType(caller, { name, fields }));
+  }
+
+  async function save(c: DashboardContext, type: EventTypeView | undefined, name: string, typed: Form) {
     const { input, errors } = typeIn(typed);
     if (errors.length > 0) return showForm(c, type, typed, unreadable(errors));
-    // A name without a character has no path; with one the API says what a name is.
-    const result = await callApi(c, "PUT", pathOf(name === "" ? " " : name), input);
-    if (!result.ok) return showForm(c, type, typed, result);
+    const result = await replace(c, name, input);
+    if (result.kind !== "ok") return showForm(c, type, typed, result);
     return c.redirect(outcomeAt(LIST, "type-saved"), 303);
   }
 }
@@ -82,10 +84,6 @@ export function registerEditEventType(app: Hono<DashboardEnv>, callApi: CallApi)
 /** The catalogue is the deployment's: a session of one tenant only reads it. */
 export function mayEditTypes(c: DashboardContext): boolean {
   return mayChange(c) && c.get("visitor").principal.tenant === undefined;
-}
-
-function pathOf(name: string): ApiPath {
-  return apiPath`/v1/event-types/${name}`;
 }
 
 /** The address of a page about one type. */
@@ -117,7 +115,7 @@ export function typeIn(form: Form) {
   return { input, errors };
 }
 
-function fieldsOf(type: EventType): Form {
+function fieldsOf(type: EventTypeView): Form {
   const { name, description, schema, example, validate, archived, retention_days } = type;
   const json = (value: unknown) =>
     value === null || value === undefined ? "" : JSON.stringify(value, null, 2);
@@ -132,7 +130,7 @@ function fieldsOf(type: EventType): Form {
   };
 }
 
-function showForm(c: DashboardContext, type: EventType | undefined, values: Form, refused?: Refused) {
+function showForm(c: DashboardContext, type: EventTypeView | undefined, values: Form, refused?: Refused) {
   if (!mayEditTypes(c)) return showReadOnly(c);
   const form = formState(values, eventTypeFields, refused);
   const title = type === undefined ? "New event type" : `Edit ${type.name}`;

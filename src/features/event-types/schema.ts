@@ -1,0 +1,50 @@
+/** Event types as the API takes and shows them. */
+import { z } from "@hono/zod-openapi";
+import { strict } from "../../http/parameters.ts";
+import { retentionDaysField } from "../retention/field.ts";
+
+const DESCRIPTION_EXPECTED = "expected a string of at most 1000 characters";
+
+export const newEventType = strict({
+  description: z.string({ error: DESCRIPTION_EXPECTED }).max(1000, { error: DESCRIPTION_EXPECTED }).nullish(),
+  schema: z
+    .unknown()
+    .optional()
+    .openapi({
+      description:
+        "A JSON Schema (2020-12) of `data`, of 16,384 characters at most. `$ref` leads to `#/$defs` only, a `pattern` has a " +
+        "form that is quick to search, and a keyword that would not be checked is refused.",
+    }),
+  example: z
+    .unknown()
+    .optional()
+    .openapi({ description: "An example of `data`, of 16,384 characters at most; it fits the schema." }),
+  validate: z.boolean({ error: "expected true or false" }).optional().openapi({
+    description:
+      "With true, events of this type whose `data` does not fit the schema are refused; false by default.",
+  }),
+  archived: z.boolean({ error: "expected true or false" }).optional().openapi({
+    description: "With true, the type is no longer listed. Its events are taken, and validated, as before.",
+  }),
+  retention_days: retentionDaysField.optional(),
+}).openapi("NewEventType");
+
+export const typeSchema = z
+  .object({
+    name: z.string(),
+    description: z.string().nullable(),
+    schema: z.unknown().openapi({ description: "A JSON Schema of `data`; null when there is none." }),
+    example: z.unknown().openapi({ description: "An example of `data`; null when there is none." }),
+    validate: z.boolean(),
+    archived: z.boolean(),
+    retention_days: retentionDaysField,
+    created_at: z.iso.datetime(),
+    updated_at: z.iso.datetime(),
+  })
+  .openapi("EventType", {
+    required: ["name", "description", "validate", "archived", "retention_days", "created_at", "updated_at"],
+  });
+
+/** What `PUT /v1/event-types/{name}` takes; what is left out is removed. */
+export type EventTypeFields = z.infer<typeof newEventType>;
+export type EventTypeView = z.infer<typeof typeSchema>;
