@@ -14,6 +14,7 @@ const addresses: Readonly<Record<string, string>> = {
   ".github/CONTRIBUTING.md": "contributing.md",
   ".github/SECURITY.md": "security.md",
   "bench/storm/figures.md": "storm-figures.md",
+  "bench/results/soak.md": "soak-report.md",
 };
 
 const pictures = [".png", ".svg"];

@@ -5,7 +5,7 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { loadavg } from "node:os";
-import { join } from "node:path";
+import { dirname, join, relative, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { projectRoot } from "../../tools/wrangler.ts";
 import { picture } from "./soak/picture.ts";
@@ -78,7 +78,8 @@ const circumstances = { commit, former: FORMER.slice(0, 7), load: [loadBefore, l
 if (values.figures) writeFileSync(values.figures, JSON.stringify({ figures, circumstances }));
 if (values.report) {
   writeFileSync(join(projectRoot, PICTURE), picture(figures));
-  writeReport(values.report, report(figures, { ...circumstances, picture: `../${PICTURE}` }));
+  const at = relative(dirname(resolve(values.report)), join(projectRoot, PICTURE));
+  writeReport(values.report, report(figures, { ...circumstances, picture: at }));
 } else console.log(`\n\n${report(figures, { ...circumstances, picture: PICTURE })}`);
 console.log(`\n${figures.counts.accepted} events accepted, ${violations} violations`);
 process.exit(violations > 0 ? 1 : 0);
