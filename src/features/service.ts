@@ -21,7 +21,7 @@ export type Call = Caller &
     changed: (
       action: NewAuditEntry["action"],
       subject: Readonly<{ id: string; tenant: string | null }>,
-      changes?: Changes,
+      changes?: Changes | null,
     ) => void;
   }>;
 

@@ -135,3 +135,23 @@ export function lineCutter(maxBytes: number, emit: (line: Line) => void) {
 function isBlank(bytes: Uint8Array): boolean {
   return bytes.every((byte) => SPACE.includes(byte));
 }
+
+/** An answer of one JSON object a line, sent page by page, as fast as the caller reads. */
+export function linesOf(pages: AsyncIterable<readonly object[]>, fileName: string): Response {
+  const encoder = new TextEncoder();
+  const iterator = pages[Symbol.asyncIterator]();
+  const body = new ReadableStream<Uint8Array>({
+    pull: async (controller) => {
+      const { done, value } = await iterator.next();
+      if (done) return controller.close();
+      controller.enqueue(encoder.encode(value.map((one) => `${JSON.stringify(one)}\n`).join("")));
+    },
+    cancel: async () => void (await iterator.return?.()),
+  });
+  return new Response(body, {
+    headers: {
+      "content-type": "application/x-ndjson",
+      "content-disposition": `attachment; filename="${fileName}"`,
+    },
+  });
+}

@@ -26,11 +26,7 @@ export const createKey = service(permission, async ({ services, principal, chang
   const tenant = principal.tenant ?? input.tenant ?? null;
   const row = { id, name: input.name, tenant, scopes: input.scopes, hash, createdAt: now(), expiresAt };
   const view = viewOf(await insertKey(db, row));
-  changed(
-    "api_key.created",
-    view,
-    changesBetween({}, { scopes: view.scopes, expires_at: view.expires_at }) ?? undefined,
-  );
+  changed("api_key.created", view, changesBetween({}, { scopes: view.scopes, expires_at: view.expires_at }));
   return ok({ ...view, key: token });
 });
 

@@ -6,24 +6,13 @@
  * new one; one without the values of its headers or credentials is created paused, for somebody to set them.
  */
 
-import { createRoute, z } from "@hono/zod-openapi";
+import { z } from "@hono/zod-openapi";
 import { capsOf } from "../../config.ts";
 import { changesBetween } from "../../core/audit.ts";
-import type { FieldError } from "../../core/result.ts";
+import { conflict, type FieldError, invalidFields, missing, ok, type Refused } from "../../core/result.ts";
 import { openedAuth, ownHeaders } from "../../delivery/authorization.ts";
 import { openToken } from "../../delivery/kinds/kind.ts";
-import { requires } from "../../http/auth.ts";
-import type { Api, ApiContext } from "../../http/context.ts";
-import { jsonBody } from "../../http/json-body.ts";
-import { jsonAnswer, jsonRequest, strict } from "../../http/parameters.ts";
-import {
-  answerOf,
-  invalid,
-  notFound,
-  type ProblemResponse,
-  problem,
-  problemResponses,
-} from "../../http/problems.ts";
+import { strict } from "../../http/parameters.ts";
 import { idPatterns } from "../../ids.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
@@ -35,7 +24,6 @@ import {
   type NewDestination,
 } from "../../store/destinations.ts";
 import { isoTime } from "../../time.ts";
-import { changed } from "../audit/routes.ts";
 import { authInputOf } from "../destinations/auth.ts";
 import {
   type DestinationInput,
@@ -46,26 +34,28 @@ import {
 import { changeErrors, editDestination, preparedRow } from "../destinations/service.ts";
 import { changedTarget, targetErrors } from "../destinations/target.ts";
 import { addressErrors, urlErrors } from "../destinations/validate.ts";
+import { type Call, service } from "../service.ts";
+import { tenantChange } from "./schema.ts";
 import {
   isVisible,
-  NOT_THE_OPERATOR,
+  refuseOthers,
+  refuseTenantsOwn,
   setSettings,
   settingsErrors,
   settingsView,
-  tenantChange,
-  tenantParam,
-} from "./routes.ts";
+} from "./service.ts";
 import { findTenantSettings } from "./settings.ts";
 
-export function registerTenantConfig(api: Api): void {
-  api.openapi(exportTenant, async (c) => {
-    const { tenant } = c.req.valid("param");
-    const { secrets: asked } = c.req.valid("query");
-    const principal = c.get("principal");
-    if (!isVisible(principal, tenant)) return notFound("tenant", tenant);
-    const withSecrets = asked === "true";
-    if (withSecrets && principal.tenant !== undefined) return problem(403, NOT_THE_OPERATOR);
-    const services = c.get("services");
+/** The configuration; with secrets only for the operator, and then in the audit trail. */
+export const exportTenant = service(
+  { scope: "admin" },
+  async (
+    { services, principal, changed },
+    { tenant, withSecrets }: Readonly<{ tenant: string; withSecrets: boolean }>,
+  ) => {
+    if (!isVisible(principal, tenant)) return missing("tenant", tenant);
+    const refusal = withSecrets ? refuseTenantsOwn(principal) : undefined;
+    if (refusal) return refusal;
     const rows = await destinationsOf(services.db, tenant);
     const {
       tenant: _,
@@ -73,29 +63,60 @@ export function registerTenantConfig(api: Api): void {
       ...settings
     } = settingsView(tenant, await findTenantSettings(services.db, tenant));
     const destinations = await Promise.all(rows.map((row) => portable(services, row, withSecrets)));
-    if (withSecrets) changed(c, "tenant.exported", { id: tenant, tenant });
+    if (withSecrets) changed("tenant.exported", { id: tenant, tenant });
     const exportedAt = isoTime(services.now());
-    c.header("cache-control", "no-store");
     const parts = Math.ceil(destinations.length / MOST_IMPORTED);
     const head = { version: 1, exported_at: exportedAt, tenant, ...(parts > 1 && { parts }) } as const;
-    return c.json({ ...head, settings, destinations }, 200);
-  });
+    return ok({ ...head, settings, destinations });
+  },
+);
 
-  api.openapi(importTenant, async (c) => {
-    const { tenant } = c.req.valid("param");
-    const principal = c.get("principal");
-    if (!isVisible(principal, tenant)) return notFound("tenant", tenant);
-    if (principal.tenant !== undefined) return problem(403, NOT_THE_OPERATOR);
-    const { dry_run: dryRun } = c.req.valid("query");
-    return imported(c, tenant, c.req.valid("json"), dryRun === "true");
+type Import = Readonly<{
+  tenant: string;
+  document: z.infer<typeof tenantDocument>;
+  isDryRun: boolean;
+  /** Any URL of the deployment. */
+  requestUrl: string;
+}>;
+
+/** Everything is checked before anything is written: a document with an error changes nothing. */
+export const importTenant = service({ scope: "admin" }, async (call, input: Import) => {
+  const { services, principal, changed } = call;
+  const { tenant, document, isDryRun } = input;
+  const refusal = refuseOthers(principal, tenant);
+  if (refusal) return refusal;
+  const { settings } = document;
+  const { steps, errors } = await stepsOf(services, input);
+  const all = [
+    ...settingsErrors(services, settings ?? {}).map((error) => within("settings", error)),
+    ...errors,
+  ];
+  if (all.length > 0) return invalidFields(all);
+  if (!isDryRun) {
+    const failed = await changeStored(call, steps);
+    if (failed) return failed;
+  }
+  if (!isDryRun && settings) {
+    await setSettings(services, tenant, settings);
+    changed("tenant.imported", { id: tenant, tenant });
+  }
+  // The last: nothing fails between the making of secrets and the answer that shows them.
+  const created = isDryRun ? [] : await createAll(call, steps);
+  if (!Array.isArray(created)) return created;
+  const idsOf = (kind: Step["kind"]) =>
+    steps.flatMap((step) => (step.kind === kind ? [step.kind === "create" ? step.row.id : step.id] : []));
+  return ok<TenantImport>({
+    created: isDryRun ? idsOf("create").map((id) => ({ id })) : created,
+    changed: idsOf("change"),
+    unchanged: idsOf("keep"),
+    dry_run: isDryRun,
   });
-}
+});
 
 /** Destinations read at once: a tenant has at most so many by default. */
 const PAGE = 1_000;
 /** Each takes a query or two, of which an invocation has 1,000. */
 const MOST_IMPORTED = 200;
-const MAX_BYTES = 2 * 1024 * 1024;
 
 /** All destinations of the tenant. */
 async function destinationsOf(db: D1Database, tenant: string): Promise<Destination[]> {
@@ -156,41 +177,8 @@ type Step =
   | Readonly<{ kind: "change"; id: string; input: DestinationInput }>
   | Readonly<{ kind: "keep"; id: string }>;
 
-/** Everything is checked before anything is written: a document with an error changes nothing. */
-async function imported(
-  c: ApiContext,
-  tenant: string,
-  { settings, destinations }: z.infer<typeof tenantDocument>,
-  isDryRun: boolean,
-) {
-  const services = c.get("services");
-  const { steps, errors } = await stepsOf(c, tenant, destinations);
-  const all = [
-    ...settingsErrors(services, settings ?? {}).map((error) => within("settings", error)),
-    ...errors,
-  ];
-  if (all.length > 0) return invalid(all);
-  if (!isDryRun) {
-    const failed = await changeStored(c, services, steps);
-    if (failed) return failed;
-  }
-  if (!isDryRun && settings) {
-    await setSettings(services, tenant, settings);
-    changed(c, "tenant.imported", { id: tenant, tenant });
-  }
-  // The last: nothing fails between the making of secrets and the answer that shows them.
-  const created = isDryRun ? [] : await createAll(c, services, steps);
-  if (created instanceof Response) return created;
-  const idsOf = (kind: Step["kind"]) =>
-    steps.flatMap((step) => (step.kind === kind ? [step.kind === "create" ? step.row.id : step.id] : []));
-  const planned = isDryRun ? idsOf("create").map((id) => ({ id })) : created;
-  const answer = { created: planned, changed: idsOf("change"), unchanged: idsOf("keep"), dry_run: isDryRun };
-  return c.json(answer, 200, { "cache-control": "no-store" });
-}
-
-async function stepsOf(c: ApiContext, tenant: string, destinations: readonly Portable[]) {
-  const services = c.get("services");
-  const origin = new URL(c.req.url).host;
+async function stepsOf(services: Services, { tenant, document: { destinations }, requestUrl }: Import) {
+  const origin = new URL(requestUrl).host;
   const own = await destinationsOf(services.db, tenant);
   const ids = destinations.map(({ id }) => id);
   const known = new Map((await destinationsByIds(services.db, ids)).map((row) => [row.id, row]));
@@ -201,7 +189,7 @@ async function stepsOf(c: ApiContext, tenant: string, destinations: readonly Por
     const stored = known.get(given.id);
     const found =
       identityErrors(given, stored, tenant, { ids: ids.slice(0, index), uids }) ??
-      errorsOrNone(urlErrors(services, given, c.req.url)) ??
+      errorsOrNone(urlErrors(services, given, requestUrl)) ??
       (stored ? await changeOf(services, given, stored) : await creationOf(services, given, tenant, origin));
     if (given.uid) uids.set(given.uid, given.id);
     if ("kind" in found) steps.push(found);
@@ -284,30 +272,25 @@ async function changeOf(services: Services, given: Portable, stored: Destination
 }
 
 /** Changes what is to be changed. Where another request was faster, the import can be repeated. */
-async function changeStored(
-  c: ApiContext,
-  services: Services,
-  steps: readonly Step[],
-): Promise<ProblemResponse<404 | 409 | 422> | undefined> {
+async function changeStored({ services, changed }: Call, steps: readonly Step[]) {
   for (const step of steps) {
     if (step.kind !== "change") continue;
     const done = await editDestination(services, step.id, undefined, step.input);
-    if (done.kind !== "ok") return answerOf(done);
+    if (done.kind !== "ok") return done;
     const { stored, row } = done.value;
     const [before, after] = [destinationView(stored), destinationView(row)];
-    changed(c, "destination.changed", row, changesBetween(before, after));
+    changed("destination.changed", row, changesBetween(before, after));
   }
   return undefined;
 }
 
-type Created = z.infer<typeof importResult>["created"][number];
+type Created = TenantImport["created"][number];
 
 /** Creates all that are to be created, or none. */
 async function createAll(
-  c: ApiContext,
-  services: Services,
+  { services, changed }: Call,
   steps: readonly Step[],
-): Promise<Created[] | ProblemResponse<409>> {
+): Promise<Created[] | Refused<"conflict">> {
   const wanted = steps.filter((step) => step.kind === "create");
   const most = capsOf(services.config).destinations;
   const created = await insertDestinations(
@@ -316,8 +299,8 @@ async function createAll(
     most,
   );
   if (created === undefined)
-    return problem(409, "Another request created destinations at the same time: repeat the import");
-  for (const row of created) changed(c, "destination.created", row);
+    return conflict("Another request created destinations at the same time: repeat the import");
+  for (const row of created) changed("destination.created", row);
   return Promise.all(
     wanted.map(async ({ row, secret, omitted }) => ({
       id: row.id,
@@ -357,7 +340,7 @@ const portableDestination = strict({
 
 type Portable = z.infer<typeof portableDestination>;
 
-const tenantDocument = strict({
+export const tenantDocument = strict({
   version: z.literal(1, { error: "expected 1" }),
   exported_at: z.string().optional().openapi({ description: "When it was exported; not looked at." }),
   tenant: z
@@ -378,7 +361,7 @@ const tenantDocument = strict({
     .max(MOST_IMPORTED, { error: COUNT_EXPECTED }),
 }).openapi("TenantConfig");
 
-const importResult = z
+export const importResult = z
   .object({
     created: z.array(
       z.object({
@@ -397,47 +380,4 @@ const importResult = z
   })
   .openapi("TenantImport");
 
-const flag = z.enum(["true", "false"], { error: "expected true or false" }).optional();
-
-const exportTenant = createRoute({
-  method: "get",
-  path: "/v1/tenants/{tenant}/export",
-  summary: "Export a tenant's configuration",
-  description:
-    "Its settings and destinations, as the import takes them; where they are too many for one import, `parts` says how many it " +
-    "takes. Secrets are left out, unless a key that is bound to no tenant asks " +
-    "for them.",
-  tags: ["Tenants"],
-  middleware: [requires("admin")],
-  request: {
-    params: tenantParam,
-    query: strict({
-      secrets: flag.openapi({ description: "With `true`, secrets are in the document, in plain text." }),
-    }),
-  },
-  responses: {
-    200: jsonAnswer(tenantDocument, "The configuration."),
-    ...problemResponses(401, 403, 404, 422, 429),
-  },
-});
-
-const importTenant = createRoute({
-  method: "post",
-  path: "/v1/tenants/{tenant}/import",
-  summary: "Import a tenant's configuration",
-  description:
-    "Creates the destinations that there are not, under their ids, and changes those that there are; the secret of an existing one, " +
-    "and whether it is paused, stay. Others of the tenant are left alone. A document with an error changes nothing. May be " +
-    "repeated.",
-  tags: ["Tenants"],
-  middleware: [requires("admin"), jsonBody({ maxBytes: MAX_BYTES })],
-  request: {
-    params: tenantParam,
-    query: strict({ dry_run: flag.openapi({ description: "With `true`, nothing is changed." }) }),
-    body: jsonRequest(tenantDocument),
-  },
-  responses: {
-    200: jsonAnswer(importResult, "What was done, or would be."),
-    ...problemResponses(400, 401, 403, 404, 409, 413, 415, 422),
-  },
-});
+export type TenantImport = z.infer<typeof importResult>;

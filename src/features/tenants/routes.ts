@@ -1,132 +1,43 @@
-/**
- * Tenants. One comes into being when something names it, so every valid name is a tenant. What an operator has set for one
- * is read by the keys of that tenant too, and changed by the operator's alone.
- */
-
+/** The routes of tenants. */
 import { createRoute, z } from "@hono/zod-openapi";
-import { changesBetween } from "../../core/audit.ts";
-import { tenantPortal } from "../../core/portal-access.ts";
-import { portalBranding } from "../../core/portal-branding.ts";
-import { type Principal, tenantFor } from "../../core/principal.ts";
-import type { FieldError } from "../../core/result.ts";
-import { wholeDays } from "../../core/retention.ts";
-import { requires } from "../../http/auth.ts";
-import type { Api } from "../../http/context.ts";
+import { permitting } from "../../http/auth.ts";
+import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
-import { jsonAnswer, jsonRequest, strict, tenantName } from "../../http/parameters.ts";
-import { invalid, notFound, problem, problemResponses } from "../../http/problems.ts";
-import type { Services } from "../../services.ts";
-import { isoTime } from "../../time.ts";
-import { changed } from "../audit/routes.ts";
-import { deleteTenant } from "../erasures/job.ts";
-import { erasureSchema, erasureView } from "../erasures/routes.ts";
-import { retentionDaysField, retentionErrors } from "../retention/field.ts";
-import { changeTenantSettings, findTenantSettings, type TenantSettings } from "./settings.ts";
+import { jsonAnswer, jsonRequest, strict } from "../../http/parameters.ts";
+import { answerOf, problemResponses } from "../../http/problems.ts";
+import { erasureSchema } from "../erasures/schema.ts";
+import { erasureView } from "../erasures/service.ts";
+import { exportTenant, importResult, importTenant, tenantDocument } from "./config.ts";
+import { tenantChange, tenantParam, tenantSchema } from "./schema.ts";
+import { changeTenant, getTenant, removeTenant } from "./service.ts";
 
 export function registerTenants(api: Api): void {
-  api.openapi(getTenant, async (c) => {
-    const { tenant } = c.req.valid("param");
-    if (!isVisible(c.get("principal"), tenant)) return notFound("tenant", tenant);
-    return c.json(settingsView(tenant, await findTenantSettings(c.get("services").db, tenant)), 200);
+  api.openapi(showTenant, async (c) => {
+    const found = await getTenant(callerIn(c), c.req.valid("param").tenant);
+    return found.kind === "ok" ? c.json(found.value, 200) : answerOf(found);
   });
 
   api.openapi(patchTenant, async (c) => {
-    const { tenant } = c.req.valid("param");
-    const principal = c.get("principal");
-    if (!isVisible(principal, tenant)) return notFound("tenant", tenant);
-    if (principal.tenant !== undefined) return problem(403, NOT_THE_OPERATOR);
-    const input = c.req.valid("json");
-    const services = c.get("services");
-    const errors = settingsErrors(services, input);
-    if (errors.length > 0) return invalid(errors);
-    const before = settingsView(tenant, await findTenantSettings(services.db, tenant));
-    const view = await setSettings(services, tenant, input);
-    changed(c, "tenant.changed", { id: tenant, tenant }, changesBetween(before, view));
-    return c.json(view, 200);
+    const input = { tenant: c.req.valid("param").tenant, change: c.req.valid("json") };
+    const done = await changeTenant(callerIn(c), input);
+    return done.kind === "ok" ? c.json(done.value, 200) : answerOf(done);
   });
 }
 
 export function registerTenantDeletion(api: Api): void {
-  api.openapi(removeTenant, async (c) => {
-    const { tenant } = c.req.valid("param");
-    const principal = c.get("principal");
-    if (!isVisible(principal, tenant)) return notFound("tenant", tenant);
-    if (principal.tenant !== undefined) return problem(403, NOT_THE_OPERATOR);
-    const erasure = await deleteTenant(c.get("services"), tenant);
-    changed(c, "tenant.deleted", { id: tenant, tenant });
-    return c.json(erasureView(erasure), 202);
+  api.openapi(deleteRoute, async (c) => {
+    const removed = await removeTenant(callerIn(c), c.req.valid("param").tenant);
+    return removed.kind === "ok" ? c.json(erasureView(removed.value), 202) : answerOf(removed);
   });
 }
 
-export const NOT_THE_OPERATOR =
-  "The key is bound to a tenant, and what is set for a tenant belongs to the operator";
-
-const EMAIL_EXPECTED = "expected a mail address of at most 254 characters, such as ops@example.com, or null";
-
-const contactEmail = z
-  .string({ error: EMAIL_EXPECTED })
-  .max(254, { error: EMAIL_EXPECTED, abort: true })
-  .regex(/^[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[A-Za-z0-9.-]{1,189}$/, { error: EMAIL_EXPECTED })
-  .nullable()
-  .openapi({
-    example: "ops@acme.example",
-    description: "Who is told about the tenant's own destinations by mail; null: nobody.",
-  });
-
-const payloadFree = z.boolean({ error: "expected true or false" }).openapi({
-  description: "With true, the content of an event is erased once all of its deliveries have been delivered.",
-});
-
-// Clones have `.openapi`: the schemas of core are made before the library that adds it is loaded.
-const portal = tenantPortal
-  .clone()
-  .openapi("TenantPortal")
-  .nullable()
-  .openapi({
-    description:
-      "What visitors of its portal may do and up to which limits, and its language and theme; replaced as a whole. Null: " +
-      "nothing is restricted.",
-  });
-
-const branding = portalBranding.clone().openapi("PortalBranding").nullable().openapi({
-  description: "The name, logo and colour of its portal; replaced as a whole. Null: those of the deployment.",
-});
-
-export const tenantChange = strict({
-  contact_email: contactEmail.optional(),
-  retention_days: retentionDaysField.optional(),
-  payload_free: payloadFree.optional(),
-  portal: portal.optional(),
-  branding: branding.optional(),
-}).openapi("TenantChange");
-
-const tenantSchema = z
-  .object({
-    tenant: z.string().openapi({ example: "acme" }),
-    contact_email: contactEmail,
-    retention_days: retentionDaysField,
-    payload_free: payloadFree,
-    portal,
-    branding,
-    updated_at: z.iso
-      .datetime()
-      .nullable()
-      .openapi({ description: "Null while nothing has been set for the tenant." }),
-  })
-  .openapi("Tenant");
-
-/** A name that no tenant can have is the handlers' 404. */
-export const tenantParam = z.object({
-  tenant: z.string().openapi({ description: "The tenant's name.", example: "acme" }),
-});
-
 const common = { tags: ["Tenants"], path: "/v1/tenants/{tenant}" as const };
 
-const getTenant = createRoute({
+const showTenant = createRoute({
   ...common,
   method: "get",
   summary: "Show what is set for a tenant",
-  middleware: [requires("read")],
+  middleware: [permitting(getTenant.permission)],
   request: { params: tenantParam },
   responses: {
     200: jsonAnswer(tenantSchema, "The tenant's settings."),
@@ -139,7 +50,7 @@ const patchTenant = createRoute({
   method: "patch",
   summary: "Change what is set for a tenant",
   description: "What is left out stays as it is. Not for keys that are bound to a tenant.",
-  middleware: [requires("admin"), jsonBody()],
+  middleware: [permitting(changeTenant.permission), jsonBody()],
   request: { params: tenantParam, body: jsonRequest(tenantChange) },
   responses: {
     200: jsonAnswer(tenantSchema, "The tenant's settings, as they are now."),
@@ -147,7 +58,7 @@ const patchTenant = createRoute({
   },
 });
 
-const removeTenant = createRoute({
+const deleteRoute = createRoute({
   ...common,
   method: "delete",
   summary: "Delete a tenant with everything",
@@ -155,7 +66,7 @@ const removeTenant = createRoute({
     "Its destinations, its application of the Svix API and its settings are deleted, its keys revoked, its sessions ended, " +
     "its portal links worthless, and all of its events erased. The erasure is the receipt. May be repeated. Not for keys " +
     "that are bound to a tenant.",
-  middleware: [requires("admin")],
+  middleware: [permitting(removeTenant.permission)],
   request: { params: tenantParam },
   responses: {
     202: jsonAnswer(erasureSchema, "The tenant is deleted; the erasure of its events begins at once."),
@@ -163,42 +74,72 @@ const removeTenant = createRoute({
   },
 });
 
-type TenantChange = z.infer<typeof tenantChange>;
+export function registerTenantConfig(api: Api): void {
+  api.openapi(exportRoute, async (c) => {
+    const input = {
+      tenant: c.req.valid("param").tenant,
+      withSecrets: c.req.valid("query").secrets === "true",
+    };
+    const exported = await exportTenant(callerIn(c), input);
+    if (exported.kind !== "ok") return answerOf(exported);
+    return c.json(exported.value, 200, { "cache-control": "no-store" });
+  });
 
-/** The errors of settings that the deployment does not allow. */
-export function settingsErrors({ config }: Services, { retention_days: days }: TenantChange): FieldError[] {
-  return retentionErrors(days, config);
+  api.openapi(importRoute, async (c) => {
+    const imported = await importTenant(callerIn(c), {
+      tenant: c.req.valid("param").tenant,
+      document: c.req.valid("json"),
+      isDryRun: c.req.valid("query").dry_run === "true",
+      requestUrl: c.req.url,
+    });
+    if (imported.kind !== "ok") return answerOf(imported);
+    return c.json(imported.value, 200, { "cache-control": "no-store" });
+  });
 }
 
-/** Sets what the input has, and shows the settings as they are then. */
-export async function setSettings(
-  { db, now }: Services,
-  tenant: string,
-  { contact_email, retention_days, payload_free, portal, branding }: TenantChange,
-) {
-  const change = {
-    ...(contact_email !== undefined && { contactEmail: contact_email }),
-    ...(retention_days !== undefined && { retentionDays: retention_days }),
-    ...(payload_free !== undefined && { payloadFree: payload_free ? 1 : 0 }),
-    ...(portal !== undefined && { portal }),
-    ...(branding !== undefined && { branding }),
-  };
-  return settingsView(tenant, await changeTenantSettings(db, tenant, change, now()));
-}
+const MAX_BYTES = 2 * 1024 * 1024;
 
-/** Whether the caller may see the tenant; what is no name of a tenant nobody sees. */
-export function isVisible(principal: Principal, tenant: string): boolean {
-  return tenantName.safeParse(tenant).success && tenantFor(principal, tenant) !== undefined;
-}
+const flag = z.enum(["true", "false"], { error: "expected true or false" }).optional();
 
-export function settingsView(tenant: string, row: TenantSettings | undefined): z.infer<typeof tenantSchema> {
-  return {
-    tenant,
-    contact_email: contactEmail.safeParse(row?.contactEmail).data ?? null,
-    retention_days: wholeDays(row?.retentionDays),
-    payload_free: row?.payloadFree === 1,
-    portal: tenantPortal.safeParse(row?.portal).data ?? null,
-    branding: portalBranding.safeParse(row?.branding).data ?? null,
-    updated_at: isoTime(row?.updatedAt ?? null),
-  };
-}
+const exportRoute = createRoute({
+  method: "get",
+  path: "/v1/tenants/{tenant}/export",
+  summary: "Export a tenant's configuration",
+  description:
+    "Its settings and destinations, as the import takes them; where they are too many for one import, `parts` says how many it " +
+    "takes. Secrets are left out, unless a key that is bound to no tenant asks " +
+    "for them.",
+  tags: ["Tenants"],
+  middleware: [permitting(exportTenant.permission)],
+  request: {
+    params: tenantParam,
+    query: strict({
+      secrets: flag.openapi({ description: "With `true`, secrets are in the document, in plain text." }),
+    }),
+  },
+  responses: {
+    200: jsonAnswer(tenantDocument, "The configuration."),
+    ...problemResponses(401, 403, 404, 422, 429),
+  },
+});
+
+const importRoute = createRoute({
+  method: "post",
+  path: "/v1/tenants/{tenant}/import",
+  summary: "Import a tenant's configuration",
+  description:
+    "Creates the destinations that there are not, under their ids, and changes those that there are; the secret of an existing one, " +
+    "and whether it is paused, stay. Others of the tenant are left alone. A document with an error changes nothing. May be " +
+    "repeated.",
+  tags: ["Tenants"],
+  middleware: [permitting(importTenant.permission), jsonBody({ maxBytes: MAX_BYTES })],
+  request: {
+    params: tenantParam,
+    query: strict({ dry_run: flag.openapi({ description: "With `true`, nothing is changed." }) }),
+    body: jsonRequest(tenantDocument),
+  },
+  responses: {
+    200: jsonAnswer(importResult, "What was done, or would be."),
+    ...problemResponses(400, 401, 403, 404, 409, 413, 415, 422),
+  },
+});

@@ -51,12 +51,12 @@ export function createSvixApi({ services = servicesOf, authenticate = byKey() }:
   registerMessages(app);
   registerAttempts(app, callNative);
   registerEndpointMessages(app);
-  registerContent(app, callNative);
-  registerBackgroundTasks(app, callNative);
+  registerContent(app);
+  registerBackgroundTasks(app);
   registerEventTypes(app);
   registerImport(app);
   registerOperationalWebhooks(app);
-  registerPortalAccess(app, callNative);
+  registerPortalAccess(app);
   app.notFound((c) =>
     errorOf(
       501,

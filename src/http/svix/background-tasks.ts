@@ -5,32 +5,34 @@
 
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
-import type { FieldError } from "../../core/result.ts";
-import { findReplay, listReplays, type Replay, replayUnderWay } from "../../store/replays.ts";
+import { type FieldError, invalidFields } from "../../core/result.ts";
+import { getErasure, getErasures } from "../../features/erasures/service.ts";
+import type { Erasure } from "../../features/erasures/sql.ts";
+import { newReplay } from "../../features/replays/schema.ts";
+import { getReplay, getReplays, startReplay } from "../../features/replays/service.ts";
+import { type Replay, replayUnderWay } from "../../store/replays.ts";
 import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";
-import type { ApiContext, ApiEnv } from "../context.ts";
-import { apiPath, withQuery } from "../internal-path.ts";
+import { type ApiContext, type ApiEnv, callerIn } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
 import { cursorParam, encodeCursor, timeParam } from "../parameters.ts";
-import { invalid } from "../problems.ts";
+import { answerOf, checked, invalid } from "../problems.ts";
 import { erasureTask } from "./content.ts";
 import { endpointOf } from "./endpoints.ts";
-import type { CallNative } from "./native-api.ts";
-import { bodyOf, missing, pageQuery, queryOf, unsupported } from "./shapes.ts";
+import { bodyOf, missing, pageQuery, queryOf, renamedRefusal, unsupported } from "./shapes.ts";
 
 const ENDPOINT = "/api/v1/app/:app/endpoint/:endpoint";
 const LIST = "/api/v1/background-task";
 
-export function registerBackgroundTasks(app: Hono<ApiEnv>, callNative: CallNative): void {
+export function registerBackgroundTasks(app: Hono<ApiEnv>): void {
   app.post(`${ENDPOINT}/recover`, requires("admin"), jsonBody(), async (c) => {
     const input = await bodyOf(c, range);
-    return input instanceof Response ? input : startReplay(c, callNative, { ...input, include: "dead" });
+    return input instanceof Response ? input : replayTask(c, { ...input, include: "dead" });
   });
 
   app.post(`${ENDPOINT}/replay-missing`, requires("admin"), jsonBody(), async (c) => {
     const input = await bodyOf(c, range);
-    return input instanceof Response ? input : startReplay(c, callNative, { ...input, include: "missing" });
+    return input instanceof Response ? input : replayTask(c, { ...input, include: "missing" });
   });
 
   app.post(`${ENDPOINT}/bulk-replay`, requires("admin"), jsonBody(), async (c) => {
@@ -43,16 +45,18 @@ export function registerBackgroundTasks(app: Hono<ApiEnv>, callNative: CallNativ
       ...(status == null ? [bothKinds] : []),
     ];
     if (errors.length > 0) return invalid(errors);
-    return startReplay(c, callNative, { ...input, include: status === 0 ? "delivered" : "dead" });
+    return replayTask(c, { ...input, include: status === 0 ? "delivered" : "dead" });
   });
 
-  app.get(LIST, requires("read"), (c) => listTasks(c, callNative));
+  app.get(LIST, requires("read"), listTasks);
 
   app.get(`${LIST}/:task`, requires("read"), async (c) => {
     const name = c.req.param("task");
-    if (name.startsWith("era_")) return shownErasure(c, callNative, name);
-    const replay = await findReplay(c.get("services"), name, c.get("principal").tenant);
-    return replay && isTask(replay) ? c.json(taskView(replay)) : missing("background task", name);
+    if (name.startsWith("era_")) return shownErasure(c, name);
+    const found = await getReplay(callerIn(c), name);
+    return found.kind === "ok" && isTask(found.value)
+      ? c.json(taskView(found.value))
+      : missing("background task", name);
   });
 }
 
@@ -85,7 +89,7 @@ type Asked = Readonly<{
 
 const NAMES = { event_types: "eventTypes" };
 
-async function startReplay(c: ApiContext, callNative: CallNative, asked: Asked): Promise<Response> {
+async function replayTask(c: ApiContext, asked: Asked): Promise<Response> {
   const found = await endpointOf(c);
   if (found instanceof Response) return found;
   const { db, now } = c.get("services");
@@ -99,15 +103,16 @@ async function startReplay(c: ApiContext, callNative: CallNative, asked: Asked):
     event_types: eventTypes,
     tag,
   };
-  const started = await callNative(c, "POST", apiPath`/v1/replays`, { body, names: NAMES });
-  if (started.ok) {
-    const { id, updated_at } = started.json;
-    return c.json({ id, status: "running", task: taskOf(include), updatedAt: updated_at }, 202);
+  const read = checked(newReplay, body);
+  const started = "data" in read ? await startReplay(callerIn(c), read.data) : invalidFields(read);
+  if (started.kind === "ok") {
+    const { id, updatedAt } = started.value;
+    return c.json({ id, status: "running", task: taskOf(include), updatedAt: isoTime(updatedAt) }, 202);
   }
   // The SDKs count their own repeats of a request: such a one gets the task that it has started.
-  const isRepeat = started.status === 409 && c.req.header("svix-retry-count") !== undefined;
+  const isRepeat = started.kind === "conflict" && c.req.header("svix-retry-count") !== undefined;
   const other = isRepeat ? await replayUnderWay(db, found.row.id) : undefined;
-  if (other?.include !== include || other.since !== since) return started.answer;
+  if (other?.include !== include || other.since !== since) return answerOf(renamedRefusal(started, NAMES));
   const { data: _, ...view } = taskView(other);
   return c.json(view, 202);
 }
@@ -134,14 +139,15 @@ const listQuery = z.object({
 });
 
 /** The newest first. A page may be short, and still have a next one: it is filtered after it is read. */
-async function listTasks(c: ApiContext, callNative: CallNative): Promise<Response> {
+async function listTasks(c: ApiContext): Promise<Response> {
   const query = queryOf(c, listQuery);
   if (query instanceof Response) return query;
-  if (query.task === "application.purge_content") return listErasures(c, callNative, query);
+  if (query.task === "application.purge_content") return listPurges(c, query);
   const { limit, iterator: before, status, task } = query;
-  const { tenant } = c.get("principal");
-  const filter = { tenant, destinationId: undefined, state: undefined, before, limit };
-  const { replays, next } = await listReplays(c.get("services"), filter);
+  const filter = { destinationId: undefined, state: undefined, before, limit };
+  const listed = await getReplays(callerIn(c), filter);
+  if (listed.kind !== "ok") return answerOf(listed);
+  const { replays, next } = listed.value;
   const data = replays
     .filter(isTask)
     .map(taskView)
@@ -151,35 +157,29 @@ async function listTasks(c: ApiContext, callNative: CallNative): Promise<Respons
 }
 
 /** Erasures of whole tenants are listed where this task is asked for: they are jobs of another kind, in another order. */
-async function listErasures(
+async function listPurges(
   c: ApiContext,
-  callNative: CallNative,
-  { limit, iterator, status }: z.infer<typeof listQuery>,
+  { limit, iterator: before, status }: z.infer<typeof listQuery>,
 ): Promise<Response> {
-  const page = {
-    limit: String(Math.min(limit, 100)),
-    ...(iterator !== undefined && { cursor: encodeCursor(iterator) }),
-  };
-  const read = await callNative(c, "GET", withQuery(apiPath`/v1/erasures`, page));
-  if (!read.ok) return read.answer;
-  const { data: rows, next_cursor } = read.json as { data: Erasure[]; next_cursor: string | null };
-  const data = rows
+  const listed = await getErasures(callerIn(c), { before, limit: Math.min(limit, 100) });
+  if (listed.kind !== "ok") return answerOf(listed);
+  const { erasures, next } = listed.value;
+  const data = erasures
     .filter(isPurge)
     .map(erasureTask)
     .filter((one) => (status ?? one.status) === one.status);
-  return c.json({ data, iterator: next_cursor, prevIterator: null, done: next_cursor === null });
+  const iterator = next === undefined ? null : encodeCursor(next);
+  return c.json({ data, iterator, prevIterator: null, done: next === undefined });
 }
 
-async function shownErasure(c: ApiContext, callNative: CallNative, id: string): Promise<Response> {
-  const read = await callNative(c, "GET", apiPath`/v1/erasures/${id}`);
-  if (!read.ok && read.status !== 404) return read.answer;
-  return read.ok && isPurge(read.json) ? c.json(erasureTask(read.json)) : missing("background task", id);
+async function shownErasure(c: ApiContext, id: string): Promise<Response> {
+  const found = await getErasure(callerIn(c), id);
+  if (found.kind === "ok" && isPurge(found.value)) return c.json(erasureTask(found.value));
+  return found.kind === "forbidden" ? answerOf(found) : missing("background task", id);
 }
 
-type Erasure = Readonly<Record<string, unknown>>;
-
-function isPurge({ tenant, everything }: Erasure): boolean {
-  return everything === true && String(tenant).startsWith("app_");
+function isPurge({ tenant, kind }: Erasure): boolean {
+  return kind === "tenant" && tenant.startsWith("app_");
 }
 
 /** Tenants of the native API are no applications, and their replays no tasks. */

@@ -5,19 +5,20 @@
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import type { PortalRules } from "../../core/portal-access.ts";
+import { invalidFields } from "../../core/result.ts";
 import { changed, recordsChanges } from "../../features/audit/routes.ts";
 import { endSession, findSession, insertSession } from "../../features/keys/sql.ts";
+import { newPortalLink } from "../../features/portal-links/schema.ts";
+import { createPortalLink } from "../../features/portal-links/service.ts";
 import { readToken } from "../../secrets/tokens.ts";
 import { requires } from "../auth.ts";
-import type { ApiContext, ApiEnv } from "../context.ts";
-import { apiPath } from "../internal-path.ts";
+import { type ApiContext, type ApiEnv, callerIn } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
-import { invalid, problem } from "../problems.ts";
+import { answerOf, checked, invalid, problem } from "../problems.ts";
 import { overAnonymousLimit } from "../rate-limit.ts";
 import { applicationInput } from "./applications.ts";
 import { applicationFor } from "./messages.ts";
-import type { CallNative } from "./native-api.ts";
-import { bodyOf, unsupported } from "./shapes.ts";
+import { bodyOf, renamedRefusal, unsupported } from "./shapes.ts";
 
 /** Registered before authentication: it takes the token of an access, which is no API key. */
 export function registerLogout(app: Hono<ApiEnv>): void {
@@ -47,14 +48,12 @@ export function registerLogout(app: Hono<ApiEnv>): void {
 const NOT_AN_ACCESS =
   "Authorization has no token of a portal access that is valid; API keys are not logged out";
 
-export function registerPortalAccess(app: Hono<ApiEnv>, callNative: CallNative): void {
+export function registerPortalAccess(app: Hono<ApiEnv>): void {
   for (const path of ["app-portal-access", "dashboard-access"])
-    app.post(`/api/v1/auth/${path}/:app`, requires("admin"), jsonBody({ mayBeEmpty: true }), (c) =>
-      openAccess(c, callNative),
-    );
+    app.post(`/api/v1/auth/${path}/:app`, requires("admin"), jsonBody({ mayBeEmpty: true }), openAccess);
 }
 
-async function openAccess(c: ApiContext, callNative: CallNative): Promise<Response> {
+async function openAccess(c: ApiContext): Promise<Response> {
   const input = await bodyOf(c, accessInput);
   if (input instanceof Response) return input;
   const { readOnly, capabilities, featureFlags, sessionId, expiry } = input;
@@ -72,9 +71,13 @@ async function openAccess(c: ApiContext, callNative: CallNative): Promise<Respon
     access: capabilities == null ? null : accessWith(capabilities),
   };
   const names = { expires_in_s: "expiry", read_only: "readOnly" };
-  const made = await callNative(c, "POST", apiPath`/v1/portal-links`, { body, names });
-  if (!made.ok) return made.answer;
-  const url = String(made.json.url);
+  const options = checked(newPortalLink, body);
+  const made =
+    "data" in options
+      ? await createPortalLink(callerIn(c), { options: options.data, requestUrl: c.req.url })
+      : invalidFields(options);
+  if (made.kind !== "ok") return answerOf(renamedRefusal(made, names));
+  const { url } = made.value;
   return c.json({ url, token: new URL(url).searchParams.get("token") }, 200, { "cache-control": "no-store" });
 }
 

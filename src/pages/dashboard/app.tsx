@@ -14,7 +14,7 @@ import { type Services, servicesOf } from "../../services.ts";
 import { registerAssets } from "../ui/assets.ts";
 import { onPageError } from "../ui/page-errors.ts";
 import { readableForm, withinPageLimit } from "../ui/page-limits.ts";
-import { callApiAs, fetchApiAs } from "./call-api.ts";
+import { callApiAs } from "./call-api.ts";
 import {
   showNoTenant,
   showNotFound,
@@ -67,7 +67,7 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
   app.use(ofTenant(showNoTenant));
   // The API says what is wrong with a name that callers choose.
   app.use(namesChecked<DashboardEnv>((c, { isChosen }) => (isChosen ? undefined : showNotFound(c))));
-  const [callApi, fetchApi] = [callApiAs(services), fetchApiAs(services)];
+  const callApi = callApiAs(services);
   for (const register of [
     registerNewDestination,
     registerEditDestination,
@@ -85,7 +85,6 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerTenantDeletionPages,
   ])
     register(app, callApi);
-  registerAuditPages(app, callApi, fetchApi);
   const pages = [
     registerSignOut,
     registerOverview,
@@ -96,6 +95,7 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerEventTypes,
     registerErasures,
     registerTenants,
+    registerAuditPages,
   ];
   for (const register of pages) register(app);
   app.notFound((c) => showNotFound(c));

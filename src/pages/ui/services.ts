@@ -1,6 +1,13 @@
 /** How pages use services: with what a form has typed, and with a refusal instead of an error page where one fails. */
 import type { z } from "zod";
-import { invalidFields, ok, type RefusalKind, type Refused, type Result } from "../../core/result.ts";
+import {
+  type FieldError,
+  invalidFields,
+  ok,
+  type RefusalKind,
+  type Refused,
+  type Result,
+} from "../../core/result.ts";
 import type { Caller } from "../../features/service.ts";
 import { checked, unexpectedError } from "../../http/problems.ts";
 import { faultOf } from "../../log.ts";
@@ -47,4 +54,9 @@ function read<T>(schema: z.ZodType<T>, typed: unknown): Result<T, "invalid"> {
 /** The status of the page that shows a refusal: that of our own trouble, or 422 for whatever the form can be changed to mend. */
 export function statusOfRefused({ kind }: Pick<Refused, "kind">): 422 | 500 | 503 {
   return kind === "internal" ? 500 : kind === "unavailable" ? 503 : 422;
+}
+
+/** The refusal of a form that cannot be read, before a service sees it. */
+export function unreadable(errors: readonly FieldError[]): Refused<"invalid"> {
+  return { kind: "invalid", detail: "The form cannot be read", errors };
 }

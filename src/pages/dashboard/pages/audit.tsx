@@ -1,52 +1,60 @@
 /** The audit trail: who has changed what, from which value to which, with filters, and as a file. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import type { entryView } from "../../../features/audit/routes.ts";
-import { apiPath, withQuery } from "../../../http/internal-path.ts";
+import { ok } from "../../../core/result.ts";
+import { type AuditEntryView, auditQuery, exportQuery } from "../../../features/audit/schema.ts";
+import { entryNumber, exportAuditEntries, getAuditEntries } from "../../../features/audit/service.ts";
+import { linesOf } from "../../../http/ndjson.ts";
+import { pageFrom } from "../../../http/parameters.ts";
 import { idPatterns } from "../../../ids.ts";
 import { FormNotice, type FormState, formState, TextField } from "../../ui/fields.tsx";
 import { auditFields } from "../../ui/form-fields.ts";
 import { textIn, utcIn } from "../../ui/format.ts";
 import { Ago } from "../../ui/parts.tsx";
-import { statusOfRefused } from "../../ui/services.ts";
+import { attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { capitalized } from "../../ui/status-text.ts";
-import type { CallApi, FetchApi } from "../call-api.ts";
-import { showPage, showReadOnly } from "../components/layout.tsx";
-import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
+import { showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
+import { callerOnPage, type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
 
 const PATH = "/dashboard/audit";
 const PAGE_SIZE = "50";
 
-type Entry = ReturnType<typeof entryView>;
-
-export function registerAuditPages(app: Hono<DashboardEnv>, callApi: CallApi, fetchApi: FetchApi): void {
+export function registerAuditPages(app: Hono<DashboardEnv>): void {
   app.get(PATH, async (c) => {
     if (!mayChange(c)) return showReadOnly(c);
     const cursor = c.req.query("cursor");
-    const filter = filterOf(c);
-    const asked = new URLSearchParams({ ...filter, limit: PAGE_SIZE, ...(cursor && { cursor }) });
-    const result = await callApi(c, "GET", withQuery(apiPath`/v1/audit`, asked));
+    const caller = callerOnPage(c);
+    const asked = { ...filterOf(c), limit: PAGE_SIZE, ...(cursor && { cursor }) };
+    const listed = await attemptWith(caller, auditQuery, asked, async ({ cursor: before, ...query }) => {
+      const found = await getAuditEntries(caller, { ...query, before, limit: query.limit + 1 });
+      if (found.kind !== "ok") return found;
+      return ok(pageFrom(found.value, query.limit, ({ id }) => entryNumber(id)));
+    });
+    const refused = listed.kind === "ok" ? undefined : listed;
     const { tenant } = c.get("visitor");
     return showPage(
       c,
       { title: "Audit", place: "audit" },
       <Audit
-        entries={result.ok ? (result.json.data as readonly Entry[]) : []}
-        next={result.ok ? (result.json.next_cursor as string | null) : null}
+        entries={listed.kind === "ok" ? listed.value.data : []}
+        next={listed.kind === "ok" ? listed.value.next_cursor : null}
         isFirst={cursor === undefined}
-        form={formState(c.req.query(), auditFields, result.ok ? undefined : result)}
+        form={formState(c.req.query(), auditFields, refused)}
         query={queryOf(c)}
         tenant={tenant}
         now={c.get("services").now()}
       />,
-      result.ok ? 200 : statusOfRefused(result),
+      refused ? statusOfRefused(refused) : 200,
     );
   });
 
   app.get(`${PATH}/export`, async (c) => {
     if (!mayChange(c)) return showReadOnly(c);
-    const exported = await fetchApi(c, withQuery(apiPath`/v1/audit/export`, filterOf(c)));
-    return new Response(exported.body, exported);
+    const caller = callerOnPage(c);
+    const exported = await attemptWith(caller, exportQuery, filterOf(c), (range) =>
+      exportAuditEntries(caller, range),
+    );
+    return exported.kind === "ok" ? linesOf(exported.value, "audit.ndjson") : showRefusal(c, exported, PATH);
   });
 }
 
@@ -78,7 +86,7 @@ function at(query: Readonly<Record<string, string>>, path = PATH): string {
 }
 
 type Props = Readonly<{
-  entries: readonly Entry[];
+  entries: readonly AuditEntryView[];
   next: string | null;
   isFirst: boolean;
   form: FormState;
@@ -132,7 +140,11 @@ function emptyText(isFirst: boolean, query: Readonly<Record<string, string>>): s
     : "No changes yet. Whatever is created or changed appears here.";
 }
 
-const Change: FC<{ entry: Entry; showTenant: boolean; now: number }> = ({ entry, showTenant, now }) => {
+const Change: FC<{ entry: AuditEntryView; showTenant: boolean; now: number }> = ({
+  entry,
+  showTenant,
+  now,
+}) => {
   const { action, subject, actor, tenant, changes } = entry;
   const path = pathOf(subject);
   return (
@@ -171,7 +183,7 @@ function actionText(action: string): string {
   return capitalized(`${what}: ${done}`.replaceAll("_", " "));
 }
 
-const actorTexts: Readonly<Record<Entry["actor"]["kind"], string>> = {
+const actorTexts: Readonly<Record<AuditEntryView["actor"]["kind"], string>> = {
   api_key: "By a key",
   admin_key: "By ADMIN_KEY",
   dashboard: "At the dashboard",
@@ -180,7 +192,7 @@ const actorTexts: Readonly<Record<Entry["actor"]["kind"], string>> = {
   breakwater: "By Breakwater",
 };
 
-function actorText({ kind, key }: Entry["actor"]): string {
+function actorText({ kind, key }: AuditEntryView["actor"]): string {
   return key === null ? actorTexts[kind] : `${actorTexts[kind]}, ${key}`;
 }
 

@@ -1,21 +1,20 @@
 /** Deletes a tenant, after its name has been typed, and leads to the erasure of its events, which is the receipt. */
 import type { Hono } from "hono";
 import type { Refused } from "../../../core/result.ts";
-import { apiPath } from "../../../http/internal-path.ts";
+import { removeTenant } from "../../../features/tenants/service.ts";
 import { FormNotice, formState, TextField } from "../../ui/fields.tsx";
 import { tenantDeletionFields } from "../../ui/form-fields.ts";
 import { type Form, textIn } from "../../ui/format.ts";
-import { statusOfRefused } from "../../ui/services.ts";
-import { type CallApi, unreadable } from "../call-api.ts";
+import { attempt, statusOfRefused, unreadable } from "../../ui/services.ts";
 import { showPage, showRefusal } from "../components/layout.tsx";
-import type { DashboardContext, DashboardEnv } from "../session.ts";
+import { callerOnPage, type DashboardContext, type DashboardEnv } from "../session.ts";
 import { ERASURES } from "./erasures.tsx";
 import { SETTINGS } from "./settings.tsx";
 import { forOperators } from "./tenant-config.tsx";
 
 const DELETE = `${SETTINGS}/delete`;
 
-export function registerTenantDeletionPages(app: Hono<DashboardEnv>, callApi: CallApi): void {
+export function registerTenantDeletionPages(app: Hono<DashboardEnv>): void {
   app.get(DELETE, (c) => forOperators(c, (tenant) => showForm(c, tenant)));
 
   app.post(DELETE, async (c) => {
@@ -23,9 +22,10 @@ export function registerTenantDeletionPages(app: Hono<DashboardEnv>, callApi: Ca
     const tenant = textIn(typed, "tenant") ?? "";
     const name = textIn(typed, "confirm") ?? "";
     if (name !== tenant) return showForm(c, tenant, { typed, refused: unreadable([notTheName(tenant)]) });
-    const result = await callApi(c, "DELETE", apiPath`/v1/tenants/${tenant}`);
-    if (!result.ok) return showRefusal(c, result, SETTINGS);
-    return c.redirect(`${ERASURES}/${result.json.id}`, 303);
+    const caller = callerOnPage(c);
+    const removed = await attempt(caller, () => removeTenant(caller, tenant));
+    if (removed.kind !== "ok") return showRefusal(c, removed, SETTINGS);
+    return c.redirect(`${ERASURES}/${removed.value.id}`, 303);
   });
 }
 

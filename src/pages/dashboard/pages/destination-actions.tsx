@@ -16,6 +16,8 @@ import {
   updateDestination,
 } from "../../../features/destinations/service.ts";
 import { readChange } from "../../../features/destinations/validate.ts";
+import { newReplay } from "../../../features/replays/schema.ts";
+import { startReplay } from "../../../features/replays/service.ts";
 import { type ApiPath, apiPath } from "../../../http/internal-path.ts";
 import { deliveryKey, eventId } from "../../../ids.ts";
 import { isoTime } from "../../../time.ts";
@@ -102,7 +104,7 @@ export function registerActions(app: Hono<DashboardEnv>, callApi: CallApi): void
 }
 
 /** The forms on a destination's page. When one is refused, the page is shown with the reason. */
-export function registerForms(app: Hono<DashboardEnv>, callApi: CallApi): void {
+export function registerForms(app: Hono<DashboardEnv>): void {
   app.post(`${DESTINATION}/limits`, async (c) => {
     const id = c.req.param("id");
     const form = await c.req.parseBody();
@@ -144,15 +146,17 @@ export function registerForms(app: Hono<DashboardEnv>, callApi: CallApi): void {
     const now = c.get("services").now();
     const days = Number(textIn(form, "days") ?? 30);
     const include = textIn(form, "include") ?? "dead";
-    const result = await callApi(c, "POST", apiPath`/v1/replays`, {
+    const caller = callerOnPage(c);
+    const asked = {
       destination_id: id,
       since: isoTime(now - days * DAY_MS),
       until: isoTime(now),
       include,
       ...(include === "missing" && { matching: textIn(form, "matching") !== "false" }),
       rate_per_minute: numberIn(form, "rate_per_minute") ?? 100,
-    });
-    if (!result.ok) return showDestination(c, id, { refused: result });
+    };
+    const started = await attemptWith(caller, newReplay, asked, (input) => startReplay(caller, input));
+    if (started.kind !== "ok") return showDestination(c, id, { refused: started });
     return c.redirect(outcomeAt(`/dashboard/destinations/${id}`, "replaying", "#replays"), 303);
   });
 }

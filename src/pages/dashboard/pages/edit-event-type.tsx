@@ -12,8 +12,7 @@ import { AreaField, CheckField, FormNotice, formState, TextField } from "../../u
 import { eventTypeFields } from "../../ui/form-fields.ts";
 import { type Form, jsonIn, numberIn, textIn } from "../../ui/format.ts";
 import { Confirmation, outcomeAt } from "../../ui/parts.tsx";
-import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
-import { unreadable } from "../call-api.ts";
+import { attempt, attemptWith, statusOfRefused, unreadable } from "../../ui/services.ts";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import { callerOnPage, type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
 

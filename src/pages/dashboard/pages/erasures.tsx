@@ -1,7 +1,7 @@
 /** Erasures: how far they are, and what they have removed. Each stays as the receipt of that. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import { erasureView } from "../../../features/erasures/routes.ts";
+import { erasureView } from "../../../features/erasures/service.ts";
 import { findErasure, listErasures } from "../../../features/erasures/sql.ts";
 import { countOf } from "../../ui/format.ts";
 import { Ago, Figure, StateLabel } from "../../ui/parts.tsx";

@@ -1,13 +1,13 @@
 /** Makes portal links: an address that opens the portal of one tenant for a customer, once. */
 import type { Hono } from "hono";
 import type { Refused } from "../../../core/result.ts";
-import { apiPath } from "../../../http/internal-path.ts";
+import { newPortalLink, type PortalLink } from "../../../features/portal-links/schema.ts";
+import { createPortalLink } from "../../../features/portal-links/service.ts";
 import { CheckField, FormNotice, formState, TextField } from "../../ui/fields.tsx";
 import { portalLinkFields } from "../../ui/form-fields.ts";
 import { type Form, momentOf, numberIn, textIn } from "../../ui/format.ts";
 import { Copyable } from "../../ui/parts.tsx";
-import { statusOfRefused } from "../../ui/services.ts";
-import type { CallApi } from "../call-api.ts";
+import { attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { showPage, showReadOnly } from "../components/layout.tsx";
 import {
   AppearanceFields,
@@ -16,18 +16,22 @@ import {
   RuleFields,
   rulesIn,
 } from "../components/portal-fields.tsx";
-import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
+import { callerOnPage, type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
 
 const PATH = "/dashboard/portal-links";
 
-export function registerPortalLinkPage(app: Hono<DashboardEnv>, callApi: CallApi): void {
+export function registerPortalLinkPage(app: Hono<DashboardEnv>): void {
   app.get(PATH, (c) => showForm(c));
 
   app.post(PATH, async (c) => {
     const typed = await c.req.parseBody();
     const { principal } = c.get("visitor");
-    const result = await callApi(c, "POST", apiPath`/v1/portal-links`, linkIn(typed, principal.tenant));
-    return result.ok ? showLink(c, result.json as Link) : showForm(c, { typed, refused: result });
+    const caller = callerOnPage(c);
+    const input = linkIn(typed, principal.tenant);
+    const made = await attemptWith(caller, newPortalLink, input, (options) =>
+      createPortalLink(caller, { options, requestUrl: c.req.url }),
+    );
+    return made.kind === "ok" ? showLink(c, made.value) : showForm(c, { typed, refused: made });
   });
 }
 
@@ -101,10 +105,8 @@ function showForm(c: DashboardContext, { typed, refused }: Partial<Typed> = {}) 
 }
 
 /** As the API shows it. */
-type Link = Readonly<{ url: string; tenant: string; read_only: boolean; expires_at: string }>;
-
 /** Not after a redirect: the link must appear in no other address. */
-function showLink(c: DashboardContext, { url, tenant, read_only: readOnly, expires_at: until }: Link) {
+function showLink(c: DashboardContext, { url, tenant, read_only: readOnly, expires_at: until }: PortalLink) {
   const moment = momentOf(Date.parse(until), c.get("services").now());
   return showPage(
     c,

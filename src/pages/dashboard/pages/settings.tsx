@@ -1,16 +1,14 @@
 /** What is set for one tenant: the operator changes it, and a tenant's key sees its own. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import type { TenantPortal } from "../../../core/portal-access.ts";
-import type { PortalBranding } from "../../../core/portal-branding.ts";
 import type { Refused } from "../../../core/result.ts";
-import { apiPath } from "../../../http/internal-path.ts";
+import { type TenantView, tenantChange } from "../../../features/tenants/schema.ts";
+import { changeTenant, getTenant } from "../../../features/tenants/service.ts";
 import { CheckField, FormNotice, type FormState, formState, TextField } from "../../ui/fields.tsx";
 import { tenantFields } from "../../ui/form-fields.ts";
 import { type Form, numberIn, textIn } from "../../ui/format.ts";
 import { type Outcome, OutcomeNotice, outcomeAt } from "../../ui/parts.tsx";
-import { statusOfRefused } from "../../ui/services.ts";
-import type { CallApi } from "../call-api.ts";
+import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { showPage, showRefusal } from "../components/layout.tsx";
 import {
   AppearanceFields,
@@ -19,36 +17,32 @@ import {
   RuleFields,
   rulesIn,
 } from "../components/portal-fields.tsx";
-import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
+import { callerOnPage, type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
 
 export const SETTINGS = "/dashboard/settings";
 
-/** As the API shows it. */
-type Settings = Readonly<{
-  contact_email: string | null;
-  retention_days: number | null;
-  payload_free: boolean;
-  portal: TenantPortal | null;
-  branding: PortalBranding | null;
-}>;
+type Settings = Omit<TenantView, "tenant" | "updated_at">;
 
-export function registerSettings(app: Hono<DashboardEnv>, callApi: CallApi): void {
+export function registerSettings(app: Hono<DashboardEnv>): void {
   app.get(SETTINGS, (c) => {
     const { tenant } = c.get("visitor");
-    return tenant === undefined ? showChoice(c) : showSettings(c, callApi, tenant);
+    return tenant === undefined ? showChoice(c) : showSettings(c, tenant);
   });
 
   app.post(SETTINGS, async (c) => {
     const typed = await c.req.parseBody();
     const tenant = textIn(typed, "tenant") ?? "";
-    const stored = await callApi(c, "GET", apiPath`/v1/tenants/${tenant}`);
-    if (!stored.ok) return showRefusal(c, stored, SETTINGS);
-    const change = changesIn(typed, stored.json as Settings);
+    const caller = callerOnPage(c);
+    const stored = await attempt(caller, () => getTenant(caller, tenant));
+    if (stored.kind !== "ok") return showRefusal(c, stored, SETTINGS);
+    const change = changesIn(typed, stored.value);
     const at = (outcome: Outcome) => `${outcomeAt(SETTINGS, outcome)}&${new URLSearchParams({ tenant })}`;
     if (Object.keys(change).length === 0) return c.redirect(at("unchanged"), 303);
-    const result = await callApi(c, "PATCH", apiPath`/v1/tenants/${tenant}`, change);
-    if (!result.ok && [403, 404].includes(result.status)) return showRefusal(c, result, SETTINGS);
-    if (!result.ok) return showSettings(c, callApi, tenant, { typed, refused: result });
+    const result = await attemptWith(caller, tenantChange, change, (valid) =>
+      changeTenant(caller, { tenant, change: valid }),
+    );
+    if (result.kind === "forbidden" || result.kind === "not_found") return showRefusal(c, result, SETTINGS);
+    if (result.kind !== "ok") return showSettings(c, tenant, { typed, refused: result });
     return c.redirect(at("settings"), 303);
   });
 }
@@ -111,17 +105,13 @@ function showChoice(c: DashboardContext) {
 
 type Typed = Readonly<{ typed: Form; refused: Refused }>;
 
-async function showSettings(
-  c: DashboardContext,
-  callApi: CallApi,
-  tenant: string,
-  { typed, refused }: Partial<Typed> = {},
-) {
-  const stored = await callApi(c, "GET", apiPath`/v1/tenants/${tenant}`);
-  if (!stored.ok) return showRefusal(c, stored, "/dashboard/tenants");
+async function showSettings(c: DashboardContext, tenant: string, { typed, refused }: Partial<Typed> = {}) {
+  const caller = callerOnPage(c);
+  const stored = await attempt(caller, () => getTenant(caller, tenant));
+  if (stored.kind !== "ok") return showRefusal(c, stored, "/dashboard/tenants");
   const isOperator = c.get("visitor").principal.tenant === undefined;
   const isEditable = mayChange(c) && isOperator;
-  const form = formState(typed ?? inputsOf(stored.json as Settings), tenantFields, refused);
+  const form = formState(typed ?? inputsOf(stored.value), tenantFields, refused);
   return showPage(
     c,
     { title: `Settings of ${tenant}`, place: "settings" },

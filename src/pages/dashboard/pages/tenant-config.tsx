@@ -2,28 +2,33 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
-import { apiPath, withQuery } from "../../../http/internal-path.ts";
+import {
+  exportTenant,
+  importTenant,
+  type TenantImport,
+  tenantDocument,
+} from "../../../features/tenants/config.ts";
 import { AreaField, FormNotice, formState } from "../../ui/fields.tsx";
 import { tenantDocumentFields } from "../../ui/form-fields.ts";
 import { type Form, jsonIn, plural, textIn } from "../../ui/format.ts";
 import { Copyable } from "../../ui/parts.tsx";
-import { statusOfRefused } from "../../ui/services.ts";
-import { type CallApi, unreadable } from "../call-api.ts";
+import { attempt, attemptWith, statusOfRefused, unreadable } from "../../ui/services.ts";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
-import { type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
+import { callerOnPage, type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
 import { SETTINGS } from "./settings.tsx";
 
 const IMPORT = `${SETTINGS}/import`;
 
-export function registerTenantConfigPages(app: Hono<DashboardEnv>, callApi: CallApi): void {
+export function registerTenantConfigPages(app: Hono<DashboardEnv>): void {
   // A form, and no link: what it answers may have secrets in it, and is in the audit trail then.
   app.post(`${SETTINGS}/export`, async (c) => {
     const form = await c.req.parseBody();
     const tenant = textIn(form, "tenant") ?? "";
-    const query = form.secrets === "true" ? { secrets: "true" } : {};
-    const result = await callApi(c, "GET", withQuery(apiPath`/v1/tenants/${tenant}/export`, query));
-    if (!result.ok) return showRefusal(c, result, SETTINGS);
-    return c.body(`${JSON.stringify(result.json, null, 2)}\n`, 200, {
+    const caller = callerOnPage(c);
+    const input = { tenant, withSecrets: form.secrets === "true" };
+    const exported = await attempt(caller, () => exportTenant(caller, input));
+    if (exported.kind !== "ok") return showRefusal(c, exported, SETTINGS);
+    return c.body(`${JSON.stringify(exported.value, null, 2)}\n`, 200, {
       "content-type": "application/json",
       "content-disposition": `attachment; filename="${fileName(tenant)}"`,
       "cache-control": "no-store",
@@ -39,13 +44,19 @@ export function registerTenantConfigPages(app: Hono<DashboardEnv>, callApi: Call
     const { value, fault } = jsonIn(typed, "document");
     if (fault !== undefined || value === null)
       return showForm(c, tenant, { typed, refused: unreadable([noDocument(fault)]) });
-    const isTrial = form.action !== "import";
-    const path = withQuery(apiPath`/v1/tenants/${tenant}/import`, { dry_run: String(isTrial) });
-    const result = await callApi(c, "POST", path, value);
-    if (!result.ok && [403, 404].includes(result.status)) return showRefusal(c, result, SETTINGS);
-    if (!result.ok) return showForm(c, tenant, { typed, refused: result });
-    const imported = result.json as Imported;
-    return isTrial ? showForm(c, tenant, { typed, trial: imported }) : showImported(c, tenant, imported);
+    if (typeof value !== "object" || Array.isArray(value))
+      return showForm(c, tenant, { typed, refused: unreadable([NOT_AN_OBJECT]) });
+    const isDryRun = form.action !== "import";
+    const caller = callerOnPage(c);
+    const imported = await attemptWith(caller, tenantDocument, value, (document) =>
+      importTenant(caller, { tenant, document, isDryRun, requestUrl: c.req.url }),
+    );
+    if (imported.kind === "forbidden" || imported.kind === "not_found")
+      return showRefusal(c, imported, SETTINGS);
+    if (imported.kind !== "ok") return showForm(c, tenant, { typed, refused: imported });
+    return isDryRun
+      ? showForm(c, tenant, { typed, dryRun: imported.value })
+      : showImported(c, tenant, imported.value);
   });
 }
 
@@ -82,34 +93,28 @@ function noDocument(fault?: string) {
   };
 }
 
+const NOT_AN_OBJECT = {
+  field: "document",
+  fault: "is not an object",
+  expected: "the JSON of an export",
+};
+
 /** Whether the text may have secrets in it, whether it is JSON or not. */
 function maySaySecrets(document: string): boolean {
   return /"(secret|headers|auth|token)"\s*:/.test(document);
 }
 
-/** As the API gives it. */
-type Imported = Readonly<{
-  created: readonly Readonly<{
-    id: string;
-    secret?: string;
-    public_key?: string;
-    omitted?: readonly string[];
-  }>[];
-  changed: readonly string[];
-  unchanged: readonly string[];
-}>;
-
 type Shown = Readonly<{
   typed?: Readonly<{ document: string }>;
   refused?: Refused;
-  trial?: Imported;
+  dryRun?: TenantImport;
 }>;
 
 /**
  * What was pasted, or read from the file, is shown again, so that it can be mended, or imported after it was tried; but not
  * where it may have secrets, which no page shows a second time.
  */
-function showForm(c: DashboardContext, tenant: string, { typed, refused, trial }: Shown) {
+function showForm(c: DashboardContext, tenant: string, { typed, refused, dryRun }: Shown) {
   const isHidden = typed !== undefined && maySaySecrets(typed.document);
   const form = formState(isHidden ? {} : (typed ?? {}), tenantDocumentFields, refused);
   return showPage(
@@ -125,7 +130,7 @@ function showForm(c: DashboardContext, tenant: string, { typed, refused, trial }
       <form class="stack" method="post" action={IMPORT} enctype="multipart/form-data">
         <input type="hidden" name="tenant" value={tenant} autocomplete="off" />
         <FormNotice form={form} />
-        {trial && <Trial trial={trial} />}
+        {dryRun && <DryRun result={dryRun} />}
         <AreaField
           form={form}
           name="document"
@@ -139,10 +144,10 @@ function showForm(c: DashboardContext, tenant: string, { typed, refused, trial }
           <input type="file" id="f-file" name="file" accept=".json,application/json" />
         </div>
         <div class="actions">
-          <button type="submit" name="action" value="try" class={trial ? "" : "main"}>
+          <button type="submit" name="action" value="try" class={dryRun ? "" : "main"}>
             See what it would do
           </button>
-          <button type="submit" name="action" value="import" class={trial ? "main" : ""}>
+          <button type="submit" name="action" value="import" class={dryRun ? "main" : ""}>
             Import
           </button>
         </div>
@@ -158,16 +163,16 @@ const Crumb: FC<{ tenant: string }> = ({ tenant }) => (
   </p>
 );
 
-const Trial: FC<{ trial: Imported }> = ({ trial }) => (
+const DryRun: FC<{ result: TenantImport }> = ({ result }) => (
   <output class="notice">
-    <p>{`It would do this: ${summaryOf(trial)}. Nothing has been changed yet.`}</p>
+    <p>{`It would do this: ${summaryOf(result)}. Nothing has been changed yet.`}</p>
     <ul>
-      {trial.created.map(({ id }) => (
+      {result.created.map(({ id }) => (
         <li>
           create <code>{id}</code>
         </li>
       ))}
-      {trial.changed.map((id) => (
+      {result.changed.map((id) => (
         <li>
           change <Destination id={id} />
         </li>
@@ -182,7 +187,7 @@ const Destination: FC<{ id: string }> = ({ id }) => (
   </a>
 );
 
-function summaryOf({ created, changed, unchanged }: Imported): string {
+function summaryOf({ created, changed, unchanged }: TenantImport): string {
   return [
     `create ${plural(created.length, "destination")}`,
     `change ${changed.length}`,
@@ -191,7 +196,7 @@ function summaryOf({ created, changed, unchanged }: Imported): string {
 }
 
 /** Not after a redirect, because new secrets must appear in no address and must not be stored to be shown again. */
-function showImported(c: DashboardContext, tenant: string, { created, changed, unchanged }: Imported) {
+function showImported(c: DashboardContext, tenant: string, { created, changed, unchanged }: TenantImport) {
   const isSecret = created.some(({ secret }) => secret !== undefined);
   return showPage(
     c,

@@ -1,0 +1,55 @@
+/** The audit trail as the API takes and shows it. */
+import { z } from "@hono/zod-openapi";
+import { actorKinds, auditActions } from "../../core/audit.ts";
+import { cursorParam, limitParam, strict, tenantName, timeParam } from "../../http/parameters.ts";
+
+const SUBJECT_EXPECTED = "expected the id of what was changed, at most 200 characters";
+
+export const rangeQuery = {
+  tenant: tenantName.optional().openapi({ description: "Only changes of this tenant." }),
+  subject: z
+    .string()
+    .max(200, { error: SUBJECT_EXPECTED })
+    .optional()
+    .openapi({ description: "Only changes of this destination, key, replay and so on." }),
+  since: timeParam.optional().openapi({ description: "Only changes at this time or later." }),
+  until: timeParam.optional().openapi({ description: "Only changes before this time; it is after `since`." }),
+};
+
+const time = z.iso.datetime();
+
+export const entrySchema = z
+  .object({
+    id: z.string().openapi({ example: "aud_hzxlw3p6o0" }),
+    at: time,
+    tenant: z.string().nullable().openapi({ description: "Null for changes of the deployment." }),
+    actor: z.object({
+      kind: z.enum(actorKinds),
+      key: z.string().nullable().openapi({
+        description: "The API key, or the one that the session or link came from; null for `ADMIN_KEY`.",
+      }),
+      session: z.string().nullable().openapi({
+        description: "The session at the dashboard, or the portal link.",
+      }),
+    }),
+    action: z.enum(auditActions),
+    subject: z.string().openapi({ description: "The id of what was changed." }),
+    changes: z
+      .record(z.string(), z.object({ from: z.unknown(), to: z.unknown() }))
+      .nullable()
+      .openapi({
+        description: "The fields that were changed, without secrets; null where the action says it all.",
+      }),
+  })
+  .openapi("AuditEntry");
+
+/** What a list of entries takes. */
+export const auditQuery = strict({
+  ...rangeQuery,
+  limit: limitParam,
+  cursor: cursorParam(z.int().positive()),
+});
+/** What an export takes. */
+export const exportQuery = strict(rangeQuery);
+
+export type AuditEntryView = z.infer<typeof entrySchema>;

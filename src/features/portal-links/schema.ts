@@ -1,0 +1,48 @@
+/** Portal links as the API takes and shows them. */
+import { z } from "@hono/zod-openapi";
+import { portalAppearance, portalRules } from "../../core/portal-access.ts";
+import { isHttpsUrl } from "../../core/portal-branding.ts";
+import { strict, tenantName } from "../../http/parameters.ts";
+
+/** How long a link can be opened where it does not say. */
+export const HOUR_S = 3600;
+const EXPIRY_EXPECTED = "expected a whole number of seconds from 60 to 604800";
+const RETURN_EXPECTED = "expected an https URL of at most 2000 characters, or null";
+
+export const newPortalLink = strict({
+  tenant: tenantName,
+  expires_in_s: z
+    .int({ error: EXPIRY_EXPECTED })
+    .min(60, { error: EXPIRY_EXPECTED })
+    .max(7 * 24 * HOUR_S, { error: EXPIRY_EXPECTED })
+    .default(HOUR_S)
+    .openapi({ description: "For how many seconds the link can be opened; an hour by default." }),
+  read_only: z
+    .boolean({ error: "expected true or false" })
+    .default(false)
+    .openapi({ description: "Whether the visitor can only read, whatever `access` says." }),
+  access: portalRules.nullish().openapi({
+    description:
+      "What the visitor may do, and up to which limits. It narrows what `portal` of the tenant's settings allows, and never " +
+      "widens it. What is left out is not restricted further.",
+  }),
+  ...portalAppearance,
+  return_url: z
+    .string({ error: RETURN_EXPECTED })
+    .refine(isHttpsUrl, { error: RETURN_EXPECTED })
+    .nullish()
+    .openapi({ description: "A page of yours, https, that each page of the portal links back to." }),
+}).openapi("NewPortalLink");
+
+export const portalLink = z
+  .object({
+    url: z.string(),
+    tenant: z.string(),
+    read_only: z.boolean(),
+    expires_at: z.iso.datetime().openapi({ description: "Until when the link can be opened." }),
+  })
+  .openapi("PortalLink");
+
+export type PortalLink = z.infer<typeof portalLink>;
+
+export type NewPortalLink = z.input<typeof newPortalLink>;

@@ -1,0 +1,101 @@
+/** Replays as the API takes and shows them. */
+import { z } from "@hono/zod-openapi";
+import { replayReasons } from "../../core/reasons.ts";
+import { eventTypePattern, strict, timeParam } from "../../http/parameters.ts";
+import { eventTag } from "../events/options.ts";
+
+const RATE_EXPECTED = "expected a whole number from 1 to 6000";
+const INCLUDE_EXPECTED = 'expected "dead", "delivered" or "missing"';
+const includes = ["dead", "delivered", "missing"] as const;
+const TYPES_EXPECTED = "expected a list of 1 to 100 event types or patterns";
+
+export const replayStates = ["running", "paused", "completed", "cancelled"] as const;
+
+export const newReplay = strict({
+  destination_id: z.string({ error: "expected the id of a destination" }),
+  since: timeParam.openapi({
+    description: "Only events that were accepted at this time or later; a time in the past.",
+    example: "2026-11-20T09:00:00Z",
+  }),
+  until: timeParam.openapi({
+    description: "Only events that were accepted before this time; it is after `since`.",
+    example: "2026-11-20T10:00:00Z",
+  }),
+  event_types: z
+    .array(eventTypePattern, { error: TYPES_EXPECTED })
+    .min(1, { error: TYPES_EXPECTED })
+    .max(100, { error: TYPES_EXPECTED })
+    .nullish()
+    .openapi({ description: "Only events of these types; all when left out." }),
+  tag: eventTag.nullish().openapi({ description: "Only events with this tag; all when left out." }),
+  rate_per_minute: z
+    .int({ error: RATE_EXPECTED })
+    .min(1, { error: RATE_EXPECTED })
+    .max(6000, { error: RATE_EXPECTED })
+    .default(100)
+    .openapi({ description: "The rate at first; it adapts between a tenth and ten times of this." }),
+  include: z
+    .enum(includes, { error: INCLUDE_EXPECTED })
+    .default("dead")
+    .openapi({
+      description:
+        "Which deliveries to send. `delivered` repeats history: the same ids, the same bytes. `missing` are events of the " +
+        "destination's tenant that have no delivery to it, because it did not exist when they were accepted, or did not " +
+        "take them.",
+    }),
+  matching: z
+    .boolean({ error: "expected true or false" })
+    .optional()
+    .openapi({
+      description:
+        "Of `missing`: whether only events are sent that the destination takes by its present settings (`true`, unless " +
+        "said otherwise), or all of its tenant's. Content that is not JSON goes only to destinations with " +
+        '`body: "data"` in any case.',
+    }),
+}).openapi("NewReplay");
+
+const time = z.iso.datetime();
+
+export const replaySchema = z
+  .object({
+    id: z.string(),
+    tenant: z.string(),
+    destination_id: z.string(),
+    include: z.enum(includes),
+    matching: z
+      .boolean()
+      .optional()
+      .openapi({ description: "Of `missing` alone: whether the destination's settings apply." }),
+    event_types: z.array(z.string()).nullable(),
+    tag: z.string().nullable(),
+    since: time,
+    until: time,
+    rate_per_minute: z.number(),
+    state: z.enum(replayStates),
+    reason: z
+      .enum(replayReasons)
+      .nullable()
+      .openapi({
+        description:
+          "Why it is slower (`doubtful`: too many attempts fail), requeues nothing now (`stuck`: the destination is " +
+          "blocked, or what was requeued still waits; `destination_paused`), or is paused or cancelled (`manual`, " +
+          "`destination_deleted`).",
+      }),
+    total: z.int().nullable().openapi({
+      description:
+        "Deliveries that matched when it started. Null while a replay of `missing` goes on: they are found as it goes.",
+    }),
+    requeued: z.int().openapi({ description: "How many of them it has requeued, or planned." }),
+    delivered: z.int().openapi({ description: "How many of those have been delivered since." }),
+    failed: z.int().openapi({ description: "How many of those have ended otherwise since." }),
+    current_rate_per_minute: z
+      .number()
+      .openapi({ description: "The rate now, adapted to how the deliveries do." }),
+    created_at: time,
+    updated_at: time,
+    ended_at: time.nullable(),
+  })
+  .openapi("Replay");
+
+export type NewReplay = z.infer<typeof newReplay>;
+export type ReplayView = z.infer<typeof replaySchema>;

@@ -1,0 +1,215 @@
+/**
+ * Replays: started, listed, shown, paused, resumed and cancelled. A replay requeues the ended deliveries of a destination, or
+ * plans missing ones, at a rate that follows how they do (job.ts, pace.ts).
+ */
+
+import type { Permission } from "../../core/principal.ts";
+import type { ReplayReason } from "../../core/reasons.ts";
+import { conflict, type FieldError, invalidFields, missing, ok } from "../../core/result.ts";
+import { rangeErrors } from "../../http/parameters.ts";
+import { newReplayId } from "../../ids.ts";
+import type { Services } from "../../services.ts";
+import { keptOfTenant } from "../../store/content-retention.ts";
+import { sumOver } from "../../store/databases.ts";
+import { type Destination, findDestination } from "../../store/destinations.ts";
+import { beginReplay, countCandidates, LARGEST, partsOf } from "../../store/replay-steps.ts";
+import {
+  changeReplay,
+  findReplay,
+  listReplays,
+  type Replay,
+  type ReplayChange,
+  replayUnderWay,
+  summedUp,
+  withParts,
+} from "../../store/replays.ts";
+import type { ReplayState } from "../../store/schema.ts";
+import { idRangeOf } from "../../store/time-ranges.ts";
+import { isoTime } from "../../time.ts";
+import type { NewAuditEntry } from "../audit/sql.ts";
+import { service } from "../service.ts";
+import { enqueueReplayStep } from "./job.ts";
+import type { NewReplay, ReplayView } from "./schema.ts";
+
+const resending = { scope: "admin", action: "resend" } as const;
+
+/** Starts a replay of the destination. A conflict while it has another. */
+export const startReplay = service(resending, async ({ services, principal, changed }, input: NewReplay) => {
+  const errors = [
+    ...rangeErrors(input.since, input.until),
+    ...futureErrors(input.since, services.now()),
+    ...matchingErrors(input),
+  ];
+  if (errors.length > 0) return invalidFields(errors);
+  const id = input.destination_id;
+  const destination = await findDestination(services.db, id, principal.tenant);
+  if (destination === undefined) return missing("destination", id);
+  const started = await start(services, destination, input);
+  if (started.kind === "too_many") return invalidFields([tooMany]);
+  if (started.kind === "occupied") return occupied(services, id);
+  const { replay } = started;
+  services.log({ what: "replay_begun", replay: replay.id, destination: id, include: replay.include });
+  services.background(enqueueReplayStep(services, replay.id, services.now()));
+  changed("replay.started", replay);
+  return ok(replay);
+});
+
+type Filter = Omit<Parameters<typeof listReplays>[1], "tenant">;
+
+/** A page of replays, the newest first. */
+export const getReplays = service({ scope: "read" }, async ({ services, principal }, filter: Filter) =>
+  ok(await listReplays(services, { ...filter, tenant: principal.tenant })),
+);
+
+export const getReplay = service({ scope: "read" }, async ({ services, principal }, id: string) => {
+  const replay = await findReplay(services, id, principal.tenant);
+  return replay ? ok(replay) : missing("replay", id);
+});
+
+/** It requeues nothing until it is resumed. */
+export const pauseReplay = transitionService({ scope: "admin" }, "pause", "replay.paused");
+/** It continues where it was, at most at its initial rate. */
+export const resumeReplay = transitionService({ scope: "admin" }, "resume", "replay.resumed");
+/** It requeues nothing more. */
+export const cancelReplay = transitionService(resending, "cancel", "replay.cancelled");
+
+function transitionService(
+  permission: Permission,
+  name: "pause" | "resume" | "cancel",
+  action: NewAuditEntry["action"],
+) {
+  return service(permission, async ({ services, principal, changed }, id: string) => {
+    const transition = transitions[name];
+    const before = await findReplay(services, id, principal.tenant);
+    if (before === undefined) return missing("replay", id);
+    const after = await changeState(services, before, transition);
+    if (after.state !== transition.to) return conflict(`The replay has ended: it is ${after.state}`);
+    if (after.state !== before.state) changed(action, after);
+    return ok(after);
+  });
+}
+
+type Started =
+  | Readonly<{ kind: "started"; replay: Replay }>
+  | Readonly<{ kind: "too_many" }>
+  | Readonly<{ kind: "occupied" }>;
+
+async function start(services: Services, destination: Destination, input: NewReplay): Promise<Started> {
+  const { db, now, config } = services;
+  const { id: destinationId, tenant } = destination;
+  const { since, until, include, event_types: eventTypes = null, tag = null } = input;
+  const { rate_per_minute: ratePerMinute } = input;
+  const range = await idRangeOf(db, { since, until });
+  const candidates = await sumOver(services, async (one) => {
+    const within = one === db ? range : await idRangeOf(one, { since, until });
+    return countCandidates(one, { include, destinationId }, within, LARGEST + 1);
+  });
+  if (candidates > LARGEST) return { kind: "too_many" };
+  const at = { createdAt: now(), updatedAt: now(), nextStepAt: now() };
+  const matching = input.matching === false ? 0 : 1;
+  const asked = { include, matching, eventTypes, tag, since, until, ratePerMinute };
+  const job = { id: newReplayId(), tenant, destinationId, ...asked };
+  const state = { state: "running" as const, pace: ratePerMinute, cursor: range.first - 1 };
+  const kept = await keptOfTenant(db, tenant, config.retentionMs);
+  const began = await beginReplay(db, { ...job, ...state, ...at }, range, LARGEST, kept);
+  if (began === undefined) return { kind: "occupied" };
+  const parts = await partsOf(services, began, kept);
+  const replay = summedUp(
+    began,
+    parts.map((part) => part.replay),
+  );
+  return { kind: "started", replay };
+}
+
+/** The error of a `since` in the future: nothing has been accepted since then. */
+function futureErrors(since: number, now: number): FieldError[] {
+  if (since <= now) return [];
+  return [{ field: "since", fault: `is ${isoTime(since)}`, expected: "a time in the past" }];
+}
+
+function matchingErrors({ include, matching }: NewReplay): FieldError[] {
+  if (matching === undefined || include === "missing") return [];
+  const fault = `is ${matching}, and include is "${include}"`;
+  return [{ field: "matching", fault, expected: 'include "missing" beside it, or nothing' }];
+}
+
+const tooMany: FieldError = {
+  field: "since",
+  fault: `begins a range with more than ${LARGEST} deliveries`,
+  expected: "a shorter range: replay it in parts",
+};
+
+async function occupied({ db }: Services, destination: string) {
+  const other = await replayUnderWay(db, destination);
+  const which = other ? `: ${other.id} is ${other.state}` : "; it has just ended";
+  return conflict(`The destination already has a replay${which}. Wait until it ends, or cancel it`);
+}
+
+/** A change of state by an operator: from which states, and what else it changes. */
+type Transition = Readonly<{
+  to: ReplayState;
+  from: readonly ReplayState[];
+  change: (replay: Replay, now: number) => ReplayChange;
+}>;
+
+const transitions = {
+  pause: { to: "paused", from: ["running"], change: () => ({ reason: "manual" }) },
+
+  resume: {
+    to: "running",
+    from: ["paused"],
+    change: ({ pace, ratePerMinute }, now) => ({
+      reason: null,
+      pace: Math.min(pace, ratePerMinute),
+      nextStepAt: now,
+    }),
+  },
+  cancel: {
+    to: "cancelled",
+    from: ["running", "paused"],
+    change: (_, now) => ({ reason: "manual", endedAt: now }),
+  },
+} as const satisfies Record<string, Transition>;
+
+/** The replay after the transition; as it is when it has ended or is in that state already. */
+async function changeState(
+  services: Services,
+  replay: Replay,
+  { to, from, change }: Transition,
+): Promise<Replay> {
+  const now = services.now();
+  const made = { ...change(replay, now), state: to };
+  const after = await changeReplay(services.db, replay.id, from, made, now);
+  if (after === undefined) return (await findReplay(services, replay.id, undefined)) ?? replay;
+  services.log({ what: `replay_${to}`, replay: replay.id, destination: replay.destinationId });
+  if (to === "running") services.background(enqueueReplayStep(services, replay.id, now));
+  const [shown = after] = await withParts(services, [after]);
+  return shown;
+}
+
+export function replayView(replay: Replay): ReplayView {
+  const { include, matching, state, total, requeued } = replay;
+  const isMissing = include === "missing";
+  return {
+    id: replay.id,
+    tenant: replay.tenant,
+    destination_id: replay.destinationId,
+    include,
+    ...(isMissing && { matching: matching !== 0 }),
+    event_types: replay.eventTypes && [...replay.eventTypes],
+    tag: replay.tag,
+    since: isoTime(replay.since),
+    until: isoTime(replay.until),
+    rate_per_minute: replay.ratePerMinute,
+    state,
+    reason: replay.reason as ReplayReason | null,
+    total: isMissing ? (state === "completed" ? requeued : null) : total,
+    requeued,
+    delivered: replay.delivered,
+    failed: replay.failed,
+    current_rate_per_minute: Math.round(replay.pace * 10) / 10,
+    created_at: isoTime(replay.createdAt),
+    updated_at: isoTime(replay.updatedAt),
+    ended_at: isoTime(replay.endedAt),
+  };
+}

@@ -1,0 +1,68 @@
+/** What is set for a tenant, as the API takes and shows it. */
+import { z } from "@hono/zod-openapi";
+import { tenantPortal } from "../../core/portal-access.ts";
+import { portalBranding } from "../../core/portal-branding.ts";
+import { strict } from "../../http/parameters.ts";
+import { retentionDaysField } from "../retention/field.ts";
+
+const EMAIL_EXPECTED = "expected a mail address of at most 254 characters, such as ops@example.com, or null";
+
+export const contactEmail = z
+  .string({ error: EMAIL_EXPECTED })
+  .max(254, { error: EMAIL_EXPECTED, abort: true })
+  .regex(/^[\w.!#$%&'*+/=?^`{|}~-]{1,64}@[A-Za-z0-9.-]{1,189}$/, { error: EMAIL_EXPECTED })
+  .nullable()
+  .openapi({
+    example: "ops@acme.example",
+    description: "Who is told about the tenant's own destinations by mail; null: nobody.",
+  });
+
+const payloadFree = z.boolean({ error: "expected true or false" }).openapi({
+  description: "With true, the content of an event is erased once all of its deliveries have been delivered.",
+});
+
+// Clones have `.openapi`: the schemas of core are made before the library that adds it is loaded.
+const portal = tenantPortal
+  .clone()
+  .openapi("TenantPortal")
+  .nullable()
+  .openapi({
+    description:
+      "What visitors of its portal may do and up to which limits, and its language and theme; replaced as a whole. Null: " +
+      "nothing is restricted.",
+  });
+
+const branding = portalBranding.clone().openapi("PortalBranding").nullable().openapi({
+  description: "The name, logo and colour of its portal; replaced as a whole. Null: those of the deployment.",
+});
+
+export const tenantChange = strict({
+  contact_email: contactEmail.optional(),
+  retention_days: retentionDaysField.optional(),
+  payload_free: payloadFree.optional(),
+  portal: portal.optional(),
+  branding: branding.optional(),
+}).openapi("TenantChange");
+
+export const tenantSchema = z
+  .object({
+    tenant: z.string().openapi({ example: "acme" }),
+    contact_email: contactEmail,
+    retention_days: retentionDaysField,
+    payload_free: payloadFree,
+    portal,
+    branding,
+    updated_at: z.iso
+      .datetime()
+      .nullable()
+      .openapi({ description: "Null while nothing has been set for the tenant." }),
+  })
+  .openapi("Tenant");
+
+/** A name that no tenant can have is the handlers' 404. */
+export const tenantParam = z.object({
+  tenant: z.string().openapi({ description: "The tenant's name.", example: "acme" }),
+});
+
+export type TenantChange = z.infer<typeof tenantChange>;
+export type TenantView = z.infer<typeof tenantSchema>;

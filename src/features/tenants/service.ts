@@ -1,0 +1,102 @@
+/**
+ * Tenants. One comes into being when something names it, so every valid name is a tenant. What an operator has set for one
+ * is read by principals of that tenant too, and changed by the operator's alone.
+ */
+import { changesBetween } from "../../core/audit.ts";
+import { tenantPortal } from "../../core/portal-access.ts";
+import { portalBranding } from "../../core/portal-branding.ts";
+import { type Principal, refuseBound, tenantFor } from "../../core/principal.ts";
+import { type FieldError, invalidFields, missing, ok } from "../../core/result.ts";
+import { wholeDays } from "../../core/retention.ts";
+import { tenantName } from "../../http/parameters.ts";
+import type { Services } from "../../services.ts";
+import { isoTime } from "../../time.ts";
+import { deleteTenant } from "../erasures/job.ts";
+import { retentionErrors } from "../retention/field.ts";
+import { service } from "../service.ts";
+import { contactEmail, type TenantChange, type TenantView } from "./schema.ts";
+import { changeTenantSettings, findTenantSettings, type TenantSettings } from "./settings.ts";
+
+/** What is set for a tenant. */
+export const getTenant = service({ scope: "read" }, async ({ services, principal }, tenant: string) => {
+  if (!isVisible(principal, tenant)) return missing("tenant", tenant);
+  return ok(settingsView(tenant, await findTenantSettings(services.db, tenant)));
+});
+
+/** Changes what the input has; the rest stays. */
+export const changeTenant = service(
+  { scope: "admin" },
+  async (
+    { services, principal, changed },
+    { tenant, change }: Readonly<{ tenant: string; change: TenantChange }>,
+  ) => {
+    const refusal = refuseOthers(principal, tenant);
+    if (refusal) return refusal;
+    const errors = settingsErrors(services, change);
+    if (errors.length > 0) return invalidFields(errors);
+    const before = settingsView(tenant, await findTenantSettings(services.db, tenant));
+    const view = await setSettings(services, tenant, change);
+    changed("tenant.changed", { id: tenant, tenant }, changesBetween(before, view));
+    return ok(view);
+  },
+);
+
+/** Deletes a tenant with everything. Returns the erasure of its events, the receipt; may be repeated. */
+export const removeTenant = service(
+  { scope: "admin" },
+  async ({ services, principal, changed }, tenant: string) => {
+    const refusal = refuseOthers(principal, tenant);
+    if (refusal) return refusal;
+    const erasure = await deleteTenant(services, tenant);
+    changed("tenant.deleted", { id: tenant, tenant });
+    return ok(erasure);
+  },
+);
+
+/** Refused where the tenant is not visible, or the principal is not the operator's. */
+export function refuseOthers(principal: Principal, tenant: string) {
+  if (!isVisible(principal, tenant)) return missing("tenant", tenant);
+  return refuseTenantsOwn(principal);
+}
+
+export function refuseTenantsOwn(principal: Principal) {
+  return refuseBound(principal, "what is set for a tenant belongs to the operator");
+}
+
+/** The errors of settings that the deployment does not allow. */
+export function settingsErrors({ config }: Services, { retention_days: days }: TenantChange): FieldError[] {
+  return retentionErrors(days, config);
+}
+
+/** Sets what the input has, and shows the settings as they are then. */
+export async function setSettings(
+  { db, now }: Services,
+  tenant: string,
+  { contact_email, retention_days, payload_free, portal, branding }: TenantChange,
+) {
+  const change = {
+    ...(contact_email !== undefined && { contactEmail: contact_email }),
+    ...(retention_days !== undefined && { retentionDays: retention_days }),
+    ...(payload_free !== undefined && { payloadFree: payload_free ? 1 : 0 }),
+    ...(portal !== undefined && { portal }),
+    ...(branding !== undefined && { branding }),
+  };
+  return settingsView(tenant, await changeTenantSettings(db, tenant, change, now()));
+}
+
+/** Whether the caller may see the tenant; what is no name of a tenant nobody sees. */
+export function isVisible(principal: Principal, tenant: string): boolean {
+  return tenantName.safeParse(tenant).success && tenantFor(principal, tenant) !== undefined;
+}
+
+export function settingsView(tenant: string, row: TenantSettings | undefined): TenantView {
+  return {
+    tenant,
+    contact_email: contactEmail.safeParse(row?.contactEmail).data ?? null,
+    retention_days: wholeDays(row?.retentionDays),
+    payload_free: row?.payloadFree === 1,
+    portal: tenantPortal.safeParse(row?.portal).data ?? null,
+    branding: portalBranding.safeParse(row?.branding).data ?? null,
+    updated_at: isoTime(row?.updatedAt ?? null),
+  };
+}
