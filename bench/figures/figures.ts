@@ -1,4 +1,5 @@
-/** Every figure that a page may name, as Markdown: tables, and numbers for a line of prose. */
+/** Every figure that a page may name, as Markdown: tables, and numbers for a line of prose. The steps and reasons of troubleshooting come from the source too. */
+import { remedies, steps } from "../../src/http/docs/remedies.ts";
 import { costTable, meetsGoal } from "../cost/report.ts";
 import { dimensionTable } from "../growth/dimensions.ts";
 import { isolationTable, textOf } from "../isolation/report.ts";
@@ -39,6 +40,8 @@ const BENCHES: readonly Bench[] = [
 export const figures: Readonly<Record<string, () => string>> = {
   ...Object.fromEntries(BENCHES.map((bench) => [`source-${bench}`, () => source(bench)])),
   goals: goalsTable,
+  "troubleshooting-steps": () => steps.map((step, i) => `${i + 1}. ${step}`).join("\n"),
+  "troubleshooting-reasons": remediesTable,
 
   cost: () => costTable(saved("cost")),
   "cost-editions": costEditions,
@@ -303,4 +306,9 @@ function peersRates(): string {
 function peersNotes(): string {
   const told = peersTable("One by one").contenders.filter(({ settings }) => settings !== "");
   return told.map(({ name, settings }) => `${name}: ${settings}`).join(". ");
+}
+
+function remediesTable(): string {
+  const rows = remedies.map(({ reason, meaning, remedy }) => `| \`${reason}\` | ${meaning} | ${remedy} |`);
+  return ["| `reason` | | what to do |", "|---|---|---|", ...rows].join("\n");
 }

@@ -5,7 +5,7 @@ import { attemptErrors, waitingReasons } from "../../../src/core/reasons.ts";
 import type { DeliveryJson } from "../../../src/features/deliveries/routes.ts";
 import { createApp } from "../../../src/http/app.ts";
 import { createDocs } from "../../../src/http/docs/app.tsx";
-import { remedies, steps } from "../../../src/http/docs/troubleshooting.tsx";
+import { remedies, steps } from "../../../src/http/docs/remedies.ts";
 import { documentOf } from "../../../src/http/openapi/document.ts";
 import { DeliveryPanel } from "../../../src/pages/ui/delivery-panel.tsx";
 import { remedyAnchor } from "../../../src/pages/ui/status-text.ts";

@@ -1,0 +1,188 @@
+/**
+ * Why a delivery has not arrived yet, and what to do about it. The reference at /docs renders this as HTML, and
+ * `npm run figures` writes it into docs/troubleshooting.md.
+ */
+
+/** What to check, in this order. */
+export const steps: readonly string[] = [
+  "The delivery: `GET /v1/deliveries/{id}`, or its event in the dashboard. `state` and `reason` say why it has not arrived, `next_attempt_at` or `waiting_until` when it continues, and `log` how each attempt ended.",
+  "The destination: `GET /v1/destinations/{id}/health`, or its page in the dashboard. It shows whether the destination is paused, held or behind an open circuit, how much waits, and its traffic of the last 15 minutes.",
+  "The receiver: `POST /v1/destinations/{id}/test` sends it a signed event at once and shows the request and the response. It bypasses an open circuit and a pause.",
+  "The deployment: `GET /v1/health`. If the sweep has stalled or a retry is long overdue, the destination is not the cause.",
+];
+
+type Remedy = Readonly<{
+  /** One reason, or several with a comma between. */
+  reason: string;
+  meaning: string;
+  remedy: string;
+}>;
+
+export const remedies: readonly Remedy[] = [
+  {
+    reason: "paused",
+    meaning:
+      "An operator has paused the destination, or Breakwater has: after a 410 (`gone`), more than a hundred refusals in a row (`rejecting`) or five days without a success (`failing`).",
+    remedy: "Repair the receiver, test it, then `POST /v1/destinations/{id}/resume`.",
+  },
+  {
+    reason: "hold",
+    meaning: "The receiver asked Breakwater to wait, with `Retry-After` or its rate limit headers.",
+    remedy:
+      "Nothing: deliveries continue when the hold ends. If it is too long, correct the receiver, then `POST /v1/destinations/{id}/clear-hold`.",
+  },
+  {
+    reason: "circuit_open",
+    meaning: "Too many of the latest attempts failed. From time to time one attempt probes the receiver.",
+    remedy:
+      "Read the log of a failed delivery, and repair the receiver. A success starts to close the circuit.",
+  },
+  {
+    reason: "probing",
+    meaning: "One attempt probes the receiver; the other deliveries wait for its result.",
+    remedy: "Nothing: it takes at most `timeout_ms`.",
+  },
+  {
+    reason: "concurrency",
+    meaning: "As many attempts are under way as are allowed now: `max_concurrency`, or fewer after failures.",
+    remedy:
+      "If the receiver can take more, raise `max_concurrency`. If it is slow, let it respond before it processes the event.",
+  },
+  {
+    reason: "rate",
+    meaning: "`rate_per_second` is used up, or is reduced for a while after a 429.",
+    remedy: "If the receiver can take more, raise `rate_per_second`.",
+  },
+  {
+    reason: "slow",
+    meaning: "The receiver responds slowly and is served separately, so that it delays nobody.",
+    remedy: "Let it respond with 2xx before it processes the event.",
+  },
+  {
+    reason: "crash_loop",
+    meaning:
+      "Invocations that sent to this destination have died, for example for lack of memory. Its deliveries are sent apart from all others, a few at a time.",
+    remedy:
+      "Nothing, if it passes. If it stays, look for `exceededMemory` or `exceededCpu` in `wrangler tail`, and report it.",
+  },
+  {
+    reason: "recovered, retried, replayed",
+    meaning: "It was lost and found again, or an operator has requeued it; it waits for its turn.",
+    remedy: "Nothing. A replay has a rate of its own: `GET /v1/replays/{id}`.",
+  },
+  {
+    reason: "sealed",
+    meaning:
+      "`MASTER_KEYS` lacks the key that encrypts the destination's signing secret, headers, `auth` or `token`.",
+    remedy:
+      "Restore the key, or rotate the destination's secret and set its headers, `auth` and `token` again.",
+  },
+  {
+    reason: "unresolved, forbidden_address",
+    meaning: "The host name cannot be looked up, or leads to an address that is not public.",
+    remedy: "Correct its DNS records, or change the URL.",
+  },
+  {
+    reason: "token_unavailable",
+    meaning:
+      "The token endpoint of the destination's `auth` cannot be reached, fails, redirects, or gives no token.",
+    remedy:
+      "Nothing, if it passes: the endpoint is asked again, with growing delays up to 15 minutes. Otherwise send a test event, which shows the endpoint's answer, and repair the endpoint or `auth.token_url`.",
+  },
+  {
+    reason: "token_refused",
+    meaning:
+      "The token endpoint of the destination's `auth` refuses the client: wrong credentials, or a scope that it may not have.",
+    remedy: "Send a test event, which shows the endpoint's answer; then set `auth` again.",
+  },
+  {
+    reason: "unbound",
+    meaning:
+      "The destination is a queue or a service whose binding the deployment does not have, or no longer lets the tenant use.",
+    remedy: "Bind it, and name it with the tenant in `DESTINATION_BINDINGS`.",
+  },
+  {
+    reason: "scheduled",
+    meaning: "Its `deliver_at` is in the future.",
+    remedy: "Nothing.",
+  },
+  {
+    reason: "in_flight",
+    meaning: "It was sent, and there is no response yet.",
+    remedy: "Nothing: it takes at most `timeout_ms`. If its Worker has died, the sweep sends it again.",
+  },
+  {
+    reason: "http_500 and the like",
+    meaning: "The receiver, or a proxy before it, has responded with this status.",
+    remedy:
+      "Read `response` in the log: it is the beginning of the response body. 502 and 504 usually come from a proxy.",
+  },
+  {
+    reason: "http_429",
+    meaning: "The receiver cannot take more at present.",
+    remedy: "Lower `rate_per_second` or `max_concurrency` to what it can take.",
+  },
+  {
+    reason: "http_401, http_403, http_404",
+    meaning: "The receiver, or a firewall before it, does not accept the request.",
+    remedy:
+      "Compare the secret, the URL and your headers with what the receiver expects; let firewalls pass the user agent `Breakwater`.",
+  },
+  {
+    reason: "timeout",
+    meaning:
+      "There was no response within `timeout_ms`, or Cloudflare could not connect to the receiver in time (522, 524). The receiver may have processed the event.",
+    remedy: "Let it respond before it processes the event, and deduplicate by `webhook-id`.",
+  },
+  {
+    reason: "connection_lost",
+    meaning:
+      "Nothing listened on the port, or the receiver closed the connection: a Worker cannot tell which. The receiver may have processed the event.",
+    remedy: "Check whether it runs, and whether it restarts or crashes when requests come in.",
+  },
+  {
+    reason: "refused",
+    meaning: "Nothing listened on the port, or nothing is connected to the receiver's tunnel.",
+    remedy: "Check whether the receiver runs, and on which port.",
+  },
+  {
+    reason: "dns",
+    meaning: "The host name does not resolve.",
+    remedy: "Check its DNS records. Behind Cloudflare, check the address or name that its record points to.",
+  },
+  {
+    reason: "tls",
+    meaning: "The TLS handshake failed, or the certificate is not valid.",
+    remedy: "Check the certificate, including its names, its expiry and the whole chain.",
+  },
+  {
+    reason: "network",
+    meaning:
+      "The connection failed for another reason: there is no route to the receiver, or TLS failed; a queue did not take the message; or the Worker behind a service binding threw.",
+    remedy: "Check its address, its firewall and its certificate, or the log of the other Worker.",
+  },
+  {
+    reason: "challenged",
+    meaning:
+      "A firewall before the receiver (Cloudflare's WAF or bot protection) answered with a challenge, which only a browser can solve. The receiver did not get the request.",
+    remedy:
+      "Let the sender pass in the receiver's WAF: a rule that skips challenges for the webhook's path and a secret header of your own, or the user agent `Breakwater`. Until then attempts fail and the circuit opens.",
+  },
+  {
+    reason: "cancelled_by_request",
+    meaning: "Somebody has cancelled it, or all that waited for its destination.",
+    remedy: "If it is needed after all, `POST /v1/deliveries/{id}/retry` sends it.",
+  },
+  {
+    reason: "too_large",
+    meaning:
+      "The event does not fit into a message of the destination's queue, which has room for 120,000 bytes. It ended without an attempt.",
+    remedy: "Post smaller events, or deliver them to an endpoint or a service.",
+  },
+  {
+    reason: "erased",
+    meaning:
+      "Its content has been erased, so it cannot be sent. An attempt in flight at that moment may have arrived.",
+    remedy: "Nothing: erased content cannot be restored. To send it after all, post the event again.",
+  },
+];
