@@ -2,28 +2,18 @@
  * The service binding of other Workers: events are sent and looked up by RPC, without HTTP and without a key.
  *
  * What a binding may do is in its `props`, which are set by who deploys the calling Worker and which that Worker's code
- * cannot change. They come to a `Principal` as a key does, and from there on everything is done by the functions behind
- * the HTTP routes. Problems are values: errors lose class and fields on their way between Workers.
+ * cannot change. They come to a `Principal` as a key does, and from there on everything is done by the services that
+ * the HTTP routes call. Problems are values: errors lose class and fields on their way between Workers.
  */
 
 import { WorkerEntrypoint } from "cloudflare:workers";
 import { z } from "zod";
-import { type Principal, refuseWithout } from "../core/principal.ts";
-import { invalidFields, missing, type Refused, summarize } from "../core/result.ts";
-import type { Scope } from "../core/scopes.ts";
-import { showDelivery } from "../features/deliveries/routes.ts";
-import {
-  acceptEvents,
-  fieldOfMany,
-  fieldOfOne,
-  MAX_BATCH_BYTES,
-  MAX_EVENT_BYTES,
-  newEvent,
-  newEvents,
-  oversized,
-  showEvent,
-} from "../features/events/routes.ts";
-
+import { type Permission, type Principal, refuseWithout } from "../core/principal.ts";
+import { invalidFields, type Refused, summarize, withFieldNames } from "../core/result.ts";
+import { getDelivery } from "../features/deliveries/service.ts";
+import { MAX_BATCH_BYTES, MAX_EVENT_BYTES, newEvent, newEvents, ofOne } from "../features/events/schema.ts";
+import { getEvent, postEvents } from "../features/events/service.ts";
+import type { Caller } from "../features/service.ts";
 import { idempotencyKey, strict, tenantName } from "../http/parameters.ts";
 import { checked, misconfigured, problemOf, retryAfterOf, unexpectedError } from "../http/problems.ts";
 import { overCallerLimit } from "../http/rate-limit.ts";
@@ -69,16 +59,17 @@ export class Events extends WorkerEntrypoint<Env> implements BreakwaterEvents {
 export function eventsFor(services: Services, props: unknown): BreakwaterEvents {
   async function call<T>(
     method: string,
-    scope: Scope,
-    work: (principal: Principal) => Promise<Result<T>>,
+    { permission }: Readonly<{ permission: Permission }>,
+    work: (caller: Caller) => Promise<Result<T>>,
   ): Promise<Result<T>> {
     try {
       const principal = principalOf(props);
       if ("kind" in principal) return refused(principal);
-      const lacking = refuseWithout({ scope }, principal);
+      const lacking = refuseWithout(permission, principal);
       if (lacking) return refused(lacking);
-      const over = await overCallerLimit(services, scope === "read" ? "read" : "ingest", principal);
-      return over ? refused(over) : await work(principal);
+      const limit = permission.scope === "read" ? "read" : "ingest";
+      const over = await overCallerLimit(services, limit, principal);
+      return over ? refused(over) : await work({ services, principal });
     } catch (error) {
       services.log({ what: "call_failed", method, fault: faultOf(error) });
       return refused(unexpectedError(error));
@@ -87,43 +78,39 @@ export function eventsFor(services: Services, props: unknown): BreakwaterEvents 
 
   return {
     send: (event, options) =>
-      call("send", "events:write", async (principal) => {
+      call("send", postEvents, async (caller) => {
         const key = keyOf(options);
         if ("kind" in key) return refused(key);
         const read = readValue(newEvent, event, "event", MAX_EVENT_BYTES);
         if ("kind" in read) return refused(read);
-        const posted = { events: [read.data], key: key.key, fieldOf: fieldOfOne, keyField: KEY_FIELD };
-        const result = await acceptEvents(services, principal, posted);
-        if (result.kind === "refused") return refused(result.refusal);
-        const [accepted] = result.events;
+        const posted = await postEvents(caller, { events: [read.data], ...key });
+        if (posted.kind !== "ok") return refused(withFieldNames(posted, ofOne));
+        const [accepted] = posted.value.events;
         if (accepted === undefined) throw new Error("An accepted event must have an id");
-        return acceptedResult(accepted, result.isReplayed);
+        return acceptedResult(accepted, posted.value.isReplayed);
       }),
 
     sendBatch: (events, options) =>
-      call("sendBatch", "events:write", async (principal) => {
+      call("sendBatch", postEvents, async (caller) => {
         const key = keyOf(options);
         if ("kind" in key) return refused(key);
         const read = readValue(newEvents, { events }, "batch", MAX_BATCH_BYTES);
         if ("kind" in read) return refused(read);
-        const tooLarge = oversized(read.data.events, read.bytes);
-        if (tooLarge) return refused(tooLarge);
-        const posted = { ...read.data, key: key.key, fieldOf: fieldOfMany, keyField: KEY_FIELD };
-        const result = await acceptEvents(services, principal, posted);
-        if (result.kind === "refused") return refused(result.refusal);
-        return acceptedResult(result.events, result.isReplayed);
+        const posted = await postEvents(caller, { ...read.data, ...key, bytes: read.bytes });
+        if (posted.kind !== "ok") return refused(posted);
+        return acceptedResult(posted.value.events, posted.value.isReplayed);
       }),
 
     event: (id) =>
-      call<StoredEvent>("event", "read", async (principal) => {
-        const shown = await showEvent(services, String(id), principal, parseWithBigInts);
-        return shown ? { ok: true, value: shown } : refused(missing("event", String(id)));
+      call<StoredEvent>("event", getEvent, async (caller) => {
+        const found = await getEvent(caller, { id: String(id), parse: parseWithBigInts });
+        return found.kind === "ok" ? { ok: true, value: found.value } : refused(found);
       }),
 
     delivery: (id) =>
-      call<Delivery>("delivery", "read", async ({ tenant }) => {
-        const shown = await showDelivery(services, String(id), tenant);
-        return shown ? { ok: true, value: shown } : refused(missing("delivery", String(id)));
+      call<Delivery>("delivery", getDelivery, async (caller) => {
+        const found = await getDelivery(caller, String(id));
+        return found.kind === "ok" ? { ok: true, value: found.value } : refused(found);
       }),
   };
 }

@@ -8,19 +8,11 @@
  * A message that can never be accepted is retried without a pause, until the platform moves it to the queue's dead-letter
  * queue as it is: a copy of ours would have another id, and might have another content type.
  */
-import type { Refused } from "../core/result.ts";
-import {
-  eventsToStore,
-  fieldOfOne,
-  MAX_EVENT_BYTES,
-  type NotAccepted,
-  newEvent,
-  notAccepted,
-} from "../features/events/routes.ts";
+import { type Refused, withFieldNames } from "../core/result.ts";
+import { MAX_EVENT_BYTES, newEvent, ofOne } from "../features/events/schema.ts";
+import { postEach } from "../features/events/service.ts";
 import { idempotencyKey, strict } from "../http/parameters.ts";
-
 import { messageToken } from "../ids.ts";
-import { acceptEach, type SingleEvent } from "../ingest/accept.ts";
 import { eventsPauseSeconds } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
 import { readValue } from "./json-value.ts";
@@ -31,8 +23,6 @@ const SENDER = { via: "queue", scopes: ["events:write"] } as const;
 const KEY_FIELD = "idempotency_key";
 
 const eventMessage = strict({ ...newEvent.shape, [KEY_FIELD]: idempotencyKey });
-
-const NAMED = { fieldOf: fieldOfOne, keyField: KEY_FIELD };
 
 /** Why a message can never be accepted, for the log. */
 type Unacceptable = Readonly<{ fault: string }>;
@@ -50,45 +40,33 @@ function faultOf({ detail, errors = [] }: Refused): Unacceptable {
 
 export async function consumeEvents(services: Services, batch: MessageBatch): Promise<void> {
   const read = await Promise.all(
-    batch.messages.map(async (message) => ({
-      message,
-      event: await eventOf(services, batch.queue, message),
-    })),
+    batch.messages.map(async (message) => ({ message, read: await readMessage(batch.queue, message) })),
   );
-  const readable = read.flatMap(({ message, event }) => ("fault" in event ? [] : [{ message, event }]));
-  for (const { message, event } of read) if ("fault" in event) refuse(services, batch.queue, message, event);
-  const results = await acceptEach(
-    services,
-    readable.map(({ event }) => event),
+  const readable = read.flatMap(({ message, read }) => ("fault" in read ? [] : [{ message, posted: read }]));
+  for (const { message, read: one } of read) if ("fault" in one) refuse(services, batch.queue, message, one);
+  const posted = await postEach(
+    { services, principal: SENDER },
+    readable.map(({ posted }) => posted),
   );
+  if (posted.kind !== "ok") throw new Error(posted.detail);
   let delayed = 0;
   for (const [i, { message }] of readable.entries()) {
-    const result = results[i] ?? ({ kind: "unavailable" } satisfies NotAccepted);
-    if ("events" in result) message.ack();
-    else if (result.kind === "unavailable") {
+    const result = posted.value[i];
+    if (result?.kind === "ok") message.ack();
+    else if (result === undefined || result.kind === "unavailable") {
       message.retry({ delaySeconds: eventsPauseSeconds(message.attempts, services.random()) });
       delayed += 1;
-    } else {
-      refuse(services, batch.queue, message, faultOf(notAccepted(services, result, "type", NAMED)));
-    }
+    } else refuse(services, batch.queue, message, faultOf(withFieldNames(result, ofOne)));
   }
   if (delayed > 0) services.log({ what: "messages_delayed", queue: batch.queue, messages: delayed });
 }
 
-async function eventOf(
-  services: Services,
-  queue: string,
-  { id, body, timestamp, attempts }: Message,
-): Promise<SingleEvent | Unacceptable> {
+async function readMessage(queue: string, { id, body, timestamp, attempts }: Message) {
   const read = readValue(eventMessage, body, "message", MAX_EVENT_BYTES);
   if ("kind" in read) return faultOf(read);
-  const { [KEY_FIELD]: key, ...given } = read.data;
-  const stored = eventsToStore(services, SENDER, { events: [given], fieldOf: fieldOfOne });
-  if (stored.kind === "refused") return faultOf(stored.refusal);
-  const [event] = stored.events;
-  if (event === undefined) throw new Error("A message has one event");
+  const { [KEY_FIELD]: key, ...event } = read.data;
   const token = await messageToken(queue, id);
-  return { ...event, key, token, sentAt: timestamp.getTime(), isRepeated: attempts > 1 };
+  return { event, key, token, sentAt: timestamp.getTime(), isRepeated: attempts > 1 };
 }
 
 /** Lets the message go to the dead-letter queue of its queue. */

@@ -5,11 +5,7 @@
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { etag } from "hono/etag";
 import { recordsChanges, registerAudit } from "../features/audit/routes.ts";
-import { registerDeliveryActions } from "../features/deliveries/actions.ts";
-import { registerAttempts } from "../features/deliveries/attempts.ts";
-import { registerCancellations } from "../features/deliveries/cancellations.ts";
 import { registerDeliveries } from "../features/deliveries/routes.ts";
-import { registerDeliveryTail } from "../features/deliveries/tail.ts";
 import {
   registerDestinationHealth,
   registerDestinationKeys,
@@ -22,8 +18,7 @@ import {
 } from "../features/destinations/routes.ts";
 import { registerErasures } from "../features/erasures/routes.ts";
 import { registerEventTypes } from "../features/event-types/routes.ts";
-import { registerEventList } from "../features/events/list.ts";
-import { registerEventBatch, registerEvents } from "../features/events/routes.ts";
+import { registerEvents } from "../features/events/routes.ts";
 import { registerHealth, registerMetrics } from "../features/health/routes.ts";
 import { registerKeys } from "../features/keys/routes.ts";
 import { registerOperationalEvents } from "../features/notifications/webhooks.ts";
@@ -76,10 +71,7 @@ export function createApp({
   app.use("/v1/*", door);
   app.use("/v1/*", recordsChanges);
   for (const register of [
-    // Before registerEvents: /v1/events/{id} would match its path.
-    registerEventBatch,
     registerEvents,
-    registerEventList,
     registerEventTypes,
     registerDestinations,
     registerDestinationStatus,
@@ -88,12 +80,7 @@ export function createApp({
     registerDestinationRotation,
     registerMasterKeyRotation,
     registerDestinationHealth,
-    // Before registerDeliveries: /v1/deliveries/{id} would match their paths.
-    registerDeliveryTail,
-    registerDeliveryActions,
     registerDeliveries,
-    registerAttempts,
-    registerCancellations,
     registerKeys,
     registerPortalLinks,
     registerTenants,

@@ -37,11 +37,13 @@ export function eventLines(limits: Limits, otherwise: MiddlewareHandler<ApiEnv>)
 
 /** The errors of a batch; of an NDJSON batch each with its line instead of the event's index. */
 export function withLines(lines: readonly number[] | undefined, errors: readonly FieldError[]): FieldError[] {
-  return errors.map(({ field, ...rest }) => {
-    const [, event, inner] = /^events\[(\d+)\]\.?(.*)$/s.exec(field) ?? [];
-    const line = lines?.[Number(event)];
-    return line === undefined ? { field, ...rest } : { line, field: inner || "event", ...rest };
-  });
+  return errors.map((error) => withLine(lines, error));
+}
+
+export function withLine(lines: readonly number[] | undefined, { field, ...rest }: FieldError): FieldError {
+  const [, event, inner] = /^events\[(\d+)\]\.?(.*)$/s.exec(field) ?? [];
+  const line = lines?.[Number(event)];
+  return line === undefined ? { field, ...rest } : { line, field: inner || "event", ...rest };
 }
 
 async function readLines(request: Request, { maxBytes, maxLineBytes, maxEvents }: Limits) {

@@ -139,6 +139,14 @@ export const eventType = z
   .regex(EVENT_TYPE, { error: TYPE_EXPECTED })
   .openapi({ example: "invoice.paid" });
 
+const TAG_EXPECTED = "expected 1 to 64 letters, digits and _ . : / @ = + -";
+
+/** A tag of an event. */
+export const eventTag = z
+  .string({ error: TAG_EXPECTED })
+  .regex(/^[A-Za-z0-9_.:/@=+-]{1,64}$/, { error: TAG_EXPECTED })
+  .openapi({ example: "import-2026-11" });
+
 /** What the name of a tenant looks like. */
 export const TENANT_NAME = /^[A-Za-z0-9_.:-]{1,64}$/;
 

@@ -134,7 +134,14 @@ describe("deliveries", () => {
     const seen: string[] = [];
     let before: string | undefined;
     do {
-      const log = await readLog(world.services, a, { state: "all", before });
+      const log = await readLog(
+        { services: world.services, principal: { scopes: ["read"] } },
+        { id: a, tenant: TENANT },
+        {
+          state: "all",
+          before,
+        },
+      );
       seen.push(...log.entries.map(({ delivery }) => delivery.event_id));
       for (const { event } of log.entries) expect(event?.type).toMatch(/^(odd|even)$/);
       before = log.next;

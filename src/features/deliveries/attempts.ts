@@ -2,147 +2,126 @@
  * One attempt as it was: the request and the answer, whole where the archive has them (core/archive.ts), or else what the
  * delivery's log has, and the request as it would be made now.
  */
-
-import { createRoute, z } from "@hono/zod-openapi";
-import { type ArchivedExchange, type Encoded, encodings, MOST_BODY_BYTES } from "../../core/archive.ts";
-import { attemptErrors } from "../../core/reasons.ts";
+import type { ArchivedExchange, Encoded } from "../../core/archive.ts";
+import { conflict, missing, ok, unavailable } from "../../core/result.ts";
 import { payloadOf, readable, textOf } from "../../delivery/http.ts";
 import { shownHeaders } from "../../delivery/shown-request.ts";
-import { requires } from "../../http/auth.ts";
-import type { Api } from "../../http/context.ts";
-import { idParam, jsonAnswer } from "../../http/parameters.ts";
-import { notFound, problemResponses } from "../../http/problems.ts";
-import { deliveryKey, eventId } from "../../ids.ts";
+import { eventId } from "../../ids.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
-import { archiveOf, mayBeArchived, readExchange } from "../../store/archive.ts";
+import { archiveOf, emptyExchange, mayBeArchived, readExchange } from "../../store/archive.ts";
+import { forgetExcerpt } from "../../store/deliveries.ts";
 import type { AttemptEntry } from "../../store/delivery.ts";
-import { overBy } from "../../store/delivery-filter.ts";
+import type { FoundDelivery } from "../../store/delivery-list.ts";
 import type { Destination } from "../../store/destinations.ts";
-import { findDelivery, readEvent, type StoredEvent } from "../../store/planned-deliveries.ts";
+import { readEvent, type StoredEvent } from "../../store/planned-deliveries.ts";
 import { isoTime } from "../../time.ts";
+import { service } from "../service.ts";
+import type { AttemptJson } from "./schema.ts";
+import { deliveryOf, seesContent } from "./view.ts";
 
-export function registerAttempts(api: Api): void {
-  api.openapi(getAttempt, async (c) => {
-    const { id, at } = c.req.valid("param");
-    const shown = await showAttempt(c.get("services"), { delivery: id, at }, c.get("principal").tenant);
-    return shown ? c.json(shown, 200) : notFound("attempt", `${id} at ${at}`);
-  });
-}
-
-const archiveStates = ["kept", "none", "missing", "unavailable"] as const;
-
-const encoded = {
-  encoding: z.enum(encodings).openapi({ description: "How `body` is written: as text, or in base64." }),
-  body: z.string(),
-};
-
-const headers = z.record(z.string(), z.string());
-
-export const attemptSchema = z
-  .object({
-    delivery_id: z.string(),
-    at: z.iso.datetime().openapi({ description: "When the attempt started: its name within the delivery." }),
-    status: z.int().optional(),
-    error: z.enum(attemptErrors).optional(),
-    latency_ms: z.number(),
-    note: z.string().optional(),
-    archive: z.enum(archiveStates).openapi({
-      description:
-        "`kept`: the request and the answer are as they were. Otherwise the answer is the beginning that the delivery's " +
-        "log has: `none`, because no more was to be kept; `missing`, because it could not be kept, or is not yet; " +
-        "`unavailable`, because it cannot be read at the moment.",
-    }),
-    request: z
-      .object({
-        url: z.string(),
-        headers: headers.openapi({ description: "Secrets and signatures are masked." }),
-        ...encoded,
-        body: z.string().nullable().openapi({
-          description: "Made from the event; null when its content has been erased or is damaged.",
-        }),
-      })
-      .nullable()
-      .openapi({
-        description:
-          "With `archive` other than `kept`, as it would be made now; null when the destination is gone.",
-      }),
-    response: z
-      .object({
-        headers: headers.nullable().openapi({
-          description: "Null unless the answer was kept. Cookies and what repeats a secret are masked.",
-        }),
-        ...encoded,
-        is_whole: z.boolean().openapi({
-          description: `Whether that is all of the body: at most ${MOST_BODY_BYTES} bytes are kept.`,
-        }),
-      })
-      .nullable()
-      .openapi({ description: "Null when there was none, or nothing of it is kept." }),
-  })
-  .openapi("Attempt");
-
-export type AttemptJson = z.infer<typeof attemptSchema>;
-
-const getAttempt = createRoute({
-  method: "get",
-  path: "/v1/deliveries/{id}/attempts/{at}",
-  summary: "Show an attempt with request and answer",
-  tags: ["Deliveries"],
-  description:
-    "Where the deployment keeps exchanges (R2), those that are marked as `archived` in the delivery's log are shown as they " +
-    "were, with up to 64 KB of the answer. Of others the log has the beginning of the answer.",
-  middleware: [requires("read")],
-  request: {
-    params: idParam.extend({
-      at: z.string().openapi({ description: "The `at` of the attempt, as the delivery's log has it." }),
-    }),
-  },
-  responses: { 200: jsonAnswer(attemptSchema, "The attempt."), ...problemResponses(401, 403, 404, 429) },
-});
-
-/** Tells of which attempts more may be kept than their deliveries' logs have, by their entries there. */
+/** Of which attempts more may be kept than their deliveries' logs have, by their entries there. */
 export function attemptsAreKept({ bodies, config }: Pick<Services, "bodies" | "config">) {
   return (entry: Readonly<{ archived?: true | undefined }>) =>
     bodies !== undefined && mayBeArchived(config, entry);
 }
 
+/** The id of its delivery, and when it started, as the delivery's log has it. */
 type AttemptName = Readonly<{ delivery: string; at: string }>;
 
-/** The attempt; undefined when there is none that the tenant may see. */
-export async function showAttempt(
-  services: Services,
-  { delivery, at }: AttemptName,
-  tenant: string | undefined,
-): Promise<AttemptJson | undefined> {
-  const key = deliveryKey(delivery);
-  const found = key && (await findDelivery(services, key, tenant, overBy(services)));
-  if (found?.kind !== "stored") return undefined;
-  const { log, attempts } = found.row;
-  const place = log.findIndex((one) => isoTime(one.at) === at);
-  const entry = log[place];
-  const read = entry && (await readEvent(services, found.eventId, tenant));
-  if (!entry || !read) return undefined;
-  const { event } = read;
-  const { state, exchange } = await archivedOf(services, event, found.destinationId, entry);
-  const number = attempts - log.length + 1 + place;
-  const { status, error, latencyMs, note } = entry;
-  return {
-    delivery_id: delivery,
-    at,
-    ...(status !== undefined && { status }),
-    ...(error !== undefined && { error: error as AttemptJson["error"] }),
-    latency_ms: latencyMs,
-    ...(note !== undefined && { note }),
-    archive: state,
-    request: exchange
-      ? { ...exchange.request, ...bodyOf(event, exchange.request.form) }
-      : requestNow(event, found.destination, entry, number > 0 ? number : undefined),
-    response: exchange ? wholeOf(exchange) : beginningOf(entry),
-  };
+const ATTEMPT = /^atmpt_([0-9a-z]{13}_[0-9a-z]{20})_([1-9a-z][0-9a-z]*)$/;
+
+/** @param delivery its id; @param at when the attempt started, epoch ms */
+export function attemptId(delivery: string, at: number): string {
+  return `atmpt_${delivery.slice("dlv_".length)}_${at.toString(36)}`;
 }
 
-type Archived = Readonly<{
+/** The delivery of an attempt's id, and when the attempt started, epoch ms; undefined when the id is none. */
+export function attemptIn(id: string): Readonly<{ delivery: string; at: number }> | undefined {
+  const [, delivery, at] = ATTEMPT.exec(id) ?? [];
+  return delivery === undefined || at === undefined
+    ? undefined
+    : { delivery: `dlv_${delivery}`, at: Number.parseInt(at, 36) };
+}
+
+/** Without request and answer where the principal may not see what was sent. */
+export const getAttempt = service(
+  { scope: "read", action: "read" },
+  async (call, { delivery, at }: AttemptName) => {
+    const { services, principal } = call;
+    const none = missing("attempt", `${delivery} at ${at}`);
+    const found = await deliveryOf(call, delivery);
+    if (found?.kind !== "stored") return none;
+    const { log, attempts } = found.row;
+    const place = log.findIndex((one) => isoTime(one.at) === at);
+    const entry = log[place];
+    const read = entry && (await readEvent(services, found.eventId, principal.tenant));
+    if (!entry || !read) return none;
+    const { event } = read;
+    const { state, exchange } = await archivedOf(services, event, found.destinationId, entry);
+    const number = attempts - log.length + 1 + place;
+    const { status, error, latencyMs, note } = entry;
+    const shown = {
+      delivery_id: delivery,
+      at,
+      ...(status !== undefined && { status }),
+      ...(error !== undefined && { error: error as AttemptJson["error"] }),
+      latency_ms: latencyMs,
+      ...(note !== undefined && { note }),
+      archive: state,
+    };
+    if (!seesContent(principal)) return ok<AttemptJson>({ ...shown, request: null, response: null });
+    return ok<AttemptJson>({
+      ...shown,
+      request: exchange
+        ? { ...exchange.request, ...bodyOf(event, exchange.request.form) }
+        : requestNow(event, found.destination, { at: entry.at, number: number > 0 ? number : undefined }),
+      response: exchange ? wholeOf(exchange) : beginningOf(entry),
+    });
+  },
+);
+
+const UNDER_WAY = conflict("The delivery is under way: its log can be changed once it has ended");
+const NOT_REMOVED = unavailable(
+  "What is kept of the attempt in R2 cannot be removed at the moment; nothing was changed",
+);
+
+/** Removes the answer of an attempt from its delivery's log, and the exchange from the archive. */
+export const removeAttemptContent = service({ scope: "admin" }, async (call, id: string) => {
+  const { services, changed } = call;
+  const named = attemptIn(id);
+  const found = named && (await deliveryOf(call, named.delivery));
+  if (found?.kind !== "stored") return missing("attempt", id);
+  const entry = found.row.log.find(({ at }) => at === named?.at);
+  if (entry === undefined) return missing("attempt", id);
+  if (found.row.state === "waiting" || found.row.state === "retrying") return UNDER_WAY;
+  if (!(await isEmptied(services, found, entry))) return NOT_REMOVED;
+  await forgetExcerpt(services, found, entry.at);
+  changed("attempt.content_removed", {
+    id,
+    tenant: call.principal.tenant ?? found.destination?.tenant ?? null,
+  });
+  return ok(undefined);
+});
+
+/** Whether the archive has nothing of the attempt any more, and never will have. */
+async function isEmptied(
+  services: Services,
+  { eventId: event, destinationId: destination }: FoundDelivery,
+  entry: AttemptEntry,
+): Promise<boolean> {
+  const archive = archiveOf(services);
+  if (archive === undefined || !mayBeArchived(services.config, entry)) return true;
+  try {
+    await emptyExchange(archive, { event, destination, at: entry.at });
+    return true;
+  } catch (error) {
+    services.log({ what: "exchanges_not_removed", exchanges: 1, error: faultOf(error) });
+    return false;
+  }
+}
+
+type ArchivedAttempt = Readonly<{
   state: AttemptJson["archive"];
   exchange?: ArchivedExchange | undefined;
 }>;
@@ -152,7 +131,7 @@ async function archivedOf(
   event: StoredEvent,
   destination: string,
   entry: AttemptEntry,
-): Promise<Archived> {
+): Promise<ArchivedAttempt> {
   const archive = archiveOf(services);
   const isExpected = entry.archived === true;
   // What is erased is not shown, even while its object is still there.
@@ -189,14 +168,25 @@ function encodedOf(bytes: Uint8Array): Encoded {
 function requestNow(
   event: StoredEvent,
   destination: Destination | null,
-  { at }: AttemptEntry,
-  attempt: number | undefined,
+  attempt: NumberedAttempt,
 ): AttemptJson["request"] {
   if (destination === null || destination.deletedAt !== null) return null;
+  return { ...headOf(event, destination, attempt), ...bodyOf(event, destination) };
+}
+
+type NumberedAttempt = Readonly<{
+  /** When it started, epoch ms. */
+  at: number;
+  /** From 1; undefined where it is not known any more. */
+  number: number | undefined;
+}>;
+
+/** Where the request of an attempt would go now, and its headers, with those masked that may be secret. */
+export function headOf(event: StoredEvent, destination: Destination, { at, number }: NumberedAttempt) {
   const { type, headers, body } = event;
   const { contentType } = payloadOf({ ...event, body: body ?? new Uint8Array() }, destination);
-  const shown = { id: eventId(event.id), type, headers, contentType, attempt, at };
-  return { url: destination.url, headers: shownHeaders(shown, destination), ...bodyOf(event, destination) };
+  const shown = { id: eventId(event.id), type, headers, contentType, attempt: number, at };
+  return { url: destination.url, headers: shownHeaders(shown, destination) };
 }
 
 function wholeOf({ response }: ArchivedExchange): AttemptJson["response"] {

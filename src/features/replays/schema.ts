@@ -1,8 +1,7 @@
 /** Replays as the API takes and shows them. */
 import { z } from "@hono/zod-openapi";
 import { replayReasons } from "../../core/reasons.ts";
-import { eventTypePattern, strict, timeParam } from "../../http/parameters.ts";
-import { eventTag } from "../events/options.ts";
+import { eventTag, eventTypePattern, strict, timeParam } from "../../http/parameters.ts";
 
 const RATE_EXPECTED = "expected a whole number from 1 to 6000";
 const INCLUDE_EXPECTED = 'expected "dead", "delivered" or "missing"';

@@ -1,9 +1,9 @@
 /** The page of the reference: an index, how to make requests, every operation, schema and problem, and troubleshooting. */
 import { raw } from "hono/html";
 import type { FC } from "hono/jsx";
+import { shellQuoted } from "../../features/events/curl.ts";
 import { Brand, Head, Skip } from "../../pages/dashboard/components/layout.tsx";
 import { PolicyTable } from "../../pages/dashboard/simulator/page.tsx";
-import { quoted } from "../../pages/ui/format.ts";
 import { Prose } from "../../pages/ui/parts.tsx";
 import type { Document, Method, Operation, Parameter } from "../openapi/document.ts";
 import { type JsonSchema, resolved } from "../openapi/examples.ts";
@@ -362,5 +362,5 @@ function filled(path: string, parameters: readonly Parameter[]): string {
 
 /** Quoted where the shell needs it. */
 function word(text: string): string {
-  return /^[\w:/.-]+$/.test(text) ? text : quoted(text);
+  return /^[\w:/.-]+$/.test(text) ? text : shellQuoted(text);
 }

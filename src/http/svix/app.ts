@@ -20,7 +20,6 @@ import { registerEndpoints } from "./endpoints.ts";
 import { registerEventTypes } from "./event-types.ts";
 import { registerImport } from "./import-openapi.ts";
 import { registerMessages } from "./messages.ts";
-import { nativeApi } from "./native-api.ts";
 import { registerOperationalWebhooks } from "./operational-webhooks.ts";
 import { registerLogout, registerPortalAccess } from "./portal.ts";
 import { errorOf, inTheirShape, missing } from "./shapes.ts";
@@ -45,11 +44,10 @@ export function createSvixApi({ services = servicesOf, authenticate = byKey() }:
   registerLogout(app);
   for (const path of ["/api/*", "/ingest/*"])
     app.use(path, authenticated(authenticate), withinLimits, namedWell, recordsChanges);
-  const callNative = nativeApi(services, authenticate);
   registerApplications(app);
   registerEndpoints(app);
   registerMessages(app);
-  registerAttempts(app, callNative);
+  registerAttempts(app);
   registerEndpointMessages(app);
   registerContent(app);
   registerBackgroundTasks(app);

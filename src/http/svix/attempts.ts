@@ -10,34 +10,34 @@ import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import { databaseNumberOf } from "../../core/placement.ts";
 import type { Application } from "../../features/applications/sql.ts";
-import { changed } from "../../features/audit/routes.ts";
+import { attemptId, attemptIn, removeAttemptContent } from "../../features/deliveries/attempts.ts";
+import { findDeliveries, findOneDelivery, retryDelivery } from "../../features/deliveries/service.ts";
 import { deliveryId, deliveryKey, eventId as idOfEvent } from "../../ids.ts";
-import { faultOf } from "../../log.ts";
-import type { Services } from "../../services.ts";
-import { archiveOf, emptyExchange, mayBeArchived } from "../../store/archive.ts";
-import { allOf } from "../../store/databases.ts";
-import { forgetExcerpt } from "../../store/deliveries.ts";
-import { deliveriesByEvent } from "../../store/deliveries-by-event.ts";
+import { allOf, type Databases } from "../../store/databases.ts";
 import type { AttemptEntry, StoredState } from "../../store/delivery.ts";
-import { overBy } from "../../store/delivery-filter.ts";
-import { type FoundDelivery, type Positions, START, storedDeliveries } from "../../store/delivery-list.ts";
-import { findDelivery } from "../../store/planned-deliveries.ts";
-import type { TimeRange } from "../../store/time-ranges.ts";
+import { type FoundDelivery, type Positions, START } from "../../store/delivery-list.ts";
 import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
-import { apiPath } from "../internal-path.ts";
 import { jsonBody } from "../json-body.ts";
 import { cursorParam, encodeCursor } from "../parameters.ts";
-import { invalid, problem } from "../problems.ts";
+import { answerOf, invalid } from "../problems.ts";
 import { endpointOf, endpointView, type NamedEndpoint, namedEndpoint } from "./endpoints.ts";
-import { eventIdsOf, messageNumberOf, messageOf, messageQuery, messageView } from "./messages.ts";
-import type { CallNative } from "./native-api.ts";
-import { applicationOf, flag, listOf, missing, pageQuery, queryOf, unsupported } from "./shapes.ts";
+import { messageNumberOf, messageOf, messageQuery, storedMessage } from "./messages.ts";
+import {
+  applicationOf,
+  callerWithin,
+  flag,
+  listOf,
+  missing,
+  pageQuery,
+  queryOf,
+  unsupported,
+} from "./shapes.ts";
 
 const MESSAGE = "/api/v1/app/:app/msg/:msg";
 
-export function registerAttempts(app: Hono<ApiEnv>, callNative: CallNative): void {
+export function registerAttempts(app: Hono<ApiEnv>): void {
   app.get("/api/v1/app/:app/attempt/endpoint/:endpoint", requires("read"), attemptsOfEndpoint);
   app.get("/api/v1/app/:app/attempt/msg/:msg", requires("read"), attemptsOfMessage);
 
@@ -59,22 +59,24 @@ export function registerAttempts(app: Hono<ApiEnv>, callNative: CallNative): voi
   app.get(`${MESSAGE}/attempt/:attempt`, requires("read"), async (c) => {
     const query = queryOf(c, z.object({ with_content: flag }));
     if (query instanceof Response) return query;
-    const found = await attemptOf(c);
-    return found instanceof Response
-      ? found
-      : c.json(attemptView(found.delivery, found.entry, query.with_content));
+    const named = await attemptOf(c);
+    if (named instanceof Response) return named;
+    const { application, id, delivery } = named;
+    const found = await findOneDelivery(callerWithin(c, application), delivery);
+    const shown =
+      found.kind === "ok" && attemptsOf(found.value, query.with_content).find((one) => one.id === id);
+    return shown ? c.json(shown) : missingOf(c, application, () => missing("attempt", id));
   });
 
   app.delete(`${MESSAGE}/attempt/:attempt/content`, requires("admin"), async (c) => {
-    const found = await attemptOf(c);
-    if (found instanceof Response) return found;
-    const { application, delivery, entry } = found;
-    if (delivery.kind === "planned" || !ENDED.includes(delivery.row.state)) return problem(409, UNDER_WAY);
-    const services = c.get("services");
-    if (!(await isEmptied(services, delivery, entry))) return problem(503, NOT_REMOVED);
-    await forgetExcerpt(services, delivery, entry.at);
-    changed(c, "attempt.content_removed", { id: attemptId(delivery, entry), tenant: application.id });
-    return c.body(null, 204);
+    const named = await attemptOf(c);
+    if (named instanceof Response) return named;
+    const { application, id } = named;
+    const removed = await removeAttemptContent(callerWithin(c, application), id);
+    if (removed.kind === "ok") return c.body(null, 204);
+    return removed.kind === "not_found"
+      ? missingOf(c, application, () => missing("attempt", id))
+      : answerOf(removed);
   });
 
   app.post(
@@ -84,35 +86,30 @@ export function registerAttempts(app: Hono<ApiEnv>, callNative: CallNative): voi
     async (c) => {
       const found = await endpointOf(c);
       if (found instanceof Response) return found;
-      const number = await messageNumberOf(c, found.application);
+      const { application, row } = found;
+      const number = await messageNumberOf(c, application);
       if (number === undefined) return missing("message", c.req.param("msg"));
-      const id = deliveryId(number, found.row.id);
-      const retried = await callNative(c, "POST", apiPath`/v1/deliveries/${id}/retry`);
-      if (retried.ok) return c.json({}, 202);
-      return retried.status === 404 ? missingOf(c, found.application, () => retried.answer) : retried.answer;
+      const retried = await retryDelivery(callerWithin(c, application), deliveryId(number, row.id));
+      if (retried.kind === "ok") return c.json({}, 202);
+      const answer = answerOf(retried);
+      return retried.kind === "not_found" ? missingOf(c, application, () => answer) : answer;
     },
   );
 }
 
-const ENDED: readonly string[] = ["delivered", "dead", "cancelled"];
-const NOT_REMOVED = "What is kept of the attempt in R2 cannot be removed at the moment; nothing was changed";
-const UNDER_WAY = "The delivery is under way: its log can be changed once it has ended";
+type NamedAttempt = Readonly<{ application: Application; id: string; delivery: string }>;
 
-type FoundAttempt = Readonly<{ application: Application; delivery: FoundDelivery; entry: AttemptEntry }>;
-
-/** The attempt that the path names, or the 404. */
-async function attemptOf(c: ApiContext): Promise<FoundAttempt | Response> {
+/** The attempt that the path names, whether there is one or not; the 404 where it cannot be one of the message. */
+async function attemptOf(c: ApiContext): Promise<NamedAttempt | Response> {
   const application = await applicationOf(c);
   if (application instanceof Response) return application;
   const id = c.req.param("attempt") ?? "";
-  const key = deliveryKey(`dlv_${/^atmpt_(\w{13}_\w{20})_/.exec(id)?.[1]}`);
-  const services = c.get("services");
-  const delivery =
-    key !== undefined && key.eventId === (await messageNumberOf(c, application))
-      ? await findDelivery(services, key, application.id, overBy(services))
-      : undefined;
-  const entry = delivery && logOf(delivery).find((one) => attemptId(delivery, one) === id);
-  return entry ? { application, delivery, entry } : missingOf(c, application, () => missing("attempt", id));
+  const { delivery = "" } = attemptIn(id) ?? {};
+  const key = deliveryKey(delivery);
+  const isOfMessage = key !== undefined && key.eventId === (await messageNumberOf(c, application));
+  return isOfMessage
+    ? { application, id, delivery }
+    : missingOf(c, application, () => missing("attempt", id));
 }
 
 /** The 404 of the message, where there is none; else that of the thing of it. A message is read whole for this alone. */
@@ -167,7 +164,8 @@ async function attemptsOfEndpoint(c: ApiContext): Promise<Response> {
     return invalid([unsupported("query.with_msg", "false: messages are shown by themselves")]);
   const found = await endpointOf(c);
   if (found instanceof Response) return found;
-  const window = await deliveriesOf(c.get("services"), found, query, {});
+  const window = await deliveriesOf(c, found, query, {});
+  if (window instanceof Response) return window;
   const isWanted = wantedBy(query);
   const { data, ...page } = window.pageOf(limit, (delivery) =>
     attemptsOf(delivery, query.with_content)
@@ -188,24 +186,27 @@ type WindowQuery = Readonly<{
   channel?: string | undefined;
 }>;
 
-type WindowFilter = Readonly<{ state?: StoredState | undefined; accepted?: TimeRange | undefined }>;
+type WindowFilter = Readonly<{
+  state?: StoredState | undefined;
+  since?: number | undefined;
+  until?: number | undefined;
+}>;
 
 /** The window of an endpoint's deliveries that the query's iterator names, or the first one. */
 export async function deliveriesOf(
-  services: Services,
+  c: ApiContext,
   { application, row }: NamedEndpoint,
   { limit, iterator, event_types: types = [], tag, channel }: WindowQuery,
-  { state, accepted }: WindowFilter,
+  filter: WindowFilter,
 ) {
+  const services = c.get("services");
   const { before, part } = iterator ?? {};
-  const tenant = application.id;
-  const filter = {
-    ...{ destinationId: row.id, tenant, type: types[0], channel, accepted },
-    ...{ before, limit: Math.min(limit, MOST_DELIVERIES), over: overBy(services) },
-  };
-  const page = await (tag === undefined
-    ? storedDeliveries(services, state, filter)
-    : deliveriesByEvent(services, { tenant, tag, state }, filter));
+  const listed = await findDeliveries(callerWithin(c, application), {
+    ...{ destination_id: row.id, type: types[0], tag, channel, cursor: before, ...filter },
+    limit: Math.min(limit, MOST_DELIVERIES),
+  });
+  if (listed.kind !== "ok") return answerOf(listed);
+  const page = listed.value;
   /**
    * The next entries, at most `most`.
    * @param entriesOf those of a delivery, the newest first, each with a time of its own (epoch ms)
@@ -233,7 +234,7 @@ type Timed<T> = Readonly<{ entry: T; at: number }>;
 
 /** From where each database's deliveries go on after those that are shown whole, with the next one as the first. */
 function positionsBefore(
-  services: Services,
+  services: Databases,
   before: Positions | undefined,
   shown: readonly FoundDelivery[],
   next: FoundDelivery,
@@ -273,8 +274,7 @@ async function attemptsOfMessage(c: ApiContext): Promise<Response> {
     .toSorted((a, b) => (a.timestamp < b.timestamp ? 1 : -1));
   const page = pageAfter(attempts, query);
   if (query.with_msg !== true) return c.json(page);
-  const names = await eventIdsOf(services, application, [event.id]);
-  const msg = messageView(event, names, query.with_content);
+  const msg = await storedMessage(c, application, event, query.with_content);
   return c.json({ ...page, data: page.data.map((one) => ({ ...one, msg })) });
 }
 
@@ -288,7 +288,7 @@ function pageAfter<T extends { id: string }>(
   return listOf(rest, limit, ({ id }) => id);
 }
 
-type Filter = Readonly<{
+type AttemptFilter = Readonly<{
   status?: number | undefined;
   status_code_class?: number | undefined;
   before?: number | undefined;
@@ -297,7 +297,7 @@ type Filter = Readonly<{
 
 type Attempt = ReturnType<typeof attemptsOf>[number];
 
-function wantedBy({ status, status_code_class: ofClass, before, after }: Filter) {
+function wantedBy({ status, status_code_class: ofClass, before, after }: AttemptFilter) {
   return (one: Attempt) => {
     const at = Date.parse(one.timestamp);
     return (
@@ -317,39 +317,16 @@ function statusView(statusText: keyof typeof statuses) {
 
 /** The attempts of a delivery, the newest first. */
 function attemptsOf(delivery: FoundDelivery, withContent = true) {
-  return logOf(delivery)
-    .toReversed()
-    .map((entry) => attemptView(delivery, entry, withContent));
+  const log = delivery.kind === "stored" ? delivery.row.log : [];
+  return log.toReversed().map((entry) => attemptView(delivery, entry, withContent));
 }
 
-function logOf(delivery: FoundDelivery): readonly AttemptEntry[] {
-  return delivery.kind === "stored" ? delivery.row.log : [];
-}
-
-function attemptId({ eventId, destinationId }: FoundDelivery, { at }: AttemptEntry): string {
-  return `atmpt_${deliveryId(eventId, destinationId).slice(4)}_${at.toString(36)}`;
-}
-
-/** Whether the archive has nothing of the attempt any more, and never will have. */
-async function isEmptied(services: Services, delivery: FoundDelivery, entry: AttemptEntry): Promise<boolean> {
-  const archive = archiveOf(services);
-  if (archive === undefined || !mayBeArchived(services.config, entry)) return true;
-  const { eventId: event, destinationId: destination } = delivery;
-  try {
-    await emptyExchange(archive, { event, destination, at: entry.at });
-    return true;
-  } catch (error) {
-    services.log({ what: "exchanges_not_removed", exchanges: 1, error: faultOf(error) });
-    return false;
-  }
-}
-
-function attemptView(delivery: FoundDelivery, entry: AttemptEntry, withContent = true) {
+function attemptView(delivery: FoundDelivery, entry: AttemptEntry, withContent: boolean) {
   const { eventId, destinationId, destination } = delivery;
   const { at, latencyMs, status, error, excerpt } = entry;
   const isSuccess = error === undefined && status !== undefined && status >= 200 && status < 300;
   return {
-    id: attemptId(delivery, entry),
+    id: attemptId(deliveryId(eventId, destinationId), at),
     msgId: idOfEvent(eventId),
     endpointId: destinationId,
     url: destination?.url ?? "",

@@ -4,19 +4,20 @@ import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import type { FieldError } from "../../core/result.ts";
 import { channelsInEffect, eventChannels, refusalOf } from "../../core/routing.ts";
+import { findEventsById } from "../../features/events/service.ts";
 import type { StoredState } from "../../store/delivery.ts";
 import { activeRoutes } from "../../store/destinations.ts";
-import { countWithinBytes, eventsById } from "../../store/event-list.ts";
+import { countWithinBytes } from "../../store/event-list.ts";
 import { countOutcomes } from "../../store/stats.ts";
 import { requires } from "../auth.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
 import { eventType, rangeErrors, timeParam } from "../parameters.ts";
-import { invalid } from "../problems.ts";
+import { answerOf, invalid } from "../problems.ts";
 import { deliveriesOf, oneType, stateView, statuses, statusParam, windowIterator } from "./attempts.ts";
 import { endpointOf } from "./endpoints.ts";
 import { messageQuery, messageViews } from "./messages.ts";
-import { applicationOf, bodyOf, flag, queryOf } from "./shapes.ts";
+import { applicationOf, bodyOf, callerWithin, flag, queryOf } from "./shapes.ts";
 
 const ENDPOINT = "/api/v1/app/:app/endpoint/:endpoint";
 
@@ -90,15 +91,15 @@ async function messagesOfEndpoint(c: ApiContext): Promise<Response> {
   if (errors.length > 0) return invalid([{ ...errors[0], field: "query.before" } as FieldError]);
   const endpoint = await endpointOf(c);
   if (endpoint instanceof Response) return endpoint;
-  const services = c.get("services");
-  const filter = { state: status === undefined ? undefined : stateOf[status], accepted: { since, until } };
-  const window = await deliveriesOf(services, endpoint, query, filter);
+  const { application } = endpoint;
+  const filter = { state: status === undefined ? undefined : stateOf[status], since, until };
+  const window = await deliveriesOf(c, endpoint, query, filter);
+  if (window instanceof Response) return window;
   const ofStatus = window.found.filter((one) => status === undefined || stateView(one).status === status);
-  const events = await eventsById(
-    services,
-    endpoint.application.id,
-    ofStatus.map(({ eventId }) => eventId),
-  );
+  const ids = ofStatus.map(({ eventId }) => eventId);
+  const found = await findEventsById(callerWithin(c, application), ids);
+  if (found.kind !== "ok") return answerOf(found);
+  const events = found.value;
   const listed = ofStatus.flatMap(({ eventId }) => events.get(eventId) ?? []).slice(0, limit);
   const most = countWithinBytes(listed, () => withContent !== false);
   const { data: wanted, ...page } = window.pageOf(most, (delivery) => {
@@ -106,7 +107,7 @@ async function messagesOfEndpoint(c: ApiContext): Promise<Response> {
     return event ? [{ entry: { event, state: stateView(delivery) }, at: 0 }] : [];
   });
   const asked = wanted.map(({ event }) => event);
-  const views = await messageViews(services, endpoint.application, asked, withContent);
+  const views = await messageViews(c, application, asked, withContent);
   const data = views.map((view, i) => ({ ...view, ...wanted[i]?.state }));
   return c.json({ data, ...page });
 }

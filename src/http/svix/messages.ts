@@ -4,26 +4,35 @@ import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import { Content } from "../../core/content.ts";
 import { refuseWithout } from "../../core/principal.ts";
-import type { FieldError } from "../../core/result.ts";
+import { type FieldError, withFieldNames } from "../../core/result.ts";
 import { DAY_MS } from "../../core/retention.ts";
 import { channelName, channelsInEffect, refusalOf } from "../../core/routing.ts";
 import { type Application, findApplication } from "../../features/applications/sql.ts";
 import { changed } from "../../features/audit/routes.ts";
 import { eraseEvent, stepErasure } from "../../features/erasures/job.ts";
 import { isMediaType } from "../../features/events/content.ts";
-import { cursorAt, eventPositions } from "../../features/events/list.ts";
-import { acceptEvents, MAX_EVENT_BYTES, newEvent } from "../../features/events/routes.ts";
+import { cursorAt, eventPositions, MAX_EVENT_BYTES, newEvent, ofOne } from "../../features/events/schema.ts";
+import {
+  findEvents,
+  findOneEvent,
+  type PostedData,
+  postEvents,
+  postedData,
+  readEventData,
+} from "../../features/events/service.ts";
+import type { Caller } from "../../features/service.ts";
 import { eventNumber, eventId as idOfEvent } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { overBy } from "../../store/delivery-filter.ts";
-import { eachBody, type ListedEvent, listEvents, withinBytes } from "../../store/event-list.ts";
+import type { FoundDelivery } from "../../store/delivery-list.ts";
+import type { ListedEvent } from "../../store/event-list.ts";
 import { type EventType, findEventType } from "../../store/event-types.ts";
 import { EVENT_ID, eventOfKey, keysOfEvents } from "../../store/events.ts";
 import { findEvent, type StoredEvent } from "../../store/planned-deliveries.ts";
 import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
-import { decoded, jsonBody, parseExactly } from "../json-body.ts";
+import { decoded, jsonBody } from "../json-body.ts";
 import { refusesOwnAttempts } from "../loops.ts";
 import { cursorParam, timeParam } from "../parameters.ts";
 import { answerOf, checked, invalid, problem } from "../problems.ts";
@@ -33,11 +42,13 @@ import { endpointOf } from "./endpoints.ts";
 import {
   applicationOf,
   bodyOf,
+  callerWithin,
   flag,
   idempotencyKeyOf,
   missing,
   pageQuery,
   queryOf,
+  renamedField,
   unsupported,
 } from "./shapes.ts";
 
@@ -55,7 +66,8 @@ export function registerMessages(app: Hono<ApiEnv>): void {
     if (errors.length > 0) return invalid(errors);
     const application = await applicationFor(c, input);
     if (application instanceof Response) return application;
-    return createMessage(c, application, { ...input, payload: payloadOf(input) }, query.with_content);
+    const message = { ...input, payload: payloadOf(input) };
+    return createMessage(c, application, message, callerWithin(c, application), query.with_content);
   });
 
   app.get(LIST, requires("read"), async (c) => {
@@ -63,7 +75,7 @@ export function registerMessages(app: Hono<ApiEnv>): void {
     if (query instanceof Response) return query;
     const application = await applicationOf(c);
     if (application instanceof Response) return application;
-    return c.json(await listMessages(c.get("services"), application, query));
+    return listMessages(c, application, query);
   });
 
   app.get(`${LIST}/:msg`, requires("read"), async (c) => {
@@ -73,8 +85,7 @@ export function registerMessages(app: Hono<ApiEnv>): void {
     if (application instanceof Response) return application;
     const found = await messageOf(c, application);
     if (found instanceof Response) return found;
-    const names = await eventIdsOf(c.get("services"), application, [found.event.id]);
-    return c.json(messageView(found.event, names, query.with_content));
+    return c.json(await storedMessage(c, application, found.event, query.with_content));
   });
 
   app.delete(`${LIST}/:msg/content`, requires("admin"), async (c) => {
@@ -105,7 +116,14 @@ export function registerMessages(app: Hono<ApiEnv>): void {
     const channels = own?.slice(0, 1);
     const example = { type: eventType, channels, data: () => payload };
     if (refusalOf({ types, channels: own, filter }, example)) return invalid([notTaken(eventType)]);
-    return createMessage(c, found.application, { eventType, payload, channels, destinations: [id] }, true);
+    const message = { eventType, payload, channels, destinations: [id] };
+    const { services, principal } = callerWithin(c, found.application);
+    // Whoever changes endpoints may send them the catalogue's examples, and no other events.
+    const sender = {
+      services,
+      principal: { ...principal, scopes: [...principal.scopes, "events:write"] },
+    } as const;
+    return createMessage(c, found.application, message, sender);
   });
 }
 
@@ -188,10 +206,11 @@ const NAMES: Readonly<Record<string, string>> = {
   type: "eventType",
   data: "payload",
   deliver_at: "deliverAt",
+  idempotency_key: "header.idempotency-key",
 };
 
-function renamed(field: string): string {
-  return field.replace(/^[^.[#]+/, (first) => NAMES[first] ?? first);
+function inMessage(error: FieldError): FieldError {
+  return { ...error, field: renamedField(ofOne(error).field, NAMES) };
 }
 
 type NewMessage = Readonly<{
@@ -211,9 +230,10 @@ async function createMessage(
   c: ApiContext,
   application: Application,
   { eventType, payload, eventId, tags, channels, deliverAt, destinations }: NewMessage,
-  withContent: boolean | undefined,
+  sender: Caller,
+  withContent = true,
 ): Promise<Response> {
-  const services = c.get("services");
+  const { services } = sender;
   const read = checked(newEvent, {
     type: eventType,
     ...(payload !== undefined && { data: payload }),
@@ -223,33 +243,28 @@ async function createMessage(
     ...(channels != null && { channels }),
     ...(destinations && { destination_ids: destinations }),
   });
-  if (!("data" in read)) return invalid(read.map((error) => ({ ...error, field: renamed(error.field) })));
+  if (!("data" in read)) return invalid(read.map(inMessage));
   const requestKey = idempotencyKeyOf(c);
   const key = eventId != null ? EVENT_ID + eventId : requestKey && REQUEST + requestKey;
-  const result = await acceptEvents(services, c.get("principal"), {
-    events: [read.data],
-    key,
-    fieldOf: (_, field) => renamed(field),
-    keyField: eventId == null ? "header.idempotency-key" : "eventId",
-  });
+  const posted = await postEvents(sender, { events: [read.data], key });
   // The SDKs count their own repeats of a request: such a one gets the answer that was lost.
   const isOwnRepeat = c.req.header("svix-retry-count") !== undefined;
-  const isTaken =
-    result.kind === "refused" ? result.refusal.kind === "conflict" : result.isReplayed && !isOwnRepeat;
+  const isTaken = posted.kind === "ok" ? posted.value.isReplayed && !isOwnRepeat : posted.kind === "conflict";
   if (eventId != null && isTaken)
     return problem(409, `There is a message with the eventId ${eventId} already`);
-  if (result.kind === "refused") return answerOf(result.refusal);
-  const number = eventNumber(result.events[0]?.id ?? "");
+  if (posted.kind !== "ok") return answerOf(withFieldNames(posted, inMessage));
+  const { events, acceptedAt: at, isReplayed } = posted.value;
+  const number = eventNumber(events[0]?.id ?? "");
   if (number === undefined) throw new Error("An accepted event must have an id");
-  const { type, deliver_at: at, tags: given = [], channels: named = [] } = read.data;
+  const { type, deliver_at: dueFrom = null, tags: given = [], channels: named = [] } = read.data;
   const stored =
-    result.isReplayed || result.acceptedAt === undefined
+    isReplayed || at === undefined
       ? await findEvent(services, number, application.id, overBy(services))
       : undefined;
-  const times = stored?.event ?? { acceptedAt: result.acceptedAt ?? services.now(), deliverAt: at ?? null };
+  const times = stored?.event ?? { acceptedAt: at ?? services.now(), deliverAt: dueFrom };
   const { acceptedAt, deliverAt: dueAt } = times;
   const event = { id: number, type, acceptedAt, deliverAt: dueAt, tags: given, channels: named };
-  return c.json(view(event, eventId ?? null, withContent === false ? {} : shownPayload(payload)), 202);
+  return c.json(view(event, eventId ?? null, withContent ? shownPayload(payload) : {}), 202);
 }
 
 function shownPayload(payload: unknown): unknown {
@@ -275,47 +290,44 @@ export const messageQuery = {
 const listQuery = z.object({ ...messageQuery, iterator: cursorParam(eventPositions) });
 
 /** The newest first. A page may be short, or empty, and not the last one: see store/event-list.ts. */
-async function listMessages(services: Services, application: Application, query: z.infer<typeof listQuery>) {
-  const { limit, iterator: from, tag, channel, before: until, after, event_types: types } = query;
+async function listMessages(c: ApiContext, application: Application, query: z.infer<typeof listQuery>) {
+  const { limit, iterator: cursor, tag, channel, before: until, after, event_types: types } = query;
+  const { with_content: withData = true } = query;
   const since = after === undefined ? undefined : after + 1;
-  const filter = {
-    tenant: application.id,
-    types,
-    tag,
-    channel,
-    accepted: { since, until },
-    over: overBy(services),
-  };
-  const listed = await listEvents(services, { ...filter, from, limit });
-  const { found, next } = withinBytes(listed, () => query.with_content !== false);
-  const data = await messageViews(services, application, found, query.with_content);
-  return { data, iterator: next ? cursorAt(next) : null, prevIterator: null, done: next === undefined };
+  const filter = { types, tag, channel, since, until, cursor, limit, withData };
+  const listed = await findEvents(callerWithin(c, application), filter);
+  if (listed.kind !== "ok") return answerOf(listed);
+  const { events, next, data: contents } = listed.value;
+  const names = await eventIdsOf(c.get("services"), application, events);
+  const data = events.map((event) => messageView(event, names, contents?.get(event.id), withData));
+  return c.json({
+    data,
+    iterator: next ? cursorAt(next) : null,
+    prevIterator: null,
+    done: next === undefined,
+  });
 }
 
+/** Events of a list as messages. */
 export async function messageViews(
-  services: Services,
+  c: ApiContext,
   application: Application,
   events: readonly ListedEvent[],
   withContent = true,
 ) {
-  const payloads = new Map<number, unknown>();
-  if (withContent)
-    await eachBody(services, events, ({ id, contentType, isErased }, body) =>
-      payloads.set(id, isErased ? ERASED : payloadIn(body, contentType !== undefined)),
-    );
-  const numbers = events.map(({ id }) => id);
-  const names = await eventIdsOf(services, application, numbers);
-  return events.map((event) => view(event, names.get(event.id) ?? null, payloads.get(event.id) ?? {}));
+  const read = await readEventData(callerWithin(c, application), withContent ? events : []);
+  if (read.kind !== "ok") throw new Error(read.detail);
+  const names = await eventIdsOf(c.get("services"), application, events);
+  return events.map((event) => messageView(event, names, read.value.get(event.id), withContent));
 }
 
-type FoundMessage = NonNullable<Awaited<ReturnType<typeof findEvent>>>;
+type FoundMessage = Readonly<{ event: StoredEvent; deliveries: readonly FoundDelivery[] }>;
 
 /** The message that the path names by id or `eventId`, with its deliveries, or the 404. */
 export async function messageOf(c: ApiContext, application: Application): Promise<FoundMessage | Response> {
-  const services = c.get("services");
   const number = await messageNumberOf(c, application);
-  const found = number && (await findEvent(services, number, application.id, overBy(services)));
-  return found || missing("message", c.req.param("msg") ?? "");
+  const found = number === undefined ? undefined : await findOneEvent(callerWithin(c, application), number);
+  return found?.kind === "ok" ? found.value : missing("message", c.req.param("msg") ?? "");
 }
 
 /** The number that the path's id or `eventId` stands for, whether there is such a message or not. */
@@ -333,12 +345,16 @@ export async function messageNumber(
 }
 
 /** The `eventId` of each of the messages that has one. */
-export async function eventIdsOf(
+async function eventIdsOf(
   services: Services,
   { id: tenant }: Application,
-  events: readonly number[],
+  events: readonly Pick<ListedEvent, "id">[],
 ): Promise<ReadonlyMap<number, string>> {
-  const keys = await keysOfEvents(services, tenant, events);
+  const keys = await keysOfEvents(
+    services,
+    tenant,
+    events.map(({ id }) => id),
+  );
   return new Map(
     [...keys].flatMap(([event, key]) =>
       key.startsWith(EVENT_ID) ? [[event, key.slice(EVENT_ID.length)] as const] : [],
@@ -346,20 +362,32 @@ export async function eventIdsOf(
   );
 }
 
-export function messageView(event: StoredEvent, names: ReadonlyMap<number, string>, withContent = true) {
-  const kept = event.isErased ? ERASED : payloadIn(event.body, event.contentType !== undefined);
-  return view(event, names.get(event.id) ?? null, withContent ? kept : {});
+/** A message that was read alone. */
+export async function storedMessage(
+  c: ApiContext,
+  application: Application,
+  event: StoredEvent,
+  withContent = true,
+) {
+  const names = await eventIdsOf(c.get("services"), application, [event]);
+  return messageView(event, names, postedData(event.body, event.contentType), withContent);
+}
+
+type MessageEvent = Parameters<typeof view>[0] & Readonly<{ isErased: boolean }>;
+
+/** @param data what was posted; undefined where it is erased */
+function messageView(
+  event: MessageEvent,
+  names: ReadonlyMap<number, string>,
+  data: PostedData | undefined,
+  withContent = true,
+) {
+  const payload = event.isErased ? ERASED : data?.data;
+  return view(event, names.get(event.id) ?? null, withContent ? payload : {});
 }
 
 /** As the Svix API shows the payload of a message that has none any more. */
 const ERASED = { expired: true };
-
-/** Null where the stored bytes are damaged. */
-function payloadIn(body: Uint8Array | null | undefined, isContent: boolean): unknown {
-  const text = body ? decoded(body) : undefined;
-  if (text === undefined || isContent) return text ?? null;
-  return (parseExactly(text) as { data: unknown }).data;
-}
 
 type Shown = Pick<StoredEvent, "id" | "type" | "acceptedAt" | "deliverAt" | "tags" | "channels">;
 

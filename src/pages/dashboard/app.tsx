@@ -22,22 +22,22 @@ import {
   showTooMany,
   showUnreadableForm,
 } from "./components/layout.tsx";
-import { registerAttempt } from "./pages/attempt.tsx";
+import { registerAttemptPage } from "./pages/attempt.tsx";
 import { registerAuditPages } from "./pages/audit.tsx";
 import { registerTenantDeletionPages } from "./pages/delete-tenant.tsx";
-import { registerDeliveries } from "./pages/deliveries.tsx";
+import { registerDeliveriesPage } from "./pages/deliveries.tsx";
 import { registerDestination } from "./pages/destination.tsx";
 import { registerActions, registerForms, registerTestEvent } from "./pages/destination-actions.tsx";
 import { registerEditDestination } from "./pages/edit-destination.tsx";
 import { registerEditEventType } from "./pages/edit-event-type.tsx";
 import { registerErasures } from "./pages/erasures.tsx";
-import { registerEvent } from "./pages/event.tsx";
+import { registerEventPage } from "./pages/event.tsx";
 import { registerEventTypes } from "./pages/event-types.tsx";
 import { registerKeyPages } from "./pages/keys.tsx";
 import { registerNewDestination } from "./pages/new-destination.tsx";
 import { registerAllDestinations, registerOverview } from "./pages/overview.tsx";
 import { registerPortalLinkPage } from "./pages/portal-links.tsx";
-import { registerSearch } from "./pages/search.tsx";
+import { registerSearchPage } from "./pages/search.tsx";
 import { registerSettings } from "./pages/settings.tsx";
 import { registerSignIn, registerSignOut, showSignIn } from "./pages/sign-in.tsx";
 import { registerTenantConfigPages } from "./pages/tenant-config.tsx";
@@ -75,8 +75,6 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerForms,
     registerTestEvent,
     registerSimulator,
-    registerDeliveries,
-    registerSearch,
     registerKeyPages,
     registerPortalLinkPage,
     registerEditEventType,
@@ -90,8 +88,10 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerOverview,
     registerAllDestinations,
     registerDestination,
-    registerEvent,
-    registerAttempt,
+    registerDeliveriesPage,
+    registerSearchPage,
+    registerEventPage,
+    registerAttemptPage,
     registerEventTypes,
     registerErasures,
     registerTenants,

@@ -17,8 +17,8 @@ import { registerAssets } from "./assets.ts";
 import { callApiAs } from "./call-api.ts";
 import { showNotFound, showServerError, showTooMany, showUnreadableForm } from "./layout.tsx";
 import type { Look } from "./look.ts";
-import { registerAttempt } from "./pages/attempt.tsx";
-import { registerDelivery } from "./pages/delivery.tsx";
+import { registerPortalAttempt } from "./pages/attempt.tsx";
+import { registerPortalDelivery } from "./pages/delivery.tsx";
 import { registerEndpoint } from "./pages/endpoint.tsx";
 import { registerEndpointActions } from "./pages/endpoint-actions.tsx";
 import { registerEndpointForms } from "./pages/endpoint-form.tsx";
@@ -59,8 +59,8 @@ export function createPortal({ services = servicesOf }: Options = {}) {
     registerResend,
     registerEndpoint,
     registerVerify,
-    registerDelivery,
-    registerAttempt,
+    registerPortalDelivery,
+    registerPortalAttempt,
     registerEventTypes,
   ])
     register(app, callApi);

@@ -2,7 +2,7 @@
 
 import type { DestinationStatus } from "../../core/destination-status.ts";
 import { pauseReasons } from "../../core/reasons.ts";
-import type { DeliveryJson } from "../../features/deliveries/routes.ts";
+import type { DeliveryJson } from "../../features/deliveries/schema.ts";
 import { capitalized, type Tone } from "../ui/status-text.ts";
 import type { Look } from "./look.ts";
 

@@ -1,20 +1,12 @@
 /** The deliveries of a destination, the newest event first, with their states as tabs; read with the API's functions. */
 
 import type { FC } from "hono/jsx";
-import { type DeliveryJson, showDeliveries } from "../../features/deliveries/routes.ts";
+import type { DeliveryJson } from "../../features/deliveries/schema.ts";
+import { getDeliveryLog, type LoggedDelivery } from "../../features/deliveries/service.ts";
+import type { Caller } from "../../features/service.ts";
 import { eventId, eventNumber } from "../../ids.ts";
-import type { Services } from "../../services.ts";
-import { overBy } from "../../store/delivery-filter.ts";
-import {
-  END,
-  isEnd,
-  type MergedPage,
-  type Positions,
-  START,
-  storedDeliveries,
-} from "../../store/delivery-list.ts";
-import { type EventName, eventNames } from "../../store/events.ts";
-import { queuedDeliveries } from "../../store/planned-deliveries.ts";
+import { END, isEnd, type Positions, START } from "../../store/delivery-list.ts";
+import type { Destination } from "../../store/destinations.ts";
 import { deliveriesWithTag, EventLabels } from "./event-labels.tsx";
 import { Ago, StateLabel } from "./parts.tsx";
 import { causeText, deliveryText } from "./status-text.ts";
@@ -23,16 +15,15 @@ export const logStates = ["all", "queued", "waiting", "retrying", "delivered", "
 
 type LogState = (typeof logStates)[number];
 
-export type LogEntry = Readonly<{
-  delivery: DeliveryJson;
-  event: EventName | undefined;
-  /** The name of its destination; present in a log of several. */
-  destination?: string | undefined;
-}>;
+export type LogEntry = Pick<LoggedDelivery, "delivery" | "event"> &
+  Readonly<{
+    /** The name of its destination; present in a log of several. */
+    destination?: string | undefined;
+  }>;
 
 export type DeliveryPage = Readonly<{
   state: LogState;
-  entries: readonly LogEntry[];
+  entries: readonly Pick<LoggedDelivery, "delivery" | "event">[];
   /** Whether this is the newest page. */
   isFirst: boolean;
   /** The cursor of the next page, which is older; absent on the last page. */
@@ -43,35 +34,17 @@ const PAGE_SIZE = 25;
 
 /** @param before a cursor; without it the newest page is read */
 export async function readLog(
-  services: Services,
-  destinationId: string,
+  caller: Caller,
+  destination: Pick<Destination, "id" | "tenant">,
   { state, before }: Readonly<{ state: LogState; before: string | undefined }>,
 ): Promise<DeliveryPage> {
-  const positions = before === undefined ? undefined : positionsOf(destinationId, before);
-  const { found, next } = await pageOf(services, state, destinationId, positions);
-  const [deliveries, events] = await Promise.all([
-    showDeliveries(services, found),
-    eventNames(
-      services,
-      found.map(({ eventId }) => eventId),
-    ),
-  ]);
-  const entries = found.flatMap(({ eventId }, i) => {
-    const delivery = deliveries[i];
-    return delivery ? [{ delivery, event: events.get(eventId) }] : [];
-  });
-  return { state, entries, isFirst: positions === undefined, ...(next && { next: cursorOf(next) }) };
-}
-
-function pageOf(
-  services: Services,
-  state: LogState,
-  destinationId: string,
-  before: Positions | undefined,
-): Promise<MergedPage> {
-  const filter = { destinationId, before, limit: PAGE_SIZE, over: overBy(services) };
-  if (state === "queued") return queuedDeliveries(services, filter);
-  return storedDeliveries(services, state === "all" ? undefined : state, filter);
+  const cursor = before === undefined ? undefined : positionsOf(destination.id, before);
+  const ofState = state === "all" ? undefined : state;
+  const log = await getDeliveryLog(caller, { destination, cursor, limit: PAGE_SIZE, state: ofState });
+  if (log.kind !== "ok") throw new Error(log.detail);
+  const entries = log.value.entries.map(({ delivery, event }) => ({ delivery, event }));
+  const { next } = log.value;
+  return { state, entries, isFirst: cursor === undefined, ...(next && { next: cursorOf(next) }) };
 }
 
 /**

@@ -1,6 +1,6 @@
 /** One delivery on its event's page: its state, its attempts on a timeline, and each attempt in detail. */
 import type { FC } from "hono/jsx";
-import type { DeliveryJson } from "../../features/deliveries/routes.ts";
+import type { DeliveryJson } from "../../features/deliveries/schema.ts";
 import { percent, type Tick, timeScale } from "./charts.tsx";
 import { durationOf, momentOf, plural, type TimeUnits } from "./format.ts";
 import { StateLabel } from "./parts.tsx";

@@ -151,6 +151,11 @@ export function nameOf({ description, url }: Pick<Destination, "description" | "
   return description?.trim() || shortUrl(url);
 }
 
+/** The name of where something is delivered. */
+export function placeOf(destination: Destination | null): string {
+  return destination ? nameOf(destination) : "deleted destination";
+}
+
 /** Without the scheme, which is nearly always https. */
 export function shortUrl(url: string): string {
   return url.replace(/^https:\/\//, "");

@@ -1,5 +1,5 @@
 /** Requests and answers on pages: as text, and what no page can show as a file. */
-import type { AttemptJson } from "../../features/deliveries/attempts.ts";
+import type { AttemptJson } from "../../features/deliveries/schema.ts";
 
 type Answer = NonNullable<AttemptJson["response"]>;
 

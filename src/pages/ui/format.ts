@@ -149,8 +149,3 @@ function depthOf(json: string): number {
   }
   return deepest;
 }
-
-/** An argument for a POSIX shell: within single quotes all is literal but the single quote itself. */
-export function quoted(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`;
-}

@@ -8,7 +8,7 @@ import {
   type DestinationStatus,
   destinationStatus,
 } from "../../core/destination-status.ts";
-import type { DeliveryJson } from "../../features/deliveries/routes.ts";
+import type { DeliveryJson } from "../../features/deliveries/schema.ts";
 import { decimalOf, durationOf, plural, untilOf } from "./format.ts";
 
 /** The colour of a state. `quiet`: nothing happens, and nothing is wrong. */

@@ -4,7 +4,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf } from "../../../src/core/bundle.ts";
 import type { Principal } from "../../../src/core/principal.ts";
-import { tailStream } from "../../../src/features/deliveries/tail.ts";
+import { tailDeliveries } from "../../../src/features/deliveries/tail.ts";
 import { createApp } from "../../../src/http/app.ts";
 
 import { eventNumber } from "../../../src/ids.ts";
@@ -42,14 +42,17 @@ function sentIn(text: string): Sent[] {
   });
 }
 
-const streamOf = (services: Services, filter = {}, last?: string) =>
-  tailStream(services, filter, last, ({ found, event }) =>
-    JSON.stringify({
-      state: found.kind === "stored" ? found.row.state : "queued",
-      type: event.type,
-      tenant: event.tenant,
-    }),
-  );
+async function streamOf(services: Services, filter = {}, last?: string): Promise<ReadableStream<Uint8Array>> {
+  const caller = { services, principal: { scopes: ["read"] as const } };
+  const tailed = await tailDeliveries(caller, {
+    ...filter,
+    last,
+    render: ({ found, event: { type, tenant } }) =>
+      JSON.stringify({ state: found.kind === "stored" ? found.row.state : "queued", type, tenant }),
+  });
+  if (tailed.kind !== "ok") throw new Error(tailed.detail);
+  return tailed.value;
+}
 
 const lastIdIn = (text: string) => [...text.matchAll(/^id: (.*)$/gm)].at(-1)?.[1];
 

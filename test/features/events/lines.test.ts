@@ -2,7 +2,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { scopes } from "../../../src/core/scopes.ts";
-import { newEvent } from "../../../src/features/events/routes.ts";
+import { newEvent } from "../../../src/features/events/schema.ts";
 import { countRows, emptyDatabase, testApi } from "../../support/api.ts";
 import { meteredD1 } from "../../support/meter.ts";
 import { document } from "../../support/operations.ts";

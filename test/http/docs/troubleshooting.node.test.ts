@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { attemptErrors, waitingReasons } from "../../../src/core/reasons.ts";
-import type { DeliveryJson } from "../../../src/features/deliveries/routes.ts";
+import type { DeliveryJson } from "../../../src/features/deliveries/schema.ts";
 import { createApp } from "../../../src/http/app.ts";
 import { createDocs } from "../../../src/http/docs/app.tsx";
 import { remedies, steps } from "../../../src/http/docs/remedies.ts";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { DeliveryJson } from "../../../src/features/deliveries/routes.ts";
+import type { DeliveryJson } from "../../../src/features/deliveries/schema.ts";
 import { lastResponseText } from "../../../src/pages/ui/delivery-log.tsx";
 import { resultText, timelineOf } from "../../../src/pages/ui/delivery-panel.tsx";
 

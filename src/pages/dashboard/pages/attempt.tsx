@@ -1,18 +1,19 @@
 /** The page of one attempt: its request and its answer, whole where they have been kept. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import { type AttemptJson, showAttempt } from "../../../features/deliveries/attempts.ts";
+import { getAttempt } from "../../../features/deliveries/attempts.ts";
+import type { AttemptJson } from "../../../features/deliveries/schema.ts";
 import { deliveryKey, eventId } from "../../../ids.ts";
 import { isSuccess, resultText } from "../../ui/delivery-panel.tsx";
 import { answerFile, bytesOf, headerLines, requestText } from "../../ui/exchange.ts";
 import { durationOf, momentOf } from "../../ui/format.ts";
 import { Copyable, StateLabel } from "../../ui/parts.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
-import type { DashboardContext, DashboardEnv } from "../session.ts";
+import { callerWithinTenant, type DashboardContext, type DashboardEnv } from "../session.ts";
 
 const ATTEMPT = "/dashboard/deliveries/:id/attempts/:at";
 
-export function registerAttempt(app: Hono<DashboardEnv>): void {
+export function registerAttemptPage(app: Hono<DashboardEnv>): void {
   app.get(ATTEMPT, async (c) => {
     const attempt = await attemptOf(c);
     if (attempt === undefined) return showNotFound(c);
@@ -26,9 +27,10 @@ export function registerAttempt(app: Hono<DashboardEnv>): void {
   });
 }
 
-function attemptOf(c: DashboardContext): Promise<AttemptJson | undefined> {
+async function attemptOf(c: DashboardContext): Promise<AttemptJson | undefined> {
   const { id = "", at = "" } = c.req.param();
-  return showAttempt(c.get("services"), { delivery: id, at }, c.get("visitor").tenant);
+  const found = await getAttempt(callerWithinTenant(c), { delivery: id, at });
+  return found.kind === "ok" ? found.value : undefined;
 }
 
 /** Where the page of an attempt is. */

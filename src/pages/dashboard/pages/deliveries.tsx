@@ -6,22 +6,20 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
-import { type DeliveryJson, deliveryStates, showStored } from "../../../features/deliveries/routes.ts";
-import { LAST_EVENT_ID, STREAM_HEADERS, tailStream } from "../../../features/deliveries/tail.ts";
-import { apiPath, withQuery } from "../../../http/internal-path.ts";
-import { eventNumber } from "../../../ids.ts";
-import type { Services } from "../../../services.ts";
+import { deliveryQuery, deliveryStates } from "../../../features/deliveries/schema.ts";
+import { getDeliveryLog, placesOf } from "../../../features/deliveries/service.ts";
+import { LAST_EVENT_ID, STREAM_HEADERS, tailDeliveries } from "../../../features/deliveries/tail.ts";
+import { storedDelivery } from "../../../features/deliveries/view.ts";
+import { encodeCursor } from "../../../http/parameters.ts";
+import { answerOf } from "../../../http/problems.ts";
 import type { TailedDelivery } from "../../../store/delivery-tail.ts";
-import { type Destination, destinationsByIds } from "../../../store/destinations.ts";
-import { eventNames } from "../../../store/events.ts";
 import { DeliveryRow, DeliveryTable, type LogEntry } from "../../ui/delivery-log.tsx";
-import { nameOf } from "../../ui/destination-table.tsx";
+import { placeOf } from "../../ui/destination-table.tsx";
 import { deliveryFilters } from "../../ui/form-fields.ts";
 import { RefusedNotice } from "../../ui/parts.tsx";
-import { statusOfRefused } from "../../ui/services.ts";
-import type { CallApi } from "../call-api.ts";
+import { attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { showPage } from "../components/layout.tsx";
-import type { DashboardEnv } from "../session.ts";
+import { callerOnPage, callerWithinTenant, type DashboardEnv } from "../session.ts";
 
 const PATH = "/dashboard/deliveries";
 const TAIL = `${PATH}/tail`;
@@ -35,7 +33,7 @@ const TAILED = ["tenant", "destination_id", "type"];
 /** Those by which an index leads to deliveries. Without them the newest events come first. */
 const INDEXED = ["state", "status", "reason"];
 
-export function registerDeliveries(app: Hono<DashboardEnv>, callApi: CallApi): void {
+export function registerDeliveriesPage(app: Hono<DashboardEnv>): void {
   app.get(PATH, async (c) => {
     const services = c.get("services");
     const { tenant, principal } = c.get("visitor");
@@ -43,28 +41,29 @@ export function registerDeliveries(app: Hono<DashboardEnv>, callApi: CallApi): v
     const query = queryIn({ ...c.req.query(), tenant }, mayNameTenant);
     const cursor = c.req.query("cursor");
     const order = [...query.keys()].some((name) => INDEXED.includes(name)) ? "destination" : "event";
-    const asked = new URLSearchParams({
+    const asked = {
       ...Object.fromEntries(query),
       order,
       limit: PAGE_SIZE,
       ...(cursor && { cursor }),
-    });
-    const result = await callApi(c, "GET", withQuery(apiPath`/v1/deliveries`, asked));
-    const entries = result.ok ? await entriesOf(services, result.json.data as DeliveryJson[]) : [];
+    };
+    const caller = callerOnPage(c);
+    const log = await attemptWith(caller, deliveryQuery, asked, (input) => getDeliveryLog(caller, input));
+    const { entries, next } = log.kind === "ok" ? log.value : { entries: [], next: undefined };
     return showPage(
       c,
       { title: "Deliveries", place: "deliveries" },
       <Deliveries
         query={query}
-        entries={entries}
+        entries={entries.map((entry) => ({ ...entry, destination: placeOf(entry.destination) }))}
         isFirst={cursor === undefined}
-        next={result.ok ? (result.json.next_cursor as string | null) : null}
-        refused={result.ok ? undefined : result}
-        follow={c.req.query("follow") !== undefined && cursor === undefined && result.ok}
+        next={next ? encodeCursor(placesOf(next)) : null}
+        refused={log.kind === "ok" ? undefined : log}
+        follow={c.req.query("follow") !== undefined && cursor === undefined && log.kind === "ok"}
         showTenant={mayNameTenant}
         now={services.now()}
       />,
-      result.ok ? 200 : statusOfRefused(result),
+      log.kind === "ok" ? 200 : statusOfRefused(log),
     );
   });
 
@@ -73,14 +72,13 @@ export function registerDeliveries(app: Hono<DashboardEnv>, callApi: CallApi): v
     const { tenant, principal } = c.get("visitor");
     const mayNameTenant = principal.tenant === undefined;
     const query = queryIn({ ...c.req.query(), tenant }, mayNameTenant);
-    const filter = {
-      tenant,
+    const tailed = await tailDeliveries(callerWithinTenant(c), {
       destinationId: query.get("destination_id") ?? undefined,
       type: query.get("type") ?? undefined,
-    };
-    const last = c.req.header(LAST_EVENT_ID);
-    const render = (one: TailedDelivery) => rowOf(one, services.now(), mayNameTenant);
-    return c.body(await tailStream(services, filter, last, render), 200, STREAM_HEADERS);
+      last: c.req.header(LAST_EVENT_ID),
+      render: (one) => rowOf(one, services.now(), mayNameTenant),
+    });
+    return tailed.kind === "ok" ? c.body(tailed.value, 200, STREAM_HEADERS) : answerOf(tailed);
   });
 }
 
@@ -97,26 +95,8 @@ function queryIn(
   return new URLSearchParams(fields);
 }
 
-async function entriesOf(services: Services, deliveries: readonly DeliveryJson[]): Promise<LogEntry[]> {
-  const numbers = deliveries.map((one) => eventNumber(one.event_id) ?? 0);
-  const [events, placed] = await Promise.all([
-    eventNames(services, numbers),
-    destinationsByIds(services.db, [...new Set(deliveries.map((one) => one.destination_id))]),
-  ]);
-  const destinations = new Map(placed.map((row) => [row.id, row]));
-  return deliveries.map((delivery, i) => ({
-    delivery,
-    event: events.get(numbers[i] ?? 0),
-    destination: placeOf(destinations.get(delivery.destination_id)),
-  }));
-}
-
-function placeOf(destination: Destination | null | undefined): string {
-  return destination ? nameOf(destination) : "deleted destination";
-}
-
 async function rowOf({ found, event }: TailedDelivery, now: number, showTenant: boolean): Promise<string> {
-  const entry = { delivery: showStored(found, now), event, destination: placeOf(found.destination) };
+  const entry = { delivery: storedDelivery(found, now), event, destination: placeOf(found.destination) };
   return String(await (<DeliveryRow entry={entry} now={now} showTenant={showTenant} />));
 }
 

@@ -25,7 +25,7 @@ import type { StatusText } from "../../ui/status-text.ts";
 import { CircuitHistory, CircuitTimeline, interruptionsOf } from "../components/circuit-history.tsx";
 import { Limits, RetryPolicySummary, SecretRotation, Sending } from "../components/destination-settings.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
-import type { DashboardContext, DashboardEnv } from "../session.ts";
+import { callerOnPage, type DashboardContext, type DashboardEnv } from "../session.ts";
 
 export function registerDestination(app: Hono<DashboardEnv>): void {
   app.get("/dashboard/destinations/:id", (c) => showDestination(c, c.req.param("id")));
@@ -49,7 +49,7 @@ export async function showDestination(c: DashboardContext, id: string, refusedFo
   const state = logStates.find((name) => name === c.req.query("state")) ?? "all";
   const latest = { tenant, destinationId: id, state: undefined, before: undefined, limit: REPLAYS_SHOWN };
   const [deliveries, { replays }] = await Promise.all([
-    readLog(services, id, { state, before: c.req.query("before") }),
+    readLog(callerOnPage(c), seen.row, { state, before: c.req.query("before") }),
     listReplays(services, latest),
   ]);
   const now = services.now();

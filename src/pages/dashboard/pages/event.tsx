@@ -1,82 +1,49 @@
 /** The page of one event: what was posted, and its delivery to each destination. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import type { RequestHeaders } from "../../../core/bundle.ts";
-import { authOf, headerOf } from "../../../delivery/authorization.ts";
-import { payloadOf, readable, textOf } from "../../../delivery/http.ts";
-import { kindNameOf } from "../../../delivery/kinds/registry.ts";
-import { signerFor } from "../../../delivery/signature.ts";
+import { readable, textOf } from "../../../delivery/http.ts";
 import { attemptsAreKept } from "../../../features/deliveries/attempts.ts";
-import { type DeliveryJson, showDeliveries } from "../../../features/deliveries/routes.ts";
-import { eventId, eventNumber } from "../../../ids.ts";
-import { faultOf } from "../../../log.ts";
-import type { Services } from "../../../services.ts";
-import { overBy } from "../../../store/delivery-filter.ts";
-import type { FoundDelivery } from "../../../store/delivery-list.ts";
-import { type Destination, storedHeaders } from "../../../store/destinations.ts";
-import { findEvent, type StoredEvent } from "../../../store/planned-deliveries.ts";
+import { type EventInFull, getEventInFull } from "../../../features/events/service.ts";
+import { eventId } from "../../../ids.ts";
+import type { StoredEvent } from "../../../store/planned-deliveries.ts";
 import { DeliveryPanel } from "../../ui/delivery-panel.tsx";
-import { nameOf } from "../../ui/destination-table.tsx";
+import { placeOf } from "../../ui/destination-table.tsx";
 import { deliveriesWithTag, EventLabels } from "../../ui/event-labels.tsx";
-import { plural, quoted } from "../../ui/format.ts";
+import { plural } from "../../ui/format.ts";
 import { Ago, Copyable, OutcomeNotice } from "../../ui/parts.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
-import type { DashboardEnv } from "../session.ts";
+import { callerWithinTenant, type DashboardEnv, mayChange } from "../session.ts";
 
-export function registerEvent(app: Hono<DashboardEnv>): void {
+export function registerEventPage(app: Hono<DashboardEnv>): void {
   app.get("/dashboard/events/:id", async (c) => {
     const services = c.get("services");
-    const {
-      tenant,
-      principal: { scopes },
-    } = c.get("visitor");
-    const number = eventNumber(c.req.param("id"));
-    const found = number && (await findEvent(services, number, tenant, overBy(services)));
-    if (!found) return showNotFound(c);
-    const { event, deliveries } = found;
-    const mayChange = scopes.includes("admin");
-    const id = eventId(event.id);
+    const found = await getEventInFull(callerWithinTenant(c), c.req.param("id"));
+    if (found.kind !== "ok") return showNotFound(c);
+    const { event } = found.value;
     return showPage(
       c,
-      { title: `${event.type} ${id}`, live: true },
+      { title: `${event.type} ${eventId(event.id)}`, live: true },
       <EventPage
-        event={{ ...event, id }}
-        deliveries={await showDeliveries(services, deliveries)}
-        names={namesOf(deliveries)}
+        {...found.value}
         now={services.now()}
-        mayChange={mayChange}
+        mayChange={mayChange(c)}
         areKept={attemptsAreKept(services)}
         outcome={c.req.query("done")}
-        commands={mayChange ? await curlCommands(services, event, deliveries) : new Map()}
       />,
     );
   });
 }
 
-function namesOf(deliveries: readonly FoundDelivery[]): ReadonlyMap<string, string> {
-  return new Map(
-    deliveries.map(({ destinationId, destination }) => [
-      destinationId,
-      destination ? nameOf(destination) : "deleted destination",
-    ]),
-  );
-}
+type Props = EventInFull &
+  Readonly<{
+    now: number;
+    mayChange: boolean;
+    areKept: ReturnType<typeof attemptsAreKept>;
+    /** The name of what an action has just done. */
+    outcome: string | undefined;
+  }>;
 
-type Props = Readonly<{
-  event: Omit<StoredEvent, "id"> & Readonly<{ id: string }>;
-  deliveries: readonly DeliveryJson[];
-  /** By destination. */
-  names: ReadonlyMap<string, string>;
-  now: number;
-  mayChange: boolean;
-  areKept: ReturnType<typeof attemptsAreKept>;
-  /** The name of what an action has just done. */
-  outcome: string | undefined;
-  /** By destination: a command that sends the event now. */
-  commands: ReadonlyMap<string, string>;
-}>;
-
-const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, areKept, outcome, commands }) => (
+const EventPage: FC<Props> = ({ event, deliveries, commands, now, mayChange, areKept, outcome }) => (
   <>
     <section>
       <p class="crumb">
@@ -84,7 +51,8 @@ const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, areKep
       </p>
       <h1 class="break">{event.type}</h1>
       <p class="lede">
-        <code>{event.id}</code> of tenant {event.tenant}, accepted <Ago at={event.acceptedAt} now={now} />
+        <code>{eventId(event.id)}</code> of tenant {event.tenant}, accepted{" "}
+        <Ago at={event.acceptedAt} now={now} />
         {deliveries.length === 0 && ". No destination subscribes to it."}
       </p>
       <EventLabels
@@ -105,10 +73,10 @@ const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, areKep
       <div class="head">
         <h2 id="deliveries">{plural(deliveries.length, "delivery", "deliveries")}</h2>
       </div>
-      {deliveries.map((delivery) => (
+      {deliveries.map(({ delivery, destination }) => (
         <DeliveryPanel
           delivery={delivery}
-          name={names.get(delivery.destination_id) ?? ""}
+          name={placeOf(destination)}
           acceptedAt={event.acceptedAt}
           now={now}
           mayChange={mayChange}
@@ -130,12 +98,17 @@ const EventPage: FC<Props> = ({ event, deliveries, names, now, mayChange, areKep
           <h2 id="curl">Send it with curl</h2>
           <span class="soft small">Signed now, as an attempt would be</span>
         </div>
-        {[...commands].map(([destination, command]) => (
-          <details>
-            <summary>{`To ${names.get(destination)}`}</summary>
-            <Copyable id={`curl-${destination}`} label="The request as a command" text={command} />
-          </details>
-        ))}
+        {deliveries.map(({ destination }) => {
+          const command = destination && commands.get(destination.id);
+          return (
+            command && (
+              <details>
+                <summary>{`To ${placeOf(destination)}`}</summary>
+                <Copyable id={`curl-${destination.id}`} label="The request as a command" text={command} />
+              </details>
+            )
+          );
+        })}
       </section>
     )}
   </>
@@ -155,69 +128,3 @@ const Body: FC<Pick<StoredEvent, "body" | "isErased">> = ({ body, isErased }) =>
     <Copyable id="sent-body" label="The request body" text={text} />
   );
 };
-
-/** Commands are made for the first destinations only: each one is signed. */
-const MAX_COMMANDS = 5;
-
-/**
- * The event as a command that sends it as an attempt would, signed now, so that a receiver can be debugged. By
- * destination, without those whose secret cannot be opened. What a destination sets itself, its own headers and its
- * `auth`, is left out, because it may be secret.
- */
-async function curlCommands(
-  services: Services,
-  event: StoredEvent,
-  deliveries: readonly FoundDelivery[],
-): Promise<ReadonlyMap<string, string>> {
-  const existing = deliveries.flatMap(({ destination }) =>
-    destination?.deletedAt === null && kindNameOf(destination.url) === "https" ? [destination] : [],
-  );
-  const commands = existing.slice(0, MAX_COMMANDS).map(async (destination) => {
-    const command = await curlCommand(services, event, destination);
-    return command === undefined ? [] : [[destination.id, command] as const];
-  });
-  return new Map((await Promise.all(commands)).flat());
-}
-
-async function curlCommand(
-  { vault, now, log }: Services,
-  { id, type, body, contentType: own, headers: posted = {} }: StoredEvent,
-  destination: Destination,
-): Promise<string | undefined> {
-  if (!body) return undefined;
-  try {
-    const at = now();
-    const sign = await signerFor(vault, destination, at);
-    const { body: sent, contentType } = payloadOf({ type, body, contentType: own }, destination);
-    const headers = Object.entries({
-      ...withoutOwn(posted, destination),
-      "content-type": contentType,
-      ...(await sign({ id: eventId(id), type, body: sent }, at)),
-    });
-    const text = asArgument(sent);
-    const source = text === undefined ? `printf %s ${quoted(sent.toBase64())} | base64 -d | ` : "";
-    return [
-      `${source}curl ${quoted(destination.url)}`,
-      ...headers.map(([name, value]) => `  -H ${quoted(`${name}: ${value}`)}`),
-      text === undefined ? "  --data-binary @-" : `  --data-raw ${quoted(text)}`,
-    ].join(" \\\n");
-  } catch (error) {
-    log({ what: "secret_unreadable", destination: destination.id, error: faultOf(error) });
-    return undefined;
-  }
-}
-
-/** The event's request headers that its destination does not replace by headers of its own, in lower case. */
-function withoutOwn(posted: RequestHeaders, destination: Destination): Record<string, string> {
-  const auth = authOf(destination);
-  const own = [...Object.keys(storedHeaders(destination).values), ...(auth ? [headerOf(auth)] : [])];
-  const replaced = new Set(own.map((name) => name.toLowerCase()));
-  const named = Object.entries(posted).map(([name, value]) => [name.toLowerCase(), value] as const);
-  return Object.fromEntries(named.filter(([name]) => !replaced.has(name)));
-}
-
-/** The text that a page can show and a command can have; undefined where bytes would get lost: those of NUL, or of CR. */
-function asArgument(bytes: Uint8Array): string | undefined {
-  const text = textOf(bytes);
-  return text === undefined || /[\0\r]/.test(text) ? undefined : text;
-}

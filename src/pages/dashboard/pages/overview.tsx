@@ -4,6 +4,7 @@ import type { FC } from "hono/jsx";
 import { ratesOf, results, totalOf } from "../../../core/metrics.ts";
 import type { StatsWindow } from "../../../core/rollups.ts";
 import { getDestinations } from "../../../features/destinations/service.ts";
+import { shellQuoted } from "../../../features/events/curl.ts";
 import {
   COUNTED,
   type Fleet,
@@ -21,7 +22,7 @@ import {
   healthOf,
   needsAttention,
 } from "../../ui/destination-table.tsx";
-import { countOf, decimalOf, durationOrNone, percentOf, plural, quoted } from "../../ui/format.ts";
+import { countOf, decimalOf, durationOrNone, percentOf, plural } from "../../ui/format.ts";
 import { Copyable, Figure, OutcomeNotice, WindowTabs, windowNamed, windowTexts } from "../../ui/parts.tsx";
 import { showPage, showRefusal } from "../components/layout.tsx";
 import { callerOnPage, type DashboardEnv } from "../session.ts";
@@ -188,7 +189,7 @@ const FirstSteps: FC<Pick<NoneProps, "origin" | "tenant">> = ({ origin, tenant }
       <Copyable
         id="create"
         label="The command that creates a destination"
-        text={`curl ${origin}/v1/destinations \\\n  -H "Authorization: Bearer $BREAKWATER_KEY" \\\n  --json ${quoted(JSON.stringify({ url: "https://example.com/webhooks", tenant }))}`}
+        text={`curl ${origin}/v1/destinations \\\n  -H "Authorization: Bearer $BREAKWATER_KEY" \\\n  --json ${shellQuoted(JSON.stringify({ url: "https://example.com/webhooks", tenant }))}`}
       />
     </section>
     <section aria-labelledby="second">
@@ -198,7 +199,7 @@ const FirstSteps: FC<Pick<NoneProps, "origin" | "tenant">> = ({ origin, tenant }
       <Copyable
         id="send"
         label="The command that sends the first event"
-        text={`curl ${origin}/v1/events \\\n  -H "Authorization: Bearer $BREAKWATER_KEY" \\\n  --json ${quoted(JSON.stringify({ type: "order.created", data: { order: 42 }, tenant }))}`}
+        text={`curl ${origin}/v1/events \\\n  -H "Authorization: Bearer $BREAKWATER_KEY" \\\n  --json ${shellQuoted(JSON.stringify({ type: "order.created", data: { order: 42 }, tenant }))}`}
       />
     </section>
   </>

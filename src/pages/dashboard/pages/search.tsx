@@ -5,36 +5,37 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
-import type { SearchResultJson } from "../../../features/search/routes.ts";
-import { apiPath, withQuery } from "../../../http/internal-path.ts";
+import { type SearchResultJson, searchQuery } from "../../../features/search/schema.ts";
+import { search } from "../../../features/search/service.ts";
 import { EventLabels } from "../../ui/event-labels.tsx";
 import { searchFields } from "../../ui/form-fields.ts";
 import { momentOf } from "../../ui/format.ts";
 import { Ago, RefusedNotice, StateLabel } from "../../ui/parts.tsx";
-import { statusOfRefused } from "../../ui/services.ts";
+import { attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { deliveryText } from "../../ui/status-text.ts";
-import type { CallApi } from "../call-api.ts";
 import { showPage } from "../components/layout.tsx";
-import type { DashboardEnv } from "../session.ts";
+import { callerOnPage, type DashboardEnv } from "../session.ts";
 
 const PATH = "/dashboard/search";
 const PAGE_SIZE = "25";
 
-export function registerSearch(app: Hono<DashboardEnv>, callApi: CallApi): void {
+export function registerSearchPage(app: Hono<DashboardEnv>): void {
   app.get(PATH, async (c) => {
     const q = c.req.query("q")?.trim() ?? "";
     const cursor = c.req.query("cursor");
     const frame = { title: "Search", query: q };
     if (q === "") return showPage(c, frame, <Empty />);
     const { tenant, principal } = c.get("visitor");
-    const asked = new URLSearchParams({
+    const asked = {
       q: principal.tenant === undefined ? narrowed(q, tenant) : q,
       limit: PAGE_SIZE,
       ...(cursor !== undefined && { cursor }),
-    });
-    const result = await callApi(c, "GET", withQuery(apiPath`/v1/search`, asked));
-    if (!result.ok) return showPage(c, frame, <NotSearched refused={result} />, statusOfRefused(result));
-    const { data, next_cursor, looked_back_to } = result.json as unknown as Found;
+    };
+    const caller = callerOnPage(c);
+    const found = await attemptWith(caller, searchQuery, asked, (input) => search(caller, input));
+    if (found.kind !== "ok")
+      return showPage(c, frame, <NotSearched refused={found} />, statusOfRefused(found));
+    const { data, next_cursor, looked_back_to } = found.value;
     const [first] = data;
     const path = first?.matched === "id" ? pathOf(first) : undefined;
     if (path !== undefined) return c.redirect(path, 302);
@@ -59,12 +60,6 @@ function narrowed(q: string, tenant: string | undefined): string {
   const isId = /^(evt|dlv|dst|rpl|key)_\w+$/.test(q);
   return tenant === undefined || isId || /(^|\s)tenant:/.test(q) ? q : `${q} tenant:${tenant}`;
 }
-
-type Found = Readonly<{
-  data: readonly SearchResultJson[];
-  next_cursor: string | null;
-  looked_back_to: string | null;
-}>;
 
 /** The page of what was found; undefined where there is none. */
 function pathOf({ kind, id, delivery, destination_id }: SearchResultJson): string | undefined {
@@ -114,7 +109,7 @@ const Results: FC<Props> = ({ q, data, next, lookedBackTo, isFirst, now }) => (
           </thead>
           <tbody>
             {data.map((one) => (
-              <Result one={one} now={now} />
+              <FoundRow one={one} now={now} />
             ))}
           </tbody>
         </table>
@@ -125,7 +120,7 @@ const Results: FC<Props> = ({ q, data, next, lookedBackTo, isFirst, now }) => (
   </>
 );
 
-const Result: FC<{ one: SearchResultJson; now: number }> = ({ one, now }) => {
+const FoundRow: FC<{ one: SearchResultJson; now: number }> = ({ one, now }) => {
   const { kind, id, event, delivery, name, tenant, excerpt } = one;
   const path = pathOf(one);
   const title = event?.type ?? name ?? id;

@@ -2,19 +2,20 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { allows } from "../../../core/portal-access.ts";
-import { type AttemptJson, showAttempt } from "../../../features/deliveries/attempts.ts";
+import { getAttempt } from "../../../features/deliveries/attempts.ts";
+import type { AttemptJson } from "../../../features/deliveries/schema.ts";
 import { isSuccess } from "../../ui/delivery-panel.tsx";
 import { answerFile, bytesOf, headerLines, requestText } from "../../ui/exchange.ts";
 import { StateLabel } from "../../ui/parts.tsx";
 import { showNotFound, showPage } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import { Copy, Head } from "../parts.tsx";
-import type { PortalContext, PortalEnv } from "../session.ts";
+import { callerInPortal, type PortalContext, type PortalEnv } from "../session.ts";
 import { resultText } from "../state-text.ts";
 
 const ATTEMPT = "/portal/deliveries/:id/attempts/:at";
 
-export function registerAttempt(app: Hono<PortalEnv>): void {
+export function registerPortalAttempt(app: Hono<PortalEnv>): void {
   app.get(ATTEMPT, async (c) => {
     const look = c.get("look");
     const attempt = await attemptOf(c);
@@ -31,15 +32,15 @@ export function registerAttempt(app: Hono<PortalEnv>): void {
   });
 
   app.get(`${ATTEMPT}/answer`, async (c) => {
-    if (!allows(c.get("visitor").access, "see_payload")) return showNotFound(c);
     const answer = (await attemptOf(c))?.response;
     return answer ? answerFile(answer) : showNotFound(c);
   });
 }
 
-function attemptOf(c: PortalContext): Promise<AttemptJson | undefined> {
+async function attemptOf(c: PortalContext): Promise<AttemptJson | undefined> {
   const { id = "", at = "" } = c.req.param();
-  return showAttempt(c.get("services"), { delivery: id, at }, c.get("visitor").tenant);
+  const found = await getAttempt(callerInPortal(c), { delivery: id, at });
+  return found.kind === "ok" ? found.value : undefined;
 }
 
 /** Where the page of an attempt is. */

@@ -2,13 +2,12 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { allows, type PortalAccess } from "../../../core/portal-access.ts";
-import { payloadOf, readable, textOf } from "../../../delivery/http.ts";
-import { shownHeaders } from "../../../delivery/shown-request.ts";
-import { attemptsAreKept } from "../../../features/deliveries/attempts.ts";
-import { type DeliveryJson, showDelivery } from "../../../features/deliveries/routes.ts";
-import { deliveryKey } from "../../../ids.ts";
-import { type Destination, findDestination } from "../../../store/destinations.ts";
-import { readEvent, type StoredEvent } from "../../../store/planned-deliveries.ts";
+import { readable, textOf } from "../../../delivery/http.ts";
+import { attemptsAreKept, headOf } from "../../../features/deliveries/attempts.ts";
+import type { DeliveryJson } from "../../../features/deliveries/schema.ts";
+import { type DeliveryInFull, getDeliveryInFull } from "../../../features/deliveries/service.ts";
+import type { Destination } from "../../../store/destinations.ts";
+import type { StoredEvent } from "../../../store/planned-deliveries.ts";
 import { AttemptTimeline, isSuccess, numbered, timelineOf } from "../../ui/delivery-panel.tsx";
 import { nameOf } from "../../ui/destination-table.tsx";
 import { requestText } from "../../ui/exchange.ts";
@@ -16,29 +15,23 @@ import { StateLabel } from "../../ui/parts.tsx";
 import { showNotFound, showPage } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import { Ago, Copy, EventLabels, Head, OutcomeNotice } from "../parts.tsx";
-import type { PortalEnv } from "../session.ts";
+import { callerInPortal, type PortalEnv } from "../session.ts";
 import { deliveryText, resultText } from "../state-text.ts";
 import { attemptPath } from "./attempt.tsx";
 
-export function registerDelivery(app: Hono<PortalEnv>): void {
+export function registerPortalDelivery(app: Hono<PortalEnv>): void {
   app.get("/portal/deliveries/:id", async (c) => {
     const services = c.get("services");
-    const { tenant, access } = c.get("visitor");
-    const id = c.req.param("id");
-    const key = deliveryKey(id);
-    const delivery = await showDelivery(services, id, tenant);
-    const read = key && delivery && (await readEvent(services, key.eventId, tenant));
-    if (!key || !delivery || !read) return showNotFound(c);
-    const destination = await findDestination(services.db, key.destinationId, tenant);
+    const found = await getDeliveryInFull(callerInPortal(c), c.req.param("id"));
+    if (found.kind !== "ok") return showNotFound(c);
+    const { event, delivery } = found.value;
     return showPage(
       c,
-      { title: `${read.event.type} ${delivery.event_id}`, place: "endpoints", live: true },
+      { title: `${event.type} ${delivery.event_id}`, place: "endpoints", live: true },
       <DeliveryView
+        {...found.value}
         look={c.get("look")}
-        access={access}
-        delivery={delivery}
-        event={read.event}
-        destination={destination}
+        access={c.get("visitor").access}
         areKept={attemptsAreKept(services)}
         now={services.now()}
         outcome={c.req.query("done")}
@@ -47,18 +40,15 @@ export function registerDelivery(app: Hono<PortalEnv>): void {
   });
 }
 
-type Props = Readonly<{
-  look: Look;
-  access: PortalAccess;
-  delivery: DeliveryJson;
-  event: StoredEvent;
-  /** Undefined when it was deleted. */
-  destination: Destination | undefined;
-  /** Whether more of an attempt may be kept than the delivery's log has. */
-  areKept: ReturnType<typeof attemptsAreKept>;
-  now: number;
-  outcome: string | undefined;
-}>;
+type Props = DeliveryInFull &
+  Readonly<{
+    look: Look;
+    access: PortalAccess;
+    /** Whether more of an attempt may be kept than the delivery's log has. */
+    areKept: ReturnType<typeof attemptsAreKept>;
+    now: number;
+    outcome: string | undefined;
+  }>;
 
 const ENDED = ["delivered", "dead", "cancelled"];
 
@@ -141,7 +131,7 @@ type AttemptsProps = Pick<Props, "look" | "delivery" | "event" | "destination" |
 
 const Attempts: FC<AttemptsProps> = ({
   look,
-  delivery: { id, log, attempts, event_id },
+  delivery: { id, log, attempts },
   event,
   destination,
   areKept,
@@ -165,7 +155,7 @@ const Attempts: FC<AttemptsProps> = ({
             <details>
               <summary>{look.t.delivery.request}</summary>
               <p class="hint">{look.t.delivery.requestHint}</p>
-              <pre tabindex={0}>{requestOf(destination, event, event_id, number, Date.parse(entry.at))}</pre>
+              <pre tabindex={0}>{requestOf(destination, event, { at: Date.parse(entry.at), number })}</pre>
             </details>
           )}
         </div>
@@ -190,17 +180,8 @@ const Answer: FC<{ look: Look; entry: Entry }> = ({ look: { t }, entry }) => {
   return <p class="hint">{text}</p>;
 };
 
-function requestOf(
-  destination: Destination,
-  event: StoredEvent,
-  id: string,
-  attempt: number | undefined,
-  at: number,
-) {
-  const { type, headers, body } = event;
-  const { contentType } = payloadOf({ ...event, body: body ?? new Uint8Array() }, destination);
-  const shown = shownHeaders({ id, type, headers, contentType, attempt, at }, destination);
-  return requestText({ url: destination.url, headers: shown, body: "" });
+function requestOf(destination: Destination, event: StoredEvent, attempt: Parameters<typeof headOf>[2]) {
+  return requestText({ ...headOf(event, destination, attempt), body: "" });
 }
 
 const Payload: FC<{ look: Look; event: StoredEvent }> = ({ look, event: { body, isErased } }) => {

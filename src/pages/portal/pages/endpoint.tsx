@@ -47,7 +47,7 @@ export async function showEndpoint(c: PortalContext, id: string, shown: Shown = 
   const [[figures], backlogs, deliveries, { replays }] = await Promise.all([
     queryGates(services, [row], { windows: ["24h"], series: true }),
     backlogOf(services, [id], COUNTED),
-    readLog(services, id, { state, before: c.req.query("before") }),
+    readLog(callerInPortal(c), row, { state, before: c.req.query("before") }),
     listReplays(services, latest),
   ]);
   return showPage(

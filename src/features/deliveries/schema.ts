@@ -1,0 +1,270 @@
+/**
+ * Deliveries and their attempts in the API: what is posted, queried and shown, and how that is validated. The OpenAPI
+ * document is made from these schemas too.
+ */
+import { z } from "@hono/zod-openapi";
+import { encodings, MOST_BODY_BYTES } from "../../core/archive.ts";
+import { attemptErrors, type Cause, type DeliveryReason, deliveryReasons } from "../../core/reasons.ts";
+import {
+  cursorParam,
+  eventTag,
+  eventTypePattern,
+  idParam,
+  limitParam,
+  strict,
+  tenantName,
+  timeParam,
+} from "../../http/parameters.ts";
+import { problemSchema } from "../../http/problems.ts";
+
+export const deliveryStates = ["queued", "waiting", "retrying", "delivered", "dead", "cancelled"] as const;
+
+const time = z.iso.datetime();
+
+/** `http_503` and the like. The pattern has the cast's type in the document and in its TypeScript. */
+const httpCause = (error?: string) => z.string().regex(/^http_[1-9][0-9]{2}$/, { error });
+
+const cause = z.union([z.enum(attemptErrors), httpCause()]) as unknown as z.ZodType<Cause>;
+
+const REASON_EXPECTED = `expected one of ${deliveryReasons.join(", ")}, or http_ and a status code, as in http_503`;
+
+const deliveryReason = z.union([
+  z.enum(deliveryReasons, { error: REASON_EXPECTED }),
+  httpCause(REASON_EXPECTED),
+]) as unknown as z.ZodType<DeliveryReason>;
+
+const attempt = z.object({
+  at: time.openapi({ description: "When the attempt started." }),
+  status: z.int().optional().openapi({ description: "The status code of the response." }),
+  latency_ms: z.number(),
+  error: z.enum(attemptErrors).optional().openapi({
+    description:
+      "Why there was no response of the receiver. With a `status` beside it, Cloudflare's edge responded in its place.",
+  }),
+  note: z.string().optional().openapi({ description: "A remark, such as that a `Retry-After` was ignored." }),
+  response: z.string().optional().openapi({ description: "The beginning of the response body." }),
+  archived: z.literal(true).optional().openapi({
+    description:
+      "There is more of the response than here, and of the request: `GET /v1/deliveries/{id}/attempts/{at}`.",
+  }),
+});
+
+export const deliverySchema = z
+  .object({
+    id: z.string(),
+    event_id: z.string(),
+    destination_id: z.string(),
+    state: z.enum(deliveryStates),
+    reason: deliveryReason.optional().openapi({
+      description:
+        "Why the delivery is in this state: why it waits, how its last attempt failed (`http_503` and the like, or an " +
+        "error), or why it has ended. Absent when it is `delivered`, or `queued` and not scheduled for later.",
+    }),
+    attempts: z.int().openapi({
+      description: "HTTP exchanges made. Nothing else counts as an attempt: no refusal, no crash.",
+    }),
+    next_attempt_at: time.optional().openapi({ description: "Present while the delivery is `retrying`." }),
+    waiting_until: time.optional().openapi({
+      description: "When it stops waiting at the earliest. Absent when that is not known, as during a pause.",
+    }),
+    give_up_at: time.openapi({
+      description:
+        "When the delivery is given up: `give_up_after` its first attempt; while it has none, " +
+        "`expire_unattempted_after` it was due. In any case when the `ttl` of its event ends.",
+    }),
+    last_status: z
+      .int()
+      .optional()
+      .openapi({ description: "The status code of the last attempt's response." }),
+    last_error: cause.optional().openapi({
+      description:
+        "How the last attempt failed: `http_503` and the like, `timeout`, `connection_lost` (the request may have " +
+        "arrived), `refused`, `dns`, `tls`, `network`, or `challenged` (a firewall asked for proof that a person sends " +
+        "the request). `last_status` may be present with each of them: Cloudflare's edge then responded in the " +
+        "receiver's place.",
+    }),
+    delivered_at: time.optional(),
+    log: z.array(attempt).openapi({ description: "The attempts, the oldest first." }),
+  })
+  .openapi("Delivery");
+
+export type DeliveryJson = z.infer<typeof deliverySchema>;
+
+const STATUS_EXPECTED = "expected an HTTP status code, 100 to 999";
+
+const position = z
+  .tuple([z.string(), z.int().nonnegative()])
+  .transform(([destinationId, eventId]) => ({ destinationId, eventId }));
+
+/** A position in each database; with one database, without the list around it. */
+export const deliveryCursor = z.union([position.transform((key) => [key]), z.array(position).min(2)]);
+
+const orders = ["destination", "event"] as const;
+const ORDER_EXPECTED = `expected ${orders.join(" or ")}`;
+
+export const deliveryQuery = strict({
+  destination_id: z.string().optional().openapi({ description: "Only deliveries to this destination." }),
+  state: z.enum(deliveryStates).optional().openapi({ description: "Only deliveries in this state." }),
+  tenant: tenantName.optional().openapi({ description: "Only deliveries of this tenant's events." }),
+  type: eventTypePattern
+    .optional()
+    .openapi({ description: "Only deliveries of events of this type, or of types with this prefix." }),
+  tag: eventTag.optional().openapi({
+    description:
+      "Only deliveries of events with this tag: in any state, the newest event first. Tags belong to tenants: a key that is " +
+      "bound to none names `tenant` or `destination_id` too.",
+  }),
+  status: z
+    .string()
+    .regex(/^[1-9][0-9]{2}$/, { error: STATUS_EXPECTED })
+    .transform(Number)
+    .openapi({ description: "Only deliveries whose last attempt was answered with this status code." })
+    .optional(),
+  reason: deliveryReason
+    .openapi({ description: "Only deliveries with this reason, as it is stored.", example: "exhausted" })
+    .optional(),
+  since: timeParam
+    .optional()
+    .openapi({ description: "Only deliveries of events that were accepted at this time or later." }),
+  until: timeParam.optional().openapi({
+    description: "Only deliveries of events that were accepted before this time; it is after `since`.",
+  }),
+  order: z.enum(orders, { error: ORDER_EXPECTED }).default("destination").openapi({
+    description:
+      "`event`: the newest event first, whatever its destinations, in all states. `destination`: see above.",
+  }),
+  limit: limitParam,
+  cursor: cursorParam(deliveryCursor),
+});
+
+// ── Attempts ──
+
+const archiveStates = ["kept", "none", "missing", "unavailable"] as const;
+
+const encoded = {
+  encoding: z.enum(encodings).openapi({ description: "How `body` is written: as text, or in base64." }),
+  body: z.string(),
+};
+
+const headers = z.record(z.string(), z.string());
+
+export const attemptParam = idParam.extend({
+  at: z.string().openapi({ description: "The `at` of the attempt, as the delivery's log has it." }),
+});
+
+export const attemptSchema = z
+  .object({
+    delivery_id: z.string(),
+    at: z.iso.datetime().openapi({ description: "When the attempt started: its name within the delivery." }),
+    status: z.int().optional(),
+    error: z.enum(attemptErrors).optional(),
+    latency_ms: z.number(),
+    note: z.string().optional(),
+    archive: z.enum(archiveStates).openapi({
+      description:
+        "`kept`: the request and the answer are as they were. Otherwise the answer is the beginning that the delivery's " +
+        "log has: `none`, because no more was to be kept; `missing`, because it could not be kept, or is not yet; " +
+        "`unavailable`, because it cannot be read at the moment.",
+    }),
+    request: z
+      .object({
+        url: z.string(),
+        headers: headers.openapi({ description: "Secrets and signatures are masked." }),
+        ...encoded,
+        body: z.string().nullable().openapi({
+          description: "Made from the event; null when its content has been erased or is damaged.",
+        }),
+      })
+      .nullable()
+      .openapi({
+        description:
+          "With `archive` other than `kept`, as it would be made now; null when the destination is gone.",
+      }),
+    response: z
+      .object({
+        headers: headers.nullable().openapi({
+          description: "Null unless the answer was kept. Cookies and what repeats a secret are masked.",
+        }),
+        ...encoded,
+        is_whole: z.boolean().openapi({
+          description: `Whether that is all of the body: at most ${MOST_BODY_BYTES} bytes are kept.`,
+        }),
+      })
+      .nullable()
+      .openapi({ description: "Null when there was none, or nothing of it is kept." }),
+  })
+  .openapi("Attempt");
+
+export type AttemptJson = z.infer<typeof attemptSchema>;
+
+// ── Sending again and cancelling ──
+
+/** Deliveries of one request: as many as a page of a list has. */
+export const MOST_IDS = 100;
+const IDS_EXPECTED = `expected a list of 1 to ${MOST_IDS} ids of deliveries`;
+
+export const deliveryIds = strict({
+  delivery_ids: z
+    .array(z.string({ error: "expected the id of a delivery" }), { error: IDS_EXPECTED })
+    .min(1, { error: IDS_EXPECTED })
+    .max(MOST_IDS, { error: IDS_EXPECTED })
+    .openapi({ description: "An id that is given twice counts once." }),
+}).openapi("DeliveryIds");
+
+export const retriedDeliveries = z
+  .object({
+    data: z
+      .array(
+        z.object({
+          id: z.string(),
+          delivery: deliverySchema
+            .optional()
+            .openapi({ description: "The delivery: it waits for its turn." }),
+          problem: problemSchema
+            .optional()
+            .openapi({ description: "Why it is not sent again, as the answer about it alone would say." }),
+        }),
+      )
+      .openapi({ description: "For each delivery, in the order given, either `delivery` or `problem`." }),
+  })
+  .openapi("DeliveryRetries");
+
+const TYPES_EXPECTED = "expected a list of 1 to 100 event types or patterns";
+
+/** The number of the database, and the last event looked at in it. */
+const waitingPosition = z.tuple([z.int().nonnegative(), z.int().nonnegative()]);
+
+export const waitingQuery = strict({
+  since: timeParam.optional().openapi({
+    description: "Only events that were accepted at this time or later.",
+    example: "2026-11-20T09:00:00Z",
+  }),
+  until: timeParam.optional().openapi({
+    description: "Only events that were accepted before this time.",
+    example: "2026-11-20T10:00:00Z",
+  }),
+  event_types: z
+    .array(eventTypePattern, { error: TYPES_EXPECTED })
+    .min(1, { error: TYPES_EXPECTED })
+    .max(100, { error: TYPES_EXPECTED })
+    .nullish()
+    .openapi({ description: "Only events of these types; all when left out." }),
+  cursor: cursorParam(waitingPosition),
+}).openapi("WaitingFilter");
+
+export type WaitingPosition = z.infer<typeof waitingPosition>;
+
+export const cancelledDeliveries = z
+  .object({
+    cancelled: z.int().openapi({ description: "Deliveries that were cancelled by this request." }),
+    in_flight: z.int().openapi({ description: "Deliveries left out because an attempt was under way." }),
+    next_cursor: z.string().nullable().openapi({
+      description: "Null when nothing is left to look at; else the `cursor` of the next request.",
+    }),
+  })
+  .openapi("CancelledDeliveries");
+
+const { destination_id, tenant, type } = deliveryQuery.shape;
+
+/** Which deliveries the tail has. */
+export const tailQuery = strict({ destination_id, tenant, type });

@@ -1,0 +1,147 @@
+/**
+ * Deliveries as the API and pages show them.
+ *
+ * A row says why its delivery waited when the wait began. Why it waits now is what its destination's gate says: the gate is
+ * called once for all deliveries of a page, and only when one of them waits.
+ */
+import { allows } from "../../core/portal-access.ts";
+import type { Principal } from "../../core/principal.ts";
+import type { AttemptError, Cause, DeliveryReason } from "../../core/reasons.ts";
+import { ageLimitOf } from "../../core/retry/policy.ts";
+import { refusalAtGate } from "../../gate/client.ts";
+import { deliveryId, deliveryKey, eventId } from "../../ids.ts";
+import { dueAtOf, liveUntilOf } from "../../store/deliveries.ts";
+import type { AttemptEntry, DeliveryRow } from "../../store/delivery.ts";
+import { overBy } from "../../store/delivery-filter.ts";
+import type { FoundDelivery } from "../../store/delivery-list.ts";
+import { type Destination, gateSettingsOf, retryPolicyOf } from "../../store/destinations.ts";
+import { findDelivery } from "../../store/planned-deliveries.ts";
+import { isoTime } from "../../time.ts";
+import type { Caller } from "../service.ts";
+import type { DeliveryJson } from "./schema.ts";
+
+/**
+ * Whether the principal may see what was sent, and what was answered: a receiver may repeat in its answer what it was sent.
+ */
+export function seesContent({ visit }: Principal): boolean {
+  return visit === undefined || allows(visit, "see_payload");
+}
+
+/** The delivery of the id as it is stored; undefined when the principal may see none. */
+export async function deliveryOf(
+  { services, principal }: Caller,
+  id: string,
+): Promise<FoundDelivery | undefined> {
+  const key = deliveryKey(id);
+  return key && findDelivery(services, key, principal.tenant, overBy(services));
+}
+
+/** Gates called for one result: as many as a page of a list has deliveries. An event may have more destinations. */
+const MAX_GATES = 100;
+
+/** The deliveries in their order, each with why it waits now. */
+export async function shownDeliveries(
+  { services, principal }: Caller,
+  found: readonly FoundDelivery[],
+): Promise<DeliveryJson[]> {
+  const waiting = found.flatMap((one) =>
+    one.kind === "stored" && one.row.state === "waiting" && one.destination ? [one.destination] : [],
+  );
+  const destinations = [...new Map(waiting.map((row) => [row.id, row])).values()].slice(0, MAX_GATES);
+  const refusals = new Map(
+    await Promise.all(
+      destinations.map(async (row: Destination) => {
+        const refusal = await refusalAtGate(services, row.id, gateSettingsOf(row));
+        return [row.id, refusal] as const;
+      }),
+    ),
+  );
+  const now = services.now();
+  const seesAnswers = seesContent(principal);
+  return found.map((one) => {
+    const shown = storedDelivery(one, now, refusals.get(one.destinationId));
+    return seesAnswers ? shown : { ...shown, log: shown.log.map(({ response: _, ...entry }) => entry) };
+  });
+}
+
+/** Why a gate does not admit its waiting deliveries now, and until when (epoch ms). */
+type CurrentRefusal = Readonly<{ reason: DeliveryReason; until: number | null }>;
+
+/**
+ * A delivery as it is stored.
+ * @param now epoch ms
+ * @param refusal the gate's; without one a waiting delivery has the reason of its row
+ */
+export function storedDelivery(found: FoundDelivery, now: number, refusal?: CurrentRefusal): DeliveryJson {
+  return {
+    id: deliveryId(found.eventId, found.destinationId),
+    event_id: eventId(found.eventId),
+    destination_id: found.destinationId,
+    ...(found.kind === "stored" ? progressOfRow(found.row, refusal) : progressOfPlan(found, now)),
+  };
+}
+
+type Progress = Omit<DeliveryJson, "id" | "event_id" | "destination_id">;
+
+type PlannedDelivery = Extract<FoundDelivery, { kind: "planned" }>;
+
+/** A delivery without an outcome: queued, or cancelled when its destination is deleted. */
+function progressOfPlan(found: PlannedDelivery, now: number): Progress {
+  return {
+    ...stateOfPlan(found, now),
+    attempts: 0,
+    give_up_at: isoTime(giveUpAtOf(found)),
+    log: [],
+  };
+}
+
+/** When the delivery is given up, epoch ms. */
+export function giveUpAtOf(found: FoundDelivery): number {
+  if (found.kind === "stored") return found.row.giveUpAt;
+  const policy = retryPolicyOf(found.destination ?? { retry: null });
+  return ageLimitOf(policy, null, dueAtOf(found), liveUntilOf(found));
+}
+
+function stateOfPlan({ destination, deliverAt }: PlannedDelivery, now: number) {
+  if (destination === null || destination.deletedAt !== null) {
+    return { state: "cancelled", reason: "destination_deleted" } as const;
+  }
+  if (deliverAt === null || deliverAt <= now) return { state: "queued" } as const;
+  return { state: "queued", reason: "scheduled", waiting_until: isoTime(deliverAt) } as const;
+}
+
+function progressOfRow(row: DeliveryRow, refusal: CurrentRefusal | undefined): Progress {
+  return {
+    state: row.state,
+    ...present({ reason: row.reason as DeliveryReason | null }),
+    ...present(row.state === "waiting" ? waitOf(row, refusal) : {}),
+    attempts: row.attempts,
+    ...present({ next_attempt_at: row.state === "retrying" ? isoTime(row.nextAttemptAt) : null }),
+    give_up_at: isoTime(row.giveUpAt),
+    ...present({ last_status: row.lastStatus, last_error: row.lastError as Cause | null }),
+    ...present({ delivered_at: row.state === "delivered" ? isoTime(row.endedAt) : null }),
+    log: row.log.map(attemptEntry),
+  };
+}
+
+function waitOf(row: DeliveryRow, refusal: CurrentRefusal | undefined) {
+  if (refusal) return { reason: refusal.reason, waiting_until: isoTime(refusal.until) };
+  return { reason: row.reason as DeliveryReason | null, waiting_until: isoTime(row.nextAttemptAt) };
+}
+
+function attemptEntry(entry: AttemptEntry): DeliveryJson["log"][number] {
+  const { at, latencyMs, status, error, note, excerpt, archived } = entry;
+  return {
+    at: isoTime(at),
+    ...present({ status }),
+    latency_ms: latencyMs,
+    ...present({ error: error as AttemptError | undefined, note, response: excerpt, archived }),
+  };
+}
+
+/** Without the fields that are null or undefined. */
+function present<T extends object>(fields: T): { [K in keyof T]?: NonNullable<T[K]> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value != null)) as {
+    [K in keyof T]?: NonNullable<T[K]>;
+  };
+}

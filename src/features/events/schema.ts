@@ -1,0 +1,326 @@
+/**
+ * Events in the API: what is posted, queried and shown, and how that is validated. The OpenAPI document is made from these
+ * schemas too.
+ */
+import { z } from "@hono/zod-openapi";
+import { isEventNumber } from "../../core/placement.ts";
+import { recordOf } from "../../core/record.ts";
+import type { FieldError } from "../../core/result.ts";
+import { eventChannels } from "../../core/routing.ts";
+import {
+  cursorParam,
+  encodeCursor,
+  eventTag,
+  eventType,
+  eventTypePattern,
+  limitParam,
+  strict,
+  tenantName,
+  timeParam,
+} from "../../http/parameters.ts";
+import { eventId, eventNumber } from "../../ids.ts";
+import type { EventPosition } from "../../store/event-list.ts";
+import { isoTime } from "../../time.ts";
+import { deliverySchema } from "../deliveries/schema.ts";
+import { areDistinct, headerName, headerValue } from "../destinations/headers.ts";
+
+// ── Posting ──
+
+/** Bytes of one event as JSON, alone or in a batch. */
+export const MAX_EVENT_BYTES = 256 * 1024;
+/** Events in one batch. */
+export const MAX_BATCH = 1000;
+export const MAX_BATCH_BYTES = 1024 * 1024;
+/** How far ahead an event may be scheduled. */
+export const MAX_DAYS_AHEAD = 30;
+
+const MAX_DESTINATIONS = 100;
+const MAX_TAGS = 10;
+const MAX_TTL_S = 30 * 86_400;
+const MAX_HEADERS = 10;
+const MAX_HEADER_BYTES = 2048;
+
+const DESTINATIONS_EXPECTED = `expected a list of 1 to ${MAX_DESTINATIONS} ids of destinations`;
+const TAGS_EXPECTED = `expected a list of 1 to ${MAX_TAGS} tags`;
+const TTL_EXPECTED = `expected a whole number of seconds from 1 to ${MAX_TTL_S}`;
+const HEADERS_EXPECTED = `expected at most ${MAX_HEADERS} headers, each named once, of ${MAX_HEADER_BYTES} bytes together`;
+
+/** The fields of an event that are its options. */
+const optionFields = {
+  destination_ids: z
+    .array(z.string({ error: "expected the id of a destination" }), { error: DESTINATIONS_EXPECTED })
+    .min(1, { error: DESTINATIONS_EXPECTED })
+    .max(MAX_DESTINATIONS, { error: DESTINATIONS_EXPECTED })
+    .optional()
+    .openapi({
+      description:
+        "Only these of the tenant's destinations get the event, as far as their `event_types`, `channels` and `filter` take it.",
+    }),
+  tags: z
+    .array(eventTag, { error: TAGS_EXPECTED })
+    .min(1, { error: TAGS_EXPECTED })
+    .max(MAX_TAGS, { error: TAGS_EXPECTED })
+    .optional()
+    .openapi({
+      description: "Names by which deliveries can be listed and replayed. They are not sent.",
+    }),
+  channels: eventChannels.optional().openapi({
+    description:
+      "Destinations with `channels` get the event only when it has one of theirs; those without get it whatever its " +
+      "channels. They are not sent.",
+  }),
+  ttl: z
+    .int({ error: TTL_EXPECTED })
+    .min(1, { error: TTL_EXPECTED })
+    .max(MAX_TTL_S, { error: TTL_EXPECTED })
+    .optional()
+    .openapi({
+      description:
+        "Seconds after which deliveries that have not succeeded are given up (`expired`), if their destination's policy " +
+        "does not give up earlier. Counts from when the event is accepted, or from `deliver_at`.",
+    }),
+  headers: recordOf(headerName, headerValue, { error: "expected an object of strings" })
+    .refine(areFewAndSmall, { error: HEADERS_EXPECTED })
+    .optional()
+    .openapi({
+      type: "object",
+      additionalProperties: { type: "string" },
+      description:
+        "Headers to send with this event's deliveries. The destination's own headers and Breakwater's are set over " +
+        "them. They are stored like the data: no place for secrets.",
+    }),
+  validate: z
+    .boolean({ error: "expected true or false" })
+    .optional()
+    .openapi({
+      description:
+        "With true, `data` has to fit the schema of its type in the catalogue (`/v1/event-types`), even if the type does " +
+        "not demand it of every event.",
+    }),
+};
+
+function areFewAndSmall(headers: Readonly<Record<string, string>>): boolean {
+  const names = Object.keys(headers);
+  const bytes = Object.entries(headers).reduce((sum, [name, value]) => sum + name.length + value.length, 0);
+  return names.length <= MAX_HEADERS && areDistinct(names) && bytes <= MAX_HEADER_BYTES;
+}
+
+const TIME_EXPECTED = "expected a time in ISO 8601 with Z or an offset";
+const EVENTS_EXPECTED = `expected a list of 1 to ${MAX_BATCH} events`;
+
+export const newEvent = strict({
+  type: eventType,
+  data: z.unknown().openapi({ description: "Any JSON value; it is delivered unchanged." }),
+  tenant: tenantName.optional(),
+  deliver_at: z.iso
+    .datetime({ offset: true, error: TIME_EXPECTED })
+    .transform((text) => Date.parse(text))
+    .optional()
+    .openapi({
+      type: "string",
+      format: "date-time",
+      description:
+        `The event is not delivered before this time, at most ${MAX_DAYS_AHEAD} days ahead; a past time means at ` +
+        "once. Its destinations are chosen when it is accepted. (The example is an hour after the event of the other " +
+        "examples.)",
+      example: "2026-11-21T10:00:00Z",
+    }),
+  ...optionFields,
+}).openapi("NewEvent", { required: ["type", "data"] });
+
+export type EventInput = z.infer<typeof newEvent>;
+
+export const newEvents = strict({
+  events: z
+    .array(newEvent, { error: EVENTS_EXPECTED })
+    .min(1, { error: EVENTS_EXPECTED })
+    .max(MAX_BATCH, { error: EVENTS_EXPECTED, abort: true }),
+}).openapi("NewEvents");
+
+/** An error about an event that came alone: its fields have no place in a list. */
+export function ofOne({ field, ...error }: FieldError): FieldError {
+  return { ...error, field: field.replace(/^events\[0\]\.?/, "") };
+}
+
+const repeated = { type: "array", items: { type: "string" } } as const;
+
+/** The fields of an event whose body is its content. For the document: they are read as those of a NewEvent. */
+export const contentQuery = z.object({
+  type: eventType.optional().openapi({ description: "With it, the body is the event's content as it is." }),
+  tenant: tenantName.optional().openapi({ description: "As in a NewEvent." }),
+  deliver_at: newEvent.shape.deliver_at,
+  ttl: z.string().optional().openapi({ description: "As in a NewEvent.", type: "integer" }),
+  tags: z
+    .unknown()
+    .optional()
+    .openapi({ description: "As in a NewEvent; once for each.", ...repeated }),
+  channels: z
+    .unknown()
+    .optional()
+    .openapi({ description: "As in a NewEvent; once for each.", ...repeated }),
+  destination_ids: z
+    .unknown()
+    .optional()
+    .openapi({ description: "As in a NewEvent; once for each.", ...repeated }),
+});
+
+/** For the document only: content is read as it is. */
+export const anyContent = {
+  type: "string" as const,
+  description: "With `type` in the query: content of any type, 1 to 262,144 bytes.",
+  example: "<invoice>inv_42</invoice>",
+};
+
+/** For the document only: lines are validated as the `NewEvents` that they amount to. */
+export const newEventLines = {
+  type: "string" as const,
+  description: `One NewEvent as JSON on each line, 1 to ${MAX_BATCH} of them; blank lines are ignored.`,
+  example:
+    '{"type":"invoice.paid","data":{"invoice":"inv_42"}}\n{"type":"invoice.paid","data":{"invoice":"inv_43"}}\n',
+};
+
+export const acceptedEvent = z
+  .object({
+    id: z.string(),
+    deliver_at: z.iso
+      .datetime()
+      .optional()
+      .openapi({ description: "Present when the event is scheduled for later." }),
+    hint: z.string().optional().openapi({
+      description: "Present when no destination takes the event: it is stored, but not delivered to anyone.",
+    }),
+    deliveries: z.array(z.object({ id: z.string(), destination_id: z.string(), state: z.literal("queued") })),
+  })
+  .openapi("AcceptedEvent");
+
+export type AcceptedEventJson = z.infer<typeof acceptedEvent>;
+
+export const acceptedEvents = z.object({ events: z.array(acceptedEvent) }).openapi("AcceptedEvents");
+
+export const eventSchema = z
+  .object({
+    id: z.string(),
+    tenant: z.string(),
+    type: z.string(),
+    timestamp: z.iso.datetime().openapi({ description: "When the event was accepted." }),
+    deliver_at: z.iso
+      .datetime()
+      .optional()
+      .openapi({ description: "Present when the event was scheduled for later." }),
+    tags: z.array(z.string()).optional().openapi({ description: "Present when it was posted with tags." }),
+    channels: z.array(z.string()).optional().openapi({
+      description: "Present when it was posted with channels; each once, in alphabetical order.",
+    }),
+    ttl: z.int().optional().openapi({ description: "Present when it was posted with a time to live." }),
+    headers: z.record(z.string(), z.string()).optional().openapi({
+      description:
+        "Present when it was posted with headers. Their values are shown only to keys of the scope admin.",
+    }),
+    content_type: z
+      .string()
+      .optional()
+      .openapi({ description: "Present when the event was posted as content of its own type." }),
+    content: z.literal("erased").optional().openapi({
+      description: "Present when the content has been erased: `data` is null, and nothing can be sent again.",
+    }),
+    data: z.unknown().optional().openapi({
+      description:
+        "As it was posted; of content the text. Null when it is erased, or the stored bytes are damaged.",
+    }),
+    data_base64: z
+      .string()
+      .optional()
+      .openapi({ description: "In place of `data`, for content that is not UTF-8." }),
+    deliveries: z.array(deliverySchema),
+  })
+  .openapi("Event");
+
+export type EventJson = z.infer<typeof eventSchema>;
+
+// ── Lists ──
+
+/** An event as lists show it. */
+export const listedEvent = z
+  .object({
+    id: z.string(),
+    tenant: z.string(),
+    type: z.string(),
+    timestamp: z.iso.datetime().openapi({ description: "When the event was accepted." }),
+    deliver_at: z.iso.datetime().optional().openapi({
+      description: "Present when the event was scheduled for later.",
+    }),
+    tags: z.array(z.string()).optional(),
+    channels: z.array(z.string()).optional(),
+    ttl: z.int().optional(),
+    content_type: z.string().optional().openapi({
+      description: "Present when the event was posted as content of its own type.",
+    }),
+    content: z
+      .literal("erased")
+      .optional()
+      .openapi({ description: "Present when the content has been erased." }),
+    data: z.unknown().optional().openapi({
+      description:
+        "With `data=true`, as it was posted. Null when it is erased, or the stored bytes are damaged.",
+    }),
+    data_base64: z.string().optional().openapi({
+      description: "In place of `data`, for content that is not UTF-8.",
+    }),
+  })
+  .openapi("ListedEvent");
+
+export type ListedEventJson = z.infer<typeof listedEvent>;
+
+export const lookedBack = z.iso.datetime().nullable().openapi({
+  description:
+    "How far back this and the pages before it have looked: what was accepted later has been found. Null on the last page.",
+});
+
+const END = "end";
+
+/** An event's id stands for a position: its number would tell how much others post. */
+const position = z.string().transform((name, ctx): EventPosition => {
+  const before = name === END ? 0 : eventNumber(name);
+  if (before !== undefined) return before;
+  ctx.addIssue({ code: "custom" });
+  return z.NEVER;
+});
+
+/** The positions in a cursor of a list of events, one for each database. */
+export const eventPositions = z.array(position).min(1);
+
+/** Where a page begins, as its cursor has it. */
+export function placesIn(positions: readonly EventPosition[]): string[] {
+  return positions.map((before) => (isEventNumber(before) ? eventId(before) : END));
+}
+
+/** The cursor of the page that begins at these positions. */
+export function cursorAt(positions: readonly EventPosition[]): string {
+  return encodeCursor(placesIn(positions));
+}
+
+/** @param at epoch ms */
+export function lookedBackView(at: number | undefined): string | null {
+  return at === undefined ? null : isoTime(at);
+}
+
+const DATA_EXPECTED = "expected true or false";
+
+export const eventQuery = strict({
+  tenant: tenantName.optional().openapi({ description: "Only events of this tenant." }),
+  type: eventTypePattern
+    .optional()
+    .openapi({ description: "Only events of this type, or of types with this prefix." }),
+  tag: eventTag.optional().openapi({ description: "Only events with this tag." }),
+  since: timeParam
+    .optional()
+    .openapi({ description: "Only events that were accepted at this time or later." }),
+  until: timeParam
+    .optional()
+    .openapi({ description: "Only events that were accepted before this time; it is after `since`." }),
+  data: z.enum(["true", "false"], { error: DATA_EXPECTED }).optional().openapi({
+    description: "With `true`, each event has its `data`. A page then has 8 MB of bodies at most.",
+  }),
+  limit: limitParam,
+  cursor: cursorParam(eventPositions),
+});

@@ -1,0 +1,376 @@
+/**
+ * Events: posted, listed and shown.
+ *
+ * Events that are posted together are accepted as a whole or not at all. With an idempotency key they are stored at most once:
+ * the key names the request, and is kept as long as the events that were posted under it.
+ *
+ * Errors name the fields of the i-th event `events[i].type` and so on, and the key `idempotency_key`. Adapters that have other
+ * names for them rename them (`withFieldNames`).
+ */
+import { capsOf } from "../../config.ts";
+import { notYourTenant, type Principal, refuseTenant, tenantFor } from "../../core/principal.ts";
+import {
+  type FieldError,
+  invalidFields,
+  missing,
+  ok,
+  type Refused,
+  type Result,
+  unavailable,
+} from "../../core/result.ts";
+import { maskedHeaders } from "../../delivery/authorization.ts";
+import { textOf } from "../../delivery/http.ts";
+import { parseExactly } from "../../http/json-body.ts";
+import { rangeErrors } from "../../http/parameters.ts";
+import { deliveryId, eventId, eventNumber } from "../../ids.ts";
+import { accept, acceptEach, type PostedEvent, type SingleEvent } from "../../ingest/accept.ts";
+import {
+  type AcceptedEvent,
+  type CommitResult,
+  type EventOptions,
+  UNAVAILABLE,
+} from "../../ingest/bundle.ts";
+import type { Services } from "../../services.ts";
+import { overBy } from "../../store/delivery-filter.ts";
+import type { FoundDelivery } from "../../store/delivery-list.ts";
+import {
+  type EventPosition,
+  eachBody,
+  eventsById,
+  type ListedEvent,
+  listEvents,
+  withinBytes,
+} from "../../store/event-list.ts";
+import { findEvent, type StoredEvent } from "../../store/planned-deliveries.ts";
+import type { TimeRange } from "../../store/time-ranges.ts";
+import { isoTime } from "../../time.ts";
+import type { DeliveryJson } from "../deliveries/schema.ts";
+import { shownDeliveries } from "../deliveries/view.ts";
+import { type Caller, service } from "../service.ts";
+import { curlCommands } from "./curl.ts";
+import {
+  type AcceptedEventJson,
+  type EventInput,
+  type EventJson,
+  type ListedEventJson,
+  MAX_DAYS_AHEAD,
+  MAX_EVENT_BYTES,
+} from "./schema.ts";
+
+const posting = { scope: "events:write" } as const;
+const reading = { scope: "read" } as const;
+
+// ── Posting ──
+
+type EventsInput = Readonly<{
+  events: readonly EventInput[];
+  /** The idempotency key. */
+  key?: string | undefined;
+  /** Where they came as one JSON text: its bytes, from which the sizes of the events are checked. */
+  bytes?: number | undefined;
+}>;
+
+/** Stores the events, all or none; with a key, at most once. */
+export const postEvents = service(
+  posting,
+  async ({ services, principal }, { events: given, key, bytes = 0 }: EventsInput) => {
+    const tooLarge = oversized(given, bytes);
+    if (tooLarge) return tooLarge;
+    const posted = postedEvents(services, principal, given);
+    if (posted.kind !== "ok") return posted;
+    const result = await accept(services, posted.value, key);
+    if (!("events" in result)) return notAccepted(services, result, given.length);
+    return ok({
+      events: result.events.map((event, i) => acceptedView(event, posted.value[i])),
+      /** When the first of them was accepted, epoch ms; undefined where it has to be looked up. */
+      acceptedAt: result.events[0]?.acceptedAt,
+      isReplayed: result.kind === "replayed",
+    });
+  },
+);
+
+/** An event that is accepted or not by itself, and is recognized when it is handed over again. */
+type EventMessage = Omit<SingleEvent, keyof PostedEvent> & Readonly<{ event: EventInput }>;
+
+type NotPosted = Refused<"forbidden" | "conflict" | "invalid" | "unavailable">;
+
+/** Stores each of the events, once however often it is handed over. The results are in their order. */
+export const postEach = service(
+  posting,
+  async ({ services, principal }, messages: readonly EventMessage[]) => {
+    const read = messages.map(({ event, ...message }) => {
+      const posted = postedEvents(services, principal, [event]);
+      const [only] = posted.kind === "ok" ? posted.value : [];
+      return { posted, single: only && { ...only, ...message } };
+    });
+    const singles = read.flatMap(({ single }) => single ?? []);
+    const results = await acceptEach(services, singles);
+    return ok(
+      read.map(({ posted, single }): Result<undefined, NotPosted["kind"]> => {
+        if (posted.kind !== "ok") return posted;
+        const result = (single && results[singles.indexOf(single)]) ?? UNAVAILABLE;
+        return "events" in result ? ok(undefined) : notAccepted(services, result, 1);
+      }),
+    );
+  },
+);
+
+/** The events with their tenants, or why the principal may not post them or nobody may. */
+function postedEvents(
+  { now }: Services,
+  principal: Principal,
+  given: readonly EventInput[],
+): Result<readonly PostedEvent[], "forbidden" | "invalid"> {
+  const events = given.flatMap(({ type, data, tenant: named, deliver_at: deliverAt, ...rest }) => {
+    const tenant = tenantFor(principal, named);
+    const options = optionsOf(rest);
+    return tenant === undefined ? [] : [{ tenant, type, data, deliverAt, ...(options && { options }) }];
+  });
+  if (events.length < given.length) return notYourTenant(principal);
+  const tooFar = tooFarAhead(given, now());
+  return tooFar.length > 0 ? invalidFields(tooFar) : ok(events);
+}
+
+type OptionsInput = Omit<EventInput, "type" | "data" | "tenant" | "deliver_at">;
+
+/** Undefined when there are none, so that nothing is stored or sent of them. */
+function optionsOf({
+  destination_ids,
+  tags,
+  channels,
+  ttl,
+  headers,
+  validate,
+}: OptionsInput): EventOptions | undefined {
+  const options = {
+    ...(destination_ids && { destinationIds: destination_ids }),
+    ...(tags && { tags }),
+    ...(channels && { channels }),
+    ...(ttl !== undefined && { ttlSeconds: ttl }),
+    ...(headers && Object.keys(headers).length > 0 && { headers }),
+    ...(validate && { validate }),
+  };
+  return Object.keys(options).length > 0 ? options : undefined;
+}
+
+function tooFarAhead(given: readonly EventInput[], now: number): FieldError[] {
+  const latest = now + MAX_DAYS_AHEAD * 86_400_000;
+  const expected = `at most ${MAX_DAYS_AHEAD} days from now, ${isoTime(latest)}`;
+  return given.flatMap(({ deliver_at: at = now }, i) =>
+    at <= latest ? [] : [{ field: `events[${i}].deliver_at`, fault: "is too far ahead", expected }],
+  );
+}
+
+/** Why events are too large; undefined when none is. One that came alone has been measured by whoever read it. */
+function oversized(events: readonly EventInput[], bytes: number): Refused<"too_large"> | undefined {
+  if (bytes <= MAX_EVENT_BYTES) return undefined;
+  const sizes = events.map((event) => new TextEncoder().encode(JSON.stringify(event)).byteLength);
+  const errors = sizes.flatMap((size, i) =>
+    size > MAX_EVENT_BYTES
+      ? [{ field: `events[${i}]`, fault: `is ${size} bytes`, expected: `at most ${MAX_EVENT_BYTES}` }]
+      : [],
+  );
+  return errors.length > 0
+    ? { kind: "too_large", detail: "An event of the batch is too large", errors }
+    : undefined;
+}
+
+/** Whether the events were stored is unknown: with a key, a repeat stores nothing twice. */
+const NOT_STORED = unavailable(
+  "The events could not be stored now; send them again, preferably with an Idempotency-Key",
+);
+
+/** @param events how many were posted */
+function notAccepted(
+  { config }: Services,
+  result: Exclude<CommitResult, { events: unknown }>,
+  events: number,
+): Exclude<NotPosted, { kind: "forbidden" }> {
+  switch (result.kind) {
+    case "conflict":
+      return keyTaken();
+    case "invalid":
+      return invalidFields(
+        result.faults.map(({ place, field, ...rest }) => ({ field: `events[${place}].${field}`, ...rest })),
+      );
+    case "unavailable":
+      return NOT_STORED;
+    case "too_many": {
+      const max = capsOf(config).deliveries;
+      const fault = `would make ${result.planned} deliveries`;
+      const expected = `at most ${max} in one request: fewer events, or events that fewer destinations take`;
+      return invalidFields([{ field: events === 1 ? "events[0].type" : "events", fault, expected }]);
+    }
+  }
+}
+
+function keyTaken(): Refused<"conflict"> {
+  const fault = "was used before, with other content";
+  const expected = "a new key for new content";
+  const detail = `The Idempotency-Key ${fault}; expected ${expected}`;
+  return { kind: "conflict", detail, errors: [{ field: "idempotency_key", fault, expected }] };
+}
+
+function acceptedView(
+  { id, plan, deliverAt, isRemoved }: AcceptedEvent,
+  posted: PostedEvent | undefined,
+): AcceptedEventJson {
+  const deliveries = plan.map((destination) => ({
+    id: deliveryId(id, destination),
+    destination_id: destination,
+    state: "queued" as const,
+  }));
+  const scheduled = deliverAt !== undefined && { deliver_at: isoTime(deliverAt) };
+  const hasNoTaker = plan.length === 0 && isRemoved !== true;
+  return { id: eventId(id), ...scheduled, ...(hasNoTaker && { hint: hintFor(posted) }), deliveries };
+}
+
+function hintFor(posted: PostedEvent | undefined): string {
+  const which = posted?.options?.destinationIds ? "of destination_ids" : `of the tenant ${posted?.tenant}`;
+  return `No destination ${which} takes this event: check their event_types, channels and filter, and the tenant`;
+}
+
+// ── One event ──
+
+/** An event and its deliveries as they are stored: calls no gate. */
+export const findOneEvent = service(reading, async (call, id: number) => {
+  const found = await eventOf(call, id);
+  return found ? ok(found) : missing("event", eventId(id));
+});
+
+async function eventOf({ services, principal }: Caller, number: number | undefined) {
+  return number === undefined ? undefined : findEvent(services, number, principal.tenant, overBy(services));
+}
+
+/** `parse` reads the JSON of the event's body. */
+type ShowEvent = Readonly<{ id: string; parse: (text: string) => unknown }>;
+
+/** An event with its deliveries, as they are shown. */
+export const getEvent = service(reading, async (call, { id, parse }: ShowEvent) => {
+  const found = await eventOf(call, eventNumber(id));
+  if (!found) return missing("event", id);
+  const { event } = found;
+  const { headers, isErased, body, contentType } = event;
+  const isAdmin = call.principal.scopes.includes("admin");
+  return ok<EventJson>({
+    ...eventView(event),
+    ...(headers && { headers: isAdmin ? headers : maskedHeaders(headers, headers) }),
+    ...(isErased ? { data: null } : postedData(body, contentType, parse)),
+    deliveries: await shownDeliveries(call, found.deliveries),
+  });
+});
+
+/** An event with everything that operators can see of it. */
+export type EventInFull = Readonly<{
+  event: StoredEvent;
+  deliveries: readonly Readonly<{ delivery: DeliveryJson; destination: FoundDelivery["destination"] }>[];
+  /** By destination: a command that sends the event now. Without the scope admin there are none: they are signed. */
+  commands: ReadonlyMap<string, string>;
+}>;
+
+export const getEventInFull = service(reading, async (call, id: string) => {
+  const found = await eventOf(call, eventNumber(id));
+  if (!found) return missing("event", id);
+  const { event } = found;
+  const shown = await shownDeliveries(call, found.deliveries);
+  const destinations = found.deliveries.map(({ destination }) => destination);
+  const deliveries = shown.map((delivery, i) => ({ delivery, destination: destinations[i] ?? null }));
+  const isAdmin = call.principal.scopes.includes("admin");
+  const commands = isAdmin ? await curlCommands(call.services, event, destinations) : new Map();
+  return ok<EventInFull>({ event, deliveries, commands });
+});
+
+type Viewed = Pick<
+  ListedEvent,
+  "id" | "tenant" | "type" | "acceptedAt" | "deliverAt" | "tags" | "channels" | "ttlSeconds"
+> &
+  Readonly<{ contentType?: string | undefined; isErased: boolean }>;
+
+/** An event without its data. */
+export function eventView(event: Viewed): ListedEventJson {
+  const { id, tenant, type, acceptedAt, deliverAt, tags, channels, ttlSeconds, contentType, isErased } =
+    event;
+  return {
+    id: eventId(id),
+    tenant,
+    type,
+    timestamp: isoTime(acceptedAt),
+    ...(deliverAt !== null && { deliver_at: isoTime(deliverAt) }),
+    ...(tags.length > 0 && { tags: [...tags] }),
+    ...(channels.length > 0 && { channels: [...channels] }),
+    ...(ttlSeconds !== undefined && { ttl: ttlSeconds }),
+    ...(contentType !== undefined && { content_type: contentType }),
+    ...(isErased && { content: "erased" as const }),
+  };
+}
+
+/** What was posted: `data` is null where the stored bytes are damaged. */
+export type PostedData = Pick<EventJson, "data" | "data_base64">;
+
+export function postedData(
+  body: Uint8Array | null | undefined,
+  contentType: string | undefined,
+  parse: (text: string) => unknown = parseExactly,
+): PostedData {
+  const text = body ? textOf(body) : undefined;
+  if (contentType === undefined)
+    return { data: text === undefined ? null : (parse(text) as { data: unknown }).data };
+  return body && text === undefined ? { data_base64: body.toBase64() } : { data: text ?? null };
+}
+
+// ── Lists ──
+
+type EventQuery = TimeRange &
+  Readonly<{
+    tenant?: string | undefined;
+    /** Patterns of types, one of which has to match. */
+    types?: readonly string[] | undefined;
+    tag?: string | undefined;
+    channel?: string | undefined;
+    cursor?: readonly EventPosition[] | undefined;
+    limit: number;
+    /** Whether the data of the events is read: a page then has a bounded number of bytes. */
+    withData: boolean;
+  }>;
+
+/** A page of events, the newest first. It may be short, or empty, and not the last one: see store/event-list.ts. */
+export const findEvents = service(
+  reading,
+  async ({ services, principal }, { since, until, cursor: from, withData, ...query }: EventQuery) => {
+    const errors = rangeErrors(since, until);
+    if (errors.length > 0) return invalidFields(errors);
+    const refusal = refuseTenant(principal, query.tenant);
+    if (refusal) return refusal;
+    const { tenant = query.tenant } = principal;
+    const filter = { ...query, tenant, accepted: { since, until }, over: overBy(services), from };
+    const { found, next, lookedBackTo } = withinBytes(await listEvents(services, filter), () => withData);
+    const data = withData ? await dataOf(services, found) : undefined;
+    return ok({ events: found, data, next, lookedBackTo });
+  },
+);
+
+/** Those of the events that are stored, by their numbers. The principal is bound to a tenant. */
+export const findEventsById = service(reading, async ({ services, principal }, ids: readonly number[]) => {
+  if (principal.tenant === undefined) return notYourTenant(principal);
+  return ok(await eventsById(services, principal.tenant, ids));
+});
+
+/** The data of events of a list, by their numbers. */
+export const readEventData = service(
+  reading,
+  async ({ services, principal: { tenant } }, events: readonly ListedEvent[]) =>
+    ok(await dataOf(services, tenant === undefined ? events : events.filter((one) => one.tenant === tenant))),
+);
+
+/** Without that of events whose content has been erased. */
+async function dataOf(
+  services: Services,
+  events: readonly ListedEvent[],
+): Promise<ReadonlyMap<number, PostedData>> {
+  const data = new Map<number, PostedData>();
+  const stored = events.filter(({ isErased }) => !isErased);
+  await eachBody(services, stored, ({ id, contentType }, body) =>
+    data.set(id, postedData(body, contentType)),
+  );
+  return data;
+}

@@ -1,0 +1,75 @@
+/** Search in the API: what is asked for and what is found. The OpenAPI document is made from these schemas too. */
+import { z } from "@hono/zod-openapi";
+import {
+  cursorParam,
+  eventTag,
+  eventTypePattern,
+  limitParam,
+  strict,
+  tenantName,
+  timeParam,
+} from "../../http/parameters.ts";
+import { deliveryCursor, deliveryQuery, deliverySchema } from "../deliveries/schema.ts";
+import { eventPositions, listedEvent } from "../events/schema.ts";
+
+const { status, reason, state, destination_id } = deliveryQuery.shape;
+
+/** The conditions, as the lists of events and of deliveries take them. */
+export const conditionFields = strict({
+  ...{ status, reason, state, destination_id },
+  type: eventTypePattern.optional(),
+  tag: eventTag.optional(),
+  tenant: tenantName.optional(),
+  since: timeParam.optional(),
+  until: timeParam.optional(),
+});
+
+const MATCHES = ["id", "idempotency_key", "uid", "name", "content", "conditions"] as const;
+
+export const searchResult = z
+  .object({
+    kind: z.enum(["event", "delivery", "destination", "replay", "key"]),
+    id: z.string(),
+    matched: z.enum(MATCHES).openapi({
+      description:
+        "What the search has met: its `id`, the `idempotency_key` or the `uid` that it was given, a `name` (of its type, " +
+        "its tags or its tenant), its `content`, or `conditions` alone.",
+    }),
+    tenant: z.string().optional(),
+    name: z.string().optional().openapi({ description: "Of a destination its description, else its URL." }),
+    destination_id: z.string().optional().openapi({ description: "Of a replay." }),
+    event: listedEvent.optional(),
+    delivery: deliverySchema.optional(),
+    excerpt: z.string().optional().openapi({
+      description: "Present when a word was found in the content alone: the text around it.",
+    }),
+  })
+  .openapi("SearchResult");
+
+export type SearchResultJson = z.infer<typeof searchResult>;
+
+const cursorOfSearch = z.union([
+  z.strictObject({ deliveries: deliveryCursor, events: z.undefined().optional() }),
+  z.strictObject({ events: eventPositions, deliveries: z.undefined().optional() }),
+]);
+
+export type SearchCursor = z.infer<typeof cursorOfSearch>;
+
+/** Characters of a search. */
+const MOST_CHARACTERS = 256;
+const Q_EXPECTED = `expected at most ${MOST_CHARACTERS} characters`;
+
+export const searchQuery = strict({
+  q: z
+    .string({ error: Q_EXPECTED })
+    .max(MOST_CHARACTERS, { error: Q_EXPECTED })
+    .default("")
+    .openapi({
+      description:
+        "An id of anything, or words and conditions: `type:`, `tag:`, `tenant:`, `since:` and `until:`, and for deliveries " +
+        "`status:`, `reason:`, `state:` and `destination:`. Without any, the newest events.",
+      example: "inv_42 type:invoice.*",
+    }),
+  limit: limitParam,
+  cursor: cursorParam(cursorOfSearch),
+});

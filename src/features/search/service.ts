@@ -1,0 +1,229 @@
+/**
+ * Search: from an id to the thing that has it, and from words and conditions to events and deliveries.
+ *
+ * Ids and the caller's own names are looked up. A search with conditions that only deliveries have is a list of deliveries.
+ * Everything else is searched for in events, the newest first: see store/events.ts.
+ */
+import type { z } from "zod";
+import { type Principal, refuseTenant } from "../../core/principal.ts";
+import { deliveryReasons } from "../../core/reasons.ts";
+import { type FieldError, invalidFields, ok, type Refused, type Result } from "../../core/result.ts";
+import { parseSearch, type SearchQuery } from "../../core/search-query.ts";
+import { encodeCursor, rangeErrors } from "../../http/parameters.ts";
+import { checked } from "../../http/problems.ts";
+import { eventId, eventNumber, idPatterns } from "../../ids.ts";
+import type { Services } from "../../services.ts";
+import { overBy } from "../../store/delivery-filter.ts";
+import { destinationByUid, findDestination } from "../../store/destinations.ts";
+import { EVENT_ID, eventOfKey, type FoundEvent, searchEvents } from "../../store/events.ts";
+import { findEventAlone } from "../../store/planned-deliveries.ts";
+import { findReplay } from "../../store/replays.ts";
+import { attemptIn } from "../deliveries/attempts.ts";
+import { deliveryStates } from "../deliveries/schema.ts";
+import { getDeliveries, getDelivery, placesOf } from "../deliveries/service.ts";
+import { lookedBackView, placesIn } from "../events/schema.ts";
+import { eventView } from "../events/service.ts";
+import { findKey } from "../keys/sql.ts";
+import { type Call, service } from "../service.ts";
+import { conditionFields, type SearchCursor, type SearchResultJson, type searchQuery } from "./schema.ts";
+
+/** A page of what was found. `looked_back_to`: what was accepted later has been found; null on the last page. */
+type SearchPage = Readonly<{
+  data: SearchResultJson[];
+  next_cursor: string | null;
+  looked_back_to: string | null;
+}>;
+
+export const search = service({ scope: "read" }, async (call, input: z.infer<typeof searchQuery>) => {
+  const { q, cursor } = input;
+  const query = parseSearch(q, { isReason, isState });
+  const read = checked(conditionFields, fieldsOf(query));
+  if (!("data" in read)) return invalidFields(asGiven(read));
+  const refused = refusalOf(query, read.data, call.principal, cursor);
+  if (refused) return refused;
+  const parsed = { ...input, query, fields: read.data };
+  const direct = cursor === undefined ? await directHits(call, parsed) : [];
+  if (direct.some(({ matched }) => matched === "id"))
+    return ok<SearchPage>({ data: direct, next_cursor: null, looked_back_to: null });
+  return isAboutDeliveries(query)
+    ? deliveriesFound(call, parsed)
+    : ok(await eventsFound(call, parsed, direct));
+});
+
+type ParsedSearch = z.infer<typeof searchQuery> & Readonly<{ query: SearchQuery; fields: SearchFields }>;
+
+type SearchFields = z.infer<typeof conditionFields>;
+
+async function deliveriesFound(
+  call: Call,
+  { fields, limit, cursor }: ParsedSearch,
+): Promise<Result<SearchPage, "forbidden" | "invalid">> {
+  const listed = await getDeliveries(call, { ...fields, limit, cursor: cursor?.deliveries });
+  if (listed.kind !== "ok") return listed;
+  const { deliveries, next } = listed.value;
+  return ok({
+    data: deliveries.map((delivery) => ({
+      ...{ kind: "delivery" as const, id: delivery.id, matched: "conditions" as const, delivery },
+    })),
+    next_cursor: next ? encodeCursor({ deliveries: placesOf(next) }) : null,
+    looked_back_to: null,
+  });
+}
+
+/** @param direct what has been found already, and comes first */
+async function eventsFound(
+  { services, principal }: Call,
+  { query, fields, limit, cursor }: ParsedSearch,
+  direct: readonly SearchResultJson[],
+): Promise<SearchPage> {
+  const { tenant = principal.tenant, type, tag, since, until } = fields;
+  const types = type === undefined ? undefined : [type];
+  const accepted = { since, until };
+  const filter = { tenant, types, tag, accepted, over: overBy(services), from: cursor?.events, limit };
+  const { found, page } = await searchEvents(services, filter, query.words);
+  const known = new Set(direct.map(({ id }) => id));
+  const { next, lookedBackTo } = page;
+  return {
+    data: [...direct, ...found.map(eventResult).filter(({ id }) => !known.has(id))],
+    next_cursor: next ? encodeCursor({ events: placesIn(next) }) : null,
+    looked_back_to: lookedBackView(lookedBackTo),
+  };
+}
+
+const isReason = (word: string) =>
+  deliveryReasons.some((one) => one === word) || /^http_[1-9]\d\d$/.test(word);
+const isState = (word: string) => deliveryStates.some((one) => one === word);
+
+// ── Conditions ──
+
+/** A day stands for its beginning, in UTC. */
+const DAY = /^\d{4}-\d\d-\d\d$/;
+
+/** The conditions with the names that lists have for them. */
+function fieldsOf({ conditions }: SearchQuery): Record<string, string> {
+  const { destination, ...others } = conditions;
+  const given = destination === undefined ? others : { ...others, destination_id: destination };
+  return Object.fromEntries(
+    Object.entries(given).map(([name, value]) => [name, DAY.test(value) ? `${value}T00:00:00Z` : value]),
+  );
+}
+
+/** Faults of conditions are faults of `q`. */
+function asGiven(errors: readonly FieldError[]): FieldError[] {
+  return errors.map(({ field, fault, expected }) => ({
+    field: "q",
+    fault: `has a ${field.replace("_id", "")} that ${fault}`,
+    expected,
+  }));
+}
+
+/** Whether it has a condition that only deliveries have. */
+function isAboutDeliveries({ conditions }: SearchQuery): boolean {
+  return ["status", "reason", "state", "destination"].some((name) => name in conditions);
+}
+
+function refusalOf(
+  query: SearchQuery,
+  { tenant, since, until }: SearchFields,
+  principal: Principal,
+  cursor: SearchCursor | undefined,
+): Refused<"forbidden" | "invalid"> | undefined {
+  const refusal = refuseTenant(principal, tenant);
+  if (refusal) return refusal;
+  const range = rangeErrors(since, until);
+  if (range.length > 0) return invalidFields(asGiven(range));
+  const isOfDeliveries = isAboutDeliveries(query);
+  if (isOfDeliveries && query.words.length > 0) {
+    const fault = "has words beside a condition that only deliveries have";
+    const expected = "either: words are searched for in events";
+    return invalidFields([{ field: "q", fault, expected }]);
+  }
+  if (cursor !== undefined && isOfDeliveries !== (cursor.deliveries !== undefined)) {
+    const fault = "is that of another search";
+    return invalidFields([{ field: "cursor", fault, expected: "the next_cursor of a page of this one" }]);
+  }
+  return undefined;
+}
+
+// ── What is looked up ──
+
+/** What has this id, or this name of the caller's own. */
+async function directHits(
+  call: Call,
+  { q, query: { words, conditions }, fields: { tenant = call.principal.tenant } }: ParsedSearch,
+): Promise<SearchResultJson[]> {
+  const name = q.trim();
+  const isWord = words.length === 1 && words[0] === name && Object.keys(conditions).length === 0;
+  const found = isWord ? await byId(call, name) : undefined;
+  if (found) return [{ ...found, matched: "id" }];
+  const [word, ...others] = words;
+  if (word === undefined || others.length > 0 || tenant === undefined) return [];
+  return byOwnName(call.services, tenant, word);
+}
+
+type FoundById = Omit<SearchResultJson, "matched">;
+
+async function byId(call: Call, id: string): Promise<FoundById | undefined> {
+  const { services, principal } = call;
+  const { tenant, scopes } = principal;
+  const { db } = services;
+  if (idPatterns.destination.test(id)) {
+    const row = await findDestination(db, id, tenant);
+    return row && { kind: "destination", id, tenant: row.tenant, name: row.description ?? row.url };
+  }
+  if (idPatterns.replay.test(id)) {
+    const row = await findReplay(services, id, tenant);
+    return row && { kind: "replay", id, tenant: row.tenant, destination_id: row.destinationId };
+  }
+  if (idPatterns.key.test(id)) {
+    const row = scopes.includes("admin") ? await findKey(db, id, tenant) : undefined;
+    const named = row && { ...(row.tenant && { tenant: row.tenant }), ...(row.name && { name: row.name }) };
+    return named && { kind: "key", id, ...named };
+  }
+  const found = await getDelivery(call, attemptIn(id)?.delivery ?? id);
+  if (found.kind === "ok") return { kind: "delivery", id: found.value.id, delivery: found.value };
+  const number = eventNumber(id);
+  return number === undefined ? undefined : eventWith(services, number, tenant);
+}
+
+/** The events that were posted with this idempotency key, and the endpoint with this `uid`. */
+async function byOwnName(services: Services, tenant: string, name: string): Promise<SearchResultJson[]> {
+  const [posted, message, destination] = await Promise.all([
+    eventOfKey(services, tenant, name),
+    eventOfKey(services, tenant, EVENT_ID + name),
+    destinationByUid(services.db, tenant, name),
+  ]);
+  const numbers = [...new Set([posted, message])].filter((one) => one !== undefined);
+  const events = await Promise.all(numbers.map((number) => eventWith(services, number, tenant)));
+  return [
+    ...events.flatMap((one): SearchResultJson[] => (one ? [{ ...one, matched: "idempotency_key" }] : [])),
+    ...(destination
+      ? [
+          {
+            ...{ kind: "destination" as const, id: destination.id, tenant, matched: "uid" as const },
+            name: destination.description ?? destination.url,
+          },
+        ]
+      : []),
+  ];
+}
+
+async function eventWith(
+  services: Services,
+  number: number,
+  tenant: string | undefined,
+): Promise<FoundById | undefined> {
+  const event = await findEventAlone(services, number, tenant, overBy(services));
+  return event && { kind: "event", id: eventId(number), tenant: event.tenant, event: eventView(event) };
+}
+
+function eventResult({ event, excerpt }: FoundEvent): SearchResultJson {
+  return {
+    kind: "event",
+    id: eventId(event.id),
+    tenant: event.tenant,
+    matched: excerpt === undefined ? "name" : "content",
+    event: eventView(event),
+    ...(excerpt !== undefined && { excerpt }),
+  };
+}
