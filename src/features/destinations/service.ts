@@ -43,14 +43,9 @@ import {
 import { publishStatusChangeOf } from "../notifications/publish.ts";
 import { type Call, service } from "../service.ts";
 import { conflictErrors } from "./auth.ts";
+import { columnsOf, forVisitors } from "./fields.ts";
 import { headersSchema } from "./headers.ts";
-import {
-  columnsOf,
-  type DestinationInput,
-  destinationView,
-  type NewDestinationInput,
-  shownOfSecret,
-} from "./schema.ts";
+import { type DestinationInput, destinationView, type NewDestinationInput, shownOfSecret } from "./schema.ts";
 import { changedTarget, newTarget } from "./target.ts";
 import {
   addressErrors,
@@ -90,6 +85,7 @@ export const createDestination = service(
     if (key !== undefined && (await findDestination(db, id, tenant))) return alreadyCreated(id);
     const errors = [
       ...creationErrors(services, given, requestUrl),
+      ...visitorErrors(principal, given),
       ...limitErrors(principal, { ...defaultLimits, ...given }),
     ];
     if (errors.length > 0) return invalidFields(errors);
@@ -148,7 +144,11 @@ type Update = Readonly<{
 /** Changes the destination. What the change leaves out stays; null resets a field to its default. */
 export const updateDestination = service(changes, async (call, { id, change, requestUrl }: Update) => {
   const { services, principal } = call;
-  const errors = [...urlErrors(services, change, requestUrl), ...limitErrors(principal, change)];
+  const errors = [
+    ...urlErrors(services, change, requestUrl),
+    ...visitorErrors(principal, change),
+    ...limitErrors(principal, change),
+  ];
   if (errors.length > 0) return invalidFields(errors);
   const edited = await editDestination(services, id, principal.tenant, change);
   return edited.kind === "ok" ? recorded(call, edited.value) : edited;
@@ -275,6 +275,15 @@ function testReport(url: string, { call, sent }: Extract<TestResult, { kind: "ma
     ...(location && { location: location.slice(0, 200) }),
     sent: { url, headers: { ...sent.headers }, body: sent.body },
   };
+}
+
+/** The errors of fields that are not for visitors of the portal to set. */
+function visitorErrors({ visit }: Principal, input: object): FieldError[] {
+  const given = Object.entries(input).filter(
+    ([name, value]) => value !== undefined && !forVisitors.has(name),
+  );
+  const [fault, expected] = ["is not for visitors to set", "it to be left out"];
+  return visit === undefined ? [] : given.map(([field]) => ({ field, fault, expected }));
 }
 
 /** The errors of limits that are above those of a visitor of the portal; null stands for a limit's default. */

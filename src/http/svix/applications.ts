@@ -15,7 +15,8 @@ import {
   listApplications,
 } from "../../features/applications/sql.ts";
 import { changed } from "../../features/audit/routes.ts";
-import { destinationChange, uidField } from "../../features/destinations/schema.ts";
+import { uidField } from "../../features/destinations/fields.ts";
+import { destinationChange } from "../../features/destinations/schema.ts";
 import { applicationIdFor, newApplicationId } from "../../ids.ts";
 import { endDeleted } from "../../jobs/waiting.ts";
 import { isoTime } from "../../time.ts";

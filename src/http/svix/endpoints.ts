@@ -9,7 +9,8 @@ import { OPERATOR } from "../../core/principal.ts";
 import { recordOf } from "../../core/record.ts";
 import { ok, type Result } from "../../core/result.ts";
 import { type Application, rateOf } from "../../features/applications/sql.ts";
-import { destinationView, type ShownSecret, uidField } from "../../features/destinations/schema.ts";
+import { fieldDescriptions, uidField } from "../../features/destinations/fields.ts";
+import { destinationView, type ShownSecret } from "../../features/destinations/schema.ts";
 import { revealSecret, rotateSecret, secretRotation } from "../../features/destinations/secrets.ts";
 import {
   createDestination,
@@ -206,8 +207,23 @@ const headersPatch = z.object({
 
 const rotation = z.object({ key: z.unknown().optional(), gracePeriodSeconds: z.unknown().optional() });
 
+const svixFields = fieldDescriptions.flatMap(([name, { svix }]) => (svix ? [[name, svix] as const] : []));
+
+/** What the Svix API calls the fields of a destination. */
+const NAMES: Readonly<Record<string, string>> = Object.fromEntries(svixFields);
+
+const OWN_RULES = ["uid", "description", "metadata", "headers", "event_types", "rate_per_second"];
+
+/** The fields that are the same in both APIs but for their names. */
+const passedFields = svixFields.filter(([name]) => !OWN_RULES.includes(name));
+
+const passedShape: object = Object.fromEntries(
+  passedFields.map(([, svix]) => [svix, z.unknown().optional()]),
+);
+
 /** What the schema of destinations checks is passed on as it is given. */
 export const endpointUpdate = z.object({
+  ...passedShape,
   url: z.string({ error: "expected a URL" }),
   description: z.unknown().optional(),
   uid: uidField.nullish(),
@@ -215,7 +231,6 @@ export const endpointUpdate = z.object({
   metadata: metadataField,
   eventTypes: z.unknown().optional(),
   filterTypes: z.unknown().optional(),
-  channels: z.unknown().optional(),
   throttleRate: rateField,
   rateLimit: rateField,
 });
@@ -234,12 +249,11 @@ export type EndpointInput = { [K in keyof NewEndpoint]?: NewEndpoint[K] | undefi
 
 /** An update resets what it leaves out. */
 export function replacing(input: EndpointInput): EndpointInput {
-  const reset = { description: null, uid: null, disabled: false, metadata: null, channels: null };
+  const passed = Object.fromEntries(passedFields.map(([, svix]) => [svix, null]));
+  const reset = { ...passed, description: null, uid: null, disabled: false, metadata: null };
   const byEitherName = { eventTypes: typesIn(input) ?? null, throttleRate: rateIn(input) ?? null };
   return { ...reset, ...input, ...byEitherName };
 }
-
-const NAMES = { rate_per_second: "throttleRate", event_types: "eventTypes" };
 
 /** Base64 without a prefix is a secret there too. */
 function secretIn(given: unknown): unknown {
@@ -252,15 +266,16 @@ export function typesIn({ eventTypes, filterTypes }: EndpointInput): unknown {
 }
 
 /** The fields of a destination; those that are left out are undefined. */
-function destinationFields(input: EndpointInput, application: Application) {
+function fieldsOfEndpoint(input: EndpointInput, application: Application) {
   const rate = rateIn(input);
+  const given: Readonly<Record<string, unknown>> = input;
   return {
+    ...Object.fromEntries(passedFields.map(([name, svix]) => [name, given[svix]])),
     url: input.url,
     uid: input.uid,
     description: input.description === "" ? null : input.description,
     metadata: input.metadata,
     event_types: typesIn(input),
-    channels: input.channels,
     rate_per_second: rate === null ? rateOf(application) : rate,
   };
 }
@@ -272,7 +287,7 @@ export async function createEndpoint(
   input: EndpointInput,
 ): Promise<Result<Destination>> {
   const body = {
-    ...destinationFields({ ...input, throttleRate: rateIn(input) ?? null }, application),
+    ...fieldsOfEndpoint({ ...input, throttleRate: rateIn(input) ?? null }, application),
     tenant: application.id,
     status: input.disabled === true ? "paused" : "active",
     headers: input.headers,
@@ -297,7 +312,7 @@ export async function changeEndpoint(
   endpoint: NamedEndpoint,
   input: EndpointInput,
 ): Promise<Result<Destination>> {
-  const updated = await updateEndpoint(c, endpoint, destinationFields(input, endpoint.application));
+  const updated = await updateEndpoint(c, endpoint, fieldsOfEndpoint(input, endpoint.application));
   const { disabled } = input;
   if (updated.kind !== "ok" || typeof disabled !== "boolean" || disabled === isDisabled(endpoint.row))
     return updated;
@@ -350,7 +365,8 @@ function isDisabled(row: Pick<Destination, "status">): boolean {
 export function endpointView(row: Destination, application: Application) {
   const { rate_per_second: rate } = limitsOf(row);
   const throttleRate = rate === rateOf(application) ? null : rate;
-  const { event_types: types, channels, metadata } = destinationView(row);
+  const view = destinationView(row);
+  const { event_types: types, metadata } = view;
   return {
     id: row.id,
     uid: row.uid,
@@ -358,7 +374,8 @@ export function endpointView(row: Destination, application: Application) {
     description: row.description ?? "",
     version: 1,
     disabled: isDisabled(row),
-    ...{ eventTypes: types, filterTypes: types, channels },
+    ...{ eventTypes: types, filterTypes: types },
+    ...Object.fromEntries(passedFields.map(([name, svix]) => [svix, view[name]])),
     ...{ rateLimit: throttleRate, throttleRate },
     metadata,
     createdAt: isoTime(row.createdAt),

@@ -9,10 +9,11 @@
 import type { FieldError } from "../../core/result.ts";
 import type { RetrySpec } from "../../core/retry/policy.ts";
 import { MASK } from "../../delivery/authorization.ts";
+import { type FieldInput, fieldDescriptions } from "../../features/destinations/fields.ts";
 import type { destinationView } from "../../features/destinations/schema.ts";
 
 import {
-  destinationFields,
+  destinationLabels,
   type FormFields,
   type PlacedError,
   placeErrors,
@@ -64,36 +65,49 @@ export function kindIn(form: Form): Kind {
 
 /** The settings in a form that destinations are created with, and changed by. */
 export function settingsIn(form: Form): Typed {
-  const [filter, metadata] = [jsonIn(form, "filter"), jsonIn(form, "metadata")];
+  const simple = fieldDescriptions.flatMap(([name, { input }]) =>
+    input ? [valueIn(form, name, input)] : [],
+  );
   const [headers, auth] = [headersIn(form), authIn(form)];
-  const text = (name: string) => textIn(form, name) ?? null;
   const retry = specIn(form);
-  const { breaker, ...limits } = limitsIn(form);
+  const { breaker } = limitsIn(form);
   return {
     input: {
-      ...Object.fromEntries(targetsOf[kindIn(form)].map((name) => [name, text(name)])),
-      description: text("description"),
-      uid: text("uid"),
-      metadata: metadata.value,
-      event_types: listIn(form, "event_types"),
-      channels: listIn(form, "channels"),
-      filter: filter.value,
+      ...Object.fromEntries(targetsOf[kindIn(form)].map((name) => [name, textIn(form, name) ?? null])),
+      ...Object.fromEntries(simple.map(({ name, value }) => [name, value])),
       headers: headers.value,
       auth: auth.value,
-      body: text("body"),
-      template: text("template"),
       signature_forms: signatureFormsIn(form),
-      ...limits,
       breaker: Object.values(breaker).every((value) => value === null) ? null : breaker,
       retry: Object.keys(retry).length === 0 ? null : retry,
     },
     errors: [
-      ...faultsOf("filter", filter, 'conditions such as {"order.total": {"gte": 100}}'),
-      ...faultsOf("metadata", metadata, 'an object of strings, such as {"team": "billing"}'),
+      ...simple.flatMap(({ errors }) => errors),
       ...headers.errors,
       ...faultsOf("auth.params", auth.params, 'an object of strings, such as {"resource": "urn:hooks"}'),
     ],
   };
+}
+
+/** What is typed in one input. */
+function valueIn(form: Form, name: string, { kind, expected = "JSON" }: FieldInput) {
+  const json = kind === "json" ? jsonIn(form, name) : undefined;
+  if (json) return { name, value: json.value, errors: faultsOf(name, json, expected) };
+  const value =
+    kind === "list"
+      ? listIn(form, name)
+      : kind === "number"
+        ? numberIn(form, name)
+        : (textIn(form, name) ?? null);
+  return { name, value, errors: [] };
+}
+
+/** The text of a shown value in an input; undefined where it stays empty. */
+function textOf(value: unknown, { kind }: FieldInput): string | undefined {
+  if (value === null || value === undefined) return undefined;
+  if (kind === "list") return (value as readonly string[]).join(", ");
+  if (kind !== "json") return String(value);
+  return Object.keys(value).length === 0 ? undefined : JSON.stringify(value, null, 2);
 }
 
 /** A new destination: what is empty is left out, since the API has the defaults. */
@@ -130,31 +144,24 @@ export function changesIn(form: Form, stored: DestinationView, burst: number | n
  * @param burst its own; a burst that follows from the rate stays empty, so that it follows the next rate too
  */
 export function fieldsOf(view: DestinationView, burst: number | null): Readonly<Record<string, string>> {
-  const { auth, breaker, headers, metadata } = view;
+  const { auth, breaker, headers } = view;
+  const simple = fieldDescriptions.flatMap(([name, { input }]) =>
+    input ? [[name, textOf(view[name], input)] as const] : [],
+  );
   const given = {
+    ...Object.fromEntries(simple),
     kind: view.kind,
     url: view.url,
     binding: view.binding,
     path: view.path,
     account_id: view.account_id,
     queue_id: view.queue_id,
-    description: view.description,
-    uid: view.uid,
-    metadata: Object.keys(metadata).length === 0 ? undefined : JSON.stringify(metadata, null, 2),
-    event_types: view.event_types?.join(", "),
-    channels: view.channels?.join(", "),
-    filter: view.filter === null ? undefined : JSON.stringify(view.filter, null, 2),
     headers: Object.entries(headers)
       .map(([name, value]) => `${name}: ${value}`)
       .join("\n"),
     ...authFieldsOf(auth),
-    body: view.body,
-    template: view.template,
     ...signatureFieldsOf(view.signature_forms),
-    max_concurrency: view.max_concurrency,
-    rate_per_second: view.rate_per_second,
     rate_burst: burst,
-    timeout_ms: view.timeout_ms,
     ...breaker,
     ...(view.retry === null ? {} : policyFieldsOf(view.retry as RetrySpec)),
   };
@@ -167,7 +174,7 @@ export function errorsIn(form: Form, errors: readonly FieldError[]): readonly Pl
   const signed = signatureInputs(form).map(({ vendor, slot }, index) =>
     signatureFields(`signature_forms[${index}]`, vendor, `template_${slot}_`),
   );
-  return placeErrors(errors, Object.assign({}, destinationFields, ...signed));
+  return placeErrors(errors, Object.assign({}, destinationLabels, ...signed));
 }
 
 function signatureFields(path: string, vendor: string | undefined, prefix: string): FormFields {

@@ -103,8 +103,8 @@ const Below: FC<FieldProps> = ({ form, name, hint }) => {
 type TextProps = FieldProps &
   Readonly<{
     type?: "text" | "url" | "password" | "number" | "datetime-local" | "email";
-    placeholder?: string;
-    maxlength?: number;
+    placeholder?: string | undefined;
+    maxlength?: number | undefined;
     list?: string;
     required?: boolean;
     range?: Readonly<{ minValue: number | null; maxValue: number | null }>;
@@ -144,7 +144,10 @@ export const TextField: FC<TextProps> = ({
 );
 
 /** Several lines. */
-export const AreaField: FC<FieldProps & Readonly<{ placeholder?: string }>> = ({ placeholder, ...field }) => (
+export const AreaField: FC<FieldProps & Readonly<{ placeholder?: string | undefined }>> = ({
+  placeholder,
+  ...field
+}) => (
   <div class={field.of ?? "all"}>
     <label for={idOf(field.name)}>{labelIn(field.form, field.name)}</label>
     <textarea

@@ -3,6 +3,7 @@
  * place for both, so that a person never reads the API's names. Pure.
  */
 import type { FieldError } from "../../core/result.ts";
+import { fieldDescriptions } from "../../features/destinations/fields.ts";
 
 /** By the path of an API field: the input that it is typed in, and its label. Fields within it belong to it. */
 export type FormFields = Readonly<Record<string, readonly [input: string, label: string]>>;
@@ -17,15 +18,7 @@ const targets = {
   token: ["token", "API token"],
 } as const satisfies FormFields;
 
-const limits = {
-  max_concurrency: ["max_concurrency", "Concurrency"],
-  rate_per_second: ["rate_per_second", "Rate per second"],
-  rate_burst: ["rate_burst", "Burst"],
-  timeout_ms: ["timeout_ms", "Timeout (ms)"],
-} as const satisfies FormFields;
-
 const breaker = {
-  breaker: ["failure_ratio", "Circuit breaker"],
   "breaker.failure_ratio": ["failure_ratio", "Opens at a failure ratio of (0.05 to 1)"],
   "breaker.min_attempts": ["min_attempts", "Among at least (attempts)"],
   "breaker.window_s": ["window_s", "Within (seconds)"],
@@ -34,7 +27,6 @@ const breaker = {
 } as const satisfies FormFields;
 
 const retry = {
-  retry: ["preset", "Retry policy"],
   "retry.preset": ["preset", "Preset"],
   "retry.base": ["base", "Base delay"],
   "retry.factor": ["factor", "Factor"],
@@ -51,7 +43,6 @@ const retry = {
 } as const satisfies FormFields;
 
 const auth = {
-  auth: ["auth_kind", "Authentication"],
   "auth.kind": ["auth_kind", "Authentication"],
   "auth.username": ["auth_username", "User name"],
   "auth.password": ["auth_password", "Password"],
@@ -67,31 +58,33 @@ const auth = {
   "auth.params": ["auth_params", "Further parameters (JSON)"],
 } as const satisfies FormFields;
 
+/** The first input of a field that has several in the form. */
+const firstInputs: Readonly<Record<string, string>> = {
+  auth: "auth_kind",
+  signature_forms: "sign_standard",
+  retry: "preset",
+  breaker: "failure_ratio",
+};
+
+const settings: FormFields = Object.fromEntries(
+  fieldDescriptions.map(([name, { label }]) => [name, [firstInputs[name] ?? name, label]]),
+);
+
 /** The inputs of a destination: those of its form, and of the forms for its limits and its secret. */
-export const destinationFields = {
+export const destinationLabels: FormFields = {
   ...targets,
-  description: ["description", "Name"],
-  uid: ["uid", "Your own ID"],
+  ...settings,
   tenant: ["tenant", "Tenant"],
-  metadata: ["metadata", "Metadata (JSON)"],
-  event_types: ["event_types", "Event types"],
-  channels: ["channels", "Channels"],
-  filter: ["filter", "Filter (JSON)"],
-  headers: ["headers", "Headers"],
-  body: ["body", "Body"],
-  template: ["template", "Message"],
   signature: ["signature", "Signs with"],
   secret: ["secret", "Signing secret"],
-  signature_forms: ["sign_standard", "Signature forms"],
   handshake: ["handshake", "Ask the receiver for its consent first"],
   status: ["paused", "Create it paused"],
   secret_version: ["secret_version", "Version of the secret"],
   overlap_s: ["overlap_hours", "Overlap (seconds)"],
   ...auth,
-  ...limits,
   ...breaker,
   ...retry,
-} as const satisfies FormFields;
+};
 
 /** The inputs of a template in a signature form: each follows the template's prefix. */
 export const templateFields = {

@@ -3,7 +3,7 @@ import type { Child, FC } from "hono/jsx";
 import type { Refused } from "../../core/result.ts";
 import { type StatsWindow, windows } from "../../core/rollups.ts";
 import { isoTime } from "../../time.ts";
-import { destinationFields, type FormFields, placeErrors, replayFields } from "./form-fields.ts";
+import { destinationLabels, type FormFields, placeErrors, replayFields } from "./form-fields.ts";
 import { agoOf } from "./format.ts";
 import type { Tone } from "./status-text.ts";
 
@@ -106,7 +106,7 @@ export const OutcomeNotice: FC<{ name: string | undefined }> = ({ name }) =>
 /** Why an action was refused, field by field, in the words of its form. */
 export const RefusedNotice: FC<{ refused: Refused; fields?: FormFields }> = ({
   refused: { detail, errors = [] },
-  fields = { ...replayFields, ...destinationFields },
+  fields = { ...replayFields, ...destinationLabels },
 }) => (
   <div class="notice tone-bad break" role="alert">
     {errors.length === 0 ? (

@@ -3,9 +3,13 @@
  * the style sheet hides, and nothing of it is sent to the API.
  */
 import type { Child, FC } from "hono/jsx";
-import { MAX_DESCRIPTION } from "../../../core/destination-fields.ts";
 import { breakerSchema, defaultBreaker, defaultLimits, limitsSchema } from "../../../core/limits.ts";
 import { templates } from "../../../core/message-templates.ts";
+import {
+  destinationFields,
+  type FieldInput,
+  fieldDescriptions,
+} from "../../../features/destinations/fields.ts";
 import {
   AreaField,
   CheckField,
@@ -50,23 +54,12 @@ export const DestinationFields: FC<{ form: FormState; options: FormOptions; prev
   <>
     <TargetFields form={form} options={options} />
     <div class="fields">
-      <TextField form={form} name="description" maxlength={MAX_DESCRIPTION} placeholder="Billing" />
+      <PartInputs form={form} part="name" />
       {options.asksTenant && <TextField form={form} name="tenant" placeholder="default" />}
     </div>
     <TypesField form={form} types={options.types} />
     <Group title="Channels and filter" form={form} isOpen={preview !== undefined}>
-      <TextField
-        form={form}
-        name="channels"
-        placeholder="eu, project-42"
-        hint="Only events that were posted with one of these channels. Empty means all events."
-      />
-      <AreaField
-        form={form}
-        name="filter"
-        placeholder={'{"order.total": {"gte": 100}}'}
-        hint={<FilterHint />}
-      />
+      <PartInputs form={form} part="filter" />
       {preview}
     </Group>
     <Group title="Body, headers and authentication" form={form}>
@@ -107,14 +100,32 @@ export const DestinationFields: FC<{ form: FormState; options: FormOptions; prev
       <PolicyFieldsets form={form} />
     </Group>
     <Group title="Own ID and metadata" form={form}>
-      <TextField
-        form={form}
-        name="uid"
-        hint="An ID of your own, which no other destination of the tenant has."
-      />
-      <AreaField form={form} name="metadata" placeholder={'{"team": "billing"}'} hint="Never sent." />
+      <PartInputs form={form} part="identity" />
       {options.isNew && <CheckField form={form} name="paused" hint="Events wait until you resume it." />}
     </Group>
+  </>
+);
+
+const FilterHint: FC = () => (
+  <>
+    Conditions on the event's <code>data</code>, all of which must hold: a value, a list of values, or
+    operators such as <code>gte</code>, <code>prefix</code>, <code>in</code> and <code>not</code>.{" "}
+    <a href="/docs#destinations">All operators</a>
+  </>
+);
+
+const fieldHints: Readonly<Record<string, FC>> = { filter: FilterHint };
+
+/** The inputs of one part of the form, as the fields are described. */
+const PartInputs: FC<{ form: FormState; part: FieldInput["part"] }> = ({ form, part }) => (
+  <>
+    {fieldDescriptions.map(([name, { input }]) => {
+      if (input === undefined || input.part !== part) return null;
+      const { kind, placeholder, hint, maxlength } = input;
+      const Hint = fieldHints[name];
+      const about = { form, name, placeholder, hint: Hint ? <Hint /> : hint };
+      return kind === "json" ? <AreaField {...about} /> : <TextField {...about} maxlength={maxlength} />;
+    })}
   </>
 );
 
@@ -176,14 +187,16 @@ const TargetFields: FC<{ form: FormState; options: FormOptions }> = ({
   );
 };
 
+const { input: typesInput } = destinationFields.event_types;
+
 const TypesField: FC<{ form: FormState; types: readonly string[] }> = ({ form, types }) => (
   <>
     <TextField
       form={form}
       name="event_types"
-      placeholder="order.*, invoice.paid"
+      placeholder={typesInput.placeholder}
       {...(types.length > 0 && { list: "event-types" })}
-      hint="Exact names, or prefix.* for all that begin alike. Empty means all types."
+      hint={typesInput.hint}
     />
     {types.length > 0 && (
       <datalist id="event-types">
@@ -192,14 +205,6 @@ const TypesField: FC<{ form: FormState; types: readonly string[] }> = ({ form, t
         ))}
       </datalist>
     )}
-  </>
-);
-
-const FilterHint: FC = () => (
-  <>
-    Conditions on the event's <code>data</code>, all of which must hold: a value, a list of values, or
-    operators such as <code>gte</code>, <code>prefix</code>, <code>in</code> and <code>not</code>.{" "}
-    <a href="/docs#destinations">All operators</a>
   </>
 );
 

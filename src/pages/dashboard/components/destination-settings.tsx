@@ -16,7 +16,7 @@ import {
 } from "../../../store/destinations.ts";
 import { ChoiceField, FormNotice, formState } from "../../ui/fields.tsx";
 import { filterTexts } from "../../ui/filter-text.ts";
-import { destinationFields } from "../../ui/form-fields.ts";
+import { destinationLabels } from "../../ui/form-fields.ts";
 import { type Form, untilOf } from "../../ui/format.ts";
 import { bodyTexts, formTexts, kindTexts, templateTexts } from "../../ui/setting-texts.ts";
 import { summaryOf } from "../simulator/schedule-chart.tsx";
@@ -133,7 +133,7 @@ export const Limits: FC<LimitsProps> = ({ row, path, mayChange, typed, refused }
   const current = limitsOf(row);
   // A burst that follows from the rate stays empty. Otherwise saving another rate would make it fixed.
   const stored = { ...current, rate_burst: ownBurstOf(row) ?? "", ...breakerOf(row) };
-  const form = formState({ ...stored, ...typed }, destinationFields, typed && refused);
+  const form = formState({ ...stored, ...typed }, destinationLabels, typed && refused);
   return (
     <section aria-labelledby="limits">
       <div class="head">
@@ -186,7 +186,7 @@ const numerals = ["One", "Two", "Three", "Four", "Five", "Six"];
 /** Takes two clicks: the first one only opens the form. */
 export const SecretRotation: FC<{ path: string; row: Destination; now: number }> = ({ path, row, now }) => {
   const replaced = previousSecrets(row.previousSecrets, now);
-  const form = formState({ signature: sealedScheme(row.secret) }, destinationFields);
+  const form = formState({ signature: sealedScheme(row.secret) }, destinationLabels);
   const lastExpiresAt = Math.max(...replaced.map(({ expires_at }) => expires_at));
   return (
     <section aria-labelledby="secret-head">

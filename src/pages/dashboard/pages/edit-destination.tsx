@@ -19,7 +19,7 @@ import { type Destination, ownBurstOf } from "../../../store/destinations.ts";
 import { isoTime } from "../../../time.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
 import { FormNotice, formState } from "../../ui/fields.tsx";
-import { destinationFields } from "../../ui/form-fields.ts";
+import { destinationLabels } from "../../ui/form-fields.ts";
 import { type Form, plural, textIn } from "../../ui/format.ts";
 import { Ago, Confirmation, outcomeAt } from "../../ui/parts.tsx";
 import { attempt, attemptRead, attemptWith, statusOfRefused, unreadable } from "../../ui/services.ts";
@@ -121,7 +121,7 @@ async function showForm(c: DashboardContext, row: Destination, { typed, refused,
   const view = destinationView(row);
   const values = typed ?? fieldsOf(view, ownBurstOf(row));
   const form = {
-    ...formState({ ...values, kind: view.kind }, destinationFields, refused),
+    ...formState({ ...values, kind: view.kind }, destinationLabels, refused),
     errors: errorsIn(values, refused?.errors ?? []),
   };
   const path = `/dashboard/destinations/${row.id}`;

@@ -10,7 +10,7 @@ import { newTokenId } from "../../../secrets/tokens.ts";
 import type { Destination } from "../../../store/destinations.ts";
 import { listTypeNames } from "../../../store/event-types.ts";
 import { FormNotice, formState } from "../../ui/fields.tsx";
-import { destinationFields } from "../../ui/form-fields.ts";
+import { destinationLabels } from "../../ui/form-fields.ts";
 import { type Form, textIn } from "../../ui/format.ts";
 import { Copyable, outcomeAt } from "../../ui/parts.tsx";
 import { attemptRead, statusOfRefused, unreadable } from "../../ui/services.ts";
@@ -63,7 +63,7 @@ async function showForm(c: DashboardContext, typed: Form, refused?: Refused) {
   const options = { ...(await formOptions(c, tenant)), isNew: true, asksTenant: tenant === undefined };
   const values = refused ? typed : { sign_standard: "on", tenant: chosen };
   const form = {
-    ...formState(values, destinationFields, refused),
+    ...formState(values, destinationLabels, refused),
     errors: errorsIn(values, refused?.errors ?? []),
   };
   return showPage(

@@ -18,7 +18,7 @@ import {
   TextField,
   valueIn,
 } from "../../ui/fields.tsx";
-import { destinationFields } from "../../ui/form-fields.ts";
+import { destinationLabels } from "../../ui/form-fields.ts";
 import { type Form, numberIn, textIn } from "../../ui/format.ts";
 import { outages } from "./outages.tsx";
 
@@ -109,7 +109,7 @@ type Props = Readonly<{
 const jitters = ["full", "equal", "decorrelated", "proportional", "none"] as const;
 
 const simulatorFields = {
-  ...destinationFields,
+  ...destinationLabels,
   outage: ["outage", "Simulated outage"],
   destination: ["destination", "With the limits of"],
 } as const;

@@ -4,6 +4,7 @@ import type { Child, FC } from "hono/jsx";
 import { allows, limitedFields, limitsWithin, type PortalAccess } from "../../../core/portal-access.ts";
 import type { Refused } from "../../../core/result.ts";
 import { kindNameOf } from "../../../delivery/kinds/registry.ts";
+import { visitorTexts } from "../../../features/destinations/fields.ts";
 import { type DestinationPreview, previewDestination } from "../../../features/destinations/preview.ts";
 import {
   destinationTrial,
@@ -150,7 +151,7 @@ function inputOf(c: PortalContext, form: Form, row?: Destination): Input {
   const url = textIn(form, "url") ?? "";
   const body = {
     ...(isHttps && url !== row?.url && { url }),
-    description: textIn(form, "description") ?? null,
+    ...Object.fromEntries(visitorTexts.map(({ name }) => [name, textIn(form, name) ?? null])),
     event_types: types,
     filter,
     ...(headers !== "kept" && { headers }),
@@ -197,7 +198,7 @@ function typedOf(row: Destination): Form {
   return {
     ...signingInputs(view),
     url: row.url,
-    description: row.description ?? "",
+    ...Object.fromEntries(visitorTexts.map(({ name }) => [name, view[name] ?? ""])),
     which: types === null ? "all" : "some",
     type: types ?? [],
     filter: filter === null ? "" : indented(JSON.stringify(filter)),
@@ -291,13 +292,15 @@ const EndpointForm: FC<Props> = ({ look, title, typed, faults, types, row, acces
         ) : (
           <p class="soft">{t.endpoint.notHttps}</p>
         )}
-        <Field
-          name="description"
-          label={t.form.description}
-          hint={t.form.descriptionHint}
-          fault={faults.description}
-          control={(attributes) => <input maxlength={500} value={value("description")} {...attributes} />}
-        />
+        {visitorTexts.map(({ name, maxlength }) => (
+          <Field
+            name={name}
+            label={t.fields[name].label}
+            hint={t.fields[name].hint}
+            fault={faults[name]}
+            control={(attributes) => <input maxlength={maxlength} value={value(name)} {...attributes} />}
+          />
+        ))}
         <TypeChoice look={look} typed={typed} types={types} fault={faults.event_types} />
         <Field
           name="filter"

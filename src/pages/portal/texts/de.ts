@@ -89,6 +89,9 @@ export const de: Texts = {
     overlap_hours: "Geben Sie eine Anzahl von Stunden zwischen 0 und 168 an.",
     since: "Geben Sie einen Zeitpunkt in der Vergangenheit an, zu dem Ereignisse noch aufbewahrt werden.",
   },
+  fields: {
+    description: { label: "Name", hint: "Damit Sie ihn wiedererkennen." },
+  },
   limitNames: {
     max_concurrency: "Gleichzeitige Anfragen",
     rate_per_second: "Anfragen pro Sekunde",
@@ -261,8 +264,6 @@ export const de: Texts = {
     newTitle: "Endpunkt hinzufügen",
     editTitle: "Endpunkt ändern",
     url: "Adresse (URL)",
-    description: "Name",
-    descriptionHint: "Damit Sie ihn wiedererkennen.",
     which: "Welche Ereignisse sollen gesendet werden?",
     allTypes: "Alle Ereignisse",
     someTypes: "Nur die unten gewählten",

@@ -4,6 +4,7 @@
  */
 import type { LimitedField, PortalAction } from "../../../core/portal-access.ts";
 import type { deliveryReasons, pauseReasons, replayReasons } from "../../../core/reasons.ts";
+import type { VisitorField, VisitorText } from "../../../features/destinations/fields.ts";
 
 type Reason = (typeof deliveryReasons)[number] | "token_unavailable" | "token_refused";
 
@@ -15,17 +16,7 @@ type Units = Readonly<Record<"ms" | "s" | "min" | "h" | "d", string>>;
 
 type Faults = Readonly<
   Record<
-    | "url"
-    | "description"
-    | "event_types"
-    | "filter"
-    | "filterJson"
-    | "headers"
-    | "headerLines"
-    | "body"
-    | "signature_forms"
-    | "overlap_hours"
-    | "since",
+    Exclude<VisitorField, LimitedField> | "url" | "filterJson" | "headerLines" | "overlap_hours" | "since",
     string
   >
 >;
@@ -118,6 +109,11 @@ const faults: Faults = {
   since: "Enter a time in the past, no longer ago than events are kept.",
 };
 
+/** The fields of an endpoint that are one line of text. */
+const fields: Readonly<Record<VisitorText, Readonly<{ label: string; hint: string }>>> = {
+  description: { label: "Name", hint: "For you to recognise it by." },
+};
+
 const limitNames: Readonly<Record<LimitedField, string>> = {
   max_concurrency: "Requests at the same time",
   rate_per_second: "Requests per second",
@@ -137,6 +133,7 @@ export const en = {
   replayReason,
   refusals,
   faults,
+  fields,
   limitNames,
   limitFaults,
 
@@ -303,8 +300,6 @@ export const en = {
     newTitle: "Add endpoint",
     editTitle: "Change endpoint",
     url: "Address (URL)",
-    description: "Name",
-    descriptionHint: "For you to recognise it by.",
     which: "Which events should be sent?",
     allTypes: "All events",
     someTypes: "Only those chosen below",

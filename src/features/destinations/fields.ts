@@ -1,0 +1,464 @@
+/**
+ * The settings of a destination that can be changed, each described once: what may be given and what is shown of it, how it
+ * is stored, what pages call it and how they ask for it, who may set it, and what the Svix API calls it. The API's schemas,
+ * the forms, the Svix layer and the rights of visitors come from here. The target has its fields in delivery/kinds.
+ */
+import { z } from "@hono/zod-openapi";
+import { bodyFormOf, bodyForms } from "../../core/content.ts";
+import {
+  isReserved,
+  MAX_DESCRIPTION,
+  MAX_EVENT_TYPES,
+  metadataLimits,
+} from "../../core/destination-fields.ts";
+import {
+  breakerSchema,
+  defaultBreaker,
+  defaultLimits,
+  type Limits,
+  limitsSchema,
+} from "../../core/limits.ts";
+import { templateOf, templates } from "../../core/message-templates.ts";
+import { recordOf } from "../../core/record.ts";
+import { retrySpec } from "../../core/retry/policy.ts";
+import { channelsInEffect, destinationChannels, eventFilter } from "../../core/routing.ts";
+import { namedHeaders, signatureForms } from "../../core/signature-forms.ts";
+import { authOf, MASK, maskedHeaders, sealedHeaders } from "../../delivery/authorization.ts";
+import { eventTypePattern, strict } from "../../http/parameters.ts";
+import { looksLikeId } from "../../ids.ts";
+import type { Vault } from "../../secrets/vault.ts";
+import {
+  breakerOf,
+  type Destination,
+  type DestinationChange,
+  limitsOf,
+  storedHeaders,
+} from "../../store/destinations.ts";
+import { authColumn, authInput, authSchema } from "./auth.ts";
+import { headersSchema, RESERVED_EXPECTED } from "./headers.ts";
+
+/** How a field is stored and shown. */
+type Stored<G extends z.ZodType, S extends z.ZodType> = Readonly<{
+  /** What may be given; null resets the field to its default. */
+  given: G;
+  shown: S;
+  /** The shown value of a stored destination. */
+  of: (row: Destination) => z.infer<S>;
+  /** The columns that a given value sets. */
+  columns: (
+    given: Exclude<z.infer<G>, undefined>,
+    sealing: Readonly<{ vault: Vault; id: string }>,
+  ) => DestinationChange | Promise<DestinationChange>;
+}>;
+
+/** An input of the dashboard's form; the options of a choice are in destination-form.tsx. */
+export type FieldInput = Readonly<{
+  kind: "text" | "list" | "json" | "number" | "choice";
+  /** The part of the form that it stands in. */
+  part: "name" | "types" | "filter" | "body" | "limits" | "identity";
+  placeholder?: string;
+  hint?: string;
+  maxlength?: number;
+  /** What JSON is expected to be. */
+  expected?: string;
+}>;
+
+type About = Readonly<{
+  /** What the dashboard calls it. The portal's words are in pages/portal/texts. */
+  label: string;
+  /** Absent where a field has several inputs of its own in the dashboard's form. */
+  input?: FieldInput;
+  /** Whether visitors of the portal may set it; operators may set everything. */
+  visitors?: true;
+  /** What the Svix API calls it, where it has it. */
+  svix?: string;
+}>;
+
+function field<G extends z.ZodType, S extends z.ZodType, const A extends About>(
+  stored: Stored<G, S>,
+  about: A,
+): Stored<G, S> & A {
+  return { ...stored, ...about };
+}
+
+/** A limit of core/limits.ts. */
+function limit<K extends keyof Limits, const A extends Pick<About, "label" | "visitors" | "svix">>(
+  name: K,
+  columns: (given: number | null) => DestinationChange,
+  about: A,
+) {
+  const schema: z.ZodType<number> = limitsSchema.shape[name];
+  const input = { kind: "number", part: "limits" } as const;
+  return field(
+    { given: schema.nullish(), shown: schema, of: (row) => limitsOf(row)[name], columns },
+    { ...about, input },
+  );
+}
+
+/** The stored value; when it was edited into something that the schema refuses, the value that applies instead. */
+function readable<S extends z.ZodType>(schema: S, stored: unknown, otherwise: z.infer<S>): z.infer<S> {
+  const parsed = schema.safeParse(stored);
+  return parsed.success ? parsed.data : otherwise;
+}
+
+const UID_EXPECTED = "expected 1 to 256 letters, digits and _ . -";
+const NO_ID_EXPECTED = "expected a name that does not look like an id of Breakwater";
+
+/** The caller's own name for something. It never looks like an id, since things are found by either. */
+export const uidField = z
+  .string({ error: UID_EXPECTED })
+  .regex(/^[A-Za-z0-9_.-]{1,256}$/, { error: UID_EXPECTED })
+  .refine((given) => !looksLikeId(given), { error: NO_ID_EXPECTED });
+
+const TYPES_EXPECTED = `expected a list of 1 to ${MAX_EVENT_TYPES} event types or patterns`;
+const DESCRIPTION_EXPECTED = `expected a string of at most ${MAX_DESCRIPTION} characters`;
+const BODY_EXPECTED = 'expected "envelope" or "data"';
+const TEMPLATE_EXPECTED = `expected one of ${templates.join(", ")}`;
+
+const { keys: maxKeys, keyLength, valueLength } = metadataLimits;
+const METADATA_EXPECTED = `expected at most ${maxKeys} keys of 1 to ${keyLength} characters with strings of at most ${valueLength}`;
+
+const metadata = recordOf(
+  z.string().min(1, { error: METADATA_EXPECTED }).max(keyLength, { error: METADATA_EXPECTED }),
+  z.string({ error: METADATA_EXPECTED }).max(valueLength, { error: METADATA_EXPECTED }),
+  { error: METADATA_EXPECTED },
+)
+  .refine((given) => Object.keys(given).length <= maxKeys, { error: METADATA_EXPECTED })
+  .openapi({
+    type: "object",
+    additionalProperties: { type: "string" },
+    description: "Keys and values of your own; never sent.",
+  });
+
+const strings = z.array(z.string()).nullable();
+const texts = z.record(z.string(), z.string());
+
+/** Its name among those of its tenant. */
+export const nameFields = {
+  uid: field(
+    {
+      given: uidField.nullish().openapi({
+        description: "Your own name for it, which no other destination of the tenant has at the same time.",
+      }),
+      shown: z.string().nullable(),
+      of: ({ uid }) => uid,
+      columns: (uid) => ({ uid }),
+    },
+    {
+      label: "Your own ID",
+      input: {
+        kind: "text",
+        part: "identity",
+        hint: "An ID of your own, which no other destination of the tenant has.",
+      },
+      svix: "uid",
+    },
+  ),
+} as const;
+
+/** Which events it takes, and what it gets of them. */
+export const contentFields = {
+  event_types: field(
+    {
+      given: z
+        .array(eventTypePattern, { error: TYPES_EXPECTED })
+        .min(1, { error: TYPES_EXPECTED })
+        .max(MAX_EVENT_TYPES, { error: TYPES_EXPECTED })
+        .nullish()
+        .openapi({ description: "The types of events that the destination takes; null means all." }),
+      shown: strings,
+      of: ({ eventTypes }) => readable(strings, eventTypes, null),
+      columns: (eventTypes) => ({ eventTypes }),
+    },
+    {
+      label: "Event types",
+      input: {
+        kind: "list",
+        part: "types",
+        placeholder: "order.*, invoice.paid",
+        hint: "Exact names, or prefix.* for all that begin alike. Empty means all types.",
+      },
+      visitors: true,
+      svix: "eventTypes",
+    },
+  ),
+  channels: field(
+    {
+      given: destinationChannels.nullish().openapi({
+        description:
+          "The destination takes only events that have one of these channels; null means that it takes events whatever their " +
+          "channels.",
+      }),
+      shown: strings,
+      of: ({ channels }) => channelsInEffect(channels)?.slice() ?? null,
+      columns: (channels) => ({ channels }),
+    },
+    {
+      label: "Channels",
+      input: {
+        kind: "list",
+        part: "filter",
+        placeholder: "eu, project-42",
+        hint: "Only events that were posted with one of these channels. Empty means all events.",
+      },
+      svix: "channels",
+    },
+  ),
+  filter: field(
+    {
+      given: eventFilter.nullish(),
+      shown: eventFilter.nullable(),
+      of: ({ filter }) => readable(eventFilter.nullable(), filter, null),
+      columns: (filter) => ({ filter }),
+    },
+    {
+      label: "Filter (JSON)",
+      input: {
+        kind: "json",
+        part: "filter",
+        placeholder: '{"order.total": {"gte": 100}}',
+        expected: 'conditions such as {"order.total": {"gte": 100}}',
+      },
+      visitors: true,
+    },
+  ),
+  description: field(
+    {
+      given: z.string({ error: DESCRIPTION_EXPECTED }).max(MAX_DESCRIPTION).nullish(),
+      shown: z.string().nullable(),
+      of: ({ description }) => description,
+      columns: (description) => ({ description }),
+    },
+    {
+      label: "Name",
+      input: { kind: "text", part: "name", placeholder: "Billing", maxlength: MAX_DESCRIPTION },
+      visitors: true,
+      svix: "description",
+    },
+  ),
+  metadata: field(
+    {
+      given: metadata.nullish().openapi({ type: ["object", "null"] }),
+      shown: texts,
+      of: (row) => readable(texts, row.metadata, {}),
+      columns: (given) => ({ metadata: given }),
+    },
+    {
+      label: "Metadata (JSON)",
+      input: {
+        kind: "json",
+        part: "identity",
+        placeholder: '{"team": "billing"}',
+        hint: "Never sent.",
+        expected: 'an object of strings, such as {"team": "billing"}',
+      },
+      svix: "metadata",
+    },
+  ),
+  headers: field(
+    {
+      given: headersSchema.nullish().openapi({ type: ["object", "null"] }),
+      shown: texts.openapi({
+        description: `Their names; each value is shown as \`${MASK}\`, because it may be a credential.`,
+        example: { "x-api-key": MASK },
+      }),
+      of: (row) => {
+        const { values } = storedHeaders(row);
+        return maskedHeaders(values, values);
+      },
+      // Headers are stored sealed; those that are stored plain end with the change.
+      columns: async (headers, { vault, id }) => {
+        const isEmpty = headers === null || Object.keys(headers).length === 0;
+        return { headers: null, sealedHeaders: isEmpty ? null : await sealedHeaders(vault, id, headers) };
+      },
+    },
+    { label: "Headers", visitors: true, svix: "headers" },
+  ),
+  auth: field(
+    {
+      given: authInput.nullish(),
+      shown: authSchema.nullable(),
+      of: authOf,
+      columns: async (auth, { vault, id }) => ({ auth: await authColumn(vault, id, auth) }),
+    },
+    { label: "Authentication" },
+  ),
+  body: field(
+    {
+      given: z
+        .enum(bodyForms, { error: BODY_EXPECTED })
+        .nullish()
+        .openapi({
+          description:
+            "What is sent of an event: the `envelope` with its type, its timestamp and its `data`, or the `data` alone as it " +
+            "was posted. Only with `data` does a destination take content that is not JSON.",
+        }),
+      shown: z.enum(bodyForms),
+      of: ({ body }) => bodyFormOf(body),
+      columns: (body) => ({ body: body ?? "envelope" }),
+    },
+    { label: "Body", input: { kind: "choice", part: "body" }, visitors: true },
+  ),
+  template: field(
+    {
+      given: z
+        .enum(templates, { error: TEMPLATE_EXPECTED })
+        .nullish()
+        .openapi({
+          description:
+            "What an operational event is turned into: a message for Slack, Discord or Microsoft Teams, an alert for " +
+            "PagerDuty, or an operational webhook of Svix, in place of `body`. Only for destinations of the tenant `operator`.",
+        }),
+      shown: z.enum(templates).nullable(),
+      of: ({ template }) => templateOf(template) ?? null,
+      columns: (template) => ({ template }),
+    },
+    { label: "Message", input: { kind: "choice", part: "body" } },
+  ),
+} as const;
+
+/** The forms of the core, none of which may set a header that is reserved for another purpose. */
+const signatureFormsInput = signatureForms.superRefine((forms, ctx) => {
+  for (const [index, form] of forms.entries()) {
+    if (form.form !== "template") continue;
+    for (const { field, name } of namedHeaders(form))
+      if (isReserved(name))
+        ctx.addIssue({ code: "custom", path: [index, field], message: RESERVED_EXPECTED });
+  }
+});
+
+const { shape: breaker } = breakerSchema;
+
+const breakerInput = strict({
+  failure_ratio: breaker.failure_ratio.nullish(),
+  min_attempts: breaker.min_attempts.nullish(),
+  window_s: breaker.window_s.nullish(),
+  cooldown_s: breaker.cooldown_s.nullish(),
+  max_cooldown_s: breaker.max_cooldown_s.nullish(),
+});
+
+/** How requests are signed, limited and repeated. */
+export const sendingFields = {
+  signature_forms: field(
+    {
+      given: signatureFormsInput.nullish(),
+      shown: signatureForms.nullable(),
+      of: (row) => readable(signatureForms.nullable(), row.signatureForms, null),
+      columns: (given) => ({ signatureForms: given }),
+    },
+    { label: "Signature forms", visitors: true },
+  ),
+  timeout_ms: limit("timeout_ms", (given) => ({ timeoutMs: given ?? defaultLimits.timeout_ms }), {
+    label: "Timeout (ms)",
+  }),
+  max_concurrency: limit(
+    "max_concurrency",
+    (given) => ({ maxConcurrency: given ?? defaultLimits.max_concurrency }),
+    { label: "Concurrency", visitors: true },
+  ),
+  rate_per_second: limit(
+    "rate_per_second",
+    (given) => ({ ratePerSecond: given ?? defaultLimits.rate_per_second }),
+    { label: "Rate per second", visitors: true, svix: "throttleRate" },
+  ),
+  rate_burst: limit("rate_burst", (rateBurst) => ({ rateBurst }), { label: "Burst" }),
+  retry: field(
+    {
+      given: retrySpec.nullish(),
+      shown: retrySpec.nullable(),
+      of: ({ retry }) => readable(retrySpec.nullable(), retry, null),
+      columns: (retry) => ({ retry }),
+    },
+    { label: "Retry policy" },
+  ),
+  breaker: field(
+    {
+      given: breakerInput.nullish(),
+      shown: breakerSchema,
+      of: breakerOf,
+      columns: (given) => {
+        const { failure_ratio, min_attempts, window_s, cooldown_s, max_cooldown_s } =
+          given === null ? defaultBreaker : given;
+        return {
+          breakerFailureRatio: orDefault(failure_ratio, defaultBreaker.failure_ratio),
+          breakerMinAttempts: orDefault(min_attempts, defaultBreaker.min_attempts),
+          breakerWindowS: orDefault(window_s, defaultBreaker.window_s),
+          breakerCooldownS: orDefault(cooldown_s, defaultBreaker.cooldown_s),
+          breakerMaxCooldownS: orDefault(max_cooldown_s, defaultBreaker.max_cooldown_s),
+        };
+      },
+    },
+    { label: "Circuit breaker" },
+  ),
+} as const;
+
+function orDefault<T>(value: T | null | undefined, fallback: T): T | undefined {
+  return value === null ? fallback : value;
+}
+
+export const destinationFields = { ...nameFields, ...contentFields, ...sendingFields } as const;
+
+export type DestinationField = keyof typeof destinationFields;
+
+type Fields = typeof destinationFields;
+
+/** The fields that visitors of the portal may set, besides the URL. */
+export type VisitorField = {
+  [K in DestinationField]: Fields[K] extends Readonly<{ visitors: true }> ? K : never;
+}[DestinationField];
+
+/** Those that are one line of text: the portal's form has an input for each. */
+export type VisitorText = {
+  [K in VisitorField]: Fields[K] extends Readonly<{ input: Readonly<{ kind: "text" }> }> ? K : never;
+}[VisitorField];
+
+/** All that is known of any field, for what treats all of them alike. */
+export const fieldDescriptions: readonly (readonly [DestinationField, About])[] =
+  entriesOf(destinationFields);
+
+export const visitorTexts = fieldDescriptions.flatMap(([name, { visitors, input }]) =>
+  visitors && input?.kind === "text" ? [{ ...input, name: name as VisitorText }] : [],
+);
+
+/** What the input of a visitor of the portal may have. */
+export const forVisitors: ReadonlySet<string> = new Set([
+  ...["url", "tenant"],
+  ...fieldDescriptions.flatMap(([name, { visitors }]) => (visitors ? [name] : [])),
+]);
+
+function entriesOf<T extends object>(fields: T): readonly (readonly [keyof T & string, T[keyof T]])[] {
+  return Object.entries(fields) as [keyof T & string, T[keyof T]][];
+}
+
+type Described = Readonly<Record<string, Readonly<{ given: z.ZodType; shown: z.ZodType }>>>;
+
+/** The fields of a schema that takes what may be given. */
+export function givenShape<F extends Described>(fields: F): { [K in keyof F]: F[K]["given"] } {
+  return Object.fromEntries(Object.entries(fields).map(([name, { given }]) => [name, given])) as never;
+}
+
+/** The fields of a schema of what is shown. */
+export function shownShape<F extends Described>(fields: F): { [K in keyof F]: F[K]["shown"] } {
+  return Object.fromEntries(Object.entries(fields).map(([name, { shown }]) => [name, shown])) as never;
+}
+
+type Viewed = Readonly<Record<string, Readonly<{ shown: z.ZodType; of: (row: Destination) => unknown }>>>;
+
+/** The shown values of a stored destination. */
+export function shownFields<F extends Viewed>(
+  fields: F,
+  row: Destination,
+): { [K in keyof F]: z.infer<F[K]["shown"]> } {
+  return Object.fromEntries(Object.entries(fields).map(([name, { of }]) => [name, of(row)])) as never;
+}
+
+type Given = { [K in DestinationField]?: z.infer<(typeof destinationFields)[K]["given"]> };
+
+/** The columns that an input sets, but for its target: the default for null; none for what is left out. */
+export async function columnsOf(vault: Vault, id: string, input: Given): Promise<DestinationChange> {
+  const columns = entriesOf(destinationFields).map(([name, { columns }]) => {
+    const given = input[name];
+    return given === undefined ? {} : columns(given as never, { vault, id });
+  });
+  return Object.assign({}, ...(await Promise.all(columns)));
+}
