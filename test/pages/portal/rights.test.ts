@@ -9,6 +9,7 @@ import {
   type PortalRules,
 } from "../../../src/core/portal-access.ts";
 import { scopes } from "../../../src/core/scopes.ts";
+import { forVisitors } from "../../../src/features/destinations/fields.ts";
 import { derivedKeys } from "../../../src/secrets/vault.ts";
 import { emptyDatabase, NOW, testApi } from "../../support/api.ts";
 import { testConfig } from "../../support/config.ts";
@@ -85,6 +86,13 @@ function apiUnder(...rules: readonly PortalRules[]) {
   return testApi({ authenticate: async () => ({ scopes, tenant: "acme", visit }), services });
 }
 
+/** The body of an operation with what a visitor may set of a destination. */
+function bodyOfVisitor(described: (typeof operations)[number], things: Parameters<typeof bodyFor>[1]) {
+  const body = bodyFor(described, things);
+  if (!/^\/v1\/destinations(\/\{id\})?$/.test(described.path) || !body) return body;
+  return Object.fromEntries(Object.entries(body).filter(([name]) => forVisitors.has(name)));
+}
+
 describe("the API, called for a visitor of the portal,", () => {
   const all = Object.fromEntries(capabilities.map((name) => [name, true]));
 
@@ -103,8 +111,33 @@ describe("the API, called for a visitor of the portal,", () => {
     }
     if (needed === undefined) return;
     const none = Object.fromEntries(capabilities.map((name) => [name, name === needed]));
-    const answer = await apiUnder(none).call(method, pathFor(path, things), bodyFor(described, things));
+    const answer = await apiUnder(none).call(method, pathFor(path, things), bodyOfVisitor(described, things));
     expect(String(answer.status), answer.text).toMatch(/^(20\d|409)$/);
+  });
+
+  it.each([
+    "uid",
+    "channels",
+    "metadata",
+    "auth",
+    "retry",
+    "breaker",
+    "timeout_ms",
+    "binding",
+  ])("sets nothing that is not for visitors: %s", async (field) => {
+    const { ids } = await thingsOf(call, "acme");
+    const before = await everythingStored();
+    const api = apiUnder({});
+    const path = `/v1/destinations/${ids.destinations}`;
+    const created = { url: "https://example.com/hook", [field]: null };
+    for (const answer of [
+      await api.call("POST", "/v1/destinations", created),
+      await api.call("PATCH", path, { [field]: null }),
+    ]) {
+      const expected = { field, fault: "is not for visitors to set" };
+      expect(answer).toMatchObject({ status: 422, json: { errors: [expected] } });
+    }
+    expect(await everythingStored()).toBe(before);
   });
 
   it("sets no limit above the visitor's, by name or by default", async () => {
