@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { runScript } from "./flags.ts";
 import { importSvix } from "./import-svix/import.ts";
-import { type Options, optionsFrom, readImportFlags } from "./import-svix/options.ts";
+import { type ImportOptions, importOptionsFrom, readImportFlags } from "./import-svix/options.ts";
 
 const HELP = `npm run import:svix -- --from URL --token TOKEN --to URL --key KEY [flags]    Copies a Svix server's configuration.
 
@@ -33,10 +33,10 @@ function interruption(): AbortSignal {
   return controller.signal;
 }
 
-let options: Options | undefined;
+let options: ImportOptions | undefined;
 const read = () => {
   const flags = readImportFlags(process.argv.slice(2));
-  if (!flags.values.help) options = optionsFrom(flags, process.env);
+  if (!flags.values.help) options = importOptionsFrom(flags, process.env);
   return flags;
 };
 process.exitCode = await runScript(HELP, read, async () => {

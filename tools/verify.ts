@@ -5,7 +5,7 @@
 import { runScript } from "./flags.ts";
 import { whenOrphaned } from "./process-groups.ts";
 import { checks } from "./verify/checks.ts";
-import { type Options, optionsFrom, readVerifyFlags } from "./verify/options.ts";
+import { readVerifyFlags, type VerifyOptions, verifyOptionsFrom } from "./verify/options.ts";
 import { verify } from "./verify/verification.ts";
 
 const HELP = `npm run verify -- --url URL --key KEY [flags]    Shows whether a deployment does what it promises, in minutes.
@@ -45,10 +45,10 @@ function interruption(): AbortSignal {
 /** A reader that is gone, such as `head`, must not keep the rest from being removed. */
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 
-let options: Options | undefined;
+let options: VerifyOptions | undefined;
 const read = () => {
   const flags = readVerifyFlags(process.argv.slice(2));
-  if (!flags.values.help && !flags.values.list) options = optionsFrom(flags, process.env, names);
+  if (!flags.values.help && !flags.values.list) options = verifyOptionsFrom(flags, process.env, names);
   return flags;
 };
 process.exit(

@@ -33,25 +33,25 @@ const ERROR_CODES = [
 
 /** What a token endpoint's answer means. */
 export function tokenOutcome({ status, text, isCut }: TokenAnswer): TokenOutcome {
-  if (status >= 300 && status < 400) return unavailable("redirects, which is not followed");
-  if (isCut) return unavailable(`answers ${status} with more than ${MAX_ANSWER_BYTES} bytes`);
+  if (status >= 300 && status < 400) return tokenUnavailable("redirects, which is not followed");
+  if (isCut) return tokenUnavailable(`answers ${status} with more than ${MAX_ANSWER_BYTES} bytes`);
   const answer = objectIn(text);
   const error = ERROR_CODES.find((code) => code === answer?.error);
   const named = error ? ` (${error})` : "";
   if (isRefusal(status))
     return { kind: "failed", reason: "token_refused", fault: `answers ${status}${named}` };
-  if (status !== 200 && status !== 201) return unavailable(`answers ${status}${named}`);
+  if (status !== 200 && status !== 201) return tokenUnavailable(`answers ${status}${named}`);
   if (error) return { kind: "failed", reason: "token_refused", fault: `answers ${error}` };
-  if (!answer) return unavailable(`answers ${status} without a JSON object`);
+  if (!answer) return tokenUnavailable(`answers ${status} without a JSON object`);
   const { access_token: token, token_type: type, expires_in: expiresIn } = answer;
   if (typeof token !== "string" || !TOKEN.test(token))
-    return unavailable(`answers ${status} without an access_token that can be sent`);
+    return tokenUnavailable(`answers ${status} without an access_token that can be sent`);
   if (type !== undefined && !/^bearer$/i.test(String(type)))
-    return unavailable(`answers ${status} with a token_type that is not Bearer`);
+    return tokenUnavailable(`answers ${status} with a token_type that is not Bearer`);
   return { kind: "token", token, lifetimeMs: lifetimeOf(expiresIn) * 1000 };
 }
 
-export function unavailable(fault: string): TokenFault {
+export function tokenUnavailable(fault: string): TokenFault {
   return { kind: "failed", reason: "token_unavailable", fault };
 }
 

@@ -10,7 +10,7 @@ import { portionOf } from "./crash-loop.ts";
 import { type CircuitEvent, circuitChange, destinationStateAt } from "./destination-state.ts";
 import { afterArrival, afterRefusal, alarmBy } from "./drain-scheduler.ts";
 import { type GateState, sideOf, withoutExpired, withSettled } from "./gate-state.ts";
-import { type Grant, type Lane, type Lease, LOOK_UP_MS, leaseMs, live, succeeded } from "./lease.ts";
+import { type Grant, type Lane, type Lease, LOOK_UP_MS, leaseMs, liveLeases, succeeded } from "./lease.ts";
 import type { GateSettings } from "./limits.ts";
 import { packNumbers, sharedWith } from "./number-sets.ts";
 import type { Refusal } from "./reasons.ts";
@@ -46,8 +46,8 @@ export type AdmitResult = Readonly<{
   /** Deliveries that another lease holds, or held until a moment ago, and when to read them from D1 again. */
   inFlight: Readonly<{ deliveries: readonly number[]; until: number }> | null;
   /**
-   * Which of the granted were settled of late, and how long ago (ms). The gate cannot know how long the request was
-   * under way: whether the settlement came after the caller's read of D1, the caller tells when the result arrives.
+   * Which granted deliveries were settled recently, and how long ago (ms). The gate cannot know how long the request was
+   * under way, so the caller decides whether the settlement came after its read of D1.
    */
   settled?: readonly Readonly<{ delivery: number; msAgo: number }>[];
   /** What time alone has changed since the gate was last called. */
@@ -73,8 +73,8 @@ export function admit(
 
 /**
  * The granted deliveries that may have been settled after the caller's look-up: the request was under way while that
- * happened. A result that took long to arrive makes more of them doubtful than were settled; and one that comes later
- * than the gate remembers, all of them. Both times are the caller's.
+ * happened. A slow result includes deliveries that were not settled; a result that comes later
+ * than the gate remembers includes all of them. Both times are the caller's.
  */
 export function settledSince(
   { grant, settled = [] }: Pick<AdmitResult, "grant" | "settled">,
@@ -106,7 +106,7 @@ export function recheck(
   deliveries: readonly number[],
   now: number,
 ): Readonly<{ state: GateState; inFlight: readonly number[] }> {
-  const { leased } = knownOf({ ...state, leases: live(state.leases, now) }, deliveries);
+  const { leased } = knownOf({ ...state, leases: liveLeases(state.leases, now) }, deliveries);
   const free = deliveries.filter((id) => !leased.has(id));
   const inFlight = [...leased.keys()];
   if (free.length === 0) return { state, inFlight };

@@ -128,7 +128,7 @@ export type BacklogSnapshot = Readonly<{ at: number; backlogs: Backlogs }>;
 /** How many of the destinations the rates are of. */
 export type Coverage = Readonly<{ total: number; queried: number; unreachable: number }>;
 
-export type Watched = Readonly<{
+export type WatchedSums = Readonly<{
   /** Sums over the destinations that were looked at. */
   hour: Counters;
   day: Counters;
@@ -184,7 +184,7 @@ const ENOUGH_DEAD = 20;
 const NAMED = 5;
 
 /** The thresholds that are crossed, over all destinations and the last hour. */
-export function crossings(watched: Watched): Crossing[] {
+export function crossings(watched: WatchedSums): Crossing[] {
   const { hour, day, retryingForADay, destinations } = watched;
   const rates = ratesOf(hour);
   const [first = 0, second = 0] = hour.attempts;
@@ -245,7 +245,7 @@ function most(destinations: readonly WatchedDestination[], part: Part): string[]
  * came all at once may be a burst, a backlog that is large and stays so is reported elsewhere, and one of a paused
  * destination is meant to grow.
  */
-function backlogGrowth({ destinations, aQuarterAgo, halfAnHourAgo }: Watched): Crossing[] {
+function backlogGrowth({ destinations, aQuarterAgo, halfAnHourAgo }: WatchedSums): Crossing[] {
   const growing = destinations.flatMap(({ id, backlog, isPaused }) => {
     const half = halfAnHourAgo?.[id];
     const quarter = aQuarterAgo?.[id];

@@ -37,7 +37,7 @@ export const MOST_EVENT = Number.MAX_SAFE_INTEGER;
 const DIGITS = String(MOST_EVENT).length;
 const EVENT_IN_NAME = new RegExp(`^${ARCHIVE}(\\d{${DIGITS}})/`);
 
-export function nameOf({ event, destination, at }: AttemptKey): string {
+export function archiveNameOf({ event, destination, at }: AttemptKey): string {
   return `${beginningOf(event)}${destination}/${at}`;
 }
 

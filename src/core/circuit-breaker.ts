@@ -5,7 +5,7 @@
  * since. The circuit knows nothing of leases: the holder of the probe reports its outcome.
  */
 import type { BreakerSettings } from "./limits.ts";
-import type { Health } from "./retry/classify.ts";
+import type { ExchangeHealth } from "./retry/classify.ts";
 
 /** Attempts that ended within one slice of the window. */
 type Slice = Readonly<{ from: number; attempts: number; failures: number }>;
@@ -50,7 +50,7 @@ export function circuitAt(circuit: Circuit, now: number): Circuit {
  */
 export function circuitAfter(
   circuit: Circuit,
-  health: Health,
+  health: ExchangeHealth,
   settings: BreakerSettings,
   now: number,
   random: number,
@@ -69,7 +69,7 @@ export function circuitAfter(
 
 function counted(
   circuit: Extract<Circuit, { kind: "closed" }>,
-  health: Health,
+  health: ExchangeHealth,
   settings: BreakerSettings,
   now: number,
   random: number,
@@ -87,7 +87,12 @@ function counted(
   return { ...circuit, trips, slices, streak };
 }
 
-function withOutcome(slices: readonly Slice[], health: Health, windowMs: number, now: number): Slice[] {
+function withOutcome(
+  slices: readonly Slice[],
+  health: ExchangeHealth,
+  windowMs: number,
+  now: number,
+): Slice[] {
   const recent = slices.filter((slice) => slice.from > now - windowMs);
   const last = recent.at(-1);
   const current =

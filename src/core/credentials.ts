@@ -4,7 +4,7 @@
  *
  * An API key is `bw_<id>_<secret><checksum>`. The checksum is a CRC-32 of what precedes it, and no secret: a key that
  * was mistyped or invented without knowing the format is recognised as such without a query, and a scanner for leaked
- * secrets can tell a key from a text that only looks like one.
+ * secrets can distinguish a key from a text that only looks like one.
  *
  * An isolate remembers what it has read of an API key for as long as it knows that nothing has changed: a revoked key is
  * rejected within `REMEMBERED_MS` everywhere.

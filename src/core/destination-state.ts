@@ -10,7 +10,7 @@ import type { GateSettings } from "./limits.ts";
 import type { AttemptMetric } from "./metrics.ts";
 import { type AdaptiveLimit, loweredLimit, noAdaptiveLimit } from "./rate-limit.ts";
 import type { GateReason } from "./reasons.ts";
-import type { Health } from "./retry/classify.ts";
+import type { ExchangeHealth } from "./retry/classify.ts";
 
 export type DestinationState = Readonly<{
   circuit: Circuit;
@@ -26,7 +26,7 @@ export type DestinationState = Readonly<{
 /** What an attempt says about its destination. */
 export type AttemptSignal = Readonly<{
   at: number;
-  health: Health;
+  health: ExchangeHealth;
   /** Whether the window must be halved. */
   backsOff: boolean;
   /** The receiver asked that the whole destination be left alone until then. */

@@ -1,5 +1,5 @@
 /**
- * What a destination does now, as pages tell it: one of a few kinds, with the figures that explain it. The words are those
+ * What a destination does now, as pages show it: one of a few kinds, with the figures that explain it. The words are those
  * of the page and its language. Times in epoch ms.
  */
 import type { GateView } from "./gate-view.ts";

@@ -14,7 +14,7 @@
 import { widthOf } from "./concurrency-window.ts";
 import { blockedBy } from "./destination-state.ts";
 import { type DrainSchedule, type GateState, sideOf } from "./gate-state.ts";
-import { CONNECTIONS, type Lease, live, tatOf } from "./lease.ts";
+import { CONNECTIONS, type Lease, liveLeases, tatOf } from "./lease.ts";
 import { effectiveRate, sendsBy } from "./rate-limit.ts";
 
 /** A refused delivery is written to D1 right after the refusal: a drain should find it there. */
@@ -127,7 +127,7 @@ function drainsWanted(
 function drainsMissing(state: GateState, now: number): number {
   // A drain that continues with another lease has two for a while, of which the first has no slots left.
   const isAtWork = ({ lane, slots }: Lease) => sideOf(lane) === "backlog" && slots > 0;
-  const atWork = live(state.leases, now).filter(isAtWork).length;
+  const atWork = liveLeases(state.leases, now).filter(isAtWork).length;
   return drainsWanted(state, now) - atWork - expectedAt(state.drainSchedule, now);
 }
 

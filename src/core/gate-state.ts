@@ -7,7 +7,7 @@ import { type AlertState, type DeadLetterDigest, emptyDigest, noAlerts } from ".
 import { type FailureStreak, noFailures } from "./auto-disable.ts";
 import { afterLostLease, type CrashLoop, noCrashLoop } from "./crash-loop.ts";
 import { type CircuitEvent, type DestinationState, newDestinationState } from "./destination-state.ts";
-import { type Lane, type Lease, LOOK_UP_MS, live, tatOf } from "./lease.ts";
+import { type Lane, type Lease, LOOK_UP_MS, liveLeases, tatOf } from "./lease.ts";
 import type { PackedNumbers } from "./number-sets.ts";
 import type { Rate } from "./rate-limit.ts";
 import type { PauseReason } from "./reasons.ts";
@@ -168,7 +168,7 @@ export function withSettled(
  * recorded before the end is unknown too: who has read such a delivery before that has to read it again.
  */
 export function withoutExpired(state: GateState, now: number): GateState {
-  const leases = live(state.leases, now);
+  const leases = liveLeases(state.leases, now);
   if (leases === state.leases) return state;
   const expired = state.leases.filter((lease) => !leases.includes(lease));
   const isLost = expired.some(({ lost }) => lost !== true);

@@ -3,7 +3,7 @@ import { type Refusal, refusalAt } from "./admit.ts";
 import { widthOf } from "./concurrency-window.ts";
 import { destinationStateAt } from "./destination-state.ts";
 import type { GateState, HistoryEntry } from "./gate-state.ts";
-import { live, slotsOf, tatOf } from "./lease.ts";
+import { liveLeases, slotsOf, tatOf } from "./lease.ts";
 import type { GateSettings } from "./limits.ts";
 import type { Counters } from "./metrics.ts";
 import { effectiveRate, nextSendAt, type Rate } from "./rate-limit.ts";
@@ -56,7 +56,7 @@ export function viewOf(state: GateState, settings: GateSettings, now: number): G
     trips: circuit.trips,
     heldUntil: heldUntil > now ? heldUntil : null,
     window: widthOf(window, settings.maxConcurrency),
-    inFlight: slotsOf(live(state.leases, now)),
+    inFlight: slotsOf(liveLeases(state.leases, now)),
     ratePerSecond: rate.perSecond,
     rateTokens: tokensAt(tatOf(state.leases, state.tat), rate, now),
     tookMs: Math.round(tookMs),

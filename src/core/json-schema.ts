@@ -296,8 +296,8 @@ class Check {
   readonly #root: JsonSchema;
   readonly #mostSteps: number;
   #nested = 0;
-  /** Alternatives within alternatives that are being tried: their faults say nothing. */
-  #trials = 0;
+  /** How many nested alternatives are being checked. Their faults are not reported. */
+  #alternatives = 0;
   readonly #names = new Map<object, readonly string[]>();
   /** By the schemas that refer to them. */
   readonly #targets = new Map<object, JsonSchema | undefined>();
@@ -355,7 +355,7 @@ class Check {
 
   /** @param expected a function where it is long: it is written only where it is reported */
   #refuse(place: Place, fault: string, expected: string | (() => string)): false {
-    if (this.#trials > 0 || this.faults.length >= MAX_FAULTS) return false;
+    if (this.#alternatives > 0 || this.faults.length >= MAX_FAULTS) return false;
     const text = typeof expected === "string" ? expected : expected();
     this.faults.push({ pointer: pointerTo(place), fault, expected: text });
     return false;
@@ -363,9 +363,9 @@ class Check {
 
   /** Without the faults that it finds. */
   #fits(schema: JsonSchema, value: unknown): boolean {
-    this.#trials += 1;
+    this.#alternatives += 1;
     const fits = this.apply(schema, value, undefined);
-    this.#trials -= 1;
+    this.#alternatives -= 1;
     return fits;
   }
 

@@ -27,7 +27,7 @@ import { type Grant, startsUntil } from "./lease.ts";
 import type { GateSettings } from "./limits.ts";
 import type { AttemptMetric } from "./metrics.ts";
 import { type SendSlots, sendSlotsOf } from "./rate-limit.ts";
-import { backsOff, causeOf, type Exchange, healthOf } from "./retry/classify.ts";
+import { backsOff, causeOf, type Exchange, healthOfExchange } from "./retry/classify.ts";
 import type { StatedLimits } from "./retry/retry-after.ts";
 import { holdUntil } from "./retry/transition.ts";
 
@@ -77,7 +77,7 @@ export type LeaseEffects = Readonly<{
   withConnection: (task: (done: Done, free: () => void) => void, then: () => void) => void;
   /** Asks the gate for the destination's state; undefined when it cannot be reached. */
   readState: (then: (state: DestinationState | undefined) => void) => void;
-  /** Tells the gate at once that the receiver has asked for quiet until then. */
+  /** Notifies the gate at once that the receiver wants no requests until then (epoch ms). */
   hold: (until: number) => void;
 }>;
 
@@ -452,7 +452,7 @@ function signalOf({ attempt, metric }: AttemptResult): AttemptSignal {
   const until = Math.max(holdUntil(exchange, endedAt) ?? 0, usedUpUntil);
   return {
     at: endedAt,
-    health: healthOf(exchange),
+    health: healthOfExchange(exchange),
     backsOff: backsOff(exchange),
     tookMs: endedAt - startedAt,
     ...(metric && { metric }),

@@ -99,7 +99,7 @@ export function tatOf(leases: readonly Lease[], tat: number): number {
   return leases.reduce((latest, lease) => Math.max(latest, lease.tat), tat);
 }
 
-export function live(leases: readonly Lease[], now: number): readonly Lease[] {
+export function liveLeases(leases: readonly Lease[], now: number): readonly Lease[] {
   return leases.some((lease) => lease.expiresAt <= now) ? leases.filter((l) => l.expiresAt > now) : leases;
 }
 

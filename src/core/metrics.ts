@@ -68,13 +68,13 @@ export function quantile(
 /** The classes of results: few and fixed, so that a receiver cannot add more. */
 export const results = ["2xx", "3xx", "4xx", "429", "5xx", "other", "timeout", "network"] as const;
 
-export type Result = (typeof results)[number];
+export type MetricResult = (typeof results)[number];
 
 /** What is counted of one attempt: it is part of the signal that the gate gets. */
 export type AttemptMetric = Readonly<{
   /** Which attempt of its delivery it was, from 1. */
   attempt: number;
-  result: Result;
+  result: MetricResult;
   /** The delivery's state after it. */
   end: "delivered" | "again" | "dead";
   tookMs: number;
@@ -86,7 +86,7 @@ export type AttemptMetric = Readonly<{
  * `network`: no response of the receiver, for any reason but the timeout. A challenge is a response of what stands before
  * it, and counts by its status. `other`: a status of no known class.
  */
-export function resultOf({ kind, status }: Exchange): Result {
+export function resultOf({ kind, status }: Exchange): MetricResult {
   if (kind === "timeout") return "timeout";
   if (status === undefined || (kind !== "response" && kind !== "challenged")) return "network";
   if (status === 429) return "429";

@@ -2,7 +2,7 @@
  * Placement: which database stores an event. Chosen once; the event's number says it for ever.
  *
  * The databases are numbered from 0. An event's number is its database's number times 2^40 plus its row, so the number
- * alone tells where to look, and the numbers in the first database are plain rows. New events are placed by a
+^ * alone names the database, and the numbers in the first database are plain rows. New events are placed by a
  * rendezvous hash (Thaler and Ravishankar, 1998): one more database takes its share of the names from all the others,
  * and no other name moves. Where an earlier event of the same name is follows from the history of their number.
  */

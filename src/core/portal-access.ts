@@ -137,7 +137,7 @@ export const portalActions = {
   read: null,
   create_endpoint: "may_edit_endpoints",
   change_endpoint: "may_edit_endpoints",
-  /** A filter that is tried on past events tells what is in them. */
+  /** Previewing a filter on past events reveals their content. */
   preview_endpoint: "may_see_payloads",
   pause_endpoint: "may_edit_endpoints",
   resume_endpoint: "may_edit_endpoints",

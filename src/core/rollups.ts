@@ -12,7 +12,7 @@ import {
   type Counters,
   countersAfter,
   emptyCounters,
-  type Result,
+  type MetricResult,
   results,
   sumOfCounters,
   totalOf,
@@ -181,7 +181,7 @@ function addedPoint(a: SeriesPoint, b: SeriesPoint): SeriesPoint {
   };
 }
 
-/** Attempts that ended within one minute: enough to tell a retry storm from traffic. */
+/** Attempts that ended within one minute: enough to distinguish a retry storm from traffic. */
 type Minute = Readonly<{
   /** Epoch ms. */
   from: number;
@@ -208,7 +208,7 @@ export type TrafficSum = Readonly<{
 const WINDOW_MS = 15 * MINUTE_MS;
 const STORM_RATIO = 5;
 const STORM_RETRIES = 100;
-const trouble: readonly Result[] = ["429", "5xx", "timeout", "network"];
+const trouble: readonly MetricResult[] = ["429", "5xx", "timeout", "network"];
 
 /** The last 15 minutes, oldest first, without those without an attempt. */
 export function recentTraffic({ minutes }: Pick<Rollups, "minutes">, now: number): Traffic {
@@ -221,13 +221,17 @@ export function recentTraffic({ minutes }: Pick<Rollups, "minutes">, now: number
 function minuteOf({ from, attempts, results: counts }: Counters): Minute {
   const all = totalOf(attempts);
   const first = attempts[0] ?? 0;
-  const count = (result: Result) => counts[results.indexOf(result)] ?? 0;
+  const count = (result: MetricResult) => counts[results.indexOf(result)] ?? 0;
   const troubled = trouble.reduce((sum, result) => sum + count(result), 0);
   return { from, first, retries: all - first, failures: all - count("2xx"), troubled };
 }
 
 /** Attempts of the minutes that ended within the last `ms`, and how many of them show trouble. */
-export function lately(traffic: Traffic, ms: number, now: number): { attempts: number; troubled: number } {
+export function recentAttempts(
+  traffic: Traffic,
+  ms: number,
+  now: number,
+): { attempts: number; troubled: number } {
   const recent = traffic.filter(({ from }) => from + MINUTE_MS > now - ms);
   return {
     attempts: recent.reduce((sum, { first, retries }) => sum + first + retries, 0),

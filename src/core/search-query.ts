@@ -21,7 +21,7 @@ export type Condition = (typeof conditions)[number];
 
 export type SearchQuery = Readonly<{
   words: readonly string[];
-  /** As they were typed: whether a value can be one is for the caller to tell. Of two about the same the last holds. */
+  /** As typed: the caller validates the values. The last of two with the same name counts. */
   conditions: Readonly<Partial<Record<Condition, string>>>;
 }>;
 
@@ -62,7 +62,7 @@ function isCondition(name: string | undefined): name is Condition {
 }
 
 /**
- * Tells in which of the texts each word is, whatever its case.
+ * Finds the text in which each word is, whatever its case.
  * @returns where the first word is that only `body` has; undefined when a word is nowhere
  */
 export function findWords(

@@ -27,7 +27,7 @@ import { type Window, widthOf } from "./concurrency-window.ts";
 import { blockedBy, type DestinationState } from "./destination-state.ts";
 import { drainsDue } from "./drain-scheduler.ts";
 import { type GateState, newGateState, type Slack, sideOf } from "./gate-state.ts";
-import { type Lease, live, slotsOf, widthsOf } from "./lease.ts";
+import { type Lease, liveLeases, slotsOf, widthsOf } from "./lease.ts";
 import { results } from "./metrics.ts";
 import { effectiveRate } from "./rate-limit.ts";
 import type { Rollups } from "./rollups.ts";
@@ -40,7 +40,7 @@ const IDLE_MS = 5_000;
 const SLOWEST_INTERVAL_MS = 1_000;
 
 /** A gate in memory. */
-export type Memory = Readonly<{
+export type GateMemory = Readonly<{
   state: GateState;
   /** This incarnation's last write; null before it. */
   written: Written | null;
@@ -57,8 +57,8 @@ export type Memory = Readonly<{
 type Written = Readonly<{ at: number; leases: ReadonlySet<string>; slack: Slack | null }>;
 
 /** What to do before the result goes out. */
-export type Step = Readonly<{
-  memory: Memory;
+export type GateStep = Readonly<{
+  memory: GateMemory;
   /** Whether `memory.state` is to be stored. */
   writes: boolean;
   /** What to set the alarm to; null to delete it, undefined to leave it. */
@@ -70,7 +70,7 @@ export type Step = Readonly<{
  * that the rate's burst is spent, and that any delivery may have been settled up to now.
  * @param stored undefined when nothing is stored
  */
-export function restored(stored: GateState | undefined, now: number): Memory {
+export function restored(stored: GateState | undefined, now: number): GateMemory {
   const state = stored ? nextIncarnation(stored, now) : newGateState(now);
   return {
     state,
@@ -91,14 +91,14 @@ function nextIncarnation(stored: GateState, now: number): GateState {
   const lost = { id, lane: "fresh", slots, width, deliveries: "", lost: true, tat: 0, expiresAt } as const;
   return {
     ...state,
-    leases: live([...state.leases, lost], now),
+    leases: liveLeases([...state.leases, lost], now),
     tat: Math.max(state.tat, Math.min(now, slack.grantsUntil) + slack.aheadMs),
     forgottenAt: Math.max(state.forgottenAt, Math.min(now, expiresAt)),
   };
 }
 
 /** The memory after a decision, and whether to write it before the result goes out. */
-export function afterDecision(before: Memory, after: GateState, now: number): Step {
+export function afterDecision(before: GateMemory, after: GateState, now: number): GateStep {
   const memory = withState(before, after, now);
   const isLate = memory.isBehind && !mayStayBehind(memory, now);
   return mayWait(before, after, now) && !isLate
@@ -106,13 +106,13 @@ export function afterDecision(before: Memory, after: GateState, now: number): St
     : withWrite(before, memory, now);
 }
 
-type AlarmStep = Step & Readonly<{ drains: number; drainsAtWork: number }>;
+type AlarmStep = GateStep & Readonly<{ drains: number; drainsAtWork: number }>;
 
 /**
  * The alarm went off: what storage lacks is written, and drains are enqueued if they are due. If it is too early for
  * them, they stay scheduled for their time, or for the end of what blocks the destination.
  */
-export function afterAlarm(before: Memory, now: number): AlarmStep {
+export function afterAlarm(before: GateMemory, now: number): AlarmStep {
   const fired = { ...before, alarmAt: null };
   const { state } = before;
   const isDue =
@@ -129,7 +129,7 @@ export function afterAlarm(before: Memory, now: number): AlarmStep {
   return { ...step, drains, drainsAtWork };
 }
 
-function withState(before: Memory, state: GateState, now: number): Memory {
+function withState(before: GateMemory, state: GateState, now: number): GateMemory {
   const { turns, settled, rollups, destinationState, granted } = before.state;
   const newest = state.granted === granted ? undefined : state.leases.at(-1);
   const changed =
@@ -147,15 +147,15 @@ function withState(before: Memory, state: GateState, now: number): Memory {
  * Whether what storage lacks may wait for the alarm. What comes alone is written at once, because setting the alarm and
  * its write cost a row each.
  */
-function mayStayBehind(memory: Memory, now: number): boolean {
+function mayStayBehind(memory: GateMemory, now: number): boolean {
   const { written, alarmAt } = memory;
   if (written === null || !isWithin(written.at, BEHIND_MS, now)) return false;
   const isSet = alarmAt !== null && alarmAt > now && alarmAt <= written.at + BEHIND_MS;
   return isSet || isBusy(memory, now);
 }
 
-/** Whether live traffic has asked twice lately, and continues. */
-function isBusy({ state, askedBefore }: Memory, now: number): boolean {
+/** Whether live traffic asked twice recently, and continues. */
+function isBusy({ state, askedBefore }: GateMemory, now: number): boolean {
   return now - askedBefore < BEHIND_MS && now - state.turns.live.askedAt < IDLE_MS;
 }
 
@@ -164,7 +164,7 @@ function isWithin(from: number, ms: number, now: number): boolean {
   return now >= from && now < from + ms;
 }
 
-function withWrite(before: Memory, memory: Memory, now: number): Step {
+function withWrite(before: GateMemory, memory: GateMemory, now: number): GateStep {
   const { slack: _, ...rest } = memory.state;
   const slack = isBusy(memory, now) ? slackOf(memory, now) : null;
   const state = { ...rest, slack };
@@ -174,7 +174,7 @@ function withWrite(before: Memory, memory: Memory, now: number): Step {
 }
 
 /** Adds what to set the alarm to. An alarm that is too early is left alone, and set again when it has gone off. */
-function withAlarm(before: Memory, after: Memory, now: number, writes: boolean): Step {
+function withAlarm(before: GateMemory, after: GateMemory, now: number, writes: boolean): GateStep {
   const { alarmAt } = before;
   const [drainsWereAt, drainsAt] = [before.state.drainSchedule.at, after.state.drainSchedule.at];
   const flushAt = after.isBehind && after.written ? after.written.at + BEHIND_MS : null;
@@ -192,7 +192,7 @@ function earlier(a: number | null, b: number | null): number | null {
 }
 
 /** What predecessors' slack leaves of half the limit, and of half the window. */
-function slackOf({ state, leaseMs }: Memory, now: number): Slack | null {
+function slackOf({ state, leaseMs }: GateMemory, now: number): Slack | null {
   const { window, adaptiveLimit } = state.destinationState;
   const { perSecond, burst } = effectiveRate(
     adaptiveLimit,
@@ -201,7 +201,7 @@ function slackOf({ state, leaseMs }: Memory, now: number): Slack | null {
   );
   const everyMs = 1000 / perSecond;
   if (leaseMs === 0 || everyMs > SLOWEST_INTERVAL_MS) return null;
-  const lost = live(state.leases, now).filter((lease) => lease.lost);
+  const lost = liveLeases(state.leases, now).filter((lease) => lease.lost);
   const slots = Math.floor(state.maxConcurrency / 2) - slotsOf(lost);
   const width = Math.floor(widthOf(window, state.maxConcurrency) / 2) - widthsOf(lost);
   if (slots < 1 || width < 1) return null;
@@ -215,7 +215,7 @@ function slackOf({ state, leaseMs }: Memory, now: number): Slack | null {
   };
 }
 
-function mayWait({ state: before, written }: Memory, after: GateState, now: number): boolean {
+function mayWait({ state: before, written }: GateMemory, after: GateState, now: number): boolean {
   if (!parts.every((part) => partMayWait(part, before, after))) return false;
   const isGranted = after.granted !== before.granted;
   if (!written) return !isGranted;

@@ -11,7 +11,7 @@ import {
   type TokenAtGate,
   type TokenFault,
   tokenOutcome,
-  unavailable,
+  tokenUnavailable,
   usableUntil,
 } from "../core/access-token.ts";
 import { accessTokenAtGate, keepAccessTokenAtGate } from "../gate/client.ts";
@@ -70,7 +70,7 @@ export async function accessTokenFor(services: Services, wanted: Wanted): Promis
   // Sealed with a master key that has been removed since: as good as none.
   const another = await atGate(services, wanted, found.sealed);
   if (another.kind === "failed") return another;
-  const unreadable = unavailable("gave a token that cannot be opened");
+  const unreadable = tokenUnavailable("gave a token that cannot be opened");
   return (await opened(services, destination, another.sealed)) ?? { ...unreadable, until: services.now() };
 }
 
@@ -96,7 +96,7 @@ async function atGate(services: Services, wanted: Wanted, refused: string | unde
   else services.memory.accessTokens.delete(destination);
   return (
     found ?? {
-      ...unavailable("was not asked: the destination's gate cannot be reached"),
+      ...tokenUnavailable("was not asked: the destination's gate cannot be reached"),
       until: services.now() + UNREACHABLE_MS,
     }
   );
@@ -142,7 +142,7 @@ export async function fetchToken(services: Services, credentials: ClientCredenti
   const { config } = services;
   const { token_url: url } = credentials;
   const fault = targetFault(url, config.allowPrivateDestinations, config.ownHosts);
-  if (fault) return unavailable(`must not be called: ${fault}`);
+  if (fault) return tokenUnavailable(`must not be called: ${fault}`);
   const abort = new AbortController();
   try {
     const work = exchange(services, credentials, abort.signal);
@@ -150,7 +150,7 @@ export async function fetchToken(services: Services, credentials: ClientCredenti
     work.catch(() => {});
     return await within(services, FETCH_MS, work, SILENCE);
   } catch (error) {
-    return unavailable(`cannot be reached: ${faultOf(error)}`);
+    return tokenUnavailable(`cannot be reached: ${faultOf(error)}`);
   } finally {
     abort.abort();
   }
@@ -162,8 +162,8 @@ async function exchange(services: Services, credentials: ClientCredentials, sign
   const { token_url: url } = credentials;
   const resolution = await resolve(services, url);
   if (resolution.kind === "private")
-    return unavailable(`must not be called: it leads to ${resolution.address}`);
-  if (resolution.kind === "unknown") return unavailable(`cannot be looked up: ${resolution.fault}`);
+    return tokenUnavailable(`must not be called: it leads to ${resolution.address}`);
+  if (resolution.kind === "unknown") return tokenUnavailable(`cannot be looked up: ${resolution.fault}`);
   const { headers, body } = tokenRequest(credentials);
   const response = await services.fetch(url, { method: "POST", redirect: "manual", headers, body, signal });
   return tokenOutcome(await answerIn(response));

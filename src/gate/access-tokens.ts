@@ -12,7 +12,7 @@ import {
   type TokenRequest,
   type TokenState,
   tokenAt,
-  unavailable,
+  tokenUnavailable,
 } from "../core/access-token.ts";
 
 const KEY = "access_token";
@@ -67,7 +67,7 @@ export class AccessTokens {
     if (claim) this.#claim = undefined;
     claim?.ended.resolve();
     const { reason, fault } =
-      fetched.kind === "failed" ? fetched : unavailable("gave a token that has expired");
+      fetched.kind === "failed" ? fetched : tokenUnavailable("gave a token that has expired");
     return tokenAt(state, { terms }, now) ?? { kind: "failed", reason, fault, until: now };
   }
 

@@ -39,7 +39,7 @@ import {
   settle,
   settleResultOf,
 } from "../core/settle.ts";
-import { afterAlarm, afterDecision, type Memory, restored, type Step } from "../core/write-behind.ts";
+import { afterAlarm, afterDecision, type GateMemory, type GateStep, restored } from "../core/write-behind.ts";
 import { faultOf, logToConsole } from "../log.ts";
 import { AccessTokens, type Fetched, type TokenResult } from "./access-tokens.ts";
 import { loadGate, loadHours, saveGate } from "./storage.ts";
@@ -49,7 +49,7 @@ const QUEUE_PAGE = 100;
 
 export class DestinationGate extends DurableObject<Env> {
   /** Undefined before the first call, and after a write that has failed. */
-  #memory: Memory | undefined;
+  #memory: GateMemory | undefined;
   readonly #accessTokens = new AccessTokens(this.ctx.storage);
 
   /** Grants a lease on a group of deliveries, or says why and until when they must wait. */
@@ -222,7 +222,7 @@ export class DestinationGate extends DurableObject<Env> {
   }
 
   /** After a write that failed the memory is dropped, and the next call begins with what is stored. */
-  async #save({ memory, writes, alarm }: Step): Promise<void> {
+  async #save({ memory, writes, alarm }: GateStep): Promise<void> {
     const { storage } = this.ctx;
     this.#memory = undefined;
     const state = writes ? saveGate(storage, memory.state) : memory.state;
@@ -238,7 +238,7 @@ export class DestinationGate extends DurableObject<Env> {
     }
   }
 
-  #load(now: number): Memory {
+  #load(now: number): GateMemory {
     const onCorrupt = () => logToConsole({ what: "gate_state_corrupt", destination: this.#destination() });
     this.#memory ??= restored(loadGate(this.ctx.storage, onCorrupt), now);
     return this.#memory;

@@ -1,5 +1,5 @@
 /** What a simulation measures: every delivery's times, every arrival, every failure. */
-import { type Exchange, healthOf } from "../core/retry/classify.ts";
+import { type Exchange, healthOfExchange } from "../core/retry/classify.ts";
 import { BEGINNING } from "./scenario.ts";
 
 export type DeliveryRecord = { acceptedAt: number; receiver: number; endedAt: number; dead: boolean };
@@ -55,7 +55,7 @@ export function secondOf(at: number): number {
 }
 
 function isSuccess(exchange: Exchange): boolean {
-  return exchange.kind === "response" && healthOf(exchange) === "healthy" && exchange.status < 300;
+  return exchange.kind === "response" && healthOfExchange(exchange) === "healthy" && exchange.status < 300;
 }
 
 function count(bins: number[] | undefined, at: number): void {

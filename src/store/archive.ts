@@ -8,11 +8,11 @@ import {
   ARCHIVE,
   type ArchivedExchange,
   type AttemptKey,
+  archiveNameOf,
   eventIn,
   exchangeIn,
   MOST_OBJECT_BYTES,
   nameBehind,
-  nameOf,
 } from "../core/archive.ts";
 import { bundleOf, indexOf, type Runs } from "../core/bundle.ts";
 import { isErased } from "../core/erase.ts";
@@ -54,7 +54,7 @@ export async function storeExchange(
   key: AttemptKey,
   exchange: ArchivedExchange,
 ): Promise<void> {
-  await bucket.put(nameOf(key), JSON.stringify(exchange), {
+  await bucket.put(archiveNameOf(key), JSON.stringify(exchange), {
     onlyIf: { etagDoesNotMatch: "*" },
     httpMetadata: { contentType: "application/json" },
   });
@@ -67,7 +67,7 @@ export async function readExchange(
   tenant: string,
 ): Promise<ArchivedExchange | undefined> {
   const read = async () => {
-    const object = await bucket.get(nameOf(key));
+    const object = await bucket.get(archiveNameOf(key));
     if (object === null) return undefined;
     if (object.size <= MOST_OBJECT_BYTES) return exchangeIn(await object.text(), key, tenant);
     await object.body.cancel();
@@ -78,7 +78,7 @@ export async function readExchange(
 
 /** Empties the object of an attempt; one that is stored later is not. The name goes with the event. */
 export async function emptyExchange({ bucket, sleep }: Archive, key: AttemptKey): Promise<void> {
-  await within({ sleep }, CALL_MS, bucket.put(nameOf(key), ""), SILENCE);
+  await within({ sleep }, CALL_MS, bucket.put(archiveNameOf(key), ""), SILENCE);
 }
 
 /** What R2 deletes in one call, and lists in one. */
@@ -89,7 +89,7 @@ export async function removeExchanges(
   { bucket, sleep }: Archive,
   keys: readonly AttemptKey[],
 ): Promise<void> {
-  const names = keys.map(nameOf);
+  const names = keys.map(archiveNameOf);
   for (let from = 0; from < names.length; from += PAGE)
     await within({ sleep }, CALL_MS, bucket.delete(names.slice(from, from + PAGE)), SILENCE);
 }

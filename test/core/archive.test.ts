@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
   ARCHIVE,
+  archiveNameOf,
   encodings,
   eventIn,
   exchangeIn,
@@ -10,7 +11,6 @@ import {
   MOST_EVENT,
   MOST_OBJECT_BYTES,
   nameBehind,
-  nameOf,
 } from "../../src/core/archive.ts";
 
 const event = fc.oneof(fc.nat(), fc.constantFrom(0, 9, 10, MOST_EVENT - 1, MOST_EVENT));
@@ -20,7 +20,7 @@ describe("the names of exchanges", () => {
   test("lead back to their events, and sort by them", () => {
     fc.assert(
       fc.property(key, key, (one, other) => {
-        const [name, next] = [nameOf(one), nameOf(other)];
+        const [name, next] = [archiveNameOf(one), archiveNameOf(other)];
         expect(name.startsWith(ARCHIVE)).toBe(true);
         expect(eventIn(name)).toBe(one.event);
         if (one.event < other.event) expect(name < next).toBe(true);
@@ -30,7 +30,7 @@ describe("the names of exchanges", () => {
 
   test("are apart for each attempt of an event", () => {
     const names = [1, 12].flatMap((at) =>
-      ["a", "b"].map((destination) => nameOf({ event: 7, destination, at })),
+      ["a", "b"].map((destination) => archiveNameOf({ event: 7, destination, at })),
     );
     expect(new Set(names).size).toBe(4);
   });
@@ -38,15 +38,15 @@ describe("the names of exchanges", () => {
   test("up to an event lie before what is behind it, and those of later ones after", () => {
     fc.assert(
       fc.property(event, fc.constantFrom("dst_a", "dst_zzz"), fc.nat(), (one, destination, at) => {
-        expect(nameOf({ event: one, destination, at }) < nameBehind(one)).toBe(true);
+        expect(archiveNameOf({ event: one, destination, at }) < nameBehind(one)).toBe(true);
         if (one < MOST_EVENT)
-          expect(nameBehind(one) < nameOf({ event: one + 1, destination: "a", at: 0 })).toBe(true);
+          expect(nameBehind(one) < archiveNameOf({ event: one + 1, destination: "a", at: 0 })).toBe(true);
       }),
     );
   });
 
   test("are none of other things in the bucket", () => {
-    const name = nameOf({ event: 7, destination: "dst_a", at: 1 });
+    const name = archiveNameOf({ event: 7, destination: "dst_a", at: 1 });
     for (const other of [
       "",
       "attempts/7/dst_a/1",

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { type Result, resultOf } from "../../src/core/metrics.ts";
+import { type MetricResult, resultOf } from "../../src/core/metrics.ts";
 import type { Exchange } from "../../src/core/retry/classify.ts";
 
-test.each<[Exchange, Result]>([
+test.each<[Exchange, MetricResult]>([
   [{ kind: "response", status: 200 }, "2xx"],
   [{ kind: "response", status: 204 }, "2xx"],
   [{ kind: "response", status: 302 }, "3xx"],

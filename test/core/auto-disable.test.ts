@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { disableReasonOf, failureStreakAfter, noFailures } from "../../src/core/auto-disable.ts";
-import type { AttemptMetric, Result } from "../../src/core/metrics.ts";
+import type { AttemptMetric, MetricResult } from "../../src/core/metrics.ts";
 
 const DAY = 86_400_000;
 const NOW = 100 * DAY;
 
-const metric = (result: Result, end: AttemptMetric["end"]): AttemptMetric => ({
+const metric = (result: MetricResult, end: AttemptMetric["end"]): AttemptMetric => ({
   attempt: 1,
   result,
   end,

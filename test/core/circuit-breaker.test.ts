@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type Circuit, circuitAfter, circuitAt, closedCircuit } from "../../src/core/circuit-breaker.ts";
 import type { BreakerSettings } from "../../src/core/limits.ts";
-import type { Health } from "../../src/core/retry/classify.ts";
+import type { ExchangeHealth } from "../../src/core/retry/classify.ts";
 import { fraction, numbersIn, start, sumOf } from "../support/gate-arbitraries.ts";
 
 const almostOne = 1 - 2 ** -53;
@@ -15,7 +15,13 @@ const breaker: BreakerSettings = {
   maxCooldownMs: 300_000,
 };
 
-function afterOne(circuit: Circuit, health: Health, now: number, settings = breaker, random = 0): Circuit {
+function afterOne(
+  circuit: Circuit,
+  health: ExchangeHealth,
+  now: number,
+  settings = breaker,
+  random = 0,
+): Circuit {
   return circuitAfter(circuit, health, settings, now, random);
 }
 
@@ -26,7 +32,7 @@ function afterOutcomes(
   settings = breaker,
   circuit: Circuit = closedCircuit(from),
 ) {
-  const healths: Record<string, Health> = { f: "unhealthy", s: "healthy", t: "throttled" };
+  const healths: Record<string, ExchangeHealth> = { f: "unhealthy", s: "healthy", t: "throttled" };
   return [...outcomes].reduce(
     (c, letter, i) => afterOne(c, healths[letter] ?? "healthy", from + i * 1000, settings),
     circuit,
@@ -210,7 +216,7 @@ describe("whatever happens, in whatever order, with whatever clock", () => {
     maxCooldownMs: fc.integer({ min: 1, max: 86_400 }).map((s) => s * 1000),
   });
   const outcome = fc.record({
-    health: fc.constantFrom<Health>("healthy", "unhealthy", "unhealthy", "throttled"),
+    health: fc.constantFrom<ExchangeHealth>("healthy", "unhealthy", "unhealthy", "throttled"),
     afterMs: fc.oneof(fc.nat(2_000), fc.nat(hourMs), fc.integer({ min: -60_000, max: 0 })),
     random: fraction,
     settings,
@@ -273,7 +279,9 @@ describe("whatever happens, in whatever order, with whatever clock", () => {
 
   it("opens exactly when the failures of its window reach the ratio, give or take one slice", () => {
     const gap = fc.nat(20_000);
-    const steps = fc.array(fc.tuple(gap, fc.constantFrom<Health>("healthy", "unhealthy")), { maxLength: 60 });
+    const steps = fc.array(fc.tuple(gap, fc.constantFrom<ExchangeHealth>("healthy", "unhealthy")), {
+      maxLength: 60,
+    });
     fc.assert(
       fc.property(steps, (list) => {
         let now = start;

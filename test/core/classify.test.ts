@@ -6,7 +6,7 @@ import {
   classify,
   type Exchange,
   exchangeOf,
-  healthOf,
+  healthOfExchange,
   type StatusRules,
 } from "../../src/core/retry/classify.ts";
 import { failureKinds, receiverFailures } from "../support/failure-kinds.ts";
@@ -148,7 +148,7 @@ describe("exchangeOf", () => {
       const asResponse: Exchange = { kind, status };
       for (const rules of [strict, lenient, { ...strict, overrides: { retry: [], fail: [status] } }])
         expect(classify(asResponse, rules)).toBe(classify({ kind }, rules));
-      expect(healthOf(asResponse)).toBe(healthOf({ kind }));
+      expect(healthOfExchange(asResponse)).toBe(healthOfExchange({ kind }));
       expect(backsOff(asResponse)).toBe(backsOff({ kind }));
       expect(causeOf(asResponse)).toBe(causeOf({ kind }));
     }
@@ -157,23 +157,23 @@ describe("exchangeOf", () => {
 
 describe("healthOf", () => {
   it.each([200, 204, 301, 400, 404, 408, 410, 422])("sees a living server behind %i", (status) => {
-    expect(healthOf(response(status))).toBe("healthy");
+    expect(healthOfExchange(response(status))).toBe("healthy");
   });
 
   it.each([500, 502, 504, 599])("sees trouble behind %i", (status) => {
-    expect(healthOf(response(status))).toBe("unhealthy");
+    expect(healthOfExchange(response(status))).toBe("unhealthy");
   });
 
   it("sees trouble behind 503 even where it says when to come back", () => {
-    expect(healthOf({ kind: "response", status: 503, retryAfter: "120" })).toBe("unhealthy");
+    expect(healthOfExchange({ kind: "response", status: 503, retryAfter: "120" })).toBe("unhealthy");
   });
 
   it.each(receiverFailures)("sees trouble behind %s", (kind) => {
-    expect(healthOf({ kind })).toBe("unhealthy");
+    expect(healthOfExchange({ kind })).toBe("unhealthy");
   });
 
   it("takes 429 for a request to slow down, not for an outage", () => {
-    expect(healthOf(response(429))).toBe("throttled");
+    expect(healthOfExchange(response(429))).toBe("throttled");
   });
 });
 
@@ -183,7 +183,10 @@ describe("backsOff", () => {
   });
 
   it.each(tokenReasons)("sees no trouble of the receiver behind %s", (kind) => {
-    expect([healthOf({ kind, status: 401 }), backsOff({ kind, status: 401 })]).toEqual(["healthy", false]);
+    expect([healthOfExchange({ kind, status: 401 }), backsOff({ kind, status: 401 })]).toEqual([
+      "healthy",
+      false,
+    ]);
   });
 
   it.each(receiverFailures)("halves the window after %s", (kind) => {

@@ -8,7 +8,7 @@ import {
   ended,
   type Lease,
   leaseMs,
-  live,
+  liveLeases,
   slotsOf,
   startable,
   startsUntil,
@@ -55,9 +55,9 @@ describe("leases", () => {
   const three = [lease(3, 1, now), lease(2, 2, now + 1), lease(4, 1, now + 2)];
 
   it("live until their deadline, and no longer", () => {
-    expect(live(three, now - 1)).toBe(three);
-    expect(live(three, now).map(({ slots }) => slots)).toEqual([2, 4]);
-    expect(live(three, now + 2)).toEqual([]);
+    expect(liveLeases(three, now - 1)).toBe(three);
+    expect(liveLeases(three, now).map(({ slots }) => slots)).toEqual([2, 4]);
+    expect(liveLeases(three, now + 2)).toEqual([]);
   });
 
   it("take up their slots and their widths", () => {

@@ -1,6 +1,12 @@
 import { describe, expect, it } from "vitest";
 import type { AttemptMetric } from "../../src/core/metrics.ts";
-import { lately, newRollups, recentTraffic, rollupsAfter, trafficSum } from "../../src/core/rollups.ts";
+import {
+  newRollups,
+  recentAttempts,
+  recentTraffic,
+  rollupsAfter,
+  trafficSum,
+} from "../../src/core/rollups.ts";
 import { metric } from "../support/attempt-metrics.ts";
 
 const MINUTE = 60_000;
@@ -41,13 +47,13 @@ describe("traffic", () => {
       counting([NOW, many(2, { result: "5xx" })], [NOW + MINUTE, many(1)]),
       NOW + MINUTE,
     );
-    expect(lately(traffic, 2 * MINUTE, NOW + 3 * MINUTE - 1)).toEqual({ attempts: 3, troubled: 2 });
-    expect(lately(traffic, 2 * MINUTE, NOW + 3 * MINUTE)).toEqual({ attempts: 1, troubled: 0 });
+    expect(recentAttempts(traffic, 2 * MINUTE, NOW + 3 * MINUTE - 1)).toEqual({ attempts: 3, troubled: 2 });
+    expect(recentAttempts(traffic, 2 * MINUTE, NOW + 3 * MINUTE)).toEqual({ attempts: 1, troubled: 0 });
   });
 
   it("of late has retries as well as first attempts", () => {
     const traffic = recentTraffic(counting([NOW, [...many(3), ...many(2, { attempt: 2 })]]), NOW);
-    expect(lately(traffic, MINUTE, NOW)).toEqual({ attempts: 5, troubled: 0 });
+    expect(recentAttempts(traffic, MINUTE, NOW)).toEqual({ attempts: 5, troubled: 0 });
   });
 
   it.each([

@@ -3,9 +3,15 @@ import type { Circuit } from "../../src/core/circuit-breaker.ts";
 import type { DestinationState } from "../../src/core/destination-state.ts";
 import type { DrainSchedule, GateState, Slack } from "../../src/core/gate-state.ts";
 import type { Lease } from "../../src/core/lease.ts";
-import { countersAfter, type Result } from "../../src/core/metrics.ts";
+import { countersAfter, type MetricResult } from "../../src/core/metrics.ts";
 import { packNumbers } from "../../src/core/number-sets.ts";
-import { afterAlarm, afterDecision, BEHIND_MS, type Memory, restored } from "../../src/core/write-behind.ts";
+import {
+  afterAlarm,
+  afterDecision,
+  BEHIND_MS,
+  type GateMemory,
+  restored,
+} from "../../src/core/write-behind.ts";
 import { metric } from "../support/attempt-metrics.ts";
 import { start, trusted } from "../support/gate-arbitraries.ts";
 
@@ -33,7 +39,7 @@ function leaseOf(id: string, changes: Partial<Lease> = {}): Lease {
 }
 
 /** A gate that live traffic asked a second ago and at `start`, when all was written. */
-function busy(changes: Partial<Memory> = {}, state: Partial<GateState> = {}): Memory {
+function busy(changes: Partial<GateMemory> = {}, state: Partial<GateState> = {}): GateMemory {
   const base = trusted(10);
   const turns = { ...base.turns, live: { askedAt: start, servedAt: start, wantedAt: 0 } };
   return {
@@ -47,12 +53,12 @@ function busy(changes: Partial<Memory> = {}, state: Partial<GateState> = {}): Me
   };
 }
 
-function decide(memory: Memory, change: Partial<GateState>, now = start) {
+function decide(memory: GateMemory, change: Partial<GateState>, now = start) {
   return afterDecision(memory, { ...memory.state, ...change }, now);
 }
 
 /** Like `busy`, with something that storage lacks. */
-const behind = (changes: Partial<Memory> = {}, state: Partial<GateState> = {}) =>
+const behind = (changes: Partial<GateMemory> = {}, state: Partial<GateState> = {}) =>
   busy({ isBehind: true, ...changes }, state);
 
 function stateOf(changes: Partial<DestinationState>): DestinationState {
@@ -123,7 +129,7 @@ describe("what storage lacks", () => {
   });
 
   const alone = { askedBefore: 0 };
-  it.each<[string, Partial<Memory>, number]>([
+  it.each<[string, Partial<GateMemory>, number]>([
     ["when it comes alone, because an alarm costs as much", alone, 0],
     ["when the alarm would come too late", { ...alone, alarmAt: start + BEHIND_MS + 1 }, 3_000],
     ["when the alarm is due", { ...alone, alarmAt: start + 3_000 }, 3_000],
@@ -135,7 +141,7 @@ describe("what storage lacks", () => {
     expect(isWritten(changes, ms)).toBe(true);
   });
 
-  it.each<[string, Partial<Memory>, number]>([
+  it.each<[string, Partial<GateMemory>, number]>([
     ["for an alarm that comes in time", { ...alone, alarmAt: start + BEHIND_MS }, 3_000],
     ["in busy traffic", {}, 0],
     ["in busy traffic until ten seconds are over", {}, BEHIND_MS - 1],
@@ -144,7 +150,7 @@ describe("what storage lacks", () => {
   });
 
   /** Whether it is written so long after the last write, in traffic that has not ceased unless it came alone. */
-  function isWritten(changes: Partial<Memory>, ms: number): boolean {
+  function isWritten(changes: Partial<GateMemory>, ms: number): boolean {
     const now = start + ms;
     const { turns } = busy().state;
     const recent = { turns: { ...turns, live: { ...turns.live, askedAt: now } } };
@@ -242,7 +248,7 @@ describe("an alarm that goes off", () => {
 describe("the slack that is written", () => {
   /** A change that must be written. */
   const change = { testedAt: start };
-  const written = (memory: Memory, now = start) => decide(memory, change, now).memory.written?.slack;
+  const written = (memory: GateMemory, now = start) => decide(memory, change, now).memory.written?.slack;
   const { turns } = busy().state;
   const askedAt = (ms: number) => ({ turns: { ...turns, live: { ...turns.live, askedAt: start - ms } } });
 
@@ -250,7 +256,7 @@ describe("the slack that is written", () => {
     expect(written(busy())).toMatchObject({ slots: 5, width: 5, expiresAt: start + BEHIND_MS + 25_000 });
   });
 
-  it.each<[string, Memory]>([
+  it.each<[string, GateMemory]>([
     ["less than ten seconds after the last request but one", busy({ askedBefore: start - 9_999 })],
     ["less than five seconds after the last request", busy({}, askedAt(4_999))],
     ["at one send a second", busy({}, { rate: { perSecond: 1, burst: 1 } })],
@@ -258,7 +264,7 @@ describe("the slack that is written", () => {
     expect(written(memory)).toMatchObject({ slots: 5 });
   });
 
-  it.each<[string, Memory]>([
+  it.each<[string, GateMemory]>([
     ["ten seconds after the last request but one", busy({ askedBefore: start - BEHIND_MS })],
     ["five seconds after the last request", busy({}, askedAt(5_000))],
     ["while no lease of live traffic is known", busy({ leaseMs: 0 })],
@@ -348,7 +354,7 @@ const calm = { size: 1, threshold: 8 };
 type Change = readonly [Partial<DestinationState>, Partial<DestinationState>];
 
 /** With one attempt more of this result. */
-function counted(result: Result): GateState["rollups"] {
+function counted(result: MetricResult): GateState["rollups"] {
   const ever = countersAfter(rollups.ever, [metric({ result, end: "again" })]);
   return { ...rollups, ever };
 }

@@ -3,17 +3,17 @@ import { describe, expect, it } from "vitest";
 import { type AdmitRequest, admit } from "../../src/core/admit.ts";
 import type { AttemptSignal } from "../../src/core/destination-state.ts";
 import type { GateState } from "../../src/core/gate-state.ts";
-import { type Grant, live, slotsOf } from "../../src/core/lease.ts";
+import { type Grant, liveLeases, slotsOf } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
-import { type Result, results } from "../../src/core/metrics.ts";
+import { type MetricResult, results } from "../../src/core/metrics.ts";
 import { afterHold, afterUnattemptedDead, scheduleDrain, settle } from "../../src/core/settle.ts";
 import {
   afterAlarm,
   afterDecision,
   BEHIND_MS,
-  type Memory,
+  type GateMemory,
+  type GateStep,
   restored,
-  type Step,
 } from "../../src/core/write-behind.ts";
 import { historyArbitrary, momentsOf, start, steady, sumOf, trusted } from "../support/gate-arbitraries.ts";
 
@@ -26,7 +26,7 @@ function fine(at: number): AttemptSignal {
 const failed = (at: number): AttemptSignal => ({ at, health: "unhealthy", backsOff: true });
 
 /** An instance of the object: whether it may still write, and what it has in memory. */
-type Instance = { isCurrent: boolean; memory: Memory | undefined };
+type Instance = { isCurrent: boolean; memory: GateMemory | undefined };
 
 /** One object's storage and the instances that work on it: a newer one cuts the older ones off from writing. */
 function gateObject(stored?: GateState) {
@@ -39,7 +39,7 @@ function gateObject(stored?: GateState) {
   const instances: Instance[] = [{ isCurrent: true, memory: load() }];
 
   /** Undefined when the instance could not write, and is no more: nobody gets an answer. */
-  function keep<T extends Step>(instance: Instance, step: T): T | undefined {
+  function keep<T extends GateStep>(instance: Instance, step: T): T | undefined {
     if ((step.writes || step.alarm !== undefined) && !instance.isCurrent) {
       instance.memory = undefined;
       return undefined;
@@ -105,7 +105,7 @@ function gateObject(stored?: GateState) {
   };
 }
 
-function withResult(rollups: GateState["rollups"], result: Result): GateState["rollups"] {
+function withResult(rollups: GateState["rollups"], result: MetricResult): GateState["rollups"] {
   const counts = rollups.ever.results.map((count, i) => count + (results[i] === result ? 1 : 0));
   return { ...rollups, ever: { ...rollups.ever, results: counts } };
 }
@@ -375,7 +375,7 @@ describe("a new incarnation", () => {
   it("has the other half of the limit at once, and all of it when the longest lease has ended", () => {
     const { gate } = crashed();
     const slots = () =>
-      sumOf(live(gate.newest().memory?.state.leases ?? [], gate.now()), (lease) => lease.slots);
+      sumOf(liveLeases(gate.newest().memory?.state.leases ?? [], gate.now()), (lease) => lease.slots);
     // Five of the slack, and one that was stored before it was settled.
     expect(slots()).toBe(6);
     expect(gate.admit({ deliveries: [2, 3, 4, 5, 6, 7] })?.grant?.slots).toBe(4);

@@ -6,7 +6,7 @@
  */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { nameOf } from "../../src/core/archive.ts";
+import { archiveNameOf } from "../../src/core/archive.ts";
 import { bundleOf, eventAt } from "../../src/core/bundle.ts";
 import { cleanArchive } from "../../src/features/archive/job.ts";
 import { deleteTenant, recoverErasures, startErasure, stepErasure } from "../../src/features/erasures/job.ts";
@@ -278,7 +278,7 @@ const jobs: Readonly<Record<string, Job>> = {
       Object.assign(world.services, { bodies: bucket });
       const ids = await delivered({ ageMs: DAY });
       for (const id of [...ids, ...(await badBundles())])
-        await realBucket.put(nameOf({ event: eventAt(id, 0), destination: here, at: 1 }), "{}");
+        await realBucket.put(archiveNameOf({ event: eventAt(id, 0), destination: here, at: 1 }), "{}");
       for (const id of ids)
         await execute(
           `UPDATE bundles SET header = json_set(header, '$.erased', json('[0,1]'), '$.version', 2) WHERE id = ?1`,

@@ -5,7 +5,12 @@ import type { GateState } from "../../src/core/gate-state.ts";
 import { arrivedGrant, CONNECTIONS, type Lane, startsUntil } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
 import { afterHold, afterHoldCleared, afterResume, scheduleDrain, settle } from "../../src/core/settle.ts";
-import { afterAlarm, afterDecision, restored, type Step as Written } from "../../src/core/write-behind.ts";
+import {
+  afterAlarm,
+  afterDecision,
+  restored,
+  type GateStep as Written,
+} from "../../src/core/write-behind.ts";
 import { trusted } from "../support/gate-arbitraries.ts";
 import { BEGINNING, type Instance, type ObjectWorld, STARTS_MS, type Which } from "./gate-world.ts";
 

@@ -1,6 +1,6 @@
 /** The scenarios of the gate's model, and gates that are broken on purpose, each with one in which it shows. */
 import type { GateState } from "../../src/core/gate-state.ts";
-import { ended, live } from "../../src/core/lease.ts";
+import { ended, liveLeases } from "../../src/core/lease.ts";
 import { gateModel } from "./gate.ts";
 import { type Parts, production } from "./gate-object.ts";
 import type { Scenario } from "./gate-world.ts";
@@ -113,7 +113,7 @@ export const brokenGates: readonly Variant[] = [
     { ...alone, faults: 1, delays: 4 },
     {
       admit: (before, request, settings, now) =>
-        production.admit({ ...before, leases: live(before.leases, now) }, request, settings, now),
+        production.admit({ ...before, leases: liveLeases(before.leases, now) }, request, settings, now),
     },
   ),
   broken(

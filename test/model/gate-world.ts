@@ -6,7 +6,7 @@ import type { AdmitResult } from "../../src/core/admit.ts";
 import type { GateState } from "../../src/core/gate-state.ts";
 import type { Grant, Lane } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
-import type { Memory } from "../../src/core/write-behind.ts";
+import type { GateMemory } from "../../src/core/write-behind.ts";
 
 /** The clock moves by so much: as long as an attempt may take, and the margins of a lease. */
 export const TICK_MS = 5_000;
@@ -59,7 +59,7 @@ export const settingsOf = ({ maxConcurrency }: Scenario): GateSettings => ({
 /** One life of the gate's object in memory. */
 export type Instance = Readonly<{
   name: string;
-  memory: Memory;
+  memory: GateMemory;
   /** The leases that it has granted, or found stored when it began. */
   knows: readonly string[];
   /** Of one that was cut off: until when the hold lasts that it knew of. */

@@ -1,5 +1,5 @@
 /** The scenarios of the rate limit's model, and gates that break the rate on purpose, each with one in which it shows. */
-import { live } from "../../src/core/lease.ts";
+import { liveLeases } from "../../src/core/lease.ts";
 import { type Parts, production } from "./gate-object.ts";
 import { type RateScenario, rateModel } from "./rate.ts";
 import { type Checked, checked, type Variant } from "./report.ts";
@@ -48,7 +48,7 @@ function broken(name: string, scenario: RateScenario, parts: Partial<Parts>): Va
 export const brokenRates: readonly Variant[] = [
   broken("What an expired lease has reserved is forgotten", slow, {
     admit: (before, request, settings, now) =>
-      production.admit({ ...before, leases: live(before.leases, now) }, request, settings, now),
+      production.admit({ ...before, leases: liveLeases(before.leases, now) }, request, settings, now),
   }),
   broken("What a lease has started is given back with the rest", quick, {
     settle: (before, { tatInMs: _, ...request }, settings, now, random) =>

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { startReceiver } from "../../tools/receiver.ts";
 import { type ApiClient, apiClient, keepFiring, type Stack, stopStack } from "../../tools/stack.ts";
 import { prepareThrowaway, THROWAWAY_KEY } from "../../tools/throwaway.ts";
-import { endpointOf, receiverFault, startReceiverHere } from "../../tools/verify/receiver.ts";
+import { endpointNamed, receiverFault, startReceiverHere } from "../../tools/verify/receiver.ts";
 import { projectRoot } from "../../tools/wrangler.ts";
 
 const CRON_MS = 5_000;
@@ -125,7 +125,7 @@ test("the receiver obeys its token alone, stores nothing for strangers, and coun
     expect(answers.map(({ status }) => status)).toEqual([401, 401, 404]);
     expect(await receiverFault({ ...receiver, token: "another" })).toContain("its token is not the one");
 
-    const endpoint = endpointOf(receiver, "mine");
+    const endpoint = endpointNamed(receiver, "mine");
     await endpoint.setScript({ per: "event", replies: [{ status: 503, afterMs: 500 }, { status: 204 }] });
     const post = async (id: string) =>
       (await fetch(endpoint.url, { method: "POST", body: id, headers: { "webhook-id": id } })).status;

@@ -4,7 +4,7 @@
  */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { nameOf } from "../../src/core/archive.ts";
+import { archiveNameOf } from "../../src/core/archive.ts";
 import { bundleOf, eventAt } from "../../src/core/bundle.ts";
 import { beforeFirstOf } from "../../src/core/placement.ts";
 import { cleanArchive } from "../../src/features/archive/job.ts";
@@ -44,7 +44,7 @@ async function events(): Promise<number[]> {
   return all;
 }
 
-const keep = (event: number, at = 1) => realBucket.put(nameOf({ event, destination: here, at }), "{}");
+const keep = (event: number, at = 1) => realBucket.put(archiveNameOf({ event, destination: here, at }), "{}");
 
 const left = async () => (await storedObjects()).map(({ name }) => Number(name.split("/")[1]));
 

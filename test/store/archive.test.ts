@@ -1,7 +1,12 @@
 /** The archive in R2: what is stored stays as it is, what is read is the tenant's own, and what is gone in D1 goes. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { type ArchivedExchange, type AttemptKey, MOST_OBJECT_BYTES, nameOf } from "../../src/core/archive.ts";
+import {
+  type ArchivedExchange,
+  type AttemptKey,
+  archiveNameOf,
+  MOST_OBJECT_BYTES,
+} from "../../src/core/archive.ts";
 import { eventAt } from "../../src/core/bundle.ts";
 import { beforeFirstOf } from "../../src/core/placement.ts";
 import {
@@ -55,7 +60,7 @@ describe("an exchange", () => {
     expect(await read(realBucket)).toEqual(exchange);
     expect(await read(realBucket, "rival")).toBeUndefined();
     expect(await read(realBucket, "acme", { ...KEY, at: 8 })).toBeUndefined();
-    expect((await realBucket.head(nameOf(KEY)))?.httpMetadata?.contentType).toBe("application/json");
+    expect((await realBucket.head(archiveNameOf(KEY)))?.httpMetadata?.contentType).toBe("application/json");
   });
 
   test("that has been emptied cannot be read, and is not stored any more", async () => {
@@ -103,7 +108,7 @@ describe("an exchange", () => {
     const keys = Array.from({ length: 2_500 }, (_, at) => ({ ...KEY, at }));
     await removeExchanges({ bucket, sleep }, keys);
     expect(calls.map(({ length }) => length)).toEqual([1_000, 1_000, 500]);
-    expect(calls.flat()).toEqual(keys.map(nameOf));
+    expect(calls.flat()).toEqual(keys.map(archiveNameOf));
     calls.splice(0);
     await removeExchanges({ bucket, sleep }, keys.slice(0, 1_000));
     await removeExchanges({ bucket, sleep }, []);
@@ -113,7 +118,7 @@ describe("an exchange", () => {
 
 describe("removing what is gone", () => {
   const keep = async (event: number, at = 1) =>
-    void (await realBucket.put(nameOf({ ...KEY, event, at }), "{}"));
+    void (await realBucket.put(archiveNameOf({ ...KEY, event, at }), "{}"));
 
   const left = async () =>
     (await storedObjects())

@@ -19,7 +19,7 @@ import {
   isEventType,
 } from "../../tools/import-svix/fit.ts";
 import { importSvix } from "../../tools/import-svix/import.ts";
-import { type Options, optionsFrom, readImportFlags } from "../../tools/import-svix/options.ts";
+import { type ImportOptions, importOptionsFrom, readImportFlags } from "../../tools/import-svix/options.ts";
 import { printable } from "../../tools/import-svix/printable.ts";
 import { documentOut } from "../../tools/import-svix/shapes.ts";
 import { FakeSvix, fakeApplication, fakeEndpoint, secretOf, TOKEN } from "../support/fake-svix.ts";
@@ -48,7 +48,7 @@ type Report = Readonly<{
 async function run(
   source: FakeSvix,
   target: FakeSvix,
-  options: Partial<Options> = {},
+  options: Partial<ImportOptions> = {},
   signal = new AbortController().signal,
 ): Promise<Run> {
   let now = 1_800_000_000_000;
@@ -65,7 +65,7 @@ async function run(
     random: () => 0.5,
   };
   const report = join(mkdtempSync(join(tmpdir(), "import-")), "report.json");
-  const all: Options = {
+  const all: ImportOptions = {
     ...{ from: new URL(FROM), to: new URL(TO), token: TOKEN, key: KEY },
     ...{ apply: true, setHeaders: false, concurrency: 3, report },
     ...options,
@@ -710,7 +710,7 @@ describe("what is taken", () => {
 });
 
 describe("the command line", () => {
-  const read = (...args: string[]) => optionsFrom(readImportFlags(args), {});
+  const read = (...args: string[]) => importOptionsFrom(readImportFlags(args), {});
   const whole = [
     "--from",
     "https://s.example/api/v1/",
@@ -737,7 +737,7 @@ describe("the command line", () => {
 
   test("takes what is secret from the environment", () => {
     const environment = { SVIX_TOKEN: "t", BREAKWATER_KEY: "k", BREAKWATER_URL: "https://b.example" };
-    expect(optionsFrom(readImportFlags(["--from", "https://s.example"]), environment)).toMatchObject({
+    expect(importOptionsFrom(readImportFlags(["--from", "https://s.example"]), environment)).toMatchObject({
       token: "t",
       key: "k",
     });

@@ -4,8 +4,8 @@ import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, test, vi } from "vitest";
 import { type Check, Run } from "../../tools/verify/check.ts";
 import { billed } from "../../tools/verify/checks/billed.ts";
-import { Deployment } from "../../tools/verify/deployment.ts";
-import { optionsFrom } from "../../tools/verify/options.ts";
+import { DeploymentUnderTest } from "../../tools/verify/deployment.ts";
+import { verifyOptionsFrom } from "../../tools/verify/options.ts";
 import { deployReceiver } from "../../tools/verify/receiver.ts";
 import { runChecks } from "../../tools/verify/run-checks.ts";
 import { fakeWrangler } from "./fake-wrangler.ts";
@@ -79,8 +79,8 @@ const host = "https://breakwater.example";
 function runAt(address: string, signal = new AbortController().signal): Run {
   const flags = { values: { url: address, key: "k" }, others: [] };
   return new Run({
-    deployment: new Deployment(new URL(address), "k", "verify-1"),
-    options: optionsFrom(flags, {}, []),
+    deployment: new DeploymentUnderTest(new URL(address), "k", "verify-1"),
+    options: verifyOptionsFrom(flags, {}, []),
     isLocal: address !== host,
     receiver: undefined,
     suffix: "1",

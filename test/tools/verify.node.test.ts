@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, it, test } from "vitest";
 import { checks } from "../../tools/verify/checks.ts";
 import {
   arrivalsOf,
-  both,
+  joinResults,
   judgeBilled,
   judgeConcurrency,
   judgeHeartbeat,
@@ -22,13 +22,18 @@ import {
   percentile,
 } from "../../tools/verify/judge.ts";
 import { durationMs } from "../../tools/verify/options.ts";
-import type { Hit } from "../../tools/verify/protocol.ts";
+import type { EndpointHit } from "../../tools/verify/protocol.ts";
 import { lineText, tableText } from "../../tools/verify/report.ts";
 import { groupsOf } from "../../tools/verify/run-checks.ts";
 import { projectRoot } from "../../tools/wrangler.ts";
 
 let numbered = 0;
-const hit = (event: string, at: number, status: number | null = 204, more: Partial<Hit> = {}): Hit => ({
+const hit = (
+  event: string,
+  at: number,
+  status: number | null = 204,
+  more: Partial<EndpointHit> = {},
+): EndpointHit => ({
   n: ++numbered,
   at,
   answeredAt: status === null ? null : at,
@@ -106,7 +111,7 @@ describe("events that are to arrive once", () => {
 describe("a retry", () => {
   const range = { fromMs: 3_000, toMs: 5_000 };
   const first = hit("a", 1_000, 503, { answeredAt: 1_200 });
-  const second = (at: number, more: Partial<Hit> = {}) => hit("a", at, 204, { attempt: 2, ...more });
+  const second = (at: number, more: Partial<EndpointHit> = {}) => hit("a", at, 204, { attempt: 2, ...more });
 
   it.each([
     ["at its time", [first, second(4_500)], true],
@@ -225,8 +230,8 @@ test("several verdicts are one, that holds when all of them do", () => {
     { ok: true, seen: "a" },
     { ok: false, seen: "b" },
   ];
-  expect(both(good, good)).toEqual({ ok: true, seen: "a; a" });
-  expect(both(good, bad)).toEqual({ ok: false, seen: "a; b" });
+  expect(joinResults(good, good)).toEqual({ ok: true, seen: "a; a" });
+  expect(joinResults(good, bad)).toEqual({ ok: false, seen: "a; b" });
 });
 
 describe("the lines", () => {

@@ -33,12 +33,12 @@ type State = DeliveryJson["state"];
 type Page<T> = Readonly<{ data: readonly T[]; next_cursor: string | null }>;
 type Listed = Readonly<{ id: string; status: "active" | "paused" }>;
 
-export function countOf({ deliveries }: Progress, ...states: readonly State[]): number {
+export function countInStates({ deliveries }: Progress, ...states: readonly State[]): number {
   return deliveries.filter(({ state }) => states.includes(state)).length;
 }
 
-export function hasEnded(progress: Progress): boolean {
-  return countOf(progress, "delivered", "dead", "cancelled") === progress.planned;
+export function allEnded(progress: Progress): boolean {
+  return countInStates(progress, "delivered", "dead", "cancelled") === progress.planned;
 }
 
 /**
@@ -58,7 +58,7 @@ export async function readProgress(
     const planned = posted.filter(({ destinations }) => destinations.includes(customer.id)).length;
     const status = listed.find(({ id }) => id === customer.id)?.status ?? "deleted";
     const last = before.find((progress) => progress.customer === customer);
-    const done = last && last.planned === planned && hasEnded(last);
+    const done = last && last.planned === planned && allEnded(last);
     const deliveries = done ? last.deliveries : await deliveriesTo(api, customer.id);
     all.push({ customer, planned: Math.max(planned, deliveries.length), deliveries, status });
   }
@@ -172,7 +172,7 @@ export function gateStatusText(status: GateStatus, progress: Progress, now: numb
     case "paused":
       return "paused: gone";
     case "deleted":
-      return `deleted, ${countOf(progress, "cancelled")} cancelled`;
+      return `deleted, ${countInStates(progress, "cancelled")} cancelled`;
   }
 }
 
@@ -190,12 +190,16 @@ export function secondsTo(until: number, now: number): number {
 const ADMITTED_MS = 1_000 + ON_THE_WAY_MS;
 
 /** Which promises were broken, by the receiver's log, in sentences; empty when none was. */
-export function faultsOf(progress: Progress, posted: readonly Posted[], hits: readonly Hit[]): string[] {
+export function brokenPromises(
+  progress: Progress,
+  posted: readonly Posted[],
+  hits: readonly Hit[],
+): string[] {
   const { customer, planned } = progress;
   const { unsigned, altered, atOnce, early } = evidenceOf(hits);
   const limit = customer.profile.settings.max_concurrency;
   const late = early.filter((ms) => ms > ADMITTED_MS).length;
-  const ended = countOf(progress, "delivered", "dead", "cancelled");
+  const ended = countInStates(progress, "delivered", "dead", "cancelled");
   const faults = [
     unsigned > 0 && `${unsigned} requests had a signature that did not verify`,
     altered > 0 && `${altered} events changed their bytes between attempts`,
@@ -209,7 +213,7 @@ export function faultsOf(progress: Progress, posted: readonly Posted[], hits: re
 
 function endFaults(progress: Progress, posted: readonly Posted[], hits: readonly Hit[]): (string | false)[] {
   const { customer } = progress;
-  const delivered = countOf(progress, "delivered");
+  const delivered = countInStates(progress, "delivered");
   if (customer.profile.ends === "dead") {
     return [delivered > 0 && `${delivered} deliveries to a receiver that is gone count as delivered`];
   }

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Receiver } from "../receiver.ts";
 import type { ApiClient } from "../stack.ts";
-import { type Customer, hasEnded, type Progress, readProgress } from "./progress.ts";
+import { allEnded, type Customer, type Progress, readProgress } from "./progress.ts";
 import { EVENTS, type Posted, postTraffic, profiles } from "./scenario.ts";
 import type { Screen } from "./screen.ts";
 
@@ -12,9 +12,9 @@ const TIMEOUT_MS = 100_000;
 /** After the last event, until the owner of the endpoint that is gone deletes its destination. */
 const DELETE_AFTER_MS = 3_000;
 
-export type Result = Readonly<{ customers: readonly Progress[]; posted: readonly Posted[] }>;
+export type DemoResult = Readonly<{ customers: readonly Progress[]; posted: readonly Posted[] }>;
 
-export async function runScenario(api: ApiClient, receiver: Receiver, screen: Screen): Promise<Result> {
+export async function runScenario(api: ApiClient, receiver: Receiver, screen: Screen): Promise<DemoResult> {
   const customers = await createDestinations(api, receiver);
   const posted: Posted[] = [];
   const startedAt = Date.now();
@@ -29,7 +29,7 @@ export async function runScenario(api: ApiClient, receiver: Receiver, screen: Sc
     progress = await readProgress(api, customers, posted, progress);
     const now = Date.now();
     screen.show({ customers: progress, posted: posted.length, startedAt, now });
-    const over = posted.length >= EVENTS && progress.every(hasEnded);
+    const over = posted.length >= EVENTS && progress.every(allEnded);
     if (over || now - startedAt > TIMEOUT_MS) return { customers: progress, posted };
     await sleep(FRAME_MS);
   }

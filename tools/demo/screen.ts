@@ -5,11 +5,11 @@
 
 import { styleText } from "node:util";
 import {
-  countOf,
+  allEnded,
+  countInStates,
   type GateStatus,
   gateStatusOf,
   gateStatusText,
-  hasEnded,
   isSlow,
   type Progress,
   secondsTo,
@@ -87,7 +87,7 @@ function plainLine({ customers, posted, startedAt, now }: Frame): string {
   const parts = customers.map((progress) => {
     const status = gateStatusOf(progress, now);
     const why = status.kind === "active" ? "" : ` (${gateStatusText(status, progress, now)})`;
-    return `${progress.customer.profile.name} ${countOf(progress, "delivered")}/${progress.planned}${why}`;
+    return `${progress.customer.profile.name} ${countInStates(progress, "delivered")}/${progress.planned}${why}`;
   });
   return `${timeText(now - startedAt)}  ${posted} posted; delivered: ${parts.join(", ")}`;
 }
@@ -102,7 +102,7 @@ const SENTENCE_MS = 3_000;
 
 /** One sentence on what is happening, for somebody who has never seen Breakwater. */
 function currentSentence(customers: readonly Progress[], startedAt: number, now: number): string {
-  if (customers.every(hasEnded)) return "Nothing is under way: every delivery has ended.";
+  if (customers.every(allEnded)) return "Nothing is under way: every delivery has ended.";
   const sentences = customers.flatMap(
     (progress) => sentence(progress, gateStatusOf(progress, now), now) ?? [],
   );
@@ -112,7 +112,7 @@ function currentSentence(customers: readonly Progress[], startedAt: number, now:
 
 function sentence(progress: Progress, status: GateStatus, now: number): string | undefined {
   const { name } = progress.customer.profile;
-  const waiting = countOf(progress, "waiting");
+  const waiting = countInStates(progress, "waiting");
   switch (status.kind) {
     case "circuit_open":
       return `${name} is failing: circuit open, one request probes it in ${secondsTo(status.until, now)} s; ${waiting} wait.`;
@@ -147,10 +147,10 @@ const columns: readonly Column[] = [
   text("destination", 11, ({ customer }) => customer.profile.name, "bold"),
   text("behaviour", 12, ({ customer }) => customer.profile.behaviour, "dim"),
   count("events", 6, ({ planned }) => planned, "none"),
-  count("delivered", 9, (s) => countOf(s, "delivered"), "green"),
-  count("retrying", 8, (s) => countOf(s, "retrying"), "yellow"),
-  count("waiting", 7, (s) => countOf(s, "waiting"), "yellow"),
-  count("dead", 4, (s) => countOf(s, "dead"), "red"),
+  count("delivered", 9, (s) => countInStates(s, "delivered"), "green"),
+  count("retrying", 8, (s) => countInStates(s, "retrying"), "yellow"),
+  count("waiting", 7, (s) => countInStates(s, "waiting"), "yellow"),
+  count("dead", 4, (s) => countInStates(s, "dead"), "red"),
   { title: "progress", width: BAR, align: "left", cells: bar },
   { title: "status", width: 21, align: "left", cells: status },
 ];
@@ -199,8 +199,8 @@ function count(title: string, width: number, of: (s: Progress) => number, colour
 /** Delivered, ended otherwise, attempted or waiting, and still queued. */
 function bar(progress: Progress): Cell[] {
   const cellsOf = (n: number) => Math.round((n / Math.max(1, progress.planned)) * BAR);
-  const delivered = cellsOf(countOf(progress, "delivered"));
-  const ended = cellsOf(countOf(progress, "delivered", "dead", "cancelled"));
+  const delivered = cellsOf(countInStates(progress, "delivered"));
+  const ended = cellsOf(countInStates(progress, "delivered", "dead", "cancelled"));
   const known = cellsOf(progress.deliveries.length);
   return [
     { text: "█".repeat(delivered), colour: "green" },

@@ -1,18 +1,18 @@
 /** The end of the demo: figures for each customer, what went wrong, and what to try next. */
 import { whereabouts } from "../flags.ts";
 import type { Hit, Receiver } from "../receiver.ts";
-import { countOf, type Evidence, evidenceOf, faultsOf, type Progress } from "./progress.ts";
-import type { Result } from "./run.ts";
+import { brokenPromises, countInStates, type Evidence, evidenceOf, type Progress } from "./progress.ts";
+import type { DemoResult } from "./run.ts";
 import { type Posted, RETRY_AFTER_S } from "./scenario.ts";
 import { paint } from "./screen.ts";
 
 /** Prints the figures and the result; returns what was not as it should have been. */
-export function printSummary({ customers, posted }: Result, { hits }: Receiver): string[] {
+export function printSummary({ customers, posted }: DemoResult, { hits }: Receiver): string[] {
   const hitsOf = (path: string) => hits.filter((hit) => hit.path === path);
   console.log(`\n${summaryHead}`);
   for (const progress of customers)
     console.log(summaryLines(progress, posted, hitsOf(progress.customer.path)).join("\n"));
-  const faults = customers.flatMap((each) => faultsOf(each, posted, hitsOf(each.customer.path)));
+  const faults = customers.flatMap((each) => brokenPromises(each, posted, hitsOf(each.customer.path)));
   if (faults.length === 0)
     console.log(paint(`\n  ✓ Nothing was lost, all ${hits.length} signatures verified.`, "green"));
   printFaults(faults);
@@ -24,7 +24,7 @@ export function printFaults(faults: readonly string[]): void {
 }
 
 /** What to try next, with the ids and the key of the demo that is still running. */
-export function tryItLines(url: string, key: string, { customers, posted }: Result): string[] {
+export function tryItLines(url: string, key: string, { customers, posted }: DemoResult): string[] {
   const idOf = (name: string) =>
     customers.find(({ customer }) => customer.profile.name === name)?.customer.id;
   const call = `curl -s -H "Authorization: Bearer $BREAKWATER_KEY"`;
@@ -61,7 +61,7 @@ function summaryLines(progress: Progress, posted: readonly Posted[], hits: reado
   const evidence = evidenceOf(hits);
   const figures: Readonly<Record<(typeof summaryColumns)[number], string | number>> = {
     events: progress.planned,
-    delivered: countOf(progress, "delivered"),
+    delivered: countInStates(progress, "delivered"),
     attempts: evidence.attempts,
     duplicates: evidence.duplicates,
     "longest wait": longestWait(progress, posted),
@@ -93,7 +93,7 @@ function whatTheGateDid(progress: Progress, evidence: Evidence): string {
     case "warehouse":
       return `Slow: ${atOnce} requests at once and never more; the rest waited in D1.`;
     case "old-app":
-      return `Gone after ${attempts} request${attempts === 1 ? "" : "s"}, so paused; ${countOf(progress, "cancelled")} cancelled when its owner deleted it.`;
+      return `Gone after ${attempts} request${attempts === 1 ? "" : "s"}, so paused; ${countInStates(progress, "cancelled")} cancelled when its owner deleted it.`;
     default:
       return attempts === progress.planned
         ? "Healthy: everything went through at the first attempt."

@@ -121,7 +121,7 @@ function workerFlags(
 
 /**
  * Deploys the Worker and returns its address, if it has one. Where Cloudflare then reports a host that the Worker has not
- * been told of, the one on workers.dev, it is deployed once more with it.
+ * been configured with, the one on workers.dev, the Worker is deployed again with it.
  */
 async function deployWorker(
   target: Environment,

@@ -10,7 +10,7 @@ import { queueKindOf } from "../../src/queue-messages.ts";
 import { type ConfigFault, type Environment, placeOf, QUEUES } from "./config-faults.ts";
 import { allOwnHosts, ownHostsOf } from "./own-hosts.ts";
 
-/** Secrets that are there already, as far as anybody can tell from here. */
+/** Secrets that are presumably set already. */
 const KEPT = {
   ADMIN_KEY: "one that the Worker has",
   MASTER_KEYS: `kept:${Buffer.alloc(32).toString("base64")}`,

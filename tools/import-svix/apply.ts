@@ -2,11 +2,11 @@
 import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { mapBounded } from "./bounded.ts";
-import type { Answer, SvixApi } from "./client.ts";
-import type { ApplicationPlan, EndpointPlan, EventTypePlan, Plan } from "./plan.ts";
+import type { SideAnswer, SvixApi } from "./client.ts";
+import type { ApplicationPlan, EndpointPlan, EventTypePlan, ImportPlan } from "./plan.ts";
 
 /** What became of a part of the plan. */
-export type Outcome =
+export type ImportOutcome =
   | Readonly<{
       kind: "created" | "changed" | "left";
       /** Its id at the target. */
@@ -17,7 +17,7 @@ export type Outcome =
 export type Item = EventTypePlan | ApplicationPlan | EndpointPlan;
 
 /** By the part; a part that is refused, or was not come to, has none. */
-export type Outcomes = Map<Item, Outcome>;
+export type Outcomes = Map<Item, ImportOutcome>;
 
 /**
  * @param outcomes gets an entry for each part when it is done, so that it is right whenever the run ends
@@ -25,11 +25,11 @@ export type Outcomes = Map<Item, Outcome>;
  * @throws Interrupted when the run was
  */
 export async function apply(
-  plan: Plan,
+  plan: ImportPlan,
   target: SvixApi,
   { atOnce, outcomes, progress }: Readonly<{ atOnce: number; outcomes: Outcomes; progress: () => void }>,
 ): Promise<void> {
-  const settle = (item: Item, outcome: Outcome | undefined) => {
+  const settle = (item: Item, outcome: ImportOutcome | undefined) => {
     if (outcome) outcomes.set(item, outcome);
     progress();
     return outcome;
@@ -46,7 +46,10 @@ export async function apply(
   });
 }
 
-async function applyEventType({ uid, action }: EventTypePlan, target: SvixApi): Promise<Outcome | undefined> {
+async function applyEventType(
+  { uid, action }: EventTypePlan,
+  target: SvixApi,
+): Promise<ImportOutcome | undefined> {
   if (action.kind === "refuse") return undefined;
   if (action.kind === "leave") return { kind: "left", id: uid };
   const body = action.kind === "create" ? action.body : action.change;
@@ -56,7 +59,10 @@ async function applyEventType({ uid, action }: EventTypePlan, target: SvixApi): 
     : failed("PUT event-type", answer);
 }
 
-async function applyApplication({ action }: ApplicationPlan, target: SvixApi): Promise<Outcome | undefined> {
+async function applyApplication(
+  { action }: ApplicationPlan,
+  target: SvixApi,
+): Promise<ImportOutcome | undefined> {
   if (action.kind === "refuse") return undefined;
   if (action.kind === "leave") return { kind: "left", id: action.id };
   if (action.kind === "create") return created(target, "/api/v1/app", action.body);
@@ -68,7 +74,7 @@ async function applyEndpoint(
   { action }: EndpointPlan,
   path: string,
   target: SvixApi,
-): Promise<Outcome | undefined> {
+): Promise<ImportOutcome | undefined> {
   if (action.kind === "refuse") return undefined;
   if (action.kind === "leave") return { kind: "left", id: action.id };
   if (action.kind === "create") return created(target, path, action.body);
@@ -98,7 +104,7 @@ const createdOut = z.object({ id: z.string().regex(/^[A-Za-z0-9_-]{1,100}$/) });
  * The key makes this request harmless when it is repeated, and no other: what a former run has made is found by its `uid`,
  * and what was deleted since can be created again.
  */
-async function created(target: SvixApi, path: string, body: object): Promise<Outcome> {
+async function created(target: SvixApi, path: string, body: object): Promise<ImportOutcome> {
   const answer = await target.call("POST", path, { body, idempotencyKey: `import-${randomUUID()}` });
   if (!answer.ok) return failed(`POST ${path}`, answer);
   const read = createdOut.safeParse(answer.json);
@@ -106,7 +112,7 @@ async function created(target: SvixApi, path: string, body: object): Promise<Out
   return { kind: "failed", reason: `POST ${path} answered without an id: run the same command again` };
 }
 
-function failed(what: string, { status, reason }: Extract<Answer, { ok: false }>): Outcome {
+function failed(what: string, { status, reason }: Extract<SideAnswer, { ok: false }>): ImportOutcome {
   const hint = status === 409 ? "; run the same command again if another one is under way" : "";
   return { kind: "failed", reason: `${what} ${reason}${hint}` };
 }

@@ -15,7 +15,7 @@ export type Hands = Readonly<{
   random: () => number;
 }>;
 
-export type Side = Readonly<{
+export type ApiSide = Readonly<{
   /** Begins sentences: "The source". */
   name: string;
   /** With the path before /api/v1, if there is one. */
@@ -27,7 +27,7 @@ export type Side = Readonly<{
   concurrency: number;
 }>;
 
-export type Answer =
+export type SideAnswer =
   | Readonly<{ ok: true; json: unknown }>
   | Readonly<{
       ok: false;
@@ -63,7 +63,7 @@ const LONGEST_BACKOFF_MS = 15_000;
 const FAILED_ATTEMPTS = 3;
 
 export class SvixApi {
-  readonly #side: Side;
+  readonly #side: ApiSide;
   readonly #hands: Hands;
   readonly #signal: AbortSignal;
   readonly #waiting: (() => void)[] = [];
@@ -71,7 +71,7 @@ export class SvixApi {
   /** No request begins before: the side has named a time. */
   #pausedUntil = 0;
 
-  constructor(side: Side, hands: Hands, signal: AbortSignal) {
+  constructor(side: ApiSide, hands: Hands, signal: AbortSignal) {
     this.#side = side;
     this.#hands = hands;
     this.#signal = signal;
@@ -84,7 +84,7 @@ export class SvixApi {
    * @throws Unavailable when the side has not answered for minutes, refuses the token, or is no such API
    * @throws Interrupted when the run was
    */
-  async call(method: string, path: string, options: Options = {}): Promise<Answer> {
+  async call(method: string, path: string, options: Options = {}): Promise<SideAnswer> {
     await this.#taken();
     try {
       return await this.#repeated(method, path, options);
@@ -99,7 +99,7 @@ export class SvixApi {
     this.#free -= 1;
   }
 
-  async #repeated(method: string, path: string, options: Options): Promise<Answer> {
+  async #repeated(method: string, path: string, options: Options): Promise<SideAnswer> {
     const until = this.#hands.now() + PATIENCE_MS;
     for (let attempt = 1; ; attempt += 1) {
       await this.#pause();
@@ -166,7 +166,7 @@ export class SvixApi {
     return Math.min(LONGEST_BACKOFF_MS, FIRST_PAUSE_MS * 2 ** (attempt - 1)) * (1 + this.#hands.random());
   }
 
-  #answerOf(got: Got, method: string, path: string): Answer {
+  #answerOf(got: Got, method: string, path: string): SideAnswer {
     if (got.kind === "none") throw new Unavailable(`${this.#whereabouts} does not answer: ${got.fault}`);
     const { status, text, headers } = got;
     if (status >= 300 && status < 400)

@@ -25,7 +25,7 @@ import { counted, printable } from "./printable.ts";
 export type Fitted<T> = Readonly<{ value: T; notes: readonly string[] }>;
 
 /** Why something is not copied at all. */
-export type Refused = Readonly<{ refused: string }>;
+export type NotCopied = Readonly<{ refused: string }>;
 
 /**
  * The name at the target of an application or an endpoint: its `uid`, or else the source's id. So code that names them by
@@ -85,7 +85,7 @@ export function fitRate(given: number | null): Fitted<number | null> {
 /**
  * The types that can be posted here. An endpoint for others alone would get everything, if it were copied without them.
  */
-export function fitEventTypes(given: readonly string[] | null): Fitted<string[] | null> | Refused {
+export function fitEventTypes(given: readonly string[] | null): Fitted<string[] | null> | NotCopied {
   if (given === null) return { value: null, notes: [] };
   const value = [...new Set(given)].filter(isEventType);
   const others = given.filter((type) => !isEventType(type)).map(printable);
@@ -104,7 +104,10 @@ export function isEventType(name: string): boolean {
 }
 
 /** As event types: none of them left would mean all messages. */
-export function fitChannels(given: readonly string[], areTaken: boolean): Fitted<string[] | null> | Refused {
+export function fitChannels(
+  given: readonly string[],
+  areTaken: boolean,
+): Fitted<string[] | null> | NotCopied {
   if (given.length === 0) return { value: null, notes: [] };
   const names = given.map(printable).join(", ");
   if (!areTaken)
@@ -148,7 +151,7 @@ function isOwnToGive(lowerName: string): boolean {
 }
 
 /** The secret as Breakwater takes it, with the bytes that it has at the source. */
-export function fitSecret(given: string): Readonly<{ value: string }> | Refused {
+export function fitSecret(given: string): Readonly<{ value: string }> | NotCopied {
   if (/^wh(pk|sk)/.test(given))
     return {
       refused:

@@ -2,10 +2,10 @@
 import { writeFileSync } from "node:fs";
 import { apply, type Outcomes } from "./apply.ts";
 import { type Hands, Interrupted, SvixApi, Unavailable } from "./client.ts";
-import type { Options } from "./options.ts";
-import { type Plan, planOf } from "./plan.ts";
+import type { ImportOptions } from "./options.ts";
+import { type ImportPlan, planImport } from "./plan.ts";
 import { readSource, readTarget } from "./read.ts";
-import { countOf, isWhole, outcomeLines, planLines, reportOf } from "./report.ts";
+import { isComplete, outcomeLines, partCount, planLines, reportOf } from "./report.ts";
 
 type Print = (line: string) => void;
 
@@ -18,7 +18,7 @@ const PROGRESS_MS = 5_000;
  * @throws Unavailable when one side cannot be used; what has been written stays, and is in the report
  */
 export async function importSvix(
-  options: Options,
+  options: ImportOptions,
   hands: Hands,
   signal: AbortSignal,
   print: Print,
@@ -36,7 +36,7 @@ export async function importSvix(
   );
   const say = throttled(hands, print);
   const outcomes: Outcomes = new Map();
-  let plan: Plan | undefined;
+  let plan: ImportPlan | undefined;
   // A file that cannot be written must not be noticed at the end.
   if (options.report !== undefined) writeFileSync(options.report, "", { flag: "a" });
   try {
@@ -47,10 +47,10 @@ export async function importSvix(
     const there = await readTarget(target, found, concurrency, (read, of) =>
       say(`compared ${read} of ${of} applications`),
     );
-    plan = planOf(found, there, { setHeaders });
+    plan = planImport(found, there, { setHeaders });
     for (const line of ["Plan:", ...planLines(plan)]) print(line);
     if (options.apply) {
-      const count = countOf(plan);
+      const count = partCount(plan);
       print("\nWriting …");
       await apply(plan, target, {
         ...{ atOnce: concurrency, outcomes },
@@ -68,7 +68,13 @@ export async function importSvix(
 }
 
 /** Writes and prints what became of the plan; returns the exit code. */
-function end(plan: Plan, outcomes: Outcomes, options: Options, hands: Hands, print: Print): number {
+function end(
+  plan: ImportPlan,
+  outcomes: Outcomes,
+  options: ImportOptions,
+  hands: Hands,
+  print: Print,
+): number {
   const { from, to, apply: applied, report } = options;
   if (applied) for (const line of ["", ...outcomeLines(plan, outcomes)]) print(line);
   if (report !== undefined) {
@@ -76,7 +82,7 @@ function end(plan: Plan, outcomes: Outcomes, options: Options, hands: Hands, pri
     writeFileSync(report, `${JSON.stringify(json, null, 2)}\n`);
     print(`Wrote the report to ${report}.`);
   }
-  if (applied) return isWhole(plan, outcomes) ? 0 : 1;
+  if (applied) return isComplete(plan, outcomes) ? 0 : 1;
   print("\nNothing has been written: --apply does it.");
   return plan.failures.length === 0 ? 0 : 1;
 }

@@ -1,7 +1,7 @@
 /** The command line of `npm run import:svix`. */
 import { type Flags, readFlags, UsageError } from "../flags.ts";
 
-export type Options = Readonly<{
+export type ImportOptions = Readonly<{
   from: URL;
   token: string;
   to: URL;
@@ -30,7 +30,7 @@ type Environment = Readonly<Record<string, string | undefined>>;
  * @param environment has `SVIX_TOKEN`, `BREAKWATER_URL` and `BREAKWATER_KEY` where the flags are left out
  * @throws UsageError that names the flag, what is wrong with it, and what is expected
  */
-export function optionsFrom({ values }: Flags, environment: Environment): Options {
+export function importOptionsFrom({ values }: Flags, environment: Environment): ImportOptions {
   const given = (name: string) => (typeof values[name] === "string" ? values[name] : undefined);
   const required = (name: string, otherwise: string | undefined, what: string): string => {
     const value = given(name) ?? otherwise;

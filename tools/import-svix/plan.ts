@@ -18,8 +18,8 @@ import {
   uidOf,
 } from "./fit.ts";
 import { printable } from "./printable.ts";
-import type { Failure, Source, SourceApplication, Target, TargetApplication } from "./read.ts";
-import type { Endpoint, EventType, Extra } from "./shapes.ts";
+import type { Failure, ImportTarget, Source, SourceApplication, TargetApplication } from "./read.ts";
+import type { Extra, SvixEndpoint, SvixEventType } from "./shapes.ts";
 
 export type Body = Readonly<Record<string, unknown>>;
 
@@ -58,7 +58,7 @@ export type EventTypePlan = Planned<Body, Body>;
 export type EndpointPlan = Planned<Body, EndpointChange>;
 export type ApplicationPlan = Planned<Body, Body> & Readonly<{ endpoints: readonly EndpointPlan[] }>;
 
-export type Plan = Readonly<{
+export type ImportPlan = Readonly<{
   eventTypes: readonly EventTypePlan[];
   applications: readonly ApplicationPlan[];
   operationalWebhooks: number;
@@ -71,7 +71,7 @@ export type Settings = Readonly<{
   setHeaders: boolean;
 }>;
 
-export function planOf(source: Source, target: Target, settings: Settings): Plan {
+export function planImport(source: Source, target: ImportTarget, settings: Settings): ImportPlan {
   const taken = new Set<string>();
   const terms = { ...settings, takesChannels: target.takesChannels };
   return {
@@ -86,7 +86,7 @@ export function planOf(source: Source, target: Target, settings: Settings): Plan
   };
 }
 
-type Terms = Settings & Pick<Target, "takesChannels">;
+type Terms = Settings & Pick<ImportTarget, "takesChannels">;
 
 type Named = Readonly<{ id: string; uid: string | null }>;
 
@@ -105,7 +105,7 @@ function refusedTwice(named: Named) {
 
 const MAX_TYPE_DESCRIPTION = 1_000;
 
-function planEventType(type: EventType, known: EventType | undefined): EventTypePlan {
+function planEventType(type: SvixEventType, known: SvixEventType | undefined): EventTypePlan {
   const { name, archived } = type;
   if (!isEventType(name)) {
     const reason =
@@ -129,7 +129,7 @@ function planEventType(type: EventType, known: EventType | undefined): EventType
   return { id: name, uid: name, action: changeOrLeave(name, body, differs), notes };
 }
 
-function typeNotes({ deprecated, groupName, featureFlags }: EventType): string[] {
+function typeNotes({ deprecated, groupName, featureFlags }: SvixEventType): string[] {
   return [
     ...(deprecated ? ["deprecated: left out; a type can be archived"] : []),
     ...(groupName ? [`groupName ${printable(groupName)}: left out`] : []),
@@ -169,8 +169,8 @@ function planApplication(
 
 /** @param applicationRate of endpoints without one of their own: as theirs it is shown as none */
 function planEndpoint(
-  endpoint: Endpoint,
-  known: Endpoint | undefined,
+  endpoint: SvixEndpoint,
+  known: SvixEndpoint | undefined,
   applicationRate: number | null,
   { setHeaders, takesChannels }: Terms,
 ): EndpointPlan {
@@ -232,7 +232,7 @@ type WantedEndpoint = Readonly<{
 
 function endpointAction(
   { fields, headers, secret }: WantedEndpoint,
-  known: Endpoint,
+  known: SvixEndpoint,
 ): EndpointPlan["action"] {
   const differs = differing(comparable(fields), comparable(known));
   const hasHeaders = Object.keys(headers).length > 0;
@@ -264,9 +264,9 @@ const EXTRAS: Readonly<Record<Extra, string>> = {
  * show, and that the target has meanwhile, was set by hand.
  */
 function incompleteOf(
-  { sensitive, extras }: Endpoint,
+  { sensitive, extras }: SvixEndpoint,
   headers: Readonly<Record<string, string>>,
-  known: Endpoint | undefined,
+  known: SvixEndpoint | undefined,
 ): string[] {
   const there = new Set(known ? namesOf(known) : []);
   for (const name of Object.keys(headers)) there.add(name.toLowerCase());
@@ -279,11 +279,11 @@ function incompleteOf(
   ];
 }
 
-function namesOf({ headers, sensitive }: Endpoint): string[] {
+function namesOf({ headers, sensitive }: SvixEndpoint): string[] {
   return [...Object.keys(headers), ...sensitive].map((name) => name.toLowerCase());
 }
 
-function headersToSet(wanted: Readonly<Record<string, string>>, known: Endpoint, all: boolean) {
+function headersToSet(wanted: Readonly<Record<string, string>>, known: SvixEndpoint, all: boolean) {
   const there = new Set(namesOf(known));
   return Object.fromEntries(Object.entries(wanted).filter(([name]) => all || !there.has(name.toLowerCase())));
 }

@@ -8,18 +8,18 @@ import { type SvixApi, Unavailable } from "./client.ts";
 import { uidOf } from "./fit.ts";
 import { printable } from "./printable.ts";
 import {
-  type Application,
   applicationOut,
   documentOut,
-  type Endpoint,
-  type EventType,
   type Extra,
   endpointHeadersOut,
   endpointOut,
   endpointSecretOut,
   eventTypeOut,
   extras,
-  page,
+  type SvixApplication,
+  type SvixEndpoint,
+  type SvixEventType,
+  svixPage,
   switchOut,
 } from "./shapes.ts";
 
@@ -30,10 +30,10 @@ export type Failure = Readonly<{
   reason: string;
 }>;
 
-export type SourceApplication = Application & Readonly<{ endpoints: readonly Endpoint[] }>;
+export type SourceApplication = SvixApplication & Readonly<{ endpoints: readonly SvixEndpoint[] }>;
 
 export type Source = Readonly<{
-  eventTypes: readonly EventType[];
+  eventTypes: readonly SvixEventType[];
   applications: readonly SourceApplication[];
   /** How many there are; 0 where the server knows none. */
   operationalWebhooks: number;
@@ -41,17 +41,17 @@ export type Source = Readonly<{
 }>;
 
 /** The target's counterparts, by their names at the target. */
-export type TargetApplication = Application & Readonly<{ endpoints: ReadonlyMap<string, Endpoint> }>;
+export type TargetApplication = SvixApplication & Readonly<{ endpoints: ReadonlyMap<string, SvixEndpoint> }>;
 
-export type Target = Readonly<{
-  eventTypes: ReadonlyMap<string, EventType>;
+export type ImportTarget = Readonly<{
+  eventTypes: ReadonlyMap<string, SvixEventType>;
   applications: ReadonlyMap<string, TargetApplication>;
   /** Deployments of former versions do not. */
   takesChannels: boolean;
   failures: readonly Failure[];
 }>;
 
-/** Is told of every application that has been read. */
+/** Gets the number of applications read so far. */
 type Progress = (read: number, of: number) => void;
 
 const TYPES = "/api/v1/event-type?include_archived=true&with_content=true";
@@ -80,7 +80,7 @@ export async function readTarget(
   source: Source,
   atOnce: number,
   progress: Progress,
-): Promise<Target> {
+): Promise<ImportTarget> {
   const types = await readList(api, TYPES, eventTypeOut, "event type");
   const listed = await readList(api, APPLICATIONS, applicationOut, "application");
   const document = await readOne(api, "/openapi.json", documentOut);
@@ -118,11 +118,11 @@ type Read<T> = Readonly<{ entries: readonly T[]; failures: readonly Failure[] }>
 
 async function readEndpoints(
   api: SvixApi,
-  application: Application,
+  application: SvixApplication,
   atOnce: number,
   isWanted: (endpoint: z.infer<typeof endpointOut>) => boolean,
   alsoRead: readonly Extra[],
-): Promise<Read<Endpoint>> {
+): Promise<Read<SvixEndpoint>> {
   const path = `/api/v1/app/${application.id}/endpoint`;
   const of = ` of application ${uidOf(application)}`;
   const listed = await readList(api, `${path}?order=ascending`, endpointOut, "endpoint", of);
@@ -136,7 +136,7 @@ async function readEndpoints(
   return { entries: read.flat(), failures };
 }
 
-type Details = Pick<Endpoint, "secret" | "headers" | "sensitive" | "extras">;
+type Details = Pick<SvixEndpoint, "secret" | "headers" | "sensitive" | "extras">;
 
 async function readDetails(api: SvixApi, path: string, alsoRead: readonly Extra[]): Promise<One<Details>> {
   const secret = await readOne(api, `${path}/secret`, endpointSecretOut);
@@ -171,7 +171,7 @@ async function readList<T extends Readonly<{ id: string }> | Readonly<{ name: st
   const failures: Failure[] = [];
   const seen = new Set<string>();
   for (let next = ""; ; ) {
-    const answer = await readOne(api, `${path}${path.includes("?") ? "&" : "?"}limit=100${next}`, page);
+    const answer = await readOne(api, `${path}${path.includes("?") ? "&" : "?"}limit=100${next}`, svixPage);
     if ("fault" in answer) throw new Unavailable(`The ${what}s${of} cannot be listed: ${answer.fault}`);
     const { data, iterator, done } = answer.value;
     for (const entry of data) {
@@ -204,7 +204,7 @@ async function readOne<T>(api: SvixApi, path: string, schema: z.ZodType<T>): Pro
 
 /** The entries of a list that the server may not know. */
 async function countOf(api: SvixApi, path: string): Promise<number> {
-  const answer = await readOne(api, `${path}?limit=100`, page);
+  const answer = await readOne(api, `${path}?limit=100`, svixPage);
   return "value" in answer ? answer.value.data.length : 0;
 }
 

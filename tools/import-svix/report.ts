@@ -1,6 +1,6 @@
 /** What an import prints and writes: the plan, what became of it, and which id has become which. Nothing secret. */
 import type { Item, Outcomes } from "./apply.ts";
-import type { ApplicationPlan, EndpointPlan, Plan } from "./plan.ts";
+import type { ApplicationPlan, EndpointPlan, ImportPlan } from "./plan.ts";
 import { counted, printable } from "./printable.ts";
 
 /** Lines of one part that are printed; all are in the report's file. */
@@ -17,7 +17,7 @@ const WORDS = {
 
 type Grouped = Readonly<Record<(typeof GROUPS)[number], readonly Item[]>>;
 
-function groupsOf({ eventTypes, applications }: Plan): Grouped {
+function groupsOf({ eventTypes, applications }: ImportPlan): Grouped {
   return {
     "event types": eventTypes,
     applications,
@@ -26,12 +26,12 @@ function groupsOf({ eventTypes, applications }: Plan): Grouped {
 }
 
 /** How many parts there are for the outcomes. */
-export function countOf(plan: Plan): number {
+export function partCount(plan: ImportPlan): number {
   return Object.values(groupsOf(plan)).flat().length;
 }
 
 /** The plan for people: how many of each, what differs, what has no counterpart, and what could not be read. */
-export function planLines(plan: Plan): readonly string[] {
+export function planLines(plan: ImportPlan): readonly string[] {
   return [
     ...tableLines(plan),
     ...section("To change", changeLines(plan)),
@@ -52,7 +52,7 @@ export function planLines(plan: Plan): readonly string[] {
 }
 
 /** How it went: how many of each, and what has failed. */
-export function outcomeLines(plan: Plan, outcomes: Outcomes): readonly string[] {
+export function outcomeLines(plan: ImportPlan, outcomes: Outcomes): readonly string[] {
   const kinds = ["created", "changed", "left", "failed"] as const;
   const counts = Object.entries(groupsOf(plan)).map(([group, items]) => {
     const found = items.map((item) => outcomes.get(item)?.kind);
@@ -68,12 +68,12 @@ export function outcomeLines(plan: Plan, outcomes: Outcomes): readonly string[] 
 }
 
 /** Whether all of the source is at the target now. */
-export function isWhole(plan: Plan, outcomes: Outcomes): boolean {
+export function isComplete(plan: ImportPlan, outcomes: Outcomes): boolean {
   const isThere = (item: Item) => ["created", "changed", "left"].includes(outcomes.get(item)?.kind ?? "");
   return plan.failures.length === 0 && Object.values(groupsOf(plan)).flat().every(isThere);
 }
 
-function tableLines(plan: Plan): string[] {
+function tableLines(plan: ImportPlan): string[] {
   return Object.entries(groupsOf(plan)).map(([group, items]) => {
     const counts = KINDS.map(
       (kind) => [kind, items.filter(({ action }) => action.kind === kind).length] as const,
@@ -85,7 +85,7 @@ function tableLines(plan: Plan): string[] {
 
 type Entry = Readonly<{ what: string; item: Item }>;
 
-function entriesOf({ eventTypes, applications }: Plan): Entry[] {
+function entriesOf({ eventTypes, applications }: ImportPlan): Entry[] {
   return [
     ...eventTypes.map((item) => ({ what: `event type ${printable(item.uid)}`, item })),
     ...applications.flatMap((application) => [
@@ -102,7 +102,7 @@ function named(what: string, { id, uid }: ApplicationPlan | EndpointPlan): strin
   return id === uid ? `${what} ${id}` : `${what} ${uid} (${id})`;
 }
 
-function changeLines(plan: Plan): string[] {
+function changeLines(plan: ImportPlan): string[] {
   return entriesOf(plan).flatMap(({ what, item: { action } }) =>
     action.kind === "change" ? [`${what}: ${action.differs.join(", ")}`] : [],
   );
@@ -126,13 +126,13 @@ function section(title: string, lines: readonly string[]): string[] {
 type Run = Readonly<{ from: URL; to: URL; at: number; applied: boolean }>;
 
 /** The report as JSON: for every part of the source its id at the target, and what is missing. */
-export function reportOf(plan: Plan, outcomes: Outcomes, { from, to, at, applied }: Run): object {
+export function reportOf(plan: ImportPlan, outcomes: Outcomes, { from, to, at, applied }: Run): object {
   return {
     from: from.href,
     to: to.href,
     at: new Date(at).toISOString(),
     applied,
-    complete: applied && isWhole(plan, outcomes),
+    complete: applied && isComplete(plan, outcomes),
     event_types: plan.eventTypes.map((item) => entryOf(item, outcomes)),
     applications: plan.applications.map((item) => ({
       ...entryOf(item, outcomes),

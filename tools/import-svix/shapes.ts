@@ -26,7 +26,7 @@ export const applicationOut = z
     throttleRate: throttleRate ?? rateLimit ?? null,
   }));
 
-export type Application = Readonly<z.infer<typeof applicationOut>>;
+export type SvixApplication = Readonly<z.infer<typeof applicationOut>>;
 
 const names = z.array(z.string()).nullish();
 
@@ -74,7 +74,7 @@ export const extras = ["transformation", "oauth-config", "mtls-config"] as const
 export type Extra = (typeof extras)[number];
 
 /** An endpoint with what is read of it by requests of their own. */
-export type Endpoint = Readonly<z.infer<typeof endpointOut>> &
+export type SvixEndpoint = Readonly<z.infer<typeof endpointOut>> &
   Readonly<{
     secret: string;
     /** Those whose values are shown. */
@@ -105,9 +105,9 @@ export const eventTypeOut = z
     featureFlags: featureFlags ?? (featureFlag ? [featureFlag] : []),
   }));
 
-export type EventType = Readonly<z.infer<typeof eventTypeOut>>;
+export type SvixEventType = Readonly<z.infer<typeof eventTypeOut>>;
 
-export const page = z.object({
+export const svixPage = z.object({
   data: z.array(z.unknown()),
   iterator: z.string().nullish(),
   done: z.boolean(),

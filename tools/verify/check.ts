@@ -1,10 +1,10 @@
 /** What a check is, and what it has to work with. */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Deployment } from "./deployment.ts";
-import type { Verdict } from "./judge.ts";
-import type { Options } from "./options.ts";
-import type { Hit, Script } from "./protocol.ts";
-import { type Endpoint, endpointOf, type Receiver } from "./receiver.ts";
+import type { DeploymentUnderTest } from "./deployment.ts";
+import type { CheckResult } from "./judge.ts";
+import type { VerifyOptions } from "./options.ts";
+import type { EndpointHit, Script } from "./protocol.ts";
+import { endpointNamed, type ReceiverEndpoint, type VerifyReceiver } from "./receiver.ts";
 
 export type Skipped = Readonly<{ skipped: string }>;
 
@@ -15,23 +15,23 @@ export type Check = Readonly<{
   /** Whether others may run at the same time: those that measure time must have the deployment to themselves. */
   runs: "alone" | "together";
   usesReceiver: boolean;
-  /** Shows that the receiver is reached: when it fails, no check that uses the receiver can tell anything. */
+  /** Shows that the receiver is reached: when it fails, no check that uses the receiver means anything. */
   reachesReceiver?: boolean;
-  run: (run: Run) => Promise<Verdict | Skipped>;
+  run: (run: Run) => Promise<CheckResult | Skipped>;
 }>;
 
 /** Ends a check of a run that has been interrupted. */
-export class Interrupted extends Error {}
+export class CheckInterrupted extends Error {}
 
 const POLL_MS = 500;
 
 /** One run: the deployment, the receiver, and the waiting of the checks. */
 export class Run {
-  readonly deployment: Deployment;
-  readonly options: Options;
+  readonly deployment: DeploymentUnderTest;
+  readonly options: VerifyOptions;
   /** Whether the deployment is a local stack. */
   readonly isLocal: boolean;
-  readonly #receiver: Receiver | undefined;
+  readonly #receiver: VerifyReceiver | undefined;
   readonly #suffix: string;
   readonly #signal: AbortSignal;
   readonly #note: (line: string) => void;
@@ -45,10 +45,10 @@ export class Run {
     signal,
     note,
   }: Readonly<{
-    deployment: Deployment;
-    options: Options;
+    deployment: DeploymentUnderTest;
+    options: VerifyOptions;
     isLocal: boolean;
-    receiver: Receiver | undefined;
+    receiver: VerifyReceiver | undefined;
     /** Random: it makes names the run's own. */
     suffix: string;
     signal: AbortSignal;
@@ -74,9 +74,9 @@ export class Run {
   }
 
   /** An endpoint of the receiver that answers by the script. */
-  async endpoint(name: string, script: Script): Promise<Endpoint> {
+  async endpoint(name: string, script: Script): Promise<ReceiverEndpoint> {
     if (this.#receiver === undefined) throw new Error(`The check of ${name} has no receiver`);
-    const endpoint = endpointOf(this.#receiver, this.own(name));
+    const endpoint = endpointNamed(this.#receiver, this.own(name));
     await endpoint.setScript(script);
     return endpoint;
   }
@@ -93,11 +93,11 @@ export class Run {
 
   /** The hits of the endpoint once they are as wanted, or when the time is over. */
   async hitsOnce(
-    endpoint: Endpoint,
-    areSo: (hits: readonly Hit[]) => boolean,
+    endpoint: ReceiverEndpoint,
+    areSo: (hits: readonly EndpointHit[]) => boolean,
     withinMs: number,
-  ): Promise<readonly Hit[]> {
-    let hits: readonly Hit[] = [];
+  ): Promise<readonly EndpointHit[]> {
+    let hits: readonly EndpointHit[] = [];
     await this.until(async () => {
       hits = await endpoint.hits();
       return areSo(hits);
@@ -112,12 +112,12 @@ export class Run {
   }
 
   throwIfInterrupted(): void {
-    if (this.#signal.aborted) throw new Interrupted("interrupted");
+    if (this.#signal.aborted) throw new CheckInterrupted("interrupted");
   }
 }
 
 /** Whether so many distinct events have been answered with a success. */
-export function arrived(count: number): (hits: readonly Hit[]) => boolean {
+export function arrived(count: number): (hits: readonly EndpointHit[]) => boolean {
   return (hits) => {
     const successes = hits.filter(({ status }) => status !== null && status >= 200 && status < 300);
     return new Set(successes.map(({ event }) => event)).size >= count;

@@ -1,11 +1,11 @@
 /**
- * The deployment as a check uses it: its public API, and a tenant of the run's own in it. Requests that the documentation
- * tells callers to repeat are repeated.
+ * The deployment as a check uses it: its public API, and a tenant made for the run. Requests that the documentation
+ * says to repeat are repeated.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { messageOf } from "./receiver.ts";
+import { errorMessage } from "./receiver.ts";
 
-export type Answer = Readonly<{
+export type ApiAnswer = Readonly<{
   status: number;
   headers: Headers;
   text: string;
@@ -15,9 +15,9 @@ export type Answer = Readonly<{
   tookMs: number;
 }>;
 
-export type Destination = Readonly<{ id: string; secret: string; type: string }>;
+export type VerifiedDestination = Readonly<{ id: string; secret: string; type: string }>;
 
-export type AcceptedEvent = Readonly<{ id: string; deliveries: readonly Readonly<{ id: string }>[] }>;
+export type AcceptedPost = Readonly<{ id: string; deliveries: readonly Readonly<{ id: string }>[] }>;
 
 /** As much of a destination's health as the checks look at. */
 export type DestinationHealth = Readonly<{
@@ -27,7 +27,7 @@ export type DestinationHealth = Readonly<{
 }>;
 
 /** As much of the deployment's health as the checks look at. */
-export type Health = Readonly<{
+export type DeploymentHealth = Readonly<{
   status: string;
   migration?: string;
   sweep: Readonly<{ heartbeat_at: string; age_s: number }> | null;
@@ -39,7 +39,7 @@ const API_TIMEOUT_MS = 30_000;
 const REPEATED_MS = 60_000;
 const LONGEST_PAUSE_S = 10;
 
-export class Deployment {
+export class DeploymentUnderTest {
   readonly url: URL;
   readonly tenant: string;
   readonly #key: string;
@@ -56,7 +56,7 @@ export class Deployment {
     path: string,
     body?: string,
     headers: Readonly<Record<string, string>> = {},
-  ): Promise<Answer> {
+  ): Promise<ApiAnswer> {
     const startedAt = performance.now();
     const response = await fetch(new URL(path, this.url), {
       method,
@@ -87,10 +87,10 @@ export class Deployment {
     path: string,
     body: string | undefined,
     headers: Readonly<Record<string, string>>,
-  ): Promise<Answer> {
+  ): Promise<ApiAnswer> {
     const until = Date.now() + REPEATED_MS;
     for (;;) {
-      const answer = await this.request(method, path, body, headers).catch(messageOf);
+      const answer = await this.request(method, path, body, headers).catch(errorMessage);
       const isMissing = typeof answer === "string";
       if (!isMissing && answer.status < 300) return answer;
       const isTemporary = isMissing || answer.status === 429 || answer.status === 503;
@@ -105,7 +105,7 @@ export class Deployment {
     name: string,
     url: string,
     settings: Readonly<Record<string, unknown>> = {},
-  ): Promise<Destination> {
+  ): Promise<VerifiedDestination> {
     const type = `verify.${name}`;
     const body = { url, tenant: this.tenant, event_types: [type], ...settings };
     const { id, secret } = await this.call<{ id: string; secret: string }>("POST", "/v1/destinations", body);
@@ -113,11 +113,11 @@ export class Deployment {
   }
 
   /** Posts the events, each `data` an event of its own, in one batch. */
-  async post(type: string, data: readonly unknown[], key: string): Promise<readonly AcceptedEvent[]> {
+  async post(type: string, data: readonly unknown[], key: string): Promise<readonly AcceptedPost[]> {
     const events = data.map((one) => ({ type, tenant: this.tenant, data: one }));
     const headers = { "idempotency-key": key };
     return (
-      await this.call<{ events: readonly AcceptedEvent[] }>("POST", "/v1/events/batch", { events }, headers)
+      await this.call<{ events: readonly AcceptedPost[] }>("POST", "/v1/events/batch", { events }, headers)
     ).events;
   }
 
@@ -126,10 +126,10 @@ export class Deployment {
     type: string,
     data: unknown,
     key: string,
-  ): Promise<Readonly<{ event: AcceptedEvent; tookMs: number }>> {
+  ): Promise<Readonly<{ event: AcceptedPost; tookMs: number }>> {
     const body = JSON.stringify({ type, tenant: this.tenant, data });
     const { json, tookMs } = await this.#repeated("POST", "/v1/events", body, { "idempotency-key": key });
-    return { event: json as AcceptedEvent, tookMs };
+    return { event: json as AcceptedPost, tookMs };
   }
 
   /** One that is gone already stays so. */
@@ -138,7 +138,7 @@ export class Deployment {
     if (status !== 204 && status !== 404) throw new Error(`DELETE of ${id} was answered ${status}`);
   }
 
-  health(): Promise<Answer> {
+  health(): Promise<ApiAnswer> {
     return this.request("GET", "/v1/health");
   }
 
@@ -167,7 +167,7 @@ function parsed(text: string): unknown {
   }
 }
 
-function faultOf(answer: Answer | string): string {
+function faultOf(answer: ApiAnswer | string): string {
   if (typeof answer === "string") return `not answered: ${answer}`;
   return `answered ${answer.status}: ${answer.text.slice(0, 300)}`;
 }
@@ -176,11 +176,11 @@ function faultOf(answer: Answer | string): string {
  * Why the deployment cannot be verified with this key; undefined when it can. Creates nothing: what may be posted is
  * asked with a request that is refused for its content.
  */
-export async function deploymentFault(deployment: Deployment): Promise<string | undefined> {
+export async function deploymentFault(deployment: DeploymentUnderTest): Promise<string | undefined> {
   const { url, tenant } = deployment;
-  const health = await deployment.health().catch(messageOf);
+  const health = await deployment.health().catch(errorMessage);
   if (typeof health === "string") return `${url.origin} cannot be reached: ${health}`;
-  const { status } = (health.json ?? {}) as Partial<Health>;
+  const { status } = (health.json ?? {}) as Partial<DeploymentHealth>;
   if (!["ok", "stalled", "unreachable", "not_migrated"].includes(status ?? "")) {
     const { detail } = (health.json ?? {}) as { detail?: string };
     if (health.status === 503 && detail !== undefined) return `${url.origin} is not configured: ${detail}`;

@@ -1,8 +1,8 @@
 /** What the checks compare: figures, and what was seen with what was expected. Pure: hits and times are arguments. */
-import type { Hit } from "./protocol.ts";
+import type { EndpointHit } from "./protocol.ts";
 
 /** What was seen, in words, and whether it is as expected. */
-export type Verdict = Readonly<{ ok: boolean; seen: string }>;
+export type CheckResult = Readonly<{ ok: boolean; seen: string }>;
 
 /** The smallest value that at least that share of the values, 0 to 1, does not exceed; NaN without values. */
 export function percentile(values: readonly number[], share: number): number {
@@ -12,7 +12,7 @@ export function percentile(values: readonly number[], share: number): number {
 
 export type Bounds = Readonly<{ p50Ms: number; p99Ms: number }>;
 
-export function judgeLatency(what: string, values: readonly number[], bounds: Bounds): Verdict {
+export function judgeLatency(what: string, values: readonly number[], bounds: Bounds): CheckResult {
   const [p50, p99] = [percentile(values, 0.5), percentile(values, 0.99)];
   const seen = values.length === 0 ? `${what}: none` : `${what} p50 ${msText(p50)}, p99 ${msText(p99)}`;
   return { ok: p50 <= bounds.p50Ms && p99 <= bounds.p99Ms, seen };
@@ -28,15 +28,15 @@ export function secondsText(ms: number): string {
 }
 
 /** Both of them, in one. */
-export function both(...verdicts: readonly Verdict[]): Verdict {
-  return { ok: verdicts.every(({ ok }) => ok), seen: verdicts.map(({ seen }) => seen).join("; ") };
+export function joinResults(...results: readonly CheckResult[]): CheckResult {
+  return { ok: results.every(({ ok }) => ok), seen: results.map(({ seen }) => seen).join("; ") };
 }
 
 /** How often each event has arrived successfully. */
 export type Arrivals = Readonly<{ arrived: number; lost: number; duplicates: number }>;
 
 /** @param events ids of those that were accepted */
-export function arrivalsOf(events: readonly string[], hits: readonly Hit[]): Arrivals {
+export function arrivalsOf(events: readonly string[], hits: readonly EndpointHit[]): Arrivals {
   const successes = hits.filter(({ status }) => status !== null && status >= 200 && status < 300);
   const distinct = new Set(successes.map(({ event }) => event));
   const arrived = events.filter((event) => distinct.has(event)).length;
@@ -44,7 +44,7 @@ export function arrivalsOf(events: readonly string[], hits: readonly Hit[]): Arr
 }
 
 /** Every event arrived once, and nothing else did. */
-export function judgeOnce(events: readonly string[], hits: readonly Hit[]): Verdict {
+export function judgeOnce(events: readonly string[], hits: readonly EndpointHit[]): CheckResult {
   const { arrived, lost, duplicates } = arrivalsOf(events, hits);
   const expected = new Set(events);
   const foreign = hits.filter(({ event }) => !expected.has(event)).length;
@@ -58,9 +58,9 @@ export function judgeOnce(events: readonly string[], hits: readonly Hit[]): Verd
  */
 export function judgeRetries(
   events: readonly string[],
-  hits: readonly Hit[],
+  hits: readonly EndpointHit[],
   { fromMs, toMs }: Readonly<{ fromMs: number; toMs: number }>,
-): Verdict {
+): CheckResult {
   const byEvent = Map.groupBy(hits, ({ event }) => event);
   const pairs = events.map((event) => byEvent.get(event) ?? []);
   const waits = pairs.flatMap(([first, second]) =>
@@ -92,9 +92,9 @@ export const HOLD_TAKES_EFFECT_MS = 1_000;
 /** Nothing arrived during the hold that the first answer asked for, and everything after it. */
 export function judgeHold(
   events: readonly string[],
-  hits: readonly Hit[],
+  hits: readonly EndpointHit[],
   { holdMs, withinMs }: Readonly<{ holdMs: number; withinMs: number }>,
-): Verdict {
+): CheckResult {
   const from = hits[0]?.answeredAt;
   if (from === undefined || from === null) return { ok: false, seen: "no first attempt" };
   const later = hits.slice(1);
@@ -114,12 +114,15 @@ export type Opening = Readonly<{ openedAt: number; closedAt: number; cooldownMs:
 const OPENING_TAKES_EFFECT_MS = 2_500;
 
 /** Attempts that failed while the circuit was open. */
-export function failedProbes(hits: readonly Hit[], openedAt: number): readonly Hit[] {
+export function failedProbes(hits: readonly EndpointHit[], openedAt: number): readonly EndpointHit[] {
   return hits.filter(({ at, status }) => at >= openedAt + OPENING_TAKES_EFFECT_MS && !isSuccess(status));
 }
 
 /** While the circuit was open, one probe came for each cool-down at most, and there was at least one. */
-export function judgeProbes(hits: readonly Hit[], { openedAt, closedAt, cooldownMs }: Opening): Verdict {
+export function judgeProbes(
+  hits: readonly EndpointHit[],
+  { openedAt, closedAt, cooldownMs }: Opening,
+): CheckResult {
   const before = hits.filter(({ at }) => at < openedAt + OPENING_TAKES_EFFECT_MS).length;
   const failed = failedProbes(hits, openedAt).filter(({ at }) => at <= closedAt);
   const gaps = failed.slice(1).map(({ at }, i) => at - (failed[i]?.at ?? 0));
@@ -137,7 +140,7 @@ function isSuccess(status: number | null): boolean {
 }
 
 /** Never more than `max` at once, by the receiver's count, and more than one. */
-export function judgeConcurrency(hits: readonly Hit[], max: number): Verdict {
+export function judgeConcurrency(hits: readonly EndpointHit[], max: number): CheckResult {
   const most = Math.max(0, ...hits.map(({ inFlight }) => inFlight));
   return { ok: most > 1 && most <= max, seen: `${most} at once at most` };
 }
@@ -146,7 +149,7 @@ export function judgeConcurrency(hits: readonly Hit[], max: number): Verdict {
 export function judgeHeartbeat(
   heartbeats: readonly (number | null)[],
   ageSeconds: number | undefined,
-): Verdict {
+): CheckResult {
   const known = new Set(heartbeats.filter((at) => at !== null));
   const age = ageSeconds === undefined ? "never" : `${ageSeconds} s ago`;
   return {
@@ -155,10 +158,10 @@ export function judgeHeartbeat(
   };
 }
 
-export type Databases = readonly Readonly<{ name: string; migration?: string | null }>[];
+export type MigratedDatabases = readonly Readonly<{ name: string; migration?: string | null }>[];
 
 /** Every database has the migration that the code was written for. Later ones are there after a rollback. */
-export function judgeMigrations(expected: string | undefined, databases: Databases): Verdict {
+export function judgeMigrations(expected: string | undefined, databases: MigratedDatabases): CheckResult {
   if (expected === undefined || databases.length === 0)
     return { ok: false, seen: "the deployment does not say" };
   const seen = databases.map(({ name, migration }) => `${name} ${migration ?? "unknown"}`).join(", ");
@@ -175,7 +178,7 @@ export const LEDGER: Billed = { rowsWritten: 0.05, rowsRead: 1, queueOperations:
 const PER_MINUTE: Billed = { rowsWritten: 4, rowsRead: 150, queueOperations: 6 };
 
 /** Compares what Cloudflare has counted with the ledger. */
-export function judgeBilled(used: Billed, deliveries: number, minutes: number): Verdict {
+export function judgeBilled(used: Billed, deliveries: number, minutes: number): CheckResult {
   const parts = (["rowsWritten", "rowsRead", "queueOperations"] as const).map((unit) => {
     const most = LEDGER[unit] * deliveries + PER_MINUTE[unit] * minutes;
     return {
@@ -183,7 +186,7 @@ export function judgeBilled(used: Billed, deliveries: number, minutes: number): 
       seen: `${used[unit]} of ${Math.round(most)} ${names[unit]}`,
     };
   });
-  return both(...parts);
+  return joinResults(...parts);
 }
 
 const names: Readonly<Record<keyof Billed, string>> = {

@@ -1,7 +1,7 @@
 /** The command line of `npm run verify`. */
 import { type Flags, readFlags, UsageError } from "../flags.ts";
 
-export type Options = Readonly<{
+export type VerifyOptions = Readonly<{
   url: URL;
   key: string;
   /** A receiver that is there already. */
@@ -47,7 +47,11 @@ type Environment = Readonly<Record<string, string | undefined>>;
  * @param known names of all checks
  * @throws UsageError that names the flag, what is wrong with it, and what is expected
  */
-export function optionsFrom({ values }: Flags, environment: Environment, known: readonly string[]): Options {
+export function verifyOptionsFrom(
+  { values }: Flags,
+  environment: Environment,
+  known: readonly string[],
+): VerifyOptions {
   const given = (name: string) => (typeof values[name] === "string" ? values[name] : undefined);
   const url = given("url") ?? environment.BREAKWATER_URL;
   const key = given("key") ?? environment.BREAKWATER_KEY;

@@ -1,6 +1,6 @@
 /** What `npm run verify` and its receiver exchange over HTTP, as JSON. Times are epoch ms, by the receiver's clock. */
 
-export type Reply = Readonly<{
+export type EndpointReply = Readonly<{
   status: number;
   afterMs?: number;
   headers?: Readonly<Record<string, string>>;
@@ -10,11 +10,11 @@ export type Reply = Readonly<{
 export type Script = Readonly<{
   /** Whether each event begins with the first reply, or the endpoint's first request does. */
   per: "event" | "request";
-  replies: readonly Reply[];
+  replies: readonly EndpointReply[];
 }>;
 
 /** One request to an endpoint. */
-export type Hit = Readonly<{
+export type EndpointHit = Readonly<{
   /** Ascending from 1, in the order of arrival. */
   n: number;
   at: number;
@@ -31,4 +31,4 @@ export type Hit = Readonly<{
   body: string;
 }>;
 
-export type Hits = Readonly<{ hits: readonly Hit[] }>;
+export type Hits = Readonly<{ hits: readonly EndpointHit[] }>;

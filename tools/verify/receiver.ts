@@ -10,27 +10,27 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { startStack, stopStack } from "../stack.ts";
 import { addressIn, bundleWorker, projectRoot, wranglerResult } from "../wrangler.ts";
-import type { Hit, Hits, Script } from "./protocol.ts";
+import type { EndpointHit, Hits, Script } from "./protocol.ts";
 
 const MAIN = "tools/verify/receiver/worker.ts";
 const CONFIG = join(projectRoot, "tools/verify/receiver/wrangler.toml");
 
-export type Receiver = Readonly<{
+export type VerifyReceiver = Readonly<{
   url: string;
   token: string;
   /** Removes what was started or deployed; rejects, saying how to do it by hand, when that fails. Absent: it stays. */
   remove?: () => Promise<void>;
 }>;
 
-export type Endpoint = Readonly<{
+export type ReceiverEndpoint = Readonly<{
   url: string;
   setScript: (script: Script) => Promise<void>;
   /** All of its requests so far, in the order of arrival. */
-  hits: () => Promise<readonly Hit[]>;
+  hits: () => Promise<readonly EndpointHit[]>;
 }>;
 
 /** Starts the receiver on this machine, at the address from which the deployment is reached. */
-export async function startReceiverHere(target: URL, token: string): Promise<Receiver> {
+export async function startReceiverHere(target: URL, token: string): Promise<VerifyReceiver> {
   const directory = mkdtempSync(join(tmpdir(), "breakwater-verify-"));
   const discard = () => rmSync(directory, { recursive: true, force: true, maxRetries: 5 });
   process.once("exit", discard);
@@ -61,7 +61,7 @@ export async function startReceiverHere(target: URL, token: string): Promise<Rec
     };
     return { url: stack.url, token, remove };
   } catch (error) {
-    throw new Error(`The receiver could not be started: ${messageOf(error)}\n${lastLinesOf(log)}`);
+    throw new Error(`The receiver could not be started: ${errorMessage(error)}\n${lastLinesOf(log)}`);
   }
 }
 
@@ -88,7 +88,7 @@ const DEPLOYED_MS = 90_000;
  * Deploys the receiver with the account that wrangler is logged in to.
  * @param name the Worker's
  */
-export async function deployReceiver(name: string, token: string): Promise<Receiver> {
+export async function deployReceiver(name: string, token: string): Promise<VerifyReceiver> {
   const directory = mkdtempSync(join(tmpdir(), "breakwater-verify-"));
   const secrets = join(directory, "secrets");
   try {
@@ -121,7 +121,7 @@ async function deleteReceiver(name: string): Promise<void> {
 }
 
 /** A new address on workers.dev takes a while until it is known everywhere. */
-async function answers(receiver: Receiver): Promise<boolean> {
+async function answers(receiver: VerifyReceiver): Promise<boolean> {
   const until = Date.now() + DEPLOYED_MS;
   while ((await receiverFault(receiver)) !== undefined) {
     if (Date.now() > until) return false;
@@ -131,7 +131,7 @@ async function answers(receiver: Receiver): Promise<boolean> {
 }
 
 /** Why the receiver cannot be used; undefined when it can. */
-export async function receiverFault({ url, token }: Receiver): Promise<string | undefined> {
+export async function receiverFault({ url, token }: VerifyReceiver): Promise<string | undefined> {
   try {
     const response = await control(url, token, "");
     if (response.ok) return undefined;
@@ -139,12 +139,12 @@ export async function receiverFault({ url, token }: Receiver): Promise<string | 
       ? "its token is not the one of --receiver-token"
       : `it answers ${response.status}`;
   } catch (error) {
-    return `it cannot be reached: ${messageOf(error)}`;
+    return `it cannot be reached: ${errorMessage(error)}`;
   }
 }
 
-export function endpointOf({ url, token }: Receiver, name: string): Endpoint {
-  let known: readonly Hit[] = [];
+export function endpointNamed({ url, token }: VerifyReceiver, name: string): ReceiverEndpoint {
+  let known: readonly EndpointHit[] = [];
   /** What was under way when it was read has been answered since, perhaps: it is read again. */
   const read = async () => {
     for (;;) {
@@ -193,7 +193,7 @@ async function control(
   }
 }
 
-export function messageOf(error: unknown): string {
+export function errorMessage(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const cause = error.cause instanceof Error ? `: ${error.cause.message || error.cause.name}` : "";
   return `${error.message}${cause}`;

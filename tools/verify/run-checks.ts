@@ -1,8 +1,8 @@
 /** Runs checks, alone or together, and prints a line when each is done. */
-import { type Check, Interrupted, type Run, type Skipped } from "./check.ts";
-import type { Verdict } from "./judge.ts";
-import { messageOf } from "./receiver.ts";
-import { type Line, lineText } from "./report.ts";
+import { type Check, CheckInterrupted, type Run, type Skipped } from "./check.ts";
+import type { CheckResult } from "./judge.ts";
+import { errorMessage } from "./receiver.ts";
+import { lineText, type ReportLine } from "./report.ts";
 
 /** So often something is printed while checks are under way. */
 const PROGRESS_MS = 10_000;
@@ -19,7 +19,7 @@ export async function runChecks(
   checks: readonly Check[],
   run: Run,
   print: (line: string) => void,
-): Promise<readonly Line[]> {
+): Promise<readonly ReportLine[]> {
   const underWay = new Set<string>();
   let printedAt = Date.now();
   const say = (line: string) => {
@@ -32,7 +32,7 @@ export async function runChecks(
     say(`      … ${Math.round((Date.now() - startedAt) / 1000)} s, under way: ${[...underWay].join(", ")}`);
   }, 1_000);
   let isReached = true;
-  const runOne = async (check: Check): Promise<Line> => {
+  const runOne = async (check: Check): Promise<ReportLine> => {
     underWay.add(check.name);
     const isFutile = check.usesReceiver && !isReached;
     const line = lineOf(check, isFutile ? NOT_REACHED : await resultOf(check, run));
@@ -42,7 +42,7 @@ export async function runChecks(
     return line;
   };
   try {
-    const lines: Line[] = [];
+    const lines: ReportLine[] = [];
     for (const group of groupsOf(checks)) {
       run.throwIfInterrupted();
       const results = await Promise.allSettled(group.map(runOne));
@@ -71,16 +71,16 @@ export function groupsOf<T extends Pick<Check, "runs">>(checks: readonly T[]): r
   return groups;
 }
 
-async function resultOf(check: Check, run: Run): Promise<Verdict | Skipped> {
+async function resultOf(check: Check, run: Run): Promise<CheckResult | Skipped> {
   try {
     return await check.run(run);
   } catch (error) {
-    if (error instanceof Interrupted) throw error;
-    return { ok: false, seen: messageOf(error) };
+    if (error instanceof CheckInterrupted) throw error;
+    return { ok: false, seen: errorMessage(error) };
   }
 }
 
-function lineOf({ name, expected }: Check, result: Verdict | Skipped): Line {
+function lineOf({ name, expected }: Check, result: CheckResult | Skipped): ReportLine {
   if ("skipped" in result) return { result: "skip", name, expected, seen: result.skipped };
   return { result: result.ok ? "ok" : "FAIL", name, expected, seen: result.seen };
 }

@@ -1,10 +1,16 @@
 /** One verification: a receiver, the checks, the table, and the removal of everything that it has made. */
 import { randomBytes } from "node:crypto";
-import { type Check, Interrupted, Run } from "./check.ts";
+import { type Check, CheckInterrupted, Run } from "./check.ts";
 import { checks } from "./checks.ts";
-import { Deployment, deploymentFault } from "./deployment.ts";
-import type { Options } from "./options.ts";
-import { deployReceiver, messageOf, type Receiver, receiverFault, startReceiverHere } from "./receiver.ts";
+import { DeploymentUnderTest, deploymentFault } from "./deployment.ts";
+import type { VerifyOptions } from "./options.ts";
+import {
+  deployReceiver,
+  errorMessage,
+  receiverFault,
+  startReceiverHere,
+  type VerifyReceiver,
+} from "./receiver.ts";
 import { tableText } from "./report.ts";
 import { runChecks } from "./run-checks.ts";
 
@@ -24,14 +30,18 @@ type Print = (line: string) => void;
  * @returns the exit code: 0 when all is well, 1 when something is not or is left behind, 130 after an interruption
  * @throws when the deployment cannot be verified; then nothing has been created
  */
-export async function verify(options: Options, interruption: AbortSignal, print: Print): Promise<number> {
+export async function verify(
+  options: VerifyOptions,
+  interruption: AbortSignal,
+  print: Print,
+): Promise<number> {
   const suffix = randomBytes(4).toString("hex");
-  const deployment = new Deployment(options.url, options.key, `verify-${suffix}`);
+  const deployment = new DeploymentUnderTest(options.url, options.key, `verify-${suffix}`);
   const fault = await deploymentFault(deployment);
   if (fault !== undefined) throw new Error(`${fault}. Nothing has been created.`);
   const selected = checks.filter(({ name }) => options.only?.includes(name) ?? true);
   const startedAt = Date.now();
-  let receiver: Receiver | undefined;
+  let receiver: VerifyReceiver | undefined;
   let code = 1;
   try {
     receiver = await receiverFor(selected, options, suffix, print);
@@ -49,8 +59,8 @@ export async function verify(options: Options, interruption: AbortSignal, print:
     print(`\n${tableText(lines, Date.now() - startedAt)}`);
     code = lines.some(({ result }) => result === "FAIL") ? 1 : 0;
   } catch (error) {
-    if (!(error instanceof Interrupted)) console.error(messageOf(error));
-    code = error instanceof Interrupted ? 130 : 1;
+    if (!(error instanceof CheckInterrupted)) console.error(errorMessage(error));
+    code = error instanceof CheckInterrupted ? 130 : 1;
   }
   const isClean = await removeAll(deployment, receiver, print);
   return isClean ? code : 1;
@@ -58,10 +68,10 @@ export async function verify(options: Options, interruption: AbortSignal, print:
 
 async function receiverFor(
   selected: readonly Check[],
-  { receiver: given, url }: Options,
+  { receiver: given, url }: VerifyOptions,
   suffix: string,
   print: Print,
-): Promise<Receiver | undefined> {
+): Promise<VerifyReceiver | undefined> {
   if (!selected.some(({ usesReceiver }) => usesReceiver)) return undefined;
   if (given !== undefined) {
     const fault = await receiverFault(given);
@@ -80,8 +90,8 @@ async function receiverFor(
 
 /** Removes what the run has made, each part whatever becomes of the others. Returns whether nothing is left. */
 async function removeAll(
-  deployment: Deployment,
-  receiver: Receiver | undefined,
+  deployment: DeploymentUnderTest,
+  receiver: VerifyReceiver | undefined,
   print: Print,
 ): Promise<boolean> {
   const results = await Promise.allSettled([
@@ -91,6 +101,6 @@ async function removeAll(
   const [destinations] = results;
   if (destinations.status === "rejected")
     console.error(`Destinations of the tenant ${deployment.tenant} are left; delete them by hand.`);
-  for (const result of results) if (result.status === "rejected") console.error(messageOf(result.reason));
+  for (const result of results) if (result.status === "rejected") console.error(errorMessage(result.reason));
   return results.every(({ status }) => status === "fulfilled");
 }

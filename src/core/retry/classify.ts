@@ -7,7 +7,7 @@
  * other 4xx and 5xx. Everything else (5xx, a stray 1xx, 600 and above, no response) is retried: a retry too many costs
  * one request, a delivery given up too early is lost.
  *
- * Some failures arrive as responses: `exchangeOf` tells them from what a receiver answers.
+ * Some failures arrive as responses: `exchangeOf` distinguishes them from a receiver's responses.
  */
 import { type AttemptError, type Cause, tokenReasons } from "../reasons.ts";
 
@@ -114,7 +114,7 @@ function edgeCodeOf({ header, excerpt = "" }: Answer): number | undefined {
 export type Classification = "success" | "permanent" | "retry";
 
 /** `throttled`: a server that works and asks for less, so the circuit must not open. */
-export type Health = "healthy" | "unhealthy" | "throttled";
+export type ExchangeHealth = "healthy" | "unhealthy" | "throttled";
 
 /** What a policy decides about statuses. */
 export type StatusRules = {
@@ -146,7 +146,7 @@ export function classify(exchange: Exchange, rules: StatusRules): Classification
  * Any response below 500 but 429 shows a server that works, even if it rejects the request: also where its 401 counts as
  * the failure of a token endpoint.
  */
-export function healthOf(exchange: Exchange): Health {
+export function healthOfExchange(exchange: Exchange): ExchangeHealth {
   if (tokenReasons.some((reason) => reason === exchange.kind)) return "healthy";
   if (exchange.kind !== "response") return "unhealthy";
   if (exchange.status === 429) return "throttled";
@@ -155,7 +155,7 @@ export function healthOf(exchange: Exchange): Health {
 
 /** Whether the concurrency window is halved: after 429 and after everything unhealthy, 502 and 504 included. */
 export function backsOff(exchange: Exchange): boolean {
-  return healthOf(exchange) !== "healthy";
+  return healthOfExchange(exchange) !== "healthy";
 }
 
 /** `http_503`, `timeout`, … */

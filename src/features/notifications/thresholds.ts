@@ -15,8 +15,8 @@ import {
   crossings,
   RETRYING_FOR_A_DAY,
   snapshotAgo,
-  type Watched,
   type WatchedDestination,
+  type WatchedSums,
 } from "../../core/alerts.ts";
 import { type FleetRound, isOver, isWhole, newRound, nextFrom, roundAfter } from "../../core/fleet-round.ts";
 import { emptyCounters } from "../../core/metrics.ts";
@@ -116,7 +116,7 @@ async function finish(services: Services, round: FleetRound): Promise<void> {
  * The figures that have thresholds. Rates are those of the destinations that the round has looked at: a log line says of how
  * many, where these are not all. Backlogs are read from D1, of the destinations that have deliveries under way.
  */
-async function figuresOfAll(services: Services, round: FleetRound, now: number): Promise<Watched> {
+async function figuresOfAll(services: Services, round: FleetRound, now: number): Promise<WatchedSums> {
   const [active, old, total] = await Promise.all([
     watchedDestinations(services, undefined, MOST_SHOWN, services.random),
     retryingForADay(services, { without: OPERATOR }, now),

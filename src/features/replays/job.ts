@@ -10,7 +10,7 @@
 import type { ReplayReason } from "../../core/reasons.ts";
 import type { Kept } from "../../core/retention.ts";
 import { ageLimitOf } from "../../core/retry/policy.ts";
-import { lately } from "../../core/rollups.ts";
+import { recentAttempts } from "../../core/rollups.ts";
 import { scheduleDrainAtGate, viewGate } from "../../gate/client.ts";
 import { faultOf } from "../../log.ts";
 import { delaySecondsUntil } from "../../queue-messages.ts";
@@ -81,7 +81,7 @@ async function observedHealth(
     countWaiting(services, destination.id, COUNTED),
   ]);
   const blocked = destination.status === "paused" || view?.circuit !== "closed" || view.heldUntil !== null;
-  const { attempts, troubled: failures } = lately(view?.minutes ?? [], RECENT_MS, services.now());
+  const { attempts, troubled: failures } = recentAttempts(view?.minutes ?? [], RECENT_MS, services.now());
   return healthOf({ blocked, attempts, failures, waiting, delivered, failed }, Math.min(pace, COUNTED));
 }
 

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { projectRoot, readEnvironments } from "../../wrangler.ts";
 import { arrived, type Check, type Run, type Skipped } from "../check.ts";
 import { type Billed, judgeBilled } from "../judge.ts";
-import { messageOf } from "../receiver.ts";
+import { errorMessage } from "../receiver.ts";
 
 const BATCHES = 20;
 const BATCH = 100;
@@ -27,7 +27,7 @@ export const billed: Check = {
     const account = accountOf(run);
     if ("skipped" in account) return account;
     const resources = await resourcesOf(account, run).catch((error: unknown) => ({
-      skipped: `Cloudflare's API: ${messageOf(error)}`,
+      skipped: `Cloudflare's API: ${errorMessage(error)}`,
     }));
     if ("skipped" in resources) return resources;
     const endpoint = await run.endpoint("billed", { per: "request", replies: [{ status: 204 }] });

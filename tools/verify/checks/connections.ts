@@ -1,7 +1,15 @@
 /** Receivers that do not answer: attempts that outlast the handler that made them, and what hangs beside healthy traffic. */
 import { arrived, type Check, type Run } from "../check.ts";
-import type { Destination } from "../deployment.ts";
-import { both, judgeLatency, judgeOnce, msText, percentile, secondsText, type Verdict } from "../judge.ts";
+import type { VerifiedDestination } from "../deployment.ts";
+import {
+  type CheckResult,
+  joinResults,
+  judgeLatency,
+  judgeOnce,
+  msText,
+  percentile,
+  secondsText,
+} from "../judge.ts";
 import { arrivalMs } from "./delivery.ts";
 
 const SLOW_MS = 20_000;
@@ -28,7 +36,7 @@ export const slow: Check = {
     }, 30_000);
     const { state = "unknown", attempts = 0 } = delivery ?? {};
     const tookMs = (hits[0]?.answeredAt ?? Number.NaN) - (hits[0]?.at ?? Number.NaN);
-    return both(judgeOnce(event ? [event.id] : [], hits), {
+    return joinResults(judgeOnce(event ? [event.id] : [], hits), {
       ok: state === "delivered" && attempts === 1,
       seen: `answered after ${secondsText(tookMs)}, ${state}, ${attempts} ${attempts === 1 ? "attempt" : "attempts"}`,
     });
@@ -51,7 +59,7 @@ export const hanging: Check = {
     const endpoint = await run.endpoint("healthy", { per: "request", replies: [{ status: 204 }] });
     const { id, type } = await deployment.createDestination("healthy", endpoint.url);
     const hangs = { per: "request", replies: [{ status: 204, afterMs: HANGS_MS + 5_000 }] } as const;
-    const destinations: Destination[] = [];
+    const destinations: VerifiedDestination[] = [];
     // One after the other: none may be created behind one that fails, when all are being removed.
     while (destinations.length < HANGING) {
       const { url } = await run.endpoint(`hanging-${destinations.length}`, hangs);
@@ -70,7 +78,7 @@ export const hanging: Check = {
     const slowest = percentile(answers, 1);
     // Their attempts would stand beside the checks that follow.
     await Promise.all(destinations.map((each) => deployment.deleteDestination(each.id)));
-    return both(
+    return joinResults(
       judgeOnce(events, hits),
       judgeLatency("arrival", hits.map(arrivalMs), { p50Ms: WITHIN_MS / 3, p99Ms: WITHIN_MS }),
       { ok: slowest <= 5_000, seen: `health and gate answered within ${msText(slowest)}` },
@@ -82,7 +90,7 @@ export const hanging: Check = {
 /** Posts to a healthy destination; says how long the health of the deployment and of the destination took each time. */
 async function postBeside(
   run: Run,
-  { id, type }: Pick<Destination, "id" | "type">,
+  { id, type }: Pick<VerifiedDestination, "id" | "type">,
 ): Promise<Readonly<{ events: readonly string[]; answers: readonly number[] }>> {
   const { deployment } = run;
   const [events, answers]: [string[], number[]] = [[], []];
@@ -101,7 +109,7 @@ async function postBeside(
  * The invocation whose connections all hang has recorded in D1 what is under way: its calls to D1 did not wait for one of
  * the connections to be free.
  */
-async function recordedInFlight(run: Run, destinations: readonly string[]): Promise<Verdict> {
+async function recordedInFlight(run: Run, destinations: readonly string[]): Promise<CheckResult> {
   const found = new Set<string>();
   const look = async () => {
     for (const id of destinations.filter((each) => !found.has(each))) {

@@ -2,9 +2,9 @@
 import { createPublicKey, verify } from "node:crypto";
 import { Webhook } from "standardwebhooks";
 import { arrived, type Check } from "../check.ts";
-import { both, judgeLatency, judgeOnce, msText } from "../judge.ts";
-import type { Hit, Script } from "../protocol.ts";
-import { messageOf } from "../receiver.ts";
+import { joinResults, judgeLatency, judgeOnce, msText } from "../judge.ts";
+import type { EndpointHit, Script } from "../protocol.ts";
+import { errorMessage } from "../receiver.ts";
 
 const succeeding: Script = { per: "request", replies: [{ status: 204 }] };
 /** How long events may take that nothing stands in the way of. */
@@ -87,24 +87,24 @@ export const signed: Check = {
   },
 };
 
-function bodyFaults({ body }: Hit, type: string): string[] {
+function bodyFaults({ body }: EndpointHit, type: string): string[] {
   const [, timestamp = ""] = /^\{"type":"[^"]*","timestamp":"([^"]+)"/.exec(body) ?? [];
   const expected = `{"type":"${type}","timestamp":"${timestamp}","data":${DELICATE}}`;
   return body === expected && !Number.isNaN(Date.parse(timestamp)) ? [] : [`other bytes: ${body}`];
 }
 
-function hmacFaults({ event, timestamp, signature, body }: Hit, secret: string): string[] {
+function hmacFaults({ event, timestamp, signature, body }: EndpointHit, secret: string): string[] {
   const headers = { "webhook-id": event, "webhook-timestamp": timestamp, "webhook-signature": signature };
   try {
     new Webhook(secret).verify(body, headers);
     return [];
   } catch (error) {
-    return [`the signature does not verify (${messageOf(error)}); is this machine's clock right?`];
+    return [`the signature does not verify (${errorMessage(error)}); is this machine's clock right?`];
   }
 }
 
 /** @param publicKey `whpk_` and the base64 of an ed25519 key */
-function isSignedBy({ event, timestamp, signature, body }: Hit, publicKey: string): boolean {
+function isSignedBy({ event, timestamp, signature, body }: EndpointHit, publicKey: string): boolean {
   const x = Buffer.from(publicKey.replace(/^whpk_/, ""), "base64").toString("base64url");
   const key = createPublicKey({ key: { kty: "OKP", crv: "Ed25519", x }, format: "jwk" });
   const given = signature.split(" ").flatMap((one) => /^v1a,(.+)$/.exec(one)?.[1] ?? []);
@@ -130,16 +130,16 @@ export const latency: Check = {
       await run.wait(EVERY_MS);
     }
     const hits = await run.hitsOnce(endpoint, arrived(EVENTS), ARRIVES_MS);
-    const verdict = both(
+    const result = joinResults(
       judgeLatency("accept", accepts, { p50Ms: 1_000, p99Ms: 5_000 }),
       judgeLatency("arrival", hits.map(arrivalMs), { p50Ms: 3_000, p99Ms: 15_000 }),
     );
-    return { ok: verdict.ok && arrived(EVENTS)(hits), seen: `${verdict.seen}, of ${hits.length}` };
+    return { ok: result.ok && arrived(EVENTS)(hits), seen: `${result.seen}, of ${hits.length}` };
   },
 };
 
 /** From the time of acceptance, which the body has, to the arrival: both by clocks of Cloudflare's. */
-export function arrivalMs({ at, body }: Hit): number {
+export function arrivalMs({ at, body }: EndpointHit): number {
   const { timestamp } = JSON.parse(body) as { timestamp: string };
   return at - Date.parse(timestamp);
 }

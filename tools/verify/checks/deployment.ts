@@ -1,6 +1,6 @@
 /** The deployment itself: its health, its tables, its clock, and what it does to strangers. */
 import type { Check } from "../check.ts";
-import type { Health } from "../deployment.ts";
+import type { DeploymentHealth } from "../deployment.ts";
 import { judgeHeartbeat, judgeMigrations, msText } from "../judge.ts";
 
 export const health: Check = {
@@ -10,7 +10,7 @@ export const health: Check = {
   usesReceiver: false,
   run: async ({ deployment }) => {
     const { status, json, tookMs } = await deployment.health();
-    const found = (json as Partial<Health> | undefined)?.status;
+    const found = (json as Partial<DeploymentHealth> | undefined)?.status;
     return { ok: status === 200 && found === "ok", seen: `${status}, ${found}, in ${msText(tookMs)}` };
   },
 };
@@ -21,7 +21,7 @@ export const migrations: Check = {
   runs: "alone",
   usesReceiver: false,
   run: async ({ deployment }) => {
-    const { migration, databases = [] } = (await deployment.health()).json as Partial<Health>;
+    const { migration, databases = [] } = (await deployment.health()).json as Partial<DeploymentHealth>;
     return judgeMigrations(migration, databases);
   },
 };
@@ -39,7 +39,7 @@ export const heartbeat: Check = {
     let age: number | undefined;
     await run.until(
       async () => {
-        const { sweep } = (await run.deployment.health()).json as Partial<Health>;
+        const { sweep } = (await run.deployment.health()).json as Partial<DeploymentHealth>;
         heartbeats.push(sweep ? Date.parse(sweep.heartbeat_at) : null);
         age = sweep?.age_s;
         return new Set(heartbeats.filter((at) => at !== null)).size > 1;

@@ -5,7 +5,7 @@
 import { lookup } from "node:dns/promises";
 import { createServer, type Server } from "node:net";
 import type { Check, Run, Skipped } from "../check.ts";
-import type { Verdict } from "../judge.ts";
+import type { CheckResult } from "../judge.ts";
 import type { FailingAddress } from "../options.ts";
 
 type Failure = Readonly<{
@@ -178,7 +178,7 @@ export const ipAddress: Check = {
   },
 };
 
-async function judgeRefused({ deployment }: Run, url: string, fault: string): Promise<Verdict> {
+async function judgeRefused({ deployment }: Run, url: string, fault: string): Promise<CheckResult> {
   const body = JSON.stringify({ url, tenant: deployment.tenant });
   const { status, json, text } = await deployment.request("POST", "/v1/destinations", body);
   const { errors = [] } = (json ?? {}) as {

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Check, Run } from "../check.ts";
 import { arrivalsOf, judgeLatency, msText, percentile } from "../judge.ts";
-import type { Endpoint } from "../receiver.ts";
+import type { ReceiverEndpoint } from "../receiver.ts";
 import { arrivalMs } from "./delivery.ts";
 
 const PROGRESS_MS = 30_000;
@@ -37,7 +37,7 @@ type Posted = { readonly events: string[]; readonly accepts: number[]; failed: n
 /** Each event at its time, whatever became of those before it. */
 async function postSteadily(
   run: Run,
-  endpoint: Endpoint,
+  endpoint: ReceiverEndpoint,
   type: string,
   { soakMs, soakRate }: Readonly<{ soakMs: number; soakRate: number }>,
 ): Promise<Posted> {

@@ -1,10 +1,10 @@
 /** Receivers in trouble, and what Breakwater spares them: retries, holds, the circuit, the cap of concurrency. */
 import { arrived, type Check } from "../check.ts";
-import type { Deployment, DestinationHealth } from "../deployment.ts";
+import type { DeploymentUnderTest, DestinationHealth } from "../deployment.ts";
 import {
   arrivalsOf,
-  both,
   failedProbes,
+  joinResults,
   judgeConcurrency,
   judgeHold,
   judgeOnce,
@@ -73,8 +73,8 @@ export const hold: Check = {
     );
     const events = [first, ...rest].flatMap((event) => event?.id ?? []);
     const hits = await run.hitsOnce(endpoint, arrived(events.length), HOLD_S * 1_000 + 60_000);
-    const verdict = judgeHold(events, hits, { holdMs: HOLD_S * 1_000, withinMs: 20_000 });
-    return both({ ok: held, seen: held ? "held" : "the API shows no hold" }, verdict);
+    const result = judgeHold(events, hits, { holdMs: HOLD_S * 1_000, withinMs: 20_000 });
+    return joinResults({ ok: held, seen: held ? "held" : "the API shows no hold" }, result);
   },
 };
 
@@ -119,7 +119,7 @@ export const circuit: Check = {
     if (!closed || to === undefined)
       return { ok: false, seen: `${await stateOf(deployment, id)} 60 s after the receiver's recovery` };
     const { arrived: count, lost } = arrivalsOf(events, hits);
-    return both(judgeProbes(hits, { openedAt: from, closedAt: to, cooldownMs: COOLDOWN_S * 1_000 }), {
+    return joinResults(judgeProbes(hits, { openedAt: from, closedAt: to, cooldownMs: COOLDOWN_S * 1_000 }), {
       ok: lost === 0,
       seen: `closed, ${count} of ${events.length} arrived ${secondsText(lastAt(hits) - to)} later`,
     });
@@ -136,7 +136,7 @@ function openedAt({ transitions }: DestinationHealth): number | undefined {
   return opening && Date.parse(opening.at);
 }
 
-async function stateOf(deployment: Deployment, id: string): Promise<string> {
+async function stateOf(deployment: DeploymentUnderTest, id: string): Promise<string> {
   return `the circuit is ${(await deployment.destinationHealth(id)).circuit}`;
 }
 
@@ -165,6 +165,6 @@ export const concurrency: Check = {
       accepted.map(({ id }) => id),
       hits,
     );
-    return both(judgeConcurrency(hits, MAX_CONCURRENCY), once);
+    return joinResults(judgeConcurrency(hits, MAX_CONCURRENCY), once);
   },
 };

@@ -1,5 +1,5 @@
 /**
- * The receiver of `npm run verify`: endpoints that answer as they are told, count how many requests are under way, and
+ * The receiver of `npm run verify`: endpoints that answer as configured, count how many requests are under way, and
  * keep every request. Whoever knows the token controls it:
  *
  * - `GET /control`: that the token is right
@@ -8,7 +8,7 @@
  *
  * Deliveries come to `/hooks/<endpoint>`. An endpoint without a script is not there, so that strangers store nothing.
  */
-import type { Hit, Reply, Script } from "../protocol.ts";
+import type { EndpointHit, EndpointReply, Script } from "../protocol.ts";
 
 type Env = Readonly<{ TOKEN: string; ENDPOINTS: DurableObjectNamespace }>;
 
@@ -42,7 +42,7 @@ export class Endpoint implements DurableObject {
       return new Response(null, { status: 204 });
     }
     const from = Number(searchParams.get("from") ?? 1);
-    return Response.json({ hits: this.#sql.exec<Hit>(FOUND, from).toArray() });
+    return Response.json({ hits: this.#sql.exec<EndpointHit>(FOUND, from).toArray() });
   }
 
   async #receive(request: Request): Promise<Response> {
@@ -77,7 +77,7 @@ export class Endpoint implements DurableObject {
     return n;
   }
 
-  #replyTo(n: number, { per, replies }: Script): Reply {
+  #replyTo(n: number, { per, replies }: Script): EndpointReply {
     const earlier =
       per === "request"
         ? n - 1

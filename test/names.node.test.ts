@@ -1,0 +1,195 @@
+/**
+ * Names, held by machine: an exported name stands in one file, and retired words stand nowhere. The lists of what is left
+ * may only shrink: a test fails when a name on a list is no longer at fault.
+ */
+import { globSync, readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+
+const ROOT = new URL("..", import.meta.url).pathname;
+
+/** Names that stand in several files for a reason. */
+const SHARED: Readonly<Record<string, string>> = {
+  DestinationGate: "tools/strict wraps the class, and wrangler.toml names it",
+  Intake: "tools/strict wraps the class, and wrangler.toml names it",
+  Events: "tools/strict wraps the class, and other Workers name it",
+};
+
+/** What other Workers import: its names are those of the API's documentation, not those of the code within. */
+const PUBLISHED = "src/bindings/client.ts";
+
+/** Names that still stand in several files. */
+const REPEATED: readonly string[] = [
+  "Ago",
+  "Brand",
+  "Call",
+  "CallApi",
+  "Content",
+  "DeliveryPage",
+  "DeliveryRecord",
+  "DeliveryRow",
+  "DeliveryTable",
+  "EventFilter",
+  "EventLabels",
+  "Field",
+  "Head",
+  "Health",
+  "JsonSchema",
+  "LeaseOrder",
+  "Limits",
+  "NewErasure",
+  "NewKey",
+  "NewReplay",
+  "Outcome",
+  "OutcomeNotice",
+  "Part",
+  "Post",
+  "Prepared",
+  "Receiver",
+  "Refused",
+  "Scope",
+  "Sender",
+  "Span",
+  "StoredKey",
+  "beginErasure",
+  "callApiAs",
+  "countOf",
+  "deliveriesOf",
+  "deliveryText",
+  "faultsOf",
+  "fieldsOf",
+  "figuresOf",
+  "headersOf",
+  "healthOf",
+  "historyOf",
+  "isErased",
+  "isIn",
+  "limitsOf",
+  "listIn",
+  "missing",
+  "outcomeAt",
+  "partsOf",
+  "registerAttempt",
+  "registerAttempts",
+  "registerDeliveries",
+  "registerEndpoints",
+  "registerErasures",
+  "registerEventTypes",
+  "registerSearch",
+  "registerTenants",
+  "removeTenant",
+  "resultText",
+  "service",
+  "settingsIn",
+  "showNotFound",
+  "showPage",
+  "showRefusal",
+  "showServerError",
+  "showTooMany",
+  "showUnreadableForm",
+  "statusOf",
+  "statusText",
+  "typeOf",
+];
+
+/** Each beside the word to use instead. */
+const RETIRED: Readonly<Record<string, string>> = {
+  "verdicts?": "result",
+  "trials?": "dry run",
+  told: "reported",
+  "tells?": "reports",
+  lately: "recently",
+  doubtful: "throttled",
+  "reseal\\w*": "rotate",
+  nearlyOver: "readyForSuccessor",
+  goOnWith: "continueWith",
+  turnDestination: "setDestinationStatus",
+  letWait: "markWaiting",
+};
+
+/** Files that still have a retired word. */
+const WORDY: readonly string[] = [
+  "src/core/lease-runner.ts",
+  "src/core/reasons.ts",
+  "src/delivery/admission.ts",
+  "src/delivery/authorization.ts",
+  "src/delivery/drain.ts",
+  "src/delivery/kinds/kind.ts",
+  "src/delivery/lease-runner.ts",
+  "src/delivery/pipeline.ts",
+  "src/features/archive/job.ts",
+  "src/features/audit/sql.ts",
+  "src/features/deliveries/attempts.ts",
+  "src/features/deliveries/cancellations.ts",
+  "src/features/deliveries/routes.ts",
+  "src/features/deliveries/tail.ts",
+  "src/features/destinations/master-key.ts",
+  "src/features/destinations/routes.ts",
+  "src/features/destinations/service.ts",
+  "src/features/events/list.ts",
+  "src/features/health/routes.ts",
+  "src/features/notifications/publish.ts",
+  "src/features/replays/pace.ts",
+  "src/features/replays/schema.ts",
+  "src/features/search/routes.ts",
+  "src/features/tenants/schema.ts",
+  "src/http/docs/remedies.ts",
+  "src/http/openapi/examples.ts",
+  "src/http/parameters.ts",
+  "src/http/rate-limit.ts",
+  "src/http/svix/endpoint-messages.ts",
+  "src/http/svix/messages.ts",
+  "src/http/svix/shapes.ts",
+  "src/ingest/commit.ts",
+  "src/jobs/sweep.ts",
+  "src/pages/dashboard/pages/destination.tsx",
+  "src/pages/dashboard/pages/edit-destination.tsx",
+  "src/pages/dashboard/session.ts",
+  "src/pages/portal/script.ts",
+  "src/pages/portal/session.ts",
+  "src/pages/portal/texts/de.ts",
+  "src/pages/portal/texts/en.ts",
+  "src/pages/ui/assets.ts",
+  "src/simulator/gated-sender.ts",
+  "src/store/cancellations.ts",
+  "src/store/commit.ts",
+  "src/store/deliveries.ts",
+  "src/store/delivery-filter.ts",
+  "src/store/delivery-tail.ts",
+  "src/store/destinations.ts",
+  "src/store/event-list.ts",
+  "src/store/event-refusals.ts",
+  "src/store/missing-deliveries.ts",
+  "src/store/planned-deliveries.ts",
+  "src/store/replay-steps.ts",
+  "src/store/retention.ts",
+  "src/store/schema.ts",
+  "src/store/stats.ts",
+  "src/store/sweep.ts",
+  "src/store/tables.ts",
+];
+
+const files = globSync("{src,tools}/**/*.{ts,tsx}", { cwd: ROOT }).filter((file) => file !== "src/env.d.ts");
+const texts = new Map(files.map((file) => [file, readFileSync(ROOT + file, "utf8")]));
+
+test("an exported name stands in one file", () => {
+  const names = files
+    .filter((file) => file !== PUBLISHED)
+    .flatMap((file) => exportsOf(file).map((name) => ({ name, file })));
+  const repeated = [...Map.groupBy(names, ({ name }) => name)]
+    .filter(([, found]) => new Set(found.map(({ file }) => file)).size > 1)
+    .map(([name]) => name);
+  expect(names.length).toBeGreaterThan(1_000);
+  expect(repeated.sort()).toEqual([...Object.keys(SHARED), ...REPEATED].sort());
+});
+
+test("no retired word stands in the code", () => {
+  const retired = new RegExp(`(?<![\\w-])(${Object.keys(RETIRED).join("|")})(?![\\w-])`, "i");
+  const wordy = files.filter((file) => retired.test(texts.get(file) ?? ""));
+  expect(wordy.sort()).toEqual([...WORDY].sort());
+});
+
+function exportsOf(file: string): string[] {
+  const declared =
+    /^export (?:declare )?(?:abstract )?(?:async )?(?:function\*?|const|let|class|type|interface) (\w+)/gm;
+  return [...(texts.get(file) ?? "").matchAll(declared)].map(([, name = ""]) => name);
+}
