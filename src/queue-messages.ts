@@ -3,11 +3,10 @@
  * stays small and nothing in it can be out of date.
  *
  * The deliveries queue holds deliveries to attempt, and the drains queue drains. The upkeep queue holds everything else
- * that needs an invocation of its own, so that it never waits behind drains: steps of replays and erasures, dead-letter
- * digests, and pages of the cron's work.
+ * that needs an invocation of its own, so that it never waits behind drains: steps of jobs (jobs/runner.ts) and dead-letter
+ * digests.
  */
 import type { BundlePart } from "./core/bundle.ts";
-import type { FleetRound } from "./core/fleet-round.ts";
 
 /**
  * What the queues are for: attempting deliveries, running drains, taking messages that failed too often, upkeep, and,
@@ -47,7 +46,7 @@ export function batchKindOf(
   if (named === "dead" || named === "events") return named;
   if (messages.some(({ body }) => (drainMessage(body) ?? waitingMessage(body)) !== undefined))
     return "drains";
-  return messages.some(({ body }) => upkeepQueueMessage(body) !== undefined) ? "upkeep" : "deliveries";
+  return messages.some(({ body }) => upkeepMessage(body) !== undefined) ? "upkeep" : "deliveries";
 }
 
 /** The first pause before a message of an operator's queue of events comes again; each further one is twice as long. */
@@ -81,33 +80,35 @@ export type WaitingMessage = Readonly<{ waiting: readonly string[] }>;
 /** Every message of the drains queue. */
 export type DrainQueueMessage = DrainMessage | WaitingMessage;
 
-/** The next step of a replay is due. */
-export type ReplayMessage = Readonly<{ replay: string }>;
+/** The names of jobs, and of other work that has messages of the upkeep queue. */
+const UPKEEP_NAMES = [
+  "sweep",
+  "retention",
+  "content_retention",
+  "archive",
+  "unreadable",
+  "replay",
+  "erasure",
+  "alerts",
+  "deadLetterDigest",
+] as const;
 
-/** The next step of an erasure is due. */
-export type ErasureMessage = Readonly<{ erasure: string }>;
+export type UpkeepName = (typeof UPKEEP_NAMES)[number];
 
-/** A destination's dead-letter digest is due: fetch it from the gate and publish it. */
-type DigestMessage = Readonly<{ deadLetterDigest: string }>;
+/** A message of the upkeep queue: one of the names with what the work is about, or with its page where there is no more to say. */
+export type UpkeepQueueMessage = Readonly<{ [name in UpkeepName]?: unknown }> &
+  Readonly<{ page?: number; until?: number }>;
 
-/** Continues the sweep or retention where the cron invocation could not do all of it. */
-export type UpkeepMessage =
-  | Readonly<{
-      /** The sweep's lease. */
-      sweep: string;
-      /** The cron invocation was page 0. */
-      page: number;
-      /** No further page is enqueued after this, epoch ms. */
-      until: number;
-    }>
-  | Readonly<{ retention: number; until: number }>
-  /** The part of retention that goes by tenants and types. */
-  | Readonly<{ kept: number; until: number }>
-  /** Continues the check of thresholds. */
-  | Readonly<{ alerts: FleetRound; until: number }>;
-
-/** Every message of the upkeep queue. */
-export type UpkeepQueueMessage = ReplayMessage | ErasureMessage | DigestMessage | UpkeepMessage;
+/** The same, taken apart. */
+export type UpkeepMessage = Readonly<{
+  name: UpkeepName;
+  /** The id of a replay, an erasure or a destination; or what the page before has handed over. */
+  subject: unknown;
+  /** Of a job that the cron began, whose invocation was page 0. */
+  page: number | undefined;
+  /** No further page is enqueued after this, epoch ms. */
+  until: number | undefined;
+}>;
 
 /** The most messages that Queues takes in one `sendBatch`. */
 const BATCH = 100;
@@ -155,35 +156,16 @@ export function waitingMessage(body: unknown): WaitingMessage | undefined {
   return { waiting };
 }
 
-export function replayMessage(body: unknown): ReplayMessage | undefined {
-  const { replay } = (body ?? {}) as Partial<ReplayMessage>;
-  return typeof replay === "string" ? { replay } : undefined;
-}
-
-export function erasureMessage(body: unknown): ErasureMessage | undefined {
-  const { erasure } = (body ?? {}) as Partial<ErasureMessage>;
-  return typeof erasure === "string" ? { erasure } : undefined;
-}
-
-export function digestMessage(body: unknown): DigestMessage | undefined {
-  const { deadLetterDigest } = (body ?? {}) as Partial<DigestMessage>;
-  return typeof deadLetterDigest === "string" ? { deadLetterDigest } : undefined;
-}
-
+/** A message of the upkeep queue. */
 export function upkeepMessage(body: unknown): UpkeepMessage | undefined {
-  const { sweep, page, retention, kept, alerts, until } = (body ?? {}) as Record<string, unknown>;
-  if (!Number.isSafeInteger(until)) return undefined;
-  if (typeof sweep === "string" && Number.isSafeInteger(page))
-    return { sweep, page: page as number, until: until as number };
-  if (Number.isSafeInteger(kept)) return { kept: kept as number, until: until as number };
-  if (typeof alerts === "object" && alerts !== null)
-    return { alerts: alerts as FleetRound, until: until as number };
-  return Number.isSafeInteger(retention)
-    ? { retention: retention as number, until: until as number }
-    : undefined;
+  const given = (body ?? {}) as UpkeepQueueMessage;
+  const name = UPKEEP_NAMES.find((one) => given[one] !== undefined);
+  if (name === undefined) return undefined;
+  const subject = given[name];
+  const page = [given.page, subject].find(isWhole);
+  return { name, subject, page, until: isWhole(given.until) ? given.until : undefined };
 }
 
-/** A message of the upkeep queue, of any of its kinds. */
-export function upkeepQueueMessage(body: unknown): UpkeepQueueMessage | undefined {
-  return replayMessage(body) ?? erasureMessage(body) ?? digestMessage(body) ?? upkeepMessage(body);
+function isWhole(value: unknown): value is number {
+  return Number.isSafeInteger(value);
 }

@@ -2,12 +2,11 @@
  * The Worker: which handler answers what, and none of them while it is misconfigured. Wiring only.
  *
  * The same script runs in gates, in intake and in queue consumers. What the way of a delivery does not need is loaded by the
- * first invocation that needs it: the API with its schemas, the pages, the cron and upkeep.
+ * first invocation that needs it: the API with its schemas, the pages, the cron, drains and upkeep.
  */
 
 import { consumeDeliveries } from "./delivery/consumer.ts";
 import { consumeDeadLetters } from "./delivery/dead-letters.ts";
-import { consumeDrains } from "./jobs/drain-queue.ts";
 import { keepMessages } from "./jobs/keep-messages.ts";
 import { logToConsole } from "./log.ts";
 import { batchKindOf } from "./queue-messages.ts";
@@ -38,7 +37,7 @@ export default {
     if (fault) return logToConsole({ what: "misconfigured", handler: "cron", error: fault.message });
     const services = servicesOf(env, ctx);
     const [{ runCron }, { checkThresholds }] = await Promise.all([
-      import("./jobs/cron.ts"),
+      import("./upkeep.ts"),
       import("./features/notifications/thresholds.ts"),
     ]);
     await runCron(services)
@@ -52,9 +51,9 @@ async function consume(services: Services, env: Env, batch: MessageBatch): Promi
     case "deliveries":
       return consumeDeliveries(services, batch);
     case "drains":
-      return consumeDrains(services, batch);
+      return (await import("./upkeep.ts")).consumeDrains(services, batch);
     case "upkeep":
-      return (await import("./jobs/upkeep-queue.ts")).consumeUpkeep(services, batch);
+      return (await import("./upkeep.ts")).consumeUpkeep(services, batch);
     case "dead":
       return consumeDeadLetters(services, batch);
     case "events":

@@ -17,7 +17,7 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
     gate: { folders: ["gate", "core", ""], packages: [/^cloudflare:workers$/] },
     ingest: { folders: ["ingest", "store", "core", ""], packages: [/^cloudflare:workers$/] },
     delivery: { folders: [...ENGINE, "features"], packages: [/^ipaddr\.js$/, /^zod$/] },
-    jobs: { folders: ["jobs", "features", ...ENGINE], packages: [] },
+    jobs: { folders: ["jobs", ...ENGINE], packages: [] },
     features: {
       folders: ["features", "http", "jobs", ...ENGINE],
       packages: [/^hono(\/|$)/, /^@hono\//, /^zod$/, /^drizzle-orm(\/|$)/],
@@ -41,7 +41,10 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
   };
 
 /** Single files of another folder that may be needed besides: they need nothing of that folder themselves. */
-const alsoNeeded: Readonly<Record<string, readonly string[]>> = { store: ["time.ts"] };
+const alsoNeeded: Readonly<Record<string, readonly string[]>> = {
+  store: ["time.ts"],
+  jobs: ["features/notifications/publish.ts"],
+};
 
 /** What may be needed for its types alone, besides. */
 const types: Readonly<Record<string, readonly string[]>> = {};

@@ -179,7 +179,7 @@ describe("a mistyped secret", () => {
       { what: "misconfigured", handler: "cron", error: expect.stringContaining("MASTER_KEYS expected") },
     ]);
     expect(await storedRows()).toEqual([]);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await storedRows()).toMatchObject([{ state: "waiting" }]);
   });
 });

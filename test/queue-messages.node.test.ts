@@ -12,7 +12,7 @@ const messages = {
     { deadLetterDigest: "dst_1" },
     { sweep: "lease", page: 1, until: 2 },
     { retention: 1, until: 2 },
-    { kept: 1, until: 2 },
+    { content_retention: 1, until: 2 },
   ],
 };
 const everyMessage = [...messages.deliveries, ...messages.drains, ...messages.upkeep];

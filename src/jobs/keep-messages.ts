@@ -7,15 +7,9 @@
  */
 import type { Misconfiguration } from "../config.ts";
 import { faultOf, type Log } from "../log.ts";
-import {
-  batchKindOf,
-  deliveryMessage,
-  digestMessage,
-  eventsPauseSeconds,
-  replayMessage,
-} from "../queue-messages.ts";
+import { batchKindOf, deliveryMessage, eventsPauseSeconds, upkeepMessage } from "../queue-messages.ts";
 
-/** Between two looks at a message: how much later than its correction a configuration takes effect, at most. */
+/** Between two tries of a message: how much later than its correction a configuration takes effect, at most. */
 const DELAY_S = 60;
 /** Of the 100 retries of deliveries and dead letters: ten are left for when the queue takes no new message. */
 const RETRIES = 90;
@@ -58,7 +52,8 @@ function queueToReplaceOn(
   { DELIVERIES, UPKEEP }: Pick<Env, "DELIVERIES" | "UPKEEP">,
   { body, attempts }: Message,
 ): Queue | undefined {
-  if (digestMessage(body) ?? replayMessage(body)) return UPKEEP;
+  const name = upkeepMessage(body)?.name;
+  if (name === "deadLetterDigest" || name === "replay") return UPKEEP;
   return attempts >= RETRIES && deliveryMessage(body) ? DELIVERIES : undefined;
 }
 

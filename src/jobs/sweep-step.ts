@@ -1,21 +1,14 @@
 /**
- * A step of the sweep: one invocation's share of it, by the cron or by a page from the queue.
- *
- * A step runs the sweep's parts in turn. Each may use so many of the 1,000 D1 queries that an invocation is allowed, and
- * one that fails does not keep the others from running. What a part has reached is saved with the sweep's row; the
- * heartbeat there is the oldest success among the parts. When parts have more to do, the step enqueues the next page,
- * which runs them again in an invocation of its own.
+ * A step of the sweep, which runs its parts in turn. Each may use so many of the 1,000 D1 queries that an invocation is
+ * allowed, and one that fails does not keep the others from running. What a part has reached is saved with the sweep's row;
+ * the heartbeat there is the oldest success among the parts.
  */
-
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { countQueries } from "../store/databases.ts";
 import type { SweepPart } from "../store/schema.ts";
 import { type SweepLease, type SweepParts, type SweepWork, saveSweep, sweepWork } from "../store/sweep.ts";
+import type { MayContinue, Step, Turn } from "./runner.ts";
 
-/** A step starts no further work after this. */
-const STEP_MS = 15_000;
-const MOST_PAGES = 20;
 const EVERYTHING: SweepWork = { scheduled: true, lost: true, overdue: true, expired: true };
 /** Longer than a step and the message to the next one, shorter than the minute between two cron invocations. */
 export const LEASE_MS = 50_000;
@@ -32,8 +25,8 @@ export type PartTurn = Readonly<{
   /** Whether a part has anything to do in the database. Costs a query the first time that any part of the step asks. */
   hasWork: (db: D1Database, part: keyof SweepWork) => Promise<boolean>;
   /** Whether queries and time are left for more work than the least that a part does. */
-  mayGoOn: () => boolean;
-  hasTime: () => boolean;
+  mayContinue: MayContinue;
+  hasTime: MayContinue;
 }>;
 
 /** What a part has done in one step. */
@@ -55,141 +48,85 @@ export type Part = Readonly<{
   run: (services: Services, turn: PartTurn) => Promise<PartResult>;
 }>;
 
+/** All parts of the sweep by their names, in the order in which they run. */
+export type Parts = Readonly<Record<string, Part>>;
+
+/** A sweep: its lease, the parts to run in this step, and how far all of them have got. */
+export type Sweep = Readonly<{ lease: SweepLease; names: readonly string[]; saved: SweepParts }>;
+
 type Plan = Readonly<{
+  parts: Parts;
+  horizon: number;
   /** Scheduled bundles that are due within this time are to be enqueued, ms. */
   aheadMs: number;
-  /** All parts of the sweep by their names, in the order in which they run. */
-  parts: Readonly<Record<string, Part>>;
-  /** The parts to run in this step. */
-  names: readonly string[];
-  lease: SweepLease;
-  /** How far the parts have got, as saved. */
-  saved: SweepParts;
-  startedAt: number;
-  horizon: number;
-  /** No page is enqueued after this, epoch ms. */
-  until: number;
-  scheduleDrains: (
-    services: Services,
-    destinations: readonly string[],
-    hasTime: () => boolean,
-  ) => Promise<void>;
 }>;
 
-export class SweepStep {
-  readonly #services: Services;
-  /** The same services; the queries through them are counted. */
-  readonly #counted: Services;
-  readonly #queries: () => number;
-  readonly #plan: Plan;
-  readonly #work = new Map<D1Database, Promise<SweepWork>>();
-  readonly #undrained = new Set<string>();
-  readonly #failures: unknown[] = [];
-  /** Parts that have more to do. */
-  readonly #unfinished: string[] = [];
-  #counts: Readonly<Record<string, number>> = {};
-  #parts: SweepParts;
+type Parting = Step<Sweep> & Readonly<{ undrained: ReadonlySet<string>; failures: readonly unknown[] }>;
 
-  constructor(services: Services, plan: Plan) {
-    const { queries, ...databases } = countQueries(services);
-    this.#services = services;
-    this.#counted = { ...services, ...databases };
-    this.#queries = queries;
-    this.#plan = plan;
-    this.#parts = withNewParts(plan);
+/** Runs the parts of the step. */
+export async function runParts(turn: Turn, begun: Sweep, plan: Plan): Promise<Parting> {
+  const { services, startedAt } = turn;
+  const undrained = new Set<string>();
+  const failures: unknown[] = [];
+  const left: string[] = [];
+  let counts: PartResult["counts"] = {};
+  let sweep: Sweep = { ...begun, saved: withNewParts(plan.parts, begun.saved, startedAt) };
+  const hasWork = workFinder(turn, plan);
+  for (const [name, part] of Object.entries(plan.parts)) {
+    const before = sweep.saved[name];
+    if (!before || !sweep.names.includes(name)) continue;
+    const from = turn.queries();
+    const result = await resultOf(part, services, {
+      ...{ now: startedAt, horizon: plan.horizon, page: turn.page, cursor: before.cursor },
+      ...{ hasWork, hasTime: turn.hasTime },
+      mayContinue: () => turn.queries() - from < part.queries && turn.hasTime(),
+    });
+    const after = partAfter(before, result, startedAt);
+    sweep = { ...sweep, saved: { ...sweep.saved, [name]: after } };
+    counts = { ...counts, ...result.counts };
+    for (const id of result.undrained ?? []) undrained.add(id);
+    if (result.failure !== undefined) {
+      failures.push(result.failure);
+      const error = faultOf(result.failure);
+      services.log({ what: "sweep_part_failed", part: name, failures: after.failures, error });
+    }
+    if (!result.more) continue;
+    left.push(name);
+    // Saved at once: if this invocation dies, the next sweep continues from here.
+    await saveProgress(services, sweep, startedAt + LEASE_MS);
   }
+  const logged = { ...counts, ...(left.length > 0 && { left: left.join(" ") }) };
+  return { more: left.length > 0, state: sweep, counts: logged, undrained, failures };
+}
 
-  /** Runs the parts, then ends the sweep or enqueues its next page; returns the errors of the parts that failed. */
-  async run(): Promise<readonly unknown[]> {
-    const { parts, names } = this.#plan;
-    for (const [name, part] of Object.entries(parts)) if (names.includes(name)) await this.#run(name, part);
-    await this.#plan.scheduleDrains(this.#counted, [...this.#undrained], this.#hasTime);
-    await this.#endOrContinue();
-    this.#log();
-    return this.#failures;
-  }
+/**
+ * Saves how far the parts have got; false when the lease has gone to another sweep.
+ * @param leasedUntil epoch ms; 0 ends the lease
+ */
+export function saveProgress(
+  { db }: Services,
+  { lease, saved }: Sweep,
+  leasedUntil: number,
+): Promise<boolean> {
+  const heartbeatAt = Math.min(...Object.values(saved).map(({ at }) => at));
+  return saveSweep(db, lease, { parts: saved, heartbeatAt, leasedUntil });
+}
 
-  readonly #hasWork = async (db: D1Database, part: keyof SweepWork): Promise<boolean> => {
-    const { startedAt, aheadMs, horizon } = this.#plan;
-    // Where that cannot be said, each part looks for itself, so that no part fails for another's trouble.
-    const look = () => sweepWork(db, startedAt + aheadMs, horizon).catch(() => EVERYTHING);
-    const work = this.#work.get(db) ?? look();
-    this.#work.set(db, work);
+/** Queries each database once, for all parts. Where that fails, each part queries for itself: none fails for another's trouble. */
+function workFinder({ startedAt }: Turn, { aheadMs, horizon }: Plan): PartTurn["hasWork"] {
+  const found = new Map<D1Database, Promise<SweepWork>>();
+  return async (db, part) => {
+    const find = () => sweepWork(db, startedAt + aheadMs, horizon).catch(() => EVERYTHING);
+    const work = found.get(db) ?? find();
+    found.set(db, work);
     return (await work)[part];
   };
+}
 
-  readonly #hasTime = () => this.#services.now() - this.#plan.startedAt < STEP_MS;
-
-  async #run(name: string, part: Part): Promise<void> {
-    const before = this.#parts[name];
-    if (!before) return;
-    const { startedAt, horizon, lease } = this.#plan;
-    const from = this.#queries();
-    const mayGoOn = () => this.#queries() - from < part.queries && this.#hasTime();
-    const { cursor } = before;
-    const { page } = lease;
-    const bounds = { mayGoOn, hasTime: this.#hasTime };
-    const turn = { now: startedAt, horizon, page, cursor, hasWork: this.#hasWork, ...bounds };
-    const result = await resultOf(part, this.#counted, turn);
-    this.#counts = { ...this.#counts, ...result.counts };
-    for (const id of result.undrained ?? []) this.#undrained.add(id);
-    this.#keep(name, before, result);
-    if (!result.more) return;
-    this.#unfinished.push(name);
-    // Saved at once: if this invocation dies, the next sweep continues from here.
-    await this.#save(startedAt + LEASE_MS);
-  }
-
-  #keep(name: string, before: SweepPart, { cursor, more, failure }: PartResult): void {
-    const isOk = failure === undefined;
-    const after = isOk
-      ? { at: this.#plan.startedAt, cursor, behind: more, failures: 0 }
-      : { ...before, cursor, behind: more, failures: before.failures + 1 };
-    this.#parts = { ...this.#parts, [name]: after };
-    if (isOk) return;
-    this.#failures.push(failure);
-    const { failures } = after;
-    this.#services.log({ what: "sweep_part_failed", part: name, failures, error: faultOf(failure) });
-  }
-
-  async #endOrContinue(): Promise<void> {
-    const { lease, until } = this.#plan;
-    const now = this.#services.now();
-    const continues = this.#unfinished.length > 0 && lease.page < MOST_PAGES && now < until;
-    const isOurs = await this.#save(continues ? this.#services.now() + LEASE_MS : 0);
-    if (continues && isOurs && !(await this.#enqueueNextPage())) await this.#save(0);
-  }
-
-  /** Returns whether the page was enqueued. Without it the sweep ends, and the next one continues. */
-  async #enqueueNextPage(): Promise<boolean> {
-    const { upkeep, log } = this.#services;
-    const { lease, until } = this.#plan;
-    try {
-      await upkeep.send({ sweep: lease.lease, page: lease.page + 1, until });
-      return true;
-    } catch (error) {
-      log({ what: "sweep_page_not_sent", error: faultOf(error) });
-      return false;
-    }
-  }
-
-  /** Returns whether this sweep still holds the lease. */
-  #save(leasedUntil: number): Promise<boolean> {
-    const heartbeatAt = Math.min(...Object.values(this.#parts).map(({ at }) => at));
-    return saveSweep(this.#services.db, this.#plan.lease, { parts: this.#parts, heartbeatAt, leasedUntil });
-  }
-
-  #log(): void {
-    const { lease, startedAt } = this.#plan;
-    this.#services.log({
-      what: "sweep",
-      ...(lease.page > 0 && { page: lease.page }),
-      ...this.#counts,
-      ...(this.#unfinished.length > 0 && { left: this.#unfinished.join(" ") }),
-      queries: this.#queries(),
-      took_ms: this.#services.now() - startedAt,
-    });
-  }
+function partAfter(before: SweepPart, { cursor, more, failure }: PartResult, now: number): SweepPart {
+  return failure === undefined
+    ? { at: now, cursor, behind: more, failures: 0 }
+    : { ...before, cursor, behind: more, failures: before.failures + 1 };
 }
 
 async function resultOf({ run }: Part, services: Services, turn: PartTurn): Promise<PartResult> {
@@ -201,7 +138,7 @@ async function resultOf({ run }: Part, services: Services, turn: PartTurn): Prom
 }
 
 /** The parts of this version. A part that is new counts from its first try, so that it does not make the sweep stalled. */
-function withNewParts({ parts, saved, startedAt }: Plan): SweepParts {
-  const fresh: SweepPart = { at: startedAt, behind: false, failures: 0, cursor: [] };
+function withNewParts(parts: Parts, saved: SweepParts, now: number): SweepParts {
+  const fresh: SweepPart = { at: now, behind: false, failures: 0, cursor: [] };
   return Object.fromEntries(Object.keys(parts).map((name) => [name, saved[name] ?? fresh]));
 }

@@ -6,15 +6,13 @@
  * recovery cannot become a storm. Everything is safe to repeat: a row is written before the watermark moves past it, so
  * a sweep that dies is repeated from a place before which nothing is missing.
  *
- * A lease in D1 keeps two sweeps from running at once, and expires by itself when a sweep dies. What the cron invocation
- * could not do is continued by pages over the queue, one after the other (sweep-step.ts).
+ * A lease in D1 keeps two sweeps from running at once, and expires by itself when a sweep dies.
  */
 
 import type { UnreadableBundle } from "../core/stored-bundle.ts";
 import { waitingRow } from "../delivery/outcome.ts";
 import { AHEAD_MS, enqueueBundles } from "../ingest/enqueue.ts";
 import { faultOf } from "../log.ts";
-import type { UpkeepMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
 import { inTurn } from "../store/databases.ts";
 import {
@@ -25,22 +23,28 @@ import {
   findLostScheduled,
   type LostDelivery,
   letWait,
-  moveCursor,
   moveWatermark,
   nextScheduled,
   type Position,
-  readCursor,
   readWatermark,
   recoverOverdue,
-  type SweepLease,
-  type SweepParts,
 } from "../store/sweep.ts";
-import { LEASE_MS, type Part, type PartResult, type PartTurn, SweepStep } from "./sweep-step.ts";
+import { cancelRetriesOfDeleted } from "./deleted-destinations.ts";
+import { cursorOf, type Page, periodicJob, type Walked, walkFrom } from "./runner.ts";
+import {
+  LEASE_MS,
+  type PartResult,
+  type Parts,
+  type PartTurn,
+  runParts,
+  type Sweep,
+  saveProgress,
+} from "./sweep-step.ts";
 import { reportUnreadable } from "./unreadable.ts";
-import { cancelRetriesOfDeleted, expireOverdue, scheduleDrains, scheduleDrainsOfNew } from "./waiting.ts";
+import { expireOverdue, scheduleDrains, scheduleDrainsOfNew } from "./waiting.ts";
 
 /** The parts in the order in which they run: drains of the backlog come before any repair. */
-const PARTS: Readonly<Record<string, Part>> = {
+const PARTS: Parts = {
   waiting: { queries: 20, run: scheduleDrains },
   scheduled: { queries: 50, run: enqueueScheduled },
   lost: { queries: 70, run: recoverLost },
@@ -49,8 +53,6 @@ const PARTS: Readonly<Record<string, Part>> = {
   deleted: { queries: 40, run: cancelRetriesOfDeleted },
 };
 
-/** No page is enqueued later than this after the cron: the next one has to find the lease free. */
-const PAGES_MS = 35_000;
 /** A delivery counts as lost after this, however old the queue's oldest message is: that may be a delayed retry. */
 const SLOW_MS = 15 * 60_000;
 /** What one statement looks at. */
@@ -63,38 +65,43 @@ const PAGES_BY_TIME = 5;
 /** Retrying rows, and packs with deliveries in flight, that one statement makes wait. */
 const OVERDUE = 500;
 
-/** The cron's step of a sweep. Throws the first error, once all parts have run. */
-export async function sweep(services: Services): Promise<void> {
-  const now = services.now();
+/** A page continues the unfinished parts. Where it was begun before, or another sweep has the lease, there is nothing to do. */
+export const sweep = periodicJob<Sweep>({
+  name: "sweep",
+  line: "sweep",
+  isAlwaysLogged: true,
+  // Each part has its own.
+  budget: { queries: Number.POSITIVE_INFINITY },
+  hasPages: true,
+  load: (services, page) => (page.number === 0 ? begin(services) : beginPage(services, page)),
+  step: async (turn, begun) => {
+    const { services, hasTime, page, startedAt } = turn;
+    const horizon = await horizonOf(services, startedAt);
+    const { undrained, failures, ...done } = await runParts(turn, begun, {
+      parts: PARTS,
+      horizon,
+      aheadMs: AHEAD_MS,
+    });
+    await scheduleDrainsOfNew(services, [...undrained], hasTime);
+    // A page that failed is not repeated: the next sweep runs its parts again.
+    return { ...done, failure: page === 0 ? failures[0] : undefined };
+  },
+  save: (services, begun, continues) =>
+    saveProgress(services, begun, continues ? services.now() + LEASE_MS : 0),
+  handOver: ({ lease }) => lease.lease,
+});
+
+async function begin({ db, now, log }: Services): Promise<Sweep | undefined> {
   const lease = { lease: crypto.randomUUID(), page: 0 };
-  const saved = await beginSweep(services.db, lease.lease, now + LEASE_MS, now);
-  if (saved === undefined) return services.log({ what: "sweep_already_running" });
-  const failures = await runStep(services, lease, saved, Object.keys(PARTS), now + PAGES_MS);
-  if (failures.length > 0) throw failures[0];
+  const saved = await beginSweep(db, lease.lease, now() + LEASE_MS, now());
+  if (saved === undefined) log({ what: "sweep_already_running" });
+  return saved && { lease, saved, names: Object.keys(PARTS) };
 }
 
-type SweepMessage = Extract<UpkeepMessage, { sweep: string }>;
-
-/** Continues the unfinished parts of a sweep. Does nothing for a page that was begun before, or of an earlier sweep. */
-export async function sweepPage(services: Services, { sweep: id, page, until }: SweepMessage): Promise<void> {
-  const lease = { lease: id, page };
-  const saved = await beginSweepPage(services.db, lease, services.now() + LEASE_MS);
-  if (saved === undefined) return;
-  const unfinished = Object.keys(PARTS).filter((name) => saved[name]?.behind);
-  await runStep(services, lease, saved, unfinished, until);
-}
-
-async function runStep(
-  services: Services,
-  lease: SweepLease,
-  saved: SweepParts,
-  names: readonly string[],
-  until: number,
-): Promise<readonly unknown[]> {
-  const startedAt = services.now();
-  const horizon = await horizonOf(services, startedAt);
-  const plan = { parts: PARTS, names, lease, saved, startedAt, horizon, until, aheadMs: AHEAD_MS };
-  return new SweepStep(services, { ...plan, scheduleDrains: scheduleDrainsOfNew }).run();
+async function beginPage({ db, now }: Services, page: Page): Promise<Sweep | undefined> {
+  const lease = { lease: String(page.handedOver), page: page.number };
+  const saved = await beginSweepPage(db, lease, now() + LEASE_MS);
+  return saved && { lease, saved, names: Object.keys(PARTS).filter((name) => saved[name]?.behind) };
 }
 
 /**
@@ -120,22 +127,18 @@ async function horizonOf({ config, deliveries, log }: Services, now: number): Pr
  */
 async function enqueueScheduled(services: Services, turn: PartTurn): Promise<PartResult> {
   let scheduled = 0;
-  const walked = await inTurn(services, Number(turn.cursor[0]) || 0, turn.mayGoOn, async (db) => {
+  const walked = await inTurn(services, Number(turn.cursor[0]) || 0, turn.mayContinue, async (db) => {
     if (!(await turn.hasWork(db, "scheduled"))) return false;
-    let after = await readCursor(db, "scheduled");
-    let more = false;
-    do {
+    const page = async (after: Position) => {
       const due = await nextScheduled(db, after, turn.now + AHEAD_MS, SCHEDULED_PAGE);
-      await reportUnreadable(services, due.unreadable);
-      if (due.upto === after) return false;
-      if (!(await enqueueBundles(services, due.bundles, ENQUEUE_REPEAT_MS)))
+      const { bundles, unreadable, upto, more } = due;
+      await reportUnreadable(services, unreadable);
+      if (!(await enqueueBundles(services, bundles, ENQUEUE_REPEAT_MS)))
         throw new Error("Scheduled bundles could not be enqueued");
-      after = due.upto;
-      await moveCursor(db, "scheduled", after);
-      scheduled += due.bundles.length;
-      more = due.more;
-    } while (more && turn.mayGoOn());
-    return more;
+      scheduled += bundles.length;
+      return { at: upto, more };
+    };
+    return (await walkFrom(cursorOf(db, "scheduled"), page, turn.mayContinue, "each")).more;
   });
   return { ...walked, counts: { scheduled }, cursor: [walked.next] };
 }
@@ -149,58 +152,50 @@ async function enqueueScheduled(services: Services, turn: PartTurn): Promise<Par
 async function recoverLost(services: Services, turn: PartTurn): Promise<PartResult> {
   const undrained = new Set<string>();
   let lost = 0;
-  const walked = await inTurn(services, Number(turn.cursor[0]) || 0, turn.mayGoOn, async (db) => {
+  const walked = await inTurn(services, Number(turn.cursor[0]) || 0, turn.mayContinue, async (db) => {
     if (!(await turn.hasWork(db, "lost"))) return false;
-    const recover = async (found: Found) => {
+    const recover = async <P>({ upto, more, ...found }: Found<P>): Promise<Walked<P>> => {
       await reportUnreadable(services, found.unreadable);
       await makeLostWait(services, db, found.lost, turn.now);
       for (const { destination } of found.lost) undrained.add(destination);
       lost += found.lost.length;
+      return { at: upto, more };
     };
-    const walk = { db, turn, recover };
-    const scheduled = await walkByTime(walk);
-    const isMoreById = await walkById(walk, scheduled.upto);
-    return scheduled.more || isMoreById;
+    const scheduled = await walkByTime(db, turn, recover);
+    const byId = await walkById(db, turn, recover, scheduled.at);
+    return scheduled.more || byId.more;
   });
   return { ...walked, counts: { lost }, cursor: [walked.next], undrained };
 }
 
-/** Over the events of one database. */
-type Walk = Readonly<{
-  db: D1Database;
-  turn: PartTurn;
-  recover: (found: Found) => Promise<void>;
+type Found<P> = Readonly<{
+  lost: readonly LostDelivery[];
+  unreadable: readonly UnreadableBundle[];
+  upto: P;
+  more: boolean;
 }>;
 
-type Found = Readonly<{ lost: readonly LostDelivery[]; unreadable: readonly UnreadableBundle[] }>;
+type Recover = <P>(found: Found<P>) => Promise<Walked<P>>;
 
-async function walkByTime({ db, turn, recover }: Walk): Promise<{ upto: Position; more: boolean }> {
-  let after = await readCursor(db, "scheduled_checked");
+function walkByTime(db: D1Database, turn: PartTurn, recover: Recover): Promise<Walked<Position>> {
   let pages = 0;
-  let more = false;
-  do {
-    const found = await findLostScheduled(db, after, turn.horizon, LOST_PAGE);
-    await recover(found);
-    if (found.upto !== after) await moveCursor(db, "scheduled_checked", found.upto);
-    after = found.upto;
-    more = found.more;
-    pages += 1;
-  } while (more && pages < PAGES_BY_TIME && turn.mayGoOn());
-  return { upto: after, more };
+  const page = async (after: Position) =>
+    recover(await findLostScheduled(db, after, turn.horizon, LOST_PAGE));
+  const mayContinue = () => ++pages < PAGES_BY_TIME && turn.mayContinue();
+  return walkFrom(cursorOf(db, "scheduled_checked"), page, mayContinue, "each");
 }
 
 /** @param scheduledUpto how far the walk by time has got */
-async function walkById({ db, turn, recover }: Walk, scheduledUpto: Position): Promise<boolean> {
-  let watermark = await readWatermark(db);
-  let more = false;
-  do {
-    const found = await findLost(db, watermark, { horizon: turn.horizon, scheduledUpto }, LOST_PAGE);
-    await recover(found);
-    if (found.upto > watermark) await moveWatermark(db, found.upto);
-    watermark = found.upto;
-    more = found.more;
-  } while (more && turn.mayGoOn());
-  return more;
+function walkById(
+  db: D1Database,
+  { horizon, mayContinue }: PartTurn,
+  recover: Recover,
+  scheduledUpto: Position,
+): Promise<Walked<number>> {
+  const watermark = { load: () => readWatermark(db), save: (upto: number) => moveWatermark(db, upto) };
+  const page = async (after: number) =>
+    recover(await findLost(db, after, { horizon, scheduledUpto }, LOST_PAGE));
+  return walkFrom(watermark, page, mayContinue, "each");
 }
 
 /**
@@ -240,7 +235,7 @@ async function makeLostWait(
 async function recoverRetries(services: Services, turn: PartTurn): Promise<PartResult> {
   const undrained = new Set<string>();
   let overdue = 0;
-  const walked = await inTurn(services, Number(turn.cursor[0]) || 0, turn.mayGoOn, async (db) => {
+  const walked = await inTurn(services, Number(turn.cursor[0]) || 0, turn.mayContinue, async (db) => {
     if (!(await turn.hasWork(db, "overdue"))) return false;
     let more = false;
     do {
@@ -248,7 +243,7 @@ async function recoverRetries(services: Services, turn: PartTurn): Promise<PartR
       for (const destination of found.destinations) undrained.add(destination);
       overdue += found.recovered;
       more = found.more;
-    } while (more && turn.mayGoOn());
+    } while (more && turn.mayContinue());
     return more;
   });
   return { ...walked, counts: { overdue }, cursor: [walked.next], undrained };

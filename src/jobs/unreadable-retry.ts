@@ -3,36 +3,53 @@
  * sweep does not, so deliveries that were lost of a bundle that can be read again are found here.
  */
 
+import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { countQueries } from "../store/databases.ts";
 import { faultsOf, forgetUnreadable, markTried, recordedBefore } from "../store/unreadable.ts";
+import { periodicJob } from "./runner.ts";
 import { recoverLostOf } from "./sweep.ts";
 
 const AGAIN_MS = 15 * 60_000;
 /** Bundles tried by one statement: a plan may be large. */
 const PAGE = 20;
-/** Queries after which a step tries no further ones. */
-const QUERIES = 50;
-const STEP_MS = 10_000;
 
-/** The cron's step: tries again what could not be read. Costs a query that reads nothing where there is none. */
-export async function retryUnreadable(given: Services): Promise<void> {
-  const startedAt = given.now();
-  const { queries, ...databases } = countQueries(given);
-  const services = { ...given, ...databases };
-  do {
-    const page = await recordedBefore(services.db, startedAt - AGAIN_MS, PAGE);
-    if (page.length === 0) return;
-    const ids = page.map(({ bundle }) => bundle);
-    const checked = [...(await faultsOf(services, ids))];
-    const readable = checked.filter(([, { fault }]) => fault === undefined);
-    for (const [id, { db }] of readable) await recoverLostOf(services, db, id);
-    const mended = readable.map(([id]) => id);
-    await forgetUnreadable(services.db, mended);
-    await markTried(
-      services.db,
-      ids.filter((id) => !mended.includes(id)),
-      startedAt,
-    );
-  } while (queries() < QUERIES && given.now() - startedAt < STEP_MS);
+/** Costs a query that reads nothing where there is no such bundle. */
+export const unreadableRetry = periodicJob({
+  name: "unreadable",
+  budget: { queries: 50, ms: 10_000 },
+  step: async ({ services, startedAt, mayContinue }) => {
+    do {
+      const page = await recordedBefore(services.db, startedAt - AGAIN_MS, PAGE);
+      if (page.length === 0) break;
+      await retry(
+        services,
+        page.map(({ bundle }) => bundle),
+        startedAt,
+      );
+    } while (mayContinue());
+    return { more: false };
+  },
+});
+
+async function retry(services: Services, ids: readonly number[], now: number): Promise<void> {
+  const mended = new Set<number>();
+  for (const [id, { fault, db }] of await faultsOf(services, ids))
+    if (fault === undefined && (await isRecovered(services, db, id))) mended.add(id);
+  await forgetUnreadable(services.db, [...mended]);
+  await markTried(
+    services.db,
+    ids.filter((id) => !mended.has(id)),
+    now,
+  );
+}
+
+/** A failure is logged: the bundle is tried again later, and does not keep the others from being tried. */
+async function isRecovered(services: Services, db: D1Database, bundle: number): Promise<boolean> {
+  try {
+    await recoverLostOf(services, db, bundle);
+    return true;
+  } catch (error) {
+    services.log({ what: "bundle_not_recovered", bundle, error: faultOf(error) });
+    return false;
+  }
 }

@@ -1,6 +1,6 @@
 /**
- * The backlog's part of the sweep: gates of destinations with waiting deliveries schedule drains, deliveries past their
- * age limit expire, and those of deleted destinations are cancelled, whatever their gates would admit.
+ * The backlog's part of the sweep: gates of destinations with waiting deliveries schedule drains, and deliveries past their
+ * age limit expire.
  *
  * Both walks go round, over the destinations with waiting deliveries, and over all waiting deliveries, as packs and
  * rows. An index by age limit would find expired ones at once, but cost two more written rows for each delivery that
@@ -11,22 +11,19 @@ import type { DeliveryName } from "../core/bundle.ts";
 import { CONNECTIONS } from "../core/lease.ts";
 import { MINUTE_MS } from "../core/rollups.ts";
 import { countDead } from "../features/notifications/publish.ts";
-import { endReplaysOfDeleted } from "../features/replays/job.ts";
-import { recheckAtGate, scheduleDrainAtGate } from "../gate/client.ts";
+import { scheduleDrainAtGate } from "../gate/client.ts";
 import { faultOf } from "../log.ts";
-import { batchesOf, type DrainMessage, type WaitingMessage } from "../queue-messages.ts";
+import type { WaitingMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
 import { allOf, inTurn } from "../store/databases.ts";
-import { oldTombstones } from "../store/retention.ts";
 import {
-  cancelRetrying,
   expireWaiting,
   expireWaitingPacks,
-  retryingPage,
   standingDestinations,
   type WaitingDestination,
   waitingDestinations,
 } from "../store/waiting.ts";
+import { drainToCancel } from "./deleted-destinations.ts";
 import type { PartResult, PartTurn } from "./sweep-step.ts";
 
 /**
@@ -206,131 +203,11 @@ async function scheduleEach(
   return { looked, scheduled };
 }
 
-/**
- * Enqueues drains that cancel the waiting deliveries of deleted destinations. Not by their gates, which schedule drains
- * only for what they would admit. A failure is logged: the next sweep repeats it.
- */
-async function drainToCancel(services: Services, destinations: readonly string[]): Promise<void> {
-  const messages = destinations.map((destination) => ({
-    body: { destination, drains: 1 } satisfies DrainMessage,
-  }));
-  for (const batch of batchesOf(messages)) {
-    try {
-      await services.drains.sendBatch(batch);
-    } catch (error) {
-      services.log({ what: "cancellations_not_sent", destinations: batch.length, error: faultOf(error) });
-    }
-  }
-}
-
-/**
- * Ends the replays of a destination that has just been deleted, and cancels its deliveries that wait or are to be retried: of
- * the latter as many as a few pages hold. The sweep cancels the others, and all of those that this does not come to.
- */
-export async function endDeleted(services: Services, destination: string): Promise<void> {
-  await drainToCancel(services, [destination]);
-  await endReplaysOfDeleted(services, destination);
-  let pages = 0;
-  await cancelRetries(services, destination, [0, 0], () => pages++ < PAGES_AT_ONCE);
-}
-
-/** Rows of a deleted destination that one statement looks at. */
-const RETRY_ROWS = 500;
-/** Pages of them that are looked at when the destination is deleted: a page takes up to two calls of each kind. */
-const PAGES_AT_ONCE = 10;
-/** Destinations that were deleted are looked at again after this: an attempt that was under way has been recorded. */
-const DELETED_MS = 2 * 60_000;
-/** Deleted destinations of one page of the walk. */
-const TOMBSTONES = 50;
-
-/** A database's number, and the last event looked at in it. */
-type RetryPlace = readonly [database: number, event: number];
-
-/** Cancels what is to be retried for a deleted destination; returns where to go on, or undefined when it has seen all. */
-async function cancelRetries(
-  services: Services,
-  destination: string,
-  [first, after]: RetryPlace,
-  mayGoOn: () => boolean,
-): Promise<RetryPlace | undefined> {
-  let cancelled = 0;
-  let event = after;
-  for (const [number, db] of allOf(services).entries()) {
-    if (number < first) continue;
-    for (let upto: number | undefined = event; upto !== undefined; event = upto ?? 0) {
-      if (!mayGoOn()) return [number, event];
-      const page = await retryingPage(db, destination, event, RETRY_ROWS);
-      cancelled += await cancelUnheld(services, db, destination, page.events);
-      upto = page.upto;
-    }
-  }
-  if (cancelled > 0) services.log({ what: "deliveries_cancelled", destination, deliveries: cancelled });
-  return undefined;
-}
-
-/** Those that a lease holds are left to its holder. Where they fail, the walk that comes two minutes later finds them. */
-async function cancelUnheld(
-  services: Services,
-  db: D1Database,
-  destination: string,
-  events: readonly number[],
-): Promise<number> {
-  if (events.length === 0) return 0;
-  const held = await recheckAtGate(services, destination, events);
-  if (held === undefined) throw new Error("The destination's gate cannot be reached");
-  const cancelled = await cancelRetrying(
-    db,
-    destination,
-    events.filter((event) => !held.includes(event)),
-    services.now(),
-  );
-  await recheckAtGate(services, destination, events);
-  return cancelled;
-}
-
-/**
- * Cancels what is to be retried for destinations that were deleted two minutes ago or longer, in the order of deletion, each
- * once. A destination for which it fails is left: its retries end when they are due.
- */
-export async function cancelRetriesOfDeleted(services: Services, turn: PartTurn): Promise<PartResult> {
-  const [at = 0, row = 0, database = 0, event = 0] = turn.cursor.map(Number);
-  const deletedBy = turn.now - DELETED_MS;
-  const deleted = await oldTombstones(services.db, { at, row }, deletedBy, TOMBSTONES);
-  let done = { at, row };
-  let place: RetryPlace | undefined = [database, event];
-  for (const tombstone of deleted) {
-    if (!turn.mayGoOn()) break;
-    place = await placeAfter(services, tombstone.id, place ?? [0, 0], turn.mayGoOn);
-    if (place) break;
-    done = tombstone;
-  }
-  const isRound = done.row === deleted.at(-1)?.row || deleted.length === 0;
-  return {
-    counts: {},
-    cursor: [done.at, done.row, ...(place ?? [0, 0])],
-    more: !isRound || deleted.length === TOMBSTONES,
-  };
-}
-
-async function placeAfter(
-  services: Services,
-  destination: string,
-  from: RetryPlace,
-  mayGoOn: () => boolean,
-): Promise<RetryPlace | undefined> {
-  try {
-    return await cancelRetries(services, destination, from, mayGoOn);
-  } catch (error) {
-    services.log({ what: "retries_not_cancelled", destination, error: faultOf(error) });
-    return undefined;
-  }
-}
-
 /** Ends waiting deliveries past their age limit, among the next that the walk comes to. */
 export async function expireOverdue(services: Services, turn: PartTurn): Promise<PartResult> {
   const [first, ...positions] = turn.cursor;
   const walk = new ExpiryWalk(turn, positions);
-  const walked = await inTurn(services, Number(first) || 0, walk.mayGoOn, async (db, number) => {
+  const walked = await inTurn(services, Number(first) || 0, walk.mayContinue, async (db, number) => {
     if (await turn.hasWork(db, "expired")) await walk.checkDatabase(db, number);
     return false;
   });
@@ -354,7 +231,7 @@ class ExpiryWalk {
     this.positions = [...positions];
   }
 
-  readonly mayGoOn = () => this.#checked < CHECKED_IN_ALL && this.#turn.mayGoOn();
+  readonly mayContinue = () => this.#checked < CHECKED_IN_ALL && this.#turn.mayContinue();
 
   async checkDatabase(db: D1Database, number: number): Promise<void> {
     for (const [place, { expire, share }] of EXPIRIES.entries()) {
@@ -366,20 +243,20 @@ class ExpiryWalk {
         for (const [id, count] of found.ended) this.expired.set(id, (this.expired.get(id) ?? 0) + count);
         return found.upto;
       };
-      await this.#goOn(
+      await this.#continue(
         EXPIRIES.length * number + place,
         next,
-        () => this.#checked < until && this.#turn.mayGoOn(),
+        () => this.#checked < until && this.#turn.mayContinue(),
       );
     }
   }
 
-  async #goOn(walk: number, next: Next, mayGoOn: () => boolean): Promise<void> {
+  async #continue(walk: number, next: Next, mayContinue: () => boolean): Promise<void> {
     const at = 2 * walk;
     while (this.positions.length < at + 2) this.positions.push("");
     const [destination, event] = this.positions.slice(at);
     const start: DeliveryName = { destination: String(destination), event: Number(event) };
-    const upto = await walkRound(start, next, mayGoOn);
+    const upto = await walkRound(start, next, mayContinue);
     this.positions.splice(at, 2, upto.destination, upto.event);
   }
 }
@@ -388,7 +265,7 @@ class ExpiryWalk {
 type Next = (after: DeliveryName) => Promise<DeliveryName | undefined>;
 
 /** Goes on after `start`, then from the beginning, until it has come round or may not go on; returns where it is. */
-async function walkRound(start: DeliveryName, next: Next, mayGoOn: () => boolean): Promise<DeliveryName> {
+async function walkRound(start: DeliveryName, next: Next, mayContinue: () => boolean): Promise<DeliveryName> {
   let at = start;
   let isPastEnd = start.destination === "";
   do {
@@ -397,7 +274,7 @@ async function walkRound(start: DeliveryName, next: Next, mayGoOn: () => boolean
     if (isRound) return BEGINNING;
     isPastEnd ||= upto === undefined;
     at = upto ?? BEGINNING;
-  } while (mayGoOn());
+  } while (mayContinue());
   return at;
 }
 

@@ -146,7 +146,7 @@ export async function cancelReplaysOf(
 }
 
 /** A replay with its destination. */
-type ReplayJob = Readonly<{ replay: Replay; destination: Destination | null }>;
+export type ReplayJob = Readonly<{ replay: Replay; destination: Destination | null }>;
 
 export async function findReplayJob(db: D1Database, id: string): Promise<ReplayJob | undefined> {
   return drizzle(db)

@@ -296,7 +296,7 @@ describe("without a token nothing is sent, and deliveries wait: the endpoint", (
 
     world.receiver.script(TOKEN_URL, tokens());
     world.clock.pass(MINUTE);
-    await sweep(world.services);
+    await sweep.run(world.services);
     await world.drain(destination);
     await world.settled();
     expect(await rowOf(message)).toMatchObject({ state: "delivered", attempts: 1 });

@@ -7,9 +7,9 @@ import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
 import { wakeUpAt } from "../../src/delivery/message-group.ts";
 import { eventNumber } from "../../src/ids.ts";
-import { consumeDrains } from "../../src/jobs/drain-queue.ts";
 import type { DeliveryMessage } from "../../src/queue-messages.ts";
 import { HELD_BYTES, loadDeliveries } from "../../src/store/deliveries.ts";
+import { consumeDrains } from "../../src/upkeep.ts";
 import { batchOf } from "../support/queues.ts";
 import { silence } from "../support/receivers.ts";
 import {

@@ -135,7 +135,7 @@ test("dead letters that are lost with their queue are found by the sweep, untrie
   await world.post(2);
   // The queue has dropped all three messages, and nothing has come out of the dead-letter queue.
   world.clock.pass(24 * 60 * 60_000);
-  await sweep(world.services);
+  await sweep.run(world.services);
   expect((await storedRows()).map(({ state, reason, attempts }) => [state, reason, attempts])).toEqual([
     ["waiting", "recovered", 1],
     ["waiting", "recovered", 0],
@@ -154,7 +154,7 @@ test("dead letters that are lost with their queue are found by the sweep, untrie
 test("dead letters that come after the sweep has found their deliveries send nothing a second time", async () => {
   const messages = await world.post(2);
   world.clock.pass(24 * 60 * 60_000);
-  await sweep(world.services);
+  await sweep.run(world.services);
   await world.settled();
   world.clock.pass(1_000);
   await world.drain(destination);

@@ -102,7 +102,7 @@ test("waiting deliveries are delivered once the name has public addresses again"
   const { message } = await deliver();
   names([{ data: "8.8.8.8" }]);
   world.clock.pass(60_000);
-  await sweep(world.services);
+  await sweep.run(world.services);
   await world.drain(destination);
   expect(await rowOf(message)).toMatchObject({ state: "delivered", attempts: 1 });
 });
@@ -112,7 +112,7 @@ test("waiting deliveries end as forbidden once the target is no URL any more: th
   const { message } = await deliver();
   await execute("UPDATE destinations SET url = 'no URL'");
   world.clock.pass(60_000);
-  await sweep(world.services);
+  await sweep.run(world.services);
   await world.drain(destination);
   expect(await rowOf(message)).toMatchObject({ state: "dead", reason: "forbidden_target", attempts: 0 });
   expect(questions()).toHaveLength(2);

@@ -358,7 +358,7 @@ describe("a drain", () => {
     await world.earnTrust(wide, 100);
     await world.post(400);
     world.clock.pass(GRACE_MS);
-    await sweep(world.services);
+    await sweep.run(world.services);
     const { script, end } = silence();
     world.receiver.script(urlOf(wide), script);
     const before = world.receiver.calls.length;

@@ -99,7 +99,7 @@ describe("an event with a time to live", () => {
     const states = async () => (await storedRows()).map(({ state, reason }) => `${state} ${reason}`);
     expect(await states()).toEqual(["waiting paused", "waiting paused", "waiting paused"]);
     world.clock.pass(31_000);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await states()).toEqual(["waiting paused", "dead expired", "waiting paused"]);
     expect((await storedRows()).every((row) => row.destinationId === destination)).toBe(true);
   });
@@ -108,7 +108,7 @@ describe("an event with a time to live", () => {
     await newDestination();
     await world.postBundles(1, { options: { ttlSeconds: 3_600 } });
     world.clock.pass(GRACE_MS + MINUTE);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await storedRows()).toMatchObject([
       { state: "waiting", reason: "recovered", giveUpAt: START + 3_600_000 },
     ]);

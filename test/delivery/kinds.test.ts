@@ -8,7 +8,7 @@ import { sealToken } from "../../src/delivery/kinds/kind.ts";
 import type { QueueMessage } from "../../src/delivery/kinds/queue.ts";
 import { sendTestEvent } from "../../src/delivery/test-event.ts";
 import { type DestinationBinding, destinationBindings } from "../../src/destination-bindings.ts";
-import { stepReplay } from "../../src/features/replays/job.ts";
+import { replaying } from "../../src/features/replays/job.ts";
 import { newDestinationId } from "../../src/ids.ts";
 import { sweep } from "../../src/jobs/sweep.ts";
 import { findDestination } from "../../src/store/destinations.ts";
@@ -173,7 +173,7 @@ describe.each(Object.entries(setups))("%s", (_name, setup) => {
     expect(await rowOf(message)).toMatchObject({ state: "waiting", reason: "paused", attempts: 0 });
     await execute("UPDATE destinations SET status = 'active' WHERE id = ?1", id);
     world.clock.pass(60_000);
-    await sweep(world.services);
+    await sweep.run(world.services);
     await world.drain(id);
     await world.settled();
     expect(await rowOf(message)).toMatchObject({ state: "delivered", attempts: 1 });
@@ -245,7 +245,7 @@ async function replayed(destination: string): Promise<void> {
     ms: 30 * 86_400_000,
     types: {},
   });
-  await stepReplay(world.services, "rpl_1");
+  await replaying.step(world.services, "rpl_1");
   await world.drain(destination);
   await world.settled();
 }
@@ -280,7 +280,7 @@ describe("a binding", () => {
     expect(world.receiver.calls).toEqual([]);
     bindings.set(name, good);
     world.clock.pass(60_000);
-    await sweep(world.services);
+    await sweep.run(world.services);
     for (let i = 0; i < 3; i++) await world.drain(id);
     await world.settled();
     expect(world.receiver.calls).toHaveLength(3);

@@ -2,7 +2,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
-import { stepReplay } from "../../src/features/replays/job.ts";
+import { replaying } from "../../src/features/replays/job.ts";
 import { eventId } from "../../src/ids.ts";
 import { beginReplay } from "../../src/store/replay-steps.ts";
 import { batchOf } from "../support/queues.ts";
@@ -171,8 +171,8 @@ describe("a replay", () => {
   test("that completes writes a line", async () => {
     await send(2, 400);
     await begin();
-    await stepReplay(world.services, ID);
-    await stepReplay(world.services, ID);
+    await replaying.step(world.services, ID);
+    await replaying.step(world.services, ID);
     expect(world.logged("replay_completed")).toEqual([
       { what: "replay_completed", replay: ID, destination: place },
     ]);
@@ -182,8 +182,8 @@ describe("a replay", () => {
     await send(2, 400);
     await begin();
     await execute("UPDATE destinations SET deleted_at = 1");
-    await stepReplay(world.services, ID);
-    await stepReplay(world.services, ID);
+    await replaying.step(world.services, ID);
+    await replaying.step(world.services, ID);
     expect(world.logged("replay_cancelled")).toMatchObject([
       { replay: ID, destination: place, reason: "destination_deleted" },
     ]);

@@ -1,7 +1,7 @@
 /** A delivery in flight whose Worker has died: its message comes again, when the delivery is overdue or before. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
-import { consumeDrains } from "../../src/jobs/drain-queue.ts";
+import { consumeDrains } from "../../src/upkeep.ts";
 import { type FaultyRuntime, faultyRuntime } from "../support/faulty-runtime.ts";
 import { batchOf } from "../support/queues.ts";
 import {

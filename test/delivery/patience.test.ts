@@ -149,7 +149,7 @@ describe("a late response", () => {
     expect(world.logged("late_outcomes_lost")).toHaveLength(1);
     world.d1.failing(() => undefined);
     world.clock.pass(120_000);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await storedRows()).toMatchObject([{ state: "waiting", reason: "recovered", attempts: 0 }]);
   });
 });

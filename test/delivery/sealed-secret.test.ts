@@ -61,12 +61,12 @@ describe("a secret that cannot be opened", () => {
     if (!message) throw new Error("The event is for the destination");
     await world.consume([message]);
     world.clock.pass(60_000);
-    await sweep(world.services);
+    await sweep.run(world.services);
     await world.drain(destination);
     expect(await rowOf(message)).toMatchObject({ state: "waiting", attempts: 0 });
     await spoil(sealed);
     world.clock.pass(60_000);
-    await sweep(world.services);
+    await sweep.run(world.services);
     await world.drain(destination);
     expect(await rowOf(message)).toMatchObject({ state: "delivered", attempts: 1 });
   });

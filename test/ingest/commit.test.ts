@@ -1,7 +1,7 @@
 /** Committing entries: all of an entry or nothing, once however often it is repeated, and nobody for another's fault. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { removeOld } from "../../src/features/retention/job.ts";
+import { retention } from "../../src/features/retention/job.ts";
 import { accept, type PostedEvent } from "../../src/ingest/accept.ts";
 import type { CommitResult, Entry } from "../../src/ingest/bundle.ts";
 import { commitEntries, WAIT_MS } from "../../src/ingest/commit.ts";
@@ -640,7 +640,7 @@ describe("a key and retention", () => {
     for (let i = 0; i < 2; i++) await accept(world.services, [event("later")]);
     world.clock.pass(31 * 86_400_000);
     await accept(world.services, [event("now")]);
-    for (let i = 0; i < 3; i++) await removeOld(world.services);
+    for (let i = 0; i < 3; i++) await retention.run(world.services);
     expect(await types()).toEqual(["now"]);
     expect(await env.DB.prepare("SELECT count(*) AS n FROM idempotency_keys").first("n")).toBe(0);
     const again = await accept(world.services, [event("a")], "k");

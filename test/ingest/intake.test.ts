@@ -582,7 +582,7 @@ describe("bundles that were committed and not sent", () => {
     expect(world.logged("enqueue_failed")).toHaveLength(1);
     world.deliveryQueue.break(false);
     world.clock.pass(GRACE_MS);
-    await sweep(world.services);
+    await sweep.run(world.services);
     world.clock.pass(1_000);
     await world.drain(destination);
     await world.settled();

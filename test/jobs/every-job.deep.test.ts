@@ -8,18 +8,19 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { archiveNameOf } from "../../src/core/archive.ts";
 import { bundleOf, eventAt } from "../../src/core/bundle.ts";
-import { cleanArchive } from "../../src/features/archive/job.ts";
-import { deleteTenant, recoverErasures, startErasure, stepErasure } from "../../src/features/erasures/job.ts";
+import { archiveCleaning } from "../../src/features/archive/job.ts";
+import { deleteTenant, erasing, startErasure } from "../../src/features/erasures/job.ts";
 import { type Erasure, findErasure } from "../../src/features/erasures/sql.ts";
 import { publishLeftovers } from "../../src/features/notifications/publish.ts";
-import { recoverReplays, stepReplay } from "../../src/features/replays/job.ts";
-import { eraseOver } from "../../src/features/retention/content-job.ts";
-import { removeDeleted, removeOld } from "../../src/features/retention/job.ts";
-import { runCron } from "../../src/jobs/cron.ts";
+import { replaying } from "../../src/features/replays/job.ts";
+import { contentRetention } from "../../src/features/retention/content-job.ts";
+import { retention } from "../../src/features/retention/job.ts";
+import { removeDeleted } from "../../src/jobs/deleted-destinations.ts";
 import { sweep } from "../../src/jobs/sweep.ts";
 import type { Services } from "../../src/services.ts";
 import { beginReplay } from "../../src/store/replay-steps.ts";
 import { readSystemHealth } from "../../src/store/stats.ts";
+import { runCron } from "../../src/upkeep.ts";
 import { insertRow } from "../support/api.ts";
 import { emptyBucket, realBucket, storedObjects, testBucket } from "../support/bucket.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
@@ -112,8 +113,8 @@ async function replayOf(include: "dead" | "delivered" | "missing", destinationId
 }
 
 const stepOfReplay = async (services: Services) => {
-  await recoverReplays(services);
-  await stepReplay(services, replayId);
+  await replaying.run(services);
+  await replaying.step(services, replayId);
 };
 
 const replayed = async (state: string) => {
@@ -124,8 +125,8 @@ const replayed = async (state: string) => {
 
 let erasure: Erasure | undefined;
 const stepOfErasure = async (services: Services) => {
-  await recoverErasures(services);
-  if (erasure) await stepErasure(services, erasure.id);
+  await erasing.run(services);
+  if (erasure) await erasing.step(services, erasure.id);
 };
 const runningErasures = async () =>
   (await rowsOfAll<{ state: string }>("SELECT state FROM erasures")).filter(
@@ -136,7 +137,7 @@ const jobs: Readonly<Record<string, Job>> = {
   "the sweep of lost deliveries": {
     ageMs: 10 * MINUTE,
     arrange: async () => void (await bundles({ ageMs: 10 * MINUTE })),
-    run: sweep,
+    run: sweep.run,
     left: () =>
       rowsOfAll(
         `SELECT id FROM bundles b WHERE tokens <> 'bad' AND accepted_at < ?1
@@ -148,7 +149,7 @@ const jobs: Readonly<Record<string, Job>> = {
   "the sweep of scheduled events": {
     ageMs: DAY,
     arrange: async () => void (await bundles({ ageMs: DAY, deliverAt: world.clock.now() + 90_000 })),
-    run: sweep,
+    run: sweep.run,
     left: async () => {
       for (const { body } of world.deliveryQueue.taken())
         for (const { bundle } of body.bundles) sent.add(bundle);
@@ -168,7 +169,7 @@ const jobs: Readonly<Record<string, Job>> = {
         ...[here, world.clock.now() + DAY, world.clock.now() - DAY, JSON.stringify(ids)],
       );
     },
-    run: sweep,
+    run: sweep.run,
     left: () => rowsOfAll("SELECT event_id FROM deliveries WHERE state = 'retrying'"),
   },
   "the sweep of expired deliveries": {
@@ -186,7 +187,7 @@ const jobs: Readonly<Record<string, Job>> = {
         ...[here, world.clock.now() - MINUTE, JSON.stringify(ids)],
       );
     },
-    run: sweep,
+    run: sweep.run,
     left: () =>
       rowsOfAll(
         `SELECT event_id FROM deliveries WHERE state = 'waiting' AND give_up_at < ?1
@@ -197,7 +198,7 @@ const jobs: Readonly<Record<string, Job>> = {
   retention: {
     ageMs: 31 * DAY,
     arrange: async () => void (await delivered({ ageMs: 31 * DAY })),
-    run: removeOld,
+    run: retention.run,
     left: () =>
       rowsOfAll(
         "SELECT id FROM bundles b WHERE accepted_at < ?1 AND tokens <> 'bad'",
@@ -225,7 +226,7 @@ const jobs: Readonly<Record<string, Job>> = {
       await settings({ retention_days: 7 });
       await delivered({ ageMs: 8 * DAY });
     },
-    run: eraseOver,
+    run: contentRetention.run,
     left: () => contentOf("acme"),
   },
   "the erasing of delivered content": {
@@ -235,7 +236,7 @@ const jobs: Readonly<Record<string, Job>> = {
       await settings({ payload_free: 1 });
       await delivered({ ageMs: 2 * MINUTE });
     },
-    run: eraseOver,
+    run: contentRetention.run,
     left: () => contentOf("acme"),
   },
   "an erasure": {
@@ -285,7 +286,7 @@ const jobs: Readonly<Record<string, Job>> = {
           id,
         );
     },
-    run: cleanArchive,
+    run: archiveCleaning.run,
     left: async () => {
       const kept = (await badBundles()).map((id) => eventAt(id, 0));
       return (await storedObjects()).filter(({ name }) => !kept.includes(Number(name.split("/")[1])));
@@ -446,7 +447,7 @@ test("an erasure that could not read a bundle ends as incomplete and names it", 
   await delivered({ ageMs: DAY });
   const begun = await startErasure(world.services, "acme", { kind: "range", since: 0, until: undefined });
   for (let step = 0; step < 3; step++) {
-    await stepErasure(world.services, begun?.id ?? "");
+    await erasing.step(world.services, begun?.id ?? "");
     world.clock.pass(17 * MINUTE);
   }
   expect(await contentOf("acme")).toEqual([]);

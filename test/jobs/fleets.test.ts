@@ -2,11 +2,9 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { checkThresholds } from "../../src/features/notifications/thresholds.ts";
-import { runCron } from "../../src/jobs/cron.ts";
-import { consumeDrains } from "../../src/jobs/drain-queue.ts";
-import { consumeUpkeep } from "../../src/jobs/upkeep-queue.ts";
 import type { Services } from "../../src/services.ts";
 import { waitingDestinations } from "../../src/store/waiting.ts";
+import { consumeDrains, consumeUpkeep, runCron } from "../../src/upkeep.ts";
 import { interceptedD1 } from "../support/intercept.ts";
 import { batchOf } from "../support/queues.ts";
 import { newWorld, TENANT, type World } from "../support/world.ts";

@@ -56,13 +56,13 @@ describe("a scheduled event", () => {
     const [event] = await schedule(START + DAY);
     expect(await sent()).toEqual([]);
     world.clock.pass(DAY - 2 * MINUTE);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await sent()).toEqual([]);
     world.clock.pass(MINUTE);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await sent()).toEqual([{ event, at: START + DAY }]);
     world.clock.pass(MINUTE);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await sent()).toEqual([]);
   });
 
@@ -71,7 +71,7 @@ describe("a scheduled event", () => {
     const messages: { event: number; at: number }[] = [];
     for (let second = 0; second < 600; second += 7) {
       world.clock.pass(7_000);
-      if (second % 60 < 7) await sweep(world.services);
+      if (second % 60 < 7) await sweep.run(world.services);
       const at = world.clock.now() + ((second * 7919) % 300_000) + 1;
       if (second < 300) for (const id of await schedule(at)) due.set(id, at);
       messages.push(...(await sent()));
@@ -125,7 +125,7 @@ describe("a scheduled event", () => {
     const [event = 0] = await schedule(START + DAY);
     expect(world.d1.used().rowsWritten).toBe(2);
     world.clock.pass(DAY - MINUTE);
-    await sweep(world.services);
+    await sweep.run(world.services);
     world.clock.pass(MINUTE);
     world.d1.used();
     await world.consume([{ event, destination }]);
@@ -138,7 +138,7 @@ describe("one that was lost", () => {
     await schedule(START + DAY);
     await world.post();
     world.clock.pass(GRACE_MS);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await env.DB.prepare("SELECT watermark FROM sweeps").first("watermark")).toBe(2);
     expect((await storedRows()).map(({ eventId }) => eventId)).toEqual([eventAt(2, 0)]);
   });
@@ -148,10 +148,10 @@ describe("one that was lost", () => {
     await sweepsUntil(START + DAY + GRACE_MS - 1);
     expect(await storedRows()).toEqual([]);
     world.clock.pass(1);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await rowOf({ event, destination })).toMatchObject({ state: "waiting", reason: "recovered" });
     await forgetOutcomes();
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await storedRows()).toEqual([]);
   });
 
@@ -159,13 +159,13 @@ describe("one that was lost", () => {
     const at = START + DAY;
     await schedule(...Array(1_000).fill(at), ...Array(1_000).fill(at), ...Array(3).fill(at));
     world.clock.pass(DAY);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await sent()).toHaveLength(2_003);
     world.clock.pass(GRACE_MS);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await storedRows()).toHaveLength(2_003);
     world.d1.used();
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(world.d1.used().rowsRead).toBeLessThanOrEqual(3_000);
   });
 
@@ -173,10 +173,10 @@ describe("one that was lost", () => {
     await execute("INSERT INTO cursors VALUES ('scheduled_checked', ?1, 1000)", START + 2 * MINUTE);
     const [first, second] = await schedule(START + MINUTE, START + 2 * MINUTE, START + 2 * MINUTE + 1);
     world.clock.pass(2 * MINUTE + GRACE_MS);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect((await storedRows()).map(({ eventId }) => eventId)).toEqual([first, second]);
     world.clock.pass(1);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await storedRows()).toHaveLength(3);
   });
 
@@ -184,7 +184,7 @@ describe("one that was lost", () => {
     const [event = 0] = await schedule(START + DAY);
     world.clock.pass(DAY - MINUTE);
     world.deliveryQueue.break(true);
-    const sweeping = sweep(world.services);
+    const sweeping = sweep.run(world.services);
     // In the middle of each pause: 250, 500 and 1,000 ms, shortened by a quarter.
     for (const ms of [188, 375, 750]) {
       await world.clock.asleep(ms);
@@ -193,7 +193,7 @@ describe("one that was lost", () => {
     await expect(sweeping).rejects.toThrow("could not be enqueued");
     expect(world.logged("sweep_part_failed")).toMatchObject([{ part: "scheduled" }]);
     world.deliveryQueue.break(false);
-    await sweep(world.services);
+    await sweep.run(world.services);
     const [message, ...others] = await sent();
     expect([message?.event, others]).toEqual([event, []]);
     expect(message?.at).toBeGreaterThanOrEqual(START + DAY);
@@ -207,9 +207,9 @@ describe("one that was lost", () => {
     const [event = 0] = await schedule(START + DAY);
     world.clock.pass(DAY - MINUTE);
     world.d1.failing((sql) => (sql.includes(part) ? "before" : undefined));
-    await expect(sweep(world.services)).rejects.toThrow("D1");
+    await expect(sweep.run(world.services)).rejects.toThrow("D1");
     world.d1.failing(() => undefined);
-    await sweep(world.services);
+    await sweep.run(world.services);
     const messages = await sent();
     expect(messages.at(-1)).toEqual({ event, at: START + DAY });
     world.clock.pass(MINUTE);
@@ -220,7 +220,7 @@ describe("one that was lost", () => {
 
 /** A sweep now, and one at the end. */
 async function sweepsUntil(at: number): Promise<void> {
-  await sweep(world.services);
+  await sweep.run(world.services);
   world.clock.pass(at - world.clock.now());
-  await sweep(world.services);
+  await sweep.run(world.services);
 }

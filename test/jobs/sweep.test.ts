@@ -4,8 +4,8 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { type DeliveryName, eventAt } from "../../src/core/bundle.ts";
 import { accept } from "../../src/ingest/accept.ts";
-import { runCron } from "../../src/jobs/cron.ts";
 import { sweep } from "../../src/jobs/sweep.ts";
+import { runCron } from "../../src/upkeep.ts";
 import { bundlesOf, type EventRow, insertBundles, repeatedBundle } from "../support/bundle-rows.ts";
 import { silence } from "../support/receivers.ts";
 import {
@@ -87,10 +87,10 @@ describe("an accepted event without an outcome", () => {
   test("counts as lost when the grace period is over, and not before", async () => {
     await lose();
     world.clock.pass(GRACE_MS - 1);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await storedRows()).toEqual([]);
     world.clock.pass(1);
-    await sweep(world.services);
+    await sweep.run(world.services);
     const recovered = {
       state: "waiting",
       reason: "recovered",
@@ -103,7 +103,7 @@ describe("an accepted event without an outcome", () => {
   test("has a drain scheduled, and is delivered by it", async () => {
     const messages = await lose(5);
     world.clock.pass(GRACE_MS);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await alarmOf(destination)).not.toBeNull();
     world.clock.pass(1_000);
     await world.drain(destination);
@@ -118,7 +118,7 @@ describe("an accepted event without an outcome", () => {
     await execute("UPDATE destinations SET status = 'paused' WHERE id = ?1", other);
     await world.consume(messages.filter((message) => message.destination === other));
     world.clock.pass(GRACE_MS);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await rowOf({ event: FIRST, destination })).toMatchObject({ state: "delivered" });
     expect(await rowOf({ event: FIRST, destination: other })).toMatchObject({ reason: "paused" });
     expect(await rowOf({ event: FIRST, destination: third })).toMatchObject({ reason: "recovered" });
@@ -127,7 +127,7 @@ describe("an accepted event without an outcome", () => {
   test("is attempted once when its message was only late", async () => {
     const messages = await lose();
     world.clock.pass(GRACE_MS);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await world.consume(messages)).toEqual(["acked"]);
     world.clock.pass(1_000);
     await world.drain(destination);
@@ -139,7 +139,7 @@ describe("an accepted event without an outcome", () => {
     await execute("DELETE FROM destinations");
     await lose(3);
     world.clock.pass(GRACE_MS);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await storedRows()).toEqual([]);
     expect(await swept()).toMatchObject({ watermark: 1 });
   });
@@ -148,7 +148,7 @@ describe("an accepted event without an outcome", () => {
     await lose();
     await execute("UPDATE destinations SET deleted_at = 1");
     world.clock.pass(GRACE_MS);
-    await sweep(world.services);
+    await sweep.run(world.services);
     await answerSent();
     expect(await statesNow()).toEqual(["cancelled/destination_deleted"]);
   });
@@ -163,7 +163,7 @@ describe("a bundle", () => {
     const [delivered, rest] = [messages.filter((_, i) => i % 3 === 0), messages.filter((_, i) => i % 3 > 0)];
     await world.consume(delivered);
     world.clock.pass(GRACE_MS);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await lostOf()).toEqual(rest.map(({ event }) => event));
     for (let i = 0; i < 10; i++) {
       world.clock.pass(1_000);
@@ -181,16 +181,16 @@ describe("a bundle", () => {
     ]);
     await insertRow(events[2] ?? 0, { state: "cancelled", ended_at: START });
     world.clock.pass(GRACE_MS);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await swept()).toMatchObject({ watermark: 1 });
     world.clock.pass(3_600_000 - 1);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await lostOf()).toEqual([]);
     world.clock.pass(1);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await lostOf()).toEqual(events.filter((_, i) => i !== 2));
     await forgetOutcomes();
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await lostOf()).toEqual([]);
   });
 
@@ -217,7 +217,7 @@ describe("a bundle", () => {
     );
     world.clock.pass(GRACE_MS);
     world.d1.used();
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(world.d1.used().queries).toBeLessThanOrEqual(70);
     expect(await swept()).toMatchObject({ watermark: 5 });
     expect(await lostOf()).toHaveLength(4 * 1_500 - 250 + 1);
@@ -228,10 +228,10 @@ describe("the watermark", () => {
   test("has each bundle looked at once", async () => {
     await lose(3);
     world.clock.pass(GRACE_MS);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await swept()).toMatchObject({ watermark: 1 });
     await forgetOutcomes();
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await storedRows()).toEqual([]);
   });
 
@@ -240,26 +240,26 @@ describe("the watermark", () => {
     world.clock.pass(10_000);
     await lose(2);
     world.clock.pass(GRACE_MS - 10_000);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await swept()).toMatchObject({ watermark: 1 });
     world.clock.pass(10_000);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await swept()).toMatchObject({ watermark: 2 });
     expect(await storedRows()).toHaveLength(4);
   });
 
   test("goes over more than one page in one sweep, and recovers all that was lost", async () => {
     await past(2_500, (i) => (i % 100 === 0 ? { destinations: [destination] } : {}));
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await swept()).toMatchObject({ watermark: 2_500 });
     expect(await storedRows()).toHaveLength(25);
   });
 
   test("costs a sweep that finds nothing new a handful of rows, however much is stored", async () => {
     await fill(3_000);
-    await sweep(world.services);
+    await sweep.run(world.services);
     world.d1.used();
-    await sweep(world.services);
+    await sweep.run(world.services);
     const used = world.d1.used();
     console.log(`cost of a sweep that finds nothing: ${JSON.stringify(used)}`);
     expect(used.rowsRead).toBeLessThanOrEqual(30);
@@ -274,7 +274,7 @@ describe("a queue", () => {
     await lose();
     oldest(START - 1);
     world.clock.pass(GRACE_MS + 60_000);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await storedRows()).toEqual([]);
   });
 
@@ -282,7 +282,7 @@ describe("a queue", () => {
     await lose();
     oldest(START + 1);
     world.clock.pass(GRACE_MS);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await statesNow()).toEqual(["waiting/recovered"]);
   });
 
@@ -290,7 +290,7 @@ describe("a queue", () => {
     await lose();
     oldest(START - 1);
     world.clock.pass(GRACE_MS + 15 * 60_000);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await statesNow()).toEqual(["waiting/recovered"]);
   });
 
@@ -298,7 +298,7 @@ describe("a queue", () => {
     await lose();
     oldest("unavailable");
     world.clock.pass(GRACE_MS);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await statesNow()).toEqual(["waiting/recovered"]);
     expect(world.logged("queue_metrics_unavailable")).toHaveLength(1);
   });
@@ -310,10 +310,10 @@ describe("a retry that no message has delivered", () => {
     world.receiver.script(urlOf(destination), 500);
     await world.consume(messages);
     world.clock.pass(22_500 + GRACE_MS - 1);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await statesNow()).toEqual(["retrying/http_500"]);
     world.clock.pass(1);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await storedRows()).toMatchObject([{ state: "waiting", reason: "recovered", attempts: 1 }]);
 
     world.receiver.script(urlOf(destination), 204);
@@ -334,7 +334,7 @@ describe("a retry that no message has delivered", () => {
 
     const recoverAt = (await storedRows())[0]?.nextAttemptAt ?? 0;
     world.clock.pass(recoverAt + GRACE_MS - world.clock.now());
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await storedRows()).toMatchObject([{ state: "waiting", reason: "recovered", attempts: 0 }]);
     world.receiver.script(urlOf(destination), 204);
     world.clock.pass(1_000);
@@ -351,7 +351,7 @@ describe("what waits", () => {
     const [message] = await lose();
     await insertRow(FIRST, { state: "waiting", reason: "slow" });
     expect(await alarmOf(destination)).toBeNull();
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await alarmOf(destination)).not.toBeNull();
     await world.drain(destination);
     if (message) expect(await rowOf(message)).toMatchObject({ state: "delivered" });
@@ -361,7 +361,7 @@ describe("what waits", () => {
     await lose();
     await insertRow(FIRST, { state: "waiting", reason: "slow" });
     await runInDurableObject(gateOf(destination), (_, { storage }) => storage.kv.put("gate", "garbage"));
-    await sweep(world.services);
+    await sweep.run(world.services);
     await world.drain(destination);
     expect(await statesNow()).toEqual(["delivered"]);
   });
@@ -371,12 +371,12 @@ describe("what waits", () => {
     await execute("UPDATE destinations SET status = 'paused'");
     await insertRow(FIRST, { state: "waiting", reason: "paused", give_up_at: START + 60_000 });
     world.clock.pass(59_999);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await alarmOf(destination)).toBeNull();
     expect(world.gates.called()).toEqual([]);
     expect(await statesNow()).toEqual(["waiting/paused"]);
     world.clock.pass(1);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await storedRows()).toMatchObject([
       { state: "dead", reason: "expired", attempts: 0, endedAt: START + 60_000, nextAttemptAt: null },
     ]);
@@ -386,7 +386,7 @@ describe("what waits", () => {
     await lose();
     await execute("UPDATE destinations SET status = 'paused', deleted_at = 1");
     await insertRow(FIRST, { state: "waiting", reason: "paused" });
-    await sweep(world.services);
+    await sweep.run(world.services);
     await answerSent();
     expect(await statesNow()).toEqual(["cancelled/destination_deleted"]);
   });
@@ -399,7 +399,7 @@ describe("what waits", () => {
     await insertRow(FIRST, { state: "waiting", reason: "held" });
     await trouble(destination);
     await execute("UPDATE destinations SET deleted_at = 1");
-    await sweep(world.services);
+    await sweep.run(world.services);
     const answered = answerSent();
     await calm();
     expect(await statesNow()).toEqual(["cancelled/destination_deleted"]);
@@ -418,7 +418,7 @@ describe("what waits", () => {
     for (const event of [600, 2_500, 5_000])
       await execute("UPDATE deliveries SET give_up_at = ?1 WHERE event_id = ?2", START + 60_000, event);
     world.clock.pass(60_000);
-    await sweep(world.services);
+    await sweep.run(world.services);
     const dead = (await storedRows()).filter(({ state }) => state === "dead");
     expect(dead.map(({ eventId, reason }) => [eventId, reason])).toEqual([
       [600, "expired"],
@@ -437,7 +437,7 @@ describe("what waits", () => {
     await execute("UPDATE packs SET give_up_at = ?1 WHERE bundle_id = 2", START + 60_000);
     expect(await env.DB.prepare("SELECT count(*) AS n FROM packs").first("n")).toBe(2);
     world.clock.pass(60_000);
-    await sweep(world.services);
+    await sweep.run(world.services);
     const states = Map.groupBy(await storedRows(), ({ state, reason }) => `${state}/${reason}`);
     expect([...states].map(([state, { length }]) => [state, length])).toEqual([
       ["retrying/http_503", 1],
@@ -455,7 +455,7 @@ describe("what waits", () => {
       START + 9_000_000,
     );
     await insertRow(FIRST, { state: "waiting", reason: "held", give_up_at: START });
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect((await storedRows()).filter(({ state }) => state === "dead")).toHaveLength(1);
   });
 
@@ -470,11 +470,11 @@ describe("what waits", () => {
       START + 9_000_000,
     );
     world.d1.used();
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(world.d1.used().rowsRead).toBeLessThanOrEqual(25_000);
     world.clock.pass(60_000);
     for (let ticks = 0; ticks < 5; ticks++) {
-      await sweep(world.services);
+      await sweep.run(world.services);
       world.clock.pass(60_000);
     }
     const left = "SELECT count(*) AS n FROM deliveries WHERE state = 'waiting'";
@@ -488,7 +488,7 @@ describe("what waits", () => {
     world.gates.before((_, name) => {
       if (name === destination) throw new Error("Durable Object is overloaded");
     });
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await alarmOf(other)).not.toBeNull();
     expect(await alarmOf(destination)).toBeNull();
   });
@@ -496,10 +496,10 @@ describe("what waits", () => {
 
 describe("a sweep", () => {
   test("leaves its heartbeat", async () => {
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await swept()).toEqual({ watermark: 0, heartbeat_at: START });
     world.clock.pass(60_000);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await swept()).toEqual({ watermark: 0, heartbeat_at: START + 60_000 });
     expect(world.logged("sweep")).toHaveLength(2);
   });
@@ -508,10 +508,10 @@ describe("a sweep", () => {
     ["retries", "state = 'retrying'"],
     ["what waits", "WITH RECURSIVE found"],
   ])("that breaks down when it looks for %s leaves none", async (_, part) => {
-    await sweep(world.services);
+    await sweep.run(world.services);
     world.clock.pass(60_000);
     world.d1.failing((sql) => (sql.includes(part) ? "before" : undefined));
-    await expect(sweep(world.services)).rejects.toThrow("D1");
+    await expect(sweep.run(world.services)).rejects.toThrow("D1");
     expect(await swept()).toMatchObject({ heartbeat_at: START });
   });
 
@@ -521,18 +521,18 @@ describe("a sweep", () => {
     ["what was lost", "AS acceptedAt, planned", "lost", ["overdue", "drains_scheduled"]],
     ["what is over its age limit", "give_up_at AS giveUpAt", "expired", ["lost", "drains_scheduled"]],
   ])("that fails to look for %s does everything else, and says so", async (_, part, name, others) => {
-    await sweep(world.services);
+    await sweep.run(world.services);
     world.clock.pass(60_000);
     const isLookForWork = (sql: string) => sql.includes("AS overdue,");
     world.d1.failing((sql) => (sql.includes(part) || isLookForWork(sql) ? "before" : undefined));
     for (const failures of [1, 2]) {
-      await expect(sweep(world.services)).rejects.toThrow("D1");
+      await expect(sweep.run(world.services)).rejects.toThrow("D1");
       expect(world.logged("sweep_part_failed").at(-1)).toMatchObject({ part: name, failures });
     }
     const done = world.logged("sweep").at(-1) ?? {};
     for (const other of others) expect(done).toHaveProperty(other);
     world.d1.failing(() => undefined);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await swept()).toMatchObject({ heartbeat_at: START + 60_000 });
   });
 
@@ -549,22 +549,22 @@ describe("a sweep", () => {
     await lose(3);
     world.clock.pass(GRACE_MS);
     world.d1.failing((sql) => (sql.includes("leased_until <= ") ? "after" : undefined));
-    await expect(sweep(world.services)).rejects.toThrow("D1");
+    await expect(sweep.run(world.services)).rejects.toThrow("D1");
     world.d1.failing(() => undefined);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(world.logged("sweep_already_running")).toHaveLength(1);
     expect(await storedRows()).toEqual([]);
     world.clock.pass(50_000);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await storedRows()).toHaveLength(3);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(world.logged("sweep")).toHaveLength(2);
   });
 
   test("that has more to do than it may goes on by pages, each once, until the next is due", async () => {
     await fill(90_000);
     const watermark = async () => (await swept())?.watermark ?? 0;
-    await sweep(world.services);
+    await sweep.run(world.services);
     const first = await watermark();
     expect(first).toBeLessThan(90_000);
     const [page] = world.upkeepQueue.taken().map(({ body }) => body);
@@ -574,10 +574,10 @@ describe("a sweep", () => {
     expect(second).toBeGreaterThan(first);
     await world.keepUp([page]);
     expect(await watermark()).toBe(second);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(world.logged("sweep_already_running")).toHaveLength(1);
     world.clock.pass(60_000);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await watermark()).toBe(90_000);
     await world.keepUp(world.upkeepQueue.taken().map(({ body }) => body));
     expect(world.upkeepQueue.taken()).toEqual([]);
@@ -586,20 +586,20 @@ describe("a sweep", () => {
   test("whose page cannot be sent for lets the next one begin", async () => {
     await fill(60_000);
     world.upkeepQueue.break(true);
-    await sweep(world.services);
-    await sweep(world.services);
+    await sweep.run(world.services);
+    await sweep.run(world.services);
     expect(await swept()).toMatchObject({ watermark: 60_000 });
   });
 
   test("twice at once is one", async () => {
     await lose(3);
     world.clock.pass(GRACE_MS);
-    await Promise.all([sweep(world.services), sweep(world.services)]);
-    await sweep(world.services);
+    await Promise.all([sweep.run(world.services), sweep.run(world.services)]);
+    await sweep.run(world.services);
     expect(await statesNow()).toEqual(Array(3).fill("waiting/recovered"));
     world.clock.pass(1_000);
     await world.drain(destination);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await statesNow()).toEqual(Array(3).fill("delivered"));
     expect(world.receiver.calls).toHaveLength(3);
   });
@@ -613,9 +613,9 @@ describe("a sweep", () => {
     await lose(3);
     world.clock.pass(GRACE_MS);
     world.d1.failing((sql) => (sql.includes(part) ? fault : undefined));
-    await expect(sweep(world.services)).rejects.toThrow("D1");
+    await expect(sweep.run(world.services)).rejects.toThrow("D1");
     world.d1.failing(() => undefined);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await swept()).toMatchObject({ watermark: 1 });
     expect(await statesNow()).toEqual(Array(3).fill("waiting/recovered"));
   });

@@ -6,8 +6,8 @@ import { accept, type PostedEvent } from "../../src/ingest/accept.ts";
 import type { AcceptedEvent, CommitResult } from "../../src/ingest/bundle.ts";
 import { PlacementCache } from "../../src/ingest/placement-cache.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
-import { runCron } from "../../src/jobs/cron.ts";
 import type { Services } from "../../src/services.ts";
+import { runCron } from "../../src/upkeep.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { rowsOfAll, testDatabases } from "../support/databases.ts";
 import {

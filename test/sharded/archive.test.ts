@@ -7,13 +7,13 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { archiveNameOf } from "../../src/core/archive.ts";
 import { bundleOf, eventAt } from "../../src/core/bundle.ts";
 import { beforeFirstOf } from "../../src/core/placement.ts";
-import { cleanArchive } from "../../src/features/archive/job.ts";
-import { deleteTenant, eraseEvent, startErasure, stepErasure } from "../../src/features/erasures/job.ts";
+import { archiveCleaning } from "../../src/features/archive/job.ts";
+import { deleteTenant, eraseEvent, erasing, startErasure } from "../../src/features/erasures/job.ts";
 import { type Erasure, findErasure } from "../../src/features/erasures/sql.ts";
 import { createSvixApi } from "../../src/http/svix/app.ts";
 import { deliveryId } from "../../src/ids.ts";
-import { runCron } from "../../src/jobs/cron.ts";
 import { removeGone } from "../../src/store/archive.ts";
+import { runCron } from "../../src/upkeep.ts";
 import { insertRow, KEY, testApi } from "../support/api.ts";
 import { emptyBucket, realBucket, storedObjects, type TestBucket, testBucket } from "../support/bucket.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
@@ -53,7 +53,7 @@ async function complete(begun: Erasure | undefined, eachStep = async () => {}): 
   for (let step = 0; step < 60; step++) {
     const found = await findErasure(world.services, begun.id, undefined);
     if (found?.state === "completed") return found;
-    await stepErasure(world.services, begun.id).catch(() => {});
+    await erasing.step(world.services, begun.id).catch(() => {});
     await eachStep();
     world.clock.pass(60_000);
   }
@@ -120,7 +120,7 @@ describe("the archive, where an erasure is completed,", () => {
     const [event = 0] = await events();
     const erasure = await eraseEvent(world.services, "acme", event);
     r2.before(() => new Promise<void>(() => {}));
-    const step = stepErasure(world.services, erasure?.id ?? "");
+    const step = erasing.step(world.services, erasure?.id ?? "");
     const failed = expect(step).rejects.toThrow("R2 did not answer in time");
     await world.clock.asleep(10_000);
     world.clock.pass(10_000);
@@ -136,10 +136,10 @@ describe("a walk", () => {
     expect(await left()).toEqual(all);
     await env.DB.prepare("DELETE FROM bundles").run();
     world.clock.pass(5 * HOUR);
-    await cleanArchive(world.services);
+    await archiveCleaning.run(world.services);
     expect(await left()).toEqual(all);
     world.clock.pass(HOUR);
-    await cleanArchive(world.services);
+    await archiveCleaning.run(world.services);
     expect(await left()).toEqual(all.slice(2));
     expect(world.logged("exchanges_removed")).toMatchObject([{ exchanges: 2 }]);
     expect(r2.called("list")).toBe(2);
@@ -151,7 +151,7 @@ describe("a walk", () => {
     await keep(beforeFirstOf(testDatabases.length + 1) + eventAt(5, 0));
     await realBucket.put("backup/0000000000000001/x", "");
     await realBucket.put("attempts/readme", "");
-    await cleanArchive(world.services);
+    await archiveCleaning.run(world.services);
     expect(await storedObjects()).toHaveLength(4);
   });
 
@@ -178,12 +178,12 @@ describe("a walk", () => {
   });
 
   test("costs one query where nothing is kept, and none without a bucket", async () => {
-    await cleanArchive(world.services);
+    await archiveCleaning.run(world.services);
     world.clock.pass(60_000);
     world.d1.used();
-    await cleanArchive(world.services);
+    await archiveCleaning.run(world.services);
     expect(world.d1.used()).toMatchObject({ queries: 1, rowsRead: 1 });
-    await cleanArchive({ ...world.services, bodies: undefined });
+    await archiveCleaning.run({ ...world.services, bodies: undefined });
     expect(world.d1.used().queries).toBe(0);
   });
 
@@ -192,9 +192,9 @@ describe("a walk", () => {
     for (const event of all) await keep(event);
     await execute("DELETE FROM bundles");
     r2.before(() => Promise.reject(new Error("away")));
-    await expect(cleanArchive(world.services)).rejects.toThrow("away");
+    await expect(archiveCleaning.run(world.services)).rejects.toThrow("away");
     r2.before(() => {});
-    await cleanArchive(world.services);
+    await archiveCleaning.run(world.services);
     expect(await left()).toEqual([]);
   });
 });
@@ -217,7 +217,7 @@ describe("content that goes", () => {
   test("once a tenant that keeps no payloads has been delivered to takes along what was kept", async () => {
     await insertRow("tenant_settings", { tenant: "acme", payload_free: 1, created_at: 0, updated_at: 0 });
     const message = await delivered();
-    await cleanArchive(world.services);
+    await archiveCleaning.run(world.services);
     expect(await left()).toEqual([message.event]);
     await runCron(world.services);
     expect(await left()).toEqual([]);
@@ -228,13 +228,13 @@ describe("content that goes", () => {
     await insertRow("tenant_settings", { tenant: "acme", payload_free: 1, created_at: 0, updated_at: 0 });
     await delivered();
     r2.before((method) => (method === "delete" ? Promise.reject(new Error("away")) : undefined));
-    await cleanArchive(world.services);
+    await archiveCleaning.run(world.services);
     await runCron(world.services);
     expect(await left()).toHaveLength(1);
     expect(world.logged("exchanges_not_removed")).toMatchObject([{ exchanges: 1 }]);
     r2.before(() => {});
     world.clock.pass(6 * HOUR);
-    await cleanArchive(world.services);
+    await archiveCleaning.run(world.services);
     expect(await left()).toEqual([]);
   });
 

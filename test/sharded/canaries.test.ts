@@ -8,9 +8,9 @@ import { checkThresholds } from "../../src/features/notifications/thresholds.ts"
 import { createApp } from "../../src/http/app.ts";
 import { createDocs } from "../../src/http/docs/app.tsx";
 import { documentOf } from "../../src/http/openapi/document.ts";
-import { runCron } from "../../src/jobs/cron.ts";
 import { toBase64 } from "../../src/secrets/base64.ts";
 import { vaultOf } from "../../src/secrets/vault.ts";
+import { runCron } from "../../src/upkeep.ts";
 import { testApi } from "../support/api.ts";
 import { testBucket } from "../support/bucket.ts";
 import {

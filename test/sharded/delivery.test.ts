@@ -5,8 +5,8 @@ import { bundleOf, type DeliveryName } from "../../src/core/bundle.ts";
 import { databaseNumberOf, databaseNumberOfBundle } from "../../src/core/placement.ts";
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { accept } from "../../src/ingest/accept.ts";
-import { runCron } from "../../src/jobs/cron.ts";
 import { sweep } from "../../src/jobs/sweep.ts";
+import { runCron } from "../../src/upkeep.ts";
 import { rowsOfAll } from "../support/databases.ts";
 import { operationalEvents } from "../support/operational.ts";
 import { batchOf } from "../support/queues.ts";
@@ -89,7 +89,7 @@ test("a paused destination's deliveries wait in their databases, and one drain t
   await world.consume(messages);
   expect(await statesOf()).toEqual(all("waiting"));
   await execute("UPDATE destinations SET status = 'active'");
-  await sweep(world.services);
+  await sweep.run(world.services);
   const calls = world.receiver.calls.length;
   await world.drain(destination);
   await world.settled();
@@ -102,7 +102,7 @@ test("a paused destination's deliveries wait in their databases, and one drain t
 test("lost deliveries are recovered in every database, and each event is checked once", async () => {
   await postAll();
   world.clock.pass(GRACE_MS);
-  await sweep(world.services);
+  await sweep.run(world.services);
   expect(await statesOf()).toEqual(all("waiting"));
   await drainAll();
   expect(await statesOf()).toEqual(all("delivered"));
@@ -117,7 +117,7 @@ test("retries without a message wait again", async () => {
   await world.consume(messages);
   world.receiver.script(urlOf(destination), 204);
   world.clock.pass(60 * MINUTE);
-  await sweep(world.services);
+  await sweep.run(world.services);
   expect(new Set(await statesOf())).toEqual(new Set(["waiting"]));
   await drainAll();
   expect(await statesOf()).toEqual(all("delivered"));
@@ -127,10 +127,10 @@ test("scheduled events are enqueued at their time from every database", async ()
   const at = world.clock.now() + 60 * MINUTE;
   expect(await postAll(at)).toEqual([]);
   world.clock.pass(60 * MINUTE - EVENTS * MINUTE - 30_000);
-  await sweep(world.services);
+  await sweep.run(world.services);
   const messages = await named(world.deliveryQueue.taken().map(({ body }) => body));
   expect(messages).toHaveLength(EVENTS);
-  await sweep(world.services);
+  await sweep.run(world.services);
   expect(world.deliveryQueue.taken()).toEqual([]);
 });
 
@@ -139,7 +139,7 @@ test("waiting deliveries of a deleted destination are cancelled in every databas
   await execute("UPDATE destinations SET status = 'paused'");
   await world.consume(messages);
   await execute("UPDATE destinations SET deleted_at = 1");
-  await sweep(world.services);
+  await sweep.run(world.services);
   await world.answer(world.drainQueue.taken().map(({ body }) => body));
   expect(await statesOf()).toEqual(all("cancelled"));
 });
@@ -149,7 +149,7 @@ test("waiting deliveries expire in every database", async () => {
   await execute("UPDATE destinations SET status = 'paused'");
   await world.consume(messages);
   world.clock.pass(100 * 24 * 60 * MINUTE);
-  await sweep(world.services);
+  await sweep.run(world.services);
   expect(await statesOf()).toEqual(all("dead"));
 });
 

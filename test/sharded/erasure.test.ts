@@ -1,7 +1,7 @@
 /** Erasures over three databases: all of a tenant's events, wherever they are, and one receipt. */
 import { beforeEach, expect, test } from "vitest";
 import { databaseNumberOf } from "../../src/core/placement.ts";
-import { eraseEvent, startErasure, stepErasure } from "../../src/features/erasures/job.ts";
+import { eraseEvent, erasing, startErasure } from "../../src/features/erasures/job.ts";
 import { findErasure, listErasures } from "../../src/features/erasures/sql.ts";
 import { accept } from "../../src/ingest/accept.ts";
 import { testDatabases } from "../support/databases.ts";
@@ -28,7 +28,7 @@ beforeEach(async () => {
 
 async function complete(id = ""): Promise<void> {
   for (let step = 0; step < 30; step++) {
-    await stepErasure(world.services, id);
+    await erasing.step(world.services, id);
     world.clock.pass(MINUTE);
   }
 }
@@ -42,7 +42,7 @@ test("everything of a tenant goes in all databases, and the receipt has the sum"
     fault = fault === "after" ? undefined : "after";
     return fault;
   });
-  for (let step = 0; step < 40; step++) await stepErasure(world.services, begun?.id ?? "").catch(() => {});
+  for (let step = 0; step < 40; step++) await erasing.step(world.services, begun?.id ?? "").catch(() => {});
   world.d1.failing(() => undefined);
   await complete(begun?.id);
   const left = await storedBodies();

@@ -156,7 +156,7 @@ describe("when something breaks", () => {
     for (let again = 0; again < 6; again++) {
       await goOn(8);
       await world.answer([{ replay: json.id }]);
-      await sweep(world.services);
+      await sweep.run(world.services);
       await world.drain(destination);
       world.clock.pass(20_000);
     }

@@ -2,7 +2,7 @@
 import { beforeEach, expect, test } from "vitest";
 import { bundleOf } from "../../src/core/bundle.ts";
 import { databaseNumberOf } from "../../src/core/placement.ts";
-import { removeOld } from "../../src/features/retention/job.ts";
+import { retention } from "../../src/features/retention/job.ts";
 import { readSystemHealth } from "../../src/store/stats.ts";
 import { insertRow } from "../support/api.ts";
 import { rowsOfAll } from "../support/databases.ts";
@@ -43,7 +43,7 @@ test("every database keeps its newest bundle, and loses all old ones", async () 
   const newest = newestOf(ids);
   expect(newest).toHaveLength(6);
   world.clock.pass(30 * DAY);
-  await removeOld(world.services);
+  await retention.run(world.services);
   expect(await storedIds()).toEqual(newest);
   expect((await storedRows()).map(({ eventId }) => eventId).sort((a, b) => a - b)).toEqual(newest);
   expect(world.logged("removed")).toMatchObject([{ events: 18, deliveries: 18 }]);
@@ -68,14 +68,14 @@ test("a replay in the first database keeps its events in all, and a destination 
     updated_at: now,
   });
   world.clock.pass(30 * DAY);
-  await removeOld(world.services);
+  await retention.run(world.services);
   expect(await storedIds()).toEqual(ids);
   await execute("UPDATE replays SET state = 'cancelled'");
   await rowsOfAll("UPDATE packs SET waiting0 = delivered0, delivered0 = 0, ended_at = NULL");
-  await removeOld(world.services);
+  await retention.run(world.services);
   expect(await storedIds()).toEqual(ids);
   await execute("DELETE FROM destinations");
-  await removeOld(world.services);
+  await retention.run(world.services);
   expect(await storedIds()).toEqual(newestOf(ids));
 });
 

@@ -4,10 +4,8 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { beforeFirstBundleOf, beforeFirstOf } from "../../src/core/placement.ts";
-import { runCron } from "../../src/jobs/cron.ts";
-import { consumeDrains } from "../../src/jobs/drain-queue.ts";
-import { consumeUpkeep } from "../../src/jobs/upkeep-queue.ts";
 import type { Services } from "../../src/services.ts";
+import { consumeDrains, consumeUpkeep, runCron } from "../../src/upkeep.ts";
 import { bundlesOf, insertBundles } from "../support/bundle-rows.ts";
 import { rowsOfAll, testDatabases } from "../support/databases.ts";
 import { interceptedD1 } from "../support/intercept.ts";

@@ -4,9 +4,9 @@
  */
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
-import { consumeDrains } from "../../src/jobs/drain-queue.ts";
 import type { DeliveryMessage, DrainMessage, UpkeepQueueMessage } from "../../src/queue-messages.ts";
 import type { Services } from "../../src/services.ts";
+import { consumeDrains } from "../../src/upkeep.ts";
 import { batchOf, fakeQueue, type MessageResult } from "./queues.ts";
 import { type Posted, virtualWorld, type WorldOptions } from "./virtual-world.ts";
 

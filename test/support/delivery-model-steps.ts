@@ -2,7 +2,7 @@
 import { evictDurableObject } from "cloudflare:test";
 import fc from "fast-check";
 import { expect } from "vitest";
-import { enqueueReplayStep } from "../../src/features/replays/job.ts";
+import { replaying } from "../../src/features/replays/job.ts";
 import { resumeAtGate, scheduleDrainAtGate } from "../../src/gate/client.ts";
 import { changeReplay, replayUnderWay } from "../../src/store/replays.ts";
 import { compare, GIVE_UP_MS, type Model } from "./delivery-model.ts";
@@ -206,6 +206,6 @@ export async function turn(
     if (!job || job.state === to) return;
     const change = to === "cancelled" ? { endedAt: now() } : { nextStepAt: now() };
     await changeReplay(db, job.id, [job.state], { state: to, ...change }, now());
-    if (to === "running") await enqueueReplayStep(services, job.id, now());
+    if (to === "running") await replaying.enqueue(services, job.id, now());
   });
 }

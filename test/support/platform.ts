@@ -10,12 +10,9 @@ import type { DeliveryName } from "../../src/core/bundle.ts";
 import { seededRandom } from "../../src/core/seeded-random.ts";
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
-import { enqueueReplayStep } from "../../src/features/replays/job.ts";
+import { replaying } from "../../src/features/replays/job.ts";
 import { newReplayId } from "../../src/ids.ts";
 import { accept } from "../../src/ingest/accept.ts";
-import { runCron } from "../../src/jobs/cron.ts";
-import { consumeDrains } from "../../src/jobs/drain-queue.ts";
-import { consumeUpkeep } from "../../src/jobs/upkeep-queue.ts";
 import type {
   DeliveryMessage,
   DrainMessage,
@@ -24,6 +21,7 @@ import type {
 } from "../../src/queue-messages.ts";
 import type { Services } from "../../src/services.ts";
 import { beginReplay } from "../../src/store/replay-steps.ts";
+import { consumeDrains, consumeUpkeep, runCron } from "../../src/upkeep.ts";
 import { rowsOfAll } from "./databases.ts";
 import { hasEndedSql } from "./ended.ts";
 import type { FaultyRuntime } from "./faulty-runtime.ts";
@@ -256,7 +254,7 @@ export async function replay(services: Services, destination: string, include: I
       ms: 30 * DAY,
       types: {},
     });
-    if (began) services.background(enqueueReplayStep(services, began.id, now));
+    if (began) services.background(replaying.enqueue(services, began.id, now));
   } catch {
     // It may have begun.
   }

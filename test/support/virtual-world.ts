@@ -27,7 +27,6 @@ import type { GateState } from "../../src/core/gate-state.ts";
 import { checkThresholds } from "../../src/features/notifications/thresholds.ts";
 import { resumeAtGate } from "../../src/gate/client.ts";
 import { accept } from "../../src/ingest/accept.ts";
-import { runCron } from "../../src/jobs/cron.ts";
 import type { LogLine } from "../../src/log.ts";
 import type { Services } from "../../src/services.ts";
 import { BEGINNING } from "../../src/simulator/scenario.ts";
@@ -36,6 +35,7 @@ import type { DeliveryRow } from "../../src/store/delivery.ts";
 import { packedRows, packsOf } from "../../src/store/packs.ts";
 import { destinations } from "../../src/store/schema.ts";
 import { deliveries } from "../../src/store/tables.ts";
+import { runCron } from "../../src/upkeep.ts";
 import { hasEndedSql } from "./ended.ts";
 import { type Answer, type Request, virtualReceivers } from "./virtual-receivers.ts";
 

@@ -25,8 +25,6 @@ import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { newDestinationId } from "../../src/ids.ts";
 import { accept } from "../../src/ingest/accept.ts";
 import type { EventOptions } from "../../src/ingest/bundle.ts";
-import { consumeDrains } from "../../src/jobs/drain-queue.ts";
-import { consumeUpkeep } from "../../src/jobs/upkeep-queue.ts";
 import type { LogLine } from "../../src/log.ts";
 import type {
   DeliveryMessage,
@@ -41,6 +39,7 @@ import type { DeliveryRow } from "../../src/store/delivery.ts";
 import { packedRows } from "../../src/store/packs.ts";
 import { destinations } from "../../src/store/schema.ts";
 import { deliveries, packs } from "../../src/store/tables.ts";
+import { consumeDrains, consumeUpkeep } from "../../src/upkeep.ts";
 
 import { START, standingClock } from "./clock.ts";
 import { testConfig } from "./config.ts";

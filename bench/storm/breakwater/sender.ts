@@ -33,7 +33,7 @@ export function breakwater(
   const deliveries = new Map<number, number>();
 
   async function sweepEveryMinute(): Promise<void> {
-    await invoke("sweep", sweep);
+    await invoke("sweep", sweep.run);
     for (const event of deadAmong(db)) {
       const delivery = deliveries.get(event);
       if (delivery !== undefined) ledger.died(delivery, engine.now());

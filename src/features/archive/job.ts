@@ -7,30 +7,38 @@
  * next cron from where the walk was.
  */
 import { type AttemptKey, MOST_EVENT } from "../../core/archive.ts";
+import { periodicJob } from "../../jobs/runner.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import { archiveOf, mayBeArchived, removeExchanges, removeGone } from "../../store/archive.ts";
 import type { ErasedDelivery } from "../../store/erase.ts";
-import { moveCursor, readCursor } from "../../store/sweep.ts";
+import { moveCursor, type Position, readCursor } from "../../store/sweep.ts";
 
 const EVERY_MS = 6 * 3_600_000;
-/** A step lists no further page after this. */
-const STEP_MS = 15_000;
 
-/** The cron's step. */
-export async function cleanArchive(services: Services): Promise<void> {
-  const archive = archiveOf(services);
-  if (archive === undefined) return;
-  const now = services.now();
-  const from = await readCursor(services.db, "archive");
-  if (from.row === 0 && now - from.at < EVERY_MS) return;
-  const mayGoOn = () => services.now() - now < STEP_MS;
-  const all = { after: from.row, last: MOST_EVENT };
-  const { upto, isLast, removed } = await removeGone(services, archive, all, mayGoOn);
-  const beganAt = from.row === 0 ? now : from.at;
-  await moveCursor(services.db, "archive", { at: beganAt, row: isLast ? 0 : upto });
-  if (removed > 0) services.log({ what: "exchanges_removed", exchanges: removed });
-}
+export const archiveCleaning = periodicJob<Position>({
+  name: "archive",
+  line: "exchanges_removed",
+  budget: { queries: Number.POSITIVE_INFINITY },
+  load: async (services) => {
+    if (archiveOf(services) === undefined) return undefined;
+    const from = await readCursor(services.db, "archive");
+    return from.row === 0 && services.now() - from.at < EVERY_MS ? undefined : from;
+  },
+  step: async ({ services, startedAt, hasTime }, from) => {
+    const archive = archiveOf(services);
+    if (archive === undefined) return { more: false };
+    const all = { after: from.row, last: MOST_EVENT };
+    const { upto, isLast, removed } = await removeGone(services, archive, all, hasTime);
+    const beganAt = from.row === 0 ? startedAt : from.at;
+    const state = { at: beganAt, row: isLast ? 0 : upto };
+    return { more: !isLast, state, counts: { exchanges: removed } };
+  },
+  save: async ({ db }, position) => {
+    await moveCursor(db, "archive", position);
+    return true;
+  },
+});
 
 /** Removes what is kept of erased events, as far as their logs tell. A failure is logged: the walk above follows. */
 export async function removeArchived(services: Services, erased: readonly ErasedDelivery[]): Promise<void> {

@@ -23,7 +23,7 @@ import { sendTestEvent, type TestResult } from "../../delivery/test-event.ts";
 import { claimTestAtGate, resumeAtGate, scheduleDrainAtGate } from "../../gate/client.ts";
 import { checked } from "../../http/problems.ts";
 import { destinationIdFor, newDestinationId } from "../../ids.ts";
-import { endDeleted } from "../../jobs/waiting.ts";
+import { endDeleted } from "../../jobs/deleted-destinations.ts";
 import { sealedScheme } from "../../secrets/vault.ts";
 import type { Services } from "../../services.ts";
 import {

@@ -1,7 +1,6 @@
 /**
- * Erasures, step by step: a step goes on where the one before has stopped, erases in one bundle after the other, and
- * enqueues the next step. Nothing lives in memory between steps: a step whose message is lost is enqueued again by the
- * cron, and one that comes twice finds erased what it would erase.
+ * Erasures, step by step: a step continues where the one before has stopped, and erases in one bundle after the other. A step
+ * that comes twice finds erased what it would erase.
  *
  * An erasure goes through everything twice. The first pass erases. What was being attempted then may still arrive, and its
  * outcome be recorded, with what the receiver has answered; so the second pass begins when no invocation of that time can
@@ -18,13 +17,13 @@ import { bundleOf, eventAt } from "../../core/bundle.ts";
 import { beforeFirstOf, databaseNumberOf } from "../../core/placement.ts";
 import { readBundle } from "../../core/stored-bundle.ts";
 import { newErasureId } from "../../ids.ts";
+import { endDeleted } from "../../jobs/deleted-destinations.ts";
+import { type MayContinue, queuedJob, type Turn } from "../../jobs/runner.ts";
 import { reportUnreadable } from "../../jobs/unreadable.ts";
-import { endDeleted } from "../../jobs/waiting.ts";
 import { faultOf } from "../../log.ts";
-import { delaySecondsUntil } from "../../queue-messages.ts";
 import type { Services } from "../../services.ts";
 import { archiveOf, removeGone } from "../../store/archive.ts";
-import { allOf, countQueries } from "../../store/databases.ts";
+import { allOf } from "../../store/databases.ts";
 import { type ErasedBundle, type Extent, eraseFrom, indexesOfTenant } from "../../store/erase.ts";
 import { eventNames } from "../../store/events.ts";
 import { idRangeOf } from "../../store/time-ranges.ts";
@@ -42,16 +41,8 @@ import {
   type TenantBundle,
 } from "./sql.ts";
 
-/** A step that is this late has been lost. */
-const LATE_MS = 30_000;
-/** Lost steps that one cron invocation enqueues again. */
-const OVERDUE = 100;
 /** Bundles that one statement looks at. */
 const PAGE = 100;
-/** Queries after which a step begins no further portion of a bundle. */
-const QUERIES = 300;
-/** A step begins no further portion of a bundle after this. */
-const STEP_MS = 15_000;
 /** Longer than the invocation of a queue lives: none that has read a body before still runs by then. */
 const QUIET_MS = 16 * 60_000;
 const PASSES = 2;
@@ -88,7 +79,7 @@ function newErasure(tenant: string, target: ErasureTarget, now: number): NewEras
 
 function begun(services: Services, erasure: Erasure): Erasure {
   services.log({ what: "erasure_begun", erasure: erasure.id, kind: erasure.kind });
-  services.background(enqueueErasureStep(services, erasure.id, services.now()));
+  services.background(erasing.enqueue(services, erasure.id, services.now()));
   return erasure;
 }
 
@@ -119,50 +110,34 @@ export async function eraseEvent(
   return startErasure(services, tenant, { kind: "event", eventId: event });
 }
 
-/** Makes the erasure's next step, if it is running and the step is due. */
-export async function stepErasure(services: Services, id: string): Promise<void> {
-  const now = services.now();
-  const job = await findErasureJob(services.db, id);
-  if (job?.state !== "running" || job.nextStepAt > now) return;
-  const progress = await new Step(services, job).run();
-  if (!(await moveErasure(services.db, job, progress, services.now()))) return;
-  services.log({ what: "erasure_step", erasure: id, state: progress.state, cursor: progress.cursor.join() });
-  if (progress.state === "running") await enqueueErasureStep(services, id, progress.nextStepAt);
-}
+export const erasing = queuedJob<Erasure>({
+  name: "erasure",
+  budget: { queries: 300 },
+  find: ({ db }, id) => findErasureJob(db, id),
+  step: async (turn, job) => {
+    const progress = await new ErasureStep(turn, job).run();
+    const { db, now, log } = turn.services;
+    if (!(await moveErasure(db, job, progress, now()))) return undefined;
+    const { state, cursor, nextStepAt } = progress;
+    log({ what: "erasure_step", erasure: job.id, state, cursor: cursor.join() });
+    return state === "running" ? nextStepAt : undefined;
+  },
+  findLate: overdueErasures,
+});
 
-/** Enqueues the erasure's next step. A failure is logged: the cron enqueues steps that are late. */
-async function enqueueErasureStep(services: Services, erasure: string, at: number): Promise<void> {
-  try {
-    const delaySeconds = delaySecondsUntil(at, services.now());
-    await services.upkeep.send({ erasure }, { delaySeconds });
-  } catch (error) {
-    services.log({ what: "erasure_step_not_sent", erasure, error: faultOf(error) });
-  }
-}
-
-/** Enqueues steps whose messages were lost. */
-export async function recoverErasures(services: Services): Promise<void> {
-  const now = services.now();
-  const late = await overdueErasures(services.db, now - LATE_MS, OVERDUE);
-  for (const erasure of late) await enqueueErasureStep(services, erasure, now);
-}
-
-class Step {
+class ErasureStep {
   readonly #services: Services;
   readonly #job: Erasure;
   readonly #databases: readonly D1Database[];
-  readonly #queries: () => number;
-  readonly #startedAt: number;
+  readonly #mayContinue: MayContinue;
   /** Bundles of this pass that could not be read. */
   readonly #unreadable: Set<number>;
 
-  constructor(services: Services, job: Erasure) {
-    const { queries, ...databases } = countQueries(services);
-    this.#services = { ...services, ...databases };
-    this.#databases = allOf(databases);
-    this.#queries = queries;
+  constructor({ services, mayContinue }: Turn, job: Erasure) {
+    this.#services = services;
+    this.#databases = allOf(services);
+    this.#mayContinue = mayContinue;
     this.#job = job;
-    this.#startedAt = services.now();
     const [, database, after, archived, part] = cursorOf(job);
     const isBeginning = database + after + archived + part === 0;
     this.#unreadable = new Set(isBeginning ? [] : job.unreadable);
@@ -212,11 +187,11 @@ class Step {
           if (stopped !== undefined) return { after, part: stopped };
           after = bundle.id;
           part = 0;
-          if (!this.#mayGoOn()) return { after, part };
+          if (!this.#mayContinue()) return { after, part };
         }
         if (upto === undefined) return undefined;
         after = upto;
-        if (!this.#mayGoOn()) return { after, part };
+        if (!this.#mayContinue()) return { after, part };
       }
     } catch (error) {
       if (after === start) throw error;
@@ -242,7 +217,7 @@ class Step {
     const first = Math.max(eventAt(range.first, 0) - 1, beforeFirstOf(number));
     const last = Math.min(eventAt(range.last + 1, 0) - 1, beforeFirstOf(number + 1));
     const bounds = { after: Math.max(from, first), last };
-    const { upto, isLast } = await removeGone(this.#services, archive, bounds, () => this.#mayGoOn());
+    const { upto, isLast } = await removeGone(this.#services, archive, bounds, this.#mayContinue);
     return isLast ? undefined : upto;
   }
 
@@ -279,11 +254,7 @@ class Step {
       erasure: this.#job.id,
     };
     if (indexes.length === 0) return undefined;
-    return eraseFrom(db, bundle, extent, this.#services.now(), { from, mayGoOn: () => this.#mayGoOn() });
-  }
-
-  #mayGoOn(): boolean {
-    return this.#queries() < QUERIES && this.#services.now() - this.#startedAt < STEP_MS;
+    return eraseFrom(db, bundle, extent, this.#services.now(), { from, mayGoOn: this.#mayContinue });
   }
 }
 

@@ -1,10 +1,8 @@
 /**
- * Running a replay, step by step: a step looks at the destination, makes a portion of the replay's deliveries wait (the
- * missing ones are planned first), and
- * enqueues the next step. Drains do all the sending, through the gate, as with all waiting deliveries.
+ * Running a replay, step by step: a step looks at the destination and makes a portion of the replay's deliveries wait; missing
+ * ones are planned first. Drains do all the sending, through the gate, as with all waiting deliveries.
  *
- * Nothing of a replay lives in memory between steps. A step whose message is lost is enqueued again by the cron; one
- * whose message arrives twice finds the cursor moved or its time not come, and does nothing.
+ * A step whose message arrives twice finds the cursor moved or its time not come, and does nothing.
  */
 
 import type { ReplayReason } from "../../core/reasons.ts";
@@ -12,8 +10,8 @@ import type { Kept } from "../../core/retention.ts";
 import { ageLimitOf } from "../../core/retry/policy.ts";
 import { recentAttempts } from "../../core/rollups.ts";
 import { scheduleDrainAtGate, viewGate } from "../../gate/client.ts";
-import { faultOf } from "../../log.ts";
-import { delaySecondsUntil } from "../../queue-messages.ts";
+import { endReplaysOfDeleted } from "../../jobs/deleted-destinations.ts";
+import { queuedJob } from "../../jobs/runner.ts";
 import type { Services } from "../../services.ts";
 import { keptOfTenant } from "../../store/content-retention.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../../store/destinations.ts";
@@ -28,48 +26,49 @@ import {
   partsOf,
 } from "../../store/replay-steps.ts";
 import {
-  cancelReplaysOf,
   changeReplay,
   findReplayJob,
   overdueReplays,
   type Replay,
   type ReplayChange,
+  type ReplayJob,
   summedUp,
 } from "../../store/replays.ts";
 import { idRangeOf } from "../../store/time-ranges.ts";
 import { countWaiting } from "../../store/waiting.ts";
 import { type Health, healthOf, nextPace, type Step, stepAt } from "./pace.ts";
 
-/** A step that is this late has been lost. */
-const LATE_MS = 30_000;
-/** Lost steps that one cron invocation enqueues again. */
-const OVERDUE = 100;
 /** Attempts this recent count towards the destination's health. */
 const RECENT_MS = 3 * 60_000;
 /** The most waiting deliveries that are counted. */
 const COUNTED = 1_000;
 
-/** Makes the replay's next step, if it is running and the step is due. */
-export async function stepReplay(services: Services, id: string): Promise<void> {
-  const now = services.now();
-  const job = await findReplayJob(services.db, id);
-  if (job?.replay.state !== "running" || job.replay.nextStepAt > now) return;
-  const { replay, destination } = job;
-  if (!destination || destination.deletedAt !== null)
-    return endReplaysOfDeleted(services, replay.destinationId);
-  const kept = await keptOfTenant(services.db, replay.tenant, services.config.retentionMs);
-  const parts = await partsOf(services, replay, kept);
-  const sum = summedUp(
-    replay,
-    parts.map((one) => one.replay),
-  );
-  const health = await observedHealth(services, sum, destination);
-  const pace = nextPace(replay.pace, health, replay.ratePerMinute, now - replay.updatedAt);
-  const part = parts.find((one) => one.replay.state !== "completed") ?? { db: services.db, replay };
-  const plan = { part, pace, health, kept, ...stepAt(pace, health) };
-  const nextStepAt = await makeStep(services, replay, destination, plan);
-  if (nextStepAt !== undefined) await enqueueReplayStep(services, id, nextStepAt);
-}
+/** Its row is the replay's, with the destination. */
+export const replaying = queuedJob<ReplayJob & Pick<Replay, "state" | "nextStepAt">>({
+  name: "replay",
+  budget: { queries: Number.POSITIVE_INFINITY },
+  find: async ({ db }, id) => {
+    const job = await findReplayJob(db, id);
+    return job && { ...job, state: job.replay.state, nextStepAt: job.replay.nextStepAt };
+  },
+  step: async ({ services, startedAt: now }, { replay, destination }) => {
+    if (!destination || destination.deletedAt !== null) {
+      await endReplaysOfDeleted(services, replay.destinationId);
+      return undefined;
+    }
+    const kept = await keptOfTenant(services.db, replay.tenant, services.config.retentionMs);
+    const parts = await partsOf(services, replay, kept);
+    const sum = summedUp(
+      replay,
+      parts.map((one) => one.replay),
+    );
+    const health = await observedHealth(services, sum, destination);
+    const pace = nextPace(replay.pace, health, replay.ratePerMinute, now - replay.updatedAt);
+    const part = parts.find((one) => one.replay.state !== "completed") ?? { db: services.db, replay };
+    return makeStep(services, replay, destination, { part, pace, health, kept, ...stepAt(pace, health) });
+  },
+  findLate: overdueReplays,
+});
 
 async function observedHealth(
   services: Services,
@@ -163,34 +162,4 @@ async function portionOf(
 function reasonOf({ status }: Destination, health: Health): ReplayReason | null {
   if (status === "paused") return "destination_paused";
   return health === "stable" ? null : health;
-}
-
-/** Enqueues the replay's next step. A failure is logged: the cron enqueues steps that are late. */
-export async function enqueueReplayStep(services: Services, replay: string, at: number): Promise<void> {
-  try {
-    const delaySeconds = delaySecondsUntil(at, services.now());
-    await services.upkeep.send({ replay }, { delaySeconds });
-  } catch (error) {
-    services.log({ what: "replay_step_not_sent", replay, error: faultOf(error) });
-  }
-}
-
-/** Ends the replays of deleted destinations, in whatever state, or of one of them. Safe to repeat. */
-export async function endReplaysOfDeleted(services: Services, destination?: string): Promise<void> {
-  const reason = "destination_deleted";
-  for (const replay of await cancelReplaysOf(services.db, reason, services.now(), destination))
-    services.log({
-      what: "replay_cancelled",
-      replay: replay.id,
-      destination: replay.destinationId,
-      reason,
-    });
-}
-
-/** Enqueues steps whose messages were lost, and ends replays of deleted destinations that nothing else would end. */
-export async function recoverReplays(services: Services): Promise<void> {
-  const now = services.now();
-  const late = await overdueReplays(services.db, now - LATE_MS, OVERDUE);
-  for (const replay of late) await enqueueReplayStep(services, replay, now);
-  await endReplaysOfDeleted(services);
 }

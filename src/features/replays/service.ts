@@ -28,7 +28,7 @@ import { idRangeOf } from "../../store/time-ranges.ts";
 import { isoTime } from "../../time.ts";
 import type { NewAuditEntry } from "../audit/sql.ts";
 import { service } from "../service.ts";
-import { enqueueReplayStep } from "./job.ts";
+import { replaying } from "./job.ts";
 import type { NewReplay, ReplayView } from "./schema.ts";
 
 const resending = { scope: "admin", action: "resend" } as const;
@@ -49,7 +49,7 @@ export const startReplay = service(resending, async ({ services, principal, chan
   if (started.kind === "occupied") return occupied(services, id);
   const { replay } = started;
   services.log({ what: "replay_begun", replay: replay.id, destination: id, include: replay.include });
-  services.background(enqueueReplayStep(services, replay.id, services.now()));
+  services.background(replaying.enqueue(services, replay.id, services.now()));
   changed("replay.started", replay);
   return ok(replay);
 });
@@ -182,7 +182,7 @@ async function changeState(
   const after = await changeReplay(services.db, replay.id, from, made, now);
   if (after === undefined) return (await findReplay(services, replay.id, undefined)) ?? replay;
   services.log({ what: `replay_${to}`, replay: replay.id, destination: replay.destinationId });
-  if (to === "running") services.background(enqueueReplayStep(services, replay.id, now));
+  if (to === "running") services.background(replaying.enqueue(services, replay.id, now));
   const [shown = after] = await withParts(services, [after]);
   return shown;
 }

@@ -15,8 +15,8 @@
  * - `kept_logs` goes over everything once: versions before could erase an event and leave what receivers had answered.
  *
  * A step has a budget of D1 queries and of time, which walks and list share evenly: so a large backlog of one tenant keeps
- * the walks that serve the others no longer than its share. What is left is continued by pages over the queue, and a bundle
- * with very many destinations where the step before has stopped. A step that comes twice finds erased what it would erase.
+ * the walks that serve the others no longer than its share. A bundle with very many destinations is continued where the step
+ * before has stopped. A step that comes twice finds erased what it would erase.
  *
  * Where nothing is set for anybody, a minute costs one query of a few rows.
  */
@@ -25,9 +25,9 @@ import { headersOf, indexesOf, type Plan, type StoredHeader } from "../../core/b
 import { isErased } from "../../core/erase.ts";
 import { DAY_MS } from "../../core/retention.ts";
 import type { UnreadableBundle } from "../../core/stored-bundle.ts";
+import { inEachDatabase, type MayContinue, periodicJob, type Turn, walkFrom } from "../../jobs/runner.ts";
 import { reportUnreadable } from "../../jobs/unreadable.ts";
 import { faultOf } from "../../log.ts";
-import type { UpkeepMessage } from "../../queue-messages.ts";
 import type { Services } from "../../services.ts";
 import {
   bundlesLater,
@@ -42,7 +42,6 @@ import {
   type WalkedBundle,
   walkOn,
 } from "../../store/content-retention.ts";
-import { countQueries, inTurn } from "../../store/databases.ts";
 import { hasEnded, type Over, overBy } from "../../store/delivery-filter.ts";
 import { type Extent, eraseFrom } from "../../store/erase.ts";
 import type { BegunErasure } from "../../store/schema.ts";
@@ -53,14 +52,6 @@ import { removeArchived } from "../archive/job.ts";
 const PAGE = 200;
 /** Those of the list: each of them costs queries of its own. */
 const LATER_PAGE = 50;
-/** Queries after which a step begins no further portion of work: one takes a few more, or 200 for 50,000 destinations. */
-const QUERIES = 300;
-/** A step begins no further portion after this. */
-const STEP_MS = 15_000;
-/** No page is enqueued later than this after the cron: the next one is about to continue. */
-const PAGES_MS = 35_000;
-const MOST_PAGES = 20;
-
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
@@ -107,66 +98,38 @@ function roundsFor({ days, payloadFree, changedAt }: LimitsInUse, now: number): 
   return [...(payloadFree ? [free] : []), ...kept, again, logs];
 }
 
-/** The cron's step. */
-export async function eraseOver(services: Services): Promise<void> {
-  await eraseIn(services, 0, services.now() + PAGES_MS);
-}
-
-type KeptMessage = Extract<UpkeepMessage, { kept: number }>;
-
-/** Continues where the step before has stopped. */
-export async function eraseMore(services: Services, { kept, until }: KeptMessage): Promise<void> {
-  await eraseIn(services, kept, until);
-}
-
-async function eraseIn(services: Services, page: number, until: number): Promise<void> {
-  const rounds = roundsFor(await limitsInUse(services.db), services.now());
-  if (rounds.length === 0) return;
-  const step = new Step(services, rounds);
-  const first = Math.floor(services.random() * (1 + (services.further ?? []).length));
-  const { more, failure } = await inTurn(step.databases, first, step.mayGoOn, (db) => step.eraseIn(db));
-  if (step.erased > 0) services.log({ what: "erased_over", events: step.erased });
-  if (more && page < MOST_PAGES && services.now() < until) await enqueuePage(services, page + 1, until);
-  if (failure !== undefined) throw failure;
-}
-
-/** A failure is logged: the next cron continues. */
-async function enqueuePage(services: Services, page: number, until: number): Promise<void> {
-  try {
-    await services.upkeep.send({ kept: page, until });
-  } catch (error) {
-    services.log({ what: "retention_page_not_sent", error: faultOf(error) });
-  }
-}
-
-type MayGoOn = () => boolean;
+export const contentRetention = periodicJob({
+  name: "content_retention",
+  line: "erased_over",
+  // A portion of work takes a few queries more, or 200 for 50,000 destinations.
+  budget: { queries: 300 },
+  hasPages: true,
+  step: async (turn) => {
+    const rounds = roundsFor(await limitsInUse(turn.services.db), turn.startedAt);
+    if (rounds.length === 0) return { more: false };
+    const step = new ContentStep(turn, rounds);
+    const done = await inEachDatabase(turn, (db) => step.eraseIn(db));
+    return { ...done, counts: { events: step.erased } };
+  },
+});
 
 /** What is left of a bundle, without its id; undefined: nothing. */
 type Left = Omit<Later, "bundle"> | undefined;
 
-class Step {
+class ContentStep {
+  readonly #turn: Turn;
   readonly #services: Services;
-  readonly databases: Pick<Services, "db" | "further">;
-  readonly #queries: () => number;
-  readonly #now: () => number;
-  readonly #startedAt: number;
   readonly #over: Over;
   readonly #rounds: readonly Round[];
   /** Events whose content has been erased. */
   erased = 0;
 
-  constructor(services: Services, rounds: readonly Round[]) {
-    const { queries, ...databases } = countQueries(services);
-    this.#services = services;
-    this.databases = databases;
-    this.#queries = queries;
-    this.#now = services.now;
-    this.#startedAt = services.now();
-    this.#over = overBy({ ...services, ...databases });
+  constructor(turn: Turn, rounds: readonly Round[]) {
+    this.#turn = turn;
+    this.#services = turn.services;
+    this.#over = overBy(turn.services);
     this.#rounds = rounds;
   }
-
-  readonly mayGoOn = () => this.#queries() < QUERIES && this.#now() - this.#startedAt < STEP_MS;
 
   /** Goes on with the walks through the database, and with its list; returns whether there is more to look at. */
   async eraseIn(db: D1Database): Promise<boolean> {
@@ -176,46 +139,37 @@ class Step {
     );
     const walks = this.#rounds.flatMap((round) => {
       const from = cursors.get(round.cursor) ?? { at: 0, row: 0 };
-      return round.isDue(from) ? [(may: MayGoOn) => this.#walk(db, round, from, may)] : [];
+      return round.isDue(from) ? [(may: MayContinue) => this.#walk(db, round, from, may)] : [];
     });
-    const tasks = [...walks, (may: MayGoOn) => this.#goThroughList(db, may)];
+    const tasks = [...walks, (may: MayContinue) => this.#goThroughList(db, may)];
     let more = false;
-    for (const [at, task] of tasks.entries()) if (await task(this.#shareOf(tasks.length - at))) more = true;
+    for (const [at, task] of tasks.entries())
+      if (await task(this.#turn.shareOf(tasks.length - at))) more = true;
     return more;
-  }
-
-  /** One of so many equal shares of what is left of the budget. */
-  #shareOf(shares: number): MayGoOn {
-    const [queries, now] = [this.#queries(), this.#now()];
-    const mostQueries = queries + Math.max(0, QUERIES - queries) / shares;
-    const endsAt = now + Math.max(0, this.#startedAt + STEP_MS - now) / shares;
-    return () => this.#queries() < mostQueries && this.#now() < endsAt;
   }
 
   async #walk(
     db: D1Database,
     { cursor, kind, ageMs, look }: Round,
     from: Position,
-    mayGoOn: MayGoOn,
+    mayContinue: MayContinue,
   ): Promise<boolean> {
     const { now } = this.#over;
     const bounds = { horizon: now - ageMs, limit: PAGE };
-    let after = from.row;
-    let isEnd = false;
-    do {
-      const { bundles, upto, isLast } = await walkOn(db, after, bounds);
-      const looked = await this.#lookAtAll(db, bundles, look, mayGoOn);
-      const isWhole = looked === bundles.length;
-      after = isWhole ? upto : (bundles[looked - 1]?.id ?? after);
-      isEnd = isLast && isWhole;
-    } while (!isEnd && mayGoOn());
     const beganAt = from.row === 0 ? now : from.at;
-    const position =
+    const positionAt = (row: number, isEnd: boolean): Position =>
       kind === "follows"
-        ? { at: isEnd && ageMs >= DAY_MS ? now : 0, row: after }
-        : { at: beganAt, row: isEnd ? 0 : after };
-    if (position.row !== from.row || position.at !== from.at) await moveCursor(db, cursor, position);
-    return !isEnd;
+        ? { at: isEnd && ageMs >= DAY_MS ? now : 0, row }
+        : { at: beganAt, row: isEnd ? 0 : row };
+    const page = async ({ row: after }: Position) => {
+      const { bundles, upto, isLast } = await walkOn(db, after, bounds);
+      const looked = await this.#lookAtAll(db, bundles, look, mayContinue);
+      const isWhole = looked === bundles.length;
+      const row = isWhole ? upto : (bundles[looked - 1]?.id ?? after);
+      return { at: positionAt(row, isLast && isWhole), more: !(isLast && isWhole) };
+    };
+    const position = { load: async () => from, save: (at: Position) => moveCursor(db, cursor, at) };
+    return (await walkFrom(position, page, mayContinue)).more;
   }
 
   /** Returns how many of the bundles it has looked at. What is left of these is on the list then. */
@@ -223,7 +177,7 @@ class Step {
     db: D1Database,
     bundles: readonly WalkedBundle[],
     look: Round["look"],
-    mayGoOn: MayGoOn,
+    mayContinue: MayContinue,
   ): Promise<number> {
     const limits = await this.#limitsOf(bundles);
     const found = new Found();
@@ -231,33 +185,33 @@ class Step {
     for (const bundle of bundles) {
       const left =
         look === "content"
-          ? await this.#lookAt(db, bundle, limits, undefined, mayGoOn, found)
-          : await this.#redact(db, bundle, mayGoOn, found);
+          ? await this.#lookAt(db, bundle, limits, undefined, mayContinue, found)
+          : await this.#redact(db, bundle, mayContinue, found);
       if (left) found.later.push({ bundle: bundle.id, ...left });
       looked += 1;
-      if (!mayGoOn()) break;
+      if (!mayContinue()) break;
     }
-    await reportUnreadable({ ...this.#services, ...this.databases }, found.unreadable);
+    await reportUnreadable(this.#services, found.unreadable);
     await saveLater(db, found.later);
     return looked;
   }
 
   /** Looks at the bundles of the list that are due; returns whether more are. */
-  async #goThroughList(db: D1Database, mayGoOn: MayGoOn): Promise<boolean> {
+  async #goThroughList(db: D1Database, mayContinue: MayContinue): Promise<boolean> {
     for (;;) {
       const listed = await bundlesLater(db, this.#over.now, LATER_PAGE);
       const limits = await this.#limitsOf(listed.flatMap(({ bundle }) => bundle ?? []));
       const found = new Found();
       const looked: number[] = [];
       for (const { id, bundle, begun } of listed) {
-        const left = bundle && (await this.#lookAt(db, bundle, limits, begun, mayGoOn, found));
+        const left = bundle && (await this.#lookAt(db, bundle, limits, begun, mayContinue, found));
         if (left) found.later.push({ bundle: id, ...left });
         looked.push(id);
-        if (!mayGoOn()) break;
+        if (!mayContinue()) break;
       }
-      await reportUnreadable({ ...this.#services, ...this.databases }, found.unreadable);
+      await reportUnreadable(this.#services, found.unreadable);
       await saveLater(db, found.later, looked);
-      if (looked.length === LATER_PAGE && mayGoOn()) continue;
+      if (looked.length === LATER_PAGE && mayContinue()) continue;
       return listed.length === LATER_PAGE || looked.length < listed.length || found.isBegun();
     }
   }
@@ -266,7 +220,7 @@ class Step {
     const headers = bundles.flatMap(({ read }) => (read.kind === "read" ? [read.header] : []));
     if (headers.length === 0) return { keptMs: () => Number.POSITIVE_INFINITY, isPayloadFree: () => false };
     const [tenants, types] = [headers.flatMap((one) => one.tenants), headers.flatMap((one) => one.types)];
-    return limitsOf(this.databases.db, tenants, types);
+    return limitsOf(this.#services.db, tenants, types);
   }
 
   /** Erases what is due of a bundle. A failure of one bundle is logged, and the bundle looked at again later. */
@@ -275,7 +229,7 @@ class Step {
     bundle: WalkedBundle,
     limits: Limits,
     begun: BegunErasure | undefined,
-    mayGoOn: MayGoOn,
+    mayContinue: MayContinue,
     found: Found,
   ): Promise<Left> {
     return this.#byItself(bundle, found, async (header) => {
@@ -288,7 +242,7 @@ class Step {
       if (plan === "unreadable") return found.cannotRead({ bundle: bundle.id, fault: "plan" }, now);
       const erase = async (why: BegunErasure["why"], events: readonly number[], destinations = 0) => {
         const work = { why, events, destinations };
-        const upto = await this.#erase(db, bundle.id, plan, work, mayGoOn);
+        const upto = await this.#erase(db, bundle.id, plan, work, mayContinue);
         for (const index of events) handled.add(index);
         if (upto === undefined) this.erased += events.length;
         return upto === undefined ? undefined : { lookAt: now, begun: { ...work, destinations: upto } };
@@ -310,7 +264,7 @@ class Step {
   }
 
   /** Redacts the logs of events that are erased: in one go for any number of them. */
-  #redact(db: D1Database, bundle: WalkedBundle, mayGoOn: MayGoOn, found: Found): Promise<Left> {
+  #redact(db: D1Database, bundle: WalkedBundle, mayContinue: MayContinue, found: Found): Promise<Left> {
     return this.#byItself(bundle, found, async ({ erased = [] }) => {
       if (erased.length === 0) return undefined;
       const plan = await planOfBundle(db, bundle.id);
@@ -318,7 +272,7 @@ class Step {
       const { now } = this.#over;
       if (plan === "unreadable") return found.cannotRead({ bundle: bundle.id, fault: "plan" }, now);
       const work = { why: "delivered", events: indexesOf(erased), destinations: 0 } as const;
-      const upto = await this.#erase(db, bundle.id, plan, work, mayGoOn);
+      const upto = await this.#erase(db, bundle.id, plan, work, mayContinue);
       return upto === undefined ? undefined : { lookAt: now, begun: { ...work, destinations: upto } };
     });
   }
@@ -344,12 +298,12 @@ class Step {
     id: number,
     plan: Plan,
     { why, events, destinations }: BegunErasure,
-    mayGoOn: MayGoOn,
+    mayContinue: MayContinue,
   ): Promise<number | undefined> {
     const extent = why === "over" ? OVER : DELIVERED;
     return eraseFrom(db, { id, plan, indexes: events }, extent, this.#over.now, {
       from: destinations,
-      mayGoOn,
+      mayGoOn: mayContinue,
       erased: (deliveries) => removeArchived(this.#services, deliveries),
     });
   }

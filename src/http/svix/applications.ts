@@ -18,7 +18,7 @@ import { changed } from "../../features/audit/routes.ts";
 import { uidField } from "../../features/destinations/fields.ts";
 import { destinationChange } from "../../features/destinations/schema.ts";
 import { applicationIdFor, newApplicationId } from "../../ids.ts";
-import { endDeleted } from "../../jobs/waiting.ts";
+import { endDeleted } from "../../jobs/deleted-destinations.ts";
 import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";

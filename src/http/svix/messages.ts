@@ -9,7 +9,7 @@ import { DAY_MS } from "../../core/retention.ts";
 import { channelName, channelsInEffect, refusalOf } from "../../core/routing.ts";
 import { type Application, findApplication } from "../../features/applications/sql.ts";
 import { changed } from "../../features/audit/routes.ts";
-import { eraseEvent, stepErasure } from "../../features/erasures/job.ts";
+import { eraseEvent, erasing } from "../../features/erasures/job.ts";
 import { isMediaType } from "../../features/events/content.ts";
 import { cursorAt, eventPositions, MAX_EVENT_BYTES, newEvent, ofOne } from "../../features/events/schema.ts";
 import {
@@ -97,7 +97,7 @@ export function registerMessages(app: Hono<ApiEnv>): void {
     if (begun === undefined) return missing("message", c.req.param("msg"));
     changed(c, "erasure.started", begun);
     // So that it is gone when this is answered; the queue would do it a moment later.
-    await stepErasure(services, begun.id);
+    await erasing.step(services, begun.id);
     return c.body(null, 204);
   });
 

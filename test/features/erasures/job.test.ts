@@ -7,14 +7,14 @@ import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, type Plan, type StoredHeader, storedHeader } from "../../../src/core/bundle.ts";
-import { eraseEvent, startErasure, stepErasure } from "../../../src/features/erasures/job.ts";
+import { eraseEvent, erasing, startErasure } from "../../../src/features/erasures/job.ts";
 import { type Erasure, findErasure } from "../../../src/features/erasures/sql.ts";
 import { accept } from "../../../src/ingest/accept.ts";
-import { runCron } from "../../../src/jobs/cron.ts";
 import { readContents } from "../../../src/store/bundles.ts";
 import { storeBodies } from "../../../src/store/commit.ts";
 import { loadDeliveries } from "../../../src/store/deliveries.ts";
 import { type Extent, eraseFrom } from "../../../src/store/erase.ts";
+import { runCron } from "../../../src/upkeep.ts";
 import { KEY, testApi } from "../../support/api.ts";
 import { rowsOfAll } from "../../support/databases.ts";
 import { storedBodies } from "../../support/stored-bodies.ts";
@@ -46,7 +46,7 @@ async function complete(begun: Erasure | undefined): Promise<Erasure> {
   for (let step = 0; step < 50; step++) {
     const found = await findErasure(world.services, begun.id, undefined);
     if (found?.state === "completed") return found;
-    await stepErasure(world.services, begun.id);
+    await erasing.step(world.services, begun.id);
     world.clock.pass(MINUTE);
   }
   throw new Error("The erasure completes");
@@ -307,7 +307,7 @@ describe("an erased event", () => {
       here,
       bundleOf(FIRST_EVENT),
     );
-    await stepErasure(world.services, begun?.id ?? "");
+    await erasing.step(world.services, begun?.id ?? "");
     expect(await storedRows()).toMatchObject([{ state: "retrying", reason: "in_flight" }]);
     await execute(
       `INSERT INTO deliveries (destination_id, event_id, state, reason, attempts, give_up_at, next_attempt_at, log)
@@ -387,7 +387,7 @@ describe("an erasure of many", () => {
     });
     for (at = 1; at < 60; at++) {
       trips = 0;
-      await stepErasure(world.services, begun?.id ?? "").catch(() => {});
+      await erasing.step(world.services, begun?.id ?? "").catch(() => {});
       if (at % 8 === 0) world.clock.pass(17 * MINUTE);
     }
     world.d1.failing(() => undefined);

@@ -2,9 +2,9 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { eventNumber } from "../../../src/ids.ts";
-import { runCron } from "../../../src/jobs/cron.ts";
 import type { DeliveryMessage, DrainMessage } from "../../../src/queue-messages.ts";
 import { servicesOf } from "../../../src/services.ts";
+import { runCron } from "../../../src/upkeep.ts";
 import { emptyDatabase, insertRow, NOW, testApi } from "../../support/api.ts";
 import { fakeQueue } from "../../support/queues.ts";
 

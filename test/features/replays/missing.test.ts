@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt } from "../../../src/core/bundle.ts";
 import { Content } from "../../../src/core/content.ts";
-import { stepReplay } from "../../../src/features/replays/job.ts";
+import { replaying } from "../../../src/features/replays/job.ts";
 import { accept } from "../../../src/ingest/accept.ts";
 import { sweep } from "../../../src/jobs/sweep.ts";
 import { overBy } from "../../../src/store/delivery-filter.ts";
@@ -45,7 +45,7 @@ async function begin(destinationId: string, fields: Partial<NewReplay> = {}): Pr
   });
 }
 
-const step = () => stepReplay(world.services, ID);
+const step = () => replaying.step(world.services, ID);
 const replay = () => findReplay({ db: env.DB }, ID, undefined);
 const rowsOf = async (destination: string) =>
   (await storedRows()).filter(({ destinationId }) => destinationId === destination);
@@ -102,7 +102,7 @@ describe("events that were accepted before a destination existed", () => {
     });
     expect(await env.DB.prepare("SELECT planned FROM bundles").first("planned")).toBe(4);
     world.clock.pass(HOUR);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect(await rowsOf(young)).toHaveLength(2);
     expect((await rowsOf(young)).every(({ reason }) => reason === "replayed")).toBe(true);
   });

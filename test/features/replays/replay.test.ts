@@ -3,7 +3,8 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { consumeDeadLetters } from "../../../src/delivery/dead-letters.ts";
-import { recoverReplays, stepReplay } from "../../../src/features/replays/job.ts";
+import { replaying } from "../../../src/features/replays/job.ts";
+import { endReplaysOfDeleted } from "../../../src/jobs/deleted-destinations.ts";
 import { sweep } from "../../../src/jobs/sweep.ts";
 import { recordOutcomes } from "../../../src/store/deliveries.ts";
 import type { DeliveryRow } from "../../../src/store/delivery.ts";
@@ -70,7 +71,7 @@ async function begin(fields: Partial<NewReplay> = {}): Promise<void> {
   });
 }
 
-const step = () => stepReplay(world.services, ID);
+const step = () => replaying.step(world.services, ID);
 const replay = () => findReplay({ db: env.DB }, ID, undefined);
 const waiting = async () => (await storedRows()).filter(({ state }) => state === "waiting").length;
 
@@ -171,7 +172,7 @@ describe("a step", () => {
     await step();
     await changeReplay(env.DB, ID, ["paused"], { state: "cancelled" }, START);
     await step();
-    await stepReplay(world.services, "rpl_2");
+    await replaying.step(world.services, "rpl_2");
     expect(await waiting()).toBe(0);
   });
 
@@ -284,7 +285,7 @@ describe("a replay", () => {
     await begin();
     await changeReplay(env.DB, ID, ["running"], { state }, START);
     await execute("UPDATE destinations SET deleted_at = 1");
-    await recoverReplays(world.services);
+    await endReplaysOfDeleted(world.services);
     expect(await replay()).toMatchObject({ state: "cancelled", reason: "destination_deleted" });
     expect(world.logged("replay_cancelled")).toMatchObject([{ replay: ID, destination: place }]);
   });
@@ -362,7 +363,7 @@ describe("interrupted", () => {
     await expect(step()).rejects.toThrow("D1");
     world.d1.failing(() => undefined);
     world.clock.pass(60_000);
-    await recoverReplays(world.services);
+    await replaying.run(world.services);
     expect(world.upkeepQueue.taken()).toEqual([{ body: { replay: ID }, delaySeconds: 0 }]);
     await completed();
     expect(await replay()).toMatchObject({ requeued: 20, delivered: 20, state: "completed" });
@@ -377,10 +378,10 @@ describe("interrupted", () => {
     world.upkeepQueue.break(false);
     expect(world.logged("replay_step_not_sent")).toHaveLength(1);
     world.clock.pass(30_000);
-    await recoverReplays(world.services);
+    await replaying.run(world.services);
     expect(world.upkeepQueue.taken()).toEqual([]);
     world.clock.pass(10_000);
-    await recoverReplays(world.services);
+    await replaying.run(world.services);
     expect(world.upkeepQueue.taken()).toEqual([{ body: { replay: ID }, delaySeconds: 0 }]);
   });
 
@@ -388,7 +389,7 @@ describe("interrupted", () => {
     await begin();
     await changeReplay(env.DB, ID, ["running"], { state: "paused" }, START);
     world.clock.pass(HOUR);
-    await recoverReplays(world.services);
+    await replaying.run(world.services);
     expect(world.upkeepQueue.taken()).toEqual([]);
   });
 });
@@ -440,7 +441,7 @@ describe("its count", () => {
 
   test("knows of one that has waited past its age limit", async () => {
     await execute("UPDATE deliveries SET give_up_at = ?1", START - 1);
-    await sweep(world.services);
+    await sweep.run(world.services);
     expect([await counters(), (await one()).reason]).toEqual([[0, 1], "expired"]);
   });
 

@@ -5,12 +5,12 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt } from "../../../src/core/bundle.ts";
-import { startErasure, stepErasure } from "../../../src/features/erasures/job.ts";
+import { erasing, startErasure } from "../../../src/features/erasures/job.ts";
 import { findErasure } from "../../../src/features/erasures/sql.ts";
-import { eraseOver } from "../../../src/features/retention/content-job.ts";
+import { contentRetention } from "../../../src/features/retention/content-job.ts";
 import { createSvixApi } from "../../../src/http/svix/app.ts";
 import { eventId } from "../../../src/ids.ts";
-import { runCron } from "../../../src/jobs/cron.ts";
+import { runCron } from "../../../src/upkeep.ts";
 import { insertRow, KEY, testApi } from "../../support/api.ts";
 import { insertBundles } from "../../support/bundle-rows.ts";
 import { rowsOfAll } from "../../support/databases.ts";
@@ -101,7 +101,7 @@ describe("an event that its tenant keeps for seven days", () => {
     const [event = 0] = await delivered(8 * DAY, [{}]);
     await execute("UPDATE packs SET delivered0 = 0, waiting0 = 1");
     expect(await statusOf(event)).toBe(200);
-    await eraseOver(world.services);
+    await contentRetention.run(world.services);
     expect(await bodies()).toEqual(["acme a"]);
   });
 
@@ -112,7 +112,7 @@ describe("an event that its tenant keeps for seven days", () => {
     await runCron(world.services);
     expect(await bodies()).toEqual(["", "rival a", "", "acme a"]);
     world.clock.pass(DAY);
-    await eraseOver(world.services);
+    await contentRetention.run(world.services);
     expect(await bodies()).toEqual(["", "rival a", "", ""]);
     expect(world.logged("erased_over")).toMatchObject([{ events: 2 }, { events: 1 }]);
   });
@@ -136,7 +136,7 @@ describe("an event of a type that is kept for two days", () => {
       expect(json).toMatchObject({ total: 1 });
       await apis().native("POST", `/v1/replays/${json.id}/cancel`);
     }
-    await eraseOver(world.services);
+    await contentRetention.run(world.services);
     expect(await bodies()).toEqual(["", "acme a.plain"]);
   });
 
@@ -178,7 +178,7 @@ describe("the walk", () => {
   test("reads three rows and writes none where nothing is set", async () => {
     await delivered(20 * DAY, [{}]);
     world.d1.used();
-    await eraseOver(world.services);
+    await contentRetention.run(world.services);
     expect(world.d1.used()).toMatchObject({ queries: 1, rowsWritten: 0 });
     expect(await rowsOfAll("SELECT name FROM cursors WHERE name = 'kept'")).toEqual([]);
   });
@@ -193,12 +193,12 @@ describe("the walk", () => {
         trips += 1;
         return trips === at ? (at % 2 ? "after" : "before") : undefined;
       });
-      await eraseOver(world.services).catch(() => {});
+      await contentRetention.run(world.services).catch(() => {});
       if (at % 10 === 0) world.clock.pass(6 * HOUR);
     }
     world.d1.failing(() => undefined);
     world.clock.pass(6 * HOUR);
-    await eraseOver(world.services);
+    await contentRetention.run(world.services);
     const pages = world.upkeepQueue.taken().map(({ body }) => body);
     await world.keepUp(pages);
     const left = await bodies();
@@ -207,13 +207,13 @@ describe("the walk", () => {
 
   test("rests for an hour after it has come to the end", async () => {
     await setDays(7);
-    await eraseOver(world.services);
+    await contentRetention.run(world.services);
     await delivered(8 * DAY, [{}]);
     world.clock.pass(HOUR - 1);
-    await eraseOver(world.services);
+    await contentRetention.run(world.services);
     expect(await bodies()).toEqual(["acme a"]);
     world.clock.pass(1);
-    await eraseOver(world.services);
+    await contentRetention.run(world.services);
     expect(await bodies()).toEqual([""]);
   });
 
@@ -222,7 +222,7 @@ describe("the walk", () => {
       "INSERT INTO tenant_settings (tenant, retention_days, created_at, updated_at) VALUES ('acme', 'soon', 0, 0), ('b', -3, 0, 0)",
     );
     const [event = 0] = await delivered(8 * DAY, [{}]);
-    await eraseOver(world.services);
+    await contentRetention.run(world.services);
     expect([await statusOf(event), await bodies()]).toEqual([200, ["acme a"]]);
     expect(eventAt(bundleOf(event), 0)).toBe(event);
   });
@@ -237,7 +237,7 @@ describe("an event of a tenant that keeps no payloads", () => {
     await setFree();
     const [mine = 0] = await delivered(MINUTE, [{}, { tenant: "rival" }]);
     const { native } = apis();
-    await eraseOver(world.services);
+    await contentRetention.run(world.services);
     expect(await bodies()).toEqual(["", "rival a"]);
     const shown = (await native("GET", `/v1/events/${eventId(mine)}`)).json;
     expect(shown).toMatchObject({
@@ -258,26 +258,26 @@ describe("an event of a tenant that keeps no payloads", () => {
     await execute("UPDATE packs SET delivered0 = 1");
     const dead = { destination_id: here, event_id: eventAt(1, 1), state: "dead", give_up_at: 1, ended_at: 1 };
     await insertRow("deliveries", { ...dead, reason: "exhausted" });
-    await eraseOver(world.services);
+    await contentRetention.run(world.services);
     expect(await bodies()).toEqual(["", "acme a"]);
     await execute("UPDATE deliveries SET state = 'delivered', reason = NULL");
-    await eraseOver(world.services);
+    await contentRetention.run(world.services);
     expect(await bodies()).toEqual(["", "acme a"]);
     world.clock.pass(15 * MINUTE);
-    await eraseOver(world.services);
+    await contentRetention.run(world.services);
     expect(await bodies()).toEqual(["", ""]);
   });
 
   test("loses it in one written row for its whole bundle", async () => {
     await setFree();
     await delivered(MINUTE, [{ tenant: "rival" }]);
-    await eraseOver(world.services);
+    await contentRetention.run(world.services);
     await delivered(
       MINUTE,
       Array.from({ length: 40 }, () => ({})),
     );
     world.d1.used();
-    await eraseOver(world.services);
+    await contentRetention.run(world.services);
     // The bundle, and where the walk is.
     expect(world.d1.used().rowsWritten).toBeLessThanOrEqual(2);
     expect(new Set(await bodies())).toEqual(new Set(["rival a", ""]));
@@ -293,7 +293,7 @@ describe("an event of a tenant that keeps no payloads", () => {
     await world.settled();
     await world.consume(world.deliveryQueue.taken().map(({ body }) => body));
     world.clock.pass(2 * MINUTE);
-    await eraseOver(world.services);
+    await contentRetention.run(world.services);
     expect(await bodies()).toEqual([""]);
     const again = await post();
     expect([again.status, again.json.id]).toEqual([202, first.json.id]);
@@ -310,7 +310,7 @@ describe("an event of a tenant that keeps no payloads", () => {
         events: [{ data: "later", destinations: [here] }],
       },
     ]);
-    await eraseOver(world.services);
+    await contentRetention.run(world.services);
     expect(await bodies()).toEqual(["", "later"]);
   });
 });
@@ -353,7 +353,7 @@ describe("an event for 6,000 destinations", () => {
   test("loses its content and all that they have answered, in steps of bounded queries", async () => {
     await setDays(7);
     await manyDestinations(8 * DAY, 6_000);
-    expect(await stepsOf(() => eraseOver(world.services))).toBeLessThan(400);
+    expect(await stepsOf(() => contentRetention.run(world.services))).toBeLessThan(400);
     expect([await bodies(), await answers()]).toEqual([[""], 0]);
     expect(await rowsOfAll("SELECT * FROM kept_later")).toEqual([]);
     expect(world.logged("erased_over")).toMatchObject([{ events: 1 }]);
@@ -365,7 +365,7 @@ describe("an event for 6,000 destinations", () => {
     await world.settled();
     world.upkeepQueue.taken();
     for (let pass = 0; pass < 2; pass++) {
-      expect(await stepsOf(() => stepErasure(world.services, begun?.id ?? ""))).toBeLessThan(400);
+      expect(await stepsOf(() => erasing.step(world.services, begun?.id ?? ""))).toBeLessThan(400);
       world.clock.pass(17 * 60_000);
     }
     const done = await findErasure(world.services, begun?.id ?? "", "acme");
@@ -380,11 +380,11 @@ test("what receivers have answered goes too of events that a version before has 
   await execute(
     "UPDATE bundles SET header = json_set(header, '$.erased', json('[0,0]'), '$.version', 2), body = x''",
   );
-  await eraseOver(world.services);
+  await contentRetention.run(world.services);
   expect([bundleOf(event), await answers()]).toEqual([1, 0]);
   await execute("UPDATE deliveries SET log = ?1", JSON.stringify(ANSWER));
   world.clock.pass(2 * DAY);
-  await eraseOver(world.services);
+  await contentRetention.run(world.services);
   expect(await answers()).toBe(30);
 });
 
@@ -404,10 +404,10 @@ describe("where much has been erased already", () => {
     await setDays(7);
     await execute("UPDATE tenant_settings SET payload_free = 1");
     await many(count);
-    for (let round = 0; round < 3; round++) await stepsOf(() => eraseOver(world.services));
+    for (let round = 0; round < 3; round++) await stepsOf(() => contentRetention.run(world.services));
     world.clock.pass(12 * HOUR);
     world.d1.used();
-    await eraseOver(world.services);
+    await contentRetention.run(world.services);
     const { queries, rowsRead } = world.d1.used();
     expect(queries).toBeLessThan(8);
     expect(rowsRead).toBeLessThan(40);
@@ -416,26 +416,26 @@ describe("where much has been erased already", () => {
   test("what is set for a tenant afterwards reaches its old events within minutes", async () => {
     await setDays(7, "rival");
     await delivered(8 * DAY, [{}, { tenant: "rival" }]);
-    await eraseOver(world.services);
+    await contentRetention.run(world.services);
     expect(await bodies()).toEqual(["acme a", ""]);
     world.clock.pass(10 * 60_000);
     await setDays(7);
     await execute("UPDATE tenant_settings SET updated_at = ?1 WHERE tenant = 'acme'", world.clock.now());
     world.clock.pass(60_000);
-    await eraseOver(world.services);
+    await contentRetention.run(world.services);
     expect(await bodies()).toEqual(["", ""]);
   });
 
   test("what is set by hand, without a time, reaches them within a day", async () => {
     await setDays(7, "rival");
     await delivered(8 * DAY, [{}]);
-    await eraseOver(world.services);
+    await contentRetention.run(world.services);
     await setDays(7);
     world.clock.pass(DAY - 1);
-    await eraseOver(world.services);
+    await contentRetention.run(world.services);
     expect(await bodies()).toEqual(["acme a"]);
     world.clock.pass(1);
-    await eraseOver(world.services);
+    await contentRetention.run(world.services);
     expect(await bodies()).toEqual([""]);
   });
 });
@@ -452,7 +452,7 @@ test("a tenant with a backlog of thousands does not keep another one's delivered
   // The walk of what is new has passed the backlog before.
   await execute("INSERT INTO cursors (name, at, row_id) VALUES ('payload_free', 0, 601)");
   await delivered(2 * 60_000, [{}]);
-  await eraseOver(world.services);
+  await contentRetention.run(world.services);
   const left = await bodies();
   expect(left.filter((data) => data === "busy a").length).toBeGreaterThan(300);
   expect(left.includes("acme a")).toBe(false);
@@ -466,18 +466,18 @@ test("a scheduled event is erased when its own time is over, although the walks 
   ]);
   const ended = { ended_at: acceptedAt + 3 * DAY, ends: "" };
   await insertRow("packs", { destination_id: here, bundle_id: bundleOf(event), delivered0: 1, ...ended });
-  await eraseOver(world.services);
+  await contentRetention.run(world.services);
   world.clock.pass(2 * DAY - 1);
-  await eraseOver(world.services);
+  await contentRetention.run(world.services);
   expect(await bodies()).toEqual(["acme a"]);
   world.clock.pass(1);
-  await eraseOver(world.services);
+  await contentRetention.run(world.services);
   expect(await bodies()).toEqual([""]);
 });
 
 test("a bundle that fails is logged and looked at again, and the others lose their content", async () => {
   await setDays(7);
-  await eraseOver(world.services);
+  await contentRetention.run(world.services);
   world.clock.pass(HOUR);
   for (let i = 0; i < 3; i++) await delivered(8 * DAY, [{}]);
   let writes = 0;
@@ -486,10 +486,10 @@ test("a bundle that fails is logged and looked at again, and the others lose the
     writes += 1;
     return writes === 2 ? "before" : undefined;
   });
-  await eraseOver(world.services);
+  await contentRetention.run(world.services);
   expect(await bodies()).toEqual(["", "acme a", ""]);
   expect(world.logged("bundle_not_erased")).toMatchObject([{ bundle: 2 }]);
   world.clock.pass(15 * 60_000);
-  await eraseOver(world.services);
+  await contentRetention.run(world.services);
   expect(await bodies()).toEqual(["", "", ""]);
 });

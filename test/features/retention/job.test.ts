@@ -7,9 +7,10 @@ import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, countOf, type Plan } from "../../../src/core/bundle.ts";
-import { removeDeleted, removeOld } from "../../../src/features/retention/job.ts";
-import { runCron } from "../../../src/jobs/cron.ts";
+import { retention } from "../../../src/features/retention/job.ts";
+import { removeDeleted } from "../../../src/jobs/deleted-destinations.ts";
 import { oldBundles, removeEnded } from "../../../src/store/retention.ts";
+import { runCron } from "../../../src/upkeep.ts";
 import { insertRow } from "../../support/api.ts";
 import { bundlesOf, insertBundles } from "../../support/bundle-rows.ts";
 import { requeueOne } from "../../support/requeue.ts";
@@ -87,7 +88,7 @@ describe("an old event", () => {
   test.each<State>(["delivered", "dead", "cancelled"])("goes with its %s delivery", async (state) => {
     await delivery(await event({ ageMs: KEPT, plan: [here] }), here, state);
     const last = await newest();
-    await removeOld(world.services);
+    await retention.run(world.services);
     expect(await ids()).toEqual([last]);
     expect(await storedRows()).toEqual([]);
     expect(world.logged("removed")).toMatchObject([{ events: 1, deliveries: 1 }]);
@@ -99,7 +100,7 @@ describe("an old event", () => {
     await delivery(old, here, "delivered");
     await delivery(old, there, state);
     const last = await newest();
-    await removeOld(world.services);
+    await retention.run(world.services);
     expect(await ids()).toEqual([old, last]);
     expect(await storedRows()).toHaveLength(2);
   });
@@ -107,7 +108,7 @@ describe("an old event", () => {
   test("stays while a delivery of it has no outcome yet", async () => {
     const old = await event({ ageMs: KEPT, plan: [here] });
     const last = await newest();
-    await removeOld(world.services);
+    await retention.run(world.services);
     expect(await ids()).toEqual([old, last]);
   });
 
@@ -115,10 +116,10 @@ describe("an old event", () => {
     await event({ ageMs: KEPT, plan: [] });
     const young = await event({ ageMs: KEPT - 1, plan: [] });
     const last = await newest();
-    await removeOld(world.services);
+    await retention.run(world.services);
     expect(await ids()).toEqual([young, last]);
     world.clock.pass(1);
-    await removeOld(world.services);
+    await retention.run(world.services);
     expect(await ids()).toEqual([last]);
   });
 
@@ -127,7 +128,7 @@ describe("an old event", () => {
     const over = await event({ ageMs: KEPT + DAY, dueInMs: DAY, plan: [here] });
     for (const id of [later, over]) await delivery(id, here, "delivered");
     const last = await newest();
-    await removeOld(world.services);
+    await retention.run(world.services);
     expect(await ids()).toEqual([later, last]);
   });
 
@@ -135,17 +136,17 @@ describe("an old event", () => {
     const old = await event({ ageMs: KEPT + DAY, plan: [here] });
     await delivery(old, here, "delivered", HOUR - 1);
     const last = await newest();
-    await removeOld(world.services);
+    await retention.run(world.services);
     expect(await ids()).toEqual([old, last]);
     world.clock.pass(1);
-    await removeOld(world.services);
+    await retention.run(world.services);
     expect(await ids()).toEqual([last]);
   });
 
   test("stays when it is the newest, so that its number is not given again", async () => {
     await event({ ageMs: 2 * KEPT, plan: [] });
     const last = await event({ ageMs: KEPT, plan: [] });
-    await removeOld(world.services);
+    await retention.run(world.services);
     expect(await ids()).toEqual([last]);
     expect(bundleOf(await event({ ageMs: 0, plan: [] }))).toBe(bundleOf(last) + 1);
   });
@@ -154,7 +155,7 @@ describe("an old event", () => {
     await event({ ageMs: KEPT, plan: [], key: "k" });
     await newest();
     await expect(event({ ageMs: 0, plan: [], key: "k" })).rejects.toThrow("UNIQUE");
-    await removeOld(world.services);
+    await retention.run(world.services);
     await newest();
     await event({ ageMs: 0, plan: [], key: "k" });
   });
@@ -165,10 +166,10 @@ describe("an old event", () => {
     await delivery(old, here, "delivered");
     await delivery(old, there, "waiting");
     const last = await newest();
-    await removeOld(world.services);
+    await retention.run(world.services);
     expect(await ids()).toEqual([old, last]);
     await execute("DELETE FROM destinations WHERE id = ?1", there);
-    await removeOld(world.services);
+    await retention.run(world.services);
     expect(await ids()).toEqual([last]);
     expect(await storedRows()).toEqual([]);
   });
@@ -273,11 +274,11 @@ describe("a bundle", () => {
     await delivery(third, there, "cancelled");
     const last = await newest();
     const keysLeft = () => env.DB.prepare("SELECT count(*) AS n FROM idempotency_keys").first("n");
-    await removeOld(world.services);
+    await retention.run(world.services);
     expect([await ids(), await keysLeft()]).toEqual([[first, second, third, third + 1, last], 2]);
     expect(await storedRows()).toHaveLength(4);
     await execute("UPDATE deliveries SET state = 'dead', ended_at = 0 WHERE state = 'waiting'");
-    await removeOld(world.services);
+    await retention.run(world.services);
     expect([await ids(), await keysLeft(), await storedRows()]).toEqual([[last], 0, []]);
     expect(world.logged("removed")).toMatchObject([{ events: 4, deliveries: 4 }]);
   });
@@ -315,11 +316,11 @@ describe("a replay under way", () => {
     const last = await newest();
     await replay("completed", 0, now);
     await replay(state, now - KEPT - 2 * DAY, now - KEPT - DAY);
-    await removeOld(world.services);
+    await retention.run(world.services);
     expect(await ids()).toEqual([within, last]);
     expect(await storedRows()).toHaveLength(2);
     await execute("UPDATE replays SET state = 'cancelled'");
-    await removeOld(world.services);
+    await retention.run(world.services);
     expect(await ids()).toEqual([last]);
   });
 });
@@ -346,7 +347,7 @@ describe("a replay under way of a deleted destination", () => {
     }
     const last = await newest();
     await execute("UPDATE destinations SET deleted_at = 1");
-    await removeOld(world.services);
+    await retention.run(world.services);
     expect(await ids()).toEqual([last]);
   });
 });
@@ -435,9 +436,9 @@ describe("a run", () => {
   test("costs three rows and two round trips when nothing is old, however much is stored", async () => {
     await many(2_000, KEPT - 1);
     world.d1.used();
-    await removeOld(world.services);
+    await retention.run(world.services);
     expect(world.d1.used()).toMatchObject({ roundTrips: 2, queries: 2, rowsWritten: 0 });
-    await removeOld(world.services);
+    await retention.run(world.services);
     expect(world.d1.used().rowsRead).toBeLessThanOrEqual(3);
   });
 
@@ -445,7 +446,7 @@ describe("a run", () => {
     await many(500, KEPT);
     await newest();
     world.d1.used();
-    await removeOld(world.services);
+    await retention.run(world.services);
     const { rowsRead, rowsWritten, roundTrips } = world.d1.used();
     console.log(
       `removing 500 events of one delivery: ${JSON.stringify({ rowsRead, rowsWritten, roundTrips })}`,
@@ -459,7 +460,7 @@ describe("a run", () => {
     await many(2_000, KEPT, 100);
     await newest();
     world.d1.used();
-    await removeOld(world.services);
+    await retention.run(world.services);
     const { rowsRead, rowsWritten, roundTrips } = world.d1.used();
     console.log(`removing 20 bundles of 100: ${JSON.stringify({ rowsRead, rowsWritten, roundTrips })}`);
     expect(await ids()).toHaveLength(1);
@@ -475,7 +476,7 @@ describe("a run", () => {
     world.clock.pass(KEPT + 2 * HOUR);
     await newest();
     world.d1.used();
-    await removeOld(world.services);
+    await retention.run(world.services);
     const { rowsRead, rowsWritten } = world.d1.used();
     expect(await ids()).toHaveLength(1);
     expect(await storedRows()).toEqual([]);
@@ -488,15 +489,15 @@ describe("a run", () => {
     await execute("UPDATE deliveries SET state = 'waiting', ended_at = NULL WHERE event_id / 128 % 100 = 0");
     await newest();
     world.d1.used();
-    await removeOld(world.services);
+    await retention.run(world.services);
     expect(world.d1.used().rowsRead).toBeLessThanOrEqual(20 * 500 * ROWS_READ);
     expect(await ids()).toHaveLength(1 + 1_000 + 100);
     expect(await cursor()).toBeGreaterThan(0);
-    await removeOld(world.services);
+    await retention.run(world.services);
     expect(await ids()).toHaveLength(1 + 110);
     expect(await cursor()).toBe(0);
     await execute("UPDATE deliveries SET state = 'dead', ended_at = 0 WHERE state = 'waiting'");
-    await removeOld(world.services);
+    await retention.run(world.services);
     expect(await ids()).toHaveLength(1);
   });
 
@@ -504,7 +505,7 @@ describe("a run", () => {
     const wide = Array.from({ length: 3_000 }, (_, i) => `dst_${i}`);
     for (const plan of [[], wide, wide, []]) await event({ ageMs: KEPT, plan });
     const last = await newest();
-    await removeOld(world.services);
+    await retention.run(world.services);
     expect(await ids()).toEqual([last]);
   });
 });
@@ -555,7 +556,7 @@ describe("whatever the history", () => {
         const gone = places[lost];
         if (gone !== undefined) await execute("DELETE FROM destinations WHERE id = ?1", gone);
         const before = await storedRows();
-        await removeOld(world.services);
+        await retention.run(world.services);
         const stays = stored
           .filter((one, i) => i === stored.length - 1 || !mayGo(one, gone))
           .map(({ id }) => id);

@@ -2,13 +2,13 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, test } from "vitest";
 import { scopes } from "../../../src/core/scopes.ts";
-import { deleteTenant, stepErasure } from "../../../src/features/erasures/job.ts";
+import { deleteTenant, erasing } from "../../../src/features/erasures/job.ts";
 import { findErasure } from "../../../src/features/erasures/sql.ts";
 import { byKey } from "../../../src/http/auth.ts";
 import { createSvixApi } from "../../../src/http/svix/app.ts";
-import { runCron } from "../../../src/jobs/cron.ts";
 import { createPortal } from "../../../src/pages/portal/app.tsx";
 import { signToken } from "../../../src/secrets/tokens.ts";
+import { runCron } from "../../../src/upkeep.ts";
 import { KEY, testApi } from "../../support/api.ts";
 import { rowsOfAll } from "../../support/databases.ts";
 import { interceptedD1 } from "../../support/intercept.ts";
@@ -31,7 +31,7 @@ const remove = () => api.call("DELETE", "/v1/tenants/acme");
 
 async function complete(id: string): Promise<void> {
   for (let step = 0; step < 20; step++) {
-    await stepErasure(services, id);
+    await erasing.step(services, id);
     world.clock.pass(MINUTE);
   }
 }

@@ -2,8 +2,8 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";
+import { endDeleted } from "../../src/jobs/deleted-destinations.ts";
 import { sweep } from "../../src/jobs/sweep.ts";
-import { endDeleted } from "../../src/jobs/waiting.ts";
 import { insertRow } from "../support/api.ts";
 import {
   execute,
@@ -101,7 +101,7 @@ describe("where the invocation that deleted it has died, or had too many to canc
   async function sweepOften(times: number): Promise<void> {
     for (let i = 0; i < times; i++) {
       world.clock.pass(60_000);
-      await sweep(world.services);
+      await sweep.run(world.services);
       await world.settled();
     }
   }
@@ -160,7 +160,7 @@ test("thousands of retries are cancelled in steps, and none is forgotten between
   expect(afterFirst).toBeLessThan(8_000);
   for (let i = 0; i < 4; i++) {
     world.clock.pass(60_000);
-    await sweep(world.services);
+    await sweep.run(world.services);
     for (const { body } of world.drainQueue.taken()) await world.answer([body]);
   }
   expect(await left()).toBe(0);
