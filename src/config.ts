@@ -41,7 +41,7 @@ function privateOnly(keys: MasterKeys): MasterKeys | Readonly<{ fault: string }>
   return keys.some(({ bytes }) => toBase64(bytes) === PUBLIC_MASTER_KEY) ? { fault } : keys;
 }
 
-/** What requests to receivers and token endpoints call themselves. */
+/** The User-Agent of requests to receivers and token endpoints. */
 export const USER_AGENT = "Breakwater/0.3 (webhooks)";
 
 /** The caps of a deployment whose variables do not set them. */

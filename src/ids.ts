@@ -14,7 +14,7 @@ const BITS = 64;
 const MULTIPLIERS = [0x9e3779b97f4a7c15n, 0xd6e8feb86659fd93n] as const;
 const INVERSES = MULTIPLIERS.map(inverse);
 
-/** What ids look like. Nothing else may be looked up as one, or become part of a path. */
+/** The form of ids. Nothing else may be looked up as one, or become part of a path. */
 export const idPatterns = {
   application: /^app_[0-9a-z]{20}$/,
   delivery: /^dlv_[0-9a-z]{13}_[0-9a-z]{20}$/,

@@ -68,7 +68,7 @@ export function boundedLog(now: () => number, write = writeToConsole): BoundedLo
 
 const encoder = new TextEncoder();
 
-/** What may be logged of an unexpected error: its message, truncated; never its stack or its data. */
+/** Returns the part of an unexpected error that may be logged: its message, truncated; never its stack or its data. */
 export function faultOf(error: unknown): string {
   const safe = withoutBoundValues(error);
   return (safe instanceof Error ? `${safe.name}: ${safe.message}` : String(safe)).slice(0, 200);

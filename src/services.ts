@@ -165,7 +165,7 @@ function inJurisdiction<T extends Rpc.DurableObjectBranded>(
   return jurisdiction === undefined ? namespace : namespace.jurisdiction(jurisdiction);
 }
 
-/** What all invocations of an isolate share. */
+/** State that all invocations of an isolate share. */
 type IsolateState = Readonly<{
   config: Config;
   vault: Vault;

@@ -117,7 +117,7 @@ export function deliveriesOf(plan: Plan): number {
   return Object.values(plan).reduce((sum, runs) => sum + countOf(runs), 0);
 }
 
-/** What the header says about one event. */
+/** One event in the header. */
 export type EventHeader = Readonly<{
   tenant: string;
   type: string;

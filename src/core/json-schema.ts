@@ -1,10 +1,14 @@
 /**
- * JSON Schema (2020-12), as far as event types use it: whether a schema may be stored, and whether data fits it.
+ * A validator of our own because `@cfworker/json-schema` (the oracle of its tests) cannot stop: it counts no steps, and it
+ * runs each `pattern` as a `RegExp`. Guards in front of it would have to predict how schema and data multiply.
  *
- * Whoever posts chooses the data, and an operator may paste a schema from anywhere, so neither can cost more than a bound:
- * a schema is limited in size, depth and keywords; what refers to itself without going deeper into the data is refused; a
- * `pattern` is of a form that can be searched in counted steps (pattern.ts); and checking takes a limited number of steps
- * and of the stack, however schema and data multiply: whatever is read, listed, compared or searched is a step first. A keyword that is not known is refused, rather than ignored, so that nobody relies on it.
+ * It covers JSON Schema (2020-12), as far as event types use it: whether a schema may be stored, and whether data fits it.
+ * Callers choose the data, and operators may paste a schema from anywhere, so neither may cost more than a bound:
+ * - A schema is limited in size, depth and keywords. A reference to itself that does not go deeper into the data is refused.
+ * - A `pattern` has a form that is searched in counted steps (pattern.ts).
+ * - A check takes a limited number of steps and of the stack. Everything read, listed, compared or searched counts.
+ *
+ * An unknown keyword is refused rather than ignored, so that nobody relies on it.
  */
 
 import { hasPattern, patternOf } from "./pattern.ts";

@@ -143,7 +143,7 @@ export class DestinationGate extends DurableObject<Env> {
     return this.#accessTokens.request(request);
   }
 
-  /** What a claim to fetch a token has come to. */
+  /** Stores the result of a claim to fetch a token. */
   keepAccessToken(terms: string, fetched: Fetched): TokenAtGate {
     return this.#accessTokens.keep(terms, fetched);
   }
@@ -171,7 +171,7 @@ export class DestinationGate extends DurableObject<Env> {
     return viewOf(this.#state(now), settings, now);
   }
 
-  /** What it has counted, and its current state. Changes nothing. */
+  /** Returns its counts and its current state. Changes nothing. */
   figures(query: FiguresQuery, settings: GateSettings): GateFigures {
     const now = Date.now();
     return figuresOf(this.#state(now), loadHours(this.ctx.storage), query, settings, now);

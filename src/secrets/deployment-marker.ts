@@ -21,7 +21,7 @@ function markersOf(config: MarkerConfig): Promise<string[]> {
   return markers;
 }
 
-/** What the header is set to. */
+/** The value of the header. */
 export async function markerOf(config: MarkerConfig): Promise<string> {
   const [current = ""] = await markersOf(config);
   return current;

@@ -10,7 +10,7 @@ import { fromBase64, fromBase64Url, toBase64, toBase64Url } from "./base64.ts";
 
 export const schemes = ["hmac-sha256", "ed25519"] as const;
 
-/** What a destination's deliveries are signed with. */
+/** Signs a destination's deliveries. */
 export type Scheme = (typeof schemes)[number];
 
 const PREFIXES: Readonly<Record<Scheme, string>> = { "hmac-sha256": "whsec_", ed25519: "whsk_" };
@@ -72,7 +72,7 @@ export type SigningKey = Readonly<{
   publicKey?: Uint8Array<ArrayBuffer>;
 }>;
 
-/** What precedes the seed in the PKCS #8 of a private key (RFC 8410 §7). */
+/** The bytes before the seed in the PKCS #8 of a private key (RFC 8410 §7). */
 const PKCS8_START = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 
 /** Imports a secret. Throws when it is not well-formed, or is a key pair whose halves do not belong together. */

@@ -19,15 +19,15 @@ type SigningConfig = Readonly<{ adminKey: string; masterKeys: MasterKeys }>;
 
 type TokenClaims = Readonly<{
   id: string;
-  /** Of a portal link: the API key that it was made with; null for `ADMIN_KEY`. Null for sessions. */
+  /** The API key that made a portal link; null for `ADMIN_KEY` and for sessions. */
   keyId: string | null;
   tenant: string | null;
   scopes: readonly Scope[];
   /** Epoch ms. */
   expiresAt: number;
-  /** Of a portal link: when it was made, epoch ms. Links of versions before 0.3 do not say it. */
+  /** When a portal link was made, epoch ms. Links of versions before 0.3 lack it. */
   issuedAt?: number | undefined;
-  /** Of a portal link: what its visitor may do. */
+  /** The permissions of a portal link's visitor. */
   visit?: unknown;
 }>;
 

@@ -30,7 +30,7 @@ const contents: readonly string[] = [
 
 /** NIST SP 800-38D: 96 random bits for each sealing; safe for 2^32 sealings under one key. */
 const NONCE_BYTES = 12;
-/** Of a master key, for AES-256. */
+/** Bytes of a master key, for AES-256. */
 const KEY_BYTES = 32;
 /** Imported signing keys kept in memory, a few hundred bytes each. */
 const MOST_KEPT = 1_000;
