@@ -49,6 +49,7 @@ const REPEATED: readonly string[] = [
   "Scope",
   "Sender",
   "Span",
+  "Step",
   "StoredKey",
   "beginErasure",
   "callApiAs",
