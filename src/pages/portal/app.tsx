@@ -14,7 +14,6 @@ import { type Services, servicesOf } from "../../services.ts";
 import { onPageError } from "../ui/page-errors.ts";
 import { readableForm, withinPageLimit } from "../ui/page-limits.ts";
 import { registerAssets } from "./assets.ts";
-import { callApiAs } from "./call-api.ts";
 import { showNotFound, showServerError, showTooMany, showUnreadableForm } from "./layout.tsx";
 import type { Look } from "./look.ts";
 import { registerPortalAttempt } from "./pages/attempt.tsx";
@@ -50,7 +49,6 @@ export function createPortal({ services = servicesOf }: Options = {}) {
   app.use(withinPageLimit(showTooMany));
   app.use(namesChecked<PortalEnv>((c) => showNotFound(c)));
   registerVisit(app);
-  const callApi = callApiAs(services);
   for (const register of [
     registerEndpoints,
     // Before registerEndpoint: /portal/endpoints/:id would match its path.
@@ -63,7 +61,7 @@ export function createPortal({ services = servicesOf }: Options = {}) {
     registerPortalAttempt,
     registerEventTypes,
   ])
-    register(app, callApi);
+    register(app);
   app.notFound((c) => showNotFound(c));
   app.onError(onPageError(showServerError));
   return app;

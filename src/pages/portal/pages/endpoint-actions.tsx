@@ -12,9 +12,9 @@ import {
 import { requestText } from "../../ui/exchange.ts";
 import { numberIn } from "../../ui/format.ts";
 import { attempt, attemptWith } from "../../ui/services.ts";
-import { may } from "../call-api.ts";
 import { showPage, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";
+import { may } from "../may.ts";
 import { Copy, outcomeAt } from "../parts.tsx";
 import { callerInPortal, type PortalEnv } from "../session.ts";
 import { reasonText } from "../state-text.ts";

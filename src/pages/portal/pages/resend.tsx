@@ -1,28 +1,31 @@
 /** Sending again: one delivery, those that are selected, or many since a time, as a replay. */
 import type { Hono } from "hono";
-import { apiPath } from "../../../http/internal-path.ts";
+import { retryDeliveries, retryDelivery } from "../../../features/deliveries/service.ts";
+import { newReplay } from "../../../features/replays/schema.ts";
+import { cancelReplay, startReplay } from "../../../features/replays/service.ts";
 import { deliveryKey } from "../../../ids.ts";
 import { isoTime } from "../../../time.ts";
 import { textIn } from "../../ui/format.ts";
-import { type CallApi, may } from "../call-api.ts";
+import { attempt, attemptWith } from "../../ui/services.ts";
 import { showNotFound, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";
+import { may } from "../may.ts";
 import { outcomeAt } from "../parts.tsx";
 import { faultsOf } from "../problems.ts";
-import type { PortalEnv } from "../session.ts";
+import { callerInPortal, type PortalEnv } from "../session.ts";
 import { showEndpoint } from "./endpoint.tsx";
 
 const ENDPOINT = "/portal/endpoints/:id";
 /** As many as a page of the table has. */
 const MOST_SELECTED = 25;
 
-export function registerResend(app: Hono<PortalEnv>, callApi: CallApi): void {
+export function registerResend(app: Hono<PortalEnv>): void {
   app.post("/portal/deliveries/:id/resend", may("resend"), async (c) => {
     const id = c.req.param("id");
     const path = `/portal/deliveries/${id}`;
-    const call = { method: "POST", path: apiPath`/v1/deliveries/${id}/retry` };
-    const result = await callApi(c, call);
-    return result.ok ? c.redirect(outcomeAt(path, "resent"), 303) : showRefused(c, result, path);
+    const caller = callerInPortal(c);
+    const retried = await attempt(caller, () => retryDelivery(caller, id));
+    return retried.kind === "ok" ? c.redirect(outcomeAt(path, "resent"), 303) : showRefused(c, retried, path);
   });
 
   app.post(`${ENDPOINT}/resend`, may("resend"), async (c) => {
@@ -34,11 +37,10 @@ export function registerResend(app: Hono<PortalEnv>, callApi: CallApi): void {
     const own = selected.filter((one) => deliveryKey(one)?.destinationId === id);
     if (own.length === 0)
       return c.redirect(outcomeAt(`/portal/endpoints/${id}`, "none-selected", "#deliveries"), 303);
-    const body = { delivery_ids: own };
-    const result = await callApi(c, { method: "POST", path: apiPath`/v1/deliveries/retry`, body });
-    if (!result.ok) return showRefused(c, result, `/portal/endpoints/${id}`);
-    const each = result.json.data as readonly Readonly<{ delivery?: unknown }>[];
-    const done = each.filter(({ delivery }) => delivery !== undefined).length;
+    const caller = callerInPortal(c);
+    const retried = await attempt(caller, () => retryDeliveries(caller, own));
+    if (retried.kind !== "ok") return showRefused(c, retried, `/portal/endpoints/${id}`);
+    const done = retried.value.filter(({ result }) => result.kind === "ok").length;
     return showEndpoint(c, id, { notice: noticeOf(c.get("look"), done, selected.length) });
   });
 
@@ -55,10 +57,12 @@ export function registerResend(app: Hono<PortalEnv>, callApi: CallApi): void {
       until: isoTime(c.get("services").now()),
       include: textIn(form, "include") ?? "dead",
     };
-    const result = await callApi(c, { method: "POST", path: apiPath`/v1/replays`, body });
-    if (result.ok) return c.redirect(outcomeAt(`/portal/endpoints/${id}`, "replaying", "#replays"), 303);
-    if (result.status === 404) return showNotFound(c);
-    const faults = result.status === 409 ? { since: look.t.resend.underWay } : faultsOf(look, result);
+    const caller = callerInPortal(c);
+    const begun = await attemptWith(caller, newReplay, body, (input) => startReplay(caller, input));
+    if (begun.kind === "ok")
+      return c.redirect(outcomeAt(`/portal/endpoints/${id}`, "replaying", "#replays"), 303);
+    if (begun.kind === "not_found") return showNotFound(c);
+    const faults = begun.kind === "conflict" ? { since: look.t.resend.underWay } : faultsOf(look, begun);
     const fault = faults.since ?? faults.until ?? faults.form ?? look.t.refused.general;
     return showEndpoint(c, id, { faults: { since: fault }, status: 422 });
   });
@@ -66,10 +70,11 @@ export function registerResend(app: Hono<PortalEnv>, callApi: CallApi): void {
   app.post(`${ENDPOINT}/replays/:replay/cancel`, may("resend"), async (c) => {
     const { id, replay } = c.req.param();
     const path = `/portal/endpoints/${id}`;
-    const result = await callApi(c, { method: "POST", path: apiPath`/v1/replays/${replay}/cancel` });
-    return result.ok
+    const caller = callerInPortal(c);
+    const cancelled = await attempt(caller, () => cancelReplay(caller, replay));
+    return cancelled.kind === "ok"
       ? c.redirect(outcomeAt(path, "replay-cancelled", "#replays"), 303)
-      : showRefused(c, result, path);
+      : showRefused(c, cancelled, path);
   });
 }
 
