@@ -2,7 +2,7 @@
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
-import { LINGER_MS, Recorder } from "../../src/delivery/recorder.ts";
+import { LINGER_MS, Recorder, RIDE_MS } from "../../src/delivery/recorder.ts";
 import { faultyRuntime } from "../support/faulty-runtime.ts";
 import { interceptedD1 } from "../support/intercept.ts";
 import { batchOf } from "../support/queues.ts";
@@ -105,6 +105,8 @@ describe("a destination that answers, beside one of the same batch that hangs", 
     world.d1.used();
     const batch = consume(messages);
     await world.receiver.called(2);
+    // What was decided without an attempt waits for company too.
+    await world.clock.asleep(RIDE_MS);
     await noCompany();
     await until(async () => (await storedRows()).length === 2);
     expect(await rowOf({ event, destination: quick })).toMatchObject({ state: "delivered" });

@@ -7,6 +7,7 @@
  */
 import { z } from "@hono/zod-openapi";
 import { MOST_PREVIOUS, type PreviousSecret, previousSecrets } from "../../core/credentials.ts";
+import { refuseTenant } from "../../core/principal.ts";
 import {
   conflict,
   invalidFields,
@@ -75,11 +76,16 @@ export const rotateSecret = service(
   },
 );
 
-/** Shows the stored secret, which only the Svix API does. */
+/**
+ * Shows the stored secret, which only the Svix API does.
+ * Takes the id, or the destination where the caller has just read it: a second look-up would cost a query.
+ */
 export const revealSecret = service(
   { scope: "admin" },
-  async ({ services, principal, changed }, id: string) => {
-    const found = await visibleDestination(services, principal, id);
+  async ({ services, principal, changed }, given: string | Destination) => {
+    const id = typeof given === "string" ? given : given.id;
+    const isForeign = typeof given === "string" || refuseTenant(principal, given.tenant) !== undefined;
+    const found = isForeign ? await visibleDestination(services, principal, id) : ok(given);
     if (found.kind !== "ok") return found;
     try {
       const secret = await services.vault.unseal(id, found.value.secret);

@@ -141,7 +141,7 @@ export function registerSecret(app: Hono<ApiEnv>, one: string): void {
   app.get(`${one}/secret`, requires("admin"), async (c) => {
     const found = await endpointOf(c);
     if (found instanceof Response) return found;
-    const revealed = await revealSecret(callerWithin(c, found.application), found.row.id);
+    const revealed = await revealSecret(callerWithin(c, found.application), found.row);
     return revealed.kind === "ok" ? secretAnswer(c, revealed.value) : answerOf(revealed);
   });
 
