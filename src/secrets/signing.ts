@@ -10,7 +10,7 @@ import { fromBase64, fromBase64Url, toBase64, toBase64Url } from "./base64.ts";
 
 export const schemes = ["hmac-sha256", "ed25519"] as const;
 
-/** Signs a destination's deliveries. */
+/** How a destination's deliveries are signed. */
 export type Scheme = (typeof schemes)[number];
 
 const PREFIXES: Readonly<Record<Scheme, string>> = { "hmac-sha256": "whsec_", ed25519: "whsk_" };
