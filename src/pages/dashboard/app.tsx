@@ -71,7 +71,6 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
   for (const register of [
     registerNewDestination,
     registerEditDestination,
-    registerActions,
     registerForms,
     registerTestEvent,
     registerSimulator,
@@ -89,6 +88,7 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerAllDestinations,
     registerDestination,
     registerDeliveriesPage,
+    registerActions,
     registerSearchPage,
     registerEventPage,
     registerAttemptPage,

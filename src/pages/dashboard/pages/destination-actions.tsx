@@ -4,8 +4,10 @@
  */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import type { RefusalKind } from "../../../core/result.ts";
+import type { Result } from "../../../core/result.ts";
 import { DAY_MS } from "../../../core/retention.ts";
+import type { WaitingPosition } from "../../../features/deliveries/schema.ts";
+import { cancelOneDelivery, cancelWaiting, retryDelivery } from "../../../features/deliveries/service.ts";
 import { clearHold } from "../../../features/destinations/health.ts";
 import { isRepeatedRotation, rotateSecret, secretRotation } from "../../../features/destinations/secrets.ts";
 import {
@@ -17,8 +19,8 @@ import {
 } from "../../../features/destinations/service.ts";
 import { readChange } from "../../../features/destinations/validate.ts";
 import { newReplay } from "../../../features/replays/schema.ts";
-import { startReplay } from "../../../features/replays/service.ts";
-import { type ApiPath, apiPath } from "../../../http/internal-path.ts";
+import { cancelReplay, pauseReplay, resumeReplay, startReplay } from "../../../features/replays/service.ts";
+import type { Caller } from "../../../features/service.ts";
 import { deliveryKey, eventId } from "../../../ids.ts";
 import { isoTime } from "../../../time.ts";
 import { requestText } from "../../ui/exchange.ts";
@@ -26,7 +28,6 @@ import { durationOf, numberIn, textIn } from "../../ui/format.ts";
 import { Copyable, type Outcome, outcomeAt } from "../../ui/parts.tsx";
 import { attempt, attemptRead, attemptWith } from "../../ui/services.ts";
 import { causeHint, causeText } from "../../ui/status-text.ts";
-import type { CallApi } from "../call-api.ts";
 import { showPage, showRefusal } from "../components/layout.tsx";
 import { limitsIn } from "../destination-input.ts";
 import { callerOnPage, type DashboardContext, type DashboardEnv } from "../session.ts";
@@ -35,72 +36,65 @@ import { showNewSecret } from "./new-destination.tsx";
 
 const DESTINATION = "/dashboard/destinations/:id";
 /** Of a few thousand deliveries each, that one press of the button makes. */
-const CANCEL_REQUESTS = 5;
+const CANCEL_CALLS = 5;
 
-export function registerActions(app: Hono<DashboardEnv>, callApi: CallApi): void {
+export function registerActions(app: Hono<DashboardEnv>): void {
   for (const [verb, outcome, act] of [
     ["pause", "paused", pauseDestination],
     ["resume", "resumed", resumeDestination],
     ["clear-hold", "hold-cleared", clearHold],
-  ] as const) {
-    app.post(`${DESTINATION}/${verb}`, async (c) => {
+  ] as const)
+    app.post(`${DESTINATION}/${verb}`, (c) => {
       const id = c.req.param("id");
-      const back = `/dashboard/destinations/${id}`;
-      const caller = callerOnPage(c);
-      const done = await attempt<unknown, RefusalKind>(caller, () => act(caller, id));
-      return done.kind === "ok" ? c.redirect(outcomeAt(back, outcome), 303) : showRefusal(c, done, back);
+      return actAndReturn(c, (caller) => act(caller, id), `/dashboard/destinations/${id}`, outcome);
     });
-  }
 
-  for (const [verb, outcome] of [
-    ["pause", "replay-paused"],
-    ["resume", "replay-resumed"],
-    ["cancel", "replay-cancelled"],
-  ] as const) {
+  for (const [verb, outcome, act] of [
+    ["pause", "replay-paused", pauseReplay],
+    ["resume", "replay-resumed", resumeReplay],
+    ["cancel", "replay-cancelled", cancelReplay],
+  ] as const)
     app.post(`${DESTINATION}/replays/:replay/${verb}`, (c) => {
       const { id, replay } = c.req.param();
-      return postAndReturn(
-        c,
-        apiPath`/v1/replays/${replay}/${verb}`,
-        `/dashboard/destinations/${id}`,
-        outcome,
-      );
+      return actAndReturn(c, (caller) => act(caller, replay), `/dashboard/destinations/${id}`, outcome);
     });
-  }
 
-  for (const [verb, outcome] of [
-    ["retry", "retried"],
-    ["cancel", "delivery-cancelled"],
-  ] as const) {
+  for (const [verb, outcome, act] of [
+    ["retry", "retried", retryDelivery],
+    ["cancel", "delivery-cancelled", cancelOneDelivery],
+  ] as const)
     app.post(`/dashboard/deliveries/:id/${verb}`, (c) => {
       const id = c.req.param("id");
       const key = deliveryKey(id);
       const back = key ? `/dashboard/events/${eventId(key.eventId)}` : "/dashboard";
-      return postAndReturn(c, apiPath`/v1/deliveries/${id}/${verb}`, back, outcome);
+      return actAndReturn(c, (caller) => act(caller, id), back, outcome);
     });
-  }
 
   app.post(`${DESTINATION}/cancel-waiting`, async (c) => {
-    const id = c.req.param("id");
-    const back = `/dashboard/destinations/${id}`;
-    let cursor: string | null = null;
-    for (let requests = 0; requests < CANCEL_REQUESTS; requests++) {
-      const body = cursor === null ? {} : { cursor };
-      const result = await callApi(c, "POST", apiPath`/v1/destinations/${id}/cancel-waiting`, body);
-      if (!result.ok) return showRefusal(c, result, back);
-      cursor = (result.json as { next_cursor: string | null }).next_cursor;
-      if (cursor === null) break;
+    const destination = c.req.param("id");
+    const back = `/dashboard/destinations/${destination}`;
+    const caller = callerOnPage(c);
+    let cursor: WaitingPosition | undefined;
+    for (let calls = 0; calls < CANCEL_CALLS; calls++) {
+      const cancelled = await attempt(caller, () => cancelWaiting(caller, { destination, cursor }));
+      if (cancelled.kind !== "ok") return showRefusal(c, cancelled, back);
+      cursor = cancelled.value.next;
+      if (cursor === undefined) break;
     }
-    return c.redirect(
-      outcomeAt(back, cursor === null ? "waiting-cancelled" : "waiting-cancelled-partly"),
-      303,
-    );
+    const outcome = cursor === undefined ? "waiting-cancelled" : "waiting-cancelled-partly";
+    return c.redirect(outcomeAt(back, outcome), 303);
   });
+}
 
-  async function postAndReturn(c: DashboardContext, path: ApiPath, back: string, outcome: Outcome) {
-    const result = await callApi(c, "POST", path);
-    return result.ok ? c.redirect(outcomeAt(back, outcome), 303) : showRefusal(c, result, back);
-  }
+async function actAndReturn(
+  c: DashboardContext,
+  act: (caller: Caller) => Promise<Result<unknown>>,
+  back: string,
+  outcome: Outcome,
+) {
+  const caller = callerOnPage(c);
+  const done = await attempt(caller, () => act(caller));
+  return done.kind === "ok" ? c.redirect(outcomeAt(back, outcome), 303) : showRefusal(c, done, back);
 }
 
 /** The forms on a destination's page. When one is refused, the page is shown with the reason. */
