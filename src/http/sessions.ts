@@ -63,6 +63,24 @@ export async function closeSession(services: Services, principal: Principal): Pr
   await recordOf(services, principal, "session.ended");
 }
 
+/**
+ * Ends the session that a portal link has opened, by the link's token, or keeps it from opening one. False when the token is
+ * not valid.
+ */
+export async function endAccess(services: Services, token: string): Promise<boolean> {
+  const { config, db, now } = services;
+  const claims = await readToken(config, "portal", token, now());
+  if (claims === undefined) return false;
+  const { id, keyId, tenant, scopes, expiresAt } = claims;
+  // A link that has opened nothing yet finds its session there, and is refused as one that was used.
+  const session = { id, keyId, tenant, scopes, expiresAt, portal: null, createdAt: now() };
+  const isUnopened = await insertSession(db, session);
+  if (!isUnopened && (await findSession(db, id, now())) === undefined) return true;
+  const principal = principalOf({ ...session, keyExpiresAt: null });
+  await closeSession(services, { ...principal, session: { at: "portal", id } });
+  return true;
+}
+
 async function recordOf(
   services: Services,
   principal: Principal,

@@ -24,7 +24,7 @@ import { retentionErrors } from "../retention/field.ts";
 import { service } from "../service.ts";
 import type { EventTypeFields, EventTypeView } from "./schema.ts";
 
-const reading = { scope: "read" } as const;
+const reading = { scope: "read", action: "read" } as const;
 const changing = { scope: "admin" } as const;
 
 function refuseTenants(principal: Principal) {

@@ -8,10 +8,10 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { isStalled } from "../../core/alerts.ts";
 import { isRemembered } from "../../core/credentials.ts";
-import { requires } from "../../http/auth.ts";
-import type { Api } from "../../http/context.ts";
+import { permitting } from "../../http/auth.ts";
+import { type Api, callerIn } from "../../http/context.ts";
 import { jsonAnswer } from "../../http/parameters.ts";
-import { comeAgain, problem, problemResponses, retryAfter } from "../../http/problems.ts";
+import { answerOf, comeAgain, problemResponses, retryAfter } from "../../http/problems.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import {
@@ -23,8 +23,8 @@ import {
 } from "../../store/stats.ts";
 import { isoTime, within } from "../../time.ts";
 import { publishStall } from "../notifications/publish.ts";
-import { CONTENT_TYPE, expose } from "../stats/exposition.ts";
-import { scrape } from "../stats/families.ts";
+import { CONTENT_TYPE } from "../stats/exposition.ts";
+import { getMetrics } from "../stats/service.ts";
 
 /** Registered before authentication. */
 export function registerHealth(api: Api): void {
@@ -52,10 +52,9 @@ export function registerHealth(api: Api): void {
 }
 
 export function registerMetrics(api: Api): void {
-  api.openapi(getMetrics, async (c) => {
-    if (c.get("principal").tenant !== undefined)
-      return problem(403, "The key is bound to a tenant, and these are the figures of all. Use /v1/stats");
-    return c.text(expose(await scrape(c.get("services"))), 200, { "content-type": CONTENT_TYPE });
+  api.openapi(metricsRoute, async (c) => {
+    const shown = await getMetrics(callerIn(c), undefined);
+    return shown.kind === "ok" ? c.text(shown.value, 200, { "content-type": CONTENT_TYPE }) : answerOf(shown);
   });
 }
 
@@ -119,13 +118,13 @@ const EXAMPLE = `# HELP breakwater_oldest_due_seconds How long the retry that wa
 breakwater_oldest_due_seconds 0
 `;
 
-const getMetrics = createRoute({
+const metricsRoute = createRoute({
   method: "get",
   path: "/metrics",
   summary: "Show metrics for Prometheus",
   description: "The figures of all tenants, so not for keys that are bound to one.",
   tags: ["Monitoring"],
-  middleware: [requires("read")],
+  middleware: [permitting(getMetrics.permission)],
   responses: {
     200: {
       description:

@@ -1,37 +1,18 @@
-/** `GET /v1/stats`: what the gates have counted within a window of time, for one destination, a tenant or all. */
+/** `GET /v1/stats`: statistics of a window of time, for one destination, a tenant or all. */
 
 import { createRoute, z } from "@hono/zod-openapi";
-import { type Counters, ratesOf, results, totalOf } from "../../core/metrics.ts";
-import { refuseTenant } from "../../core/principal.ts";
-import { type StatsWindow, windows } from "../../core/rollups.ts";
-import { requires } from "../../http/auth.ts";
-import type { Api } from "../../http/context.ts";
+import { windows } from "../../core/rollups.ts";
+import { permitting } from "../../http/auth.ts";
+import { type Api, callerIn } from "../../http/context.ts";
 import { jsonAnswer, strict, tenantName } from "../../http/parameters.ts";
-import { answerOf, notFound, problemResponses } from "../../http/problems.ts";
-import { readCounts, retryingForADay } from "../../store/stats.ts";
-import { isoTime } from "../../time.ts";
-import { ATTEMPT_NUMBERS } from "./families.ts";
-import { type Depth, type Fleet, fleetSeries, fleetSum, readFleet, type Seen } from "./fleet.ts";
+import { answerOf, problemResponses } from "../../http/problems.ts";
+import { getStats } from "./service.ts";
 
 export function registerStats(api: Api): void {
-  api.openapi(getStats, async (c) => {
-    const services = c.get("services");
-    const { window, destination_id: destination, tenant: named } = c.req.valid("query");
-    const { tenant = named } = c.get("principal");
-    const refusal = refuseTenant(c.get("principal"), named);
-    if (refusal) return answerOf(refusal);
-    const scope = { tenant, destination };
-    const isEverything = tenant === undefined && destination === undefined;
-    const [fleet, old, counts] = await Promise.all([
-      readFleet(services, scope, { windows: [window], series: true }),
-      retryingForADay(services, scope, services.now()),
-      isEverything ? readCounts(services) : undefined,
-    ]);
-    if (destination !== undefined && fleet.total === 0) return notFound("destination", destination);
-    const deduplicated = counts ? (counts.deduplicated ?? 0) : null;
-    const keyed = counts ? (counts.keyed ?? 0) + (counts.deduplicated ?? 0) : null;
-    const counted = { retrying_for_a_day: old, deduplicated, keyed_requests: keyed };
-    return c.json({ ...statsView(fleet, window), ...counted }, 200);
+  api.openapi(statsRoute, async (c) => {
+    const { window, destination_id: destination, tenant } = c.req.valid("query");
+    const shown = await getStats(callerIn(c), { window, destination, tenant });
+    return shown.kind === "ok" ? c.json(shown.value, 200) : answerOf(shown);
   });
 }
 
@@ -124,14 +105,14 @@ const statsSchema = z
   })
   .openapi("Stats");
 
-const getStats = createRoute({
+const statsRoute = createRoute({
   method: "get",
   path: "/v1/stats",
   summary: "Show statistics",
   description:
     "Rates, latencies, backlog and traffic over time: of one destination, of one tenant, or of everything.",
   tags: ["Monitoring"],
-  middleware: [requires("read")],
+  middleware: [permitting(getStats.permission)],
   request: {
     query: strict({
       window: z.enum(windows).default("1h").openapi({ description: "The length of time up to now." }),
@@ -144,68 +125,3 @@ const getStats = createRoute({
     ...problemResponses(401, 403, 404, 422, 429),
   },
 });
-
-function statsView(fleet: Fleet, window: StatsWindow) {
-  const sum = fleetSum(fleet, window);
-  const total = (pick: (depth: Depth) => number) => fleet.seen.reduce((n, { depth }) => n + pick(depth), 0);
-  const depth = {
-    waiting: total(({ waiting }) => waiting),
-    retrying: total(({ retrying }) => retrying),
-    dead: total(({ dead }) => dead),
-  };
-  return {
-    window,
-    ...figuresView(sum, depth),
-    results: named(results, sum.results),
-    attempt_distribution: named(ATTEMPT_NUMBERS, sum.attempts),
-    series: fleetSeries(fleet, window).map((point) => ({ ...point, at: isoTime(point.at) })),
-    destinations: fleet.seen.flatMap((seen) => destinationView(seen, window)),
-    coverage: {
-      total: fleet.total,
-      queried: fleet.seen.length,
-      sampled: fleet.sampled === fleet.seen ? null : fleet.sampled.length,
-      unreachable: fleet.unreachable,
-    },
-  };
-}
-
-function destinationView({ row, depth, figures }: Seen, window: StatsWindow) {
-  const sum = figures?.windows[window]?.sum;
-  if (!figures || !sum) return [];
-  const { circuit, traffic } = figures.view;
-  return [{ destination_id: row.id, ...figuresView(sum, depth), circuit, storm: traffic.storm }];
-}
-
-function figuresView(sum: Counters, { waiting, retrying, dead: dead_letters }: Depth) {
-  const rates = ratesOf(sum);
-  return {
-    attempts: totalOf(sum.attempts),
-    first_attempts: sum.attempts[0] ?? 0,
-    delivered: sum.delivered,
-    dead: sum.dead,
-    retry_rate: rounded(rates.retryRate),
-    dead_letter_rate: rounded(rates.deadRate),
-    second_attempt_success_rate: rounded(rates.secondAttemptSuccess),
-    mean_attempts_to_success: rounded(rates.meanAttemptsToSuccess),
-    non_2xx_rate: rounded(rates.non2xxRate),
-    timeout_rate: rounded(rates.timeoutRate),
-    storm_ratio: rounded(rates.retryRatio) ?? 0,
-    latency_ms: { p50: whole(rates.latencyP50Ms), p95: whole(rates.latencyP95Ms) },
-    queue_delay_ms: { p50: whole(rates.queueDelayP50Ms), p95: whole(rates.queueDelayP95Ms) },
-    waiting,
-    retrying,
-    dead_letters,
-  };
-}
-
-function named(names: readonly string[], counts: readonly number[]): Record<string, number> {
-  return Object.fromEntries(names.map((name, i) => [name, counts[i] ?? 0]));
-}
-
-function rounded(value: number | null): number | null {
-  return value === null ? null : Math.round(value * 10_000) / 10_000;
-}
-
-function whole(value: number | null): number | null {
-  return value === null ? null : Math.round(value);
-}

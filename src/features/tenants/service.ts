@@ -15,7 +15,14 @@ import { deleteTenant } from "../erasures/job.ts";
 import { retentionErrors } from "../retention/field.ts";
 import { service } from "../service.ts";
 import { contactEmail, type TenantChange, type TenantView } from "./schema.ts";
-import { changeTenantSettings, findTenantSettings, type TenantSettings } from "./settings.ts";
+import { changeTenantSettings, findTenantSettings, listTenants, type TenantSettings } from "./settings.ts";
+
+/** The names of the tenants that have, or have had, a destination; in order, after a name. */
+export const getTenants = service(
+  { scope: "read" },
+  async ({ services, principal }, page: Parameters<typeof listTenants>[1]) =>
+    refuseTenantsOwn(principal) ?? ok(await listTenants(services.db, page)),
+);
 
 /** What is set for a tenant. */
 export const getTenant = service({ scope: "read" }, async ({ services, principal }, tenant: string) => {

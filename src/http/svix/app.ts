@@ -17,7 +17,7 @@ import { registerBackgroundTasks } from "./background-tasks.ts";
 import { registerContent } from "./content.ts";
 import { registerEndpointMessages } from "./endpoint-messages.ts";
 import { registerEndpoints } from "./endpoints.ts";
-import { registerEventTypes } from "./event-types.ts";
+import { registerSvixEventTypes } from "./event-types.ts";
 import { registerImport } from "./import-openapi.ts";
 import { registerMessages } from "./messages.ts";
 import { registerOperationalWebhooks } from "./operational-webhooks.ts";
@@ -51,7 +51,7 @@ export function createSvixApi({ services = servicesOf, authenticate = byKey() }:
   registerEndpointMessages(app);
   registerContent(app);
   registerBackgroundTasks(app);
-  registerEventTypes(app);
+  registerSvixEventTypes(app);
   registerImport(app);
   registerOperationalWebhooks(app);
   registerPortalAccess(app);

@@ -5,8 +5,13 @@ import type { Hono } from "hono";
 import { type FieldError, invalidFields } from "../../core/result.ts";
 import { wholeDays } from "../../core/retention.ts";
 import { newEventType } from "../../features/event-types/schema.ts";
-import { deleteEventType, replaceEventType, storedJson } from "../../features/event-types/service.ts";
-import { type EventType, findEventType, listEventTypes } from "../../store/event-types.ts";
+import {
+  deleteEventType,
+  getEventTypes,
+  replaceEventType,
+  storedJson,
+} from "../../features/event-types/service.ts";
+import { type EventType, findEventType } from "../../store/event-types.ts";
 import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";
 import { type ApiContext, type ApiEnv, callerIn } from "../context.ts";
@@ -26,7 +31,7 @@ import {
 const LIST = "/api/v1/event-type";
 const ONE = "/api/v1/event-type/:name";
 
-export function registerEventTypes(app: Hono<ApiEnv>): void {
+export function registerSvixEventTypes(app: Hono<ApiEnv>): void {
   app.post(LIST, requires("admin"), jsonBody(), async (c) => {
     const input = await bodyOf(c, newType);
     if (input instanceof Response) return input;
@@ -43,8 +48,9 @@ export function registerEventTypes(app: Hono<ApiEnv>): void {
     if (query instanceof Response) return query;
     const { limit, iterator: after, order, include_archived: archived = false, with_content: full } = query;
     const page = { archived, after, limit: limit + 1, descending: order === "descending" };
-    const rows = await listEventTypes(c.get("services").db, page);
-    const shown = rows.map((row) => typeView(row, full ?? false));
+    const listed = await getEventTypes(callerIn(c), page);
+    if (listed.kind !== "ok") return answerOf(listed);
+    const shown = listed.value.map((row) => typeView(row, full ?? false));
     return c.json(listOf(shown, limit, ({ name }) => name));
   });
 

@@ -3,7 +3,6 @@
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import { Content } from "../../core/content.ts";
-import { refuseWithout } from "../../core/principal.ts";
 import { type FieldError, withFieldNames } from "../../core/result.ts";
 import { DAY_MS } from "../../core/retention.ts";
 import { channelName, channelsInEffect, refusalOf } from "../../core/routing.ts";
@@ -37,7 +36,7 @@ import { refusesOwnAttempts } from "../loops.ts";
 import { cursorParam, timeParam } from "../parameters.ts";
 import { answerOf, checked, invalid, problem } from "../problems.ts";
 import { withinIngestLimit } from "../rate-limit.ts";
-import { applicationInput, createApplication } from "./applications.ts";
+import { applicationInput, createFrom } from "./applications.ts";
 import { endpointOf } from "./endpoints.ts";
 import {
   applicationOf,
@@ -194,12 +193,10 @@ export async function applicationFor(
     const fault = "is not that of the path";
     return invalid([{ field: "application.uid", fault, expected: name }]);
   }
-  const lacking = refuseWithout({ scope: "admin" }, c.get("principal"));
-  if (lacking) return answerOf(lacking);
-  const created = await createApplication(c, { ...application, uid: name });
-  if (created instanceof Response) return created;
-  const row = created.row.uid === name ? created.row : await findApplication(c.get("services").db, name);
-  return row ?? found;
+  const created = await createFrom(c, { ...application, uid: name });
+  if (created.kind !== "ok") return answerOf(created);
+  const { row } = created.value;
+  return row.uid === name ? row : ((await findApplication(c.get("services").db, name)) ?? found);
 }
 
 const NAMES: Readonly<Record<string, string>> = {

@@ -6,42 +6,25 @@ import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import type { PortalRules } from "../../core/portal-access.ts";
 import { invalidFields } from "../../core/result.ts";
-import { changed, recordsChanges } from "../../features/audit/routes.ts";
-import { endSession, findSession, insertSession } from "../../features/keys/sql.ts";
 import { newPortalLink } from "../../features/portal-links/schema.ts";
 import { createPortalLink } from "../../features/portal-links/service.ts";
-import { readToken } from "../../secrets/tokens.ts";
 import { requires } from "../auth.ts";
 import { type ApiContext, type ApiEnv, callerIn } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
 import { answerOf, checked, invalid, problem } from "../problems.ts";
 import { overAnonymousLimit } from "../rate-limit.ts";
+import { endAccess } from "../sessions.ts";
 import { applicationInput } from "./applications.ts";
 import { applicationFor } from "./messages.ts";
 import { bodyOf, renamedRefusal, unsupported } from "./shapes.ts";
 
 /** Registered before authentication: it takes the token of an access, which is no API key. */
 export function registerLogout(app: Hono<ApiEnv>): void {
-  app.post("/api/v1/auth/logout", recordsChanges, async (c) => {
+  app.post("/api/v1/auth/logout", async (c) => {
     const services = c.get("services");
-    const { db, config, now } = services;
     const given = /^Bearer +([^\s]+) *$/i.exec(c.req.header("authorization") ?? "")?.[1];
-    const claims = given === undefined ? undefined : await readToken(config, "portal", given, now());
-    if (claims === undefined)
-      return (await overAnonymousLimit(services, c.req.raw)) ?? problem(401, NOT_AN_ACCESS);
-    const { id, keyId, tenant, scopes, expiresAt } = claims;
-    // A link that has opened nothing yet finds its session there, and is refused as one that was used.
-    const session = { id, keyId, tenant, scopes, expiresAt, portal: null, createdAt: now() };
-    const isUnopened = await insertSession(db, session);
-    if (!isUnopened && (await findSession(db, id, now())) === undefined) return c.body(null, 204);
-    await endSession(db, id, now());
-    c.set("principal", {
-      ...{ scopes, session: { at: "portal", id } },
-      ...(keyId !== null && { key: keyId }),
-      ...(tenant !== null && { tenant }),
-    });
-    changed(c, "session.ended", { id, tenant });
-    return c.body(null, 204);
+    if (given !== undefined && (await endAccess(services, given))) return c.body(null, 204);
+    return (await overAnonymousLimit(services, c.req.raw)) ?? problem(401, NOT_AN_ACCESS);
   });
 }
 

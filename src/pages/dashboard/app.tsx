@@ -30,9 +30,9 @@ import { registerDestination } from "./pages/destination.tsx";
 import { registerActions, registerForms, registerTestEvent } from "./pages/destination-actions.tsx";
 import { registerEditDestination } from "./pages/edit-destination.tsx";
 import { registerEditEventType } from "./pages/edit-event-type.tsx";
-import { registerErasures } from "./pages/erasures.tsx";
+import { registerErasurePages } from "./pages/erasures.tsx";
 import { registerEventPage } from "./pages/event.tsx";
-import { registerEventTypes } from "./pages/event-types.tsx";
+import { registerEventTypePages } from "./pages/event-types.tsx";
 import { registerKeyPages } from "./pages/keys.tsx";
 import { registerNewDestination } from "./pages/new-destination.tsx";
 import { registerAllDestinations, registerOverview } from "./pages/overview.tsx";
@@ -41,7 +41,7 @@ import { registerSearchPage } from "./pages/search.tsx";
 import { registerSettings } from "./pages/settings.tsx";
 import { registerSignIn, registerSignOut, showSignIn } from "./pages/sign-in.tsx";
 import { registerTenantConfigPages } from "./pages/tenant-config.tsx";
-import { registerTenants } from "./pages/tenants.tsx";
+import { registerTenantPage } from "./pages/tenants.tsx";
 import { type DashboardEnv, ofTenant, signedIn } from "./session.ts";
 import { registerSimulator } from "./simulator/page.tsx";
 
@@ -92,9 +92,9 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerSearchPage,
     registerEventPage,
     registerAttemptPage,
-    registerEventTypes,
-    registerErasures,
-    registerTenants,
+    registerEventTypePages,
+    registerErasurePages,
+    registerTenantPage,
     registerAuditPages,
   ];
   for (const register of pages) register(app);

@@ -23,7 +23,7 @@ import { registerEndpointActions } from "./pages/endpoint-actions.tsx";
 import { registerEndpointForms } from "./pages/endpoint-form.tsx";
 import { registerEndpoints } from "./pages/endpoints.tsx";
 import { registerEnter, registerVisit, showEnded } from "./pages/enter.tsx";
-import { registerEventTypes } from "./pages/event-types.tsx";
+import { registerPortalEventTypes } from "./pages/event-types.tsx";
 import { registerResend } from "./pages/resend.tsx";
 import { registerVerify } from "./pages/verify.tsx";
 import { type PortalEnv, setLook, visiting } from "./session.ts";
@@ -59,7 +59,7 @@ export function createPortal({ services = servicesOf }: Options = {}) {
     registerVerify,
     registerPortalDelivery,
     registerPortalAttempt,
-    registerEventTypes,
+    registerPortalEventTypes,
   ])
     register(app);
   app.notFound((c) => showNotFound(c));

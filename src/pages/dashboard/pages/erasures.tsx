@@ -1,24 +1,22 @@
 /** Erasures: how far they are, and what they have removed. Each stays as the receipt of that. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import { erasureView } from "../../../features/erasures/service.ts";
-import { findErasure, listErasures } from "../../../features/erasures/sql.ts";
+import type { ErasureView } from "../../../features/erasures/schema.ts";
+import { erasureView, getErasure, getErasures } from "../../../features/erasures/service.ts";
 import { countOf } from "../../ui/format.ts";
 import { Ago, Figure, StateLabel } from "../../ui/parts.tsx";
-import { showNotFound, showPage } from "../components/layout.tsx";
-import type { DashboardEnv } from "../session.ts";
+import { showNotFound, showPage, showRefusal } from "../components/layout.tsx";
+import { callerWithinTenant, type DashboardEnv } from "../session.ts";
 
 export const ERASURES = "/dashboard/erasures";
 const PAGE_SIZE = 50;
 
-type Erasure = ReturnType<typeof erasureView>;
-
-export function registerErasures(app: Hono<DashboardEnv>): void {
+export function registerErasurePages(app: Hono<DashboardEnv>): void {
   app.get(ERASURES, async (c) => {
-    const services = c.get("services");
     const before = positionIn(c.req.query("before"));
-    const page = { tenant: c.get("visitor").tenant, before, limit: PAGE_SIZE };
-    const { erasures, next } = await listErasures(services, page);
+    const listed = await getErasures(callerWithinTenant(c), { before, limit: PAGE_SIZE });
+    if (listed.kind !== "ok") return showRefusal(c, listed, "/dashboard");
+    const { erasures, next } = listed.value;
     return showPage(
       c,
       { title: "Erasures" },
@@ -26,20 +24,19 @@ export function registerErasures(app: Hono<DashboardEnv>): void {
         erasures={erasures.map(erasureView)}
         next={next}
         isFirst={before === undefined}
-        now={services.now()}
+        now={c.get("services").now()}
       />,
     );
   });
 
   app.get(`${ERASURES}/:id`, async (c) => {
-    const services = c.get("services");
-    const found = await findErasure(services, c.req.param("id"), c.get("visitor").tenant);
-    if (found === undefined) return showNotFound(c);
-    const erasure = erasureView(found);
+    const found = await getErasure(callerWithinTenant(c), c.req.param("id"));
+    if (found.kind !== "ok") return showNotFound(c);
+    const erasure = erasureView(found.value);
     return showPage(
       c,
       { title: `Erasure ${erasure.id}`, live: erasure.state === "running" },
-      <Receipt erasure={erasure} now={services.now()} />,
+      <Receipt erasure={erasure} now={c.get("services").now()} />,
     );
   });
 }
@@ -53,13 +50,13 @@ const tones = { running: "busy", completed: "good", incomplete: "bad" } as const
 const states = { running: "Running", completed: "Completed", incomplete: "Incomplete" } as const;
 
 /** What an erasure is about. */
-function subjectOf({ event_id: event, everything, since, until }: Erasure): string {
+function subjectOf({ event_id: event, everything, since, until }: ErasureView): string {
   if (event !== null) return `the event ${event}`;
   if (everything) return "all events until then";
   return `events accepted from ${since ?? "the beginning"} to before ${until}`;
 }
 
-const Receipt: FC<{ erasure: Erasure; now: number }> = ({ erasure, now }) => (
+const Receipt: FC<{ erasure: ErasureView; now: number }> = ({ erasure, now }) => (
   <>
     <section>
       <p class="crumb">
@@ -98,7 +95,7 @@ const Receipt: FC<{ erasure: Erasure; now: number }> = ({ erasure, now }) => (
 );
 
 type ListProps = Readonly<{
-  erasures: readonly Erasure[];
+  erasures: readonly ErasureView[];
   /** The position that the next page starts after. */
   next: number | undefined;
   isFirst: boolean;

@@ -4,24 +4,26 @@
  */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import { type EventType, listEventTypes } from "../../../store/event-types.ts";
+import { getEventTypes } from "../../../features/event-types/service.ts";
+import type { EventType } from "../../../store/event-types.ts";
 import { indented } from "../../ui/format.ts";
 import { Copyable, OutcomeNotice, StateLabel } from "../../ui/parts.tsx";
-import { showPage } from "../components/layout.tsx";
-import type { DashboardEnv } from "../session.ts";
+import { showPage, showRefusal } from "../components/layout.tsx";
+import { callerOnPage, type DashboardEnv } from "../session.ts";
 import { mayEditTypes, typePath } from "./edit-event-type.tsx";
 
 const PATH = "/dashboard/event-types";
 /** A type has up to 32 KB of schema and example. */
 const PAGE_SIZE = 20;
 
-export function registerEventTypes(app: Hono<DashboardEnv>): void {
+export function registerEventTypePages(app: Hono<DashboardEnv>): void {
   app.get(PATH, async (c) => {
-    const { db } = c.get("services");
     const mayEdit = mayEditTypes(c);
     const after = c.req.query("after");
     const archived = mayEdit && c.req.query("archived") !== undefined;
-    const rows = await listEventTypes(db, { archived, after, limit: PAGE_SIZE + 1 });
+    const listed = await getEventTypes(callerOnPage(c), { archived, after, limit: PAGE_SIZE + 1 });
+    if (listed.kind !== "ok") return showRefusal(c, listed, "/dashboard");
+    const rows = listed.value;
     const types = rows.slice(0, PAGE_SIZE);
     return showPage(
       c,

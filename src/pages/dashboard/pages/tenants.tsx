@@ -1,18 +1,19 @@
 /** Chooses the one tenant whose things the pages show. Its name in an address does the same: `?tenant=acme`. */
 import type { Hono } from "hono";
-import { listTenants } from "../../../features/tenants/settings.ts";
+import { getTenants } from "../../../features/tenants/service.ts";
 import { showNotFound, showPage } from "../components/layout.tsx";
-import type { DashboardEnv } from "../session.ts";
+import { callerOnPage, type DashboardEnv } from "../session.ts";
 
 const PATH = "/dashboard/tenants";
 const PAGE_SIZE = 100;
 
-export function registerTenants(app: Hono<DashboardEnv>): void {
+export function registerTenantPage(app: Hono<DashboardEnv>): void {
   app.get(PATH, async (c) => {
-    const { tenant, principal } = c.get("visitor");
-    if (principal.tenant !== undefined) return showNotFound(c);
+    const { tenant } = c.get("visitor");
     const after = c.req.query("after");
-    const known = await listTenants(c.get("services").db, { after, limit: PAGE_SIZE + 1 });
+    const listed = await getTenants(callerOnPage(c), { after, limit: PAGE_SIZE + 1 });
+    if (listed.kind !== "ok") return showNotFound(c);
+    const known = listed.value;
     const shown = known.slice(0, PAGE_SIZE);
     const next = known.length > PAGE_SIZE ? shown.at(-1) : undefined;
     return showPage(

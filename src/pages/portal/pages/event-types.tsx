@@ -1,23 +1,26 @@
 /** The catalogue of event types: what events are called, and what their data looks like. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import { type EventType, listEventTypes } from "../../../store/event-types.ts";
-import { showPage } from "../layout.tsx";
+import { getEventTypes } from "../../../features/event-types/service.ts";
+import type { EventType } from "../../../store/event-types.ts";
+import { showPage, showRefusal } from "../layout.tsx";
 import type { Look } from "../look.ts";
-import type { PortalEnv } from "../session.ts";
+import { callerInPortal, type PortalEnv } from "../session.ts";
 import { TypeExample, TypeSchema } from "../type-example.tsx";
 
 const PATH = "/portal/event-types";
 /** A type has up to 32 KB of schema and example. */
 const PAGE_SIZE = 20;
 
-export function registerEventTypes(app: Hono<PortalEnv>): void {
+export function registerPortalEventTypes(app: Hono<PortalEnv>): void {
   app.get(PATH, async (c) => {
     const look = c.get("look");
     const { t } = look;
     const after = c.req.query("after");
     const page = { archived: false, after, limit: PAGE_SIZE + 1 };
-    const rows = await listEventTypes(c.get("services").db, page);
+    const listed = await getEventTypes(callerInPortal(c), page);
+    if (listed.kind !== "ok") return showRefusal(c, t.refusals.read, "/portal", 403);
+    const rows = listed.value;
     const isEmpty = rows.length === 0 && after === undefined;
     return showPage(
       c,
