@@ -4,7 +4,7 @@
  */
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { etag } from "hono/etag";
-import { recordsChanges, registerAudit } from "../features/audit/routes.ts";
+import { registerAudit } from "../features/audit/routes.ts";
 import { registerDeliveries } from "../features/deliveries/routes.ts";
 import {
   registerDestinationHealth,
@@ -39,16 +39,10 @@ import { withinLimits } from "./rate-limit.ts";
 type Options = Readonly<{
   services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;
   authenticate?: Authenticate;
-  /** False where whoever calls the API inside this Worker has counted the request already. */
-  countsRequests?: boolean;
 }>;
 
 /** The API over the platform's services; tests pass their own. */
-export function createApp({
-  services = servicesOf,
-  authenticate = byKey(),
-  countsRequests = true,
-}: Options = {}): Api {
+export function createApp({ services = servicesOf, authenticate = byKey() }: Options = {}): Api {
   const app = new OpenAPIHono<ApiEnv>({
     defaultHook: (result) => (result.success ? undefined : invalid(errorsOf(result))),
   });
@@ -66,10 +60,9 @@ export function createApp({
   registerDestinationKeys(app);
   for (const path of ["/v1/*", "/metrics"]) {
     app.use(path, authenticated(authenticate));
-    if (countsRequests) app.use(path, withinLimits);
+    app.use(path, withinLimits);
   }
   app.use("/v1/*", door);
-  app.use("/v1/*", recordsChanges);
   for (const register of [
     registerEvents,
     registerEventTypes,

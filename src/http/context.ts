@@ -5,7 +5,6 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { Principal } from "../core/principal.ts";
-import type { NewAuditEntry } from "../features/audit/sql.ts";
 import type { Caller } from "../features/service.ts";
 import type { Services } from "../services.ts";
 
@@ -17,8 +16,6 @@ export type ApiEnv = {
     principal: Principal;
     /** The size of the request body, where a route takes one. */
     bodyBytes: number;
-    /** What the request has changed: the entries of the audit trail. */
-    changes: readonly NewAuditEntry[] | undefined;
     /** The line number of each event of a batch, where the body is NDJSON. */
     lines: readonly number[] | undefined;
   };

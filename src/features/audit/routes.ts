@@ -1,35 +1,12 @@
-/** The routes of the audit trail, and how routes that are no services yet write it. */
+/** The routes of the audit trail. */
 import { createRoute, z } from "@hono/zod-openapi";
-import type { MiddlewareHandler } from "hono";
-import type { Changes } from "../../core/audit.ts";
 import { permitting } from "../../http/auth.ts";
-import { type Api, type ApiContext, type ApiEnv, callerIn } from "../../http/context.ts";
+import { type Api, callerIn } from "../../http/context.ts";
 import { linesOf } from "../../http/ndjson.ts";
 import { jsonAnswer, pageFrom, pageOf } from "../../http/parameters.ts";
 import { answerOf, problemResponses } from "../../http/problems.ts";
 import { auditQuery, entrySchema, exportQuery } from "./schema.ts";
 import { entryNumber, exportAuditEntries, getAuditEntries, MOST_EXPORTED } from "./service.ts";
-import type { NewAuditEntry } from "./sql.ts";
-import { record } from "./trail.ts";
-
-/** Middleware: stores what the handler has said that it changed, unless it refused the request. */
-export const recordsChanges: MiddlewareHandler<ApiEnv> = async (c, next) => {
-  await next();
-  const entries = c.get("changes");
-  if (!c.res.ok || entries === undefined) return;
-  await record(c.get("services"), c.get("principal"), entries);
-};
-
-/** Says what a request has changed: one entry of the trail. */
-export function changed(
-  c: ApiContext,
-  action: NewAuditEntry["action"],
-  subject: Readonly<{ id: string; tenant: string | null }>,
-  changes: Changes | null = null,
-): void {
-  const entry = { action, subject: subject.id, tenant: subject.tenant, changes };
-  c.set("changes", [...(c.get("changes") ?? []), entry]);
-}
 
 export function registerAudit(api: Api): void {
   api.openapi(getEntries, async (c) => {

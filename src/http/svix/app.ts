@@ -4,7 +4,6 @@
  * that is missing answers 501 and names itself.
  */
 import { Hono } from "hono";
-import { recordsChanges } from "../../features/audit/routes.ts";
 import { type Services, servicesOf } from "../../services.ts";
 import { type Authenticate, authenticated, byKey } from "../auth.ts";
 import type { ApiEnv } from "../context.ts";
@@ -43,7 +42,7 @@ export function createSvixApi({ services = servicesOf, authenticate = byKey() }:
   app.get("/api/v1/health", (c) => c.body(null, 204));
   registerLogout(app);
   for (const path of ["/api/*", "/ingest/*"])
-    app.use(path, authenticated(authenticate), withinLimits, namedWell, recordsChanges);
+    app.use(path, authenticated(authenticate), withinLimits, namedWell);
   registerApplications(app);
   registerEndpoints(app);
   registerMessages(app);

@@ -7,8 +7,8 @@ import { type FieldError, withFieldNames } from "../../core/result.ts";
 import { DAY_MS } from "../../core/retention.ts";
 import { channelName, channelsInEffect, refusalOf } from "../../core/routing.ts";
 import { type Application, findApplication } from "../../features/applications/sql.ts";
-import { changed } from "../../features/audit/routes.ts";
-import { eraseEvent, erasing } from "../../features/erasures/job.ts";
+import { erasing } from "../../features/erasures/job.ts";
+import { beginErasure } from "../../features/erasures/service.ts";
 import { isMediaType } from "../../features/events/content.ts";
 import { cursorAt, eventPositions, MAX_EVENT_BYTES, newEvent, ofOne } from "../../features/events/schema.ts";
 import {
@@ -30,7 +30,7 @@ import { EVENT_ID, eventOfKey, keysOfEvents } from "../../store/events.ts";
 import { findEvent, type StoredEvent } from "../../store/planned-deliveries.ts";
 import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";
-import type { ApiContext, ApiEnv } from "../context.ts";
+import { type ApiContext, type ApiEnv, callerIn } from "../context.ts";
 import { decoded, jsonBody } from "../json-body.ts";
 import { refusesOwnAttempts } from "../loops.ts";
 import { cursorParam, timeParam } from "../parameters.ts";
@@ -90,13 +90,13 @@ export function registerMessages(app: Hono<ApiEnv>): void {
   app.delete(`${LIST}/:msg/content`, requires("admin"), async (c) => {
     const application = await applicationOf(c);
     if (application instanceof Response) return application;
-    const services = c.get("services");
     const number = await messageNumberOf(c, application);
-    const begun = number === undefined ? undefined : await eraseEvent(services, application.id, number);
-    if (begun === undefined) return missing("message", c.req.param("msg"));
-    changed(c, "erasure.started", begun);
+    const asked = { tenant: application.id, event_id: idOfEvent(number ?? 0) };
+    const begun = await beginErasure(callerIn(c), asked);
+    if (begun.kind === "not_found") return missing("message", c.req.param("msg"));
+    if (begun.kind !== "ok") return answerOf(begun);
     // So that it is gone when this is answered; the queue would do it a moment later.
-    await erasing.step(services, begun.id);
+    await erasing.step(c.get("services"), begun.value.id);
     return c.body(null, 204);
   });
 

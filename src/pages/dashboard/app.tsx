@@ -14,7 +14,6 @@ import { type Services, servicesOf } from "../../services.ts";
 import { registerAssets } from "../ui/assets.ts";
 import { onPageError } from "../ui/page-errors.ts";
 import { readableForm, withinPageLimit } from "../ui/page-limits.ts";
-import { callApiAs } from "./call-api.ts";
 import {
   showNoTenant,
   showNotFound,
@@ -67,8 +66,7 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
   app.use(ofTenant(showNoTenant));
   // The API says what is wrong with a name that callers choose.
   app.use(namesChecked<DashboardEnv>((c, { isChosen }) => (isChosen ? undefined : showNotFound(c))));
-  const callApi = callApiAs(services);
-  for (const register of [
+  const pages = [
     registerNewDestination,
     registerEditDestination,
     registerForms,
@@ -80,9 +78,6 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerSettings,
     registerTenantConfigPages,
     registerTenantDeletionPages,
-  ])
-    register(app, callApi);
-  const pages = [
     registerSignOut,
     registerOverview,
     registerAllDestinations,

@@ -15,7 +15,8 @@ import {
   retrySpec,
 } from "../../../core/retry/policy.ts";
 import { commonRules, policyTable, policyTableHead } from "../../../core/retry/presets.ts";
-import { apiPath } from "../../../http/internal-path.ts";
+import { updateDestination } from "../../../features/destinations/service.ts";
+import { readChange } from "../../../features/destinations/validate.ts";
 import { type Checked, errorsOf } from "../../../http/problems.ts";
 import {
   type Destination,
@@ -25,10 +26,9 @@ import {
 } from "../../../store/destinations.ts";
 import { type Form, textIn } from "../../ui/format.ts";
 import { Copyable, outcomeAt, Prose } from "../../ui/parts.tsx";
-import { statusOfRefused } from "../../ui/services.ts";
-import type { CallApi } from "../call-api.ts";
+import { attemptRead, statusOfRefused } from "../../ui/services.ts";
 import { showPage } from "../components/layout.tsx";
-import type { DashboardContext, DashboardEnv } from "../session.ts";
+import { callerOnPage, type DashboardContext, type DashboardEnv } from "../session.ts";
 import {
   type Comparison,
   compare,
@@ -40,14 +40,19 @@ import {
 import { fieldsOf, PATH, type PolicyFields, PolicyForm, specIn } from "./policy-form.tsx";
 import { ScheduleChart, summaryOf } from "./schedule-chart.tsx";
 
-export function registerSimulator(app: Hono<DashboardEnv>, callApi: CallApi): void {
+export function registerSimulator(app: Hono<DashboardEnv>): void {
   app.get(PATH, (c) => showSimulator(c, c.req.query()));
 
   app.post(PATH, async (c) => {
     const form = await c.req.parseBody();
-    const id = encodeURIComponent(textIn(form, "destination") ?? "none");
-    const result = await callApi(c, "PATCH", apiPath`/v1/destinations/${id}`, { retry: specIn(form) });
-    if (!result.ok) return showSimulator(c, form, result);
+    const id = textIn(form, "destination") ?? "none";
+    const caller = callerOnPage(c);
+    const requestUrl = c.req.url;
+    const read = readChange(caller.services, { retry: specIn(form) }, requestUrl);
+    const updated = await attemptRead(caller, read, (change) =>
+      updateDestination(caller, { id, change, requestUrl }),
+    );
+    if (updated.kind !== "ok") return showSimulator(c, form, updated);
     return c.redirect(outcomeAt(`/dashboard/destinations/${id}`, "policy"), 303);
   });
 }
