@@ -44,7 +44,6 @@ const REPEATED: readonly string[] = [
   "Post",
   "Prepared",
   "Receiver",
-  "Refused",
   "Scope",
   "Sender",
   "Span",
