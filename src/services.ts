@@ -56,7 +56,7 @@ export type Services = Readonly<{
   vault: Vault;
   /** The first database: everything that is neither an event nor a delivery is in it alone. */
   db: D1Database;
-  /** Further databases of events and deliveries; see store/shards.ts before you query `db` for either. */
+  /** Further databases of events and deliveries; see store/databases.ts before you query `db` for either. */
   further?: readonly D1Database[];
   deliveries: Queue<DeliveryMessage>;
   drains: Queue<DrainQueueMessage>;
