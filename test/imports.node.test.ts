@@ -49,7 +49,14 @@ const alsoNeeded: Readonly<Record<string, readonly string[]>> = {
 /** What may be needed for its types alone, besides. */
 const types: Readonly<Record<string, readonly string[]>> = {};
 
-type Import = Readonly<{ from: string; to: string; typeOnly: boolean; isPackage: boolean }>;
+type Import = Readonly<{
+  from: string;
+  to: string;
+  typeOnly: boolean;
+  isPackage: boolean;
+  /** Imported when it is needed, by `import()`. */
+  isLater: boolean;
+}>;
 
 /** The files of src by their paths below it, and those of tools. */
 const files = globSync(["src/**/*.{ts,tsx}", "tools/**/*.ts"], { cwd: ROOT })
@@ -114,6 +121,25 @@ test("only the store knows plans, bits and rows, and which database has them", (
   expect(INSIDE_STORE.filter((file) => !files.includes(file))).toEqual([]);
 });
 
+test("the worker loads no route, page or schema of the API before an invocation needs it", () => {
+  const needs = Map.groupBy(
+    imports.filter(({ isPackage, typeOnly, isLater }) => !isPackage && !typeOnly && !isLater),
+    ({ from }) => from,
+  );
+  const loaded = ["worker.ts"];
+  for (const file of loaded)
+    for (const { to } of needs.get(file) ?? []) if (!loaded.includes(to)) loaded.push(to);
+  const packages = imports.filter(
+    ({ from, isPackage, typeOnly }) => isPackage && !typeOnly && loaded.includes(from),
+  );
+  expect(
+    loaded.filter(
+      (file) => /^(http|pages)\/|\/(routes|schema)\.ts$/.test(file) && file !== "store/schema.ts",
+    ),
+  ).toEqual([]);
+  expect(packages.filter(({ to }) => /^(@hono|hono($|\/(?!jwt)))/.test(to)).map(spell)).toEqual([]);
+});
+
 test("no circle of files, for types neither", () => {
   const needs = Map.groupBy(
     imports.filter(({ isPackage }) => !isPackage),
@@ -154,16 +180,17 @@ function importsOf(file: string): Import[] {
         .filter((name) => name.trim() !== "") ?? [];
     const onlyTypes =
       /^\s*\{/.test(clause) && names.length > 0 && names.every((name) => /^\s*type\s/.test(name));
-    return { to, typeOnly: type !== undefined || onlyTypes };
+    return { to, typeOnly: type !== undefined || onlyTypes, isLater: false };
   });
   const inline = [...text.matchAll(/\bimport\(["']([^"']+)["']\)/g)].map(([, to = ""]) => ({
     to,
     typeOnly: false,
+    isLater: true,
   }));
-  return [...named, ...inline].map(({ to, typeOnly }) => {
+  return [...named, ...inline].map(({ to, typeOnly, isLater }) => {
     const isPackage = !to.startsWith(".");
     const target = isPackage ? to : nameOf(join(dirname(path), to));
-    return { from: file, to: target, typeOnly, isPackage };
+    return { from: file, to: target, typeOnly, isPackage, isLater };
   });
 }
 

@@ -1,24 +1,8 @@
 /**
- * The service binding of other Workers: events are sent and looked up by RPC, without HTTP and without a key.
- *
- * What a binding may do is in its `props`, which are set by who deploys the calling Worker and which that Worker's code
- * cannot change. They come to a `Principal` as a key does, and from there on everything is done by the services that
- * the HTTP routes call. Problems are values: errors lose class and fields on their way between Workers.
+ * The entrypoint that `[[services]]` of another Worker names. It is part of the script that gates and consumers run too, so what
+ * it does (events.ts) is loaded by its first call.
  */
-
 import { WorkerEntrypoint } from "cloudflare:workers";
-import { z } from "zod";
-import { type Permission, type Principal, refuseWithout } from "../core/principal.ts";
-import { invalidFields, type Refused, summarize, withFieldNames } from "../core/result.ts";
-import { getDelivery } from "../features/deliveries/service.ts";
-import { MAX_BATCH_BYTES, MAX_EVENT_BYTES, newEvent, newEvents, ofOne } from "../features/events/schema.ts";
-import { getEvent, postEvents } from "../features/events/service.ts";
-import type { Caller } from "../features/service.ts";
-import { idempotencyKey, strict, tenantName } from "../http/parameters.ts";
-import { checked, misconfigured, problemOf, retryAfterOf, unexpectedError } from "../http/problems.ts";
-import { overCallerLimit } from "../http/rate-limit.ts";
-import { faultOf, logToConsole } from "../log.ts";
-import { misconfigurationOf, type Services, servicesOf } from "../services.ts";
 import type {
   AcceptedEvent,
   BreakwaterEvents,
@@ -28,136 +12,29 @@ import type {
   SendOptions,
   StoredEvent,
 } from "./client.ts";
-import { parseWithBigInts, readValue } from "./json-value.ts";
 
-/** The entrypoint that `[[services]]` of another Worker names. */
 export class Events extends WorkerEntrypoint<Env> implements BreakwaterEvents {
-  send(event: NewEvent, options?: SendOptions): Promise<Result<AcceptedEvent>> {
-    return this.#call((events) => events.send(event, options));
+  async send(event: NewEvent, options?: SendOptions): Promise<Result<AcceptedEvent>> {
+    return (await this.#events()).send(event, options);
   }
 
-  sendBatch(events: readonly NewEvent[], options?: SendOptions): Promise<Result<readonly AcceptedEvent[]>> {
-    return this.#call((binding) => binding.sendBatch(events, options));
+  async sendBatch(
+    events: readonly NewEvent[],
+    options?: SendOptions,
+  ): Promise<Result<readonly AcceptedEvent[]>> {
+    return (await this.#events()).sendBatch(events, options);
   }
 
-  event(id: string): Promise<Result<StoredEvent>> {
-    return this.#call((events) => events.event(id));
+  async event(id: string): Promise<Result<StoredEvent>> {
+    return (await this.#events()).event(id);
   }
 
-  delivery(id: string): Promise<Result<Delivery>> {
-    return this.#call((events) => events.delivery(id));
+  async delivery(id: string): Promise<Result<Delivery>> {
+    return (await this.#events()).delivery(id);
   }
 
-  async #call<T>(call: (events: BreakwaterEvents) => Promise<Result<T>>): Promise<Result<T>> {
-    const fault = misconfigurationOf(this.env);
-    if (fault) return refused(misconfigured(fault, "binding", logToConsole));
-    return call(eventsFor(servicesOf(this.env, this.ctx), this.ctx.props));
+  async #events(): Promise<BreakwaterEvents> {
+    const { eventsIn } = await import("./events.ts");
+    return eventsIn(this.env, this.ctx);
   }
-}
-
-/** The calls of a binding with these props. */
-export function eventsFor(services: Services, props: unknown): BreakwaterEvents {
-  async function call<T>(
-    method: string,
-    { permission }: Readonly<{ permission: Permission }>,
-    work: (caller: Caller) => Promise<Result<T>>,
-  ): Promise<Result<T>> {
-    try {
-      const principal = principalOf(props);
-      if ("kind" in principal) return refused(principal);
-      const lacking = refuseWithout(permission, principal);
-      if (lacking) return refused(lacking);
-      const limit = permission.scope === "read" ? "read" : "ingest";
-      const over = await overCallerLimit(services, limit, principal);
-      return over ? refused(over) : await work({ services, principal });
-    } catch (error) {
-      services.log({ what: "call_failed", method, fault: faultOf(error) });
-      return refused(unexpectedError(error));
-    }
-  }
-
-  return {
-    send: (event, options) =>
-      call("send", postEvents, async (caller) => {
-        const key = keyOf(options);
-        if ("kind" in key) return refused(key);
-        const read = readValue(newEvent, event, "event", MAX_EVENT_BYTES);
-        if ("kind" in read) return refused(read);
-        const posted = await postEvents(caller, { events: [read.data], ...key });
-        if (posted.kind !== "ok") return refused(withFieldNames(posted, ofOne));
-        const [accepted] = posted.value.events;
-        if (accepted === undefined) throw new Error("An accepted event must have an id");
-        return acceptedResult(accepted, posted.value.isReplayed);
-      }),
-
-    sendBatch: (events, options) =>
-      call("sendBatch", postEvents, async (caller) => {
-        const key = keyOf(options);
-        if ("kind" in key) return refused(key);
-        const read = readValue(newEvents, { events }, "batch", MAX_BATCH_BYTES);
-        if ("kind" in read) return refused(read);
-        const posted = await postEvents(caller, { ...read.data, ...key, bytes: read.bytes });
-        if (posted.kind !== "ok") return refused(posted);
-        return acceptedResult(posted.value.events, posted.value.isReplayed);
-      }),
-
-    event: (id) =>
-      call<StoredEvent>("event", getEvent, async (caller) => {
-        const found = await getEvent(caller, { id: String(id), parse: parseWithBigInts });
-        return found.kind === "ok" ? { ok: true, value: found.value } : refused(found);
-      }),
-
-    delivery: (id) =>
-      call<Delivery>("delivery", getDelivery, async (caller) => {
-        const found = await getDelivery(caller, String(id));
-        return found.kind === "ok" ? { ok: true, value: found.value } : refused(found);
-      }),
-  };
-}
-
-const KEY_FIELD = "idempotency_key";
-
-/** `admin` is not among them: nothing that a binding offers needs it. */
-const bindingScopes = ["events:write", "read"] as const;
-
-const SCOPES_EXPECTED = `expected a list of ${bindingScopes.join(" and ")}, or of one of them`;
-
-const propsSchema = strict({
-  tenant: tenantName.optional(),
-  scopes: z
-    .array(z.enum(bindingScopes, { error: `expected one of ${bindingScopes.join(", ")}` }), {
-      error: SCOPES_EXPECTED,
-    })
-    .min(1, { error: SCOPES_EXPECTED }),
-});
-
-/** Who calls, by the binding's props. A binding without a tenant is the operator's own, as a key without one is. */
-function principalOf(props: unknown): Principal | Refused<"unauthorized"> {
-  const read = checked(propsSchema, props ?? {});
-  if (!("data" in read)) {
-    const errors = read.map((error) => ({ ...error, field: `props.${error.field}`.replace(/\.body$/, "") }));
-    const detail = `The binding's props cannot be used: ${summarize(errors)}`;
-    return { kind: "unauthorized", detail, errors };
-  }
-  const { tenant, scopes } = read.data;
-  const bound = tenant !== undefined && { tenant, key: `binding:${tenant}` };
-  return { via: "binding", scopes, ...bound };
-}
-
-const optionsSchema = strict({ [KEY_FIELD]: idempotencyKey }).optional();
-
-function keyOf(options: unknown): Readonly<{ key: string | undefined }> | Refused<"invalid"> {
-  const read = checked(optionsSchema, options);
-  if ("data" in read) return { key: read.data?.[KEY_FIELD] };
-  return invalidFields(read.map((error) => ({ ...error, field: error.field.replace(/^body$/, "options") })));
-}
-
-function acceptedResult<T>(value: T, isReplayed: boolean): Result<T> {
-  return { ok: true, value, ...(isReplayed && { idempotent_replayed: true }) };
-}
-
-function refused(refusal: Refused): Result<never> {
-  const retryAfterS = retryAfterOf(refusal);
-  const later = retryAfterS !== undefined && { retry_after_s: retryAfterS };
-  return { ok: false, problem: { ...problemOf(refusal), ...later } };
 }

@@ -9,7 +9,8 @@ import {
   type Result,
   unwrap,
 } from "../../src/bindings/client.ts";
-import { Events, eventsFor } from "../../src/bindings/entrypoint.ts";
+import { Events } from "../../src/bindings/entrypoint.ts";
+import { eventsFor } from "../../src/bindings/events.ts";
 import { testApi } from "../support/api.ts";
 import { testConfig } from "../support/config.ts";
 import { newDestination, newWorld, TENANT, urlOf, type World } from "../support/world.ts";
