@@ -69,6 +69,8 @@ const OPERATIONS: Readonly<Record<string, Capability | null>> = {
   "POST /v1/destinations/{id}/rotate-secret": "may_rotate",
   "POST /v1/destinations/{id}/test": "may_test",
   "POST /v1/destinations/{id}/preview": "may_see_payloads",
+  "GET /v1/event-types": null,
+  "GET /v1/event-types/{name}": null,
   "GET /v1/deliveries": null,
   "GET /v1/deliveries/{id}": null,
   "GET /v1/deliveries/{id}/attempts/{at}": null,
