@@ -102,7 +102,7 @@ export type LeaseOrder<Delivery, Result> = LeaseTerms &
     /** Makes an attempt; calls `free` when its connection is no longer needed, at the latest with the result. */
     send: (delivery: Delivery, then: (result: Result) => void, failed: Done, free: () => void) => void;
     /** True when the rest takes no longer than to be admitted again; false when it is over without that. Once. */
-    nearlyOver: (isNear: boolean) => void;
+    readyForSuccessor: (isNear: boolean) => void;
     /**
      * All attempts have ended, or nothing more is started, because one has been without an answer for too long. Once;
      * what is in the lease's queue stays there.
@@ -176,7 +176,7 @@ export class LeaseRunner<Delivery, Result extends AttemptResult> {
   /** By then nothing is started any more; what still queues for a connection behind others' waits instead. */
   #endInTime(lease: Lease<Delivery, Result>, readyAt: number): void {
     this.#effects.at(Math.max(readyAt, lease.startsUntilAt) + lease.order.patienceMs, () => {
-      lease.nearlyOver(false);
+      lease.readyForSuccessor(false);
       lease.enough();
     });
   }
@@ -284,9 +284,9 @@ export class LeaseRunner<Delivery, Result extends AttemptResult> {
   #look(lease: Lease<Delivery, Result>): void {
     const { tookMs } = this.#state.destinationState;
     const isQuick = tookMs > 0 && tookMs <= QUICK_MS;
-    if (!isOpen(this.#state, this.#effects.now())) lease.nearlyOver(false);
+    if (!isOpen(this.#state, this.#effects.now())) lease.readyForSuccessor(false);
     if (isQuick && (lease.queue.length * tookMs) / widthAllowed(this.#state) <= AHEAD_MS)
-      lease.nearlyOver(true);
+      lease.readyForSuccessor(true);
     if (lease.isBusy() || (this.#mayStart(lease) && lease.hasSlot())) return;
     this.#leases = this.#leases.filter((other) => other !== lease);
     lease.over();
@@ -362,10 +362,10 @@ class Lease<Delivery, Result> implements LeaseProgress<Delivery, Result> {
     return this.running.size + this.#claimed > 0;
   }
 
-  nearlyOver(isNear: boolean): void {
+  readyForSuccessor(isNear: boolean): void {
     if (this.#isNear !== undefined) return;
     this.#isNear = isNear;
-    this.order.nearlyOver(isNear);
+    this.order.readyForSuccessor(isNear);
   }
 
   enough(): void {
@@ -376,14 +376,14 @@ class Lease<Delivery, Result> implements LeaseProgress<Delivery, Result> {
 
   over(): void {
     if (this.#phase === "over") return;
-    this.nearlyOver(false);
+    this.readyForSuccessor(false);
     this.enough();
     this.#phase = "over";
     this.order.finished(this);
   }
 
   fail(error: unknown): void {
-    this.nearlyOver(false);
+    this.readyForSuccessor(false);
     this.#phase = "over";
     this.order.failed(error);
   }

@@ -192,7 +192,7 @@ function startLease(
     sender,
     patienceMs: patienceFor(grant.destinationState.tookMs),
   };
-  return after ? after.run.goOnWith(order) : runLease(services, shared, order);
+  return after ? after.run.continueWith(order) : runLease(services, shared, order);
 }
 
 /** Those settled meanwhile have to be looked up again, like those that another lease holds. */

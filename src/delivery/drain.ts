@@ -130,7 +130,8 @@ class Drain {
 
   /** The next step, begun as soon as this one is nearly over. */
   async #follow(step: Step): Promise<Step | undefined> {
-    const isNear = mayGoOn(step) && step.dispatch.stage === "leased" && (await step.dispatch.run.nearlyOver);
+    const isNear =
+      mayGoOn(step) && step.dispatch.stage === "leased" && (await step.dispatch.run.readyForSuccessor);
     if (!isNear || !this.#hasTime()) return undefined;
     const begun = await this.#begin(step);
     if (typeof begun === "string") return undefined;

@@ -25,12 +25,12 @@ export type LeaseRun = Readonly<{
   /** Why what is left over must wait. */
   leftoverReason: () => Refusal;
   /** True when the rest takes no longer than to be admitted again; false when it is over without that. */
-  nearlyOver: Promise<boolean>;
+  readyForSuccessor: Promise<boolean>;
   /** All attempts have ended, or nothing more is started: one has been without an answer for too long. */
   enough: Promise<void>;
   finished: Promise<void>;
   /** Goes on with the next lease over the same connections, as each of them has nothing more to start under this one. */
-  goOnWith: (order: LeaseOrder) => LeaseRun;
+  continueWith: (order: LeaseOrder) => LeaseRun;
 }>;
 
 type Runner = LeaseRunner<LoadedDelivery, Finished>;
@@ -58,7 +58,7 @@ export function runLease(services: Services, connections: Connections, order: Le
 function begin(services: Services, runner: Runner, order: LeaseOrder): LeaseRun {
   const { sender, policy } = order;
   const { timeoutMs } = order.settings;
-  const nearlyOver = Promise.withResolvers<boolean>();
+  const readyForSuccessor = Promise.withResolvers<boolean>();
   const enough = Promise.withResolvers<void>();
   const finished = Promise.withResolvers<void>();
   const progress = runner.begin({
@@ -67,7 +67,7 @@ function begin(services: Services, runner: Runner, order: LeaseOrder): LeaseRun 
       const attempt = send(services, delivery, { timeoutMs, sender, answered: free });
       attempt.then((made) => then(finish(made, policy, services.random()))).catch(failed);
     },
-    nearlyOver: nearlyOver.resolve,
+    readyForSuccessor: readyForSuccessor.resolve,
     enough: () => enough.resolve(),
     finished: () => finished.resolve(),
     failed: (error) => {
@@ -80,10 +80,10 @@ function begin(services: Services, runner: Runner, order: LeaseOrder): LeaseRun 
   return {
     progress,
     leftoverReason: () => runner.leftoverReason(progress),
-    nearlyOver: nearlyOver.promise,
+    readyForSuccessor: readyForSuccessor.promise,
     enough: enough.promise,
     finished: finished.promise,
-    goOnWith: (following) => begin(services, runner, following),
+    continueWith: (following) => begin(services, runner, following),
   };
 }
 

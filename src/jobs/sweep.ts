@@ -22,7 +22,7 @@ import {
   findLost,
   findLostScheduled,
   type LostDelivery,
-  letWait,
+  markWaiting,
   moveWatermark,
   nextScheduled,
   type Position,
@@ -228,7 +228,7 @@ async function makeLostWait(
       ? [waitingRow({ event, destination, row: undefined }, { reason: "recovered", until: now })]
       : [];
   });
-  await letWait(db, rows);
+  await markWaiting(db, rows);
 }
 
 /** Makes retries wait that were due by the horizon and that no message has delivered. */

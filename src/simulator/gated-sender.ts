@@ -142,7 +142,7 @@ export class GatedSender implements Sender {
       ...terms,
       deliveries,
       send: (job, then) => this.#makeAttempt(job, then),
-      nearlyOver: () => {},
+      readyForSuccessor: () => {},
       enough: ({ queue, running }) => {
         isLate = running.size > 0;
         this.#waiting.push(...queue);

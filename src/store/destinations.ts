@@ -210,7 +210,7 @@ function isSame(column: SQLiteColumn, value: unknown): SQL {
 }
 
 /** The row after the change of its status; undefined when there is none, or it has that status already. */
-export async function turnDestination(
+export async function setDestinationStatus(
   db: D1Database,
   id: string,
   { status, statusReason }: Pick<Destination, "status" | "statusReason">,

@@ -260,7 +260,7 @@ export async function destinationsNamed(
  * Sets the waiting bits of lost deliveries in the database of their events, or inserts the rows of those that fit no pack.
  * One that has a bit or a row by now keeps it.
  */
-export async function letWait(db: D1Database, rows: readonly DeliveryRecord[]): Promise<void> {
+export async function markWaiting(db: D1Database, rows: readonly DeliveryRecord[]): Promise<void> {
   const { plain = [], own = [] } = Object.groupBy(rows, (row) => (packedStateOf(row) ? "plain" : "own"));
   for (const statement of settingBits(db, plain)) await statement.run();
   if (own.length > 0) await db.batch(recording(db, own));

@@ -124,7 +124,7 @@ function leaseInUse(given: Given) {
     ...termsFor(deliveries),
     deliveries,
     send,
-    nearlyOver: (isNear) => {
+    readyForSuccessor: (isNear) => {
       events.push(`${name}${isNear ? "nearly over" : "not nearly over"}`);
       near ??= `${isNear} at ${time.now() - start}`;
       if (name === "" && nextAfterMs === undefined) time.after(0, beginNext);

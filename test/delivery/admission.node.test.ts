@@ -305,7 +305,7 @@ describe("a batch that its gate admits", () => {
     const following: unknown[] = [];
     const after = {
       lease: "lease-1",
-      run: { ...run, goOnWith: (order: unknown) => following.push(order) && run } as Leased["run"],
+      run: { ...run, continueWith: (order: unknown) => following.push(order) && run } as Leased["run"],
     };
     const next = await leased([129], { after });
     expect(requests[1]?.succeeds).toBe("lease-1");

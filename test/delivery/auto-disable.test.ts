@@ -1,6 +1,6 @@
 /** A destination that refuses everything, or has failed for days, is paused with a reason, until an operator resumes it. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { turnDestination } from "../../src/store/destinations.ts";
+import { setDestinationStatus } from "../../src/store/destinations.ts";
 import {
   execute,
   newDestination,
@@ -38,7 +38,13 @@ async function deliver(count: number): Promise<void> {
 const waiting = async () => (await storedRows()).filter(({ state }) => state === "waiting").length;
 
 async function resume(): Promise<void> {
-  await turnDestination(world.services.db, place, { status: "active", statusReason: null }, undefined, START);
+  await setDestinationStatus(
+    world.services.db,
+    place,
+    { status: "active", statusReason: null },
+    undefined,
+    START,
+  );
   const { gates } = world.services;
   await gates.get(gates.idFromName(place)).resume();
 }

@@ -54,7 +54,7 @@ export function recorded(world: World, i: number, { items, refused, grant }: Run
     else if (state === "failed") next = withStored(next, delivery, { ...retry, attempts: attempts + 1 });
     else next = withStored(next, delivery, { state: "waiting" });
   }
-  return withRun(letWait(next, refused), i, { phase: "recorded", slowUntil: 0 });
+  return withRun(markWaiting(next, refused), i, { phase: "recorded", slowUntil: 0 });
 }
 
 /** Refused without a lease: it waits in D1, unless it has ended. */
@@ -64,12 +64,12 @@ export function afterRefusal(
   refused: readonly number[],
   againAt: number | undefined,
 ): World {
-  const next = letWait(world, refused);
+  const next = markWaiting(world, refused);
   const held = run.deliveries.filter((i) => !refused.includes(i));
   return againAt !== undefined && run.lane !== "backlog" ? withMessage(next, held, againAt) : next;
 }
 
-function letWait(world: World, refused: readonly number[]): World {
+function markWaiting(world: World, refused: readonly number[]): World {
   return refused
     .filter((delivery) => world.deliveries[delivery]?.state !== "ended")
     .reduce((next, delivery) => withStored(next, delivery, { state: "waiting" }), world);

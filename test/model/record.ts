@@ -17,7 +17,7 @@ import { type LoadedDelivery, recordOutcomes, requeueEnded } from "../../src/sto
 import type { DeliveryRecord, DeliveryRow } from "../../src/store/delivery.ts";
 import { retryPolicyOf } from "../../src/store/destinations.ts";
 import { knownOf, rowsIn } from "../../src/store/packs.ts";
-import { letWait, recoverOverdue } from "../../src/store/sweep.ts";
+import { markWaiting, recoverOverdue } from "../../src/store/sweep.ts";
 import { cancelWaiting } from "../../src/store/waiting.ts";
 import type { Model, Step } from "./explorer.ts";
 import {
@@ -201,7 +201,7 @@ async function sweepLost(db: D1Database): Promise<void> {
   const rows = lost.map((index): DeliveryRecord => {
     return { ...currentRow(loaded(index, undefined)), state: "waiting", reason: "recovered" };
   });
-  if (rows.length > 0) await letWait(db, rows);
+  if (rows.length > 0) await markWaiting(db, rows);
 }
 
 /** The indexes of the bundle's events: in both halves of a pack's masks. */

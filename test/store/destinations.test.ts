@@ -23,9 +23,9 @@ import {
   replaceSecrets,
   retryPolicyOf,
   sealedSecrets,
+  setDestinationStatus,
   statusOf,
   storedHeaders,
-  turnDestination,
 } from "../../src/store/destinations.ts";
 import { emptyDatabase, plainDestination } from "../support/api.ts";
 import { rowsOfAll } from "../support/databases.ts";
@@ -181,7 +181,7 @@ describe("a destination", () => {
     const before = await everything();
     expect(await changeDestination(env.DB, id, { url: "https://new.example" }, tenant)).toBeUndefined();
     const paused = { status: "paused", statusReason: "manual" } as const;
-    expect(await turnDestination(env.DB, id, paused, tenant, 9)).toBeUndefined();
+    expect(await setDestinationStatus(env.DB, id, paused, tenant, 9)).toBeUndefined();
     expect(await everything()).toEqual(before);
   });
 
@@ -198,7 +198,7 @@ describe("a destination", () => {
 
   test("is paused and resumed once, and keeps the time and the reason of the first", async () => {
     const turn = (status: "active" | "paused", now: number) =>
-      turnDestination(
+      setDestinationStatus(
         env.DB,
         "dst_a",
         { status, statusReason: status === "paused" ? "gone" : null },

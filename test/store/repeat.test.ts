@@ -12,7 +12,7 @@ import {
   changeDestination,
   insertDestination,
   replaceSecrets,
-  turnDestination,
+  setDestinationStatus,
 } from "../../src/store/destinations.ts";
 import { claimMail, forgetStatements } from "../../src/store/notifications.ts";
 import { removeTombstones } from "../../src/store/retention.ts";
@@ -109,7 +109,13 @@ describe("a write that is marked as repeatable", () => {
     forgetStatements: [
       async () => {
         await insertDestination(env.DB, destination("dst_a"), 10);
-        await turnDestination(env.DB, "dst_a", { status: "paused", statusReason: "manual" }, undefined, NOW);
+        await setDestinationStatus(
+          env.DB,
+          "dst_a",
+          { status: "paused", statusReason: "manual" },
+          undefined,
+          NOW,
+        );
       },
       (db) => {
         const change = {
@@ -187,7 +193,7 @@ describe("a write that counts, claims or compares is not made again when its ans
     [
       "a pause",
       () => insertDestination(env.DB, destination("dst_a"), 10),
-      (db) => turnDestination(db, "dst_a", { status: "paused", statusReason: "manual" }, undefined, NOW),
+      (db) => setDestinationStatus(db, "dst_a", { status: "paused", statusReason: "manual" }, undefined, NOW),
     ],
     ["a sweep's lease", async () => {}, (db) => beginSweep(db, "lease", NOW + 1, NOW)],
     ["a requeue", async () => {}, (db) => requeueOne({ db }, { destinationId: "dst_a", eventId: 128 }, NOW)],

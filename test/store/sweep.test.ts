@@ -12,7 +12,7 @@ import {
   findLost,
   findLostScheduled,
   fitting,
-  letWait,
+  markWaiting,
   moveCursor,
   moveWatermark,
   nextScheduled,
@@ -455,7 +455,7 @@ describe("deliveries that are to wait", () => {
     await insertPacks(db, [{ destination: A, bundle: 2, delivered: [4] }]);
     const rows = [0, 3, 4, 60].map((index) => record(eventAt(2, index)));
     const own = [1, 4].map((index) => record(eventAt(2, index), { hasOwnLimit: true }));
-    await letWait(db, [...rows, ...own]);
+    await markWaiting(db, [...rows, ...own]);
     expect(await deliveryStates(db)).toEqual([
       `${A} ${eventAt(2, 0)} waiting/recovered`,
       `${A} ${eventAt(2, 1)} waiting/recovered`,
@@ -469,10 +469,10 @@ describe("deliveries that are to wait", () => {
 
   test("are written by one statement where one value holds them, and by none where there are none", async () => {
     const { db: metered, used } = meteredD1(db);
-    await letWait(metered, []);
+    await markWaiting(metered, []);
     expect(used().roundTrips).toBe(0);
     const rows = Array.from({ length: 5_000 }, (_, i) => record(eventAt(2 + Math.floor(i / 100), i % 100)));
-    await letWait(metered, rows);
+    await markWaiting(metered, rows);
     expect(used().roundTrips).toBe(1);
     expect(await db.prepare("SELECT count(*) AS n FROM packs").first("n")).toBe(50);
   });
@@ -483,7 +483,7 @@ describe("deliveries that are to wait", () => {
       ...record(eventAt(last - i, 99), { nextAttemptAt: START, giveUpAt: START }),
       destinationId: `dst_${String(i).padStart(26, "0")}`,
     }));
-    await letWait(db, rows);
+    await markWaiting(db, rows);
     expect(await db.prepare("SELECT count(*) AS n FROM packs").first("n")).toBe(rows.length);
   });
 });

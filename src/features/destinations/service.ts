@@ -38,7 +38,7 @@ import {
   listDestinations,
   type NewDestination,
   pauseOf,
-  turnDestination,
+  setDestinationStatus,
 } from "../../store/destinations.ts";
 import { publishStatusChangeOf } from "../notifications/publish.ts";
 import { type Call, service } from "../service.ts";
@@ -212,7 +212,7 @@ export const pauseDestination = service(
   { scope: "admin", action: "pause_endpoint" },
   async ({ services, principal, changed }, id: string) => {
     const now = services.now();
-    const paused = await turnDestination(services.db, id, PAUSED, principal.tenant, now);
+    const paused = await setDestinationStatus(services.db, id, PAUSED, principal.tenant, now);
     if (paused === undefined) return visibleDestination(services, principal, id);
     services.background(publishStatusChangeOf(services, id, now));
     changed("destination.paused", paused);
@@ -227,7 +227,7 @@ export const resumeDestination = service(
     const now = services.now();
     const before = await visibleDestination(services, principal, id);
     if (before.kind !== "ok") return before;
-    const resumed = await turnDestination(services.db, id, ACTIVE, principal.tenant, now);
+    const resumed = await setDestinationStatus(services.db, id, ACTIVE, principal.tenant, now);
     if (resumed === undefined) {
       // Only the end of a pause starts again from one attempt: a repeat must not throttle a healthy destination.
       services.background(scheduleDrainAtGate(services, id));

@@ -4,7 +4,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { publishStall } from "../../../src/features/notifications/publish.ts";
 import { checkThresholds } from "../../../src/features/notifications/thresholds.ts";
 import { recordOutcomes } from "../../../src/store/deliveries.ts";
-import { turnDestination } from "../../../src/store/destinations.ts";
+import { setDestinationStatus } from "../../../src/store/destinations.ts";
 import { runCron } from "../../../src/upkeep.ts";
 import { bundlesOf, insertBundles } from "../../support/bundle-rows.ts";
 import { operationalEvents } from "../../support/operational.ts";
@@ -45,7 +45,7 @@ test("an event about a destination that is no endpoint names no host, and nothin
     .bind(place)
     .run();
   const pause = { status: "paused", statusReason: "manual" } as const;
-  await turnDestination(env.DB, place, pause, undefined, START);
+  await setDestinationStatus(env.DB, place, pause, undefined, START);
   world.clock.pass(MINUTE);
   await runCron(world.services);
   await world.settled();
@@ -167,7 +167,7 @@ describe("a pause", () => {
   test("by an operator, and its end, are published when D1's answers are lost", async () => {
     for (const status of ["paused", "active"] as const) {
       loseAnswer();
-      const turned = turnDestination(
+      const turned = setDestinationStatus(
         world.services.db,
         place,
         { status, statusReason: status === "paused" ? "manual" : null },
@@ -476,7 +476,7 @@ describe("a destination with a template", () => {
   test("gets the message of the service, the same on every attempt, and signed", async () => {
     await withTemplate("slack");
     world.receiver.script(urlOf(operator), 500, 200);
-    await turnDestination(env.DB, place, { status: "paused", statusReason: "manual" }, undefined, START);
+    await setDestinationStatus(env.DB, place, { status: "paused", statusReason: "manual" }, undefined, START);
     world.clock.pass(MINUTE);
     await runCron(world.services);
     const messages = world.deliveryQueue.taken().map(({ body }) => body);
