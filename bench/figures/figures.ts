@@ -1,7 +1,6 @@
 /** Every figure that a page may name, as Markdown: tables, and numbers for a line of prose. The steps and reasons of troubleshooting come from the source too. */
 import { remedies, steps } from "../../src/http/docs/remedies.ts";
 import { costTable, meetsGoal } from "../cost/report.ts";
-import { distanceTable } from "../distance/report.ts";
 import { dimensionTable } from "../growth/dimensions.ts";
 import { isolationTable, textOf } from "../isolation/report.ts";
 import { latencyTable } from "../latency/report.ts";
@@ -31,7 +30,6 @@ const BENCHES: readonly Bench[] = [
   "dimensions",
   "throughput",
   "latency",
-  "distance",
   "profile",
   "isolation",
   "storm",
@@ -75,7 +73,6 @@ export const figures: Readonly<Record<string, () => string>> = {
   "batches-bullmq": () => fixed(contender("In batches", "BullMQ + Redis").ratio, 2),
 
   latency: () => latencyTable(saved("latency")),
-  distance: () => distanceTable(saved("distance")),
 
   profile: () => profileTable(saved("profile"), "in batches of 100"),
   "profile-single": () => fixed(micros("one by one", "delivered")),
