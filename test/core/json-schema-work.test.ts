@@ -147,7 +147,7 @@ describe("no schema that may be stored and no data", () => {
     fc.nat(60_000).map((count) => times(count, () => 1)),
     fc.nat(10_000).map((count) => times(count, (i) => ({ [`k${i % 7}`]: i }))),
     fc.nat(5_000).map((count) => times(count, () => [[], {}])),
-    fc.nat(900).map(DEEP),
+    fc.integer({ min: 1, max: 900 }).map(DEEP),
   );
   const count = fc.nat(2_000);
   /** Keywords that are repeated until the schema has its greatest size. */
