@@ -26,8 +26,10 @@ export type Call = Readonly<{
   endedAt: number;
   /** Where a redirect would have led: it is not followed. */
   location?: string;
-  /** The beginning of a refusal's body. */
+  /** The beginning of the body: of a refusal's, or of any where the order says `isShown`. */
   excerpt?: string;
+  /** The response's headers, where the order says `isShown`. */
+  headers?: Readonly<Record<string, string>>;
   /** The whole exchange is kept: see archiver.ts. */
   isArchived?: true;
   /** How many more requests the receiver says it will take. */
@@ -75,6 +77,8 @@ type Order = Readonly<{
   timeoutMs: number;
   /** Called when the headers have arrived: from then on the exchange needs no connection of the invocation. */
   answered?: (() => void) | undefined;
+  /** Reads the headers and the beginning of the body of a success too. */
+  isShown?: boolean;
   /** Keeps the exchange, where it is to be kept. */
   archive?: ((arrived: Arrived) => boolean) | undefined;
 }>;
@@ -84,7 +88,7 @@ export const EXCERPT_BYTES = 4096;
 
 /** The timeout starts here. It is for the whole exchange, what is read of the body included. */
 export async function call(services: Services, order: Order): Promise<Call> {
-  const { timeoutMs, credentials } = order;
+  const { timeoutMs, credentials, isShown = false } = order;
   const startedAt = services.now();
   const sent: Record<string, string>[] = [];
   const headersAt = async (at: number) => {
@@ -113,7 +117,7 @@ export async function call(services: Services, order: Order): Promise<Call> {
     if (isRenewed) await unread(response);
     const last = isRenewed ? await order.post(outgoing(await headersAt(services.now()))) : response;
     order.answered?.();
-    const answer = await readAnswer(last, services.now(), secrets, archive);
+    const answer = await readAnswer(last, services.now(), { secrets, archive, isShown });
     const exchange = renewal?.kind === "failed" ? { kind: renewal.reason, status: 401 } : answer.exchange;
     return { startedAt, endedAt: services.now(), ...answer, exchange };
   } catch (error) {
@@ -136,23 +140,29 @@ async function renewed({ renew }: Credentials, sent: Headers, signal: AbortSigna
   );
 }
 
-type Answer = Pick<Call, "exchange" | "location" | "excerpt" | "limits" | "isArchived">;
+type Answer = Pick<Call, "exchange" | "location" | "headers" | "excerpt" | "limits" | "isArchived">;
+
+type Reading = Readonly<{
+  secrets: () => readonly string[];
+  archive: (answer: Arrived["answer"]) => boolean;
+  isShown: boolean;
+}>;
 
 async function readAnswer(
   response: Response,
   now: number,
-  secrets: () => readonly string[],
-  archive: (answer: Arrived["answer"]) => boolean,
+  { secrets, archive, isShown }: Reading,
 ): Promise<Answer> {
   const { status, headers } = response;
   const header = (name: string) => headers.get(name);
   const location = header("location");
   const limits = statedLimits(header, response.ok, now);
   // A success needs no explanation: its body is not read here.
-  const { chunks, rest } = response.ok
-    ? { chunks: [], rest: response.body?.getReader() }
-    : await beginningOf(response);
-  const excerpt = response.ok ? undefined : excerptIn(chunks);
+  const isRead = isShown || !response.ok;
+  const { chunks, rest } = isRead
+    ? await beginningOf(response)
+    : { chunks: [], rest: response.body?.getReader() };
+  const excerpt = isRead ? excerptIn(chunks) : undefined;
   const isArchived = archive({ response, excerpt, chunks, rest });
   // An error of a body that nobody reads changes nothing.
   if (!isArchived) await rest?.cancel().catch(() => {});
@@ -160,9 +170,23 @@ async function readAnswer(
     exchange: exchangeOf({ status, header, excerpt }),
     ...(location !== null && isRedirect(status) && { location: withoutValues(location, secrets()) }),
     ...(limits && { limits }),
+    ...(isShown && { headers: shownHeaders(headers, secrets()) }),
     ...(excerpt && { excerpt: withoutValues(excerpt, secrets()) }),
     ...(isArchived && { isArchived }),
   };
+}
+
+const SHOWN_HEADERS = 100;
+const SHOWN_HEADER_CHARACTERS = 1000;
+
+function shownHeaders(
+  headers: Response["headers"],
+  secrets: readonly string[],
+): Readonly<Record<string, string>> {
+  const shown = (value: string) => withoutValues(value, secrets).slice(0, SHOWN_HEADER_CHARACTERS);
+  return Object.fromEntries(
+    [...headers].slice(0, SHOWN_HEADERS).map(([name, value]) => [name, shown(value)]),
+  );
 }
 
 function isRedirect(status: number): boolean {

@@ -26,11 +26,23 @@ export type TestResult =
 
 export type Sent = Readonly<{ id: string; headers: Readonly<Record<string, string>>; body: string }>;
 
-const TYPE = "breakwater.test";
+/** What a test event says. */
+export type TestContent = Readonly<{ type: string; data: unknown }>;
 
-export async function sendTestEvent(services: Services, destination: Destination): Promise<TestResult> {
+/** The test event of a deployment without a catalogue of types. */
+export const plainTest: TestContent = {
+  type: "breakwater.test",
+  data: { message: "This is a test. Nothing has happened." },
+};
+
+export async function sendTestEvent(
+  services: Services,
+  destination: Destination,
+  { type, data }: TestContent = plainTest,
+): Promise<TestResult> {
   const { config, now } = services;
-  const payload = payloadOf({ type: TYPE, body: bodyAt(now()) }, destination);
+  const body = new Uint8Array(new TextEncoder().encode(envelopeOf(type, isoTime(now()), data)));
+  const payload = payloadOf({ type, body }, destination);
   const obstacle = kindOf(destination).obstacle(destination, payload.body, config);
   if (obstacle) return { kind: "not_made", fault: obstacle.fault };
   const prepared = await prepare(services, connections(), destination, { force: true });
@@ -39,11 +51,11 @@ export async function sendTestEvent(services: Services, destination: Destination
     return { kind: "not_made", fault: fault ?? faults[refusal.reason] ?? "" };
   }
   const { sender } = prepared;
-  const message = { id: `test_${randomText(13)}`, type: TYPE, ...payload, attempt: 1 };
+  const message = { id: `test_${randomText(13)}`, type, ...payload, attempt: 1 };
   let headers: Record<string, string> = {};
   const made = await call(services, {
     post: sender.post,
-    type: TYPE,
+    type,
     headers: async (at) => {
       headers = await headersOf(services, message, sender, at);
       return headers;
@@ -52,6 +64,7 @@ export async function sendTestEvent(services: Services, destination: Destination
     secretsIn: (sent) => sentSecrets(sent, {}, destination),
     body: message.body,
     timeoutMs: gateSettingsOf(destination).timeoutMs,
+    isShown: true,
   });
   const { kind, status } = made.exchange;
   services.log({
@@ -77,11 +90,6 @@ const faults: Readonly<Record<string, string>> = {
   unresolved: "The destination's name could not be looked up.",
   unbound: "The deployment does not have the destination's binding, or no longer lets the tenant use it.",
 };
-
-function bodyAt(now: number): Uint8Array<ArrayBuffer> {
-  const data = { message: "This is a test. Nothing has happened." };
-  return new Uint8Array(new TextEncoder().encode(envelopeOf(TYPE, isoTime(now), data)));
-}
 
 type Handshake =
   /** `ratePerSecond` is undefined when the receiver allows any rate. */

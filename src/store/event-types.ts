@@ -2,7 +2,7 @@
  * The catalogue of event types, which belongs to the whole deployment. Triggers raise its revision when one that is
  * validated changes (routing-cache.ts).
  */
-import { and, asc, desc, eq, gt, isNull, lt } from "drizzle-orm";
+import { and, asc, desc, eq, gt, isNotNull, isNull, like, lt, or } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import { modelOf, type RawRow } from "./columns.ts";
 import { eventTypes } from "./schema.ts";
@@ -98,6 +98,22 @@ export async function listTypeNames(db: D1Database, limit: number): Promise<stri
     .where(isNull(eventTypes.archivedAt))
     .orderBy(asc(eventTypes.name))
     .limit(limit);
+  return rows.map(({ name }) => name);
+}
+
+/** The names of types that are not archived and that `exampleIn` (features/event-types) may find an example of. */
+export async function listTypesWithExamples(db: D1Database): Promise<string[]> {
+  const rows = await drizzle(db)
+    .select({ name: eventTypes.name })
+    .from(eventTypes)
+    .where(
+      and(
+        isNull(eventTypes.archivedAt),
+        or(isNotNull(eventTypes.example), like(eventTypes.schema, '%"examples"%')),
+      ),
+    )
+    .orderBy(asc(eventTypes.name))
+    .limit(MOST_TYPES);
   return rows.map(({ name }) => name);
 }
 

@@ -8,6 +8,7 @@ import { type Api, type ApiContext, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
 import {
   cursorParam,
+  eventType,
   idempotencyKey,
   idParam,
   jsonAnswer,
@@ -120,7 +121,8 @@ export function registerDestinationStatus(api: Api): void {
 
 export function registerDestinationTest(api: Api): void {
   api.openapi(testEvent, async (c) => {
-    const tested = await testDestination(callerIn(c), c.req.valid("param").id);
+    const { type } = c.req.valid("json") ?? {};
+    const tested = await testDestination(callerIn(c), { ...c.req.valid("param"), type });
     return tested.kind === "ok" ? c.json(tested.value, 200) : answerOf(tested);
   });
 }
@@ -296,6 +298,13 @@ const resume = createRoute({
   description: "What waits is delivered, beginning with one attempt at a time. May be repeated.",
 });
 
+const testOrderSchema = strict({
+  type: eventType.optional().openapi({
+    example: "breakwater.test",
+    description: "A type of the catalogue that has an example; `breakwater.test` by default.",
+  }),
+}).openapi("NewDestinationTest");
+
 /** The report of a test event. */
 const testResultSchema = z
   .object({
@@ -309,8 +318,11 @@ const testResultSchema = z
           "`status` beside it, Cloudflare's edge responded in its place.",
       }),
     latency_ms: z.number(),
+    response_headers: z.record(z.string(), z.string()).optional().openapi({
+      description: "The first 100 headers of the response, of at most 1,000 characters each.",
+    }),
     response: z.string().optional().openapi({
-      description: "The beginning of the response body; absent after a success.",
+      description: "The first 4,096 bytes of the response body; absent when it is empty.",
     }),
     location: z
       .string()
@@ -332,13 +344,14 @@ const testEvent = createRoute({
   summary: "Send a test event",
   tags,
   description:
-    "Sends a signed event of the type `breakwater.test` at once, even when the destination is paused or its circuit is " +
-    "open. It is not stored as a delivery and does not affect circuit or limits. At most once in five seconds.",
-  middleware: [permitting(testDestination.permission)],
-  request: { params: idParam },
+    "Sends a signed event at once, even when the destination is paused or its circuit is open: the example of `type` in " +
+    "the catalogue of event types, or an event of the type `breakwater.test`. It is not stored as a delivery and does not " +
+    "affect circuit or limits. At most once in five seconds.",
+  middleware: [permitting(testDestination.permission), jsonBody({ mayBeEmpty: true })],
+  request: { params: idParam, body: optionalJson(testOrderSchema) },
   responses: {
     200: jsonAnswer(testResultSchema, "What was sent, and the result."),
-    ...problemResponses(401, 403, 404, 409, 429, 503),
+    ...problemResponses(400, 401, 403, 404, 409, 413, 415, 422, 429, 503),
   },
 });
 

@@ -19,7 +19,7 @@ import {
 } from "../../core/result.ts";
 import { formsOf } from "../../core/signature-forms.ts";
 import { ownHeaders } from "../../delivery/authorization.ts";
-import { sendTestEvent, type TestResult } from "../../delivery/test-event.ts";
+import { plainTest, sendTestEvent, type TestContent, type TestResult } from "../../delivery/test-event.ts";
 import { claimTestAtGate, resumeAtGate, scheduleDrainAtGate } from "../../gate/client.ts";
 import { checked } from "../../http/problems.ts";
 import { destinationIdFor, newDestinationId } from "../../ids.ts";
@@ -40,6 +40,8 @@ import {
   pauseOf,
   setDestinationStatus,
 } from "../../store/destinations.ts";
+import { findEventType } from "../../store/event-types.ts";
+import { exampleIn } from "../event-types/service.ts";
 import { publishStatusChangeOf } from "../notifications/publish.ts";
 import { type Call, service } from "../service.ts";
 import { conflictErrors } from "./auth.ts";
@@ -240,19 +242,34 @@ export const resumeDestination = service(
   },
 );
 
+/** Without a type, it is of the type `breakwater.test`; else it has the example of the type in the catalogue. */
+type TestOrder = Readonly<{ id: string; type?: string | undefined }>;
+
 /** Sends a test event at once, whatever the state of the destination, at most once in five seconds. */
 export const testDestination = service(
   { scope: "admin", action: "send_test" },
-  async ({ services, principal }, id: string) => {
+  async ({ services, principal }, { id, type }: TestOrder) => {
     const found = await visibleDestination(services, principal, id);
     if (found.kind !== "ok") return found;
+    const content = await testContent(services, type);
+    if (content === undefined) {
+      const [fault, expected] = [`is ${type}, which has no example`, "a type of the catalogue that has one"];
+      return invalidFields([{ field: "type", fault, expected }]);
+    }
     const until = await claimTestAtGate(services, id);
     if (until === undefined) return unavailable(GATE_UNREACHABLE);
     if (until !== null) return tooSoon(until - services.now());
-    const result = await sendTestEvent(services, found.value);
+    const result = await sendTestEvent(services, found.value, content);
     return result.kind === "made" ? ok(testReport(found.value.url, result)) : conflict(result.fault);
   },
 );
+
+async function testContent({ db }: Services, type: string | undefined): Promise<TestContent | undefined> {
+  if (type === undefined || type === plainTest.type) return plainTest;
+  const row = await findEventType(db, type);
+  const data = row && exampleIn(row);
+  return data === undefined ? undefined : { type, data };
+}
 
 export const GATE_UNREACHABLE = "The destination's gate cannot be reached at the moment";
 
@@ -266,11 +283,12 @@ function tooSoon(waitMs: number): Refused<"too_many"> {
 export type TestReport = ReturnType<typeof testReport>;
 
 function testReport(url: string, { call, sent }: Extract<TestResult, { kind: "made" }>) {
-  const { exchange, startedAt, endedAt, excerpt, location } = call;
+  const { exchange, startedAt, endedAt, headers, excerpt, location } = call;
   return {
     ...(exchange.status !== undefined && { status: exchange.status }),
     ...(exchange.kind !== "response" && { error: exchange.kind }),
     latency_ms: endedAt - startedAt,
+    ...(headers && { response_headers: { ...headers } }),
     ...(excerpt && { response: excerpt }),
     ...(location && { location: location.slice(0, 200) }),
     sent: { url, headers: { ...sent.headers }, body: sent.body },

@@ -13,6 +13,7 @@ import {
   findEventType,
   listEventTypes,
   listTypeNames,
+  listTypesWithExamples,
   MOST_TYPES,
   MOST_VALIDATED,
   putEventType,
@@ -42,6 +43,21 @@ export const getEventType = service(reading, async ({ services }, name: string) 
   const row = await findEventType(services.db, name);
   return row ? ok(row) : missing("event type", name);
 });
+
+/** The names of the types that a test event can be of. */
+export const getTypesWithExamples = service(reading, async ({ services }, _: undefined) =>
+  ok(await listTypesWithExamples(services.db)),
+);
+
+/**
+ * The catalogue's example of the type's data, or else one of the examples in its schema; undefined where there is none or
+ * an edit by hand has made it unreadable.
+ */
+export function exampleIn({ example, schema }: Pick<EventType, "example" | "schema">, index = 0): unknown {
+  if (example !== null) return storedJson(example) ?? undefined;
+  const { examples } = (storedJson(schema) ?? {}) as { examples?: unknown };
+  return Array.isArray(examples) ? examples[index] : undefined;
+}
 
 type Replacement = Readonly<{
   name: string;

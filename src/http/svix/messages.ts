@@ -9,6 +9,7 @@ import { channelName, channelsInEffect, refusalOf } from "../../core/routing.ts"
 import { type Application, findApplication } from "../../features/applications/sql.ts";
 import { erasing } from "../../features/erasures/job.ts";
 import { beginErasure } from "../../features/erasures/service.ts";
+import { exampleIn } from "../../features/event-types/service.ts";
 import { isMediaType } from "../../features/events/content.ts";
 import { cursorAt, eventPositions, MAX_EVENT_BYTES, newEvent, ofOne } from "../../features/events/schema.ts";
 import {
@@ -25,7 +26,7 @@ import type { Services } from "../../services.ts";
 import { overBy } from "../../store/delivery-filter.ts";
 import type { FoundDelivery } from "../../store/delivery-list.ts";
 import type { ListedEvent } from "../../store/event-list.ts";
-import { type EventType, findEventType } from "../../store/event-types.ts";
+import { findEventType } from "../../store/event-types.ts";
 import { EVENT_ID, eventOfKey, keysOfEvents } from "../../store/events.ts";
 import { findEvent, type StoredEvent } from "../../store/planned-deliveries.ts";
 import { isoTime } from "../../time.ts";
@@ -409,17 +410,6 @@ function view(
 function objectOf(payload: unknown): object {
   const isObject = typeof payload === "object" && payload !== null;
   return isObject && !Array.isArray(payload) && !JSON.isRawJSON(payload) ? payload : {};
-}
-
-/** Of the catalogue's example, else of those in the schema; undefined where an edit by hand has made it unreadable. */
-function exampleIn({ example, schema }: Pick<EventType, "example" | "schema">, index: number): unknown {
-  try {
-    if (example !== null) return JSON.parse(example);
-    const { examples } = (JSON.parse(schema ?? "{}") ?? {}) as { examples?: unknown };
-    return Array.isArray(examples) ? examples[index] : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 function withoutExample(eventType: string): FieldError {

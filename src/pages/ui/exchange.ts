@@ -10,6 +10,19 @@ export function requestText({ url, headers, body }: Sent): string {
   return [`POST ${url}`, headerLines(headers), ...(body === "" ? [] : ["", body])].join("\n");
 }
 
+type Received = Readonly<{
+  status?: number | undefined;
+  response_headers?: Readonly<Record<string, string>> | undefined;
+  response?: string | undefined;
+}>;
+
+/** A response as it came over the wire; undefined when there was none. */
+export function responseText({ status, response_headers = {}, response }: Received): string | undefined {
+  if (status === undefined) return undefined;
+  const parts = [`HTTP ${status}`, headerLines(response_headers), ...(response ? ["", response] : [])];
+  return parts.filter((part, i) => i !== 1 || part !== "").join("\n");
+}
+
 export function headerLines(headers: Readonly<Record<string, string>>): string {
   return Object.entries(headers)
     .map(([name, value]) => `${name}: ${value}`)

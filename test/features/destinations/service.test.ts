@@ -52,7 +52,7 @@ const calls: Readonly<Record<string, Call>> = {
   removeDestination,
   pauseDestination,
   resumeDestination,
-  testDestination,
+  testDestination: (caller, id) => testDestination(caller, { id }),
   previewDestination: (caller, id) => previewDestination(caller, { id }),
   rotateSecret: (caller, id) => rotateSecret(caller, { id }),
   revealSecret,

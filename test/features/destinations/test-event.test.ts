@@ -42,6 +42,7 @@ it("a test sends a signed event, and shows the result", async () => {
   expect(json).toEqual({
     status: 204,
     latency_ms: 0,
+    response_headers: {},
     sent: { url: URL, headers: Object.fromEntries(call?.headers ?? []), body: call?.body },
   });
   expect(JSON.parse(json.sent.body)).toMatchObject({
@@ -51,6 +52,37 @@ it("a test sends a signed event, and shows the result", async () => {
   expect(json.sent.headers["webhook-id"]).toMatch(/^test_/);
   const signed = new Webhook(secret).sign(json.sent.headers["webhook-id"], new Date(NOW), json.sent.body);
   expect(json.sent.headers["webhook-signature"]).toBe(signed);
+});
+
+it("a test has the example of its type, and shows the response whole, without what was secret in the request", async () => {
+  const { id } = await created({ headers: { "X-Api-Key": "very-secret" } });
+  const schema = { type: "object", examples: [{ n: 2 }] };
+  await api().call("PUT", "/v1/event-types/order.paid", { schema, example: { order: 7 } });
+  await api().call("PUT", "/v1/event-types/order.sent", { schema });
+  const headers = { "x-trace": "t-1", "x-echo": "very-secret" };
+  receiver.script(URL, () => new Response("thanks, very-secret", { status: 200, headers }));
+  const send = (type: unknown) => api().call("POST", `/v1/destinations/${id}/test`, { type });
+  const { status, json: report, text } = await send("order.paid");
+  expect(status).toBe(200);
+  expect(JSON.parse(report.sent.body)).toMatchObject({ type: "order.paid", data: { order: 7 } });
+  expect(report.response).toMatch(/^thanks, /);
+  expect(report.response_headers).toMatchObject({ "x-trace": "t-1" });
+  expect(text).not.toContain("very-secret");
+  expect(JSON.parse((await send("order.sent")).json.sent.body)).toMatchObject({ data: { n: 2 } });
+  expect(JSON.parse((await send("breakwater.test")).json.sent.body)).toMatchObject({
+    type: "breakwater.test",
+  });
+});
+
+it("a test of a type without an example is refused, and calls nobody", async () => {
+  const { id } = await created();
+  await api().call("PUT", "/v1/event-types/order.bare", {});
+  for (const type of ["order.bare", "order.unknown", "a b", 5])
+    expect(await api().call("POST", `/v1/destinations/${id}/test`, { type })).toMatchObject({
+      status: 422,
+      json: { errors: [{ field: "type" }] },
+    });
+  expect(receiver.calls).toEqual([]);
 });
 
 it.each([

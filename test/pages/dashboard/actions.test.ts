@@ -203,13 +203,7 @@ describe("a destination", () => {
 
   it.each([
     ["cf-mitigated", "challenge", 403, "Not delivered: challenged by a firewall", "Allow the sender in the"],
-    [
-      "server",
-      "cloudflare",
-      526,
-      "No response: TLS handshake or certificate failed",
-      "Start of the response",
-    ],
+    ["server", "cloudflare", 526, "No response: TLS handshake or certificate failed", "HTTP 526"],
   ])("gets a test event that something before the receiver answers: %s: %s", async (name, value, status, headline, more) => {
     const id = await destinationOf();
     const receiver = receivers();
@@ -224,6 +218,27 @@ describe("a destination", () => {
     const { html } = await browser.post(`/dashboard/destinations/${id}/test`);
     expect(html).toContain(headline);
     expect(html).toContain(more);
+  });
+
+  it("gets a test event with the example of the type that was chosen on its page", async () => {
+    const id = await destinationOf();
+    await testApi().call("PUT", "/v1/event-types/order.paid", { example: { order: 7 } });
+    await testApi().call("PUT", "/v1/event-types/order.bare", {});
+    const receiver = receivers();
+    const browser = testDashboard({
+      services: { fetch: receiver.fetch },
+      gate: { claimTest: async () => null },
+    });
+    await browser.signIn();
+    const path = `/dashboard/destinations/${id}/test`;
+    const form = (await browser.get(path)).html;
+    const options = [...form.matchAll(/<option value="([^"]+)"/g)].map(([, type]) => type);
+    expect(options).toEqual(["breakwater.test", "order.paid"]);
+    const { html } = await browser.post(path, { type: "order.paid" });
+    expect(JSON.parse(receiver.calls[0]?.body ?? "")).toMatchObject({ data: { order: 7 } });
+    expect(html).toMatch(/<option value="order.paid" selected/);
+    expect((await browser.post(path, { type: "order.bare" })).status).toBe(422);
+    expect((await browser.get("/dashboard/destinations/dst_x/test")).status).toBe(404);
   });
 
   it("gets no second test event at once", async () => {

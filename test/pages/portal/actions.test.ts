@@ -181,6 +181,25 @@ describe("an endpoint", () => {
     expect(html).toContain(`webhook-signature: ${receiver.calls[0]?.headers.get("webhook-signature")}`);
   });
 
+  it("gets a test event with the example of the type that was chosen on its page", async () => {
+    const id = await endpointOf();
+    await testApi().call("PUT", "/v1/event-types/order.paid", { example: { order: 7 } });
+    const receiver = receivers();
+    const browser = await visitor(
+      "acme",
+      {},
+      { services: { fetch: receiver.fetch }, gate: { claimTest: async () => null } },
+    );
+    const path = `/portal/endpoints/${id}/test`;
+    expect((await browser.get(path)).html).toContain('<option value="order.paid"');
+    expect((await browser.post(path, { type: "order.paid" })).status).toBe(200);
+    expect(JSON.parse(receiver.calls[0]?.body ?? "")).toMatchObject({ data: { order: 7 } });
+    const refused = await browser.post(path, { type: "order.unknown" });
+    expect([refused.status, refused.html.includes("This event type has no example")]).toEqual([422, true]);
+    const foreign = await endpointOf("other");
+    expect((await browser.get(`/portal/endpoints/${foreign}/test`)).status).toBe(404);
+  });
+
   it("gets no second test event at once, and says when", async () => {
     const id = await endpointOf();
     const browser = await visitor("acme", {}, { gate: { claimTest: async () => NOW + 3000 } });

@@ -11,6 +11,7 @@ import { cancelOneDelivery, cancelWaiting, retryDelivery } from "../../../featur
 import { clearHold } from "../../../features/destinations/health.ts";
 import { isRepeatedRotation, rotateSecret, secretRotation } from "../../../features/destinations/secrets.ts";
 import {
+  getDestination,
   pauseDestination,
   resumeDestination,
   type TestReport,
@@ -18,16 +19,18 @@ import {
   updateDestination,
 } from "../../../features/destinations/service.ts";
 import { readChange } from "../../../features/destinations/validate.ts";
+import { getTypesWithExamples } from "../../../features/event-types/service.ts";
 import { newReplay } from "../../../features/replays/schema.ts";
 import { cancelReplay, pauseReplay, resumeReplay, startReplay } from "../../../features/replays/service.ts";
 import type { Caller } from "../../../features/service.ts";
 import { deliveryKey, eventId } from "../../../ids.ts";
 import { isoTime } from "../../../time.ts";
-import { requestText } from "../../ui/exchange.ts";
+import { requestText, responseText } from "../../ui/exchange.ts";
 import { durationOf, numberIn, textIn } from "../../ui/format.ts";
 import { Copyable, type Outcome, outcomeAt } from "../../ui/parts.tsx";
 import { attempt, attemptRead, attemptWith } from "../../ui/services.ts";
 import { causeHint, causeText } from "../../ui/status-text.ts";
+import { TestForm } from "../../ui/test-form.tsx";
 import { showPage, showRefusal } from "../components/layout.tsx";
 import { limitsIn } from "../destination-input.ts";
 import { callerOnPage, type DashboardContext, type DashboardEnv } from "../session.ts";
@@ -155,47 +158,79 @@ export function registerForms(app: Hono<DashboardEnv>): void {
   });
 }
 
-/** Shows what a test event did at once, on a page of its own: nothing of it is stored. */
+/** Chooses a test event, sends it, and shows what it did at once: nothing of it is stored. */
 export function registerTestEvent(app: Hono<DashboardEnv>): void {
+  app.get(`${DESTINATION}/test`, async (c) => {
+    const found = await getDestination(callerOnPage(c), c.req.param("id"));
+    return found.kind === "ok" ? showTest(c) : showRefusal(c, found, "/dashboard");
+  });
+
   app.post(`${DESTINATION}/test`, async (c) => {
     const id = c.req.param("id");
-    const back = `/dashboard/destinations/${id}`;
+    const type = textIn(await c.req.parseBody(), "type");
     const caller = callerOnPage(c);
-    const tested = await attempt(caller, () => testDestination(caller, id));
-    if (tested.kind !== "ok") return showRefusal(c, tested, back);
-    return showPage(c, { title: "Test event" }, <TestEventPage report={tested.value} path={back} />);
+    const tested = await attempt(caller, () => testDestination(caller, { id, type }));
+    if (tested.kind !== "ok") return showRefusal(c, tested, `/dashboard/destinations/${id}`);
+    return showTest(c, { report: tested.value, type });
   });
 }
 
-const TestEventPage: FC<{ report: TestReport; path: string }> = ({ report, path }) => (
+type Tested = Readonly<{ report: TestReport; type: string | undefined }>;
+
+async function showTest(c: DashboardContext, tested?: Tested) {
+  const path = `/dashboard/destinations/${c.req.param("id")}`;
+  const listed = await getTypesWithExamples(callerOnPage(c), undefined);
+  const types = listed.kind === "ok" ? listed.value : [];
+  return showPage(c, { title: "Test event" }, <TestEventPage {...tested} types={types} path={path} />);
+}
+
+type TestPageProps = Readonly<{ path: string; types: readonly string[] }> & Partial<Tested>;
+
+const TestEventPage: FC<TestPageProps> = ({ path, types, report, type }) => (
   <>
     <section>
       <p class="crumb">
         <a href={path}>Destination</a>
       </p>
-      <h1>{headline(report)}</h1>
+      <h1>{report ? headline(report) : "Send a test event"}</h1>
       <p class="lede">
-        {`It took ${durationOf(report.latency_ms)}. A test event is signed like any other event, but it is not stored, not retried and not counted.`}
+        {`${report ? `It took ${durationOf(report.latency_ms)}. ` : ""}A test event is signed like any other event, but it is not stored, not retried and not counted.`}
       </p>
-      {causeHint(report.error) !== undefined && <p>{causeHint(report.error)}</p>}
+      {causeHint(report?.error) !== undefined && <p>{causeHint(report?.error)}</p>}
     </section>
-    <section class="actions" aria-label="Actions">
-      <form method="post" action={`${path}/test`}>
-        <button type="submit">Send another test event</button>
-      </form>
+    <TestForm
+      path={path}
+      types={types}
+      chosen={type}
+      label="Event type"
+      verb={report ? "Send another test event" : "Send test event"}
+    >
       <a class="button" href={path}>
         Back to the destination
       </a>
-    </section>
-    {report.location !== undefined && (
-      <Exchange id="location" title="Redirect, not followed" text={report.location} />
+    </TestForm>
+    {types.length === 0 && (
+      <p class="soft small">
+        Event types with an example can be chosen here. <a href="/dashboard/event-types">Add an example</a> to
+        a type.
+      </p>
     )}
-    {report.response !== undefined && (
-      <Exchange id="response" title="Start of the response" text={report.response} />
-    )}
-    <Exchange id="sent" title="Request" text={requestText(report.sent)} />
+    {report && <Exchanges report={report} />}
   </>
 );
+
+const Exchanges: FC<{ report: TestReport }> = ({ report }) => {
+  const response = responseText(report);
+  return (
+    <>
+      {report.location !== undefined && (
+        <Exchange id="location" title="Redirect, not followed" text={report.location} />
+      )}
+      {response !== undefined && <Exchange id="response" title="Response" text={response} />}
+      <Exchange id="sent" title="Request" text={requestText(report.sent)} />
+    </>
+  );
+};
 
 const Exchange: FC<{ id: string; title: string; text: string }> = ({ id, title, text }) => (
   <section aria-labelledby={`${id}-head`}>

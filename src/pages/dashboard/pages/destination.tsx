@@ -157,9 +157,9 @@ const Actions: FC<{ path: string; isPaused: boolean; isHeld: boolean }> = ({ pat
         <button type="submit">Clear hold</button>
       </form>
     )}
-    <form method="post" action={`${path}/test`}>
-      <button type="submit">Send a test event</button>
-    </form>
+    <a class="button" href={`${path}/test`}>
+      Send a test event
+    </a>
     <a class="button" href={`${path}/edit`}>
       Edit
     </a>

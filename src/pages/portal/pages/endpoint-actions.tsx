@@ -3,20 +3,23 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { isRepeatedRotation, rotateSecret, secretRotation } from "../../../features/destinations/secrets.ts";
 import {
+  getDestination,
   pauseDestination,
   removeDestination,
   resumeDestination,
   type TestReport,
   testDestination,
 } from "../../../features/destinations/service.ts";
-import { requestText } from "../../ui/exchange.ts";
-import { numberIn } from "../../ui/format.ts";
+import { getTypesWithExamples } from "../../../features/event-types/service.ts";
+import { requestText, responseText } from "../../ui/exchange.ts";
+import { numberIn, textIn } from "../../ui/format.ts";
 import { attempt, attemptWith } from "../../ui/services.ts";
-import { showPage, showRefused } from "../layout.tsx";
+import { TestForm } from "../../ui/test-form.tsx";
+import { showNotFound, showPage, showRefusal, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import { may } from "../may.ts";
 import { Copy, outcomeAt } from "../parts.tsx";
-import { callerInPortal, type PortalEnv } from "../session.ts";
+import { callerInPortal, type PortalContext, type PortalEnv } from "../session.ts";
 import { reasonText } from "../state-text.ts";
 import { showEndpoint } from "./endpoint.tsx";
 import { showEndpointSecret } from "./endpoint-form.tsx";
@@ -73,44 +76,71 @@ export function registerEndpointActions(app: Hono<PortalEnv>): void {
     return showRefused(c, rotated, path);
   });
 
+  app.get(`${ENDPOINT}/test`, may("send_test"), async (c) => {
+    const found = await getDestination(callerInPortal(c), c.req.param("id"));
+    return found.kind === "ok" ? showTest(c) : showNotFound(c);
+  });
+
   app.post(`${ENDPOINT}/test`, may("send_test"), async (c) => {
     const id = c.req.param("id");
-    const path = `/portal/endpoints/${id}`;
+    const type = textIn(await c.req.parseBody(), "type");
     const caller = callerInPortal(c);
-    const tested = await attempt(caller, () => testDestination(caller, id));
-    if (tested.kind !== "ok") return showRefused(c, tested, path);
-    const look = c.get("look");
-    return showPage(
-      c,
-      { title: look.t.test.title, place: "endpoints" },
-      <TestPage look={look} report={tested.value} path={path} />,
-    );
+    const tested = await attempt(caller, () => testDestination(caller, { id, type }));
+    if (tested.kind === "ok") return showTest(c, { report: tested.value, type });
+    const path = `/portal/endpoints/${id}`;
+    return tested.kind === "invalid"
+      ? showRefusal(c, c.get("look").t.test.noExample, `${path}/test`, 422)
+      : showRefused(c, tested, path);
   });
 }
 
-const TestPage: FC<{ look: Look; report: TestReport; path: string }> = ({ look, report, path }) => {
+type Tested = Readonly<{ report: TestReport; type: string | undefined }>;
+
+async function showTest(c: PortalContext, tested?: Tested) {
+  const look = c.get("look");
+  const path = `/portal/endpoints/${c.req.param("id")}`;
+  const listed = await getTypesWithExamples(callerInPortal(c), undefined);
+  const types = listed.kind === "ok" ? listed.value : [];
+  return showPage(
+    c,
+    { title: look.t.test.title, place: "endpoints" },
+    <TestPage look={look} {...tested} types={types} path={path} />,
+  );
+}
+
+type TestPageProps = Readonly<{ look: Look; path: string; types: readonly string[] }> & Partial<Tested>;
+
+const TestPage: FC<TestPageProps> = ({ look, path, types, report, type }) => {
   const { t, f } = look;
-  const { response, location, sent } = report;
+  const response = report && responseText(report);
   return (
     <>
       <section>
         <p class="crumb">
           <a href={path}>{t.test.back}</a>
         </p>
-        <h1>{headline(look, report)}</h1>
-        <p class="lede">{t.test.took(f.duration(report.latency_ms))}</p>
+        <h1>{report ? headline(look, report) : t.test.title}</h1>
+        <p class="lede">
+          {report && `${t.test.took(f.duration(report.latency_ms))} `}
+          {t.test.what}
+        </p>
       </section>
-      <section class="actions" aria-label={t.test.title}>
-        <form method="post" action={`${path}/test`}>
-          <button type="submit">{t.test.again}</button>
-        </form>
+      <TestForm
+        path={path}
+        types={types}
+        chosen={type}
+        label={t.test.type}
+        verb={report ? t.test.again : t.test.send}
+      >
         <a class="button" href={path}>
           {t.test.back}
         </a>
-      </section>
-      {location !== undefined && <Part look={look} id="location" title={t.test.redirect} text={location} />}
+      </TestForm>
+      {report?.location !== undefined && (
+        <Part look={look} id="location" title={t.test.redirect} text={report.location} />
+      )}
       {response !== undefined && <Part look={look} id="response" title={t.test.response} text={response} />}
-      <Part look={look} id="sent" title={t.test.request} text={requestText(sent)} />
+      {report && <Part look={look} id="sent" title={t.test.request} text={requestText(report.sent)} />}
     </>
   );
 };

@@ -122,7 +122,11 @@ const EndpointPage: FC<Props> = ({
         <p>{text}</p>
       </section>
       <section class="actions" aria-label={t.endpoint.settings}>
-        {allows(access, "send_test") && <Press action={`${path}/test`} label={t.endpoint.test} />}
+        {allows(access, "send_test") && (
+          <a class="button" href={`${path}/test`}>
+            {t.endpoint.test}
+          </a>
+        )}
         {row.status === "paused"
           ? allows(access, "resume_endpoint") && (
               <Press action={`${path}/resume`} label={t.endpoint.resume} isMain />
