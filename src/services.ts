@@ -4,6 +4,7 @@
  */
 
 import { type Config, Misconfiguration, parseConfig } from "./config.ts";
+import type { SettleResult } from "./core/settle.ts";
 import { type DestinationBindings, destinationBindings } from "./destination-bindings.ts";
 import type { DestinationGate } from "./gate/durable-object.ts";
 import type { IntakeRpc } from "./ingest/intake-protocol.ts";
@@ -15,6 +16,8 @@ import type { DeliveryMessage, DrainQueueMessage, UpkeepQueueMessage } from "./q
 import { type Vault, vaultOf } from "./secrets/vault.ts";
 import { furtherDatabases, repeatingDatabases } from "./store/databases.ts";
 import type { LoadedDelivery } from "./store/deliveries.ts";
+import type { Destination } from "./store/destinations.ts";
+import type { StatusChange } from "./store/notifications.ts";
 import type { Sleep } from "./time.ts";
 
 /** The attempts of one invocation, counted for its log line. */
@@ -49,6 +52,19 @@ export type Arrived = Readonly<{
 
 /** Keeps the exchange, where it is one that is to be kept; returns whether it does. Takes no time. */
 export type ArchiveExchange = (delivery: LoadedDelivery, contentType: string, arrived: Arrived) => boolean;
+
+/** What the engine has found that operators or customers may want to know of. */
+export type News = Readonly<{
+  /** Changes of status, on record and not published yet. */
+  changes?: readonly StatusChange[];
+  /** Results of settlements whose alerts are to be published. */
+  alerts?: readonly Readonly<{ destination: Destination; result: SettleResult }>[];
+  /** Destinations whose dead-letter digest is due. */
+  digestsDue?: readonly Pick<Destination, "id" | "tenant">[];
+}>;
+
+/** Publishes news. A failure is logged, not thrown, because the work that the news is about is done. */
+export type Notify = (services: Services, news: News) => Promise<void>;
 
 export type Services = Readonly<{
   config: Config;
@@ -102,12 +118,21 @@ export type Services = Readonly<{
   logOmitted?: () => void;
   /** The attempts of this invocation, for one log line about all of them; absent where nothing attempts. */
   attemptCounts?: AttemptCounts;
+  /** Publishes what the engine reports: the engine itself knows no notifications. */
+  notify: Notify;
   /** Keeps the invocation alive until the work is done. */
   background: (work: Promise<unknown>) => void;
 }>;
 
-/** The services of one invocation. */
-export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): Services {
+/**
+ * The services of one invocation.
+ * @param notify only handlers of queues and of the cron report news
+ */
+export function servicesOf(
+  env: Env,
+  ctx: Pick<ExecutionContext, "waitUntil">,
+  notify: Notify = notifyNobody,
+): Services {
   const { config, vault, further, routing, placement, memory, bindings } = isolateStateOf(env);
   const timing = {
     now: () => Date.now(),
@@ -142,8 +167,13 @@ export function servicesOf(env: Env, ctx: Pick<ExecutionContext, "waitUntil">): 
     ...timing,
     log,
     logOmitted,
+    notify,
     background: (work) => ctx.waitUntil(work.finally(logOmitted)),
   };
+}
+
+function notifyNobody(): Promise<void> {
+  throw new Error("This handler has nobody to notify");
 }
 
 /** Why the handlers cannot work; undefined when they can. */

@@ -10,7 +10,7 @@ import { consumeDeadLetters } from "./delivery/dead-letters.ts";
 import { keepMessages } from "./jobs/keep-messages.ts";
 import { logToConsole } from "./log.ts";
 import { batchKindOf } from "./queue-messages.ts";
-import { misconfigurationOf, type Services, servicesOf } from "./services.ts";
+import { misconfigurationOf, type Notify, type Services, servicesOf } from "./services.ts";
 
 export { Events } from "./bindings/entrypoint.ts";
 export { DestinationGate } from "./gate/durable-object.ts";
@@ -28,14 +28,14 @@ export default {
   async queue(batch, env, ctx) {
     const fault = misconfigurationOf(env);
     if (fault) return keepMessages(env, batch, fault, logToConsole);
-    const services = servicesOf(env, ctx);
+    const services = servicesOf(env, ctx, notify);
     await consume(services, env, batch).finally(services.logOmitted);
   },
 
   async scheduled(_controller, env, ctx) {
     const fault = misconfigurationOf(env);
     if (fault) return logToConsole({ what: "misconfigured", handler: "cron", error: fault.message });
-    const services = servicesOf(env, ctx);
+    const services = servicesOf(env, ctx, notify);
     const [{ runCron }, { checkThresholds }] = await Promise.all([
       import("./upkeep.ts"),
       import("./features/notifications/thresholds.ts"),
@@ -45,6 +45,9 @@ export default {
       .finally(services.logOmitted);
   },
 } satisfies ExportedHandler<Env>;
+
+const notify: Notify = async (services, news) =>
+  (await import("./features/notifications/publish.ts")).notify(services, news);
 
 async function consume(services: Services, env: Env, batch: MessageBatch): Promise<void> {
   switch (batchKindOf(env, batch)) {

@@ -16,7 +16,7 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
     store: { folders: ["store", "core"], packages: [/^drizzle-orm(\/|$)/, /^drizzle-kit$/, /^zod$/] },
     gate: { folders: ["gate", "core", ""], packages: [/^cloudflare:workers$/] },
     ingest: { folders: ["ingest", "store", "core", ""], packages: [/^cloudflare:workers$/] },
-    delivery: { folders: [...ENGINE, "features"], packages: [/^ipaddr\.js$/, /^zod$/] },
+    delivery: { folders: [...ENGINE], packages: [/^ipaddr\.js$/, /^zod$/] },
     jobs: { folders: ["jobs", ...ENGINE], packages: [] },
     features: {
       folders: ["features", "http", "jobs", ...ENGINE],
@@ -42,8 +42,7 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
 
 /** Single files of another folder that may be needed besides: they need nothing of that folder themselves. */
 const alsoNeeded: Readonly<Record<string, readonly string[]>> = {
-  store: ["time.ts"],
-  jobs: ["features/notifications/publish.ts"],
+  store: ["time.ts", "log.ts"],
 };
 
 /** What may be needed for its types alone, besides. */

@@ -10,7 +10,6 @@
  * retries by then, or finds them after the grace period.
  */
 
-import { publishDead } from "../features/notifications/publish.ts";
 import { scheduleDrainAtGate } from "../gate/client.ts";
 import type { Services } from "../services.ts";
 import { type LoadedDelivery, loadDeliveries } from "../store/deliveries.ts";
@@ -23,6 +22,7 @@ import {
   openDeliveriesOf,
   sendAlone,
 } from "./message-group.ts";
+import { reportDead } from "./news.ts";
 import { deadAmong, overRow, waitingRow } from "./outcome.ts";
 import { report } from "./recorder.ts";
 
@@ -34,7 +34,7 @@ export async function consumeDeadLetters(services: Services, batch: MessageBatch
   const refusal = { reason: "recovered", until: now } as const;
   const waiting = untried.map((delivery) => ({ delivery, row: waitingRow(delivery, refusal) }));
   await report(services, [...dead, ...waiting]);
-  publishDead(services, deadAmong(dead));
+  reportDead(services, deadAmong(dead));
   for (const id of new Set(untried.map(({ destination }) => destination.id)))
     services.background(scheduleDrainAtGate(services, id));
   const retries = tried.map((delivery) => ({ delivery, retryAt: delivery.row?.nextAttemptAt ?? now }));

@@ -11,7 +11,6 @@
  * settled there.
  */
 
-import { publishDead } from "../features/notifications/publish.ts";
 import { settleAtGate } from "../gate/client.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
@@ -21,6 +20,7 @@ import type { StatusChange } from "../store/notifications.ts";
 import { type Dispatch, type Leased, refusedDispositions } from "./admission.ts";
 import { logAttempt, logCounts, logLease } from "./attempt-log.ts";
 import { sendRetries } from "./message-group.ts";
+import { applySettleResults, type DestinationResult, reportDead } from "./news.ts";
 import {
   attemptDisposition,
   type Disposition,
@@ -30,7 +30,6 @@ import {
   waitingDisposition,
 } from "./outcome.ts";
 import { LINGER_MS, type Recorder, RIDE_MS } from "./recorder.ts";
-import { applySettleResults, type DestinationResult } from "./settle-results.ts";
 
 /** How long a settle result waits to be applied together with those of gates that are being told at the same time. */
 const APPLY_MS = 250;
@@ -92,7 +91,7 @@ export class Pipeline {
 
   async #endUnattempted(dispositions: readonly Disposition[]): Promise<Recorded> {
     await this.#recorder.report(dispositions, this.#coming > 0 ? RIDE_MS : 0);
-    publishDead(this.#services, deadAmong(dispositions));
+    reportDead(this.#services, deadAmong(dispositions));
     return { dispositions, late: false };
   }
 
@@ -107,7 +106,7 @@ export class Pipeline {
     logLease(this.#services, leased);
     const dispositions = [...without, ...dispositionsOf(this.#services, leased, ownerOf)];
     const gone = await this.#recorder.report(dispositions, this.#coming > 0 ? LINGER_MS : 0);
-    publishDead(this.#services, deadAmong(without));
+    reportDead(this.#services, deadAmong(without));
     if (late) {
       this.#applyTogether([], gone);
       this.#services.background(this.#finishLate(leased, recorded));

@@ -10,7 +10,7 @@
 import type { DeliveryName } from "../core/bundle.ts";
 import { CONNECTIONS } from "../core/lease.ts";
 import { MINUTE_MS } from "../core/rollups.ts";
-import { countDead } from "../features/notifications/publish.ts";
+import { countDead } from "../delivery/news.ts";
 import { scheduleDrainAtGate } from "../gate/client.ts";
 import { faultOf } from "../log.ts";
 import type { WaitingMessage } from "../queue-messages.ts";

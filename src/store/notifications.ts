@@ -10,6 +10,7 @@
 import { OPERATOR } from "../core/principal.ts";
 import type { PauseReason } from "../core/reasons.ts";
 import { HOUR_MS } from "../core/rollups.ts";
+import { faultOf, type Log } from "../log.ts";
 import { repeatable } from "./databases.ts";
 
 /** Only destinations that are active: an operator may have paused or resumed them since. */
@@ -62,6 +63,19 @@ export function unpublishedChanges(db: D1Database, which: UnpublishedChanges): D
   return "until" in which
     ? db.prepare(UNTIL).bind(which.until)
     : db.prepare(OF_SOME).bind(which.at, JSON.stringify(which.ids));
+}
+
+/** Recorded changes that have not been published. A failure is logged: the next cron publishes them. */
+export async function findUnpublished(
+  { db, log }: Readonly<{ db: D1Database; log: Log }>,
+  wanted: UnpublishedChanges,
+): Promise<readonly StatusChange[]> {
+  try {
+    return (await unpublishedChanges(db, wanted).all<StatusChange>()).results;
+  } catch (error) {
+    log({ what: "status_changes_unavailable", error: faultOf(error) });
+    return [];
+  }
 }
 
 /** The statements that remove changes, for the transaction that publishes them. Safe to repeat. */

@@ -3,13 +3,14 @@
  * with what they remembered, some are replaced by new ones, and some run the former version while a deploy goes on.
  */
 import { type Random, seededRandom } from "../../src/core/seeded-random.ts";
+import { notify } from "../../src/features/notifications/publish.ts";
 import { PlacementCache } from "../../src/ingest/placement-cache.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import { newMemory } from "../../src/memory.ts";
 import type { Services } from "../../src/services.ts";
 import { ofFormerVersion } from "./former-version.ts";
 
-type Caches = Pick<Services, "routing" | "placement" | "memory">;
+type Own = Pick<Services, "routing" | "placement" | "memory" | "notify">;
 
 export type Isolate = Readonly<{
   /** How far its clock is ahead, ms; negative: behind. */
@@ -17,7 +18,7 @@ export type Isolate = Readonly<{
   /** Whether it runs the former version. */
   isFormer: boolean;
   /** The services of an invocation in this isolate. */
-  own: (services: Omit<Services, keyof Caches>) => Services;
+  own: (services: Omit<Services, keyof Own>) => Services;
 }>;
 
 export type IsolateOptions = Readonly<{
@@ -46,16 +47,17 @@ const USUAL_SKEW_MS = 30;
 
 /** One isolate, which has just started. */
 export function newIsolate({ skewMs = 0, isFormer = false } = {}): Isolate {
-  const caches: Caches = {
+  const parts: Own = {
     routing: new RoutingCache(),
     placement: new PlacementCache(),
     memory: newMemory(),
+    notify,
   };
   return {
     skewMs,
     isFormer,
     own: (services) => {
-      const own = { ...services, ...caches, now: () => services.now() + skewMs };
+      const own = { ...services, ...parts, now: () => services.now() + skewMs };
       return isFormer ? ofFormerVersion(own) : own;
     },
   };

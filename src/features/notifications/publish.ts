@@ -8,22 +8,39 @@
 import { linkHostOf } from "../../config.ts";
 import { DIGEST_MS, isStalled } from "../../core/alerts.ts";
 import { OPERATOR } from "../../core/principal.ts";
-import { digestAtGate, markDigestSent, reportUnattemptedDead } from "../../gate/client.ts";
-import { deliveryId, eventId } from "../../ids.ts";
+import { digestAtGate, markDigestSent } from "../../gate/client.ts";
 import { acceptOperational, type KeyedEvent } from "../../ingest/accept.ts";
 import { faultOf } from "../../log.ts";
-import type { Services } from "../../services.ts";
-import { type Destination, findDestination } from "../../store/destinations.ts";
+import type { News, Services } from "../../services.ts";
+import { findDestination } from "../../store/destinations.ts";
 import {
+  findUnpublished,
   forgetStatements,
   isOperatorListening,
   type StatusChange,
-  type UnpublishedChanges,
-  unpublishedChanges,
 } from "../../store/notifications.ts";
 import { readHeartbeat } from "../../store/sweep.ts";
 import { mail, mailContact } from "./mail.ts";
-import { deadEvent, type OperationalEvent, stallEvent, statusEvent } from "./operational-events.ts";
+import {
+  alertEvent,
+  deadEvent,
+  type OperationalEvent,
+  stallEvent,
+  statusEvent,
+} from "./operational-events.ts";
+
+/** Publishes what the engine reports, in one round trip. */
+export async function notify(
+  services: Services,
+  { changes = [], alerts = [], digestsDue = [] }: News,
+): Promise<void> {
+  const raised = alerts.filter(({ destination }) => raisesNotifications(destination));
+  const events = raised.flatMap(({ destination, result }) =>
+    result.alerts.map((alert) => alertEvent(destination, alert, result)),
+  );
+  await publishStatusChanges(services, changes, events);
+  for (const one of digestsDue.filter(raisesNotifications)) await scheduleDigest(services, one.id);
+}
 
 /**
  * Stores the events and mails them. Safe to repeat: an event is stored once, by its key. A failure is logged, not thrown,
@@ -106,19 +123,6 @@ function statusEventOf(services: Services, change: StatusChange): OperationalEve
   }
 }
 
-/** Recorded changes that have not been published. A failure is logged: the next cron publishes them. */
-export async function findUnpublished(
-  services: Services,
-  wanted: UnpublishedChanges,
-): Promise<readonly StatusChange[]> {
-  try {
-    return (await unpublishedChanges(services.db, wanted).all<StatusChange>()).results;
-  } catch (error) {
-    services.log({ what: "status_changes_unavailable", error: faultOf(error) });
-    return [];
-  }
-}
-
 /** Publishes a change by hand: the destination has had its new status since `at`, epoch ms. */
 export async function publishStatusChangeOf(
   services: Services,
@@ -141,7 +145,7 @@ export async function publishLeftovers(services: Services): Promise<void> {
  * have ended dead by then. So however many end dead, it is one event and one written row a minute and destination. A
  * failure is logged: the gate reports a due digest again with a later dead letter.
  */
-export async function scheduleDigest(services: Services, destination: string): Promise<void> {
+async function scheduleDigest(services: Services, destination: string): Promise<void> {
   try {
     await services.upkeep.send({ deadLetterDigest: destination }, { delaySeconds: DIGEST_MS / 1000 });
   } catch (error) {
@@ -157,39 +161,6 @@ export async function publishDigest(services: Services, id: string): Promise<voi
   if (destination && raisesNotifications(destination))
     await publish(services, [deadEvent(destination, digest, services.now())]);
   if (await markDigestSent(services, id, digest)) await scheduleDigest(services, id);
-}
-
-type DeadDelivery = Readonly<{
-  /** The event's number. */
-  event: number;
-  destination: Pick<Destination, "id" | "tenant">;
-  reason: string | null;
-}>;
-
-/**
- * Logs deliveries that ended dead without an attempt (expired, poison, forbidden target) and counts them at their gates,
- * in the background: no attempt's log line and no settlement has them.
- * @param dead recorded already
- */
-export function publishDead(services: Services, dead: readonly DeadDelivery[]): void {
-  for (const { event, destination, reason } of dead) {
-    const ids = { delivery: deliveryId(event, destination.id), event: eventId(event) };
-    services.log({ what: "delivery_dead", ...ids, destination: destination.id, reason });
-  }
-  for (const theirs of Map.groupBy(dead, ({ destination }) => destination.id).values()) {
-    const [first] = theirs;
-    if (first) services.background(countDead(services, first.destination, theirs.length));
-  }
-}
-
-/** Counts deliveries of the destination that ended dead without an attempt. */
-export async function countDead(
-  services: Services,
-  { id, tenant }: Pick<Destination, "id" | "tenant">,
-  deliveries: number,
-): Promise<void> {
-  const isDue = await reportUnattemptedDead(services, id, deliveries);
-  if (isDue && raisesNotifications({ tenant })) await scheduleDigest(services, id);
 }
 
 /** For the cron: publishes a stall of the sweep. `/v1/health` notices one too, in case the cron does not run. */

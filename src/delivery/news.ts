@@ -1,16 +1,19 @@
-/** Applying what gates report when leases are settled: failing destinations are paused, and alerts are published. */
+/**
+ * What the engine reports: the results of settlements, by which failing destinations are paused, and deliveries that end
+ * dead without an attempt. Publishing it is the business of `services.notify`.
+ */
 import type { SettleResult } from "../core/settle.ts";
-import { alertEvent } from "../features/notifications/operational-events.ts";
-import {
-  findUnpublished,
-  publishStatusChanges,
-  raisesNotifications,
-  scheduleDigest,
-} from "../features/notifications/publish.ts";
+import { reportUnattemptedDead } from "../gate/client.ts";
+import { deliveryId, eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import type { Destination } from "../store/destinations.ts";
-import { pauseStatements, type StatusChange, unpublishedChanges } from "../store/notifications.ts";
+import {
+  findUnpublished,
+  pauseStatements,
+  type StatusChange,
+  unpublishedChanges,
+} from "../store/notifications.ts";
 
 export type DestinationResult = Readonly<{ destination: Destination; result: SettleResult }>;
 
@@ -28,13 +31,10 @@ export async function applySettleResults(
     logStorm(services, one);
     paused.push(...(await disableIfFailing(services, one)));
   }
-  const published = results.filter(({ destination }) => raisesNotifications(destination));
-  const alerts = published.flatMap(({ destination, result }) =>
-    result.alerts.map((alert) => alertEvent(destination, alert, result)),
-  );
-  await publishStatusChanges(services, paused, alerts);
-  for (const { destination, result } of published)
-    if (result.digestDue) await scheduleDigest(services, destination.id);
+  const alerts = results.filter(({ result }) => result.alerts.length > 0);
+  const digestsDue = results.flatMap(({ destination, result }) => (result.digestDue ? destination : []));
+  if (paused.length + alerts.length + digestsDue.length > 0)
+    await services.notify(services, { changes: paused, alerts, digestsDue });
 }
 
 /** The pause that is made, if any. A failure is logged, not thrown: the gate repeats it with the next failure. */
@@ -65,4 +65,37 @@ function logStorm({ log }: Services, { destination, result: { alerts, figures } 
   const line = { destination: destination.id, first_attempts: first, retries, failures };
   if (alerts.includes("storm_detected")) log({ what: "storm_detected", ...line });
   if (alerts.includes("recovered")) log({ what: "storm_over", ...line });
+}
+
+type DeadDelivery = Readonly<{
+  /** The event's number. */
+  event: number;
+  destination: Pick<Destination, "id" | "tenant">;
+  reason: string | null;
+}>;
+
+/**
+ * Logs deliveries that ended dead without an attempt (expired, poison, forbidden target) and counts them at their gates,
+ * in the background: no attempt's log line and no settlement has them.
+ * @param dead recorded already
+ */
+export function reportDead(services: Services, dead: readonly DeadDelivery[]): void {
+  for (const { event, destination, reason } of dead) {
+    const ids = { delivery: deliveryId(event, destination.id), event: eventId(event) };
+    services.log({ what: "delivery_dead", ...ids, destination: destination.id, reason });
+  }
+  for (const theirs of Map.groupBy(dead, ({ destination }) => destination.id).values()) {
+    const [first] = theirs;
+    if (first) services.background(countDead(services, first.destination, theirs.length));
+  }
+}
+
+/** Counts deliveries of the destination that ended dead without an attempt. */
+export async function countDead(
+  services: Services,
+  destination: Pick<Destination, "id" | "tenant">,
+  deliveries: number,
+): Promise<void> {
+  if (await reportUnattemptedDead(services, destination.id, deliveries))
+    await services.notify(services, { digestsDue: [destination] });
 }

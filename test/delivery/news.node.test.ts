@@ -1,7 +1,7 @@
 /** What gates report when leases are settled: which destinations are paused, and what the operator is told. */
 import { beforeEach, expect, test } from "vitest";
 import type { SettleResult } from "../../src/core/settle.ts";
-import { applySettleResults } from "../../src/delivery/settle-results.ts";
+import { applySettleResults } from "../../src/delivery/news.ts";
 import type { Services } from "../../src/services.ts";
 import { type ByHand, worldByHand } from "../support/by-hand.ts";
 import { interceptedD1 } from "../support/intercept.ts";
