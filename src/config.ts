@@ -41,9 +41,6 @@ function privateOnly(keys: MasterKeys): MasterKeys | Readonly<{ fault: string }>
   return keys.some(({ bytes }) => toBase64(bytes) === PUBLIC_MASTER_KEY) ? { fault } : keys;
 }
 
-/** The User-Agent of requests to receivers and token endpoints. */
-export const USER_AGENT = "Breakwater/0.3 (webhooks)";
-
 /** The caps of a deployment whose variables do not set them. */
 const DESTINATIONS_PER_TENANT = 1_000;
 const DELIVERIES_PER_REQUEST = 100_000;

@@ -17,7 +17,7 @@ import { type Vault, vaultOf } from "./secrets/vault.ts";
 import { furtherDatabases, repeatingDatabases } from "./store/databases.ts";
 import type { LoadedDelivery } from "./store/deliveries.ts";
 import type { Destination } from "./store/destinations.ts";
-import type { StatusChange } from "./store/notifications.ts";
+import type { StatusChange } from "./store/status-changes.ts";
 import type { Sleep } from "./time.ts";
 
 /** The attempts of one invocation, counted for its log line. */

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { version } from "../package.json" with { type: "json" };
-import { parseConfig, USER_AGENT } from "../src/config.ts";
+import { parseConfig } from "../src/config.ts";
 import { destinationBindings } from "../src/destination-bindings.ts";
+import { USER_AGENT } from "../src/secrets/deployment-marker.ts";
 import { furtherDatabases } from "../src/store/databases.ts";
 import { keysOf, MASTER_KEYS } from "./support/vault.ts";
 

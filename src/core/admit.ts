@@ -71,20 +71,6 @@ export function admit(
   return { state: { ...state, holding }, result: { ...result, ...also } };
 }
 
-/**
- * The granted deliveries that may have been settled after the caller's look-up: the request was under way while that
- * happened. A slow result includes deliveries that were not settled; a result that comes later
- * than the gate remembers includes all of them. Both times are the caller's.
- */
-export function settledSince(
-  { grant, settled = [] }: Pick<AdmitResult, "grant" | "settled">,
-  lookedUpAt: number,
-  arrivedAt: number,
-): readonly number[] {
-  if (arrivedAt - lookedUpAt > LOOK_UP_MS) return grant?.deliveries ?? [];
-  return settled.filter(({ msAgo }) => arrivedAt - msAgo > lookedUpAt).map(({ delivery }) => delivery);
-}
-
 /** Why one delivery would be refused at `now`; undefined when it would be admitted. */
 export function refusalAt(
   state: GateState,

@@ -134,3 +134,20 @@ export function slotsOf(leases: readonly Lease[]): number {
 export function widthsOf(leases: readonly Lease[]): number {
   return leases.reduce((sum, lease) => sum + lease.width, 0);
 }
+
+/**
+ * The granted deliveries that may have been settled after the caller's look-up: the request was under way while that
+ * happened. A slow result includes deliveries that were not settled; a result that comes later
+ * than the gate remembers includes all of them. Both times are the caller's.
+ */
+export function settledSince(
+  {
+    grant,
+    settled = [],
+  }: Readonly<{ grant: Grant | null; settled?: readonly Readonly<{ delivery: number; msAgo: number }>[] }>,
+  lookedUpAt: number,
+  arrivedAt: number,
+): readonly number[] {
+  if (arrivedAt - lookedUpAt > LOOK_UP_MS) return grant?.deliveries ?? [];
+  return settled.filter(({ msAgo }) => arrivedAt - msAgo > lookedUpAt).map(({ delivery }) => delivery);
+}

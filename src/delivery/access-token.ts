@@ -4,7 +4,7 @@
  * endpoint is called like a receiver: behind the same checks of its address, over one of the invocation's connections,
  * without following redirects, for a bounded time and a bounded answer.
  */
-import { USER_AGENT } from "../config.ts";
+
 import {
   MAX_ANSWER_BYTES,
   type TokenAnswer,
@@ -17,6 +17,7 @@ import {
 import { accessTokenAtGate, keepAccessTokenAtGate } from "../gate/client.ts";
 import { faultOf } from "../log.ts";
 import { toBase64 } from "../secrets/base64.ts";
+import { USER_AGENT } from "../secrets/deployment-marker.ts";
 import type { Services } from "../services.ts";
 import { within } from "../time.ts";
 import { resolve, targetFault } from "./url-guard.ts";

@@ -2,14 +2,8 @@
  * Which deliveries may be attempted now: those that triage finds due, whose destination can be sent to, and that its
  * gate admits. The queue's consumer and the drain both start their leases here.
  */
-import {
-  type AdmitRequest,
-  type AdmitResult,
-  type Refusal,
-  type RefusalReason,
-  settledSince,
-} from "../core/admit.ts";
-import { arrivedGrant, CONNECTIONS, type Grant } from "../core/lease.ts";
+import type { AdmitRequest, AdmitResult, Refusal, RefusalReason } from "../core/admit.ts";
+import { arrivedGrant, CONNECTIONS, type Grant, settledSince } from "../core/lease.ts";
 import { type DeliverySource, type Readiness, readinessOf } from "../core/triage.ts";
 import { admitAtGate, settleAtGate } from "../gate/client.ts";
 import { eventId } from "../ids.ts";

@@ -3,7 +3,6 @@
  * goes wrong on the way is an outcome. Redirects are not followed, and no more of an answer is read than its operator
  * needs to see.
  */
-import { USER_AGENT } from "../config.ts";
 import { bodyFormOf, dataIn } from "../core/content.ts";
 import { CONNECTIONS } from "../core/lease.ts";
 import { rendered, templateOf } from "../core/message-templates.ts";
@@ -12,7 +11,7 @@ import { type Exchange, exchangeOf } from "../core/retry/classify.ts";
 import { type StatedLimits, statedLimits } from "../core/retry/retry-after.ts";
 import { eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
-import { MARKER, markerOf } from "../secrets/deployment-marker.ts";
+import { MARKER, markerOf, USER_AGENT } from "../secrets/deployment-marker.ts";
 import type { Arrived, Services } from "../services.ts";
 import type { LoadedDelivery } from "../store/deliveries.ts";
 import type { Destination } from "../store/destinations.ts";

@@ -13,7 +13,7 @@ import {
   pauseStatements,
   type StatusChange,
   unpublishedChanges,
-} from "../store/notifications.ts";
+} from "../store/status-changes.ts";
 
 export type DestinationResult = Readonly<{ destination: Destination; result: SettleResult }>;
 

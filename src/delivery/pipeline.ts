@@ -16,7 +16,7 @@ import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import type { LoadedDelivery } from "../store/deliveries.ts";
 import { gateSettingsOf } from "../store/destinations.ts";
-import type { StatusChange } from "../store/notifications.ts";
+import type { StatusChange } from "../store/status-changes.ts";
 import { type Dispatch, type Leased, refusedDispositions } from "./admission.ts";
 import { logAttempt, logCounts, logLease } from "./attempt-log.ts";
 import { sendRetries } from "./message-group.ts";

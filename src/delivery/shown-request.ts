@@ -3,9 +3,8 @@
  * from the destination as it is now. What authenticates them is masked: signatures, headers of one's own, those that an
  * event was posted with, and the deployment's marker. An answer that repeats one of these is masked too (`sentSecrets`).
  */
-import { USER_AGENT } from "../config.ts";
 import { formsOf, recipeOf, signatureHeaders } from "../core/signature-forms.ts";
-import { MARKER } from "../secrets/deployment-marker.ts";
+import { MARKER, USER_AGENT } from "../secrets/deployment-marker.ts";
 import { type Destination, storedHeaders } from "../store/destinations.ts";
 import { authOf, headerOf, MASK } from "./authorization.ts";
 

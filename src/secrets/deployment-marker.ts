@@ -5,6 +5,9 @@
  */
 import { derivedKeys, type MasterKeys } from "./vault.ts";
 
+/** The User-Agent of requests to receivers and token endpoints. */
+export const USER_AGENT = "Breakwater/0.3 (webhooks)";
+
 export const MARKER = "webhook-deployment";
 
 type MarkerConfig = Readonly<{ adminKey: string; masterKeys: MasterKeys }>;

@@ -32,7 +32,6 @@ import { modelOf, type RawRow } from "./columns.ts";
 import type { Databases } from "./databases.ts";
 import type { DeliveryKey, DeliveryRow } from "./delivery.ts";
 import { type Destination, LISTED_DESTINATIONS } from "./destinations.ts";
-import { pauseStatements, type StatusChange, unpublishedChanges } from "./notifications.ts";
 import {
   OWN_ROWS,
   ownNames,
@@ -47,6 +46,7 @@ import { isNewEnd, replayCountersOf } from "./replay-counters.ts";
 import { destinations } from "./schema.ts";
 import { homeOf, homeOfBundle, sharesOf } from "./shards.ts";
 import { bundleIdOf, endedOf, hasBit, inPortions } from "./sql.ts";
+import { pauseStatements, type StatusChange, unpublishedChanges } from "./status-changes.ts";
 import { deliveries } from "./tables.ts";
 
 type LoadedEvent = Readonly<{

@@ -1,15 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import {
-  type AdmitRequest,
-  admit,
-  recheck,
-  refusalAt,
-  settledSince,
-  testRefusedUntil,
-} from "../../src/core/admit.ts";
+import { type AdmitRequest, admit, recheck, refusalAt, testRefusedUntil } from "../../src/core/admit.ts";
 import { type GateState, newGateState } from "../../src/core/gate-state.ts";
-import { LOOK_UP_MS } from "../../src/core/lease.ts";
+import { LOOK_UP_MS, settledSince } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
 import { unpackNumbers } from "../../src/core/number-sets.ts";
 import { settle } from "../../src/core/settle.ts";

@@ -7,6 +7,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { transientOf } from "../../src/core/transient.ts";
 import { endSession, findSession, insertKey, insertSession, revokeKey } from "../../src/features/keys/sql.ts";
+import { claimMail } from "../../src/features/notifications/sql.ts";
 import { repeatingDatabases } from "../../src/store/databases.ts";
 import {
   changeDestination,
@@ -14,9 +15,9 @@ import {
   replaceSecrets,
   setDestinationStatus,
 } from "../../src/store/destinations.ts";
-import { claimMail, forgetStatements } from "../../src/store/notifications.ts";
 import { removeTombstones } from "../../src/store/retention.ts";
 import { addToCount, countKeyed, readCounts, saveBacklogSnapshot } from "../../src/store/stats.ts";
+import { forgetStatements } from "../../src/store/status-changes.ts";
 import {
   beginSweep,
   moveCursor,

@@ -8,8 +8,8 @@
  * https://developers.cloudflare.com/api/resources/queues/subresources/messages/methods/push/
  */
 import { z } from "zod";
-import { USER_AGENT } from "../../config.ts";
 import { faultOf } from "../../log.ts";
+import { USER_AGENT } from "../../secrets/deployment-marker.ts";
 import { storedHeaders } from "../../store/destinations.ts";
 import { ExchangeFailure, type Outgoing, type Post, textOf } from "../http.ts";
 import {

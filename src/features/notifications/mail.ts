@@ -11,10 +11,11 @@ import { disableReasons } from "../../core/reasons.ts";
 import { faultOf } from "../../log.ts";
 import { newTokenId, signToken } from "../../secrets/tokens.ts";
 import type { Services } from "../../services.ts";
-import { claimMail, type StatusChange } from "../../store/notifications.ts";
+import type { StatusChange } from "../../store/status-changes.ts";
 import { insertAuditEntries } from "../audit/sql.ts";
 import { findTenantSettings } from "../tenants/settings.ts";
 import type { OperationalEvent } from "./operational-events.ts";
+import { claimMail } from "./sql.ts";
 
 /** Mails the event, if `send_email` and addresses are configured and the limits allow it. A failure is logged. */
 export async function mail(services: Services, event: OperationalEvent): Promise<void> {

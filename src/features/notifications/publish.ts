@@ -13,12 +13,7 @@ import { acceptOperational, type KeyedEvent } from "../../ingest/accept.ts";
 import { faultOf } from "../../log.ts";
 import type { News, Services } from "../../services.ts";
 import { findDestination } from "../../store/destinations.ts";
-import {
-  findUnpublished,
-  forgetStatements,
-  isOperatorListening,
-  type StatusChange,
-} from "../../store/notifications.ts";
+import { findUnpublished, forgetStatements, type StatusChange } from "../../store/status-changes.ts";
 import { readHeartbeat } from "../../store/sweep.ts";
 import { mail, mailContact } from "./mail.ts";
 import {
@@ -28,6 +23,7 @@ import {
   stallEvent,
   statusEvent,
 } from "./operational-events.ts";
+import { isOperatorListening } from "./sql.ts";
 
 /** Publishes what the engine reports, in one round trip. */
 export async function notify(

@@ -26,7 +26,6 @@ import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import { allOf } from "../../store/databases.ts";
 import type { Destination } from "../../store/destinations.ts";
-import { isOperatorListening } from "../../store/notifications.ts";
 import { backlogOf, retryingForADay, saveBacklogSnapshot } from "../../store/stats.ts";
 import { moveCursor, readCursor } from "../../store/sweep.ts";
 import { destinationsBehind, fleetSize, watchedDestinations } from "../../store/watched-destinations.ts";
@@ -34,6 +33,7 @@ import { COUNTED, depthsOf, MOST_SHOWN, queryGates, type Seen } from "../stats/f
 import { mailboxOf } from "./mail.ts";
 import { thresholdEvent } from "./operational-events.ts";
 import { publish, raisesNotifications } from "./publish.ts";
+import { isOperatorListening } from "./sql.ts";
 
 const EVERY_MINUTES = 15;
 /** Destinations that one statement reads, and one invocation looks at, in this time at most. */

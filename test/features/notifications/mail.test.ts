@@ -13,7 +13,7 @@ import { publish, publishStatusChanges } from "../../../src/features/notificatio
 import { changeTenantSettings } from "../../../src/features/tenants/settings.ts";
 import { readToken } from "../../../src/secrets/tokens.ts";
 import type { Services } from "../../../src/services.ts";
-import type { StatusChange } from "../../../src/store/notifications.ts";
+import type { StatusChange } from "../../../src/store/status-changes.ts";
 import { newWorld, START, type World } from "../../support/world.ts";
 
 const HOUR = 3_600_000;

@@ -1,15 +1,12 @@
 /**
- * What notifications are made of: changes of destinations' statuses that have not been published, the limit on mails, and
- * the operator's tenant.
+ * Changes of destinations' statuses that have not been published.
  *
  * Every change of a status is also written to `status_changes`, by a trigger and so in the transaction that makes it,
  * whoever makes it and whether or not its result arrives. It is removed in the transaction that stores the event about
  * it. Raw SQL, because these statements are put into other modules' batches.
  */
 
-import { OPERATOR } from "../core/principal.ts";
 import type { PauseReason } from "../core/reasons.ts";
-import { HOUR_MS } from "../core/rollups.ts";
 import { faultOf, type Log } from "../log.ts";
 import { repeatable } from "./databases.ts";
 
@@ -84,33 +81,4 @@ export function forgetStatements(db: D1Database, changes: readonly StatusChange[
   const times = changes.map(({ changedAt }) => changedAt);
   const published = JSON.stringify(changes.map(({ id, status, changedAt }) => ({ id, status, changedAt })));
   return [db.prepare(FORGET_CHANGES).bind(published, Math.min(...times), Math.max(...times))];
-}
-
-/** Most mails in an hour to the operator, and to each tenant. */
-const MAILS_AN_HOUR = 20;
-
-const FORGET_MAILS = "DELETE FROM mails WHERE sent_at <= ?1";
-const CLAIM_MAIL = `
-  INSERT INTO mails (about, sent_at) SELECT ?1 || ': ' || ?4, ?2
-  WHERE (SELECT count(*) FROM mails WHERE substr(about, 1, length(?1) + 2) = ?1 || ': ') < ?3
-  ON CONFLICT (about) DO NOTHING`;
-
-/** Whether a mail about this may be sent to the reader now; if so, none about the same may be within the hour. */
-export async function claimMail(
-  db: D1Database,
-  reader: string,
-  about: string,
-  now: number,
-): Promise<boolean> {
-  const [, claimed] = await db.batch([
-    db.prepare(FORGET_MAILS).bind(now - HOUR_MS),
-    db.prepare(CLAIM_MAIL).bind(reader, now, MAILS_AN_HOUR, about),
-  ]);
-  return (claimed?.meta.changes ?? 0) > 0;
-}
-
-/** Whether the operator has a destination for Breakwater's own events. */
-export async function isOperatorListening(db: D1Database): Promise<boolean> {
-  const destination = "SELECT 1 FROM destinations d WHERE d.tenant = ?1 AND d.deleted_at IS NULL";
-  return (await db.prepare(destination).bind(OPERATOR).first()) !== null;
 }

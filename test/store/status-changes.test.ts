@@ -1,15 +1,14 @@
 /** What notifications are made of: destinations that are paused once, changes that are published once, and so many mails. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
+import { claimMail, isOperatorListening } from "../../src/features/notifications/sql.ts";
 import {
-  claimMail,
   forgetStatements,
-  isOperatorListening,
   pauseStatements,
   type StatusChange,
   type UnpublishedChanges,
   unpublishedChanges,
-} from "../../src/store/notifications.ts";
+} from "../../src/store/status-changes.ts";
 import { emptyDatabase, insertRow, plainDestination } from "../support/api.ts";
 import { rowsOfAll } from "../support/databases.ts";
 
