@@ -99,16 +99,21 @@ export type BundlePart = Readonly<{
 }>;
 
 /** Names a delivery: the event's number and the destination's id. */
-export type DeliveryName = Readonly<{ event: number; destination: string }>;
+export type DeliveryKey = Readonly<{ eventId: number; destinationId: string }>;
 
 /** Deliveries as parts, each of one bundle and destination. */
-export function partsOf(deliveries: readonly DeliveryName[]): BundlePart[] {
-  const groups = Map.groupBy(deliveries, ({ event, destination }) => `${bundleOf(event)} ${destination}`);
+export function partsOf(deliveries: readonly DeliveryKey[]): BundlePart[] {
+  const groups = Map.groupBy(
+    deliveries,
+    ({ eventId, destinationId }) => `${bundleOf(eventId)} ${destinationId}`,
+  );
   return [...groups.values()].flatMap((group) => {
     const [first] = group;
     if (!first) return [];
-    const indexes = [...new Set(group.map(({ event }) => indexOf(event)))].sort((a, b) => a - b);
-    return [{ bundle: bundleOf(first.event), destinations: [first.destination], indexes: runsOf(indexes) }];
+    const indexes = [...new Set(group.map(({ eventId }) => indexOf(eventId)))].sort((a, b) => a - b);
+    return [
+      { bundle: bundleOf(first.eventId), destinations: [first.destinationId], indexes: runsOf(indexes) },
+    ];
   });
 }
 

@@ -210,7 +210,7 @@ async function admitWaiting(
 ): Promise<Pick<Step, "dispatch" | "decided">> {
   const decided: Disposition[] = [];
   const load = async (admitted: readonly number[]) => {
-    const wanted = admitted.map((event) => ({ event, destination: destination.id }));
+    const wanted = admitted.map((eventId) => ({ eventId, destinationId: destination.id }));
     const { deliveries, unknown, rest } = await loadDeliveries(services, partsOf(wanted));
     const { due, dispositions } = triage(services, inOrder(deliveries, admitted), "drain");
     const left = [...rest, ...unknown].flatMap(eventsOf);

@@ -10,7 +10,7 @@
 import {
   type BundlePart,
   bundleOf,
-  type DeliveryName,
+  type DeliveryKey,
   indexesOf,
   indexOf,
   isIn,
@@ -36,7 +36,7 @@ export type MessageGroup = Readonly<{
 
 /** A delivery whose message must come again. */
 type OpenDelivery = Readonly<{
-  name: DeliveryName;
+  key: DeliveryKey;
   /** Not before this, epoch ms; and by so much later at most. */
   at: number;
   slackMs: number;
@@ -54,8 +54,8 @@ const ALL: Runs = [0, 127];
 export function openDeliveriesOf(dispositions: readonly Disposition[]): OpenDelivery[] {
   return dispositions.flatMap(({ delivery, row = delivery.row, retryAt: at }) => {
     if (at === undefined) return [];
-    const name = { event: delivery.event.id, destination: delivery.destination.id };
-    return { name, at, slackMs: slackOf(row, at), owner: ownerOf(row) };
+    const key = { eventId: delivery.event.id, destinationId: delivery.destination.id };
+    return { key, at, slackMs: slackOf(row, at), owner: ownerOf(row) };
   });
 }
 
@@ -224,7 +224,7 @@ function messageFor(
   owner: string | undefined,
   now: number,
 ): MessageSendRequest<DeliveryMessage> {
-  const bundles = partsOf(open.map(({ name }) => name));
+  const bundles = partsOf(open.map(({ key }) => key));
   const delaySeconds = delaySecondsUntil(Math.max(...open.map(({ at }) => at)), now);
   return { body: { bundles, ...(owner !== undefined && { owner }) }, delaySeconds };
 }

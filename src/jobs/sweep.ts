@@ -157,7 +157,7 @@ async function recoverLost(services: Services, turn: PartTurn): Promise<PartResu
     const recover = async <P>({ upto, more, ...found }: Found<P>): Promise<Walked<P>> => {
       await reportUnreadable(services, found.unreadable);
       await makeLostWait(services, db, found.lost, turn.now);
-      for (const { destination } of found.lost) undrained.add(destination);
+      for (const { destinationId } of found.lost) undrained.add(destinationId);
       lost += found.lost.length;
       return { at: upto, more };
     };
@@ -218,12 +218,12 @@ async function makeLostWait(
   now: number,
 ): Promise<void> {
   if (lost.length === 0) return;
-  const ids = new Set(lost.map(({ destination }) => destination));
+  const ids = new Set(lost.map(({ destinationId }) => destinationId));
   const known = new Map((await destinationsNamed(services.db, ids)).map((one) => [one.id, one]));
-  const rows = lost.flatMap(({ event: id, destination: name, ...limits }) => {
-    const destination = known.get(name);
+  const rows = lost.flatMap(({ eventId, destinationId, ...limits }) => {
+    const destination = known.get(destinationId);
     // The row has nothing of the event's content in it.
-    const event = { id, ...limits, tenant: "", type: "", body: undefined };
+    const event = { id: eventId, ...limits, tenant: "", type: "", body: undefined };
     return destination
       ? [waitingRow({ event, destination, row: undefined }, { reason: "recovered", until: now })]
       : [];

@@ -7,7 +7,7 @@
  * ever waits; the walk costs rows read, of which a thousand are billed like one written.
  */
 
-import type { DeliveryName } from "../core/bundle.ts";
+import type { DeliveryKey } from "../core/bundle.ts";
 import { CONNECTIONS } from "../core/lease.ts";
 import { MINUTE_MS } from "../core/rollups.ts";
 import { countDead } from "../delivery/news.ts";
@@ -237,7 +237,7 @@ class ExpiryWalk {
     for (const [place, { expire, share }] of EXPIRIES.entries()) {
       const until = this.#checked + Math.ceil((CHECKED_IN_ALL - this.#checked) * share);
       if (this.#checked >= until) continue;
-      const next = async (after: DeliveryName) => {
+      const next = async (after: DeliveryKey) => {
         const found = await expire(db, after, this.#turn.now, Math.min(CHECKED, until - this.#checked));
         this.#checked += found.looked;
         for (const [id, count] of found.ended) this.expired.set(id, (this.expired.get(id) ?? 0) + count);
@@ -255,19 +255,19 @@ class ExpiryWalk {
     const at = 2 * walk;
     while (this.positions.length < at + 2) this.positions.push("");
     const [destination, event] = this.positions.slice(at);
-    const start: DeliveryName = { destination: String(destination), event: Number(event) };
+    const start: DeliveryKey = { destinationId: String(destination), eventId: Number(event) };
     const upto = await walkRound(start, next, mayContinue);
-    this.positions.splice(at, 2, upto.destination, upto.event);
+    this.positions.splice(at, 2, upto.destinationId, upto.eventId);
   }
 }
 
 /** Checks what comes after `after`; returns how far it has got, or undefined at the end. */
-type Next = (after: DeliveryName) => Promise<DeliveryName | undefined>;
+type Next = (after: DeliveryKey) => Promise<DeliveryKey | undefined>;
 
 /** Goes on after `start`, then from the beginning, until it has come round or may not go on; returns where it is. */
-async function walkRound(start: DeliveryName, next: Next, mayContinue: () => boolean): Promise<DeliveryName> {
+async function walkRound(start: DeliveryKey, next: Next, mayContinue: () => boolean): Promise<DeliveryKey> {
   let at = start;
-  let isPastEnd = start.destination === "";
+  let isPastEnd = start.destinationId === "";
   do {
     const upto = await next(at);
     const isRound = isPastEnd && (upto === undefined || isAfter(upto, start));
@@ -278,12 +278,12 @@ async function walkRound(start: DeliveryName, next: Next, mayContinue: () => boo
   return at;
 }
 
-const BEGINNING: DeliveryName = { destination: "", event: 0 };
+const BEGINNING: DeliveryKey = { destinationId: "", eventId: 0 };
 
-function isAfter(one: DeliveryName, other: DeliveryName): boolean {
-  if (other.destination === "") return false;
-  if (one.destination !== other.destination) return one.destination > other.destination;
-  return one.event > other.event;
+function isAfter(one: DeliveryKey, other: DeliveryKey): boolean {
+  if (other.destinationId === "") return false;
+  if (one.destinationId !== other.destinationId) return one.destinationId > other.destinationId;
+  return one.eventId > other.eventId;
 }
 
 /** Logs one line for each destination, because there may be thousands of deliveries, and counts them at its gate. */

@@ -8,13 +8,13 @@
  * is read through its partial indexes.
  */
 
-import { type DeliveryName, eventAt, headerAt, type StoredHeader } from "../core/bundle.ts";
+import { type DeliveryKey, eventAt, headerAt, type StoredHeader } from "../core/bundle.ts";
 import { indexesIn } from "../core/pack.ts";
 import type { CancelReason } from "../core/reasons.ts";
 import { takesType } from "../core/routing.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import type { Databases } from "./databases.ts";
-import type { DeliveryKey, DeliveryRow } from "./delivery.ts";
+import type { DeliveryRow } from "./delivery.ts";
 import { packsOf } from "./packs.ts";
 import { homeOf } from "./shards.ts";
 import { bundleIdOf, hasBit, inFlightOf, typeOf, WAITING_PACKS, WAITING_ROWS } from "./sql.ts";
@@ -140,6 +140,6 @@ export function cancelEach(
   events: readonly number[],
   now: number,
 ): Promise<number> {
-  const names: DeliveryName[] = events.map((event) => ({ destination, event }));
+  const names: DeliveryKey[] = events.map((event) => ({ destinationId: destination, eventId: event }));
   return endWaiting(db, names, { state: "cancelled", reason: REASON }, now);
 }

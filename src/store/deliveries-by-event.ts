@@ -6,9 +6,9 @@
  * number of bundles and deliveries: it may be short, or empty, and still have a next one.
  */
 
-import { bundleOf, eventAt } from "../core/bundle.ts";
+import { bundleOf, type DeliveryKey, eventAt } from "../core/bundle.ts";
 import type { Databases } from "./databases.ts";
-import type { DeliveryKey, StoredState } from "./delivery.ts";
+import type { StoredState } from "./delivery.ts";
 import { type DeliveryFilter, eventsOver, isRowWanted } from "./delivery-filter.ts";
 import {
   type DeliveryPage,

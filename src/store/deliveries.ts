@@ -16,6 +16,7 @@
 import {
   type BundlePart,
   bundleOf,
+  type DeliveryKey,
   eventAt,
   HEADER_VERSION,
   headerAt,
@@ -30,7 +31,7 @@ import { isErased } from "../core/erase.ts";
 import { readContents, type StoredContent } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import type { Databases } from "./databases.ts";
-import type { DeliveryKey, DeliveryRow } from "./delivery.ts";
+import type { DeliveryRow } from "./delivery.ts";
 import { type Destination, LISTED_DESTINATIONS } from "./destinations.ts";
 import {
   OWN_ROWS,

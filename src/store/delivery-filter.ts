@@ -9,6 +9,7 @@
 import { and, eq, gte, lt, type SQL, sql } from "drizzle-orm";
 import {
   bundleOf,
+  type DeliveryKey,
   destinationsOf,
   type EventHeader,
   headerAt,
@@ -19,7 +20,7 @@ import {
 import { DAY_MS } from "../core/retention.ts";
 import { takesType } from "../core/routing.ts";
 import { limitsOf } from "./content-retention.ts";
-import type { DeliveryKey, DeliveryRow } from "./delivery.ts";
+import type { DeliveryRow } from "./delivery.ts";
 import { rowsIn } from "./packs.ts";
 import { destinations } from "./schema.ts";
 import { bundleIdOf, hasChannel, tenantOf, typeOf } from "./sql.ts";

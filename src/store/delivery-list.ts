@@ -16,9 +16,17 @@
 
 import { and, desc, eq, getTableColumns, lte, type SQL, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
-import { bundleOf, channelsAt, eventAt, headerAt, indexOf, type StoredHeader } from "../core/bundle.ts";
+import {
+  bundleOf,
+  channelsAt,
+  type DeliveryKey,
+  eventAt,
+  headerAt,
+  indexOf,
+  type StoredHeader,
+} from "../core/bundle.ts";
 import { allOf, type Databases } from "./databases.ts";
-import type { DeliveryKey, DeliveryRow, StoredState } from "./delivery.ts";
+import type { DeliveryRow, StoredState } from "./delivery.ts";
 import { type DeliveryFilter, eventsOver, isEventWanted, isRowWanted, isWanted } from "./delivery-filter.ts";
 import { type Destination, destinationsByIds } from "./destinations.ts";
 import { eventNames } from "./events.ts";

@@ -8,10 +8,9 @@
 
 import { and, eq, getTableColumns, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
-import { bundleOf, type StoredHeader } from "../core/bundle.ts";
+import { bundleOf, type DeliveryKey, type StoredHeader } from "../core/bundle.ts";
 import { databaseNumberOfBundle } from "../core/placement.ts";
 import { allOf, type Databases } from "./databases.ts";
-import type { DeliveryKey } from "./delivery.ts";
 import { type FoundDelivery, withDestinations } from "./delivery-list.ts";
 import type { Destination } from "./destinations.ts";
 import { type EventName, eventNameIn } from "./events.ts";

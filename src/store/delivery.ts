@@ -1,4 +1,5 @@
 /** Deliveries as the store hands them out. */
+import type { DeliveryKey } from "../core/bundle.ts";
 import type { DeliveryReason } from "../core/reasons.ts";
 
 /** The state of a delivery with a row or a bit. One with neither is `queued`: only its event's plan knows it. */
@@ -17,9 +18,6 @@ export type AttemptEntry = Readonly<{
   /** The owner of the message that will retry the delivery, if it has one of its own: see DeliveryMessage. */
   owner?: string;
 }>;
-
-/** Names a delivery: the event's number and the destination's id. */
-export type DeliveryKey = Readonly<{ eventId: number; destinationId: string }>;
 
 export type DeliveryRow = DeliveryKey &
   Readonly<{

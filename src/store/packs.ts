@@ -13,7 +13,7 @@
  * each write, and writes no row where nothing changes.
  */
 
-import { bundleOf, type DeliveryName, eventAt, indexOf, MAX_EVENTS } from "../core/bundle.ts";
+import { bundleOf, type DeliveryKey, eventAt, indexOf, MAX_EVENTS } from "../core/bundle.ts";
 import { endsIn, endsText, HALF, indexesIn, maskOf, type PackedEnd } from "../core/pack.ts";
 import { ageLimitOf, type RetryPolicy } from "../core/retry/policy.ts";
 import { modelOf, type RawRow } from "./columns.ts";
@@ -238,7 +238,7 @@ const OWN = `json_each(?1) w CROSS JOIN deliveries d
 const NAMED_PACKS = `json_each(?1) w CROSS JOIN packs p
   ON p.destination_id = w.value ->> 1 AND p.bundle_id = w.value ->> 0`;
 
-const OWN_NAMES = `SELECT d.destination_id AS destination, d.event_id AS event FROM ${OWN}`;
+const OWN_NAMES = `SELECT d.destination_id AS destinationId, d.event_id AS eventId FROM ${OWN}`;
 
 /** SQL: the deliveries of pairs `[bundle, destination]` in `?1` that have rows of their own. */
 export const OWN_ROWS = `SELECT d.* FROM ${OWN}`;
@@ -301,8 +301,8 @@ export async function knownOf(db: D1Database, pairs: Pairs): Promise<ReadonlySet
 
 /** The deliveries of the pairs that have rows of their own, as `event destination`. */
 export async function ownNames(db: D1Database, pairs: Pairs): Promise<ReadonlySet<string>> {
-  const { results } = await db.prepare(OWN_NAMES).bind(listOf(pairs)).all<DeliveryName>();
-  return new Set(results.map(({ event, destination }) => `${event} ${destination}`));
+  const { results } = await db.prepare(OWN_NAMES).bind(listOf(pairs)).all<DeliveryKey>();
+  return new Set(results.map(({ eventId, destinationId }) => `${eventId} ${destinationId}`));
 }
 
 /** As JSON, each pair once. */

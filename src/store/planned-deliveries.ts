@@ -8,6 +8,7 @@ import { drizzle } from "drizzle-orm/d1";
 import {
   bundleOf,
   channelsAt,
+  type DeliveryKey,
   destinationsOf,
   eventAt,
   headerAt,
@@ -25,7 +26,7 @@ import { beforeFirstBundleOf, databaseNumberOfBundle } from "../core/placement.t
 import { takesType } from "../core/routing.ts";
 import { LISTED_BUNDLES, readContents } from "./bundles.ts";
 import type { Databases } from "./databases.ts";
-import type { DeliveryKey, DeliveryRow } from "./delivery.ts";
+import type { DeliveryRow } from "./delivery.ts";
 import { type DeliveryFilter, hasEnded, type Over, oldAmong } from "./delivery-filter.ts";
 import {
   type DeliveryPage,

@@ -7,7 +7,7 @@
 
 import { sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
-import { type DeliveryName, eventAt, indexesOf, type Plan, ttlAt } from "../core/bundle.ts";
+import { type DeliveryKey, eventAt, indexesOf, type Plan, ttlAt } from "../core/bundle.ts";
 import { type BundleFault, ttlsIn, type UnreadableBundle } from "../core/stored-bundle.ts";
 import { findPlans } from "./commit.ts";
 import { repeatable } from "./databases.ts";
@@ -120,7 +120,7 @@ export async function readHeartbeat(db: D1Database): Promise<number | null> {
 // ── Lost deliveries ──
 
 /** A planned delivery with neither a bit nor a row, and what its age limit follows from. */
-export type LostDelivery = DeliveryName &
+export type LostDelivery = DeliveryKey &
   Readonly<{ acceptedAt: number; deliverAt: number | null; ttlSeconds?: number | undefined }>;
 
 /** The most that one statement looks at: bundles, and planned deliveries of all of them. */
@@ -235,10 +235,18 @@ async function lostOf(
     return ttls === undefined
       ? []
       : indexesOf(JSON.parse(runs)).flatMap((index) => {
-          const event = eventAt(bundle, index);
-          if (known.has(`${event} ${destination}`)) return [];
+          const eventId = eventAt(bundle, index);
+          if (known.has(`${eventId} ${destination}`)) return [];
           const { acceptedAt, deliverAt } = times;
-          return [{ event, destination, acceptedAt, deliverAt, ttlSeconds: ttlAt({ ttls }, index) }];
+          return [
+            {
+              eventId,
+              destinationId: destination,
+              acceptedAt,
+              deliverAt,
+              ttlSeconds: ttlAt({ ttls }, index),
+            },
+          ];
         });
   });
   return { lost, unreadable: [...unreadable].map((bundle) => ({ bundle, fault: "header" })) };

@@ -6,7 +6,7 @@
  * primary key, with all that was ever delivered to a destination. Every count and every page is bounded.
  */
 
-import { bundleOf, type DeliveryName, eventAt } from "../core/bundle.ts";
+import { bundleOf, type DeliveryKey, eventAt } from "../core/bundle.ts";
 import type { DrainRange } from "../core/drain-scheduler.ts";
 import { indexesIn } from "../core/pack.ts";
 import type { CancelReason, DeadReason } from "../core/reasons.ts";
@@ -333,12 +333,12 @@ const END_PACKED = `
 /** Ends those of the deliveries that still wait, and counts them in their replays; returns how many. */
 export async function endWaiting(
   db: D1Database,
-  deliveries: readonly DeliveryName[],
+  deliveries: readonly DeliveryKey[],
   { state, reason, dueBy = Number.MAX_SAFE_INTEGER }: End,
   now: number,
 ): Promise<number> {
   if (deliveries.length === 0) return 0;
-  const names = JSON.stringify(deliveries.map(({ destination, event }) => [destination, event]));
+  const names = JSON.stringify(deliveries.map(({ destinationId, eventId }) => [destinationId, eventId]));
   const values = [names, state, reason, now, dueBy];
   const [, ended, packed] = await db.batch([
     countFailed(db, "waiting", names, dueBy),
@@ -445,7 +445,7 @@ export async function endRemoved(
 }
 
 const NEXT = `
-  SELECT destination_id AS destination, event_id AS event, give_up_at AS giveUpAt
+  SELECT destination_id AS destinationId, event_id AS eventId, give_up_at AS giveUpAt
   FROM ${WAITING_ROWS} AND (destination_id, event_id) > (?1, ?2) ORDER BY destination_id, event_id LIMIT ?3`;
 
 const NEXT_PACKS = `
@@ -454,7 +454,7 @@ const NEXT_PACKS = `
 
 type Expired = Readonly<{
   /** The last delivery looked at; undefined when none comes after it. */
-  upto: DeliveryName | undefined;
+  upto: DeliveryKey | undefined;
   /** Rows or packs looked at. */
   looked: number;
   /** How many deliveries have ended, by destination. */
@@ -464,12 +464,12 @@ type Expired = Readonly<{
 /** Looks at the next `limit` waiting rows of all destinations, and ends those whose age limit is over. */
 export async function expireWaiting(
   db: D1Database,
-  after: DeliveryName,
+  after: DeliveryKey,
   now: number,
   limit: number,
 ): Promise<Expired> {
-  type Row = DeliveryName & { giveUpAt: number };
-  const { results } = await db.prepare(NEXT).bind(after.destination, after.event, limit).all<Row>();
+  type Row = DeliveryKey & { giveUpAt: number };
+  const { results } = await db.prepare(NEXT).bind(after.destinationId, after.eventId, limit).all<Row>();
   const over = results.filter(({ giveUpAt }) => giveUpAt <= now);
   return {
     upto: results.length < limit ? undefined : results.at(-1),
@@ -484,30 +484,32 @@ const ENDED = 2_000;
 /** The same for packs. `after` and `upto` name the last event of a bundle. */
 export async function expireWaitingPacks(
   db: D1Database,
-  after: DeliveryName,
+  after: DeliveryKey,
   now: number,
   limit: number,
 ): Promise<Expired> {
-  const place = [after.destination, bundleOf(after.event)];
+  const place = [after.destinationId, bundleOf(after.eventId)];
   const { results } = await db
     .prepare(NEXT_PACKS)
     .bind(...place, limit)
     .all<RawRow>();
   const found = packsOf(results);
-  const over: DeliveryName[] = [];
+  const over: DeliveryKey[] = [];
   let looked = 0;
   for (const pack of found) {
     if (over.length >= ENDED) break;
     looked += 1;
     if ((pack.giveUpAt ?? 0) > now) continue;
     for (const index of indexesIn([pack.waiting0, pack.waiting1]))
-      over.push({ destination: pack.destinationId, event: eventAt(pack.bundleId, index) });
+      over.push({ destinationId: pack.destinationId, eventId: eventAt(pack.bundleId, index) });
   }
   const last = found[looked - 1];
   const isEnd = looked === found.length && found.length < limit;
   return {
     upto:
-      isEnd || !last ? undefined : { destination: last.destinationId, event: eventAt(last.bundleId, 127) },
+      isEnd || !last
+        ? undefined
+        : { destinationId: last.destinationId, eventId: eventAt(last.bundleId, 127) },
     looked,
     ended: await expired(db, over, now),
   };
@@ -516,14 +518,14 @@ export async function expireWaitingPacks(
 /** By destination. If some were sent meanwhile, which ones is not looked up: the counts are for logs. */
 async function expired(
   db: D1Database,
-  over: readonly DeliveryName[],
+  over: readonly DeliveryKey[],
   now: number,
 ): Promise<ReadonlyMap<string, number>> {
   const count = await endWaiting(db, over, { state: "dead", reason: "expired", dueBy: now }, now);
-  const ended = count === 0 ? [] : [...Map.groupBy(over, ({ destination }) => destination)];
+  const ended = count === 0 ? [] : [...Map.groupBy(over, ({ destinationId }) => destinationId)];
   return new Map(ended.map(([destination, theirs]) => [destination, theirs.length]));
 }
 
-function keysOf(destination: string, events: readonly number[]): DeliveryName[] {
-  return events.map((event) => ({ destination, event }));
+function keysOf(destinationId: string, events: readonly number[]): DeliveryKey[] {
+  return events.map((eventId) => ({ destinationId, eventId }));
 }

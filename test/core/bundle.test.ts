@@ -82,21 +82,23 @@ describe("a plan", () => {
 });
 
 describe("deliveries by their names", () => {
-  const name = fc.record({
-    event: fc.tuple(fc.constantFrom(1, 2), fc.nat(12)).map(([bundle, index]) => eventAt(bundle, index)),
-    destination: fc.constantFrom("dst_a", "dst_b"),
+  const key = fc.record({
+    eventId: fc.tuple(fc.constantFrom(1, 2), fc.nat(12)).map(([bundle, index]) => eventAt(bundle, index)),
+    destinationId: fc.constantFrom("dst_a", "dst_b"),
   });
 
   test("are parts: one for each bundle and destination, with each delivery once", () => {
     fc.assert(
-      fc.property(fc.array(name, { maxLength: 60 }), (names) => {
-        const parts = partsOf(names);
+      fc.property(fc.array(key, { maxLength: 60 }), (keys) => {
+        const parts = partsOf(keys);
         const found = parts.flatMap(({ bundle, destinations: [destination], indexes = [] }) =>
           indexesOf(indexes).map((index) => `${eventAt(bundle, index)} ${destination}`),
         );
-        const given = new Set(names.map(({ event, destination }) => `${event} ${destination}`));
+        const given = new Set(keys.map(({ eventId, destinationId }) => `${eventId} ${destinationId}`));
         expect(found.toSorted()).toEqual([...given].sort());
-        const groups = new Set(names.map(({ event, destination }) => `${bundleOf(event)} ${destination}`));
+        const groups = new Set(
+          keys.map(({ eventId, destinationId }) => `${bundleOf(eventId)} ${destinationId}`),
+        );
         expect(parts).toHaveLength(groups.size);
         for (const { destinations } of parts) expect(destinations).toHaveLength(1);
       }),
@@ -104,8 +106,11 @@ describe("deliveries by their names", () => {
   });
 
   test("of neighbours in any order are one run", () => {
-    const names = [12, 2, 1, 11, 10, 2].map((index) => ({ event: eventAt(7, index), destination: "dst_a" }));
-    expect(partsOf(names)).toEqual([{ bundle: 7, destinations: ["dst_a"], indexes: [1, 2, 10, 12] }]);
+    const keys = [12, 2, 1, 11, 10, 2].map((index) => ({
+      eventId: eventAt(7, index),
+      destinationId: "dst_a",
+    }));
+    expect(partsOf(keys)).toEqual([{ bundle: 7, destinations: ["dst_a"], indexes: [1, 2, 10, 12] }]);
     expect(partsOf([])).toEqual([]);
   });
 });

@@ -309,7 +309,7 @@ describe("without a token nothing is sent, and deliveries wait: the endpoint", (
     await world.clock.asleep(8_000);
     world.clock.pass(8_000);
     await consumed;
-    expect(await rowOf(message ?? { event: 0, destination })).toMatchObject({
+    expect(await rowOf(message ?? { eventId: 0, destinationId: destination })).toMatchObject({
       state: "waiting",
       reason: "token_unavailable",
     });

@@ -75,7 +75,7 @@ describe("an exchange is kept", () => {
     expect(exchange?.response?.headers).toMatchObject({ "x-trace": "t1", "set-cookie": "***" });
     expect(row?.log[0]).toMatchObject({ archived: true, excerpt: "ü".repeat(2_048) });
     expect((await r2.stored())[0]?.name).toBe(
-      `attempts/${String(message.event).padStart(16, "0")}/${destination}/${row?.log[0]?.at}`,
+      `attempts/${String(message.eventId).padStart(16, "0")}/${destination}/${row?.log[0]?.at}`,
     );
   });
 

@@ -51,7 +51,7 @@ describe("a request", () => {
 
   test("is named by the event's id and signed so that the specification's library accepts it", async () => {
     const { message, call } = await attempt();
-    expect(call?.headers.get("webhook-id")).toBe(eventId(message.event));
+    expect(call?.headers.get("webhook-id")).toBe(eventId(message.eventId));
     expect(verified(call)).toMatchObject({ type: "order.paid" });
   });
 
@@ -184,7 +184,7 @@ describe("a response", () => {
     expect(excerpt).toContain("x-trace: ***\n");
     expect(excerpt).toContain(`${header}: ***\n`);
     expect(excerpt).toContain("expected ***.");
-    expect(excerpt).toContain(`webhook-id: ${eventId(message.event)}\n`);
+    expect(excerpt).toContain(`webhook-id: ${eventId(message.eventId)}\n`);
   });
 
   test("in one chunk is cut at 4,096 bytes", async () => {

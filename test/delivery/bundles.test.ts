@@ -222,7 +222,7 @@ describe("the same delivery in two messages of a batch", () => {
     const destination = await newDestination(WIDE);
     world.receiver.script(urlOf(destination), BUSY);
     const [whole] = await world.postBundles(3);
-    const part = messageFor({ event: eventAt(1, 1), destination });
+    const part = messageFor({ eventId: eventAt(1, 1), destinationId: destination });
     expect(await world.consume([part, whole])).toEqual([
       { retryIn: expect.any(Number) },
       { retryIn: expect.any(Number) },
@@ -287,7 +287,7 @@ describe("a dead-lettered message", () => {
     world.receiver.script(urlOf(destination), BUSY);
     const [whole] = await world.postBundles(2);
     await world.consume([whole]);
-    await letDie([messageFor({ event: eventAt(1, 0), destination }), whole]);
+    await letDie([messageFor({ eventId: eventAt(1, 0), destinationId: destination }), whole]);
     expect(await storedRows()).toMatchObject([{ state: "dead", reason: "poison" }, { state: "retrying" }]);
   });
 

@@ -20,7 +20,7 @@ async function cancel(event: number) {
 
 test("a queued delivery that is cancelled is not sent when its message comes", async () => {
   const messages = await world.post(2);
-  const [first, second] = messages.map(({ event }) => event);
+  const [first, second] = messages.map(({ eventId }) => eventId);
   expect((await cancel(first ?? 0)).status).toBe(200);
   await world.consume(messages);
   expect(world.receiver.calls).toHaveLength(1);
@@ -33,7 +33,7 @@ test("a delivery in flight is refused, and ends as its attempt does", async () =
   const messages = await world.post(1);
   const answers: number[] = [];
   world.receiver.script(urlOf(destination), async () => {
-    answers.push((await cancel(messages[0]?.event ?? 0)).status);
+    answers.push((await cancel(messages[0]?.eventId ?? 0)).status);
     return new Response(null, { status: 204 });
   });
   await world.consume(messages);
@@ -47,7 +47,7 @@ test("a drain sends what is left when a part of what waits is cancelled", async 
   const messages = await world.post(6);
   await world.consume(messages);
   expect((await storedRows()).map(({ state }) => state)).toEqual(Array(6).fill("waiting"));
-  for (const { event } of messages.slice(0, 3)) expect((await cancel(event)).status).toBe(200);
+  for (const { eventId: event } of messages.slice(0, 3)) expect((await cancel(event)).status).toBe(200);
   await gateOf(destination).clearHold();
   for (let i = 0; i < 5; i++) {
     await world.drain(destination);

@@ -24,7 +24,8 @@ async function deliver(count: number, script: (destination: string) => Script = 
   const bundles = await world.postBundles(count);
   const ingest = world.d1.used();
   const messages = await named(bundles);
-  for (const { destination } of messages) world.receiver.script(urlOf(destination), script(destination));
+  for (const { destinationId: destination } of messages)
+    world.receiver.script(urlOf(destination), script(destination));
   await world.consume(bundles);
   return { bundles, messages, ingest, consume: world.d1.used(), gateCalls: world.gates.called() };
 }
@@ -33,7 +34,7 @@ type Cost = Awaited<ReturnType<typeof deliver>>;
 
 /** Per delivered event of a run whose deliveries all succeeded. */
 function perEvent({ messages, ingest, consume }: Cost) {
-  const count = new Set(messages.map(({ event }) => event)).size;
+  const count = new Set(messages.map(({ eventId }) => eventId)).size;
   return {
     rowsWritten: (ingest.rowsWritten + consume.rowsWritten) / count,
     rowsRead: (ingest.rowsRead + consume.rowsRead) / count,
@@ -130,7 +131,7 @@ test("a failure costs one row more, for the index of what is due; the success th
   const { bundles, messages, consume } = await deliver(1, () => 500);
   expect(consume.rowsWritten).toBe(2);
   world.clock.pass(60_000);
-  world.receiver.script(urlOf(messages[0]?.destination ?? ""), 204);
+  world.receiver.script(urlOf(messages[0]?.destinationId ?? ""), 204);
   await world.consume(bundles);
   expect(world.d1.used()).toMatchObject({ rowsWritten: 1, roundTrips: 2 });
 });

@@ -26,7 +26,7 @@ test("each attempt is one point, with the columns that are documented", async ()
   const [message] = await world.post(1, { type: "invoice.paid" });
   world.clock.pass(1_200);
   await world.consume([message]);
-  const id = deliveryId(message?.event ?? 0, destination);
+  const id = deliveryId(message?.eventId ?? 0, destination);
   expect(points).toEqual([
     {
       indexes: [destination],

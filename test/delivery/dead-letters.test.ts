@@ -1,13 +1,13 @@
 /** The platform's dead letters: messages that failed too often become dead deliveries, which operators can see. */
 import { beforeEach, describe, expect, test } from "vitest";
-import type { DeliveryName } from "../../src/core/bundle.ts";
+import type { DeliveryKey } from "../../src/core/bundle.ts";
 import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
 import { sweep } from "../../src/jobs/sweep.ts";
 import type { DeliveryMessage } from "../../src/queue-messages.ts";
 import { batchOf } from "../support/queues.ts";
 import {
   calm,
-  isName,
+  isKey,
   messageFor,
   named,
   newDestination,
@@ -30,7 +30,7 @@ beforeEach(async () => {
 
 /** Each name in a message of its own. */
 async function buried(given: readonly unknown[]) {
-  const messages = given.map((one) => (isName(one) ? messageFor(one) : one));
+  const messages = given.map((one) => (isKey(one) ? messageFor(one) : one));
   const { batch, results } = batchOf("breakwater-dead", messages, 100);
   await consumeDeadLetters(world.services, batch);
   return results;
@@ -65,7 +65,7 @@ test("a dead letter ends an attempted delivery that was alone as dead, and keeps
 });
 
 describe("of a delivery in flight that was alone in its message", () => {
-  let messages: DeliveryName[];
+  let messages: DeliveryKey[];
   let answer: PromiseWithResolvers<Response>;
 
   /** Its sender waits for an answer in the background. */

@@ -1,6 +1,6 @@
 /** Deliveries that wait in D1, and the drains that the gate's alarm schedules for them. */
 import { beforeEach, describe, expect, test } from "vitest";
-import type { DeliveryName } from "../../src/core/bundle.ts";
+import type { DeliveryKey } from "../../src/core/bundle.ts";
 import { eventNumber } from "../../src/ids.ts";
 import { sweep } from "../../src/jobs/sweep.ts";
 import { silence } from "../support/receivers.ts";
@@ -33,7 +33,7 @@ const HELD_MS = 60_000;
 const held = () => new Response(null, { status: 503, headers: { "retry-after": String(HELD_MS / 1000) } });
 
 /** So many deliveries that wait behind a hold of HELD_MS. One more is to be retried. */
-async function waitBehindHold(count: number): Promise<DeliveryName[]> {
+async function waitBehindHold(count: number): Promise<DeliveryKey[]> {
   world.receiver.script(urlOf(destination), held);
   const messages = await world.post(count + 1);
   await world.consume(messages);
@@ -42,7 +42,7 @@ async function waitBehindHold(count: number): Promise<DeliveryName[]> {
 }
 
 /** So many deliveries that wait at an open circuit. */
-async function waitAtOpenCircuit(count: number): Promise<DeliveryName[]> {
+async function waitAtOpenCircuit(count: number): Promise<DeliveryKey[]> {
   world.receiver.script(urlOf(destination), 500);
   await world.consume(await world.post(5));
   const messages = await world.post(count);
@@ -51,7 +51,7 @@ async function waitAtOpenCircuit(count: number): Promise<DeliveryName[]> {
 }
 
 /** The rows of these deliveries. */
-async function rowsOf(messages: readonly DeliveryName[]) {
+async function rowsOf(messages: readonly DeliveryKey[]) {
   return Promise.all(messages.map((message) => rowOf(message)));
 }
 
@@ -140,13 +140,13 @@ describe("the drain alarm", () => {
 describe("a drain", () => {
   test("takes the oldest and the newest bundle in turn, as far as each waits", async () => {
     world.chance(0);
-    const [a, b] = (await waitBehindHold(2)).map(({ event }) => event);
+    const [a, b] = (await waitBehindHold(2)).map(({ eventId }) => eventId);
     world.receiver.script(urlOf(destination), held);
     const later: number[] = [];
     for (let i = 0; i < 3; i++) {
       const messages = await world.post(2);
       await world.consume(messages);
-      later.push(...messages.map(({ event }) => event));
+      later.push(...messages.map(({ eventId }) => eventId));
     }
     world.receiver.script(urlOf(destination), 204);
     const [c, d, e, f, g, h] = later;
@@ -161,7 +161,7 @@ describe("a drain", () => {
     ["something has", 0.7, [0, 1, 2, 3]],
   ])("takes attempted and new deliveries in turn, beginning where %s", async (_, drawn, order) => {
     const messages = await waitBehindHold(4);
-    const events = messages.map(({ event }) => event);
+    const events = messages.map(({ eventId }) => eventId);
     await giveRows(events[0]);
     await execute("UPDATE deliveries SET attempts = 2 WHERE event_id = ?1", events[0]);
     world.clock.pass(HELD_MS);
@@ -173,7 +173,7 @@ describe("a drain", () => {
 
   test("probes with the least attempted delivery: an outage does not use up the attempts of a few", async () => {
     const messages = await waitAtOpenCircuit(4);
-    const events = messages.map(({ event }) => event);
+    const events = messages.map(({ eventId }) => eventId);
     for (const event of events) if (event !== events[2]) await giveRows(event);
     await execute("UPDATE deliveries SET attempts = 2");
     world.clock.pass(40_000);
@@ -278,7 +278,7 @@ describe("a drain", () => {
 
   test("ends deliveries past their age limit as dead, without an attempt", async () => {
     const messages = await waitBehindHold(3);
-    await giveRows(messages[1]?.event);
+    await giveRows(messages[1]?.eventId);
     await execute("UPDATE deliveries SET give_up_at = ?1", START + 1);
     world.clock.pass(HELD_MS);
     const before = world.receiver.calls.length;

@@ -186,7 +186,7 @@ describe("D1 that cannot be reached", () => {
     world.d1.failing(() => "before");
     expect(await world.consume(messages, 99)).toEqual(["acked"]);
     expect(world.deliveryQueue.taken()).toEqual([
-      { body: messageFor({ event: FIRST_EVENT, destination }), delaySeconds: 300 },
+      { body: messageFor({ eventId: FIRST_EVENT, destinationId: destination }), delaySeconds: 300 },
     ]);
   });
 
@@ -251,7 +251,7 @@ describe("a queue that cannot be reached", () => {
     const messages = await world.post();
     world.deliveryQueue.break(true);
     expect(await world.consume(messages, 95)).toEqual([{ retryIn: 23 }]);
-    expect(await rowOf({ event: FIRST_EVENT, destination })).toMatchObject({
+    expect(await rowOf({ eventId: FIRST_EVENT, destinationId: destination })).toMatchObject({
       state: "retrying",
       attempts: 1,
     });

@@ -193,7 +193,7 @@ describe.each(Object.entries(setups))("%s", (_name, setup) => {
   test("gets at most as many events at once as one invocation has connections", async () => {
     world.receiver.script(address, ok);
     await created(setup, { maxConcurrency: 50 });
-    const id = (await world.post(1))[0]?.destination ?? "";
+    const id = (await world.post(1))[0]?.destinationId ?? "";
     await world.earnTrust(id, 40);
     world.receiver.pausing(calm);
     await world.consume(await world.post(40));

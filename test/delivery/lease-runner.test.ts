@@ -41,7 +41,7 @@ async function startLease(count: number, slots: number, shared = connections(1))
       id: "a lease",
       slots,
       width: 1,
-      deliveries: messages.map(({ event }) => event),
+      deliveries: messages.map(({ eventId }) => eventId),
       startWithinMs: 5_000,
       expiresInMs: 30_000,
       pace: { firstInMs: 0, everyMs: 0, slackMs: 500 },
@@ -116,7 +116,7 @@ test("a Retry-After that another lease has received ends this one within a secon
   };
   world.receiver.script(urlOf(narrow), slowly);
   const messages = await world.post(5);
-  await world.consume(messages.filter((message) => message.destination === narrow));
+  await world.consume(messages.filter((message) => message.destinationId === narrow));
   expect(world.receiver.calls).toHaveLength(2);
   const waiting = { state: "waiting", reason: "hold", attempts: 0, nextAttemptAt: until };
   expect((await storedRows()).slice(2)).toMatchObject([waiting, waiting, waiting]);

@@ -87,7 +87,7 @@ describe("a delivery that ends dead by no attempt's outcome", () => {
     const messages = await world.post(2);
     await world.consume(messages);
     await consumeDeadLetters(world.services, batchOf("breakwater-dead", messages.map(messageFor), 100).batch);
-    const lines = messages.map(({ event }) => ({
+    const lines = messages.map(({ eventId: event }) => ({
       event: eventId(event),
       destination: place,
       reason: "poison",

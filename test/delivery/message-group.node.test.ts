@@ -223,7 +223,7 @@ describe("what is open of dispositions", () => {
   test("names the delivery, its time and its owner", () => {
     const log = [...attempted.log.slice(1), { at: START, latencyMs: 0, owner: "x" }];
     expect(open({ ...attempted, log }, at)).toMatchObject([
-      { name: { event: 128, destination: "dst_00000000000000000001" }, at, owner: "x" },
+      { key: { eventId: 128, destinationId: "dst_00000000000000000001" }, at, owner: "x" },
     ]);
     expect(open(undefined, at, { ...attempted, log })).toMatchObject([{ at, owner: "x" }]);
     expect(open(undefined, at)).toMatchObject([{ at, owner: undefined }]);
@@ -243,7 +243,7 @@ describe("what is open of dispositions", () => {
 });
 
 const open = (at: number, { slackMs = 1_000, owner, event = 128, destination = A }: Partial<Open> = {}) => ({
-  name: { event, destination },
+  key: { eventId: event, destinationId: destination },
   at: START + at,
   slackMs,
   owner,

@@ -25,7 +25,7 @@ beforeEach(async () => {
 async function deliverTo(script: Script, columns = {}) {
   const destination = await newDestination(columns);
   world.receiver.script(urlOf(destination), script);
-  const message = (await world.post()).find((posted) => posted.destination === destination);
+  const message = (await world.post()).find((posted) => posted.destinationId === destination);
   if (!message) throw new Error("The event is for the destination");
   const [fate] = await world.consume([message]);
   return { destination, message, fate };
@@ -282,7 +282,7 @@ describe("a success whose rate-limit headers allow", () => {
 
   test("nothing for a while holds the destination until then, before anything is refused", async () => {
     const { destination } = await deliverTo(stating('"default";r=0;t=30'));
-    await world.consume((await world.post()).filter((message) => message.destination === destination));
+    await world.consume((await world.post()).filter((message) => message.destinationId === destination));
     expect(world.receiver.calls).toHaveLength(1);
     const wait = { state: "waiting", reason: "hold", nextAttemptAt: START + 30_000 };
     expect(await storedRows()).toMatchObject([{ state: "delivered" }, wait]);
@@ -333,8 +333,8 @@ describe("a delivery without an attempt", () => {
   });
 
   test.each([
-    ["an event", { event: 4_711, destination: "dst_00000000000000000000" }],
-    ["a destination", { event: FIRST_EVENT, destination: "dst_00000000000000000000" }],
+    ["an event", { eventId: 4_711, destinationId: "dst_00000000000000000000" }],
+    ["a destination", { eventId: FIRST_EVENT, destinationId: "dst_00000000000000000000" }],
   ])("of a message that names %s that is unknown is dropped", async (_, message) => {
     await newDestination();
     await world.post();
@@ -348,7 +348,7 @@ describe("a delivery without an attempt", () => {
     "text",
     7,
     {},
-    { event: "1", destination: "dst_x" },
+    { eventId: "1", destinationId: "dst_x" },
     { bundles: {} },
     { bundles: [{ bundle: 1 }] },
     { bundles: [{ bundle: 1.5, destinations: ["dst_x"] }] },

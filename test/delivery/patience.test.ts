@@ -47,7 +47,7 @@ describe("an attempt without a response after a second", () => {
     const slow = await silentDestination({ timeoutMs: 15_000 });
     const messages = await world.post();
     expect(await bringAndWait(messages, 1)).toEqual(["acked"]);
-    const row = await rowOf({ event: FIRST_EVENT, destination: slow.id });
+    const row = await rowOf({ eventId: FIRST_EVENT, destinationId: slow.id });
     expect(row).toMatchObject({ state: "retrying", reason: "in_flight", attempts: 0, log: [] });
     // Not before the attempt has timed out and its lease has ended.
     expect(row?.nextAttemptAt).toBeGreaterThan(START + PATIENCE_MS + 15_000);
@@ -62,15 +62,19 @@ describe("an attempt without a response after a second", () => {
     const messages = await world.post();
     world.d1.used();
     const results = await bringAndWait(messages, 3);
-    expect(results[messages.findIndex(({ destination }) => destination === failing)]).toMatchObject({
+    expect(results[messages.findIndex(({ destinationId }) => destinationId === failing)]).toMatchObject({
       retryIn: expect.any(Number),
     });
     expect(results.filter((fate) => fate === "acked")).toHaveLength(2);
     // To load, for the two that answered at once, and for the one that did not.
     expect(world.d1.used().roundTrips).toBe(3);
-    expect(await rowOf({ event: FIRST_EVENT, destination: quick })).toMatchObject({ state: "delivered" });
-    expect(await rowOf({ event: FIRST_EVENT, destination: failing })).toMatchObject({ reason: "http_500" });
-    expect(await rowOf({ event: FIRST_EVENT, destination: slow.id })).toMatchObject({ reason: "in_flight" });
+    expect(await rowOf({ eventId: FIRST_EVENT, destinationId: quick })).toMatchObject({ state: "delivered" });
+    expect(await rowOf({ eventId: FIRST_EVENT, destinationId: failing })).toMatchObject({
+      reason: "http_500",
+    });
+    expect(await rowOf({ eventId: FIRST_EVENT, destinationId: slow.id })).toMatchObject({
+      reason: "in_flight",
+    });
   });
 
   test("leaves what had not been started yet waiting", async () => {
@@ -127,13 +131,17 @@ describe("a late response", () => {
     slow.end(204);
     await world.d1.written("INSERT INTO packs");
     await calm();
-    expect(await rowOf({ event: FIRST_EVENT, destination: slow.id })).toMatchObject({ state: "delivered" });
-    expect(await rowOf({ event: FIRST_EVENT, destination: silent.id })).toMatchObject({
+    expect(await rowOf({ eventId: FIRST_EVENT, destinationId: slow.id })).toMatchObject({
+      state: "delivered",
+    });
+    expect(await rowOf({ eventId: FIRST_EVENT, destinationId: silent.id })).toMatchObject({
       reason: "in_flight",
     });
     silent.end(204);
     await world.settled();
-    expect(await rowOf({ event: FIRST_EVENT, destination: silent.id })).toMatchObject({ state: "delivered" });
+    expect(await rowOf({ eventId: FIRST_EVENT, destinationId: silent.id })).toMatchObject({
+      state: "delivered",
+    });
   });
 
   test("loses nothing when it cannot be recorded: the sweep recovers the delivery", async () => {
@@ -165,7 +173,7 @@ describe("receivers that hang", () => {
     await world.clock.asleep(STARTS_MS + PATIENCE_MS, 6);
     world.clock.pass(STARTS_MS + PATIENCE_MS);
     expect(await delivered).toEqual(Array(6).fill("acked"));
-    const row = await rowOf({ event: FIRST_EVENT, destination: healthy });
+    const row = await rowOf({ eventId: FIRST_EVENT, destinationId: healthy });
     expect(row).toMatchObject({ state: "waiting", reason: "slow", attempts: 0 });
   });
 

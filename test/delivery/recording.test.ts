@@ -84,13 +84,13 @@ describe("a destination that answers, beside one of the same batch that hangs", 
     await world.receiver.called(2);
     await noCompany();
     await until(() => settled.includes(quick));
-    expect(await rowOf({ event, destination: quick })).toMatchObject({ state: "delivered" });
-    expect(await rowOf({ event, destination: slow.id })).toBeUndefined();
+    expect(await rowOf({ eventId: event, destinationId: quick })).toMatchObject({ state: "delivered" });
+    expect(await rowOf({ eventId: event, destinationId: slow.id })).toBeUndefined();
     expect(batch.isOver()).toBe(false);
 
     world.clock.pass(PATIENCE_MS);
     expect(await batch.results).toEqual(["acked", "acked"]);
-    expect(await rowOf({ event, destination: slow.id })).toMatchObject({ reason: "in_flight" });
+    expect(await rowOf({ eventId: event, destinationId: slow.id })).toMatchObject({ reason: "in_flight" });
     expect(settled).toEqual([quick]);
     slow.end(204);
     await world.settled();
@@ -109,8 +109,8 @@ describe("a destination that answers, beside one of the same batch that hangs", 
     quick.end(204);
     await noCompany();
     await until(async () => (await storedRows()).length === 2);
-    expect(await rowOf({ event, destination: quick.id })).toMatchObject({ state: "delivered" });
-    expect(await rowOf({ event, destination: paused })).toMatchObject({ state: "waiting" });
+    expect(await rowOf({ eventId: event, destinationId: quick.id })).toMatchObject({ state: "delivered" });
+    expect(await rowOf({ eventId: event, destinationId: paused })).toMatchObject({ state: "waiting" });
     expect(batch.isOver()).toBe(false);
     world.clock.pass(PATIENCE_MS);
     expect(await batch.results).toEqual(Array(3).fill("acked"));
@@ -182,8 +182,10 @@ describe("a write that fails", () => {
     slow.end(204);
     await passTries();
     const results = await batch.results;
-    expect(results[messages.findIndex(({ destination }) => destination === quick)]).toEqual({ retryIn: 5 });
-    expect(results[messages.findIndex(({ destination }) => destination === slow.id)]).toBe("acked");
+    expect(results[messages.findIndex(({ destinationId }) => destinationId === quick)]).toEqual({
+      retryIn: 5,
+    });
+    expect(results[messages.findIndex(({ destinationId }) => destinationId === slow.id)]).toBe("acked");
     expect(settled).toEqual([slow.id]);
     expect(await storedRows()).toMatchObject([{ destinationId: slow.id, state: "delivered" }]);
     expect(world.logged("batch_failed")).toMatchObject([{ messages: 1 }]);
@@ -200,7 +202,7 @@ describe("a write that fails", () => {
     const batch = consume(messages);
     await passTries();
     const results = await batch.results;
-    for (const [i, { destination }] of messages.entries())
+    for (const [i, { destinationId: destination }] of messages.entries())
       expect(results[i]).toEqual({ retryIn: destination === poisoned ? 5 : 22 });
     expect([...settled].sort()).toEqual(places.filter((id) => id !== poisoned).sort());
     expect(await storedRows()).toHaveLength(2);

@@ -40,7 +40,7 @@ async function schedule(...times: number[]): Promise<number[]> {
 async function sent(): Promise<{ event: number; at: number }[]> {
   const each = world.deliveryQueue.taken().map(async ({ body, delaySeconds = 0 }) => {
     const at = world.clock.now() + delaySeconds * 1000;
-    return (await named([body])).map(({ event }) => ({ event, at }));
+    return (await named([body])).map(({ eventId: event }) => ({ event, at }));
   });
   return (await Promise.all(each)).flat();
 }
@@ -93,20 +93,23 @@ describe("a scheduled event", () => {
 
   test("is not attempted when its message comes early", async () => {
     const [event = 0] = await schedule(START + 30_000);
-    const [fate] = await world.consume([{ event, destination }]);
+    const [fate] = await world.consume([{ eventId: event, destinationId: destination }]);
     expect(fate).toEqual({ retryIn: 30 });
     expect(world.receiver.calls).toHaveLength(0);
     world.clock.pass(30_000);
-    await world.consume([{ event, destination }]);
-    expect(await rowOf({ event, destination })).toMatchObject({ state: "delivered", attempts: 1 });
+    await world.consume([{ eventId: event, destinationId: destination }]);
+    expect(await rowOf({ eventId: event, destinationId: destination })).toMatchObject({
+      state: "delivered",
+      attempts: 1,
+    });
   });
 
   test("is as old as the time since it was due", async () => {
     const [event = 0] = await schedule(START + 29 * DAY);
     world.clock.pass(29 * DAY);
     await execute("UPDATE destinations SET status = 'paused'");
-    await world.consume([{ event, destination }]);
-    expect(await rowOf({ event, destination })).toMatchObject({
+    await world.consume([{ eventId: event, destinationId: destination }]);
+    expect(await rowOf({ eventId: event, destinationId: destination })).toMatchObject({
       state: "waiting",
       reason: "paused",
       giveUpAt: START + (29 + 14) * DAY,
@@ -117,8 +120,8 @@ describe("a scheduled event", () => {
     const [event = 0] = await schedule(START + MINUTE);
     await execute("UPDATE destinations SET deleted_at = 1");
     world.clock.pass(MINUTE);
-    await world.consume([{ event, destination }]);
-    expect(await rowOf({ event, destination })).toMatchObject({ state: "cancelled" });
+    await world.consume([{ eventId: event, destinationId: destination }]);
+    expect(await rowOf({ eventId: event, destinationId: destination })).toMatchObject({ state: "cancelled" });
   });
 
   test("costs one row more than another, and few to read", async () => {
@@ -128,7 +131,7 @@ describe("a scheduled event", () => {
     await sweep.run(world.services);
     world.clock.pass(MINUTE);
     world.d1.used();
-    await world.consume([{ event, destination }]);
+    await world.consume([{ eventId: event, destinationId: destination }]);
     expect(world.d1.used()).toMatchObject({ rowsWritten: 1, rowsRead: 12 });
   });
 });
@@ -149,7 +152,10 @@ describe("one that was lost", () => {
     expect(await storedRows()).toEqual([]);
     world.clock.pass(1);
     await sweep.run(world.services);
-    expect(await rowOf({ event, destination })).toMatchObject({ state: "waiting", reason: "recovered" });
+    expect(await rowOf({ eventId: event, destinationId: destination })).toMatchObject({
+      state: "waiting",
+      reason: "recovered",
+    });
     await forgetOutcomes();
     await sweep.run(world.services);
     expect(await storedRows()).toEqual([]);
@@ -213,7 +219,7 @@ describe("one that was lost", () => {
     const messages = await sent();
     expect(messages.at(-1)).toEqual({ event, at: START + DAY });
     world.clock.pass(MINUTE);
-    for (const { event } of messages) await world.consume([{ event, destination }]);
+    for (const { event } of messages) await world.consume([{ eventId: event, destinationId: destination }]);
     expect(world.receiver.calls).toHaveLength(1);
   });
 });

@@ -2,7 +2,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { type DeliveryName, eventAt } from "../../src/core/bundle.ts";
+import { type DeliveryKey, eventAt } from "../../src/core/bundle.ts";
 import { accept } from "../../src/ingest/accept.ts";
 import { sweep } from "../../src/jobs/sweep.ts";
 import { runCron } from "../../src/upkeep.ts";
@@ -33,13 +33,13 @@ beforeEach(async () => {
 });
 
 /** Accepts so many events whose messages the queue loses. */
-async function lose(count = 1): Promise<DeliveryName[]> {
+async function lose(count = 1): Promise<DeliveryKey[]> {
   const posted = Array.from({ length: count }, () => ({ tenant: TENANT, type: "order.paid", data: 1 }));
   const accepted = await accept(world.services, posted);
   await world.settled();
   world.deliveryQueue.taken();
   const events = accepted.kind === "accepted" ? accepted.events : [];
-  return events.flatMap(({ id, plan }) => plan.map((place) => ({ event: id, destination: place })));
+  return events.flatMap(({ id, plan }) => plan.map((place) => ({ eventId: id, destinationId: place })));
 }
 
 /** So many bundles of the past, of one event each. */
@@ -114,14 +114,14 @@ describe("an accepted event without an outcome", () => {
   test("is recovered for the destinations only that have no outcome", async () => {
     const [other, third] = [await newDestination(), await newDestination()];
     const messages = await lose();
-    await world.consume(messages.filter((message) => message.destination === destination));
+    await world.consume(messages.filter((message) => message.destinationId === destination));
     await execute("UPDATE destinations SET status = 'paused' WHERE id = ?1", other);
-    await world.consume(messages.filter((message) => message.destination === other));
+    await world.consume(messages.filter((message) => message.destinationId === other));
     world.clock.pass(GRACE_MS);
     await sweep.run(world.services);
-    expect(await rowOf({ event: FIRST, destination })).toMatchObject({ state: "delivered" });
-    expect(await rowOf({ event: FIRST, destination: other })).toMatchObject({ reason: "paused" });
-    expect(await rowOf({ event: FIRST, destination: third })).toMatchObject({ reason: "recovered" });
+    expect(await rowOf({ eventId: FIRST, destinationId: destination })).toMatchObject({ state: "delivered" });
+    expect(await rowOf({ eventId: FIRST, destinationId: other })).toMatchObject({ reason: "paused" });
+    expect(await rowOf({ eventId: FIRST, destinationId: third })).toMatchObject({ reason: "recovered" });
   });
 
   test("is attempted once when its message was only late", async () => {
@@ -164,7 +164,7 @@ describe("a bundle", () => {
     await world.consume(delivered);
     world.clock.pass(GRACE_MS);
     await sweep.run(world.services);
-    expect(await lostOf()).toEqual(rest.map(({ event }) => event));
+    expect(await lostOf()).toEqual(rest.map(({ eventId }) => eventId));
     for (let i = 0; i < 10; i++) {
       world.clock.pass(1_000);
       await world.drain(destination);

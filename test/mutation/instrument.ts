@@ -157,7 +157,7 @@ function* declaredIn(node: Node, isPattern = false): Generator<string> {
   if (node.type === "ImportDeclaration") return;
   if (node.type === "Identifier" && isPattern) yield textOf(node, "name");
   for (const [name, one] of childrenOf(node))
-    if (!isName(node, name)) yield* declaredIn(one, binds(node, name, isPattern));
+    if (!isKey(node, name)) yield* declaredIn(one, binds(node, name, isPattern));
 }
 
 type Use = Readonly<{ node: Node; isShorthand: boolean }>;
@@ -174,14 +174,14 @@ function usesIn(
     return isPattern || hidden.has(textOf(node, "name")) ? [] : [{ node, isShorthand }];
   const within = SCOPE.test(node.type) ? new Set([...hidden, ...declaredIn(node)]) : hidden;
   return childrenOf(node)
-    .filter(([name]) => !isName(node, name))
+    .filter(([name]) => !isKey(node, name))
     .flatMap(([name, one]) => usesIn(one, within, binds(node, name, isPattern), node.shorthand === true));
 }
 
 const SCOPE = /Function|^(Block|For|Switch|Catch)/;
 
 /** Whether a child is a name only: of a property, a function or a class. */
-function isName(node: Node, name: string): boolean {
+function isKey(node: Node, name: string): boolean {
   if (name === "key" || name === "property") return node.computed !== true;
   return name === "id" && /Function|Class/.test(node.type);
 }

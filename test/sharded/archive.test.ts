@@ -207,7 +207,7 @@ describe("content that goes", () => {
     if (!message) throw new Error("The event is for the destination");
     await world.consume([message]);
     await world.settledThroughPauses();
-    expect(await left()).toEqual([message.event]);
+    expect(await left()).toEqual([message.eventId]);
     world.clock.pass(120_000);
     if (isDelivered) await world.consume([message]);
     await world.settledThroughPauses();
@@ -218,7 +218,7 @@ describe("content that goes", () => {
     await insertRow("tenant_settings", { tenant: "acme", payload_free: 1, created_at: 0, updated_at: 0 });
     const message = await delivered();
     await archiveCleaning.run(world.services);
-    expect(await left()).toEqual([message.event]);
+    expect(await left()).toEqual([message.eventId]);
     await runCron(world.services);
     expect(await left()).toEqual([]);
     expect((await rowOf(message))?.log[0]).not.toHaveProperty("archived");
@@ -241,11 +241,11 @@ describe("content that goes", () => {
   test("of one attempt, over the API of Svix, is empty and stays so", async () => {
     const message = await delivered();
     const entry = (await rowOf(message))?.log[0];
-    const id = `atmpt_${deliveryId(message.event, here).slice(4)}_${entry?.at.toString(36)}`;
+    const id = `atmpt_${deliveryId(message.eventId, here).slice(4)}_${entry?.at.toString(36)}`;
     const services = { ...world.services, config: { ...world.services.config, adminKey: KEY } };
     const svix = testApi({ services, create: createSvixApi });
     await insertRow("applications", { id: "acme", name: "acme", created_at: 0, updated_at: 0 });
-    const event = deliveryId(message.event, here).slice(4, 17);
+    const event = deliveryId(message.eventId, here).slice(4, 17);
     const path = `/api/v1/app/acme/msg/evt_${event}/attempt/${id}/content`;
     r2.before(() => Promise.reject(new Error("away")));
     const refused = await svix.call("DELETE", path);

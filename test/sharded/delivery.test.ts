@@ -1,7 +1,7 @@
 /** Deliveries over three databases: attempts, waiting, sweeps and ends, and failures between two databases. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { bundleOf, type DeliveryName } from "../../src/core/bundle.ts";
+import { bundleOf, type DeliveryKey } from "../../src/core/bundle.ts";
 import { databaseNumberOf, databaseNumberOfBundle } from "../../src/core/placement.ts";
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { accept } from "../../src/ingest/accept.ts";
@@ -35,7 +35,7 @@ beforeEach(async () => {
 });
 
 /** Posts one event a minute, and takes their messages off the queue. */
-async function postAll(deliverAt?: number): Promise<DeliveryName[]> {
+async function postAll(deliverAt?: number): Promise<DeliveryKey[]> {
   for (let i = 0; i < EVENTS; i++) {
     await accept(world.services, [{ tenant: TENANT, type: "order.paid", data: i, deliverAt }]);
     await world.settled();
@@ -45,7 +45,7 @@ async function postAll(deliverAt?: number): Promise<DeliveryName[]> {
 }
 
 /** Two deliveries of each database. */
-const sixOf = (messages: readonly DeliveryName[]) => messages.filter((_, i) => i % 3 === 0);
+const sixOf = (messages: readonly DeliveryKey[]) => messages.filter((_, i) => i % 3 === 0);
 
 const statesOf = async () => (await storedRows()).map(({ state }) => state);
 const all = (state: string) => Array(EVENTS).fill(state);
@@ -61,7 +61,7 @@ async function drainAll(times = 12): Promise<void> {
 
 test("a batch of all databases' messages takes two round trips to each, and no more rows than with one", async () => {
   const messages = await postAll();
-  expect(new Set(messages.map(({ event }) => databaseNumberOf(event)))).toEqual(new Set([0, 1, 2]));
+  expect(new Set(messages.map(({ eventId }) => databaseNumberOf(eventId)))).toEqual(new Set([0, 1, 2]));
   world.d1.used();
   await world.consume(messages);
   expect(await statesOf()).toEqual(all("delivered"));
@@ -158,8 +158,8 @@ test("a 410 pauses its destination from any database", async () => {
     const fresh = await newDestination();
     world.receiver.script(urlOf(fresh), 410);
     const plan = JSON.stringify({ [fresh]: [0, 0] });
-    await execute("UPDATE bundles SET plan = ?1 WHERE id = ?2", plan, bundleOf(message.event));
-    await world.consume([{ ...message, destination: fresh }]);
+    await execute("UPDATE bundles SET plan = ?1 WHERE id = ?2", plan, bundleOf(message.eventId));
+    await world.consume([{ ...message, destinationId: fresh }]);
     expect(await statusOf(fresh)).toEqual(["paused", "gone"]);
   }
 });
@@ -184,7 +184,7 @@ describe("when one database fails while outcomes are recorded", () => {
 
   test("and keeps failing, its messages are redelivered and the deliveries of others are not sent again", async () => {
     const messages = await postAll();
-    const isAway = messages.map(({ event }) => databaseNumberOfBundle(bundleOf(event)) === 1);
+    const isAway = messages.map(({ eventId }) => databaseNumberOfBundle(bundleOf(eventId)) === 1);
     const [away, ...others] = world.services.further ?? [];
     const broken = {
       ...away,

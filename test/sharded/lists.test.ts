@@ -176,7 +176,7 @@ test("an event of a database that is not bound is unknown, and its message is re
   const delivery = deliveryId(foreign, a);
   expect(deliveryKey(delivery)).toBeDefined();
   expect((await call("POST", `/v1/deliveries/${delivery}/retry`)).status).toBe(404);
-  const [fate] = await world.consume([{ event: foreign, destination: a }]);
+  const [fate] = await world.consume([{ eventId: foreign, destinationId: a }]);
   expect(fate).toMatchObject({ retryIn: expect.any(Number) });
   expect(world.logged("database_not_bound")).toHaveLength(1);
 });

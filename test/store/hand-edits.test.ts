@@ -5,7 +5,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import page from "../../docs/data-model.md?raw";
-import { type DeliveryName, partsOf } from "../../src/core/bundle.ts";
+import { type DeliveryKey, partsOf } from "../../src/core/bundle.ts";
 import { loadDeliveries } from "../../src/store/deliveries.ts";
 import { gateSettingsOf } from "../../src/store/destinations.ts";
 import { silence } from "../support/receivers.ts";
@@ -135,7 +135,7 @@ describe("an event that an operator cancels", () => {
     ["has not been attempted", async () => {}],
     [
       "is to be retried",
-      async (message: DeliveryName) => {
+      async (message: DeliveryKey) => {
         world.receiver.script(urlOf(destination), 500);
         await world.consume([message]);
         world.receiver.script(urlOf(destination), 204);
@@ -143,7 +143,7 @@ describe("an event that an operator cancels", () => {
     ],
     [
       "waits",
-      async (message: DeliveryName) => {
+      async (message: DeliveryKey) => {
         await edit("status", "paused");
         await world.consume([message]);
         await edit("status", "active");
@@ -155,8 +155,8 @@ describe("an event that an operator cancels", () => {
     if (!gone) throw new Error("Three were posted");
     await before(gone);
     const calls = world.receiver.calls.length;
-    await cancel(gone.event);
-    await cancel(gone.event);
+    await cancel(gone.eventId);
+    await cancel(gone.eventId);
     world.clock.pass(3_600_000);
     await world.consume(messages);
     await world.drain(destination);
@@ -171,7 +171,7 @@ describe("an event that an operator cancels", () => {
   test("stays delivered when it has been delivered", async () => {
     const [message] = await world.post();
     await world.consume([message]);
-    await cancel(message?.event ?? 0);
+    await cancel(message?.eventId ?? 0);
     expect(await storedRows()).toMatchObject([{ state: "delivered" }]);
   });
 });
@@ -194,7 +194,7 @@ describe("what operators query", () => {
 
   test("the deliveries of one event, queued ones too", async () => {
     const paused = await newDestination({ status: "paused" });
-    const event = (await world.post(2)).at(-1)?.event ?? 0;
+    const event = (await world.post(2)).at(-1)?.eventId ?? 0;
     const states = async () =>
       Object.fromEntries(
         (await query(documented("'queued'", event))).map((row) => [
@@ -203,10 +203,10 @@ describe("what operators query", () => {
         ]),
       );
     expect(await states()).toEqual({ [destination]: ["queued", null], [paused]: ["queued", null] });
-    await world.consume([{ event, destination: paused }]);
+    await world.consume([{ eventId: event, destinationId: paused }]);
     expect(await states()).toEqual({ [destination]: ["queued", null], [paused]: ["waiting", "paused"] });
     world.receiver.script(urlOf(destination), 204);
-    await world.consume([{ event, destination }]);
+    await world.consume([{ eventId: event, destinationId: destination }]);
     expect(await states()).toEqual({ [destination]: ["delivered", null], [paused]: ["waiting", "paused"] });
   });
 });

@@ -2,7 +2,7 @@
 
 import { env } from "cloudflare:workers";
 import { beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { eventAt } from "../../src/core/bundle.ts";
+import { bundleOf, type DeliveryKey, eventAt, indexOf } from "../../src/core/bundle.ts";
 import type { DeliveryRecord } from "../../src/store/delivery.ts";
 import { WITHOUT_ATTEMPT } from "../../src/store/packs.ts";
 import {
@@ -143,8 +143,10 @@ test.each<[planned: number[], deliveries: number, count: number]>([
 });
 
 /** Lost deliveries as `bundle/index destination`. */
-const short = (lost: readonly { event: number; destination: string }[]) =>
-  lost.map(({ event, destination }) => `${Math.floor(event / 128)}/${event % 128} ${destination}`).toSorted();
+const short = (lost: readonly DeliveryKey[]) =>
+  lost
+    .map(({ eventId, destinationId }) => `${bundleOf(eventId)}/${indexOf(eventId)} ${destinationId}`)
+    .toSorted();
 
 describe("lost deliveries", () => {
   const LOST = [`2/1 ${B}`, `2/2 ${B}`, `3/2 ${A}`, `4/0 ${A}`, `4/99 ${A}`, `5/1 ${A}`, `7/0 ${A}`];
@@ -204,11 +206,11 @@ describe("lost deliveries", () => {
   test("have the times and the time to live of their event", async () => {
     const { lost } = await findLost(db, 4, reach, most);
     expect(lost).toEqual([
-      { event: eventAt(5, 1), destination: A, acceptedAt: 200, deliverAt: null, ttlSeconds: 60 },
+      { eventId: eventAt(5, 1), destinationId: A, acceptedAt: 200, deliverAt: null, ttlSeconds: 60 },
     ]);
     const { lost: scheduled } = await findLostScheduled(db, { at: 0, row: 0 }, 500, most);
     expect(scheduled).toEqual([
-      { event: eventAt(7, 0), destination: A, acceptedAt: 1_000, deliverAt: 500, ttlSeconds: undefined },
+      { eventId: eventAt(7, 0), destinationId: A, acceptedAt: 1_000, deliverAt: 500, ttlSeconds: undefined },
     ]);
   });
 

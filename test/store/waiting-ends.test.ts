@@ -1,7 +1,7 @@
 /** How waiting deliveries end without an attempt: expired, cancelled, or because their event was removed. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { type DeliveryName, eventAt } from "../../src/core/bundle.ts";
+import { type DeliveryKey, eventAt } from "../../src/core/bundle.ts";
 import {
   cancelWaiting,
   endRemoved,
@@ -28,6 +28,10 @@ beforeEach(emptyDatabase);
 const states = () => deliveryStates(env.DB);
 const own = (event: number) => ({ destination: OWN, event });
 const other = (event: number) => ({ destination: OTHER, event });
+const keyOf = ({ destination, event }: ReturnType<typeof own>): DeliveryKey => ({
+  destinationId: destination,
+  eventId: event,
+});
 
 /** D1 that does this once, right after its first round trip: what another invocation does meanwhile. */
 function interrupted(meanwhile: () => Promise<unknown>): D1Database {
@@ -71,7 +75,7 @@ describe("ending waiting deliveries", () => {
       ...[131, 132, 133, 134, at(0), at(51), at(1), at(2), at(3), at(4), at(0, 3)].map(own),
       other(135),
     ];
-    expect(await endWaiting(env.DB, list, expired, NOW)).toBe(5);
+    expect(await endWaiting(env.DB, list.map(keyOf), expired, NOW)).toBe(5);
     expect(await states()).toEqual([
       "dst_other 131 waiting/rate",
       "dst_other 135 dead/expired",
@@ -110,7 +114,7 @@ describe("ending waiting deliveries", () => {
     ]);
     await insertPacks(env.DB, [{ destination: OWN, bundle: 2, waiting: [7, 70], giveUpAt: NOW }]);
     const list = [131, 132, at(7), at(70)].map(own);
-    const counts = await Promise.all([1, 2].map(() => endWaiting(env.DB, list, expired, NOW)));
+    const counts = await Promise.all([1, 2].map(() => endWaiting(env.DB, list.map(keyOf), expired, NOW)));
     expect(counts.toSorted()).toEqual([0, 4]);
     expect(await env.DB.prepare("SELECT failed FROM replays").first("failed")).toBe(2);
   });
@@ -228,10 +232,10 @@ describe("cancelling what waits for a deleted destination", () => {
 /** What a walk over everything that waits finds in each page, from the beginning to its end. */
 async function pagesOf(expire: typeof expireWaiting, limit: number, now = NOW) {
   const pages: [looked: number, ended: [string, number][], upto: string][] = [];
-  let after: DeliveryName | undefined = { destination: "", event: 0 };
+  let after: DeliveryKey | undefined = { destinationId: "", eventId: 0 };
   while (after !== undefined && pages.length < 30) {
     const { upto, looked, ended } = await expire(env.DB, after, now, limit);
-    pages.push([looked, [...ended], upto === undefined ? "end" : `${upto.destination} ${upto.event}`]);
+    pages.push([looked, [...ended], upto === undefined ? "end" : `${upto.destinationId} ${upto.eventId}`]);
     after = upto;
   }
   return pages;
@@ -288,7 +292,7 @@ describe("the walk over waiting rows", () => {
 
   test("counts none where all were sent meanwhile", async () => {
     const db = interrupted(() => execute("UPDATE deliveries SET state = 'delivered'"));
-    const { ended } = await expireWaiting(db, { destination: "", event: 0 }, NOW, 10);
+    const { ended } = await expireWaiting(db, { destinationId: "", eventId: 0 }, NOW, 10);
     expect([...ended]).toEqual([]);
   });
 });
@@ -353,7 +357,7 @@ describe("the walk over waiting packs", () => {
   test("counts none where all were sent meanwhile", async () => {
     await insertPacks(env.DB, [{ destination: OWN, bundle: 2, waiting: [1], giveUpAt: NOW }]);
     const db = interrupted(() => execute("UPDATE packs SET delivered0 = waiting0, waiting0 = 0"));
-    const { ended } = await expireWaitingPacks(db, { destination: "", event: 0 }, NOW, 10);
+    const { ended } = await expireWaitingPacks(db, { destinationId: "", eventId: 0 }, NOW, 10);
     expect([...ended]).toEqual([]);
   });
 });

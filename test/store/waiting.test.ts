@@ -204,11 +204,11 @@ describe("the rows read", () => {
     ["a drain's look between the ends", () => look({ ...ENDS, between: 6 })],
     [
       "the sweep's search for expired rows",
-      () => expireWaiting(world.d1.db, { destination: "", event: 0 }, 0, 10),
+      () => expireWaiting(world.d1.db, { destinationId: "", eventId: 0 }, 0, 10),
     ],
     [
       "the sweep's search for expired packs",
-      () => expireWaitingPacks(world.d1.db, { destination: "", event: 0 }, 0, 10),
+      () => expireWaitingPacks(world.d1.db, { destinationId: "", eventId: 0 }, 0, 10),
     ],
     ["counting them", () => countWaiting(databases(), destination, 10)],
     ["counting them by reason", () => waitingByReason(databases(), destination, 10)],

@@ -9,7 +9,7 @@ import { compare, GIVE_UP_MS, type Model } from "./delivery-model.ts";
 import { type FaultyRuntime, nth } from "./faulty-runtime.ts";
 import { type Platform, replay } from "./platform.ts";
 import type { Script } from "./receivers.ts";
-import { keyOfRow, type RequestLog } from "./request-log.ts";
+import { keyOf, type RequestLog } from "./request-log.ts";
 import { requeueOne } from "./requeue.ts";
 import { execute, gateOf, storedRows, urlOf, type World } from "./world.ts";
 
@@ -179,7 +179,7 @@ async function sendAgain({ runtime, world }: Real, { retried }: Model): Promise<
   const giveUpAt = world.clock.now() + GIVE_UP_MS;
   const ended = (await storedRows()).filter(({ state }) => state === "dead" || state === "delivered");
   for (const row of ended) {
-    retried.add(keyOfRow(row));
+    retried.add(keyOf(row));
     await runtime.invoke("retry", async (services) => {
       await requeueOne(services, row, giveUpAt).catch(() => {});
       await scheduleDrainAtGate(services, row.destinationId);

@@ -4,9 +4,9 @@
  */
 
 import { getTableColumns } from "drizzle-orm";
-import { bundleOf, indexOf } from "../../src/core/bundle.ts";
+import { bundleOf, type DeliveryKey, indexOf } from "../../src/core/bundle.ts";
 import { endsText } from "../../src/core/pack.ts";
-import type { DeliveryKey, DeliveryRow } from "../../src/store/delivery.ts";
+import type { DeliveryRow } from "../../src/store/delivery.ts";
 import { WITHOUT_ATTEMPT } from "../../src/store/packs.ts";
 import { deliveries } from "../../src/store/tables.ts";
 import { insertPacks, insertRows } from "./stored-deliveries.ts";

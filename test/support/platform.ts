@@ -6,7 +6,7 @@
  */
 
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
-import type { DeliveryName } from "../../src/core/bundle.ts";
+import type { DeliveryKey } from "../../src/core/bundle.ts";
 import { seededRandom } from "../../src/core/seeded-random.ts";
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
@@ -27,7 +27,7 @@ import { hasEndedSql } from "./ended.ts";
 import type { FaultyRuntime } from "./faulty-runtime.ts";
 import { interceptedQueue } from "./intercept.ts";
 import { batchOf, fakeQueue } from "./queues.ts";
-import { keyOf, keyOfRow } from "./request-log.ts";
+import { keyOf } from "./request-log.ts";
 import { alarmOf, gateOf, named, storedRows, TENANT, type World } from "./world.ts";
 
 type Queued = Readonly<{ body: DeliveryMessage; dueAt: number; attempts: number }>;
@@ -147,8 +147,8 @@ export function platformOf(
   }
 
   /** An acknowledged delivery must have ended, wait, or have a time of its next attempt. */
-  async function checkDropped(acknowledged: readonly DeliveryName[]): Promise<void> {
-    const rows = new Map((await storedRows()).map((row) => [keyOfRow(row), row]));
+  async function checkDropped(acknowledged: readonly DeliveryKey[]): Promise<void> {
+    const rows = new Map((await storedRows()).map((row) => [keyOf(row), row]));
     for (const key of acknowledged.map(keyOf)) {
       const row = rows.get(key);
       const isOverdue = row?.state === "retrying" && (row.nextAttemptAt ?? 0) <= world.clock.now();
@@ -291,7 +291,7 @@ async function allEnded(): Promise<boolean> {
   return open.length === 0;
 }
 
-type Planned = DeliveryName & Readonly<{ acceptedAt: number }>;
+type Planned = DeliveryKey & Readonly<{ acceptedAt: number }>;
 
 /** The destinations of every event that was committed, answered or not. */
 export function planned(): Promise<Planned[]> {

@@ -3,10 +3,9 @@
  * the database directly, not through the calls that may fail, so it sees an end that the sender does not know of.
  */
 
-import type { DeliveryName } from "../../src/core/bundle.ts";
+import type { DeliveryKey } from "../../src/core/bundle.ts";
 import { eventNumber } from "../../src/ids.ts";
 import type { Services } from "../../src/services.ts";
-import type { DeliveryRow } from "../../src/store/delivery.ts";
 import { rowsOfAll } from "./databases.ts";
 import { hasEndedSql } from "./ended.ts";
 import { textOf } from "./utf8.ts";
@@ -29,12 +28,8 @@ export type RequestLog = Readonly<{
   forgetHoldOf: (destination: string) => void;
 }>;
 
-export function keyOf({ event, destination }: DeliveryName): string {
-  return `${event} ${destination}`;
-}
-
-export function keyOfRow({ eventId, destinationId }: DeliveryRow): string {
-  return keyOf({ event: eventId, destination: destinationId });
+export function keyOf({ eventId, destinationId }: DeliveryKey): string {
+  return `${eventId} ${destinationId}`;
 }
 
 /** Other leases learn of a hold within a second and the round trips of that; requests under way go on. */
@@ -61,10 +56,11 @@ export function logRequests(services: Services): RequestLog {
   }
 
   async function fetch(input: RequestInfo, init: RequestInit = {}): Promise<Response> {
-    const event = eventNumber(new Headers(init.headers).get("webhook-id") ?? "") ?? 0;
+    const eventId = eventNumber(new Headers(init.headers).get("webhook-id") ?? "") ?? 0;
     const destination = `dst_${new URL(String(input)).hostname.split(".")[0]}`;
-    const request: Sent = { key: keyOf({ event, destination }), at: services.now(), body: textOf(init.body) };
-    if (await hasEnded({ event, destination })) afterEnd.push(request.key);
+    const delivery = { eventId, destinationId: destination };
+    const request: Sent = { key: keyOf(delivery), at: services.now(), body: textOf(init.body) };
+    if (await hasEnded(delivery)) afterEnd.push(request.key);
     checkHold(request.key, 0);
     checkHold(destination, HOLD_DELAY_MS);
     sent.push(request);
@@ -89,11 +85,11 @@ export function logRequests(services: Services): RequestLog {
   };
 }
 
-async function hasEnded({ event, destination }: DeliveryName): Promise<boolean> {
+async function hasEnded({ eventId, destinationId }: DeliveryKey): Promise<boolean> {
   const rows = await rowsOfAll<{ ended: number }>(
     `SELECT ${hasEndedSql("?1", "?2")} AS ended`,
-    event,
-    destination,
+    eventId,
+    destinationId,
   );
   return rows.some(({ ended }) => ended === 1);
 }

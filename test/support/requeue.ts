@@ -1,8 +1,9 @@
 /** Sends an ended delivery again, as its row says. */
 
+import type { DeliveryKey } from "../../src/core/bundle.ts";
 import type { Databases } from "../../src/store/databases.ts";
 import { requeueEnded } from "../../src/store/deliveries.ts";
-import type { DeliveryKey, DeliveryRow } from "../../src/store/delivery.ts";
+import type { DeliveryRow } from "../../src/store/delivery.ts";
 
 /** @returns undefined when it had not, or no longer, ended */
 export async function requeueOne(

@@ -11,7 +11,7 @@
 import { env } from "cloudflare:workers";
 import { drizzle } from "drizzle-orm/d1";
 import {
-  type DeliveryName,
+  type DeliveryKey,
   eventAt,
   headersOf,
   indexesOf,
@@ -127,7 +127,7 @@ export async function newWorld() {
   }
 
   /** Posts so many events, and returns their deliveries, to be consumed in a message each. */
-  async function post(count = 1, posted: Posted = {}): Promise<DeliveryName[]> {
+  async function post(count = 1, posted: Posted = {}): Promise<DeliveryKey[]> {
     return named(await postBundles(count, posted));
   }
 
@@ -136,7 +136,7 @@ export async function newWorld() {
    * background work.
    */
   async function consume(messages: readonly unknown[], attempts = 1): Promise<MessageResult[]> {
-    const bodies = messages.map((message) => (isName(message) ? messageFor(message) : message));
+    const bodies = messages.map((message) => (isKey(message) ? messageFor(message) : message));
     const { batch, results } = batchOf("breakwater-deliveries", bodies, attempts);
     await consumeDeliveries(services, batch);
     return results;
@@ -176,7 +176,7 @@ export async function newWorld() {
   /** Widens the concurrency window to the destination's limit, by successes. */
   async function earnTrust(destination: string, successes = 12): Promise<void> {
     const messages = await post(successes);
-    await consume(messages.filter((message) => message.destination === destination));
+    await consume(messages.filter((message) => message.destinationId === destination));
     await settled();
   }
 
@@ -210,7 +210,7 @@ export async function newWorld() {
 }
 
 /** The deliveries that the messages name, each once, in the order of their events. Missing bundles have none. */
-export async function named(messages: readonly DeliveryMessage[]): Promise<DeliveryName[]> {
+export async function named(messages: readonly DeliveryMessage[]): Promise<DeliveryKey[]> {
   const parts = messages.flatMap(({ bundles }) => bundles);
   const bundles = JSON.stringify([...new Set(parts.map(({ bundle }) => bundle))]);
   const stored = await rowsOfAll<{ id: number; plan: string }>(
@@ -218,25 +218,25 @@ export async function named(messages: readonly DeliveryMessage[]): Promise<Deliv
     bundles,
   );
   const plans = new Map(stored.map(({ id, plan }) => [id, JSON.parse(plan) as Plan]));
-  const names = parts.flatMap(({ bundle, destinations, indexes }) =>
+  const keys = parts.flatMap(({ bundle, destinations, indexes }) =>
     destinations.flatMap((destination) =>
       indexesOf(plans.get(bundle)?.[destination] ?? [])
         .filter((index) => !indexes || isIn(indexes, index))
-        .map((index) => ({ event: eventAt(bundle, index), destination })),
+        .map((index) => ({ eventId: eventAt(bundle, index), destinationId: destination })),
     ),
   );
-  const each = new Map(names.map((name) => [`${name.event} ${name.destination}`, name]));
-  return [...each.values()].sort((a, b) => a.event - b.event);
+  const each = new Map(keys.map((key) => [`${key.eventId} ${key.destinationId}`, key]));
+  return [...each.values()].sort((a, b) => a.eventId - b.eventId);
 }
 
 /** A message for one delivery alone. */
-export function messageFor(name: DeliveryName | undefined): DeliveryMessage {
-  if (!name) throw new Error("The delivery is there");
-  return { bundles: partsOf([name]) };
+export function messageFor(key: DeliveryKey | undefined): DeliveryMessage {
+  if (!key) throw new Error("The delivery is there");
+  return { bundles: partsOf([key]) };
 }
 
-export function isName(message: unknown): message is DeliveryName {
-  return typeof (message as Partial<DeliveryName> | null)?.event === "number";
+export function isKey(message: unknown): message is DeliveryKey {
+  return typeof (message as Partial<DeliveryKey> | null)?.eventId === "number";
 }
 
 export function gateOf(destination: string) {
@@ -279,9 +279,9 @@ export function urlOf(destination: string): string {
 }
 
 /** The stored delivery; undefined before its first outcome. */
-export async function rowOf({ event, destination }: DeliveryName): Promise<DeliveryRow | undefined> {
+export async function rowOf({ eventId, destinationId }: DeliveryKey): Promise<DeliveryRow | undefined> {
   const rows = await storedRows();
-  return rows.find((row) => row.eventId === event && row.destinationId === destination);
+  return rows.find((row) => row.eventId === eventId && row.destinationId === destinationId);
 }
 
 /** Every stored delivery, in order of destination and event. */

@@ -5,7 +5,9 @@
  * left out. The destination's gate is asked first which deliveries these are, and is notified afterwards, so that no sender
  * continues with what it has read before.
  */
+
 import type { z } from "zod";
+import type { DeliveryKey } from "../../core/bundle.ts";
 import { refuseTenant } from "../../core/principal.ts";
 import { conflict, invalidFields, missing, ok, type Result, unavailable } from "../../core/result.ts";
 import { ageLimitOf } from "../../core/retry/policy.ts";
@@ -17,7 +19,6 @@ import { cancelDelivery, cancelEach, waitingPage } from "../../store/cancellatio
 import { allOf } from "../../store/databases.ts";
 import { requeueEnded } from "../../store/deliveries.ts";
 import { deliveriesByEvent } from "../../store/deliveries-by-event.ts";
-import type { DeliveryKey } from "../../store/delivery.ts";
 import { overBy } from "../../store/delivery-filter.ts";
 import {
   type FoundDelivery,

@@ -27,7 +27,7 @@ async function attempted(body: BodyInit, status = 500) {
   if (!message) throw new Error("The event is for the destination");
   await world.consume([message]);
   await world.settledThroughPauses();
-  const id = deliveryId(message.event, destination);
+  const id = deliveryId(message.eventId, destination);
   return { id, message, destination, path: `/v1/deliveries/${id}/attempts/${isoTime(START)}` };
 }
 

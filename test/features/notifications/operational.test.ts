@@ -404,7 +404,7 @@ describe("the operator's own destination", () => {
     for (let i = 0; i < 60; i++) {
       const posted = { tenant: "operator", type: "destination.paused", destinations: [operator] };
       const [event = 0] = await insertBundles(env.DB, [{ acceptedAt: world.clock.now(), events: [posted] }]);
-      await world.consume([{ event, destination: operator }]);
+      await world.consume([{ eventId: event, destinationId: operator }]);
       await world.settled();
       world.clock.pass(30_000);
       await world.drain(operator);
@@ -415,7 +415,7 @@ describe("the operator's own destination", () => {
     const raised = (await published()).filter(({ key }) => key !== null);
     expect(raised).toEqual([]);
     const messages = await named(world.deliveryQueue.taken().map(({ body }) => body));
-    expect(messages.filter(({ destination }) => destination !== operator)).toEqual([]);
+    expect(messages.filter(({ destinationId }) => destinationId !== operator)).toEqual([]);
   });
 
   test("that answers 410 is paused, and nothing is published about it", async () => {

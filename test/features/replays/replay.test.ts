@@ -253,7 +253,7 @@ describe("a replay", () => {
 
   test("of history sends what was delivered again, with the same ids and bytes", async () => {
     const messages = await world.post(3, { data: { n: 1 } });
-    await world.consume(messages.filter(({ destination }) => destination === place));
+    await world.consume(messages.filter(({ destinationId }) => destinationId === place));
     const before = world.receiver.calls.map(({ body, headers }) => [headers.get("webhook-id"), body]).sort();
     await ended(1);
     await begin({ include: "delivered", until: START + HOUR });
@@ -450,7 +450,7 @@ describe("its count", () => {
     await execute("UPDATE deliveries SET state = 'retrying', attempts = 1, next_attempt_at = ?1", START);
     await consumeDeadLetters(
       world.services,
-      batchOf("breakwater-dead", [messageFor({ event: eventId, destination: destinationId })]).batch,
+      batchOf("breakwater-dead", [messageFor({ eventId, destinationId })]).batch,
     );
     expect([await counters(), (await one()).reason]).toEqual([[0, 1], "poison"]);
   });

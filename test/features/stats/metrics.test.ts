@@ -55,14 +55,16 @@ async function someTraffic() {
   const shaky = await newDestination({ eventTypes: ["shaky"] });
   world.receiver.script(urlOf(shaky), 503);
   const [message] = (await world.post(1, { type: "shaky" })).filter(
-    ({ destination }) => destination === shaky,
+    ({ destinationId }) => destinationId === shaky,
   );
   world.clock.pass(2_000);
   await world.consume([message]);
   world.clock.pass(60_000);
   world.receiver.script(urlOf(shaky), 204);
   await world.consume([message]);
-  const gone = (await world.post(1, { type: "shaky" })).filter(({ destination }) => destination === shaky);
+  const gone = (await world.post(1, { type: "shaky" })).filter(
+    ({ destinationId }) => destinationId === shaky,
+  );
   world.receiver.script(urlOf(shaky), 400);
   await world.consume(gone);
   await world.settled();
@@ -116,7 +118,7 @@ describe("/metrics", () => {
   test("shows waiting and retrying deliveries by destination, and those that have been retried for a day", async () => {
     const [one, other] = [await newDestination(), await newDestination()];
     const messages = await world.post(3);
-    const of = (id: string) => messages.filter(({ destination }) => destination === id);
+    const of = (id: string) => messages.filter(({ destinationId }) => destinationId === id);
     await execute("UPDATE destinations SET status = 'paused' WHERE id = ?", one);
     world.receiver.script(urlOf(other), 503);
     await world.consume([...of(one), ...of(other).slice(0, 1)]);

@@ -2,7 +2,7 @@
 import { env } from "cloudflare:workers";
 import { faultyRuntime, nth } from "../faulty-runtime.ts";
 import { heal, planned, platformOf } from "../platform.ts";
-import { keyOf, keyOfRow, logRequests, type Sent } from "../request-log.ts";
+import { keyOf, logRequests, type Sent } from "../request-log.ts";
 import { newDestination, newGates, newWorld, storedRows, type World } from "../world.ts";
 import type { ChosenFault } from "./choose-faults.ts";
 import type { Scenario } from "./scenario.ts";
@@ -43,7 +43,7 @@ export async function runWithFault(scenario: Scenario, chosen?: ChosenFault): Pr
     ...(await endFaults(scenario, destinations, rows)),
     ...rows.flatMap((row) => countFaults(row, sentTo(requestLog.sent, row), runtime.failedCall(), chosen)),
     ...requestLog.afterEnd
-      .filter((key) => !rows.some((row) => isErased(row) && keyOfRow(row) === key))
+      .filter((key) => !rows.some((row) => isErased(row) && keyOf(row) === key))
       .map((key) => `${key} was sent after it had ended`),
     ...(isHoldLost(runtime.failedCall(), chosen)
       ? []
@@ -77,10 +77,10 @@ async function endFaults(
   destinations: readonly string[],
   rows: readonly Row[],
 ): Promise<string[]> {
-  const found = new Map(rows.map((row) => [keyOfRow(row), row]));
+  const found = new Map(rows.map((row) => [keyOf(row), row]));
   return (await planned()).flatMap((message) => {
     const row = found.get(keyOf(message));
-    const allowed = scenario.ends[destinations.indexOf(message.destination)] ?? [];
+    const allowed = scenario.ends[destinations.indexOf(message.destinationId)] ?? [];
     if (row && allowed.includes(row.state)) return [];
     return `${keyOf(message)} is ${row?.state ?? "lost"} (${row?.reason}), not ${allowed.join(" or ")}`;
   });
@@ -101,7 +101,7 @@ async function jobsLeft(): Promise<string[]> {
 
 /** Only a crash or a lost answer may leave an attempt uncounted, or cause a success to be repeated. */
 function countFaults(row: Row, sent: readonly Sent[], failedCall?: string, chosen?: ChosenFault): string[] {
-  const key = keyOfRow(row);
+  const key = keyOf(row);
   // A replay resets the count of attempts, not the log.
   const counted = row.log.length;
   const died = failedCall !== undefined && chosen?.fault === "crash";
@@ -123,5 +123,5 @@ function countFaults(row: Row, sent: readonly Sent[], failedCall?: string, chose
 }
 
 function sentTo(sent: readonly Sent[], row: Row): Sent[] {
-  return sent.filter(({ key }) => key === keyOfRow(row));
+  return sent.filter(({ key }) => key === keyOf(row));
 }
