@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { figuresOf } from "../src/simulator/figures.ts";
+import { simulationFiguresOf } from "../src/simulator/figures.ts";
 import { contend } from "./storm/aws.ts";
 import { chart } from "./storm/chart.ts";
 import { compare, resultOf } from "./storm/compare.ts";
@@ -22,7 +22,8 @@ function once<T>(make: () => Promise<T>): () => Promise<T> {
 }
 
 describe("storm benchmark: the production delivery path in virtual time", () => {
-  const hourOf = async (seed: number) => figuresOf(await simulate(outageOfAnHour(), ourselves, seed));
+  const hourOf = async (seed: number) =>
+    simulationFiguresOf(await simulate(outageOfAnHour(), ourselves, seed));
   const hour = once(() => hourOf(1));
 
   it("loses nothing and brings nothing down in an outage of an hour", async () => {
@@ -47,7 +48,7 @@ describe("storm benchmark: the production delivery path in virtual time", () => 
     [WEEKENDS.three, 1],
     [WEEKENDS.two, 60],
   ])("loses nothing in an outage of %i ms with %i events an hour", async (lastMs, perHour) => {
-    const figures = figuresOf(await simulate(weekend(lastMs, perHour), ourselves, 1));
+    const figures = simulationFiguresOf(await simulate(weekend(lastMs, perHour), ourselves, 1));
     expect(figures).toMatchObject({ lost: 0, pending: 0, secondOutages: 0 });
     expect(figures.peak).toBeLessThanOrEqual(limits.peak);
   });
@@ -68,7 +69,7 @@ describe("storm benchmark: the production delivery path in virtual time", () => 
   });
 
   it("delivers what is posted as soon as the platform lets it, while nothing is wrong", async () => {
-    const { p50S } = figuresOf(await simulate(outageOf30Seconds, ourselves, 1));
+    const { p50S } = simulationFiguresOf(await simulate(outageOf30Seconds, ourselves, 1));
     // Two hops of up to a quarter of a second, and the calls in between.
     expect(p50S).toBeLessThan(0.5);
   });

@@ -34,7 +34,7 @@ export type Reply = Readonly<{
   body?: string;
 }>;
 
-export type Receiver = Readonly<{
+export type ReceiverServer = Readonly<{
   url: string;
   hits: readonly Hit[];
   /** The signing secret of each path; a request to a path without one is not verified. */
@@ -58,7 +58,7 @@ type Options = Readonly<{
 export async function startReceiver(
   answer: (hit: Hit) => Reply,
   { port = 0, address = "127.0.0.1", secret, onEnd = () => {}, keeps = true }: Options = {},
-): Promise<Receiver> {
+): Promise<ReceiverServer> {
   const hits: Hit[] = [];
   const secrets = new Map<string, string>();
   const server = createServer(async (request, response) => {

@@ -1,7 +1,7 @@
 /** A stack for each run, with receivers and meters. */
 
 import { until } from "../../test/scenario/until.ts";
-import { type Receiver, type Reply, startReceiver } from "../../tools/receiver.ts";
+import { type ReceiverServer, type Reply, startReceiver } from "../../tools/receiver.ts";
 import { type ApiClient, apiClient } from "../../tools/stack.ts";
 import { KEY, type Running, typeOf } from "../throughput/contender.ts";
 import { cpuSeconds, startChild } from "../throughput/processes.ts";
@@ -10,7 +10,7 @@ import { type Units, usedBetween } from "./units.ts";
 export type MeteredStack = Readonly<{
   running: Running;
   api: ApiClient;
-  receiver: Receiver;
+  receiver: ReceiverServer;
   /** How the receivers answer from now on, by the number of the event and whether it comes again. */
   answering: (how: (event: number, again: boolean) => Reply) => void;
   /**

@@ -1,5 +1,5 @@
 /** Many senders in one scenario, side by side. Each gets the same seed and so the same traffic. */
-import { type Figures, figuresOf } from "../../src/simulator/figures.ts";
+import { type Figures, simulationFiguresOf } from "../../src/simulator/figures.ts";
 import type { Scenario } from "./scenarios.ts";
 import type { Contender } from "./sender.ts";
 import { simulate } from "./simulate.ts";
@@ -25,7 +25,12 @@ export async function compare(
     progress(`${scenario.name}: ${contender.name}`);
     const simulated = await simulate(scenario, contender, seed);
     const arrivals = simulated.ledger.arrivals[0] ?? [];
-    results.push({ name: contender.name, model: contender.model, figures: figuresOf(simulated), arrivals });
+    results.push({
+      name: contender.name,
+      model: contender.model,
+      figures: simulationFiguresOf(simulated),
+      arrivals,
+    });
   }
   return { scenario, results };
 }

@@ -5,7 +5,7 @@
 
 import type { RetrySpec } from "../../src/core/retry/policy.ts";
 import { presets } from "../../src/core/retry/presets.ts";
-import { type Figures, figuresOf, type Simulated } from "../../src/simulator/figures.ts";
+import { type Figures, type Simulated, simulationFiguresOf } from "../../src/simulator/figures.ts";
 import { recoveryOf } from "../../src/simulator/scenario.ts";
 import { breakwater } from "./breakwater/sender.ts";
 import { erratic, outageOfAnHour, quiet, refused, type Scenario, WEEKENDS, weekend } from "./scenarios.ts";
@@ -106,7 +106,7 @@ export async function* policyFigures(
 
 async function outcomeOf(scenario: Scenario, { name, retry }: Variant, seed: number): Promise<Outcome> {
   const simulated = await simulate(scenario, contenderWith(name, retry), seed);
-  const figures = figuresOf(simulated);
+  const figures = simulationFiguresOf(simulated);
   const deliveries = simulated.ledger.deliveries.length;
   return { scenario: scenario.title, variant: name, figures, deliveries, ...recoveredIn(simulated) };
 }

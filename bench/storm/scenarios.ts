@@ -7,8 +7,8 @@ import type { Random } from "../../src/core/seeded-random.ts";
 import {
   BEGINNING,
   FINE,
-  isIn,
-  type Post,
+  isWithin,
+  type ScheduledPost,
   type ServerShape,
   type Scenario as SimulatedScenario,
   type Span,
@@ -41,7 +41,7 @@ function troubled(name: string, title: string, lastMs: number, deliveries: numbe
     name,
     title,
     troubles,
-    troubleAt: (_, now) => (isIn(troubles, now) ? trouble : FINE),
+    troubleAt: (_, now) => (isWithin(troubles, now) ? trouble : FINE),
     posts: (random) => steady((deliveries / lastMs) * SECOND, around(troubles), 0, random),
   };
 }
@@ -127,7 +127,7 @@ const flaps = Array.from({ length: 10 }, (_, i) => ({
 export const flapping: Scenario = {
   ...troubled("flapping", "Down for 40 s of every minute, ten times, 10/s", 10 * MINUTE, 6_000),
   troubles: flaps,
-  troubleAt: (_, now) => (isIn(flaps, now) ? DOWN : FINE),
+  troubleAt: (_, now) => (isWithin(flaps, now) ? DOWN : FINE),
 };
 
 const BURST = 10_000;
@@ -140,7 +140,7 @@ export const throttling: Scenario = {
   // Nothing is wrong but the burst itself: what counts is counted from there.
   troubles: [{ from: SECOND, to: SECOND }],
   troubleAt: () => FINE,
-  posts: () => Array.from({ length: BURST }, (): Post => ({ at: BEGINNING + SECOND, receiver: 0 })),
+  posts: () => Array.from({ length: BURST }, (): ScheduledPost => ({ at: BEGINNING + SECOND, receiver: 0 })),
 };
 
 export const throttlingKnown: Scenario = {
@@ -160,11 +160,11 @@ export const hanging: Scenario = {
   receivers: HEALTHY + 1,
   watched: (receiver) => receiver > 0,
   troubles: hang,
-  troubleAt: (receiver, now) => (receiver === 0 && isIn(hang, now) ? { kind: "hanging" } : FINE),
+  troubleAt: (receiver, now) => (receiver === 0 && isWithin(hang, now) ? { kind: "hanging" } : FINE),
   posts: (random) => amongOthers(random),
 };
 
-function amongOthers(random: Random): readonly Post[] {
+function amongOthers(random: Random): readonly ScheduledPost[] {
   const all = Array.from({ length: HEALTHY + 1 }, (_, receiver) =>
     steady(receiver === 0 ? 40 : 2, around(hang), receiver, random),
   );

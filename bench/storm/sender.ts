@@ -1,5 +1,5 @@
 /** Who is compared: a sender with a name, in a context that may have settings of its receivers' owners. */
-import type { Sender, SenderContext } from "../../src/simulator/sender.ts";
+import type { SenderContext, SimulatedSender } from "../../src/simulator/sender.ts";
 import type { DestinationSettings } from "./breakwater/destinations.ts";
 import type { Engine } from "./engine.ts";
 
@@ -16,5 +16,5 @@ export type Contender = Readonly<{
   name: string;
   /** Whether it is a model of somebody else's published behaviour. */
   model: boolean;
-  start: (context: ContenderContext) => Sender;
+  start: (context: ContenderContext) => SimulatedSender;
 }>;

@@ -5,7 +5,7 @@
 
 import type { Simulated } from "../../src/simulator/figures.ts";
 import { secondOf } from "../../src/simulator/ledger.ts";
-import { FINE, isIn, recoveryOf, steady } from "../../src/simulator/scenario.ts";
+import { FINE, isWithin, recoveryOf, steady } from "../../src/simulator/scenario.ts";
 import { ourselves } from "./contenders.ts";
 import type { Scenario } from "./scenarios.ts";
 import { simulate } from "./simulate.ts";
@@ -31,7 +31,7 @@ function wide(deliveries: number): Scenario {
     receivers: 1,
     watched: () => true,
     troubles: [OUTAGE],
-    troubleAt: (_, now) => (isIn([OUTAGE], now) ? { kind: "down" } : FINE),
+    troubleAt: (_, now) => (isWithin([OUTAGE], now) ? { kind: "down" } : FINE),
     posts: (random) => steady(deliveries / 115, { from: 0, to: 115_000 }, 0, random),
     settings: { maxConcurrency: 100, ratePerSecond: 10_000, rateBurst: 10_000 },
   };

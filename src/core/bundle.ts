@@ -56,7 +56,7 @@ export function indexesOf(runs: Runs): number[] {
   return indexes;
 }
 
-export function countOf(runs: Runs): number {
+export function lengthOf(runs: Runs): number {
   let count = 0;
   for (let i = 0; i + 1 < runs.length; i += 2) count += (runs[i + 1] ?? 0) - (runs[i] ?? 0) + 1;
   return count;
@@ -80,10 +80,10 @@ export function planOf(destinations: readonly (readonly string[])[]): Plan {
 
 /** The destinations of one event, in the order of the plan. */
 export function destinationsOf(plan: Plan, index: number): string[] {
-  return Object.keys(plan).filter((id) => isIn(plan[id] ?? [], index));
+  return Object.keys(plan).filter((id) => runsInclude(plan[id] ?? [], index));
 }
 
-export function isIn(runs: Runs, index: number): boolean {
+export function runsInclude(runs: Runs, index: number): boolean {
   for (let i = 0; i + 1 < runs.length; i += 2) {
     if (index >= (runs[i] ?? 0) && index <= (runs[i + 1] ?? 0)) return true;
   }
@@ -119,7 +119,7 @@ export function partsOf(deliveries: readonly DeliveryKey[]): BundlePart[] {
 
 /** How many deliveries a plan has. */
 export function deliveriesOf(plan: Plan): number {
-  return Object.values(plan).reduce((sum, runs) => sum + countOf(runs), 0);
+  return Object.values(plan).reduce((sum, runs) => sum + lengthOf(runs), 0);
 }
 
 /** One event in the header. */
@@ -235,17 +235,17 @@ function withRuns<T>(values: readonly (readonly T[])[]): (readonly [value: T, ev
 
 /** The tags of the event at an index. */
 export function tagsAt({ tags = [] }: Pick<StoredHeader, "tags">, index: number): string[] {
-  return tags.flatMap(([, tag, events]) => (isIn(events, index) ? [tag] : []));
+  return tags.flatMap(([, tag, events]) => (runsInclude(events, index) ? [tag] : []));
 }
 
 /** The channels of the event at an index, sorted: their order in the header depends on the other events. */
 export function channelsAt({ channels = [] }: Pick<StoredHeader, "channels">, index: number): string[] {
-  return channels.flatMap(([channel, events]) => (isIn(events, index) ? [channel] : [])).sort();
+  return channels.flatMap(([channel, events]) => (runsInclude(events, index) ? [channel] : [])).sort();
 }
 
 /** The time to live of the event at an index; undefined when it has none. */
 export function ttlAt({ ttls = [] }: Pick<StoredHeader, "ttls">, index: number): number | undefined {
-  return ttls.find(([, events]) => isIn(events, index))?.[0];
+  return ttls.find(([, events]) => runsInclude(events, index))?.[0];
 }
 
 /** Request headers by their names. */

@@ -238,7 +238,7 @@ export function refusedDispositions(
   });
 }
 
-export type Prepared =
+export type PreparedAdmission =
   | Readonly<{ kind: "ready"; sender: Sender }>
   /** `fault` is a sentence, where there is more to say than the reason. */
   | Readonly<{ kind: "unready"; refusal: Refusal; fault?: string }>;
@@ -253,7 +253,7 @@ export async function prepare(
   shared: Connections,
   destination: Destination,
   { force }: Readonly<{ force?: boolean }> = {},
-): Promise<Prepared> {
+): Promise<PreparedAdmission> {
   const target = await kindOf(destination).prepare(services, shared, destination);
   if (target.kind === "unready") return unready(target.reason, services.now());
   const { post } = target;
@@ -270,11 +270,11 @@ export async function prepare(
   }
 }
 
-function withoutToken({ reason, fault, until }: NoToken, now: number): Prepared {
+function withoutToken({ reason, fault, until }: NoToken, now: number): PreparedAdmission {
   const refusal = { reason, until: Math.max(until, now + UNREADY_MS) };
   return { kind: "unready", refusal, fault: `The token endpoint ${fault}.` };
 }
 
-function unready(reason: RefusalReason, now: number): Prepared {
+function unready(reason: RefusalReason, now: number): PreparedAdmission {
   return { kind: "unready", refusal: { reason, until: now + UNREADY_MS } };
 }

@@ -19,7 +19,7 @@ import type { Services } from "../services.ts";
 import { sumOver } from "../store/databases.ts";
 import { type LoadedDelivery, loadDeliveries } from "../store/deliveries.ts";
 import type { Destination } from "../store/destinations.ts";
-import { cancelWaiting, endRemoved, lookAtWaiting } from "../store/waiting.ts";
+import { cancelWaitingDeliveries, endRemoved, lookAtWaiting } from "../store/waiting.ts";
 import { admitDue, type Dispatch, type Due, triage } from "./admission.ts";
 import type { Connections } from "./http.ts";
 import { sendRetries } from "./message-group.ts";
@@ -185,7 +185,7 @@ async function beginStep(
     return "empty";
   }
   if (!destination || destination.deletedAt !== null) {
-    const cancelled = await sumOver(services, (db) => cancelWaiting(db, id, lookedAt, CANCELLED));
+    const cancelled = await sumOver(services, (db) => cancelWaitingDeliveries(db, id, lookedAt, CANCELLED));
     services.log({ what: "deliveries_cancelled", destination: id, deliveries: cancelled });
     return "more";
   }

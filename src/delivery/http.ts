@@ -19,7 +19,7 @@ import { type Credentials, type Headers, type Renewal, withoutValues } from "./a
 import { sentSecrets } from "./shown-request.ts";
 import type { Signer } from "./signature.ts";
 
-export type Call = Readonly<{
+export type OutgoingCall = Readonly<{
   exchange: Exchange;
   startedAt: number;
   endedAt: number;
@@ -50,7 +50,7 @@ export type Outgoing = Readonly<{
  * Hands an event to a receiver, over whatever the destination's kind uses (kinds/kind.ts), and returns its response.
  * Throws when there is none: an `ExchangeFailure`, or an error of the runtime.
  */
-export type Post = (outgoing: Outgoing) => Promise<Response>;
+export type PostRequest = (outgoing: Outgoing) => Promise<Response>;
 
 /** An exchange without a response, of which the cause is known. */
 export class ExchangeFailure extends Error {
@@ -64,7 +64,7 @@ export class ExchangeFailure extends Error {
 }
 
 type Order = Readonly<{
-  post: Post;
+  post: PostRequest;
   type: string;
   /** Made for the time at which the call starts. */
   headers: (at: number) => Promise<Record<string, string>>;
@@ -86,7 +86,7 @@ type Order = Readonly<{
 export const EXCERPT_BYTES = 4096;
 
 /** The timeout starts here. It is for the whole exchange, what is read of the body included. */
-export async function call(services: Services, order: Order): Promise<Call> {
+export async function call(services: Services, order: Order): Promise<OutgoingCall> {
   const { timeoutMs, credentials, isShown = false } = order;
   const startedAt = services.now();
   const sent: Record<string, string>[] = [];
@@ -139,7 +139,7 @@ async function renewed({ renew }: Credentials, sent: Headers, signal: AbortSigna
   );
 }
 
-type Answer = Pick<Call, "exchange" | "location" | "headers" | "excerpt" | "limits" | "isArchived">;
+type Answer = Pick<OutgoingCall, "exchange" | "location" | "headers" | "excerpt" | "limits" | "isArchived">;
 
 type Reading = Readonly<{
   secrets: () => readonly string[];
@@ -252,7 +252,7 @@ function failureOf(error: unknown): Exchange {
 }
 
 /** One attempt: one signed exchange for a delivery. */
-export type Attempt = Readonly<{ delivery: LoadedDelivery }> & Call;
+export type Attempt = Readonly<{ delivery: LoadedDelivery }> & OutgoingCall;
 
 /** What is sent: all but `attempt`, its number from 1, is the same on every attempt. */
 export type Message = Readonly<{
@@ -306,7 +306,7 @@ export function payloadOf(
 }
 
 /** What a destination's requests are made with. */
-export type Sender = Readonly<{ signer: Signer; credentials: Credentials; post: Post }>;
+export type Sender = Readonly<{ signer: Signer; credentials: Credentials; post: PostRequest }>;
 
 export type How = Readonly<{ sender: Sender }> & Pick<Order, "timeoutMs" | "answered">;
 
@@ -325,7 +325,7 @@ export async function send(
   const order = {
     post: sender.post,
     type,
-    headers: (at: number) => headersOf(services, message, sender, at),
+    headers: (at: number) => requestHeadersOf(services, message, sender, at),
     credentials: sender.credentials,
     secretsIn: (sent: Readonly<Record<string, string>>) => sentSecrets(sent, headers, destination),
     body: payload.body,
@@ -340,7 +340,7 @@ export async function send(
  * Ours are set over the destination's, whose names may be spelled in any case, and those over the event's. A plain object:
  * the request makes its `Headers` from it once.
  */
-export async function headersOf(
+export async function requestHeadersOf(
   { config }: Pick<Services, "config">,
   { attempt, contentType, headers: posted = {}, ...event }: Message,
   { signer, credentials }: Omit<Sender, "post">,

@@ -11,7 +11,7 @@ import type { LoadedDelivery } from "../store/deliveries.ts";
 import { type Connections, type Sender, send } from "./http.ts";
 import { type Finished, finish } from "./outcome.ts";
 
-export type LeaseOrder = LeaseTerms &
+export type DeliveryLeaseOrder = LeaseTerms &
   Readonly<{
     destination: string;
     deliveries: readonly LoadedDelivery[];
@@ -30,12 +30,12 @@ export type LeaseRun = Readonly<{
   enough: Promise<void>;
   finished: Promise<void>;
   /** Goes on with the next lease over the same connections, as each of them has nothing more to start under this one. */
-  continueWith: (order: LeaseOrder) => LeaseRun;
+  continueWith: (order: DeliveryLeaseOrder) => LeaseRun;
 }>;
 
 type Runner = LeaseRunner<LoadedDelivery, Finished>;
 
-export function runLease(services: Services, connections: Connections, order: LeaseOrder): LeaseRun {
+export function runLease(services: Services, connections: Connections, order: DeliveryLeaseOrder): LeaseRun {
   const { destination } = order;
   const effects: LeaseEffects = {
     now: services.now,
@@ -55,7 +55,7 @@ export function runLease(services: Services, connections: Connections, order: Le
   return begin(services, runner, order);
 }
 
-function begin(services: Services, runner: Runner, order: LeaseOrder): LeaseRun {
+function begin(services: Services, runner: Runner, order: DeliveryLeaseOrder): LeaseRun {
   const { sender, policy } = order;
   const { timeoutMs } = order.settings;
   const readyForSuccessor = Promise.withResolvers<boolean>();

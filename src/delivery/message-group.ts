@@ -13,9 +13,9 @@ import {
   type DeliveryKey,
   indexesOf,
   indexOf,
-  isIn,
   partsOf,
   type Runs,
+  runsInclude,
   runsOf,
 } from "../core/bundle.ts";
 import { faultOf } from "../log.ts";
@@ -91,7 +91,7 @@ function unclaimed(part: BundlePart, owner: string | undefined, claimed: Map<str
       continue;
     }
     const wanted = indexesOf(indexes);
-    const rest = wanted.filter((index) => !isIn(before, index));
+    const rest = wanted.filter((index) => !runsInclude(before, index));
     rests.set(destination, rest);
     isWhole &&= rest.length === wanted.length;
     claimed.set(key, [...before, ...runsOf(rest)]);
@@ -125,7 +125,7 @@ export function messageGroupFinder(
   }
   return ({ event, destination, row }) => {
     const some = owners.get(`${bundleOf(event.id)} ${destination.id}`) ?? [];
-    const naming = some.filter(([indexes]) => isIn(indexes, indexOf(event.id)));
+    const naming = some.filter(([indexes]) => runsInclude(indexes, indexOf(event.id)));
     if (row?.state !== "retrying") return naming[0]?.[1];
     const owner = ownerOf(row);
     const own = naming.find(([, messageGroup]) => messageGroup.owner === owner);

@@ -28,9 +28,9 @@ export type Disposition = Readonly<{
 }>;
 
 /** An attempt that has ended, what it makes of its delivery, and what is counted of it. */
-export type Finished = Readonly<{ attempt: Attempt; outcome: Outcome; metric: AttemptMetric }>;
+export type Finished = Readonly<{ attempt: Attempt; outcome: DeliveryOutcome; metric: AttemptMetric }>;
 
-export type Outcome = Readonly<{ row: DeliveryRow; transition: Transition }>;
+export type DeliveryOutcome = Readonly<{ row: DeliveryRow; transition: Transition }>;
 
 /** Attempts that a delivery's log keeps: with more of them the oldest go. */
 const LOG_ENTRIES = 40;
@@ -116,7 +116,7 @@ export function overRow(
   return { ...currentRow(delivery), state, reason, nextAttemptAt: null, endedAt: now };
 }
 
-function outcomeOf(attempt: Attempt, policy: RetryPolicy, random: number): Outcome {
+function outcomeOf(attempt: Attempt, policy: RetryPolicy, random: number): DeliveryOutcome {
   const { delivery, exchange, startedAt, endedAt } = attempt;
   const before = withAgeLimit(currentRow(delivery), startedAt, policy, liveUntilOf(delivery.event));
   const attempts = before.attempts + 1;
@@ -219,7 +219,7 @@ function ownedBy(row: DeliveryRow, owner: string | undefined): DeliveryRow {
 
 const metricEnds = { delivered: "delivered", retry: "again", dead: "dead" } as const;
 
-function attemptMetricOf(attempt: Attempt, { row, transition }: Outcome): AttemptMetric {
+function attemptMetricOf(attempt: Attempt, { row, transition }: DeliveryOutcome): AttemptMetric {
   const { delivery, exchange, startedAt, endedAt } = attempt;
   return {
     attempt: row.attempts,

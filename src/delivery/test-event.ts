@@ -15,12 +15,12 @@ import { type Destination, gateSettingsOf } from "../store/destinations.ts";
 import { isoTime } from "../time.ts";
 import { prepare } from "./admission.ts";
 import { maskedHeaders } from "./authorization.ts";
-import { type Call, call, connections, excerptOf, headersOf, payloadOf } from "./http.ts";
+import { call, connections, excerptOf, type OutgoingCall, payloadOf, requestHeadersOf } from "./http.ts";
 import { kindOf } from "./kinds/registry.ts";
 import { sentSecrets } from "./shown-request.ts";
 
 export type TestResult =
-  | Readonly<{ kind: "made"; call: Call; sent: Sent }>
+  | Readonly<{ kind: "made"; call: OutgoingCall; sent: Sent }>
   /** Why it must not be called, or cannot be at the moment. */
   | Readonly<{ kind: "not_made"; fault: string }>;
 
@@ -57,7 +57,7 @@ export async function sendTestEvent(
     post: sender.post,
     type,
     headers: async (at) => {
-      headers = await headersOf(services, message, sender, at);
+      headers = await requestHeadersOf(services, message, sender, at);
       return headers;
     },
     credentials: sender.credentials,

@@ -140,7 +140,7 @@ export function unexpectedError(error: unknown): Refused<"internal" | "unavailab
 }
 
 /** The status of an answer to a request that an unexpected error has ended: 503 where it passes by itself. */
-export function statusOf(error: unknown): 500 | 503 {
+export function serverStatusOf(error: unknown): 500 | 503 {
   return transientOf(error) === undefined ? 500 : 503;
 }
 

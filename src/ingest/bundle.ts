@@ -11,8 +11,8 @@ import { routed } from "../core/routing.ts";
 import {
   type EventPlace,
   type NewBundle,
-  type NewKey,
-  type Span,
+  type NewIdempotencyKey,
+  type NumberSpan,
   storeBodies,
   type Unit,
 } from "../store/commit.ts";
@@ -64,7 +64,7 @@ export type Entry = Readonly<{
   /** When it was tried before, epoch ms, with an uncertain result; absent at the first try. */
   triedAt?: number | undefined;
   /** When it was accepted if an earlier try has stored it without a key, epoch ms. Looked up before it is committed. */
-  triedWithin?: Span | undefined;
+  triedWithin?: NumberSpan | undefined;
   /** Breakwater's own: the catalogue of event types is not about it. */
   isOwn?: true | undefined;
 }>;
@@ -211,8 +211,8 @@ async function newBundle(
 }
 
 /** The keys of the entries that have one, and where their events are stored. */
-function keysOf(bundles: readonly DraftBundle[]): NewKey[] {
-  const keys = new Map<Entry, NewKey & { tokens: string[]; places: EventPlace[] }>();
+function keysOf(bundles: readonly DraftBundle[]): NewIdempotencyKey[] {
+  const keys = new Map<Entry, NewIdempotencyKey & { tokens: string[]; places: EventPlace[] }>();
   for (const { tokens, items } of bundles) {
     for (const [index, { entry, place }] of items.entries()) {
       if (!entry.key) continue;
@@ -244,7 +244,7 @@ function candidatesFor({ tenant, options }: PreparedEvent, routes: ReadonlyMap<s
  * What is wrong with an entry's events: destinations that are not there, content which is not JSON and for which there
  * are only destinations that take envelopes, data that does not fit its type's schema.
  */
-export function faultsOf({ events, isOwn }: Entry, routes: ReadonlyMap<string, Routes>): EventFault[] {
+export function eventFaultsOf({ events, isOwn }: Entry, routes: ReadonlyMap<string, Routes>): EventFault[] {
   const { schemas, asked } = routes.get(CATALOGUE) ?? {};
   const schemaFor = ({ type, options }: PreparedEvent) =>
     schemas?.get(type) ?? (options?.validate ? asked?.get(type) : undefined);

@@ -19,9 +19,9 @@ import {
   findPlans,
   type KnownToken,
   type NewBundle,
+  type NumberSpan,
   type PlannedBundle,
-  type Span,
-  type StoredKey,
+  type StoredIdempotencyKey,
 } from "../store/commit.ts";
 import { databaseAt } from "../store/databases.ts";
 import { schemasOf } from "../store/event-types.ts";
@@ -36,7 +36,7 @@ import {
   draftsApart,
   draftsOf,
   type Entry,
-  faultsOf,
+  eventFaultsOf,
   filterEntries,
   keyTenantOf,
   routedBy,
@@ -292,7 +292,7 @@ async function routedFor(context: Context, floor: number, drafts: readonly Draft
   const asked = await askedSchemas(context, entries);
   const withAsked = (found: ReadonlyMap<string, Routes>) => withSchemas(found, asked);
   let routes = withAsked(context.routes ?? (await routesFor(services, database, tenants)));
-  const isFaulty = (entry: Entry) => faultsOf(entry, routes).length > 0;
+  const isFaulty = (entry: Entry) => eventFaultsOf(entry, routes).length > 0;
   if (!entries.some(isFaulty)) return { routes, valid: drafts };
   if (database === 0)
     routes = withAsked(await withTimeout(services, services.routing.read(services.db, tenants)));
@@ -300,7 +300,7 @@ async function routedFor(context: Context, floor: number, drafts: readonly Draft
   const repeats = faulty.filter(({ key, triedAt }) => key !== undefined || triedAt !== undefined);
   if (repeats.length > 0) await lookUp(context, floor, repeats, ({ triedAt }) => triedAt !== undefined);
   for (const entry of faulty)
-    if (!outcomes.has(entry)) outcomes.set(entry, { kind: "invalid", faults: faultsOf(entry, routes) });
+    if (!outcomes.has(entry)) outcomes.set(entry, { kind: "invalid", faults: eventFaultsOf(entry, routes) });
   return { routes, valid: filterEntries(drafts, (entry) => !outcomes.has(entry)) };
 }
 
@@ -436,7 +436,7 @@ function isOwn({ token, events }: Entry, plans: Plans, [first = 0]: readonly num
 type Found = Readonly<{
   entry: Entry;
   own: readonly number[] | undefined;
-  stored: StoredKey | undefined;
+  stored: StoredIdempotencyKey | undefined;
   /** Of the events of either. */
   numbers: readonly number[];
 }>;
@@ -448,7 +448,7 @@ type Found = Readonly<{
 async function findStored(
   services: Services,
   database: number,
-  within: number | readonly Span[],
+  within: number | readonly NumberSpan[],
   entries: readonly Entry[],
   isTried: (entry: Entry) => boolean,
 ): Promise<Readonly<{ found: readonly Found[]; highest: number }>> {
@@ -522,12 +522,16 @@ export async function storedResults(
   return { outcomes: results.outcomes, bundles: [...results.bundles.values()], highest };
 }
 
-function numbersOf({ bundles, places }: StoredKey): number[] {
+function numbersOf({ bundles, places }: StoredIdempotencyKey): number[] {
   return places.map(([bundle, index]) => eventAt(bundles[bundle] ?? 0, index));
 }
 
 /** @param events those stored under the key */
-function keyResult({ key }: Entry, stored: StoredKey, events: readonly AcceptedEvent[]): CommitResult {
+function keyResult(
+  { key }: Entry,
+  stored: StoredIdempotencyKey,
+  events: readonly AcceptedEvent[],
+): CommitResult {
   return stored.fingerprint === key?.fingerprint ? { kind: "replayed", events } : { kind: "conflict" };
 }
 

@@ -1,5 +1,5 @@
 /** Puts committed bundles on the queue, in messages of ids only that name about a hundred deliveries each. */
-import { type BundlePart, countOf, type Runs } from "../core/bundle.ts";
+import { type BundlePart, lengthOf, type Runs } from "../core/bundle.ts";
 import { faultOf } from "../log.ts";
 import { batchesOf, type DeliveryMessage, delaySecondsUntil } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
@@ -101,7 +101,7 @@ function partsByMessage(bundles: readonly CommittedBundle[]): BundlePart[][] {
   for (const { id, plan } of bundles) {
     let open: string[] | undefined;
     for (const [destination, runs] of Object.entries<Runs>(plan)) {
-      const count = countOf(runs);
+      const count = lengthOf(runs);
       if (count > free) {
         messages.push([]);
         free = MESSAGE_DELIVERIES;

@@ -5,7 +5,7 @@
 
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { faultsOf, forgetUnreadable, markTried, recordedBefore } from "../store/unreadable.ts";
+import { forgetUnreadable, markTried, recordedBefore, unreadableFaultsOf } from "../store/unreadable.ts";
 import { periodicJob } from "./runner.ts";
 import { recoverLostOf } from "./sweep.ts";
 
@@ -33,7 +33,7 @@ export const unreadableRetry = periodicJob({
 
 async function retry(services: Services, ids: readonly number[], now: number): Promise<void> {
   const mended = new Set<number>();
-  for (const [id, { fault, db }] of await faultsOf(services, ids))
+  for (const [id, { fault, db }] of await unreadableFaultsOf(services, ids))
     if (fault === undefined && (await isRecovered(services, db, id))) mended.add(id);
   await forgetUnreadable(services.db, [...mended]);
   await markTried(

@@ -18,7 +18,7 @@ import { type Scheme, type SigningKey, schemeOf, schemes, signingKey } from "./s
  * What is sealed: a signing secret, by its scheme; the value of a header; the secret of `auth`; an access token; or, of a
  * portal link, the API key that made it.
  */
-export type Content = Scheme | "header" | "auth" | "token" | "link";
+export type SealedContent = Scheme | "header" | "auth" | "token" | "link";
 
 const contents: readonly string[] = [
   ...schemes,
@@ -26,7 +26,7 @@ const contents: readonly string[] = [
   "auth",
   "token",
   "link",
-] satisfies readonly Content[];
+] satisfies readonly SealedContent[];
 
 /** NIST SP 800-38D: 96 random bits for each sealing; safe for 2^32 sealings under one key. */
 const NONCE_BYTES = 12;
@@ -42,7 +42,7 @@ export type Vault = Readonly<{
    * The text to store for a destination's secret.
    * @param content of anything but a signing secret
    */
-  seal: (destination: string, secret: string, content?: Content) => Promise<string>;
+  seal: (destination: string, secret: string, content?: SealedContent) => Promise<string>;
   /** The same secret, sealed with the first master key. */
   sealAgain: (destination: string, sealed: string) => Promise<string>;
   /** A signing secret itself, to compare it. */
@@ -50,7 +50,7 @@ export type Vault = Readonly<{
   /** The key to sign with. Rejects when the stored text does not open for this destination, or is no signing secret. */
   open: (destination: string, sealed: string) => Promise<SigningKey>;
   /** What is sealed as this content. Rejects when the stored text does not open for this destination, or is another. */
-  openText: (destination: string, content: Content, sealed: string) => Promise<string>;
+  openText: (destination: string, content: SealedContent, sealed: string) => Promise<string>;
   /** Whether the text was sealed with the first master key. */
   isCurrent: (sealed: string) => boolean;
 }>;
@@ -107,14 +107,14 @@ class Kept<T> {
   }
 }
 
-type Label = Readonly<{ content: Content; keyId: string }>;
+type Label = Readonly<{ content: SealedContent; keyId: string }>;
 
 /** Seals a destination's secret with the first master key. */
 export async function seal(
   keys: MasterKeys,
   destination: string,
   secret: string,
-  content: Content = schemeOf(secret),
+  content: SealedContent = schemeOf(secret),
 ): Promise<string> {
   const [key] = keys;
   const nonce = crypto.getRandomValues(new Uint8Array(NONCE_BYTES));
@@ -156,7 +156,7 @@ export async function unseal(
 /** The label of a sealed text, which is unverified until the text is opened; undefined for any other text. */
 export function labelOf(sealed: string): Label | undefined {
   const [, content = "", keyId] = /^([a-z0-9-]+)\.([A-Za-z0-9_-]{1,32})\.[A-Za-z0-9_-]+$/.exec(sealed) ?? [];
-  return keyId && contents.includes(content) ? { content: content as Content, keyId } : undefined;
+  return keyId && contents.includes(content) ? { content: content as SealedContent, keyId } : undefined;
 }
 
 /** The scheme of a sealed signing secret, as its label has it; undefined for any other text. */

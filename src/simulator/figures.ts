@@ -4,7 +4,7 @@
  * How long a backlog takes to drain is compared with the optimum: the same deliveries, and those that are posted
  * meanwhile, served from the moment of the recovery without a pause at the best possible rate.
  */
-import { type DeliveryRecord, type Ledger, secondOf } from "./ledger.ts";
+import { type Ledger, type SimulatedDelivery, secondOf } from "./ledger.ts";
 import { capacityOf } from "./receiver.ts";
 import { recoveryOf, type Scenario } from "./scenario.ts";
 import { WIRE_MS } from "./sender.ts";
@@ -38,7 +38,7 @@ export type Figures = Readonly<{
   pending: number;
 }>;
 
-export function figuresOf(simulated: Simulated): Figures {
+export function simulationFiguresOf(simulated: Simulated): Figures {
   const { scenario, ledger, breakdowns } = simulated;
   const watched = ledger.deliveries.filter(({ receiver }) => scenario.watched(receiver));
   const delays = watched
@@ -88,7 +88,7 @@ function noticed({ scenario, ledger }: Simulated): number {
 }
 
 /** Drain time ÷ optimum. Undefined when some were lost or are still open, when hardly any waited, and for several receivers. */
-function drainOf(scenario: Scenario, deliveries: readonly DeliveryRecord[]): number | undefined {
+function drainOf(scenario: Scenario, deliveries: readonly SimulatedDelivery[]): number | undefined {
   if (scenario.receivers > 1 || deliveries.some(({ dead }) => dead)) return undefined;
   const optimum = optimumMs(scenario, deliveries);
   const until = drainedAt(scenario, deliveries);
@@ -96,7 +96,7 @@ function drainOf(scenario: Scenario, deliveries: readonly DeliveryRecord[]): num
 }
 
 /** The first moment after the recovery at which nothing is overdue. */
-function drainedAt(scenario: Scenario, deliveries: readonly DeliveryRecord[]): number | undefined {
+function drainedAt(scenario: Scenario, deliveries: readonly SimulatedDelivery[]): number | undefined {
   const recovery = recoveryOf(scenario);
   let until = recovery;
   for (const { acceptedAt, endedAt } of deliveries) {
@@ -108,7 +108,7 @@ function drainedAt(scenario: Scenario, deliveries: readonly DeliveryRecord[]): n
 }
 
 /** How long what is open at the recovery and what comes meanwhile takes at the best possible rate. */
-function optimumMs(scenario: Scenario, deliveries: readonly DeliveryRecord[]): number {
+function optimumMs(scenario: Scenario, deliveries: readonly SimulatedDelivery[]): number {
   const recovery = recoveryOf(scenario);
   const eachMs = 1000 / bestRateOf(scenario);
   const open = deliveries.filter(

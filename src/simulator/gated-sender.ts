@@ -23,9 +23,9 @@ import type { Exchange } from "../core/retry/classify.ts";
 import type { RetryPolicy } from "../core/retry/policy.ts";
 import { transition } from "../core/retry/transition.ts";
 import { afterEmptyDrain, afterHold, settle } from "../core/settle.ts";
-import { giveUpAtOf, historyOf, type Job } from "./job-queue.ts";
+import { attemptHistoryOf, type Job, jobGivesUpAt } from "./job-queue.ts";
 import type { Ledger } from "./ledger.ts";
-import type { SendAttempt, Sender, SenderContext } from "./sender.ts";
+import type { SendAttempt, SenderContext, SimulatedSender } from "./sender.ts";
 import type { VirtualTime } from "./virtual-time.ts";
 
 /** How long the queue gathers a batch: as in wrangler.toml. */
@@ -35,7 +35,7 @@ const ROUND_TRIPS_MS = 20;
 /** From sending a drain's message to its first admit request. */
 const HOP_MS = 100;
 
-export class GatedSender implements Sender {
+export class GatedSender implements SimulatedSender {
   readonly #policy: RetryPolicy;
   readonly #settings: GateSettings;
   readonly #engine: VirtualTime;
@@ -184,7 +184,7 @@ export class GatedSender implements Sender {
   #record(job: Job, exchange: Exchange): void {
     const now = this.#now();
     job.attempts += 1;
-    const history = historyOf(job, this.#policy);
+    const history = attemptHistoryOf(job, this.#policy);
     const outcome = transition(exchange, history, this.#policy, now, this.#engine.random());
     if (outcome.kind === "dead") this.#ledger.died(job.delivery, now);
     if (outcome.kind !== "retry") return;
@@ -195,7 +195,7 @@ export class GatedSender implements Sender {
   /** Gives up those that are too old, and returns the others. */
   #withoutExpired(jobs: readonly Job[]): Job[] {
     const now = this.#now();
-    const isOld = (job: Job) => now >= giveUpAtOf(job, this.#policy);
+    const isOld = (job: Job) => now >= jobGivesUpAt(job, this.#policy);
     const old = jobs.filter(isOld);
     for (const { delivery } of old) this.#ledger.died(delivery, now);
     remove(this.#waiting, old);

@@ -7,7 +7,7 @@ import type { Exchange } from "../core/retry/classify.ts";
 import { ageLimitOf, type RetryPolicy } from "../core/retry/policy.ts";
 import { transition } from "../core/retry/transition.ts";
 import type { Random } from "../core/seeded-random.ts";
-import type { Sender, SenderContext } from "./sender.ts";
+import type { SenderContext, SimulatedSender } from "./sender.ts";
 
 export type Job = {
   readonly delivery: number;
@@ -25,7 +25,10 @@ export type JobPolicy = Readonly<{
   next: (job: Job, exchange: Exchange, now: number, random: Random) => number | undefined;
 }>;
 
-export function startJobQueue(policy: JobPolicy, { engine, attempt, ledger }: SenderContext): Sender {
+export function startJobQueue(
+  policy: JobPolicy,
+  { engine, attempt, ledger }: SenderContext,
+): SimulatedSender {
   let due: Job[] = [];
   let taken = 0;
   let running = 0;
@@ -79,19 +82,19 @@ export const TIMEOUT_MS = 15_000;
 /** A job queue with a retry policy: its schedule and jitter by the production code, and nothing else of ours. */
 export function queueWith(policy: RetryPolicy): JobPolicy {
   const next: JobPolicy["next"] = (job, exchange, now, random) => {
-    const moved = transition(exchange, historyOf(job, policy), policy, now, random());
+    const moved = transition(exchange, attemptHistoryOf(job, policy), policy, now, random());
     return moved.kind === "retry" ? moved.at - now : undefined;
   };
   return { workers: WORKERS, timeoutMs: TIMEOUT_MS, next };
 }
 
 /** What the retry policy must know of a job. */
-export function historyOf(job: Job, policy: RetryPolicy) {
+export function attemptHistoryOf(job: Job, policy: RetryPolicy) {
   const previous = job.waitedMs === undefined ? {} : { previousDelayMs: job.waitedMs };
-  return { attempts: job.attempts, giveUpAt: giveUpAtOf(job, policy), ...previous };
+  return { attempts: job.attempts, giveUpAt: jobGivesUpAt(job, policy), ...previous };
 }
 
 /** When it is given up for its age, epoch ms. */
-export function giveUpAtOf({ firstAttemptAt, postedAt }: Job, policy: RetryPolicy): number {
+export function jobGivesUpAt({ firstAttemptAt, postedAt }: Job, policy: RetryPolicy): number {
   return ageLimitOf(policy, firstAttemptAt, postedAt);
 }

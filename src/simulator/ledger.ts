@@ -2,10 +2,10 @@
 import { type Exchange, healthOfExchange } from "../core/retry/classify.ts";
 import { BEGINNING } from "./scenario.ts";
 
-export type DeliveryRecord = { acceptedAt: number; receiver: number; endedAt: number; dead: boolean };
+export type SimulatedDelivery = { acceptedAt: number; receiver: number; endedAt: number; dead: boolean };
 
 export type Ledger = Readonly<{
-  deliveries: readonly DeliveryRecord[];
+  deliveries: readonly SimulatedDelivery[];
   /** Requests that reached each receiver, by whole seconds from the beginning. */
   arrivals: readonly number[][];
   /** Requests that did not succeed, by the second in which the answer came. */
@@ -20,7 +20,7 @@ export type Ledger = Readonly<{
 }>;
 
 export function createLedger(receivers: number): Ledger {
-  const deliveries: DeliveryRecord[] = [];
+  const deliveries: SimulatedDelivery[] = [];
   const arrivals = Array.from({ length: receivers }, (): number[] => []);
   const failures = Array.from({ length: receivers }, (): number[] => []);
   let ended = 0;

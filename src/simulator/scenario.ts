@@ -38,7 +38,7 @@ export type Trouble =
 /** Milliseconds from the beginning. */
 export type Span = Readonly<{ from: number; to: number }>;
 
-export type Post = Readonly<{ at: number; receiver: number }>;
+export type ScheduledPost = Readonly<{ at: number; receiver: number }>;
 
 export type Scenario = Readonly<{
   name: string;
@@ -50,7 +50,7 @@ export type Scenario = Readonly<{
   /** When something is wrong: the last span's end is the recovery. */
   troubles: readonly Span[];
   troubleAt: (receiver: number, now: number) => Trouble;
-  posts: (random: Random) => readonly Post[];
+  posts: (random: Random) => readonly ScheduledPost[];
   /** What the receivers' owners allow, as far as it limits a drain. */
   settings: Readonly<{ maxConcurrency?: number; ratePerSecond?: number }>;
 }>;
@@ -58,7 +58,7 @@ export type Scenario = Readonly<{
 export const FINE: Trouble = { kind: "none" };
 
 /** Whether `now` (epoch ms) lies in one of the spans. */
-export function isIn(spans: readonly Span[], now: number): boolean {
+export function isWithin(spans: readonly Span[], now: number): boolean {
   const since = now - BEGINNING;
   return spans.some(({ from, to }) => since >= from && since < to);
 }
@@ -69,8 +69,13 @@ export function recoveryOf({ troubles }: Scenario): number {
 }
 
 /** Independent posts at a steady rate, for a span. */
-export function steady(perSecond: number, { from, to }: Span, receiver: number, random: Random): Post[] {
-  const posts: Post[] = [];
+export function steady(
+  perSecond: number,
+  { from, to }: Span,
+  receiver: number,
+  random: Random,
+): ScheduledPost[] {
+  const posts: ScheduledPost[] = [];
   for (let at = from + gapMs(perSecond, random); at < to; at += gapMs(perSecond, random)) {
     posts.push({ at: BEGINNING + Math.floor(at), receiver });
   }

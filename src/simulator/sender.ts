@@ -14,7 +14,7 @@ export type SendAttempt = (delivery: number, answer: (exchange: Exchange) => voi
 export type SenderContext = Readonly<{ engine: VirtualTime; attempt: SendAttempt; ledger: Ledger }>;
 
 /** A sender under test: it is handed deliveries and makes attempts as its design would. */
-export type Sender = Readonly<{ post: (delivery: number, receiver: number) => void }>;
+export type SimulatedSender = Readonly<{ post: (delivery: number, receiver: number) => void }>;
 
 /** Attempts over the wire to the receiver of each delivery, all of them entered in the ledger. */
 export function attemptsTo(

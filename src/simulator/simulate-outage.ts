@@ -6,13 +6,13 @@
  */
 import type { GateSettings } from "../core/limits.ts";
 import type { RetryPolicy } from "../core/retry/policy.ts";
-import { type Figures, figuresOf, type Simulated } from "./figures.ts";
+import { type Figures, type Simulated, simulationFiguresOf } from "./figures.ts";
 import { GatedSender } from "./gated-sender.ts";
 import { queueWith, startJobQueue } from "./job-queue.ts";
 import { createLedger, type Ledger } from "./ledger.ts";
 import { capacityOf, Receiver } from "./receiver.ts";
-import { FINE, isIn, type Post, recoveryOf, type Scenario, steady } from "./scenario.ts";
-import { attemptsTo, type Sender, type SenderContext } from "./sender.ts";
+import { FINE, isWithin, recoveryOf, type Scenario, type ScheduledPost, steady } from "./scenario.ts";
+import { attemptsTo, type SenderContext, type SimulatedSender } from "./sender.ts";
 import { type VirtualTime, virtualTime } from "./virtual-time.ts";
 
 export type Outage = Readonly<{
@@ -62,7 +62,7 @@ export function simulateOutage(
   for (let run = 0; run < steps && !isOver() && (time.nextAt() ?? Infinity) <= horizonAt; )
     run += time.step();
   const simulated = result();
-  const figures = figuresOf(simulated);
+  const figures = simulationFiguresOf(simulated);
   const { arrivals, failures, deliveries } = simulated.ledger;
   return {
     ...figures,
@@ -83,7 +83,7 @@ function scenarioOf({ lastsMs, perSecond, slots, serviceMs }: Outage, gate: Gate
     receivers: 1,
     watched: () => true,
     troubles,
-    troubleAt: (_, now) => (isIn(troubles, now) ? { kind: "down" } : FINE),
+    troubleAt: (_, now) => (isWithin(troubles, now) ? { kind: "down" } : FINE),
     posts: (random) => steady(perSecond, { from: 0, to: BEFORE_MS + lastsMs + AFTER_MS }, 0, random),
     settings: gate ?? {},
   };
@@ -98,7 +98,7 @@ function filled(bins: readonly number[] = []): number[] {
 type ScenarioRun<Time extends VirtualTime> = Readonly<{
   context: SenderContext & Readonly<{ engine: Time }>;
   /** Hands all posts to this sender, each at its time. */
-  postTo: (sender: Sender) => void;
+  postTo: (sender: SimulatedSender) => void;
   /** Whether every delivery has ended. */
   isOver: () => boolean;
   /** The run ends here, whether or not every delivery has ended. */
@@ -130,7 +130,12 @@ export function prepareScenario<Time extends VirtualTime>(
 }
 
 /** Each post sets up the next: so that the heap never holds more than one. */
-function postAll(engine: VirtualTime, sender: Sender, ledger: Ledger, posts: readonly Post[]): void {
+function postAll(
+  engine: VirtualTime,
+  sender: SimulatedSender,
+  ledger: Ledger,
+  posts: readonly ScheduledPost[],
+): void {
   function post(delivery: number): void {
     const next = posts[delivery];
     if (!next) return;

@@ -20,7 +20,7 @@ import { type Sleep, within } from "../time.ts";
 import { LISTED_BUNDLES } from "./bundles.ts";
 import type { Databases } from "./databases.ts";
 import { sharesOf } from "./shards.ts";
-import { listIn } from "./sql.ts";
+import { listInHeaderSql } from "./sql.ts";
 
 export type Archive = Readonly<{ bucket: R2Bucket; sleep: Sleep }>;
 
@@ -132,7 +132,7 @@ export async function removeGone(
   return { upto, isLast: false, removed };
 }
 
-const BUNDLES = `SELECT id, ${listIn("header", "erased")} AS erased FROM ${LISTED_BUNDLES}`;
+const BUNDLES = `SELECT id, ${listInHeaderSql("header", "erased")} AS erased FROM ${LISTED_BUNDLES}`;
 
 /** Those of the events that are not stored, or have no content any more. A bundle that cannot be read keeps what it has. */
 async function goneAmong(databases: Databases, events: readonly number[]): Promise<ReadonlySet<number>> {

@@ -17,7 +17,7 @@ import type { Databases } from "./databases.ts";
 import type { DeliveryRow } from "./delivery.ts";
 import { packsOf } from "./packs.ts";
 import { homeOf } from "./shards.ts";
-import { bundleIdOf, hasBit, inFlightOf, typeOf, WAITING_PACKS, WAITING_ROWS } from "./sql.ts";
+import { bundleIdOf, eventTypeSql, hasBit, inFlightOf, WAITING_PACKS, WAITING_ROWS } from "./sql.ts";
 import { deliveries } from "./tables.ts";
 import { endWaiting } from "./waiting.ts";
 
@@ -61,7 +61,7 @@ const ROWS = 500;
 const PACKS = 20;
 
 const NEXT_ROWS = `
-  SELECT d.event_id AS event, b.accepted_at AS acceptedAt, ${typeOf("b.header", "d.event_id")} AS type
+  SELECT d.event_id AS event, b.accepted_at AS acceptedAt, ${eventTypeSql("b.header", "d.event_id")} AS type
   FROM (SELECT event_id FROM ${WAITING_ROWS} AND destination_id = ?1 AND event_id > ?2 AND event_id <= ?3
     ORDER BY event_id LIMIT ${ROWS}) d LEFT JOIN bundles b ON b.id = ${bundleIdOf("d.event_id")}
   ORDER BY d.event_id`;

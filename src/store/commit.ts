@@ -33,7 +33,7 @@ export type NewBundle = Readonly<{
 export type EventPlace = readonly [bundle: number, index: number];
 
 /** An idempotency key, and where the events of its request are. */
-export type NewKey = Readonly<{
+export type NewIdempotencyKey = Readonly<{
   tenant: string;
   key: string;
   /** Digest of the content, which tells a repeat from another request under the same key. */
@@ -44,16 +44,17 @@ export type NewKey = Readonly<{
   places: readonly EventPlace[];
 }>;
 
-type KeyName = Pick<NewKey, "tenant" | "key">;
+type KeyName = Pick<NewIdempotencyKey, "tenant" | "key">;
 
-export type StoredKey = Omit<NewKey, "tokens"> & Readonly<{ bundles: readonly number[] }>;
+export type StoredIdempotencyKey = Omit<NewIdempotencyKey, "tokens"> &
+  Readonly<{ bundles: readonly number[] }>;
 
 /** Bundles that are committed all or none: those of one request, or one that single events share. */
 export type Unit = Readonly<{
   bundles: readonly NewBundle[];
   /** The revision of each tenant that the events were routed by; empty in databases that do not store tenants. */
   revisions: Readonly<Record<string, number>>;
-  keys: readonly NewKey[];
+  keys: readonly NewIdempotencyKey[];
 }>;
 
 type Commit = Readonly<{
@@ -196,7 +197,7 @@ function placesOf(bundles: readonly NewBundle[]): ReadonlyMap<string, EventPlace
 
 /** The values of `INSERT_KEY`. @param places of the tokens of the key's unit, which has so many bundles */
 function keyValues(
-  { tenant, key, fingerprint, tokens, places: events }: NewKey,
+  { tenant, key, fingerprint, tokens, places: events }: NewIdempotencyKey,
   places: ReadonlyMap<string, EventPlace>,
   bundles: number,
   acceptedAt: number,
@@ -216,15 +217,15 @@ type Sought = Readonly<{
   tokens: readonly string[];
   keys: readonly KeyName[];
   /** Where tokens are looked for: above a bundle, or in those accepted within the spans of time, epoch ms. */
-  within: number | readonly Span[];
+  within: number | readonly NumberSpan[];
 }>;
 
 /** From and until, epoch ms, both included. */
-export type Span = readonly [from: number, until: number];
+export type NumberSpan = readonly [from: number, until: number];
 
 type Stored = Readonly<{
   tokens: readonly KnownToken[];
-  keys: readonly StoredKey[];
+  keys: readonly StoredIdempotencyKey[];
   /** The highest bundle id at that time: what was not found is in no bundle up to this one. */
   highest: number;
 }>;
@@ -256,8 +257,8 @@ export async function findCommitted(
 }
 
 /** The spans without overlaps, in their order, so that no bundle is read twice. */
-function joinedSpans(spans: readonly Span[]): Span[] {
-  const joined: Span[] = [];
+function joinedSpans(spans: readonly NumberSpan[]): NumberSpan[] {
+  const joined: NumberSpan[] = [];
   for (const [from, until] of spans.toSorted(([a], [b]) => a - b)) {
     const last = joined.at(-1);
     if (last && from - last[1] <= 2 * SKEW_MS)
@@ -313,7 +314,13 @@ function namesOf(keys: readonly KeyName[]): string {
   return JSON.stringify(keys.map(({ tenant, key }) => [tenant, key]));
 }
 
-function storedKeyOf({ tenant, key, fingerprint, bundles, places }: Record<string, unknown>): StoredKey {
+function storedKeyOf({
+  tenant,
+  key,
+  fingerprint,
+  bundles,
+  places,
+}: Record<string, unknown>): StoredIdempotencyKey {
   return {
     tenant: String(tenant),
     key: String(key),

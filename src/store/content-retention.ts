@@ -17,7 +17,7 @@ import type { BegunErasure } from "./schema.ts";
 /** What the settings go by. */
 type About = Readonly<{ tenant: string; type: string }>;
 
-export type Limits = Readonly<{
+export type ContentLimits = Readonly<{
   /** For how long an event is kept, in ms; infinite where neither its tenant nor its type says so. */
   keptMs: (about: About) => number;
   /** Whether events of the tenant lose their content once they are delivered. */
@@ -34,11 +34,11 @@ const LIMITS = `
 type LimitRow = Readonly<{ tenant: string | null; type: string | null; days: unknown; payloadFree: unknown }>;
 
 /** What is set for these tenants and types. */
-export async function limitsOf(
+export async function contentLimitsOf(
   first: D1Database,
   tenants: readonly string[],
   types: readonly string[],
-): Promise<Limits> {
+): Promise<ContentLimits> {
   const listed = [tenants, types].map((names) => JSON.stringify([...new Set(names)]));
   const { results } = await first
     .prepare(LIMITS)

@@ -21,9 +21,9 @@ import {
   HEADER_VERSION,
   headerAt,
   indexesOf,
-  isIn,
   type Plan,
   type RequestHeaders,
+  runsInclude,
   type StoredHeader,
   ttlAt,
 } from "../core/bundle.ts";
@@ -342,7 +342,7 @@ function opening(
       }
       const own = rows.get(id);
       for (const index of indexesOf(plan[id] ?? [])) {
-        if (indexes && !isIn(indexes, index)) continue;
+        if (indexes && !runsInclude(indexes, index)) continue;
         const row = own?.get(eventAt(bundle, index));
         entries.push({ index, destination, row });
         const isOpen = (row?.endedAt ?? null) === null && !isErased(header, index);

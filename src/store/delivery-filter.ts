@@ -19,11 +19,11 @@ import {
 } from "../core/bundle.ts";
 import { DAY_MS } from "../core/retention.ts";
 import { takesType } from "../core/routing.ts";
-import { limitsOf } from "./content-retention.ts";
+import { contentLimitsOf } from "./content-retention.ts";
 import type { DeliveryRow } from "./delivery.ts";
 import { rowsIn } from "./packs.ts";
 import { destinations } from "./schema.ts";
-import { bundleIdOf, hasChannel, tenantOf, typeOf } from "./sql.ts";
+import { bundleIdOf, eventTypeSql, hasChannel, tenantOf } from "./sql.ts";
 import { bundles, deliveries } from "./tables.ts";
 import type { TimeRange } from "./time-ranges.ts";
 
@@ -114,7 +114,7 @@ function isOfEvent({ type, channel, accepted: { since, until } = {} }: EventFilt
 
 function isOfType(pattern: string): SQL | undefined {
   if (pattern === "*") return undefined;
-  const type = sql.raw(typeOf("bundles.header", EVENT));
+  const type = sql.raw(eventTypeSql("bundles.header", EVENT));
   const prefix = pattern.endsWith(".*") ? pattern.slice(0, -1) : undefined;
   return prefix === undefined ? sql`${type} = ${pattern}` : sql`instr(${type}, ${prefix}) = 1`;
 }
@@ -162,7 +162,7 @@ export async function oldAmong(
   const doubtful = events.filter((event) => dueAt(event) > dueBy && dueAt(event) <= now - DAY_MS);
   if (doubtful.length === 0) return (event) => dueAt(event) <= dueBy;
   const [tenants, types] = [doubtful.map(({ tenant }) => tenant), doubtful.map(({ type }) => type)];
-  const { keptMs } = await limitsOf(first, tenants, types);
+  const { keptMs } = await contentLimitsOf(first, tenants, types);
   return (event) => dueAt(event) <= Math.max(dueBy, now - keptMs(event));
 }
 

@@ -11,14 +11,14 @@
  */
 
 import {
-  countOf,
   eventAt,
   headersOf,
   headersText,
   indexesOf,
-  isIn,
+  lengthOf,
   type Plan,
   type RequestHeaders,
+  runsInclude,
   runsOf,
   type StoredHeader,
 } from "../core/bundle.ts";
@@ -152,7 +152,7 @@ async function rewrite(db: D1Database, bundle: ErasedBundle, extent: Extent): Pr
   const removedKeys = extent.keys === "removed" ? keys : [];
   const after = headerWithout(header, fresh, stored, { tags: extent.tags, keys: removedKeys });
   const lost = tagsLost(header, after);
-  const deliveries = Object.values(plan).reduce((sum, runs) => sum + countOf(among(runs, fresh)), 0);
+  const deliveries = Object.values(plan).reduce((sum, runs) => sum + lengthOf(among(runs, fresh)), 0);
   const statement = (sql: string, ...values: unknown[]) => db.prepare(sql).bind(id, text, ...values);
   const results = await db.batch([
     ...(extent.erasure ? [statement(COUNT, fresh.length, deliveries, extent.erasure)] : []),
@@ -166,7 +166,7 @@ async function rewrite(db: D1Database, bundle: ErasedBundle, extent: Extent): Pr
 }
 
 function among(runs: readonly number[], indexes: readonly number[]): number[] {
-  return runsOf(indexes.filter((index) => isIn(runs, index)));
+  return runsOf(indexes.filter((index) => runsInclude(runs, index)));
 }
 
 /**

@@ -16,7 +16,7 @@ import {
   eventAt,
   headersOf,
   indexOf,
-  isIn as isInRuns,
+  runsInclude as isInRuns,
   type Runs,
   type StoredHeader,
   tagsAt,
@@ -28,7 +28,7 @@ import { takesType } from "../core/routing.ts";
 import { LISTED_BUNDLES, readContents } from "./bundles.ts";
 import { allOf, type Databases } from "./databases.ts";
 import { type Over, oldAmong } from "./delivery-filter.ts";
-import { mergedParts, type Part } from "./merge.ts";
+import { mergedParts, type PartialList } from "./merge.ts";
 import { sharesOf } from "./shards.ts";
 import { idRangeOf, type TimeRange } from "./time-ranges.ts";
 
@@ -70,7 +70,7 @@ const before = (bundle: number): EventPosition => eventAt(bundle - 1, BEHIND_ALL
 const START: EventPosition = Number.MAX_SAFE_INTEGER;
 const END: EventPosition = 0;
 
-export type EventFilter = Readonly<{
+export type ListedEventFilter = Readonly<{
   tenant?: string | undefined;
   /** Patterns, as destinations have them; one has to match. */
   types?: readonly string[] | undefined;
@@ -81,7 +81,7 @@ export type EventFilter = Readonly<{
   over: Over;
 }>;
 
-export type EventListFilter = EventFilter &
+export type EventListFilter = ListedEventFilter &
   Readonly<{
     /** Whose plan is looked up, if any. */
     destination?: string | undefined;
@@ -135,7 +135,7 @@ type Row = Readonly<{
 }>;
 
 /** Bundles from the first to the last, and what is known to be wanted of their events. */
-type Walk = EventFilter & Readonly<{ first: number; last: number; destination: string | undefined }>;
+type Walk = ListedEventFilter & Readonly<{ first: number; last: number; destination: string | undefined }>;
 
 /** What was accepted later than `lookedBackTo` has been looked at; 0: everything. */
 type Looked = Readonly<{ next: EventPosition | undefined; lookedBackTo: number }>;
@@ -149,7 +149,7 @@ async function listedIn(
   db: D1Database,
   { limit, destination, ...filter }: Omit<EventListFilter, "from">,
   position: EventPosition,
-): Promise<Part<ListedEvent, EventPosition> & Looked> {
+): Promise<PartialList<ListedEvent, EventPosition> & Looked> {
   if (position <= eventAt(1, 0)) return { found: [], ...TO_THE_END };
   const range = await idRangeOf(db, filter.accepted ?? {});
   const first = Math.max(1, bundleOf(range.first));
@@ -192,7 +192,7 @@ export const BELOW_WALKED = `
   ORDER BY id DESC LIMIT 1`;
 
 /** The names of a filter as `walkedBundles` takes them. */
-export function namesInHeaders({ tenant, types, tag }: Pick<EventFilter, "tenant" | "types" | "tag">) {
+export function namesInHeaders({ tenant, types, tag }: Pick<ListedEventFilter, "tenant" | "types" | "tag">) {
   return [quoted(tenant), startOf(types), quoted(tag)] as const;
 }
 
@@ -266,7 +266,10 @@ function eventsIn({ id, acceptedAt, deliverAt, header, runs }: Row): ListedEvent
     .reverse();
 }
 
-function isWanted(event: ListedEvent, { tenant, types, tag, channel, accepted = {} }: EventFilter): boolean {
+function isWanted(
+  event: ListedEvent,
+  { tenant, types, tag, channel, accepted = {} }: ListedEventFilter,
+): boolean {
   const { acceptedAt } = event;
   const { since = 0, until = Number.POSITIVE_INFINITY } = accepted;
   if (tenant !== undefined && event.tenant !== tenant) return false;

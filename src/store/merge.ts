@@ -4,7 +4,7 @@
  */
 
 /** The beginning of one database's list. `next` is where it continues; undefined when it has no more. */
-export type Part<T, P> = Readonly<{ found: readonly T[]; next: P | undefined }>;
+export type PartialList<T, P> = Readonly<{ found: readonly T[]; next: P | undefined }>;
 
 type Merge<T, P> = Readonly<{
   /** Where this page begins in each database. */
@@ -28,7 +28,7 @@ export type Merged<T, P> = Readonly<{ found: readonly T[]; next: readonly P[] | 
  * may be empty, and still have a next one.
  */
 export function mergedParts<T, P>(
-  parts: readonly Part<T, P>[],
+  parts: readonly PartialList<T, P>[],
   { from, end, limit, rankOf, positionOf }: Merge<T, P>,
 ): Merged<T, P> {
   const lists = parts.map(({ found, next }) => ({ rest: [...found], next }));

@@ -15,12 +15,12 @@
 import {
   bundleOf,
   channelsAt,
-  countOf,
   eventAt,
   headersOf,
   indexesOf,
   indexOf,
-  isIn,
+  lengthOf,
+  runsInclude,
   runsOf,
   tagsAt,
 } from "../core/bundle.ts";
@@ -143,10 +143,10 @@ function candidatesIn(row: Row, { tenant, eventTypes, tag, createdAt }: Replay, 
   const about = headersOf(header);
   const bundleBytes = about.reduce((sum, one) => sum + one.bytes, 0);
   return about.flatMap(({ tenant: owner, type, contentType }, index) => {
-    if (owner !== tenant || isIn(planned, index) || !takesType(eventTypes, type)) return [];
+    if (owner !== tenant || runsInclude(planned, index) || !takesType(eventTypes, type)) return [];
     if (tag !== null && !tagsAt(header, index).includes(tag)) return [];
     if (isErased(header, index) || row.dueAt <= createdAt - (kept.types[type] ?? kept.ms)) return [];
-    const isAddressed = isIn(header.addressed ?? [], index);
+    const isAddressed = runsInclude(header.addressed ?? [], index);
     const channels = channelsAt(header, index);
     const event = { id: eventAt(bundle, index), type, channels, contentType, isErased: false };
     return [{ ...event, isAddressed, bundleBytes, runs, bytes }];
@@ -202,7 +202,7 @@ function missing(chosen: readonly Candidate[], cursor: number, isLast: boolean):
     const planned = before === null ? [] : indexesOf(JSON.parse(before));
     const events = own.map(({ id }) => id);
     const after = runsOf([...planned, ...events.map(indexOf)].sort((a, b) => a - b));
-    return { bundle, before, after: JSON.stringify(after), added: countOf(after) - planned.length, events };
+    return { bundle, before, after: JSON.stringify(after), added: lengthOf(after) - planned.length, events };
   });
   return { plans, events: chosen.map(({ id }) => id), cursor, isLast };
 }

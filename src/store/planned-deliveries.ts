@@ -14,9 +14,9 @@ import {
   headerAt,
   indexesOf,
   indexOf,
-  isIn,
   type Plan,
   type RequestHeaders,
+  runsInclude,
   type StoredHeader,
   tagsAt,
   ttlAt,
@@ -188,7 +188,7 @@ export async function findDelivery(
   if (!stored) return undefined;
   const { bundle } = stored;
   const about = headerAt(bundle.header as StoredHeader, indexOf(eventId));
-  const isPlanned = isIn((bundle.plan as Plan)[destinationId] ?? [], indexOf(eventId));
+  const isPlanned = runsInclude((bundle.plan as Plan)[destinationId] ?? [], indexOf(eventId));
   if (!about || !isPlanned || (tenant !== undefined && about.tenant !== tenant)) return undefined;
   const [placed] = stored.destination
     ? [stored.destination]

@@ -20,7 +20,7 @@ import { requeued, requeuePacked } from "./deliveries.ts";
 import type { DeliveryRow } from "./delivery.ts";
 import { type PlanChange, planning } from "./missing-deliveries.ts";
 import { packedRows, packsOf } from "./packs.ts";
-import { type NewReplay, partsIn, type Replay, type ReplayChange } from "./replays.ts";
+import { partsIn, type Replay, type ReplayChange, type ReplayInsert } from "./replays.ts";
 import { replays } from "./schema.ts";
 import {
   bundleIdOf,
@@ -28,12 +28,12 @@ import {
   countUpTo,
   DEAD_ROWS,
   deliveredOf,
+  eventTypeSql,
   faultOfHeader,
   hasBit,
   hasTag,
   IS_UNDER_WAY,
-  isErased,
-  typeOf,
+  isErasedSql,
 } from "./sql.ts";
 import { type IdRange, idRangeOf } from "./time-ranges.ts";
 
@@ -76,9 +76,9 @@ const isSelected = (types: string) =>
 
 /** SQL: the part of it that is told by the header. */
 const isMeant = (types: string) => `${isTagged("d.event_id")}
-  AND NOT ${isErased("b.header", "d.event_id")} AND ${isKept(typeOf("b.header", "d.event_id"), types)}
+  AND NOT ${isErasedSql("b.header", "d.event_id")} AND ${isKept(eventTypeSql("b.header", "d.event_id"), types)}
   AND (r.event_types IS NULL OR EXISTS (
-    SELECT 1 FROM json_each(r.event_types) t WHERE ${isOfType("t.value", typeOf("b.header", "d.event_id"))}))`;
+    SELECT 1 FROM json_each(r.event_types) t WHERE ${isOfType("t.value", eventTypeSql("b.header", "d.event_id"))}))`;
 
 /** The API refuses replays over more deliveries than this. */
 export const LARGEST = 1_000_000;
@@ -116,7 +116,7 @@ const LATE_PACKS = `
 /** How many deliveries are selected of packs with ends after the replay began. SQL cannot read the times of their ends. */
 async function countLate(
   db: D1Database,
-  replay: NewReplay,
+  replay: ReplayInsert,
   { first, last, kept }: IdRange & Readonly<{ kept: Kept }>,
 ): Promise<number> {
   const query = db.prepare(LATE_PACKS).bind(first, replay.destinationId, last, replay.createdAt);
@@ -135,7 +135,7 @@ const TOTAL_PACKED = `
   SELECT coalesce(sum(iif(NOT ${IS_READABLE}, 0, iif(r.event_types IS NULL AND r.tag IS NULL AND b.header -> '$.erased' IS NULL AND ?9 = '{}', ${countIn(deliveredOf("p"))}, (
     SELECT count(*) FROM json_each(b.header, '$.events') i
     WHERE i.key % 3 = 1 AND ${hasBit(deliveredOf("p"), PACKED_EVENT)} AND ${isTagged(PACKED_EVENT)}
-      AND NOT ${isErased("b.header", PACKED_EVENT)} AND ${isKept(TYPE_OF_ENTRY, "?9")}
+      AND NOT ${isErasedSql("b.header", PACKED_EVENT)} AND ${isKept(TYPE_OF_ENTRY, "?9")}
       AND (r.event_types IS NULL OR EXISTS (
         SELECT 1 FROM json_each(r.event_types) t WHERE ${isOfType("t.value", TYPE_OF_ENTRY)}))
   )))), 0)
@@ -148,7 +148,7 @@ const TOTAL_PACKED = `
  */
 export async function beginReplay(
   db: D1Database,
-  { id, destinationId, include, ...rest }: NewReplay,
+  { id, destinationId, include, ...rest }: ReplayInsert,
   { first, last }: IdRange,
   limit: number,
   kept: Kept,
@@ -184,7 +184,7 @@ export async function beginReplay(
   return raw && modelOf(replays, raw);
 }
 
-function insertion(db: D1Database, row: NewReplay): D1PreparedStatement {
+function insertion(db: D1Database, row: ReplayInsert): D1PreparedStatement {
   return db
     .prepare(
       `INSERT INTO replays (id, tenant, destination_id, include, event_types, since, until, rate_per_minute,
@@ -319,7 +319,7 @@ async function lookOn(db: D1Database, replay: ReplayOf<Ended>, look: Look): Prom
 const LAST_INDEX = 127;
 
 /** The delivered ones of a pack, each with whether it is selected; none of a bundle that an operator has removed. */
-function lookedIn(raw: RawRow, replay: NewReplay, kept: Kept): Looked[] {
+function lookedIn(raw: RawRow, replay: ReplayInsert, kept: Kept): Looked[] {
   const read = raw.header ? readHeader(String(raw.header)) : undefined;
   if (read?.kind !== "read") return [];
   const { header } = read;
@@ -409,14 +409,14 @@ export async function advanceReplay(
 // ── Parts in several databases: see replays.ts ──
 
 /** The part of a replay in a database: `replay` is the row in `db`. */
-export type Part = Readonly<{ db: D1Database; replay: Replay }>;
+export type ReplayPart = Readonly<{ db: D1Database; replay: Replay }>;
 
 /** The parts in the order in which they are worked off. Inserts those that are missing. */
-export async function partsOf(
+export async function replayPartsOf(
   { db: first, further = [] }: Databases,
   job: Replay,
   kept: Kept,
-): Promise<readonly Part[]> {
+): Promise<readonly ReplayPart[]> {
   const others = further.map(async (db) => {
     const [known] = await partsIn(db, [job.id]);
     const replay = known ?? (await beginPart(db, job, kept));

@@ -17,7 +17,7 @@ import { destinations, type ReplayState, replays } from "./schema.ts";
 import { IS_UNDER_WAY } from "./sql.ts";
 
 export type Replay = typeof replays.$inferSelect;
-export type NewReplay = typeof replays.$inferInsert;
+export type ReplayInsert = typeof replays.$inferInsert;
 
 type Tenant = string | undefined;
 

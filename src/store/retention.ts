@@ -10,11 +10,11 @@
  * and for deleting once.
  */
 
-import { countOf, type Plan, type StoredHeader } from "../core/bundle.ts";
+import { lengthOf, type Plan, type StoredHeader } from "../core/bundle.ts";
 import { type BundleFault, planIn, type UnreadableBundle } from "../core/stored-bundle.ts";
 import { allOf, type Databases, repeatable } from "./databases.ts";
 import { QUIET_MS } from "./delivery-filter.ts";
-import { anyOf, countIn, endedOf, IS_UNDER_WAY, inPortions, isInBundle, listIn } from "./sql.ts";
+import { anyOf, countIn, endedOf, IS_UNDER_WAY, inPortions, isInBundle, listInHeaderSql } from "./sql.ts";
 import { fitting, type Position } from "./sweep.ts";
 
 /** A bundle that has been kept for the retention time. */
@@ -51,7 +51,7 @@ type Row = Readonly<{
 /** Reads only one row while the first bundle is too young. */
 const PAGE = `
   SELECT id AS bundle, accepted_at AS acceptedAt, coalesce(deliver_at, accepted_at) AS dueAt, planned, plan,
-    ${listIn("header", "keys")} AS keys, ${listIn("header", "tenants")} AS tenants,
+    ${listInHeaderSql("header", "keys")} AS keys, ${listInHeaderSql("header", "tenants")} AS tenants,
     iif(json_valid(header) AND json_type(header, '$.tenants') = 'array', NULL, 'header') AS fault
   FROM bundles WHERE id > ?1 ORDER BY id LIMIT coalesce(
     (SELECT iif(accepted_at <= ?2, ?3, 0) FROM bundles WHERE id > ?1 ORDER BY id LIMIT 1), 0)`;
@@ -211,7 +211,7 @@ export async function removeEnded(
       bundle,
       planned,
       destinations,
-      ends: destinations.reduce((sum, id) => sum + countOf(plan[id] ?? []), 0),
+      ends: destinations.reduce((sum, id) => sum + lengthOf(plan[id] ?? []), 0),
     };
   });
   const list = JSON.stringify(

@@ -33,7 +33,7 @@ export function tenantOf(header: string, event: string): string {
 }
 
 /** The type of an event. @param header the header of its bundle */
-export function typeOf(header: string, event: string): string {
+export function eventTypeSql(header: string, event: string): string {
   return nameOf("types", header, `(${indexOf(event)} * 3 + 1)`);
 }
 
@@ -56,7 +56,7 @@ function isNamed(list: string, place: number, header: string, event: string, nam
 }
 
 /** Whether the content of an event has been erased. @param header that of its bundle */
-export function isErased(header: string, event: string): string {
+export function isErasedSql(header: string, event: string): string {
   return `(${header} -> '$.erased' IS NOT NULL AND EXISTS (SELECT 1 FROM json_each(${header}, '$.erased') run
     WHERE run.key % 2 = 0 AND ${indexOf(event)} BETWEEN run.value
       AND (${header} ->> ('$.erased[' || (run.key + 1) || ']'))))`;
@@ -67,7 +67,7 @@ function nameOf(list: string, header: string, place: string): string {
 }
 
 /** A list of a header as JSON; an empty one where the header has none, or is no JSON. */
-export function listIn(header: string, name: keyof StoredHeader): string {
+export function listInHeaderSql(header: string, name: keyof StoredHeader): string {
   return `iif(json_valid(${header}) AND json_type(${header}, '$.${name}') = 'array', ${header} -> '$.${name}', '[]')`;
 }
 

@@ -18,7 +18,7 @@ import {
   DEAD_ROWS,
   deliveredOf,
   inFlightOf,
-  listIn,
+  listInHeaderSql,
   tenantOf,
   waitingOf,
 } from "./sql.ts";
@@ -154,7 +154,7 @@ const oldOf = (rows: string) => `
 const OLD = `
   ${oldOf("state = 'retrying' ORDER BY next_attempt_at")} UNION ALL ${oldOf("state = 'waiting'")}`;
 
-export type Scope = Readonly<{ tenant?: string | undefined; destination?: string | undefined }>;
+export type StatsScope = Readonly<{ tenant?: string | undefined; destination?: string | undefined }>;
 
 /**
  * How many deliveries were first attempted more than a day ago and have not ended. A requeued one counts from its first
@@ -163,7 +163,7 @@ export type Scope = Readonly<{ tenant?: string | undefined; destination?: string
  */
 export function retryingForADay(
   databases: Databases,
-  { tenant, destination, without }: Scope & Readonly<{ without?: string }>,
+  { tenant, destination, without }: StatsScope & Readonly<{ without?: string }>,
   now: number,
 ): Promise<number> {
   return sumOver(databases, async (db) => {
@@ -190,7 +190,7 @@ const OUTCOMES_OF_PACKS = `
   FROM (SELECT * FROM packs WHERE destination_id = ?1 AND bundle_id BETWEEN ${bundleIdOf("?2")} AND ${bundleIdOf("?3")}
     ORDER BY bundle_id DESC LIMIT ${OUTCOMES_COUNTED}) packs`;
 
-export type Outcome = StoredState | "in_flight";
+export type CountedState = StoredState | "in_flight";
 
 /**
  * How many deliveries of a destination are in which state, of events accepted within the range: the newest rows and packs
@@ -200,10 +200,10 @@ export async function countOutcomes(
   databases: Databases,
   destination: string,
   accepted: TimeRange,
-): Promise<Readonly<Record<Outcome, number>>> {
+): Promise<Readonly<Record<CountedState, number>>> {
   const counts = { waiting: 0, in_flight: 0, retrying: 0, delivered: 0, dead: 0, cancelled: 0 };
   const add = (outcome: string, count: number | null) => {
-    counts[outcome as Outcome] += count ?? 0;
+    counts[outcome as CountedState] += count ?? 0;
   };
   for (const [rows, packed] of await Promise.all(
     allOf(databases).map(async (db) => {
@@ -265,7 +265,7 @@ const COUNT_KEYED = repeatable(`
   INSERT INTO counts (name, count) ${NEXT}
   SELECT 'keyed', keyed.n FROM (
     SELECT count(*) AS n FROM next JOIN bundles b ON b.id > next.since AND b.id <= next.until
-    JOIN json_each(${listIn("b.header", "keys")}) k WHERE k.type = 'array' AND k.value ->> 0 <> '${OPERATOR}') keyed
+    JOIN json_each(${listInHeaderSql("b.header", "keys")}) k WHERE k.type = 'array' AND k.value ->> 0 <> '${OPERATOR}') keyed
   WHERE keyed.n > 0
   ${ADDED}`);
 

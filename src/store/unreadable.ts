@@ -62,7 +62,7 @@ type Checked = Readonly<{
 }>;
 
 /** What is wrong with each of the bundles now. Bundles of databases that are not bound are left out. */
-export async function faultsOf(
+export async function unreadableFaultsOf(
   databases: Databases,
   bundles: readonly number[],
 ): Promise<ReadonlyMap<number, Checked>> {

@@ -404,7 +404,7 @@ const DELETED = { state: "cancelled", reason: "destination_deleted" } as const;
 const ROWS_PER_PACK = 10;
 
 /** Cancels the waiting deliveries of a deleted destination in up to `limit` rows and a tenth as many packs; returns how many. */
-export async function cancelWaiting(
+export async function cancelWaitingDeliveries(
   db: D1Database,
   destination: string,
   now: number,

@@ -5,7 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { test as base, expect, inject } from "vitest";
-import { type Receiver, type Reply, startReceiver } from "../../tools/receiver.ts";
+import { type ReceiverServer, type Reply, startReceiver } from "../../tools/receiver.ts";
 import { type ApiClient, apiClient } from "../../tools/stack.ts";
 import { signIn } from "./steps.ts";
 import { watch } from "./watch.ts";
@@ -20,7 +20,7 @@ export type Customer = Readonly<{
   api: ApiClient;
 }>;
 
-export type Endpoint = Receiver & {
+export type Endpoint = ReceiverServer & {
   /** The answer to every request; 200 by default. */
   reply: Reply;
 };

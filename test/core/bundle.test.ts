@@ -5,7 +5,6 @@ import {
   bundleOf,
   channelsAt,
   checksumOf,
-  countOf,
   deliveriesOf,
   destinationsOf,
   eventAt,
@@ -14,12 +13,13 @@ import {
   headersText,
   indexesOf,
   indexOf,
-  isIn,
   joined,
+  lengthOf,
   MAX_BYTES,
   MAX_EVENTS,
   partsOf,
   planOf,
+  runsInclude,
   runsOf,
   storedHeader,
   tagsAt,
@@ -46,8 +46,8 @@ describe("runs", () => {
       fc.property(indexes, fc.nat(127), (list, index) => {
         const runs = runsOf(list);
         expect(indexesOf(runs)).toEqual(list);
-        expect(countOf(runs)).toBe(list.length);
-        expect(isIn(runs, index)).toBe(list.includes(index));
+        expect(lengthOf(runs)).toBe(list.length);
+        expect(runsInclude(runs, index)).toBe(list.includes(index));
       }),
     );
   });
@@ -61,8 +61,8 @@ describe("runs", () => {
   test("that a person has edited into nonsense stand for a bounded number of indexes", () => {
     expect(indexesOf([5])).toEqual([]);
     expect(indexesOf([0])).toEqual([]);
-    expect(isIn([0], 0)).toBe(false);
-    expect(countOf([5])).toBe(0);
+    expect(runsInclude([0], 0)).toBe(false);
+    expect(lengthOf([5])).toBe(0);
     expect(indexesOf([5, 3])).toEqual([]);
     expect(indexesOf([120, 1e9])).toEqual([120, 121, 122, 123, 124, 125, 126, 127]);
   });

@@ -6,10 +6,10 @@ import {
   EXCERPT_BYTES,
   ExchangeFailure,
   excerptOf,
-  headersOf,
   type Outgoing,
   payloadOf,
   readable,
+  requestHeadersOf,
   send,
   textOf,
 } from "../../src/delivery/http.ts";
@@ -374,7 +374,7 @@ test("a request has our headers over the destination's, and those over the event
     headers: posted,
   };
   const sender = { signer, credentials: { ...noCredentials, headers: () => own } };
-  expect(await headersOf({ config: testConfig() }, message, sender, 7)).toEqual({
+  expect(await requestHeadersOf({ config: testConfig() }, message, sender, 7)).toEqual({
     "x-a": "event",
     "x-b": "own",
     "x-c": "own",

@@ -1,7 +1,7 @@
 /** The headers of an attempt as they are shown afterwards: those of the request, with what authenticates it masked. */
 import { describe, expect, test } from "vitest";
 import { noCredentials } from "../../src/delivery/authorization.ts";
-import { headersOf } from "../../src/delivery/http.ts";
+import { requestHeadersOf } from "../../src/delivery/http.ts";
 import { shownHeaders } from "../../src/delivery/shown-request.ts";
 import { signerFor } from "../../src/delivery/signature.ts";
 import { testConfig } from "../support/config.ts";
@@ -66,7 +66,7 @@ describe("for each form of signatures the headers are those of the request", () 
     };
     const signer = await signerFor(vault, signing, AT);
     const message = { ...request, body: utf8("{}") };
-    const sent = await headersOf(
+    const sent = await requestHeadersOf(
       { config: testConfig() },
       message,
       { signer, credentials: noCredentials },

@@ -10,7 +10,7 @@ import {
   draftsOf,
   type Entry,
   type EventOptions,
-  faultsOf,
+  eventFaultsOf,
   filterEntries,
   keyTenantOf,
   type PreparedEvent,
@@ -297,7 +297,7 @@ describe("an entry is refused", () => {
   const csv = (options: EventOptions = {}, tenant = "acme") =>
     optioned({ contentType: "text/csv", ...options }, { tenant, data: () => undefined });
   const faultOf = (given: PreparedEvent, also: Partial<Entry> = {}) =>
-    faultsOf(entry("x", [given], also), routes).map(({ field, fault }) => `${field} ${fault}`);
+    eventFaultsOf(entry("x", [given], also), routes).map(({ field, fault }) => `${field} ${fault}`);
 
   test.each<[string, PreparedEvent, string[]]>([
     [
@@ -374,12 +374,14 @@ describe("an entry is refused", () => {
       optioned({ validate: true }),
       event("checked", { options: { contentType: "text/csv" }, tenant: "nobody" }),
     ];
-    expect(faultsOf(entry("x", events), routes).map(({ place, expected }) => [place, expected])).toEqual([
-      [1, "the id of a destination of the tenant acme"],
-      [2, "a value of the type object"],
-      [3, 'JSON, or a destination with `body: "data"`'],
-      [4, "a type with a schema: see /v1/event-types"],
-      [5, "an event with `data`"],
-    ]);
+    expect(eventFaultsOf(entry("x", events), routes).map(({ place, expected }) => [place, expected])).toEqual(
+      [
+        [1, "the id of a destination of the tenant acme"],
+        [2, "a value of the type object"],
+        [3, 'JSON, or a destination with `body: "data"`'],
+        [4, "a type with a schema: see /v1/event-types"],
+        [5, "an event with `data`"],
+      ],
+    );
   });
 });

@@ -18,7 +18,7 @@ import type { DeliveryRecord, DeliveryRow } from "../../src/store/delivery.ts";
 import { retryPolicyOf } from "../../src/store/destinations.ts";
 import { knownOf, rowsIn } from "../../src/store/packs.ts";
 import { markWaiting, recoverOverdue } from "../../src/store/sweep.ts";
-import { cancelWaiting } from "../../src/store/waiting.ts";
+import { cancelWaitingDeliveries } from "../../src/store/waiting.ts";
 import type { Model, Step } from "./explorer.ts";
 import {
   type Answer,
@@ -188,7 +188,7 @@ function programOf(actor: Actor, run: Run): Program<unknown> {
     case "sweep for overdue":
       return { name: "overdue", run: (db) => recoverOverdue(db, END_OF_TIME, NOW, 100) };
     case "cancel":
-      return { name: "cancel", run: (db) => cancelWaiting(db, DESTINATION, NOW, 100) };
+      return { name: "cancel", run: (db) => cancelWaitingDeliveries(db, DESTINATION, NOW, 100) };
     case "requeue":
       return { name: "requeue", run: (db) => requeueAll(db) };
   }

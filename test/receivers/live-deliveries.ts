@@ -6,7 +6,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { noCredentials } from "../../src/delivery/authorization.ts";
-import { call, headersOf } from "../../src/delivery/http.ts";
+import { call, requestHeadersOf } from "../../src/delivery/http.ts";
 import { signerFor } from "../../src/delivery/signature.ts";
 import { newSecret, type Scheme } from "../../src/secrets/signing.ts";
 import { until } from "../scenario/until.ts";
@@ -35,7 +35,12 @@ async function signed({ secret, previous = [], at = Date.now(), body = BODY }: S
   return {
     id: message.id,
     body,
-    headers: await headersOf({ config: testConfig() }, message, { signer, credentials: noCredentials }, at),
+    headers: await requestHeadersOf(
+      { config: testConfig() },
+      message,
+      { signer, credentials: noCredentials },
+      at,
+    ),
   };
 }
 

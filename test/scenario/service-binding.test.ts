@@ -3,7 +3,7 @@
  * one that puts them on a queue of its own.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Receiver, startReceiver } from "../../tools/receiver.ts";
+import { type ReceiverServer, startReceiver } from "../../tools/receiver.ts";
 import { type ApiClient, apiClient } from "../../tools/stack.ts";
 import { startBreakwater, workerIn } from "../support/breakwater-runtime.ts";
 import type { Runtime } from "../support/runtime.ts";
@@ -37,7 +37,7 @@ const till = {
   queueConsumers: { [`${QUEUE}-dead`]: { maxBatchTimeout: 0 } },
 };
 
-let receiver: Receiver;
+let receiver: ReceiverServer;
 let runtime: Runtime;
 let api: ApiClient;
 beforeAll(async () => {

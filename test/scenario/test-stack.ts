@@ -3,7 +3,7 @@
  * The receiver's log is what was delivered.
  */
 
-import { type Hit, type Receiver, type Reply, startReceiver } from "../../tools/receiver.ts";
+import { type Hit, type ReceiverServer, type Reply, startReceiver } from "../../tools/receiver.ts";
 import { type ApiClient, apiClient, keepFiring, killStack, type Stack } from "../../tools/stack.ts";
 import { prepareThrowaway, THROWAWAY_KEY } from "../../tools/throwaway.ts";
 import { pieceIn, piecesOf, secretsIn } from "../support/secret-pieces.ts";
@@ -18,7 +18,7 @@ const CRON_MS = 2_000;
 const TIMEOUT_MS = 1_000;
 
 export type TestStack = Readonly<{
-  receiver: Receiver;
+  receiver: ReceiverServer;
   /** Starts the stack on its state; resolves when it answers. */
   start: () => Promise<RunningStack>;
   lastLines: () => string;
@@ -71,7 +71,7 @@ function run(stack: Stack): RunningStack {
 /** Creates a destination of every event type, with short retries. */
 export async function createDestination(
   api: ApiClient,
-  { url, secrets }: Receiver,
+  { url, secrets }: ReceiverServer,
   path: string,
 ): Promise<void> {
   const { secret } = await api.post<{ secret: string }>("/v1/destinations", {

@@ -3,7 +3,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";
 import { beforeFirstBundleOf } from "../../src/core/placement.ts";
 import { DAY_MS } from "../../src/core/retention.ts";
-import { beginReplay, partsOf } from "../../src/store/replay-steps.ts";
+import { beginReplay, replayPartsOf } from "../../src/store/replay-steps.ts";
 import { findReplay, listReplays, partsIn, type Replay } from "../../src/store/replays.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase, testDatabases } from "../support/databases.ts";
@@ -58,7 +58,7 @@ const statesIn = async (one: D1Database) =>
 describe("the parts of a replay", () => {
   test("are begun in every further database before what it looks at there, the first database coming last", async () => {
     const job = await begin("rpl_1");
-    const parts = await partsOf(DATABASES, job, KEPT);
+    const parts = await replayPartsOf(DATABASES, job, KEPT);
     expect(parts.map((part) => testDatabases.indexOf(part.db))).toEqual([1, 2, 0]);
     expect(parts.map(({ replay }) => [replay.id, replay.total, replay.state])).toEqual([
       ["rpl_1", 1, "running"],
@@ -74,11 +74,11 @@ describe("the parts of a replay", () => {
     "missing",
   ] as const)("are begun once, by steps at the same time as well (%s)", async (include) => {
     const job = await begin("rpl_1", include);
-    const together = await Promise.all([1, 2, 3].map(() => partsOf(DATABASES, job, KEPT)));
+    const together = await Promise.all([1, 2, 3].map(() => replayPartsOf(DATABASES, job, KEPT)));
     for (const { replay } of together.flat()) expect(replay.id).toBe("rpl_1");
     await further[0]?.prepare("UPDATE replays SET cursor = 77, requeued = 9").run();
     await further[1]?.prepare("UPDATE replays SET state = 'completed'").run();
-    const parts = await partsOf(DATABASES, job, KEPT);
+    const parts = await replayPartsOf(DATABASES, job, KEPT);
     expect(parts.map(({ replay }) => [replay.cursor, replay.state])).toMatchObject([
       [77, "running"],
       [expect.any(Number), "completed"],
@@ -91,10 +91,10 @@ describe("the parts of a replay", () => {
     const job = await begin("rpl_1");
     const [second = db, third = db] = further;
     const late = interceptedD1(second, async (sql, work) => {
-      if (sql.includes("'cancelled'")) await partsOf(DATABASES, job, KEPT);
+      if (sql.includes("'cancelled'")) await replayPartsOf(DATABASES, job, KEPT);
       return work();
     });
-    await partsOf({ db, further: [late, third] }, job, KEPT);
+    await replayPartsOf({ db, further: [late, third] }, job, KEPT);
     for (const one of further) expect(await statesIn(one)).toEqual({ rpl_1: "running" });
   });
 
@@ -105,7 +105,7 @@ describe("the parts of a replay", () => {
       await begin("rpl_left", "dead", PLACE, one);
       await begin("rpl_other", "dead", "dst_b", one);
     }
-    await partsOf(DATABASES, await begin("rpl_1"), KEPT);
+    await replayPartsOf(DATABASES, await begin("rpl_1"), KEPT);
     for (const one of further)
       expect(await statesIn(one)).toEqual({
         ...{ rpl_over: "completed", rpl_left: "cancelled", rpl_other: "running", rpl_1: "running" },
@@ -113,7 +113,7 @@ describe("the parts of a replay", () => {
   });
 
   test("are found by their ids, and added up in a list, where some replays have none", async () => {
-    await partsOf(DATABASES, await begin("rpl_1"), KEPT);
+    await replayPartsOf(DATABASES, await begin("rpl_1"), KEPT);
     await begin("rpl_2", "dead", "dst_b");
     const [second = db] = further;
     expect((await partsIn(second, ["rpl_1", "rpl_2"])).map(({ id }) => id)).toEqual(["rpl_1"]);

@@ -4,7 +4,7 @@ import { outageOf10Minutes } from "../../bench/storm/scenarios.ts";
 import { simulate } from "../../bench/storm/simulate.ts";
 import { defaultGateSettings as gate } from "../../src/core/limits.ts";
 import { presets } from "../../src/core/retry/presets.ts";
-import { type Figures, figuresOf } from "../../src/simulator/figures.ts";
+import { type Figures, simulationFiguresOf } from "../../src/simulator/figures.ts";
 import { simulateOutage } from "../../src/simulator/simulate-outage.ts";
 
 const tenMinutes = { lastsMs: 600_000, perSecond: 10, slots: 10, serviceMs: 100 };
@@ -31,7 +31,7 @@ describe("a simulated outage", () => {
   });
 
   it("is close to the production code in virtual time", async () => {
-    const played = figuresOf(await simulate(outageOf10Minutes, ourselves, 1));
+    const played = simulationFiguresOf(await simulate(outageOf10Minutes, ourselves, 1));
     expect(behindGate.wasted).toBeCloseTo(played.wasted, -1);
     expect(Math.abs(drainOf(behindGate) - drainOf(played))).toBeLessThan(0.3);
     expect(Math.abs(behindGate.peak - played.peak)).toBeLessThan(0.2);

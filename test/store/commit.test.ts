@@ -10,7 +10,7 @@ import {
   findCommitted,
   findPlans,
   type NewBundle,
-  type NewKey,
+  type NewIdempotencyKey,
   storeBodies,
   type Unit,
 } from "../../src/store/commit.ts";
@@ -38,7 +38,7 @@ describe("a commit", () => {
     ...{ tokens, count: tokens.length, plan: { dst_a: [0, 0], dst_b: [0, 0] } },
     ...{ header, hex: "7b7d" },
   });
-  const key = (tenant: string, name: string, ...tokens: string[]): NewKey => ({
+  const key = (tenant: string, name: string, ...tokens: string[]): NewIdempotencyKey => ({
     ...{ tenant, key: name, fingerprint: `of ${name}`, tokens, places: tokens.map((_, i) => [i, 0]) },
   });
   const unit = (bundles: NewBundle[], more: Partial<Unit> = {}): Unit => ({

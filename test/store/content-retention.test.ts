@@ -5,10 +5,10 @@ import { bundleOf, eventAt, type Plan } from "../../src/core/bundle.ts";
 import { DAY_MS } from "../../src/core/retention.ts";
 import {
   bundlesLater,
+  contentLimitsOf,
   eventsDone,
   keptOfTenant,
   limitsInUse,
-  limitsOf,
   planOfBundle,
   saveLater,
   walkOn,
@@ -39,7 +39,7 @@ describe("the limits of some tenants and types", () => {
     await setType("a", 5);
     await setType("b", null);
     await setType("unasked", 1);
-    const limits = await limitsOf(env.DB, ["acme", "rival", "none", "acme"], ["a", "b", "a"]);
+    const limits = await contentLimitsOf(env.DB, ["acme", "rival", "none", "acme"], ["a", "b", "a"]);
     const days = (tenant: string, type: string) => limits.keptMs({ tenant, type }) / DAY_MS;
     expect([days("acme", "a"), days("acme", "b"), days("rival", "a")]).toEqual([5, 7, 3]);
     expect([days("none", "a"), days("none", "b")]).toEqual([5, Number.POSITIVE_INFINITY]);

@@ -5,10 +5,10 @@ import { bundleOf } from "../../src/core/bundle.ts";
 import { takesType } from "../../src/core/routing.ts";
 import {
   BUNDLES_LOOKED_AT,
-  type EventFilter,
   type EventPosition,
   eachBody,
   type ListedEvent,
+  type ListedEventFilter,
   listEvents,
   withinBytes,
 } from "../../src/store/event-list.ts";
@@ -28,7 +28,7 @@ type Walk = Readonly<{ events: readonly ListedEvent[]; pages: number }>;
 
 /** All pages, one after the other. */
 async function walk(
-  filter: EventFilter & { limit: number },
+  filter: ListedEventFilter & { limit: number },
   withBodies: boolean,
   over = databases,
 ): Promise<Walk> {
@@ -73,7 +73,7 @@ describe("the pages of a list of events", () => {
   test("are together exactly the events that are wanted, the newest first", async () => {
     const holds = async (
       bundles: readonly (typeof bundle extends fc.Arbitrary<infer B> ? B : never)[],
-      wanted: Omit<EventFilter, "over">,
+      wanted: Omit<ListedEventFilter, "over">,
       limit: number,
       withBodies: boolean,
     ) => {

@@ -5,13 +5,13 @@ import { bundleOf, eventAt } from "../../src/core/bundle.ts";
 import { beforeFirstBundleOf } from "../../src/core/placement.ts";
 import {
   countWithinBytes,
-  type EventFilter,
   type EventPage,
   type EventPosition,
   eachBody,
   endingAfter,
   eventsById,
   type ListedEvent,
+  type ListedEventFilter,
   listEvents,
   withinBytes,
 } from "../../src/store/event-list.ts";
@@ -28,7 +28,11 @@ beforeEach(emptyDatabase);
 
 const over = { dueBy: -1, endedBy: 0, now: 0, first: env.DB };
 
-type Asked = Partial<EventFilter> & { destination?: string; limit?: number; from?: readonly EventPosition[] };
+type Asked = Partial<ListedEventFilter> & {
+  destination?: string;
+  limit?: number;
+  from?: readonly EventPosition[];
+};
 
 const pageOf = (asked: Asked = {}, db = env.DB) => listEvents({ db }, { over, limit: 100, ...asked });
 

@@ -1,7 +1,7 @@
 /** Pages of several databases in one list: nothing is shown twice, left out or out of order, however short their parts are. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { mergedParts, type Part, type Rank } from "../../src/store/merge.ts";
+import { mergedParts, type PartialList, type Rank } from "../../src/store/merge.ts";
 
 type Item = Readonly<{ rank: Rank; place: number; index: number }>;
 
@@ -9,7 +9,7 @@ type Item = Readonly<{ rank: Rank; place: number; index: number }>;
 const END = -1;
 
 /** A database's list from a position on, of which it gives so many at once; without a limit all that it has. */
-function partOf(list: readonly Item[], from: number, most: number): Part<Item, number> {
+function partOf(list: readonly Item[], from: number, most: number): PartialList<Item, number> {
   if (from === END) return { found: [], next: undefined };
   const found = list.slice(from, from + most);
   return { found, next: from + most < list.length ? from + most : undefined };

@@ -10,7 +10,7 @@ import { takesType } from "../../src/core/routing.ts";
 import type { Criteria } from "../../src/store/event-refusals.ts";
 import { findMissing, type PlanChange } from "../../src/store/missing-deliveries.ts";
 import { advanceReplay, beginReplay } from "../../src/store/replay-steps.ts";
-import type { NewReplay, Replay } from "../../src/store/replays.ts";
+import type { Replay, ReplayInsert } from "../../src/store/replays.ts";
 import { insertRow } from "../support/api.ts";
 import { type BundleRow, insertBundles, repeatedBundle } from "../support/bundle-rows.ts";
 import { emptyDatabase, rowsOfAll } from "../support/databases.ts";
@@ -26,7 +26,7 @@ const ALL = { first: 1, last: Number.MAX_SAFE_INTEGER };
 const KEPT: Kept = { ms: 30 * DAY_MS, types: {} };
 const ANYTHING: Criteria = { types: null, channels: null, filter: null, takesContent: true };
 
-async function begin(fields: Partial<NewReplay> = {}): Promise<Replay> {
+async function begin(fields: Partial<ReplayInsert> = {}): Promise<Replay> {
   const job = {
     ...({
       id: "rpl_1",
@@ -160,7 +160,7 @@ describe("events of every kind", () => {
     );
   }
 
-  const cases: Readonly<Record<string, [Partial<NewReplay>, Asked?]>> = {
+  const cases: Readonly<Record<string, [Partial<ReplayInsert>, Asked?]>> = {
     "all that the destination takes now": [{}],
     "all, whatever it takes": [{ matching: 0 }],
     "all, whatever it takes, but content that it cannot be sent": [

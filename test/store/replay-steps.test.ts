@@ -18,7 +18,7 @@ import {
   isOfEnded,
   type Portion,
 } from "../../src/store/replay-steps.ts";
-import { findReplay, type NewReplay, type Replay } from "../../src/store/replays.ts";
+import { findReplay, type Replay, type ReplayInsert } from "../../src/store/replays.ts";
 import { insertRow } from "../support/api.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase, rowsOfAll } from "../support/databases.ts";
@@ -134,7 +134,7 @@ async function store(destination: string, all: readonly One[]): Promise<void> {
   );
 }
 
-const job = (fields: Partial<NewReplay> = {}): NewReplay => ({
+const job = (fields: Partial<ReplayInsert> = {}): ReplayInsert => ({
   ...{
     id: ID,
     tenant: TENANT,
@@ -148,7 +148,7 @@ const job = (fields: Partial<NewReplay> = {}): NewReplay => ({
 });
 
 async function begin(
-  fields: Partial<NewReplay> = {},
+  fields: Partial<ReplayInsert> = {},
   kept = KEPT,
   range = ALL,
   limit = 10_000,
@@ -173,7 +173,7 @@ async function portionsOf(replay: Replay, size: number, kept = KEPT, last = ALL.
 }
 
 /** Whether the replay means the delivery, by its rules. */
-function isMeant({ event, type, tags, stored }: One, replay: NewReplay, kept: Kept): boolean {
+function isMeant({ event, type, tags, stored }: One, replay: ReplayInsert, kept: Kept): boolean {
   const { include, since, until, createdAt, eventTypes = null, tag = null } = replay;
   const [acceptedAt = 0, deliverAt = acceptedAt] = TIMES[bundleOf(event) - 1] ?? [];
   const isErased = ERASED.bundles.includes(bundleOf(event)) && ERASED.indexes.includes(indexOf(event));
@@ -218,7 +218,7 @@ describe("a replay among deliveries of every kind", () => {
     await begin({ id: "rpl_0", destinationId: OTHER, eventTypes: ["none"], tag: "none" });
   });
 
-  const filters: Readonly<Record<string, [Partial<NewReplay>, Kept["types"]?]>> = {
+  const filters: Readonly<Record<string, [Partial<ReplayInsert>, Kept["types"]?]>> = {
     everything: [{}],
     "a prefix of types": [{ eventTypes: ["a.*"] }],
     "each type": [{ eventTypes: ["*"] }],
@@ -362,7 +362,7 @@ describe("a portion", () => {
   async function prepared(
     isSelected: (i: number) => boolean,
     include: "dead" | "delivered",
-    fields: Partial<NewReplay> = {},
+    fields: Partial<ReplayInsert> = {},
   ) {
     const events = Array.from({ length: EVENTS }, (_, i) => ({
       ...{ tenant: TENANT, destinations: [PLACE], type: isSelected(i) ? "a" : "b" },

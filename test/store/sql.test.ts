@@ -5,11 +5,11 @@ import { beforeAll, describe, expect, test } from "vitest";
 import {
   bundleOf,
   channelsAt,
-  countOf,
   type EventHeader,
   eventAt,
   headerAt,
   indexOf,
+  lengthOf,
   runsOf,
   type StoredHeader,
   storedHeader,
@@ -27,6 +27,7 @@ import {
   DEAD_ROWS,
   deliveredOf,
   endedOf,
+  eventTypeSql,
   hasBit,
   hasChannel,
   hasTag,
@@ -34,12 +35,11 @@ import {
   IS_UNDER_WAY,
   inFlightOf,
   inPortions,
-  isErased,
+  isErasedSql,
   isInBundle,
   OWN_DESTINATIONS,
   RETRYING_ROWS,
   tenantOf,
-  typeOf,
   WAITING_PACKS,
   WAITING_ROWS,
   waitingOf,
@@ -92,7 +92,7 @@ describe("the bits of a mask", () => {
 
 test("runs stand for as many events as they have", async () => {
   const runs = [[], [0, 0], [0, 99], [3, 4, 6, 6, 90, 99], [99, 99]];
-  expect(await saidOf(countInRuns("v"), runs)).toEqual(runs.map(countOf));
+  expect(await saidOf(countInRuns("v"), runs)).toEqual(runs.map(lengthOf));
 });
 
 test("a bundle has the 128 events from its first on", async () => {
@@ -119,7 +119,7 @@ describe("a header", () => {
 
   test("has the tenant and the type of each event", async () => {
     expect(await saidOf(tenantOf(quoted, "v"), events)).toEqual(ofEach((i) => headerAt(header, i)?.tenant));
-    expect(await saidOf(typeOf(quoted, "v"), events)).toEqual(ofEach((i) => headerAt(header, i)?.type));
+    expect(await saidOf(eventTypeSql(quoted, "v"), events)).toEqual(ofEach((i) => headerAt(header, i)?.type));
   });
 
   test.each(["blue", "eu", "at", "none"])("has the events with a tag or a channel (%s)", async (name) => {
@@ -130,10 +130,10 @@ describe("a header", () => {
   });
 
   test("has the events whose content has been erased, if any has", async () => {
-    expect(await saidOf(isErased(quoted, "v"), events)).toEqual(
+    expect(await saidOf(isErasedSql(quoted, "v"), events)).toEqual(
       ofEach((i) => Number(isErasedInHeader(header, i))),
     );
-    expect(await saidOf(isErased("'{}'", "v"), [events[0]])).toEqual([0]);
+    expect(await saidOf(isErasedSql("'{}'", "v"), [events[0]])).toEqual([0]);
   });
 });
 

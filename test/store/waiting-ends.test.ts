@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { type DeliveryKey, eventAt } from "../../src/core/bundle.ts";
 import {
-  cancelWaiting,
+  cancelWaitingDeliveries,
   endRemoved,
   endWaiting,
   expireWaiting,
@@ -166,7 +166,7 @@ describe("cancelling what waits for a deleted destination", () => {
       },
       { destination: OTHER, bundle: 2, waiting: [0], reason: "hold" },
     ]);
-    expect(await cancelWaiting(env.DB, OWN, NOW, 100)).toBe(6);
+    expect(await cancelWaitingDeliveries(env.DB, OWN, NOW, 100)).toBe(6);
     expect(await states()).toEqual([
       "dst_other 131 waiting/rate",
       `dst_other ${at(0)} waiting/hold`,
@@ -183,7 +183,7 @@ describe("cancelling what waits for a deleted destination", () => {
     ]);
     const ended = "SELECT count(*) AS n FROM delivery_states WHERE state = 'cancelled' AND ended_at = ?1";
     expect(await env.DB.prepare(ended).bind(NOW).first("n")).toBe(6);
-    expect(await cancelWaiting(env.DB, OWN, NOW + 1, 100)).toBe(0);
+    expect(await cancelWaitingDeliveries(env.DB, OWN, NOW + 1, 100)).toBe(0);
   });
 
   test("takes up to so many rows and a tenth as many packs at a time, until none is left", async () => {
@@ -198,14 +198,14 @@ describe("cancelling what waits for a deleted destination", () => {
       [2, 3, 4, 5].map((bundle) => ({ destination: OWN, bundle, waiting: [5] })),
     );
     const counts: number[] = [];
-    for (let i = 0; i < 3; i++) counts.push(await cancelWaiting(env.DB, OWN, NOW, 15));
+    for (let i = 0; i < 3; i++) counts.push(await cancelWaitingDeliveries(env.DB, OWN, NOW, 15));
     expect(counts).toEqual([15 + 2, 5 + 2, 0]);
   });
 
   test("writes no packs where there are none", async () => {
     await insertDeliveries(env.DB, [{ ...own(131), state: "waiting" }]);
     const { db, used } = meteredD1(env.DB);
-    expect(await cancelWaiting(db, OWN, NOW, 10)).toBe(1);
+    expect(await cancelWaitingDeliveries(db, OWN, NOW, 10)).toBe(1);
     expect(used().roundTrips).toBe(2);
   });
 
@@ -219,7 +219,7 @@ describe("cancelling what waits for a deleted destination", () => {
       await execute("UPDATE deliveries SET state = 'delivered' WHERE event_id = 131");
       await execute(`UPDATE packs SET waiting0 = 2, in_flight0 = 1, recover_at = ${NOW}`);
     });
-    await cancelWaiting(db, OWN, NOW, 10);
+    await cancelWaitingDeliveries(db, OWN, NOW, 10);
     expect(await states()).toEqual([
       "dst_own 131 delivered",
       "dst_own 132 cancelled/destination_deleted",

@@ -1,6 +1,6 @@
 /** How a value breaks a schema of the API's document. */
 import { type Schema, Validator } from "@cfworker/json-schema";
-import { type JsonSchema, resolved, type Schemas } from "../../src/http/openapi/examples.ts";
+import { resolved, type SchemaObject, type Schemas } from "../../src/http/openapi/examples.ts";
 
 /** The faults in words; none when the value is as described, and has nothing that the schema does not name. */
 export function schemaFaults(schema: object, value: unknown, schemas: Schemas): string[] {
@@ -14,7 +14,7 @@ export function schemaFaults(schema: object, value: unknown, schemas: Schemas): 
 function closed(schema: unknown, schemas: Schemas): unknown {
   if (Array.isArray(schema)) return schema.map((part) => closed(part, schemas));
   if (typeof schema !== "object" || schema === null) return schema;
-  if ("allOf" in schema) return closed(merged(schema as JsonSchema, schemas), schemas);
+  if ("allOf" in schema) return closed(merged(schema as SchemaObject, schemas), schemas);
   const inner = Object.fromEntries(
     Object.entries(schema).map(([name, part]) => [name, closed(part, schemas)]),
   );
@@ -23,7 +23,7 @@ function closed(schema: unknown, schemas: Schemas): unknown {
 }
 
 /** The parts of an object's schema as one. */
-function merged({ allOf = [] }: JsonSchema, schemas: Schemas): JsonSchema {
+function merged({ allOf = [] }: SchemaObject, schemas: Schemas): SchemaObject {
   const parts = allOf.map((part) => resolved(part, schemas));
   return {
     type: "object",

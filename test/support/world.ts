@@ -15,9 +15,9 @@ import {
   eventAt,
   headersOf,
   indexesOf,
-  isIn,
   type Plan,
   partsOf,
+  runsInclude,
   storedHeader,
 } from "../../src/core/bundle.ts";
 import { sealedHeaders } from "../../src/delivery/authorization.ts";
@@ -221,7 +221,7 @@ export async function named(messages: readonly DeliveryMessage[]): Promise<Deliv
   const keys = parts.flatMap(({ bundle, destinations, indexes }) =>
     destinations.flatMap((destination) =>
       indexesOf(plans.get(bundle)?.[destination] ?? [])
-        .filter((index) => !indexes || isIn(indexes, index))
+        .filter((index) => !indexes || runsInclude(indexes, index))
         .map((index) => ({ eventId: eventAt(bundle, index), destinationId: destination })),
     ),
   );

@@ -1,9 +1,9 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import { afterEach, expect, test } from "vitest";
-import { type Receiver, startReceiver } from "../../tools/receiver.ts";
+import { type ReceiverServer, startReceiver } from "../../tools/receiver.ts";
 
-let receiver: Receiver | undefined;
+let receiver: ReceiverServer | undefined;
 afterEach(() => receiver?.close());
 
 test("a request whose sender dies before the end of its body has not arrived, and the next one does", async () => {

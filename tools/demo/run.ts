@@ -1,6 +1,6 @@
 /** Runs the demo's scenario against a stack and shows it meanwhile, until every delivery has ended. */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Receiver } from "../receiver.ts";
+import type { ReceiverServer } from "../receiver.ts";
 import type { ApiClient } from "../stack.ts";
 import { allEnded, type Customer, type Progress, readProgress } from "./progress.ts";
 import { EVENTS, type Posted, postTraffic, profiles } from "./scenario.ts";
@@ -14,7 +14,11 @@ const DELETE_AFTER_MS = 3_000;
 
 export type DemoResult = Readonly<{ customers: readonly Progress[]; posted: readonly Posted[] }>;
 
-export async function runScenario(api: ApiClient, receiver: Receiver, screen: Screen): Promise<DemoResult> {
+export async function runScenario(
+  api: ApiClient,
+  receiver: ReceiverServer,
+  screen: Screen,
+): Promise<DemoResult> {
   const customers = await createDestinations(api, receiver);
   const posted: Posted[] = [];
   const startedAt = Date.now();
@@ -35,7 +39,7 @@ export async function runScenario(api: ApiClient, receiver: Receiver, screen: Sc
   }
 }
 
-async function createDestinations(api: ApiClient, { url, secrets }: Receiver): Promise<Customer[]> {
+async function createDestinations(api: ApiClient, { url, secrets }: ReceiverServer): Promise<Customer[]> {
   const customers: Customer[] = [];
   for (const profile of profiles) {
     const path = `/${profile.name}`;

@@ -5,7 +5,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import { oneOf, seededRandom } from "../../src/core/seeded-random.ts";
-import { type Hit, type Receiver, type Reply, startReceiver } from "../receiver.ts";
+import { type Hit, type ReceiverServer, type Reply, startReceiver } from "../receiver.ts";
 import type { ApiClient } from "../stack.ts";
 
 /** A request to one endpoint: its number there, from 1, and the time since the first. */
@@ -79,7 +79,7 @@ export const profiles: readonly Profile[] = [
 ];
 
 /** The endpoints, on one server. Each behaves as its profile says, which sees only its own requests. */
-export function startEndpoints(): Promise<Receiver> {
+export function startEndpoints(): Promise<ReceiverServer> {
   const seen = new Map<string, { nth: number; firstAt: number }>();
   return startReceiver(({ path, at }: Hit) => {
     const profile = profiles.find(({ name }) => path === `/${name}`);

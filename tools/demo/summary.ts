@@ -1,13 +1,13 @@
 /** The end of the demo: figures for each customer, what went wrong, and what to try next. */
 import { whereabouts } from "../flags.ts";
-import type { Hit, Receiver } from "../receiver.ts";
+import type { Hit, ReceiverServer } from "../receiver.ts";
 import { brokenPromises, countInStates, type Evidence, evidenceOf, type Progress } from "./progress.ts";
 import type { DemoResult } from "./run.ts";
 import { type Posted, RETRY_AFTER_S } from "./scenario.ts";
 import { paint } from "./screen.ts";
 
 /** Prints the figures and the result; returns what was not as it should have been. */
-export function printSummary({ customers, posted }: DemoResult, { hits }: Receiver): string[] {
+export function printSummary({ customers, posted }: DemoResult, { hits }: ReceiverServer): string[] {
   const hitsOf = (path: string) => hits.filter((hit) => hit.path === path);
   console.log(`\n${summaryHead}`);
   for (const progress of customers)

@@ -89,16 +89,18 @@ export function configNotes({ name, config }: Environment): string[] {
   const bound = new Set(config.ratelimits?.map((limit) => limit.name));
   return Object.entries(LIMITS)
     .filter(([binding]) => !bound.has(binding))
-    .map(([binding, what]) => `${placeOf(name, "ratelimits")} has no ${binding}: ${what} is not limited.`);
+    .map(
+      ([binding, what]) => `${settingPlaceOf(name, "ratelimits")} has no ${binding}: ${what} is not limited.`,
+    );
 }
 
 /** A place of the file: `d1_databases`, or `env.staging.d1_databases`. */
-export function placeOf(environment: string | undefined, key: string): string {
+export function settingPlaceOf(environment: string | undefined, key: string): string {
   return environment === undefined ? key : `env.${environment}.${key}`;
 }
 
 function databaseFaults({ name, config }: Environment): ConfigFault[] {
-  const place = placeOf(name, "d1_databases");
+  const place = settingPlaceOf(name, "d1_databases");
   const bindings = config.d1_databases.map(({ binding }) => binding);
   const missing = bindings.includes("DB")
     ? []
@@ -131,7 +133,7 @@ function databaseFaults({ name, config }: Environment): ConfigFault[] {
 }
 
 function objectFaults({ name, config }: Environment): ConfigFault[] {
-  const place = placeOf(name, "durable_objects.bindings");
+  const place = settingPlaceOf(name, "durable_objects.bindings");
   return Object.entries(OBJECTS).flatMap(([binding, className]) => {
     const remedy = `add { name = "${binding}", class_name = "${className}" }`;
     const bound = config.durable_objects.bindings.find((object) => object.name === binding);
@@ -152,7 +154,10 @@ function objectFaults({ name, config }: Environment): ConfigFault[] {
 
 function queueFaults({ name, config }: Environment): ConfigFault[] {
   const { producers = [], consumers = [] } = config.queues;
-  const [producing, consuming] = [placeOf(name, "queues.producers"), placeOf(name, "queues.consumers")];
+  const [producing, consuming] = [
+    settingPlaceOf(name, "queues.producers"),
+    settingPlaceOf(name, "queues.consumers"),
+  ];
   const queueOf = (binding: string) => producers.find((producer) => producer.binding === binding)?.queue;
   const dead = queueOf("DEAD");
 
@@ -213,7 +218,7 @@ function queueFaults({ name, config }: Environment): ConfigFault[] {
 /** What the Worker would answer 503 for, or a delivery to it 403. */
 function destinationBindingFaults({ name, config }: Environment): ConfigFault[] {
   const { DESTINATION_BINDINGS: text = "" } = config.vars ?? {};
-  const place = placeOf(name, "vars");
+  const place = settingPlaceOf(name, "vars");
   const { rules, faults } =
     typeof text === "string" ? bindingRules(text) : { rules: [], faults: ["expected a text"] };
   const producers = (config.queues.producers ?? []).map(({ binding }) => binding);
@@ -228,12 +233,12 @@ function destinationBindingFaults({ name, config }: Environment): ConfigFault[] 
       .map((binding) => ({
         place,
         fault: `DESTINATION_BINDINGS names ${binding}, which is not bound`,
-        remedy: `add it to [[${placeOf(name, "queues.producers")}]] or [[${placeOf(name, "services")}]]`,
+        remedy: `add it to [[${settingPlaceOf(name, "queues.producers")}]] or [[${settingPlaceOf(name, "services")}]]`,
       })),
     ...services
       .filter(({ binding, service }) => named.includes(binding) && service === config.name)
       .map(({ binding }) => ({
-        place: placeOf(name, "services"),
+        place: settingPlaceOf(name, "services"),
         fault: `${binding} leads back to this Worker: deliveries would go round in circles`,
         remedy: `bind another Worker, or remove ${binding} from DESTINATION_BINDINGS`,
       })),
@@ -242,7 +247,7 @@ function destinationBindingFaults({ name, config }: Environment): ConfigFault[] 
 
 /** A bucket is found by its name within a jurisdiction, and what it keeps must be where the rest is. */
 function bucketFaults({ name, config }: Environment): ConfigFault[] {
-  const place = placeOf(name, "r2_buckets");
+  const place = settingPlaceOf(name, "r2_buckets");
   const bucket = config.r2_buckets?.find(({ binding }) => binding === BUCKET);
   const wanted = config.vars?.JURISDICTION;
   if (bucket === undefined || !wanted || bucket.jurisdiction === wanted) return [];
@@ -254,7 +259,7 @@ function bucketFaults({ name, config }: Environment): ConfigFault[] {
 function triggerFaults({ name, config }: Environment): ConfigFault[] {
   if (config.triggers.crons?.some((cron) => EVERY_MINUTE.includes(cron))) return [];
   const fault = "no cron runs every minute: the sweep would never repair anything";
-  return [{ place: placeOf(name, "triggers"), fault, remedy: 'set crons = ["* * * * *"]' }];
+  return [{ place: settingPlaceOf(name, "triggers"), fault, remedy: 'set crons = ["* * * * *"]' }];
 }
 
 /** Without them wrangler deploys a Worker that answers every request with an error. */
@@ -263,7 +268,7 @@ function secretFaults({ name, config }: Environment): ConfigFault[] {
   if (missing.length === 0) return [];
   const fault = `${missing.join(" and ")} ${missing.length > 1 ? "are" : "is"} not required`;
   const remedy = `set required = ${JSON.stringify(SECRETS)}: wrangler then refuses to deploy without`;
-  return [{ place: placeOf(name, "secrets"), fault, remedy }];
+  return [{ place: settingPlaceOf(name, "secrets"), fault, remedy }];
 }
 
 /** What may be used by one environment only. */
@@ -305,7 +310,9 @@ function sharedFaults(all: readonly Environment[]): ConfigFault[] {
       const owner = owners.get(inAccount);
       const other = owner === undefined ? "the top level" : `env.${owner}`;
       const fault = `the ${what} is that of ${other} too`;
-      return [{ place: placeOf(environment.name, key), fault, remedy: "give each environment its own" }];
+      return [
+        { place: settingPlaceOf(environment.name, key), fault, remedy: "give each environment its own" },
+      ];
     }),
   );
 }

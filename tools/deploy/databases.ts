@@ -5,7 +5,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { projectRoot, wranglerResult } from "../wrangler.ts";
-import { type ConfigFault, type Environment, placeOf } from "./config-faults.ts";
+import { type ConfigFault, type Environment, settingPlaceOf } from "./config-faults.ts";
 
 type Print = (line: string) => void;
 
@@ -42,7 +42,7 @@ export async function databaseStates(
   const notes: string[] = [];
   for (const database of databases.filter((one) => !isMissing(one))) {
     const { fault, note } = stateOf(migrationFiles(), await historyOf(database, shared));
-    const place = placeOf(target.name, "d1_databases");
+    const place = settingPlaceOf(target.name, "d1_databases");
     if (fault)
       faults.push({ place, fault: `the database "${database.name}" ${fault.is}`, remedy: fault.remedy });
     if (note) notes.push(`the database "${database.name}" ${note}`);

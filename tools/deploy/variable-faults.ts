@@ -7,7 +7,7 @@ import { basename } from "node:path";
 import { parseEnv } from "node:util";
 import { Misconfiguration, parseConfig } from "../../src/config.ts";
 import { queueKindOf } from "../../src/queue-messages.ts";
-import { type ConfigFault, type Environment, placeOf, QUEUES } from "./config-faults.ts";
+import { type ConfigFault, type Environment, QUEUES, settingPlaceOf } from "./config-faults.ts";
 import { allOwnHosts, ownHostsOf } from "./own-hosts.ts";
 
 /** Secrets that are presumably set already. */
@@ -26,7 +26,7 @@ export function variableFaults({ name, config }: Environment, secretsFile?: stri
   // As many as there are, under right names: wrong ones are faults of the bindings.
   const databases = config.d1_databases.map((_, i) => [i === 0 ? "DB" : `DB_${i}`, {}]);
   const env = { ...Object.fromEntries(databases), ...config.vars, ...KEPT, ...secrets };
-  const place = placeOf(name, "vars");
+  const place = settingPlaceOf(name, "vars");
   return [
     ...faultsOf(env).map((fault) => {
       const [variable = ""] = fault.split(" ");
@@ -87,7 +87,7 @@ function queueNameFaults(target: Environment): ConfigFault[] {
   const names = queueNames(target);
   if (!given || names === undefined || given === names) return [];
   const fault = `QUEUE_NAMES is "${given}", and the queues are "${names}"`;
-  return [{ place: placeOf(target.name, "vars"), fault, remedy: "remove it: the deployment sets it" }];
+  return [{ place: settingPlaceOf(target.name, "vars"), fault, remedy: "remove it: the deployment sets it" }];
 }
 
 /**

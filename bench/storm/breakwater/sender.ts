@@ -6,7 +6,7 @@
 import { accept } from "../../../src/ingest/accept.ts";
 import { sweep } from "../../../src/jobs/sweep.ts";
 import type { LogLine } from "../../../src/log.ts";
-import type { Sender } from "../../../src/simulator/sender.ts";
+import type { SimulatedSender } from "../../../src/simulator/sender.ts";
 import type { ContenderContext } from "../sender.ts";
 import { insertDestination } from "./destinations.ts";
 import { answersOver } from "./fetch.ts";
@@ -20,7 +20,7 @@ const SWEEP_EVERY_MS = 60_000;
 export function breakwater(
   context: ContenderContext,
   world: Pick<PlatformOptions, "latency" | "travel"> = {},
-): Sender {
+): SimulatedSender {
   const { engine, attempt, ledger, receivers, settings } = context;
   const { db, invoke } = virtualPlatform(engine, {
     ...world,

@@ -5,7 +5,7 @@
  */
 
 import type { Exchange } from "../../../src/core/retry/classify.ts";
-import type { Sender } from "../../../src/simulator/sender.ts";
+import type { SimulatedSender } from "../../../src/simulator/sender.ts";
 import type { Contender, ContenderContext } from "../sender.ts";
 
 const MINUTE = 60_000;
@@ -19,7 +19,7 @@ type Task = { readonly delivery: number; attempt: number };
 
 export const hookflare: Contender = { name: "hookflare (model)", model: true, start };
 
-function start(context: ContenderContext): Sender {
+function start(context: ContenderContext): SimulatedSender {
   const objects = Array.from({ length: context.receivers }, () => deliveryObject(context));
   return { post: (delivery, receiver) => objects[receiver]?.(delivery) };
 }

@@ -1,7 +1,7 @@
 /** Destinations of the kind `https`: endpoints on the internet, behind the guard against server-side request forgery. */
 import { z } from "zod";
 import { resolve, targetFault } from "../url-guard.ts";
-import type { Kind, Prepared } from "./kind.ts";
+import type { Kind, PreparedSend } from "./kind.ts";
 
 const URL_EXPECTED = "an https URL";
 
@@ -29,8 +29,8 @@ export const https = {
   },
 
   /** Where the deployment has a resolver, the name must lead to no private address. The query takes a connection. */
-  async prepare(services, shared, { id, url }): Promise<Prepared> {
-    const ready: Prepared = {
+  async prepare(services, shared, { id, url }): Promise<PreparedSend> {
+    const ready: PreparedSend = {
       kind: "ready",
       post: ({ headers, body, signal }) =>
         services.fetch(url, { method: "POST", redirect: "manual", headers, body, signal }),

@@ -13,7 +13,7 @@ import type { DeadReason, RefusalReason } from "../../core/reasons.ts";
 import type { Vault } from "../../secrets/vault.ts";
 import type { Services } from "../../services.ts";
 import type { Destination } from "../../store/destinations.ts";
-import type { Connections, Post } from "../http.ts";
+import type { Connections, PostRequest } from "../http.ts";
 
 export type Kind = Readonly<{
   /** The fields of the API that name a target of this kind, and what each may be. */
@@ -29,7 +29,7 @@ export type Kind = Readonly<{
   /** Why the body can never be delivered to the destination: its deliveries end without an attempt. */
   obstacle: (destination: Target, body: Uint8Array, config: Config) => Obstacle | undefined;
   /** What must hold before the gate is asked, and then how events are posted. */
-  prepare: (services: Services, shared: Connections, destination: Destination) => Promise<Prepared>;
+  prepare: (services: Services, shared: Connections, destination: Destination) => Promise<PreparedSend>;
 }>;
 
 export type TargetFields = Readonly<Record<string, string | undefined>>;
@@ -45,8 +45,8 @@ export type Obstacle = Readonly<{
   fault: string;
 }>;
 
-export type Prepared =
-  | Readonly<{ kind: "ready"; post: Post }>
+export type PreparedSend =
+  | Readonly<{ kind: "ready"; post: PostRequest }>
   /** The deliveries wait, and the sweep has a drain try again. */
   | Readonly<{ kind: "unready"; reason: RefusalReason }>;
 

@@ -11,14 +11,14 @@ import { z } from "zod";
 import { faultOf } from "../../log.ts";
 import { USER_AGENT } from "../../secrets/deployment-marker.ts";
 import { storedHeaders } from "../../store/destinations.ts";
-import { ExchangeFailure, type Outgoing, type Post, textOf } from "../http.ts";
+import { ExchangeFailure, type Outgoing, type PostRequest, textOf } from "../http.ts";
 import {
   bindingField,
   bindingOf,
   type Kind,
   malformed,
   openToken,
-  type Prepared,
+  type PreparedSend,
   type TargetFault,
   type TargetFields,
   unlessAborted,
@@ -120,7 +120,7 @@ export const queue = {
     return { reason: "too_large", fault };
   },
 
-  async prepare(services, _shared, { id, url, tenant, targetToken }): Promise<Prepared> {
+  async prepare(services, _shared, { id, url, tenant, targetToken }): Promise<PreparedSend> {
     const target = targetOf(url);
     if (target?.kind === "account") {
       try {
@@ -163,7 +163,7 @@ function bodyIn(bytes: Uint8Array): Body {
 }
 
 /** 202 says that the queue has stored the message, which a consumer has not seen yet. */
-function postThrough(queue: Queue): Post {
+function postThrough(queue: Queue): PostRequest {
   return async (outgoing) => {
     try {
       await unlessAborted(queue.send(messageOf(outgoing), { contentType: "json" }), outgoing.signal);
@@ -190,7 +190,7 @@ function postOverHttp(
   fetch: typeof globalThis.fetch,
   { accountId, queueId }: Extract<QueueTarget, { kind: "account" }>,
   token: string,
-): Post {
+): PostRequest {
   const url = `https://api.cloudflare.com/client/v4/accounts/${accountId}/queues/${queueId}/messages`;
   return async (outgoing) => {
     const { signal } = outgoing;

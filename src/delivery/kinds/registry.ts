@@ -6,16 +6,16 @@ import type { Services } from "../../services.ts";
 import { https } from "./https.ts";
 import { bindingFaults, type Kind, type TargetFault, type TargetFields } from "./kind.ts";
 import { queue } from "./queue.ts";
-import { service } from "./service-binding.ts";
+import { serviceBinding } from "./service-binding.ts";
 
-const kinds = { https, queue, service } as const satisfies Readonly<Record<string, Kind>>;
+const kinds = { https, queue, service: serviceBinding } as const satisfies Readonly<Record<string, Kind>>;
 
 export type DestinationKind = keyof typeof kinds;
 
 export const destinationKinds = Object.keys(kinds) as [DestinationKind, ...DestinationKind[]];
 
 /** The fields of the API that name a target, of all kinds. */
-export const targetFields = { ...https.fields, ...queue.fields, ...service.fields } as const;
+export const targetFields = { ...https.fields, ...queue.fields, ...serviceBinding.fields } as const;
 
 /** The kind of a stored target. What has no scheme of another kind is an URL, or refused as one. */
 export function kindNameOf(target: string): DestinationKind {

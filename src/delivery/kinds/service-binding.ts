@@ -8,13 +8,13 @@
  */
 import { z } from "zod";
 import { faultOf } from "../../log.ts";
-import { ExchangeFailure, type Post } from "../http.ts";
+import { ExchangeFailure, type PostRequest } from "../http.ts";
 import {
   bindingField,
   bindingOf,
   type Kind,
   malformed,
-  type Prepared,
+  type PreparedSend,
   type TargetFields,
   unlessAborted,
 } from "./kind.ts";
@@ -34,7 +34,7 @@ const fields = {
   }),
 };
 
-export const service = {
+export const serviceBinding = {
   fields,
   binds: "service",
 
@@ -52,7 +52,7 @@ export const service = {
   obstacle: ({ url }) =>
     targetOf(url) === undefined ? malformed("service:, a binding and a path") : undefined,
 
-  async prepare(services, _shared, { id, url, tenant }): Promise<Prepared> {
+  async prepare(services, _shared, { id, url, tenant }): Promise<PreparedSend> {
     const target = targetOf(url);
     const bound = target && bindingOf(services, "service", target.binding, tenant);
     if (bound) return { kind: "ready", post: postTo(bound.service, addressOf(target)) };
@@ -80,7 +80,7 @@ function isPath(path: string): boolean {
 }
 
 /** Whatever the other Worker throws is its failure, however the error reads. */
-function postTo(service: Fetcher, url: string): Post {
+function postTo(service: Fetcher, url: string): PostRequest {
   return async ({ headers, body, signal }) => {
     try {
       const request = { method: "POST", redirect: "manual", headers, body, signal } as const;

@@ -27,16 +27,16 @@ import { allOf } from "../../store/databases.ts";
 import { type ErasedBundle, type Extent, eraseFrom, indexesOfTenant } from "../../store/erase.ts";
 import { eventNames } from "../../store/events.ts";
 import { idRangeOf } from "../../store/time-ranges.ts";
-import { removeTenant } from "../tenants/removal.ts";
+import { eraseTenantRows } from "../tenants/removal.ts";
 import {
-  beginErasure,
   bundlesOfTenant,
   type Erasure,
+  type ErasureInsert,
   type ErasureProgress,
   findErasureJob,
+  insertErasure,
   insertPart,
   moveErasure,
-  type NewErasure,
   overdueErasures,
   type TenantBundle,
 } from "./sql.ts";
@@ -59,11 +59,11 @@ export async function startErasure(
   tenant: string,
   target: ErasureTarget,
 ): Promise<Erasure | undefined> {
-  const erasure = await beginErasure(services.db, newErasure(tenant, target, services.now()));
+  const erasure = await insertErasure(services.db, newErasure(tenant, target, services.now()));
   return erasure && begun(services, erasure);
 }
 
-function newErasure(tenant: string, target: ErasureTarget, now: number): NewErasure {
+function newErasure(tenant: string, target: ErasureTarget, now: number): ErasureInsert {
   const range = target.kind === "range" ? target : { since: undefined, until: undefined };
   return {
     id: newErasureId(),
@@ -93,7 +93,7 @@ const ENDED_AT_ONCE = 10;
 export async function deleteTenant(services: Services, tenant: string): Promise<Erasure> {
   const now = services.now();
   const job = newErasure(tenant, { kind: "tenant" }, now);
-  const { erasure, destinations } = await removeTenant(services.db, tenant, job, now);
+  const { erasure, destinations } = await eraseTenantRows(services.db, tenant, job, now);
   services.log({ what: "tenant_deleted", destinations: destinations.length });
   for (const id of destinations.slice(0, ENDED_AT_ONCE)) services.background(endDeleted(services, id));
   return begun(services, erasure);

@@ -13,7 +13,7 @@ import { erasures } from "../../store/schema.ts";
 export type Erasure = typeof erasures.$inferSelect;
 
 /** What is erased, of one tenant. Times in epoch ms. */
-export type NewErasure = Pick<
+export type ErasureInsert = Pick<
   Erasure,
   "id" | "tenant" | "kind" | "eventId" | "since" | "until" | "nextStepAt" | "createdAt"
 >;
@@ -35,7 +35,7 @@ const INSERT = `
  * Begins an erasure, and returns its row.
  * @param always whether it begins even if the tenant has as many running as it may; otherwise it returns nothing then
  */
-export function erasureBeginning(db: D1Database, row: NewErasure, always: boolean): D1PreparedStatement {
+export function erasureBeginning(db: D1Database, row: ErasureInsert, always: boolean): D1PreparedStatement {
   const { id, tenant, kind, eventId, since, until, nextStepAt, createdAt } = row;
   return db
     .prepare(INSERT)
@@ -43,7 +43,7 @@ export function erasureBeginning(db: D1Database, row: NewErasure, always: boolea
 }
 
 /** Undefined when the tenant has as many running as it may. */
-export async function beginErasure(db: D1Database, row: NewErasure): Promise<Erasure | undefined> {
+export async function insertErasure(db: D1Database, row: ErasureInsert): Promise<Erasure | undefined> {
   const raw = await erasureBeginning(db, row, false).first<RawRow>();
   return raw === null ? undefined : erasureOf(raw);
 }

@@ -10,7 +10,7 @@ import { newKey } from "../../http/auth.ts";
 import { isoTime } from "../../time.ts";
 import { service } from "../service.ts";
 import { FUTURE_TIME, type KeyView, type NewKey } from "./schema.ts";
-import { findKey, insertKey, listKeys, revokeKey, type StoredKey } from "./sql.ts";
+import { findKey, insertKey, listKeys, revokeKey, type StoredApiKey } from "./sql.ts";
 
 const permission = { scope: "admin" } as const;
 
@@ -54,7 +54,7 @@ export const removeKey = service(permission, async ({ services, principal, chang
 });
 
 /** Scopes that were edited into something else are left out. */
-function viewOf(row: StoredKey): KeyView {
+function viewOf(row: StoredApiKey): KeyView {
   return {
     id: row.id,
     name: row.name,

@@ -9,19 +9,19 @@ import { and, eq, getTableColumns, gt, inArray, isNull, lt, lte, or, sql } from 
 import { drizzle } from "drizzle-orm/d1";
 import { apiKeys, sessions } from "../../store/schema.ts";
 
-export type StoredKey = typeof apiKeys.$inferSelect;
-export type NewKey = typeof apiKeys.$inferInsert;
+export type StoredApiKey = typeof apiKeys.$inferSelect;
+export type ApiKeyInsert = typeof apiKeys.$inferInsert;
 
 type Tenant = string | undefined;
 
-export async function insertKey(db: D1Database, row: NewKey): Promise<StoredKey> {
+export async function insertKey(db: D1Database, row: ApiKeyInsert): Promise<StoredApiKey> {
   return drizzle(db).insert(apiKeys).values(row).returning().get();
 }
 
 const { name: _, createdAt: __, ...credentialColumns } = getTableColumns(apiKeys);
 
 /** What authenticates requests with a key. */
-export type KeyCredentials = Omit<StoredKey, "name" | "createdAt">;
+export type KeyCredentials = Omit<StoredApiKey, "name" | "createdAt">;
 
 /** The revision of all keys at the time of the query: every change of a key gives a higher one. */
 const LATEST = sql<number>`(SELECT coalesce(max(revision), 0) FROM key_changes)`;
@@ -73,7 +73,7 @@ const KEY_CHANGES = `
   FROM (SELECT coalesce(max(revision), 0) AS latest FROM key_changes) l
   LEFT JOIN key_changes c ON c.revision > ?1 ORDER BY c.revision LIMIT ?2`;
 
-export async function findKey(db: D1Database, id: string, tenant: Tenant): Promise<StoredKey | undefined> {
+export async function findKey(db: D1Database, id: string, tenant: Tenant): Promise<StoredApiKey | undefined> {
   return drizzle(db).select().from(apiKeys).where(unrevoked(id, tenant)).get();
 }
 
@@ -81,7 +81,7 @@ export async function findKey(db: D1Database, id: string, tenant: Tenant): Promi
 export async function listKeys(
   db: D1Database,
   { tenant, after, limit }: { tenant: Tenant; after: string | undefined; limit: number },
-): Promise<StoredKey[]> {
+): Promise<StoredApiKey[]> {
   return drizzle(db)
     .select()
     .from(apiKeys)
@@ -96,7 +96,7 @@ export async function revokeKey(
   id: string,
   tenant: Tenant,
   now: number,
-): Promise<StoredKey | undefined> {
+): Promise<StoredApiKey | undefined> {
   return drizzle(db).update(apiKeys).set({ revokedAt: now }).where(unrevoked(id, tenant)).returning().get();
 }
 

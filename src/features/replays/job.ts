@@ -21,9 +21,9 @@ import {
   advanceReplay,
   findPortion,
   isOfEnded,
-  type Part,
   type Portion,
-  partsOf,
+  type ReplayPart,
+  replayPartsOf,
 } from "../../store/replay-steps.ts";
 import {
   changeReplay,
@@ -36,7 +36,7 @@ import {
 } from "../../store/replays.ts";
 import { idRangeOf } from "../../store/time-ranges.ts";
 import { countWaiting } from "../../store/waiting.ts";
-import { type Health, healthOf, nextPace, type Step, stepAt } from "./pace.ts";
+import { nextPace, type PaceStep, type ReplayHealth, replayHealthOf, stepAt } from "./pace.ts";
 
 /** Attempts this recent count towards the destination's health. */
 const RECENT_MS = 3 * 60_000;
@@ -57,7 +57,7 @@ export const replaying = queuedJob<ReplayJob & Pick<Replay, "state" | "nextStepA
       return undefined;
     }
     const kept = await keptOfTenant(services.db, replay.tenant, services.config.retentionMs);
-    const parts = await partsOf(services, replay, kept);
+    const parts = await replayPartsOf(services, replay, kept);
     const sum = summedUp(
       replay,
       parts.map((one) => one.replay),
@@ -74,18 +74,18 @@ async function observedHealth(
   services: Services,
   { pace, delivered, failed }: Replay,
   destination: Destination,
-): Promise<Health> {
+): Promise<ReplayHealth> {
   const [view, waiting] = await Promise.all([
     viewGate(services, destination.id, gateSettingsOf(destination)),
     countWaiting(services, destination.id, COUNTED),
   ]);
   const blocked = destination.status === "paused" || view?.circuit !== "closed" || view.heldUntil !== null;
   const { attempts, troubled: failures } = recentAttempts(view?.minutes ?? [], RECENT_MS, services.now());
-  return healthOf({ blocked, attempts, failures, waiting, delivered, failed }, Math.min(pace, COUNTED));
+  return replayHealthOf({ blocked, attempts, failures, waiting, delivered, failed }, Math.min(pace, COUNTED));
 }
 
 /** A step, of the part of the replay in one of the databases. */
-type StepPlan = Step & Readonly<{ part: Part; pace: number; health: Health; kept: Kept }>;
+type StepPlan = PaceStep & Readonly<{ part: ReplayPart; pace: number; health: ReplayHealth; kept: Kept }>;
 
 /**
  * Makes the portion wait and schedules a drain; returns when the next step is due, or undefined when there is none. A
@@ -131,14 +131,14 @@ async function makeStep(
  * another one it moves by itself before, which shows whether it has been paused or cancelled; if this invocation dies
  * then, the next step repeats the same work.
  */
-async function isClaimed({ db, now }: Services, part: Part, job: ReplayChange): Promise<boolean> {
+async function isClaimed({ db, now }: Services, part: ReplayPart, job: ReplayChange): Promise<boolean> {
   if (part.db === db) return true;
   return (await changeReplay(db, part.replay.id, ["running"], job, now())) !== undefined;
 }
 
 async function portionOf(
   services: Services,
-  { db, replay }: Part,
+  { db, replay }: ReplayPart,
   destination: Destination,
   { size, kept }: Readonly<{ size: number; kept: Kept }>,
 ): Promise<Portion> {
@@ -159,7 +159,7 @@ async function portionOf(
 }
 
 /** Why a replay is not at its full speed. */
-function reasonOf({ status }: Destination, health: Health): ReplayReason | null {
+function reasonOf({ status }: Destination, health: ReplayHealth): ReplayReason | null {
   if (status === "paused") return "destination_paused";
   return health === "stable" ? null : health;
 }

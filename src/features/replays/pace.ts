@@ -19,10 +19,10 @@ export type Observed = Readonly<{
 }>;
 
 /** `stuck`: no deliveries are to be made waiting now. */
-export type Health = "stable" | "doubtful" | "stuck";
+export type ReplayHealth = "stable" | "doubtful" | "stuck";
 
 /** A step of a replay: how many deliveries to make wait, and the time until the next step. */
-export type Step = Readonly<{ portion: number; waitMs: number }>;
+export type PaceStep = Readonly<{ portion: number; waitMs: number }>;
 
 const DOUBLES_IN_MS = 300_000;
 const HALVES_IN_MS = 60_000;
@@ -38,7 +38,7 @@ const TOLERATED = 0.1;
 /** Fewer ended deliveries than this say nothing about how a replay goes. */
 const ENOUGH_ENDED = 20;
 
-export function healthOf(observed: Observed, pace: number): Health {
+export function replayHealthOf(observed: Observed, pace: number): ReplayHealth {
   const { blocked, attempts, failures, waiting, delivered, failed } = observed;
   if (blocked || waiting >= Math.max(1, pace)) return "stuck";
   const failing = failures > attempts * TOLERATED;
@@ -50,14 +50,14 @@ export function healthOf(observed: Observed, pace: number): Health {
  * The pace after `elapsedMs` more of this health, in deliveries per minute.
  * @param asked the rate that the replay was created with, per minute
  */
-export function nextPace(pace: number, health: Health, asked: number, elapsedMs: number): number {
+export function nextPace(pace: number, health: ReplayHealth, asked: number, elapsedMs: number): number {
   const elapsed = Math.min(Math.max(0, elapsedMs), LONGEST_MS);
   const factor = health === "stable" ? 2 ** (elapsed / DOUBLES_IN_MS) : 0.5 ** (elapsed / HALVES_IN_MS);
   return Math.min(asked * RANGE, Math.max(asked / RANGE, pace * factor));
 }
 
 /** The step to make at this pace. A portion that is larger than a step's share at that rate delays the next step. */
-export function stepAt(pace: number, health: Health): Step {
+export function stepAt(pace: number, health: ReplayHealth): PaceStep {
   if (health === "stuck") return { portion: 0, waitMs: STEP_MS };
   const portion = Math.min(LARGEST_PORTION, Math.max(1, Math.floor((pace * STEP_MS) / 60_000)));
   return { portion, waitMs: Math.ceil((portion * 60_000) / pace) };

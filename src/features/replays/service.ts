@@ -12,7 +12,7 @@ import type { Services } from "../../services.ts";
 import { keptOfTenant } from "../../store/content-retention.ts";
 import { sumOver } from "../../store/databases.ts";
 import { type Destination, findDestination } from "../../store/destinations.ts";
-import { beginReplay, countCandidates, LARGEST, partsOf } from "../../store/replay-steps.ts";
+import { beginReplay, countCandidates, LARGEST, replayPartsOf } from "../../store/replay-steps.ts";
 import {
   changeReplay,
   findReplay,
@@ -113,7 +113,7 @@ async function start(services: Services, destination: Destination, input: NewRep
   const kept = await keptOfTenant(db, tenant, config.retentionMs);
   const began = await beginReplay(db, { ...job, ...state, ...at }, range, LARGEST, kept);
   if (began === undefined) return { kind: "occupied" };
-  const parts = await partsOf(services, began, kept);
+  const parts = await replayPartsOf(services, began, kept);
   const replay = summedUp(
     began,
     parts.map((part) => part.replay),

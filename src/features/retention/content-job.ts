@@ -31,12 +31,12 @@ import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import {
   bundlesLater,
+  type ContentLimits,
+  contentLimitsOf,
   eventsDone,
   type Later,
-  type Limits,
   type LimitsInUse,
   limitsInUse,
-  limitsOf,
   planOfBundle,
   saveLater,
   type WalkedBundle,
@@ -216,18 +216,18 @@ class ContentStep {
     }
   }
 
-  async #limitsOf(bundles: readonly WalkedBundle[]): Promise<Limits> {
+  async #limitsOf(bundles: readonly WalkedBundle[]): Promise<ContentLimits> {
     const headers = bundles.flatMap(({ read }) => (read.kind === "read" ? [read.header] : []));
     if (headers.length === 0) return { keptMs: () => Number.POSITIVE_INFINITY, isPayloadFree: () => false };
     const [tenants, types] = [headers.flatMap((one) => one.tenants), headers.flatMap((one) => one.types)];
-    return limitsOf(this.#services.db, tenants, types);
+    return contentLimitsOf(this.#services.db, tenants, types);
   }
 
   /** Erases what is due of a bundle. A failure of one bundle is logged, and the bundle looked at again later. */
   async #lookAt(
     db: D1Database,
     bundle: WalkedBundle,
-    limits: Limits,
+    limits: ContentLimits,
     begun: BegunErasure | undefined,
     mayContinue: MayContinue,
     found: Found,
@@ -337,7 +337,7 @@ type Open = Readonly<{
 function openIn(
   { acceptedAt, dueAt }: WalkedBundle,
   header: StoredHeader,
-  { keptMs, isPayloadFree }: Limits,
+  { keptMs, isPayloadFree }: ContentLimits,
   now: number,
 ): Open {
   const over: number[] = [];

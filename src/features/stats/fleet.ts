@@ -15,7 +15,7 @@ import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import type { Databases } from "../../store/databases.ts";
 import { type Destination, findDestination, gateSettingsOf } from "../../store/destinations.ts";
-import { type Backlog, backlogOf, retriesByDestination, type Scope } from "../../store/stats.ts";
+import { type Backlog, backlogOf, retriesByDestination, type StatsScope } from "../../store/stats.ts";
 import { drawnDestinations, type Watched, watchedDestinations } from "../../store/watched-destinations.ts";
 
 /** The most destinations that are shown, and again the most that rates are estimated from. */
@@ -46,7 +46,7 @@ export type Fleet = Readonly<{
 }>;
 
 /** Reads the figures of one destination, of a tenant's, or of all. Empty when there is no such destination. */
-export async function readFleet(services: Services, scope: Scope, query: FiguresQuery): Promise<Fleet> {
+export async function readFleet(services: Services, scope: StatsScope, query: FiguresQuery): Promise<Fleet> {
   const { destinations, total } = await shown(services, scope);
   const seen = await readDestinations(services, destinations, query);
   const sampled = total > seen.length ? await sample(services, scope, query, seen) : seen;
@@ -58,7 +58,7 @@ export async function readFleet(services: Services, scope: Scope, query: Figures
 /** As many random destinations as are shown. No gate is queried twice. */
 async function sample(
   services: Services,
-  { tenant }: Scope,
+  { tenant }: StatsScope,
   query: FiguresQuery,
   seen: readonly Seen[],
 ): Promise<Fleet["sampled"]> {
@@ -111,7 +111,7 @@ export function fleetSeries({ sampled }: Pick<Fleet, "sampled">, window: StatsWi
   return addedSeries(sampled.flatMap(({ figures }) => [figures?.windows[window]?.series ?? []]));
 }
 
-async function shown(services: Services, { tenant, destination }: Scope): Promise<Watched> {
+async function shown(services: Services, { tenant, destination }: StatsScope): Promise<Watched> {
   if (destination === undefined) return watchedDestinations(services, tenant, MOST_SHOWN, services.random);
   const row = await findDestination(services.db, destination, tenant);
   return { destinations: row ? [row] : [], total: row ? 1 : 0 };

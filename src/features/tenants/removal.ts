@@ -5,7 +5,7 @@
 
 import type { RawRow } from "../../store/columns.ts";
 import { applicationDeletion } from "../applications/sql.ts";
-import { type Erasure, erasureBeginning, erasureOf, type NewErasure } from "../erasures/sql.ts";
+import { type Erasure, type ErasureInsert, erasureBeginning, erasureOf } from "../erasures/sql.ts";
 
 const EMPTY_DESTINATIONS = `
   UPDATE destinations SET description = NULL, metadata = NULL, headers = NULL, sealed_headers = NULL, auth = NULL,
@@ -23,10 +23,10 @@ const CLEAR_SETTINGS = `
     branding = NULL, deleted_at = excluded.deleted_at, updated_at = excluded.updated_at`;
 
 /** @param job the erasure that begins with it */
-export async function removeTenant(
+export async function eraseTenantRows(
   db: D1Database,
   tenant: string,
-  job: NewErasure,
+  job: ErasureInsert,
   now: number,
 ): Promise<Readonly<{ erasure: Erasure; destinations: readonly string[] }>> {
   const [begun, , deleted] = await db.batch<RawRow>([

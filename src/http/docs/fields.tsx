@@ -4,7 +4,7 @@
  */
 import type { FC } from "hono/jsx";
 import { Prose } from "../../pages/ui/parts.tsx";
-import { type JsonSchema, resolved, type Schemas } from "../openapi/examples.ts";
+import { resolved, type SchemaObject, type Schemas } from "../openapi/examples.ts";
 
 /** Code to read or to copy. */
 export const Code: FC<{ text: string; label: string }> = ({ text, label }) => (
@@ -16,7 +16,7 @@ export const Code: FC<{ text: string; label: string }> = ({ text, label }) => (
 );
 
 /** Fields with their types and limits. `marksRequired` is for requests: of a response it would say nothing useful. */
-export const Fields: FC<{ label: string; fields: readonly Field[]; marksRequired?: boolean }> = ({
+export const Fields: FC<{ label: string; fields: readonly DocumentedField[]; marksRequired?: boolean }> = ({
   label,
   fields,
   marksRequired = true,
@@ -42,7 +42,7 @@ const Type: FC<{ words: readonly TypeWord[] }> = ({ words }) => (
   </span>
 );
 
-const Limits: FC<{ field: Field }> = ({ field: { values, limits } }) => (
+const Limits: FC<{ field: DocumentedField }> = ({ field: { values, limits } }) => (
   <span class="soft">
     {values.map((value, i) => (
       <>
@@ -58,7 +58,7 @@ const Limits: FC<{ field: Field }> = ({ field: { values, limits } }) => (
 /** A part of a type's name; `schema` where it is the name of a schema. */
 type TypeWord = Readonly<{ text: string; schema?: string }>;
 
-export type Field = Readonly<{
+export type DocumentedField = Readonly<{
   /** As in `retry.preset` and `log[].at`. */
   name: string;
   type: readonly TypeWord[];
@@ -71,9 +71,10 @@ export type Field = Readonly<{
 }>;
 
 /** The fields of an object, or of the entries of a list; where there are choices, of each of them. */
-export function fieldsOf(schema: JsonSchema, schemas: Schemas, prefix = ""): Field[] {
+export function documentedFieldsOf(schema: SchemaObject, schemas: Schemas, prefix = ""): DocumentedField[] {
   const parts = schema.allOf ?? choicesOf(schema).filter(({ $ref }) => $ref === undefined);
-  if (parts.length > 0) return parts.flatMap((part) => fieldsOf(resolved(part, schemas), schemas, prefix));
+  if (parts.length > 0)
+    return parts.flatMap((part) => documentedFieldsOf(resolved(part, schemas), schemas, prefix));
   const required = new Set(schema.required);
   return Object.entries(schema.properties ?? {}).flatMap(([name, field]) => [
     fieldOf(`${prefix}${name}`, field, required.has(name)),
@@ -81,15 +82,15 @@ export function fieldsOf(schema: JsonSchema, schemas: Schemas, prefix = ""): Fie
   ]);
 }
 
-function innerFields(name: string, schema: JsonSchema, schemas: Schemas): Field[] {
+function innerFields(name: string, schema: SchemaObject, schemas: Schemas): DocumentedField[] {
   const inner = schema.items ? innerFields(`${name}[]`, schema.items, schemas) : [];
   const lists = choicesOf(schema).flatMap(({ items }) =>
     items ? innerFields(`${name}[]`, items, schemas) : [],
   );
-  return [...fieldsOf(schema, schemas, `${name}.`), ...inner, ...lists];
+  return [...documentedFieldsOf(schema, schemas, `${name}.`), ...inner, ...lists];
 }
 
-function fieldOf(name: string, schema: JsonSchema, isRequired: boolean): Field {
+function fieldOf(name: string, schema: SchemaObject, isRequired: boolean): DocumentedField {
   return {
     name,
     isRequired,
@@ -101,7 +102,7 @@ function fieldOf(name: string, schema: JsonSchema, isRequired: boolean): Field {
 }
 
 /** The type in words: "list of Delivery", "integer or null". */
-export function typeWords(schema: JsonSchema): TypeWord[] {
+export function typeWords(schema: SchemaObject): TypeWord[] {
   const name = schema.$ref?.split("/").at(-1);
   if (name !== undefined) return [{ text: name, schema: name }];
   if (schema.allOf) return schema.allOf.flatMap(typeWords).slice(0, 1);
@@ -111,7 +112,7 @@ export function typeWords(schema: JsonSchema): TypeWord[] {
   return types.length === 0 ? [{ text: "any JSON" }] : joined(types.map((type) => wordsFor(type, schema)));
 }
 
-function wordsFor(type: string, { items, format, additionalProperties }: JsonSchema): TypeWord[] {
+function wordsFor(type: string, { items, format, additionalProperties }: SchemaObject): TypeWord[] {
   if (type === "array" && items) return [{ text: "list of " }, ...typeWords(items)];
   if (type === "object" && typeof additionalProperties === "object") {
     return [{ text: "object of " }, ...typeWords(additionalProperties)];
@@ -123,11 +124,11 @@ function joined(all: readonly TypeWord[][]): TypeWord[] {
   return all.flatMap((words, i) => (i === 0 ? words : [{ text: " or " }, ...words]));
 }
 
-function choicesOf({ anyOf, oneOf }: JsonSchema): readonly JsonSchema[] {
+function choicesOf({ anyOf, oneOf }: SchemaObject): readonly SchemaObject[] {
   return anyOf ?? oneOf ?? [];
 }
 
-function limitsOf(schema: JsonSchema): string[] {
+function limitsOf(schema: SchemaObject): string[] {
   const { minimum, maximum, minLength, maxLength, minItems, maxItems, pattern } = schema;
   return [
     between(minimum, maximum, ""),

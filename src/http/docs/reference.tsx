@@ -2,13 +2,13 @@
 import { raw } from "hono/html";
 import type { FC } from "hono/jsx";
 import { shellQuoted } from "../../features/events/curl.ts";
-import { Brand, Head, Skip } from "../../pages/dashboard/components/layout.tsx";
+import { DocumentHead, ProductName, Skip } from "../../pages/dashboard/components/layout.tsx";
 import { PolicyTable } from "../../pages/dashboard/simulator/page.tsx";
 import { Prose } from "../../pages/ui/parts.tsx";
 import type { Document, Method, Operation, Parameter } from "../openapi/document.ts";
-import { type JsonSchema, resolved } from "../openapi/examples.ts";
+import { resolved, type SchemaObject } from "../openapi/examples.ts";
 import { problemExample, problemTypes } from "../problems.ts";
-import { Code, type Field, Fields, fieldsOf, typeWords } from "./fields.tsx";
+import { Code, type DocumentedField, documentedFieldsOf, Fields, typeWords } from "./fields.tsx";
 import { Troubleshooting } from "./troubleshooting.tsx";
 
 type Props = Readonly<{ document: Document; origin: string; styleAt: string }>;
@@ -17,12 +17,12 @@ export const Reference: FC<Props> = ({ document, origin, styleAt }) => (
   <>
     {raw("<!doctype html>")}
     <html lang="en">
-      <Head title="API" styleAt={styleAt} />
+      <DocumentHead title="API" styleAt={styleAt} />
       <body>
         <Skip />
         <header class="top">
           <div class="wide">
-            <Brand />
+            <ProductName />
             <nav aria-label="Pages">
               <a href="/dashboard">Overview</a>
               <a href="/docs" aria-current="page">
@@ -178,12 +178,15 @@ const Scope: FC<{ operation: Operation }> = ({ operation: { security } }) => {
 };
 
 const Parameters: FC<{ operation: Operation }> = ({ operation: { parameters = [] } }) => {
-  const fields: Field[] = parameters.flatMap(({ name, schema, required = false, description, in: where }) =>
-    fieldsOf({ properties: { [name]: schema }, required: required ? [name] : [] }, {}).map((field) => ({
-      ...field,
-      description,
-      type: [{ text: `${where}, ` }, ...field.type],
-    })),
+  const fields: DocumentedField[] = parameters.flatMap(
+    ({ name, schema, required = false, description, in: where }) =>
+      documentedFieldsOf({ properties: { [name]: schema }, required: required ? [name] : [] }, {}).map(
+        (field) => ({
+          ...field,
+          description,
+          type: [{ text: `${where}, ` }, ...field.type],
+        }),
+      ),
   );
   return fields.length === 0 ? null : (
     <>
@@ -203,7 +206,10 @@ const Body: FC<{ operation: Operation; document: Document }> = ({ operation, doc
           <h4>
             Body <span class="soft">{type}</span>
           </h4>
-          <Fields label="Fields of the body" fields={fieldsOf(resolved(schema, schemas), schemas)} />
+          <Fields
+            label="Fields of the body"
+            fields={documentedFieldsOf(resolved(schema, schemas), schemas)}
+          />
         </>
       ))}
     </>
@@ -237,13 +243,13 @@ const Responses: FC<{ operation: Operation; document: Document }> = ({ operation
   </>
 );
 
-type BodyProps = Readonly<{ type: string; schema: JsonSchema; example: unknown; document: Document }>;
+type BodyProps = Readonly<{ type: string; schema: SchemaObject; example: unknown; document: Document }>;
 
 /** The name of the schema where it has one, else its fields; and an example. */
 const ResponseBody: FC<BodyProps> = ({ type, schema, example, document }) => {
   const names = [schema, ...(schema.allOf ?? [])].flatMap(({ $ref }) => $ref?.split("/").at(-1) ?? []);
   const own = schema.allOf?.filter(({ $ref }) => $ref === undefined) ?? (schema.$ref ? [] : [schema]);
-  const fields = own.flatMap((part) => fieldsOf(part, document.components.schemas));
+  const fields = own.flatMap((part) => documentedFieldsOf(part, document.components.schemas));
   const text = typeof example === "string" ? example : JSON.stringify(example, null, 2);
   return (
     <>
@@ -301,7 +307,7 @@ const SchemaList: FC<{ document: Document }> = ({ document: { components, paths 
           </h3>
           <Fields
             label={`Fields of ${name}`}
-            fields={fieldsOf(components.schemas[name] ?? {}, components.schemas)}
+            fields={documentedFieldsOf(components.schemas[name] ?? {}, components.schemas)}
             marksRequired={false}
           />
         </article>

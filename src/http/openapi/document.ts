@@ -5,7 +5,7 @@
 import { scopeOf } from "../auth.ts";
 import type { Api } from "../context.ts";
 import { problemExample, problemTypes } from "../problems.ts";
-import { exampleIds, exampleOf, type JsonSchema, type Schemas } from "./examples.ts";
+import { exampleIds, exampleOf, type SchemaObject, type Schemas } from "./examples.ts";
 
 /** The document of an API whose routes are all registered. */
 export function documentOf(api: Api): Document {
@@ -89,7 +89,7 @@ const internalError = {
   },
 };
 
-export type Media = Readonly<{ schema: JsonSchema; example?: unknown }>;
+export type Media = Readonly<{ schema: SchemaObject; example?: unknown }>;
 type Content = Readonly<Record<string, Media>>;
 
 export type Parameter = Readonly<{
@@ -98,7 +98,7 @@ export type Parameter = Readonly<{
   required?: boolean;
   description?: string;
   example?: unknown;
-  schema: JsonSchema;
+  schema: SchemaObject;
 }>;
 
 export type Operation = Readonly<{

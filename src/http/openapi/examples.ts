@@ -356,7 +356,7 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
 };
 
 /** As much of JSON Schema 2020-12 as the document uses. */
-export type JsonSchema = Readonly<{
+export type SchemaObject = Readonly<{
   $ref?: string;
   type?: string | readonly string[];
   format?: string;
@@ -366,39 +366,39 @@ export type JsonSchema = Readonly<{
   const?: unknown;
   default?: unknown;
   example?: unknown;
-  properties?: Readonly<Record<string, JsonSchema>>;
+  properties?: Readonly<Record<string, SchemaObject>>;
   required?: readonly string[];
-  additionalProperties?: boolean | JsonSchema;
-  items?: JsonSchema;
+  additionalProperties?: boolean | SchemaObject;
+  items?: SchemaObject;
   minimum?: number;
   maximum?: number;
   minLength?: number;
   maxLength?: number;
   minItems?: number;
   maxItems?: number;
-  anyOf?: readonly JsonSchema[];
-  oneOf?: readonly JsonSchema[];
-  allOf?: readonly JsonSchema[];
+  anyOf?: readonly SchemaObject[];
+  oneOf?: readonly SchemaObject[];
+  allOf?: readonly SchemaObject[];
 }>;
 
-export type Schemas = Readonly<Record<string, JsonSchema>>;
+export type Schemas = Readonly<Record<string, SchemaObject>>;
 
 const TIME = "2026-11-21T09:00:00.000Z";
 
 /** The schema that this one refers to; itself where it is no reference. */
-export function resolved(schema: JsonSchema, schemas: Schemas): JsonSchema {
+export function resolved(schema: SchemaObject, schemas: Schemas): SchemaObject {
   const name = nameOf(schema);
   const target = name === undefined ? undefined : schemas[name];
   return target === undefined ? schema : resolved(target, schemas);
 }
 
 /** The name of the schema that this one refers to. */
-function nameOf({ $ref }: JsonSchema): string | undefined {
+function nameOf({ $ref }: SchemaObject): string | undefined {
   return $ref?.split("/").at(-1);
 }
 
 /** An example of a schema: its required fields, and those that have an example of their own. */
-export function exampleOf(given: JsonSchema, schemas: Schemas): unknown {
+export function exampleOf(given: SchemaObject, schemas: Schemas): unknown {
   const schema = resolved(given, schemas);
   const fields = schemaExamples[nameOf(given) ?? ""];
   if (fields !== undefined) return exampleObject(schema, schemas, fields);
@@ -409,7 +409,7 @@ export function exampleOf(given: JsonSchema, schemas: Schemas): unknown {
   if (schema.allOf) {
     return Object.assign({}, ...schema.allOf.map((part) => exampleOf(part, schemas)));
   }
-  switch (typeOf(schema)) {
+  switch (schemaTypeOf(schema)) {
     case "object":
       return exampleObject(schema, schemas, undefined);
     case "array":
@@ -427,7 +427,7 @@ export function exampleOf(given: JsonSchema, schemas: Schemas): unknown {
 }
 
 /** The given fields and what is required besides; without given fields also what has an example of its own. */
-function exampleObject(schema: JsonSchema, schemas: Schemas, given: Record<string, unknown> | undefined) {
+function exampleObject(schema: SchemaObject, schemas: Schemas, given: Record<string, unknown> | undefined) {
   const required = new Set(schema.required);
   const fields = Object.entries(schema.properties ?? {}).filter(
     ([name, field]) => required.has(name) || (given ? name in given : hasExample(field, schemas)),
@@ -437,13 +437,13 @@ function exampleObject(schema: JsonSchema, schemas: Schemas, given: Record<strin
   );
 }
 
-function hasExample(field: JsonSchema, schemas: Schemas): boolean {
+function hasExample(field: SchemaObject, schemas: Schemas): boolean {
   const schema = resolved(field, schemas);
   return schema.example !== undefined || (schema.items !== undefined && hasExample(schema.items, schemas));
 }
 
 /** The type of a schema without `null`; `object` where only its properties tell. */
-export function typeOf({ type, properties }: JsonSchema): string | undefined {
+export function schemaTypeOf({ type, properties }: SchemaObject): string | undefined {
   const name = typeof type === "string" ? type : type?.find((one) => one !== "null");
   return name ?? (properties === undefined ? undefined : "object");
 }

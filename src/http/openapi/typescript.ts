@@ -3,7 +3,7 @@
  * each named schema. So the compiler checks a client in TypeScript against the API.
  */
 import type { Document, Media, Method, Operation, Parameter } from "./document.ts";
-import type { JsonSchema } from "./examples.ts";
+import type { SchemaObject } from "./examples.ts";
 
 /** The text of a `.d.ts` file that needs nothing else. */
 export function typesOf({ info, paths, components }: Document): string {
@@ -48,7 +48,7 @@ function contentOf(content: Readonly<Record<string, Media>> = {}): string {
 }
 
 /** The TypeScript type of a schema; `unknown` where it has no type. */
-function typeOf(schema: JsonSchema): string {
+function typeOf(schema: SchemaObject): string {
   const { $ref, anyOf, oneOf = anyOf, allOf, type } = schema;
   if ($ref) return $ref.split("/").at(-1) ?? "unknown";
   if (schema.const !== undefined) return JSON.stringify(schema.const);
@@ -62,7 +62,7 @@ function typeOf(schema: JsonSchema): string {
 /** The pattern of `http_503` and the like: as a template type it keeps a union of reasons closed. */
 const HTTP_CAUSE = "^http_[1-9][0-9]{2}$";
 
-function plainType(type: string, schema: JsonSchema) {
+function plainType(type: string, schema: SchemaObject) {
   const { items = {}, properties, required, additionalProperties, pattern } = schema;
   if (type === "array") return `(${typeOf(items)})[]`;
   if (type === "integer") return "number";
@@ -78,7 +78,7 @@ function plainType(type: string, schema: JsonSchema) {
   );
 }
 
-function fieldOf(name: string, schema: JsonSchema, isRequired = false): string {
+function fieldOf(name: string, schema: SchemaObject, isRequired = false): string {
   return `${commentOf(schema.description)}${JSON.stringify(name)}${isRequired ? "" : "?"}: ${typeOf(schema)};`;
 }
 

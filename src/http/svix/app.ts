@@ -21,9 +21,9 @@ import { registerImport } from "./import-openapi.ts";
 import { registerMessages } from "./messages.ts";
 import { registerOperationalWebhooks } from "./operational-webhooks.ts";
 import { registerLogout, registerPortalAccess } from "./portal.ts";
-import { errorOf, inTheirShape, missing } from "./shapes.ts";
+import { errorOf, inTheirShape, notFoundProblem } from "./shapes.ts";
 
-const namedWell = namesChecked<ApiEnv>((_, { what, value }) => missing(what, value));
+const namedWell = namesChecked<ApiEnv>((_, { what, value }) => notFoundProblem(what, value));
 
 type Options = Readonly<{
   services?: (env: Env, ctx: Pick<ExecutionContext, "waitUntil">) => Services;

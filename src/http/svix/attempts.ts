@@ -29,7 +29,7 @@ import {
   callerWithin,
   flag,
   listOf,
-  missing,
+  notFoundProblem,
   pageQuery,
   queryOf,
   unsupported,
@@ -65,7 +65,7 @@ export function registerAttempts(app: Hono<ApiEnv>): void {
     const found = await findOneDelivery(callerWithin(c, application), delivery);
     const shown =
       found.kind === "ok" && attemptsOf(found.value, query.with_content).find((one) => one.id === id);
-    return shown ? c.json(shown) : missingOf(c, application, () => missing("attempt", id));
+    return shown ? c.json(shown) : missingOf(c, application, () => notFoundProblem("attempt", id));
   });
 
   app.delete(`${MESSAGE}/attempt/:attempt/content`, requires("admin"), async (c) => {
@@ -75,7 +75,7 @@ export function registerAttempts(app: Hono<ApiEnv>): void {
     const removed = await removeAttemptContent(callerWithin(c, application), id);
     if (removed.kind === "ok") return c.body(null, 204);
     return removed.kind === "not_found"
-      ? missingOf(c, application, () => missing("attempt", id))
+      ? missingOf(c, application, () => notFoundProblem("attempt", id))
       : answerOf(removed);
   });
 
@@ -88,7 +88,7 @@ export function registerAttempts(app: Hono<ApiEnv>): void {
       if (found instanceof Response) return found;
       const { application, row } = found;
       const number = await messageNumberOf(c, application);
-      if (number === undefined) return missing("message", c.req.param("msg"));
+      if (number === undefined) return notFoundProblem("message", c.req.param("msg"));
       const retried = await retryDelivery(callerWithin(c, application), deliveryId(number, row.id));
       if (retried.kind === "ok") return c.json({}, 202);
       const answer = answerOf(retried);
@@ -109,7 +109,7 @@ async function attemptOf(c: ApiContext): Promise<NamedAttempt | Response> {
   const isOfMessage = key !== undefined && key.eventId === (await messageNumberOf(c, application));
   return isOfMessage
     ? { application, id, delivery }
-    : missingOf(c, application, () => missing("attempt", id));
+    : missingOf(c, application, () => notFoundProblem("attempt", id));
 }
 
 /** The 404 of the message, where there is none; else that of the thing of it. A message is read whole for this alone. */
@@ -164,7 +164,7 @@ async function attemptsOfEndpoint(c: ApiContext): Promise<Response> {
     return invalid([unsupported("query.with_msg", "false: messages are shown by themselves")]);
   const found = await endpointOf(c);
   if (found instanceof Response) return found;
-  const window = await deliveriesOf(c, found, query, {});
+  const window = await deliveryRecordsOf(c, found, query, {});
   if (window instanceof Response) return window;
   const isWanted = wantedBy(query);
   const { data, ...page } = window.pageOf(limit, (delivery) =>
@@ -193,7 +193,7 @@ type WindowFilter = Readonly<{
 }>;
 
 /** The window of an endpoint's deliveries that the query's iterator names, or the first one. */
-export async function deliveriesOf(
+export async function deliveryRecordsOf(
   c: ApiContext,
   { application, row }: NamedEndpoint,
   { limit, iterator, event_types: types = [], tag, channel }: WindowQuery,

@@ -19,7 +19,7 @@ import { cursorParam, encodeCursor, timeParam } from "../parameters.ts";
 import { answerOf, checked, invalid } from "../problems.ts";
 import { erasureTask } from "./content.ts";
 import { endpointOf } from "./endpoints.ts";
-import { bodyOf, missing, pageQuery, queryOf, renamedRefusal, unsupported } from "./shapes.ts";
+import { bodyOf, notFoundProblem, pageQuery, queryOf, renamedRefusal, unsupported } from "./shapes.ts";
 
 const ENDPOINT = "/api/v1/app/:app/endpoint/:endpoint";
 const LIST = "/api/v1/background-task";
@@ -56,7 +56,7 @@ export function registerBackgroundTasks(app: Hono<ApiEnv>): void {
     const found = await getReplay(callerIn(c), name);
     return found.kind === "ok" && isTask(found.value)
       ? c.json(taskView(found.value))
-      : missing("background task", name);
+      : notFoundProblem("background task", name);
   });
 }
 
@@ -175,7 +175,7 @@ async function listPurges(
 async function shownErasure(c: ApiContext, id: string): Promise<Response> {
   const found = await getErasure(callerIn(c), id);
   if (found.kind === "ok" && isPurge(found.value)) return c.json(erasureTask(found.value));
-  return found.kind === "forbidden" ? answerOf(found) : missing("background task", id);
+  return found.kind === "forbidden" ? answerOf(found) : notFoundProblem("background task", id);
 }
 
 function isPurge({ tenant, kind }: Erasure): boolean {

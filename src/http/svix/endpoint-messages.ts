@@ -14,7 +14,7 @@ import type { ApiContext, ApiEnv } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
 import { eventType, rangeErrors, timeParam } from "../parameters.ts";
 import { answerOf, invalid } from "../problems.ts";
-import { deliveriesOf, oneType, stateView, statuses, statusParam, windowIterator } from "./attempts.ts";
+import { deliveryRecordsOf, oneType, stateView, statuses, statusParam, windowIterator } from "./attempts.ts";
 import { endpointOf } from "./endpoints.ts";
 import { messageQuery, messageViews } from "./messages.ts";
 import { applicationOf, bodyOf, callerWithin, flag, queryOf } from "./shapes.ts";
@@ -93,7 +93,7 @@ async function messagesOfEndpoint(c: ApiContext): Promise<Response> {
   if (endpoint instanceof Response) return endpoint;
   const { application } = endpoint;
   const filter = { state: status === undefined ? undefined : stateOf[status], since, until };
-  const window = await deliveriesOf(c, endpoint, query, filter);
+  const window = await deliveryRecordsOf(c, endpoint, query, filter);
   if (window instanceof Response) return window;
   const ofStatus = window.found.filter((one) => status === undefined || stateView(one).status === status);
   const ids = ofStatus.map(({ eventId }) => eventId);

@@ -44,7 +44,7 @@ import {
   callerWithin,
   idempotencyKeyOf,
   listOf,
-  missing,
+  notFoundProblem,
   orderedQuery,
   queryOf,
   renamedField,
@@ -345,7 +345,7 @@ export async function endpointOf(c: ApiContext): Promise<NamedEndpoint | Problem
   if (application instanceof Response) return application;
   const name = c.req.param("endpoint") ?? "";
   const row = await namedEndpoint(c.get("services").db, application, name);
-  return row ? { application, row } : missing("endpoint", name);
+  return row ? { application, row } : notFoundProblem("endpoint", name);
 }
 
 /** By id, else by `uid`. */

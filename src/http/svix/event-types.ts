@@ -21,7 +21,7 @@ import {
   bodyOf,
   flag,
   listOf,
-  missing,
+  notFoundProblem,
   orderedQuery,
   queryOf,
   renamedRefusal,
@@ -158,7 +158,7 @@ async function change(
 /** Changes a type that there is: what the input leaves out stays. */
 function changeKnown(c: ApiContext, name: string, input: Input): Promise<Changed | Response> {
   return change(c, name, (before) => {
-    if (before === undefined) return missing("event type", name);
+    if (before === undefined) return notFoundProblem("event type", name);
     const { description = before.description, archived = before.archivedAt !== null } = input;
     const { schemas = schemasOf(before) } = input;
     return { ...input, description: description ?? "", archived, schemas };
@@ -185,7 +185,7 @@ function keptOf(before: EventType | undefined) {
 
 async function typeOf(c: ApiContext): Promise<EventType | Response> {
   const name = c.req.param("name") ?? "";
-  return (await findEventType(c.get("services").db, name)) ?? missing("event type", name);
+  return (await findEventType(c.get("services").db, name)) ?? notFoundProblem("event type", name);
 }
 
 function schemasOf({ schema }: EventType): Record<string, unknown> | null {

@@ -45,7 +45,7 @@ import {
   callerWithin,
   flag,
   idempotencyKeyOf,
-  missing,
+  notFoundProblem,
   pageQuery,
   queryOf,
   renamedField,
@@ -94,7 +94,7 @@ export function registerMessages(app: Hono<ApiEnv>): void {
     const number = await messageNumberOf(c, application);
     const asked = { tenant: application.id, event_id: idOfEvent(number ?? 0) };
     const begun = await beginErasure(callerIn(c), asked);
-    if (begun.kind === "not_found") return missing("message", c.req.param("msg"));
+    if (begun.kind === "not_found") return notFoundProblem("message", c.req.param("msg"));
     if (begun.kind !== "ok") return answerOf(begun);
     // So that it is gone when this is answered; the queue would do it a moment later.
     await erasing.step(c.get("services"), begun.value.id);
@@ -108,7 +108,7 @@ export function registerMessages(app: Hono<ApiEnv>): void {
     if (found instanceof Response) return found;
     const { eventType, exampleIndex } = input;
     const row = await findEventType(c.get("services").db, eventType);
-    if (row === undefined) return missing("event type", eventType);
+    if (row === undefined) return notFoundProblem("event type", eventType);
     const payload = exampleIn(row, exampleIndex ?? 0);
     if (payload === undefined) return invalid([withoutExample(eventType)]);
     const { id, eventTypes: types, filter } = found.row;
@@ -325,7 +325,7 @@ type FoundMessage = Readonly<{ event: StoredEvent; deliveries: readonly FoundDel
 export async function messageOf(c: ApiContext, application: Application): Promise<FoundMessage | Response> {
   const number = await messageNumberOf(c, application);
   const found = number === undefined ? undefined : await findOneEvent(callerWithin(c, application), number);
-  return found?.kind === "ok" ? found.value : missing("message", c.req.param("msg") ?? "");
+  return found?.kind === "ok" ? found.value : notFoundProblem("message", c.req.param("msg") ?? "");
 }
 
 /** The number that the path's id or `eventId` stands for, whether there is such a message or not. */

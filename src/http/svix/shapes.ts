@@ -150,7 +150,7 @@ export async function applicationOf(c: ApiContext): Promise<Application | Proble
   if (c.req.path.startsWith(OPERATIONAL_WEBHOOKS)) return operator;
   const name = c.req.param("app") ?? "";
   const found = await findApplication(c.get("services").db, name);
-  return found && seesApplication(c.get("principal"), found) ? found : missing("application", name);
+  return found && seesApplication(c.get("principal"), found) ? found : notFoundProblem("application", name);
 }
 
 /** Whose request it is within the application's tenant, for a service. */
@@ -159,7 +159,7 @@ export function callerWithin(c: ApiContext, { id: tenant }: Pick<Application, "i
 }
 
 /** 404. The name is what the caller has sent. */
-export function missing(what: string, name: string): ProblemResponse<404> {
+export function notFoundProblem(what: string, name: string): ProblemResponse<404> {
   return problem(404, `There is no ${what} ${name.slice(0, 300)}`);
 }
 

@@ -20,7 +20,7 @@ import {
   templateFields,
 } from "../ui/form-fields.ts";
 import { type Form, jsonIn, listIn, numberIn, textIn } from "../ui/format.ts";
-import { fieldsOf as policyFieldsOf, specIn } from "./simulator/policy-form.tsx";
+import { policyFieldsOf, specIn } from "./simulator/policy-form.tsx";
 
 type DestinationView = ReturnType<typeof destinationView>;
 type Input = Readonly<Record<string, unknown>>;
@@ -64,7 +64,7 @@ export function kindIn(form: Form): Kind {
 }
 
 /** The settings in a form that destinations are created with, and changed by. */
-export function settingsIn(form: Form): Typed {
+export function destinationSettingsIn(form: Form): Typed {
   const simple = fieldDescriptions.flatMap(([name, { input }]) =>
     input ? [valueIn(form, name, input)] : [],
   );
@@ -112,7 +112,7 @@ function textOf(value: unknown, { kind }: FieldInput): string | undefined {
 
 /** A new destination: what is empty is left out, since the API has the defaults. */
 export function newDestinationIn(form: Form): Typed {
-  const { input, errors } = settingsIn(form);
+  const { input, errors } = destinationSettingsIn(form);
   const kind = kindIn(form);
   const given = {
     ...input,
@@ -132,18 +132,18 @@ export function newDestinationIn(form: Form): Typed {
  * @param burst the stored destination's own
  */
 export function changesIn(form: Form, stored: DestinationView, burst: number | null): Typed {
-  const { input, errors } = settingsIn({ ...form, kind: stored.kind });
-  const before = settingsIn(fieldsOf(stored, burst)).input;
+  const { input, errors } = destinationSettingsIn({ ...form, kind: stored.kind });
+  const before = destinationSettingsIn(inputFieldsOf(stored, burst)).input;
   const differs = ([name, value]: readonly [string, unknown]) =>
     JSON.stringify(value) !== JSON.stringify(before[name] ?? null);
   return { input: Object.fromEntries(Object.entries(input).filter(differs)), errors };
 }
 
 /**
- * The inputs of a stored destination: the inverse of `settingsIn`.
+ * The inputs of a stored destination: the inverse of `destinationSettingsIn`.
  * @param burst its own; a burst that follows from the rate stays empty, so that it follows the next rate too
  */
-export function fieldsOf(view: DestinationView, burst: number | null): Readonly<Record<string, string>> {
+export function inputFieldsOf(view: DestinationView, burst: number | null): Readonly<Record<string, string>> {
   const { auth, breaker, headers } = view;
   const simple = fieldDescriptions.flatMap(([name, { input }]) =>
     input ? [[name, textOf(view[name], input)] as const] : [],

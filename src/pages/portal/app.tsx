@@ -14,14 +14,19 @@ import { type Services, servicesOf } from "../../services.ts";
 import { onPageError } from "../ui/page-errors.ts";
 import { readableForm, withinPageLimit } from "../ui/page-limits.ts";
 import { registerAssets } from "./assets.ts";
-import { showNotFound, showServerError, showTooMany, showUnreadableForm } from "./layout.tsx";
+import {
+  showPortalNotFound,
+  showPortalServerError,
+  showPortalTooMany,
+  showPortalUnreadableForm,
+} from "./layout.tsx";
 import type { Look } from "./look.ts";
 import { registerPortalAttempt } from "./pages/attempt.tsx";
 import { registerPortalDelivery } from "./pages/delivery.tsx";
 import { registerEndpoint } from "./pages/endpoint.tsx";
 import { registerEndpointActions } from "./pages/endpoint-actions.tsx";
 import { registerEndpointForms } from "./pages/endpoint-form.tsx";
-import { registerEndpoints } from "./pages/endpoints.tsx";
+import { registerEndpointPages } from "./pages/endpoints.tsx";
 import { registerEnter, registerVisit, showEnded } from "./pages/enter.tsx";
 import { registerPortalEventTypes } from "./pages/event-types.tsx";
 import { registerResend } from "./pages/resend.tsx";
@@ -43,14 +48,14 @@ export function createPortal({ services = servicesOf }: Options = {}) {
     await next();
   });
   registerAssets(app);
-  app.use(readableForm({ unreadable: showUnreadableForm, tooMany: showTooMany }));
+  app.use(readableForm({ unreadable: showPortalUnreadableForm, tooMany: showPortalTooMany }));
   registerEnter(app);
   app.use(visiting(showEnded));
-  app.use(withinPageLimit(showTooMany));
-  app.use(namesChecked<PortalEnv>((c) => showNotFound(c)));
+  app.use(withinPageLimit(showPortalTooMany));
+  app.use(namesChecked<PortalEnv>((c) => showPortalNotFound(c)));
   registerVisit(app);
   for (const register of [
-    registerEndpoints,
+    registerEndpointPages,
     // Before registerEndpoint: /portal/endpoints/:id would match its path.
     registerEndpointForms,
     registerEndpointActions,
@@ -62,8 +67,8 @@ export function createPortal({ services = servicesOf }: Options = {}) {
     registerPortalEventTypes,
   ])
     register(app);
-  app.notFound((c) => showNotFound(c));
-  app.onError(onPageError(showServerError));
+  app.notFound((c) => showPortalNotFound(c));
+  app.onError(onPageError(showPortalServerError));
   return app;
 }
 

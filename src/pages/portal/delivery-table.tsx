@@ -1,20 +1,20 @@
 /** The deliveries of an endpoint, the newest event first, with their states as tabs; several can be sent again at once. */
 import type { Child, FC } from "hono/jsx";
 import { allows, type PortalAccess } from "../../core/portal-access.ts";
-import { type DeliveryPage, logStates } from "../ui/delivery-log.tsx";
+import { type LogPage, logStates } from "../ui/delivery-log.tsx";
 import { StateLabel } from "../ui/parts.tsx";
 import type { Look } from "./look.ts";
-import { Ago, EventLabels, Head } from "./parts.tsx";
-import { answerText, deliveryText } from "./state-text.ts";
+import { PortalAgo, PortalEventLabels, SectionHead } from "./parts.tsx";
+import { answerText, portalDeliveryText } from "./state-text.ts";
 
-type Props = Readonly<{ look: Look; access: PortalAccess; path: string; page: DeliveryPage; now: number }>;
+type Props = Readonly<{ look: Look; access: PortalAccess; path: string; page: LogPage; now: number }>;
 
 export const DeliveryTable: FC<Props> = ({ look, access, path, page, now }) => {
   const { t } = look;
   const mayResend = allows(access, "resend");
   return (
     <section aria-labelledby="deliveries">
-      <Head id="deliveries" title={t.log.title}>
+      <SectionHead id="deliveries" title={t.log.title}>
         <nav class="tabs" aria-label={t.log.state}>
           {logStates.map((state) => (
             <a
@@ -25,7 +25,7 @@ export const DeliveryTable: FC<Props> = ({ look, access, path, page, now }) => {
             </a>
           ))}
         </nav>
-      </Head>
+      </SectionHead>
       {page.entries.length === 0 ? (
         <p class="empty">{emptyText(look, page, allows(access, "send_test"))}</p>
       ) : (
@@ -84,7 +84,7 @@ const Selectable: FC<SelectableProps> = ({ look: { t }, path, isOn, children }) 
 
 type RowProps = Readonly<{
   look: Look;
-  entry: DeliveryPage["entries"][number];
+  entry: LogPage["entries"][number];
   access: PortalAccess;
   now: number;
 }>;
@@ -92,7 +92,7 @@ type RowProps = Readonly<{
 const Row: FC<RowProps> = ({ look, entry: { delivery, event }, access, now }) => {
   const { t, f } = look;
   const mayResend = allows(access, "resend");
-  const { tone, label, text } = deliveryText(look, delivery, now);
+  const { tone, label, text } = portalDeliveryText(look, delivery, now);
   const name = event?.type ?? t.log.deletedEvent;
   return (
     <tr id={delivery.id}>
@@ -115,7 +115,7 @@ const Row: FC<RowProps> = ({ look, entry: { delivery, event }, access, now }) =>
           {name}
         </a>
         <code class="sub">{delivery.event_id}</code>
-        {event && <EventLabels look={look} access={access} event={event} />}
+        {event && <PortalEventLabels look={look} access={access} event={event} />}
         {mayResend && event?.isErased === true && <span class="sub">{t.log.erased}</span>}
       </td>
       <td class="all">
@@ -129,13 +129,13 @@ const Row: FC<RowProps> = ({ look, entry: { delivery, event }, access, now }) =>
         {answerText(look, delivery)}
       </td>
       <td data-label={t.log.accepted} class="num">
-        {event ? <Ago look={look} at={event.acceptedAt} now={now} /> : "–"}
+        {event ? <PortalAgo look={look} at={event.acceptedAt} now={now} /> : "–"}
       </td>
     </tr>
   );
 };
 
-const Pager: FC<{ look: Look; path: string; page: DeliveryPage }> = ({
+const Pager: FC<{ look: Look; path: string; page: LogPage }> = ({
   look: { t },
   path,
   page: { state, isFirst, next },
@@ -151,7 +151,7 @@ const Pager: FC<{ look: Look; path: string; page: DeliveryPage }> = ({
   );
 };
 
-function emptyText({ t }: Look, { state, isFirst }: DeliveryPage, mayTest: boolean): string {
+function emptyText({ t }: Look, { state, isFirst }: LogPage, mayTest: boolean): string {
   if (!isFirst) return t.log.noOlder;
   if (state !== "all") return t.log.emptyState;
   return mayTest ? t.log.empty : t.log.emptyReadOnly;

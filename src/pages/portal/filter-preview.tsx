@@ -2,7 +2,7 @@
 import type { FC } from "hono/jsx";
 import type { DestinationPreview } from "../../features/destinations/preview.ts";
 import type { Look } from "./look.ts";
-import { Ago } from "./parts.tsx";
+import { PortalAgo } from "./parts.tsx";
 
 type Props = Readonly<{ look: Look; preview: DestinationPreview; now: number }>;
 
@@ -15,7 +15,7 @@ export const FilterPreview: FC<Props> = ({ look, preview: { events, taken }, now
         <ul class="log">
           {events.map((event) => (
             <li>
-              <Ago look={look} at={Date.parse(event.timestamp)} now={now} />
+              <PortalAgo look={look} at={Date.parse(event.timestamp)} now={now} />
               <span class="break">
                 {event.delivery_id === undefined ? (
                   event.type

@@ -23,7 +23,7 @@ const PART = "x-part";
 type Status = 200 | 400 | 401 | 403 | 404 | 422 | 429 | 500 | 503;
 
 /** Responds with a page. */
-export function showPage(c: PortalContext, frame: Frame, content: Child, status: Status = 200) {
+export function showPortalPage(c: PortalContext, frame: Frame, content: Child, status: Status = 200) {
   c.header("vary", PART);
   c.header("cache-control", "no-store");
   const main = (
@@ -86,7 +86,7 @@ const Top: FC<{ look: Look; place: Frame["place"] }> = ({ look, place }) => {
       </a>
       <header class="top">
         <div class="wide">
-          <Brand look={look} />
+          <BrandName look={look} />
           <nav aria-label={t.pages}>
             <a href="/portal" {...(place === "endpoints" && { "aria-current": "page" })}>
               {t.endpoints}
@@ -114,7 +114,7 @@ const Top: FC<{ look: Look; place: Frame["place"] }> = ({ look, place }) => {
 };
 
 /** The logo stands beside the name, so it has no text of its own. */
-export const Brand: FC<{ look: Look }> = ({ look: { brand, t } }) => (
+export const BrandName: FC<{ look: Look }> = ({ look: { brand, t } }) => (
   <a class="brand" href="/portal">
     {brand.logo ? <img src={brand.logo} alt="" height={32} referrerpolicy="no-referrer" /> : null}
     <span>{brand.name ?? t.yourWebhooks}</span>
@@ -159,19 +159,19 @@ const Foot: FC<{ look: Look; path: string; live: boolean }> = ({
 );
 
 /** For a visitor that requests too much. */
-export function showTooMany(c: PortalContext, seconds: number) {
+export function showPortalTooMany(c: PortalContext, seconds: number) {
   c.header("retry-after", String(seconds));
-  return showRefusal(c, c.get("look").t.refused.busy, "/portal", 429);
+  return showPortalRefusal(c, c.get("look").t.refused.busy, "/portal", 429);
 }
 
 /** For a form that no browser has sent. */
-export function showUnreadableForm(c: PortalContext) {
-  return showRefusal(c, c.get("look").t.refused.general, "/portal", 400);
+export function showPortalUnreadableForm(c: PortalContext) {
+  return showPortalRefusal(c, c.get("look").t.refused.general, "/portal", 400);
 }
 
-export function showNotFound(c: PortalContext) {
+export function showPortalNotFound(c: PortalContext) {
   const { t } = c.get("look");
-  return showPage(
+  return showPortalPage(
     c,
     { title: t.notFound.title },
     <section>
@@ -185,10 +185,10 @@ export function showNotFound(c: PortalContext) {
 }
 
 /** @param status 503 where the trouble passes by itself */
-export function showServerError(c: PortalContext, status: 500 | 503) {
+export function showPortalServerError(c: PortalContext, status: 500 | 503) {
   const { t } = c.get("look");
   if (status === 503) c.header("retry-after", "5");
-  return showPage(
+  return showPortalPage(
     c,
     { title: t.failed.title },
     <section>
@@ -204,9 +204,9 @@ export function showServerError(c: PortalContext, status: 500 | 503) {
 }
 
 /** Shown where a visitor asks for what it may not do, or what it asked for was refused. */
-export function showRefusal(c: PortalContext, sentence: string, back: string, status: Status) {
+export function showPortalRefusal(c: PortalContext, sentence: string, back: string, status: Status) {
   const { t } = c.get("look");
-  return showPage(
+  return showPortalPage(
     c,
     { title: t.refused.title },
     <section class="narrow">
@@ -225,5 +225,5 @@ export function showRefusal(c: PortalContext, sentence: string, back: string, st
 export function showRefused(c: PortalContext, refused: Refused, back: string) {
   const { kind } = refused;
   const status = kind === "not_found" ? 404 : kind === "forbidden" ? 403 : statusOfRefused(refused);
-  return showRefusal(c, sentenceOf(c.get("look"), refused), back, status);
+  return showPortalRefusal(c, sentenceOf(c.get("look"), refused), back, status);
 }

@@ -6,7 +6,7 @@ import { Copyable } from "../ui/parts.tsx";
 import type { Look } from "./look.ts";
 
 /** How long ago, with the exact time as a tooltip. */
-export const Ago: FC<{ look: Look; at: number; now: number }> = ({ look: { f }, at, now }) => (
+export const PortalAgo: FC<{ look: Look; at: number; now: number }> = ({ look: { f }, at, now }) => (
   <time class="nowrap" datetime={isoTime(at)} title={`${f.moment(at)} UTC`}>
     {f.ago(at, now)}
   </time>
@@ -23,7 +23,7 @@ type LabelsProps = Readonly<{
 }>;
 
 /** The tags and channels of an event. Tags are removed with its contents, so who may not see these sees no tags. */
-export const EventLabels: FC<LabelsProps> = ({ look: { t }, access, event: { tags, channels } }) => (
+export const PortalEventLabels: FC<LabelsProps> = ({ look: { t }, access, event: { tags, channels } }) => (
   <>
     {tags.length > 0 && allows(access, "see_payload") && (
       <span class="labels sub small soft break">{t.log.tags(tags.join(", "))}</span>
@@ -48,14 +48,14 @@ const outcomes = [
 ] as const;
 
 /** What an action did. The address names it, but never contains its text. */
-export type Outcome = (typeof outcomes)[number];
+export type PortalOutcome = (typeof outcomes)[number];
 
 /** Where to redirect to after an action, so that reloading the page does not repeat it. */
-export function outcomeAt(path: string, outcome: Outcome, anchor = ""): string {
+export function portalOutcomeAt(path: string, outcome: PortalOutcome, anchor = ""): string {
   return `${path}?done=${outcome}${anchor}`;
 }
 
-export const OutcomeNotice: FC<{ look: Look; name: string | undefined }> = ({ look: { t }, name }) => {
+export const PortalOutcomeNotice: FC<{ look: Look; name: string | undefined }> = ({ look: { t }, name }) => {
   const outcome = outcomes.find((one) => one === name);
   return outcome === undefined ? null : <output class="notice tone-good">{t.done[outcome]}</output>;
 };
@@ -70,7 +70,7 @@ type FieldProps = Readonly<{
 }>;
 
 /** A field of a form: its label, its control, its hint, and what is wrong with it. */
-export const Field: FC<FieldProps> = ({ name, label, hint, fault, control }) => {
+export const PortalField: FC<FieldProps> = ({ name, label, hint, fault, control }) => {
   const described = [
     ...(hint === undefined ? [] : [`${name}-hint`]),
     ...(fault === undefined ? [] : [`${name}-fault`]),
@@ -99,7 +99,7 @@ export const Field: FC<FieldProps> = ({ name, label, hint, fault, control }) => 
   );
 };
 
-export const Head: FC<{ id: string; title: string; children?: Child }> = ({ id, title, children }) => (
+export const SectionHead: FC<{ id: string; title: string; children?: Child }> = ({ id, title, children }) => (
   <div class="head">
     <h2 id={id}>{title}</h2>
     {children}

@@ -27,7 +27,7 @@ export function sentenceOf({ t, f }: Look, { kind, retryAfterS }: Refused): stri
 export type FieldFaults = Readonly<Record<string, string>>;
 
 /** The faults of a form's fields: of each the text of the field, with the place in it where the API names one. */
-export function faultsOf({ t }: Look, { errors = [] }: Pick<Refused, "errors">): FieldFaults {
+export function fieldFaultsOf({ t }: Look, { errors = [] }: Pick<Refused, "errors">): FieldFaults {
   const known: Readonly<Record<string, string>> = { ...t.faults, ...t.limitFaults };
   const named = errors.map(({ field }) => {
     const [name = "", place = ""] = partsOf(field);

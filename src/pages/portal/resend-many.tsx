@@ -5,7 +5,7 @@ import type { Replay } from "../../store/replays.ts";
 import { isoTime } from "../../time.ts";
 import { StateLabel } from "../ui/parts.tsx";
 import type { Look } from "./look.ts";
-import { Ago, Field, Head } from "./parts.tsx";
+import { PortalAgo, PortalField, SectionHead } from "./parts.tsx";
 import type { FieldFaults } from "./problems.ts";
 
 const includes = ["dead", "missing", "delivered"] as const;
@@ -26,14 +26,14 @@ export const ResendMany: FC<Props> = ({ look, path, replays, now, faults }) => {
   const isBusy = replays.some(isUnderWay);
   return (
     <section aria-labelledby="replays">
-      <Head id="replays" title={t.resend.title} />
+      <SectionHead id="replays" title={t.resend.title} />
       <p>{t.resend.text}</p>
       {isBusy ? (
         <p class="small soft">{t.resend.underWay}</p>
       ) : (
         <form class="stack" method="post" action={`${path}/replay`}>
           <div class="fields">
-            <Field
+            <PortalField
               name="include"
               label={t.resend.which}
               control={(attributes) => (
@@ -44,7 +44,7 @@ export const ResendMany: FC<Props> = ({ look, path, replays, now, faults }) => {
                 </select>
               )}
             />
-            <Field
+            <PortalField
               name="since"
               label={t.resend.since}
               fault={faults.since}
@@ -93,7 +93,7 @@ const Progress: FC<{ look: Look; path: string; replay: Replay; now: number }> = 
       <div class="head">
         <StateLabel tone={tones[state]}>{t.resend.states[state]}</StateLabel>
         <span class="soft small">
-          <Ago look={look} at={replay.createdAt} now={now} />
+          <PortalAgo look={look} at={replay.createdAt} now={now} />
         </span>
       </div>
       {isUnderWay(replay) && (

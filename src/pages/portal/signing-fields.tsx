@@ -16,7 +16,7 @@ import { templateFields } from "../ui/form-fields.ts";
 import { type Form, textIn } from "../ui/format.ts";
 import { formTexts } from "../ui/setting-texts.ts";
 import type { Look } from "./look.ts";
-import { Field } from "./parts.tsx";
+import { PortalField } from "./parts.tsx";
 import type { FieldFaults } from "./problems.ts";
 
 type Signed = Pick<ReturnType<typeof destinationView>, "body" | "signature_forms">;
@@ -79,7 +79,7 @@ export const SigningFields: FC<Props> = ({ look, typed, faults }) => {
     <details open={isFaulty}>
       <summary>{t.signing.title}</summary>
       <div class="stack">
-        <Field
+        <PortalField
           name="body"
           label={t.signing.body}
           fault={faults.body}
@@ -134,7 +134,7 @@ const OwnForm: FC<Props & Readonly<{ slot: number }>> = ({ look: { t, f }, typed
           const isText = field === "content";
           return (
             <div class={isText ? "all" : ""}>
-              <Field
+              <PortalField
                 name={name}
                 label={t.signing.fields[field]}
                 hint={isText ? t.signing.contentHint : undefined}

@@ -22,7 +22,7 @@ const tones: Readonly<Record<DestinationStatus["kind"], Tone>> = {
   healthy: "good",
 };
 
-export function statusText(look: Look, status: DestinationStatus, now: number): StateText {
+export function portalStatusText(look: Look, status: DestinationStatus, now: number): StateText {
   const isOurs = status.kind === "paused" && status.reason !== null && status.reason !== "manual";
   return {
     tone: isOurs ? "bad" : tones[status.kind],
@@ -58,7 +58,7 @@ type Delivery = Pick<
 
 const BLOCKED: readonly unknown[] = ["paused", "hold", "circuit_open"];
 
-export function deliveryText(look: Look, delivery: Delivery, now: number): StateText {
+export function portalDeliveryText(look: Look, delivery: Delivery, now: number): StateText {
   const { t } = look;
   const label = t.log.states[delivery.state];
   return { tone: deliveryTone(delivery), label, text: capitalized(deliverySentence(look, delivery, now)) };
@@ -126,7 +126,7 @@ export function answerText(look: Look, { last_status: status, last_error: error 
 type LogEntry = DeliveryJson["log"][number];
 
 /** What came of an attempt. */
-export function resultText(look: Look, { status, error }: Pick<LogEntry, "status" | "error">): string {
+export function portalResultText(look: Look, { status, error }: Pick<LogEntry, "status" | "error">): string {
   const { t } = look;
   const http = status === undefined ? undefined : t.delivery.http(String(status));
   if (error === undefined) return http ?? t.reasons.network;

@@ -21,7 +21,7 @@ export type LogEntry = Pick<LoggedDelivery, "delivery" | "event"> &
     destination?: string | undefined;
   }>;
 
-export type DeliveryPage = Readonly<{
+export type LogPage = Readonly<{
   state: LogState;
   entries: readonly Pick<LoggedDelivery, "delivery" | "event">[];
   /** Whether this is the newest page. */
@@ -37,7 +37,7 @@ export async function readLog(
   caller: Caller,
   destination: Pick<Destination, "id" | "tenant">,
   { state, before }: Readonly<{ state: LogState; before: string | undefined }>,
-): Promise<DeliveryPage> {
+): Promise<LogPage> {
   const cursor = before === undefined ? undefined : positionsOf(destination.id, before);
   const ofState = state === "all" ? undefined : state;
   const log = await getDeliveryLog(caller, { destination, cursor, limit: PAGE_SIZE, state: ofState });
@@ -68,7 +68,7 @@ function positionsOf(destinationId: string, cursor: string): Positions | undefin
   return keys.every((key) => key === START) ? undefined : keys;
 }
 
-type Props = Readonly<{ path: string; page: DeliveryPage; now: number }>;
+type Props = Readonly<{ path: string; page: LogPage; now: number }>;
 
 export const DeliveryLog: FC<Props> = ({ path, page, now }) => (
   <section aria-labelledby="deliveries">
@@ -79,14 +79,14 @@ export const DeliveryLog: FC<Props> = ({ path, page, now }) => (
     {page.entries.length === 0 ? (
       <p class="empty">{emptyText(page)}</p>
     ) : (
-      <DeliveryTable entries={page.entries} now={now} />
+      <LogTable entries={page.entries} now={now} />
     )}
     <Pager path={path} page={page} />
   </section>
 );
 
 /** @param showTenant whether the tenants of the events are shown */
-export const DeliveryTable: FC<{ entries: readonly LogEntry[]; now: number; showTenant?: boolean }> = ({
+export const LogTable: FC<{ entries: readonly LogEntry[]; now: number; showTenant?: boolean }> = ({
   entries,
   now,
   showTenant = false,
@@ -109,7 +109,7 @@ export const DeliveryTable: FC<{ entries: readonly LogEntry[]; now: number; show
     </thead>
     <tbody>
       {entries.map((entry) => (
-        <DeliveryRow entry={entry} now={now} showTenant={showTenant} />
+        <LogRow entry={entry} now={now} showTenant={showTenant} />
       ))}
     </tbody>
   </table>
@@ -123,7 +123,7 @@ export function lastResponseText({
   return error === undefined || error.startsWith("http_") ? (status ?? "–") : causeText(error);
 }
 
-export const DeliveryRow: FC<{ entry: LogEntry; now: number; showTenant: boolean }> = ({
+export const LogRow: FC<{ entry: LogEntry; now: number; showTenant: boolean }> = ({
   entry: { delivery, event, destination },
   now,
   showTenant,
@@ -189,7 +189,7 @@ const Pager: FC<Omit<Props, "now">> = ({ path, page: { state, isFirst, next } })
   );
 };
 
-function emptyText({ state, isFirst }: DeliveryPage): string {
+function emptyText({ state, isFirst }: LogPage): string {
   if (!isFirst) return "No older deliveries.";
   if (state === "all")
     return "No attempts yet. The next event of a type that this destination takes appears here: post one, or send a test event to see whether the receiver answers.";

@@ -28,7 +28,7 @@ export type Health = Seen &
     series: Series;
   }>;
 
-export function healthOf(seen: Seen, now: number): Health {
+export function destinationHealthOf(seen: Seen, now: number): Health {
   const { row, figures } = seen;
   const { maxConcurrency } = gateSettingsOf(row);
   const status = statusText(

@@ -1,6 +1,6 @@
 /** What a page answers to a failure of ours, with a log line. */
 import type { Context, Env } from "hono";
-import { statusOf } from "../../http/problems.ts";
+import { serverStatusOf } from "../../http/problems.ts";
 import { faultOf, type Log, logToConsole } from "../../log.ts";
 
 type PageEnv = Env & Readonly<{ Variables: Readonly<{ services: Readonly<{ log: Log }> }> }>;
@@ -13,7 +13,7 @@ export function onPageError<E extends PageEnv>(
     // The services themselves may have failed.
     const log = (c.get("services") as Readonly<{ log: Log }> | undefined)?.log ?? logToConsole;
     if ("getResponse" in error) return (error.getResponse as () => Response)();
-    const status = statusOf(error);
+    const status = serverStatusOf(error);
     log({ what: "page_failed", method: c.req.method, path: c.req.path, status, fault: faultOf(error) });
     return show(c, status);
   };

@@ -91,16 +91,16 @@ const outcomes = {
 } as const;
 
 /** What an action did. The address names it, but never contains its text. */
-export type Outcome = keyof typeof outcomes;
+export type ActionOutcome = keyof typeof outcomes;
 
 /** Where to redirect to after an action, so that reloading the page does not repeat it. */
-export function outcomeAt(path: string, outcome: Outcome, anchor = ""): string {
+export function outcomeAt(path: string, outcome: ActionOutcome, anchor = ""): string {
   return `${path}?done=${outcome}${anchor}`;
 }
 
 export const OutcomeNotice: FC<{ name: string | undefined }> = ({ name }) =>
   name !== undefined && Object.hasOwn(outcomes, name) ? (
-    <output class="notice tone-good">{outcomes[name as Outcome]}</output>
+    <output class="notice tone-good">{outcomes[name as ActionOutcome]}</output>
   ) : null;
 
 /** Why an action was refused, field by field, in the words of its form. */

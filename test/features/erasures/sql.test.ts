@@ -3,16 +3,16 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf } from "../../../src/core/bundle.ts";
 import {
-  beginErasure,
   bundlesOfTenant,
+  type ErasureInsert,
   erasureBeginning,
   erasureOf,
   findErasure,
   findErasureJob,
+  insertErasure,
   listErasures,
   MOST_WALKS,
   moveErasure,
-  type NewErasure,
   overdueErasures,
 } from "../../../src/features/erasures/sql.ts";
 import { emptyDatabase } from "../../support/api.ts";
@@ -28,10 +28,10 @@ beforeEach(async () => {
 });
 
 /** Begins an erasure of all of a tenant unless more is said; its id is `e1`, `e2` and so on. */
-async function begin(tenant: string, more: Partial<NewErasure> = {}) {
+async function begin(tenant: string, more: Partial<ErasureInsert> = {}) {
   count += 1;
   const target = { kind: "tenant", eventId: null, since: null, until: null } as const;
-  return beginErasure(env.DB, {
+  return insertErasure(env.DB, {
     id: `e${count}`,
     tenant,
     ...target,

@@ -2,6 +2,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import {
+  type ApiKeyInsert,
   changeVisit,
   endSession,
   findKey,
@@ -12,7 +13,6 @@ import {
   keyChangesSince,
   listKeys,
   lookUpKey,
-  type NewKey,
   revokeKey,
   type Session,
   writeKeyUses,
@@ -20,7 +20,7 @@ import {
 import { execute, newWorld } from "../../support/world.ts";
 
 const NOW = 1_800_000_000_000;
-const key = (id: string, columns: Partial<NewKey> = {}): NewKey => ({
+const key = (id: string, columns: Partial<ApiKeyInsert> = {}): ApiKeyInsert => ({
   id,
   hash: "h",
   scopes: [],

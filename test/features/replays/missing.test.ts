@@ -11,7 +11,7 @@ import { overBy } from "../../../src/store/delivery-filter.ts";
 import { eraseFrom } from "../../../src/store/erase.ts";
 import { findDelivery, findEvent } from "../../../src/store/planned-deliveries.ts";
 import { beginReplay } from "../../../src/store/replay-steps.ts";
-import { findReplay, type NewReplay } from "../../../src/store/replays.ts";
+import { findReplay, type ReplayInsert } from "../../../src/store/replays.ts";
 import { insertBundles } from "../../support/bundle-rows.ts";
 import {
   execute,
@@ -34,7 +34,7 @@ beforeEach(async () => {
   world = await newWorld();
 });
 
-async function begin(destinationId: string, fields: Partial<NewReplay> = {}): Promise<void> {
+async function begin(destinationId: string, fields: Partial<ReplayInsert> = {}): Promise<void> {
   const now = world.clock.now();
   const at = { createdAt: now, updatedAt: now, nextStepAt: now };
   const range = { since: START - 48 * HOUR, until: now + HOUR, ratePerMinute: 6000, pace: 6000 };
@@ -161,7 +161,7 @@ describe("of the events that a destination has no delivery of", () => {
     expect(await rowsOf(young)).toHaveLength(2);
   });
 
-  test.each<[string, Partial<NewReplay>, object]>([
+  test.each<[string, Partial<ReplayInsert>, object]>([
     ["not due yet", {}, { deliverAt: START + HOUR }],
     ["older than the retention time", { since: 0 }, { acceptedAt: START - KEPT }],
     ["accepted before the period", { since: START - HOUR }, { acceptedAt: START - HOUR - 1 }],

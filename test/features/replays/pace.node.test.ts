@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
-  type Health,
-  healthOf,
   nextPace,
   type Observed,
+  type ReplayHealth,
+  replayHealthOf,
   stepAt,
 } from "../../../src/features/replays/pace.ts";
 
@@ -12,7 +12,7 @@ const MINUTE = 60_000;
 const calm: Observed = { blocked: false, attempts: 100, failures: 0, waiting: 0, delivered: 50, failed: 0 };
 
 describe("a destination looks", () => {
-  test.each<[string, Partial<Observed>, Health]>([
+  test.each<[string, Partial<Observed>, ReplayHealth]>([
     ["stable when nothing is wrong", {}, "stable"],
     ["stable when nothing has been tried", { attempts: 0, delivered: 0 }, "stable"],
     ["stable with a failure in ten", { failures: 10 }, "stable"],
@@ -23,17 +23,17 @@ describe("a destination looks", () => {
     ["stuck when a minute's worth waits already", { waiting: 100 }, "stuck"],
     ["stable when less than that waits", { waiting: 99 }, "stable"],
   ])("%s", (_, observed, health) => {
-    expect(healthOf({ ...calm, ...observed }, 100)).toBe(health);
+    expect(replayHealthOf({ ...calm, ...observed }, 100)).toBe(health);
   });
 
   test("stuck by what waits, not by its pace, when that is below one a minute", () => {
-    expect(healthOf(calm, 0.1)).toBe("stable");
-    expect(healthOf({ ...calm, waiting: 1 }, 0.1)).toBe("stuck");
+    expect(replayHealthOf(calm, 0.1)).toBe("stable");
+    expect(replayHealthOf({ ...calm, waiting: 1 }, 0.1)).toBe("stuck");
   });
 });
 
 /** The pace after so many minutes in steps of ten seconds. */
-function paceAfter(minutes: number, health: Health, from = 100): number {
+function paceAfter(minutes: number, health: ReplayHealth, from = 100): number {
   return Array.from({ length: minutes * 6 }).reduce<number>(
     (pace) => nextPace(pace, health, 100, 10_000),
     from,
@@ -85,7 +85,7 @@ describe("a step", () => {
   });
 });
 
-const health = fc.constantFrom<Health>("stable", "doubtful", "stuck");
+const health = fc.constantFrom<ReplayHealth>("stable", "doubtful", "stuck");
 const asked = fc.integer({ min: 1, max: 6_000 });
 
 test("no sequence of healths and gaps leads beyond a tenth and ten times the rate asked for", () => {

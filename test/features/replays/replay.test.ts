@@ -9,7 +9,7 @@ import { sweep } from "../../../src/jobs/sweep.ts";
 import { recordOutcomes } from "../../../src/store/deliveries.ts";
 import type { DeliveryRow } from "../../../src/store/delivery.ts";
 import { beginReplay } from "../../../src/store/replay-steps.ts";
-import { changeReplay, findReplay, type NewReplay } from "../../../src/store/replays.ts";
+import { changeReplay, findReplay, type ReplayInsert } from "../../../src/store/replays.ts";
 import { bundlesOf, insertBundles } from "../../support/bundle-rows.ts";
 import { batchOf } from "../../support/queues.ts";
 import {
@@ -61,7 +61,7 @@ async function ended(
   return numbers;
 }
 
-async function begin(fields: Partial<NewReplay> = {}): Promise<void> {
+async function begin(fields: Partial<ReplayInsert> = {}): Promise<void> {
   const at = { createdAt: world.clock.now(), updatedAt: world.clock.now(), nextStepAt: world.clock.now() };
   const range = { since: START - 2 * HOUR, until: START, ratePerMinute: 100, pace: 100 };
   const job = { id: ID, tenant: TENANT, destinationId: place, include: "dead" as const };

@@ -6,7 +6,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
-import { bundleOf, countOf, type Plan } from "../../../src/core/bundle.ts";
+import { bundleOf, lengthOf, type Plan } from "../../../src/core/bundle.ts";
 import { retention } from "../../../src/features/retention/job.ts";
 import { removeDeleted } from "../../../src/jobs/deleted-destinations.ts";
 import { oldBundles, removeEnded } from "../../../src/store/retention.ts";
@@ -603,7 +603,7 @@ describe("the walk", () => {
 });
 
 function plannedBy(plan: Plan): number {
-  return Object.values(plan).reduce((sum, runs) => sum + countOf(runs), 0);
+  return Object.values(plan).reduce((sum, runs) => sum + lengthOf(runs), 0);
 }
 
 type Stored = Readonly<{ id: number; places: readonly string[]; given: History[number] }>;

@@ -1,7 +1,7 @@
 /** Removing a tenant from the database: all of it that opens or describes something, and nothing of another tenant. */
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, test } from "vitest";
-import { isLinkVoid, removeTenant } from "../../../src/features/tenants/removal.ts";
+import { eraseTenantRows, isLinkVoid } from "../../../src/features/tenants/removal.ts";
 import { emptyDatabase, insertRow, plainDestination } from "../../support/api.ts";
 import { rowsOfAll } from "../../support/databases.ts";
 
@@ -9,7 +9,7 @@ beforeEach(emptyDatabase);
 
 const remove = (id: string, now: number) => {
   const target = { kind: "tenant", eventId: null, since: null, until: null } as const;
-  return removeTenant(
+  return eraseTenantRows(
     env.DB,
     "acme",
     { id, tenant: "acme", ...target, nextStepAt: now, createdAt: now },

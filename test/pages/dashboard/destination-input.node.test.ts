@@ -2,10 +2,10 @@
 import { describe, expect, it } from "vitest";
 import {
   changesIn,
+  destinationSettingsIn,
   errorsIn,
-  fieldsOf,
+  inputFieldsOf,
   newDestinationIn,
-  settingsIn,
 } from "../../../src/pages/dashboard/destination-input.ts";
 
 const https = { url: "https://example.com/hook" };
@@ -139,7 +139,7 @@ describe("a new destination", () => {
   });
 
   it("names the line that is no header, and the header that is there twice", () => {
-    const { errors } = settingsIn({ headers: "X-A: 1\nnonsense\nx-a: 2" });
+    const { errors } = destinationSettingsIn({ headers: "X-A: 1\nnonsense\nx-a: 2" });
     expect(errors.map(({ field, fault }) => [field, fault])).toEqual([
       ["headers[1]", "has no colon"],
       ["headers[2]", "is x-a once more"],
@@ -175,10 +175,10 @@ const view = {
   timeout_ms: 15_000,
   breaker: { failure_ratio: 0.5, min_attempts: 5, window_s: 60, cooldown_s: 30, max_cooldown_s: 45 },
   retry: { base: 5, factor: 2, cap: 60 },
-} as unknown as Parameters<typeof fieldsOf>[0];
+} as unknown as Parameters<typeof inputFieldsOf>[0];
 
 describe("a change", () => {
-  const stored = fieldsOf(view, null);
+  const stored = inputFieldsOf(view, null);
   const changed = (form: Record<string, string>) => changesIn({ ...stored, ...form }, view, null).input;
 
   it("is nothing where the form is saved as it was shown", () => {

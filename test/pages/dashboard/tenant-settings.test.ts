@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { capabilities } from "../../../src/core/portal-access.ts";
 import { linkIn } from "../../../src/pages/dashboard/pages/portal-links.tsx";
-import { inputsOf, settingsIn } from "../../../src/pages/dashboard/pages/settings.tsx";
+import { inputsOf, tenantSettingsIn } from "../../../src/pages/dashboard/pages/settings.tsx";
 import { emptyDatabase, NOW, testApi } from "../../support/api.ts";
 import { signedIn, signedInWith } from "../../support/dashboard.ts";
 import { hostileStrings } from "../../support/hostile-strings.ts";
@@ -64,7 +64,7 @@ describe("the form of settings", () => {
       branding: { name: "Acme", accent: "#aa3366" },
     },
   ])("says the same as the settings that it was filled with: %j", (settings) => {
-    expect(settingsIn(inputsOf(settings))).toEqual(settings);
+    expect(tenantSettingsIn(inputsOf(settings))).toEqual(settings);
   });
 });
 

@@ -5,7 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { seededRandom } from "../../../src/core/seeded-random.ts";
-import { type Hit, type Receiver, startReceiver } from "../../../tools/receiver.ts";
+import { type Hit, type ReceiverServer, startReceiver } from "../../../tools/receiver.ts";
 import { apiClient } from "../../../tools/stack.ts";
 import { pieceIn, piecesOf, secretsIn } from "../../support/secret-pieces.ts";
 import { isMisreading, kindOf } from "../log-lines.ts";
@@ -79,7 +79,7 @@ export class World {
   readonly #quietMs = new WeakMap<Hit, number>();
   readonly #data = new WeakMap<Hit, SoakData>();
   readonly #looked = new Map<string, number>();
-  #receiver: Receiver | undefined;
+  #receiver: ReceiverServer | undefined;
   #stack: StackProcess | undefined;
   #tables: readonly string[] = [];
   #up = Promise.withResolvers<StackProcess>();

@@ -129,7 +129,7 @@ type LimitsProps = Readonly<{
   refused?: Refused | undefined;
 }>;
 
-export const Limits: FC<LimitsProps> = ({ row, path, mayChange, typed, refused }) => {
+export const LimitsForm: FC<LimitsProps> = ({ row, path, mayChange, typed, refused }) => {
   const current = limitsOf(row);
   // A burst that follows from the rate stays empty. Otherwise saving another rate would make it fixed.
   const stored = { ...current, rate_burst: ownBurstOf(row) ?? "", ...breakerOf(row) };

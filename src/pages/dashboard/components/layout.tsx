@@ -75,10 +75,10 @@ const Page: FC<Frame & { main: Child; who?: Who }> = ({ title, place, query, liv
   <>
     {raw("<!doctype html>")}
     <html lang="en">
-      <Head title={title} styleAt={assetPath("style.css")}>
+      <DocumentHead title={title} styleAt={assetPath("style.css")}>
         <meta name="robots" content="noindex" />
         <script src={assetPath("live.js")} defer></script>
-      </Head>
+      </DocumentHead>
       <body class={who === undefined ? "signed-out wide" : ""}>
         {who !== undefined && <Top place={place} query={query} who={who} />}
         {main}
@@ -95,7 +95,7 @@ const Top: FC<TopProps> = ({ place, query, who }) => (
     <Skip />
     <header class="top">
       <div class="wide">
-        <Brand />
+        <ProductName />
         <details class="menu">
           <summary>Menu</summary>
           <nav aria-label="Pages">
@@ -146,7 +146,7 @@ const TenantShown: FC<{ who: Who; isCurrent: boolean }> = ({ who: { tenant, mayS
   );
 
 /** The head of every page; children are added to it. */
-export const Head: FC<{ title: string; styleAt: string; children?: Child }> = ({
+export const DocumentHead: FC<{ title: string; styleAt: string; children?: Child }> = ({
   title,
   styleAt,
   children,
@@ -168,7 +168,7 @@ export const Skip: FC = () => (
   </a>
 );
 
-export const Brand: FC = () => (
+export const ProductName: FC = () => (
   <a class="brand" href="/dashboard">
     {raw(mark.replace("<svg", '<svg aria-hidden="true"').replace("#0b6a72", "currentColor"))}
     Breakwater

@@ -13,7 +13,7 @@ import { storedDelivery } from "../../../features/deliveries/view.ts";
 import { encodeCursor } from "../../../http/parameters.ts";
 import { answerOf } from "../../../http/problems.ts";
 import type { TailedDelivery } from "../../../store/delivery-tail.ts";
-import { DeliveryRow, DeliveryTable, type LogEntry } from "../../ui/delivery-log.tsx";
+import { type LogEntry, LogRow, LogTable } from "../../ui/delivery-log.tsx";
 import { placeOf } from "../../ui/destination-table.tsx";
 import { deliveryFilters } from "../../ui/form-fields.ts";
 import { RefusedNotice } from "../../ui/parts.tsx";
@@ -97,7 +97,7 @@ function queryIn(
 
 async function rowOf({ found, event }: TailedDelivery, now: number, showTenant: boolean): Promise<string> {
   const entry = { delivery: storedDelivery(found, now), event, destination: placeOf(found.destination) };
-  return String(await (<DeliveryRow entry={entry} now={now} showTenant={showTenant} />));
+  return String(await (<LogRow entry={entry} now={now} showTenant={showTenant} />));
 }
 
 type Props = Readonly<{
@@ -134,7 +134,7 @@ const Deliveries: FC<Props> = ({ query, entries, isFirst, next, refused, follow,
           {next === null ? "No deliveries match." : "None here so far: look further back with Older."}
         </p>
       ) : (
-        <DeliveryTable entries={entries} now={now} showTenant={showTenant} />
+        <LogTable entries={entries} now={now} showTenant={showTenant} />
       )}
       <p class="pager">
         {!isFirst && <a href={at(query)}>Newest</a>}

@@ -27,7 +27,7 @@ import { deliveryKey, eventId } from "../../../ids.ts";
 import { isoTime } from "../../../time.ts";
 import { requestText, responseText } from "../../ui/exchange.ts";
 import { durationOf, numberIn, textIn } from "../../ui/format.ts";
-import { Copyable, type Outcome, outcomeAt } from "../../ui/parts.tsx";
+import { type ActionOutcome, Copyable, outcomeAt } from "../../ui/parts.tsx";
 import { attempt, attemptRead, attemptWith } from "../../ui/services.ts";
 import { causeHint, causeText } from "../../ui/status-text.ts";
 import { TestForm } from "../../ui/test-form.tsx";
@@ -93,7 +93,7 @@ async function actAndReturn(
   c: DashboardContext,
   act: (caller: Caller) => Promise<Result<unknown>>,
   back: string,
-  outcome: Outcome,
+  outcome: ActionOutcome,
 ) {
   const caller = callerOnPage(c);
   const done = await attempt(caller, () => act(caller));

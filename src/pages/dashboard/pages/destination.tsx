@@ -8,8 +8,14 @@ import { COUNTED, readFleet } from "../../../features/stats/fleet.ts";
 import { limitsOf } from "../../../store/destinations.ts";
 import { listReplays, type Replay } from "../../../store/replays.ts";
 import { TrafficChart, TrafficLegend } from "../../ui/charts.tsx";
-import { DeliveryLog, type DeliveryPage, logStates, readLog } from "../../ui/delivery-log.tsx";
-import { figuresQuery, type Health, healthOf, nameOf, shortUrl } from "../../ui/destination-table.tsx";
+import { DeliveryLog, type LogPage, logStates, readLog } from "../../ui/delivery-log.tsx";
+import {
+  destinationHealthOf,
+  figuresQuery,
+  type Health,
+  nameOf,
+  shortUrl,
+} from "../../ui/destination-table.tsx";
 import { atMost, countOf, decimalOf, durationOrNone, type Form, plural } from "../../ui/format.ts";
 import {
   Ago,
@@ -23,7 +29,12 @@ import {
 import { statusOfRefused } from "../../ui/services.ts";
 import type { StatusText } from "../../ui/status-text.ts";
 import { CircuitHistory, CircuitTimeline, interruptionsOf } from "../components/circuit-history.tsx";
-import { Limits, RetryPolicySummary, SecretRotation, Sending } from "../components/destination-settings.tsx";
+import {
+  LimitsForm,
+  RetryPolicySummary,
+  SecretRotation,
+  Sending,
+} from "../components/destination-settings.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
 import { callerOnPage, type DashboardContext, type DashboardEnv } from "../session.ts";
 
@@ -57,7 +68,7 @@ export async function showDestination(c: DashboardContext, id: string, refusedFo
     c,
     { title: nameOf(seen.row), live: refusedForm === undefined },
     <DestinationPage
-      health={healthOf(seen, now)}
+      health={destinationHealthOf(seen, now)}
       window={window}
       deliveries={deliveries}
       replays={replays}
@@ -73,7 +84,7 @@ export async function showDestination(c: DashboardContext, id: string, refusedFo
 type Props = Readonly<{
   health: Health;
   window: StatsWindow;
-  deliveries: DeliveryPage;
+  deliveries: LogPage;
   replays: readonly Replay[];
   now: number;
   mayChange: boolean;
@@ -123,7 +134,7 @@ const DestinationPage: FC<Props> = ({
         </div>
         <div class="column">
           <Sending row={row} />
-          <Limits row={row} path={path} mayChange={mayChange} typed={typed} refused={refused} />
+          <LimitsForm row={row} path={path} mayChange={mayChange} typed={typed} refused={refused} />
           <RetryPolicySummary row={row} />
           {mayChange && <SecretRotation path={path} row={row} now={now} />}
         </div>

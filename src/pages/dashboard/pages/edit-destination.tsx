@@ -26,7 +26,7 @@ import { attempt, attemptRead, attemptWith, statusOfRefused, unreadable } from "
 import { capitalized } from "../../ui/status-text.ts";
 import { DestinationFields } from "../components/destination-form.tsx";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
-import { changesIn, errorsIn, fieldsOf, settingsIn } from "../destination-input.ts";
+import { changesIn, destinationSettingsIn, errorsIn, inputFieldsOf } from "../destination-input.ts";
 import {
   callerOnPage,
   callerWithinTenant,
@@ -119,7 +119,7 @@ type Filled = Readonly<{ typed?: Form; refused?: Refused; preview?: DestinationP
 
 async function showForm(c: DashboardContext, row: Destination, { typed, refused, preview }: Filled) {
   const view = destinationView(row);
-  const values = typed ?? fieldsOf(view, ownBurstOf(row));
+  const values = typed ?? inputFieldsOf(view, ownBurstOf(row));
   const form = {
     ...formState({ ...values, kind: view.kind }, destinationLabels, refused),
     errors: errorsIn(values, refused?.errors ?? []),
@@ -167,7 +167,7 @@ async function showForm(c: DashboardContext, row: Destination, { typed, refused,
 
 /** Nothing is saved: the form is shown again, with what its event types, channels and filter take. */
 async function showPreview(c: DashboardContext, row: Destination, typed: Form) {
-  const { input, errors } = settingsIn({ ...typed, kind: destinationView(row).kind });
+  const { input, errors } = destinationSettingsIn({ ...typed, kind: destinationView(row).kind });
   const found = errors.filter(({ field }) => field === "filter");
   if (found.length > 0) return showForm(c, row, { typed, refused: unreadable(found) });
   const { event_types, channels, filter } = input;

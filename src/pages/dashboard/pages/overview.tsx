@@ -17,9 +17,9 @@ import { TrafficChart, TrafficLegend } from "../../ui/charts.tsx";
 import {
   byUrgency,
   DestinationTable,
+  destinationHealthOf,
   figuresQuery,
   type Health,
-  healthOf,
   needsAttention,
 } from "../../ui/destination-table.tsx";
 import { countOf, decimalOf, durationOrNone, percentOf, plural } from "../../ui/format.ts";
@@ -48,7 +48,7 @@ export function registerOverview(app: Hono<DashboardEnv>): void {
       ) : (
         <Overview
           fleet={fleet}
-          healths={fleet.seen.map((seen) => healthOf(seen, now)).toSorted(byUrgency)}
+          healths={fleet.seen.map((seen) => destinationHealthOf(seen, now)).toSorted(byUrgency)}
           window={window}
           showTenant={tenant === undefined}
           mayChange={scopes.includes("admin")}
@@ -225,7 +225,7 @@ export function registerAllDestinations(app: Hono<DashboardEnv>): void {
       c,
       { title: "All destinations", live: true },
       <AllDestinations
-        healths={seen.map((one) => healthOf(one, now))}
+        healths={seen.map((one) => destinationHealthOf(one, now))}
         isFirst={after === undefined}
         next={rows.length > PAGE_SIZE ? rows[PAGE_SIZE - 1]?.id : undefined}
         showTenant={tenant === undefined}

@@ -7,7 +7,7 @@ import { changeTenant, getTenant } from "../../../features/tenants/service.ts";
 import { CheckField, FormNotice, type FormState, formState, TextField } from "../../ui/fields.tsx";
 import { tenantFields } from "../../ui/form-fields.ts";
 import { type Form, numberIn, textIn } from "../../ui/format.ts";
-import { type Outcome, OutcomeNotice, outcomeAt } from "../../ui/parts.tsx";
+import { type ActionOutcome, OutcomeNotice, outcomeAt } from "../../ui/parts.tsx";
 import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { showPage, showRefusal } from "../components/layout.tsx";
 import {
@@ -36,7 +36,8 @@ export function registerSettings(app: Hono<DashboardEnv>): void {
     const stored = await attempt(caller, () => getTenant(caller, tenant));
     if (stored.kind !== "ok") return showRefusal(c, stored, SETTINGS);
     const change = changesIn(typed, stored.value);
-    const at = (outcome: Outcome) => `${outcomeAt(SETTINGS, outcome)}&${new URLSearchParams({ tenant })}`;
+    const at = (outcome: ActionOutcome) =>
+      `${outcomeAt(SETTINGS, outcome)}&${new URLSearchParams({ tenant })}`;
     if (Object.keys(change).length === 0) return c.redirect(at("unchanged"), 303);
     const result = await attemptWith(caller, tenantChange, change, (valid) =>
       changeTenant(caller, { tenant, change: valid }),
@@ -48,7 +49,7 @@ export function registerSettings(app: Hono<DashboardEnv>): void {
 }
 
 /** The form shows all of the settings, so what is empty in it is reset. */
-export function settingsIn(form: Form) {
+export function tenantSettingsIn(form: Form) {
   const text = (name: string) => textIn(form, name) ?? null;
   const branding = { name: text("brand_name"), logo: text("brand_logo"), accent: text("brand_accent") };
   return {
@@ -64,7 +65,7 @@ function orNull(given: Readonly<Record<string, unknown>>) {
   return Object.keys(given).length === 0 ? null : given;
 }
 
-/** The inputs of stored settings: the inverse of `settingsIn`. */
+/** The inputs of stored settings: the inverse of `tenantSettingsIn`. */
 export function inputsOf({ portal, branding, ...settings }: Settings): Form {
   const { contact_email, retention_days, payload_free } = settings;
   return {
@@ -83,8 +84,8 @@ export function inputsOf({ portal, branding, ...settings }: Settings): Form {
  * something unreadable are shown as none, and must not become none by saving something else.
  */
 function changesIn(form: Form, stored: Settings) {
-  const before: Readonly<Record<string, unknown>> = settingsIn(inputsOf(stored));
-  const differing = Object.entries(settingsIn(form)).filter(
+  const before: Readonly<Record<string, unknown>> = tenantSettingsIn(inputsOf(stored));
+  const differing = Object.entries(tenantSettingsIn(form)).filter(
     ([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name]),
   );
   return Object.fromEntries(differing);

@@ -3,7 +3,7 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Authenticate } from "../../../http/auth.ts";
 import { ANONYMOUS_REFUSAL } from "../../../http/rate-limit.ts";
-import { Brand, showPage } from "../components/layout.tsx";
+import { ProductName, showPage } from "../components/layout.tsx";
 import { type DashboardContext, type DashboardEnv, signIn, signOut } from "../session.ts";
 
 /** Registered before authentication. */
@@ -45,7 +45,7 @@ export function showSignIn(c: DashboardContext, fault?: string, status: 401 | 42
 
 const SignInPage: FC<{ fault?: string }> = ({ fault }) => (
   <>
-    <Brand />
+    <ProductName />
     <div>
       <h1>Sign in</h1>
       <p class="lede">

@@ -37,7 +37,7 @@ import {
   OutageTable,
   outageNamed,
 } from "./outages.tsx";
-import { fieldsOf, PATH, type PolicyFields, PolicyForm, specIn } from "./policy-form.tsx";
+import { PATH, type PolicyFields, PolicyForm, policyFieldsOf, specIn } from "./policy-form.tsx";
 import { ScheduleChart, summaryOf } from "./schedule-chart.tsx";
 
 export function registerSimulator(app: Hono<DashboardEnv>): void {
@@ -97,7 +97,7 @@ function policyIn(form: Form, chosen: Destination | undefined): PolicyIn {
   if (textIn(form, "preset") === undefined) {
     const own = retrySpec.safeParse(chosen?.retry ?? {});
     const spec = { preset: "breakwater" as const, ...(own.success && own.data) };
-    return { fields: fieldsOf(spec), spec };
+    return { fields: policyFieldsOf(spec), spec };
   }
   const typed = Object.entries(form).filter(
     (entry): entry is [string, string] => typeof entry[1] === "string",

@@ -73,7 +73,7 @@ function jitterIn(form: Form): unknown {
 }
 
 /** The fields of a policy: the inverse of `specIn`. */
-export function fieldsOf(spec: RetrySpec): PolicyFields {
+export function policyFieldsOf(spec: RetrySpec): PolicyFields {
   const { preset = "breakwater", schedule, base, factor, cap, jitter, max_attempts, give_up_after } = spec;
   const { expire_unattempted_after, on } = spec;
   const given = {

@@ -7,11 +7,11 @@ import type { AttemptJson } from "../../../features/deliveries/schema.ts";
 import { isSuccess } from "../../ui/delivery-panel.tsx";
 import { answerFile, bytesOf, headerLines, requestText } from "../../ui/exchange.ts";
 import { StateLabel } from "../../ui/parts.tsx";
-import { showNotFound, showPage } from "../layout.tsx";
+import { showPortalNotFound, showPortalPage } from "../layout.tsx";
 import type { Look } from "../look.ts";
-import { Copy, Head } from "../parts.tsx";
+import { Copy, SectionHead } from "../parts.tsx";
 import { callerInPortal, type PortalContext, type PortalEnv } from "../session.ts";
-import { resultText } from "../state-text.ts";
+import { portalResultText } from "../state-text.ts";
 
 const ATTEMPT = "/portal/deliveries/:id/attempts/:at";
 
@@ -19,10 +19,10 @@ export function registerPortalAttempt(app: Hono<PortalEnv>): void {
   app.get(ATTEMPT, async (c) => {
     const look = c.get("look");
     const attempt = await attemptOf(c);
-    if (attempt === undefined) return showNotFound(c);
-    return showPage(
+    if (attempt === undefined) return showPortalNotFound(c);
+    return showPortalPage(
       c,
-      { title: resultText(look, attempt), place: "endpoints" },
+      { title: portalResultText(look, attempt), place: "endpoints" },
       allows(c.get("visitor").access, "see_payload") ? (
         <AttemptView look={look} attempt={attempt} />
       ) : (
@@ -33,7 +33,7 @@ export function registerPortalAttempt(app: Hono<PortalEnv>): void {
 
   app.get(`${ATTEMPT}/answer`, async (c) => {
     const answer = (await attemptOf(c))?.response;
-    return answer ? answerFile(answer) : showNotFound(c);
+    return answer ? answerFile(answer) : showPortalNotFound(c);
   });
 }
 
@@ -60,7 +60,9 @@ const AttemptView: FC<Props> = ({ look, attempt }) => {
           <a href={`/portal/deliveries/${delivery}`}>{t.attempt.back}</a>
         </p>
         <h1>
-          <StateLabel tone={isSuccess(attempt) ? "good" : "bad"}>{resultText(look, attempt)}</StateLabel>
+          <StateLabel tone={isSuccess(attempt) ? "good" : "bad"}>
+            {portalResultText(look, attempt)}
+          </StateLabel>
         </h1>
         <p class="lede">
           <time datetime={attempt.at}>{`${f.moment(Date.parse(attempt.at))} UTC`}</time>
@@ -70,11 +72,11 @@ const AttemptView: FC<Props> = ({ look, attempt }) => {
       </section>
       {archive !== "kept" && <p class="notice">{t.attempt.archive[archive]}</p>}
       <section aria-labelledby="answer-head">
-        <Head id="answer-head" title={t.delivery.response} />
+        <SectionHead id="answer-head" title={t.delivery.response} />
         <Answer look={look} attempt={attempt} />
       </section>
       <section aria-labelledby="request-head">
-        <Head id="request-head" title={t.delivery.request} />
+        <SectionHead id="request-head" title={t.delivery.request} />
         <Request look={look} attempt={attempt} />
       </section>
     </>

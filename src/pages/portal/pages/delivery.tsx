@@ -12,20 +12,20 @@ import { AttemptTimeline, isSuccess, numbered, timelineOf } from "../../ui/deliv
 import { nameOf } from "../../ui/destination-table.tsx";
 import { requestText } from "../../ui/exchange.ts";
 import { StateLabel } from "../../ui/parts.tsx";
-import { showNotFound, showPage } from "../layout.tsx";
+import { showPortalNotFound, showPortalPage } from "../layout.tsx";
 import type { Look } from "../look.ts";
-import { Ago, Copy, EventLabels, Head, OutcomeNotice } from "../parts.tsx";
+import { Copy, PortalAgo, PortalEventLabels, PortalOutcomeNotice, SectionHead } from "../parts.tsx";
 import { callerInPortal, type PortalEnv } from "../session.ts";
-import { deliveryText, resultText } from "../state-text.ts";
+import { portalDeliveryText, portalResultText } from "../state-text.ts";
 import { attemptPath } from "./attempt.tsx";
 
 export function registerPortalDelivery(app: Hono<PortalEnv>): void {
   app.get("/portal/deliveries/:id", async (c) => {
     const services = c.get("services");
     const found = await getDeliveryInFull(callerInPortal(c), c.req.param("id"));
-    if (found.kind !== "ok") return showNotFound(c);
+    if (found.kind !== "ok") return showPortalNotFound(c);
     const { event, delivery } = found.value;
-    return showPage(
+    return showPortalPage(
       c,
       { title: `${event.type} ${delivery.event_id}`, place: "endpoints", live: true },
       <DeliveryView
@@ -54,7 +54,7 @@ const ENDED = ["delivered", "dead", "cancelled"];
 
 const DeliveryView: FC<Props> = ({ look, access, delivery, event, destination, areKept, now, outcome }) => {
   const { t, f } = look;
-  const { tone, label, text } = deliveryText(look, delivery, now);
+  const { tone, label, text } = portalDeliveryText(look, delivery, now);
   const mayResend = allows(access, "resend") && destination !== undefined;
   const isEnded = ENDED.includes(delivery.state);
   return (
@@ -71,12 +71,12 @@ const DeliveryView: FC<Props> = ({ look, access, delivery, event, destination, a
         <p class="lede">
           <code>{delivery.event_id}</code>
           {` · ${t.delivery.acceptedAt("")}`}
-          <Ago look={look} at={event.acceptedAt} now={now} />
+          <PortalAgo look={look} at={event.acceptedAt} now={now} />
           {!isEnded && ` · ${t.delivery.giveUpAt(`${f.moment(Date.parse(delivery.give_up_at))} UTC`)}`}
         </p>
-        <EventLabels look={look} access={access} event={event} />
+        <PortalEventLabels look={look} access={access} event={event} />
       </section>
-      <OutcomeNotice look={look} name={outcome} />
+      <PortalOutcomeNotice look={look} name={outcome} />
       <section class={`status tone-${tone}`} aria-label={t.log.state}>
         <p>
           <strong>{label}</strong>
@@ -92,7 +92,7 @@ const DeliveryView: FC<Props> = ({ look, access, delivery, event, destination, a
         </section>
       )}
       <section aria-labelledby="attempts">
-        <Head id="attempts" title={t.delivery.attempts} />
+        <SectionHead id="attempts" title={t.delivery.attempts} />
         <AttemptTimeline
           timeline={timelineOf(delivery, event.acceptedAt, now, t.units)}
           label={t.delivery.chart(f.count(delivery.attempts))}
@@ -112,7 +112,7 @@ const DeliveryView: FC<Props> = ({ look, access, delivery, event, destination, a
         )}
       </section>
       <section aria-labelledby="payload">
-        <Head id="payload" title={t.delivery.payload} />
+        <SectionHead id="payload" title={t.delivery.payload} />
         {allows(access, "see_payload") ? (
           <Payload look={look} event={event} />
         ) : (
@@ -143,7 +143,7 @@ const Attempts: FC<AttemptsProps> = ({
         <time datetime={entry.at}>{`${look.f.moment(Date.parse(entry.at))}`}</time>
         <div class="break">
           {number !== undefined && <strong>{`${look.t.delivery.attempt(look.f.count(number))}: `}</strong>}
-          <StateLabel tone={isSuccess(entry) ? "good" : "bad"}>{resultText(look, entry)}</StateLabel>
+          <StateLabel tone={isSuccess(entry) ? "good" : "bad"}>{portalResultText(look, entry)}</StateLabel>
           <span class="soft">{` ${look.t.delivery.after(look.f.duration(entry.latency_ms))}`}</span>
           {maySeeAnswers && <Answer look={look} entry={entry} />}
           {areKept(entry) && (

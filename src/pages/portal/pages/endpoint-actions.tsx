@@ -15,10 +15,10 @@ import { requestText, responseText } from "../../ui/exchange.ts";
 import { numberIn, textIn } from "../../ui/format.ts";
 import { attempt, attemptWith } from "../../ui/services.ts";
 import { TestForm } from "../../ui/test-form.tsx";
-import { showNotFound, showPage, showRefusal, showRefused } from "../layout.tsx";
+import { showPortalNotFound, showPortalPage, showPortalRefusal, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import { may } from "../may.ts";
-import { Copy, outcomeAt } from "../parts.tsx";
+import { Copy, portalOutcomeAt } from "../parts.tsx";
 import { callerInPortal, type PortalContext, type PortalEnv } from "../session.ts";
 import { reasonText } from "../state-text.ts";
 import { showEndpoint } from "./endpoint.tsx";
@@ -36,7 +36,9 @@ export function registerEndpointActions(app: Hono<PortalEnv>): void {
       const path = `/portal/endpoints/${id}`;
       const caller = callerInPortal(c);
       const done = await attempt(caller, () => act(caller, id));
-      return done.kind === "ok" ? c.redirect(outcomeAt(path, outcome), 303) : showRefused(c, done, path);
+      return done.kind === "ok"
+        ? c.redirect(portalOutcomeAt(path, outcome), 303)
+        : showRefused(c, done, path);
     });
   }
 
@@ -45,7 +47,7 @@ export function registerEndpointActions(app: Hono<PortalEnv>): void {
     const caller = callerInPortal(c);
     const removed = await attempt(caller, () => removeDestination(caller, id));
     return removed.kind === "ok"
-      ? c.redirect(outcomeAt("/portal", "deleted"), 303)
+      ? c.redirect(portalOutcomeAt("/portal", "deleted"), 303)
       : showRefused(c, removed, `/portal/endpoints/${id}`);
   });
 
@@ -68,7 +70,7 @@ export function registerEndpointActions(app: Hono<PortalEnv>): void {
     );
     if (rotated.kind === "ok") return showEndpointSecret(c, rotated.value, "rotated");
     if (isRepeatedRotation(rotated))
-      return c.redirect(outcomeAt(path, "rotated-before", "#secret-head"), 303);
+      return c.redirect(portalOutcomeAt(path, "rotated-before", "#secret-head"), 303);
     if (rotated.kind === "conflict" && rotated.retryAfterS !== undefined) {
       const fault = t.secret.tooMany(f.duration(rotated.retryAfterS * 1000));
       return showEndpoint(c, id, { faults: { overlap_hours: fault }, status: 422 });
@@ -78,7 +80,7 @@ export function registerEndpointActions(app: Hono<PortalEnv>): void {
 
   app.get(`${ENDPOINT}/test`, may("send_test"), async (c) => {
     const found = await getDestination(callerInPortal(c), c.req.param("id"));
-    return found.kind === "ok" ? showTest(c) : showNotFound(c);
+    return found.kind === "ok" ? showTest(c) : showPortalNotFound(c);
   });
 
   app.post(`${ENDPOINT}/test`, may("send_test"), async (c) => {
@@ -89,7 +91,7 @@ export function registerEndpointActions(app: Hono<PortalEnv>): void {
     if (tested.kind === "ok") return showTest(c, { report: tested.value, type });
     const path = `/portal/endpoints/${id}`;
     return tested.kind === "invalid"
-      ? showRefusal(c, c.get("look").t.test.noExample, `${path}/test`, 422)
+      ? showPortalRefusal(c, c.get("look").t.test.noExample, `${path}/test`, 422)
       : showRefused(c, tested, path);
   });
 }
@@ -101,7 +103,7 @@ async function showTest(c: PortalContext, tested?: Tested) {
   const path = `/portal/endpoints/${c.req.param("id")}`;
   const listed = await getTypesWithExamples(callerInPortal(c), undefined);
   const types = listed.kind === "ok" ? listed.value : [];
-  return showPage(
+  return showPortalPage(
     c,
     { title: look.t.test.title, place: "endpoints" },
     <TestPage look={look} {...tested} types={types} path={path} />,

@@ -23,11 +23,11 @@ import { type EventType, listEventTypes } from "../../../store/event-types.ts";
 import { type Form, indented, listIn, numberIn, textIn } from "../../ui/format.ts";
 import { attemptRead, attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { FilterPreview } from "../filter-preview.tsx";
-import { showNotFound, showPage, showRefused } from "../layout.tsx";
+import { showPortalNotFound, showPortalPage, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import { may } from "../may.ts";
-import { Copy, Field, outcomeAt } from "../parts.tsx";
-import { aboveFaults, type FieldFaults, faultsOf } from "../problems.ts";
+import { Copy, PortalField, portalOutcomeAt } from "../parts.tsx";
+import { aboveFaults, type FieldFaults, fieldFaultsOf } from "../problems.ts";
 import { callerInPortal, type PortalContext, type PortalEnv } from "../session.ts";
 import {
   defaultSigning,
@@ -58,7 +58,7 @@ export function registerEndpointForms(app: Hono<PortalEnv>): void {
     );
     if (created.kind === "ok") return showEndpointSecret(c, created.value, "created");
     if (created.existing !== undefined)
-      return c.redirect(outcomeAt(`/portal/endpoints/${created.existing}`, "created-before"), 303);
+      return c.redirect(portalOutcomeAt(`/portal/endpoints/${created.existing}`, "created-before"), 303);
     return showForm(c, {
       typed: form,
       faults: refusedFaults(c, form, created),
@@ -68,14 +68,14 @@ export function registerEndpointForms(app: Hono<PortalEnv>): void {
 
   app.get(CHANGE, may("change_endpoint"), async (c) => {
     const found = await getDestination(callerInPortal(c), c.req.param("id"));
-    if (found.kind !== "ok") return showNotFound(c);
+    if (found.kind !== "ok") return showPortalNotFound(c);
     return showForm(c, { typed: typedOf(found.value), row: found.value });
   });
 
   app.post(CHANGE, may("change_endpoint"), async (c) => {
     const caller = callerInPortal(c);
     const found = await getDestination(caller, c.req.param("id"));
-    if (found.kind !== "ok") return showNotFound(c);
+    if (found.kind !== "ok") return showPortalNotFound(c);
     const row = found.value;
     const form: Form = await c.req.parseBody({ all: true });
     const { body, faults } = inputOf(c, form, row);
@@ -85,7 +85,8 @@ export function registerEndpointForms(app: Hono<PortalEnv>): void {
     const updated = await attemptRead(caller, read, (change) =>
       updateDestination(caller, { id: row.id, change, requestUrl }),
     );
-    if (updated.kind === "ok") return c.redirect(outcomeAt(`/portal/endpoints/${row.id}`, "saved"), 303);
+    if (updated.kind === "ok")
+      return c.redirect(portalOutcomeAt(`/portal/endpoints/${row.id}`, "saved"), 303);
     if (updated.kind === "not_found" || updated.kind === "conflict")
       return showRefused(c, updated, `/portal/endpoints/${row.id}`);
     const status = statusOfRefused(updated);
@@ -96,7 +97,7 @@ export function registerEndpointForms(app: Hono<PortalEnv>): void {
   app.post(PREVIEW, may("change_endpoint"), may("preview_endpoint"), async (c) => {
     const caller = callerInPortal(c);
     const found = await getDestination(caller, c.req.param("id"));
-    if (found.kind !== "ok") return showNotFound(c);
+    if (found.kind !== "ok") return showPortalNotFound(c);
     const row = found.value;
     const form: Form = await c.req.parseBody({ all: true });
     const { body, faults: all } = inputOf(c, form, row);
@@ -123,7 +124,7 @@ function refusedFaults(c: PortalContext, form: Form, refused: Refused): FieldFau
   }
   const others = errors.filter((error) => !isOfSigning(error));
   const faults = {
-    ...faultsOf(look, { errors: others }),
+    ...fieldFaultsOf(look, { errors: others }),
     ...signingFaults(look, form, errors),
   };
   return Object.keys(faults).length > 0 ? faults : { form: look.t.refused.unavailable };
@@ -223,7 +224,7 @@ async function showForm(c: PortalContext, { typed, faults = {}, row, preview, st
   const { db, now } = c.get("services");
   const types = await listEventTypes(db, { archived: false, after: undefined, limit: MOST_TYPES });
   const title = row === undefined ? look.t.form.newTitle : look.t.form.editTitle;
-  return showPage(
+  return showPortalPage(
     c,
     { title, place: "endpoints" },
     <EndpointForm
@@ -275,7 +276,7 @@ const EndpointForm: FC<Props> = ({ look, title, typed, faults, types, row, acces
           </div>
         )}
         {isHttps ? (
-          <Field
+          <PortalField
             name="url"
             label={t.form.url}
             fault={faults.url}
@@ -293,7 +294,7 @@ const EndpointForm: FC<Props> = ({ look, title, typed, faults, types, row, acces
           <p class="soft">{t.endpoint.notHttps}</p>
         )}
         {visitorTexts.map(({ name, maxlength }) => (
-          <Field
+          <PortalField
             name={name}
             label={t.fields[name].label}
             hint={t.fields[name].hint}
@@ -302,7 +303,7 @@ const EndpointForm: FC<Props> = ({ look, title, typed, faults, types, row, acces
           />
         ))}
         <TypeChoice look={look} typed={typed} types={types} fault={faults.event_types} />
-        <Field
+        <PortalField
           name="filter"
           label={t.form.filter}
           hint={t.form.filterHint}
@@ -314,7 +315,7 @@ const EndpointForm: FC<Props> = ({ look, title, typed, faults, types, row, acces
           )}
         />
         {preview}
-        <Field
+        <PortalField
           name="headers"
           label={t.form.headers}
           hint={headers.length > 0 ? t.form.headersKept(headers.join(", ")) : t.form.headersHint}
@@ -339,7 +340,7 @@ const EndpointForm: FC<Props> = ({ look, title, typed, faults, types, row, acces
             {limitedFields.map((name) => {
               const most = access[name];
               return (
-                <Field
+                <PortalField
                   name={name}
                   label={t.limitNames[name]}
                   hint={most === null ? undefined : t.form.atMost(f.count(most))}
@@ -412,7 +413,7 @@ const TypeChoice: FC<ChoiceProps> = ({ look, typed, types, fault }) => {
             ))}
           </fieldset>
         )}
-        <Field
+        <PortalField
           name="other_types"
           label={t.form.otherTypes}
           hint={t.form.otherTypesHint}
@@ -465,7 +466,7 @@ export function showEndpointSecret(
   const { t } = look;
   const { secret, public_key: publicKey } = shown;
   const lede = what === "created" ? t.secret.createdLede : t.secret.rotatedLede;
-  return showPage(
+  return showPortalPage(
     c,
     { title: t.secret.title, place: "endpoints" },
     <section class="narrow">

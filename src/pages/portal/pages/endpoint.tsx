@@ -12,18 +12,18 @@ import { type Destination, limitsOf } from "../../../store/destinations.ts";
 import { listReplays, type Replay } from "../../../store/replays.ts";
 import { backlogOf } from "../../../store/stats.ts";
 import { SeriesChart, totalsOf } from "../../ui/charts.tsx";
-import { type DeliveryPage, logStates, readLog } from "../../ui/delivery-log.tsx";
+import { type LogPage, logStates, readLog } from "../../ui/delivery-log.tsx";
 import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
 import { indented } from "../../ui/format.ts";
 import { Figure } from "../../ui/parts.tsx";
 import { DeliveryTable } from "../delivery-table.tsx";
-import { showNotFound, showPage } from "../layout.tsx";
+import { showPortalNotFound, showPortalPage } from "../layout.tsx";
 import type { Look } from "../look.ts";
-import { Head, OutcomeNotice } from "../parts.tsx";
+import { PortalOutcomeNotice, SectionHead } from "../parts.tsx";
 import type { FieldFaults } from "../problems.ts";
 import { ResendMany } from "../resend-many.tsx";
 import { callerInPortal, type PortalContext, type PortalEnv, type Visitor } from "../session.ts";
-import { statusText } from "../state-text.ts";
+import { portalStatusText } from "../state-text.ts";
 import { statusOfRow } from "./endpoints.tsx";
 
 export function registerEndpoint(app: Hono<PortalEnv>): void {
@@ -40,7 +40,7 @@ export async function showEndpoint(c: PortalContext, id: string, shown: Shown = 
   const [look, visitor] = [c.get("look"), c.get("visitor")];
   const { tenant } = visitor;
   const found = await getDestination(callerInPortal(c), id);
-  if (found.kind !== "ok") return showNotFound(c);
+  if (found.kind !== "ok") return showPortalNotFound(c);
   const row = found.value;
   const state = logStates.find((name) => name === c.req.query("state")) ?? "all";
   const latest = { tenant, destinationId: id, state: undefined, before: undefined, limit: REPLAYS_SHOWN };
@@ -50,7 +50,7 @@ export async function showEndpoint(c: PortalContext, id: string, shown: Shown = 
     readLog(callerInPortal(c), row, { state, before: c.req.query("before") }),
     listReplays(services, latest),
   ]);
-  return showPage(
+  return showPortalPage(
     c,
     { title: nameOf(row), place: "endpoints", live: shown.faults === undefined },
     <EndpointPage
@@ -76,7 +76,7 @@ type Props = Omit<Shown, "status"> &
     row: Destination;
     figures: Awaited<ReturnType<typeof queryGates>>[number];
     backlog: Readonly<{ waiting: number; dead: number }>;
-    deliveries: DeliveryPage;
+    deliveries: LogPage;
     replays: readonly Replay[];
     now: number;
     outcome: string | undefined;
@@ -97,7 +97,7 @@ const EndpointPage: FC<Props> = ({
 }) => {
   const { t, f } = look;
   const path = `/portal/endpoints/${row.id}`;
-  const { tone, text, label } = statusText(look, statusOfRow(row, figures, now), now);
+  const { tone, text, label } = portalStatusText(look, statusOfRow(row, figures, now), now);
   const series = figures?.windows["24h"]?.series ?? [];
   const { all, failed } = totalsOf(series);
   const isAny = allows(access, "change_endpoint") || allows(access, "send_test");
@@ -111,7 +111,7 @@ const EndpointPage: FC<Props> = ({
         {row.description !== null && <p class="lede break">{shortUrl(row.url)}</p>}
       </section>
       {notice === undefined ? (
-        <OutcomeNotice look={look} name={outcome} />
+        <PortalOutcomeNotice look={look} name={outcome} />
       ) : (
         <output class="notice tone-good">{notice}</output>
       )}
@@ -197,7 +197,7 @@ const Settings: FC<{ look: Look; row: Destination }> = ({ look: { t, f }, row })
   );
   return (
     <section aria-labelledby="settings">
-      <Head id="settings" title={t.endpoint.settings} />
+      <SectionHead id="settings" title={t.endpoint.settings} />
       <dl class="settings">
         <dt>{t.endpoint.address}</dt>
         <dd>{kindNameOf(row.url) === "https" ? row.url : t.endpoint.notHttps}</dd>
@@ -243,7 +243,7 @@ const Secret: FC<SecretProps> = ({ look: { t, f }, path, row, now, faults }) => 
   const fault = faults.overlap_hours ?? faults.overlap_s;
   return (
     <section aria-labelledby="secret-head">
-      <Head id="secret-head" title={t.secret.title} />
+      <SectionHead id="secret-head" title={t.secret.title} />
       <div class="stack">
         <p>{t.secret.text}</p>
         {previous.length > 0 && <p>{t.secret.previous(f.until(last, now))}</p>}
@@ -284,7 +284,7 @@ const Secret: FC<SecretProps> = ({ look: { t, f }, path, row, now, faults }) => 
 
 const Deletion: FC<{ look: Look; path: string }> = ({ look: { t }, path }) => (
   <section aria-labelledby="deletion">
-    <Head id="deletion" title={t.endpoint.delete} />
+    <SectionHead id="deletion" title={t.endpoint.delete} />
     <details>
       <summary>{t.endpoint.delete}</summary>
       <form class="stack" method="post" action={`${path}/delete`}>

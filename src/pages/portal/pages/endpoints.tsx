@@ -9,18 +9,18 @@ import { type Destination, gateSettingsOf } from "../../../store/destinations.ts
 import { totalsOf } from "../../ui/charts.tsx";
 import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
 import { StateLabel } from "../../ui/parts.tsx";
-import { showPage, showRefused } from "../layout.tsx";
+import { showPortalPage, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";
-import { OutcomeNotice } from "../parts.tsx";
+import { PortalOutcomeNotice } from "../parts.tsx";
 import { callerInPortal, type PortalEnv, type Visitor } from "../session.ts";
-import { statusText } from "../state-text.ts";
+import { portalStatusText } from "../state-text.ts";
 
 /** Each asks a gate. */
 const PAGE_SIZE = 20;
 
 type Figures = Awaited<ReturnType<typeof queryGates>>[number];
 
-export function registerEndpoints(app: Hono<PortalEnv>): void {
+export function registerEndpointPages(app: Hono<PortalEnv>): void {
   app.get("/portal", async (c) => {
     const services = c.get("services");
     const [look, visitor] = [c.get("look"), c.get("visitor")];
@@ -31,11 +31,11 @@ export function registerEndpoints(app: Hono<PortalEnv>): void {
     const rows = listed.value;
     const shown = rows.slice(0, PAGE_SIZE);
     const figures = await queryGates(services, shown, { windows: ["24h"], series: true });
-    return showPage(
+    return showPortalPage(
       c,
       { title: look.t.list.title, place: "endpoints", live: true },
       <>
-        <OutcomeNotice look={look} name={c.req.query("done")} />
+        <PortalOutcomeNotice look={look} name={c.req.query("done")} />
         {rows.length === 0 && after === undefined ? (
           <NoEndpoints look={look} visitor={visitor} />
         ) : (
@@ -123,7 +123,7 @@ const Row: FC<{ look: Look; row: Destination; figures: Figures; now: number }> =
   now,
 }) => {
   const { t, f } = look;
-  const { tone, label, text } = statusText(look, statusOfRow(row, figures, now), now);
+  const { tone, label, text } = portalStatusText(look, statusOfRow(row, figures, now), now);
   const { all, failed } = totalsOf(figures?.windows["24h"]?.series ?? []);
   return (
     <tr id={row.id}>

@@ -7,7 +7,7 @@ import type { FC } from "hono/jsx";
 import { type PortalTheme, portalThemes } from "../../../core/portal-access.ts";
 import { changeVisit } from "../../../features/keys/sql.ts";
 import { ANONYMOUS_REFUSAL, clientOf, isOverAnonymousLimit } from "../../../http/rate-limit.ts";
-import { Brand, showPage, showTooMany } from "../layout.tsx";
+import { BrandName, showPortalPage, showPortalTooMany } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import {
   closeVisit,
@@ -29,7 +29,7 @@ export function registerEnter(app: Hono<PortalEnv>): void {
     const link = await chosenLink(c, token, c.req.query());
     if (link === undefined) return refuseInvalid(c);
     const { t } = c.get("look");
-    return showPage(c, { title: t.enter.title }, <EnterPage token={token} look={c.get("look")} />);
+    return showPortalPage(c, { title: t.enter.title }, <EnterPage token={token} look={c.get("look")} />);
   });
 
   app.post(PATH, async (c) => {
@@ -88,7 +88,7 @@ async function chosenLink(c: PortalContext, token: string, asked: Readonly<Recor
 async function refuseInvalid(c: PortalContext) {
   const client = clientOf(c.req.raw);
   if (client !== undefined && (await isOverAnonymousLimit(c.get("services"), client)))
-    return showTooMany(c, ANONYMOUS_REFUSAL.retryAfterS ?? 0);
+    return showPortalTooMany(c, ANONYMOUS_REFUSAL.retryAfterS ?? 0);
   return refuse(c, (t) => t.enter.invalid);
 }
 
@@ -98,11 +98,11 @@ function themeNamed(name: unknown): PortalTheme | undefined {
 
 function refuse(c: PortalContext, title: (t: Look["t"]) => string, status: 401 | 403 = 403) {
   const { t } = c.get("look");
-  return showPage(
+  return showPortalPage(
     c,
     { title: title(t) },
     <>
-      <Brand look={c.get("look")} />
+      <BrandName look={c.get("look")} />
       <div>
         <h1>{title(t)}</h1>
         <p class="lede">{t.enter.again}</p>
@@ -117,7 +117,7 @@ const EnterPage: FC<{ token: string; look: Look }> = ({ token, look }) => {
   const to = (name: string) => `${PATH}?${new URLSearchParams({ token, language: name, theme })}`;
   return (
     <>
-      <Brand look={look} />
+      <BrandName look={look} />
       <div>
         <h1>{t.enter.title}</h1>
         <p class="lede">{t.enter.lede}</p>
@@ -149,7 +149,7 @@ const EnterPage: FC<{ token: string; look: Look }> = ({ token, look }) => {
 
 function showLeft(c: PortalContext, returnUrl: string) {
   const { t, brand } = c.get("look");
-  return showPage(
+  return showPortalPage(
     c,
     { title: t.enter.ended },
     <section>

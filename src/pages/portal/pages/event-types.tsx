@@ -3,7 +3,7 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { getEventTypes } from "../../../features/event-types/service.ts";
 import type { EventType } from "../../../store/event-types.ts";
-import { showPage, showRefusal } from "../layout.tsx";
+import { showPortalPage, showPortalRefusal } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import { callerInPortal, type PortalEnv } from "../session.ts";
 import { TypeExample, TypeSchema } from "../type-example.tsx";
@@ -19,10 +19,10 @@ export function registerPortalEventTypes(app: Hono<PortalEnv>): void {
     const after = c.req.query("after");
     const page = { archived: false, after, limit: PAGE_SIZE + 1 };
     const listed = await getEventTypes(callerInPortal(c), page);
-    if (listed.kind !== "ok") return showRefusal(c, t.refusals.read, "/portal", 403);
+    if (listed.kind !== "ok") return showPortalRefusal(c, t.refusals.read, "/portal", 403);
     const rows = listed.value;
     const isEmpty = rows.length === 0 && after === undefined;
-    return showPage(
+    return showPortalPage(
       c,
       { title: t.types.title, place: "event-types" },
       <>

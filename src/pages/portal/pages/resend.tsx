@@ -7,11 +7,11 @@ import { deliveryKey } from "../../../ids.ts";
 import { isoTime } from "../../../time.ts";
 import { textIn } from "../../ui/format.ts";
 import { attempt, attemptWith } from "../../ui/services.ts";
-import { showNotFound, showRefused } from "../layout.tsx";
+import { showPortalNotFound, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import { may } from "../may.ts";
-import { outcomeAt } from "../parts.tsx";
-import { faultsOf } from "../problems.ts";
+import { portalOutcomeAt } from "../parts.tsx";
+import { fieldFaultsOf } from "../problems.ts";
 import { callerInPortal, type PortalEnv } from "../session.ts";
 import { showEndpoint } from "./endpoint.tsx";
 
@@ -25,7 +25,9 @@ export function registerResend(app: Hono<PortalEnv>): void {
     const path = `/portal/deliveries/${id}`;
     const caller = callerInPortal(c);
     const retried = await attempt(caller, () => retryDelivery(caller, id));
-    return retried.kind === "ok" ? c.redirect(outcomeAt(path, "resent"), 303) : showRefused(c, retried, path);
+    return retried.kind === "ok"
+      ? c.redirect(portalOutcomeAt(path, "resent"), 303)
+      : showRefused(c, retried, path);
   });
 
   app.post(`${ENDPOINT}/resend`, may("resend"), async (c) => {
@@ -36,7 +38,7 @@ export function registerResend(app: Hono<PortalEnv>): void {
     // A page sends deliveries of its own endpoint.
     const own = selected.filter((one) => deliveryKey(one)?.destinationId === id);
     if (own.length === 0)
-      return c.redirect(outcomeAt(`/portal/endpoints/${id}`, "none-selected", "#deliveries"), 303);
+      return c.redirect(portalOutcomeAt(`/portal/endpoints/${id}`, "none-selected", "#deliveries"), 303);
     const caller = callerInPortal(c);
     const retried = await attempt(caller, () => retryDeliveries(caller, own));
     if (retried.kind !== "ok") return showRefused(c, retried, `/portal/endpoints/${id}`);
@@ -60,9 +62,9 @@ export function registerResend(app: Hono<PortalEnv>): void {
     const caller = callerInPortal(c);
     const begun = await attemptWith(caller, newReplay, body, (input) => startReplay(caller, input));
     if (begun.kind === "ok")
-      return c.redirect(outcomeAt(`/portal/endpoints/${id}`, "replaying", "#replays"), 303);
-    if (begun.kind === "not_found") return showNotFound(c);
-    const faults = begun.kind === "conflict" ? { since: look.t.resend.underWay } : faultsOf(look, begun);
+      return c.redirect(portalOutcomeAt(`/portal/endpoints/${id}`, "replaying", "#replays"), 303);
+    if (begun.kind === "not_found") return showPortalNotFound(c);
+    const faults = begun.kind === "conflict" ? { since: look.t.resend.underWay } : fieldFaultsOf(look, begun);
     const fault = faults.since ?? faults.until ?? faults.form ?? look.t.refused.general;
     return showEndpoint(c, id, { faults: { since: fault }, status: 422 });
   });
@@ -73,7 +75,7 @@ export function registerResend(app: Hono<PortalEnv>): void {
     const caller = callerInPortal(c);
     const cancelled = await attempt(caller, () => cancelReplay(caller, replay));
     return cancelled.kind === "ok"
-      ? c.redirect(outcomeAt(path, "replay-cancelled", "#replays"), 303)
+      ? c.redirect(portalOutcomeAt(path, "replay-cancelled", "#replays"), 303)
       : showRefused(c, cancelled, path);
   });
 }

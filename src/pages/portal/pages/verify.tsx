@@ -6,7 +6,7 @@ import { getDestination } from "../../../features/destinations/service.ts";
 import { sealedScheme } from "../../../secrets/vault.ts";
 import type { Destination } from "../../../store/destinations.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
-import { showNotFound, showPage } from "../layout.tsx";
+import { showPortalNotFound, showPortalPage } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import { Copy } from "../parts.tsx";
 import { callerInPortal, type PortalEnv } from "../session.ts";
@@ -18,11 +18,11 @@ export function registerVerify(app: Hono<PortalEnv>): void {
   app.get("/portal/endpoints/:id/verify", async (c) => {
     const look = c.get("look");
     const found = await getDestination(callerInPortal(c), c.req.param("id"));
-    if (found.kind !== "ok") return showNotFound(c);
+    if (found.kind !== "ok") return showPortalNotFound(c);
     const row = found.value;
     const language = languages.find((name) => name === c.req.query("in")) ?? "node";
     const keysAt = new URL(`/v1/destinations/${row.id}/jwks.json`, c.req.url).href;
-    return showPage(
+    return showPortalPage(
       c,
       { title: look.t.verify.title, place: "endpoints" },
       <VerifyPage look={look} row={row} language={language} keysAt={keysAt} />,

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { retrySpec } from "../../../../src/core/retry/policy.ts";
 import { presetNames } from "../../../../src/core/retry/presets.ts";
 import {
-  fieldsOf,
+  policyFieldsOf,
   secondsOf,
   spanText,
   specIn,
@@ -43,7 +43,7 @@ describe("a policy as fields", () => {
     },
     { preset: "breakwater", expire_unattempted_after: 86_400, on: { retry: [404, 500], fail: [503] } },
   ] as const)("is the same when it is read back: %j", (spec) => {
-    expect(specIn(fieldsOf(retrySpec.parse(spec)))).toEqual(spec);
+    expect(specIn(policyFieldsOf(retrySpec.parse(spec)))).toEqual(spec);
   });
 
   it("leaves out what is empty", () => {
