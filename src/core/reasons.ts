@@ -120,6 +120,15 @@ export const deliveryReasons = [
 ] as const;
 export type DeliveryReason = (typeof deliveryReasons)[number] | Cause;
 
+/** The one state in which a delivery is stored with that reason; undefined where it may be in several, or is none. */
+export function stateOfReason(reason: string): "waiting" | "retrying" | "dead" | "cancelled" | undefined {
+  const isIn = (list: readonly string[]) => list.includes(reason);
+  if (isIn(tokenReasons)) return undefined;
+  if (isIn(waitingReasons)) return "waiting";
+  if (isIn(exchangeErrors) || reason === "in_flight" || reason.startsWith("http_")) return "retrying";
+  return isIn(deadReasons) ? "dead" : isIn(cancelReasons) ? "cancelled" : undefined;
+}
+
 /** Why Breakwater pauses a destination by itself, as its failure streak shows. */
 export const disableReasons = ["rejecting", "failing"] as const;
 export type DisableReason = (typeof disableReasons)[number];

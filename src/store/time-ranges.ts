@@ -1,5 +1,5 @@
 /** Times as ids: bundles are numbered in the order of acceptance, so a range of times is a range of ids. */
-import { eventAt } from "../core/bundle.ts";
+import { bundleOf, eventAt } from "../core/bundle.ts";
 import { BUNDLE_BITS } from "../core/placement.ts";
 
 /**
@@ -61,4 +61,13 @@ export async function idRangeOf(db: D1Database, { since, until }: TimeRange): Pr
 /** The first event of the first bundle that was accepted at that time or later. */
 async function firstAt(db: D1Database, at: number): Promise<number> {
   return eventAt((await db.prepare(FIRST).bind(at).first<number>("first")) ?? 0, 0);
+}
+
+/** When the event's bundle, or else the one before it, was accepted, epoch ms; undefined when there is none. Reads one row. */
+export async function acceptedBy(db: D1Database, event: number): Promise<number | undefined> {
+  const at = await db
+    .prepare("SELECT accepted_at AS at FROM bundles WHERE id <= ?1 ORDER BY id DESC LIMIT 1")
+    .bind(bundleOf(event))
+    .first<number>("at");
+  return at ?? undefined;
 }

@@ -9,6 +9,7 @@
 import type { z } from "zod";
 import type { DeliveryKey } from "../../core/bundle.ts";
 import { refuseTenant } from "../../core/principal.ts";
+import { stateOfReason } from "../../core/reasons.ts";
 import { conflict, invalidFields, missing, ok, type Result, unavailable } from "../../core/result.ts";
 import { ageLimitOf } from "../../core/retry/policy.ts";
 import { recheckAtGate, scheduleDrainAtGate } from "../../gate/client.ts";
@@ -34,7 +35,7 @@ import {
 } from "../../store/destinations.ts";
 import { type EventName, eventNames } from "../../store/events.ts";
 import { queuedDeliveries, readEvent, type StoredEvent } from "../../store/planned-deliveries.ts";
-import { idRangeOf } from "../../store/time-ranges.ts";
+import { acceptedBy, idRangeOf } from "../../store/time-ranges.ts";
 import { type Call, service } from "../service.ts";
 import type { DeliveryJson, deliveryQuery, WaitingPosition, waitingQuery } from "./schema.ts";
 import { deliveryOf, giveUpAtOf, seesContent, shownDeliveries } from "./view.ts";
@@ -75,23 +76,74 @@ export type LoggedDelivery = Readonly<{
   destination: Destination | null;
 }>;
 
-/** The same, with the names of events and destinations. */
+/** Pages that the log looks through for one of its own: each within the ceilings of a page. */
+const LOG_PAGES = 8;
+
+/** How far a log has been looked through. Both are undefined before the first delivery. */
+type LogPlace = Readonly<{
+  /** Deliveries of events that were accepted later have been looked at, epoch ms; undefined: none yet, or all. */
+  acceptedAt: number | undefined;
+  /** In a log by destinations the one that has been reached: all behind it come later. */
+  destination: Destination | undefined;
+}>;
+
+/**
+ * A page with the names of events and destinations. It continues from page to page, a bounded number of times, until there
+ * is something to show: `looked` says from where to where, unless it has reached the end.
+ */
 export const getDeliveryLog = service(reading, async (call, query: DeliveryQuery) => {
-  const page = await pageOf(call, query);
+  let page = await pageOf(call, query);
+  for (let pages = 1; pages < LOG_PAGES && page.kind === "ok"; pages++) {
+    const { found, next } = page.value;
+    if (found.length > 0 || next === undefined) break;
+    page = await pageOf(call, { ...query, cursor: next });
+  }
   if (page.kind !== "ok") return page;
   const { found, next } = page.value;
+  const isFull = next === undefined || found.length === query.limit;
+  const looked = isFull ? undefined : await lookedThrough(call, query, next);
   const ids = found.map(({ eventId }) => eventId);
   const [shown, names] = await Promise.all([shownDeliveries(call, found), eventNames(call.services, ids)]);
   const entries = shown.map((delivery, i): LoggedDelivery => {
     const { eventId = 0, destination = null } = found[i] ?? {};
     return { delivery, event: names.get(eventId), destination };
   });
-  return ok({ entries, next });
+  return ok({ entries, next, looked });
 });
+
+/** From where to where a page has looked. */
+export type LookedThrough = Readonly<{ from: LogPlace; to: LogPlace }>;
+
+async function lookedThrough(
+  { services }: Call,
+  { cursor, order, tag, destination, destination_id }: DeliveryQuery,
+  next: Positions,
+): Promise<LookedThrough> {
+  const isByDestination =
+    order !== "event" && tag === undefined && (destination?.id ?? destination_id) === undefined;
+  const [from, to] = await Promise.all(
+    [cursor ?? [], next].map(async (positions): Promise<LogPlace> => {
+      const furthest = positions.toSorted((a, b) => (a.destinationId < b.destinationId ? 1 : -1))[0];
+      const [row] =
+        isByDestination && furthest ? await destinationsByIds(services.db, [furthest.destinationId]) : [];
+      const times = await Promise.all(
+        positions.map((one, i) =>
+          isByDestination && one.destinationId !== furthest?.destinationId
+            ? undefined
+            : acceptedBy(allOf(services)[i] ?? services.db, one.eventId),
+        ),
+      );
+      const known = times.filter((time) => time !== undefined);
+      return { acceptedAt: known.length === 0 ? undefined : Math.max(...known), destination: row };
+    }),
+  );
+  const none = { acceptedAt: undefined, destination: undefined };
+  return { from: from ?? none, to: to ?? none };
+}
 
 async function pageOf(
   { services, principal }: Call,
-  { destination, cursor: before, since, until, order, state, tag, ...query }: DeliveryQuery,
+  { destination, cursor: before, since, until, order, state: asked, tag, ...query }: DeliveryQuery,
 ): Promise<Result<MergedPage, "forbidden" | "invalid">> {
   const errors = rangeErrors(since, until);
   if (errors.length > 0) return invalidFields(errors);
@@ -101,6 +153,8 @@ async function pageOf(
   const destinationId = destination?.id ?? query.destination_id;
   const accepted = since === undefined && until === undefined ? undefined : { since, until };
   const filter = { ...query, destinationId, tenant, accepted, before, over: overBy(services) };
+  // Indexes lead to a state, and a reason to a state.
+  const state = asked ?? (query.reason === undefined ? undefined : stateOfReason(query.reason));
   if (tag !== undefined) {
     const owner = destination?.tenant ?? tenant ?? (await ownerOf(services, destinationId));
     if (owner === undefined) return invalidFields([tagWithoutTenant(tag)]);

@@ -112,7 +112,11 @@ const Row: FC<{ health: Health; showTenant: boolean }> = ({ health, showTenant }
         <InFlight count={view?.inFlight} limit={gateSettingsOf(row).maxConcurrency} />
       </td>
       <td data-label="Waiting" class="num">
-        {atMost(depth.waiting, COUNTED)}
+        {depth.waiting === 0 ? (
+          "0"
+        ) : (
+          <a href={deliveriesIn("waiting", row.id)}>{atMost(depth.waiting, COUNTED)}</a>
+        )}
       </td>
       <td data-label="Retry ratio" class={`num ${view?.traffic.storm ? "is-bad" : ""}`}>
         {view ? decimalOf(rates.retryRatio) : "–"}
@@ -159,4 +163,10 @@ export function placeOf(destination: Destination | null): string {
 /** Without the scheme, which is nearly always https. */
 export function shortUrl(url: string): string {
   return url.replace(/^https:\/\//, "");
+}
+
+/** Where the deliveries in a state are listed: of one destination, or of all. */
+export function deliveriesIn(state: "waiting" | "retrying" | "dead", destination?: string): string {
+  const named = destination === undefined ? {} : { destination_id: destination };
+  return `/dashboard/deliveries?${new URLSearchParams({ state, ...named })}`;
 }

@@ -7,17 +7,18 @@ import { destinationLabels, type FormFields, placeErrors, replayFields } from ".
 import { agoOf } from "./format.ts";
 import type { Tone } from "./status-text.ts";
 
-/** A number with its name, in a `dl.figures`. */
+/** A number with its name, in a `dl.figures`. `href`: where what it counts is listed. */
 export const Figure: FC<{
   name: string;
   value: string;
   unit?: string;
   tone?: "bad" | "warn" | undefined;
-}> = ({ name, value, unit, tone }) => (
+  href?: string | undefined;
+}> = ({ name, value, unit, tone, href }) => (
   <div class={tone ? `is-${tone}` : ""}>
     <dt>{name}</dt>
     <dd>
-      {value}
+      {href === undefined ? value : <a href={href}>{value}</a>}
       {unit !== undefined && <small>{unit}</small>}
     </dd>
   </div>

@@ -164,6 +164,10 @@ p + form.stack { margin-top: 1rem; }
 .changes ins { text-decoration: none; }
 .names { columns: 14rem; }
 .names li { padding: 0.25rem 0; break-inside: avoid; }
+.chips { display: flex; flex-wrap: wrap; gap: 0.5rem; align-items: center; margin-bottom: 0.75rem; font-size: 0.8125rem; }
+.chip { border: 1px solid var(--line); border-radius: 1rem; padding: 0.125rem 0.75rem; text-decoration: none; color: var(--ink); }
+.chip:hover { border-color: var(--accent); color: var(--accent); }
+td.num a, td.pick input { position: relative; z-index: 1; }
 .pager { display: flex; gap: 1.25rem; margin-top: 1rem; font-size: 0.875rem; }
 `;
 

@@ -6,27 +6,33 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
-import { deliveryQuery, deliveryStates } from "../../../features/deliveries/schema.ts";
-import { getDeliveryLog, placesOf } from "../../../features/deliveries/service.ts";
+import {
+  type DeliveryChoices,
+  getDeliveryChoices,
+  getDestinationNamed,
+} from "../../../features/deliveries/filters.ts";
+import { deliveryQuery } from "../../../features/deliveries/schema.ts";
+import { getDeliveryLog, type LookedThrough, placesOf } from "../../../features/deliveries/service.ts";
 import { LAST_EVENT_ID, STREAM_HEADERS, tailDeliveries } from "../../../features/deliveries/tail.ts";
 import { storedDelivery } from "../../../features/deliveries/view.ts";
+import { getEventTypes } from "../../../features/event-types/service.ts";
 import { encodeCursor } from "../../../http/parameters.ts";
 import { answerOf } from "../../../http/problems.ts";
 import type { TailedDelivery } from "../../../store/delivery-tail.ts";
 import { type LogEntry, LogRow, LogTable } from "../../ui/delivery-log.tsx";
 import { placeOf } from "../../ui/destination-table.tsx";
 import { deliveryFilters } from "../../ui/form-fields.ts";
+import { momentOf } from "../../ui/format.ts";
 import { RefusedNotice } from "../../ui/parts.tsx";
-import { attemptWith, statusOfRefused } from "../../ui/services.ts";
+import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
+import { DELIVERIES, FilterChips, Filters, filtersIn, logAt } from "../components/delivery-filters.tsx";
 import { showPage } from "../components/layout.tsx";
 import { callerOnPage, callerWithinTenant, type DashboardEnv } from "../session.ts";
 
-const PATH = "/dashboard/deliveries";
-const TAIL = `${PATH}/tail`;
+const TAIL = `${DELIVERIES}/tail`;
 const PAGE_SIZE = "25";
-
-/** The filters, with the names that the API has for them. `tenant` is for whoever is bound to none. */
-const filters = Object.entries(deliveryFilters).map(([name, [, label]]) => ({ name, label }));
+/** Types of events that the filter offers. Others can be typed. */
+const TYPES_OFFERED = 100;
 
 /** The filters that the tail has too. */
 const TAILED = ["tenant", "destination_id", "type"];
@@ -34,32 +40,48 @@ const TAILED = ["tenant", "destination_id", "type"];
 const INDEXED = ["state", "status", "reason"];
 
 export function registerDeliveriesPage(app: Hono<DashboardEnv>): void {
-  app.get(PATH, async (c) => {
+  app.get(DELIVERIES, async (c) => {
     const services = c.get("services");
     const { tenant, principal } = c.get("visitor");
     const mayNameTenant = principal.tenant === undefined;
-    const query = queryIn({ ...c.req.query(), tenant }, mayNameTenant);
-    const cursor = c.req.query("cursor");
-    const order = [...query.keys()].some((name) => INDEXED.includes(name)) ? "destination" : "event";
-    const asked = {
-      ...Object.fromEntries(query),
-      order,
-      limit: PAGE_SIZE,
-      ...(cursor && { cursor }),
-    };
+    const { cursor, follow, destination: name = "", ...given } = c.req.query();
     const caller = callerOnPage(c);
-    const log = await attemptWith(caller, deliveryQuery, asked, (input) => getDeliveryLog(caller, input));
-    const { entries, next } = log.kind === "ok" ? log.value : { entries: [], next: undefined };
+    const query = filtersIn({ ...given, tenant }, mayNameTenant);
+    const named =
+      name.trim() === ""
+        ? undefined
+        : await attempt(caller, () => getDestinationNamed(caller, { tenant, name }));
+    if (named?.kind === "ok") query.set("destination_id", named.value.id);
+    // A form sends its empty fields too: the address that is shown, and shared, has the filters alone.
+    const isFromForm =
+      "destination" in c.req.query() || Object.values(given).some((value) => value.trim() === "");
+    const refusedName = named && named.kind !== "ok" ? named : undefined;
+    if (isFromForm && refusedName === undefined)
+      return c.redirect(logAt(query, { ...(follow !== undefined && { follow }) }), 302);
+    const order = [...query.keys()].some((name) => INDEXED.includes(name)) ? "destination" : "event";
+    const wanted = { ...Object.fromEntries(query), order, limit: PAGE_SIZE, ...(cursor && { cursor }) };
+    const log =
+      refusedName ??
+      (await attemptWith(caller, deliveryQuery, wanted, (input) => getDeliveryLog(caller, input)));
+    const [choices, types] = await Promise.all([
+      getDeliveryChoices(caller, { tenant, destination_id: query.get("destination_id") ?? undefined }),
+      getEventTypes(caller, { archived: false, after: undefined, limit: TYPES_OFFERED }),
+    ]);
+    const { entries, next, looked } =
+      log.kind === "ok" ? log.value : { entries: [], next: undefined, looked: undefined };
     return showPage(
       c,
       { title: "Deliveries", place: "deliveries" },
       <Deliveries
         query={query}
+        choices={choices.kind === "ok" ? choices.value : { destinations: undefined, counts: [] }}
+        types={types.kind === "ok" ? types.value.map((one) => one.name) : []}
         entries={entries.map((entry) => ({ ...entry, destination: placeOf(entry.destination) }))}
         isFirst={cursor === undefined}
         next={next ? encodeCursor(placesOf(next)) : null}
+        looked={looked}
         refused={log.kind === "ok" ? undefined : log}
-        follow={c.req.query("follow") !== undefined && cursor === undefined && log.kind === "ok"}
+        follow={follow !== undefined && cursor === undefined && log.kind === "ok"}
         showTenant={mayNameTenant}
         now={services.now()}
       />,
@@ -71,7 +93,7 @@ export function registerDeliveriesPage(app: Hono<DashboardEnv>): void {
     const services = c.get("services");
     const { tenant, principal } = c.get("visitor");
     const mayNameTenant = principal.tenant === undefined;
-    const query = queryIn({ ...c.req.query(), tenant }, mayNameTenant);
+    const query = filtersIn({ ...c.req.query(), tenant }, mayNameTenant);
     const tailed = await tailDeliveries(callerWithinTenant(c), {
       destinationId: query.get("destination_id") ?? undefined,
       type: query.get("type") ?? undefined,
@@ -82,19 +104,6 @@ export function registerDeliveriesPage(app: Hono<DashboardEnv>): void {
   });
 }
 
-/** The filters that are given, without empty fields. */
-function queryIn(
-  given: Readonly<Record<string, string | undefined>>,
-  mayNameTenant: boolean,
-): URLSearchParams {
-  const known = ["state", ...filters.map(({ name }) => name)];
-  const fields = known.flatMap((name) => {
-    const value = given[name]?.trim() ?? "";
-    return value === "" || (name === "tenant" && !mayNameTenant) ? [] : [[name, value]];
-  });
-  return new URLSearchParams(fields);
-}
-
 async function rowOf({ found, event }: TailedDelivery, now: number, showTenant: boolean): Promise<string> {
   const entry = { delivery: storedDelivery(found, now), event, destination: placeOf(found.destination) };
   return String(await (<LogRow entry={entry} now={now} showTenant={showTenant} />));
@@ -102,60 +111,74 @@ async function rowOf({ found, event }: TailedDelivery, now: number, showTenant: 
 
 type Props = Readonly<{
   query: URLSearchParams;
+  choices: DeliveryChoices;
+  /** Types of events to choose from. */
+  types: readonly string[];
   entries: readonly LogEntry[];
   isFirst: boolean;
   /** The cursor of the next page. */
   next: string | null;
+  /** What the page has looked through; undefined when it is full, or the last one. */
+  looked: LookedThrough | undefined;
   refused: Refused | undefined;
   follow: boolean;
   showTenant: boolean;
   now: number;
 }>;
 
-const Deliveries: FC<Props> = ({ query, entries, isFirst, next, refused, follow, showTenant, now }) => (
-  <>
-    <section>
-      <h1>Deliveries</h1>
-      <p class="lede">
-        Across all destinations, the newest event first. With a state, a status code or a reason they are in
-        the order of their destinations.
-      </p>
-    </section>
-    {refused && <RefusedNotice refused={refused} fields={deliveryFilters} />}
-    <Filters query={query} showTenant={showTenant} />
-    <section aria-labelledby="log">
-      <div class="head">
-        <h2 id="log">Log</h2>
-        {isFirst && <FollowLink query={query} follow={follow} />}
-      </div>
-      {follow && <Tail query={query} />}
-      {entries.length === 0 && !follow ? (
-        <p class="empty">
-          {next === null ? "No deliveries match." : "None here so far: look further back with Older."}
+const Deliveries: FC<Props> = (props) => {
+  const { query, choices, types, entries, isFirst, next, looked, refused, follow, showTenant, now } = props;
+  return (
+    <>
+      <section>
+        <h1>Deliveries</h1>
+        <p class="lede">
+          Across all destinations, the newest event first. With a state, a status code or a reason they are in
+          the order of their destinations.
         </p>
-      ) : (
-        <LogTable entries={entries} now={now} showTenant={showTenant} />
-      )}
-      <p class="pager">
-        {!isFirst && <a href={at(query)}>Newest</a>}
-        {next !== null && <a href={at(query, { cursor: next })}>Older</a>}
-      </p>
-    </section>
-  </>
-);
+      </section>
+      {refused && <RefusedNotice refused={refused} fields={deliveryFilters} />}
+      <Filters query={query} choices={choices} types={types} showTenant={showTenant} />
+      <section aria-labelledby="log">
+        <div class="head">
+          <h2 id="log">Log</h2>
+          {isFirst && <FollowLink query={query} follow={follow} />}
+        </div>
+        <FilterChips query={query} choices={choices} />
+        {follow && <Tail query={query} />}
+        {entries.length > 0 || follow ? (
+          <LogTable entries={entries} now={now} showTenant={showTenant} />
+        ) : (
+          refused === undefined && (
+            <p class="empty">{next === null ? "No deliveries match." : "Nothing that matches so far."}</p>
+          )
+        )}
+        <p class="pager">
+          {looked && <span class="soft">{lookedText(looked, now)}</span>}
+          {!isFirst && <a href={logAt(query)}>Newest</a>}
+          {next !== null && <a href={logAt(query, { cursor: next })}>{looked ? "Continue" : "Older"}</a>}
+        </p>
+      </section>
+    </>
+  );
+};
 
-function at(query: URLSearchParams, more: Readonly<Record<string, string>> = {}, path = PATH): string {
-  const all = new URLSearchParams({ ...Object.fromEntries(query), ...more }).toString();
-  return all === "" ? path : `${path}?${all}`;
+/** "Looked through 14:02:00 to 13:10:00." */
+function lookedText({ from, to }: LookedThrough, now: number): string {
+  const start = momentOf(from.acceptedAt ?? now, now);
+  const end = to.acceptedAt === undefined ? "the oldest" : momentOf(to.acceptedAt, now);
+  if (to.destination === undefined) return `Looked through ${start} to ${end}.`;
+  const first = from.destination ? `from ${placeOf(from.destination)}` : "in their order";
+  return `Looked through the destinations ${first} to ${placeOf(to.destination)}, there back to ${end}.`;
 }
 
 const FollowLink: FC<Pick<Props, "query" | "follow">> = ({ query, follow }) =>
   follow ? (
-    <a class="button" href={at(query)}>
+    <a class="button" href={logAt(query)}>
       Stop following
     </a>
   ) : (
-    <a class="button" href={at(query, { follow: "1" })}>
+    <a class="button" href={logAt(query, { follow: "1" })}>
       Follow live
     </a>
   );
@@ -165,7 +188,7 @@ const Tail: FC<Pick<Props, "query">> = ({ query }) => {
   const tailed = new URLSearchParams([...query].filter(([name]) => TAILED.includes(name)));
   return (
     <>
-      <output class="soft small" data-tail={at(tailed, {}, TAIL)}>
+      <output class="soft small" data-tail={logAt(tailed, {}, TAIL)}>
         Following needs JavaScript.
       </output>
       {tailed.size < query.size && (
@@ -174,33 +197,3 @@ const Tail: FC<Pick<Props, "query">> = ({ query }) => {
     </>
   );
 };
-
-const Filters: FC<Pick<Props, "query" | "showTenant">> = ({ query, showTenant }) => (
-  <form method="get" action={PATH} class="stack" aria-label="Filters">
-    <div class="fields">
-      <label>
-        State
-        <select name="state">
-          <option value="">Any</option>
-          {deliveryStates.map((state) => (
-            <option value={state} selected={query.get("state") === state}>
-              {state}
-            </option>
-          ))}
-        </select>
-      </label>
-      {filters
-        .filter(({ name }) => showTenant || name !== "tenant")
-        .map(({ name, label }) => (
-          <label>
-            {label}
-            <input name={name} value={query.get(name) ?? ""} autocomplete="off" spellcheck={false} />
-          </label>
-        ))}
-    </div>
-    <div class="actions">
-      <button type="submit">Filter</button>
-      {query.size > 0 && <a href={PATH}>Clear</a>}
-    </div>
-  </form>
-);

@@ -10,6 +10,7 @@ import { listReplays, type Replay } from "../../../store/replays.ts";
 import { TrafficChart, TrafficLegend } from "../../ui/charts.tsx";
 import { DeliveryLog, type LogPage, logStates, readLog } from "../../ui/delivery-log.tsx";
 import {
+  deliveriesIn,
   destinationHealthOf,
   figuresQuery,
   type Health,
@@ -201,9 +202,14 @@ const CurrentFigures: FC<{ health: Health }> = ({ health: { row, figures, depth,
         unit={`of ${limitsOf(row).max_concurrency}`}
       />
       <Figure name="Allowed at once" value={countOf(figures?.view.window ?? 0)} />
-      <Figure name="Waiting" value={atMost(depth.waiting, COUNTED)} />
-      <Figure name="Retrying" value={countOf(depth.retrying)} />
-      <Figure name="Dead" value={atMost(depth.dead, COUNTED)} tone={depth.dead > 0 ? "bad" : undefined} />
+      <Figure name="Waiting" value={atMost(depth.waiting, COUNTED)} href={deliveriesIn("waiting", row.id)} />
+      <Figure name="Retrying" value={countOf(depth.retrying)} href={deliveriesIn("retrying", row.id)} />
+      <Figure
+        name="Dead"
+        value={atMost(depth.dead, COUNTED)}
+        tone={depth.dead > 0 ? "bad" : undefined}
+        href={deliveriesIn("dead", row.id)}
+      />
       <Figure
         name="Retry ratio"
         value={decimalOf(rates.retryRatio)}

@@ -17,6 +17,7 @@ import { TrafficChart, TrafficLegend } from "../../ui/charts.tsx";
 import {
   byUrgency,
   DestinationTable,
+  deliveriesIn,
   destinationHealthOf,
   figuresQuery,
   type Health,
@@ -139,8 +140,17 @@ const Totals: FC<{ fleet: Fleet; window: StatsWindow }> = ({ fleet, window }) =>
         <Figure name="Retry ratio" value={decimalOf(retryRatio)} />
         <Figure name="p95 latency" value={durationOrNone(latencyP95Ms)} />
         <Figure name="In flight" value={countOf(total(({ figures }) => figures?.view.inFlight ?? 0))} />
-        <Figure name="Waiting" value={countOf(total(({ depth }) => depth.waiting))} />
-        <Figure name="Dead" value={countOf(dead)} tone={dead > 0 ? "bad" : undefined} />
+        <Figure
+          name="Waiting"
+          value={countOf(total(({ depth }) => depth.waiting))}
+          href={deliveriesIn("waiting")}
+        />
+        <Figure
+          name="Dead"
+          value={countOf(dead)}
+          tone={dead > 0 ? "bad" : undefined}
+          href={deliveriesIn("dead")}
+        />
       </dl>
     </section>
   );

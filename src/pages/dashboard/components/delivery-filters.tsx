@@ -1,0 +1,210 @@
+/** The filters of the log of deliveries: how they are read from an address, chosen in a form, and removed one by one. */
+import type { FC } from "hono/jsx";
+import {
+  attemptErrors,
+  cancelReasons,
+  deadReasons,
+  stateOfReason,
+  waitingReasons,
+} from "../../../core/reasons.ts";
+import { type DeliveryChoices, REASONS_COUNTED } from "../../../features/deliveries/filters.ts";
+import { deliveryStates } from "../../../features/deliveries/schema.ts";
+import type { Destination } from "../../../store/destinations.ts";
+import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
+import { deliveryFilters } from "../../ui/form-fields.ts";
+import { atMost, utcIn } from "../../ui/format.ts";
+import { capitalized, causeText } from "../../ui/status-text.ts";
+
+export const DELIVERIES = "/dashboard/deliveries";
+
+/** The filters with the names that the API has for them. `tenant` is for whoever is bound to none. */
+const labels = {
+  state: "State",
+  ...Object.fromEntries(Object.entries(deliveryFilters).map(([name, [, label]]) => [name, label])),
+};
+
+/** The filters that are given, without empty fields; times as the API takes them. */
+export function filtersIn(given: Readonly<Record<string, unknown>>, mayNameTenant: boolean): URLSearchParams {
+  const fields = Object.keys(labels).flatMap((name) => {
+    const value = utcIn(given, name) ?? "";
+    return value === "" || (name === "tenant" && !mayNameTenant) ? [] : [[name, value]];
+  });
+  return new URLSearchParams(fields);
+}
+
+/** Where the log with these filters is. */
+export function logAt(
+  query: URLSearchParams,
+  more: Readonly<Record<string, string>> = {},
+  path = DELIVERIES,
+): string {
+  const all = new URLSearchParams({ ...Object.fromEntries(query), ...more }).toString();
+  return all === "" ? path : `${path}?${all}`;
+}
+
+type Props = Readonly<{ query: URLSearchParams; choices: DeliveryChoices; types: readonly string[] }>;
+
+/** Each filter with a link to the log without it. */
+export const FilterChips: FC<Omit<Props, "types">> = ({ query, choices }) => {
+  if (query.size === 0) return null;
+  return (
+    <p class="chips">
+      {[...query].map(([name, value]) => {
+        const text = `${labels[name as keyof typeof labels]}: ${valueText(name, value, choices)}`;
+        const rest = new URLSearchParams([...query].filter(([other]) => other !== name));
+        // An empty tenant chooses all of them.
+        const path = logAt(rest, name === "tenant" ? { tenant: "" } : {});
+        return (
+          <a class="chip break" href={path} aria-label={`Remove the filter ${text}`}>
+            {text}
+            <span aria-hidden="true"> ×</span>
+          </a>
+        );
+      })}
+      <a href={query.has("tenant") ? logAt(new URLSearchParams(), { tenant: "" }) : DELIVERIES}>Clear all</a>
+    </p>
+  );
+};
+
+function valueText(name: string, value: string, { destinations }: DeliveryChoices): string {
+  if (name === "state") return capitalized(value);
+  if (name === "reason") return reasonText(value);
+  if (name === "since" || name === "until")
+    return `${value.replace("T", " ").replace(/(:00)?(\.000)?Z$/, "")} UTC`;
+  const row = name === "destination_id" && destinations?.find(({ id }) => id === value);
+  return row ? nameOf(row) : value;
+}
+
+function reasonText(reason: string): string {
+  return capitalized(causeText(reason));
+}
+
+export const Filters: FC<Props & Readonly<{ showTenant: boolean }>> = ({
+  query,
+  choices,
+  types,
+  showTenant,
+}) => {
+  const text = (name: keyof typeof deliveryFilters, more: object = {}) => (
+    <label>
+      {deliveryFilters[name][1]}
+      <input name={name} value={query.get(name) ?? ""} autocomplete="off" spellcheck={false} {...more} />
+    </label>
+  );
+  const time = (name: "since" | "until") => (
+    <label>
+      {`${deliveryFilters[name][1]} (UTC)`}
+      <input type="datetime-local" step="1" name={name} value={(query.get(name) ?? "").slice(0, 19)} />
+    </label>
+  );
+  return (
+    <form method="get" action={DELIVERIES} class="stack" aria-label="Filters">
+      <div class="fields">
+        <label>
+          State
+          <select name="state">
+            <option value="">Any</option>
+            {deliveryStates.map((state) => (
+              <option value={state} selected={query.get("state") === state}>
+                {`${capitalized(state)}${countText(choices, (one) => one.state === state)}`}
+              </option>
+            ))}
+          </select>
+        </label>
+        <ReasonSelect query={query} choices={choices} />
+        <DestinationSelect chosen={query.get("destination_id")} destinations={choices.destinations} />
+        {text("type", { list: "types" })}
+        <datalist id="types">
+          {types.map((type) => (
+            <option value={type} />
+          ))}
+        </datalist>
+        {text("tag")}
+        {text("status", { inputmode: "numeric" })}
+        {time("since")}
+        {time("until")}
+        {showTenant && text("tenant")}
+      </div>
+      <div class="actions">
+        <button type="submit">Filter</button>
+      </div>
+    </form>
+  );
+};
+
+/** Statuses that can be chosen wherever they have been counted or not. */
+const STATUSES = [400, 401, 403, 404, 408, 409, 422, 429, 500, 502, 503, 504];
+
+const ReasonSelect: FC<Pick<Props, "query" | "choices">> = ({ query, choices }) => {
+  const chosen = query.get("reason") ?? "";
+  const of = (state: string) =>
+    [...choices.counts.map(({ reason }) => reason), chosen].filter(
+      (reason) => stateOfReason(reason) === state,
+    );
+  const groups = {
+    waiting: waitingReasons,
+    retrying: ["in_flight", ...attemptErrors, ...STATUSES.map((status) => `http_${status}`)],
+    dead: deadReasons,
+    cancelled: cancelReasons,
+  };
+  return (
+    <label>
+      Reason
+      <select name="reason">
+        <option value="">Any</option>
+        {Object.entries(groups).map(([state, reasons]) => (
+          <optgroup label={capitalized(state)}>
+            {[...new Set([...reasons, ...of(state)])].map((reason) => (
+              <option value={reason} selected={chosen === reason}>
+                {`${reasonText(reason)}${countText(choices, (one) => one.state === state && one.reason === reason)}`}
+              </option>
+            ))}
+          </optgroup>
+        ))}
+      </select>
+    </label>
+  );
+};
+
+/** Nothing where nothing was counted: more than is counted may be stored. */
+function countText(
+  { counts }: DeliveryChoices,
+  isMeant: (one: DeliveryChoices["counts"][number]) => boolean,
+): string {
+  const count = counts.filter(isMeant).reduce((sum, one) => sum + one.count, 0);
+  return count === 0 ? "" : ` (${atMost(count, REASONS_COUNTED)})`;
+}
+
+const DestinationSelect: FC<{ chosen: string | null; destinations: readonly Destination[] | undefined }> = ({
+  chosen,
+  destinations,
+}) => {
+  if (destinations === undefined)
+    return (
+      <label>
+        Destination
+        <input name="destination" value={chosen ?? ""} placeholder="Name, URL or dst_…" autocomplete="off" />
+      </label>
+    );
+  const isListed = chosen === null || destinations.some(({ id }) => id === chosen);
+  return (
+    <label>
+      Destination
+      <select name="destination_id">
+        <option value="">Any</option>
+        {!isListed && (
+          <option value={chosen} selected>
+            {chosen}
+          </option>
+        )}
+        {destinations
+          .toSorted((a, b) => nameOf(a).localeCompare(nameOf(b)))
+          .map((row) => (
+            <option value={row.id} selected={row.id === chosen}>
+              {row.description?.trim() ? `${nameOf(row)} (${shortUrl(row.url)})` : nameOf(row)}
+            </option>
+          ))}
+      </select>
+    </label>
+  );
+};

@@ -1,0 +1,192 @@
+/** The log of deliveries finds: filters lead to what is stored however much else there is, and say what was looked through. */
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, test } from "vitest";
+import { eventAt } from "../../../src/core/bundle.ts";
+import { emptyDatabase, NOW, testApi } from "../../support/api.ts";
+import { insertBundles } from "../../support/bundle-rows.ts";
+import { customer, signedIn, testDashboard } from "../../support/dashboard.ts";
+import { storeDeliveries } from "../../support/delivery-rows.ts";
+import { meteredD1 } from "../../support/meter.ts";
+
+const { call } = testApi();
+const LOG = "/dashboard/deliveries";
+
+beforeEach(emptyDatabase);
+
+async function destination(tenant: string, url: string, description?: string): Promise<string> {
+  return (await call("POST", "/v1/destinations", { tenant, url, description })).json.id;
+}
+
+const MANY = 3_000;
+
+/** Bundles a second after one another, of one event each; the newest was accepted now. */
+async function bundlesOf(count: number): Promise<readonly number[]> {
+  await insertBundles(
+    env.DB,
+    Array.from({ length: count }, (_, i) => ({
+      acceptedAt: NOW - (count - 1 - i) * 1_000,
+      events: [{ tenant: "acme" }],
+    })),
+  );
+  const { results } = await env.DB.prepare("SELECT id FROM bundles ORDER BY id").all<{ id: number }>();
+  return results.map(({ id }) => eventAt(id, 0));
+}
+
+/** One old delivery that waits behind thousands of newer ones that were delivered. */
+async function oneBehindMany() {
+  const destinationId = await destination("acme", "https://example.com/many");
+  const events = await bundlesOf(MANY);
+  const done = { state: "delivered" as const, lastStatus: 200, endedAt: NOW };
+  await storeDeliveries(
+    env.DB,
+    events.map((eventId, i) => ({
+      ...{ destinationId, eventId, giveUpAt: NOW + 1e9 },
+      ...(i === 1 ? { state: "waiting" as const, reason: "circuit_open" as const } : done),
+      ...(i === 0 && {
+        state: "cancelled" as const,
+        reason: "cancelled_by_request" as const,
+        lastStatus: 418,
+      }),
+    })),
+  );
+  return { destinationId, events };
+}
+
+const rowsIn = (html: string) => [...html.matchAll(/<tr id="dlv_/g)].length;
+describe("a filter", () => {
+  test("by a reason that leads to a state finds its delivery behind thousands of others on the first page", async () => {
+    await oneBehindMany();
+    const d1 = meteredD1(env.DB);
+    const browser = testDashboard({ services: { db: d1.db } });
+    await browser.signIn();
+    d1.used();
+    const { status, html } = await browser.get(`${LOG}?reason=circuit_open`);
+    expect([status, rowsIn(html)]).toEqual([200, 1]);
+    expect(html).toContain("Circuit open (1)");
+    expect(d1.used().rowsRead).toBeLessThan(300);
+  });
+
+  test("without an index is followed from page to page within a ceiling of rows, and says how far it has come", async () => {
+    const { destinationId } = await oneBehindMany();
+    const d1 = meteredD1(env.DB);
+    const browser = testDashboard({ services: { db: d1.db } });
+    await browser.signIn();
+    d1.used();
+    const found = await browser.get(`${LOG}?status=418`);
+    expect([found.status, rowsIn(found.html)]).toEqual([200, 1]);
+    expect(d1.used().rowsRead).toBeLessThan(8 * 700 * 5);
+
+    d1.used();
+    const type = await browser.get(`${LOG}?type=nothing.like.it&destination_id=${destinationId}`);
+    expect(rowsIn(type.html)).toBe(0);
+    expect(d1.used().rowsRead).toBeLessThan(8 * 4_500);
+    expect(type.html).toContain("No deliveries match.");
+  });
+
+  test("by destinations names the destination that it has reached", async () => {
+    const { events } = await oneBehindMany();
+    const destinationId = await destination("acme", "https://example.com/more", "More");
+    await storeDeliveries(
+      env.DB,
+      events.map((eventId) => ({
+        destinationId,
+        eventId,
+        state: "delivered",
+        lastStatus: 200,
+        endedAt: NOW,
+      })),
+    );
+    const { html } = await (await signedIn()).get(`${LOG}?status=599`);
+    expect(html).toMatch(
+      /Looked through the destinations in their order to (More|example\.com\/many), there back to 0\d/,
+    );
+  });
+});
+
+describe("the filters", () => {
+  test("offer what exists, with counts, and not what other tenants have", async () => {
+    const own = await destination("acme", "https://example.com/own", "Orders");
+    const foreign = await destination("rival", "https://rival.example/", "Secret plans");
+    const events = await bundlesOf(4);
+    const dead = { state: "dead", reason: "exhausted", endedAt: NOW } as const;
+    await storeDeliveries(env.DB, [
+      ...events.slice(0, 3).map((eventId) => ({ destinationId: own, eventId, ...dead })),
+      { destinationId: foreign, eventId: events[3] ?? 0, ...dead },
+    ]);
+    const { html } = await (await customer("acme")).get(LOG);
+    expect(html).toContain("Dead (3)");
+    expect(html).toContain("Exhausted (3)");
+    expect(html).toContain("Orders (example.com/own)");
+    for (const mark of [foreign, "Secret plans", "rival"]) expect(html).not.toContain(mark);
+    const { html: all } = await (await signedIn()).get(LOG);
+    expect(all).toContain("Dead (4)");
+    const { html: none } = await (await customer("acme")).get(`${LOG}?destination_id=${foreign}`);
+    expect(none).not.toContain("Dead (");
+    expect(none).not.toContain("Secret plans");
+  });
+
+  test("of a form become an address that has them alone, with times as datetime-local fields send them", async () => {
+    await destination("acme", "https://example.com/own");
+    const browser = await customer("acme");
+    const typed = "state=dead&reason=&destination_id=&type=&tag=&status=&since=2026-11-20T10:00&until=";
+    const { status, headers } = await browser.get(`${LOG}?${typed}`);
+    expect([status, headers.get("location")]).toEqual([
+      302,
+      `${LOG}?${new URLSearchParams({ state: "dead", since: "2026-11-20T10:00:00Z" })}`,
+    ]);
+    const { html } = await browser.get(headers.get("location") ?? "");
+    expect(html).toContain('value="2026-11-20T10:00:00"');
+    expect(html).toContain('aria-label="Remove the filter State: Dead"');
+    const without = `${LOG}?${new URLSearchParams({ since: "2026-11-20T10:00:00Z" })}`;
+    expect(html).toContain(`href="${without}" aria-label="Remove the filter State: Dead"`);
+  });
+
+  test("take a destination by its name or its URL, and say when several or none have it", async () => {
+    const orders = await destination("acme", "https://example.com/orders", "Orders");
+    await destination("acme", "https://example.com/invoices", "Invoices");
+    await destination("rival", "https://rival.example/hooks", "Rival");
+    const browser = await customer("acme");
+    for (const name of ["orders", "Orders", "https://example.com/orders", "com/ord", orders]) {
+      const { headers } = await browser.get(`${LOG}?${new URLSearchParams({ destination: name })}`);
+      expect([name, headers.get("location")]).toEqual([name, `${LOG}?destination_id=${orders}`]);
+    }
+    const several = await browser.get(`${LOG}?destination=example`);
+    expect([several.status, several.html.includes("which 2 destinations have in name or URL")]).toEqual([
+      422,
+      true,
+    ]);
+    for (const name of ["Rival", '"><img src=x>', "x".repeat(5_000)]) {
+      const { status, html } = await browser.get(`${LOG}?${new URLSearchParams({ destination: name })}`);
+      expect([status, html.includes("which no destination has in name or URL")]).toEqual([422, true]);
+      expect(html).not.toContain("<img");
+    }
+  });
+
+  test.each([
+    "state=lost",
+    "reason=because",
+    "since=yesterday",
+    "since=2026-11-20T10:00:00Z&until=2026-11-19T10:00:00Z",
+    "cursor=!!!",
+    "cursor=eyJ4IjoxfQ",
+    "type=%00",
+    "status=1e3",
+    "tag=import",
+  ])("say what is wrong with %s instead of failing", async (query) => {
+    const { status, html } = await (await signedIn()).get(`${LOG}?${query}`);
+    expect([status, html.includes('role="alert"')]).toEqual([422, true]);
+  });
+});
+
+test("counts of the overview and of a destination lead to the list of what they count", async () => {
+  const id = await destination("acme", "https://example.com/own");
+  const [event = 0] = await bundlesOf(1);
+  await storeDeliveries(env.DB, [{ destinationId: id, eventId: event, state: "waiting", reason: "paused" }]);
+  const browser = await signedIn();
+  const overview = (await browser.get("/dashboard")).html;
+  for (const path of ["state=dead", "state=waiting", `state=waiting&amp;destination_id=${id}`])
+    expect(overview).toContain(`href="${LOG}?${path}"`);
+  const page = (await browser.get(`/dashboard/destinations/${id}`)).html;
+  for (const state of ["waiting", "retrying", "dead"])
+    expect(page).toContain(`href="${LOG}?state=${state}&amp;destination_id=${id}"`);
+});
