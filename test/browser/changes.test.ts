@@ -77,7 +77,8 @@ test("a new secret signs from then on, and is shown once", async ({ signedIn: pa
   await page.getByRole("link", { name: "Go to the destination" }).click();
   await page.getByText(/Two secrets are in use/).waitFor();
   expect(await page.content()).not.toContain(secret);
-  await page.getByRole("button", { name: "Send a test event" }).click();
+  await page.getByRole("link", { name: "Send a test event" }).click();
+  await page.getByRole("button", { name: "Send test event" }).click();
   await page.getByRole("heading", { name: "The receiver accepted it: HTTP 200" }).waitFor();
   expect(endpoint.hits).toMatchObject([{ verified: true }]);
 });

@@ -17,7 +17,8 @@ test("a destination is created, and a test event arrives, signed with the secret
 
   await page.getByRole("link", { name: "Go to the destination" }).click();
   expect(await page.content()).not.toContain(secret);
-  await page.getByRole("button", { name: "Send a test event" }).click();
+  await page.getByRole("link", { name: "Send a test event" }).click();
+  await page.getByRole("button", { name: "Send test event" }).click();
   await page.getByRole("heading", { name: "The receiver accepted it: HTTP 200" }).waitFor();
   expect(endpoint.hits).toMatchObject([{ verified: true }]);
 });
@@ -28,7 +29,8 @@ test("a rejected test event is shown with the response", async ({ signedIn: page
   await page.getByLabel("URL").fill(hookAt(endpoint));
   await page.getByRole("button", { name: "Create destination" }).click();
   await page.getByRole("link", { name: "Go to the destination" }).click();
-  await page.getByRole("button", { name: "Send a test event" }).click();
+  await page.getByRole("link", { name: "Send a test event" }).click();
+  await page.getByRole("button", { name: "Send test event" }).click();
   await page.getByRole("heading", { name: "The receiver rejected it: HTTP 503" }).waitFor();
 });
 
@@ -73,6 +75,9 @@ test("all of it works with the keyboard alone, and the focus is always visible",
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { name: hookAt(endpoint) }).waitFor();
   await tabTo(page, "Send a test event");
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Send test event" }).waitFor();
+  await tabTo(page, "Send test event");
   await page.keyboard.press("Space");
   await page.getByRole("heading", { name: "The receiver accepted it: HTTP 200" }).waitFor();
   expect(endpoint.hits).toMatchObject([{ verified: true }]);

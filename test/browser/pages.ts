@@ -54,7 +54,7 @@ export const pages: readonly Shown[] = [
   { name: "search", path: "/dashboard/search?q=order" },
   { name: "search-empty", path: "/dashboard/search" },
   { name: "simulator", path: `/dashboard/simulator?destination=${billing.row.id}` },
-  { name: "test-event", path: destination, press: "Send a test event" },
+  { name: "test-event", path: `${destination}/test`, press: "Send test event" },
   { name: "limits-saved", path: destination, press: "Save limits" },
   { name: "docs", path: "/docs", who: "nobody" },
   { name: "portal", path: "/portal", who: "visitor" },
@@ -76,7 +76,7 @@ export const pages: readonly Shown[] = [
     who: "visitor",
   },
   { name: "portal-event-types", path: "/portal/event-types", who: "visitor" },
-  { name: "portal-test", path: endpoint, who: "visitor", press: "Send a test event" },
+  { name: "portal-test", path: `${endpoint}/test`, who: "visitor", press: "Send test event" },
   { name: "portal-not-found", path: "/portal/nowhere", who: "german" },
   { name: "not-found", path: "/dashboard/nowhere" },
 ];

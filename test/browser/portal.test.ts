@@ -30,7 +30,8 @@ test("a customer adds an endpoint, tests it, sees a delivery fail, repairs the s
   await page.getByRole("link", { name: "Go to the endpoint" }).click();
   expect(await page.content()).not.toContain(secret);
 
-  await page.getByRole("button", { name: "Send a test event" }).click();
+  await page.getByRole("link", { name: "Send a test event" }).click();
+  await page.getByRole("button", { name: "Send test event" }).click();
   await page.getByRole("heading", { name: "Your server accepted it: HTTP 200" }).waitFor();
   expect(endpoint.hits).toMatchObject([{ verified: true }]);
   await page.getByRole("link", { name: "Back to the endpoint" }).first().click();
@@ -148,8 +149,11 @@ test("all of it works with the keyboard alone, and the focus is always visible",
   expectSecret(endpoint, (await page.locator("#secret").textContent()) ?? "");
   await tabTo(page, "Go to the endpoint");
   await page.keyboard.press("Enter");
-  await page.getByRole("button", { name: "Send a test event" }).waitFor();
+  await page.getByRole("link", { name: "Send a test event" }).waitFor();
   await tabTo(page, "Send a test event");
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Send test event" }).waitFor();
+  await tabTo(page, "Send test event");
   await page.keyboard.press("Space");
   await page.getByRole("heading", { name: "Your server accepted it: HTTP 200" }).waitFor();
   expect(endpoint.hits).toMatchObject([{ verified: true }]);
