@@ -13,7 +13,7 @@ import type { Destination } from "../../../store/destinations.ts";
 import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
 import { deliveryFilters } from "../../ui/form-fields.ts";
 import { atMost, utcIn } from "../../ui/format.ts";
-import { capitalized, causeText } from "../../ui/status-text.ts";
+import { capitalized } from "../../ui/status-text.ts";
 
 export const DELIVERIES = "/dashboard/deliveries";
 
@@ -76,7 +76,7 @@ function valueText(name: string, value: string, { destinations }: DeliveryChoice
 }
 
 function reasonText(reason: string): string {
-  return capitalized(causeText(reason));
+  return capitalized(reason.replace(/^http_/, "HTTP ").replaceAll("_", " "));
 }
 
 export const Filters: FC<Props & Readonly<{ showTenant: boolean }>> = ({
@@ -132,7 +132,10 @@ export const Filters: FC<Props & Readonly<{ showTenant: boolean }>> = ({
   );
 };
 
-/** Statuses that can be chosen wherever they have been counted or not. */
+/** Reasons of the token endpoint are offered once, among those of waiting. */
+const isOfRetries = (reason: string) => stateOfReason(reason) === "retrying";
+
+/** Statuses that can be chosen, whether they have been counted or not. */
 const STATUSES = [400, 401, 403, 404, 408, 409, 422, 429, 500, 502, 503, 504];
 
 const ReasonSelect: FC<Pick<Props, "query" | "choices">> = ({ query, choices }) => {
@@ -143,7 +146,11 @@ const ReasonSelect: FC<Pick<Props, "query" | "choices">> = ({ query, choices }) 
     );
   const groups = {
     waiting: waitingReasons,
-    retrying: ["in_flight", ...attemptErrors, ...STATUSES.map((status) => `http_${status}`)],
+    retrying: [
+      "in_flight",
+      ...attemptErrors.filter(isOfRetries),
+      ...STATUSES.map((status) => `http_${status}`),
+    ],
     dead: deadReasons,
     cancelled: cancelReasons,
   };
