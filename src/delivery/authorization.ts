@@ -69,7 +69,7 @@ export async function openedAuth(
 }
 
 /** The same, sealed with the first master key; undefined when it is, or when there is none. */
-export async function resealedAuth(vault: Vault, destination: Columns) {
+export async function rotatedAuth(vault: Vault, destination: Columns) {
   const stored = storedAuth(destination);
   if (stored === undefined) return undefined;
   if (stored === "unreadable") throw new Error("The authentication is not readable");
@@ -206,7 +206,7 @@ export function sealedHeaders(vault: Vault, destination: string, headers: Header
 }
 
 /** The same headers sealed with the first master key; undefined when they are, or when there are none. */
-export async function resealedHeaders(
+export async function rotatedHeaders(
   vault: Vault,
   destination: Pick<Columns, "id" | "headers" | "sealedHeaders">,
 ): Promise<Headers | undefined> {

@@ -2,7 +2,7 @@
  * The drain: delivers what waits for one destination, as far as its gate admits and its time lasts.
  *
  * The gate's alarms start it. When the gate refuses, that refusal sets the next alarm; when the drain's own time is
- * over, it sends a message for the next drain itself; when nothing is left, it tells the gate. A drain that dies loses
+ * over, it sends a message for the next drain itself; when nothing is left, it notifies the gate. A drain that dies loses
  * nothing: its lease expires, and the gate's alarm fires then.
  *
  * It works in steps: look at what waits, have it admitted, attempt it. A step begins while the one before it is still

@@ -31,7 +31,7 @@ import {
 } from "./outcome.ts";
 import { LINGER_MS, type Recorder, RIDE_MS } from "./recorder.ts";
 
-/** How long a settle result waits to be applied together with those of gates that are being told at the same time. */
+/** How long a settle result waits for others of the batch, to be applied together. */
 const APPLY_MS = 250;
 
 type EndOptions = Readonly<{
@@ -58,7 +58,7 @@ export class Pipeline {
   readonly #recorder: Recorder;
   /** Dispatches that have nothing to record yet. */
   #coming = 0;
-  /** Gates that are being told. */
+  /** Settlements under way. */
   #settling = 0;
   #results: DestinationResult[] = [];
   #gone: StatusChange[] = [];

@@ -93,7 +93,7 @@ export function pageOf<T extends z.ZodType>(entry: T) {
   });
 }
 
-/** A page of at most `limit` entries. The caller reads one entry more, which tells whether there is a next page. */
+/** A page of at most `limit` entries. The caller reads one entry more, to see whether there is a next page. */
 export function pageFrom<T>(entries: readonly T[], limit: number, keyOf: (entry: T) => unknown) {
   const data = entries.slice(0, limit);
   const last = data.at(-1);

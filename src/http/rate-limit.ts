@@ -37,7 +37,7 @@ const limits = {
   },
 } as const;
 
-/** What a client is told that is over the anonymous limit. */
+/** The answer to a client that is over the anonymous limit. */
 export const ANONYMOUS_REFUSAL = overLimit(limits.anonymous.detail);
 
 type CallerLimit = "ingest" | "write" | "read";

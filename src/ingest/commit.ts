@@ -72,7 +72,7 @@ const CALL_TIMEOUT_MS = 5_000;
 const FAR = 200;
 /** As `FAR`, where the floor has just been read. */
 const UNBOUNDED = 2 ** 50;
-/** Characters of five random bits each, which tell the tries of a commit apart. */
+/** Characters of five random bits each, which distinguish the tries of a commit. */
 const NONCE_LENGTH = 16;
 /** The pause before an uncertain commit is repeated, shortened by up to half. */
 const PAUSE_MS = 100;
@@ -573,7 +573,7 @@ async function routesFor(
 
 /**
  * Repeats the commit once after an uncertain result: the tokens keep it from being stored twice. An overloaded database
- * is not asked again: the sender is told when to come again.
+ * is not asked again: the sender gets Retry-After.
  */
 function repeatedOnce<T>(services: Services, until: number, commit: () => Promise<T>): Promise<T> {
   const isWorthwhile = (error: unknown) => {

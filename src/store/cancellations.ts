@@ -2,7 +2,7 @@
  * Cancelling on request: one delivery that has not ended, or what waits for a destination, in steps.
  *
  * A delivery that is in flight is left alone: only its sender knows how the attempt ends. What D1 cannot know of it, that a
- * lease holds it, its gate knows: callers ask that before and tell it after (`recheck` in core/admit.ts).
+ * lease holds it, its gate knows: callers query the gate first and notify it afterwards (`recheck` in core/admit.ts).
  *
  * Raw SQL: a row is inserted or changed by one statement under the condition that the delivery has not ended, and what waits
  * is read through its partial indexes.

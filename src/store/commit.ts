@@ -36,7 +36,7 @@ export type EventPlace = readonly [bundle: number, index: number];
 export type NewIdempotencyKey = Readonly<{
   tenant: string;
   key: string;
-  /** Digest of the content, which tells a repeat from another request under the same key. */
+  /** Digest of the content, which distinguishes a repeat from another request under the same key. */
   fingerprint: string;
   /** The first token of each of the bundles that its events are in, in the order of the commit. */
   tokens: readonly string[];

@@ -508,7 +508,7 @@ async function recordInRows(db: D1Database, rows: readonly DeliveryRow[]): Promi
 
 /**
  * Records rows, unless what is stored of a delivery is later.
- * @param after what is made after each statement that records: `changes()` tells it how many rows that has written
+ * @param after what is made after each statement that records: `changes()` returns how many rows that has written
  */
 export function recording(
   db: D1Database,

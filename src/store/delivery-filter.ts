@@ -1,5 +1,5 @@
 /**
- * Filters of delivery lists: as SQL for rows, as code for packs, whose deliveries SQL cannot tell apart. What the walk of
+ * Filters of delivery lists: as SQL for rows, as code for packs, whose deliveries SQL cannot distinguish. What the walk of
  * a list (delivery-list.ts) seeks by key needs no filter.
  *
  * Also what lists hide: an event that is older than the retention time, the deployment's or that of its tenant or type, and
@@ -159,9 +159,9 @@ export async function oldAmong(
   events: readonly Event[],
 ): Promise<(event: Event) => boolean> {
   const dueAt = ({ acceptedAt, deliverAt }: Times) => deliverAt ?? acceptedAt;
-  const doubtful = events.filter((event) => dueAt(event) > dueBy && dueAt(event) <= now - DAY_MS);
-  if (doubtful.length === 0) return (event) => dueAt(event) <= dueBy;
-  const [tenants, types] = [doubtful.map(({ tenant }) => tenant), doubtful.map(({ type }) => type)];
+  const overdue = events.filter((event) => dueAt(event) > dueBy && dueAt(event) <= now - DAY_MS);
+  if (overdue.length === 0) return (event) => dueAt(event) <= dueBy;
+  const [tenants, types] = [overdue.map(({ tenant }) => tenant), overdue.map(({ type }) => type)];
   const { keptMs } = await contentLimitsOf(first, tenants, types);
   return (event) => dueAt(event) <= Math.max(dueBy, now - keptMs(event));
 }

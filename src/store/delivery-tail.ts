@@ -3,7 +3,7 @@
  *
  * Nothing is written for whoever watches, and nothing is read while nobody does. A step looks at the bundles above a
  * watermark, for each database one row and those that have come; and looks up again what it has shown and has not ended.
- * All of that is bounded: where more comes than a step takes, the newest is shown, and the gap is told.
+ * All of that is bounded: where more comes than a step takes, the newest is shown, and a gap event marks omissions.
  */
 
 import { and, eq, getTableColumns, sql } from "drizzle-orm";

@@ -4,7 +4,7 @@
  * A bundle has the events of many tenants, and no index leads from a tenant to its events: it would cost a written row for
  * each tenant in each bundle. So a list walks the bundles by their key, newest first, and reads their headers. A page looks
  * at a bounded number of bundles, whatever is stored and however rarely the tenant posts: it may be short, or empty, and
- * still have a next page, and it tells how far back it has looked. Where a tag is asked for, the rows of `tags` lead to the
+ * still have a next page, and it says how far back it has looked. Where a tag is asked for, the rows of `tags` lead to the
  * bundles.
  *
  * Bodies are read only of the bundles that are asked for, in portions, and up to a bound.
@@ -175,7 +175,7 @@ const TOP = "(SELECT max(id) FROM bundles WHERE id BETWEEN ?1 AND ?2)";
 /**
  * SQL: the newest bundles from `?1` to `?2`, as far as one page looks, whose headers have the tenant `?3`, types that begin
  * with `?4`, and the tag `?5`, as far as these are not null. They are names as the header has them, with quotation marks:
- * none needs an escape in JSON. What else they are a part of is for the caller to tell.
+ * none needs an escape in JSON. What else they are a part of is for the caller to decide.
  */
 export function walkedBundles(columns: string, most: number): string {
   return `
@@ -217,7 +217,7 @@ function quoted(name: string | undefined): string | null {
   return name === undefined ? null : `"${name}"`;
 }
 
-/** Several patterns are told apart by `isWanted` alone. */
+/** Only `isWanted` distinguishes several patterns. */
 function startOf([pattern = "*", ...others]: readonly string[] = []): string | null {
   if (pattern === "*" || others.length > 0) return null;
   return pattern.endsWith(".*") ? `"${pattern.slice(0, -1)}` : quoted(pattern);

@@ -1,4 +1,4 @@
-/** Why stored events are not taken by a destination, as it is or as it is to be. Reads the bodies that tell. */
+/** Why stored events are not taken by a destination, as it is or as it is to be. Reads the bodies that decide it. */
 
 import { bodyFormOf } from "../core/content.ts";
 import { channelsInEffect, type Route, refusalOf, type refusals } from "../core/routing.ts";
@@ -20,7 +20,7 @@ export type ComparedEvent = Pick<
   "id" | "type" | "channels" | "contentType" | "isErased" | "bundleBytes"
 >;
 
-/** Whether only an event's `data` tells whether a route takes it. */
+/** Whether only an event's `data` decides whether a route takes it. */
 export function isDataAsked(route: Criteria, event: ComparedEvent): boolean {
   if (route.filter === null || event.contentType !== undefined || event.isErased) return false;
   return refusalWithoutData({ ...route, filter: null }, event) === undefined;
@@ -33,7 +33,7 @@ function refusalWithoutData(route: Criteria, { type, channels, contentType }: Co
   return refusalOf({ ...route, filter }, { type, channels, isContent, data: () => undefined });
 }
 
-/** Of what has been erased, or is damaged, a filter cannot tell. */
+/** A filter cannot decide about erased or damaged content. */
 type Refused = (typeof refusals)[number] | "corrupt" | "erased" | null;
 
 /** Why a route does not take the events, by their ids; null where it does. */

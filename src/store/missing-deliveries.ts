@@ -130,7 +130,7 @@ export async function findMissing(
 type Candidate = ComparedEvent & Pick<Row, "runs" | "bytes"> & Readonly<{ isAddressed: boolean }>;
 
 /**
- * The tenant's events of a bundle that are not planned for the destination, as far as the header tells; without those that
+ * The tenant's events of a bundle that are not planned for the destination, as far as the header shows; without those that
  * are over, or erased.
  */
 function candidatesIn(row: Row, { tenant, eventTypes, tag, createdAt }: Replay, kept: Kept): Candidate[] {

@@ -123,7 +123,7 @@ export async function findEventAlone(
 }
 
 /**
- * An event alone, with the bundle that it is in; undefined when there is none. It may be over: its deliveries tell, and
+ * An event alone, with the bundle that it is in; undefined when there is none. It may be over: its deliveries show it, and
  * whoever asks has found one of them.
  */
 export async function readEvent(databases: Databases, eventId: number, tenant: string | undefined) {

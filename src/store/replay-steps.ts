@@ -74,7 +74,7 @@ const IS_READABLE = `${faultOfHeader("b.header")} IS NULL`;
 const isSelected = (types: string) =>
   `d.state = r.include AND d.ended_at <= r.created_at AND ${IS_IN_TIME} AND iif(${IS_READABLE}, ${isMeant(types)}, 0)`;
 
-/** SQL: the part of it that is told by the header. */
+/** SQL: the part of it that the header decides. */
 const isMeant = (types: string) => `${isTagged("d.event_id")}
   AND NOT ${isErasedSql("b.header", "d.event_id")} AND ${isKept(eventTypeSql("b.header", "d.event_id"), types)}
   AND (r.event_types IS NULL OR EXISTS (
@@ -99,7 +99,7 @@ export async function countCandidates(
   { first, last }: IdRange,
   limit: number,
 ): Promise<number> {
-  // Only walking through all events of the period would tell.
+  // Only walking through all events of the period would show it.
   if (include === "missing") return 0;
   const rows = countUpTo("?1", `${sources[include]} destination_id = ?2 AND event_id BETWEEN ?3 AND ?4`);
   const packed = `(SELECT coalesce(sum(n), 0) FROM (

@@ -29,7 +29,7 @@ type OldBundle = Readonly<{
 
 type OldPage = Readonly<{
   bundles: readonly OldBundle[];
-  /** Those that cannot be read: nobody can tell whether their deliveries have ended. */
+  /** Those that cannot be read: whether their deliveries have ended is unknown. */
   unreadable: readonly UnreadableBundle[];
   /** The last bundle looked at; `after` when there was none. */
   upto: number;

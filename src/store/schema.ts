@@ -91,7 +91,7 @@ export const erasures = sqliteTable(
 export const auditEntries = sqliteTable(
   "audit_entries",
   {
-    /** Ascends with time, and tells it. */
+    /** Ascends with time, and contains it. */
     id: integer().primaryKey(),
     at: integer().notNull(),
     /** Null: a change of the deployment, not of a tenant. */
@@ -320,7 +320,7 @@ export const replays = sqliteTable(
   ],
 );
 
-/** Backlogs of the last hour, by which alerts tell how fast they grow. */
+/** Backlogs of the last hour, from which alerts compute how fast they grow. */
 export const backlogSnapshots = sqliteTable("backlog_snapshots", {
   at: integer().primaryKey(),
   /** By destination. */

@@ -321,7 +321,7 @@ const SAVE_SNAPSHOT = repeatable(`
   INSERT INTO backlog_snapshots (at, backlogs) VALUES (?1, ?2) ON CONFLICT (at) DO UPDATE SET backlogs = excluded.backlogs`);
 
 /**
- * Saves a snapshot of the backlogs, by which alerts tell how fast they grow, and returns the others of the last hour.
+ * Saves a snapshot of the backlogs, from which alerts compute how fast they grow, and returns the others of the last hour.
  * Safe to repeat.
  */
 export async function saveBacklogSnapshot(

@@ -75,7 +75,7 @@ export const idempotencyKeys = sqliteTable(
   {
     tenant: text().notNull(),
     key: text().notNull(),
-    /** Digest of the request, which tells a repeat from another request under the same key. */
+    /** Digest of the request, which distinguishes a repeat from another request under the same key. */
     fingerprint: text().notNull(),
     /** The bundles of the events, and for each event in the order posted which of these it is in and its index there. */
     bundles: jsonText<readonly number[]>([])().notNull(),

@@ -10,8 +10,8 @@ import {
   noCredentials,
   openedAuth,
   ownHeaders,
-  resealedAuth,
-  resealedHeaders,
+  rotatedAuth,
+  rotatedHeaders,
   type ShownAuth,
   sealedAuth,
   sealedHeaders,
@@ -88,7 +88,7 @@ const auths: readonly ShownAuth[] = [
 /** The columns of a destination. */
 const columns = (fields: object = {}) =>
   ({ id: ID, headers: null, sealedHeaders: null, auth: null, ...fields }) as Parameters<
-    typeof resealedAuth
+    typeof rotatedAuth
   >[1];
 
 const newer = vaultOf(keysOf(`k2:${btoa("2".repeat(32))},${MASTER_KEYS}`));
@@ -116,7 +116,7 @@ describe("the auth of a destination", () => {
   test("may be none", async () => {
     expect(authOf(columns())).toBeNull();
     expect(await openedAuth(vault, columns())).toBeUndefined();
-    expect(await resealedAuth(newer, columns())).toBeUndefined();
+    expect(await rotatedAuth(newer, columns())).toBeUndefined();
   });
 
   test("does not open at another destination, nor with anything changed of what is shown", async () => {
@@ -140,17 +140,17 @@ describe("the auth of a destination", () => {
     [],
   ])("that was edited into %j is not shown, and does not open", async (auth) => {
     expect(authOf(columns({ auth }))).toBeNull();
-    for (const open of [openedAuth, resealedAuth])
+    for (const open of [openedAuth, rotatedAuth])
       await expect(open(vault, columns({ auth }))).rejects.toThrow("The authentication is not readable");
   });
 
   test("is sealed again with a newer master key, once", async () => {
     const auth = await sealedAuth(vault, ID, oauth2, SECRET);
-    expect(await resealedAuth(vault, columns({ auth }))).toBeUndefined();
-    const again = await resealedAuth(newer, columns({ auth }));
+    expect(await rotatedAuth(vault, columns({ auth }))).toBeUndefined();
+    const again = await rotatedAuth(newer, columns({ auth }));
     expect(again).toEqual({ ...oauth2, sealed: expect.stringMatching(/^auth\.k2\./) });
     expect(await openedAuth(newer, columns({ auth: again }))).toMatchObject({ secret: SECRET });
-    expect(await resealedAuth(newer, columns({ auth: again }))).toBeUndefined();
+    expect(await rotatedAuth(newer, columns({ auth: again }))).toBeUndefined();
   });
 
   test.each([
@@ -186,7 +186,7 @@ describe("a destination's own headers", () => {
       await sealedHeaders(vault, ID, headers),
       await sealedHeaders(newer, ID, headers),
     ];
-    const again = (fields: object) => resealedHeaders(newer, columns(fields));
+    const again = (fields: object) => rotatedHeaders(newer, columns(fields));
     expect(await again({ sealedHeaders: current })).toBeUndefined();
     expect(await again({})).toBeUndefined();
     for (const fields of [

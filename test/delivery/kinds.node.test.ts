@@ -2,7 +2,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { CONNECTIONS } from "../../src/core/lease.ts";
 import { connections, type Outgoing } from "../../src/delivery/http.ts";
-import { openToken, resealedToken, sealToken, unlessAborted } from "../../src/delivery/kinds/kind.ts";
+import { openToken, rotatedToken, sealToken, unlessAborted } from "../../src/delivery/kinds/kind.ts";
 import { kindOf } from "../../src/delivery/kinds/registry.ts";
 import { vaultOf } from "../../src/secrets/vault.ts";
 import { listenersAt } from "../support/listeners.ts";
@@ -281,10 +281,10 @@ describe("a target's token", () => {
 
   test("is sealed again with a newer master key, once", async () => {
     const targetToken = await sealToken(vault, "dst_1", TOKEN);
-    expect(await resealedToken(vault, { id: "dst_1", targetToken })).toBeUndefined();
-    expect(await resealedToken(newer, { id: "dst_1", targetToken: null })).toBeUndefined();
-    const again = await resealedToken(newer, { id: "dst_1", targetToken });
+    expect(await rotatedToken(vault, { id: "dst_1", targetToken })).toBeUndefined();
+    expect(await rotatedToken(newer, { id: "dst_1", targetToken: null })).toBeUndefined();
+    const again = await rotatedToken(newer, { id: "dst_1", targetToken });
     expect(await openToken(newer, "dst_1", again ?? "")).toBe(TOKEN);
-    expect(await resealedToken(newer, { id: "dst_1", targetToken: again ?? null })).toBeUndefined();
+    expect(await rotatedToken(newer, { id: "dst_1", targetToken: again ?? null })).toBeUndefined();
   });
 });

@@ -119,7 +119,7 @@ export function openToken(vault: Vault, destination: string, sealed: string): Pr
 }
 
 /** The same, sealed with the first master key; undefined when it is, or when there is none. */
-export async function resealedToken(
+export async function rotatedToken(
   vault: Vault,
   { id, targetToken }: Pick<Destination, "id" | "targetToken">,
 ): Promise<string | undefined> {

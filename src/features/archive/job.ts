@@ -40,7 +40,7 @@ export const archiveCleaning = periodicJob<Position>({
   },
 });
 
-/** Removes what is kept of erased events, as far as their logs tell. A failure is logged: the walk above follows. */
+/** Removes what is kept of erased events, as far as their logs show. A failure is logged: the walk above follows. */
 export async function removeArchived(services: Services, erased: readonly ErasedDelivery[]): Promise<void> {
   const archive = archiveOf(services);
   if (archive === undefined) return;

@@ -1,5 +1,5 @@
 /**
- * The audit trail. Its ids ascend in the order of time and tell it: milliseconds since 1970 times 1,024, or one more than
+ * The audit trail. Its ids ascend in the order of time and contain it: milliseconds since 1970 times 1,024, or one more than
  * the last. So one index serves every list, and a range of time is a range of ids. A trigger refuses to change an entry.
  */
 import { and, desc, eq, gte, lt } from "drizzle-orm";

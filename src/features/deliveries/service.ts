@@ -1,7 +1,7 @@
 /**
  * Deliveries: listed, shown, sent again and cancelled.
  *
- * An attempt that is under way is never cancelled, because nobody could tell how it ends: such a delivery is refused, or
+ * An attempt that is under way is never cancelled, because its outcome would be unknown: such a delivery is refused, or
  * left out. The destination's gate is asked first which deliveries these are, and is notified afterwards, so that no sender
  * continues with what it has read before.
  */

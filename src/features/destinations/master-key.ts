@@ -6,8 +6,8 @@
 import { z } from "@hono/zod-openapi";
 import { previousSecrets } from "../../core/credentials.ts";
 import { ok, type Refused } from "../../core/result.ts";
-import { resealedAuth, resealedHeaders } from "../../delivery/authorization.ts";
-import { resealedToken } from "../../delivery/kinds/kind.ts";
+import { rotatedAuth, rotatedHeaders } from "../../delivery/authorization.ts";
+import { rotatedToken } from "../../delivery/kinds/kind.ts";
 import { encodeCursor } from "../../http/parameters.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
@@ -73,9 +73,9 @@ async function sealAgain(
     return undefined;
   };
   const secrets = await secretsAgain(services, before).catch(unreadable);
-  const sealedHeaders = await resealedHeaders(services.vault, before).catch(unreadable);
-  const auth = await resealedAuth(services.vault, before).catch(unreadable);
-  const targetToken = await resealedToken(services.vault, before).catch(unreadable);
+  const sealedHeaders = await rotatedHeaders(services.vault, before).catch(unreadable);
+  const auth = await rotatedAuth(services.vault, before).catch(unreadable);
+  const targetToken = await rotatedToken(services.vault, before).catch(unreadable);
   return { before, secrets, sealedHeaders, auth, targetToken, isReadable };
 }
 

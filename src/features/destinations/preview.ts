@@ -10,7 +10,7 @@ import { listEvents, withinBytes } from "../../store/event-list.ts";
 import { type Criteria, criteriaOf, isDataAsked, refusalsOf } from "../../store/event-refusals.ts";
 import { isoTime } from "../../time.ts";
 import { service } from "../service.ts";
-import type { destinationTrial } from "./schema.ts";
+import type { destinationDraft } from "./schema.ts";
 import { visibleDestination } from "./service.ts";
 
 /** Events that a preview is about at most. */
@@ -47,7 +47,7 @@ export const previewSchema = z
 
 export type DestinationPreview = z.infer<typeof previewSchema>;
 
-type Preview = Readonly<{ id: string }> & z.infer<typeof destinationTrial>;
+type Preview = Readonly<{ id: string }> & z.infer<typeof destinationDraft>;
 
 /**
  * Which of the tenant's last events the destination takes with these settings; those of the destination apply where they

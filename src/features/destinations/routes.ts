@@ -29,8 +29,8 @@ import { masterKeyRotation, rotateMasterKey } from "./master-key.ts";
 import { MOST_PREVIEWED, previewDestination, previewSchema } from "./preview.ts";
 import {
   destinationChange,
+  destinationDraft,
   destinationSchema,
-  destinationTrial,
   destinationView,
   newDestination,
   shownSecret,
@@ -361,12 +361,12 @@ const preview = createRoute({
   summary: "Preview which events a destination takes",
   tags,
   description:
-    `Tells which of the last events of its tenant, at most ${MOST_PREVIEWED}, the destination's \`event_types\`, ` +
+    `Shows which of the last events of its tenant, at most ${MOST_PREVIEWED}, the destination's \`event_types\`, ` +
     "`channels` and `filter` take, or those of the body, so that they can be tried before they are set. Nothing is " +
     `changed or sent. It looks at the last ${BUNDLES_LOOKED_AT} bundles, which other tenants' events share, and at 8 MB of bodies: where ` +
     "others post much, or events are large, fewer events are shown.",
   middleware: [permitting(previewDestination.permission), withinAnyReadLimit, jsonBody({ mayBeEmpty: true })],
-  request: { params: idParam, body: optionalJson(destinationTrial) },
+  request: { params: idParam, body: optionalJson(destinationDraft) },
   responses: {
     200: jsonAnswer(previewSchema, "The last events, and whether each would be taken."),
     ...problemResponses(400, 401, 403, 404, 413, 415, 422),

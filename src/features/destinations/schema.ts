@@ -106,7 +106,7 @@ export const destinationChange = strict({
 }).openapi("DestinationChange");
 
 /** Settings to be tried on past events; those of the destination apply where they are left out. */
-export const destinationTrial = strict({
+export const destinationDraft = strict({
   event_types: changeable.event_types,
   channels: changeable.channels,
   filter: changeable.filter,

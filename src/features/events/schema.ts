@@ -278,7 +278,7 @@ export const lookedBack = z.iso.datetime().nullable().openapi({
 
 const END = "end";
 
-/** An event's id stands for a position: its number would tell how much others post. */
+/** An event's id stands for a position: its number would reveal how much others post. */
 const position = z.string().transform((name, ctx): EventPosition => {
   const before = name === END ? 0 : eventNumber(name);
   if (before !== undefined) return before;

@@ -109,7 +109,7 @@ export async function publishStatusChanges(
   await publish(services, [...raised.map(({ event }) => event), ...others], changes);
 }
 
-/** Undefined for a change that an edit by hand has made one that no event can tell: it must not hold up the others. */
+/** Undefined for a change that an edit by hand has made unreadable: it must not hold up the others. */
 function statusEventOf(services: Services, change: StatusChange): OperationalEvent | undefined {
   try {
     return statusEvent(change);

@@ -14,7 +14,7 @@ export const contactEmail = z
   .nullable()
   .openapi({
     example: "ops@acme.example",
-    description: "Who is told about the tenant's own destinations by mail; null: nobody.",
+    description: "Who is notified about the tenant's own destinations by mail; null: nobody.",
   });
 
 const payloadFree = z.boolean({ error: "expected true or false" }).openapi({

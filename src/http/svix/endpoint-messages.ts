@@ -73,7 +73,7 @@ const messagesQuery = z.object({
   expanded_statuses: flag,
 });
 
-/** The states that are one status; where a status stands for several, they are told apart in the answer. */
+/** The states that are one status; where a status stands for several, the answer distinguishes them. */
 const stateOf: Readonly<Partial<Record<number, StoredState>>> = {
   [statuses.success]: "delivered",
   [statuses.fail]: "dead",

@@ -221,7 +221,7 @@ type NewMessage = Readonly<{
   destinations?: readonly string[];
 }>;
 
-/** An idempotency key of the tenant like `EVENT_ID`: they are told apart by what is before them. */
+/** An idempotency key of the tenant like `EVENT_ID`: the prefix distinguishes them. */
 const REQUEST = "svix-request:";
 
 async function createMessage(

@@ -105,7 +105,7 @@ export const orderedQuery = {
     .default("ascending"),
 };
 
-/** A page of at most `limit` entries. The caller reads one entry more, which tells whether there is a next page. */
+/** A page of at most `limit` entries. The caller reads one entry more, to see whether there is a next page. */
 export function listOf<T>(entries: readonly T[], limit: number, idOf: (entry: T) => string) {
   const data = entries.slice(0, limit);
   const last = data.at(-1);

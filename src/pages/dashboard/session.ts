@@ -84,7 +84,7 @@ function chosenTenant(c: DashboardContext): string | undefined {
   return named === "" ? undefined : named;
 }
 
-/** Middleware: a visitor who has chosen what is no name of a tenant is told so by `refuse`. */
+/** Middleware: `refuse` answers a visitor whose choice is no tenant's name. */
 export function ofTenant(
   refuse: (c: DashboardContext) => Response | Promise<Response>,
 ): MiddlewareHandler<DashboardEnv> {

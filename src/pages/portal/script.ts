@@ -1,6 +1,6 @@
 /**
  * What the portal's script does besides that of the dashboard: it opens a link by itself where the page is in a frame,
- * tells the page around the frame how high the portal is, and selects all rows of a table. Every page works without it.
+ * reports to the page around the frame how high the portal is, and selects all rows of a table. Every page works without it.
  *
  * A message goes to the page around the frame only where its origin is one of those that the deployment names.
  */
@@ -9,10 +9,10 @@ export const portalScript = /* js */ `"use strict";
   const isFramed = window.parent !== window;
   const origins = JSON.parse(document.body.dataset.origins ?? "[]");
 
-  /** The origin of the page around the frame, where the browser or the address of the first page tells it. */
+  /** The origin of the page around the frame, where the browser or the address of the first page names it. */
   function parentOrigin() {
-    const told = location.ancestorOrigins?.[0] ?? originOf(document.referrer);
-    if (origins.includes(told)) sessionStorage.setItem("parent", told);
+    const outer = location.ancestorOrigins?.[0] ?? originOf(document.referrer);
+    if (origins.includes(outer)) sessionStorage.setItem("parent", outer);
     const known = sessionStorage.getItem("parent");
     if (origins.includes(known)) return known;
     return origins.length === 1 ? origins[0] : undefined;

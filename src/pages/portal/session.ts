@@ -151,7 +151,7 @@ function cookieName(c: PortalContext): string {
 
 /**
  * In a frame another site's page is the top: only a cookie with SameSite=None is sent there, which has to be secure. So
- * requests that change anything are told apart by their origin, as everywhere.
+ * the origin distinguishes requests that change anything, as everywhere.
  */
 function cookieOptions(c: PortalContext, isFramed: boolean) {
   const common = { path: "/", httpOnly: true };

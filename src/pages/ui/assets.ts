@@ -42,7 +42,7 @@ const assets = assetsAt("/dashboard", {
 
 export const { path: assetPath, register: registerAssets } = assets;
 
-/** A hash of the content: FNV-1a, enough to tell versions of a file apart. */
+/** A hash of the content: FNV-1a, enough to distinguish versions of a file. */
 export function versionOf(text: string): string {
   let hash = 0x811c9dc5;
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);

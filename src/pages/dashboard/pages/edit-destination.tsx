@@ -8,7 +8,7 @@ import type { FC } from "hono/jsx";
 import type { FieldError, Refused } from "../../../core/result.ts";
 import { MASK, ownHeaders } from "../../../delivery/authorization.ts";
 import { type DestinationPreview, previewDestination } from "../../../features/destinations/preview.ts";
-import { destinationTrial, destinationView } from "../../../features/destinations/schema.ts";
+import { destinationDraft, destinationView } from "../../../features/destinations/schema.ts";
 import {
   getDestination,
   removeDestination,
@@ -174,7 +174,7 @@ async function showPreview(c: DashboardContext, row: Destination, typed: Form) {
   const caller = callerOnPage(c);
   const previewed = await attemptWith(
     caller,
-    destinationTrial,
+    destinationDraft,
     { event_types, channels, filter },
     (settings) => previewDestination(caller, { ...settings, id: row.id }),
   );
@@ -212,7 +212,7 @@ const PreviewPart: FC<{ preview: DestinationPreview | undefined; now: number }> 
 );
 
 function previewText({ events, taken }: DestinationPreview): string {
-  if (events.length === 0) return "No events to try it on: the tenant has posted none lately.";
+  if (events.length === 0) return "No events to try it on: the tenant has posted none recently.";
   return `Takes ${taken} of the last ${plural(events.length, "event")}.`;
 }
 

@@ -7,7 +7,7 @@ import { kindNameOf } from "../../../delivery/kinds/registry.ts";
 import { visitorTexts } from "../../../features/destinations/fields.ts";
 import { type DestinationPreview, previewDestination } from "../../../features/destinations/preview.ts";
 import {
-  destinationTrial,
+  destinationDraft,
   destinationView,
   type ShownSecret,
 } from "../../../features/destinations/schema.ts";
@@ -105,7 +105,7 @@ export function registerEndpointForms(app: Hono<PortalEnv>): void {
     const faults = { ...(types && { event_types: types }), ...(filter && { filter }) };
     if (Object.keys(faults).length > 0) return showForm(c, { typed: form, faults, row });
     const typed = { event_types: body.event_types, filter: body.filter };
-    const previewed = await attemptWith(caller, destinationTrial, typed, (settings) =>
+    const previewed = await attemptWith(caller, destinationDraft, typed, (settings) =>
       previewDestination(caller, { ...settings, id: row.id }),
     );
     if (previewed.kind === "ok") return showForm(c, { typed: form, row, preview: previewed.value });
