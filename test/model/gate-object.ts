@@ -2,7 +2,7 @@
 import { type AdmitRequest, admit } from "../../src/core/admit.ts";
 import type { AttemptSignal } from "../../src/core/destination-state.ts";
 import type { GateState } from "../../src/core/gate-state.ts";
-import { arrivedGrant, CONNECTIONS, type Lane, startsUntil, settledSince } from "../../src/core/lease.ts";
+import { arrivedGrant, CONNECTIONS, type Lane, settledSince, startsUntil } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
 import { afterHold, afterHoldCleared, afterResume, scheduleDrain, settle } from "../../src/core/settle.ts";
 import {
