@@ -26,7 +26,7 @@ function textOf(line: LogLine): string {
  * https://developers.cloudflare.com/workers/observability/logs/workers-logs/#limits
  */
 const MOST_BYTES = 200_000;
-/** Those of attempts, which can be a thousand: what an invocation reports beside them has to have room. */
+/** Bytes for lines of attempts, which can be a thousand: what an invocation reports beside them has to have room. */
 const MOST_BYTES_OF_ATTEMPTS = 150_000;
 /** An object that lives long may log more, as time passes. */
 const BYTES_PER_SECOND = 500;
@@ -37,7 +37,7 @@ export type BoundedLog = Readonly<{
   logOmitted: () => void;
 }>;
 
-/** The log of one invocation, bounded in bytes. Of what is beyond that, the number of lines is logged. */
+/** The log of one invocation, bounded in bytes. Beyond that, only the number of lines is logged. */
 export function boundedLog(now: () => number, write = writeToConsole): BoundedLog {
   const startedAt = now();
   let bytes = 0;

@@ -1,5 +1,5 @@
 /**
- * What an isolate remembers of names and tokens between invocations, beside its `RoutingCache`. It belongs to
+ * An isolate's memory of names and tokens between invocations, beside its `RoutingCache`. It belongs to
  * `Services`, so that a test has as many isolates as it makes, each with a memory of its own.
  */
 
@@ -27,7 +27,7 @@ export class BoundedMap<Value> {
   }
 }
 
-/** What the addresses of a receiver's name allow. */
+/** The rights that the addresses of a receiver's name give. */
 export type Resolution =
   /** Every address is public, or there is none: then the attempt itself fails with that error. */
   | Readonly<{ kind: "public" }>

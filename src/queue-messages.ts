@@ -9,7 +9,7 @@
 import type { BundlePart } from "./core/bundle.ts";
 
 /**
- * What the queues are for: attempting deliveries, running drains, taking messages that failed too often, upkeep, and,
+ * The purposes of the queues: attempting deliveries, running drains, taking messages that failed too often, upkeep, and,
  * where an operator has such a queue, taking events. In the order of the names in `QUEUE_NAMES`.
  */
 const QUEUE_KINDS = ["deliveries", "drains", "dead", "upkeep", "events"] as const;
@@ -17,7 +17,7 @@ const QUEUE_KINDS = ["deliveries", "drains", "dead", "upkeep", "events"] as cons
 export type QueueKind = (typeof QUEUE_KINDS)[number];
 
 /**
- * What a queue is for by its name: the last of these words in it, because each environment has queues with names of its
+ * The purpose of a queue by its name: the last of these words in it, because each environment has queues with names of its
  * own (`breakwater-staging-dead`, `breakwater-dead-eu`).
  */
 export function queueKindOf(name: string): QueueKind | undefined {
@@ -28,10 +28,10 @@ export function queueKindOf(name: string): QueueKind | undefined {
 }
 
 /**
- * What a batch is. Whoever deploys may give the queues any names: where the words in these do not say what a queue is for,
+ * The kind of a batch. An operator may give the queues any names: where the words in these do not say what a queue is for,
  * the deployment sets `QUEUE_NAMES`. Without it, deliveries, drains and upkeep are recognised by the shape of their
- * messages. Those of a dead-letter queue look like those of the queue they come from, so one that nobody has named is attempted like any
- * other: no delivery is lost by that, because the sweep finds what has used up its retries.
+ * messages. Messages of a dead-letter queue look like those of the queue they come from, so one that nobody has named is
+ * attempted like any other: no delivery is lost by that, because the sweep finds what has used up its retries.
  * @param env the Worker's variables
  */
 export function batchKindOf(
@@ -104,7 +104,7 @@ export type UpkeepMessage = Readonly<{
   name: UpkeepName;
   /** The id of a replay, an erasure or a destination; or what the page before has handed over. */
   subject: unknown;
-  /** Of a job that the cron began, whose invocation was page 0. */
+  /** The page of a job that the cron began, whose invocation was page 0. */
   page: number | undefined;
   /** No further page is enqueued after this, epoch ms. */
   until: number | undefined;

@@ -26,26 +26,29 @@ export type AttemptCounts = {
   readonly startedAt: number;
   delivered: number;
   failed: number;
-  /** Those of which Analytics Engine took no data point. */
+  /** Attempts of which Analytics Engine took no data point. */
   uncounted: number;
   slowestMs: number;
   readonly destinations: Set<string>;
 };
 
-/** What has come of an attempt, for the archive (delivery/archiver.ts). */
+/** The result of an attempt, for the archive (delivery/archiver.ts). */
 export type Arrived = Readonly<{
   /** Epoch ms. */
   startedAt: number;
-  /** What a receiver may repeat, and nobody may see. */
+  /** Secrets that a receiver may repeat, and nobody may see. */
   secrets: () => readonly string[];
   /** Absent where there was none. */
   answer?: Readonly<{
     response: Pick<Response, "ok" | "status" | "headers">;
     /** As it is kept in D1. */
     excerpt: string | undefined;
-    /** What has been read of the body. */
+    /** The part of the body that has been read. */
     chunks: readonly Uint8Array[];
-    /** What has not been read yet: whoever takes it reads it, or cancels it. Absent where the body has ended. */
+    /**
+     * The part of the body that has not been read yet: whoever takes it reads it, or cancels it. Absent where the body has
+     * ended.
+     */
     rest?: ReadableStreamDefaultReader<Uint8Array> | undefined;
   }>;
 }>;
@@ -53,7 +56,7 @@ export type Arrived = Readonly<{
 /** Keeps the exchange, where it is one that is to be kept; returns whether it does. Takes no time. */
 export type ArchiveExchange = (delivery: LoadedDelivery, contentType: string, arrived: Arrived) => boolean;
 
-/** What the engine has found that operators or customers may want to know of. */
+/** Findings of the engine that operators or customers may want to know of. */
 export type News = Readonly<{
   /** Changes of status, on record and not published yet. */
   changes?: readonly StatusChange[];

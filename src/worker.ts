@@ -1,8 +1,8 @@
 /**
  * The Worker: which handler answers what, and none of them while it is misconfigured. Wiring only.
  *
- * The same script runs in gates, in intake and in queue consumers. What the way of a delivery does not need is loaded by the
- * first invocation that needs it: the API with its schemas, the pages, the cron, drains and upkeep.
+ * The same script runs in gates, in intake and in queue consumers. Code that no delivery needs is loaded by the first
+ * invocation that needs it: the API with its schemas, the pages, the cron, drains and upkeep.
  */
 
 import { consumeDeliveries } from "./delivery/consumer.ts";

@@ -36,7 +36,8 @@ const sharedFlags = {
 type Invocation = Readonly<{ deployment: Deployment; isDryRun: boolean; flags: Flags }>;
 
 /**
- * Reads the command line. What is neither the script's nor every command's is handed to `wrangler deploy` as it is.
+ * Reads the command line. Arguments that are neither the script's nor every command's are handed to `wrangler deploy` as
+ * they are.
  * @throws UsageError for a flag without its value, and for one that cannot work here
  */
 export function readDeployment(

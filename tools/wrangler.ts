@@ -107,7 +107,7 @@ export async function bundleWorker(
   return join(directory, `${basename(main, ".ts")}.js`);
 }
 
-/** What a command has printed, standard error included, its exit code, and what it notes for other programs. */
+/** A command's output, standard error included, its exit code, and its notes for other programs. */
 type CommandResult = Readonly<{ code: number; output: string; stdout: string; entries: readonly unknown[] }>;
 
 /**
@@ -163,7 +163,7 @@ export function addressIn(entries: readonly unknown[]): string | undefined {
   })[0];
 }
 
-/** What a deployment has been deployed to: addresses, and patterns of routes. */
+/** The targets of a deployment: addresses, and patterns of routes. */
 export function targetsIn(entries: readonly unknown[]): readonly string[] {
   const deployed = entries.find((entry) => (entry as { type?: unknown }).type === "deploy");
   const { targets = [] } = (deployed ?? {}) as { targets?: readonly string[] };

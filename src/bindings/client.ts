@@ -3,7 +3,7 @@
  * exception. This file imports nothing: copy it into the Worker that calls.
  */
 
-/** What the binding's Worker offers: `interface Env { EVENTS: BreakwaterEvents }`. No call throws a problem. */
+/** The calls that the binding's Worker offers: `interface Env { EVENTS: BreakwaterEvents }`. No call throws a problem. */
 export type BreakwaterEvents = Readonly<{
   /** Stores an event; once it is accepted, it is delivered at least once to each destination that takes it. */
   send: (event: NewEvent, options?: SendOptions) => Promise<Result<AcceptedEvent>>;
@@ -59,7 +59,7 @@ export type Result<T> =
     }>
   | Readonly<{ ok: false; problem: Problem }>;
 
-/** What the HTTP API answers as `application/problem+json`. */
+/** A problem, as the HTTP API answers it in `application/problem+json`. */
 export type Problem = Readonly<{
   type: string;
   title: string;

@@ -3,7 +3,7 @@
  *
  * The messages of a batch are committed together. A message that the platform hands over again is recognized by the
  * token under which its event was committed, which is made of the queue's name and the message's id, so that this costs
- * no row. What a sender may send twice has an idempotency key of its own, as over HTTP.
+ * no row. A message that a sender may send twice has an idempotency key of its own, as over HTTP.
  *
  * A message that can never be accepted is retried without a pause, until the platform moves it to the queue's dead-letter
  * queue as it is: a copy of ours would have another id, and might have another content type.
@@ -17,7 +17,7 @@ import { eventsPauseSeconds } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
 import { readValue } from "./json-value.ts";
 
-/** Whoever may send to the operator's queue may post for every tenant but the operator's own. */
+/** Any sender that may send to the operator's queue may post for every tenant but the operator's own. */
 const SENDER = { via: "queue", scopes: ["events:write"] } as const;
 
 const KEY_FIELD = "idempotency_key";

@@ -1,9 +1,9 @@
 /**
  * The service binding of other Workers: events are sent and looked up by RPC, without HTTP and without a key.
  *
- * What a binding may do is in its `props`, which are set by who deploys the calling Worker and which that Worker's code
- * cannot change. They come to a `Principal` as a key does, and from there on everything is done by the services that
- * the HTTP routes call. Problems are values: errors lose class and fields on their way between Workers.
+ * A binding's rights are in its `props`, which are set by who deploys the calling Worker and which that Worker's code
+ * cannot change. They come to a `Principal` as a key does, and from there on everything is done by the services that the
+ * HTTP routes call. Problems are values: errors lose class and fields on their way between Workers.
  */
 
 import { z } from "zod";

@@ -31,7 +31,7 @@ const ERROR_CODES = [
   "invalid_scope",
 ];
 
-/** What a token endpoint's answer means. */
+/** The meaning of a token endpoint's answer. */
 export function tokenOutcome({ status, text, isCut }: TokenAnswer): TokenOutcome {
   if (status >= 300 && status < 400) return tokenUnavailable("redirects, which is not followed");
   if (isCut) return tokenUnavailable(`answers ${status} with more than ${MAX_ANSWER_BYTES} bytes`);
@@ -80,7 +80,7 @@ function objectIn(text: string): Readonly<Record<string, unknown>> | undefined {
 
 /** A token is replaced so long before it expires: attempts that have begun, and clocks that differ, need a while. */
 const EARLY_MS = 60_000;
-/** Of a shorter life it is this share. */
+/** The share that is used of a shorter life. */
 const EARLY_SHARE = 0.25;
 
 /** Until when a token that arrived at `now` is sent, epoch ms. */
@@ -91,7 +91,7 @@ export function usableUntil(lifetimeMs: number, now: number): number {
 /** A token as the gate keeps it: sealed, because it holds no master key. */
 export type KeptToken = Readonly<{ sealed: string; obtainedAt: number; usableUntil: number }>;
 
-/** What the gate knows about a destination's token. */
+/** The gate's knowledge of a destination's token. */
 export type TokenState = Readonly<{
   /** The credentials that it is about: with others nothing of it counts. */
   terms: string;

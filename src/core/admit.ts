@@ -84,8 +84,8 @@ export function refusalAt(
 }
 
 /**
- * Deliveries are changed in D1 by others than the holders of leases. Whoever has read one of them before has to read it
- * again before it is granted. Those that a live lease holds are left to its holder, and returned.
+ * Deliveries are changed in D1 by others than the holders of leases. A caller that has read one of them before has to read
+ * it again before it is granted. Deliveries that a live lease holds are left to its holder, and returned.
  */
 export function recheck(
   state: GateState,
@@ -132,7 +132,7 @@ function withRequest(
   };
 }
 
-/** What the gate knows of the requested deliveries: when each was settled of late, and until when a lease holds it. */
+/** The gate's knowledge of the requested deliveries: when each was settled of late, and until when a lease holds it. */
 type Known = Readonly<{
   settled: readonly (readonly [delivery: number, at: number])[];
   leased: ReadonlyMap<number, number>;
@@ -223,7 +223,7 @@ function wantedOf(
     : portionOf(crashLoop, free, Math.min(most, free.length), granted);
 }
 
-/** What the caller's former lease holds is available to its next one. */
+/** The slots of the caller's former lease are available to its next one. */
 function withoutFormer(state: GateState, { succeeds }: AdmitRequest): GateState {
   if (succeeds === undefined) return state;
   const leases = state.leases.map((one) => (one.id === succeeds ? { ...one, slots: 0, width: 0 } : one));

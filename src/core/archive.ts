@@ -10,7 +10,7 @@ import { z } from "zod";
 import { bodyForms } from "./content.ts";
 import { templates } from "./message-templates.ts";
 
-/** Of an answer's body so many bytes are kept. */
+/** The most bytes of an answer's body that are stored. */
 export const MOST_BODY_BYTES = 65_536;
 
 /**
@@ -63,7 +63,7 @@ const headers = z.record(z.string(), z.string());
 export const encodings = ["utf-8", "base64"] as const;
 export type Encoded = Readonly<{ encoding: (typeof encodings)[number]; body: string }>;
 
-/** What an object has. `cut`: there was more of the body than what is kept. */
+/** The fields of an object. `cut`: there was more of the body than what is kept. */
 const archived = z.object({
   version: z.literal(1),
   tenant: z.string(),
@@ -73,7 +73,7 @@ const archived = z.object({
     url: z.string(),
     /** As they were sent; secrets and signatures are masked. */
     headers,
-    /** What the destination was sent of an event then: with it the body is made again from the event. */
+    /** The form in which the destination was sent the event then: with it the body is made again from the event. */
     form: z.object({ body: z.enum(bodyForms), template: z.enum(templates).nullable() }),
   }),
   /** Absent where there was none. */

@@ -4,12 +4,12 @@
  * The checks run from the most lasting reason to the most fleeting one, so that the reason given is the one that an
  * operator would name.
  *
- * Live traffic and the backlog share what there is. Of a capacity above one, live traffic leaves a quarter to the
- * backlog, and the backlog an eighth to live traffic (at least one each), while the other side is active. What live
- * traffic leaves and the drain does not use is lost for the moment; the drain gets what it lacks when the next lease
- * ends. A capacity of one cannot be shared, so the sides take turns: live traffic yields when the backlog has been
- * refused since live traffic was last served. The backlog never yields a capacity of one, because live deliveries
- * that are refused become backlog themselves, and a drain takes the newest of the backlog too.
+ * Live traffic and the backlog share what there is. While the other side is active, live traffic leaves a quarter of a
+ * capacity above one to the backlog, and the backlog an eighth to live traffic (at least one each). What live traffic
+ * leaves and the drain does not use is lost for the moment; the drain gets what it lacks when the next lease ends. A
+ * capacity of one cannot be shared, so the sides take turns: live traffic yields when the backlog has been refused since
+ * live traffic was last served. The backlog never yields a capacity of one, because live deliveries that are refused become
+ * backlog themselves, and a drain takes the newest of the backlog too.
  */
 import { widthOf } from "./concurrency-window.ts";
 import { isApart } from "./crash-loop.ts";
@@ -20,7 +20,7 @@ import type { GateSettings } from "./limits.ts";
 import { effectiveRate, nextSendAt, type Reservation, reserve, reserveNow } from "./rate-limit.ts";
 import type { Refusal } from "./reasons.ts";
 
-/** What is asked for, as far as capacity depends on it. */
+/** The part of a request that capacity depends on. */
 export type Wanted = Readonly<{
   lane: Lane;
   deliveries: number;
@@ -31,7 +31,7 @@ export type Wanted = Readonly<{
 export type Capacity = Readonly<{
   /** Connections. */
   slots: number;
-  /** Of the concurrency window. */
+  /** Width of the concurrency window. */
   width: number;
   /** At least one send. */
   reservation: Reservation;

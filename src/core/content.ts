@@ -20,7 +20,7 @@ export class Content {
   }
 }
 
-/** What a destination gets as the body of a request: the whole envelope, or the data alone. */
+/** The body of a request to a destination: the whole envelope, or the data alone. */
 export const bodyForms = ["envelope", "data"] as const;
 export type BodyForm = (typeof bodyForms)[number];
 

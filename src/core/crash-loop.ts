@@ -25,7 +25,7 @@ export const noCrashLoop: CrashLoop = { level: 0, raisedAt: 0, settled: 0 };
 const HIGHEST = 4;
 /** From this one on, only drains serve the destination. */
 const APART = 2;
-/** Of the deliveries of a lease, each level leaves one in so many. */
+/** Each level leaves one in so many of a lease's deliveries. */
 const SHRINKS_BY = 4;
 /** Leases that expire within this time were lost to one event: a deploy, say, ends many invocations at once. */
 const TOGETHER_MS = 30_000;

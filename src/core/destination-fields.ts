@@ -1,4 +1,6 @@
-/** What the API takes for fields of destinations: limits and spellings, for whoever must know them before it asks. */
+/**
+ * Values that the API takes for fields of destinations: limits and spellings, for whoever must know them before it asks.
+ */
 
 /** Keys and values of metadata. */
 export const metadataLimits = { keys: 50, keyLength: 64, valueLength: 500 } as const;

@@ -23,7 +23,7 @@ export type DestinationState = Readonly<{
   adaptiveLimit: AdaptiveLimit;
 }>;
 
-/** What an attempt says about its destination. */
+/** The health that an attempt shows of its destination. */
 export type AttemptSignal = Readonly<{
   at: number;
   health: ExchangeHealth;

@@ -1,6 +1,6 @@
 /**
- * What a destination does now, as pages show it: one of a few kinds, with the figures that explain it. The words are those
- * of the page and its language. Times in epoch ms.
+ * The present activity of a destination, as pages show it: one of a few kinds, with the figures that explain it. The words
+ * are those of the page and its language. Times in epoch ms.
  */
 import type { GateView } from "./gate-view.ts";
 

@@ -21,7 +21,9 @@ import { effectiveRate, sendsBy } from "./rate-limit.ts";
 const WRITE_MS = 1_000;
 /** It is written with its whole batch at the latest: until then a drain that finds nothing proves nothing. */
 const WRITTEN_MS = 5_000;
-/** What the rate allows within this time is worth a drain now: it works about so long under one lease. */
+/**
+ * A drain is worth starting now for sends that the rate allows within this time: it works about so long under one lease.
+ */
 const AHEAD_MS = 3_000;
 /** A drain that was enqueued and has not asked for a lease in this time is lost: enqueue another. */
 const LOST_MS = 30_000;

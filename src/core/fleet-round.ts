@@ -29,7 +29,7 @@ export type FleetRound = Readonly<{
   foremost: readonly WatchedDestination[];
 }>;
 
-/** What is known of one destination: its counters of an hour and of a day; absent when its gate did not answer. */
+/** The figures of one destination: its counters of an hour and of a day; absent when its gate did not answer. */
 type LookedAt = Readonly<{ watched: WatchedDestination; day: Counters } | { watched?: undefined }>;
 
 /** @param from the row behind which the round before has stopped; 0: it has been through */

@@ -49,7 +49,7 @@ export type HistoryEntry = Readonly<{
   times?: number;
   /** The end of a hold. */
   until?: number;
-  /** Of a pause. */
+  /** The reason of a pause. */
   reason?: PauseReason;
 }>;
 
@@ -59,7 +59,7 @@ type SettledLease = readonly [at: number, deliveries: PackedNumbers];
 /** How much may be in flight under leases that are granted without a write (see write-behind.ts). */
 export type Slack = Readonly<{
   slots: number;
-  /** Of the concurrency window. */
+  /** Width of the concurrency window. */
   width: number;
   /** The incarnation that stored it, and no other, may grant leases out of it until then. */
   grantsUntil: number;

@@ -15,7 +15,7 @@ import { hasPattern, patternOf } from "./pattern.ts";
 
 export type JsonSchema = boolean | Readonly<Record<string, unknown>>;
 
-/** What is wrong at a place of a schema or of data. */
+/** A fault at a place of a schema or of data. */
 export type SchemaFault = Readonly<{
   /** A JSON Pointer (RFC 6901); empty at the root. */
   pointer: string;
@@ -659,7 +659,7 @@ function shortened(text: string): string {
   return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text;
 }
 
-/** What a value is, in a few words. */
+/** A value's kind, in a few words. */
 function faultOf(value: unknown): string {
   if (value === undefined) return "is missing";
   if (Array.isArray(value)) return `is a list of ${value.length}`;

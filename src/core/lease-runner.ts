@@ -6,7 +6,7 @@
  * were not started are left over, not lost. A drain's next lease goes on over the same connections, without a pause.
  *
  * Everything is decided here, and nothing is done here: clock, timers, connections, HTTP and gate are the caller's, as
- * `LeaseEffects`. Those of production are in src/delivery/lease-runner.ts, those of the simulator in
+ * `LeaseEffects`. Production's effects are in src/delivery/lease-runner.ts, the simulator's in
  * src/simulator/gated-sender.ts. Effects call back instead of returning promises, because the simulator runs to its end
  * without awaiting anything.
  *
@@ -62,7 +62,7 @@ export function consumerPatienceMs(usualMs: number): number {
 /** Reports that something has been done, or that it failed. */
 export type Done = (error?: unknown) => void;
 
-/** What the runner needs done. Each callback is called once, later or at once. */
+/** The effects that the runner needs. Each callback is called once, later or at once. */
 export type LeaseEffects = Readonly<{
   /** Epoch ms. */
   now: () => number;
@@ -81,7 +81,7 @@ export type LeaseEffects = Readonly<{
   hold: (until: number) => void;
 }>;
 
-/** What an attempt has come to, as far as the lease is concerned. */
+/** The result of an attempt, as far as the lease is concerned. */
 export type AttemptResult = Readonly<{
   attempt: Readonly<{ exchange: Exchange; startedAt: number; endedAt: number; limits?: StatedLimits }>;
   metric?: AttemptMetric;
@@ -268,7 +268,7 @@ export class LeaseRunner<Delivery, Result extends AttemptResult> {
     });
   }
 
-  /** What is running is still awaited. It is watched no more, because one slow attempt is enough. */
+  /** Running attempts are still awaited. It is watched no more, because one slow attempt is enough. */
   #stopForSlowness(): void {
     const { stopped = "hanging" } = this.#state;
     this.#state = { ...this.#state, stopped };
@@ -389,7 +389,7 @@ class Lease<Delivery, Result> implements LeaseProgress<Delivery, Result> {
   }
 }
 
-/** What a worker knows of a destination while it uses leases for it. */
+/** A worker's knowledge of a destination while it uses leases for it. */
 type SendingState = Readonly<{
   /** The newest lease's. */
   grant: Grant;

@@ -10,12 +10,12 @@ import type { Exchange } from "./retry/classify.ts";
 /** One count for each bound, of the values up to it and above the one before; and one for all beyond. */
 type Histogram = readonly number[];
 
-/** Of an attempt's duration: a timeout is at most 25 s. */
+/** Bounds of an attempt's duration: a timeout is at most 25 s. */
 export const LATENCY_BOUNDS_MS: readonly number[] = [
   1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 15_000, 20_000, 25_000,
 ];
 
-/** Of an attempt's delay, from the queue's milliseconds to days behind an open circuit or a pause. */
+/** Bounds of an attempt's delay, from the queue's milliseconds to days behind an open circuit or a pause. */
 export const DELAY_BOUNDS_MS: readonly number[] = [
   10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 15_000, 60_000, 300_000, 900_000, 3_600_000, 21_600_000,
   86_400_000,
@@ -70,7 +70,7 @@ export const results = ["2xx", "3xx", "4xx", "429", "5xx", "other", "timeout", "
 
 export type MetricResult = (typeof results)[number];
 
-/** What is counted of one attempt: it is part of the signal that the gate gets. */
+/** The counted figures of one attempt: it is part of the signal that the gate gets. */
 export type AttemptMetric = Readonly<{
   /** Which attempt of its delivery it was, from 1. */
   attempt: number;
@@ -213,16 +213,16 @@ function spread(
 
 /** Shares of the counters. A share of nothing is null, not zero: no traffic is neither good nor bad. */
 export type Rates = Readonly<{
-  /** Of the first attempts, those that were followed by a retry. */
+  /** Share of the first attempts that were followed by a retry. */
   retryRate: number | null;
-  /** Of the deliveries that ended, those that ended dead. */
+  /** Share of the ended deliveries that ended dead. */
   deadRate: number | null;
-  /** Of the second attempts, those that delivered. */
+  /** Share of the second attempts that delivered. */
   secondAttemptSuccess: number | null;
   meanAttemptsToSuccess: number | null;
-  /** Of all attempts, those with a response other than 2xx. */
+  /** Share of all attempts that got a response other than 2xx. */
   non2xxRate: number | null;
-  /** Of all attempts, those that timed out. */
+  /** Share of all attempts that timed out. */
   timeoutRate: number | null;
   /** Retries for each first attempt; a first attempt is assumed where there was none. */
   retryRatio: number;

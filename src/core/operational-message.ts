@@ -1,5 +1,5 @@
 /**
- * What an operational event says to a person: a title, how bad it is, what it is about, and its facts. Mails and the
+ * An operational event in words for a person: a title, how bad it is, what it is about, and its facts. Mails and the
  * templates of chat and on-call services are made of it.
  */
 

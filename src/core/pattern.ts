@@ -192,7 +192,7 @@ export function hasPattern(pattern: Pattern, text: string, visited: (visits: num
   return search.isDone;
 }
 
-/** What is possible behind the characters that have been read. */
+/** The positions that are possible behind the characters read so far. */
 class Search {
   /** Whether the pattern may end here. */
   isDone = false;

@@ -28,7 +28,7 @@ export function furtherDatabaseNames(env: object): string[] {
 }
 
 /**
- * What is wrong with the names of the databases' bindings beyond the first, `DB`. Their numbers are part of event ids, so
+ * Faults in the names of the databases' bindings beyond the first, `DB`. Their numbers are part of event ids, so
  * there may be no gap in them.
  */
 export function databaseNamesFault(names: readonly string[]): string | undefined {

@@ -1,5 +1,5 @@
 /**
- * What a visitor of the portal may do, and up to which limits. An operator sets rules for a tenant, and whoever makes a
+ * A portal visitor's rights, and their limits. An operator sets rules for a tenant, and whoever makes a
  * link may set more for it: each only takes away. Every action of the portal is asked for here (`allows`,
  * `limitsWithin`), and nothing that a visitor sends takes part in the rules.
  */
@@ -57,7 +57,7 @@ const ruleFields = {
 
 const RULES_EXPECTED = `expected an object of ${Object.keys(ruleFields).join(", ")}`;
 
-/** What is left out, or null, takes nothing away. */
+/** A right that is left out, or null, takes nothing away. */
 export const portalRules = z.strictObject(ruleFields, { error: RULES_EXPECTED });
 
 export type PortalRules = Readonly<z.infer<typeof portalRules>>;
@@ -83,7 +83,7 @@ export const tenantPortal = z.strictObject(
 
 export type TenantPortal = Readonly<z.infer<typeof tenantPortal>>;
 
-/** What a link says of the visit that it opens, and its session keeps. Everything is there: an edit by hand fails. */
+/** A link's description of the visit that it opens, which its session keeps. Everything is there: an edit by hand fails. */
 export const portalVisit = z.strictObject({
   rules: portalRules,
   language: z.enum(portalLanguages).nullable(),
@@ -94,7 +94,7 @@ export const portalVisit = z.strictObject({
 
 export type PortalVisit = Readonly<z.infer<typeof portalVisit>>;
 
-/** What a visitor may do. A limit that is null does not exist. */
+/** A visitor's rights. A limit that is null does not exist. */
 export type PortalAccess = Readonly<
   Record<Capability, boolean> & Record<LimitedField | "max_endpoints", number | null>
 >;
@@ -169,7 +169,7 @@ type Asked = Readonly<Partial<Record<LimitedField, number | string | null>>>;
 /**
  * What to set of the limits that a visitor asks for, and the fields that ask for too much. A field that is empty (null)
  * asks for the default, or for as much of it as the visitor may have. One that keeps its value is not set: what an
- * operator has raised stays. What is no number is passed on, for the API to refuse.
+ * operator has raised stays. A value that is no number is passed on, for the API to refuse.
  * @param current of the endpoint; undefined for a new one
  */
 export function limitsWithin(
@@ -190,7 +190,7 @@ export function limitsWithin(
   };
 }
 
-/** What nobody can read, after an edit by hand, permits nothing but to look. */
+/** Unparseable rules fall back to read-only. */
 const unreadableRules: PortalRules = { ...readOnlyRules, may_see_payloads: false };
 
 /** The settings of a tenant as they are stored; null: nothing is set. */

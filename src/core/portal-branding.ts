@@ -5,7 +5,7 @@
 import { z } from "zod";
 
 const NAME_EXPECTED = "expected 1 to 80 characters without control characters";
-/** Of the address; an image of 24 KB in base64 is 32 KB. It is part of every page. */
+/** Characters of the address; an image of 24 KB in base64 is 32 KB. It is part of every page. */
 const MOST_LOGO = 32_768;
 const LOGO_EXPECTED = `expected an https URL of at most 2000 characters, or a PNG, JPEG, GIF or WebP image as data: URL in base64 of at most ${MOST_LOGO} characters`;
 const ACCENT_EXPECTED = "expected a colour as #rrggbb, such as #0b6a72";
@@ -74,7 +74,7 @@ type Rgb = readonly [number, number, number];
 
 const WHITE: Rgb = [255, 255, 255];
 const BLACK: Rgb = [0, 0, 0];
-/** What is behind text in each theme, the least favourable: `--paper` and `--raised` of the style sheet. */
+/** The background of text in each theme, the least favourable: `--paper` and `--raised` of the style sheet. */
 const papers = { light: [251, 251, 249], dark: [22, 27, 30] } as const satisfies Record<string, Rgb>;
 /** WCAG 2.2, 1.4.3; a little more, because colours are rounded. */
 const LEAST_CONTRAST = 4.6;

@@ -25,14 +25,14 @@ export type Principal = Readonly<{
   session?: Readonly<{ at: "dashboard" | "portal"; id: string }>;
 }>;
 
-/** What a capability requires of its principal. */
+/** A capability's requirements of its principal. */
 export type Permission = Readonly<{
   scope: Scope;
   /** What it is to visitors of the portal; where it is left out, no visitor may use it. */
   action?: PortalAction;
 }>;
 
-/** What a refusal calls the principal. */
+/** The principal's name in a refusal. */
 export function callerOf({ via, visit }: Principal): string {
   return `The ${visit ? "visit" : (via ?? "key")}`;
 }

@@ -74,7 +74,7 @@ export type AdaptiveLimit = Readonly<{ perSecond: number; loweredAt: number }>;
 /** Finite, so that it survives JSON. */
 export const noAdaptiveLimit: AdaptiveLimit = { perSecond: 1_000_000, loweredAt: 0 };
 
-/** What is left of the rate after a round of 429s. */
+/** The share of the rate that is left after a round of 429s. */
 const LEFT = 0.7;
 /** All 429s within this are one round: they were under way together. */
 const ROUND_MS = 1_000;

@@ -55,7 +55,7 @@ export type RefusalReason = (typeof refusalReasons)[number];
 export const waitingReasons = [...refusalReasons, "retried", "replayed"] as const;
 export type WaitingReason = (typeof waitingReasons)[number];
 
-/** What an exchange came to in which the receiver gave no answer of its own. */
+/** Results of an exchange in which the receiver gave no answer of its own. */
 const exchangeErrors = [
   "timeout",
   /** The request may have arrived: the connection failed, before or after it was sent. */
@@ -92,7 +92,7 @@ export const deadReasons = [
   "too_large",
   /** Its event was removed from the database by hand. */
   "event_removed",
-  /** What is stored of its event is damaged. */
+  /** The stored event is damaged. */
   "corrupt",
   /** Attempted, and alone in its message, it came out of the dead-letter queue without having ended. */
   "poison",

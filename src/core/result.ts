@@ -1,5 +1,5 @@
 /**
- * What a service returns: a value, or why there is none. Expected failures are values; adapters (routes, pages, the Svix
+ * The result of a service: a value, or why there is none. Expected failures are values; adapters (routes, pages, the Svix
  * API, bindings) translate a kind into a status code, a page or an error of their own.
  */
 

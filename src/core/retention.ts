@@ -15,6 +15,6 @@ export function shortest(...stored: readonly unknown[]): number {
 /** For how long the events of a tenant are kept. */
 export type Kept = Readonly<{
   ms: number;
-  /** Those of these types; never longer. */
+  /** For events of these types; never longer. */
   types: Readonly<Record<string, number>>;
 }>;

@@ -166,7 +166,7 @@ function compare(operator: string, value: unknown, operand: unknown, fold: Fold)
       return true;
     case "in":
       return Array.isArray(operand) ? isOneOf(value, operand, fold) : undefined;
-    // Of a long text only as much is folded as can matter, and one more: half of a surrogate pair folds otherwise.
+    // Only as much of a long text is folded as can matter, and one more: half of a surrogate pair folds otherwise.
     case "prefix":
       return ofTexts(
         value,

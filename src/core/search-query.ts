@@ -5,7 +5,7 @@
  * quotation marks, which keep words together.
  */
 
-/** What a condition is about. */
+/** The subject of a condition. */
 export const conditions = [
   "type",
   "tag",

@@ -62,7 +62,7 @@ type Settlement = Readonly<{
   disableReason?: DisableReason | undefined;
 }>;
 
-/** What the gate returns to the holder of the lease. */
+/** The gate's answer to the holder of the lease. */
 export type SettleResult = Omit<Settlement, "state"> &
   Readonly<{
     at: number;

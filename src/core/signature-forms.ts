@@ -82,7 +82,7 @@ const templateForm = z.strictObject(
   { error: EXPECTED_FIELDS },
 );
 
-/** What has another form, or none, is the union's fault: a form's own is a field that it does not have. */
+/** Another form, or none, is the union's fault: a form's own is a field that it does not have. */
 const signatureForm = z.discriminatedUnion("form", [vendorForm, templateForm], { error: FORM_EXPECTED });
 
 export type SignatureForm = Readonly<z.infer<typeof signatureForm>>;
@@ -160,7 +160,7 @@ export function namedHeaders(form: SignatureForm): NamedHeader[] {
   });
 }
 
-/** What is known of an attempt when it is signed. */
+/** The facts of an attempt when it is signed. */
 export type Signed = Readonly<{
   /** The id of the event; the same on every attempt, as `type`. */
   id: string;
@@ -177,7 +177,7 @@ export type Digest = Readonly<{
 }>;
 
 export type Recipe = Readonly<{
-  /** What is signed, with placeholders; that of the body is in it once. */
+  /** The signed content, with placeholders; the body's is in it once. */
   content: string;
   digest: Digest;
   /** The header of the signatures: `prefix`, then each signature after its `version`. */
@@ -268,7 +268,7 @@ export function recipeOf(form: SignatureForm): Recipe {
   };
 }
 
-/** What the recipe signs before and after the body. */
+/** The texts that the recipe signs before and after the body. */
 export function signedTexts({ content }: Recipe, signed: Signed): readonly [before: string, after: string] {
   const [before = "", after = ""] = content.split("{body}");
   return [filled(before, signed), filled(after, signed)];

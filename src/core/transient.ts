@@ -14,7 +14,7 @@ export type Transient = "not_reached" | "interrupted" | "overloaded";
 
 const MESSAGES: readonly (readonly [RegExp, Transient])[] = [
   [/\boverloaded\b|too much load|too many concurrent storage operations/i, "overloaded"],
-  // Of the database or object itself, which was reset for it.
+  // A limit of the database or object itself, which was reset for it.
   [/exceeded (timeout|its memory limit|its CPU time limit)/i, "overloaded"],
   [/cannot resolve D1 DB|while starting up/i, "not_reached"],
   [/network connection lost|connection closed|client disconnected|no longer active/i, "interrupted"],

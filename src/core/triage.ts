@@ -45,7 +45,7 @@ export function readinessOf(progress: DeliveryProgress, source: DeliverySource, 
 }
 
 /**
- * With its destination deleted or its event erased, a retry ends before its time. What is in flight does not: only its
+ * With its destination deleted or its event erased, a retry ends before its time. A delivery in flight does not: only its
  * sender knows its end.
  */
 function atItsTime(progress: DeliveryProgress, now: number): Readiness {

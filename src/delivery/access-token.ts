@@ -22,7 +22,7 @@ import type { Services } from "../services.ts";
 import { within } from "../time.ts";
 import { resolve, targetFault } from "./url-guard.ts";
 
-/** What a token is fetched with. */
+/** The credentials that a token is fetched with. */
 export type ClientCredentials = Readonly<{
   token_url: string;
   client_id: string;
@@ -147,7 +147,7 @@ export async function fetchToken(services: Services, credentials: ClientCredenti
   const abort = new AbortController();
   try {
     const work = exchange(services, credentials, abort.signal);
-    // What is given up may fail later, which nobody awaits.
+    // Abandoned work may fail later, which nobody awaits.
     work.catch(() => {});
     return await within(services, FETCH_MS, work, SILENCE);
   } catch (error) {

@@ -100,7 +100,7 @@ export type Due = Readonly<{
   load: (admitted: readonly number[]) => Promise<Loaded> | Loaded;
 }>;
 
-/** Those that are to be attempted; fewer than were admitted when some have ended meanwhile. */
+/** Deliveries to be attempted; fewer than were admitted when some have ended meanwhile. */
 type Loaded = Readonly<{
   deliveries: readonly LoadedDelivery[];
   /** How many more must wait, because their bodies would be too much at once. */
@@ -219,7 +219,7 @@ function withoutGate({ destination, request: { deliveries } }: Due, refusal: Ref
   return { stage: "refused", destination, result };
 }
 
-/** What the gate's result means for those of the deliveries that it did not admit. */
+/** The meaning of the gate's result for the deliveries that it did not admit. */
 export function refusedDispositions(
   { now, random }: Services,
   dispatch: Dispatch,

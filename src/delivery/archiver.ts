@@ -3,9 +3,9 @@
  * delivery.
  *
  * - An attempt hands its exchange over and goes on. What was not read yet of the answer is read beside it.
- * - Nothing is written before the batch has been recorded and its messages are done with. Then there are connections that no
- *   attempt needs any more, and only those are used (`Connections`); one whose write hangs is not free again.
- * - What an invocation holds is bounded, and so is the time that it writes for. What does not fit, fails or comes too late is
+ * - Nothing is written before the batch has been recorded and its messages are done with. Then there are connections that
+ * no attempt needs any more, and only those are used (`Connections`); one whose write hangs is not free again.
+ * - An invocation holds a bounded amount, and writes for a bounded time. What does not fit, fails or comes too late is
  *   not kept: one line of the log says how much that was, and D1 has the beginning of the answers.
  */
 import {
@@ -28,9 +28,9 @@ import { MASK, withoutValues } from "./authorization.ts";
 import { type Connections, readable, textOf } from "./http.ts";
 import { shownHeaders } from "./shown-request.ts";
 
-/** What an invocation holds at most, answers that are being read counted as if they were the largest. */
+/** The most that an invocation holds, answers that are being read counted as if they were the largest. */
 const MOST_HELD_BYTES = 4_194_304;
-/** Of an exchange beside the answer's body, about. */
+/** Bytes of an exchange beside the answer's body, about. */
 const ABOUT_BYTES = 2_048;
 /** Once the batch is done, the rest of an answer is awaited for no longer. */
 const READ_MS = 2_000;
@@ -191,7 +191,7 @@ class Reading {
     this.#done = this.#read().finally(() => ended(this.#bytes));
   }
 
-  /** What has been read, at the latest after `READ_MS`. */
+  /** The part of the body that has been read, at the latest after `READ_MS`. */
   async end(services: Services): Promise<Uint8Array> {
     await within(services, READ_MS, this.#done).catch(() => this.#stop());
     return joined(this.#chunks);
@@ -214,7 +214,7 @@ class Reading {
       }
       await this.#rest?.cancel();
     } catch {
-      // It broke off. What has arrived is kept.
+      // It broke off. The part that has arrived is kept.
       this.isCut = true;
     }
   }

@@ -1,6 +1,6 @@
 /**
- * What a destination's requests carry so that the receiver lets them in: headers of its owner's own, and the header that
- * its `auth` makes. Their values are sealed at rest, shown to nobody, and opened to send.
+ * A destination's credentials, which requests carry so that the receiver lets them in: headers of its owner's own, and the
+ * header that its `auth` makes. Their values are sealed at rest, shown to nobody, and opened to send.
  *
  * Of `auth` everything but its secret is stored and shown as it is, and is authenticated with the sealed secret: whoever
  * can write into the database cannot have a client secret sent to another token endpoint.
@@ -36,7 +36,7 @@ export type ShownAuth = z.infer<typeof shownAuth>;
 
 type Columns = Pick<Destination, "id" | "headers" | "sealedHeaders" | "auth">;
 
-/** What is stored of a destination's `auth`; undefined when it has none, and "unreadable" after an edit by hand. */
+/** The stored `auth` of a destination; undefined when it has none, and "unreadable" after an edit by hand. */
 function storedAuth({ auth }: Pick<Columns, "auth">) {
   if (auth === null) return undefined;
   const shown = shownAuth.safeParse(auth);
@@ -78,7 +78,7 @@ export async function rotatedAuth(vault: Vault, destination: Columns) {
   return { ...shown, sealed: await vault.sealAgain(ownerOf(destination.id, shown), sealed) };
 }
 
-/** What the secret belongs to: the destination, and what is shown of its `auth`. */
+/** The owner of the secret: the destination, and what is shown of its `auth`. */
 function ownerOf(destination: string, shown: ShownAuth): string {
   return `${destination} ${JSON.stringify(shown)}`;
 }
@@ -235,7 +235,7 @@ export function maskedHeaders(headers: Headers, own: Headers): Record<string, st
 
 /** A shorter value is found in ordinary texts too, and protects nothing. */
 const SHORTEST_SECRET = 8;
-/** Of the beginning of a value, where the text is cut off within it. */
+/** Length of a value's beginning, where the text is cut off within it. */
 const SHORTEST_START = 4;
 
 /**

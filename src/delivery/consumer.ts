@@ -106,18 +106,18 @@ async function deliverTo(services: Services, batch: Batch, work: Work): Promise<
   }
 }
 
-/** What is left to do for a batch, and what is known so far of its messages. */
+/** A batch's remaining work, and the knowledge of its messages so far. */
 type Batch = {
   readonly messages: readonly MessageGroup[];
   readonly messageOf: (delivery: LoadedDelivery) => MessageGroup | undefined;
   readonly pipeline: Pipeline;
-  /** Of the whole batch: attempts of a portion may still be awaited while the next one is attempted. */
+  /** Shared by the whole batch: attempts of a portion may still be awaited while the next one is attempted. */
   readonly connections: Connections;
   /** Destinations that share them at the moment. */
   readonly sharing: Set<string>;
   /** What further databases bring late. */
   readonly later: Promise<void>[];
-  /** What a message must come again for. */
+  /** The deliveries that a message must come again for. */
   readonly retries: Map<MessageGroup, Disposition[]>;
   /** Messages that must come again with everything that they hold. */
   readonly postponed: Set<MessageGroup>;
@@ -139,7 +139,7 @@ function newBatch(services: Services, shared: Connections, messages: readonly Me
   };
 }
 
-/** What is loaded together. */
+/** Parts that are loaded together. */
 type Portion = Readonly<{
   parts: readonly BundlePart[];
   /** Before anything of it is read. */
@@ -158,7 +158,7 @@ function portionOf(services: Services, { messages }: Batch, parts: readonly Bund
   return { parts, lookedUpAt, load: () => loadDeliveries(services, parts, options) };
 }
 
-/** What a portion brings. A retry that has an owner elsewhere is left to that until it is overdue. */
+/** Loads a portion. A retry that has an owner elsewhere is left to that until it is overdue. */
 async function load(services: Services, batch: Batch, portion: Portion) {
   const { messages, messageOf, postponed } = batch;
   const { missing, unknown, ...loaded } = await portion.load();

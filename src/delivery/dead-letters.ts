@@ -1,9 +1,9 @@
 /**
- * The consumer of the platform's dead-letter queue: messages that have failed a hundred times. Whatever made them fail,
- * it need not have been a delivery: a crash of the invocation or a fault of the platform fails the whole batch. Those that
- * were never attempted wait, and are drained in ever smaller portions. Of the others each gets a message of its own; one
- * that was alone in its message already ends as dead, with the reason `poison`, where an operator can see it and send it
- * again. One in flight does not while its sender may live, who alone knows how the attempt ends: its message comes again
+ * The consumer of the platform's dead-letter queue: messages that have failed a hundred times. Whatever made them fail, it
+ * need not have been a delivery: a crash of the invocation or a fault of the platform fails the whole batch. Deliveries
+ * that were never attempted wait, and are drained in ever smaller portions. Each of the others gets a message of its own;
+ * one that was alone in its message already ends as dead, with the reason `poison`, where an operator can see it and send
+ * it again. One in flight does not while its sender may live, who alone knows how the attempt ends: its message comes again
  * when that is lost.
  *
  * The dead-letter queue may lose its messages too. That loses no delivery: the sweep has found untried ones and overdue
@@ -42,7 +42,10 @@ export async function consumeDeadLetters(services: Services, batch: MessageBatch
   for (const message of messages) await ackOrRetry(services, message);
 }
 
-/** Those that were never attempted, those that were and end because they were alone in their message, and the others. */
+/**
+ * Sorts deliveries into never attempted ones, attempted ones that end because they were alone in their message, and the
+ * others.
+ */
 async function sortByCause(services: Services, messages: readonly MessageGroup[]) {
   const parts = messages.flatMap((message) => message.parts);
   const { deliveries } = await loadDeliveries(services, parts, { isDue: () => false });

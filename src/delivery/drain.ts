@@ -33,14 +33,14 @@ import type { Recorder } from "./recorder.ts";
  * gives an invocation 10,000 timers and as many subrequests, of which an attempt takes one each.
  */
 const STEPS = 25;
-/** Of a lease that begins when another is over, behind the time of that one. */
+/** How far a successor lease may outlast its predecessor. */
 const AFTER_MS = 1_500;
 /** Deliveries of a deleted destination cancelled in one step. */
 const CANCELLED = 500;
 /** A drain that has failed takes this many times fewer deliveries: one, when it is tried for the last time. */
 const SHRINKS_BY = 4;
 
-/** What the drains of one invocation share. */
+/** The parts that the drains of one invocation share. */
 export type DrainContext = Readonly<{ services: Services; connections: Connections; recorder: Recorder }>;
 
 /**
@@ -52,7 +52,7 @@ type Next = "more" | "crowded" | "gate" | "empty";
 /** A step whose deliveries have been admitted, or refused. */
 type Step = {
   readonly dispatch: Dispatch;
-  /** What has ended without an attempt. */
+  /** Deliveries that have ended without an attempt. */
   readonly decided: readonly Disposition[];
   readonly isCrowded: boolean;
   /** Whether the gate has been asked for the one that comes after it. */
@@ -123,7 +123,7 @@ class Drain {
     const [ended, begun] = await Promise.allSettled([endStep(this.#context, step), this.#follow(step)]);
     const following = begun.status === "fulfilled" ? begun.value : undefined;
     if (ended.status === "fulfilled" && begun.status === "fulfilled") return [ended.value, following];
-    // What has been started is to be recorded, whatever becomes of the other.
+    // Started attempts are recorded, whatever becomes of the other step.
     if (following) await endStep(this.#context, following);
     throw ended.status === "rejected" ? ended.reason : (begun as PromiseRejectedResult).reason;
   }
@@ -158,7 +158,7 @@ type StepBounds = Readonly<{
   rangeFor: (own: number) => DrainRange;
   /** Deliveries that it may take under a lease. */
   portion: number;
-  /** Of the drain's time. */
+  /** The time that the drain has left. */
   leftMs: number;
 }>;
 

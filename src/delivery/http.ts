@@ -69,7 +69,7 @@ type Order = Readonly<{
   /** Made for the time at which the call starts. */
   headers: (at: number) => Promise<Record<string, string>>;
   body: Uint8Array<ArrayBuffer>;
-  /** What the headers carry for the receiver alone; after a 401 the request is made once more with other ones. */
+  /** Credentials for the receiver alone; after a 401 the request is made once more with other ones. */
   credentials: Credentials;
   /** What else of the headers a receiver may repeat, and nobody else may see. */
   secretsIn?: ((headers: Readonly<Record<string, string>>) => readonly string[]) | undefined;
@@ -120,7 +120,7 @@ export async function call(services: Services, order: Order): Promise<OutgoingCa
     const exchange = renewal?.kind === "failed" ? { kind: renewal.reason, status: 401 } : answer.exchange;
     return { startedAt, endedAt: services.now(), ...answer, exchange };
   } catch (error) {
-    // What a service throws is its own text, and may repeat what was sent to it.
+    // A service's error is its own text, and may repeat what was sent to it.
     const fault = withoutValues(faultOf(error), secrets());
     const endedAt = services.now();
     return { startedAt, endedAt, exchange: failureOf(error), fault, ...(archive() && { isArchived: true }) };
@@ -254,7 +254,7 @@ function failureOf(error: unknown): Exchange {
 /** One attempt: one signed exchange for a delivery. */
 export type Attempt = Readonly<{ delivery: LoadedDelivery }> & OutgoingCall;
 
-/** What is sent: all but `attempt`, its number from 1, is the same on every attempt. */
+/** The message that is sent: all but `attempt`, its number from 1, is the same on every attempt. */
 export type Message = Readonly<{
   id: string;
   type: string;
@@ -288,8 +288,8 @@ type StoredEvent = Readonly<{
 }>;
 
 /**
- * What the destination gets of an event: content as it was posted, or of JSON the envelope, the data alone, or the message
- * that its template makes of it.
+ * The payload of an event for the destination: content as it was posted, or of JSON the envelope, the data alone, or the
+ * message that its template makes of it.
  */
 export function payloadOf(
   { type, body, contentType }: StoredEvent,
@@ -305,7 +305,7 @@ export function payloadOf(
   return { body: isWhole ? body : dataIn(body, type), contentType: "application/json" };
 }
 
-/** What a destination's requests are made with. */
+/** The parts that a destination's requests are made with. */
 export type Sender = Readonly<{ signer: Signer; credentials: Credentials; post: PostRequest }>;
 
 export type How = Readonly<{ sender: Sender }> & Pick<Order, "timeoutMs" | "answered">;

@@ -75,7 +75,7 @@ function begin(services: Services, runner: Runner, order: DeliveryLeaseOrder): L
       finished.reject(error);
     },
   });
-  // Whoever awaits one of them handles its error; nobody need await both.
+  // Each awaiter of one of them handles its error; nobody need await both.
   for (const { promise } of [enough, finished]) promise.catch(() => {});
   return {
     progress,

@@ -198,7 +198,7 @@ export async function sendRetries(services: Services, dispositions: readonly Dis
   await sendOpen(services, openDeliveriesOf(dispositions));
 }
 
-/** Those that are due together share a message, which names open deliveries and nothing else. */
+/** Deliveries that are due together share a message, which names open deliveries and nothing else. */
 async function sendOpen(services: Services, open: readonly OpenDelivery[]): Promise<void> {
   const messages = [...Map.groupBy(open, ({ owner }) => owner)].flatMap(([owner, some]) =>
     togetherOf(some).map((together) => messageFor(together, owner, services.now())),
@@ -206,7 +206,7 @@ async function sendOpen(services: Services, open: readonly OpenDelivery[]): Prom
   for (const batch of batchesOf(messages)) await services.deliveries.sendBatch(batch);
 }
 
-/** Those that come in the same invocation, together. */
+/** Groups deliveries that come in the same invocation. */
 function togetherOf(open: readonly OpenDelivery[]): OpenDelivery[][] {
   const groups: OpenDelivery[][] = [];
   let rest = open;

@@ -1,5 +1,5 @@
 /**
- * What the engine reports: the results of settlements, by which failing destinations are paused, and deliveries that end
+ * The engine's reports: the results of settlements, by which failing destinations are paused, and deliveries that end
  * dead without an attempt. Publishing it is the business of `services.notify`.
  */
 import type { SettleResult } from "../core/settle.ts";

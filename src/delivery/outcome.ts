@@ -1,5 +1,5 @@
 /**
- * What an attempt, or its absence, means for a delivery: the row to write, and when its message must come again.
+ * The meaning of an attempt, or of its absence, for a delivery: the row to write, and when its message must come again.
  *
  * Pure functions. Only an attempt counts as an attempt and moves the schedule; waiting, recovery and cancellation do
  * neither.
@@ -16,7 +16,7 @@ import type { AttemptEntry, DeliveryRecord, DeliveryRow } from "../store/deliver
 import { retryPolicyOf } from "../store/destinations.ts";
 import type { Attempt } from "./http.ts";
 
-/** What is to be done about a delivery. */
+/** The action that a delivery needs. */
 export type Disposition = Readonly<{
   delivery: LoadedDelivery;
   /** What to write; undefined when nothing has changed. */
@@ -60,7 +60,7 @@ export function waitingDisposition(delivery: LoadedDelivery, refusal: Refusal): 
   return delivery.row?.state === "waiting" ? { delivery } : { delivery, row: waitingRow(delivery, refusal) };
 }
 
-/** Those of the dispositions that end a delivery as dead, as they are published. */
+/** The dispositions that end a delivery as dead, as they are published. */
 export function deadAmong(dispositions: readonly Disposition[]) {
   return dispositions.flatMap(({ delivery: { event, destination }, row }) =>
     row?.state === "dead" ? [{ event: event.id, destination, reason: row.reason }] : [],
@@ -135,8 +135,8 @@ function outcomeOf(attempt: Attempt, policy: RetryPolicy, random: number): Deliv
 }
 
 /**
- * The first attempt fixes the age limit for good: a policy that is changed later leaves it as it is. What an operator or
- * a replay sends again is not bound by the time to live, which is over by then.
+ * The first attempt fixes the age limit for good: a policy that is changed later leaves it as it is. A delivery that an
+ * operator or a replay sends again is not bound by the time to live, which is over by then.
  */
 function withAgeLimit(
   row: DeliveryRow,

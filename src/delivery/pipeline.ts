@@ -37,7 +37,7 @@ const APPLY_MS = 250;
 type EndOptions = Readonly<{
   /** What was decided without the gate, of the same destination. */
   decided?: readonly Disposition[];
-  /** What the gate was asked for, where that is not on record as waiting. */
+  /** The deliveries that the gate was asked for, where that is not on record as waiting. */
   asked?: readonly LoadedDelivery[];
   /** The message that delivers a delivery's retry; without, retries get messages of their own. */
   ownerOf?: (delivery: LoadedDelivery) => string | undefined;
@@ -167,7 +167,7 @@ export class Pipeline {
   }
 }
 
-/** What is to be recorded of a run at this moment; attempts that are still running are in flight. */
+/** The dispositions of a run at this moment; attempts that are still running are in flight. */
 function dispositionsOf(
   services: Services,
   { run: { progress, leftoverReason }, recoverAt }: Leased,

@@ -30,7 +30,7 @@ export const RIDE_MS = 250;
  */
 export const STALLED_MS = 2_000;
 
-/** What is reported together, and written as a whole. */
+/** Rows that are reported together, and written as a whole. */
 type Entry = Readonly<{
   rows: readonly DeliveryRow[];
   /** Destinations to be paused. */
@@ -53,8 +53,8 @@ export class Recorder {
   /**
    * Resolves when the dispositions are in D1, with the pauses of destinations that are gone. Rejects when they cannot
    * be written. They are written at once, or with what is reported while another write is under way.
-   * @param waitMs how long they may wait for others, to share a write. What is reported without a wait, even if it is
-   *   nothing, takes along whatever waits
+   * @param waitMs how long they may wait for others, to share a write. A report without a wait, even an empty
+   *   one, takes along whatever waits
    */
   async report(dispositions: readonly Disposition[], waitMs = 0): Promise<readonly StatusChange[]> {
     const rows = dispositions.flatMap(({ row }) => row ?? []);

@@ -12,7 +12,7 @@ import { authOf, headerOf, MASK } from "./authorization.ts";
 const SIGNATURE = /[\w+/-]{27,}={0,2}/g;
 
 /**
- * What a request carried for its receiver alone, credentials apart: the headers that the event was posted with, and
+ * The parts of a request for its receiver alone, credentials apart: the headers that the event was posted with, and
  * signatures, with and without what is beside them in their headers.
  * @param sent the headers of the request, in lower case
  */

@@ -26,7 +26,7 @@ export type TestResult =
 
 export type Sent = Readonly<{ id: string; headers: Readonly<Record<string, string>>; body: string }>;
 
-/** What a test event says. */
+/** The content of a test event. */
 export type TestContent = Readonly<{ type: string; data: unknown }>;
 
 /** The test event of a deployment without a catalogue of types. */

@@ -18,7 +18,7 @@ import type { Resolution } from "../memory.ts";
 import type { Services } from "../services.ts";
 
 type Fault = Readonly<{
-  /** What is wrong, to follow "the URL" in a sentence. */
+  /** The fault, to follow "the URL" in a sentence. */
   fault: string;
   expected: string;
 }>;
@@ -82,7 +82,7 @@ const BAD_PORTS: ReadonlySet<number> = new Set([
 ]);
 
 /**
- * What is wrong with a URL as a destination, as a sentence; undefined when nothing is.
+ * The fault of a URL as a destination, as a sentence; undefined when there is none.
  * @param ownHosts see `targetProblem`
  */
 export function targetFault(
@@ -197,7 +197,7 @@ function ownHostFault({ hostname, port, protocol }: URL, ownHosts: readonly stri
   };
 }
 
-/** What an address is written with; most names have other characters. */
+/** The characters of an address; most names have other characters. */
 const ADDRESS_LIKE = /:|^[\da-fx.]+$/i;
 
 /** Whether the library reads it as an address. Its characters first: it throws and catches an error for each name. */

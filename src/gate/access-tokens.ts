@@ -21,7 +21,7 @@ const CLAIM_MS = 15_000;
 
 export type TokenResult = TokenAtGate | Readonly<{ kind: "claimed" }>;
 
-/** What the holder of a claim hands in. */
+/** The result that the holder of a claim hands in. */
 export type Fetched =
   | (Readonly<{ kind: "token" }> & Omit<KeptToken, "obtainedAt">)
   | (TokenFault & Pick<TokenRequest, "refused">);
@@ -50,14 +50,14 @@ export class AccessTokens {
         return { kind: "claimed" };
       }
       await claim.ended.promise;
-      // What the other has come to is new enough.
+      // The other's result is new enough.
       wanted = { ...wanted, force: false };
     }
   }
 
   /**
-   * What a claim has come to. A token is welcome from anybody; a failure counts only while the claim lasts, so that a late
-   * one undoes nothing.
+   * Takes the result of a claim. A token is welcome from anybody; a failure counts only while the claim lasts, so that a
+   * late one undoes nothing.
    */
   keep(terms: string, fetched: Fetched): TokenAtGate {
     const now = Date.now();

@@ -79,7 +79,7 @@ const NOT_VALID = "The key is not valid: it is unknown, revoked or expired";
 /** Schemes that an answer may name; any other first word may be part of a key. */
 const KNOWN_SCHEMES = ["Basic", "Digest", "Token", "ApiKey", "Negotiate"];
 
-/** What is wrong with a header that is not a bearer token. Nothing of it is repeated that may be secret. */
+/** The fault of a header that is not a bearer token. Nothing of it is repeated that may be secret. */
 function shapeFault(given: string): string {
   const [scheme = "", ...rest] = given.trim().split(/\s+/);
   if (/^bearer$/i.test(scheme))

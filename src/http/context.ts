@@ -1,5 +1,5 @@
 /**
- * What a request holds while it is handled: the services it may use and the principal that makes it. Route files
+ * The context of a request while it is handled: the services it may use and the principal that makes it. Route files
  * register themselves on an `Api`; they never see `env`.
  */
 import type { OpenAPIHono } from "@hono/zod-openapi";

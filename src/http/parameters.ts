@@ -35,7 +35,7 @@ export function strict<S extends z.ZodRawShape>(shape: S) {
   return z.strictObject(shape, { error: `expected an object of ${Object.keys(shape).join(", ")}` });
 }
 
-/** The path parameter `id`. What is no id at all is a 404 too, before the handler (path-names.ts). */
+/** The path parameter `id`. A value that is no id at all is a 404 too, before the handler (path-names.ts). */
 export const idParam = z.object({
   id: z.string().openapi({ description: "The id, as answers show it." }),
 });
@@ -147,7 +147,7 @@ export const eventTag = z
   .regex(/^[A-Za-z0-9_.:/@=+-]{1,64}$/, { error: TAG_EXPECTED })
   .openapi({ example: "import-2026-11" });
 
-/** What the name of a tenant looks like. */
+/** The pattern of a tenant's name. */
 export const TENANT_NAME = /^[A-Za-z0-9_.:-]{1,64}$/;
 
 /** The name of a tenant. */

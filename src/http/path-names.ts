@@ -1,7 +1,7 @@
 /**
  * The names in paths, checked at the door: before a handler of the API, of the Svix layer, the dashboard or the portal sees
- * an id, it has the form of its kind. What a path may name is listed here; a route with another parameter fails, so that a
- * new one is added to the list.
+ * an id, it has the form of its kind. Names that a path may have are listed here; a route with another parameter fails, so
+ * that a new one is added to the list.
  */
 import type { Context, Env as HonoEnv, MiddlewareHandler } from "hono";
 import { matchedRoutes } from "hono/route";

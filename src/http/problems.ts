@@ -132,7 +132,7 @@ export const onError: ErrorHandler<ApiEnv> = (error, c) => {
 const INTERRUPTED =
   "The database cannot be reached at the moment. Look whether the change was made before repeating it";
 
-/** What a request is refused with that an unexpected error has ended: the error is in the log, and not described. */
+/** The refusal of a request that an unexpected error has ended: the error is in the log, and not described. */
 export function unexpectedError(error: unknown): Refused<"internal" | "unavailable"> {
   return transientOf(error) === undefined
     ? { kind: "internal", detail: problemTypes[500].example }

@@ -1,9 +1,8 @@
 /**
  * Rate limits of API keys, with the sessions that they have opened, of visits of the portal, of the service bindings of a
- * tenant, and of addresses whose requests have no valid key. The
- * platform's rate-limit bindings count at each of Cloudflare's locations, without a query or a written row. What is the
- * operator's own (`ADMIN_KEY`, a service binding without a tenant) is not limited, nor is anything where a binding is
- * absent.
+ * tenant, and of addresses whose requests have no valid key. The platform's rate-limit bindings count at each of
+ * Cloudflare's locations, without a query or a written row. The operator's own requests (`ADMIN_KEY`, a service binding
+ * without a tenant) are not limited, nor is anything where a binding is absent.
  */
 
 import type { MiddlewareHandler } from "hono";
@@ -85,8 +84,8 @@ export async function overAnonymousLimit(
 }
 
 /**
- * What a request without a valid key is counted by. Undefined for the pages' own calls inside this Worker: Cloudflare sets
- * the header on every request from outside.
+ * The key by which a request without a valid key is counted. Undefined for the pages' own calls inside this Worker:
+ * Cloudflare sets the header on every request from outside.
  */
 export function clientOf(request: Request): string | undefined {
   const address = request.headers.get("cf-connecting-ip");
@@ -161,8 +160,8 @@ export async function overCallerLimit(
 }
 
 /**
- * What a principal's requests are counted by. A visit of the portal counts by itself: the key that made its link makes
- * those of all customers. A session of the operator's own has no key, and no limit.
+ * The key by which a principal's requests are counted. A visit of the portal counts by itself: the key that made its link
+ * makes those of all customers. A session of the operator's own has no key, and no limit.
  */
 function countedBy({ key, session, tenant = "" }: Principal): string | undefined {
   if (session?.at === "portal") return `portal:${tenant}:${session.id}`;

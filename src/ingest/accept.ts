@@ -183,7 +183,7 @@ function messageKey(token: string) {
   return { key: `${MESSAGE_KEY}${token}`, fingerprint: token };
 }
 
-/** What a message's own key begins with: no idempotency key of a sender has such a character. */
+/** The beginning of a message's own key: no idempotency key of a sender has such a character. */
 const MESSAGE_KEY = "\u0001message ";
 
 /** The entries to look up in each database. */
@@ -285,7 +285,7 @@ function formerPlaces(
 
 type LookedUp = Readonly<{
   outcomes: ReadonlyMap<Entry, CommitResult>;
-  /** Of each database that was asked, the highest bundle id at that time. */
+  /** The highest bundle id of each database that was asked, at that time. */
   highest: ReadonlyMap<number, number>;
 }>;
 

@@ -19,9 +19,9 @@ import {
 import { isoTime } from "../time.ts";
 import { CATALOGUE, type Routes } from "./routing-cache.ts";
 
-/** What an event may be posted with beside its content. Absent from most, which then cost nothing more. */
+/** Options of an event beside its content. Absent from most, which then cost nothing more. */
 export type EventOptions = Readonly<{
-  /** Of the destinations that take it only these get it. */
+  /** Among the destinations that take it only these get it. */
   destinationIds?: readonly string[] | undefined;
   tags?: readonly string[] | undefined;
   /** Destinations with channels take it only when it has one of theirs. */
@@ -82,7 +82,7 @@ export type AcceptedEvent = Readonly<{
   isRemoved?: true;
 }>;
 
-/** What is wrong with an event, in view of what is stored. */
+/** A fault of an event, in view of what is stored. */
 export type EventFault = Readonly<{
   /** The event's place in its entry. */
   place: number;
@@ -154,7 +154,7 @@ export function draftOf(entries: readonly Entry[]): Draft {
   return { entries, bundles };
 }
 
-/** What the event takes in a bundle, in bytes: its body, and its headers, which are ASCII. */
+/** Bytes of the event in a bundle: its body, and its headers, which are ASCII. */
 export function sizeOf({ body, options }: Pick<PreparedEvent, "body" | "options">): number {
   return body.byteLength + (options?.headers ? JSON.stringify(options.headers).length : 0);
 }
@@ -241,7 +241,7 @@ function candidatesFor({ tenant, options }: PreparedEvent, routes: ReadonlyMap<s
 }
 
 /**
- * What is wrong with an entry's events: destinations that are not there, content which is not JSON and for which there
+ * Faults of an entry's events: destinations that are not there, content which is not JSON and for which there
  * are only destinations that take envelopes, data that does not fit its type's schema.
  */
 export function eventFaultsOf({ events, isOwn }: Entry, routes: ReadonlyMap<string, Routes>): EventFault[] {

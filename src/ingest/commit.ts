@@ -91,7 +91,7 @@ type Context = Readonly<{
   services: Services;
   database: number;
   acceptedAt: number;
-  /** What the entries are routed by beyond the first database, read after they arrived; absent: it is read. */
+  /** Routes of the entries beyond the first database, read after they arrived; absent: it is read. */
   routes?: ReadonlyMap<string, Routes> | undefined;
   outcomes: Map<Entry, CommitResult>;
   bundles: Map<number, CommittedBundle>;
@@ -218,7 +218,7 @@ async function commitTogether(context: Context, first: Bound, drafts: readonly D
         open = draftsOf(missed);
       } else if (missed.length > 0) {
         const found = await lookUp(context, bound.floor, missed);
-        // What is not found is above what was the highest then, if it is anywhere.
+        // An entry that is not found is above what was the highest then, if it is anywhere.
         bound = { floor: found.highest, far: UNBOUNDED };
         open = round + 1 < ROUNDS ? draftsOf(found.missed) : draftsApart(found.missed);
       } else open = [];
@@ -281,7 +281,7 @@ async function commitRound(context: Context, { floor, far }: Bound, given: reado
 type Routed = Readonly<{ routes: ReadonlyMap<string, Routes>; valid: readonly Draft[] }>;
 
 /**
- * What the drafts are routed by, and the drafts without the entries that do not agree with it. Before one is refused, the
+ * The routes of the drafts, and the drafts without the entries that do not agree with them. Before one is refused, the
  * destinations and schemas are read again, if they may be out of date; and what may be a repeat is looked up: of what is
  * stored already it gets the first result, whatever has changed since.
  */
@@ -432,12 +432,12 @@ function isOwn({ token, events }: Entry, plans: Plans, [first = 0]: readonly num
   return plans.get(bundleOf(first))?.tokens.includes(name) ?? false;
 }
 
-/** What is stored of an entry: `own` under its token, by an earlier try; `stored` under its key. */
+/** The stored part of an entry: `own` under its token, by an earlier try; `stored` under its key. */
 type Found = Readonly<{
   entry: Entry;
   own: readonly number[] | undefined;
   stored: StoredIdempotencyKey | undefined;
-  /** Of the events of either. */
+  /** Numbers of the events of either. */
   numbers: readonly number[];
 }>;
 

@@ -4,7 +4,8 @@
  *
  * - It saves a commit the reading of its tenants' destinations, and the round trip for that.
  * - Cold it costs a commit one more round trip, and a row for each destination of those tenants that are missing; full, the
- *   same for the tenants that were used least recently. What is there is not read again. Old it costs a round of the commit.
+ * same for the tenants that were used least recently. Cached tenants are not read again. Old it costs a round of the
+ * commit.
  * - It may be stale for any time without an effect: a commit to the first database compares the revisions in its
  *   transaction, and for one to another database they are read after the events arrived.
  * - Nothing invalidates it. Where a revision has changed, the destinations of that tenant are read again.
@@ -32,7 +33,7 @@ export type Routes = Readonly<{
 export const CATALOGUE = "";
 
 /**
- * What is kept over all tenants: each tenant counts one, and each of its destinations one for every begun so many characters
+ * Limits over all tenants: each tenant counts one, and each of its destinations one for every begun so many characters
  * of what it takes. So it needs some 20 MB at most. The least recently used tenants are evicted first.
  */
 const MOST_KEPT = 40_000;
@@ -42,7 +43,7 @@ const REVISIONS = `
   SELECT w.value AS tenant, coalesce(t.revision, 0) AS revision
   FROM json_each(?1) w LEFT JOIN tenants t ON t.id = w.value`;
 
-/** Of the tenants in an object only those whose revision is not the one there, which is compared before they are read. */
+/** Reads those tenants of an object whose revision is not the one there, which is compared before they are read. */
 const ROUTES = `
   SELECT d.tenant, d.id, d.event_types AS types, d.channels, d.filter, d.body
   FROM (SELECT w.key AS tenant FROM json_each(?1) w LEFT JOIN tenants t ON t.id = w.key
@@ -179,7 +180,7 @@ export class RoutingCache {
     return routesOf(new Map(read));
   }
 
-  /** What is cached of the tenants, which are the most recently used then. */
+  /** Returns the cached tenants, which are the most recently used then. */
   #use(tenants: readonly string[]): ReadonlyMap<string, Kept> {
     const used = new Map<string, Kept>();
     for (const tenant of tenants) {

@@ -89,7 +89,9 @@ async function cancelRetries(
   return undefined;
 }
 
-/** Those that a lease holds are left to its holder. Where they fail, the walk that comes two minutes later finds them. */
+/**
+ * Deliveries that a lease holds are left to its holder. Where they fail, the walk that comes two minutes later finds them.
+ */
 async function cancelUnheld(
   services: Services,
   db: D1Database,

@@ -11,7 +11,7 @@ import { batchKindOf, deliveryMessage, eventsPauseSeconds, upkeepMessage } from 
 
 /** Between two tries of a message: how much later than its correction a configuration takes effect, at most. */
 const DELAY_S = 60;
-/** Of the 100 retries of deliveries and dead letters: ten are left for when the queue takes no new message. */
+/** Share of the 100 retries of deliveries and dead letters: ten are left for when the queue takes no new message. */
 const RETRIES = 90;
 
 /**

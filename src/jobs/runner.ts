@@ -17,7 +17,7 @@ import type { Services } from "../services.ts";
 import { countQueries, inTurn } from "../store/databases.ts";
 import { moveCursor, type Position, readCursor, type Walk } from "../store/sweep.ts";
 
-/** What the cron and the consumer of the upkeep queue run. */
+/** A task that the cron and the consumer of the upkeep queue run. */
 export type UpkeepTask = Readonly<{
   name: UpkeepName;
   /** The cron's part of it, every minute. */
@@ -40,7 +40,7 @@ const STEP_MS = 15_000;
 
 export type MayContinue = () => boolean;
 
-/** What a step is given. */
+/** The input of a step. */
 export type Turn = Readonly<{
   /** Queries through these databases count towards the budget. */
   services: Services;
@@ -59,7 +59,7 @@ export type Turn = Readonly<{
 export type Step<S = void> = Readonly<{
   /** Whether a further page is to continue. */
   more: boolean;
-  /** What is to be saved. */
+  /** The state to be saved. */
   state?: S;
   /** For the log. */
   counts?: Readonly<Record<string, number | string>>;
@@ -72,7 +72,7 @@ export type Page = Readonly<{
   number: number;
   /** No further page is enqueued after this, epoch ms. */
   until: number;
-  /** What the step before has handed over. */
+  /** The value that the step before has handed over. */
   handedOver?: unknown;
 }>;
 
@@ -90,7 +90,7 @@ export type PeriodicJob<S = void> = Readonly<{
   step: (turn: Turn, state: S) => Promise<Step<S>>;
   /** Saves what the step has done; false: another invocation has taken over. Absent: the step saves it. */
   save?: (services: Services, state: S, continues: boolean) => Promise<boolean>;
-  /** What the next page gets. */
+  /** The value that the next page gets. */
   handOver?: (state: S) => string;
 }>;
 

@@ -1,6 +1,6 @@
 /**
  * A step of the sweep, which runs its parts in turn. Each may use so many of the 1,000 D1 queries that an invocation is
- * allowed, and one that fails does not keep the others from running. What a part has reached is saved with the sweep's row;
+ * allowed, and one that fails does not keep the others from running. The progress of a part is saved with the sweep's row;
  * the heartbeat there is the oldest success among the parts.
  */
 import { faultOf } from "../log.ts";
@@ -13,7 +13,7 @@ const EVERYTHING: SweepWork = { scheduled: true, lost: true, overdue: true, expi
 /** Longer than a step and the message to the next one, shorter than the minute between two cron invocations. */
 export const LEASE_MS = 50_000;
 
-/** What a part is given for one step. */
+/** A part's input for one step. */
 export type PartTurn = Readonly<{
   /** When the step started, epoch ms. */
   now: number;
@@ -29,7 +29,7 @@ export type PartTurn = Readonly<{
   hasTime: MayContinue;
 }>;
 
-/** What a part has done in one step. */
+/** A part's result in one step. */
 export type PartResult = Readonly<{
   /** For the log. */
   counts: Readonly<Record<string, number>>;

@@ -57,7 +57,7 @@ const CHECKED = 2_000;
  */
 const CHECKED_IN_ALL = 24_000;
 
-/** What is checked for age limits, and the share that it may take of what is left to check. */
+/** Walks that check age limits, and the share that each may take of what is left to check. */
 const EXPIRIES = [
   { expire: expireWaitingPacks, share: 0.5 },
   { expire: expireWaiting, share: 1 },
@@ -123,7 +123,7 @@ async function scheduleNext(
 
 /**
  * The walk that hands on. A round begins where the sweep does not reach all by itself, and no sooner than `ROUND_MS` says.
- * What a message that is lost has named, the next round reaches.
+ * The next round reaches the destinations of a message that is lost.
  * @param cursor the place, when the round began, and how many destinations it has found
  */
 async function handOnNext(

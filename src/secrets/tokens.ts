@@ -2,7 +2,7 @@
  * Tokens of sessions and portal links, as JWTs (RFC 7519). Each use has a key of its own, so that one cannot pass for the
  * other. The keys are derived from the master keys: the first signs and all of them verify, so a token survives the
  * rotation of the master key until the old one is removed. `ADMIN_KEY` is part of the derivation: a new one ends all of
- * them at once. Whoever reads a token must look up whether the session or link is still valid.
+ * them at once. A reader of a token must look up whether the session or link is still valid.
  *
  * Visitors can read what a token says. So the id of the API key that made a link is sealed in it, and a session's token
  * names no key: the stored session does.
@@ -12,7 +12,7 @@ import { z } from "zod";
 import { type Scope, scopes } from "../core/scopes.ts";
 import { derivedKeys, type MasterKeys, seal, unseal } from "./vault.ts";
 
-/** What a token is for: a session at the dashboard, a portal link, or the session that one has opened. */
+/** The purpose of a token: a session at the dashboard, a portal link, or the session that one has opened. */
 type TokenUse = "session" | "portal" | "portal_session";
 
 type SigningConfig = Readonly<{ adminKey: string; masterKeys: MasterKeys }>;

@@ -1,10 +1,11 @@
 /**
  * Destinations' secrets at rest: AES-256-GCM under a master key that is never in D1.
  *
- * A sealed text reads `content.key-id.base64url(nonce ‖ ciphertext ‖ tag)`. The content says what the secret is for, and
- * of a signing secret also its scheme, so that this and the master key are known without opening it. Both are authenticated with it, and the
- * destination's id, or what else the secret belongs to: a sealed secret that is moved to another row, or relabelled, does
- * not open. Whoever opens one says what for, so that a signing secret that is moved into the headers is not sent.
+ * A sealed text reads `content.key-id.base64url(nonce ‖ ciphertext ‖ tag)`. The content says what the secret is for, and of
+ * a signing secret also its scheme, so that this and the master key are known without opening it. Both are authenticated
+ * with it, and the destination's id, or what else the secret belongs to: a sealed secret that is moved to another row, or
+ * relabelled, does not open. The caller that opens one says what for, so that a signing secret that is moved into the
+ * headers is not sent.
  *
  * `MASTER_KEYS` is `id:base64`, or several of them with commas between. The first seals; all of them open. So a key is
  * replaced by putting a new one before it, sealing every secret again, and removing the old one. Keys for other purposes
@@ -15,8 +16,8 @@ import { fromBase64, fromBase64Url, toBase64, toBase64Url } from "./base64.ts";
 import { type Scheme, type SigningKey, schemeOf, schemes, signingKey } from "./signing.ts";
 
 /**
- * What is sealed: a signing secret, by its scheme; the value of a header; the secret of `auth`; an access token; or, of a
- * portal link, the API key that made it.
+ * Contents that are sealed: a signing secret, by its scheme; the value of a header; the secret of `auth`; an access token;
+ * or, of a portal link, the API key that made it.
  */
 export type SealedContent = Scheme | "header" | "auth" | "token" | "link";
 
@@ -49,13 +50,15 @@ export type Vault = Readonly<{
   unseal: (destination: string, sealed: string) => Promise<string>;
   /** The key to sign with. Rejects when the stored text does not open for this destination, or is no signing secret. */
   open: (destination: string, sealed: string) => Promise<SigningKey>;
-  /** What is sealed as this content. Rejects when the stored text does not open for this destination, or is another. */
+  /**
+   * Opens a text sealed as this content. Rejects when the stored text does not open for this destination, or is another.
+   */
   openText: (destination: string, content: SealedContent, sealed: string) => Promise<string>;
   /** Whether the text was sealed with the first master key. */
   isCurrent: (sealed: string) => boolean;
 }>;
 
-/** What is opened is kept while the isolate lives, so that sending decrypts a secret only once. */
+/** An opened secret is kept while the isolate lives, so that sending decrypts it only once. */
 export function vaultOf(keys: MasterKeys): Vault {
   const signingKeys = new Kept<SigningKey>(MOST_KEPT);
   const texts = new Kept<string>(MOST_KEPT_CHARACTERS);
@@ -79,7 +82,7 @@ export function vaultOf(keys: MasterKeys): Vault {
   };
 }
 
-/** Results by name: those used last, up to a total weight. What has failed is made again. */
+/** Results by name: those used last, up to a total weight. A failed value is made again. */
 class Kept<T> {
   readonly #most: number;
   readonly #entries = new Map<string, Readonly<{ result: Promise<T>; weight: number }>>();
@@ -204,7 +207,7 @@ type MasterKey = Readonly<{
 /** At least one; the first seals. */
 export type MasterKeys = readonly [MasterKey, ...MasterKey[]];
 
-/** What is wrong with the text, to follow the variable's name; it repeats nothing of a key. */
+/** The fault of the text, to follow the variable's name; it repeats nothing of a key. */
 type MasterKeysFault = Readonly<{ fault: string }>;
 
 export function parseMasterKeys(text: string): MasterKeys | MasterKeysFault {

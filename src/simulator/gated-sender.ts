@@ -43,7 +43,7 @@ export class GatedSender implements SimulatedSender {
   readonly #ledger: Ledger;
   readonly #effects: LeaseEffects;
   #gate: GateState;
-  /** What the queue holds and has not handed out yet. */
+  /** Jobs that the queue holds and has not handed out yet. */
   #inbox: Job[] = [];
   /** In the order in which they began to wait. */
   readonly #waiting: Job[] = [];
@@ -207,7 +207,7 @@ export class GatedSender implements SimulatedSender {
   }
 }
 
-/** What a drain leases at most: from both ends, new and attempted in turn, beginning with what is drawn. */
+/** The most that a drain leases: from both ends, new and attempted in turn, beginning with what is drawn. */
 function bothEnds(jobs: readonly Job[], drawn: number): Job[] {
   const oldest = jobs.slice(0, LEASED / 2);
   const newest = jobs.slice(Math.max(LEASED / 2, jobs.length - LEASED / 2)).reverse();

@@ -88,7 +88,7 @@ export function queueWith(policy: RetryPolicy): JobPolicy {
   return { workers: WORKERS, timeoutMs: TIMEOUT_MS, next };
 }
 
-/** What the retry policy must know of a job. */
+/** The facts of a job that the retry policy needs. */
 export function attemptHistoryOf(job: Job, policy: RetryPolicy) {
   const previous = job.waitedMs === undefined ? {} : { previousDelayMs: job.waitedMs };
   return { attempts: job.attempts, giveUpAt: jobGivesUpAt(job, policy), ...previous };

@@ -1,4 +1,4 @@
-/** What a simulation measures: every delivery's times, every arrival, every failure. */
+/** The measures of a simulation: every delivery's times, every arrival, every failure. */
 import { type Exchange, healthOfExchange } from "../core/retry/classify.ts";
 import { BEGINNING } from "./scenario.ts";
 

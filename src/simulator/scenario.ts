@@ -20,11 +20,11 @@ export type ServerShape = Readonly<{
   restartMs: number;
   /** Requests a second beyond which it answers 429. */
   perSecond?: number;
-  /** What the 429 asks for. */
+  /** The time that the 429 asks for. */
   retryAfterS?: number;
 }>;
 
-/** What is wrong with a receiver at a time, apart from its load. */
+/** A receiver's trouble at a time, apart from its load. */
 export type Trouble =
   | Readonly<{ kind: "none" }>
   | Readonly<{ kind: "down" }>
@@ -51,7 +51,7 @@ export type Scenario = Readonly<{
   troubles: readonly Span[];
   troubleAt: (receiver: number, now: number) => Trouble;
   posts: (random: Random) => readonly ScheduledPost[];
-  /** What the receivers' owners allow, as far as it limits a drain. */
+  /** Limits that the receivers' owners set, as far as they limit a drain. */
   settings: Readonly<{ maxConcurrency?: number; ratePerSecond?: number }>;
 }>;
 

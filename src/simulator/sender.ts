@@ -1,4 +1,4 @@
-/** What is between senders and receivers: how a sender makes attempts, and how long the way is. */
+/** The network between senders and receivers: how a sender makes attempts, and how long the way is. */
 import type { Exchange } from "../core/retry/classify.ts";
 import type { Ledger } from "./ledger.ts";
 import type { Receiver } from "./receiver.ts";
@@ -10,7 +10,7 @@ export const WIRE_MS = 10;
 /** Attempts one delivery; `answer` is called exactly once, after `timeoutMs` at the latest. */
 export type SendAttempt = (delivery: number, answer: (exchange: Exchange) => void, timeoutMs: number) => void;
 
-/** What a sender works with. */
+/** The environment of a sender. */
 export type SenderContext = Readonly<{ engine: VirtualTime; attempt: SendAttempt; ledger: Ledger }>;
 
 /** A sender under test: it is handed deliveries and makes attempts as its design would. */

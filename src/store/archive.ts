@@ -32,7 +32,7 @@ export function archiveOf({
   return bodies && { bucket: bodies, sleep };
 }
 
-/** Whether there may be more of an attempt than its entry has. Of a success no entry says so: a pack has no log. */
+/** Whether there may be more of an attempt than its entry has. A success has no entry that says so: a pack has no log. */
 export function mayBeArchived(
   { bodiesOf }: Readonly<{ bodiesOf?: "all" | undefined }>,
   { archived }: Readonly<{ archived?: true | undefined }>,
@@ -134,7 +134,7 @@ export async function removeGone(
 
 const BUNDLES = `SELECT id, ${listInHeaderSql("header", "erased")} AS erased FROM ${LISTED_BUNDLES}`;
 
-/** Those of the events that are not stored, or have no content any more. A bundle that cannot be read keeps what it has. */
+/** The events that are not stored, or have no content any more. A bundle that cannot be read keeps what it has. */
 async function goneAmong(databases: Databases, events: readonly number[]): Promise<ReadonlySet<number>> {
   const gone = new Set<number>();
   for (const [db, share] of sharesOf(databases, events, (event) => event)) {

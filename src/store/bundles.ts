@@ -4,7 +4,7 @@ import { checksumOf, headersOf, type RequestHeaders, type StoredHeader } from ".
 /** The bundles of a JSON list of ids in `?1`, to be put behind FROM. */
 export const LISTED_BUNDLES = "bundles WHERE id IN (SELECT value FROM json_each(?1))";
 
-/** What is stored of an event's content: its body, and the request headers that it was posted with. */
+/** The stored parts of an event's content: its body, and the request headers that it was posted with. */
 export type StoredContent = Readonly<{
   body: Uint8Array<ArrayBuffer>;
   headers?: RequestHeaders | undefined;

@@ -3,7 +3,7 @@
  *
  * A commit has its guards in its statements, because a statement that changes nothing rolls nothing back: those of a unit
  * in its first one, and each further one inserts only right behind the one before.
- * What a request posts has a random token, which its bundle keeps: a repeat finds the token and changes nothing, whatever
+ * A posted request has a random token, which its bundle keeps: a repeat finds the token and changes nothing, whatever
  * object it goes through and however late it comes. Tokens have no index, which every insert would have to write: they are
  * looked for above a floor, in a bounded number of bundles. Results are read from RETURNING and tokens, never from
  * `last_insert_rowid()` or `meta.changes`, which triggers and other statements of the batch change.
@@ -69,9 +69,9 @@ type Commit = Readonly<{
   nonce: () => string;
 }>;
 
-/** What has come of a commit. */
+/** The result of a commit. */
 type Committed = Readonly<{
-  /** Of each unit the ids of its bundles; undefined where nothing was inserted. */
+  /** The ids of each unit's bundles; undefined where nothing was inserted. */
   ids: readonly (readonly number[] | undefined)[];
   /** The highest bundle id before the commit; that before the database's first where it has none. */
   highest: number;
@@ -212,7 +212,7 @@ function keyValues(
 /** A stored token, its bundle, and its place among the bundle's tokens, which is the index of its event. */
 export type KnownToken = Readonly<{ id: number; place: number; token: string }>;
 
-/** What is looked up, and which of it is stored. */
+/** Tokens that are looked up, and those of them that are stored. */
 type Sought = Readonly<{
   tokens: readonly string[];
   keys: readonly KeyName[];
@@ -285,7 +285,7 @@ const KNOWN_WITHIN = `
 
 const PLANS = `SELECT id, tokens, plan, accepted_at AS acceptedAt, deliver_at AS deliverAt FROM ${LISTED_BUNDLES}`;
 
-/** What is stored of a bundle as a whole. */
+/** The stored facts of a bundle as a whole. */
 export type PlannedBundle = Readonly<{
   id: number;
   tokens: readonly string[];

@@ -14,7 +14,7 @@ import { repeatable } from "./databases.ts";
 import { ENDED_PACKS, OWN_ROWS_ENDS } from "./packs.ts";
 import type { BegunErasure } from "./schema.ts";
 
-/** What the settings go by. */
+/** The facts that the settings go by. */
 type About = Readonly<{ tenant: string; type: string }>;
 
 export type ContentLimits = Readonly<{
@@ -33,7 +33,7 @@ const LIMITS = `
 
 type LimitRow = Readonly<{ tenant: string | null; type: string | null; days: unknown; payloadFree: unknown }>;
 
-/** What is set for these tenants and types. */
+/** The limits that are set for these tenants and types. */
 export async function contentLimitsOf(
   first: D1Database,
   tenants: readonly string[],
@@ -179,7 +179,7 @@ function begunIn(stored: string | null): BegunErasure | undefined {
   }
 }
 
-/** What is to be done later of a bundle. */
+/** Later work on a bundle. */
 export type Later = Readonly<{ bundle: number; lookAt: number; begun?: BegunErasure | undefined }>;
 
 const PUT_LATER = repeatable(`
@@ -220,7 +220,7 @@ type End = Readonly<{ state: string; endedAt: number | null }>;
 const DESTINATIONS = 500;
 
 /**
- * Those of a bundle's events all of whose deliveries have ended so.
+ * The events of a bundle all of whose deliveries have ended so.
  * @param isDone whether the end of a delivery counts. A delivery with a bit counts as ended when the last of its pack did
  */
 export async function eventsDone(

@@ -5,7 +5,7 @@
  * The first database has every table; further ones have events and their deliveries alone, in the same tables. Usually
  * there is only the first, and nothing here costs a call or a row.
  *
- * What is repeated, with pauses that grow and differ:
+ * Repeated calls, with pauses that grow and differ:
  * - reads, and writes marked as `repeatable`, after every transient error but an overload;
  * - every other write only when it has certainly not been executed. A write whose answer got lost may have been: counters
  *   would count twice, and what a repeated `UPDATE … WHERE` or `ON CONFLICT DO NOTHING` returns would be that of a caller
@@ -234,7 +234,7 @@ const BEGIN_HISTORY = `
   INSERT INTO database_history (since, count) SELECT ?2, ?1
   WHERE NOT EXISTS (SELECT 1 FROM database_history) ON CONFLICT DO NOTHING`;
 
-/** Those that were followed by another before the time. */
+/** Forgets counts that were followed by another before the time. */
 const FORGET_COUNTS = `
   DELETE FROM database_history WHERE since < (SELECT max(since) FROM database_history WHERE since <= ?1)`;
 

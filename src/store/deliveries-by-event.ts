@@ -2,8 +2,8 @@
  * Deliveries by their events: the newest event first, in whatever state, queued ones too.
  *
  * Bundles are walked by their key, or, where a tag is asked for, by the rows of `tags`, so that untagged events cost
- * nothing. What a bundle plans for its events is looked up like a page of queued deliveries. A page looks at a bounded
- * number of bundles and deliveries: it may be short, or empty, and still have a next one.
+ * nothing. Deliveries that a bundle plans for its events are looked up like a page of queued deliveries. A page looks at a
+ * bounded number of bundles and deliveries: it may be short, or empty, and still have a next one.
  */
 
 import { bundleOf, type DeliveryKey, eventAt } from "../core/bundle.ts";

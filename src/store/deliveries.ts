@@ -562,7 +562,7 @@ const packedAgain = {
 };
 const REQUEUE_ENDED_PACKED = `${requeuePacked(packedAgain)} ON CONFLICT DO NOTHING RETURNING *`;
 
-/** What a delivery is requeued by: its key, what it had in a pack, and its new age limit, epoch ms. */
+/** The key by which a delivery is requeued: its key, what it had in a pack, and its new age limit, epoch ms. */
 type Requeue = Pick<DeliveryRow, "destinationId" | "eventId" | "lastStatus" | "log" | "giveUpAt">;
 
 /**

@@ -1,6 +1,6 @@
 /**
- * Filters of delivery lists: as SQL for rows, as code for packs, whose deliveries SQL cannot distinguish. What the walk of
- * a list (delivery-list.ts) seeks by key needs no filter.
+ * Filters of delivery lists: as SQL for rows, as code for packs, whose deliveries SQL cannot distinguish. Conditions that
+ * the walk of a list (delivery-list.ts) seeks by key need no filter.
  *
  * Also what lists hide: an event that is older than the retention time, the deployment's or that of its tenant or type, and
  * whose deliveries have all ended is shown no more, even while another event keeps its bundle stored.
@@ -44,7 +44,7 @@ export type DeliveryFilter = EventFilter &
     reason?: string | undefined;
     /** A tag of the event; needs a tenant: see deliveries-by-event.ts. */
     tag?: string | undefined;
-    /** What is hidden, whatever else is asked for. */
+    /** Content to be hidden, whatever else is asked for. */
     over?: Over | undefined;
     /** Where the page starts: lists descend by key. */
     before?: DeliveryKey | undefined;
@@ -133,7 +133,7 @@ export type Over = Readonly<{
   first: D1Database;
 }>;
 
-/** What is over by now. */
+/** The events that are over by now. */
 export function overBy({
   now,
   config,

@@ -1,5 +1,5 @@
 /**
- * Lists of the deliveries that have a row or a bit. Those that so far exist only in a plan are listed by
+ * Lists of the deliveries that have a row or a bit. Deliveries that so far exist only in a plan are listed by
  * planned-deliveries.ts.
  *
  * A list walks deliveries newest first, destination by destination, in steps that are one index seek each: to the next
@@ -170,7 +170,7 @@ async function ownDestinations(
 
 type Stored = Extract<FoundDelivery, { kind: "stored" }>;
 
-/** What the walk through rows, or that through packs, has found. */
+/** The finds of the walk through rows, or through packs. */
 type Found = Readonly<{
   found: readonly Stored[];
   /** How far the walk has got; undefined when it has reached the end. */
@@ -351,7 +351,7 @@ type Walk = Readonly<{
   range: IdRange | undefined;
 }>;
 
-/** What is walked through: rows by their events, or packs by their bundles. */
+/** The table that is walked through: rows by their events, or packs by their bundles. */
 type Table = "deliveries" | "packs";
 
 /** The partial index that holds only the state asked for, if there is one in the order of the walk. */

@@ -48,7 +48,7 @@ export type TailedDelivery = Readonly<{ found: FoundDelivery; event: EventName }
 
 export type TailStep = Readonly<{
   tail: Tail;
-  /** Those that are new or have changed, the oldest event first. */
+  /** New or changed deliveries, the oldest event first. */
   news: readonly TailedDelivery[];
   /** Whether more was new than a step takes. */
   isGap: boolean;
@@ -80,7 +80,7 @@ export function resumeAfter({ after, followed }: Tail): Watermarks {
   });
 }
 
-/** What has come since the step before, and what has changed. */
+/** Deliveries that have come, or changed, since the step before. */
 export async function tailStep(databases: Databases, filter: TailFilter, before: Tail): Promise<TailStep> {
   const arrived = await Promise.all(
     allOf(databases).map((db, i) => arrivedIn(db, filter, before.after[i] ?? 0)),

@@ -13,7 +13,9 @@ export type AttemptEntry = Readonly<{
   error?: string;
   note?: string;
   excerpt?: string;
-  /** The whole exchange was handed to the archive (core/archive.ts). Of a success nothing says so: a pack has no log. */
+  /**
+   * The whole exchange was handed to the archive (core/archive.ts). A success has no other sign of it: a pack has no log.
+   */
   archived?: true;
   /** The owner of the message that will retry the delivery, if it has one of its own: see DeliveryMessage. */
   owner?: string;

@@ -155,7 +155,7 @@ export async function listDestinations(
     .limit(limit);
 }
 
-/** What the tenant's destinations take that are not paused. */
+/** The routes of the tenant's destinations that are not paused. */
 export async function activeRoutes(
   db: D1Database,
   tenant: string,
@@ -250,8 +250,8 @@ const headerMap = z.record(z.string(), z.string());
 
 /**
  * A destination's own headers as they are stored, each value sealed unless `isPlain`. Every write of ours seals them and
- * clears the plain column: so what is there is newer, of the version before 0.3 or of an operator. What the plain column
- * has of another form counts as nothing.
+ * clears the plain column: so what is there is newer, of the version before 0.3 or of an operator. Another form in the
+ * plain column counts as nothing.
  */
 export function storedHeaders({
   headers,
@@ -376,7 +376,7 @@ const REPLACE_TOKEN = repeatable(
   "UPDATE destinations SET target_token = ?3 WHERE id = ?1 AND target_token = ?2",
 );
 
-/** What is sealed anew of a destination. */
+/** The newly sealed fields of a destination. */
 export type Replacement = Readonly<{
   before: SealedSecrets;
   secrets?: Readonly<{ secret: string; previousSecrets: readonly PreviousSecret[] }> | undefined;

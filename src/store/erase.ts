@@ -2,10 +2,10 @@
  * Erasing content: bodies of events, their request headers, what receivers have answered to them, and, where asked for,
  * their tags and idempotency keys. The events stay listed, and so do the others in their bundles, byte for byte.
  *
- * A bundle is written anew, after the logs of its deliveries, without the erased bytes, header and body in one statement, which holds only while the header
- * is the one that was read: two erasures at once do not undo each other. Whoever reads a body reads its header in the same
- * statement, so nobody takes a neighbour's bytes for others, or what is left for damaged. All of it may be repeated: what
- * is erased already is not erased, or counted, again.
+ * A bundle is written anew, after the logs of its deliveries, without the erased bytes, header and body in one statement,
+ * which holds only while the header is the one that was read: two erasures at once do not undo each other. A reader of a
+ * body reads its header in the same statement, so that it takes no neighbour's bytes for others, and no rest for damaged.
+ * All of it may be repeated: what is erased already is not erased, or counted, again.
  *
  * Raw SQL: the guards, and counting what a statement before has changed, are one transaction.
  */
@@ -126,7 +126,9 @@ const CLOSE_KEYS = `UPDATE idempotency_keys SET fingerprint = 'erased' WHERE ${I
 
 const REMOVE_KEYS = `DELETE FROM idempotency_keys WHERE ${IS_UNCHANGED} AND ${OF_KEYS}`;
 
-/** What is stored of the bundle. Bytes that cannot be read are read once more: one bad answer costs no neighbour its body. */
+/**
+ * The stored parts of the bundle. Bytes that cannot be read are read once more: one bad answer costs no neighbour its body.
+ */
 async function readStored(db: D1Database, id: number) {
   for (let reads = 1; ; reads++) {
     const row = await db.prepare(READ).bind(id).first<Row>();
@@ -170,7 +172,7 @@ function among(runs: readonly number[], indexes: readonly number[]): number[] {
 }
 
 /**
- * What is stored of the bodies without those at these indexes. Of damaged bytes nothing is left: they may be the content,
+ * The stored bodies without those at these indexes. Of damaged bytes nothing is left: they may be the content,
  * and none of the bundle's events can be read.
  */
 async function storedWithout(contents: readonly StoredContent[], indexes: readonly number[]) {
@@ -211,7 +213,9 @@ async function keysOf(
   return [...unique.values()];
 }
 
-/** Without what receivers have answered, and remarks about it. What an edit by hand has made of a log is left out. */
+/**
+ * Without what receivers have answered, and remarks about it. Parts of a log that an edit by hand has changed are left out.
+ */
 const REDACT = `
   UPDATE deliveries SET log = iif(json_valid(log), (
       SELECT json_group_array(json_remove(e.value, '$.excerpt', '$.note', '$.archived')) FROM json_each(log) e
@@ -260,7 +264,7 @@ async function eraseDeliveries(
 function hasContent(row: DeliveryRow | undefined): boolean {
   if (row === undefined) return false;
   const entries = entriesOf(row);
-  // What is no JSON any more reads as a log without entries.
+  // A log that is no JSON any more reads as one without entries.
   if (entries.length !== row.log?.length || (entries.length === 0 && row.attempts > 0)) return true;
   return entries.some(
     ({ excerpt, note, archived }) => excerpt !== undefined || note !== undefined || archived,

@@ -282,7 +282,7 @@ function isWanted(
 const LISTED = `
   SELECT id, accepted_at AS acceptedAt, deliver_at AS deliverAt, header, NULL AS runs FROM ${LISTED_BUNDLES}`;
 
-/** Those of the events that are stored and the tenant's, by their ids. */
+/** The stored events of the tenant, by their ids. */
 export async function eventsById(
   databases: Databases,
   tenant: string,

@@ -14,7 +14,7 @@ export function criteriaOf({ eventTypes, channels, filter, body }: Destination):
   return { types: eventTypes, channels: channelsInEffect(channels), filter, takesContent };
 }
 
-/** What a route is compared with. */
+/** The part of an event that a route is compared with. */
 export type ComparedEvent = Pick<
   ListedEvent,
   "id" | "type" | "channels" | "contentType" | "isErased" | "bundleBytes"
@@ -48,7 +48,7 @@ export async function refusalsOf(
     refused.set(event.id, refusalWithoutData(route, event) ?? unknown);
   }
   const asked = events.filter((event) => isDataAsked(route, event));
-  // What is missing has been removed meanwhile.
+  // A missing event has been removed meanwhile.
   for (const { id } of asked) refused.set(id, "corrupt");
   await eachBody(databases, asked, ({ id, type, channels }, body) => {
     const data = body && parsedData(body);

@@ -144,7 +144,7 @@ const LISTED = "SELECT e.* FROM json_each(?1) n CROSS JOIN event_types e ON e.na
 /** Types read at once: each may have a schema and an example of 16 KB. */
 const READ_AT_ONCE = 50;
 
-/** Those of the types that there are, by their names. */
+/** The existing types, by their names. */
 export async function eventTypesByName(
   db: D1Database,
   names: readonly string[],

@@ -31,7 +31,7 @@ import {
 } from "./event-list.ts";
 import { sharesOf } from "./shards.ts";
 
-/** What a list shows of an event: all of it is in the header, so bodies are not read. */
+/** The part of an event that a list shows: all of it is in the header, so bodies are not read. */
 export type EventName = Readonly<{
   tenant: string;
   type: string;
@@ -44,7 +44,7 @@ export type EventName = Readonly<{
 
 const HEADERS = `SELECT id, header, accepted_at AS acceptedAt FROM ${LISTED_BUNDLES}`;
 
-/** What a header says of an event; undefined for one that an operator removed. */
+/** A header's description of an event; undefined for one that an operator removed. */
 export function eventNameIn(header: StoredHeader, acceptedAt: number, event: number): EventName | undefined {
   const index = indexOf(event);
   const about = headerAt(header, index);
@@ -78,7 +78,7 @@ export async function eventNames(
   return new Map(found.flat());
 }
 
-/** What the keys begin with that messages of the Svix API have as their `eventId`. */
+/** The beginning of keys that messages of the Svix API have as their `eventId`. */
 export const EVENT_ID = "svix-event-id:";
 
 const BY_KEY = `

@@ -79,7 +79,7 @@ type Missing = Readonly<{
 }>;
 
 type Bounds = Readonly<{
-  /** What the destination takes now. */
+  /** The destination's present route. */
   route: Criteria;
   /** No event after it is looked at. */
   last: number;
@@ -160,7 +160,7 @@ type Taken = Readonly<{
   hasReadBodies: boolean;
 }>;
 
-/** Those of the candidates that the replay means. What the destination could not be sent it never does. */
+/** The candidates that the replay means. An event that the destination could not be sent never does. */
 async function takenOf(
   databases: Databases,
   { matching }: Replay,

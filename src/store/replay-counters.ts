@@ -36,7 +36,7 @@ export function replayCountersOf(db: D1Database, rows: readonly DeliveryRow[]): 
   return ends.length > 0 ? [db.prepare(COUNT_ENDS).bind(JSON.stringify(ends))] : [];
 }
 
-/** What a delivery that is to end without an attempt must still be: nobody holds it. */
+/** The state that a delivery must still have to end without an attempt: nobody holds it. */
 export type StillState = "waiting" | "retrying";
 
 /**

@@ -223,7 +223,7 @@ export function isOfEnded(replay: Replay): replay is ReplayOf<Ended> {
 export type Portion = Readonly<{
   /** The events of the deliveries to requeue. */
   events: readonly number[];
-  /** Those of the deliveries that have no rows of their own, as the rows that they would have. */
+  /** Deliveries that have no rows of their own, as the rows that they would have. */
   packed: readonly DeliveryRow[];
   /** Of missing deliveries: the plans that get them. */
   plans?: readonly PlanChange[];

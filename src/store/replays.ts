@@ -187,7 +187,7 @@ export async function withParts({ further = [] }: Databases, jobs: readonly Repl
   return jobs.map((job) => summedUp(job, parts.get(job.id) ?? []));
 }
 
-/** Those of the replays that have a row in the database. */
+/** The replays that have a row in the database. */
 export async function partsIn(db: D1Database, ids: readonly string[]): Promise<Replay[]> {
   if (ids.length === 0) return [];
   return drizzle(db)

@@ -29,7 +29,7 @@ type OldBundle = Readonly<{
 
 type OldPage = Readonly<{
   bundles: readonly OldBundle[];
-  /** Those that cannot be read: whether their deliveries have ended is unknown. */
+  /** Bundles that cannot be read: whether their deliveries have ended is unknown. */
   unreadable: readonly UnreadableBundle[];
   /** The last bundle looked at; `after` when there was none. */
   upto: number;
@@ -105,14 +105,14 @@ function keysIn(stored: string): OldBundle["keys"] {
   return keys.filter((key): key is OldBundle["keys"][number] => Array.isArray(key) && key.length === 2);
 }
 
-/** What the first database, which alone has destinations and replays, knows of the bundles' destinations. */
+/** The first database's facts of the bundles' destinations; it alone has destinations and replays. */
 type DestinationFacts = Readonly<{
   /** Destinations whose rows are gone: nothing can be delivered to them or end there. */
   gone: readonly string[];
   /** Replays under way keep what they may yet select, except those of deleted destinations, which will be cancelled. */
   replays: readonly Readonly<{
     destination: string;
-    /** Of a replay of missing deliveries, which may yet plan any event of its tenant. */
+    /** The tenant of a replay of missing deliveries, which may yet plan any of its events. */
     tenant: string | null;
     since: number;
     until: number;

@@ -23,7 +23,7 @@ export const tenants = sqliteTable("tenants", {
   revision: integer().notNull(),
 });
 
-/** What an operator has set for a tenant. A tenant without a row has the deployment's settings. */
+/** A tenant's settings, made by an operator. A tenant without a row has the deployment's settings. */
 export const tenantSettings = sqliteTable(
   "tenant_settings",
   {
@@ -58,7 +58,7 @@ export const erasures = sqliteTable(
   {
     id: text().primaryKey(),
     tenant: text().notNull(),
-    /** What is erased: one event, those of a time range, or the tenant with everything. */
+    /** The kind of target: one event, those of a time range, or the tenant with everything. */
     kind: text().$type<"event" | "range" | "tenant">().notNull(),
     eventId: integer("event_id"),
     since: integer(),
@@ -70,7 +70,7 @@ export const erasures = sqliteTable(
      * the archive, and how many destinations of the next bundle have been seen to.
      */
     cursor: jsonText<readonly number[]>([])().notNull().default(sql`'[]'`),
-    /** What has been erased so far. */
+    /** The progress so far. */
     events: integer().notNull().default(0),
     deliveries: integer().notNull().default(0),
     cancelled: integer().notNull().default(0),
@@ -110,8 +110,8 @@ export const auditEntries = sqliteTable(
 );
 
 /**
- * The catalogue of event types. Those that are validated raise the revision of the tenant without a name, whatever hand
- * changes them: so commits notice it by the comparison that they make anyway.
+ * The catalogue of event types. Validated types raise the revision of the tenant without a name, whatever hand changes
+ * them: so commits notice it by the comparison that they make anyway.
  */
 export const eventTypes = sqliteTable(
   "event_types",
@@ -189,7 +189,7 @@ export const destinations = sqliteTable(
     updatedAt: integer("updated_at").notNull(),
     /** Set on tombstones of deleted destinations, which stay so that planned deliveries end as cancelled. */
     deletedAt: integer("deleted_at"),
-    /** What the target wants to be called with, sealed; null where it wants nothing. */
+    /** The token that the target wants to be called with, sealed; null where it wants none. */
     targetToken: text("target_token"),
     /** The caller's own name for it among those of its tenant: see http/svix/endpoints.ts. */
     uid: text(),
@@ -211,7 +211,7 @@ export const applications = sqliteTable(
     /** The caller's own name for it. */
     uid: text(),
     name: text().notNull(),
-    /** Of each of its endpoints that has no rate of its own; null: the default. */
+    /** The rate of each of its endpoints that has none of its own; null: the default. */
     ratePerSecond: real("rate_per_second"),
     metadata: jsonText<Readonly<Record<string, string>> | null>(null)(),
     createdAt: integer("created_at").notNull(),
@@ -343,7 +343,7 @@ export const sessions = sqliteTable(
     /** The only tenant that it can see and change; null: all. */
     tenant: text(),
     scopes: text({ mode: "json" }).$type<readonly string[]>().notNull(),
-    /** What a visitor of the portal may do, as its link says; null: a session of the dashboard. */
+    /** A portal visitor's rights, as the link says; null: a session of the dashboard. */
     portal: jsonText<Readonly<Record<string, unknown>> | null>({})(),
     createdAt: integer("created_at").notNull(),
     expiresAt: integer("expires_at").notNull(),

@@ -150,7 +150,7 @@ function bitCountOf(number: string): string {
   return `(SELECT (x + (x >> 8) + (x >> 16) + (x >> 24) + (x >> 32) + (x >> 40) + (x >> 48)) & 127 FROM (${bytes}))`;
 }
 
-// ── What the partial indexes hold, to be put behind FROM and continued with AND ──
+// ── The partial indexes' conditions, to be put behind FROM and continued with AND ──
 
 /** The condition of `packs_waiting`. */
 export const HAS_WAITING = "(waiting0 | waiting1) <> 0";

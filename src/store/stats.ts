@@ -194,7 +194,7 @@ export type CountedState = StoredState | "in_flight";
 
 /**
  * How many deliveries of a destination are in which state, of events accepted within the range: the newest rows and packs
- * up to the bound. What is queued has neither and is not counted. A range is wider than asked for by up to a minute.
+ * up to the bound. Queued deliveries have neither and are not counted. A range is wider than asked for by up to a minute.
  */
 export async function countOutcomes(
   databases: Databases,

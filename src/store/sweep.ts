@@ -1,5 +1,5 @@
 /**
- * What the sweep reads and writes: its lease and progress, lost and overdue deliveries, scheduled bundles, cursors.
+ * The sweep's reads and writes: its lease and progress, lost and overdue deliveries, scheduled bundles, cursors.
  *
  * Raw SQL, because each search is one bounded statement: a page of bundles is compared with its packs and rows inside of
  * SQLite, which saves a query for each bundle and returns only the deliveries that are lost.

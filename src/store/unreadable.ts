@@ -57,11 +57,11 @@ const STORED = `SELECT id, plan, header FROM ${LISTED_BUNDLES}`;
 type Checked = Readonly<{
   /** The database of the bundle. */
   db: D1Database;
-  /** What is wrong with it now; undefined: nothing, or it is gone. */
+  /** The present fault of the bundle; undefined: nothing, or it is gone. */
   fault: BundleFault | undefined;
 }>;
 
-/** What is wrong with each of the bundles now. Bundles of databases that are not bound are left out. */
+/** The present faults of the bundles. Bundles of databases that are not bound are left out. */
 export async function unreadableFaultsOf(
   databases: Databases,
   bundles: readonly number[],

@@ -144,7 +144,7 @@ export async function countWaiting(
   return Math.min(limit, await sumOver(databases, async (db) => (await count(db)) ?? 0));
 }
 
-// ── What a drain should send ──
+// ── Deliveries for a drain to send ──
 
 const DESTINATION = "SELECT * FROM destinations WHERE id = ?1";
 
@@ -321,7 +321,7 @@ const endStill = (state: StillState) => `
 const END = endStill("waiting");
 const END_RETRYING = endStill("retrying");
 
-/** Those that wait in packs get rows of their own; the trigger clears their bits. */
+/** Deliveries that wait in packs get rows of their own; the trigger clears their bits. */
 const END_PACKED = `
   INSERT INTO deliveries (destination_id, event_id, state, reason, give_up_at, ended_at)
   SELECT p.destination_id, w.value ->> 1, ?2, ?3, p.give_up_at, ?4
@@ -377,7 +377,7 @@ type RetryingPage = Readonly<{
 }>;
 
 /**
- * The destination's deliveries that are to be retried, among its next `limit` rows after an event. Those of all
+ * The destination's deliveries that are to be retried, among its next `limit` rows after an event. The retries of all
  * destinations have an index, by time; one by destination would cost each retry two more written rows.
  */
 export async function retryingPage(

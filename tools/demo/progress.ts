@@ -1,5 +1,5 @@
 /**
- * What the demo knows of each customer: from Breakwater's public API, as any user could ask it, and from the
+ * The demo's knowledge of each customer: from Breakwater's public API, as any user could ask it, and from the
  * receiver's log, against which everything shown is checked.
  */
 
@@ -7,7 +7,7 @@ import type { Hit } from "../receiver.ts";
 import type { ApiClient } from "../stack.ts";
 import { type Posted, type Profile, RETRY_AFTER_S } from "./scenario.ts";
 
-/** What the demo reads of a delivery, as the API shows it. */
+/** The part of a delivery that the demo reads, as the API shows it. */
 type DeliveryJson = Readonly<{
   state: "queued" | "waiting" | "retrying" | "delivered" | "dead" | "cancelled";
   reason?: string;
@@ -23,7 +23,7 @@ export type Progress = Readonly<{
   customer: Customer;
   /** Deliveries of accepted events. */
   planned: number;
-  /** Those that the API lists. */
+  /** Deliveries that the API lists. */
   deliveries: readonly DeliveryJson[];
   status: "active" | "paused" | "deleted";
 }>;
@@ -77,7 +77,7 @@ async function deliveriesTo(api: ApiClient, destination: string): Promise<Delive
   return found;
 }
 
-/** What the receiver's log says of one destination: what Breakwater says of itself is no evidence. */
+/** The evidence of the receiver's log about one destination: what Breakwater says of itself is no evidence. */
 export type Evidence = Readonly<{
   attempts: number;
   /** Successful receptions beyond the first of an event. */
@@ -90,7 +90,7 @@ export type Evidence = Readonly<{
   atOnce: number;
   /** Answers with 429 and Retry-After. */
   holds: number;
-  /** Of each request that arrived before Retry-After was over: how long after the answer, in ms. */
+  /** The lead of each request that arrived before Retry-After was over: how long after the answer, in ms. */
   early: readonly number[];
 }>;
 
@@ -124,7 +124,7 @@ function earlyBy(ms: number): number[] {
   return ms > ON_THE_WAY_MS && ms < RETRY_AFTER_S * 1000 ? [ms] : [];
 }
 
-/** What a destination's gate is doing, inferred from its status and from why its deliveries wait. */
+/** A gate's activity, inferred from the destination's status and from why its deliveries wait. */
 export type GateStatus = Readonly<
   | { kind: "active" }
   /** Active, with a backlog. */

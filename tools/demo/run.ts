@@ -7,7 +7,7 @@ import { EVENTS, type Posted, postTraffic, profiles } from "./scenario.ts";
 import type { Screen } from "./screen.ts";
 
 const FRAME_MS = 500;
-/** What has not ended by then is reported as a fault. */
+/** A delivery that has not ended by then is reported as a fault. */
 const TIMEOUT_MS = 100_000;
 /** After the last event, until the owner of the endpoint that is gone deletes its destination. */
 const DELETE_AFTER_MS = 3_000;

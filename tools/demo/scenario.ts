@@ -1,5 +1,5 @@
 /**
- * What the demo plays: five customers, what each subscribes to and how its endpoint behaves, and the events that
+ * The demo's scenario: five customers, what each subscribes to and how its endpoint behaves, and the events that
  * are posted. Waits are short so that hours fit into a minute; the mechanism is the same.
  */
 

@@ -173,7 +173,7 @@ function tableLines(customers: readonly Progress[], width: number, now: number):
   return [head, ...rows].map((cells) => GAP + cells.join(GAP));
 }
 
-/** What the bars mean, where there are bars. */
+/** The meaning of the bars, where there are bars. */
 function legendLines(width: number): string[] {
   const words = "█ delivered or ended  ▒ retrying or waiting  ░ in the queue";
   return layoutFor(width).length === columns.length ? [GAP + paint(words, "dim"), ""] : [];

@@ -1,5 +1,5 @@
 /**
- * What is wrong with wrangler.toml as the configuration of a deployment: what the code needs and is not there, and what
+ * Faults of wrangler.toml as the configuration of a deployment: what the code needs and is not there, and what
  * two environments share although each needs its own. Checked before a deployment changes anything, because Cloudflare
  * reports these late or never: a queue has one consumer, and a second Worker simply takes it over.
  */
@@ -7,7 +7,7 @@ import { bindingRules } from "../../src/core/destination-bindings.ts";
 import { databaseNamesFault } from "../../src/core/placement.ts";
 import { queueKindOf } from "../../src/queue-messages.ts";
 
-/** What is read of the configuration of one environment. */
+/** The part of one environment's configuration that is read. */
 type DeploymentConfig = Readonly<{
   name?: string | undefined;
   account_id?: string | undefined;
@@ -84,7 +84,7 @@ export function configFaults(target: Environment, all: readonly Environment[]): 
   ];
 }
 
-/** What the environment does without, although it may not mean to: bindings are not inherited. */
+/** Features that the environment does without, although it may not mean to: bindings are not inherited. */
 export function configNotes({ name, config }: Environment): string[] {
   const bound = new Set(config.ratelimits?.map((limit) => limit.name));
   return Object.entries(LIMITS)
@@ -215,7 +215,7 @@ function queueFaults({ name, config }: Environment): ConfigFault[] {
   return [...Object.entries(QUEUES).flatMap(faultsOf), ...events, ...foreign];
 }
 
-/** What the Worker would answer 503 for, or a delivery to it 403. */
+/** Faults for which the Worker would answer 503, or a delivery to it 403. */
 function destinationBindingFaults({ name, config }: Environment): ConfigFault[] {
   const { DESTINATION_BINDINGS: text = "" } = config.vars ?? {};
   const place = settingPlaceOf(name, "vars");

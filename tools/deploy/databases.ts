@@ -23,7 +23,7 @@ export function databasesOf({ config }: Environment): Database[] {
     }));
 }
 
-/** What the databases of a deployment are before it: which are missing, and why the others cannot be migrated. */
+/** The states of a deployment's databases before it: which are missing, and why the others cannot be migrated. */
 type DatabaseStates = Readonly<{
   missing: readonly string[];
   faults: readonly ConfigFault[];
@@ -55,7 +55,7 @@ async function existingNames(shared: readonly string[]): Promise<ReadonlySet<str
   return new Set(listIn<{ name: string }>(stdout, "d1 list").map(({ name }) => name));
 }
 
-/** What is in a database: its tables, and the migrations that wrangler has applied. */
+/** The content of a database: its tables, and the migrations that wrangler has applied. */
 type History = Readonly<{ tables: readonly string[]; applied: readonly string[] }>;
 
 const MIGRATIONS_TABLE = "d1_migrations";

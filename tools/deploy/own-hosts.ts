@@ -1,14 +1,14 @@
 /** The hosts under which a deployment is reached, so that no destination can be on them (`OWN_HOSTS`). */
 import type { Environment } from "./config-faults.ts";
 
-/** Those that the variable names, each once. */
+/** The hosts that the variable names, each once. */
 export function ownHostsOf(variable: unknown): readonly string[] {
   return distinct(String(variable ?? "").split(","));
 }
 
 /**
- * Those that the file names as `OWN_HOSTS`, then those of its routes and custom domains, then the one on workers.dev, with
- * the Worker's previews, whose hosts end with it behind a hyphen.
+ * The hosts that the file names as `OWN_HOSTS`, then those of its routes and custom domains, then the one on workers.dev,
+ * with the Worker's previews, whose hosts end with it behind a hyphen.
  * @param targets what a deployment has reported to have been deployed to: only Cloudflare knows the account's subdomain
  */
 export function allOwnHosts(

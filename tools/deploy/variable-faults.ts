@@ -17,7 +17,7 @@ const KEPT = {
 };
 
 /**
- * What the Worker would refuse to work with.
+ * Variables that the Worker would refuse to work with.
  * @param secretsFile the path of a file as wrangler takes it, JSON or dotenv; absent: the Worker keeps its secrets
  */
 export function variableFaults({ name, config }: Environment, secretsFile?: string): ConfigFault[] {

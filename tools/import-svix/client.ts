@@ -21,7 +21,7 @@ export type ApiSide = Readonly<{
   /** With the path before /api/v1, if there is one. */
   url: URL;
   token: string;
-  /** What the token is given by: "--token". */
+  /** The source of the token: "--token". */
   credential: string;
   /** Requests at once. */
   concurrency: number;
@@ -221,7 +221,7 @@ function reasonOf(json: unknown, text: string): string {
   return errors.map(({ loc = [], msg }) => `${printable(loc.join("."))}: ${wordsOf(loc, msg)}`).join("; ");
 }
 
-/** Of what is wrong with a secret only what is expected, which follows what was given. */
+/** Only the expectation, which follows what was given, is repeated of a secret's fault. */
 function wordsOf(loc: readonly unknown[], msg: unknown): string {
   const words = String(msg);
   const isSecret = loc.some((step) => SECRET_FIELDS.includes(String(step)));

@@ -21,7 +21,7 @@ import { looksLikeId } from "../../src/ids.ts";
 import { fitsEveryForm } from "../../src/secrets/signing.ts";
 import { counted, printable } from "./printable.ts";
 
-/** What is taken, and what is not. */
+/** The parts that are taken, and those that are not. */
 export type Fitted<T> = Readonly<{ value: T; notes: readonly string[] }>;
 
 /** Why something is not copied at all. */

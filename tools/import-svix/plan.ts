@@ -1,6 +1,6 @@
 /**
- * What an import has to do: what is created, changed and left as it is, and what has no counterpart. Pure: from what was
- * read of both sides. What is at the target and not at the source stays as it is.
+ * The steps of an import: what is created, changed and left as it is, and what has no counterpart. Pure: from what was
+ * read of both sides. Things at the target that are not at the source stay as they are.
  */
 import { isDeepStrictEqual } from "node:util";
 import { defaultLimits } from "../../src/core/limits.ts";
@@ -30,7 +30,7 @@ export type EndpointChange = Readonly<{
   secret?: string | undefined;
 }>;
 
-/** What is to be done about one thing of the source. */
+/** The action for one thing of the source. */
 type Action<Create, Change> =
   | Readonly<{ kind: "create"; body: Create }>
   | Readonly<{
@@ -50,7 +50,7 @@ type Planned<Create, Change> = Readonly<{
   /** Its name at the target. */
   uid: string;
   action: Action<Create, Change>;
-  /** What has no counterpart. */
+  /** Parts without a counterpart. */
   notes: readonly string[];
 }>;
 

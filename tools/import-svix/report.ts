@@ -1,4 +1,4 @@
-/** What an import prints and writes: the plan, what became of it, and which id has become which. Nothing secret. */
+/** The output of an import: the plan, what became of it, and which id has become which. Nothing secret. */
 import type { Item, Outcomes } from "./apply.ts";
 import type { ApplicationPlan, EndpointPlan, ImportPlan } from "./plan.ts";
 import { counted, printable } from "./printable.ts";

@@ -1,6 +1,6 @@
 /**
- * What an import reads of the API of Svix, as its public OpenAPI document has it: https://api.svix.com/api/v1/openapi.json.
- * Older servers have other names for some fields. Unknown fields are ignored.
+ * The parts of Svix's API that an import reads, as its public OpenAPI document has them:
+ * https://api.svix.com/api/v1/openapi.json. Older servers have other names for some fields. Unknown fields are ignored.
  */
 import { z } from "zod";
 
@@ -69,7 +69,7 @@ export const documentOut = z.object({
   }),
 });
 
-/** What an endpoint may have that changes its requests, and that Breakwater has no counterpart for. */
+/** Parts of an endpoint that change its requests, and that Breakwater has no counterpart for. */
 export const extras = ["transformation", "oauth-config", "mtls-config"] as const;
 export type Extra = (typeof extras)[number];
 

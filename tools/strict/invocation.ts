@@ -22,7 +22,7 @@ type Options = Readonly<{
   quotas?: Partial<Quotas>;
 }>;
 
-/** What has been used; the maximum, for what can go down again. */
+/** The usage so far; the maximum, for what can go down again. */
 export type Usage = {
   d1Queries: number;
   subrequests: number;

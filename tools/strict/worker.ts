@@ -41,7 +41,7 @@ function printBreach({ quota, limit, used, where }: Breach): void {
   error(`\n!!! QUOTA BREACH: ${quota}: ${used} asked for, ${limit} granted; at ${where}\n`);
 }
 
-/** Those of its isolates, by the environment: the Worker keeps what an isolate remembers by its environment. */
+/** The environments of its isolates: the Worker keeps what an isolate remembers by its environment. */
 const envs = new WeakMap<Env, readonly Env[]>();
 const wrappedEnvs = new WeakSet<Env>();
 let latency: Latency | undefined;

@@ -1,4 +1,4 @@
-/** What a check is, and what it has to work with. */
+/** A check, and the tools that it has to work with. */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { DeploymentUnderTest } from "./deployment.ts";
 import type { CheckResult } from "./judge.ts";
@@ -10,7 +10,7 @@ export type Skipped = Readonly<{ skipped: string }>;
 
 export type Check = Readonly<{
   name: string;
-  /** What is expected, in words. */
+  /** The expectation, in words. */
   expected: string;
   /** Whether others may run at the same time: those that measure time must have the deployment to themselves. */
   runs: "alone" | "together";

@@ -1,4 +1,4 @@
-/** What the checks compare: figures, and what was seen with what was expected. Pure: hits and times are arguments. */
+/** The comparisons of the checks: figures, and what was seen with what was expected. Pure: hits and times are arguments. */
 import type { EndpointHit } from "./protocol.ts";
 
 /** What was seen, in words, and whether it is as expected. */
@@ -171,10 +171,10 @@ export function judgeMigrations(expected: string | undefined, databases: Migrate
 
 export type Billed = Readonly<{ rowsWritten: number; rowsRead: number; queueOperations: number }>;
 
-/** What the path of deliveries in full batches may use for each, as the cost bench's ledger has it. */
+/** The units that the path of deliveries in full batches may use for each, as the cost bench's ledger has it. */
 export const LEDGER: Billed = { rowsWritten: 0.05, rowsRead: 1, queueOperations: 0.035 };
 
-/** What a minute takes by itself, and what the destination and its first batch do. */
+/** The units that a minute takes by itself, and those of the destination and its first batch. */
 const PER_MINUTE: Billed = { rowsWritten: 4, rowsRead: 150, queueOperations: 6 };
 
 /** Compares what Cloudflare has counted with the ledger. */

@@ -6,7 +6,7 @@ export type EndpointReply = Readonly<{
   headers?: Readonly<Record<string, string>>;
 }>;
 
-/** What an endpoint answers: the replies in turn, the last one again and again. */
+/** An endpoint's answers: the replies in turn, the last one again and again. */
 export type Script = Readonly<{
   /** Whether each event begins with the first reply, or the endpoint's first request does. */
   per: "event" | "request";

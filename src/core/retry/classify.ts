@@ -37,16 +37,17 @@ export type Answer = Readonly<{
 }>;
 
 /**
- * What a response is: the receiver's, or a failure that arrived as a response.
+ * Classifies a response: the receiver's, or a failure that arrived as a response.
  *
- * In production `fetch` does not throw when a host behind Cloudflare cannot be reached, nor when a name does not
- * resolve: the edge answers 520 to 527 or 530, for some DNS errors 403 or 409. A receiver may use these statuses itself, and
- * every response that passes the edge has `server: cloudflare`. So all three must agree: the status, that header, and a
- * body that is nothing but the edge's `error code: N`, or its page with N in the title. Such a failure counts like
- * the one that `fetch` throws elsewhere.
+ * In production `fetch` does not throw when a host behind Cloudflare cannot be reached, nor when a name does not resolve:
+ * the edge answers 520 to 527 or 530, for some DNS errors 403 or 409. A receiver may use these statuses itself, and every
+ * response that passes the edge has `server: cloudflare`. So all three must agree: the status, that header, and a body that
+ * is nothing but the edge's `error code: N`, or its page with N in the title. Such a failure counts like the one that
+ * `fetch` throws elsewhere.
  * https://developers.cloudflare.com/support/troubleshooting/http-status-codes/cloudflare-5xx-errors/
  *
- * A challenge has a header of its own: https://developers.cloudflare.com/cloudflare-challenges/challenge-types/challenge-pages/detect-response/
+ * A challenge has a header of its own:
+ * https://developers.cloudflare.com/cloudflare-challenges/challenge-types/challenge-pages/detect-response/
  */
 export function exchangeOf(answer: Answer): Exchange {
   const { status, header } = answer;
@@ -116,7 +117,7 @@ export type Classification = "success" | "permanent" | "retry";
 /** `throttled`: a server that works and asks for less, so the circuit must not open. */
 export type ExchangeHealth = "healthy" | "unhealthy" | "throttled";
 
-/** What a policy decides about statuses. */
+/** A policy's decisions about statuses. */
 export type StatusRules = {
   /** Either the permanent 4xx are listed and the rest are retried, or the other way round. */
   readonly clientErrors: { readonly permanent: readonly number[] } | { readonly retried: readonly number[] };

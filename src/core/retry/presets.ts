@@ -45,7 +45,7 @@ export const presets: Readonly<Record<PresetName, RetryPolicy>> = {
   // 30 % of all requests: `full` wastes 2,462 attempts, `equal` 2,312). Where no circuit opens, a delivery that always
   // fails is attempted 105 times with `equal` and 154 times with `full`, some of them a second after the last.
   //
-  // Statuses: a 4xx comes from a server that works, and no circuit opens for it. Those that may be temporary are
+  // Statuses: a 4xx comes from a server that works, and no circuit opens for it. Statuses that may be temporary are
   // retried 16 times, about seven hours: 402 (an unpaid account), 404 (a deployment), 408, 409, 423 (locked), 425. Until
   // the age limit it would be 105 requests for each event to a server that means it. 405, 413 and 451 are about the
   // request, which is the same every time, and stay until somebody changes the receiver.

@@ -1,5 +1,5 @@
 /**
- * What a receiver says about when to send again.
+ * A receiver's statement about when to send again.
  *
  * `Retry-After` (RFC 9110 §10.2.3) is an order. It is parsed by hand, because `Date.parse` takes far more than the RFC
  * allows, and differently from engine to engine. A malformed field is ignored; a well-formed one is believed, however

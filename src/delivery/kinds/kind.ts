@@ -1,5 +1,5 @@
 /**
- * What a kind of destination is: the interface between deliveries and where they go. Everything else about a delivery is
+ * A kind of destination: the interface between deliveries and where they go. Everything else about a delivery is
  * the same for all kinds: gate, leases, connections, signature, classification, retries, log.
  *
  * A further kind is one file beside this one, which exports a `Kind`, and its line in registry.ts. Its target is
@@ -18,9 +18,9 @@ import type { Connections, PostRequest } from "../http.ts";
 export type Kind = Readonly<{
   /** The fields of the API that name a target of this kind, and what each may be. */
   fields: Readonly<Record<string, z.ZodType<string | null | undefined>>>;
-  /** What the field `binding` has to be bound to, for kinds that have one. */
+  /** The kind of binding that the field `binding` must name, for kinds that have one. */
   binds?: "queue" | "service";
-  /** What is wrong with the fields together: each of them is as its schema wants it. */
+  /** Faults of the fields together: each of them is as its schema wants it. */
   faults: (fields: TargetFields) => TargetFault[];
   /** The text that is stored for fields without faults. */
   textOf: (fields: TargetFields) => string;

@@ -24,7 +24,7 @@ import {
   unlessAborted,
 } from "./kind.ts";
 
-/** What a consumer of the queue gets. */
+/** The message that a consumer of the queue gets. */
 export type QueueMessage = Readonly<{
   type: string;
   /** From 1. */
@@ -66,7 +66,9 @@ const fields = {
 
 /** 1 KB of the limit on messages is 1,000 bytes: https://developers.cloudflare.com/queues/platform/limits/ */
 const MESSAGE_BYTES = 128_000;
-/** Of a message, for Breakwater's headers with up to six signatures, for its other fields, and for Cloudflare's own. */
+/**
+ * Bytes of a message for Breakwater's headers with up to six signatures, for its other fields, and for Cloudflare's own.
+ */
 const RESERVED_BYTES = 8_000;
 const FREE_BYTES = MESSAGE_BYTES - RESERVED_BYTES;
 /** Bytes in JSON of a byte of UTF-8 at most: of a control character it is six. */

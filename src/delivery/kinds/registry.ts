@@ -17,7 +17,7 @@ export const destinationKinds = Object.keys(kinds) as [DestinationKind, ...Desti
 /** The fields of the API that name a target, of all kinds. */
 export const targetFields = { ...https.fields, ...queue.fields, ...serviceBinding.fields } as const;
 
-/** The kind of a stored target. What has no scheme of another kind is an URL, or refused as one. */
+/** The kind of a stored target. A target without another kind's scheme is a URL, or refused as one. */
 export function kindNameOf(target: string): DestinationKind {
   const scheme = target.slice(0, Math.max(0, target.indexOf(":")));
   return isKind(scheme) ? scheme : "https";
@@ -38,7 +38,7 @@ export function targetText(kind: DestinationKind, fields: TargetFields): string 
   return kinds[kind].textOf(fields);
 }
 
-/** What is wrong with fields as a target of this kind, wherever it is deployed. */
+/** Faults of the fields as a target of this kind, wherever it is deployed. */
 export function targetFaults(kind: DestinationKind, fields: TargetFields): TargetFault[] {
   const { fields: own, faults }: Kind = kinds[kind];
   const foreign = Object.keys(fields).filter((field) => fields[field] !== undefined && !(field in own));
@@ -49,7 +49,7 @@ export function targetFaults(kind: DestinationKind, fields: TargetFields): Targe
   ];
 }
 
-/** What is wrong with them in this deployment, for this tenant. */
+/** Faults of the fields in this deployment, for this tenant. */
 export function deploymentFaults(
   services: Pick<Services, "destinationBindings">,
   kind: DestinationKind,

@@ -19,7 +19,7 @@ import {
   unlessAborted,
 } from "./kind.ts";
 
-/** What the hosts of requests to services end with. */
+/** The end of the host names of requests to services. */
 export const SERVICE_HOST = ".breakwater.internal";
 
 const PATH_EXPECTED =

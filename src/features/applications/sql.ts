@@ -40,7 +40,7 @@ export async function listApplications(
     .limit(limit);
 }
 
-/** What a change may set; what is left out stays as it is. */
+/** Fields that a change may set; omitted ones stay as they are. */
 export type ApplicationChange = {
   readonly [K in "uid" | "name" | "metadata" | "ratePerSecond"]?: Application[K] | undefined;
 };
@@ -70,7 +70,7 @@ const SPREAD_RATE = `
 
 /**
  * Changes the application, and with its rate that of its endpoints; undefined when it is gone, or its new `uid` is taken.
- * What is left out is not written, so that two changes of different fields at the same moment both count.
+ * Omitted fields are not written, so that two changes of different fields at the same moment both count.
  */
 export async function changeApplication(
   db: D1Database,

@@ -43,13 +43,13 @@ export const entrySchema = z
   })
   .openapi("AuditEntry");
 
-/** What a list of entries takes. */
+/** Parameters of a list of entries. */
 export const auditQuery = strict({
   ...rangeQuery,
   limit: limitParam,
   cursor: cursorParam(z.int().positive()),
 });
-/** What an export takes. */
+/** Parameters of an export. */
 export const exportQuery = strict(rangeQuery);
 
 export type AuditEntryView = z.infer<typeof entrySchema>;

@@ -134,7 +134,7 @@ async function archivedOf(
 ): Promise<ArchivedAttempt> {
   const archive = archiveOf(services);
   const isExpected = entry.archived === true;
-  // What is erased is not shown, even while its object is still there.
+  // An erased exchange is not shown, even while its object is still there.
   if (event.isErased || !mayBeArchived(services.config, entry)) return { state: "none" };
   if (archive === undefined) return { state: isExpected ? "unavailable" : "none" };
   try {

@@ -1,4 +1,4 @@
-/** What a log of deliveries can be filtered by: the destinations there are, by name too, and how many deliveries have which reason. */
+/** Filters of a log of deliveries: the destinations there are, by name too, and how many deliveries have which reason. */
 import { invalidFields, ok } from "../../core/result.ts";
 import { type Destination, findDestination, listDestinations } from "../../store/destinations.ts";
 import { type ReasonCount, reasonCounts } from "../../store/reason-counts.ts";
@@ -16,7 +16,7 @@ export const REASONS_COUNTED = 1_000;
 export type DeliveryChoices = Readonly<{
   /** Undefined when there are too many to choose from. */
   destinations: readonly Destination[] | undefined;
-  /** Of the destination that was named, else of all; empty when there are too many. */
+  /** Counts of the destination that was named, else of all; empty when there are too many. */
   counts: readonly ReasonCount[];
 }>;
 

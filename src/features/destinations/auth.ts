@@ -81,7 +81,7 @@ const tokenUrl = z
   .string({ error: "expected an https URL" })
   .openapi({ description: "The token endpoint.", example: "https://login.example.com/oauth2/token" });
 
-/** As it is given. What is secret in it is never shown. */
+/** As it is given. Secret fields are never shown. */
 export const authInput = z
   .discriminatedUnion(
     "kind",

@@ -64,13 +64,13 @@ export type FieldInput = Readonly<{
 }>;
 
 type About = Readonly<{
-  /** What the dashboard calls it. The portal's words are in pages/portal/texts. */
+  /** Its label in the dashboard. The portal's words are in pages/portal/texts. */
   label: string;
   /** Absent where a field has several inputs of its own in the dashboard's form. */
   input?: FieldInput;
   /** Whether visitors of the portal may set it; operators may set everything. */
   visitors?: true;
-  /** What the Svix API calls it, where it has it. */
+  /** Its name in the Svix API, where it has it. */
   svix?: string;
 }>;
 
@@ -407,7 +407,7 @@ export type VisitorField = {
   [K in DestinationField]: Fields[K] extends Readonly<{ visitors: true }> ? K : never;
 }[DestinationField];
 
-/** Those that are one line of text: the portal's form has an input for each. */
+/** Fields that are one line of text: the portal's form has an input for each. */
 export type VisitorText = {
   [K in VisitorField]: Fields[K] extends Readonly<{ input: Readonly<{ kind: "text" }> }> ? K : never;
 }[VisitorField];
@@ -420,7 +420,7 @@ export const visitorTexts = fieldDescriptions.flatMap(([name, { visitors, input 
   visitors && input?.kind === "text" ? [{ ...input, name: name as VisitorText }] : [],
 );
 
-/** What the input of a visitor of the portal may have. */
+/** Fields that the input of a visitor of the portal may have. */
 export const forVisitors: ReadonlySet<string> = new Set([
   ...["url", "tenant"],
   ...fieldDescriptions.flatMap(([name, { visitors }]) => (visitors ? [name] : [])),

@@ -86,7 +86,7 @@ export const healthSchema = z
   })
   .openapi("DestinationHealth");
 
-/** What the gate of the destination does now, why, and until when. */
+/** The present activity of the destination's gate, why, and until when. */
 export const getDestinationHealth = service(
   { scope: "read" },
   async ({ services, principal }, id: string) => {

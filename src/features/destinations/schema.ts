@@ -57,7 +57,7 @@ export const secretInput = {
   }),
 };
 
-/** What is shown of a new secret, once: of an ed25519 key only the public half, because nobody needs the other. */
+/** The view of a new secret, shown once: of an ed25519 key only the public half, because nobody needs the other. */
 export const shownSecret = {
   secret: z.string().optional().openapi({
     description: "The shared secret; it is shown only here.",
@@ -68,7 +68,7 @@ export const shownSecret = {
 
 export type ShownSecret = Readonly<{ secret?: string; public_key?: string }>;
 
-/** What is shown of a new secret: the shared secret, or the public half of a key pair. */
+/** The view of a new secret: the shared secret, or the public half of a key pair. */
 export async function shownOfSecret(secret: string): Promise<ShownSecret> {
   const { publicKey } = await signingKey(secret);
   return publicKey ? { public_key: `whpk_${toBase64(publicKey)}` } : { secret };

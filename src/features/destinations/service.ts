@@ -143,7 +143,7 @@ type Update = Readonly<{
   requestUrl: string;
 }>;
 
-/** Changes the destination. What the change leaves out stays; null resets a field to its default. */
+/** Changes the destination. Fields that the change omits stay; null resets a field to its default. */
 export const updateDestination = service(changes, async (call, { id, change, requestUrl }: Update) => {
   const { services, principal } = call;
   const errors = [
@@ -164,7 +164,7 @@ type HeaderChange = Readonly<{
   remove: readonly string[];
 }>;
 
-/** Sets and removes single headers. Those that it does not name stay. */
+/** Sets and removes single headers. Headers that it does not name stay. */
 export const updateHeaders = service(changes, async (call, { id, set, remove }: HeaderChange) => {
   const { services, principal } = call;
   const gone = new Set([...Object.keys(set), ...remove].map((name) => name.toLowerCase()));

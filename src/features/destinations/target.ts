@@ -1,6 +1,6 @@
 /**
  * The target of a destination in the API: which fields go together, by its kind, what they come to as columns, and what a
- * change makes of a stored target. What the kinds want is theirs to say (delivery/kinds); the URL of https is checked in
+ * change makes of a stored target. Each kind states its own requirements (delivery/kinds); the URL of https is checked in
  * validate.ts, against the host that the request came to.
  */
 

@@ -1,6 +1,6 @@
 /**
- * What a schema alone cannot check of a destination: whether its target may be called from this deployment, whether its
- * breaker makes sense together with what is stored, whether the receiver consents, whether a secret is a key pair, and
+ * Checks of a destination that a schema alone cannot make: whether its target may be called from this deployment, whether
+ * its breaker makes sense together with what is stored, whether the receiver consents, whether a secret is a key pair, and
  * whether secret, signature forms and headers fit each other.
  */
 
@@ -148,7 +148,7 @@ export function dependsOn(
   return {
     ...(breaker && { breakerCooldownS, breakerMaxCooldownS }),
     ...(forms && { secret }),
-    // Of what sets headers any change counts: an edit by hand may have spelled their JSON in another way.
+    // Any change counts of a field that sets headers: an edit by hand may have spelled their JSON in another way.
     ...((headers !== undefined || auth || forms || template) && { updatedAt }),
     // A new URL replaces the whole target; fields of another kind complete the stored ones.
     ...(changesTarget(input) && input.url === undefined && { url }),

@@ -47,7 +47,7 @@ const PAGE = 100;
 const QUIET_MS = 16 * 60_000;
 const PASSES = 2;
 
-/** What is erased: an event, those accepted in a time range (epoch ms), or all that there are. */
+/** The target of an erasure: an event, those accepted in a time range (epoch ms), or all that there are. */
 export type ErasureTarget =
   | Readonly<{ kind: "event"; eventId: number }>
   | Readonly<{ kind: "range"; since: number | undefined; until: number | undefined }>

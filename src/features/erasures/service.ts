@@ -45,7 +45,7 @@ export const getErasure = service({ scope: "read" }, async ({ services, principa
 
 const ONE_OF = "exactly one of event_id, everything, or a range of since and until";
 
-/** What the request wants erased, or what is wrong with it. An id that names no event is that of none. */
+/** The erasure target of the request, or its fault. An id that names no event is that of none. */
 function targetOf(input: NewErasure): ErasureTarget | FieldError[] {
   const { event_id: id, since, until, everything } = input;
   const isRange = since !== undefined || until !== undefined;

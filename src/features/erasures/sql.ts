@@ -12,7 +12,7 @@ import { erasures } from "../../store/schema.ts";
 
 export type Erasure = typeof erasures.$inferSelect;
 
-/** What is erased, of one tenant. Times in epoch ms. */
+/** The target of an erasure, of one tenant. Times in epoch ms. */
 export type ErasureInsert = Pick<
   Erasure,
   "id" | "tenant" | "kind" | "eventId" | "since" | "until" | "nextStepAt" | "createdAt"
@@ -126,7 +126,7 @@ export async function insertPart(db: D1Database, { id, tenant, kind }: Erasure, 
   await db.prepare(PART).bind(id, tenant, kind, now).run();
 }
 
-/** What a step changes. */
+/** The columns that a step changes. */
 export type ErasureProgress = Pick<Erasure, "cursor" | "state" | "unreadable" | "nextStepAt" | "endedAt">;
 
 /** False when another step has moved it on. */
@@ -175,8 +175,8 @@ type TenantBundles = Readonly<{
 }>;
 
 /**
- * Those of the next `limit` bundles after `after`, up to `last`, that have events of the tenant, or may have: their headers
- * cannot be read. The names of tenants need no escape in JSON.
+ * Those of the next `limit` bundles after `after`, up to `last`, with events of the tenant, or perhaps with some: their
+ * headers cannot be read. The names of tenants need no escape in JSON.
  */
 export async function bundlesOfTenant(
   db: D1Database,

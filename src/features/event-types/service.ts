@@ -101,7 +101,7 @@ export const deleteEventType = service(changing, async ({ services, principal, c
   return ok(undefined);
 });
 
-/** What an imported document says of a type. */
+/** An imported document's description of a type. */
 export type ImportedType = Readonly<{
   name: string;
   description: string;

@@ -14,9 +14,9 @@ import type { StoredEvent } from "../../store/planned-deliveries.ts";
 const MAX_COMMANDS = 5;
 
 /**
- * The event as a command that sends it as an attempt would, signed now, so that a receiver can be debugged. By
- * destination, without those whose secret cannot be opened. What a destination sets itself, its own headers and its
- * `auth`, is left out, because it may be secret.
+ * The event as a command that sends it as an attempt would, signed now, so that a receiver can be debugged. By destination,
+ * without those whose secret cannot be opened. Headers that a destination sets itself, its own ones and its `auth`, are
+ * left out, because they may be secret.
  */
 export async function curlCommands(
   services: Services,

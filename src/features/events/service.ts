@@ -349,7 +349,7 @@ export const findEvents = service(
   },
 );
 
-/** Those of the events that are stored, by their numbers. The principal is bound to a tenant. */
+/** The events that are stored, by their numbers. The principal is bound to a tenant. */
 export const findEventsById = service(reading, async ({ services, principal }, ids: readonly number[]) => {
   if (principal.tenant === undefined) return notYourTenant(principal);
   return ok(await eventsById(services, principal.tenant, ids));

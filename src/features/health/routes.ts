@@ -146,7 +146,7 @@ const PATIENCE_MS = 5_000;
 const CACHED = { "cache-control": `public, max-age=${REMEMBERED_MS / 1000}` };
 const UNHEALTHY = { "cache-control": "no-store", ...comeAgain };
 
-/** What is known while the database answers. */
+/** Facts that are known while the database answers. */
 type Known =
   | (Readonly<{ kind: "read"; migrations: readonly (string | null)[] }> & SystemHealth)
   /** It has not the tables that the health is read from. */

@@ -44,7 +44,7 @@ export class KeyCache {
   readonly #keys = new Map<string, RememberedKey>();
   /** The revision at which there was no key of the id. */
   readonly #unknown = new Map<string, number>();
-  /** What is remembered is as it was at this revision or later; undefined while nothing is remembered. */
+  /** The remembered keys are as they were at this revision or later; undefined while nothing is remembered. */
   #revision: number | undefined;
   /** When the last look that succeeded was begun, epoch ms. */
   #checkedAt = 0;

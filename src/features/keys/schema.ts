@@ -6,7 +6,7 @@ import { idPatterns } from "../../ids.ts";
 
 const NAME_EXPECTED = "expected a string of at most 100 characters";
 const SCOPES_EXPECTED = `expected a list of one or more of ${scopes.join(", ")}, each once`;
-/** What an expiry is expected to be. */
+/** The expectation of an expiry. */
 export const FUTURE_TIME = "a time in the future, as in 2027-01-31T00:00:00Z";
 
 const time = z.iso.datetime();

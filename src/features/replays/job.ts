@@ -147,7 +147,7 @@ async function portionOf(
     const { last } = await idRangeOf(db, { until: replay.until });
     return findPortion(db, replay, last, size, kept);
   }
-  // What is accepted later is routed as usual.
+  // Events that are accepted later are routed as usual.
   const { last } = await idRangeOf(db, { until: Math.min(replay.until, replay.createdAt + 1) });
   const found = await findMissing(services, db, replay, {
     route: criteriaOf(destination),

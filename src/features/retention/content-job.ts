@@ -50,14 +50,14 @@ import { removeArchived } from "../archive/job.ts";
 
 /** Bundles that one statement looks at. */
 const PAGE = 200;
-/** Those of the list: each of them costs queries of its own. */
+/** Bundles of the list: each of them costs queries of its own. */
 const LATER_PAGE = 50;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 
-/** What is over is hidden: nothing of it is needed any more. */
+/** Expired content is hidden: nothing of it is needed any more. */
 const OVER: Extent = { cancels: false, tags: true, keys: "removed" };
-/** What is delivered is shown as before, found by its tags, and a repeat of its request gets the first answer. */
+/** A delivered event is shown as before, found by its tags, and a repeat of its request gets the first answer. */
 const DELIVERED: Extent = { cancels: false, tags: false, keys: "kept" };
 
 /** A walk that follows the newest bundles goes on where it has stopped, for ever; a round ends, and begins anew when it is due. */
@@ -113,7 +113,7 @@ export const contentRetention = periodicJob({
   },
 });
 
-/** What is left of a bundle, without its id; undefined: nothing. */
+/** The rest of a bundle, without its id; undefined: nothing. */
 type Left = Omit<Later, "bundle"> | undefined;
 
 class ContentStep {
@@ -172,7 +172,7 @@ class ContentStep {
     return (await walkFrom(position, page, mayContinue)).more;
   }
 
-  /** Returns how many of the bundles it has looked at. What is left of these is on the list then. */
+  /** Returns how many of the bundles it has looked at. The rest of these is on the list then. */
   async #lookAtAll(
     db: D1Database,
     bundles: readonly WalkedBundle[],
@@ -309,7 +309,7 @@ class ContentStep {
   }
 }
 
-/** What a page of bundles has come to. */
+/** The findings of a page of bundles. */
 class Found {
   readonly later: Later[] = [];
   readonly unreadable: UnreadableBundle[] = [];
@@ -328,7 +328,7 @@ class Found {
 type Open = Readonly<{
   /** The indexes of events that are over, and still have their content. */
   over: readonly number[];
-  /** Those of events of tenants that keep no payloads. */
+  /** Bundles with events of tenants that keep no payloads. */
   free: readonly number[];
   /** When a scheduled event, which the walks pass before its time, will be over. */
   later: Left;
@@ -357,7 +357,7 @@ function earlier(one: NonNullable<Left>, other: Left): NonNullable<Left> {
   return other && other.lookAt < one.lookAt ? other : one;
 }
 
-/** What has not been delivered is looked at again after an eighth of its age, but no sooner and no later than this. */
+/** An undelivered event is looked at again after an eighth of its age, but no sooner and no later than this. */
 const AGAIN_MS = 15 * MINUTE_MS;
 const LATEST_AGAIN_MS = 6 * HOUR_MS;
 
@@ -367,7 +367,7 @@ function againAt(dueAt: number, now: number): number {
   return Math.ceil(Math.max(now + pause, dueAt + MINUTE_MS));
 }
 
-/** What is cancelled will not be delivered; what is dead may be, by a retry. */
+/** A cancelled delivery will not be delivered; a dead one may be, by a retry. */
 function isDelivered(state: string): boolean {
   return state === "delivered" || state === "cancelled";
 }

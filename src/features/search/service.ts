@@ -145,9 +145,9 @@ function refusalOf(
   return undefined;
 }
 
-// ── What is looked up ──
+// ── Lookups ──
 
-/** What has this id, or this name of the caller's own. */
+/** Finds the record with this id, or with this name of the caller's own. */
 async function directHits(
   call: Call,
   { q, query: { words, conditions }, fields: { tenant = call.principal.tenant } }: ParsedSearch,

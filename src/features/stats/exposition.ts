@@ -7,7 +7,7 @@ export const CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 export type Labels = Readonly<Record<string, string>>;
 
 export type Sample = Readonly<{
-  /** What a histogram's samples add to the family's name: `_bucket`, `_sum`, `_count`. */
+  /** The suffix that a histogram's samples add to the family's name: `_bucket`, `_sum`, `_count`. */
   suffix?: string;
   labels?: Labels;
   /** Null when it is not known: there is no sample then, which is not the same as zero. */

@@ -1,4 +1,4 @@
-/** What the gates have counted: within a window of time, and as metrics for Prometheus. */
+/** Figures that the gates have counted: within a window of time, and as metrics for Prometheus. */
 import { type Counters, ratesOf, results, totalOf } from "../../core/metrics.ts";
 import { refuseBound, refuseTenant } from "../../core/principal.ts";
 import { missing, ok } from "../../core/result.ts";

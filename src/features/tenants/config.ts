@@ -128,7 +128,7 @@ async function destinationsOf(db: D1Database, tenant: string): Promise<Destinati
   }
 }
 
-/** Of a stored destination what another deployment needs to have the same. */
+/** The part of a stored destination that another deployment needs to have the same. */
 async function portable(services: Services, row: Destination, withSecrets: boolean): Promise<Portable> {
   const { headers, auth, ...view } = destinationView(row);
   const kept = Object.entries(view).filter(([name]) => name in portableDestination.shape);
@@ -143,7 +143,10 @@ async function portable(services: Services, row: Destination, withSecrets: boole
 
 type SealedField = (typeof sealedFields)[number];
 
-/** What is sealed of a destination, opened; what does not open, after an edit by hand or without its master key, is named. */
+/**
+ * The sealed fields of a destination, opened; one that does not open, after an edit by hand or without its master key, is
+ * named.
+ */
 async function opened({ vault, log }: Services, row: Destination) {
   const { id, secret, targetToken } = row;
   const unreadable: SealedField[] = [];

@@ -1,4 +1,4 @@
-/** What is set for a tenant, as the API takes and shows it. */
+/** A tenant's settings, as the API takes and shows them. */
 import { z } from "@hono/zod-openapi";
 import { tenantPortal } from "../../core/portal-access.ts";
 import { portalBranding } from "../../core/portal-branding.ts";

@@ -1,6 +1,6 @@
 /**
- * Tenants. One comes into being when something names it, so every valid name is a tenant. What an operator has set for one
- * is read by principals of that tenant too, and changed by the operator's alone.
+ * Tenants. One comes into being when something names it, so every valid name is a tenant. Settings of a tenant are read by
+ * principals of that tenant too, and changed by the operator's alone.
  */
 import { changesBetween } from "../../core/audit.ts";
 import { tenantPortal } from "../../core/portal-access.ts";
@@ -24,7 +24,7 @@ export const getTenants = service(
     refuseTenantsOwn(principal) ?? ok(await listTenants(services.db, page)),
 );
 
-/** What is set for a tenant. */
+/** A tenant's settings. */
 export const getTenant = service({ scope: "read" }, async ({ services, principal }, tenant: string) => {
   if (!isVisible(principal, tenant)) return missing("tenant", tenant);
   return ok(settingsView(tenant, await findTenantSettings(services.db, tenant)));

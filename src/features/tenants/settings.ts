@@ -1,11 +1,11 @@
-/** What an operator has set for tenants. A tenant without a row has the deployment's settings. */
+/** Tenants' settings, made by an operator. A tenant without a row has the deployment's settings. */
 import { eq, gt } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import { tenantSettings, tenants } from "../../store/schema.ts";
 
 export type TenantSettings = typeof tenantSettings.$inferSelect;
 
-/** What a change may set; what is left out stays as it is. */
+/** Fields that a change may set; omitted ones stay as they are. */
 export type TenantSettingsChange = Partial<
   Omit<TenantSettings, "tenant" | "deletedAt" | "createdAt" | "updatedAt">
 >;

@@ -99,7 +99,7 @@ html { scroll-padding-top: 1rem; }
 @media print { .index { display: none; } }
 `;
 
-/** What the reference needs beside the tokens. */
+/** Styles that the reference needs beside the tokens. */
 export const layout = [page, parts, forms, reference].join("");
 
 const style = [tokens, layout].join("");

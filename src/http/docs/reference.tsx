@@ -37,7 +37,7 @@ export const Reference: FC<Props> = ({ document, origin, styleAt }) => (
   </>
 );
 
-/** What is below the header, for pages with a header of their own. */
+/** The reference below the header, for pages with a header of their own. */
 export const Contents: FC<Omit<Props, "styleAt">> = ({ document, origin }) => (
   <div class="wide reference">
     <Index document={document} />

@@ -1,4 +1,4 @@
-/** Removing the content of messages: erasures of events. What is left of a message stays listed. */
+/** Removing the content of messages: erasures of events. The rest of a message stays listed. */
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import { missing } from "../../core/result.ts";

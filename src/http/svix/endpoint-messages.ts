@@ -1,4 +1,6 @@
-/** What an endpoint has got and would get: counts of its messages by status, the messages, and the precheck of one. */
+/**
+ * Messages that an endpoint has got and would get: counts of its messages by status, the messages, and the precheck of one.
+ */
 
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
@@ -69,7 +71,7 @@ const messagesQuery = z.object({
   ...messageQuery,
   iterator: windowIterator,
   status: statusParam,
-  // What the Svix API shows as one status without it is one here too.
+  // Statuses that the Svix API shows as one without it are one here too.
   expanded_statuses: flag,
 });
 

@@ -209,7 +209,7 @@ const rotation = z.object({ key: z.unknown().optional(), gracePeriodSeconds: z.u
 
 const svixFields = fieldDescriptions.flatMap(([name, { svix }]) => (svix ? [[name, svix] as const] : []));
 
-/** What the Svix API calls the fields of a destination. */
+/** The Svix API's names for the fields of a destination. */
 const NAMES: Readonly<Record<string, string>> = Object.fromEntries(svixFields);
 
 const OWN_RULES = ["uid", "description", "metadata", "headers", "event_types", "rate_per_second"];
@@ -221,7 +221,7 @@ const passedShape: object = Object.fromEntries(
   passedFields.map(([, svix]) => [svix, z.unknown().optional()]),
 );
 
-/** What the schema of destinations checks is passed on as it is given. */
+/** Fields that the schema of destinations checks are passed on as they are given. */
 export const endpointUpdate = z.object({
   ...passedShape,
   url: z.string({ error: "expected a URL" }),

@@ -130,8 +130,8 @@ const TRIES = 3;
 type Changed = Readonly<{ row: EventType; before: EventType | undefined }>;
 
 /**
- * Creates or replaces the type. What the Svix API does not know of it, its example and whether it is validated, stays as
- * it was.
+ * Creates or replaces the type. Fields that the Svix API does not know, its example and whether it is validated, stay as
+ * they were.
  * @param inputFor what is to be there instead of what there is
  */
 async function change(

@@ -118,7 +118,7 @@ export function registerMessages(app: Hono<ApiEnv>): void {
     if (refusalOf({ types, channels: own, filter }, example)) return invalid([notTaken(eventType)]);
     const message = { eventType, payload, channels, destinations: [id] };
     const { services, principal } = callerWithin(c, found.application);
-    // Whoever changes endpoints may send them the catalogue's examples, and no other events.
+    // A caller that changes endpoints may send them the catalogue's examples, and no other events.
     const sender = {
       services,
       principal: { ...principal, scopes: [...principal.scopes, "events:write"] },

@@ -137,7 +137,7 @@ function withSchema(document: Json, base: Base, media: Place): WebhookType | Web
   return { ...base, schema, example: example.value };
 }
 
-/** Of the media type: `example`, else the first of `examples`. */
+/** The example of the media type: `example`, else the first of `examples`. */
 function exampleIn(document: Json, media: Place): Place | WebhookFault {
   const { example, examples } = media.value as Json;
   if (example !== undefined) return { path: [...media.path, "example"], value: example };

@@ -25,7 +25,7 @@ import { policyFieldsOf, specIn } from "./simulator/policy-form.tsx";
 type DestinationView = ReturnType<typeof destinationView>;
 type Input = Readonly<Record<string, unknown>>;
 
-/** What a form comes to, and the errors of inputs that cannot even be read. */
+/** The input of a form, and the errors of inputs that cannot even be read. */
 export type Typed = Readonly<{ input: Input; errors: readonly FieldError[] }>;
 
 export const vendorForms = ["standard", "svix", "stripe", "github", "slack", "shopify"] as const;
@@ -89,7 +89,7 @@ export function destinationSettingsIn(form: Form): Typed {
   };
 }
 
-/** What is typed in one input. */
+/** The value typed in one input. */
 function valueIn(form: Form, name: string, { kind, expected = "JSON" }: FieldInput) {
   const json = kind === "json" ? jsonIn(form, name) : undefined;
   if (json) return { name, value: json.value, errors: faultsOf(name, json, expected) };
@@ -127,7 +127,7 @@ export function newDestinationIn(form: Form): Typed {
 }
 
 /**
- * What a form changes of a destination: nothing of what says the same as the stored one, which so keeps its secrets, and
+ * A form's changes of a destination: nothing of what says the same as the stored one, which so keeps its secrets, and
  * the changes that others have made meanwhile.
  * @param burst the stored destination's own
  */

@@ -69,8 +69,8 @@ export function signedIn(
 
 /**
  * The tenant that is chosen in the address, from where it is remembered, or that was chosen before; an empty one in the
- * address chooses all. What is no name of a tenant is not remembered, nor is what a page refreshes by itself: another tab
- * may have chosen another since.
+ * address chooses all. A text that is no tenant's name is not remembered, nor is what a page refreshes by itself: another
+ * tab may have chosen another since.
  */
 function chosenTenant(c: DashboardContext): string | undefined {
   // A form acts on what it names, whatever another tab has chosen meanwhile.

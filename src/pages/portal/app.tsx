@@ -3,7 +3,7 @@
  * on a page of its own or in a frame on a page of the sender.
  *
  * Pages are rendered in the Worker, as those of the dashboard: nothing is inline, and nothing comes from other hosts but
- * the sender's logo. What a visitor may do is decided in core/portal-access.ts, for every request.
+ * the sender's logo. core/portal-access.ts decides on a visitor's rights, for every request.
  */
 import { Hono } from "hono";
 import { csrf } from "hono/csrf";

@@ -32,7 +32,7 @@ export function showPortalPage(c: PortalContext, frame: Frame, content: Child, s
     </main>
   );
   if (c.req.header(PART) === "main") return c.html(main, status);
-  // What a form has led to is no address to come back to.
+  // The address of a form's result is no address to come back to.
   const { pathname, search } = new URL(c.req.url);
   const path = c.req.method === "GET" ? pathname + search : "/portal";
   const isVisit = c.get("visitor") !== undefined;

@@ -24,7 +24,7 @@ type Asked = Readonly<{
   acceptLanguage: string | undefined;
 }>;
 
-/** What the visitor has chosen, else what the link says, else the tenant's settings, else the browser or the deployment. */
+/** The visitor's choice, else the link's, else the tenant's settings, else the browser's or the deployment's. */
 export function lookOf(
   { config, acceptLanguage }: Asked,
   visit?: Pick<PortalVisit, "language" | "theme" | "return_url">,

@@ -47,7 +47,7 @@ const outcomes = [
   "none-selected",
 ] as const;
 
-/** What an action did. The address names it, but never contains its text. */
+/** The result of an action. The address names it, but never contains its text. */
 export type PortalOutcome = (typeof outcomes)[number];
 
 /** Where to redirect to after an action, so that reloading the page does not repeat it. */

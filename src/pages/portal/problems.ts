@@ -1,4 +1,4 @@
-/** What the API refuses, in the words of the portal's forms and in the visitor's language. */
+/** The API's refusals, in the words of the portal's forms and in the visitor's language. */
 
 import type { AboveLimit, LimitedField } from "../../core/portal-access.ts";
 import type { Refused } from "../../core/result.ts";

@@ -1,6 +1,6 @@
 /**
- * What the portal's script does besides that of the dashboard: it opens a link by itself where the page is in a frame,
- * reports to the page around the frame how high the portal is, and selects all rows of a table. Every page works without it.
+ * The portal's script, besides that of the dashboard: it opens a link by itself where the page is in a frame, reports to
+ * the page around the frame how high the portal is, and selects all rows of a table. Every page works without it.
  *
  * A message goes to the page around the frame only where its origin is one of those that the deployment names.
  */

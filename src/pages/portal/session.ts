@@ -57,8 +57,8 @@ export function callerInPortal(c: PortalContext): Caller {
 type Link = NonNullable<Awaited<ReturnType<typeof linkOf>>>;
 
 /**
- * What a link says, with its tenant's settings; undefined when it is not valid. One without a tenant never is: it would open
- * all tenants.
+ * A link's content, with its tenant's settings; undefined when it is not valid. One without a tenant never is: it would
+ * open all tenants.
  */
 export async function linkOf(c: PortalContext, token: string) {
   const { config, db, now } = c.get("services");

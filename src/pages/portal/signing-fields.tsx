@@ -1,4 +1,4 @@
-/** What is sent to an endpoint, and in which forms it is signed, in the form of an endpoint. */
+/** The payload of an endpoint, and the forms in which it is signed, in the form of an endpoint. */
 
 import type { FC } from "hono/jsx";
 import { bodyForms } from "../../core/content.ts";
@@ -21,7 +21,7 @@ import type { FieldFaults } from "./problems.ts";
 
 type Signed = Pick<ReturnType<typeof destinationView>, "body" | "signature_forms">;
 
-/** What an endpoint has that nothing is chosen for. */
+/** The default of an endpoint that nothing is chosen for. */
 export const defaultSigning: Signed = { body: "envelope", signature_forms: null };
 
 /** The inputs of a stored endpoint. */
@@ -29,7 +29,7 @@ export function signingInputs({ body, signature_forms }: Signed): Form {
   return { body, ...signatureFieldsOf(signature_forms) };
 }
 
-/** What the form changes of it: what says the same as before is left out. */
+/** The form's changes of it: what says the same as before is left out. */
 export function signingIn(form: Form, before: Signed): Readonly<Record<string, unknown>> {
   const stored = signatureFormsIn(signingInputs(before));
   const forms = signatureFormsIn(form);

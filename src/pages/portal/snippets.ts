@@ -20,10 +20,10 @@ export type SnippetLanguage = keyof typeof snippetLanguages;
 /** A text with placeholders, in parts: literals, and what the request has. */
 type Part = Readonly<{ text: string } | { name: "id" | "timestamp" | "type" | "body" }>;
 
-/** What a language needs to know of a recipe. */
+/** A language's needs of a recipe. */
 type Plan = Readonly<{
   header: string;
-  /** What is signed. */
+  /** The signed content. */
   content: readonly Part[];
   /** What precedes the digest in the header, or in one of the header's parts. */
   before: readonly Part[];

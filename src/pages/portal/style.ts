@@ -1,4 +1,4 @@
-/** What the portal's pages need besides the style of the dashboard's. */
+/** Styles of the portal's pages besides those of the dashboard's. */
 export const portalStyle = /* css */ `
 :root[data-theme="light"] { color-scheme: light; }
 :root[data-theme="dark"] { color-scheme: dark; }

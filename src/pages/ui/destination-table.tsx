@@ -23,7 +23,7 @@ export function figuresQuery(window: StatsWindow = HEALTH_WINDOW): FiguresQuery 
 export type Health = Seen &
   Readonly<{
     status: StatusText;
-    /** Of the window that health is judged by, as is the series. */
+    /** Rates in the window that health is judged by, as is the series. */
     rates: Rates;
     series: Series;
   }>;

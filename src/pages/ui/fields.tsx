@@ -7,7 +7,7 @@ import type { Refused } from "../../core/result.ts";
 import { type FormFields, type PlacedError, placeErrors } from "./form-fields.ts";
 import type { Form } from "./format.ts";
 
-/** What a form shows: its values, and why they were refused. */
+/** The state that a form shows: its values, and why they were refused. */
 export type FormState = Readonly<{
   values: Form;
   labels: FormFields;

@@ -1,4 +1,4 @@
-/** What a page answers to a failure of ours, with a log line. */
+/** A page's answer to a failure of ours, with a log line. */
 import type { Context, Env } from "hono";
 import { serverStatusOf } from "../../http/problems.ts";
 import { faultOf, type Log, logToConsole } from "../../log.ts";

@@ -1,4 +1,4 @@
-/** What a page refuses before it does anything: forms that cannot be read, and too many requests. */
+/** Requests that a page refuses before it does anything: forms that cannot be read, and too many requests. */
 
 import type { Context, Env, MiddlewareHandler } from "hono";
 import type { Principal } from "../../core/principal.ts";

@@ -91,7 +91,7 @@ const outcomes = {
   "replay-cancelled": "Replay cancelled. Deliveries that are in the backlog already are still sent.",
 } as const;
 
-/** What an action did. The address names it, but never contains its text. */
+/** The result of an action. The address names it, but never contains its text. */
 export type ActionOutcome = keyof typeof outcomes;
 
 /** Where to redirect to after an action, so that reloading the page does not repeat it. */
@@ -127,7 +127,7 @@ type ConfirmationProps = Readonly<{
   /** What will happen, in whole sentences. */
   what: readonly string[];
   action: string;
-  /** What the button does. */
+  /** The button's action. */
   verb: string;
   back: string;
 }>;

@@ -47,7 +47,7 @@ function explained({ response = "" }: TestResult): string {
   return ": error code 1042, so the deployment lacks the compatibility flag global_fetch_strictly_public";
 }
 
-/** What a parser that knew only JavaScript's numbers and ASCII would change. */
+/** Values that a parser that knew only JavaScript's numbers and ASCII would change. */
 const DELICATE =
   '{"price":100.00,"number":12345678901234567890,"text":"Grüße, 世界 🌊","empty":{},"list":[1e5,-0]}';
 

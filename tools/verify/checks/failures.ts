@@ -10,13 +10,13 @@ import type { FailingAddress } from "../options.ts";
 
 type Failure = Readonly<{
   name: FailingAddress;
-  /** What is wrong with the address. */
+  /** The fault of the address. */
   what: string;
   /** The reasons that are right. */
   reasons: readonly string[];
   /** What they have in common, where they are many. */
   summary?: string;
-  /** Those that are right besides on a local stack, whose runtime does not say why it could not connect. */
+  /** Reasons that are right besides on a local stack, whose runtime does not say why it could not connect. */
   localReasons?: readonly string[];
   /** Whether the edge must have answered in the receiver's place, with a status. */
   hasStatus?: boolean;

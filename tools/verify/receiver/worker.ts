@@ -1,6 +1,6 @@
 /**
  * The receiver of `npm run verify`: endpoints that answer as configured, count how many requests are under way, and
- * keep every request. Whoever knows the token controls it:
+ * keep every request. A caller with the token controls it:
  *
  * - `GET /control`: that the token is right
  * - `PUT /control/<endpoint>`: the endpoint's script; it has no other effect than on later requests

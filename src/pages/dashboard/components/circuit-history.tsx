@@ -93,7 +93,7 @@ export function interruptionsOf(
     .filter(({ from, to }) => to > from);
 }
 
-/** Those of one kind, overlapping ones joined into one: a circuit may open several times before it closes. */
+/** Interruptions of one kind, overlapping ones joined into one: a circuit may open several times before it closes. */
 function joined(all: readonly Interruption[], kind: Interruption["kind"]): readonly Interruption[] {
   const done: Interruption[] = [];
   for (const next of all.filter((one) => one.kind === kind)) {

@@ -1,6 +1,6 @@
 /**
- * The form of a destination, for creating one and for changing one. What a kind or a way of authentication has no use for
- * the style sheet hides, and nothing of it is sent to the API.
+ * The form of a destination, for creating one and for changing one. The style sheet hides fields that a kind or a way of
+ * authentication has no use for, and nothing of them is sent to the API.
  */
 import type { Child, FC } from "hono/jsx";
 import { breakerSchema, defaultBreaker, defaultLimits, limitsSchema } from "../../../core/limits.ts";
@@ -42,7 +42,7 @@ export type FormOptions = Readonly<{
   allowsHttp: boolean;
   /** The names of event types to choose from. */
   types: readonly string[];
-  /** Of an existing one. */
+  /** The scheme of an existing one. */
   scheme?: string;
 }>;
 
@@ -216,7 +216,7 @@ const authKinds: readonly Option[] = [
   ["oauth2", "OAuth 2 client credentials"],
 ];
 
-/** What is secret is left empty as long as it stays; whatever else of it changes, it has to be given again. */
+/** Secret fields are left empty as long as they stay; after any other change they have to be given again. */
 const AuthFields: FC<{ form: FormState; isNew: boolean }> = ({ form, isNew }) => {
   const text = (kind: string, name: string, placeholder?: string) => (
     <TextField

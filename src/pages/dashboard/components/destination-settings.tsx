@@ -34,7 +34,7 @@ const targetNames = {
 
 const UNREADABLE = "Unreadable: set it again";
 
-/** What is sent, where to and with which credentials, as the API shows it: nothing that is sealed is in it. */
+/** The body, target and credentials of requests, as the API shows them: nothing that is sealed is in it. */
 export const Sending: FC<{ row: Destination }> = ({ row }) => (
   <section aria-labelledby="sending">
     <div class="head">

@@ -28,7 +28,7 @@ type Frame = Readonly<{
   title: string;
   /** The page's entry in the navigation. */
   place?: Place;
-  /** What has been searched for. */
+  /** The text that has been searched for. */
   query?: string;
   /** Whether the page refreshes itself while it is visible. */
   live?: boolean;
@@ -52,7 +52,7 @@ export function showPage(
   return c.html(<Page {...frame} main={main} {...(who !== undefined && { who })} />, status);
 }
 
-/** What the top of a page says of its visitor. */
+/** The visitor's description at the top of a page. */
 type Who = Readonly<{
   tenant: string | undefined;
   /** Whether another tenant can be chosen. */

@@ -118,7 +118,7 @@ type Props = Readonly<{
   isFirst: boolean;
   /** The cursor of the next page. */
   next: string | null;
-  /** What the page has looked through; undefined when it is full, or the last one. */
+  /** The range that the page has looked through; undefined when it is full, or the last one. */
   looked: LookedThrough | undefined;
   refused: Refused | undefined;
   follow: boolean;

@@ -1,5 +1,5 @@
 /**
- * What the buttons and forms on the pages of destinations and events do. Each is one call of the API, and then a
+ * Actions of the buttons and forms on the pages of destinations and events. Each is one call of the API, and then a
  * redirect back to the page; a test event has a page of its own.
  */
 import type { Hono } from "hono";
@@ -38,7 +38,7 @@ import { showDestination } from "./destination.tsx";
 import { showNewSecret } from "./new-destination.tsx";
 
 const DESTINATION = "/dashboard/destinations/:id";
-/** Of a few thousand deliveries each, that one press of the button makes. */
+/** Calls, of a few thousand deliveries each, that one press of the button makes. */
 const CANCEL_CALLS = 5;
 
 export function registerActions(app: Hono<DashboardEnv>): void {

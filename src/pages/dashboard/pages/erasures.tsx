@@ -49,7 +49,7 @@ function positionIn(text: string | undefined): number | undefined {
 const tones = { running: "busy", completed: "good", incomplete: "bad" } as const;
 const states = { running: "Running", completed: "Completed", incomplete: "Incomplete" } as const;
 
-/** What an erasure is about. */
+/** The subject of an erasure. */
 function subjectOf({ event_id: event, everything, since, until }: ErasureView): string {
   if (event !== null) return `the event ${event}`;
   if (everything) return "all events until then";

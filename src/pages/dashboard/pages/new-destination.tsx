@@ -45,7 +45,7 @@ export function registerNewDestination(app: Hono<DashboardEnv>): void {
 /** Event types that the form suggests; the others can be typed. */
 const MOST_SUGGESTED = 100;
 
-/** What the form of a destination depends on besides the destination. */
+/** Facts that the form of a destination depends on besides the destination. */
 export async function formOptions(c: DashboardContext, tenant: string | undefined) {
   const { db, config } = c.get("services");
   return {

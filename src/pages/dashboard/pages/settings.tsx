@@ -1,4 +1,4 @@
-/** What is set for one tenant: the operator changes it, and a tenant's key sees its own. */
+/** Settings of one tenant: the operator changes it, and a tenant's key sees its own. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
@@ -80,7 +80,7 @@ export function inputsOf({ portal, branding, ...settings }: Settings): Form {
 }
 
 /**
- * What the form changes. What says the same as the stored settings is left out: rules that were edited by hand into
+ * The form's changes. What says the same as the stored settings is left out: rules that were edited by hand into
  * something unreadable are shown as none, and must not become none by saving something else.
  */
 function changesIn(form: Form, stored: Settings) {

@@ -1,4 +1,4 @@
-/** What the buttons on an endpoint's page do. Each calls one service, and then redirects or shows a page of its own. */
+/** Actions of the buttons on an endpoint's page. Each calls one service, and then redirects or shows a page of its own. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { isRepeatedRotation, rotateSecret, secretRotation } from "../../../features/destinations/secrets.ts";

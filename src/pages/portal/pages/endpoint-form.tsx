@@ -132,7 +132,7 @@ function refusedFaults(c: PortalContext, form: Form, refused: Refused): FieldFau
 
 type Input = Readonly<{ body: Readonly<Record<string, unknown>>; faults: FieldFaults }>;
 
-/** What the form asks for, as the API takes it, and what is wrong with it that the API would not see so. */
+/** The form's input, as the API takes it, and faults of it that the API would not see so. */
 function inputOf(c: PortalContext, form: Form, row?: Destination): Input {
   const look = c.get("look");
   const { t } = look;

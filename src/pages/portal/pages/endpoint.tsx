@@ -30,7 +30,7 @@ export function registerEndpoint(app: Hono<PortalEnv>): void {
   app.get("/portal/endpoints/:id", (c) => showEndpoint(c, c.req.param("id")));
 }
 
-/** What a form on the page has come to, where that is no redirect. */
+/** The result of a form on the page, where that is no redirect. */
 type Shown = Readonly<{ faults?: FieldFaults; notice?: string; status?: 200 | 422 }>;
 
 const REPLAYS_SHOWN = 3;

@@ -85,7 +85,7 @@ function noticeOf({ t, f }: Look, done: number, all: number): string {
   return done === all ? some : `${some} ${t.resentNot}`;
 }
 
-/** What a field of the type datetime-local has, as UTC; undefined when it is no time. */
+/** The value of a field of the type datetime-local, as UTC; undefined when it is no time. */
 function timeIn(text: string | undefined): string | undefined {
   if (text === undefined || !/^\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?$/.test(text)) return undefined;
   const at = Date.parse(`${text}Z`);

@@ -125,7 +125,7 @@ const limitFaults: Readonly<Record<LimitedField, string>> = {
 };
 
 export const en = {
-  /** Of the language itself, for the switch. */
+  /** The name in the language itself, for the switch. */
   languageName: "English",
   units,
   reasons,
