@@ -63,6 +63,23 @@ test("no retired word stands in the code", () => {
   expect(wordy.sort()).toEqual([...WORDY].sort());
 });
 
+test("a comment begins with its subject", () => {
+  const inverted =
+    /^\W*(Of (a|an|the|what|all|such|each)\b|What (nobody|is|has|a|an|the)\b|Whoever\b|Those (that|of)\b)/;
+  const found = [...texts].flatMap(([file, text]) =>
+    commentsOf(text)
+      .flatMap((comment) => comment.split(/(?<=[.:])\s/))
+      .filter((sentence) => inverted.test(sentence))
+      .map((sentence) => `${file}: ${sentence}`),
+  );
+  expect(found).toEqual([]);
+});
+
+function commentsOf(text: string): string[] {
+  const comments = text.match(/\/\*[\s\S]*?\*\/|\/\/.*$/gm) ?? [];
+  return comments.map((comment) => comment.replace(/^\s*\*/gm, " ").replace(/\s+/g, " "));
+}
+
 function exportsOf(file: string): string[] {
   const declared =
     /^export (?:declare )?(?:abstract )?(?:async )?(?:function\*?|const|let|class|type|interface) (\w+)/gm;

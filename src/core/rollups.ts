@@ -189,7 +189,7 @@ type Minute = Readonly<{
   retries: number;
   /** Attempts without a 2xx. */
   failures: number;
-  /** Those that show trouble: 429, 5xx, no response. Any other 4xx comes from a server that works. */
+  /** Attempts that show trouble: 429, 5xx, no response. Any other 4xx comes from a server that works. */
   troubled: number;
 }>;
 

@@ -87,11 +87,14 @@ type LogPlace = Readonly<{
   destination: Destination | undefined;
 }>;
 
+/** `withRange`: whether to say what has been looked through, which costs up to two queries a database. */
+type LogQuery = DeliveryQuery & Readonly<{ withRange?: boolean }>;
+
 /**
  * A page with the names of events and destinations. It continues from page to page, a bounded number of times, until there
  * is something to show: `looked` says from where to where, unless it has reached the end.
  */
-export const getDeliveryLog = service(reading, async (call, query: DeliveryQuery) => {
+export const getDeliveryLog = service(reading, async (call, { withRange = false, ...query }: LogQuery) => {
   let page = await pageOf(call, query);
   for (let pages = 1; pages < LOG_PAGES && page.kind === "ok"; pages++) {
     const { found, next } = page.value;
@@ -100,8 +103,8 @@ export const getDeliveryLog = service(reading, async (call, query: DeliveryQuery
   }
   if (page.kind !== "ok") return page;
   const { found, next } = page.value;
-  const isFull = next === undefined || found.length === query.limit;
-  const looked = isFull ? undefined : await lookedThrough(call, query, next);
+  const isOver = next === undefined || found.length === query.limit;
+  const looked = isOver || !withRange ? undefined : await lookedThrough(call, query, next);
   const ids = found.map(({ eventId }) => eventId);
   const [shown, names] = await Promise.all([shownDeliveries(call, found), eventNames(call.services, ids)]);
   const entries = shown.map((delivery, i): LoggedDelivery => {

@@ -175,7 +175,7 @@ type TenantBundles = Readonly<{
 }>;
 
 /**
- * Those of the next `limit` bundles after `after`, up to `last`, with events of the tenant, or perhaps with some: their
+ * The bundles among the next `limit` after `after`, up to `last`, with events of the tenant, or perhaps with some: their
  * headers cannot be read. The names of tenants need no escape in JSON.
  */
 export async function bundlesOfTenant(

@@ -32,7 +32,7 @@ describe("POST /v1/events", () => {
       id: expect.stringMatching(/^evt_[0-9a-z]{13}$/),
       deliveries: [{ id: expect.stringMatching(/^dlv_/), destination_id: wanted, state: "queued" }],
     });
-    expect(await deliveries()).toEqual([{ event: eventNumber(json.id), destination: wanted }]);
+    expect(await deliveries()).toEqual([{ eventId: eventNumber(json.id), destinationId: wanted }]);
     expect(await storedBody()).toBe(
       '{"type":"invoice.paid","timestamp":"2026-11-21T09:00:00.000Z","data":{"n":1}}',
     );

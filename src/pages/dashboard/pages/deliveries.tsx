@@ -62,7 +62,9 @@ export function registerDeliveriesPage(app: Hono<DashboardEnv>): void {
     const wanted = { ...Object.fromEntries(query), order, limit: PAGE_SIZE, ...(cursor && { cursor }) };
     const log =
       refusedName ??
-      (await attemptWith(caller, deliveryQuery, wanted, (input) => getDeliveryLog(caller, input)));
+      (await attemptWith(caller, deliveryQuery, wanted, (input) =>
+        getDeliveryLog(caller, { ...input, withRange: true }),
+      ));
     const [choices, types] = await Promise.all([
       getDeliveryChoices(caller, { tenant, destination_id: query.get("destination_id") ?? undefined }),
       getEventTypes(caller, { archived: false, after: undefined, limit: TYPES_OFFERED }),
