@@ -296,6 +296,6 @@ type Planned = DeliveryKey & Readonly<{ acceptedAt: number }>;
 /** The destinations of every event that was committed, answered or not. */
 export function planned(): Promise<Planned[]> {
   return rowsOfAll<Planned>(
-    "SELECT e.id AS event, p.value AS destination, e.accepted_at AS acceptedAt FROM events e, json_each(e.plan) p",
+    "SELECT e.id AS eventId, p.value AS destinationId, e.accepted_at AS acceptedAt FROM events e, json_each(e.plan) p",
   );
 }
