@@ -56,12 +56,15 @@ export type Arrived = Readonly<{
 /** Keeps the exchange, where it is one that is to be kept; returns whether it does. Takes no time. */
 export type ArchiveExchange = (delivery: LoadedDelivery, contentType: string, arrived: Arrived) => boolean;
 
+/** The result of a settlement, with the destination that it is of. */
+export type DestinationResult = Readonly<{ destination: Destination; result: SettleResult }>;
+
 /** Findings of the engine that operators or customers may want to know of. */
 export type News = Readonly<{
   /** Changes of status, on record and not published yet. */
   changes?: readonly StatusChange[];
   /** Results of settlements whose alerts are to be published. */
-  alerts?: readonly Readonly<{ destination: Destination; result: SettleResult }>[];
+  alerts?: readonly DestinationResult[];
   /** Destinations whose dead-letter digest is due. */
   digestsDue?: readonly Pick<Destination, "id" | "tenant">[];
 }>;

@@ -1,12 +1,11 @@
 /**
  * The engine's reports: the results of settlements, by which failing destinations are paused, and deliveries that end
- * dead without an attempt. Publishing it is the business of `services.notify`.
+ * dead without an attempt. `services.notify` publishes them.
  */
-import type { SettleResult } from "../core/settle.ts";
 import { reportUnattemptedDead } from "../gate/client.ts";
 import { deliveryId, eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
-import type { Services } from "../services.ts";
+import type { DestinationResult, Services } from "../services.ts";
 import type { Destination } from "../store/destinations.ts";
 import {
   findUnpublished,
@@ -14,8 +13,6 @@ import {
   type StatusChange,
   unpublishedChanges,
 } from "../store/status-changes.ts";
-
-export type DestinationResult = Readonly<{ destination: Destination; result: SettleResult }>;
 
 /**
  * Applies the results of a batch, and publishes everything in one round trip.
@@ -33,6 +30,7 @@ export async function applySettleResults(
   }
   const alerts = results.filter(({ result }) => result.alerts.length > 0);
   const digestsDue = results.flatMap(({ destination, result }) => (result.digestDue ? destination : []));
+  // Most settlements have no news: only one that has loads what publishes it.
   if (paused.length + alerts.length + digestsDue.length > 0)
     await services.notify(services, { changes: paused, alerts, digestsDue });
 }

@@ -13,14 +13,14 @@
 
 import { settleAtGate } from "../gate/client.ts";
 import { faultOf } from "../log.ts";
-import type { Services } from "../services.ts";
+import type { DestinationResult, Services } from "../services.ts";
 import type { LoadedDelivery } from "../store/deliveries.ts";
 import { gateSettingsOf } from "../store/destinations.ts";
 import type { StatusChange } from "../store/status-changes.ts";
 import { type Dispatch, type Leased, refusedDispositions } from "./admission.ts";
 import { logAttempt, logCounts, logLease } from "./attempt-log.ts";
 import { sendRetries } from "./message-group.ts";
-import { applySettleResults, type DestinationResult, reportDead } from "./news.ts";
+import { applySettleResults, reportDead } from "./news.ts";
 import {
   attemptDisposition,
   type Disposition,

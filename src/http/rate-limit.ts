@@ -84,8 +84,8 @@ export async function overAnonymousLimit(
 }
 
 /**
- * The key by which a request without a valid key is counted. Undefined for the pages' own calls inside this Worker:
- * Cloudflare sets the header on every request from outside.
+ * The key by which a request without a valid key is counted. Undefined without the header, which Cloudflare
+ * sets on every request from outside.
  */
 export function clientOf(request: Request): string | undefined {
   const address = request.headers.get("cf-connecting-ip");

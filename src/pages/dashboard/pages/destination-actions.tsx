@@ -1,5 +1,5 @@
 /**
- * Actions of the buttons and forms on the pages of destinations and events. Each is one call of the API, and then a
+ * Actions of the buttons and forms on the pages of destinations and events. Each calls a service, and then answers with a
  * redirect back to the page; a test event has a page of its own.
  */
 import type { Hono } from "hono";
