@@ -51,6 +51,7 @@ type Next = "more" | "crowded" | "gate" | "empty";
 
 /** A step whose deliveries have been admitted, or refused. */
 type Step = {
+  readonly kind: "step";
   readonly dispatch: Dispatch;
   /** Deliveries that have ended without an attempt. */
   readonly decided: readonly Disposition[];
@@ -58,6 +59,13 @@ type Step = {
   /** Whether the gate has been asked for the one that comes after it. */
   isFollowed: boolean;
 };
+
+/** A step that has begun, or what follows when there was nothing to begin. */
+type Begun = Step | Readonly<{ kind: "nothing"; next: Next }>;
+
+function nothing(next: Next): Begun {
+  return { kind: "nothing", next };
+}
 
 /** @param attempts how many times the drain's message has come, this time included */
 export async function drain(context: DrainContext, message: DrainMessage, attempts: number): Promise<void> {
@@ -93,21 +101,17 @@ class Drain {
   }
 
   async run(): Promise<Next> {
-    let next: Next = "more";
-    let following: Step | undefined;
-    while (following || (goesOn(next) && this.#hasTime())) {
-      const step: Step | Next = following ?? (await this.#begin());
-      if (typeof step === "string") next = step;
-      else [next, following] = await this.#endAndFollow(step);
-    }
-    return next;
+    let begun = nothing("more");
+    while (begun.kind === "step" || (goesOn(begun.next) && this.#hasTime()))
+      begun = begun.kind === "step" ? await this.#endAndFollow(begun) : await this.#begin();
+    return begun.next;
   }
 
   #hasTime(): boolean {
     return this.#steps < STEPS && this.#services.now() < this.#endsAt;
   }
 
-  async #begin(former?: Step): Promise<Step | Next> {
+  async #begin(former?: Step): Promise<Begun> {
     this.#steps += 1;
     const from = this.#distance;
     const rangeFor = (own: number) => drainRangeOf(this.#message.drains, from, own);
@@ -115,30 +119,31 @@ class Drain {
     const { destination } = this.#message;
     const bounds = { destination, rangeFor, portion: this.#portion, leftMs };
     const begun = await beginStep(this.#context, bounds, former);
-    this.#distance = nextDistance(from, typeof begun !== "string" && begun.isCrowded);
+    this.#distance = nextDistance(from, begun.kind === "step" && begun.isCrowded);
     return begun;
   }
 
-  async #endAndFollow(step: Step): Promise<[Next, Step | undefined]> {
+  /** Returns the step that has begun meanwhile, if there is one. */
+  async #endAndFollow(step: Step): Promise<Begun> {
     const [ended, begun] = await Promise.allSettled([endStep(this.#context, step), this.#follow(step)]);
-    const following = begun.status === "fulfilled" ? begun.value : undefined;
-    if (ended.status === "fulfilled" && begun.status === "fulfilled") return [ended.value, following];
+    if (begun.status === "rejected") throw ended.status === "rejected" ? ended.reason : begun.reason;
+    const following = begun.value;
+    if (ended.status === "fulfilled") return following.kind === "step" ? following : nothing(ended.value);
     // Started attempts are recorded, whatever becomes of the other step.
-    if (following) await endStep(this.#context, following);
-    throw ended.status === "rejected" ? ended.reason : (begun as PromiseRejectedResult).reason;
+    if (following.kind === "step") await endStep(this.#context, following);
+    throw ended.reason;
   }
 
   /** The next step, begun as soon as this one is nearly over. */
-  async #follow(step: Step): Promise<Step | undefined> {
+  async #follow(step: Step): Promise<Begun> {
     const isNear =
       mayGoOn(step) && step.dispatch.stage === "leased" && (await step.dispatch.run.readyForSuccessor);
-    if (!isNear || !this.#hasTime()) return undefined;
+    if (!isNear || !this.#hasTime()) return nothing("more");
     const begun = await this.#begin(step);
-    if (typeof begun === "string") return undefined;
-    if (isDecided(begun)) return begun;
+    if (begun.kind === "nothing" || isDecided(begun)) return begun;
     // Others hold all that was found: it looks again when this step is over.
     step.isFollowed = false;
-    return undefined;
+    return nothing("more");
   }
 }
 
@@ -170,7 +175,7 @@ async function beginStep(
   context: DrainContext,
   { destination: id, rangeFor, portion, leftMs }: StepBounds,
   former?: Step,
-): Promise<Step | Next> {
+): Promise<Begun> {
   const { services } = context;
   const lookedAt = services.now();
   const lease = former?.dispatch.stage === "leased" ? former.dispatch : undefined;
@@ -179,15 +184,15 @@ async function beginStep(
   const { destination, events, probe, isAll } = await lookAtWaiting(services, id, range, services.random);
   const others = events.filter((event) => !own.has(event));
   // Perhaps nothing waits but what it holds itself: it looks again when that is over.
-  if (others.length === 0 && former) return "more";
+  if (others.length === 0 && former) return nothing("more");
   if (others.length === 0) {
     await reportEmptyDrain(services, id, lookedAt);
-    return "empty";
+    return nothing("empty");
   }
   if (!destination || destination.deletedAt !== null) {
     const cancelled = await sumOver(services, (db) => cancelWaitingDeliveries(db, id, lookedAt, CANCELLED));
     services.log({ what: "deliveries_cancelled", destination: id, deliveries: cancelled });
-    return "more";
+    return nothing("more");
   }
   const startWithinMs = Math.min(DRAIN_STEP_MS, former ? Math.max(AFTER_MS, leftMs) : leftMs);
   const wanted = { lane: "backlog", deliveries: others, most: portion, startWithinMs } as const;
@@ -196,7 +201,8 @@ async function beginStep(
   const after = lease && { lease: lease.grant.id, run: lease.run };
   const { dispatch, decided } = await admitWaiting(context, { destination, request, after });
   const isHeld = dispatch.stage !== "unreachable" && isMostlyHeld(dispatch.result, others.length);
-  return { dispatch, decided, isCrowded: isHeld && !isAll && !range.isFurthest, isFollowed: false };
+  const isCrowded = isHeld && !isAll && !range.isFurthest;
+  return { kind: "step", dispatch, decided, isCrowded, isFollowed: false };
 }
 
 /** Whether others hold so much of what was looked at that it was not worth a request. */
