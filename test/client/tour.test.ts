@@ -1,8 +1,9 @@
 /** The typed client, run against the Worker: what compiles works, and what does not is refused. */
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, test } from "vitest";
+import { breakwaterClient } from "../../client/src/breakwater.ts";
 import { emptyDatabase, KEY, testApi } from "../support/api.ts";
-import { breakwaterAt, mistakes, reading, tour } from "./tour.ts";
+import { listing, mistakes, reading, tour } from "./tour.ts";
 
 const ORIGIN = "https://breakwater.example";
 
@@ -11,7 +12,8 @@ beforeEach(emptyDatabase);
 function clientOf(key = KEY) {
   const { app } = testApi();
   const context = { waitUntil: () => {}, passThroughOnException: () => {}, props: {} };
-  return breakwaterAt(ORIGIN, key, async (request) => app.fetch(request, env, context as never));
+  const send = async (request: Request) => app.fetch(request, env, context as never);
+  return breakwaterClient({ url: ORIGIN, key, fetch: send });
 }
 
 test("the typed client works as it compiles", async () => {
@@ -30,6 +32,21 @@ test("requests that do not compile are refused", async () => {
 test("a refusal is a typed problem", async () => {
   expect(await reading(clientOf())).toMatchObject({ status: 404, faults: [] });
   expect(await reading(clientOf("bw_nobody"))).toMatchObject({ status: 401, faults: [] });
+});
+
+test("a list is read to its end, whatever the size of its pages", async () => {
+  const breakwater = clientOf();
+  const events = ["a", "b", "c"].map((type) => ({ type, data: null }));
+  await breakwater.POST("/v1/events/batch", { body: { events } });
+  const types: string[] = [];
+  for await (const { type } of breakwater.list("/v1/events", { limit: "2" })) types.push(type);
+  expect(types.sort()).toEqual(["a", "b", "c"]);
+  expect(await listing(breakwater)).toBe(1);
+});
+
+test("a list that is refused throws the problem", async () => {
+  const pages = clientOf("bw_nobody").pages("/v1/events");
+  await expect(pages.next()).rejects.toMatchObject({ name: "ProblemError", problem: { status: 401 } });
 });
 
 test("the Worker serves the types that the client was compiled against", async () => {

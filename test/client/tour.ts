@@ -1,41 +1,34 @@
 /**
- * A tour of the typed client. It is compiled against the types that the Worker serves, and run against the Worker: what
- * is wrong must not compile, and the rest must work.
+ * A tour of the typed client. It is compiled against the API's types, and run against the Worker: what is wrong must not
+ * compile, and the rest must work.
  */
-import createClient, { type Client } from "openapi-fetch";
-import type { Delivery, NewDestination, NewEvent, paths } from "./breakwater.d.ts";
-
-export type Breakwater = Client<paths>;
-
-export function breakwaterAt(baseUrl: string, key: string, fetch?: (request: Request) => Promise<Response>) {
-  return createClient<paths>({
-    baseUrl,
-    headers: { authorization: `Bearer ${key}` },
-    ...(fetch && { fetch }),
-  });
-}
+import {
+  type Breakwater,
+  type Delivery,
+  dataOf,
+  type NewDestination,
+  type NewEvent,
+} from "../../client/src/breakwater.ts";
 
 /** From the first destination to the first delivery. */
 export async function tour(breakwater: Breakwater) {
   const wanted: NewDestination = { url: "https://example.com/webhooks", event_types: ["invoice.*"] };
-  const destination = await breakwater.POST("/v1/destinations", { body: wanted });
-  if (!destination.data) throw new Error(destination.error.detail);
-  const { id } = destination.data;
-  const event = await breakwater.POST("/v1/events", {
-    params: { header: { "idempotency-key": "inv_42 paid" } },
-    body: { type: "invoice.paid", data: { invoice: "inv_42" } },
-  });
-  if (!event.data) throw new Error(event.error.detail);
+  const { id, secret } = dataOf(await breakwater.POST("/v1/destinations", { body: wanted }));
+  const event = dataOf(
+    await breakwater.POST("/v1/events", {
+      params: { header: { "idempotency-key": "inv_42 paid" } },
+      body: { type: "invoice.paid", data: { invoice: "inv_42" } },
+    }),
+  );
   const changed = await breakwater.PATCH("/v1/destinations/{id}", {
     params: { path: { id } },
     body: { max_concurrency: 2, metadata: null, retry: { preset: "svix", max_attempts: 5 } },
   });
-  const page = await breakwater.GET("/v1/deliveries", {
-    params: { query: { destination_id: id, state: "queued" } },
-  });
-  const deliveries: Delivery[] = page.data?.data ?? [];
+  const deliveries: Delivery[] = [];
+  for await (const delivery of breakwater.list("/v1/deliveries", { destination_id: id, state: "queued" }))
+    deliveries.push(delivery);
   const removed = await breakwater.DELETE("/v1/destinations/{id}", { params: { path: { id } } });
-  return { secret: destination.data.secret, event: event.data, changed, deliveries, removed };
+  return { secret, event, changed, deliveries, removed };
 }
 
 /** Requests that do not compile, and that the Worker refuses. */
@@ -75,4 +68,18 @@ export async function reading(breakwater: Breakwater) {
   const careless = () => data.id;
   const faults: string[] = error?.errors?.map(({ field, expected }) => `${field}: ${expected}`) ?? [];
   return { status: error?.status, faults, careless };
+}
+
+/** Lists that there are, and their filters. */
+export async function listing(breakwater: Breakwater) {
+  // @ts-expect-error a destination is no list
+  breakwater.list("/v1/destinations/{id}");
+  // @ts-expect-error there is no such filter
+  breakwater.list("/v1/deliveries", { stat: "dead" });
+  for await (const page of breakwater.pages("/v1/events", { limit: "1" })) {
+    // @ts-expect-error a listed event has no deliveries
+    page.data[0]?.deliveries;
+    return page.data.length;
+  }
+  return undefined;
 }

@@ -1,0 +1,144 @@
+/** The package as it is published: packed, installed into an empty project without network, compiled and run. */
+import { execFile } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { build } from "esbuild";
+import { convertV4MiniflareOptions, Miniflare } from "miniflare";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { projectRoot } from "../../tools/wrangler.ts";
+
+const run = promisify(execFile);
+const folder = mkdtempSync(join(tmpdir(), "breakwater-client-"));
+const project = join(folder, "project");
+const installed = join(project, "node_modules/breakwater-client");
+afterAll(() => rmSync(folder, { recursive: true }));
+
+/** What the package depends on. npm finds it installed, so that it needs no registry. */
+const DEPENDENCIES = [
+  "openapi-fetch",
+  "openapi-typescript-helpers",
+  "standardwebhooks",
+  "@stablelib/base64",
+  "fast-sha256",
+];
+
+const SOURCE = `
+import { breakwaterClient, dataOf, type Delivery } from "breakwater-client";
+import { verify } from "breakwater-client/verify";
+
+export async function use(send: (request: Request) => Promise<Response>): Promise<string> {
+  const breakwater = breakwaterClient({ url: "https://breakwater.example", key: "bw_1", fetch: send });
+  const { id } = dataOf(await breakwater.POST("/v1/events", { body: { type: "a", data: 1 } }));
+  const dead: Delivery[] = [];
+  for await (const delivery of breakwater.list("/v1/deliveries", { state: "dead" })) dead.push(delivery);
+  const refusal = await verify(new Request("https://receiver.example/"), "whsec_AAAA").catch((error) => error.name);
+  return [id, dead.length, refusal].join(" ");
+}
+
+export const answered = (request: Request) =>
+  use(async ({ method }) =>
+    method === "POST"
+      ? Response.json({ id: "evt_1", deliveries: [] }, { status: 202 })
+      : Response.json({ data: [{ id: "dlv_1" }], next_cursor: null }),
+  ).then((text) => new Response(text + " " + request.method));
+`;
+const EXPECTED = "evt_1 1 WebhookVerificationError GET";
+
+beforeAll(async () => {
+  const npm = { cwd: folder, env: { ...process.env, npm_config_offline: "true" } };
+  await run(process.execPath, ["client/build.ts", join(folder, "package")], { cwd: projectRoot });
+  await run("npm", ["pack", "./package"], npm);
+  mkdirSync(join(project, "node_modules"), { recursive: true });
+  copyModules(DEPENDENCIES);
+  writeFileSync(join(project, "package.json"), '{ "private": true, "type": "module" }');
+  const [tarball = ""] = readdirSync(folder).filter((name) => name.endsWith(".tgz"));
+  await run("npm", ["install", "--offline", "--no-audit", "--no-fund", join(folder, tarball)], {
+    ...npm,
+    cwd: project,
+  });
+  copyModules(["@types/node", "undici-types"]);
+  writeFileSync(join(project, "use.ts"), SOURCE);
+});
+
+function copyModules(names: readonly string[]) {
+  for (const name of names)
+    cpSync(join(projectRoot, "node_modules", name), join(project, "node_modules", name), { recursive: true });
+}
+
+const bundled = async (options: Parameters<typeof build>[0]) => {
+  const result = await build({
+    absWorkingDir: project,
+    entryPoints: ["use.ts"],
+    bundle: true,
+    write: false,
+    format: "esm",
+    ...options,
+  });
+  return result.outputFiles?.[0]?.text ?? "";
+};
+
+test.each([
+  { of: "browsers", lib: ["es2022", "dom", "dom.iterable", "dom.asynciterable"], resolution: "bundler" },
+  { of: "Node", lib: ["es2022"], types: ["node"], resolution: "nodenext" },
+])("compiles strictly with the types of $of, its declarations included", async ({
+  lib,
+  types = [],
+  resolution,
+}) => {
+  const compilerOptions = {
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    noEmit: true,
+    target: "es2022",
+    module: resolution === "bundler" ? "esnext" : "nodenext",
+    moduleResolution: resolution,
+    lib,
+    types,
+    // The declarations of Standard Webhooks name Buffer, which browsers do not have.
+    skipLibCheck: types.length === 0,
+  };
+  writeFileSync(join(project, "tsconfig.json"), JSON.stringify({ compilerOptions, files: ["use.ts"] }));
+  const tsc = join(projectRoot, "node_modules/typescript/bin/tsc");
+  const result = await run(process.execPath, [tsc, "-p", project]).catch((error) => error);
+  expect(result.stdout).toBe("");
+});
+
+test("runs in Node", async () => {
+  const script = `import { answered } from "./use.ts";
+    console.log(await (await answered(new Request("https://any.example"))).text());`;
+  const { stdout } = await run(process.execPath, ["--input-type=module-typescript", "-e", script], {
+    cwd: project,
+  });
+  expect(stdout.trim()).toBe(EXPECTED);
+});
+
+describe("bundled", () => {
+  test("for browsers it needs nothing of Node", async () => {
+    const text = await bundled({ platform: "browser", minify: true });
+    expect(text).not.toMatch(/from\s*"node:|require\("/);
+    expect(text.length).toBeLessThan(40_000);
+  });
+
+  test("for Workers it runs in workerd", async () => {
+    const entry = `import { answered } from "./use.ts"; export default { fetch: answered };`;
+    writeFileSync(join(project, "worker.ts"), entry);
+    const script = await bundled({ entryPoints: ["worker.ts"], conditions: ["workerd", "worker"] });
+    const workerd = new Miniflare(
+      convertV4MiniflareOptions({ modules: true, script, compatibilityDate: "2026-01-01" }),
+    );
+    try {
+      expect(await (await workerd.dispatchFetch("https://any.example")).text()).toBe(EXPECTED);
+    } finally {
+      await workerd.dispose();
+    }
+  });
+});
+
+test("the package has a licence, a description, and the version of the deployment whose API it types", () => {
+  const manifest = JSON.parse(readFileSync(join(installed, "package.json"), "utf8"));
+  const { version } = JSON.parse(readFileSync(join(projectRoot, "package.json"), "utf8"));
+  expect(manifest).toMatchObject({ name: "breakwater-client", version });
+  expect(readdirSync(installed)).toEqual(expect.arrayContaining(["LICENSE", "README.md"]));
+});
