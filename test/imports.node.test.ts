@@ -120,23 +120,41 @@ test("only the store knows plans, bits and rows, and which database has them", (
   expect(INSIDE_STORE.filter((file) => !files.includes(file))).toEqual([]);
 });
 
-test("the worker loads no route, page or schema of the API before an invocation needs it", () => {
+describe("an isolate loads", () => {
   const needs = Map.groupBy(
     imports.filter(({ isPackage, typeOnly, isLater }) => !isPackage && !typeOnly && !isLater),
     ({ from }) => from,
   );
-  const loaded = ["worker.ts"];
-  for (const file of loaded)
-    for (const { to } of needs.get(file) ?? []) if (!loaded.includes(to)) loaded.push(to);
-  const packages = imports.filter(
-    ({ from, isPackage, typeOnly }) => isPackage && !typeOnly && loaded.includes(from),
-  );
-  expect(
-    loaded.filter(
-      (file) => /^(http|pages)\/|\/(routes|schema)\.ts$/.test(file) && file !== "store/schema.ts",
-    ),
-  ).toEqual([]);
-  expect(packages.filter(({ to }) => /^(@hono|hono($|\/(?!jwt)))/.test(to)).map(spell)).toEqual([]);
+
+  /** The files that are evaluated with these. */
+  function loadedWith(...roots: readonly string[]): string[] {
+    const loaded = [...roots];
+    for (const file of loaded)
+      for (const { to } of needs.get(file) ?? []) if (!loaded.includes(to)) loaded.push(to);
+    return loaded;
+  }
+
+  const ofRequests = (files: readonly string[]) =>
+    files.filter((file) => /^(http|pages)\/|\/(routes|schema)\.ts$/.test(file) && file !== "store/schema.ts");
+
+  test("no route, page or schema of the API for a gate, an intake or a batch of a queue", () => {
+    const loaded = loadedWith("worker.ts");
+    const packages = imports.filter(
+      ({ from, isPackage, typeOnly }) => isPackage && !typeOnly && loaded.includes(from),
+    );
+    expect(ofRequests(loaded)).toEqual([]);
+    expect(packages.filter(({ to }) => /^(@hono|hono($|\/(?!jwt)))/.test(to)).map(spell)).toEqual([]);
+  });
+
+  test("the routes and schemas of events alone for a post of events", () => {
+    const loaded = loadedWith("worker.ts", "http/front.ts", "http/api.ts", "features/events/routes.ts");
+    expect(ofRequests(loaded).filter((file) => !/^http\/[a-z-]+\.ts$/.test(file))).toEqual([
+      "features/events/routes.ts",
+      "features/events/schema.ts",
+      "features/deliveries/schema.ts",
+    ]);
+    expect(loaded).not.toContain("http/app.ts");
+  });
 });
 
 test("no circle of files, for types neither", () => {

@@ -7,7 +7,7 @@ import { testConfig } from "../../support/config.ts";
 import { interceptedD1 } from "../../support/intercept.ts";
 
 const { call } = testApi();
-const SECRET = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+const SECRET = "whsec_8nQZ0sTj1vWm5kYdLr7xGaUcPb3hEoSf";
 
 beforeEach(emptyDatabase);
 

@@ -7,7 +7,7 @@ import { countRows, emptyDatabase, testApi } from "../../support/api.ts";
 const { call, gateCalls } = testApi({ create: createSvixApi });
 const native = testApi();
 const AT = "2026-11-21T09:00:00.000Z";
-const SECRET = "C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+const SECRET = "8nQZ0sTj1vWm5kYdLr7xGaUcPb3hEoSf";
 const url = "https://receiver.example/hooks";
 
 let at = "";
