@@ -46,6 +46,8 @@ export type Actor = Readonly<{
   key: string | null;
   /** The session at the dashboard, or the portal link, whose session has the same id. */
   session: string | null;
+  /** The email of the person, or the name of the service token, that has signed in by Cloudflare Access; absent for others. */
+  person?: string;
 }>;
 
 /** The fields that a change has changed, each with its value before and after. */

@@ -1,6 +1,7 @@
 /** Who acts, and what that principal may do. Every rule about scopes, tenants and visits of the portal is here. Pure. */
 import { allows, type PortalAccess, type PortalAction } from "./portal-access.ts";
 import type { Refused } from "./result.ts";
+import { isRoleAtLeast, type Role } from "./roles.ts";
 import type { Scope } from "./scopes.ts";
 
 /** The tenant that is reserved for Breakwater's own events, which are for the operator. */
@@ -21,6 +22,11 @@ export type Principal = Readonly<{
   expiresAt?: number;
   /** Present for a visitor of the portal: what it may do, and up to which limits, whatever its scopes are. */
   visit?: PortalAccess;
+  /**
+   * Present for a person, or a service token, that has signed in to the dashboard by Cloudflare Access. The role says what
+   * the person may do; the scopes are those of the role.
+   */
+  person?: Readonly<{ name: string; role: Role }>;
   /** The session that the request is made in, at the dashboard or the portal. */
   session?: Readonly<{ at: "dashboard" | "portal"; id: string }>;
 }>;
@@ -30,23 +36,37 @@ export type Permission = Readonly<{
   scope: Scope;
   /** What it is to visitors of the portal; where it is left out, no visitor may use it. */
   action?: PortalAction;
+  /** The least role of a person; where it is left out, `look` for what reads, and `own` for everything else. */
+  role?: Role;
 }>;
 
 /** The principal's name in a refusal. */
-export function callerOf({ via, visit }: Principal): string {
-  return `The ${visit ? "visit" : (via ?? "key")}`;
+export function callerOf({ via, visit, person }: Principal): string {
+  return `The ${visit ? "visit" : person ? "person" : (via ?? "key")}`;
+}
+
+/** The least role that a permission needs. */
+export function roleFor({ scope, role = scope === "read" ? "look" : "own" }: Permission): Role {
+  return role;
 }
 
 /** Refused when the principal lacks the permission. */
 export function refuseWithout(
-  { scope, action }: Permission,
+  permission: Permission,
   principal: Principal,
 ): Refused<"forbidden"> | undefined {
-  const { visit, scopes } = principal;
+  const { scope, action } = permission;
+  const { visit, scopes, person } = principal;
   if (visit !== undefined && (action === undefined || !allows(visit, action)))
     return { kind: "forbidden", detail: "The portal does not let this visitor do that" };
+  if (person !== undefined) return refuseRole(person.role, roleFor(permission));
   if (scopes.includes(scope)) return undefined;
   return { kind: "forbidden", detail: `${callerOf(principal)} lacks the scope ${scope}` };
+}
+
+function refuseRole(role: Role, least: Role): Refused<"forbidden"> | undefined {
+  if (isRoleAtLeast(role, least)) return undefined;
+  return { kind: "forbidden", detail: `Your role is ${role}, and this needs the role ${least}` };
 }
 
 /**
@@ -78,17 +98,18 @@ export function principalWithin(principal: Principal, tenant: string | undefined
 
 /** Refused when the principal is bound to another tenant than the one that is named. */
 export function refuseTenant(
-  { tenant }: Principal,
+  principal: Principal,
   named: string | undefined,
 ): Refused<"forbidden"> | undefined {
+  const { tenant } = principal;
   if (named === undefined || tenant === undefined || named === tenant) return undefined;
-  return { kind: "forbidden", detail: "The key is bound to another tenant" };
+  return { kind: "forbidden", detail: `${callerOf(principal)} is bound to another tenant` };
 }
 
 /** Refused when the principal is bound to a tenant: for what belongs to the operator. @param why ends the sentence */
-export function refuseBound({ tenant }: Principal, why: string): Refused<"forbidden"> | undefined {
-  if (tenant === undefined) return undefined;
-  return { kind: "forbidden", detail: `The key is bound to a tenant, and ${why}` };
+export function refuseBound(principal: Principal, why: string): Refused<"forbidden"> | undefined {
+  if (principal.tenant === undefined) return undefined;
+  return { kind: "forbidden", detail: `${callerOf(principal)} is bound to a tenant, and ${why}` };
 }
 
 /** Refused when the principal grants a scope that it lacks. */

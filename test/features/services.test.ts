@@ -5,8 +5,9 @@
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { accessUnder, type PortalRules } from "../../src/core/portal-access.ts";
-import type { Principal } from "../../src/core/principal.ts";
+import { type Principal, refuseWithout, roleFor } from "../../src/core/principal.ts";
 import type { RefusalKind } from "../../src/core/result.ts";
+import { type Role, roles, scopesOfRole } from "../../src/core/roles.ts";
 import { type Scope, scopes } from "../../src/core/scopes.ts";
 import type { Service } from "../../src/features/service.ts";
 import { newWorld, type World } from "../support/world.ts";
@@ -37,6 +38,56 @@ const nothing: PortalRules = {
   may_see_payloads: false,
 };
 
+/** The services that a person needs more than the role look for, by that role. */
+const needed: Readonly<Record<Exclude<Role, "look">, readonly string[]>> = {
+  repair: [
+    "deliveries/service.ts cancelOneDelivery",
+    "deliveries/service.ts cancelWaiting",
+    "deliveries/service.ts retryDeliveries",
+    "deliveries/service.ts retryDelivery",
+    "destinations/health.ts clearHold",
+    "destinations/service.ts pauseDestination",
+    "destinations/service.ts resumeDestination",
+    "destinations/service.ts testDestination",
+    "replays/service.ts cancelReplay",
+    "replays/service.ts pauseReplay",
+    "replays/service.ts resumeReplay",
+    "replays/service.ts startReplay",
+  ],
+  configure: [
+    "destinations/secrets.ts revealSecret",
+    "destinations/secrets.ts rotateSecret",
+    "destinations/service.ts createDestination",
+    "destinations/service.ts removeDestination",
+    "destinations/service.ts updateDestination",
+    "destinations/service.ts updateHeaders",
+    "event-types/service.ts deleteEventType",
+    "event-types/service.ts importEventTypes",
+    "event-types/service.ts replaceEventType",
+    "tenants/service.ts changeTenant",
+  ],
+  own: [
+    "applications/service.ts createApplication",
+    "applications/service.ts removeApplication",
+    "applications/service.ts updateApplication",
+    "audit/service.ts exportAuditEntries",
+    "audit/service.ts getAuditEntries",
+    "deliveries/attempts.ts removeAttemptContent",
+    "destinations/master-key.ts rotateMasterKey",
+    "erasures/service.ts beginErasure",
+    "events/service.ts postEach",
+    "events/service.ts postEvents",
+    "keys/service.ts createKey",
+    "keys/service.ts getKey",
+    "keys/service.ts getKeys",
+    "keys/service.ts removeKey",
+    "portal-links/service.ts createPortalLink",
+    "tenants/config.ts exportTenant",
+    "tenants/config.ts importTenant",
+    "tenants/service.ts removeTenant",
+  ],
+};
+
 let world: World;
 beforeEach(async () => {
   world = await newWorld();
@@ -44,6 +95,19 @@ beforeEach(async () => {
 
 test("services are found", () => {
   expect(services.length).toBeGreaterThan(50);
+});
+
+test.each(Object.entries(needed))("the role %s is the least for these services", (role, names) => {
+  const found = services.filter(({ service }) => roleFor(service.permission) === role);
+  expect(found.map(({ name }) => name).sort()).toEqual(names);
+});
+
+test("the role look is enough for exactly the services that a key with the scope read may use", () => {
+  for (const { name, service } of services)
+    expect([name, roleFor(service.permission) === "look"]).toEqual([
+      name,
+      service.permission.scope === "read",
+    ]);
 });
 
 describe.each(services)("$name", ({ service }) => {
@@ -58,6 +122,31 @@ describe.each(services)("$name", ({ service }) => {
     expect(await call({ scopes: others, tenant: "acme" })).toMatchObject({ kind: "forbidden" });
     expect(await call({ scopes: [] })).toMatchObject({ kind: "forbidden" });
     expect(world.d1.used().queries).toBe(0);
+  });
+
+  const least = roleFor(service.permission);
+  const personOf = (role: Role): Principal => ({
+    person: { name: "ann@example.com", role },
+    scopes: scopesOfRole(role),
+    tenant: "acme",
+  });
+
+  test.skipIf(least === "look")(
+    "is refused to a person of a lower role, with the role that it needs",
+    async () => {
+      world.d1.used();
+      for (const role of roles.slice(0, roles.indexOf(least)))
+        expect(await call(personOf(role))).toEqual({
+          kind: "forbidden",
+          detail: `Your role is ${role}, and this needs the role ${least}`,
+        });
+      expect(world.d1.used().queries).toBe(0);
+    },
+  );
+
+  test("is not refused for the role to a person of this role or a higher one", () => {
+    for (const role of roles.slice(roles.indexOf(least)))
+      expect(refuseWithout(service.permission, personOf(role))).toBeUndefined();
   });
 
   test.skipIf(action === "read")("is refused to a visitor whom nothing is allowed", async () => {

@@ -31,6 +31,11 @@ export const entrySchema = z
       session: z.string().nullable().openapi({
         description: "The session at the dashboard, or the portal link.",
       }),
+      person: z.string().nullable().openapi({
+        description:
+          "Whoever had signed in by Cloudflare Access: the email, or a service token; null for others.",
+        example: null,
+      }),
     }),
     action: z.enum(auditActions),
     subject: z.string().openapi({ description: "The id of what was changed." }),

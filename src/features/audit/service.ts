@@ -80,6 +80,8 @@ export function entryNumber(id: string): number {
   return Number.parseInt(id.slice(PREFIX.length), 36);
 }
 
+const NOBODY = { kind: "admin_key", key: null, session: null, person: null } as const;
+
 /** An entry as the API shows it. An actor that was edited into something else is shown as `ADMIN_KEY`. */
 export function entryView(row: AuditEntry): AuditEntryView {
   const { actor, changes } = entrySchema.shape;
@@ -87,7 +89,7 @@ export function entryView(row: AuditEntry): AuditEntryView {
     id: PREFIX + row.id.toString(36),
     at: isoTime(row.at),
     tenant: row.tenant,
-    actor: actor.safeParse(row.actor).data ?? { kind: "admin_key", key: null, session: null },
+    actor: actor.safeParse({ person: null, ...row.actor }).data ?? NOBODY,
     action: row.action,
     subject: row.subject,
     changes: changes.safeParse(row.changes).data ?? null,

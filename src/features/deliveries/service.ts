@@ -41,8 +41,8 @@ import type { DeliveryJson, deliveryQuery, WaitingPosition, waitingQuery } from 
 import { deliveryOf, giveUpAtOf, seesContent, shownDeliveries } from "./view.ts";
 
 const reading = { scope: "read", action: "read" } as const;
-const resending = { scope: "admin", action: "resend" } as const;
-const cancelling = { scope: "admin" } as const;
+const resending = { scope: "admin", action: "resend", role: "repair" } as const;
+const cancelling = { scope: "admin", role: "repair" } as const;
 
 // ── Lists ──
 

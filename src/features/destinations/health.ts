@@ -96,12 +96,15 @@ export const getDestinationHealth = service(
 );
 
 /** Ends the hold that the receiver asked for. An open circuit and a pause stay. */
-export const clearHold = service({ scope: "admin" }, async ({ services, principal }, id: string) => {
-  const found = await visibleDestination(services, principal, id);
-  if (found.kind !== "ok") return found;
-  const isCleared = await clearHoldAtGate(services, id);
-  return isCleared ? healthAt(services, found.value) : unavailable(GATE_UNREACHABLE);
-});
+export const clearHold = service(
+  { scope: "admin", role: "repair" },
+  async ({ services, principal }, id: string) => {
+    const found = await visibleDestination(services, principal, id);
+    if (found.kind !== "ok") return found;
+    const isCleared = await clearHoldAtGate(services, id);
+    return isCleared ? healthAt(services, found.value) : unavailable(GATE_UNREACHABLE);
+  },
+);
 
 async function healthAt(services: Services, row: Destination) {
   const [view, waiting] = await Promise.all([

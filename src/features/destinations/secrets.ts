@@ -58,7 +58,7 @@ type Rotation = Readonly<{ id: string }> & z.infer<typeof secretRotation>;
  * caller's own, or with `secret_version`, it may be repeated.
  */
 export const rotateSecret = service(
-  { scope: "admin", action: "rotate_secret" },
+  { scope: "admin", action: "rotate_secret", role: "configure" },
   async ({ services, principal, changed }, { id, ...input }: Rotation) => {
     const found = await visibleDestination(services, principal, id);
     if (found.kind !== "ok") return found;
@@ -81,7 +81,7 @@ export const rotateSecret = service(
  * Takes the id, or the destination where the caller has just read it: a second look-up would cost a query.
  */
 export const revealSecret = service(
-  { scope: "admin" },
+  { scope: "admin", role: "configure" },
   async ({ services, principal, changed }, given: string | Destination) => {
     const id = typeof given === "string" ? given : given.id;
     const isForeign = typeof given === "string" || refuseTenant(principal, given.tenant) !== undefined;

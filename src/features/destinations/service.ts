@@ -69,7 +69,7 @@ type Creation = Readonly<{
   requestUrl: string;
 }>;
 
-const creates = { scope: "admin", action: "create_endpoint" } as const;
+const creates = { scope: "admin", action: "create_endpoint", role: "configure" } as const;
 
 /**
  * Creates the destination, at most once with a key: the conflict of a repeated creation names the one that exists. The
@@ -134,7 +134,7 @@ export async function visibleDestination(
   return row ? ok(row) : missing("destination", id);
 }
 
-const changes = { scope: "admin", action: "change_endpoint" } as const;
+const changes = { scope: "admin", action: "change_endpoint", role: "configure" } as const;
 
 type Update = Readonly<{
   id: string;
@@ -194,7 +194,7 @@ function recorded({ changed }: Call, { stored, row }: Edit) {
 
 /** Deletes the destination for good, and cancels its deliveries that have not ended. */
 export const removeDestination = service(
-  { scope: "admin", action: "delete_endpoint" },
+  { scope: "admin", action: "delete_endpoint", role: "configure" },
   async ({ services, principal, changed }, id: string) => {
     const now = services.now();
     const tombstone = { deletedAt: now, updatedAt: now };
@@ -211,7 +211,7 @@ const ACTIVE = { status: "active", statusReason: null } as const;
 
 /** Pauses the destination. One that is paused already keeps its reason. */
 export const pauseDestination = service(
-  { scope: "admin", action: "pause_endpoint" },
+  { scope: "admin", action: "pause_endpoint", role: "repair" },
   async ({ services, principal, changed }, id: string) => {
     const now = services.now();
     const paused = await setDestinationStatus(services.db, id, PAUSED, principal.tenant, now);
@@ -224,7 +224,7 @@ export const pauseDestination = service(
 
 /** Resumes the destination, beginning with one attempt at a time. */
 export const resumeDestination = service(
-  { scope: "admin", action: "resume_endpoint" },
+  { scope: "admin", action: "resume_endpoint", role: "repair" },
   async ({ services, principal, changed }, id: string) => {
     const now = services.now();
     const before = await visibleDestination(services, principal, id);
@@ -247,7 +247,7 @@ type TestOrder = Readonly<{ id: string; type?: string | undefined }>;
 
 /** Sends a test event at once, whatever the state of the destination, at most once in five seconds. */
 export const testDestination = service(
-  { scope: "admin", action: "send_test" },
+  { scope: "admin", action: "send_test", role: "repair" },
   async ({ services, principal }, { id, type }: TestOrder) => {
     const found = await visibleDestination(services, principal, id);
     if (found.kind !== "ok") return found;

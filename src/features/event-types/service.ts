@@ -26,7 +26,7 @@ import { service } from "../service.ts";
 import type { EventTypeFields, EventTypeView } from "./schema.ts";
 
 const reading = { scope: "read", action: "read" } as const;
-const changing = { scope: "admin" } as const;
+const changing = { scope: "admin", role: "configure" } as const;
 
 function refuseTenants(principal: Principal) {
   return refuseBound(principal, "the catalogue belongs to the whole deployment");

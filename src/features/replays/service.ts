@@ -31,7 +31,7 @@ import { service } from "../service.ts";
 import { replaying } from "./job.ts";
 import type { NewReplay, ReplayView } from "./schema.ts";
 
-const resending = { scope: "admin", action: "resend" } as const;
+const resending = { scope: "admin", action: "resend", role: "repair" } as const;
 
 /** Starts a replay of the destination. A conflict while it has another. */
 export const startReplay = service(resending, async ({ services, principal, changed }, input: NewReplay) => {
@@ -67,9 +67,9 @@ export const getReplay = service({ scope: "read" }, async ({ services, principal
 });
 
 /** It requeues nothing until it is resumed. */
-export const pauseReplay = transitionService({ scope: "admin" }, "pause", "replay.paused");
+export const pauseReplay = transitionService({ scope: "admin", role: "repair" }, "pause", "replay.paused");
 /** It continues where it was, at most at its initial rate. */
-export const resumeReplay = transitionService({ scope: "admin" }, "resume", "replay.resumed");
+export const resumeReplay = transitionService({ scope: "admin", role: "repair" }, "resume", "replay.resumed");
 /** It requeues nothing more. */
 export const cancelReplay = transitionService(resending, "cancel", "replay.cancelled");
 

@@ -32,7 +32,7 @@ export const getTenant = service({ scope: "read" }, async ({ services, principal
 
 /** Changes what the input has; the rest stays. */
 export const changeTenant = service(
-  { scope: "admin" },
+  { scope: "admin", role: "configure" },
   async (
     { services, principal, changed },
     { tenant, change }: Readonly<{ tenant: string; change: TenantChange }>,

@@ -287,7 +287,7 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
     id: "aud_1bm8hcd2k00",
     at: "2026-11-21T09:00:00.000Z",
     tenant: "acme",
-    actor: { kind: "api_key", key: "key_8m2x0f7q9a4r6t1v3w5y", session: null },
+    actor: { kind: "api_key", key: "key_8m2x0f7q9a4r6t1v3w5y", session: null, person: null },
     action: "destination.changed",
     subject: DESTINATION,
     changes: { max_concurrency: { from: 10, to: 50 } },

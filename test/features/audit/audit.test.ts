@@ -22,7 +22,7 @@ async function newDestination(api = tenantApi): Promise<string> {
   return made.json.id;
 }
 
-const adminKey = { kind: "admin_key", key: null, session: null };
+const adminKey = { kind: "admin_key", key: null, session: null, person: null };
 const entry = (subject: string, tenant = "acme") =>
   ({ action: "destination.paused", subject, tenant, changes: null }) as const;
 
@@ -35,11 +35,20 @@ describe("an entry", () => {
       id: expect.stringMatching(/^aud_[0-9a-z]+$/),
       at: "2026-11-21T09:00:00.000Z",
       tenant: "acme",
-      actor: { kind: "api_key", key: KEY, session: null },
+      actor: { kind: "api_key", key: KEY, session: null, person: null },
       action: "destination.changed",
       subject: id,
       changes: { max_concurrency: { from: 10, to: 3 }, description: { from: null, to: "Orders" } },
     });
+  });
+
+  it("names the person who had signed in by Cloudflare Access", async () => {
+    const person = { name: "ann@example.com", role: "own" } as const;
+    const api = testApi({ authenticate: async () => ({ person, scopes }) });
+    const id = await newDestination(api);
+    expect(await trail(`?subject=${id}`)).toMatchObject([
+      { actor: { kind: "dashboard", key: null, session: null, person: "ann@example.com" } },
+    ]);
   });
 
   it("is made by every kind of change, the newest first", async () => {

@@ -192,8 +192,9 @@ const actorTexts: Readonly<Record<AuditEntryView["actor"]["kind"], string>> = {
   breakwater: "By Breakwater",
 };
 
-function actorText({ kind, key }: AuditEntryView["actor"]): string {
-  return key === null ? actorTexts[kind] : `${actorTexts[kind]}, ${key}`;
+function actorText({ kind, key, person }: AuditEntryView["actor"]): string {
+  const who = person ?? key;
+  return who === null ? actorTexts[kind] : `${actorTexts[kind]}, ${who}`;
 }
 
 /** Where what was changed has a page. */
