@@ -17,7 +17,7 @@ const CRON_MS = 5_000;
 const START_MS = 120_000;
 
 /** What only an account, the internet or a flag can show. */
-const SKIPPED = ["billed", "dead-origin", "ip-address"];
+const SKIPPED = ["billed", "dead-origin", "dropped", "ip-address"];
 
 let throwaway: Awaited<ReturnType<typeof prepareThrowaway>>;
 let stack: Stack;

@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, test, vi } from "vitest";
 import { type Check, Run } from "../../tools/verify/check.ts";
 import { billed } from "../../tools/verify/checks/billed.ts";
+import { dropped } from "../../tools/verify/checks/dropped.ts";
 import { DeploymentUnderTest } from "../../tools/verify/deployment.ts";
 import { verifyOptionsFrom } from "../../tools/verify/options.ts";
 import { deployReceiver } from "../../tools/verify/receiver.ts";
@@ -15,11 +16,13 @@ const { PATH } = process.env;
 /** Answers by path; the body of the last request to each is kept. */
 let answers: (path: string) => unknown;
 const bodies = new Map<string, string>();
+const requests: string[] = [];
 const server = createServer(async (request, response) => {
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk);
   const path = request.url ?? "";
   bodies.set(path, Buffer.concat(chunks).toString());
+  requests.push(`${request.method} ${path}`);
   const answer = answers(path);
   response.writeHead(answer === undefined ? 404 : 200).end(JSON.stringify(answer ?? {}));
 });
@@ -40,6 +43,7 @@ afterAll(() => {
 
 beforeEach(() => {
   answers = () => ({});
+  requests.length = 0;
   wrangler.set({ targets: [url] });
 });
 
@@ -184,8 +188,71 @@ describe("what Cloudflare has billed", () => {
   test("is skipped, with the answer, where the token may not read the databases", async () => {
     answers = () => undefined;
     const result = await billed.run(billedRun());
-    expect(result).toEqual({ skipped: expect.stringMatching(/^Cloudflare's API: \/.* was answered 404$/) });
+    expect(result).toEqual({
+      skipped: expect.stringMatching(/^Cloudflare's API: GET \/.* was answered 404$/),
+    });
     expect(JSON.stringify(result)).not.toContain("secret-token");
+  });
+});
+
+describe("what D1 counts for a dropped table", () => {
+  const databases = "/accounts/account/d1/database";
+
+  beforeEach(() => {
+    vi.stubEnv("CLOUDFLARE_API_TOKEN", "secret-token");
+    vi.stubEnv("CLOUDFLARE_ACCOUNT_ID", "account");
+    vi.stubEnv("CLOUDFLARE_API_BASE_URL", url);
+  });
+
+  afterEach(() => {
+    vi.unstubAllEnvs();
+  });
+
+  function counting(written: (sql: string) => number | undefined): void {
+    answers = (path) => {
+      if (path === databases) return { result: { uuid: "db-2" } };
+      if (path === `${databases}/db-2`) return { result: null };
+      const { sql } = JSON.parse(bodies.get(path) ?? "{}");
+      const rows_written = written(sql);
+      return rows_written === undefined
+        ? undefined
+        : { result: [{ meta: { rows_written, rows_read: 1_000 } }] };
+    };
+  }
+
+  test("is shown beside the rows deleted, from a database that is gone afterwards", async () => {
+    counting((sql) => (sql.startsWith("DELETE") ? 1_000 : 2));
+    expect(await dropped.run(runAt(host))).toEqual({
+      ok: true,
+      seen: "1000 rows: dropped 2 written, 1000 read; deleted 1000 written, 1000 read",
+    });
+    expect(JSON.parse(bodies.get(databases) ?? "{}")).toEqual({ name: "verify-dropped-1" });
+    expect(requests.at(-1)).toBe(`DELETE ${databases}/db-2`);
+  });
+
+  test("fails where the counts of rows deleted cannot be right", async () => {
+    counting(() => 0);
+    expect(await dropped.run(runAt(host))).toMatchObject({ ok: false });
+  });
+
+  test("leaves no database where a statement fails", async () => {
+    counting((sql) => (sql.startsWith("DROP") ? undefined : 1_000));
+    await expect(dropped.run(runAt(host))).rejects.toThrow(/query was answered 404$/);
+    expect(requests.at(-1)).toBe(`DELETE ${databases}/db-2`);
+  });
+
+  test("names the database that could not be deleted", async () => {
+    counting(() => 1_000);
+    const answer = answers;
+    answers = (path) => (path === `${databases}/db-2` ? undefined : answer(path));
+    await expect(dropped.run(runAt(host))).rejects.toThrow("Delete the database verify-dropped-1 by hand");
+  });
+
+  test("is skipped with a token that may not make a database", async () => {
+    answers = () => undefined;
+    expect(await dropped.run(runAt(host))).toEqual({
+      skipped: expect.stringMatching(/^Cloudflare's API: POST .* was answered 404$/),
+    });
   });
 });
 

@@ -4,6 +4,7 @@ import { billed } from "./checks/billed.ts";
 import { hanging, slow } from "./checks/connections.ts";
 import { batch, idempotency, latency, reach, signed } from "./checks/delivery.ts";
 import { health, heartbeat, migrations, strangers } from "./checks/deployment.ts";
+import { dropped } from "./checks/dropped.ts";
 import {
   badCertificate,
   closedPort,
@@ -26,5 +27,5 @@ export const checks: readonly Check[] = [
   ...[missingName, closedPort, badCertificate, deadOrigin, noAnswer, ownHost, ipAddress, strangers],
   hanging,
   ...[batch, concurrency],
-  ...[billed, soak],
+  ...[billed, dropped, soak],
 ];

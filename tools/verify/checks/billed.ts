@@ -7,6 +7,7 @@
 import { resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { projectRoot, readEnvironments } from "../../wrangler.ts";
+import { type Account, accountOf, callAccount } from "../account.ts";
 import { arrived, type Check, type Run, type Skipped } from "../check.ts";
 import { type Billed, judgeBilled } from "../judge.ts";
 import { errorMessage } from "../receiver.ts";
@@ -24,7 +25,7 @@ export const billed: Check = {
   runs: "alone",
   usesReceiver: true,
   run: async (run) => {
-    const account = accountOf(run);
+    const account = accountOf(run, "npm run bench:cost counts there", "may read analytics, D1 and Queues");
     if ("skipped" in account) return account;
     const resources = await resourcesOf(account, run).catch((error: unknown) => ({
       skipped: `Cloudflare's API: ${errorMessage(error)}`,
@@ -58,19 +59,6 @@ function isSame(one: Billed, other: Billed): boolean {
   return one.rowsWritten === other.rowsWritten && one.queueOperations === other.queueOperations;
 }
 
-type Account = Readonly<{ api: string; id: string; token: string }>;
-
-function accountOf({ isLocal }: Run): Account | Skipped {
-  if (isLocal) return { skipped: "a local stack; npm run bench:cost counts there" };
-  const { CLOUDFLARE_API_TOKEN: token, CLOUDFLARE_ACCOUNT_ID: id } = process.env;
-  if (!token || !id)
-    return {
-      skipped:
-        "needs CLOUDFLARE_ACCOUNT_ID and a CLOUDFLARE_API_TOKEN that may read analytics, D1 and Queues",
-    };
-  return { api: process.env.CLOUDFLARE_API_BASE_URL ?? "https://api.cloudflare.com/client/v4", id, token };
-}
-
 type Resources = Readonly<{ databases: readonly string[]; queues: readonly string[] }>;
 
 /** The ids of the deployment's databases and queues, by their names in its configuration. */
@@ -82,7 +70,7 @@ async function resourcesOf(account: Account, { options }: Run): Promise<Resource
   const databases = await Promise.all(
     d1_databases.map(async ({ database_id, database_name = "" }) => {
       if (database_id !== undefined) return database_id;
-      const found = await call<Readonly<{ name: string; uuid: string }>[]>(
+      const found = await callAccount<Readonly<{ name: string; uuid: string }>[]>(
         account,
         `/d1/database?name=${database_name}`,
       );
@@ -90,7 +78,7 @@ async function resourcesOf(account: Account, { options }: Run): Promise<Resource
     }),
   );
   const names = (queues.producers ?? []).map(({ queue }) => queue);
-  const found = await call<Readonly<{ queue_name: string; queue_id: string }>[]>(
+  const found = await callAccount<Readonly<{ queue_name: string; queue_id: string }>[]>(
     account,
     "/queues?per_page=100",
   );
@@ -98,17 +86,6 @@ async function resourcesOf(account: Account, { options }: Run): Promise<Resource
   const missing = databases.includes(undefined) || ids.includes(undefined);
   if (missing) return { skipped: `not all databases and queues of ${options.config} are in the account` };
   return { databases: databases.flatMap((id) => id ?? []), queues: ids.flatMap((id) => id ?? []) };
-}
-
-async function call<T>({ api, id, token }: Account, path: string): Promise<T> {
-  const headers = { authorization: `Bearer ${token}` };
-  const response = await fetch(`${api}/accounts/${id}${path}`, {
-    headers,
-    signal: AbortSignal.timeout(30_000),
-  });
-  const { result } = (await response.json()) as { result: T | null };
-  if (!response.ok || result === null) throw new Error(`${path} was answered ${response.status}`);
-  return result;
 }
 
 const QUERY = `query Billed($account: string!, $databases: [string!], $queues: [string!], $from: Time!, $to: Time!) {
