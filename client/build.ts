@@ -6,6 +6,7 @@ import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, resolve } from "node:path";
+import { bundleCommandLine } from "./bundle.ts";
 
 const client = import.meta.dirname;
 const out = resolve(process.argv[2] ?? join(client, "dist"));
@@ -15,5 +16,6 @@ rmSync(out, { recursive: true, force: true });
 mkdirSync(out, { recursive: true });
 await import("./write-types.ts");
 execFileSync(process.execPath, [tsc, "-p", join(client, "src"), "--outDir", out], { stdio: "inherit" });
+await bundleCommandLine(join(out, "cli.js"));
 for (const file of ["package.json", "README.md", "../LICENSE"])
   cpSync(join(client, file), join(out, file.replace("../", "")));

@@ -114,6 +114,15 @@ test("runs in Node", async () => {
   expect(stdout.trim()).toBe(EXPECTED);
 });
 
+test("installs the command", async () => {
+  const { stdout } = await run(join(project, "node_modules/.bin/breakwater"), [
+    "deliveries",
+    "why",
+    "--help",
+  ]);
+  expect(stdout).toContain("Usage: breakwater deliveries why <id>");
+});
+
 describe("bundled", () => {
   test("for browsers it needs nothing of Node", async () => {
     const text = await bundled({ platform: "browser", minify: true });

@@ -1,0 +1,182 @@
+/** Commands of the command line: what they take, how that is read, and how `--help` shows it. */
+import { type ParseArgsConfig, parseArgs } from "node:util";
+import type { Breakwater } from "../src/breakwater.ts";
+
+export type Option = Readonly<{
+  help: string;
+  /** The placeholder of its value, as in `--tenant <name>`; absent for a flag. */
+  value?: string;
+  /** It may be given several times. */
+  isList?: true;
+  choices?: readonly string[];
+}>;
+
+export type Command = Readonly<{
+  /** One word or two: `deliveries why`. */
+  name: string;
+  /** Its arguments as `--help` shows them: `<id>`, `[file]`, `<id>...`. */
+  args?: string;
+  summary: string;
+  /** What else to know, as lines. */
+  details?: string;
+  options?: Readonly<Record<string, Option>>;
+  /** Returns the exit code; nothing for 0. */
+  run(call: Call): Promise<number | undefined>;
+}>;
+
+/** What the user has given, and what the command may use. */
+export type Call = Readonly<{
+  args: readonly string[];
+  /** The first argument. */
+  arg: string;
+  /** The value of an option. */
+  text(name: string): string | undefined;
+  /** The value of an option that is a number. @throws UsageError for another */
+  number(name: string): number | undefined;
+  /** The values of an option that may be given several times; undefined without any. */
+  list(name: string): readonly string[] | undefined;
+  has(flag: string): boolean;
+  /** The deployment of the profile. @throws NotSignedIn without one */
+  connection(): Readonly<{ url: string; api: Breakwater }>;
+}>;
+
+export const EXIT = {
+  ok: 0,
+  failed: 1,
+  usage: 2,
+  unauthorized: 3,
+  notFound: 4,
+  conflict: 5,
+  invalid: 6,
+  unavailable: 7,
+  /** The command has done its work, and the answer is no. */
+  no: 8,
+} as const;
+
+export const exitCodes = `  0  done
+  1  failed for another reason
+  2  the command line is wrong
+  3  no key, or one that does not permit this
+  4  not found
+  5  conflict with the present state
+  6  the request is invalid
+  7  the deployment cannot be reached, or refuses for now
+  8  the answer is no: a signature is wrong, a test failed, changes are left to apply`;
+
+/** A mistake in the command line. */
+export class UsageError extends Error {}
+
+export const globalOptions: Readonly<Record<string, Option>> = {
+  json: { help: "Print JSON: an object, or one line for each entry of a list" },
+  profile: { value: "name", help: "The profile to use; $BREAKWATER_PROFILE or `default` otherwise" },
+  help: { help: "Show this" },
+};
+
+/** The options of commands that print a list. */
+export const listOptions: Readonly<Record<string, Option>> = {
+  limit: { value: "n", help: "Print at most n entries; 50 by default" },
+  all: { help: "Print all entries" },
+};
+
+/**
+ * Reads the arguments behind the command's name.
+ * @throws UsageError for what the command does not take
+ */
+export function readCall(command: Command, argv: readonly string[], connection: Call["connection"]): Call {
+  const known = { ...command.options, ...globalOptions };
+  const options = Object.fromEntries(
+    Object.entries(known).map(([name, { value, isList }]) => [
+      name,
+      { type: value ? "string" : "boolean", ...(isList && { multiple: true }) },
+    ]),
+  ) as ParseArgsConfig["options"] & object;
+  const { values, positionals } = parsed(argv, options);
+  if (values.help) return { ...silent, has: (flag) => flag === "help" };
+  checkArguments(command, positionals);
+  for (const [name, { choices }] of Object.entries(known))
+    for (const value of [values[name] ?? []].flat())
+      if (choices && !choices.includes(String(value)))
+        throw new UsageError(`--${name} is ${value}; expected one of ${choices.join(", ")}`);
+  const text = (name: string) => values[name] as string | undefined;
+  return {
+    args: positionals,
+    arg: positionals[0] ?? "",
+    text,
+    number(name) {
+      const value = text(name);
+      if (value === undefined) return undefined;
+      if (!/^\d+(\.\d+)?$/.test(value)) throw new UsageError(`--${name} is ${value}; expected a number`);
+      return Number(value);
+    },
+    list: (name) => values[name] as string[] | undefined,
+    has: (flag) => values[flag] === true,
+    connection,
+  };
+}
+
+const silent: Omit<Call, "has"> = {
+  args: [],
+  arg: "",
+  text: () => undefined,
+  number: () => undefined,
+  list: () => undefined,
+  connection: () => {
+    throw new UsageError("Help needs no connection");
+  },
+};
+
+function parsed(argv: readonly string[], options: ParseArgsConfig["options"] & object) {
+  try {
+    return parseArgs({ args: [...argv], options, allowPositionals: true });
+  } catch (error) {
+    throw new UsageError((error as Error).message);
+  }
+}
+
+function checkArguments({ name, args = "" }: Command, given: readonly string[]): void {
+  const expected = args.split(" ").filter((arg) => arg !== "");
+  const least = expected.filter((arg) => arg.startsWith("<")).length;
+  const most = args.endsWith("...") ? Number.POSITIVE_INFINITY : expected.length;
+  if (given.length < least) throw new UsageError(`breakwater ${name} needs ${args}`);
+  if (given.length > most) throw new UsageError(`Unexpected argument: ${given[most]}`);
+}
+
+/** The command at the beginning of the arguments, and what follows its name. */
+export function commandIn(commands: readonly Command[], argv: readonly string[]) {
+  return commands
+    .map((command) => ({ command, words: command.name.split(" ") }))
+    .filter(({ words }) => words.every((word, at) => argv[at] === word))
+    .map(({ command, words }) => ({ command, rest: argv.slice(words.length) }))[0];
+}
+
+/** The help of one command. */
+export function helpOf({ name, args = "", summary, details, options = {} }: Command): string {
+  const usage = ["breakwater", name, args, "[options]"].filter((part) => part !== "").join(" ");
+  const lines = Object.entries({ ...options, ...globalOptions }).map(
+    ([option, { value, help, choices, isList }]) => [
+      `--${option}${value ? ` <${value}>` : ""}`,
+      `${help}${choices ? `: ${choices.join(", ")}` : ""}${isList ? " (may be repeated)" : ""}`,
+    ],
+  );
+  return [
+    `${summary}.`,
+    `Usage: ${usage}`,
+    ...(details ? [details] : []),
+    `Options:\n${aligned(lines)}`,
+  ].join("\n\n");
+}
+
+/** The commands that begin with these words, with what each does. */
+export function overviewOf(commands: readonly Command[], prefix = ""): string {
+  const shown = commands.filter(({ name }) => prefix === "" || name.startsWith(`${prefix} `));
+  const lines = shown.map(({ name, args = "", summary }) => [`${name} ${args}`.trim(), summary]);
+  const head = `Usage: breakwater ${prefix ? `${prefix} ` : ""}<command> [options]`;
+  const exits = prefix === "" ? [`Exit codes:\n${exitCodes}`] : [];
+  const more = `breakwater <command> --help shows the options of a command.`;
+  return [head, `Commands:\n${aligned(lines)}`, ...exits, more].join("\n\n");
+}
+
+function aligned(lines: readonly (readonly string[])[]): string {
+  const width = Math.max(...lines.map(([left = ""]) => left.length));
+  return lines.map(([left = "", right]) => `  ${left.padEnd(width)}  ${right}`).join("\n");
+}

@@ -1,0 +1,176 @@
+import { spawn } from "node:child_process";
+import {
+  breakwaterClient,
+  dataOf,
+  type NewApiKey,
+  type NewPortalLink,
+  ProblemError,
+} from "../../src/breakwater.ts";
+import { type Command, listOptions, UsageError } from "../command.ts";
+import { present } from "../input.ts";
+import { print, printList, printObject, printTable, remark } from "../output.ts";
+import { originOf, profileName, profilesFile, readProfiles, secretFrom, writeProfiles } from "../profiles.ts";
+
+const SCOPES = ["events:write", "read", "admin"];
+
+export const accessCommands: readonly Command[] = [
+  {
+    name: "login",
+    args: "[url]",
+    summary: "Save a deployment's address and a key as a profile",
+    details:
+      "The key is read from $BREAKWATER_KEY, from standard input, or from a prompt. It is stored in a file that only you may\n" +
+      "read. The address is that of the profile, or $BREAKWATER_URL, if it is left out.",
+    async run(call) {
+      const name = profileName(call.text("profile"));
+      const profiles = readProfiles();
+      const given = call.arg || process.env.BREAKWATER_URL || profiles[name]?.url;
+      if (!given) throw new UsageError("breakwater login needs the address of the deployment");
+      const url = originOf(given);
+      const key = await secretFrom("BREAKWATER_KEY", `API key of ${url}`);
+      const { error, response } = await breakwaterClient({ url, key }).GET("/v1/events", {
+        params: { query: { limit: "1" } },
+      });
+      // A key that may only post events is valid too.
+      if (error && response.status !== 403) throw new ProblemError(error, response);
+      writeProfiles({ ...profiles, [name]: { url, key } });
+      remark(`Profile ${name} is saved in ${profilesFile()}`);
+      return undefined;
+    },
+  },
+  {
+    name: "logout",
+    summary: "Forget a profile",
+    async run(call) {
+      const name = profileName(call.text("profile"));
+      const { [name]: forgotten, ...others } = readProfiles();
+      if (forgotten === undefined) throw new UsageError(`There is no profile ${name}`);
+      writeProfiles(others);
+      remark(`Profile ${name} is removed. Its key is still valid: \`breakwater keys revoke\` ends it`);
+      return undefined;
+    },
+  },
+  {
+    name: "profiles",
+    summary: "List the profiles",
+    async run(call) {
+      const profiles = Object.entries(readProfiles()).map(([name, { url }]) => ({ name, url }));
+      printTable(call, profiles, { name: ({ name }) => name, url: ({ url }) => url });
+      return undefined;
+    },
+  },
+  {
+    name: "keys list",
+    summary: "List API keys",
+    options: { tenant: { value: "name", help: "Only keys of this tenant" }, ...listOptions },
+    async run(call) {
+      const { api } = call.connection();
+      const query = present({ tenant: call.text("tenant") });
+      return printList(call, (page) => api.list("/v1/keys", { ...query, ...page }), {
+        id: ({ id }) => id,
+        name: ({ name }) => name,
+        tenant: ({ tenant }) => tenant,
+        scopes: ({ scopes }) => scopes.join(" "),
+        "last used": ({ last_used_at }) => last_used_at,
+        expires: ({ expires_at }) => expires_at,
+      });
+    },
+  },
+  {
+    name: "keys create",
+    args: "[name]",
+    summary: "Create an API key, and show it once",
+    options: {
+      scope: { value: "scope", isList: true, choices: SCOPES, help: "What it may do" },
+      tenant: { value: "name", help: "The only tenant that it can access" },
+      expires: { value: "time", help: "When it expires (ISO 8601)" },
+    },
+    async run(call) {
+      const scopes = call.list("scope");
+      if (scopes === undefined) throw new UsageError("breakwater keys create needs --scope");
+      const body: NewApiKey = {
+        scopes: [...scopes] as NewApiKey["scopes"],
+        ...present({
+          name: call.args[0],
+          tenant: call.text("tenant"),
+          expires_at: call.text("expires"),
+        }),
+      };
+      printObject(call, dataOf(await call.connection().api.POST("/v1/keys", { body })));
+      return undefined;
+    },
+  },
+  {
+    name: "keys revoke",
+    args: "<id>",
+    summary: "End an API key",
+    async run(call) {
+      const path = { id: call.arg };
+      dataOf(await call.connection().api.DELETE("/v1/keys/{id}", { params: { path } }));
+      remark(`Key ${call.arg} is revoked`);
+      return undefined;
+    },
+  },
+  {
+    name: "portal-link",
+    args: "<tenant>",
+    summary: "Make a link that opens a tenant's portal once",
+    options: {
+      "expires-in": { value: "seconds", help: "How long it can be opened; an hour by default" },
+      "read-only": { help: "The visitor can change nothing" },
+      language: { value: "language", choices: ["en", "de"], help: "The language of the pages" },
+    },
+    async run(call) {
+      const body: NewPortalLink = {
+        tenant: call.arg,
+        ...present({
+          expires_in_s: call.number("expires-in"),
+          read_only: call.has("read-only") || undefined,
+          language: call.text("language") as NewPortalLink["language"],
+        }),
+      };
+      const link = dataOf(await call.connection().api.POST("/v1/portal-links", { body }));
+      if (call.has("json")) printObject(call, link);
+      else print(link.url);
+      return undefined;
+    },
+  },
+  {
+    name: "open",
+    args: "[id]",
+    summary: "Print the dashboard's address of an event, a delivery or a destination, and open it",
+    details: "It is opened only from a terminal, and not with --print.",
+    options: { print: { help: "Print the address only" } },
+    async run(call) {
+      const { url } = call.connection();
+      const address = `${url}${dashboardPath(call.arg)}`;
+      print(call.has("json") ? JSON.stringify({ url: address }) : address);
+      if (process.stdout.isTTY && !call.has("print") && !call.has("json")) openInBrowser(address);
+      return undefined;
+    },
+  },
+];
+
+/** @throws UsageError for an id that has no page */
+function dashboardPath(id: string): string {
+  if (id === "") return "/dashboard";
+  const [, kind, rest = ""] = /^(evt|dst|dlv)_([0-9a-z_]+)$/.exec(id) ?? [];
+  if (kind === "evt") return `/dashboard/events/${id}`;
+  if (kind === "dst") return `/dashboard/destinations/${id}`;
+  // A delivery is shown on the page of its event, whose id is the first part of its own.
+  if (kind === "dlv") return `/dashboard/events/evt_${rest.split("_")[0]}#${id}`;
+  throw new UsageError(`${id} is no id of an event, a delivery or a destination`);
+}
+
+function openInBrowser(address: string): void {
+  const [command, ...args] =
+    process.platform === "darwin"
+      ? ["open"]
+      : process.platform === "win32"
+        ? ["rundll32", "url.dll,FileProtocolHandler"]
+        : ["xdg-open"];
+  const opener = spawn(command ?? "", [...args, address], { stdio: "ignore", detached: true });
+  // Without such a program the address has been printed.
+  opener.on("error", () => {});
+  opener.unref();
+}

@@ -1,0 +1,234 @@
+import { deliveryText, remedyAnchor } from "../../../src/pages/ui/status-text.ts";
+import {
+  type Breakwater,
+  type Delivery,
+  dataOf,
+  type ListQuery,
+  ProblemError,
+} from "../../src/breakwater.ts";
+import { type Call, type Command, listOptions } from "../command.ts";
+import { exitCodeOf } from "../failure.ts";
+import { present } from "../input.ts";
+import {
+  type Columns,
+  print,
+  printList,
+  printObject,
+  printTable,
+  progress,
+  remark,
+  tableOf,
+} from "../output.ts";
+
+const STATES = ["queued", "waiting", "retrying", "delivered", "dead", "cancelled"];
+
+const columns: Columns<Delivery> = {
+  id: ({ id }) => id,
+  state: ({ state }) => state,
+  reason: ({ reason }) => reason,
+  attempts: ({ attempts }) => attempts,
+  next: ({ next_attempt_at, waiting_until }) => next_attempt_at ?? waiting_until,
+};
+
+export const deliveryCommands: readonly Command[] = [
+  {
+    name: "deliveries list",
+    summary: "List deliveries, the newest first",
+    options: {
+      destination: { value: "id", help: "Only deliveries to this destination" },
+      state: { value: "state", choices: STATES, help: "Only deliveries in this state" },
+      reason: { value: "reason", help: "Only deliveries with this reason, such as circuit_open or http_503" },
+      status: { value: "status", help: "Only deliveries whose last response had this status" },
+      tenant: { value: "name", help: "Only deliveries of this tenant" },
+      type: { value: "type", help: "Only deliveries of events of this type" },
+      tag: { value: "tag", help: "Only deliveries of events with this tag" },
+      since: { value: "time", help: "Only deliveries of events that were accepted at this time or later" },
+      until: { value: "time", help: "Only deliveries of events that were accepted before this time" },
+      ...listOptions,
+    },
+    async run(call) {
+      const { api } = call.connection();
+      const names = ["state", "reason", "status", "tenant", "type", "tag", "since", "until"];
+      // The API validates the values: a newer one may know more reasons than this client.
+      const query = present({
+        ...Object.fromEntries(names.map((name) => [name, call.text(name)])),
+        destination_id: call.text("destination"),
+      }) as ListQuery<"/v1/deliveries">;
+      return printList(call, (page) => api.list("/v1/deliveries", { ...query, ...page }), columns);
+    },
+  },
+  {
+    name: "deliveries why",
+    args: "<id>",
+    summary: "Explain in a sentence what a delivery does now, why, and until when",
+    async run(call) {
+      const { api, url } = call.connection();
+      const delivery = await deliveryOf(api, call.arg);
+      const { text } = deliveryText(delivery, await acceptedAt(api, delivery), Date.now());
+      const until = delivery.waiting_until ?? delivery.next_attempt_at;
+      if (call.has("json")) {
+        printObject(call, { explanation: text, ...present({ until }), delivery });
+        return undefined;
+      }
+      print(`${text}${until ? ` (${until})` : ""}.\n`);
+      const { id, event_id, destination_id, attempts, give_up_at } = delivery;
+      const isOver = ["delivered", "dead", "cancelled"].includes(delivery.state);
+      printObject(call, { id, event_id, destination_id, attempts, ...(!isOver && { give_up_at }) });
+      if (delivery.log.length > 0) print(`\n${tableOf(delivery.log, logColumns)}`);
+      if (!isOver && delivery.reason) print(`\nWhat to do: ${url}/docs#${remedyAnchor(delivery.reason)}`);
+      return undefined;
+    },
+  },
+  {
+    name: "deliveries retry",
+    args: "<id>...",
+    summary: "Send deliveries again",
+    run: (call) => retry(call, call.args),
+  },
+  {
+    name: "deliveries cancel",
+    args: "<id>...",
+    summary: "Give deliveries up",
+    async run(call) {
+      const { api } = call.connection();
+      return each(call, call.args, async (id) => {
+        const path = { id };
+        return dataOf(await api.POST("/v1/deliveries/{id}/cancel", { params: { path } }));
+      });
+    },
+  },
+  {
+    name: "deliveries tail",
+    summary: "Print deliveries as they come, and what becomes of them, until you stop it",
+    options: {
+      destination: { value: "id", help: "Only deliveries to this destination" },
+      tenant: { value: "name", help: "Only deliveries of this tenant" },
+      type: { value: "type", help: "Only deliveries of events of this type" },
+      limit: { value: "n", help: "End after n lines" },
+    },
+    run: tail,
+  },
+];
+
+const logColumns: Columns<Delivery["log"][number]> = {
+  attempt: ({ at }) => at,
+  status: ({ status }) => status,
+  ms: ({ latency_ms }) => latency_ms,
+  error: ({ error, note }) => error ?? note,
+  response: ({ response }) => response?.slice(0, 60),
+};
+
+async function deliveryOf(api: Breakwater, id: string): Promise<Delivery> {
+  return dataOf(await api.GET("/v1/deliveries/{id}", { params: { path: { id } } }));
+}
+
+/** When its event was accepted, epoch ms: only the sentence of one that was delivered has it. */
+async function acceptedAt(api: Breakwater, { state, event_id }: Delivery): Promise<number> {
+  if (state !== "delivered") return 0;
+  const { timestamp } = dataOf(await api.GET("/v1/events/{id}", { params: { path: { id: event_id } } }));
+  return Date.parse(timestamp);
+}
+
+/** The API takes so many ids at once. */
+const IDS_AT_ONCE = 100;
+
+async function retry(call: Call, ids: readonly string[]): Promise<number | undefined> {
+  const { api } = call.connection();
+  let code: number | undefined;
+  for (let from = 0; from < ids.length; from += IDS_AT_ONCE) {
+    const body = { delivery_ids: ids.slice(from, from + IDS_AT_ONCE) };
+    const { data } = dataOf(await api.POST("/v1/deliveries/retry", { body }));
+    printTable(
+      call,
+      data.flatMap(({ delivery }) => delivery ?? []),
+      columns,
+    );
+    for (const { id, problem } of data) {
+      if (!problem) continue;
+      remark(`${id}: ${problem.detail}`);
+      code ??= exitCodeOf(problem.status);
+    }
+    progress(`${Math.min(from + IDS_AT_ONCE, ids.length)} of ${ids.length}`);
+  }
+  progress("");
+  return code;
+}
+
+/** Does the same with each delivery. A refusal is printed, and the others are still done. */
+async function each(
+  call: Call,
+  ids: readonly string[],
+  change: (id: string) => Promise<Delivery>,
+): Promise<number | undefined> {
+  const done: Delivery[] = [];
+  let code: number | undefined;
+  for (const id of ids) {
+    try {
+      done.push(await change(id));
+    } catch (error) {
+      if (!(error instanceof ProblemError)) throw error;
+      remark(`${id}: ${error.message}`);
+      code ??= exitCodeOf(error.problem.status);
+    }
+  }
+  printTable(call, done, columns);
+  return code;
+}
+
+/** The server ends a stream after a minute; the next one continues behind the last event. */
+async function tail(call: Call): Promise<undefined> {
+  const { api } = call.connection();
+  const query = present({
+    destination_id: call.text("destination"),
+    tenant: call.text("tenant"),
+    type: call.text("type"),
+  });
+  let left = call.number("limit") ?? Number.POSITIVE_INFINITY;
+  for (let last: string | undefined; ; ) {
+    const headers = last === undefined ? {} : { "last-event-id": last };
+    const result = await api.GET("/v1/deliveries/tail", { params: { query }, headers, parseAs: "stream" });
+    const stream: AsyncIterable<Uint8Array> | null = dataOf(result) as never;
+    for await (const { id, event, data } of serverSentEvents(stream ?? [])) {
+      last = id ?? last;
+      if (event === "gap") remark("Some deliveries were left out: more came than are shown");
+      if (event !== "delivery") continue;
+      print(call.has("json") ? data : lineOf(JSON.parse(data) as Delivery));
+      left -= 1;
+      if (left <= 0) return undefined;
+    }
+    await new Promise((resolve) => setTimeout(resolve, RECONNECT_MS));
+  }
+}
+
+const RECONNECT_MS = 1_000;
+
+function lineOf(delivery: Delivery): string {
+  return Object.values(columns)
+    .map((column) => String(column(delivery) ?? "–"))
+    .join("  ");
+}
+
+type ServerSentEvent = Readonly<{ id?: string; event: string; data: string }>;
+
+/** The events of a stream as Breakwater writes it (WHATWG HTML, section 9.2). */
+async function* serverSentEvents(
+  stream: AsyncIterable<Uint8Array> | readonly Uint8Array[],
+): AsyncGenerator<ServerSentEvent> {
+  const decoder = new TextDecoder();
+  let text = "";
+  for await (const chunk of stream) {
+    text += decoder.decode(chunk, { stream: true });
+    const blocks = text.split("\n\n");
+    text = blocks.pop() ?? "";
+    for (const block of blocks) {
+      const fields = block.split("\n").map((line) => /^(\w+): ?(.*)$/.exec(line) ?? []);
+      const valuesOf = (wanted: string) =>
+        fields.flatMap(([, name, value = ""]) => (name === wanted ? [value] : []));
+      yield {
+        ...present({ id: valuesOf("id")[0] }),
+        event: valuesOf("event")[0] ?? "message",
+        data: valuesOf("data").join("\n"),
+      };
+    }
+  }
+}

@@ -1,0 +1,168 @@
+import {
+  type Destination,
+  type DestinationChange,
+  dataOf,
+  type NewDestination,
+} from "../../src/breakwater.ts";
+import { type Call, type Command, EXIT, listOptions, type Option, UsageError } from "../command.ts";
+import { present, readObject } from "../input.ts";
+import { printList, printObject, remark } from "../output.ts";
+
+/** Fields that have an option of their own; --file has all of them. */
+const fieldOptions: Readonly<Record<string, Option>> = {
+  file: {
+    value: "file",
+    help: "A JSON file with fields of the API; - is standard input. Secrets belong here",
+  },
+  url: { value: "url", help: "The endpoint" },
+  uid: { value: "name", help: "Your own name for it" },
+  description: { value: "text", help: "What it is for" },
+  "event-type": { value: "type", isList: true, help: "A type of events that it takes; all without any" },
+  channel: { value: "channel", isList: true, help: "A channel of events that it takes" },
+  rate: { value: "n", help: "Attempts per second" },
+  concurrency: { value: "n", help: "Attempts in flight at once" },
+  timeout: { value: "ms", help: "How long one attempt may take" },
+};
+
+function fieldsOf(call: Call): Record<string, unknown> {
+  const file = call.text("file");
+  return {
+    ...(file !== undefined && readObject(file)),
+    ...present({
+      url: call.text("url"),
+      uid: call.text("uid"),
+      description: call.text("description"),
+      event_types: call.list("event-type"),
+      channels: call.list("channel"),
+      rate_per_second: call.number("rate"),
+      max_concurrency: call.number("concurrency"),
+      timeout_ms: call.number("timeout"),
+    }),
+  };
+}
+
+const byId = (call: Call) => ({ params: { path: { id: call.arg } } });
+
+function printed(call: Call, value: object): undefined {
+  printObject(call, value);
+  return undefined;
+}
+
+export const destinationCommands: readonly Command[] = [
+  {
+    name: "destinations list",
+    summary: "List destinations",
+    options: { tenant: { value: "name", help: "Only destinations of this tenant" }, ...listOptions },
+    async run(call) {
+      const { api } = call.connection();
+      const query = present({ tenant: call.text("tenant") });
+      return printList<Destination>(call, (page) => api.list("/v1/destinations", { ...query, ...page }), {
+        id: ({ id }) => id,
+        tenant: ({ tenant }) => tenant,
+        uid: ({ uid }) => uid,
+        status: ({ status, status_reason }) => (status === "active" ? status : `${status}: ${status_reason}`),
+        target: ({ kind, url, binding, queue_id }) => url ?? `${kind}:${binding ?? queue_id}`,
+      });
+    },
+  },
+  {
+    name: "destinations get",
+    args: "<id>",
+    summary: "Show a destination, and whether anything makes its deliveries wait",
+    async run(call) {
+      const { api } = call.connection();
+      const destination = dataOf(await api.GET("/v1/destinations/{id}", byId(call)));
+      const { circuit, held_until, refusal, waiting } = dataOf(
+        await api.GET("/v1/destinations/{id}/health", byId(call)),
+      );
+      return printed(call, { ...destination, health: { circuit, held_until, refusal, waiting } });
+    },
+  },
+  {
+    name: "destinations create",
+    summary: "Create a destination, and show its signing secret once",
+    options: { tenant: { value: "name", help: "Whose destination it is" }, ...fieldOptions },
+    async run(call) {
+      const { api } = call.connection();
+      const body = { ...fieldsOf(call), ...present({ tenant: call.text("tenant") }) } as NewDestination;
+      return printed(call, dataOf(await api.POST("/v1/destinations", { body })));
+    },
+  },
+  {
+    name: "destinations update",
+    args: "<id>",
+    summary: "Change fields of a destination; null in --file restores a default",
+    options: fieldOptions,
+    async run(call) {
+      const body = fieldsOf(call) as DestinationChange;
+      if (Object.keys(body).length === 0)
+        throw new UsageError("breakwater destinations update needs a field to change");
+      const { api } = call.connection();
+      return printed(call, dataOf(await api.PATCH("/v1/destinations/{id}", { ...byId(call), body })));
+    },
+  },
+  {
+    name: "destinations pause",
+    args: "<id>",
+    summary: "Pause a destination: its deliveries wait",
+    async run(call) {
+      return printed(
+        call,
+        dataOf(await call.connection().api.POST("/v1/destinations/{id}/pause", byId(call))),
+      );
+    },
+  },
+  {
+    name: "destinations resume",
+    args: "<id>",
+    summary: "Resume a paused destination, which sends what waits",
+    async run(call) {
+      return printed(
+        call,
+        dataOf(await call.connection().api.POST("/v1/destinations/{id}/resume", byId(call))),
+      );
+    },
+  },
+  {
+    name: "destinations test",
+    args: "<id>",
+    summary: "Send a test event, and show what the receiver answers",
+    details: "Exits with 8 if the receiver does not answer with a status of 200 to 299.",
+    options: { type: { value: "type", help: "A type of the catalogue, whose example is sent" } },
+    async run(call) {
+      const { api } = call.connection();
+      const body = present({ type: call.text("type") });
+      const report = dataOf(await api.POST("/v1/destinations/{id}/test", { ...byId(call), body }));
+      printObject(call, report);
+      const { status = 0 } = report;
+      return status >= 200 && status < 300 ? EXIT.ok : EXIT.no;
+    },
+  },
+  {
+    name: "destinations rotate",
+    args: "<id>",
+    summary: "Replace the signing secret, and show the new one once",
+    details: "The replaced secret signs too until the overlap ends, so that receivers can change in between.",
+    options: {
+      overlap: { value: "seconds", help: "How long both sign; a day by default" },
+      file: {
+        value: "file",
+        help: 'A JSON file with the new secret, {"secret": "whsec_…"}; - is standard input',
+      },
+    },
+    async run(call) {
+      const { api } = call.connection();
+      const file = call.text("file");
+      const { secret_version } = dataOf(await api.GET("/v1/destinations/{id}", byId(call)));
+      // With the version, a request that is repeated by whoever is between does not rotate twice.
+      const body = {
+        ...(file !== undefined && readObject(file)),
+        ...present({ overlap_s: call.number("overlap") }),
+        secret_version,
+      };
+      const rotated = dataOf(await api.POST("/v1/destinations/{id}/rotate-secret", { ...byId(call), body }));
+      if (!call.has("json")) remark("Give the secret to the receiver: it is not shown again.");
+      return printed(call, rotated);
+    },
+  },
+];

@@ -1,0 +1,159 @@
+import { dataOf, type NewEvent } from "../../src/breakwater.ts";
+import { type Call, type Command, listOptions, UsageError } from "../command.ts";
+import { parseJson, present, readText } from "../input.ts";
+import { print, printList, printObject, progress, remark } from "../output.ts";
+
+/** Within the API's 1,000 events and 1 MB of a batch; an event has 256 KB at most. */
+const BATCH = { events: 500, characters: 250_000 };
+
+export const eventCommands: readonly Command[] = [
+  {
+    name: "events post",
+    args: "[type]",
+    summary: "Post an event, or a file of events",
+    details:
+      "The data is JSON, from --data, from --file or from standard input. With --lines, the file has one event as JSON on each\n" +
+      "line, with its `type` and its `data`, and is posted in batches.",
+    options: {
+      data: { value: "json", help: "The data" },
+      file: { value: "file", help: "A file with the data; - is standard input, the default" },
+      lines: { value: "file", help: "A file of events, one on each line; - is standard input" },
+      tenant: { value: "name", help: "Whose event it is" },
+      "deliver-at": { value: "time", help: "Deliver it not before this time (ISO 8601)" },
+      ttl: { value: "seconds", help: "Give its deliveries up after so many seconds" },
+      tag: { value: "tag", isList: true, help: "A name to list and replay its deliveries by" },
+      channel: { value: "channel", isList: true, help: "A channel of it" },
+      destination: { value: "id", isList: true, help: "Only this destination gets it" },
+      "idempotency-key": { value: "key", help: "Repeated with the same key, the event is stored once" },
+    },
+    async run(call) {
+      const lines = call.text("lines");
+      if (lines !== undefined) return postLines(call, lines);
+      if (call.arg === "") throw new UsageError("breakwater events post needs a type, or --lines");
+      const { api } = call.connection();
+      const key = call.text("idempotency-key");
+      const event = dataOf(
+        await api.POST("/v1/events", {
+          body: eventOf(call),
+          ...(key !== undefined && { params: { header: { "idempotency-key": key } } }),
+        }),
+      );
+      if (call.has("json")) return printed(call, event);
+      print(
+        `${event.id}  ${event.deliveries.length} deliveries${event.deliver_at ? `, at ${event.deliver_at}` : ""}`,
+      );
+      for (const { id } of event.deliveries) print(`  ${id}`);
+      if (event.hint) remark(event.hint);
+      return undefined;
+    },
+  },
+  {
+    name: "events get",
+    args: "<id>",
+    summary: "Show an event with its data and its deliveries",
+    async run(call) {
+      const { api } = call.connection();
+      return printed(call, dataOf(await api.GET("/v1/events/{id}", { params: { path: { id: call.arg } } })));
+    },
+  },
+  {
+    name: "events list",
+    summary: "List events, the newest first",
+    options: {
+      tenant: { value: "name", help: "Only events of this tenant" },
+      type: { value: "type", help: "Only events of this type, or of types with a prefix: order.*" },
+      tag: { value: "tag", help: "Only events with this tag" },
+      since: { value: "time", help: "Only events that were accepted at this time or later (ISO 8601)" },
+      until: { value: "time", help: "Only events that were accepted before this time" },
+      ...listOptions,
+    },
+    async run(call) {
+      const { api } = call.connection();
+      const query = present({
+        tenant: call.text("tenant"),
+        type: call.text("type"),
+        tag: call.text("tag"),
+        since: call.text("since"),
+        until: call.text("until"),
+      });
+      return printList(call, (page) => api.list("/v1/events", { ...query, ...page }), {
+        id: ({ id }) => id,
+        time: ({ timestamp }) => timestamp,
+        tenant: ({ tenant }) => tenant,
+        type: ({ type }) => type,
+        tags: ({ tags }) => tags?.join(" "),
+      });
+    },
+  },
+];
+
+function printed(call: Call, value: object): undefined {
+  printObject(call, value);
+  return undefined;
+}
+
+function eventOf(call: Call): NewEvent {
+  const given = call.text("data");
+  const file = call.text("file") ?? "-";
+  const ttl = call.number("ttl");
+  return {
+    type: call.arg,
+    data: given === undefined ? parseJson(readText(file), "The data") : parseJson(given, "--data"),
+    ...present({
+      tenant: call.text("tenant"),
+      deliver_at: call.text("deliver-at"),
+      ttl,
+      tags: listOf(call, "tag"),
+      channels: listOf(call, "channel"),
+      destination_ids: listOf(call, "destination"),
+    }),
+  };
+}
+
+function listOf(call: Call, name: string): string[] | undefined {
+  const values = call.list(name);
+  return values && [...values];
+}
+
+/** Posts the events of a file. What comes after a batch that is refused has not been posted, and is named. */
+async function postLines(call: Call, file: string): Promise<undefined> {
+  const { api } = call.connection();
+  const lines = readText(file)
+    .split("\n")
+    .map((text, at) => ({ text, number: at + 1 }))
+    .filter(({ text }) => text.trim() !== "");
+  const events = lines.map(({ text, number }) => ({
+    event: parseJson(text, `Line ${number}`) as NewEvent,
+    number,
+    text,
+  }));
+  for (let from = 0; from < events.length; ) {
+    const to = endOfBatch(events, from);
+    const batch = events.slice(from, to);
+    try {
+      const body = { events: batch.map(({ event }) => event) };
+      const accepted = dataOf(await api.POST("/v1/events/batch", { body }));
+      if (call.has("json")) for (const one of accepted.events) print(JSON.stringify(one));
+    } catch (error) {
+      progress("");
+      remark(`${from} events were posted; line ${batch[0]?.number} and what follows were not`);
+      throw error;
+    }
+    from = to;
+    progress(`${from} of ${events.length} events posted`);
+  }
+  progress("");
+  if (!call.has("json")) print(`${events.length} events posted`);
+  return undefined;
+}
+
+function endOfBatch(events: readonly Readonly<{ text: string }>[], from: number): number {
+  let characters = 0;
+  let to = from;
+  while (to < events.length && to - from < BATCH.events) {
+    characters += events[to]?.text.length ?? 0;
+    if (to > from && characters > BATCH.characters) break;
+    to += 1;
+  }
+  return to;
+}

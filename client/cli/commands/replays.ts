@@ -1,0 +1,119 @@
+import { type Breakwater, dataOf, type NewReplay, type Replay } from "../../src/breakwater.ts";
+import { type Call, type Command, listOptions, UsageError } from "../command.ts";
+import { present } from "../input.ts";
+import { printList, printObject, progress } from "../output.ts";
+
+export const replayCommands: readonly Command[] = [
+  {
+    name: "replays create",
+    args: "<destination>",
+    summary: "Send past deliveries of a destination again",
+    options: {
+      since: {
+        value: "time",
+        help: "Of events that were accepted at this time or later (ISO 8601); required",
+      },
+      until: { value: "time", help: "Of events that were accepted before this time; now by default" },
+      include: {
+        value: "which",
+        choices: ["dead", "delivered", "missing"],
+        help: "Those that were given up (the default), that were delivered, or that the destination never had",
+      },
+      "event-type": { value: "type", isList: true, help: "Only events of this type" },
+      tag: { value: "tag", help: "Only events with this tag" },
+      rate: { value: "n", help: "Deliveries per minute at first" },
+      wait: { help: "Wait until it has ended, and show how far it is" },
+    },
+    async run(call) {
+      const since = call.text("since");
+      if (since === undefined) throw new UsageError("breakwater replays create needs --since");
+      const { api } = call.connection();
+      const types = call.list("event-type");
+      const body: NewReplay = {
+        destination_id: call.arg,
+        since,
+        until: call.text("until") ?? new Date().toISOString(),
+        ...present({
+          include: call.text("include") as NewReplay["include"],
+          event_types: types && [...types],
+          tag: call.text("tag"),
+          rate_per_minute: call.number("rate"),
+        }),
+      };
+      const replay = dataOf(await api.POST("/v1/replays", { body }));
+      printObject(call, call.has("wait") ? await ended(api, replay) : replay);
+      return undefined;
+    },
+  },
+  {
+    name: "replays list",
+    summary: "List replays, the newest first",
+    options: {
+      destination: { value: "id", help: "Only replays of this destination" },
+      state: {
+        value: "state",
+        choices: ["running", "paused", "completed", "cancelled"],
+        help: "Only in this state",
+      },
+      ...listOptions,
+    },
+    async run(call) {
+      const { api } = call.connection();
+      const query = present({
+        destination_id: call.text("destination"),
+        state: call.text("state") as Replay["state"] | undefined,
+      });
+      return printList(call, (page) => api.list("/v1/replays", { ...query, ...page }), {
+        id: ({ id }) => id,
+        destination: ({ destination_id }) => destination_id,
+        include: ({ include }) => include,
+        state: ({ state, reason }) => (reason ? `${state}: ${reason}` : state),
+        requeued: ({ requeued, total }) => `${requeued} of ${total ?? "?"}`,
+        delivered: ({ delivered }) => delivered,
+        failed: ({ failed }) => failed,
+      });
+    },
+  },
+  {
+    name: "replays get",
+    args: "<id>",
+    summary: "Show a replay and how far it is",
+    options: { wait: { help: "Wait until it has ended, and show how far it is" } },
+    async run(call) {
+      const { api } = call.connection();
+      const replay = await replayOf(api, call.arg);
+      printObject(call, call.has("wait") ? await ended(api, replay) : replay);
+      return undefined;
+    },
+  },
+  {
+    name: "replays stop",
+    args: "<id>",
+    summary: "Stop a replay; what it has requeued is still delivered",
+    async run(call: Call) {
+      const { api } = call.connection();
+      const path = { id: call.arg };
+      printObject(call, dataOf(await api.POST("/v1/replays/{id}/cancel", { params: { path } })));
+      return undefined;
+    },
+  },
+];
+
+async function replayOf(api: Breakwater, id: string): Promise<Replay> {
+  return dataOf(await api.GET("/v1/replays/{id}", { params: { path: { id } } }));
+}
+
+const POLL_MS = 2_000;
+
+async function ended(api: Breakwater, started: Replay): Promise<Replay> {
+  let replay = started;
+  while (replay.ended_at === null) {
+    const { requeued, total, delivered, failed, state, reason } = replay;
+    const why = reason ? `${state}: ${reason}` : state;
+    progress(`${why}, ${requeued} of ${total ?? "?"} requeued, ${delivered} delivered, ${failed} failed`);
+    await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+    replay = await replayOf(api, replay.id);
+  }
+  progress("");
+  return replay;
+}

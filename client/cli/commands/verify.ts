@@ -1,0 +1,67 @@
+import { Webhook, WebhookVerificationError } from "standardwebhooks";
+import { verifyParts } from "../../src/verify.ts";
+import { type Command, EXIT, UsageError } from "../command.ts";
+import { readText } from "../input.ts";
+import { print } from "../output.ts";
+import { secretFrom } from "../profiles.ts";
+
+export const verifyCommand: Command = {
+  name: "verify",
+  summary: "Verify the signature of a request that a receiver got",
+  details:
+    "The headers `webhook-id`, `webhook-timestamp` and `webhook-signature` are needed, and the body's exact bytes. The secret is\n" +
+    "read from $WEBHOOK_SECRET, from standard input, or from a prompt. Exits with 8 if the signature is wrong or too old.",
+  options: {
+    header: { value: "name: value", isList: true, help: "A header of the request" },
+    body: { value: "file", help: "A file with the body; required" },
+  },
+  async run(call) {
+    const file = call.text("body");
+    if (file === undefined || file === "-") throw new UsageError("breakwater verify needs --body <file>");
+    const headers = headersIn(call.list("header") ?? []);
+    const body = readText(file);
+    const secret = await secretFrom("WEBHOOK_SECRET", "Signing secret");
+    const result = resultOf(body, headers, secret);
+    print(call.has("json") ? JSON.stringify(result) : result.text);
+    return result.verified ? EXIT.ok : EXIT.no;
+  },
+};
+
+function headersIn(lines: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    lines.map((line) => {
+      const [, name, value] = /^\s*([\w-]+)\s*:\s*(.*?)\s*$/.exec(line) ?? [];
+      if (name === undefined || value === undefined)
+        throw new UsageError(`--header is ${line}; expected name: value`);
+      return [name.toLowerCase(), value];
+    }),
+  );
+}
+
+type VerifyResult = Readonly<{ verified: boolean; text: string }>;
+
+function resultOf(body: string, headers: Record<string, string>, secret: string): VerifyResult {
+  try {
+    const { id, sentAt } = verifyParts(body, headers, secret);
+    return {
+      verified: true,
+      text: `The signature of ${id} is right; it was made at ${new Date(sentAt).toISOString()}`,
+    };
+  } catch (error) {
+    if (!(error instanceof WebhookVerificationError))
+      throw new UsageError(`The secret cannot be used: ${(error as Error).message}`);
+    const isRight = /too (old|new)/.test(error.message) && isSigned(body, headers, secret);
+    return {
+      verified: false,
+      text: isRight
+        ? `The signature is right, but receivers refuse it by now: ${error.message}`
+        : `Not verified: ${error.message}`,
+    };
+  }
+}
+
+/** Whether the secret has signed the request, whenever that was. */
+function isSigned(body: string, headers: Record<string, string>, secret: string): boolean {
+  const { "webhook-id": id = "", "webhook-timestamp": at, "webhook-signature": signatures = "" } = headers;
+  return signatures.split(" ").includes(new Webhook(secret).sign(id, new Date(Number(at) * 1000), body));
+}

@@ -1,0 +1,56 @@
+/** The command `breakwater`. */
+
+import { type Command, commandIn, EXIT, helpOf, overviewOf, readCall, UsageError } from "./command.ts";
+import { accessCommands } from "./commands/access.ts";
+import { deliveryCommands } from "./commands/deliveries.ts";
+import { destinationCommands } from "./commands/destinations.ts";
+import { eventCommands } from "./commands/events.ts";
+import { replayCommands } from "./commands/replays.ts";
+import { verifyCommand } from "./commands/verify.ts";
+import { completionCommand } from "./completion.ts";
+import { failureOf } from "./failure.ts";
+import { print, remark } from "./output.ts";
+import { connectionOf } from "./profiles.ts";
+
+const commands: readonly Command[] = [
+  ...eventCommands,
+  ...deliveryCommands,
+  ...destinationCommands,
+  ...replayCommands,
+  ...accessCommands,
+  verifyCommand,
+  completionCommand(() => commands),
+];
+
+async function run(argv: readonly string[]): Promise<number> {
+  const [first = ""] = argv;
+  const isHelp = argv.length === 0 || ["help", "--help", "-h"].includes(first);
+  const isGroup = commands.some(({ name }) => name.startsWith(`${first} `));
+  const found = commandIn(commands, argv);
+  if (isHelp || (isGroup && !found && (argv.length === 1 || argv[1]?.startsWith("-")))) {
+    print(overviewOf(commands, isHelp ? "" : first));
+    return EXIT.ok;
+  }
+  if (!found)
+    throw new UsageError(
+      `There is no command ${argv.slice(0, isGroup ? 2 : 1).join(" ")}: see breakwater --help`,
+    );
+  const call = readCall(found.command, found.rest, () => connectionOf(call.text("profile")));
+  if (call.has("help")) print(helpOf(found.command));
+  return call.has("help") ? EXIT.ok : ((await found.command.run(call)) ?? EXIT.ok);
+}
+
+// Whoever reads the output may stop, as `head` does.
+process.stdout.on("error", ({ code }: NodeJS.ErrnoException) =>
+  process.exit(code === "EPIPE" ? EXIT.ok : EXIT.failed),
+);
+
+const argv = process.argv.slice(2);
+try {
+  process.exitCode = await run(argv);
+} catch (error) {
+  const failure = failureOf(error);
+  process.exitCode = failure?.code ?? EXIT.failed;
+  if (failure?.problem && argv.includes("--json")) remark(JSON.stringify(failure.problem));
+  else remark(`breakwater: ${failure?.text ?? (error as Error).message}`);
+}

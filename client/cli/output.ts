@@ -1,0 +1,86 @@
+/** What the command line prints: tables and fields for people, JSON for programs. Progress goes to standard error. */
+import type { Call } from "./command.ts";
+
+export type Columns<T> = Readonly<Record<string, (entry: T) => unknown>>;
+
+export function print(text: string): void {
+  process.stdout.write(`${printable(text)}\n`);
+}
+
+/** A remark for people, which no program reads. */
+export function remark(text: string): void {
+  process.stderr.write(`${printable(text)}\n`);
+}
+
+/** How far a long command is, in one line that is written over; nothing where nobody watches. */
+export function progress(text: string): void {
+  if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${printable(text)}`);
+}
+
+/** Text of others may have control characters that a terminal obeys. */
+function printable(text: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is replaced
+  return text.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, "\ufffd");
+}
+
+/** One object: its fields below each other, or JSON. */
+export function printObject(call: Call, value: object): void {
+  print(call.has("json") ? JSON.stringify(value, null, 2) : fieldsOf(value));
+}
+
+function fieldsOf(value: object): string {
+  const entries = Object.entries(value).filter(([, one]) => one !== undefined);
+  const width = Math.max(0, ...entries.map(([name]) => name.length));
+  return entries.map(([name, one]) => `${name.padEnd(width)}  ${cell(one)}`).join("\n");
+}
+
+/** Entries as a table with these columns, or a line of JSON for each. */
+export function printTable<T>(call: Call, entries: readonly T[], columns: Columns<T>): void {
+  if (call.has("json")) {
+    for (const entry of entries) print(JSON.stringify(entry));
+  } else if (entries.length > 0) print(tableOf(entries, columns));
+}
+
+const DEFAULT_LIMIT = 50;
+const MAX_PAGE = 100;
+
+/** The entries of a list, up to `--limit`. */
+export async function printList<T>(
+  call: Call,
+  list: (page: Readonly<{ limit: string }>) => AsyncIterable<T>,
+  columns: Columns<T>,
+): Promise<undefined> {
+  const most = call.has("all") ? Number.POSITIVE_INFINITY : (call.number("limit") ?? DEFAULT_LIMIT);
+  const entries: T[] = [];
+  let isCut = false;
+  for await (const entry of list({ limit: String(Math.max(1, Math.min(MAX_PAGE, most))) })) {
+    isCut = entries.length >= most;
+    if (isCut) break;
+    entries.push(entry);
+    if (entries.length % MAX_PAGE === 0) progress(`${entries.length} read`);
+  }
+  progress("");
+  printTable(call, entries, columns);
+  if (entries.length === 0) remark("Nothing found.");
+  if (isCut) remark(`There are more: --limit <n> or --all shows them.`);
+  return undefined;
+}
+
+export function tableOf<T>(entries: readonly T[], columns: Columns<T>): string {
+  const names = Object.keys(columns);
+  const rows = entries.map((entry) => names.map((name) => cell(columns[name]?.(entry))));
+  const widths = names.map((name, at) => Math.max(name.length, ...rows.map((row) => row[at]?.length ?? 0)));
+  return [names.map((name) => name.toUpperCase()), ...rows]
+    .map((row) =>
+      row
+        .map((text, at) => text.padEnd(widths[at] ?? 0))
+        .join("  ")
+        .trimEnd(),
+    )
+    .join("\n");
+}
+
+function cell(value: unknown): string {
+  if (value === undefined || value === null) return "–";
+  return (typeof value === "string" ? value : JSON.stringify(value)).replaceAll(/\s+/g, " ");
+}
