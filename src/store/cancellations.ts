@@ -16,7 +16,7 @@ import { modelOf, type RawRow } from "./columns.ts";
 import type { Databases } from "./databases.ts";
 import type { DeliveryRow } from "./delivery.ts";
 import { packsOf } from "./packs.ts";
-import { homeOf } from "./shards.ts";
+import { sharesOf } from "./shards.ts";
 import { bundleIdOf, eventTypeSql, hasBit, inFlightOf, WAITING_PACKS, WAITING_ROWS } from "./sql.ts";
 import { deliveries } from "./tables.ts";
 import { endWaiting } from "./waiting.ts";
@@ -40,20 +40,33 @@ const CANCEL = `
     next_attempt_at = NULL, ended_at = excluded.ended_at
   WHERE ${IS_OPEN} RETURNING *`;
 
-/** Cancels a planned delivery; undefined when it has ended, or is in flight. @param giveUpAt of one without a row */
-export async function cancelDelivery(
+type Ending = DeliveryKey &
+  Readonly<{
+    /** Of one without a row, epoch ms. */
+    giveUpAt: number;
+  }>;
+
+/**
+ * Cancels planned deliveries, in one transaction for each database. Returns those that it has cancelled: any other has
+ * ended, or is in flight.
+ */
+export async function cancelDeliveries(
   databases: Databases,
-  { destinationId, eventId }: DeliveryKey,
-  giveUpAt: number,
+  all: readonly Ending[],
   now: number,
-): Promise<DeliveryRow | undefined> {
-  const db = homeOf(databases, eventId);
-  const results = await db?.batch<RawRow>([
-    db.prepare(COUNT).bind(destinationId, eventId),
-    db.prepare(CANCEL).bind(destinationId, eventId, giveUpAt, now),
-  ]);
-  const raw = results?.[1]?.results[0];
-  return raw && modelOf(deliveries, raw);
+): Promise<readonly DeliveryRow[]> {
+  const shares = sharesOf(databases, all, ({ eventId }) => eventId);
+  const rows = await Promise.all(
+    [...shares].map(async ([db, share]) => {
+      const statements = share.flatMap(({ destinationId, eventId, giveUpAt }) => [
+        db.prepare(COUNT).bind(destinationId, eventId),
+        db.prepare(CANCEL).bind(destinationId, eventId, giveUpAt, now),
+      ]);
+      const results = await db.batch<RawRow>(statements);
+      return results.flatMap(({ results }) => results).map((raw) => modelOf(deliveries, raw));
+    }),
+  );
+  return rows.flat();
 }
 
 /** Rows, and packs, that one page looks at. */

@@ -51,6 +51,7 @@ export const pages: readonly Shown[] = [
   { name: "erasures", path: "/dashboard/erasures" },
   { name: "erasure", path: `/dashboard/erasures/${erasure.id}` },
   { name: "deliveries", path: "/dashboard/deliveries" },
+  { name: "repair", path: "/dashboard/deliveries/repair?action=retry&state=dead" },
   { name: "search", path: "/dashboard/search?q=order" },
   { name: "search-empty", path: "/dashboard/search" },
   { name: "simulator", path: `/dashboard/simulator?destination=${billing.row.id}` },

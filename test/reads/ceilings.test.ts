@@ -93,6 +93,8 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /dashboard/deliveries/:id/attempts/:at/answer": [1_200, 3],
   "GET /dashboard/deliveries": [15_000, 20],
   "GET /dashboard/deliveries?state=dead": [5_000, 8],
+  "GET /dashboard/deliveries/repair": [2, 1],
+  "GET /dashboard/deliveries/repair?action=retry": [15_000, 20],
   "GET /dashboard/deliveries/tail": [50, 24],
   "GET /dashboard/search": [5, 1],
   "GET /dashboard/search?q=nowhere": [2_500, 11],
@@ -173,6 +175,8 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /dashboard/destinations/:id/replays/:replay/cancel": [10, 6],
   "POST /dashboard/deliveries/:id/retry": [1_200, 7],
   "POST /dashboard/deliveries/:id/cancel": [1_200, 7],
+  // Three pages, with what is requeued.
+  "POST /dashboard/deliveries/repair": [50_000, 70],
   "POST /dashboard/destinations/:id/cancel-waiting": [50_000, 150],
   "POST /dashboard/destinations/:id/test": [10, 4],
   "POST /dashboard/destinations/:id/limits": [30_000, 12],

@@ -5,7 +5,7 @@ import { bundleOf, eventAt, indexOf } from "../../src/core/bundle.ts";
 import { maskOf } from "../../src/core/pack.ts";
 import { takesType } from "../../src/core/routing.ts";
 import {
-  cancelDelivery,
+  cancelDeliveries,
   cancelEach,
   type WaitingFilter,
   waitingPage,
@@ -208,7 +208,8 @@ describe("a delivery", () => {
     });
   const pack = (fields: object) =>
     insertRow("packs", { destination_id: A, bundle_id: 1, give_up_at: 5, ...fields });
-  const cancel = () => cancelDelivery({ db: env.DB }, { destinationId: A, eventId: EVENT }, GIVE_UP, NOW);
+  const cancelled = { destinationId: A, eventId: EVENT, giveUpAt: GIVE_UP };
+  const cancel = async () => (await cancelDeliveries({ db: env.DB }, [cancelled], NOW))[0];
   const rows = () => rowsOfAll("SELECT * FROM deliveries ORDER BY destination_id, event_id");
   const packs = () => rowsOfAll("SELECT * FROM packs ORDER BY destination_id, bundle_id");
   const counts = async () =>
@@ -299,8 +300,8 @@ describe("a delivery", () => {
   });
 
   test("of a database that is not bound is not there", async () => {
-    const far = { destinationId: A, eventId: 7 * 2 ** 40 + 128 };
-    expect(await cancelDelivery({ db: env.DB }, far, GIVE_UP, NOW)).toBeUndefined();
+    const far = { destinationId: A, eventId: 7 * 2 ** 40 + 128, giveUpAt: GIVE_UP };
+    expect(await cancelDeliveries({ db: env.DB }, [far], NOW)).toEqual([]);
   });
 
   test("is among those that are cancelled at once, whether in a row or in a pack", async () => {

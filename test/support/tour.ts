@@ -275,6 +275,8 @@ async function formFields(): Promise<URLSearchParams> {
     which: "all",
     since: new Date(NOW - 3_600_000).toISOString().slice(0, 16),
     delivery: things.ids.deliveries,
+    // All that a filter finds.
+    ...{ action: "retry", all: "1" },
     document: JSON.stringify({ version: 1, destinations: [] }),
     confirm: CROWDED,
     // Who may not is refused before anything is read.

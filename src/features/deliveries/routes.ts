@@ -14,6 +14,7 @@ import {
 import { answerOf, problemOf, problemResponses } from "../../http/problems.ts";
 import { isoTime } from "../../time.ts";
 import { getAttempt } from "./attempts.ts";
+import { cancelOneDelivery, cancelWaiting, retryDeliveries, retryDelivery } from "./repairs.ts";
 import {
   attemptParam,
   attemptSchema,
@@ -26,15 +27,7 @@ import {
   tailQuery,
   waitingQuery,
 } from "./schema.ts";
-import {
-  cancelOneDelivery,
-  cancelWaiting,
-  getDeliveries,
-  getDelivery,
-  placesOf,
-  retryDeliveries,
-  retryDelivery,
-} from "./service.ts";
+import { getDeliveries, getDelivery, placesOf } from "./service.ts";
 import { LAST_EVENT_ID, STREAM_HEADERS, tailDeliveries } from "./tail.ts";
 import { storedDelivery } from "./view.ts";
 

@@ -1,52 +1,27 @@
-/**
- * Deliveries: listed, shown, sent again and cancelled.
- *
- * An attempt that is under way is never cancelled, because its outcome would be unknown: such a delivery is refused, or
- * left out. The destination's gate is asked first which deliveries these are, and is notified afterwards, so that no sender
- * continues with what it has read before.
- */
-
+/** Deliveries: listed and shown. */
 import type { z } from "zod";
-import type { DeliveryKey } from "../../core/bundle.ts";
 import { refuseTenant } from "../../core/principal.ts";
 import { stateOfReason } from "../../core/reasons.ts";
-import { conflict, invalidFields, missing, ok, type Result, unavailable } from "../../core/result.ts";
-import { ageLimitOf } from "../../core/retry/policy.ts";
-import { recheckAtGate, scheduleDrainAtGate } from "../../gate/client.ts";
+import { invalidFields, missing, ok, type Result } from "../../core/result.ts";
 import { rangeErrors } from "../../http/parameters.ts";
-import { deliveryId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
-import { cancelDelivery, cancelEach, waitingPage } from "../../store/cancellations.ts";
 import { allOf } from "../../store/databases.ts";
-import { requeueEnded } from "../../store/deliveries.ts";
 import { deliveriesByEvent } from "../../store/deliveries-by-event.ts";
 import { overBy } from "../../store/delivery-filter.ts";
-import {
-  type FoundDelivery,
-  type MergedPage,
-  type Positions,
-  storedDeliveries,
-} from "../../store/delivery-list.ts";
-import {
-  type Destination,
-  destinationsByIds,
-  findDestination,
-  retryPolicyOf,
-} from "../../store/destinations.ts";
+import { type MergedPage, type Positions, storedDeliveries } from "../../store/delivery-list.ts";
+import { type Destination, destinationsByIds } from "../../store/destinations.ts";
 import { type EventName, eventNames } from "../../store/events.ts";
 import { queuedDeliveries, readEvent, type StoredEvent } from "../../store/planned-deliveries.ts";
-import { acceptedBy, idRangeOf } from "../../store/time-ranges.ts";
+import { acceptedBy } from "../../store/time-ranges.ts";
 import { type Call, service } from "../service.ts";
-import type { DeliveryJson, deliveryQuery, WaitingPosition, waitingQuery } from "./schema.ts";
-import { deliveryOf, giveUpAtOf, seesContent, shownDeliveries } from "./view.ts";
+import type { DeliveryJson, deliveryQuery } from "./schema.ts";
+import { deliveryOf, seesContent, shownDeliveries } from "./view.ts";
 
 const reading = { scope: "read", action: "read" } as const;
-const resending = { scope: "admin", action: "resend", role: "repair" } as const;
-const cancelling = { scope: "admin", role: "repair" } as const;
 
 // ── Lists ──
 
-type DeliveryQuery = Partial<Omit<z.infer<typeof deliveryQuery>, "cursor">> &
+export type DeliveryQuery = Partial<Omit<z.infer<typeof deliveryQuery>, "cursor">> &
   Readonly<{
     cursor?: Positions | undefined;
     /** In place of `destination_id`: a destination that has been read, so that its tenant needs no query. */
@@ -57,11 +32,13 @@ type DeliveryQuery = Partial<Omit<z.infer<typeof deliveryQuery>, "cursor">> &
   }>;
 
 /** A page of deliveries as they are stored: calls no gate. */
-export const findDeliveries = service({ scope: "read" }, (call, query: DeliveryQuery) => pageOf(call, query));
+export const findDeliveries = service({ scope: "read" }, (call, query: DeliveryQuery) =>
+  deliveryPage(call, query),
+);
 
 /** A page of deliveries as they are shown. */
 export const getDeliveries = service(reading, async (call, query: DeliveryQuery) => {
-  const page = await pageOf(call, query);
+  const page = await deliveryPage(call, query);
   if (page.kind !== "ok") return page;
   const { found, next } = page.value;
   return ok({ deliveries: await shownDeliveries(call, found), next });
@@ -76,8 +53,8 @@ export type LoggedDelivery = Readonly<{
   destination: Destination | null;
 }>;
 
-/** Pages that the log looks through for one of its own: each within the ceilings of a page. */
-const LOG_PAGES = 8;
+/** Empty pages that are passed over until one has something: each within the ceilings of a page. */
+const MOST_PAGES = 8;
 
 /** How far a log has been looked through. Both are undefined before the first delivery. */
 type LogPlace = Readonly<{
@@ -95,12 +72,7 @@ type LogQuery = DeliveryQuery & Readonly<{ withRange?: boolean }>;
  * is something to show: `looked` says from where to where, unless it has reached the end.
  */
 export const getDeliveryLog = service(reading, async (call, { withRange = false, ...query }: LogQuery) => {
-  let page = await pageOf(call, query);
-  for (let pages = 1; pages < LOG_PAGES && page.kind === "ok"; pages++) {
-    const { found, next } = page.value;
-    if (found.length > 0 || next === undefined) break;
-    page = await pageOf(call, { ...query, cursor: next });
-  }
+  const page = await nextDeliveries(call, query);
   if (page.kind !== "ok") return page;
   const { found, next } = page.value;
   const isOver = next === undefined || found.length === query.limit;
@@ -144,7 +116,18 @@ async function lookedThrough(
   return { from: from ?? none, to: to ?? none };
 }
 
-async function pageOf(
+/** A page with something in it, unless a bounded number of pages has nothing or the list ends. */
+export async function nextDeliveries(call: Call, query: DeliveryQuery) {
+  let page = await deliveryPage(call, query);
+  for (let pages = 1; pages < MOST_PAGES && page.kind === "ok"; pages++) {
+    const { found, next } = page.value;
+    if (found.length > 0 || next === undefined) break;
+    page = await deliveryPage(call, { ...query, cursor: next });
+  }
+  return page;
+}
+
+async function deliveryPage(
   { services, principal }: Call,
   { destination, cursor: before, since, until, order, state: asked, tag, ...query }: DeliveryQuery,
 ): Promise<Result<MergedPage, "forbidden" | "invalid">> {
@@ -221,172 +204,3 @@ export const getDeliveryInFull = service(reading, async (call, id: string) => {
   const destination = found.destination?.deletedAt === null ? found.destination : undefined;
   return ok<DeliveryInFull>({ delivery, event, destination });
 });
-
-// ── Sending again ──
-
-/** What became of the request to send one delivery again. */
-export type Retried = Readonly<{ id: string; result: Result<DeliveryJson, "not_found" | "conflict"> }>;
-
-/** Requeues each of the deliveries that has ended. The results are in the order of the ids, each id once. */
-export const retryDeliveries = service(resending, async (call, ids: readonly string[]) =>
-  ok(await retried(call, [...new Set(ids)])),
-);
-
-/** Requeues a delivery that has ended: it waits for its turn, like a new one. */
-export const retryDelivery = service(resending, async (call, id: string) => {
-  const [only] = await retried(call, [id]);
-  return only?.result ?? missing("delivery", id);
-});
-
-const UNDER_WAY = "The delivery has not ended: it is attempted again without a request";
-
-async function retried(call: Call, ids: readonly string[]): Promise<readonly Retried[]> {
-  const found = await Promise.all(ids.map((id) => deliveryOf(call, id)));
-  const refusals = found.map((one) => one && whyNotRetried(one));
-  const requeued = await requeue(
-    call,
-    found.flatMap((one, i) => (one && refusals[i] === undefined ? [one] : [])),
-  );
-  const shown = new Map((await shownDeliveries(call, requeued)).map((one) => [one.id, one]));
-  return ids.map((id, i) => {
-    if (found[i] === undefined) return { id, result: missing("delivery", id) };
-    const delivery = shown.get(id);
-    // It had ended when it was read, and no longer has: another request has requeued it.
-    return { id, result: delivery ? ok(delivery) : conflict(refusals[i] ?? UNDER_WAY) };
-  });
-}
-
-/** Why this delivery cannot be sent again; undefined when it can. */
-function whyNotRetried(found: FoundDelivery): string | undefined {
-  if (found.isErased) return "The event's content has been erased: there is nothing to send";
-  if (!found.destination || found.destination.deletedAt !== null)
-    return "The delivery's destination is deleted: there is nowhere to send it";
-  if (found.kind !== "stored" || found.row.state === "waiting" || found.row.state === "retrying")
-    return UNDER_WAY;
-  return found.row.reason === "event_removed" ? "The delivery's event was removed by hand" : undefined;
-}
-
-const nameOf = ({ eventId, destinationId }: DeliveryKey) => deliveryId(eventId, destinationId);
-
-/** Requeues the deliveries that have still ended; returns those. */
-async function requeue(
-  { services, changed }: Call,
-  found: readonly FoundDelivery[],
-): Promise<readonly FoundDelivery[]> {
-  const ended = found.flatMap((one) => {
-    if (one.kind !== "stored") return [];
-    const policy = retryPolicyOf(one.destination ?? { retry: null });
-    return [{ ...one.row, giveUpAt: ageLimitOf(policy, null, services.now()) }];
-  });
-  const rows = ended.length === 0 ? [] : await requeueEnded(services, ended);
-  const byName = new Map(rows.map((row) => [nameOf(row), row]));
-  // Should this fail: the sweep schedules a drain for whatever waits.
-  for (const destination of new Set(rows.map(({ destinationId }) => destinationId)))
-    services.background(scheduleDrainAtGate(services, destination));
-  return found.flatMap((one): FoundDelivery[] => {
-    const [id, row] = [nameOf(one), byName.get(nameOf(one))];
-    if (row === undefined) return [];
-    services.log({ what: "delivery_retried", delivery: id, destination: one.destinationId });
-    changed("delivery.retried", { id, tenant: one.destination?.tenant ?? null });
-    return [{ ...one, kind: "stored", row }];
-  });
-}
-
-// ── Cancelling ──
-
-const GATE_UNREACHABLE = unavailable("The destination's gate cannot be reached at the moment");
-const IN_FLIGHT = "An attempt of the delivery is under way. Repeat the request when it has failed";
-
-/** Cancels a delivery that has not ended. One that is cancelled already stays as it is. */
-export const cancelOneDelivery = service(cancelling, async (call, id: string) => {
-  const found = await deliveryOf(call, id);
-  if (!found) return missing("delivery", id);
-  const cancelled = isCancelled(found) ? ok(found) : await cancel(call, found);
-  if (cancelled.kind !== "ok") return cancelled;
-  const [shown] = await shownDeliveries(call, [cancelled.value]);
-  return shown ? ok(shown) : missing("delivery", id);
-});
-
-function isCancelled(found: FoundDelivery): boolean {
-  if (found.kind === "stored") return found.row.state === "cancelled";
-  return found.destination === null || found.destination.deletedAt !== null;
-}
-
-async function cancel(
-  { services, changed }: Call,
-  found: FoundDelivery,
-): Promise<Result<FoundDelivery, "conflict" | "unavailable">> {
-  const { eventId, destinationId, destination } = found;
-  if (found.kind === "stored") {
-    const { state, reason } = found.row;
-    if (state === "delivered" || state === "dead") return conflict(`The delivery has ended: it is ${state}`);
-    if (reason === "in_flight") return conflict(IN_FLIGHT);
-  }
-  const inFlight = await recheckAtGate(services, destinationId, [eventId]);
-  if (inFlight === undefined) return GATE_UNREACHABLE;
-  if (inFlight.includes(eventId)) return conflict(IN_FLIGHT);
-  const row = await cancelDelivery(services, found, giveUpAtOf(found), services.now());
-  if (row === undefined)
-    return conflict("The delivery has just ended, or an attempt of it has begun: look at it again");
-  await recheckAtGate(services, destinationId, [eventId]);
-  const id = deliveryId(eventId, destinationId);
-  services.log({ what: "delivery_cancelled", delivery: id, destination: destinationId });
-  changed("delivery.cancelled", { id, tenant: destination?.tenant ?? null });
-  return ok({ ...found, kind: "stored", row });
-}
-
-/** Pages of one call: each has up to 500 rows and 20 packs, which hold 100 deliveries at most. */
-const PAGES = 4;
-
-type WaitingOf = z.infer<typeof waitingQuery> & Readonly<{ destination: string }>;
-
-/** `next` is where the next call continues; undefined when nothing is left. */
-type CancelledPart = Readonly<{ cancelled: number; in_flight: number; next: WaitingPosition | undefined }>;
-
-/**
- * Cancels deliveries that wait for a destination, a few thousand at most. Each page is read, compared with the gate and
- * cancelled by itself.
- */
-export const cancelWaiting = service(cancelling, async (call, { destination: id, ...query }: WaitingOf) => {
-  const { services, principal, changed } = call;
-  const errors = rangeErrors(query.since, query.until);
-  if (errors.length > 0) return invalidFields(errors);
-  const destination = await findDestination(services.db, id, principal.tenant);
-  if (destination === undefined) return missing("destination", id);
-  const part = await cancelPart(services, id, query);
-  if (part === undefined) return GATE_UNREACHABLE;
-  const { next: _, ...counts } = part;
-  if (counts.cancelled > 0) changed("deliveries.cancelled", destination);
-  services.log({ what: "waiting_cancelled", destination: id, ...counts });
-  return ok(part);
-});
-
-/** Undefined when the gate cannot be reached, and nothing has been cancelled. */
-async function cancelPart(
-  services: Services,
-  destination: string,
-  { since, until, event_types: eventTypes, cursor }: z.infer<typeof waitingQuery>,
-): Promise<CancelledPart | undefined> {
-  const all = allOf(services);
-  const filter = { since, until, eventTypes };
-  let next: WaitingPosition | undefined = cursor ?? [0, 0];
-  let [cancelled, in_flight] = [0, 0];
-  for (let pages = 0; pages < PAGES && next !== undefined; pages++) {
-    const [at, after]: WaitingPosition = next;
-    const db = all[at];
-    if (db === undefined) return { cancelled, in_flight, next: undefined };
-    const { first, last } = await idRangeOf(db, filter);
-    const page = await waitingPage(db, destination, { after: Math.max(after, first - 1), last }, filter);
-    if (page.events.length > 0) {
-      const inFlight = await recheckAtGate(services, destination, page.events);
-      if (inFlight === undefined) return cancelled > 0 ? { cancelled, in_flight, next } : undefined;
-      const busy = new Set(inFlight);
-      const open = page.events.filter((one) => !busy.has(one));
-      cancelled += await cancelEach(db, destination, open, services.now());
-      in_flight += busy.size;
-      await recheckAtGate(services, destination, open);
-    }
-    next = page.upto !== undefined ? [at, page.upto] : at + 1 < all.length ? [at + 1, 0] : undefined;
-  }
-  return { cancelled, in_flight, next };
-}

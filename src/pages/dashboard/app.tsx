@@ -36,6 +36,7 @@ import { registerKeyPages } from "./pages/keys.tsx";
 import { registerNewDestination } from "./pages/new-destination.tsx";
 import { registerAllDestinations, registerOverview } from "./pages/overview.tsx";
 import { registerPortalLinkPage } from "./pages/portal-links.tsx";
+import { registerRepairPage } from "./pages/repair.tsx";
 import { registerSearchPage } from "./pages/search.tsx";
 import { registerSettings } from "./pages/settings.tsx";
 import { registerSignIn, registerSignOut, showSignIn } from "./pages/sign-in.tsx";
@@ -83,6 +84,7 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerAllDestinations,
     registerDestination,
     registerDeliveriesPage,
+    registerRepairPage,
     registerActions,
     registerSearchPage,
     registerEventPage,

@@ -1,6 +1,6 @@
 /**
- * The portal's script, besides that of the dashboard: it opens a link by itself where the page is in a frame, reports to
- * the page around the frame how high the portal is, and selects all rows of a table. Every page works without it.
+ * The portal's script, besides that of the dashboard: it opens a link by itself where the page is in a frame, and reports to
+ * the page around the frame how high the portal is. Every page works without it.
  *
  * A message goes to the page around the frame only where its origin is one of those that the deployment names.
  */
@@ -35,11 +35,5 @@ export const portalScript = /* js */ `"use strict";
     enter.elements.framed.value = "1";
     enter.requestSubmit();
   }
-
-  document.documentElement.dataset.scripted = "";
-  document.addEventListener("change", ({ target: box }) => {
-    if (!box.hasAttribute?.("data-all")) return;
-    for (const one of box.form.querySelectorAll("input[name=delivery]")) one.checked = box.checked;
-  });
 })();
 `;

@@ -11,14 +11,11 @@ export const portalStyle = /* css */ `
 .foot select { width: auto; padding-block: 0.125rem; font-size: 0.8125rem; }
 .foot { align-items: end; padding-top: 1.5rem; border-top: 1px solid var(--line); }
 .languages { display: flex; gap: 1rem; font-size: 0.8125rem; }
-:root:not([data-scripted]) .scripted { display: none; }
 .check { display: flex; align-items: baseline; gap: 0.25rem; color: var(--ink); font-size: 0.9375rem; }
 .check input { flex: none; }
 .choices { display: grid; gap: 0.625rem; max-height: 24rem; overflow: auto; border: 1px solid var(--line); border-radius: var(--radius); padding: 0.75rem 0.875rem; }
 .choices details { margin: 0.125rem 0 0 1.375rem; }
 .choices .hint { margin: 0 0 0 1.375rem; }
-td.pick { width: 2rem; position: relative; z-index: 1; }
-td.pick label { padding: 0.25rem; }
 textarea.short { min-height: 4.5rem; }
 [aria-invalid="true"] { border-color: var(--bad); }
 .figures + .legend { margin: 1.5rem 0 0.75rem; }
@@ -37,7 +34,5 @@ button.danger:hover { border-color: var(--bad); color: var(--bad); }
   .log li { grid-template-columns: minmax(0, 1fr); }
   .settings { grid-template-columns: minmax(0, 1fr); gap: 0; }
   .settings dd { margin-bottom: 0.625rem; }
-  .cards td.pick { position: absolute; right: 0; top: 0.75rem; width: auto; }
-  .cards tr:has(td.pick) { position: relative; }
 }
 `;

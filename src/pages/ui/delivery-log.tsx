@@ -85,15 +85,24 @@ export const DeliveryLog: FC<Props> = ({ path, page, now }) => (
   </section>
 );
 
-/** @param showTenant whether the tenants of the events are shown */
-export const LogTable: FC<{ entries: readonly LogEntry[]; now: number; showTenant?: boolean }> = ({
-  entries,
-  now,
-  showTenant = false,
-}) => (
+type TableProps = Readonly<{
+  entries: readonly LogEntry[];
+  now: number;
+  /** Whether the tenants of the events are shown. */
+  showTenant?: boolean;
+  /** Whether rows can be selected in the form around the table. */
+  mayPick?: boolean;
+}>;
+
+export const LogTable: FC<TableProps> = ({ entries, now, showTenant = false, mayPick = false }) => (
   <table class="cards thin">
     <thead>
       <tr>
+        {mayPick && (
+          <th scope="col">
+            <span class="hidden">Select</span>
+          </th>
+        )}
         <th scope="col">Event</th>
         <th scope="col">State</th>
         <th scope="col" class="num">
@@ -109,7 +118,7 @@ export const LogTable: FC<{ entries: readonly LogEntry[]; now: number; showTenan
     </thead>
     <tbody>
       {entries.map((entry) => (
-        <LogRow entry={entry} now={now} showTenant={showTenant} />
+        <LogRow entry={entry} now={now} showTenant={showTenant} mayPick={mayPick} />
       ))}
     </tbody>
   </table>
@@ -123,14 +132,27 @@ export function lastResponseText({
   return error === undefined || error.startsWith("http_") ? (status ?? "–") : causeText(error);
 }
 
-export const LogRow: FC<{ entry: LogEntry; now: number; showTenant: boolean }> = ({
-  entry: { delivery, event, destination },
-  now,
-  showTenant,
-}) => {
+type RowProps = Omit<TableProps, "entries"> & Readonly<{ entry: LogEntry }>;
+
+export const LogRow: FC<RowProps> = ({ entry, now, showTenant, mayPick }) => {
+  const { delivery, event, destination } = entry;
   const { tone, label, text } = deliveryText(delivery, event?.acceptedAt ?? now, now);
   return (
     <tr id={delivery.id}>
+      {mayPick && (
+        <td class="pick">
+          {event?.isErased !== true && (
+            <input
+              type="checkbox"
+              name="delivery"
+              value={delivery.id}
+              data-hold=""
+              aria-label={`Select ${event?.type ?? "deleted event"} ${delivery.event_id} ${destination === undefined ? "" : `to ${destination}`}`.trim()}
+              autocomplete="off"
+            />
+          )}
+        </td>
+      )}
       <td class="all">
         <a class="name break" href={`/dashboard/events/${delivery.event_id}`}>
           {event?.type ?? "deleted event"}

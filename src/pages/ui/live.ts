@@ -1,6 +1,6 @@
 /**
  * The dashboard's only script, and a part of the portal's, plain JavaScript as the browser gets it. It refreshes live
- * pages, follows the tail of deliveries, previews forms that change nothing, and copies text. Every page works without it.
+ * pages, follows the tail of deliveries, previews forms that change nothing, selects all rows of a table, and copies text. Every page works without it.
  *
  * A live page's `main` is fetched again every 2.5 s, or less often when that takes long, and is merged into the page
  * node by node, so that what the user has typed, opened, selected or scrolled to stays as it is. What it writes itself is
@@ -148,6 +148,11 @@ export const live = /* js */ `"use strict";
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button[data-copy]");
     if (button) copy(button).catch(() => setText(button, words.notCopied));
+  });
+  document.documentElement.dataset.scripted = "";
+  document.addEventListener("change", ({ target: box }) => {
+    if (!box.hasAttribute("data-all")) return;
+    for (const one of box.form.querySelectorAll("input[name=delivery]")) one.checked = box.checked;
   });
   document.addEventListener("change", (event) => {
     const form = event.target.form;

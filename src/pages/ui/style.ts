@@ -167,7 +167,8 @@ p + form.stack { margin-top: 1rem; }
 .chips { display: flex; flex-wrap: wrap; gap: 0.5rem; align-items: center; margin-bottom: 0.75rem; font-size: 0.8125rem; }
 .chip { border: 1px solid var(--line); border-radius: 1rem; padding: 0.125rem 0.75rem; text-decoration: none; color: var(--ink); }
 .chip:hover { border-color: var(--accent); color: var(--accent); }
-td.num a, td.pick input { position: relative; z-index: 1; }
+td.pick { width: 2rem; }
+td.num a, td.pick { position: relative; z-index: 1; }
 .pager { display: flex; gap: 1.25rem; margin-top: 1rem; font-size: 0.875rem; }
 `;
 
@@ -194,6 +195,7 @@ input:focus, select:focus, textarea:focus { outline: 2px solid var(--accent); ou
 [aria-invalid="true"] { border-color: var(--bad); }
 label.check { color: var(--ink); font-size: 0.875rem; }
 .check input { width: auto; }
+:root:not([data-scripted]) .scripted { display: none; }
 button.main.bad { background: var(--bad); border-color: var(--bad); color: var(--paper); }
 a.danger { color: var(--bad); font-size: 0.875rem; }
 form:has([name="kind"] option[value="https"]:checked) .by-kind .only:not(.for-https) { display: none; }
@@ -226,6 +228,8 @@ details .copy { margin-bottom: 1rem; }
   .cards td { border: 0; padding: 0; text-align: left; white-space: normal; }
   .cards td[data-label]::before { content: attr(data-label); display: block; color: var(--soft); font-size: 0.75rem; }
   .cards td.all { grid-column: 1 / -1; }
+  .cards td.pick { position: absolute; right: 0; top: 0.75rem; width: auto; }
+  .cards tr:has(td.pick) { position: relative; }
   .cards td.spark { display: none; }
   .log li { grid-template-columns: 1fr; gap: 0; }
 }

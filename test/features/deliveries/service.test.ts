@@ -8,14 +8,16 @@ import { getAttempt, removeAttemptContent } from "../../../src/features/deliveri
 import {
   cancelOneDelivery,
   cancelWaiting,
+  retryDeliveries,
+  retryDelivery,
+} from "../../../src/features/deliveries/repairs.ts";
+import {
   findDeliveries,
   findOneDelivery,
   getDeliveries,
   getDelivery,
   getDeliveryInFull,
   getDeliveryLog,
-  retryDeliveries,
-  retryDelivery,
 } from "../../../src/features/deliveries/service.ts";
 import { tailDeliveries } from "../../../src/features/deliveries/tail.ts";
 import type { Caller } from "../../../src/features/service.ts";

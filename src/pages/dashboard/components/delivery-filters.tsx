@@ -32,6 +32,15 @@ export function filtersIn(given: Readonly<Record<string, unknown>>, mayNameTenan
   return new URLSearchParams(fields);
 }
 
+/** Those by which an index leads to deliveries. Without them the newest events come first. */
+const INDEXED = ["state", "status", "reason"];
+
+/** The query of a page of the log with these filters. */
+export function pageWanted(query: URLSearchParams, limit: number, cursor: string | undefined) {
+  const order = [...query.keys()].some((name) => INDEXED.includes(name)) ? "destination" : "event";
+  return { ...Object.fromEntries(query), order, limit: String(limit), ...(cursor && { cursor }) };
+}
+
 /** Where the log with these filters is. */
 export function logAt(
   query: URLSearchParams,

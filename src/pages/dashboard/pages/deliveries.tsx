@@ -25,19 +25,25 @@ import { deliveryFilters } from "../../ui/form-fields.ts";
 import { momentOf } from "../../ui/format.ts";
 import { RefusedNotice } from "../../ui/parts.tsx";
 import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
-import { DELIVERIES, FilterChips, Filters, filtersIn, logAt } from "../components/delivery-filters.tsx";
+import {
+  DELIVERIES,
+  FilterChips,
+  Filters,
+  filtersIn,
+  logAt,
+  pageWanted,
+} from "../components/delivery-filters.tsx";
 import { showPage } from "../components/layout.tsx";
-import { callerOnPage, callerWithinTenant, type DashboardEnv } from "../session.ts";
+import { Pickable, RepairLinks } from "../components/repairs.tsx";
+import { callerOnPage, callerWithinTenant, type DashboardEnv, mayChange } from "../session.ts";
 
 const TAIL = `${DELIVERIES}/tail`;
-const PAGE_SIZE = "25";
+const PAGE_SIZE = 25;
 /** Types of events that the filter offers. Others can be typed. */
 const TYPES_OFFERED = 100;
 
 /** The filters that the tail has too. */
 const TAILED = ["tenant", "destination_id", "type"];
-/** Those by which an index leads to deliveries. Without them the newest events come first. */
-const INDEXED = ["state", "status", "reason"];
 
 export function registerDeliveriesPage(app: Hono<DashboardEnv>): void {
   app.get(DELIVERIES, async (c) => {
@@ -58,8 +64,7 @@ export function registerDeliveriesPage(app: Hono<DashboardEnv>): void {
     const refusedName = named && named.kind !== "ok" ? named : undefined;
     if (isFromForm && refusedName === undefined)
       return c.redirect(logAt(query, { ...(follow !== undefined && { follow }) }), 302);
-    const order = [...query.keys()].some((name) => INDEXED.includes(name)) ? "destination" : "event";
-    const wanted = { ...Object.fromEntries(query), order, limit: PAGE_SIZE, ...(cursor && { cursor }) };
+    const wanted = pageWanted(query, PAGE_SIZE, cursor);
     const log =
       refusedName ??
       (await attemptWith(caller, deliveryQuery, wanted, (input) =>
@@ -85,6 +90,7 @@ export function registerDeliveriesPage(app: Hono<DashboardEnv>): void {
         refused={log.kind === "ok" ? undefined : log}
         follow={follow !== undefined && cursor === undefined && log.kind === "ok"}
         showTenant={mayNameTenant}
+        mayChange={mayChange(c)}
         now={services.now()}
       />,
       log.kind === "ok" ? 200 : statusOfRefused(log),
@@ -125,11 +131,27 @@ type Props = Readonly<{
   refused: Refused | undefined;
   follow: boolean;
   showTenant: boolean;
+  mayChange: boolean;
   now: number;
 }>;
 
 const Deliveries: FC<Props> = (props) => {
-  const { query, choices, types, entries, isFirst, next, looked, refused, follow, showTenant, now } = props;
+  const {
+    query,
+    choices,
+    types,
+    entries,
+    isFirst,
+    next,
+    looked,
+    refused,
+    follow,
+    showTenant,
+    mayChange,
+    now,
+  } = props;
+  // Rows that come in would move those that are selected.
+  const mayPick = mayChange && !follow && entries.length > 0;
   return (
     <>
       <section>
@@ -149,7 +171,9 @@ const Deliveries: FC<Props> = (props) => {
         <FilterChips query={query} choices={choices} />
         {follow && <Tail query={query} />}
         {entries.length > 0 || follow ? (
-          <LogTable entries={entries} now={now} showTenant={showTenant} />
+          <Pickable query={query} isOn={mayPick}>
+            <LogTable entries={entries} now={now} showTenant={showTenant} mayPick={mayPick} />
+          </Pickable>
         ) : (
           refused === undefined && (
             <p class="empty">{next === null ? "No deliveries match." : "Nothing that matches so far."}</p>
@@ -160,6 +184,7 @@ const Deliveries: FC<Props> = (props) => {
           {!isFirst && <a href={logAt(query)}>Newest</a>}
           {next !== null && <a href={logAt(query, { cursor: next })}>{looked ? "Continue" : "Older"}</a>}
         </p>
+        {mayPick && <RepairLinks query={query} />}
       </section>
     </>
   );

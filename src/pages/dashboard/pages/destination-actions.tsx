@@ -6,8 +6,8 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Result } from "../../../core/result.ts";
 import { DAY_MS } from "../../../core/retention.ts";
+import { cancelOneDelivery, cancelWaiting, retryDelivery } from "../../../features/deliveries/repairs.ts";
 import type { WaitingPosition } from "../../../features/deliveries/schema.ts";
-import { cancelOneDelivery, cancelWaiting, retryDelivery } from "../../../features/deliveries/service.ts";
 import { clearHold } from "../../../features/destinations/health.ts";
 import { isRepeatedRotation, rotateSecret, secretRotation } from "../../../features/destinations/secrets.ts";
 import {

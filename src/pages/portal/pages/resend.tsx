@@ -1,6 +1,6 @@
 /** Sending again: one delivery, those that are selected, or many since a time, as a replay. */
 import type { Hono } from "hono";
-import { retryDeliveries, retryDelivery } from "../../../features/deliveries/service.ts";
+import { retryDeliveries, retryDelivery } from "../../../features/deliveries/repairs.ts";
 import { newReplay } from "../../../features/replays/schema.ts";
 import { cancelReplay, startReplay } from "../../../features/replays/service.ts";
 import { deliveryKey } from "../../../ids.ts";

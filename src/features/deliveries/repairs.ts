@@ -1,0 +1,304 @@
+/**
+ * Deliveries sent again and cancelled: one, those that are selected, all that a filter finds, or what waits for a destination.
+ *
+ * An attempt that is under way is never cancelled, because its outcome would be unknown: such a delivery is refused, or
+ * left out. The destination's gate is asked first which deliveries these are, and is notified afterwards, so that no sender
+ * continues with what it has read before.
+ */
+import type { z } from "zod";
+import type { DeliveryKey } from "../../core/bundle.ts";
+import { conflict, invalidFields, missing, ok, type Result, unavailable } from "../../core/result.ts";
+import { ageLimitOf } from "../../core/retry/policy.ts";
+import { recheckAtGate, scheduleDrainAtGate } from "../../gate/client.ts";
+import { rangeErrors } from "../../http/parameters.ts";
+import { deliveryId } from "../../ids.ts";
+import type { Services } from "../../services.ts";
+import { cancelDeliveries, cancelEach, waitingPage } from "../../store/cancellations.ts";
+import { allOf } from "../../store/databases.ts";
+import { requeueEnded } from "../../store/deliveries.ts";
+import type { FoundDelivery, Positions } from "../../store/delivery-list.ts";
+import { findDestination, retryPolicyOf } from "../../store/destinations.ts";
+import { eventNames } from "../../store/events.ts";
+import { idRangeOf } from "../../store/time-ranges.ts";
+import { type Call, service } from "../service.ts";
+import { type DeliveryJson, MOST_IDS, type WaitingPosition, type waitingQuery } from "./schema.ts";
+import { type DeliveryQuery, nextDeliveries } from "./service.ts";
+import { deliveryOf, giveUpAtOf, shownDeliveries } from "./view.ts";
+
+const resending = { scope: "admin", action: "resend", role: "repair" } as const;
+const cancelling = { scope: "admin", role: "repair" } as const;
+
+// ── Several at once ──
+
+export const repairActions = ["retry", "cancel"] as const;
+
+type Chosen =
+  | Readonly<{ kind: "selected"; ids: readonly string[] }>
+  /** A page of at most so many as `query.limit`, from its cursor on. */
+  | Readonly<{ kind: "found"; query: DeliveryQuery }>;
+
+type Repair = Readonly<{ action: (typeof repairActions)[number]; chosen: Chosen }>;
+
+/** `next`: where the next call continues; undefined when nothing is left. */
+export type Repaired = Readonly<{
+  done: number;
+  skipped: readonly Readonly<{ why: string; count: number }>[];
+  next: Positions | undefined;
+}>;
+
+/**
+ * Sends deliveries again, or cancels them: each by itself, those that it cannot be done to are counted by the reason. A call
+ * takes as many as a page of a list has; one by a filter passes over a bounded number of empty pages.
+ */
+export const repairDeliveries = service(cancelling, async (call, { action, chosen }: Repair) => {
+  if (chosen.kind === "selected" && chosen.ids.length > MOST_IDS) return invalidFields([tooMany(chosen.ids)]);
+  const page =
+    chosen.kind === "selected" ? await selected(call, chosen.ids) : await found(call, chosen.query);
+  if (page.kind !== "ok") return page;
+  const { all, unknown, next } = page.value;
+  const results = action === "retry" ? await retried(call, all) : await cancelled(call, all);
+  const refused = results.flatMap((one) => (one.kind === "ok" ? [] : [one.detail]));
+  const why = [...refused, ...Array.from({ length: unknown }, () => UNKNOWN)];
+  return ok<Repaired>({
+    done: results.length - refused.length,
+    skipped: [...Map.groupBy(why, (one) => one)].map(([why, { length: count }]) => ({ why, count })),
+    next,
+  });
+});
+
+const UNKNOWN = "There is no such delivery";
+
+function tooMany({ length }: readonly string[]) {
+  return { field: "delivery", fault: `has ${length} deliveries`, expected: `at most ${MOST_IDS}` };
+}
+
+type RepairPage = Readonly<{ all: readonly FoundDelivery[]; unknown: number; next: Positions | undefined }>;
+
+async function selected(call: Call, given: readonly string[]): Promise<Result<RepairPage, never>> {
+  const ids = [...new Set(given)];
+  const found = await Promise.all(ids.map((id) => deliveryOf(call, id)));
+  const all = found.filter((one) => one !== undefined);
+  return ok({ all, unknown: ids.length - all.length, next: undefined });
+}
+
+async function found(call: Call, query: DeliveryQuery): Promise<Result<RepairPage, "forbidden" | "invalid">> {
+  const page = await nextDeliveries(call, query);
+  if (page.kind !== "ok") return page;
+  const { found, next } = page.value;
+  const names = await eventNames(
+    call.services,
+    found.map(({ eventId }) => eventId),
+  );
+  const all = found.map((one) => ({ ...one, isErased: names.get(one.eventId)?.isErased ?? false }));
+  return ok({ all, unknown: 0, next });
+}
+
+// ── Sending again ──
+
+/** What became of the request to send one delivery again. */
+export type Retried = Readonly<{ id: string; result: Result<DeliveryJson, "not_found" | "conflict"> }>;
+
+/** Requeues each of the deliveries that has ended. The results are in the order of the ids, each id once. */
+export const retryDeliveries = service(resending, async (call, ids: readonly string[]) =>
+  ok(await retriedByIds(call, [...new Set(ids)])),
+);
+
+/** Requeues a delivery that has ended: it waits for its turn, like a new one. */
+export const retryDelivery = service(resending, async (call, id: string) => {
+  const [only] = await retriedByIds(call, [id]);
+  return only?.result ?? missing("delivery", id);
+});
+
+async function retriedByIds(call: Call, ids: readonly string[]): Promise<readonly Retried[]> {
+  const found = await Promise.all(ids.map((id) => deliveryOf(call, id)));
+  const results = await retried(
+    call,
+    found.filter((one) => one !== undefined),
+  );
+  const requeued = results.flatMap((one) => (one.kind === "ok" ? [one.value] : []));
+  const shown = new Map((await shownDeliveries(call, requeued)).map((one) => [one.id, one]));
+  let place = 0;
+  return ids.map((id, i) => {
+    const result = found[i] && results[place++];
+    if (result === undefined) return { id, result: missing("delivery", id) };
+    const delivery = shown.get(id);
+    return { id, result: result.kind === "ok" ? (delivery ? ok(delivery) : UNDER_WAY) : result };
+  });
+}
+
+const UNDER_WAY = conflict("The delivery has not ended: it is attempted again without a request");
+
+/** The deliveries as they are then, in their order. */
+async function retried(
+  call: Call,
+  all: readonly FoundDelivery[],
+): Promise<readonly Result<FoundDelivery, "conflict">[]> {
+  const refusals = all.map(whyNotRetried);
+  const requeued = await requeue(
+    call,
+    all.filter((_, i) => refusals[i] === undefined),
+  );
+  const byName = new Map(requeued.map((one) => [nameOf(one), one]));
+  return all.map((one, i) => {
+    const after = byName.get(nameOf(one));
+    // It had ended when it was read, and no longer has: another request has requeued it.
+    return after ? ok(after) : (refusals[i] ?? UNDER_WAY);
+  });
+}
+
+/** Why this delivery cannot be sent again; undefined when it can. */
+function whyNotRetried(found: FoundDelivery): ReturnType<typeof conflict> | undefined {
+  if (found.isErased) return conflict("The event's content has been erased: there is nothing to send");
+  if (!found.destination || found.destination.deletedAt !== null)
+    return conflict("The delivery's destination is deleted: there is nowhere to send it");
+  if (found.kind !== "stored" || found.row.state === "waiting" || found.row.state === "retrying")
+    return UNDER_WAY;
+  if (found.row.reason !== "event_removed") return undefined;
+  return conflict("The delivery's event was removed by hand");
+}
+
+const nameOf = ({ eventId, destinationId }: DeliveryKey) => deliveryId(eventId, destinationId);
+
+/** Requeues the deliveries that have still ended; returns those. */
+async function requeue(
+  { services, changed }: Call,
+  found: readonly FoundDelivery[],
+): Promise<readonly FoundDelivery[]> {
+  const ended = found.flatMap((one) => {
+    if (one.kind !== "stored") return [];
+    const policy = retryPolicyOf(one.destination ?? { retry: null });
+    return [{ ...one.row, giveUpAt: ageLimitOf(policy, null, services.now()) }];
+  });
+  const rows = ended.length === 0 ? [] : await requeueEnded(services, ended);
+  const byName = new Map(rows.map((row) => [nameOf(row), row]));
+  // Should this fail: the sweep schedules a drain for whatever waits.
+  for (const destination of new Set(rows.map(({ destinationId }) => destinationId)))
+    services.background(scheduleDrainAtGate(services, destination));
+  return found.flatMap((one): FoundDelivery[] => {
+    const [id, row] = [nameOf(one), byName.get(nameOf(one))];
+    if (row === undefined) return [];
+    services.log({ what: "delivery_retried", delivery: id, destination: one.destinationId });
+    changed("delivery.retried", { id, tenant: one.destination?.tenant ?? null });
+    return [{ ...one, kind: "stored", row }];
+  });
+}
+
+// ── Cancelling ──
+
+const GATE_UNREACHABLE = unavailable("The destination's gate cannot be reached at the moment");
+const IN_FLIGHT = conflict("An attempt of the delivery is under way. Repeat the request when it has failed");
+const JUST_ENDED = conflict("The delivery has just ended, or an attempt of it has begun: look at it again");
+
+/** Cancels a delivery that has not ended. One that is cancelled already stays as it is. */
+export const cancelOneDelivery = service(cancelling, async (call, id: string) => {
+  const found = await deliveryOf(call, id);
+  const [result] = await cancelled(call, found ? [found] : []);
+  if (result?.kind !== "ok") return result ?? missing("delivery", id);
+  const [shown] = await shownDeliveries(call, [result.value]);
+  return shown ? ok(shown) : missing("delivery", id);
+});
+
+type Cancelled = Result<FoundDelivery, "conflict" | "unavailable">;
+
+/** The deliveries as they are then, in their order. */
+async function cancelled(call: Call, all: readonly FoundDelivery[]): Promise<readonly Cancelled[]> {
+  const { services, changed } = call;
+  const results = new Map(all.map((one) => [one, beforeCancelling(one)]));
+  const open = all.filter((one) => results.get(one) === undefined);
+  const byDestination = [...Map.groupBy(open, ({ destinationId }) => destinationId)];
+  await Promise.all(
+    byDestination.map(async ([destination, group]) => {
+      const inFlight = await recheckAtGate(services, destination, eventsOf(group));
+      for (const one of group) {
+        if (inFlight === undefined) results.set(one, GATE_UNREACHABLE);
+        else if (inFlight.includes(one.eventId)) results.set(one, IN_FLIGHT);
+      }
+    }),
+  );
+  const ending = open
+    .filter((one) => results.get(one) === undefined)
+    .map((one) => ({ ...one, giveUpAt: giveUpAtOf(one) }));
+  const rows = await cancelDeliveries(services, ending, services.now());
+  const byName = new Map(rows.map((row) => [nameOf(row), row]));
+  const byGate = Map.groupBy(rows, ({ destinationId }) => destinationId);
+  await Promise.all([...byGate].map(([id, group]) => recheckAtGate(services, id, eventsOf(group))));
+  return all.map((one): Cancelled => {
+    const before = results.get(one);
+    if (before !== undefined) return before;
+    const [id, row] = [nameOf(one), byName.get(nameOf(one))];
+    if (row === undefined) return JUST_ENDED;
+    services.log({ what: "delivery_cancelled", delivery: id, destination: one.destinationId });
+    changed("delivery.cancelled", { id, tenant: one.destination?.tenant ?? null });
+    return ok({ ...one, kind: "stored", row });
+  });
+}
+
+const eventsOf = (keys: readonly DeliveryKey[]) => keys.map(({ eventId }) => eventId);
+
+/** The result where nothing is to be done, or may be. */
+function beforeCancelling(found: FoundDelivery): Cancelled | undefined {
+  if (found.kind === "planned") {
+    const isOver = found.destination === null || found.destination.deletedAt !== null;
+    return isOver ? ok(found) : undefined;
+  }
+  const { state, reason } = found.row;
+  if (state === "cancelled") return ok(found);
+  if (state === "delivered" || state === "dead") return conflict(`The delivery has ended: it is ${state}`);
+  return reason === "in_flight" ? IN_FLIGHT : undefined;
+}
+
+/** Pages of one call: each has up to 500 rows and 20 packs, which hold 100 deliveries at most. */
+const PAGES = 4;
+
+type WaitingOf = z.infer<typeof waitingQuery> & Readonly<{ destination: string }>;
+
+/** `next` is where the next call continues; undefined when nothing is left. */
+type CancelledPart = Readonly<{ cancelled: number; in_flight: number; next: WaitingPosition | undefined }>;
+
+/**
+ * Cancels deliveries that wait for a destination, a few thousand at most. Each page is read, compared with the gate and
+ * cancelled by itself.
+ */
+export const cancelWaiting = service(cancelling, async (call, { destination: id, ...query }: WaitingOf) => {
+  const { services, principal, changed } = call;
+  const errors = rangeErrors(query.since, query.until);
+  if (errors.length > 0) return invalidFields(errors);
+  const destination = await findDestination(services.db, id, principal.tenant);
+  if (destination === undefined) return missing("destination", id);
+  const part = await cancelPart(services, id, query);
+  if (part === undefined) return GATE_UNREACHABLE;
+  const { next: _, ...counts } = part;
+  if (counts.cancelled > 0) changed("deliveries.cancelled", destination);
+  services.log({ what: "waiting_cancelled", destination: id, ...counts });
+  return ok(part);
+});
+
+/** Undefined when the gate cannot be reached, and nothing has been cancelled. */
+async function cancelPart(
+  services: Services,
+  destination: string,
+  { since, until, event_types: eventTypes, cursor }: z.infer<typeof waitingQuery>,
+): Promise<CancelledPart | undefined> {
+  const all = allOf(services);
+  const filter = { since, until, eventTypes };
+  let next: WaitingPosition | undefined = cursor ?? [0, 0];
+  let [cancelled, in_flight] = [0, 0];
+  for (let pages = 0; pages < PAGES && next !== undefined; pages++) {
+    const [at, after]: WaitingPosition = next;
+    const db = all[at];
+    if (db === undefined) return { cancelled, in_flight, next: undefined };
+    const { first, last } = await idRangeOf(db, filter);
+    const page = await waitingPage(db, destination, { after: Math.max(after, first - 1), last }, filter);
+    if (page.events.length > 0) {
+      const inFlight = await recheckAtGate(services, destination, page.events);
+      if (inFlight === undefined) return cancelled > 0 ? { cancelled, in_flight, next } : undefined;
+      const busy = new Set(inFlight);
+      const open = page.events.filter((one) => !busy.has(one));
+      cancelled += await cancelEach(db, destination, open, services.now());
+      in_flight += busy.size;
+      await recheckAtGate(services, destination, open);
+    }
+    next = page.upto !== undefined ? [at, page.upto] : at + 1 < all.length ? [at + 1, 0] : undefined;
+  }
+  return { cancelled, in_flight, next };
+}

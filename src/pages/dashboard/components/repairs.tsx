@@ -1,0 +1,56 @@
+/** Repairs that the log of deliveries offers for those that are selected, or for all that its filters find. */
+import type { Child, FC } from "hono/jsx";
+import type { repairActions } from "../../../features/deliveries/repairs.ts";
+import { DELIVERIES, logAt } from "./delivery-filters.tsx";
+
+export const REPAIR = `${DELIVERIES}/repair`;
+
+type RepairAction = (typeof repairActions)[number];
+
+export const repairVerbs: Readonly<Record<RepairAction, string>> = { retry: "Send again", cancel: "Cancel" };
+
+type PickableProps = Readonly<{ query: URLSearchParams; isOn: boolean; children?: Child }>;
+
+/** The form around a table whose rows can be selected. */
+export const Pickable: FC<PickableProps> = ({ query, isOn, children }) =>
+  isOn ? (
+    <form method="post" action={REPAIR}>
+      {children}
+      <HiddenFields query={query} />
+      <div class="actions">
+        <label class="check scripted">
+          <input type="checkbox" data-all="" data-hold="" autocomplete="off" />
+          Select all
+        </label>
+        <button type="submit" name="action" value="retry">
+          Send selected again
+        </button>
+        <button type="submit" name="action" value="cancel">
+          Cancel selected
+        </button>
+      </div>
+    </form>
+  ) : (
+    <div>{children}</div>
+  );
+
+export const HiddenFields: FC<{ query: URLSearchParams }> = ({ query }) => (
+  <>
+    {[...query].map(([name, value]) => (
+      <input type="hidden" name={name} value={value} />
+    ))}
+  </>
+);
+
+/** Each leads to a page that says how many deliveries these are, before anything is done. */
+export const RepairLinks: FC<{ query: URLSearchParams }> = ({ query }) => (
+  <p class="actions">
+    <span class="soft small">{query.size === 0 ? "All deliveries:" : "All that these filters find:"}</span>
+    <a class="button" href={logAt(query, { action: "retry" }, REPAIR)}>
+      Send all again
+    </a>
+    <a class="button" href={logAt(query, { action: "cancel" }, REPAIR)}>
+      Cancel all
+    </a>
+  </p>
+);

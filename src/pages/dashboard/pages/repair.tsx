@@ -1,0 +1,233 @@
+/** Sending many deliveries again, or cancelling them: those that are selected in the log, or all that its filters find. */
+import type { Hono } from "hono";
+import type { FC } from "hono/jsx";
+import type { Refused } from "../../../core/result.ts";
+import { type Repaired, repairActions, repairDeliveries } from "../../../features/deliveries/repairs.ts";
+import { deliveryQuery, MOST_IDS } from "../../../features/deliveries/schema.ts";
+import { getDeliveryLog, placesOf } from "../../../features/deliveries/service.ts";
+import { encodeCursor } from "../../../http/parameters.ts";
+import { deliveryFilters } from "../../ui/form-fields.ts";
+import { countOf, plural } from "../../ui/format.ts";
+import { RefusedNotice } from "../../ui/parts.tsx";
+import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
+import { FilterChips, filtersIn, logAt, pageWanted } from "../components/delivery-filters.tsx";
+import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
+import { HiddenFields, REPAIR, repairVerbs } from "../components/repairs.tsx";
+import { callerOnPage, type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
+
+/** Calls, of a page of deliveries each, that one press of the button makes. */
+const CALLS = 3;
+
+export function registerRepairPage(app: Hono<DashboardEnv>): void {
+  app.get(REPAIR, async (c) => {
+    if (!mayChange(c)) return showReadOnly(c);
+    const { tenant } = c.get("visitor");
+    const { cursor, action: named, ...given } = c.req.query();
+    const query = filtersOf(c, { ...given, tenant });
+    const action = actionNamed(named);
+    if (action === undefined) return showNotFound(c);
+    const caller = callerOnPage(c);
+    const log = await attemptWith(caller, deliveryQuery, pageWanted(query, MOST_IDS, cursor), (input) =>
+      getDeliveryLog(caller, input),
+    );
+    const found = log.kind === "ok" ? log.value : undefined;
+    return showPage(
+      c,
+      { title: repairVerbs[action], place: "deliveries" },
+      <Confirm
+        action={action}
+        query={query}
+        found={found && { count: found.entries.length, isAll: found.next === undefined }}
+        refused={log.kind === "ok" ? undefined : log}
+      />,
+      log.kind === "ok" ? 200 : statusOfRefused(log),
+    );
+  });
+
+  app.post(REPAIR, async (c) => {
+    const form = await c.req.parseBody({ all: true });
+    const { delivery = [], all, cursor, action: named } = form;
+    const query = filtersOf(c, form);
+    const action = actionNamed(named);
+    if (action === undefined) return showNotFound(c);
+    const frame = { title: repairVerbs[action], place: "deliveries" } as const;
+    if (all === undefined) {
+      const ids = [delivery].flat().filter((one) => typeof one === "string");
+      if (ids.length === 0) return showPage(c, frame, <NoneSelected query={query} />, 422);
+      const caller = callerOnPage(c);
+      const done = await attempt(caller, () =>
+        repairDeliveries(caller, { action, chosen: { kind: "selected", ids } }),
+      );
+      if (done.kind !== "ok") return showRefusal(c, done, logAt(query));
+      return showPage(c, frame, <Done action={action} query={query} repaired={[done.value]} />);
+    }
+    const { repaired, refused } = await repairFound(c, action, query, String(cursor ?? ""));
+    // The page says what has been done, even where the rest could not be.
+    if (refused && repaired.length === 0) return showRefusal(c, refused, logAt(query));
+    return showPage(
+      c,
+      frame,
+      <Done action={action} query={query} repaired={repaired} refused={refused} />,
+      refused ? statusOfRefused(refused) : 200,
+    );
+  });
+}
+
+type RepairAction = (typeof repairActions)[number];
+
+const actionNamed = (name: unknown): RepairAction | undefined =>
+  repairActions.find((action) => action === name);
+
+function filtersOf(c: DashboardContext, given: Readonly<Record<string, unknown>>): URLSearchParams {
+  return filtersIn(given, c.get("visitor").principal.tenant === undefined);
+}
+
+/** Page after page, from the cursor on: each call is recorded by itself. */
+async function repairFound(
+  c: DashboardContext,
+  action: RepairAction,
+  query: URLSearchParams,
+  from: string,
+): Promise<Readonly<{ repaired: readonly Repaired[]; refused?: Refused }>> {
+  const caller = callerOnPage(c);
+  const repaired: Repaired[] = [];
+  let cursor = from;
+  for (let calls = 0; calls < CALLS; calls++) {
+    const done = await attemptWith(caller, deliveryQuery, pageWanted(query, MOST_IDS, cursor), (input) =>
+      repairDeliveries(caller, { action, chosen: { kind: "found", query: input } }),
+    );
+    if (done.kind !== "ok") return { repaired, refused: done };
+    repaired.push(done.value);
+    const { next } = done.value;
+    if (next === undefined) break;
+    cursor = encodeCursor(placesOf(next));
+  }
+  return { repaired };
+}
+
+const whats: Readonly<Record<RepairAction, string>> = {
+  retry:
+    "Each delivery that has ended is sent once more, delivered ones too, with the same id and with as many attempts as a new one. The others are left as they are.",
+  cancel:
+    "No attempt is made any more of those that are queued, wait or are retried. Those that have ended, or are being attempted, are left as they are. Each can be sent again later.",
+};
+
+const questions: Readonly<Record<RepairAction, string>> = {
+  retry: "Send these deliveries again?",
+  cancel: "Cancel these deliveries?",
+};
+
+type ConfirmProps = Readonly<{
+  action: RepairAction;
+  query: URLSearchParams;
+  found: Readonly<{ count: number; isAll: boolean }> | undefined;
+  refused: Refused | undefined;
+}>;
+
+const Confirm: FC<ConfirmProps> = ({ action, query, found, refused }) => (
+  <section class="narrow">
+    <h1>{questions[action]}</h1>
+    {refused && <RefusedNotice refused={refused} fields={deliveryFilters} />}
+    {query.size === 0 && <p class="lede">Without a filter: every delivery that you can see.</p>}
+    <FilterChips query={query} choices={NO_CHOICES} />
+    {found && (
+      <div class="stack">
+        <p>{foundText(found)}</p>
+        <p>{whats[action]}</p>
+        <RepairForm
+          action={action}
+          query={query}
+          verb={action === "retry" ? "Send them again" : "Cancel them"}
+        />
+      </div>
+    )}
+  </section>
+);
+
+const NO_CHOICES = { destinations: undefined, counts: [] };
+
+function foundText({ count, isAll }: Readonly<{ count: number; isAll: boolean }>): string {
+  if (isAll) return `The log finds ${plural(count, "delivery", "deliveries")}.`;
+  return `The log finds ${count === 0 ? "none so far" : `${countOf(count)} at once`}, and goes on from there. One press takes up to ${countOf(CALLS * MOST_IDS)}.`;
+}
+
+type FormProps = Readonly<{
+  action: RepairAction;
+  query: URLSearchParams;
+  verb: string;
+  cursor?: string;
+}>;
+
+/** Repairs all that the filters find, from the cursor on. */
+const RepairForm: FC<FormProps> = ({ action, query, verb, cursor }) => (
+  <form class="actions" method="post" action={REPAIR}>
+    <HiddenFields query={query} />
+    <input type="hidden" name="action" value={action} />
+    <input type="hidden" name="all" value="1" />
+    {cursor !== undefined && <input type="hidden" name="cursor" value={cursor} />}
+    <button type="submit" class="main">
+      {verb}
+    </button>
+    <a class="button" href={logAt(query)}>
+      Back to the log
+    </a>
+  </form>
+);
+
+const NoneSelected: FC<{ query: URLSearchParams }> = ({ query }) => (
+  <section class="narrow">
+    <h1>No delivery is selected</h1>
+    <p class="lede">
+      Select deliveries in the log first. <a href={logAt(query)}>Back to the log</a>
+    </p>
+  </section>
+);
+
+type DoneProps = Readonly<{
+  action: RepairAction;
+  query: URLSearchParams;
+  repaired: readonly Repaired[];
+  refused?: Refused | undefined;
+}>;
+
+const Done: FC<DoneProps> = ({ action, query, repaired, refused }) => {
+  const done = repaired.reduce((sum, one) => sum + one.done, 0);
+  const skipped = Map.groupBy(
+    repaired.flatMap((one) => one.skipped),
+    ({ why }) => why,
+  );
+  const next = repaired.at(-1)?.next;
+  return (
+    <section class="narrow">
+      <h1>{`${countOf(done)} ${action === "retry" ? "sent again" : "cancelled"}`}</h1>
+      <div class="stack">
+        {refused && <RefusedNotice refused={refused} />}
+        {action === "retry" && done > 0 && (
+          <p>
+            They are in the backlogs of their destinations, which send them as soon as they have capacity.
+          </p>
+        )}
+        {skipped.size > 0 && (
+          <>
+            <p>Left as they are:</p>
+            <ul>
+              {[...skipped].map(([why, each]) => (
+                <li>{`${countOf(each.reduce((sum, { count }) => sum + count, 0))}: ${why}.`}</li>
+              ))}
+            </ul>
+          </>
+        )}
+        {next === undefined ? (
+          <p>
+            <a href={logAt(query)}>Back to the log</a>
+          </p>
+        ) : (
+          <>
+            <p>There may be more.</p>
+            <RepairForm action={action} query={query} verb="Continue" cursor={encodeCursor(placesOf(next))} />
+          </>
+        )}
+      </div>
+    </section>
+  );
+};

@@ -1,0 +1,106 @@
+/** The log's buttons send deliveries again or cancel them: those that are selected, or all that its filters find. */
+import { env } from "cloudflare:workers";
+import { beforeEach, expect, test } from "vitest";
+import { eventAt } from "../../../src/core/bundle.ts";
+import { deliveryId } from "../../../src/ids.ts";
+import { emptyDatabase, insertRow, NOW, testApi } from "../../support/api.ts";
+import { insertBundles } from "../../support/bundle-rows.ts";
+import { customer, signedIn } from "../../support/dashboard.ts";
+
+const LOG = "/dashboard/deliveries";
+const REPAIR = `${LOG}/repair`;
+
+beforeEach(emptyDatabase);
+
+/** Dead deliveries of events of ten bundles, in ids and in the database. */
+async function deadDeliveries(count: number, tenant = "acme") {
+  const { json } = await testApi().call("POST", "/v1/destinations", { url: "https://example.com/", tenant });
+  const destination: string = json.id;
+  const events = Array.from({ length: Math.min(50, count) }, () => ({ tenant, destinations: [destination] }));
+  const bundles = Array.from({ length: Math.ceil(count / 50) }, () => ({ acceptedAt: NOW - 1000, events }));
+  await insertBundles(env.DB, bundles);
+  const { results } = await env.DB.prepare("SELECT id FROM bundles ORDER BY id").all<{ id: number }>();
+  const ids = results
+    .flatMap(({ id }) => Array.from({ length: 50 }, (_, i) => eventAt(id, i)))
+    .slice(0, count);
+  const dead = {
+    destination_id: destination,
+    state: "dead",
+    reason: "exhausted",
+    give_up_at: NOW,
+    ended_at: NOW,
+  };
+  for (const event_id of ids) await insertRow("deliveries", { ...dead, event_id });
+  return { destination, deliveries: ids.map((id) => deliveryId(id, destination)) };
+}
+
+const count = (state: string) =>
+  env.DB.prepare("SELECT count(*) AS n FROM deliveries WHERE state = ?1").bind(state).first<number>("n");
+
+/** The hidden fields of the form that has this button. */
+function formWith(html: string, button: string): Record<string, string> {
+  const form = html.match(/<form[\s\S]*?<\/form>/g)?.find((one) => one.includes(button)) ?? "";
+  const fields = [...form.matchAll(/<input type="hidden" name="([^"]+)" value="([^"]*)"/g)];
+  return Object.fromEntries(fields.map(([, name, value]) => [name, value]));
+}
+
+test("selected rows are sent again, and the page says how many", async () => {
+  const { deliveries } = await deadDeliveries(3);
+  const browser = await customer("acme");
+  const log = await browser.get(LOG);
+  for (const id of deliveries) expect(log.html).toContain(`name="delivery" value="${id}"`);
+  const form = new URLSearchParams({ action: "retry" });
+  for (const id of deliveries.slice(0, 2)) form.append("delivery", id);
+  const { status, html } = await browser.post(REPAIR, form);
+  expect([status, await count("waiting")]).toEqual([200, 2]);
+  expect(html).toContain("<h1>2 sent again</h1>");
+});
+
+test("all that a filter finds is sent again after a confirmation, and continues where a press has ended", async () => {
+  const { destination } = await deadDeliveries(350);
+  const browser = await customer("acme");
+  const filter = `state=dead&destination_id=${destination}`;
+  expect((await browser.get(`${LOG}?${filter}`)).html).toContain(`${REPAIR}?state=dead&amp;`);
+  const confirm = await browser.get(`${REPAIR}?${filter}&action=retry`);
+  expect(confirm.html).toContain("One press takes up to 300.");
+  const first = await browser.post(REPAIR, formWith(confirm.html, "Send them again"));
+  expect(first.html).toContain("<h1>300 sent again</h1>");
+  expect(await count("waiting")).toBe(300);
+  const second = await browser.post(REPAIR, formWith(first.html, "Continue"));
+  expect(second.html).toContain("<h1>50 sent again</h1>");
+  expect(await count("waiting")).toBe(350);
+});
+
+test("a customer changes nothing of another tenant, by ids or by filters", async () => {
+  const { deliveries, destination } = await deadDeliveries(2, "rival");
+  const browser = await customer("acme");
+  for (const form of [
+    { action: "cancel", delivery: deliveries[0] ?? "" },
+    { action: "retry", delivery: deliveries[0] ?? "" },
+    { action: "retry", all: "1", tenant: "rival" },
+    { action: "retry", all: "1", destination_id: destination },
+  ])
+    expect((await browser.post(REPAIR, form)).html).toMatch(/<h1>0 (sent again|cancelled)<\/h1>/);
+  expect(await count("dead")).toBe(2);
+});
+
+test("a session that may only read is offered nothing, and is refused", async () => {
+  const { deliveries } = await deadDeliveries(1);
+  const browser = await customer("acme", true);
+  const { html } = await browser.get(LOG);
+  expect(html).not.toContain(REPAIR);
+  expect((await browser.get(`${REPAIR}?action=retry`)).status).toBe(403);
+  const refused = await browser.post(REPAIR, { action: "retry", delivery: deliveries[0] ?? "" });
+  expect([refused.status, await count("dead")]).toEqual([422, 1]);
+});
+
+test("an action that there is not does nothing, and neither does a form without a delivery", async () => {
+  const { deliveries } = await deadDeliveries(1);
+  const browser = await signedIn();
+  expect((await browser.post(REPAIR, { action: "erase", delivery: deliveries[0] ?? "" })).status).toBe(404);
+  expect((await browser.get(`${REPAIR}?action=erase`)).status).toBe(404);
+  const none = await browser.post(REPAIR, { action: "retry" });
+  expect([none.status, none.html]).toEqual([422, expect.stringContaining("No delivery is selected")]);
+  const wrong = await browser.post(REPAIR, { action: "retry", all: "1", state: "gone" });
+  expect([wrong.status, await count("dead")]).toEqual([422, 1]);
+});
