@@ -41,10 +41,11 @@ const nothing: PortalRules = {
 /** The services that a person needs more than the role look for, by that role. */
 const needed: Readonly<Record<Exclude<Role, "look">, readonly string[]>> = {
   repair: [
-    "deliveries/service.ts cancelOneDelivery",
-    "deliveries/service.ts cancelWaiting",
-    "deliveries/service.ts retryDeliveries",
-    "deliveries/service.ts retryDelivery",
+    "deliveries/repairs.ts cancelOneDelivery",
+    "deliveries/repairs.ts cancelWaiting",
+    "deliveries/repairs.ts repairDeliveries",
+    "deliveries/repairs.ts retryDeliveries",
+    "deliveries/repairs.ts retryDelivery",
     "destinations/health.ts clearHold",
     "destinations/service.ts pauseDestination",
     "destinations/service.ts resumeDestination",
