@@ -6,6 +6,8 @@ export type Option = Readonly<{
   help: string;
   /** The placeholder of its value, as in `--tenant <name>`; absent for a flag. */
   value?: string;
+  /** One letter, as in `-f`. */
+  short?: string;
   /** It may be given several times. */
   isList?: true;
   choices?: readonly string[];
@@ -69,7 +71,7 @@ export class UsageError extends Error {}
 export const globalOptions: Readonly<Record<string, Option>> = {
   json: { help: "Print JSON: an object, or one line for each entry of a list" },
   profile: { value: "name", help: "The profile to use; $BREAKWATER_PROFILE or `default` otherwise" },
-  help: { help: "Show this" },
+  help: { short: "h", help: "Show this" },
 };
 
 /** The options of commands that print a list. */
@@ -85,9 +87,9 @@ export const listOptions: Readonly<Record<string, Option>> = {
 export function readCall(command: Command, argv: readonly string[], connection: Call["connection"]): Call {
   const known = { ...command.options, ...globalOptions };
   const options = Object.fromEntries(
-    Object.entries(known).map(([name, { value, isList }]) => [
+    Object.entries(known).map(([name, { value, isList, short }]) => [
       name,
-      { type: value ? "string" : "boolean", ...(isList && { multiple: true }) },
+      { type: value ? "string" : "boolean", ...(isList && { multiple: true }), ...(short && { short }) },
     ]),
   ) as ParseArgsConfig["options"] & object;
   const { values, positionals } = parsed(argv, options);
@@ -153,8 +155,8 @@ export function commandIn(commands: readonly Command[], argv: readonly string[])
 export function helpOf({ name, args = "", summary, details, options = {} }: Command): string {
   const usage = ["breakwater", name, args, "[options]"].filter((part) => part !== "").join(" ");
   const lines = Object.entries({ ...options, ...globalOptions }).map(
-    ([option, { value, help, choices, isList }]) => [
-      `--${option}${value ? ` <${value}>` : ""}`,
+    ([option, { value, help, choices, isList, short }]) => [
+      `${short ? `-${short}, ` : ""}--${option}${value ? ` <${value}>` : ""}`,
       `${help}${choices ? `: ${choices.join(", ")}` : ""}${isList ? " (may be repeated)" : ""}`,
     ],
   );

@@ -2,6 +2,7 @@
 
 import { type Command, commandIn, EXIT, helpOf, overviewOf, readCall, UsageError } from "./command.ts";
 import { accessCommands } from "./commands/access.ts";
+import { applyCommand } from "./commands/apply.ts";
 import { deliveryCommands } from "./commands/deliveries.ts";
 import { destinationCommands } from "./commands/destinations.ts";
 import { eventCommands } from "./commands/events.ts";
@@ -17,6 +18,7 @@ const commands: readonly Command[] = [
   ...deliveryCommands,
   ...destinationCommands,
   ...replayCommands,
+  applyCommand,
   ...accessCommands,
   verifyCommand,
   completionCommand(() => commands),

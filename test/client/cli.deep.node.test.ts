@@ -297,6 +297,50 @@ test("keys are created, listed and revoked, and links to the portal made", async
   expect(sent.at(-1)?.body).toEqual({ tenant: "acme", read_only: true });
 });
 
+describe("apply", () => {
+  const yaml = "tenants:\n  acme:\n    settings: { retention_days: 30 }\nevent_types:\n  order.paid:\n";
+  const tenant = (retention_days: number | null) => ({
+    body: { tenant: "acme", retention_days, portal: null },
+  });
+  const stored = { "GET /v1/event-types/order.paid": { body: { name: "order.paid", archived: false } } };
+
+  test("shows the plan of a YAML file, and changes nothing without --yes", async () => {
+    const sent = answers({ ...stored, "GET /v1/tenants/acme": tenant(null) });
+    const { code, out, error } = await breakwater(["apply", "-f", "-"], { input: yaml });
+    expect(out).toBe("~ tenant acme\n    retention_days: null → 30\n");
+    expect([code, error]).toEqual([8, "0 to create, 1 to change, 0 to delete. --yes applies this.\n"]);
+    expect(sent.filter(({ method }) => method !== "GET")).toEqual([]);
+  });
+
+  test("makes the changes with --yes, and finds nothing to do afterwards", async () => {
+    const sent = answers({
+      ...stored,
+      "GET /v1/tenants/acme": tenant(7),
+      "PATCH /v1/tenants/acme": tenant(30),
+    });
+    expect((await breakwater(["apply", "-f", "-", "--yes"], { input: yaml })).code).toBe(0);
+    expect(sent.at(-1)).toMatchObject({ method: "PATCH", body: { retention_days: 30 } });
+    answers({ ...stored, "GET /v1/tenants/acme": tenant(30) });
+    const again = await breakwater(["apply", "-f", "-"], { input: yaml });
+    expect([again.code, again.out, again.error]).toEqual([0, "", "Nothing to change.\n"]);
+  });
+
+  test("says where it ended when a step is refused", async () => {
+    answers({ ...stored, "GET /v1/tenants/acme": tenant(7), "PATCH /v1/tenants/acme": problem(403, "No") });
+    const { code, error } = await breakwater(["apply", "-f", "-", "--yes"], { input: yaml });
+    expect([code, error]).toEqual([3, "tenant acme failed; 0 of 1 steps were made\nbreakwater: No\n"]);
+  });
+
+  test.each([
+    ["a: [", "is neither YAML nor JSON"],
+    ["event_types: {a: 1}", "event_types.a is 1; expected a map"],
+    ["keys: {}\nkeys: {}", "is neither YAML nor JSON"],
+  ])("refuses the file %j", async (input, text) => {
+    const { code, error } = await breakwater(["apply", "-f", "-"], { input });
+    expect([code, error]).toEqual([2, expect.stringContaining(text)]);
+  });
+});
+
 test("open prints the page of an id, and opens nothing without a terminal", async () => {
   const addressOf = async (...args: string[]) => (await breakwater(["open", ...args])).out.trim();
   expect(await addressOf()).toBe(`${url}/dashboard`);

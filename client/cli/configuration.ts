@@ -1,0 +1,375 @@
+/**
+ * The configuration of a deployment as a document, and the way there: a plan of what is to be created, changed and deleted.
+ *
+ * Fields that the document leaves out are left alone, and so is what it does not name: only pruning deletes. Values that the
+ * API never shows (secrets, headers, credentials) cannot be compared: they are set on creation, and later on request.
+ */
+import {
+  type ApiKey,
+  type Breakwater,
+  type Destination,
+  type DestinationChange,
+  dataOf,
+  type EventType,
+  type NewApiKey,
+  type NewDestination,
+  type NewEventType,
+  ProblemError,
+  type TenantChange,
+} from "../src/breakwater.ts";
+
+type Fields = Readonly<Record<string, unknown>>;
+type Named = Readonly<Record<string, Fields>>;
+
+export type Configuration = Readonly<{
+  event_types?: Named;
+  tenants?: Readonly<Record<string, Readonly<{ settings?: Fields; destinations?: Named }>>>;
+  keys?: Named;
+}>;
+
+/** The document is not a configuration. */
+export class InvalidConfiguration extends Error {}
+
+type Change = Readonly<{ field: string; from: unknown; to: unknown }>;
+
+export type Step = Readonly<{
+  /** `blocked`: it differs in what cannot be changed. */
+  action: "create" | "change" | "delete" | "blocked";
+  kind: "event type" | "tenant" | "destination" | "key";
+  name: string;
+  changes: readonly Change[];
+}> & {
+  /** Makes the change. Returns what is shown only once. */
+  readonly apply: () => Promise<Readonly<Record<string, unknown>> | undefined>;
+};
+
+export type PlanOptions = Readonly<{
+  /** Whether to delete event types, and destinations with a `uid`, that the document does not name. */
+  prune?: boolean;
+  /** Whether to set values that cannot be compared. */
+  secrets?: boolean;
+}>;
+
+// ── The document ──
+
+/** @throws InvalidConfiguration that names the place and what is expected there */
+export function configurationIn(document: unknown): Configuration {
+  const sections = sectionsIn(document, "The document", ["event_types", "tenants", "keys"]);
+  const tenants = Object.entries(mapIn(sections.tenants, "tenants")).map(([name, value]) => {
+    const place = `tenants.${name}`;
+    const { settings, destinations } = sectionsIn(value, place, ["settings", "destinations"]);
+    return [
+      name,
+      {
+        ...(settings !== undefined && { settings: mapIn(settings, `${place}.settings`) }),
+        ...(destinations !== undefined && { destinations: namedIn(destinations, `${place}.destinations`) }),
+      },
+    ] as const;
+  });
+  const configuration = {
+    ...(sections.event_types !== undefined && { event_types: namedIn(sections.event_types, "event_types") }),
+    tenants: Object.fromEntries(tenants),
+    ...(sections.keys !== undefined && { keys: namedIn(sections.keys, "keys") }),
+  };
+  for (const [name, { destinations = {} }] of tenants)
+    for (const [uid, fields] of Object.entries(destinations))
+      checkDestination(`tenants.${name}.destinations.${uid}`, fields);
+  return configuration;
+}
+
+function sectionsIn(value: unknown, place: string, known: readonly string[]): Record<string, unknown> {
+  const sections = mapIn(value, place);
+  const unknown = Object.keys(sections).find((name) => !known.includes(name));
+  if (unknown !== undefined)
+    throw new InvalidConfiguration(`${place} has ${unknown}; expected only ${known.join(", ")}`);
+  return sections;
+}
+
+function namedIn(value: unknown, place: string): Named {
+  const entries = Object.entries(mapIn(value, place));
+  return Object.fromEntries(entries.map(([name, fields]) => [name, mapIn(fields, `${place}.${name}`)]));
+}
+
+/** A map; an empty one is often written as nothing, which is null. */
+function mapIn(value: unknown, place: string): Record<string, unknown> {
+  if (value === undefined || value === null) return {};
+  if (typeof value === "object" && !Array.isArray(value)) return value as Record<string, unknown>;
+  throw new InvalidConfiguration(`${place} is ${JSON.stringify(value)}; expected a map`);
+}
+
+/** Fields that have a value always: null would restore a default, which a later plan cannot tell from a change. */
+const NEVER_NULL = [
+  "url",
+  "kind",
+  "body",
+  "signature",
+  "metadata",
+  "timeout_ms",
+  "max_concurrency",
+  "rate_per_second",
+  "rate_burst",
+  "breaker",
+];
+
+function checkDestination(place: string, fields: Fields): void {
+  for (const name of ["uid", "tenant"])
+    if (name in fields)
+      throw new InvalidConfiguration(`${place}.${name} is named by its place; expected it to be left out`);
+  for (const name of NEVER_NULL)
+    if (fields[name] === null)
+      throw new InvalidConfiguration(`${place}.${name} is null; expected a value, or that it is left out`);
+}
+
+// ── The plan ──
+
+/** The steps from what the deployment has to the document, in the order to make them. @throws ProblemError */
+export async function planOf(
+  api: Breakwater,
+  { event_types, tenants = {}, keys }: Configuration,
+  options: PlanOptions = {},
+): Promise<readonly Step[]> {
+  const steps: Step[] = [];
+  if (event_types) steps.push(...(await eventTypeSteps(api, event_types, options)));
+  for (const [tenant, { settings, destinations }] of Object.entries(tenants)) {
+    if (settings) steps.push(...(await tenantSteps(api, tenant, settings)));
+    if (destinations) steps.push(...(await destinationSteps(api, tenant, destinations, options)));
+  }
+  if (keys) steps.push(...(await keySteps(api, keys)));
+  return steps;
+}
+
+async function eventTypeSteps(api: Breakwater, wanted: Named, { prune }: PlanOptions): Promise<Step[]> {
+  const steps: Step[] = [];
+  for (const [name, fields] of Object.entries(wanted)) {
+    const params = { path: { name } };
+    const stored = await foundOf(() => api.GET("/v1/event-types/{name}", { params }));
+    const changes = changesIn(fields, stored ?? {});
+    if (stored && changes.length === 0) continue;
+    const { name: _, created_at, updated_at, ...before } = stored ?? ({} as Partial<EventType>);
+    const body = { ...before, ...fields } as NewEventType;
+    steps.push({
+      ...{ action: stored ? "change" : "create", kind: "event type", name, changes },
+      apply: async () => void dataOf(await api.PUT("/v1/event-types/{name}", { params, body })),
+    });
+  }
+  if (!prune) return steps;
+  for await (const { name } of api.list("/v1/event-types")) {
+    if (Object.hasOwn(wanted, name)) continue;
+    steps.push({
+      ...{ action: "delete", kind: "event type", name, changes: [] },
+      apply: async () =>
+        void dataOf(await api.DELETE("/v1/event-types/{name}", { params: { path: { name } } })),
+    });
+  }
+  return steps;
+}
+
+async function tenantSteps(api: Breakwater, tenant: string, settings: Fields): Promise<Step[]> {
+  const params = { path: { tenant } };
+  const stored = dataOf(await api.GET("/v1/tenants/{tenant}", { params }));
+  const changes = changesIn(settings, stored);
+  if (changes.length === 0) return [];
+  const body = Object.fromEntries(changes.map(({ field, to }) => [field, to])) as TenantChange;
+  return [
+    {
+      ...{ action: "change", kind: "tenant", name: tenant, changes },
+      apply: async () => void dataOf(await api.PATCH("/v1/tenants/{tenant}", { params, body })),
+    },
+  ];
+}
+
+async function destinationSteps(
+  api: Breakwater,
+  tenant: string,
+  wanted: Named,
+  { prune = false, secrets = false }: PlanOptions,
+): Promise<Step[]> {
+  const stored = new Map<string, Destination>();
+  for await (const destination of api.list("/v1/destinations", { tenant }))
+    if (destination.uid !== null) stored.set(destination.uid, destination);
+  const steps = Object.entries(wanted).flatMap(([uid, fields]) => {
+    const found = stored.get(uid);
+    return found
+      ? changedDestination(api, found, fields, secrets)
+      : [newDestination(api, tenant, uid, fields)];
+  });
+  const deleted = [...stored.values()].filter(
+    ({ uid }) => prune && uid !== null && !Object.hasOwn(wanted, uid),
+  );
+  return [...steps, ...deleted.map((destination) => deletedDestination(api, destination))];
+}
+
+function newDestination(api: Breakwater, tenant: string, uid: string, fields: Fields): Step {
+  const body = { ...fields, tenant, uid } as NewDestination;
+  const shown = Object.fromEntries(Object.entries(fields).filter(([name]) => !HIDDEN.includes(name)));
+  return {
+    ...{ action: "create", kind: "destination", name: `${tenant}/${uid}`, changes: changesIn(shown, {}) },
+    async apply() {
+      const { id, secret } = dataOf(await api.POST("/v1/destinations", { body }));
+      return { id, ...("secret" in fields ? {} : { secret }) };
+    },
+  };
+}
+
+/** Fields whose values the API does not show. `auth` is shown in part. */
+const HIDDEN = ["secret", "headers", "token", "auth"];
+
+/** Fields that only a creation takes, or that have a request of their own. */
+const NOT_CHANGED = ["secret", "handshake", "signature", "status"];
+
+function changedDestination(
+  api: Breakwater,
+  stored: Destination,
+  fields: Fields,
+  withSecrets: boolean,
+): Step[] {
+  const { id, tenant, uid, status } = stored;
+  const params = { path: { id } };
+  const name = `${tenant}/${uid}`;
+  const { secret: _, handshake: __, ...comparable } = fields;
+  const changes = changesIn(comparable, stored);
+  const hidden = HIDDEN.filter((field) => withSecrets && field !== "secret" && field in fields).filter(
+    (field) => !changes.some((change) => change.field === field),
+  );
+  const all = [...changes, ...hidden.map((field) => ({ field, from: "***", to: "***" }))];
+  if (all.length === 0) return [];
+  const blocked = changes.filter(({ field }) => field === "signature");
+  if (blocked.length > 0)
+    return [
+      { ...{ action: "blocked", kind: "destination", name, changes: blocked }, apply: async () => undefined },
+    ];
+  const patched = all
+    .filter(({ field }) => !NOT_CHANGED.includes(field))
+    .map(({ field }) => [field, fields[field]]);
+  const body = Object.fromEntries(patched) as DestinationChange;
+  // A breaker that is given in part is changed in part.
+  if (body.breaker) body.breaker = { ...stored.breaker, ...body.breaker };
+  return [
+    {
+      ...{ action: "change", kind: "destination", name, changes: all },
+      async apply() {
+        if (patched.length > 0) dataOf(await api.PATCH("/v1/destinations/{id}", { params, body }));
+        if (fields.status === "paused" && status !== "paused")
+          dataOf(await api.POST("/v1/destinations/{id}/pause", { params }));
+        if (fields.status === "active" && status !== "active")
+          dataOf(await api.POST("/v1/destinations/{id}/resume", { params }));
+        return undefined;
+      },
+    },
+  ];
+}
+
+function deletedDestination(api: Breakwater, { id, tenant, uid }: Destination): Step {
+  return {
+    ...{ action: "delete", kind: "destination", name: `${tenant}/${uid}`, changes: [] },
+    apply: async () => void dataOf(await api.DELETE("/v1/destinations/{id}", { params: { path: { id } } })),
+  };
+}
+
+/** Keys are created by name and never ended: one that others use must not end by an edit of a file. */
+async function keySteps(api: Breakwater, wanted: Named): Promise<Step[]> {
+  const stored: ApiKey[] = [];
+  for await (const key of api.list("/v1/keys")) stored.push(key);
+  return Object.entries(wanted).flatMap(([name, fields]): Step[] => {
+    const found = stored.filter((key) => key.name === name);
+    const differences = found.map((key) => changesIn(fields, key));
+    if (differences.some((changes) => changes.length === 0)) return [];
+    const [changes] = differences;
+    if (changes)
+      return [{ ...{ action: "blocked", kind: "key", name, changes }, apply: async () => undefined }];
+    const body = { ...fields, name } as NewApiKey;
+    return [
+      {
+        ...{ action: "create", kind: "key", name, changes: changesIn(fields, {}) },
+        async apply() {
+          const { id, key } = dataOf(await api.POST("/v1/keys", { body }));
+          return { id, key };
+        },
+      },
+    ];
+  });
+}
+
+type Result<T> = Readonly<{ data?: T; error?: unknown; response: Response }>;
+
+/** What there is; undefined after a 404. */
+async function foundOf<T>(get: () => Promise<Result<T>>): Promise<T | undefined> {
+  try {
+    return dataOf(await get());
+  } catch (error) {
+    if (error instanceof ProblemError && error.problem.status === 404) return undefined;
+    throw error;
+  }
+}
+
+// ── Comparison ──
+
+/** The fields of the document that differ from what the API shows. */
+function changesIn(wanted: Fields, stored: object): Change[] {
+  const shown = stored as Fields;
+  return Object.entries(wanted).flatMap(([field, to]) => {
+    const from = shown[field];
+    if (isSame(field, to, from)) return [];
+    const isHidden = HIDDEN.includes(field);
+    return [{ field, from: isHidden ? masked(from) : (from ?? null), to: isHidden ? masked(to) : to }];
+  });
+}
+
+/** Lists whose order means nothing. */
+const SETS = ["event_types", "channels", "scopes"];
+
+function isSame(field: string, to: unknown, from: unknown): boolean {
+  if (field === "headers")
+    return (
+      textOf(
+        Object.keys(to ?? {})
+          .map(lowered)
+          .sort(),
+      ) ===
+      textOf(
+        Object.keys(from ?? {})
+          .map(lowered)
+          .sort(),
+      )
+    );
+  if (field === "auth" || field === "breaker") return isPart(to, from);
+  if (field === "url") return hrefOf(to) === hrefOf(from);
+  if (field === "expires_at")
+    return Date.parse(String(to)) === Date.parse(String(from)) || (to ?? null) === (from ?? null);
+  if (SETS.includes(field) && Array.isArray(to) && Array.isArray(from))
+    return textOf([...new Set(to)].sort()) === textOf([...new Set(from)].sort());
+  return textOf(to ?? null) === textOf(from ?? null);
+}
+
+const lowered = (name: string) => name.toLowerCase();
+
+function hrefOf(url: unknown): unknown {
+  return typeof url === "string" && URL.canParse(url) ? new URL(url).href : url;
+}
+
+/** Credentials within `auth`, which the API does not show. */
+const CREDENTIALS = ["password", "token", "value", "client_secret"];
+
+/** Whether all given fields but credentials are as they are shown. */
+function isPart(to: unknown, from: unknown): boolean {
+  if (typeof to !== "object" || to === null || typeof from !== "object" || from === null)
+    return (to ?? null) === (from ?? null);
+  return Object.entries(to)
+    .filter(([name]) => !CREDENTIALS.includes(name))
+    .every(([name, value]) => textOf(value ?? null) === textOf((from as Fields)[name] ?? null));
+}
+
+function masked(value: unknown): unknown {
+  if (typeof value === "string") return "***";
+  if (typeof value !== "object" || value === null) return value ?? null;
+  return Object.fromEntries(Object.keys(value).map((name) => [name, "***"]));
+}
+
+/** As JSON with the fields of objects in order. */
+function textOf(value: unknown): string {
+  return JSON.stringify(value, (_, one: unknown) =>
+    typeof one === "object" && one !== null && !Array.isArray(one)
+      ? Object.fromEntries(Object.entries(one).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : one,
+  );
+}
