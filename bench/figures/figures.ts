@@ -44,7 +44,6 @@ export const figures: Readonly<Record<string, () => string>> = {
   "troubleshooting-reasons": remediesTable,
 
   cost: () => costTable(saved("cost")),
-  "cost-editions": costEditions,
   "cost-readme": costReadme,
   "cost-range": () => `${fixed(whole("batches"), 1)} to ${fixed(whole("alone"))}`,
   "cost-alone": () => fixed(costOf("alone").dollars),
@@ -56,7 +55,6 @@ export const figures: Readonly<Record<string, () => string>> = {
   "idle-read": () => fixed(saved("cost").idle.rowsRead),
 
   growth: growthTable,
-  "growth-editions": growthEditions,
   dimensions: () => dimensionTable(saved("dimensions")),
   "growth-written": () => fixed(stepsOf("stored")[0]?.rowsWritten, 3),
   "growth-read": () => range("stored", "destinations"),
@@ -69,8 +67,6 @@ export const figures: Readonly<Record<string, () => string>> = {
   "throughput-ratios": throughputRatios,
   "throughput-readme": throughputReadme,
   "throughput-capacity": throughputCapacity,
-  "single-bullmq": () => fixed(contender("One by one", "BullMQ + Redis").ratio, 2),
-  "batches-bullmq": () => fixed(contender("In batches", "BullMQ + Redis").ratio, 2),
 
   latency: () => latencyTable(saved("latency")),
 
@@ -120,20 +116,6 @@ function costReadme(): string {
   return table(["cost, dollars per million deliveries, all included but storage", "", "goal"], rows);
 }
 
-/** The earlier ones were counted on 2026-11-21 and in the morning of 2026-11-22. */
-function costEditions(): string {
-  const rows: readonly [string, string, string, string][] = [
-    [costOf("batches").name, "5.87", "2.05", fixed(costOf("batches").dollars, 2)],
-    [costOf("ten").name, "6.1", "2.09", fixed(costOf("ten").dollars, 2)],
-    [costOf("single").name, "6.78", "2.84", fixed(costOf("single").dollars, 2)],
-    [costOf("tenants").name, "about 8.9", "4.10 (100 tenants)", fixed(costOf("tenants").dollars, 2)],
-    [costOf("alone").name, "about 9.7", "10.09", fixed(costOf("alone").dollars, 2)],
-    [costOf("outage").name, "7.9", "4.20 (1,000 events)", fixed(costOf("outage").dollars, 2)],
-    ["storage, in batches", "1.25", "0.27", fixed(costOf("batches").storage, 2)],
-  ];
-  return table(["posted", "first edition", "bundles, 2026-11-22 morning", "bundles and packs"], rows);
-}
-
 function growthTable(): string {
   const rows = saved("growth").tables.flatMap(({ what, steps }) =>
     steps.map(({ size, rowsWritten, rowsRead }, i) => [
@@ -144,21 +126,6 @@ function growthTable(): string {
     ]),
   );
   return table(["what grows", "to", "rows written", "rows read"], rows);
-}
-
-function growthEditions(): string {
-  const rows: readonly string[][] = [
-    ["rows written, in batches", "2.000", "1.010", fixed(stepsOf("stored")[0]?.rowsWritten, 3)],
-    ["rows read, in batches", "6.010", "1.157 to 1.166", range("stored", "destinations")],
-    ["rows read by a drain", "4.06", "6.15", fixed(stepsOf("past")[0]?.rowsRead, 3)],
-  ];
-  const head = [
-    "for each event or delivery",
-    "first edition",
-    "bundles, 2026-11-22 morning",
-    "bundles and packs",
-  ];
-  return table(head, rows);
 }
 
 function range(...ids: readonly string[]): string {
@@ -291,10 +258,7 @@ function killsTable(): string {
     "duplicates without a kill",
   ];
   const latest = [inAll(accepted, unanswered), fixed(deliveries), fixed(lost), fixed(duplicates)];
-  return table(head, [
-    [source.date, ...latest, most(mostForOneKill), fixed(unexplained)],
-    ["first edition", inAll(1_640, 5), "6,580", "0", "536", most(87), "0"],
-  ]);
+  return table(head, [[source.date, ...latest, most(mostForOneKill), fixed(unexplained)]]);
 }
 
 function peersRates(): string {
