@@ -1,34 +1,15 @@
 /**
  * Every service of every feature, taken up as it is written: without its scope, or for a visitor of the portal whom nothing
- * is allowed, it refuses before it reads its input. What a foreign tenant may not see is held by each feature's own tests and by
- * the scan of all routes.
+ * is allowed, it refuses before it reads its input. What a foreign tenant may not see is in
+ * strangers.deep.test.ts.
  */
 import { beforeEach, describe, expect, test } from "vitest";
 import { accessUnder, type PortalRules } from "../../src/core/portal-access.ts";
 import { type Principal, refuseWithout, roleFor } from "../../src/core/principal.ts";
-import type { RefusalKind } from "../../src/core/result.ts";
 import { type Role, roles, scopesOfRole } from "../../src/core/roles.ts";
 import { type Scope, scopes } from "../../src/core/scopes.ts";
-import type { Service } from "../../src/features/service.ts";
+import { everyService as services } from "../support/every-service.ts";
 import { newWorld, type World } from "../support/world.ts";
-
-const modules = import.meta.glob<Record<string, unknown>>("../../src/features/*/*.ts", { eager: true });
-
-type AnyService = Service<unknown, unknown, RefusalKind>;
-
-/** The value as a service, where it is one. */
-function asService(value: unknown): AnyService[] {
-  return typeof value === "function" && "permission" in value ? [value as AnyService] : [];
-}
-
-const services = Object.entries(modules).flatMap(([file, exported]) =>
-  Object.entries(exported).flatMap(([name, value]) =>
-    asService(value).map((service) => ({
-      name: `${file.replace("../../src/features/", "")} ${name}`,
-      service,
-    })),
-  ),
-);
 
 const nothing: PortalRules = {
   may_edit_endpoints: false,

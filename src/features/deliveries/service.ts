@@ -90,7 +90,7 @@ export const getDeliveryLog = service(reading, async (call, { withRange = false,
 export type LookedThrough = Readonly<{ from: LogPlace; to: LogPlace }>;
 
 async function lookedThrough(
-  { services }: Call,
+  { services, principal }: Call,
   { cursor, order, tag, destination, destination_id }: DeliveryQuery,
   next: Positions,
 ): Promise<LookedThrough> {
@@ -109,7 +109,9 @@ async function lookedThrough(
         ),
       );
       const known = times.filter((time) => time !== undefined);
-      return { acceptedAt: known.length === 0 ? undefined : Math.max(...known), destination: row };
+      // A cursor can name whatever its sender writes into it.
+      const destination = row && refuseTenant(principal, row.tenant) === undefined ? row : undefined;
+      return { acceptedAt: known.length === 0 ? undefined : Math.max(...known), destination };
     }),
   );
   const none = { acceptedAt: undefined, destination: undefined };

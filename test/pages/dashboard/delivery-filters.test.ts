@@ -2,11 +2,13 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt } from "../../../src/core/bundle.ts";
+import { encodeCursor } from "../../../src/http/parameters.ts";
 import { emptyDatabase, NOW, testApi } from "../../support/api.ts";
 import { insertBundles } from "../../support/bundle-rows.ts";
 import { customer, signedIn, testDashboard } from "../../support/dashboard.ts";
 import { storeDeliveries } from "../../support/delivery-rows.ts";
 import { meteredD1 } from "../../support/meter.ts";
+import { newDestination } from "../../support/world.ts";
 
 const { call } = testApi();
 const LOG = "/dashboard/deliveries";
@@ -100,6 +102,15 @@ describe("a filter", () => {
     expect(html).toMatch(
       /Looked through the destinations in their order to (More|example\.com\/many), there back to 0\d/,
     );
+    const foreign = await newDestination({
+      id: `dst_${"z".repeat(20)}`,
+      tenant: "rival",
+      description: "Secret plans",
+    });
+    const cursor = encodeCursor([foreign, Number.MAX_SAFE_INTEGER]);
+    const forged = await (await customer("acme")).get(`${LOG}?status=599&cursor=${cursor}`);
+    expect(forged.html).toContain("Looked through the destinations in their order to");
+    expect(forged.html).not.toContain("Secret plans");
   });
 });
 

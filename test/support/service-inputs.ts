@@ -1,0 +1,207 @@
+/**
+ * Inputs of every service that name what belongs to a tenant: its ids and its name wherever an input takes one. Each works
+ * for the operator, so that a refusal is that of a stranger.
+ */
+import type { Application } from "../../src/features/applications/sql.ts";
+import type { Destination } from "../../src/store/destinations.ts";
+import type { ListedEvent } from "../../src/store/event-list.ts";
+import { NOW } from "./api.ts";
+import type { Things } from "./operations.ts";
+
+/** One of everything that a tenant has. */
+export type Owned = Things &
+  Readonly<{
+    application: Application;
+    destination: Destination;
+    event: ListedEvent;
+    /** A word that only this tenant's texts have. */
+    canary: string;
+  }>;
+
+type Inputs = (owned: Owned) => readonly unknown[];
+
+const requestUrl = "https://breakwater.example/v1";
+const url = "https://example.com/other";
+const page = { after: undefined, limit: 50 };
+const since = NOW - 3_600_000;
+
+const destinations: Inputs = ({ ids }) => [ids.destinations];
+const deliveries: Inputs = ({ ids }) => [ids.deliveries];
+const replays: Inputs = ({ ids }) => [ids.replays];
+const attemptOf = ({ ids }: Owned) =>
+  `atmpt_${ids.deliveries?.slice("dlv_".length)}_${Date.parse(ids.attempts ?? "").toString(36)}`;
+
+const lists: Inputs = ({ tenant, ids, destination, canary }) => {
+  const id = ids.destinations;
+  const cursor = [{ destinationId: id, eventId: Number.MAX_SAFE_INTEGER }];
+  return [
+    { limit: 50 },
+    { limit: 50, tenant },
+    { limit: 50, destination_id: id },
+    { limit: 50, destination },
+    { limit: 50, tag: canary, destination_id: id },
+    { limit: 50, order: "event", destination_id: id },
+    { limit: 50, state: "queued", destination_id: id },
+    { limit: 50, status: 599, cursor, withRange: true },
+  ];
+};
+
+/** By name of the service. */
+export const serviceInputs: Readonly<Record<string, Inputs>> = {
+  getApplications: ({ application }) => [page, { ...page, after: application.id.slice(0, -1) }],
+  createApplication: ({ tenant }) => [
+    { uid: tenant, name: "Another", metadata: null, ratePerSecond: 0, idempotencyKey: undefined },
+  ],
+  updateApplication: ({ application: before }) => [{ before, change: { name: "Another" } }],
+  removeApplication: ({ application }) => [application.id],
+
+  getAuditEntries: ({ tenant, ids }) => [
+    { limit: 50 },
+    { limit: 50, tenant },
+    { limit: 50, subject: ids.destinations },
+  ],
+  exportAuditEntries: ({ tenant, ids }) => [{}, { tenant }, { subject: ids.destinations }],
+
+  findDeliveries: lists,
+  getDeliveries: lists,
+  getDeliveryLog: lists,
+  findOneDelivery: deliveries,
+  getDelivery: deliveries,
+  getDeliveryInFull: deliveries,
+  retryDeliveries: ({ ids }) => [[ids.deliveries]],
+  retryDelivery: deliveries,
+  cancelOneDelivery: deliveries,
+  repairDeliveries: (owned) => [
+    ...["retry", "cancel"].map((action) => ({
+      action,
+      chosen: { kind: "selected", ids: [owned.ids.deliveries] },
+    })),
+    ...lists(owned).flatMap((query) =>
+      ["retry", "cancel"].map((action) => ({ action, chosen: { kind: "found", query } })),
+    ),
+  ],
+  cancelWaiting: ({ ids }) => [{ destination: ids.destinations }],
+  getAttempt: ({ ids }) => [{ delivery: ids.deliveries, at: ids.attempts }],
+  removeAttemptContent: (owned) => [attemptOf(owned)],
+  getDeliveryChoices: ({ tenant, ids }) => [
+    { tenant: undefined },
+    { tenant, destination_id: ids.destinations },
+  ],
+  getDestinationNamed: ({ tenant, ids, canary }) =>
+    [ids.destinations, `At ${canary}`].flatMap((name) => [
+      { tenant, name },
+      { tenant: undefined, name },
+    ]),
+  tailDeliveries: ({ tenant, ids }) =>
+    [{}, { tenant }, { destinationId: ids.destinations }].map((filter) => ({
+      ...filter,
+      last: ids.events,
+      render: (one: unknown) => JSON.stringify(one),
+    })),
+
+  createDestination: ({ tenant, ids }) => [
+    { destination: { url, tenant }, requestUrl },
+    { destination: { url, tenant }, key: ids.destinations, requestUrl },
+  ],
+  getDestinations: ({ tenant, ids }) => [
+    page,
+    { ...page, tenant },
+    { ...page, after: ids.destinations?.slice(0, -1) },
+  ],
+  getDestination: destinations,
+  updateDestination: ({ ids }) => [{ id: ids.destinations, change: { description: "Another" }, requestUrl }],
+  updateHeaders: ({ ids }) => [{ id: ids.destinations, set: { "x-team": "a" }, remove: [] }],
+  removeDestination: destinations,
+  pauseDestination: destinations,
+  resumeDestination: destinations,
+  testDestination: ({ ids }) => [{ id: ids.destinations }],
+  previewDestination: ({ ids }) => [{ id: ids.destinations }],
+  rotateSecret: ({ ids }) => [{ id: ids.destinations }],
+  revealSecret: ({ ids, destination }) => [ids.destinations, destination],
+  getDestinationHealth: destinations,
+  clearHold: destinations,
+  rotateMasterKey: ({ ids }) => ["", ids.destinations?.slice(0, -1)],
+
+  beginErasure: ({ tenant, ids }) => [
+    { tenant, event_id: ids.events },
+    { tenant, everything: true },
+  ],
+  getErasures: ({ ids }) => [{ limit: 50 }, { limit: 50, before: `${ids.erasures}~` }],
+  getErasure: ({ ids }) => [ids.erasures],
+
+  getEventTypes: () => [page],
+  getEventType: () => ["shared.by-all"],
+  getTypesWithExamples: () => [undefined],
+  replaceEventType: ({ canary }) => [{ name: canary, fields: {} }],
+  deleteEventType: () => ["shared.by-all"],
+  importEventTypes: ({ canary }) => [
+    { types: [{ name: canary, description: "" }], field: "spec", isDryRun: false, replaces: true },
+  ],
+
+  postEvents: ({ tenant, ids }) => [
+    { events: [{ type: "order.paid", data: {}, tenant }] },
+    { events: [{ type: "order.paid", data: {}, tenant, destination_ids: [ids.destinations] }] },
+  ],
+  postEach: ({ tenant }) => [[{ event: { type: "order.paid", data: {}, tenant }, id: "a", key: "a" }]],
+  findOneEvent: ({ event }) => [event.id],
+  getEvent: ({ ids }) => [{ id: ids.events, parse: JSON.parse }],
+  getEventInFull: ({ ids }) => [ids.events],
+  findEvents: ({ tenant, canary, event }) =>
+    [{}, { tenant }, { tag: canary }, { cursor: [event.id + 1] }].map((filter) => ({
+      ...filter,
+      limit: 50,
+      withData: true,
+    })),
+  findEventsById: ({ event }) => [[event.id]],
+  readEventData: ({ event }) => [[event]],
+
+  createKey: ({ tenant }) => [{ name: "Another", tenant, scopes: ["read"] }],
+  getKeys: ({ tenant, ids }) => [page, { ...page, tenant }, { ...page, after: ids.keys?.slice(0, -1) }],
+  getKey: ({ ids }) => [ids.keys],
+  removeKey: ({ ids }) => [ids.keys],
+
+  createPortalLink: ({ tenant }) => [{ options: { tenant }, requestUrl }],
+
+  startReplay: ({ ids }) => [
+    { destination_id: ids.destinations, since, until: NOW, include: "dead", rate_per_minute: 100 },
+  ],
+  getReplays: ({ ids }) => [
+    { limit: 50 },
+    { limit: 50, destination: ids.destinations },
+    { limit: 50, before: `${ids.replays}~` },
+  ],
+  getReplay: replays,
+  pauseReplay: replays,
+  resumeReplay: replays,
+  cancelReplay: replays,
+
+  search: (owned) => {
+    const { tenant, ids, canary } = owned;
+    const conditions = [`tenant:${tenant}`, `destination:${ids.destinations}`, `tag:${canary}`];
+    return [...Object.values(ids), attemptOf(owned), canary, ...conditions].map((q) => ({ q, limit: 50 }));
+  },
+
+  getStats: ({ tenant, ids }) => [
+    { window: "1h" },
+    { window: "1h", tenant },
+    { window: "1h", destination: ids.destinations },
+  ],
+  getMetrics: () => [undefined],
+
+  getTenants: ({ tenant }) => [page, { ...page, after: tenant.slice(0, -1) }],
+  getTenant: ({ tenant }) => [tenant],
+  changeTenant: ({ tenant }) => [{ tenant, change: { retention_days: 3 } }],
+  removeTenant: ({ tenant }) => [tenant],
+  exportTenant: ({ tenant }) => [
+    { tenant, withSecrets: false },
+    { tenant, withSecrets: true },
+  ],
+  importTenant: ({ tenant, ids }) => [
+    {
+      tenant,
+      isDryRun: false,
+      document: { version: 1, destinations: [{ id: ids.destinations, url }] },
+      requestUrl,
+    },
+  ],
+};
