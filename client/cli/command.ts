@@ -139,7 +139,7 @@ function checkArguments({ name, args = "" }: Command, given: readonly string[]):
   const expected = args.split(" ").filter((arg) => arg !== "");
   const least = expected.filter((arg) => arg.startsWith("<")).length;
   const most = args.endsWith("...") ? Number.POSITIVE_INFINITY : expected.length;
-  if (given.length < least) throw new UsageError(`breakwater ${name} needs ${args}`);
+  if (given.length < least) throw new UsageError(`${name} needs ${args}`);
   if (given.length > most) throw new UsageError(`Unexpected argument: ${given[most]}`);
 }
 

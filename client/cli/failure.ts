@@ -37,7 +37,8 @@ export function failureOf(error: unknown): Failure | undefined {
 function problemText({ detail, errors = [] }: Problem): string {
   const fields = errors.map(
     ({ line, field, fault, expected }) =>
-      `  ${line === undefined ? "" : `line ${line}: `}${field} ${fault}; expected ${expected}`,
+      `${line === undefined ? "" : `line ${line}: `}${field} ${fault}; expected ${expected}`,
   );
-  return [detail, ...fields].join("\n");
+  // The detail has the first error already, where there is no other.
+  return [detail, ...fields.filter((text) => !detail.includes(text)).map((text) => `  ${text}`)].join("\n");
 }

@@ -67,12 +67,20 @@ export function profileName(given: string | undefined): string {
 export function connectionOf(given: string | undefined): ReturnType<Call["connection"]> {
   const { BREAKWATER_URL: url, BREAKWATER_KEY: key } = env;
   const name = profileName(given);
-  const profile = given === undefined && url && key ? { url, key } : readProfiles()[name];
+  const profiles = given === undefined && url && key ? { [name]: { url, key } } : readProfiles();
+  const profile = Object.hasOwn(profiles, name) ? profiles[name] : undefined;
   if (profile === undefined)
     throw new NotSignedIn(
       `There is no profile ${name}: sign in with \`breakwater login\`, or set BREAKWATER_URL and BREAKWATER_KEY`,
     );
-  return { url: originOf(profile.url), api: breakwaterClient(profile) };
+  return { url: originOf(profile.url), api: breakwaterClient({ ...profile, key: checkedKey(profile.key) }) };
+}
+
+/** A key as a header takes it: an error of the header would repeat it. @throws UsageError */
+export function checkedKey(key: string): string {
+  const trimmed = key.trim();
+  if (!/^[\x21-\x7e]+$/.test(trimmed)) throw new UsageError("The key has characters that no key has");
+  return trimmed;
 }
 
 /** The address of a deployment without what follows its host. @throws UsageError */

@@ -37,9 +37,13 @@ export function withRetries(
         if (isLast || request.signal.aborted) throw error;
         return undefined;
       });
-      if (answer && (isLast || !REFUSED_FOR_NOW.includes(answer.status))) return answer;
       const leastMs = Math.max(BASE_MS * 2 ** (attempt - 1), retryAfterMs(answer));
-      if (answer && leastMs > maxWaitMs) return answer;
+      const isFinal = isLast || !REFUSED_FOR_NOW.includes(answer?.status ?? 503) || leastMs > maxWaitMs;
+      if (answer && isFinal) {
+        // What is left of the original is not read any more, and would stay in memory.
+        if (!isLast) void request.body?.cancel();
+        return answer;
+      }
       await answer?.body?.cancel();
       await sleep(Math.min(leastMs * (1 + random()), maxWaitMs), request.signal);
     }

@@ -205,7 +205,9 @@ describe("events", () => {
     });
     const refused = await breakwater(["events", "post", "--lines", "-"], { input: lines.join("\n") });
     expect(refused.code).toBe(6);
-    expect(refused.error).toContain("500 events were posted; line 501 and what follows were not");
+    expect(refused.error).toContain(
+      "500 events were posted; line 501 and what follows were not (it is events[0])",
+    );
   });
 
   test("what is not JSON is refused before anything is sent", async () => {
@@ -429,8 +431,14 @@ describe("failures", () => {
     expect([code, error]).toEqual([2, expect.stringContaining(text)]);
   });
 
-  test("without a profile there is a hint", async () => {
-    const { code, error } = await breakwater(["keys", "list", "--profile", "nobody"], { env: {} });
+  test("a key that is no header is refused, and not repeated", async () => {
+    const env = { BREAKWATER_URL: url, BREAKWATER_KEY: "s3cret\nkey" };
+    const { code, error } = await breakwater(["keys", "list"], { env });
+    expect([code, error]).toEqual([2, "breakwater: The key has characters that no key has\n"]);
+  });
+
+  test.each(["nobody", "constructor"])("without a profile there is a hint: %s", async (name) => {
+    const { code, error } = await breakwater(["keys", "list", "--profile", name], { env: {} });
     expect([code, error]).toEqual([3, expect.stringContaining("breakwater login")]);
   });
 });

@@ -9,7 +9,15 @@ import {
 import { type Command, listOptions, UsageError } from "../command.ts";
 import { present } from "../input.ts";
 import { print, printList, printObject, printTable, remark } from "../output.ts";
-import { originOf, profileName, profilesFile, readProfiles, secretFrom, writeProfiles } from "../profiles.ts";
+import {
+  checkedKey,
+  originOf,
+  profileName,
+  profilesFile,
+  readProfiles,
+  secretFrom,
+  writeProfiles,
+} from "../profiles.ts";
 
 const SCOPES = ["events:write", "read", "admin"];
 
@@ -25,9 +33,9 @@ export const accessCommands: readonly Command[] = [
       const name = profileName(call.text("profile"));
       const profiles = readProfiles();
       const given = call.arg || process.env.BREAKWATER_URL || profiles[name]?.url;
-      if (!given) throw new UsageError("breakwater login needs the address of the deployment");
+      if (!given) throw new UsageError("login needs the address of the deployment");
       const url = originOf(given);
-      const key = await secretFrom("BREAKWATER_KEY", `API key of ${url}`);
+      const key = checkedKey(await secretFrom("BREAKWATER_KEY", `API key of ${url}`));
       const { error, response } = await breakwaterClient({ url, key }).GET("/v1/events", {
         params: { query: { limit: "1" } },
       });
@@ -43,8 +51,9 @@ export const accessCommands: readonly Command[] = [
     summary: "Forget a profile",
     async run(call) {
       const name = profileName(call.text("profile"));
-      const { [name]: forgotten, ...others } = readProfiles();
-      if (forgotten === undefined) throw new UsageError(`There is no profile ${name}`);
+      const profiles = readProfiles();
+      const { [name]: _, ...others } = profiles;
+      if (!Object.hasOwn(profiles, name)) throw new UsageError(`There is no profile ${name}`);
       writeProfiles(others);
       remark(`Profile ${name} is removed. Its key is still valid: \`breakwater keys revoke\` ends it`);
       return undefined;
@@ -87,7 +96,7 @@ export const accessCommands: readonly Command[] = [
     },
     async run(call) {
       const scopes = call.list("scope");
-      if (scopes === undefined) throw new UsageError("breakwater keys create needs --scope");
+      if (scopes === undefined) throw new UsageError("keys create needs --scope");
       const body: NewApiKey = {
         scopes: [...scopes] as NewApiKey["scopes"],
         ...present({

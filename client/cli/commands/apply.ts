@@ -18,7 +18,7 @@ export const applyCommand: Command = {
   },
   async run(call) {
     const file = call.text("file");
-    if (file === undefined) throw new UsageError("breakwater apply needs --file <file>");
+    if (file === undefined) throw new UsageError("apply needs --file <file>");
     const configuration = read(file);
     const { api } = call.connection();
     const options = { prune: call.has("prune"), secrets: call.has("secrets") };

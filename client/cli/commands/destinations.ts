@@ -95,8 +95,7 @@ export const destinationCommands: readonly Command[] = [
     options: fieldOptions,
     async run(call) {
       const body = fieldsOf(call) as DestinationChange;
-      if (Object.keys(body).length === 0)
-        throw new UsageError("breakwater destinations update needs a field to change");
+      if (Object.keys(body).length === 0) throw new UsageError("destinations update needs a field to change");
       const { api } = call.connection();
       return printed(call, dataOf(await api.PATCH("/v1/destinations/{id}", { ...byId(call), body })));
     },

@@ -1,3 +1,4 @@
+import { plural } from "../../../src/pages/ui/format.ts";
 import { dataOf, type NewEvent } from "../../src/breakwater.ts";
 import { type Call, type Command, listOptions, UsageError } from "../command.ts";
 import { parseJson, present, readText } from "../input.ts";
@@ -29,7 +30,7 @@ export const eventCommands: readonly Command[] = [
     async run(call) {
       const lines = call.text("lines");
       if (lines !== undefined) return postLines(call, lines);
-      if (call.arg === "") throw new UsageError("breakwater events post needs a type, or --lines");
+      if (call.arg === "") throw new UsageError("events post needs a type, or --lines");
       const { api } = call.connection();
       const key = call.text("idempotency-key");
       const event = dataOf(
@@ -40,7 +41,7 @@ export const eventCommands: readonly Command[] = [
       );
       if (call.has("json")) return printed(call, event);
       print(
-        `${event.id}  ${event.deliveries.length} deliveries${event.deliver_at ? `, at ${event.deliver_at}` : ""}`,
+        `${event.id}  ${plural(event.deliveries.length, "delivery", "deliveries")}${event.deliver_at ? `, at ${event.deliver_at}` : ""}`,
       );
       for (const { id } of event.deliveries) print(`  ${id}`);
       if (event.hint) remark(event.hint);
@@ -136,14 +137,16 @@ async function postLines(call: Call, file: string): Promise<undefined> {
       if (call.has("json")) for (const one of accepted.events) print(JSON.stringify(one));
     } catch (error) {
       progress("");
-      remark(`${from} events were posted; line ${batch[0]?.number} and what follows were not`);
+      remark(
+        `${from} events were posted; line ${batch[0]?.number} and what follows were not (it is events[0])`,
+      );
       throw error;
     }
     from = to;
     progress(`${from} of ${events.length} events posted`);
   }
   progress("");
-  if (!call.has("json")) print(`${events.length} events posted`);
+  if (!call.has("json")) print(`${plural(events.length, "event")} posted`);
   return undefined;
 }
 

@@ -26,7 +26,7 @@ export const replayCommands: readonly Command[] = [
     },
     async run(call) {
       const since = call.text("since");
-      if (since === undefined) throw new UsageError("breakwater replays create needs --since");
+      if (since === undefined) throw new UsageError("replays create needs --since");
       const { api } = call.connection();
       const types = call.list("event-type");
       const body: NewReplay = {

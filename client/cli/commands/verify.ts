@@ -17,7 +17,7 @@ export const verifyCommand: Command = {
   },
   async run(call) {
     const file = call.text("body");
-    if (file === undefined || file === "-") throw new UsageError("breakwater verify needs --body <file>");
+    if (file === undefined || file === "-") throw new UsageError("verify needs --body <file>");
     const headers = headersIn(call.list("header") ?? []);
     const body = readText(file);
     const secret = await secretFrom("WEBHOOK_SECRET", "Signing secret");
