@@ -108,7 +108,10 @@ export const cancelReasons = [
 ] as const;
 export type CancelReason = (typeof cancelReasons)[number];
 
-/** Every named reason of a delivery; `http_<status>` comes in addition. `scheduled` is shown, never stored. */
+/**
+ * Every named reason of a delivery as it is shown; `http_<status>` comes in addition. `scheduled` is never stored, and in
+ * code `in_flight` is a state.
+ */
 export const deliveryReasons = [
   "scheduled",
   ...waitingReasons,
@@ -118,7 +121,8 @@ export const deliveryReasons = [
   ...deadReasons,
   ...cancelReasons,
 ] as const;
-export type DeliveryReason = (typeof deliveryReasons)[number] | Cause;
+export type ShownReason = (typeof deliveryReasons)[number] | Cause;
+export type DeliveryReason = Exclude<ShownReason, "in_flight">;
 
 /** The one state in which a delivery is stored with that reason; undefined where it may be in several, or is none. */
 export function stateOfReason(reason: string): "waiting" | "retrying" | "dead" | "cancelled" | undefined {

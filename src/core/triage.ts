@@ -16,10 +16,9 @@ export type Readiness =
 
 export type DeliveryProgress = Readonly<{
   /** Undefined before the first outcome. */
-  state: "waiting" | "retrying" | "delivered" | "dead" | "cancelled" | undefined;
+  state: "waiting" | "in_flight" | "retrying" | "delivered" | "dead" | "cancelled" | undefined;
+  /** In flight: until then its sender may be awaiting the response. */
   nextAttemptAt: number | null;
-  /** Sent, and no response is recorded: until `nextAttemptAt` its sender may still be awaiting one. */
-  isInFlight: boolean;
   giveUpAt: number;
   destinationDeleted: boolean;
   /** Whether the content of its event is gone. */
@@ -37,6 +36,7 @@ export function readinessOf(progress: DeliveryProgress, source: DeliverySource, 
       return { kind: "done" };
     case "waiting":
       return source === "drain" ? attemptable(progress, now) : { kind: "done" };
+    case "in_flight":
     case "retrying":
       return source === "drain" ? { kind: "done" } : atItsTime(progress, now);
     case undefined:
@@ -51,7 +51,7 @@ export function readinessOf(progress: DeliveryProgress, source: DeliverySource, 
 function atItsTime(progress: DeliveryProgress, now: number): Readiness {
   const at = progress.nextAttemptAt ?? now;
   const isPointless = progress.destinationDeleted || progress.erased;
-  const mayEnd = isPointless && !progress.isInFlight;
+  const mayEnd = isPointless && progress.state !== "in_flight";
   return at > now && !mayEnd ? { kind: "early", at } : attemptable(progress, now);
 }
 

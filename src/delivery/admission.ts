@@ -67,8 +67,7 @@ function progressOf(delivery: LoadedDelivery) {
   const { giveUpAt, nextAttemptAt } = currentRow(delivery);
   const destinationDeleted = delivery.destination.deletedAt !== null;
   const erased = delivery.event.isErased === true;
-  const isInFlight = delivery.row?.reason === "in_flight";
-  return { state: delivery.row?.state, nextAttemptAt, isInFlight, giveUpAt, destinationDeleted, erased };
+  return { state: delivery.row?.state, nextAttemptAt, giveUpAt, destinationDeleted, erased };
 }
 
 function withoutAttempt(

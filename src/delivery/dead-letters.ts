@@ -68,10 +68,10 @@ async function sortByCause(services: Services, messages: readonly MessageGroup[]
 
 /** Neither ended nor waiting, which is the drain's. */
 function isQueued({ row }: LoadedDelivery): boolean {
-  return row === undefined || row.state === "retrying";
+  return row === undefined || row.state === "retrying" || row.state === "in_flight";
 }
 
 /** Whether it is in flight, and not overdue. */
 function mayHaveSender({ row }: LoadedDelivery, now: number): boolean {
-  return row?.reason === "in_flight" && (row.nextAttemptAt ?? now) > now;
+  return row?.state === "in_flight" && (row.nextAttemptAt ?? now) > now;
 }

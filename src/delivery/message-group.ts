@@ -21,7 +21,7 @@ import {
 import { faultOf } from "../log.ts";
 import { batchesOf, type DeliveryMessage, delaySecondsUntil, deliveryMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
-import { type LoadedDelivery, ownerOf } from "../store/deliveries.ts";
+import type { LoadedDelivery } from "../store/deliveries.ts";
 import type { DeliveryRow } from "../store/delivery.ts";
 import type { Disposition } from "./outcome.ts";
 
@@ -55,13 +55,18 @@ export function openDeliveriesOf(dispositions: readonly Disposition[]): OpenDeli
   return dispositions.flatMap(({ delivery, row = delivery.row, retryAt: at }) => {
     if (at === undefined) return [];
     const key = { eventId: delivery.event.id, destinationId: delivery.destination.id };
-    return { key, at, slackMs: slackOf(row, at), owner: ownerOf(row) };
+    return { key, at, slackMs: slackOf(row, at), owner: row?.owner };
   });
 }
 
 function slackOf(row: DeliveryRow | undefined, at: number): number {
-  const last = row?.state === "retrying" && row.nextAttemptAt === at ? row.log.at(-1) : undefined;
+  const last = isToRetry(row) && row.nextAttemptAt === at ? row.log.at(-1) : undefined;
   return Math.max(TOGETHER_MS, last ? (at - last.at - last.latencyMs) * TOGETHER_SHARE : 0);
+}
+
+/** Whether a message comes for it at its time: for one in flight in case its sender is lost. */
+function isToRetry(row: DeliveryRow | undefined): row is DeliveryRow {
+  return row?.state === "retrying" || row?.state === "in_flight";
 }
 
 /** The batch's messages, with each delivery once, or once for each owner. An unreadable message is logged and dropped. */
@@ -126,9 +131,8 @@ export function messageGroupFinder(
   return ({ event, destination, row }) => {
     const some = owners.get(`${bundleOf(event.id)} ${destination.id}`) ?? [];
     const naming = some.filter(([indexes]) => runsInclude(indexes, indexOf(event.id)));
-    if (row?.state !== "retrying") return naming[0]?.[1];
-    const owner = ownerOf(row);
-    const own = naming.find(([, messageGroup]) => messageGroup.owner === owner);
+    if (!isToRetry(row)) return naming[0]?.[1];
+    const own = naming.find(([, messageGroup]) => messageGroup.owner === row.owner);
     return (own ?? ((row.nextAttemptAt ?? 0) <= now ? naming[0] : undefined))?.[1];
   };
 }

@@ -51,7 +51,7 @@ export function attemptDisposition({ attempt, outcome }: Finished, owner: string
     case "dead":
       return { delivery, row, gone: transition.reason === "gone" };
     case "retry":
-      return { delivery, row: ownedBy(row, owner), retryAt: transition.at };
+      return { delivery, row: { ...row, owner }, retryAt: transition.at };
   }
 }
 
@@ -91,7 +91,7 @@ export function currentRow({ event, destination, row }: LoadedDelivery): Deliver
       log: [],
     }),
     ...(liveUntil !== undefined && { hasOwnLimit: true }),
-    ...(row?.reason === "in_flight" && { hasLostSender: true }),
+    ...(row?.state === "in_flight" && { hasLostSender: true }),
   };
 }
 
@@ -103,7 +103,7 @@ export function waitingRow(delivery: LoadedDelivery, refusal: Refusal): Delivery
 
 /** Sent and not answered yet. Should this Worker die, the sweep recovers it after `recoverAt`. */
 export function inFlightRow(delivery: LoadedDelivery, recoverAt: number): DeliveryRow {
-  return { ...currentRow(delivery), state: "retrying", reason: "in_flight", nextAttemptAt: recoverAt };
+  return { ...currentRow(delivery), state: "in_flight", reason: null, nextAttemptAt: recoverAt };
 }
 
 /** Ended without an attempt. */
@@ -130,6 +130,7 @@ function outcomeOf(attempt: Attempt, policy: RetryPolicy, random: number): Deliv
     lastStatus: exchange.status ?? null,
     lastError: next.kind === "delivered" ? null : causeOf(exchange),
     log: logWith(before.log, entryOf(attempt, next)),
+    owner: undefined,
   };
   return { row, transition: next };
 }
@@ -197,24 +198,18 @@ function entryOf(attempt: Attempt, next: Transition): AttemptEntry {
  */
 const LOG_EXCERPTS = 6_144;
 
-/** The log with one more entry: only the last attempt has the owner of the next. */
+/** The log with one more entry. */
 function logWith(log: readonly AttemptEntry[], entry: AttemptEntry): readonly AttemptEntry[] {
   let room = LOG_EXCERPTS - (entry.excerpt?.length ?? 0);
   const past = log
     .slice(1 - LOG_ENTRIES)
     .toReversed()
-    .map(({ excerpt = "", owner: _, ...rest }): AttemptEntry => {
+    .map(({ excerpt = "", ...rest }): AttemptEntry => {
       const kept = excerpt.slice(0, Math.max(0, Math.min(SHORT_ANSWER, room))).toWellFormed();
       room -= kept.length;
       return { ...rest, ...(kept && { excerpt: kept }) };
     });
   return [...past.toReversed(), entry];
-}
-
-function ownedBy(row: DeliveryRow, owner: string | undefined): DeliveryRow {
-  const last = row.log.at(-1);
-  if (owner === undefined || !last) return row;
-  return { ...row, log: [...row.log.slice(0, -1), { ...last, owner }] };
 }
 
 const metricEnds = { delivered: "delivered", retry: "again", dead: "dead" } as const;

@@ -12,13 +12,12 @@ import { type DeliveryKey, eventAt, headerAt, type StoredHeader } from "../core/
 import { indexesIn } from "../core/pack.ts";
 import type { CancelReason } from "../core/reasons.ts";
 import { takesType } from "../core/routing.ts";
-import { modelOf, type RawRow } from "./columns.ts";
+import type { RawRow } from "./columns.ts";
 import type { Databases } from "./databases.ts";
 import type { DeliveryRow } from "./delivery.ts";
-import { packsOf } from "./packs.ts";
+import { packsOf, rawDelivery } from "./packs.ts";
 import { sharesOf } from "./shards.ts";
 import { bundleIdOf, eventTypeSql, hasBit, inFlightOf, WAITING_PACKS, WAITING_ROWS } from "./sql.ts";
-import { deliveries } from "./tables.ts";
 import { endWaiting } from "./waiting.ts";
 
 const REASON = "cancelled_by_request" satisfies CancelReason;
@@ -63,7 +62,7 @@ export async function cancelDeliveries(
         db.prepare(CANCEL).bind(destinationId, eventId, giveUpAt, now),
       ]);
       const results = await db.batch<RawRow>(statements);
-      return results.flatMap(({ results }) => results).map((raw) => modelOf(deliveries, raw));
+      return results.flatMap(({ results }) => results).map(rawDelivery);
     }),
   );
   return rows.flat();

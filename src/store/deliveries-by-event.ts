@@ -8,7 +8,7 @@
 
 import { bundleOf, type DeliveryKey, eventAt } from "../core/bundle.ts";
 import type { Databases } from "./databases.ts";
-import type { StoredState } from "./delivery.ts";
+import { type StoredState, storedStatus } from "./delivery.ts";
 import { type DeliveryFilter, eventsOver, isRowWanted } from "./delivery-filter.ts";
 import {
   type DeliveryPage,
@@ -142,7 +142,7 @@ function isWanted(
   filter: Pick<DeliveryFilter, "status" | "reason" | "limit">,
 ): boolean {
   if (one.kind === "stored")
-    return (state === undefined || one.row.state === state) && isRowWanted(filter, one.row);
+    return (state === undefined || storedStatus(one.row).state === state) && isRowWanted(filter, one.row);
   if (filter.status !== undefined || filter.reason !== undefined) return false;
   const isDeleted = one.destination === null || one.destination.deletedAt !== null;
   return state === undefined || state === (isDeleted ? "cancelled" : "queued");

@@ -31,7 +31,7 @@ import { isErased } from "../core/erase.ts";
 import { readContents, type StoredContent } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import type { Databases } from "./databases.ts";
-import type { DeliveryRow } from "./delivery.ts";
+import { type DeliveryRow, storedRow } from "./delivery.ts";
 import { type Destination, LISTED_DESTINATIONS } from "./destinations.ts";
 import {
   OWN_ROWS,
@@ -40,6 +40,7 @@ import {
   packedRows,
   packedStateOf,
   packsOf,
+  rawDelivery,
   settingBits,
   unset,
 } from "./packs.ts";
@@ -48,7 +49,6 @@ import { destinations } from "./schema.ts";
 import { homeOf, homeOfBundle, sharesOf } from "./shards.ts";
 import { bundleIdOf, endedOf, hasBit, inPortions } from "./sql.ts";
 import { pauseStatements, type StatusChange, unpublishedChanges } from "./status-changes.ts";
-import { deliveries } from "./tables.ts";
 
 type LoadedEvent = Readonly<{
   id: number;
@@ -79,11 +79,6 @@ export function liveUntilOf(
   event: Pick<LoadedEvent, "acceptedAt" | "deliverAt" | "ttlSeconds">,
 ): number | undefined {
   return event.ttlSeconds === undefined ? undefined : dueAtOf(event) + event.ttlSeconds * 1000;
-}
-
-/** The owner of the message that will retry the delivery; undefined when that is the bundle's own message. */
-export function ownerOf(row: DeliveryRow | undefined): string | undefined {
-  return row?.log.at(-1)?.owner;
 }
 
 /** One delivery with all that an attempt needs. */
@@ -292,7 +287,7 @@ function rowsByKey(
 ): Rows {
   const packed = packsOf(packs).flatMap((pack) => packedRows(pack, targets.get(pack.destinationId) ?? null));
   const rows = new Map<string, Map<number, DeliveryRow>>();
-  for (const row of [...packed, ...raw.map((one) => modelOf(deliveries, one))]) {
+  for (const row of [...packed, ...raw.map(rawDelivery)]) {
     const own = rows.get(row.destinationId);
     if (own) own.set(row.eventId, row);
     else rows.set(row.destinationId, new Map([[row.eventId, row]]));
@@ -516,7 +511,7 @@ export function recording(
   after: readonly D1PreparedStatement[] = [],
 ): D1PreparedStatement[] {
   const record = db.prepare(RECORD);
-  const recorded = inPortions(rows).flatMap((json) => [record.bind(json), ...after]);
+  const recorded = inPortions(rows.map(storedRow)).flatMap((json) => [record.bind(json), ...after]);
   return [...replayCountersOf(db, rows), ...recorded];
 }
 
@@ -576,7 +571,7 @@ export async function requeueEnded(
   const requeue = async (db: D1Database, rows: readonly Requeue[]) => {
     const list = JSON.stringify(rows);
     const statements = [REQUEUE_ENDED, REQUEUE_ENDED_PACKED].map((sql) => db.prepare(sql).bind(list));
-    return (await rowsOf(db, statements)).flat().map((raw) => modelOf(deliveries, raw));
+    return (await rowsOf(db, statements)).flat().map(rawDelivery);
   };
   const shares = sharesOf(databases, ended, ({ eventId }) => eventId);
   return (await Promise.all([...shares].map(([db, rows]) => requeue(db, rows)))).flat();

@@ -20,7 +20,7 @@ import {
 import { DAY_MS } from "../core/retention.ts";
 import { takesType } from "../core/routing.ts";
 import { contentLimitsOf } from "./content-retention.ts";
-import type { DeliveryRow } from "./delivery.ts";
+import { type DeliveryRow, storedStatus } from "./delivery.ts";
 import { rowsIn } from "./packs.ts";
 import { destinations } from "./schema.ts";
 import { bundleIdOf, eventTypeSql, hasChannel, tenantOf } from "./sql.ts";
@@ -65,7 +65,8 @@ export function isWanted({ tenant, status, reason, ...filter }: DeliveryFilter):
 /** The same for a delivery of a pack: the part about its row. */
 export function isRowWanted({ status, reason }: DeliveryFilter, row: DeliveryRow): boolean {
   return (
-    (status === undefined || row.lastStatus === status) && (reason === undefined || row.reason === reason)
+    (status === undefined || row.lastStatus === status) &&
+    (reason === undefined || storedStatus(row).reason === reason)
   );
 }
 

@@ -26,7 +26,7 @@ import {
   type StoredHeader,
 } from "../core/bundle.ts";
 import { allOf, type Databases } from "./databases.ts";
-import type { DeliveryRow, StoredState } from "./delivery.ts";
+import { type DeliveryRow, loadedRow, type StoredState, storedStatus } from "./delivery.ts";
 import { type DeliveryFilter, eventsOver, isEventWanted, isRowWanted, isWanted } from "./delivery-filter.ts";
 import { type Destination, destinationsByIds } from "./destinations.ts";
 import { eventNames } from "./events.ts";
@@ -245,7 +245,7 @@ async function rowsIn(db: D1Database, walk: Walk, filter: DeliveryFilter, byInde
     .where(sql`${wanted} OR walk.n = ${STEPS}`)
     .limit(filter.limit + 1);
   const found = steps.flatMap(({ isWanted, row, destination }): Stored[] =>
-    isWanted && row ? [foundOf(row, destination)] : [],
+    isWanted && row ? [foundOf(loadedRow(row), destination)] : [],
   );
   if (found.length > filter.limit) return { found, upto: found.at(-1) };
   const last = steps.at(-1);
@@ -317,7 +317,7 @@ function wantedIn(
       channels: header ? channelsAt(header, indexOf(eventId)) : [],
     });
   return packedRows(pack, destination)
-    .filter((row) => (state === undefined || row.state === state) && isRowWanted(filter, row))
+    .filter((row) => (state === undefined || storedStatus(row).state === state) && isRowWanted(filter, row))
     .filter((row) => before === undefined || descending(row, before) > 0)
     .filter(isOfWantedEvent)
     .map((row) => foundOf(row, destination));

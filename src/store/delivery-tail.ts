@@ -14,8 +14,14 @@ import { allOf, type Databases } from "./databases.ts";
 import { type FoundDelivery, withDestinations } from "./delivery-list.ts";
 import type { Destination } from "./destinations.ts";
 import { type EventName, eventNameIn } from "./events.ts";
-import { packedRows } from "./packs.ts";
-import { BUNDLE_COLUMNS, type BundleRow, foundOf, type Planned, plannedIn } from "./planned-deliveries.ts";
+import {
+  BUNDLE_COLUMNS,
+  type BundleRow,
+  deliveryIn,
+  foundOf,
+  type Planned,
+  plannedIn,
+} from "./planned-deliveries.ts";
 import { sharesOf } from "./shards.ts";
 import { deliveries, packs } from "./tables.ts";
 
@@ -155,9 +161,8 @@ async function lookedUp(databases: Databases, followed: readonly Followed[]): Pr
     for (const one of await statesIn(db, share)) states.set(nameOf(one), one);
   return followed.map((one) => {
     const { planned, destination } = one;
-    const { row = null, pack = null } = states.get(nameOf(planned)) ?? {};
-    const packed = pack && packedRows(pack, destination).find(({ eventId }) => eventId === planned.eventId);
-    const found = foundOf(planned, row ?? packed ?? undefined, destination);
+    const row = deliveryIn(states.get(nameOf(planned)), planned.eventId, destination);
+    const found = foundOf(planned, row, destination);
     return { followed: one, found, shown: shownOf(found) };
   });
 }

@@ -27,7 +27,7 @@ import { readHeader } from "../core/stored-bundle.ts";
 import { readContents, type StoredContent } from "./bundles.ts";
 import { storeBodies } from "./commit.ts";
 import { recording } from "./deliveries.ts";
-import type { AttemptEntry, DeliveryRow, StoredState } from "./delivery.ts";
+import type { AttemptEntry, DeliveryRow, DeliveryState } from "./delivery.ts";
 import { rowsIn, WITHOUT_ATTEMPT } from "./packs.ts";
 
 /** A bundle of which something is to be erased. */
@@ -281,9 +281,8 @@ function cancelled(
   known: DeliveryRow | Pick<DeliveryRow, "destinationId" | "eventId">,
   now: number,
 ): DeliveryRow[] {
-  const row = { ...WITHOUT_ATTEMPT, state: "waiting" as StoredState, giveUpAt: now, ...known };
-  const isOpen = row.state === "waiting" || (row.state === "retrying" && row.reason !== "in_flight");
-  if (!isOpen) return [];
+  const row = { ...WITHOUT_ATTEMPT, state: "waiting" as DeliveryState, giveUpAt: now, ...known };
+  if (row.state !== "waiting" && row.state !== "retrying") return [];
   return [{ ...row, state: "cancelled", reason: "erased", nextAttemptAt: null, endedAt: now }];
 }
 

@@ -17,7 +17,7 @@ import { bundleOf, type DeliveryKey, eventAt, indexOf, MAX_EVENTS } from "../cor
 import { endsIn, endsText, HALF, indexesIn, maskOf, type PackedEnd } from "../core/pack.ts";
 import { ageLimitOf, type RetryPolicy } from "../core/retry/policy.ts";
 import { modelOf, type RawRow } from "./columns.ts";
-import type { DeliveryRecord, DeliveryRow } from "./delivery.ts";
+import { type DeliveryRecord, type DeliveryRow, loadedRow } from "./delivery.ts";
 import { type Destination, retryPolicyOf } from "./destinations.ts";
 import { anyOf, both, type Half, inPortions, isInBundle } from "./sql.ts";
 import { deliveries, type PackRow, packs } from "./tables.ts";
@@ -35,7 +35,7 @@ export function packedStateOf(row: DeliveryRecord): PackedState | undefined {
   if (state === "delivered") return attempts === 1 && isPlainSuccess(row) ? "delivered" : undefined;
   if (attempts > 0 || log.length > 0 || row.hasOwnLimit || row.hasLostSender) return undefined;
   if (state === "waiting") return "waiting";
-  if (state === "retrying" && reason === "in_flight") return "in_flight";
+  if (state === "in_flight") return "in_flight";
   return state === "cancelled" && reason === CANCELLED ? "cancelled" : undefined;
 }
 
@@ -66,7 +66,7 @@ export function packedRows(pack: PackRow, destination: Pick<Destination, "retry"
       rowOf(i, { state: "waiting", reason, nextAttemptAt }),
     ),
     ...indexesIn([pack.inFlight0, pack.inFlight1]).map((i) =>
-      rowOf(i, { state: "retrying", reason: "in_flight", nextAttemptAt: recoverAt }),
+      rowOf(i, { state: "in_flight", nextAttemptAt: recoverAt }),
     ),
     ...indexesIn([pack.delivered0, pack.delivered1]).map((i) =>
       rowOf(i, deliveredColumns(attempts.get(i), policy)),
@@ -113,6 +113,11 @@ function endsByIndex({ ends }: PackRow) {
     attempts: new Map(attempts.map((end) => [end.index, end])),
     cancellations: new Map(cancellations.map((end) => [end.index, end])),
   };
+}
+
+/** The delivery of a row that a statement has selected. */
+export function rawDelivery(raw: RawRow): DeliveryRow {
+  return loadedRow(modelOf(deliveries, raw));
 }
 
 /** The packs of a statement that selects them. */
@@ -328,6 +333,6 @@ export async function rowsIn(
     ...packsOf(packed?.results ?? []).flatMap((pack) =>
       packedRows(pack, targets.get(pack.destinationId) ?? null),
     ),
-    ...(own?.results ?? []).map((raw) => modelOf(deliveries, raw)),
+    ...(own?.results ?? []).map(rawDelivery),
   ];
 }

@@ -26,7 +26,7 @@ import { beforeFirstBundleOf, databaseNumberOfBundle } from "../core/placement.t
 import { takesType } from "../core/routing.ts";
 import { LISTED_BUNDLES, readContents } from "./bundles.ts";
 import type { Databases } from "./databases.ts";
-import type { DeliveryRow } from "./delivery.ts";
+import { type DeliveryRow, loadedRow, type StoredRow } from "./delivery.ts";
 import { type DeliveryFilter, hasEnded, type Over, oldAmong } from "./delivery-filter.ts";
 import {
   type DeliveryPage,
@@ -194,7 +194,7 @@ export async function findDelivery(
     ? [stored.destination]
     : await destinationsByIds(databases.db, [destinationId]);
   const destination = placed ?? null;
-  const row = stored.row ?? rowIn(stored.pack, eventId, destination);
+  const row = deliveryIn(stored, eventId, destination);
   const { acceptedAt, deliverAt } = bundle;
   const ttlSeconds = ttlAt(bundle.header as StoredHeader, indexOf(eventId));
   const found = {
@@ -240,8 +240,7 @@ async function foundAt(
   const ttlSeconds = ttlAt(header, indexOf(eventId));
   return ids.map((destinationId) => {
     const destination = targets.get(destinationId) ?? null;
-    const known = stored.get(destinationId);
-    const row = known?.row ?? rowIn(known?.pack, eventId, destination);
+    const row = deliveryIn(stored.get(destinationId), eventId, destination);
     return foundOf({ eventId, destinationId, acceptedAt, deliverAt, ttlSeconds }, row, destination);
   });
 }
@@ -258,9 +257,14 @@ async function storedOf(home: D1Database, eventId: number, ids: readonly string[
   return new Map(found.map((one) => [one.id, one]));
 }
 
-/** The delivery of a pack as a row; undefined when it has no bit. */
-function rowIn(pack: PackRow | null | undefined, eventId: number, destination: Destination | null) {
-  return pack ? packedRows(pack, destination).find((row) => row.eventId === eventId) : undefined;
+/** The delivery of its row, or of its bit in the pack; undefined when it has neither. */
+export function deliveryIn(
+  { row, pack }: Readonly<{ row?: StoredRow | null; pack?: PackRow | null }> = {},
+  eventId: number,
+  destination: Destination | null,
+): DeliveryRow | undefined {
+  if (row) return loadedRow(row);
+  return pack ? packedRows(pack, destination).find((one) => one.eventId === eventId) : undefined;
 }
 
 export function foundOf(

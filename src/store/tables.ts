@@ -20,7 +20,7 @@ import { blob, index, integer, primaryKey, sqliteTable, text } from "drizzle-orm
 import type { Plan, StoredHeader } from "../core/bundle.ts";
 import type { DeliveryReason } from "../core/reasons.ts";
 import { jsonText } from "./columns.ts";
-import type { AttemptEntry, StoredState } from "./delivery.ts";
+import type { StoredRow } from "./delivery.ts";
 
 /**
  * Events that were committed together, of one tenant or of many (core/bundle.ts). Ids are given in order, from the
@@ -91,8 +91,8 @@ export const deliveries = sqliteTable(
   {
     destinationId: text("destination_id").notNull(),
     eventId: integer("event_id").notNull(),
-    state: text().$type<StoredState>().notNull(),
-    reason: text().$type<DeliveryReason>(),
+    state: text().$type<StoredRow["state"]>().notNull(),
+    reason: text().$type<StoredRow["reason"]>(),
     /** HTTP exchanges in this generation; nothing else counts. */
     attempts: integer().notNull().default(0),
     nextAttemptAt: integer("next_attempt_at"),
@@ -107,7 +107,7 @@ export const deliveries = sqliteTable(
     lastError: text("last_error"),
     /** The replay that requeued it, and that its end counts for. */
     replay: text(),
-    log: jsonText<readonly AttemptEntry[]>([])().notNull().default(sql`'[]'`),
+    log: jsonText<StoredRow["log"]>([])().notNull().default(sql`'[]'`),
   },
   (t) => [
     primaryKey({ columns: [t.destinationId, t.eventId] }),

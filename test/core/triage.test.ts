@@ -6,7 +6,6 @@ import { start as now } from "../support/gate-arbitraries.ts";
 const standing: DeliveryProgress = {
   state: undefined,
   nextAttemptAt: null,
-  isInFlight: false,
   giveUpAt: now + 72 * 3_600_000,
   destinationDeleted: false,
   erased: false,
@@ -33,6 +32,7 @@ describe("readinessOf", () => {
       { kind: "early", at: now + 1 },
     ],
     ["is due when a retry has no time", { state: "retrying" }, "queue", due],
+    ["leaves what is in flight to the queue", { state: "in_flight", nextAttemptAt: now }, "drain", done],
     ["leaves retries to the queue", { state: "retrying", nextAttemptAt: now }, "drain", done],
     ["ends at its age limit exactly", { giveUpAt: now }, "queue", expired],
     ["is due one millisecond before", { giveUpAt: now + 1 }, "queue", due],
@@ -60,13 +60,13 @@ describe("readinessOf", () => {
     ],
     [
       "waits for its time in flight, even when its destination is gone",
-      { state: "retrying", isInFlight: true, nextAttemptAt: now + 1, destinationDeleted: true },
+      { state: "in_flight", nextAttemptAt: now + 1, destinationDeleted: true },
       "queue",
       { kind: "early", at: now + 1 },
     ],
     [
       "ends in flight at that time when its destination is gone",
-      { state: "retrying", isInFlight: true, nextAttemptAt: now, destinationDeleted: true },
+      { state: "in_flight", nextAttemptAt: now, destinationDeleted: true },
       "queue",
       cancelled,
     ],

@@ -75,7 +75,7 @@ describe("of the deliveries that a message names", () => {
   const due: [string, Given][] = [
     ["one that nothing is known of", {}],
     ["a retry at its time", { row: { nextAttemptAt: START } }],
-    ["one whose sender is lost", { row: { reason: "in_flight", nextAttemptAt: START - 1 } }],
+    ["one whose sender is lost", { row: { state: "in_flight", nextAttemptAt: START - 1 } }],
   ];
   test.each(due)("%s is attempted", (_, given) => {
     const delivery = loadedDelivery(given);
@@ -88,7 +88,7 @@ describe("of the deliveries that a message names", () => {
     ["one whose event is not due", { event: { deliverAt: START + 7 } }, START + 7],
     [
       "one in flight, also to a deleted destination",
-      { row: { reason: "in_flight", nextAttemptAt: START + 9 }, destination: { deletedAt: START } },
+      { row: { state: "in_flight", nextAttemptAt: START + 9 }, destination: { deletedAt: START } },
       START + 9,
     ],
   ];

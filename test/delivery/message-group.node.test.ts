@@ -143,10 +143,7 @@ describe("a delivery is delivered", () => {
   const retry = (owner: string | undefined, inMs: number | null = 1) => ({
     state: "retrying" as const,
     nextAttemptAt: inMs === null ? null : START + inMs,
-    log: [
-      { at: 0, latencyMs: 0, owner: "former" },
-      { at: 1, latencyMs: 0, ...(owner && { owner }) },
-    ],
+    owner,
   });
 
   test("by the first message that names it, where nothing is recorded of it, or it is no retry", () => {
@@ -162,11 +159,12 @@ describe("a delivery is delivered", () => {
     expect(placeOf({ ...at(2, 0), destination: { id: B } })).toBe(1);
   });
 
-  test("as a retry by the message with its owner, which is that of its last attempt", () => {
+  test("as a retry by the message with its owner, or as one in flight", () => {
     expect(placeOf({ ...at(1, 0), row: retry("x") })).toBe(0);
     expect(placeOf({ ...at(1, 0), row: retry("y") })).toBe(2);
     expect(placeOf({ ...at(1, 2), row: retry(undefined) })).toBe(1);
     expect(placeOf({ ...at(1, 0), row: retry("y", -1) })).toBe(2);
+    expect(placeOf({ ...at(1, 0), row: { ...retry("y"), state: "in_flight" } })).toBe(2);
   });
 
   test("as a retry by no other message before it is overdue, and then by the first that names it", () => {
@@ -221,11 +219,11 @@ describe("what is open of dispositions", () => {
   });
 
   test("names the delivery, its time and its owner", () => {
-    const log = [...attempted.log.slice(1), { at: START, latencyMs: 0, owner: "x" }];
-    expect(open({ ...attempted, log }, at)).toMatchObject([
+    const owned = { ...attempted, owner: "x" };
+    expect(open(owned, at)).toMatchObject([
       { key: { eventId: 128, destinationId: "dst_00000000000000000001" }, at, owner: "x" },
     ]);
-    expect(open(undefined, at, { ...attempted, log })).toMatchObject([{ at, owner: "x" }]);
+    expect(open(undefined, at, owned)).toMatchObject([{ at, owner: "x" }]);
     expect(open(undefined, at)).toMatchObject([{ at, owner: undefined }]);
   });
 
@@ -351,11 +349,10 @@ describe("retries that have no message", () => {
   const named = (sent: readonly Sent<DeliveryMessage>[]) =>
     sent.map(({ body: { bundles, owner }, delaySeconds }) => [bundles, owner, delaySeconds]);
   const dispositionOf = (event: number, inMs: number, owner?: string) => {
-    const log = [{ at: START, latencyMs: 0, ...(owner && { owner }) }];
     const delivery = loadedDelivery({
       event: { id: event },
       destination: { id: A },
-      row: { nextAttemptAt: null, log },
+      row: { nextAttemptAt: null, owner },
     });
     return { delivery, retryAt: START + inMs };
   };

@@ -1,8 +1,10 @@
 /** Each destination of a batch is recorded and settled as it ends, whatever its neighbours do. */
+
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { LINGER_MS, Recorder, RIDE_MS } from "../../src/delivery/recorder.ts";
+import { loadedRow } from "../../src/store/delivery.ts";
 import { faultyRuntime } from "../support/faulty-runtime.ts";
 import { interceptedD1 } from "../support/intercept.ts";
 import { batchOf } from "../support/queues.ts";
@@ -227,7 +229,7 @@ describe("a recorder", () => {
     await world.consume(await world.post(count));
     const rows = (await storedRows()).filter((row) => row.destinationId === destination);
     await forgetOutcomes();
-    return rows.map((row) => ({ delivery: {} as never, row }));
+    return rows.map((row) => ({ delivery: {} as never, row: loadedRow(row) }));
   }
 
   test("has one write under way, and what is reported meanwhile shares the next", async () => {

@@ -1,8 +1,10 @@
 /** What lists hide because it is over, and which deliveries of packs pass a filter. */
+
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";
 import { deliveriesByEvent } from "../../src/store/deliveries-by-event.ts";
+import { loadedRow } from "../../src/store/delivery.ts";
 import {
   eventsOver,
   hasEnded,
@@ -126,7 +128,9 @@ describe("an event is over", () => {
   });
 
   async function overAmong(first = env.DB) {
-    return [...(await eventsOver(first, await storedRows(), over(first)))].sort((a, b) => a - b);
+    return [...(await eventsOver(first, (await storedRows()).map(loadedRow), over(first)))].sort(
+      (a, b) => a - b,
+    );
   }
 
   /** A bundle of events for these destinations. */

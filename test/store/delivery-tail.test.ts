@@ -88,7 +88,7 @@ describe("a tail", () => {
       [one, "dst_b", "delivered"],
       [two, "dst_a", "waiting"],
       [two, "dst_b", "retrying"],
-      [three, "dst_a", "retrying"],
+      [three, "dst_a", "in_flight"],
       [three, "dst_b", "cancelled"],
     ]);
     expect(second.tail.followed.map(({ planned }) => [planned.eventId, planned.destinationId])).toEqual([

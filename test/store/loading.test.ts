@@ -1,10 +1,10 @@
 /** Deliveries as they are loaded for an attempt: which are, with what, and in how many round trips. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { type BundlePart, bundleOf, checksumOf, eventAt } from "../../src/core/bundle.ts";
+import { type BundlePart, bundleOf, checksumOf } from "../../src/core/bundle.ts";
 import { headerWithout } from "../../src/core/erase.ts";
 import { beforeFirstBundleOf } from "../../src/core/placement.ts";
-import { dueAtOf, liveUntilOf, loadDeliveries, ownerOf } from "../../src/store/deliveries.ts";
+import { dueAtOf, liveUntilOf, loadDeliveries } from "../../src/store/deliveries.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase } from "../support/databases.ts";
 import { deliveryRow, storeDeliveries, storePacked } from "../support/delivery-rows.ts";
@@ -88,6 +88,7 @@ describe("what is loaded", () => {
     expect(envelope?.event.contentType).toBeUndefined();
   });
 
+  const ENTRY = { at: 1, latencyMs: 1 };
   test("is each delivery with its own outcome, from rows and from packs", async () => {
     const events = await insertBundles(env.DB, [
       { events: Array(4).fill(saying("x", [A, B])) },
@@ -96,7 +97,7 @@ describe("what is loaded", () => {
     const [one = 0, two = 0, three = 0, four = 0, five = 0] = events;
     const rows = [
       deliveryRow({ destinationId: A, eventId: one, state: "retrying", attempts: 1 }),
-      deliveryRow({ destinationId: A, eventId: two, endedAt: 7 }),
+      deliveryRow({ destinationId: A, eventId: two, state: "in_flight", owner: "last", log: [ENTRY, ENTRY] }),
       deliveryRow({ destinationId: B, eventId: five, state: "waiting" }),
     ];
     await storeDeliveries(env.DB, rows);
@@ -376,13 +377,4 @@ describe("the times of an event", () => {
   ])("%o ends at %s", (event, end) => {
     expect(liveUntilOf(event)).toBe(end);
   });
-});
-
-test("the message that took a delivery over last will retry it", () => {
-  const key = { destinationId: A, eventId: eventAt(1, 0) };
-  const entry = { at: 1, latencyMs: 1 };
-  const log = ["first", "second", "last"].map((owner) => ({ ...entry, owner }));
-  expect(ownerOf(deliveryRow({ ...key, log }))).toBe("last");
-  expect(ownerOf(deliveryRow({ ...key, log: [] }))).toBeUndefined();
-  expect(ownerOf(undefined)).toBeUndefined();
 });

@@ -9,7 +9,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt, indexOf } from "../../src/core/bundle.ts";
 import { endsText, type PackedEnd } from "../../src/core/pack.ts";
 import { recordOutcomes } from "../../src/store/deliveries.ts";
-import type { DeliveryRow } from "../../src/store/delivery.ts";
+import { type DeliveryRow, loadedRow } from "../../src/store/delivery.ts";
 import type { Destination } from "../../src/store/destinations.ts";
 import { knownOf, ownNames, packedRows, packedStateOf, rowsIn, settingBits } from "../../src/store/packs.ts";
 import { execute, newDestination, newWorld, storedRows, type World } from "../support/world.ts";
@@ -48,8 +48,7 @@ const DELIVERED = { at: AT, latencyMs: 9, status: 204 };
 const ended = { reason: null, nextAttemptAt: null };
 const kinds = {
   waiting: (index: number) => row(index, {}),
-  inFlight: (index: number) =>
-    row(index, { state: "retrying", reason: "in_flight", nextAttemptAt: AT + 40_000 }),
+  inFlight: (index: number) => row(index, { state: "in_flight", reason: null, nextAttemptAt: AT + 40_000 }),
   delivered: (index: number) =>
     row(index, {
       ...ended,
@@ -77,8 +76,9 @@ const kinds = {
 type Kind = keyof typeof kinds;
 
 const record = (...rows: DeliveryRow[]) => recordOutcomes({ db: env.DB }, rows, [], AT);
+const rowsNow = async () => (await storedRows()).map(loadedRow);
 const statesNow = async () =>
-  (await storedRows()).map(({ eventId, state, reason }) => [indexOf(eventId), state, reason]);
+  (await rowsNow()).map(({ eventId, state, reason }) => [indexOf(eventId), state, reason]);
 const packRows = async () =>
   (await env.DB.prepare("SELECT * FROM packs").all<Record<string, number | null>>()).results;
 const countOf = (table: string) => env.DB.prepare(`SELECT count(*) AS n FROM ${table}`).first("n");
@@ -95,7 +95,7 @@ describe("a plain state", () => {
     expect(await countOf("deliveries")).toBe(0);
     expect(await countOf("packs")).toBe(1);
     const giveUpAt = expect.any(Number);
-    expect(await storedRows()).toEqual(rows.map((one) => ({ ...one, giveUpAt })));
+    expect(await rowsNow()).toEqual(rows.map((one) => ({ ...one, giveUpAt })));
   });
 
   test("is one row written for a hundred deliveries, and none when it is repeated", async () => {
@@ -127,7 +127,7 @@ describe("a plain state", () => {
     ["a log of an attempt that it does not count", { ...kinds.waiting(1), log: [{ at: AT, latencyMs: 9 }] }],
     ["a limit of its own", { ...kinds.waiting(1), hasOwnLimit: true }],
     ["a lost sender", { ...kinds.inFlight(1), hasLostSender: true }],
-    ["another reason to be retried", { ...kinds.inFlight(1), reason: "backoff" }],
+    ["a cause to be retried", { ...kinds.inFlight(1), state: "retrying", reason: "http_500" }],
     ["a state that is not in flight", { ...kinds.inFlight(1), state: "queued" }],
     ["the reason of a cancelled one, though dead", { ...kinds.dead(1), reason: "destination_deleted" }],
     ["no attempt in its log, though delivered", { ...kinds.delivered(1), log: [] }],

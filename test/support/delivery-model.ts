@@ -6,7 +6,7 @@
 
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
-import type { DeliveryRow } from "../../src/store/delivery.ts";
+import { type DeliveryRow, loadedRow } from "../../src/store/delivery.ts";
 import { planned } from "./platform.ts";
 import { keyOf, type RequestLog, type Sent } from "./request-log.ts";
 import { storedRows } from "./world.ts";
@@ -83,7 +83,7 @@ export async function compare(
 ) {
   expect(afterEnd, "sent after it had ended").toEqual([]);
   expect(early, "sent earlier than asked").toEqual([]);
-  const rows = new Map((await storedRows()).map((row) => [keyOf(row), row]));
+  const rows = new Map((await storedRows()).map((row) => [keyOf(row), loadedRow(row)]));
   for (const message of await planned()) {
     const giveUpAt = message.acceptedAt + GIVE_UP_MS;
     if (!model.deliveries.has(keyOf(message)))

@@ -6,7 +6,7 @@
 import { getTableColumns } from "drizzle-orm";
 import { bundleOf, type DeliveryKey, indexOf } from "../../src/core/bundle.ts";
 import { endsText } from "../../src/core/pack.ts";
-import type { DeliveryRow } from "../../src/store/delivery.ts";
+import { type DeliveryRow, type StoredRow, storedRow } from "../../src/store/delivery.ts";
 import { WITHOUT_ATTEMPT } from "../../src/store/packs.ts";
 import { deliveries } from "../../src/store/tables.ts";
 import { insertPacks, insertRows } from "./stored-deliveries.ts";
@@ -17,7 +17,7 @@ export function deliveryRow(columns: DeliveryKey & Partial<DeliveryRow>): Delive
 }
 
 const names = Object.entries(getTableColumns(deliveries)).map(
-  ([key, { name }]) => [key as keyof DeliveryRow, name] as const,
+  ([key, { name }]) => [key as keyof StoredRow, name] as const,
 );
 
 export async function storeDeliveries(
@@ -25,7 +25,7 @@ export async function storeDeliveries(
   rows: readonly (DeliveryKey & Partial<DeliveryRow>)[],
 ): Promise<void> {
   const stored = rows
-    .map(deliveryRow)
+    .map((row) => storedRow(deliveryRow(row)))
     .map((row) => Object.fromEntries(names.map(([key, name]) => [name, row[key]])));
   await insertRows(db, "deliveries", stored);
 }

@@ -31,7 +31,7 @@ import type { LogLine } from "../../src/log.ts";
 import type { Services } from "../../src/services.ts";
 import { BEGINNING } from "../../src/simulator/scenario.ts";
 import { modelOf, type RawRow } from "../../src/store/columns.ts";
-import type { DeliveryRow } from "../../src/store/delivery.ts";
+import { type StoredRow, storedRow } from "../../src/store/delivery.ts";
 import { packedRows, packsOf } from "../../src/store/packs.ts";
 import { destinations } from "../../src/store/schema.ts";
 import { deliveries } from "../../src/store/tables.ts";
@@ -105,7 +105,7 @@ export type VirtualWorld = Readonly<{
   /** Changes columns by hand. */
   edit: (destination: string, columns: DestinationColumns) => void;
   /** What is stored of deliveries: of all, or of one destination's. */
-  rows: (destination?: string) => DeliveryRow[];
+  rows: (destination?: string) => StoredRow[];
   /** Deliveries that have not ended, those without a row included. */
   open: () => number;
   gate: (destination: string) => GateState | undefined;
@@ -267,20 +267,20 @@ export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
 
 const OPEN = `SELECT 1 FROM events e, json_each(e.plan) p WHERE NOT ${hasEndedSql("e.id", "p.value")}`;
 
-function rowsOf(sql: VirtualWorld["sql"], destination?: string): DeliveryRow[] {
+function rowsOf(sql: VirtualWorld["sql"], destination?: string): StoredRow[] {
   const of = (table: string) =>
     sql<RawRow & Record<string, SQLInputValue>>(
       `SELECT * FROM ${table} WHERE ?1 IS NULL OR destination_id = ?1 ORDER BY destination_id`,
       destination ?? null,
     );
-  const packed = packsOf(of("packs")).flatMap((pack) => packedRows(pack, null));
+  const packed = packsOf(of("packs")).flatMap((pack) => packedRows(pack, null).map(storedRow));
   const rows = [...of("deliveries").map((raw) => modelOf(deliveries, raw)), ...packed];
-  const byDestination = (a: DeliveryRow, b: DeliveryRow) => a.destinationId.localeCompare(b.destinationId);
+  const byDestination = (a: StoredRow, b: StoredRow) => a.destinationId.localeCompare(b.destinationId);
   return rows.sort((a, b) => byDestination(a, b) || a.eventId - b.eventId);
 }
 
 /** Only an HTTP exchange is an attempt. */
-function countsBroken(rows: readonly DeliveryRow[], requests: readonly Request[]): string[] {
+function countsBroken(rows: readonly StoredRow[], requests: readonly Request[]): string[] {
   const made = new Map<string, number>();
   for (const { event, destination } of requests) {
     const key = `${event} ${destination}`;

@@ -35,7 +35,7 @@ import type {
 import type { Services } from "../../src/services.ts";
 import { modelOf, type RawRow } from "../../src/store/columns.ts";
 import { storeBodies as encodeBodies } from "../../src/store/commit.ts";
-import type { DeliveryRow } from "../../src/store/delivery.ts";
+import { type StoredRow, storedRow } from "../../src/store/delivery.ts";
 import { packedRows } from "../../src/store/packs.ts";
 import { destinations } from "../../src/store/schema.ts";
 import { deliveries, packs } from "../../src/store/tables.ts";
@@ -279,24 +279,24 @@ export function urlOf(destination: string): string {
 }
 
 /** The stored delivery; undefined before its first outcome. */
-export async function rowOf({ eventId, destinationId }: DeliveryKey): Promise<DeliveryRow | undefined> {
+export async function rowOf({ eventId, destinationId }: DeliveryKey): Promise<StoredRow | undefined> {
   const rows = await storedRows();
   return rows.find((row) => row.eventId === eventId && row.destinationId === destinationId);
 }
 
 /** Every stored delivery, in order of destination and event. */
-export async function storedRows(): Promise<DeliveryRow[]> {
+export async function storedRows(): Promise<StoredRow[]> {
   const { results } = await env.DB.prepare("SELECT * FROM destinations").all<RawRow>();
   const targets = new Map(results.map((raw) => [raw.id, modelOf(destinations, raw)]));
   const rows = await Promise.all(
     testDatabases.map(async (db) => [
       ...(await drizzle(db).select().from(deliveries)),
       ...(await drizzle(db).select().from(packs)).flatMap((pack) =>
-        packedRows(pack, targets.get(pack.destinationId) ?? null),
+        packedRows(pack, targets.get(pack.destinationId) ?? null).map(storedRow),
       ),
     ]),
   );
-  const nameOf = ({ destinationId, eventId }: DeliveryRow) =>
+  const nameOf = ({ destinationId, eventId }: StoredRow) =>
     `${destinationId} ${String(eventId).padStart(16, "0")}`;
   return rows.flat().toSorted((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
 }

@@ -11,7 +11,7 @@ import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import { archiveOf, emptyExchange, mayBeArchived, readExchange } from "../../store/archive.ts";
 import { forgetExcerpt } from "../../store/deliveries.ts";
-import type { AttemptEntry } from "../../store/delivery.ts";
+import { type AttemptEntry, isOpen } from "../../store/delivery.ts";
 import type { FoundDelivery } from "../../store/delivery-list.ts";
 import type { Destination } from "../../store/destinations.ts";
 import { readEvent, type StoredEvent } from "../../store/planned-deliveries.ts";
@@ -94,7 +94,7 @@ export const removeAttemptContent = service({ scope: "admin" }, async (call, id:
   if (found?.kind !== "stored") return missing("attempt", id);
   const entry = found.row.log.find(({ at }) => at === named?.at);
   if (entry === undefined) return missing("attempt", id);
-  if (found.row.state === "waiting" || found.row.state === "retrying") return UNDER_WAY;
+  if (isOpen(found.row)) return UNDER_WAY;
   if (!(await isEmptied(services, found, entry))) return NOT_REMOVED;
   await forgetExcerpt(services, found, entry.at);
   changed("attempt.content_removed", {

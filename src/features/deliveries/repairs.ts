@@ -16,6 +16,7 @@ import type { Services } from "../../services.ts";
 import { cancelDeliveries, cancelEach, waitingPage } from "../../store/cancellations.ts";
 import { allOf } from "../../store/databases.ts";
 import { requeueEnded } from "../../store/deliveries.ts";
+import { isOpen } from "../../store/delivery.ts";
 import type { FoundDelivery, Positions } from "../../store/delivery-list.ts";
 import { findDestination, retryPolicyOf } from "../../store/destinations.ts";
 import { eventNames } from "../../store/events.ts";
@@ -151,8 +152,7 @@ function whyNotRetried(found: FoundDelivery): ReturnType<typeof conflict> | unde
   if (found.isErased) return conflict("The event's content has been erased: there is nothing to send");
   if (!found.destination || found.destination.deletedAt !== null)
     return conflict("The delivery's destination is deleted: there is nowhere to send it");
-  if (found.kind !== "stored" || found.row.state === "waiting" || found.row.state === "retrying")
-    return UNDER_WAY;
+  if (found.kind !== "stored" || isOpen(found.row)) return UNDER_WAY;
   if (found.row.reason !== "event_removed") return undefined;
   return conflict("The delivery's event was removed by hand");
 }
@@ -241,10 +241,10 @@ function beforeCancelling(found: FoundDelivery): Cancelled | undefined {
     const isOver = found.destination === null || found.destination.deletedAt !== null;
     return isOver ? ok(found) : undefined;
   }
-  const { state, reason } = found.row;
+  const { state } = found.row;
   if (state === "cancelled") return ok(found);
   if (state === "delivered" || state === "dead") return conflict(`The delivery has ended: it is ${state}`);
-  return reason === "in_flight" ? IN_FLIGHT : undefined;
+  return state === "in_flight" ? IN_FLIGHT : undefined;
 }
 
 /** Pages of one call: each has up to 500 rows and 20 packs, which hold 100 deliveries at most. */

@@ -4,7 +4,7 @@
  */
 import { z } from "@hono/zod-openapi";
 import { encodings, MOST_BODY_BYTES } from "../../core/archive.ts";
-import { attemptErrors, type Cause, type DeliveryReason, deliveryReasons } from "../../core/reasons.ts";
+import { attemptErrors, type Cause, deliveryReasons, type ShownReason } from "../../core/reasons.ts";
 import {
   cursorParam,
   eventTag,
@@ -31,7 +31,7 @@ const REASON_EXPECTED = `expected one of ${deliveryReasons.join(", ")}, or http_
 const deliveryReason = z.union([
   z.enum(deliveryReasons, { error: REASON_EXPECTED }),
   httpCause(REASON_EXPECTED),
-]) as unknown as z.ZodType<DeliveryReason>;
+]) as unknown as z.ZodType<ShownReason>;
 
 const attempt = z.object({
   at: time.openapi({ description: "When the attempt started." }),

@@ -11,7 +11,7 @@ import { ageLimitOf } from "../../core/retry/policy.ts";
 import { refusalAtGate } from "../../gate/client.ts";
 import { deliveryId, deliveryKey, eventId } from "../../ids.ts";
 import { dueAtOf, liveUntilOf } from "../../store/deliveries.ts";
-import type { AttemptEntry, DeliveryRow } from "../../store/delivery.ts";
+import { type AttemptEntry, type DeliveryRow, storedStatus } from "../../store/delivery.ts";
 import { overBy } from "../../store/delivery-filter.ts";
 import type { FoundDelivery } from "../../store/delivery-list.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../../store/destinations.ts";
@@ -111,12 +111,13 @@ function stateOfPlan({ destination, deliverAt }: PlannedDelivery, now: number) {
 }
 
 function progressOfRow(row: DeliveryRow, refusal: CurrentRefusal | undefined): Progress {
+  const { state, reason } = storedStatus(row);
   return {
-    state: row.state,
-    ...present({ reason: row.reason as DeliveryReason | null }),
+    state,
+    ...present({ reason }),
     ...present(row.state === "waiting" ? waitOf(row, refusal) : {}),
     attempts: row.attempts,
-    ...present({ next_attempt_at: row.state === "retrying" ? isoTime(row.nextAttemptAt) : null }),
+    ...present({ next_attempt_at: state === "retrying" ? isoTime(row.nextAttemptAt) : null }),
     give_up_at: isoTime(row.giveUpAt),
     ...present({ last_status: row.lastStatus, last_error: row.lastError as Cause | null }),
     ...present({ delivered_at: row.state === "delivered" ? isoTime(row.endedAt) : null }),
@@ -126,7 +127,7 @@ function progressOfRow(row: DeliveryRow, refusal: CurrentRefusal | undefined): P
 
 function waitOf(row: DeliveryRow, refusal: CurrentRefusal | undefined) {
   if (refusal) return { reason: refusal.reason, waiting_until: isoTime(refusal.until) };
-  return { reason: row.reason as DeliveryReason | null, waiting_until: isoTime(row.nextAttemptAt) };
+  return { reason: row.reason, waiting_until: isoTime(row.nextAttemptAt) };
 }
 
 function attemptEntry(entry: AttemptEntry): DeliveryJson["log"][number] {

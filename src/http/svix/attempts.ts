@@ -352,6 +352,7 @@ export function stateView(delivery: FoundDelivery) {
     case "cancelled":
       return { ...statusView("canceled"), nextAttempt: null };
     case "waiting":
+    case "in_flight":
     case "retrying":
       return { ...statusView("pending"), nextAttempt: isoTime(nextAttemptAt) };
   }
