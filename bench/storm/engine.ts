@@ -10,41 +10,22 @@
 import { type VirtualTime, virtualTime } from "../../src/simulator/virtual-time.ts";
 import { isBusy } from "./runtime-in-node.ts";
 
-export type Deferred<T> = Readonly<{ promise: Promise<T>; resolve: (value: T) => void }>;
-
 export type Engine = VirtualTime &
   Readonly<{
-    sleep: (ms: number) => Promise<void>;
-    deferred: <T>() => Deferred<T>;
     /** Runs until `done`, until nothing is left to do, or until `horizonAt`. */
     run: (done: () => boolean, horizonAt: number) => Promise<void>;
   }>;
 
 export function createEngine(seed: number): Engine {
   const time = virtualTime(seed);
-  let resolved = false;
-
-  function deferred<T>(): Deferred<T> {
-    const { promise, resolve } = Promise.withResolvers<T>();
-    const resolveHere = (value: T) => {
-      resolved = true;
-      resolve(value);
-    };
-    return { promise, resolve: resolveHere };
-  }
-
-  function sleep(ms: number): Promise<void> {
-    const { promise, resolve } = deferred<void>();
-    time.after(ms, resolve);
-    return promise;
-  }
 
   function timeout(ms: number): AbortSignal {
     const controller = new AbortController();
-    time.after(ms, () => {
-      resolved = true;
-      controller.abort(new DOMException("The operation was aborted due to timeout", "TimeoutError"));
-    });
+    void time
+      .sleep(ms)
+      .then(() =>
+        controller.abort(new DOMException("The operation was aborted due to timeout", "TimeoutError")),
+      );
     return controller.signal;
   }
 
@@ -52,16 +33,22 @@ export function createEngine(seed: number): Engine {
     while (!done() && (time.nextAt() ?? Number.POSITIVE_INFINITY) <= horizonAt) {
       const leave = enter({ now: time.now, random: time.random, timeout });
       try {
-        time.step();
-        if (resolved) await settled();
+        if (moment(time)) await settled();
       } finally {
         leave();
       }
-      resolved = false;
     }
   }
 
-  return { ...time, deferred, sleep, run };
+  return { ...time, run };
+}
+
+/** All actions that are due at the same time. Returns whether code that awaits has to go on. */
+function moment(time: VirtualTime): boolean {
+  let hasPromised = false;
+  do hasPromised = time.step() || hasPromised;
+  while (time.nextAt() === time.now());
+  return hasPromised;
 }
 
 type Ambient = Readonly<{

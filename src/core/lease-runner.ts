@@ -5,10 +5,8 @@
  * outcome blocks the destination: the same pure functions that the gate uses, on a copy of its state. Deliveries that
  * were not started are left over, not lost. A drain's next lease goes on over the same connections, without a pause.
  *
- * Everything is decided here, and nothing is done here: clock, timers, connections, HTTP and gate are the caller's, as
- * `LeaseEffects`. Production's effects are in src/delivery/lease-runner.ts, the simulator's in
- * src/simulator/gated-sender.ts. Effects call back instead of returning promises, because the simulator runs to its end
- * without awaiting anything.
+ * Clock, timers, connections, HTTP and gate are the caller's, as `LeaseEffects`: production's are in
+ * src/delivery/admission.ts, the simulator's in src/simulator/gated-sender.ts.
  *
  * Every connection in use has a sender, which goes round this circle until nothing more may be started:
  * claim a send slot → wait for its time → wait for a connection → refresh the destination's state → attempt.
@@ -59,24 +57,20 @@ export function consumerPatienceMs(usualMs: number): number {
   return Math.min(LONGEST_PATIENCE_MS, Math.max(SHORTEST_PATIENCE_MS, PATIENCE_PER_MS * usualMs));
 }
 
-/** Reports that something has been done, or that it failed. */
-export type Done = (error?: unknown) => void;
-
-/** The effects that the runner needs. Each callback is called once, later or at once. */
+/** The effects that the runner needs. */
 export type LeaseEffects = Readonly<{
   /** Epoch ms. */
   now: () => number;
   /** Uniform in [0, 1). */
   random: () => number;
-  /** Calls back at that time, epoch ms, or at once when it has passed. */
-  at: (time: number, then: () => void) => void;
+  sleep: (ms: number) => Promise<void>;
   /**
-   * Runs the task as soon as a connection is free; calls back when it is done. The connection is free again then, or
-   * before, when the task calls `free`.
+   * Runs the task as soon as a connection is free, which it is again when the task calls `free`, and at the latest when
+   * the task ends.
    */
-  withConnection: (task: (done: Done, free: () => void) => void, then: () => void) => void;
-  /** Asks the gate for the destination's state; undefined when it cannot be reached. */
-  readState: (then: (state: DestinationState | undefined) => void) => void;
+  withConnection: (task: (free: () => void) => Promise<void>) => Promise<void>;
+  /** The gate's state of the destination; undefined when the gate cannot be reached. */
+  readState: () => Promise<DestinationState | undefined>;
   /** Notifies the gate at once that the receiver wants no requests until then (epoch ms). */
   hold: (until: number) => void;
 }>;
@@ -87,34 +81,20 @@ export type AttemptResult = Readonly<{
   metric?: AttemptMetric;
 }>;
 
-export type LeaseTerms = Readonly<{
+export type LeaseOrder<Delivery, Result> = Readonly<{
   grant: Grant;
   settings: GateSettings;
   /** How long an attempt's answer is awaited. It is not given up: others are not started behind it. */
   patienceMs: number;
   /** When the grant arrived, by this worker's clock: its times count from then. */
   grantedAt: number;
+  deliveries: readonly Delivery[];
+  /** Makes an attempt; calls `free` when its connection is no longer needed, at the latest with the result. */
+  send: (delivery: Delivery, free: () => void) => Promise<Result>;
 }>;
 
-export type LeaseOrder<Delivery, Result> = LeaseTerms &
-  Readonly<{
-    deliveries: readonly Delivery[];
-    /** Makes an attempt; calls `free` when its connection is no longer needed, at the latest with the result. */
-    send: (delivery: Delivery, then: (result: Result) => void, failed: Done, free: () => void) => void;
-    /** True when the rest takes no longer than to be admitted again; false when it is over without that. Once. */
-    readyForSuccessor: (isNear: boolean) => void;
-    /**
-     * All attempts have ended, or nothing more is started, because one has been without an answer for too long. Once;
-     * what is in the lease's queue stays there.
-     */
-    enough: (lease: LeaseProgress<Delivery, Result>) => void;
-    /** All attempts have ended. Once, after `enough`. */
-    finished: (lease: LeaseProgress<Delivery, Result>) => void;
-    failed: (error: unknown) => void;
-  }>;
-
-/** A lease in use. The lists change while it is. */
-export type LeaseProgress<Delivery, Result> = Readonly<{
+/** A lease in use. The lists change while it is. The promises of its end reject when an effect fails. */
+export type LeaseRun<Delivery, Result> = Readonly<{
   /** Not started yet, or never. */
   queue: readonly Delivery[];
   /** Started and not answered yet, the longest first, and when. */
@@ -122,14 +102,33 @@ export type LeaseProgress<Delivery, Result> = Readonly<{
   done: readonly Result[];
   /** One for each attempt that has ended, in the order of their ends. */
   signals: readonly AttemptSignal[];
-  /** Whether it has time left to start attempts in, but the rate allows the next one only after it. */
-  isRateBound: (now: number) => boolean;
+  /** True when the rest takes no longer than to be admitted again; false when it is over without that. */
+  readyForSuccessor: Promise<boolean>;
+  /**
+   * All attempts have ended, or nothing more is started, because one has been without an answer for too long: what is in
+   * the queue stays there.
+   */
+  enough: Promise<void>;
+  /** All attempts have ended. */
+  finished: Promise<void>;
   /** The rate's theoretical arrival time by what was started, by this worker's clock; undefined when nothing was. */
   tat: () => number | undefined;
+  /** Why what is left over must wait. */
+  leftoverReason: () => Refusal;
+  /** Goes on with the next lease over the same connections, as each of them has nothing more to start under this one. */
+  continueWith: (order: LeaseOrder<Delivery, Result>) => LeaseRun<Delivery, Result>;
 }>;
 
+/** Starts to use a lease. */
+export function runLease<Delivery, Result extends AttemptResult>(
+  effects: LeaseEffects,
+  order: LeaseOrder<Delivery, Result>,
+): LeaseRun<Delivery, Result> {
+  return new LeaseRunner<Delivery, Result>(effects, order).begin(order);
+}
+
 /** The leases that are used one after the other, or overlapping, over the same connections to one destination. */
-export class LeaseRunner<Delivery, Result extends AttemptResult> {
+class LeaseRunner<Delivery, Result extends AttemptResult> {
   readonly #effects: LeaseEffects;
   readonly #patienceMs: number;
   readonly #running = new Map<Delivery, number>();
@@ -138,26 +137,27 @@ export class LeaseRunner<Delivery, Result extends AttemptResult> {
   #senders = 0;
   #isWatching = false;
 
-  constructor(effects: LeaseEffects, first: LeaseTerms) {
+  constructor(effects: LeaseEffects, first: LeaseOrder<Delivery, Result>) {
     this.#effects = effects;
     this.#patienceMs = first.patienceMs;
     this.#state = initialState(first);
   }
 
-  /** Starts to use a lease: the first, or one that goes on where each connection has nothing more to start under another. */
-  begin(order: LeaseOrder<Delivery, Result>): LeaseProgress<Delivery, Result> {
+  begin(order: LeaseOrder<Delivery, Result>): LeaseRun<Delivery, Result> {
     this.#state = withLease(this.#state, order);
     const readyAt = this.#effects.now();
-    const lease = new Lease(order, readyAt);
+    const lease: Lease<Delivery, Result> = new Lease(order, readyAt, {
+      leftoverReason: () => this.#leftoverReason(lease),
+      continueWith: (next) => this.begin(next),
+    });
     this.#leases = [...this.#leases, lease];
-    this.#endInTime(lease, readyAt);
+    this.#start(this.#endInTime(lease, readyAt));
     this.#openSenders();
     this.#look(lease);
     return lease;
   }
 
-  /** Why what a lease has left over must wait. */
-  leftoverReason(lease: LeaseProgress<Delivery, Result>): Refusal {
+  #leftoverReason(lease: Lease<Delivery, Result>): Refusal {
     const now = this.#effects.now();
     const { destinationState, settings, stopped } = this.#state;
     // A destination that is gone is about to be paused: what is left waits for its operator.
@@ -166,47 +166,49 @@ export class LeaseRunner<Delivery, Result extends AttemptResult> {
     return blockedBy(destinationState, { paused }, now) ?? { reason, until: now };
   }
 
-  /** An effect has failed: no lease can be used any more. */
-  fail(error: unknown): void {
-    const failed = this.#leases;
-    this.#leases = [];
-    for (const lease of failed) lease.fail(error);
+  /** When an effect fails, no lease can be used any more. */
+  #start(work: Promise<void>): void {
+    void work.catch((error: unknown) => {
+      const failed = this.#leases;
+      this.#leases = [];
+      for (const lease of failed) lease.fail(error);
+    });
   }
 
   /** By then nothing is started any more; what still queues for a connection behind others' waits instead. */
-  #endInTime(lease: Lease<Delivery, Result>, readyAt: number): void {
-    this.#effects.at(Math.max(readyAt, lease.startsUntilAt) + lease.order.patienceMs, () => {
-      lease.readyForSuccessor(false);
-      lease.enough();
-    });
+  async #endInTime(lease: Lease<Delivery, Result>, readyAt: number): Promise<void> {
+    await this.#sleepUntil(Math.max(readyAt, lease.startsUntilAt) + lease.order.patienceMs);
+    lease.resolveSuccessor(false);
+    lease.resolveEnough();
+  }
+
+  async #sleepUntil(at: number): Promise<void> {
+    await this.#effects.sleep(Math.max(0, at - this.#effects.now()));
   }
 
   #openSenders(): void {
     while (this.#senders < widthAllowed(this.#state) && this.#nextLease()) {
       this.#senders += 1;
-      this.#send();
+      this.#start(this.#send());
     }
   }
 
   /** One attempt after the other. Opens more senders when the window has grown, ends when it has shrunk. */
-  #send(): void {
-    const lease = this.#senders <= widthAllowed(this.#state) ? this.#nextLease() : undefined;
-    if (!lease) {
-      this.#senders -= 1;
-      this.#lookAtAll();
-      return;
-    }
-    const attempt = (done: Done, free: () => void) =>
-      this.#refresh(() => this.#attemptNext(lease, done, free));
-    const goOn = () => {
+  async #send(): Promise<void> {
+    for (let lease = this.#leaseToUse(); lease; lease = this.#leaseToUse()) {
+      const used = lease;
+      const at = used.claim();
+      if (at > this.#effects.now()) await this.#sleepUntil(at);
+      await this.#effects.withConnection((free) => this.#attemptNext(used, free));
       this.#openSenders();
       this.#lookAtAll();
-      this.#send();
-    };
-    const at = lease.claim();
-    const connect = () => this.#effects.withConnection(attempt, goOn);
-    if (at > this.#effects.now()) this.#effects.at(at, connect);
-    else connect();
+    }
+    this.#senders -= 1;
+    this.#lookAtAll();
+  }
+
+  #leaseToUse(): Lease<Delivery, Result> | undefined {
+    return this.#senders <= widthAllowed(this.#state) ? this.#nextLease() : undefined;
   }
 
   #nextLease(): Lease<Delivery, Result> | undefined {
@@ -218,34 +220,22 @@ export class LeaseRunner<Delivery, Result extends AttemptResult> {
     return isOpen(this.#state, now) && lease.isInTime(now) && lease.queue.length > 0;
   }
 
-  #refresh(then: () => void): void {
-    const refreshedAt = this.#effects.now();
-    if (!isDueForRefresh(this.#state, refreshedAt)) {
-      then();
-      return;
-    }
-    this.#state = { ...this.#state, refreshedAt };
-    this.#effects.readState((learned) => {
-      this.#state = withRefreshed(this.#state, learned);
-      then();
-    });
-  }
-
-  #attemptNext(lease: Lease<Delivery, Result>, done: Done, free: () => void): void {
+  async #attemptNext(lease: Lease<Delivery, Result>, free: () => void): Promise<void> {
+    if (isDueForRefresh(this.#state, this.#effects.now())) await this.#refresh();
     const startedAt = this.#effects.now();
     const delivery = lease.take(this.#mayStart(lease), startedAt);
-    if (delivery === undefined) {
-      done();
-      return;
-    }
+    if (delivery === undefined) return;
     this.#running.set(delivery, startedAt);
-    if (!this.#isWatching) this.#watch();
-    const ended = (result: Result) => {
-      this.#running.delete(delivery);
-      lease.ended(delivery, result, this.#learn(result));
-      done();
-    };
-    lease.order.send(delivery, ended, done, free);
+    if (!this.#isWatching) this.#start(this.#watch());
+    const result = await lease.order.send(delivery, free);
+    this.#running.delete(delivery);
+    lease.ended(delivery, result, this.#learn(result));
+  }
+
+  async #refresh(): Promise<void> {
+    this.#state = { ...this.#state, refreshedAt: this.#effects.now() };
+    const learned = await this.#effects.readState();
+    this.#state = withRefreshed(this.#state, learned);
   }
 
   #learn(result: Result): AttemptSignal {
@@ -256,23 +246,25 @@ export class LeaseRunner<Delivery, Result extends AttemptResult> {
     return signal;
   }
 
-  /** Until one attempt has been without an answer for too long. One timer for all: an invocation has only so many. */
-  #watch(): void {
-    const [longest] = this.#running;
-    this.#isWatching = longest !== undefined;
-    if (!longest) return;
-    const [delivery, startedAt] = longest;
-    this.#effects.at(startedAt + this.#patienceMs, () => {
-      if (this.#running.has(delivery)) this.#stopForSlowness();
-      else this.#watch();
-    });
+  /**
+   * Until one attempt has been without an answer for too long, or none runs. One timer for all: an invocation has only
+   * so many. It is watched no more after that, because one slow attempt is enough.
+   */
+  async #watch(): Promise<void> {
+    this.#isWatching = true;
+    for (let [longest] = this.#running; longest; [longest] = this.#running) {
+      const [delivery, startedAt] = longest;
+      await this.#sleepUntil(startedAt + this.#patienceMs);
+      if (this.#running.has(delivery)) return this.#stopForSlowness();
+    }
+    this.#isWatching = false;
   }
 
-  /** Running attempts are still awaited. It is watched no more, because one slow attempt is enough. */
+  /** Running attempts are still awaited. */
   #stopForSlowness(): void {
     const { stopped = "hanging" } = this.#state;
     this.#state = { ...this.#state, stopped };
-    for (const lease of this.#leases) lease.enough();
+    for (const lease of this.#leases) lease.resolveEnough();
     this.#lookAtAll();
   }
 
@@ -284,35 +276,49 @@ export class LeaseRunner<Delivery, Result extends AttemptResult> {
   #look(lease: Lease<Delivery, Result>): void {
     const { tookMs } = this.#state.destinationState;
     const isQuick = tookMs > 0 && tookMs <= QUICK_MS;
-    if (!isOpen(this.#state, this.#effects.now())) lease.readyForSuccessor(false);
+    if (!isOpen(this.#state, this.#effects.now())) lease.resolveSuccessor(false);
     if (isQuick && (lease.queue.length * tookMs) / widthAllowed(this.#state) <= AHEAD_MS)
-      lease.readyForSuccessor(true);
+      lease.resolveSuccessor(true);
     if (lease.isBusy() || (this.#mayStart(lease) && lease.hasSlot())) return;
     this.#leases = this.#leases.filter((other) => other !== lease);
-    lease.over();
+    lease.finish();
   }
 }
 
 /** One lease, as it is used up. */
-class Lease<Delivery, Result> implements LeaseProgress<Delivery, Result> {
+class Lease<Delivery, Result> implements LeaseRun<Delivery, Result> {
   readonly order: LeaseOrder<Delivery, Result>;
   readonly queue: Delivery[];
   readonly running = new Map<Delivery, number>();
   readonly done: Result[] = [];
   readonly signals: AttemptSignal[] = [];
   readonly startsUntilAt: number;
+  readonly leftoverReason: LeaseRun<Delivery, Result>["leftoverReason"];
+  readonly continueWith: LeaseRun<Delivery, Result>["continueWith"];
   readonly #slots: SendSlots;
+  readonly #successor = Promise.withResolvers<boolean>();
+  readonly #enough = Promise.withResolvers<void>();
+  readonly #finished = Promise.withResolvers<void>();
+  readonly readyForSuccessor = this.#successor.promise;
+  readonly enough = this.#enough.promise;
+  readonly finished = this.#finished.promise;
   /** Slots claimed by senders that have not started an attempt in them yet. */
   #claimed = 0;
-  #isNear: boolean | undefined;
-  #phase: "used" | "enough" | "over" = "used";
 
-  constructor(order: LeaseOrder<Delivery, Result>, readyAt: number) {
+  constructor(
+    order: LeaseOrder<Delivery, Result>,
+    readyAt: number,
+    runner: Pick<LeaseRun<Delivery, Result>, "leftoverReason" | "continueWith">,
+  ) {
     const { grant, grantedAt, settings } = order;
     this.order = order;
     this.queue = [...order.deliveries];
     this.startsUntilAt = startsUntil(grant, grantedAt, readyAt, settings.timeoutMs);
+    this.leftoverReason = runner.leftoverReason;
+    this.continueWith = runner.continueWith;
     this.#slots = sendSlotsOf(grant, grantedAt);
+    // Each awaiter of one of them handles its error; nobody need await both.
+    for (const promise of [this.enough, this.finished]) promise.catch(() => {});
   }
 
   tat(): number | undefined {
@@ -323,6 +329,7 @@ class Lease<Delivery, Result> implements LeaseProgress<Delivery, Result> {
     return now < this.startsUntilAt;
   }
 
+  /** Whether it has time left to start attempts in, but the rate allows the next one only after it. */
   isRateBound(now: number): boolean {
     return this.isInTime(now) && !this.hasSlot();
   }
@@ -362,30 +369,25 @@ class Lease<Delivery, Result> implements LeaseProgress<Delivery, Result> {
     return this.running.size + this.#claimed > 0;
   }
 
-  readyForSuccessor(isNear: boolean): void {
-    if (this.#isNear !== undefined) return;
-    this.#isNear = isNear;
-    this.order.readyForSuccessor(isNear);
+  /** The first call counts. */
+  resolveSuccessor(isNear: boolean): void {
+    this.#successor.resolve(isNear);
   }
 
-  enough(): void {
-    if (this.#phase !== "used") return;
-    this.#phase = "enough";
-    this.order.enough(this);
+  resolveEnough(): void {
+    this.#enough.resolve();
   }
 
-  over(): void {
-    if (this.#phase === "over") return;
-    this.readyForSuccessor(false);
-    this.enough();
-    this.#phase = "over";
-    this.order.finished(this);
+  finish(): void {
+    this.resolveSuccessor(false);
+    this.resolveEnough();
+    this.#finished.resolve();
   }
 
   fail(error: unknown): void {
-    this.readyForSuccessor(false);
-    this.#phase = "over";
-    this.order.failed(error);
+    this.resolveSuccessor(false);
+    this.#enough.reject(error);
+    this.#finished.reject(error);
   }
 }
 
@@ -401,12 +403,14 @@ type SendingState = Readonly<{
   stopped: "gone" | "hanging" | undefined;
 }>;
 
-function initialState({ grant, settings, grantedAt }: LeaseTerms): SendingState {
+type Terms = Pick<LeaseOrder<unknown, unknown>, "grant" | "settings" | "grantedAt">;
+
+function initialState({ grant, settings, grantedAt }: Terms): SendingState {
   const { destinationState } = grant;
   return { grant, settings, destinationState, refreshedAt: grantedAt, stopped: undefined };
 }
 
-function withLease(state: SendingState, { grant, settings }: LeaseTerms): SendingState {
+function withLease(state: SendingState, { grant, settings }: Terms): SendingState {
   const { destinationState: own, grant: former } = state;
   const destinationState = carriedOver(own, former.destinationState, grant.destinationState);
   return { ...state, grant, settings, destinationState };

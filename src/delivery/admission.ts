@@ -4,8 +4,9 @@
  */
 import type { AdmitRequest, AdmitResult, Refusal, RefusalReason } from "../core/admit.ts";
 import { arrivedGrant, CONNECTIONS, type Grant, settledSince } from "../core/lease.ts";
+import { type LeaseEffects, type LeaseRun, runLease } from "../core/lease-runner.ts";
 import { type DeliverySource, type Readiness, readinessOf } from "../core/triage.ts";
-import { admitAtGate, settleAtGate } from "../gate/client.ts";
+import { admitAtGate, destinationStateAtGate, holdAtGate, settleAtGate } from "../gate/client.ts";
 import { eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
@@ -13,10 +14,16 @@ import type { LoadedDelivery } from "../store/deliveries.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../store/destinations.ts";
 import type { NoToken } from "./access-token.ts";
 import { credentialsOf } from "./authorization.ts";
-import { type Connections, payloadOf, type Sender } from "./http.ts";
+import { type Connections, payloadOf, type Sender, send } from "./http.ts";
 import { kindOf } from "./kinds/registry.ts";
-import { type LeaseRun, runLease } from "./lease-runner.ts";
-import { currentRow, type Disposition, overRow, waitingDisposition } from "./outcome.ts";
+import {
+  currentRow,
+  type Disposition,
+  type Finished,
+  finish,
+  overRow,
+  waitingDisposition,
+} from "./outcome.ts";
 import { signerFor } from "./signature.ts";
 
 /** A destination that cannot be sent to is tried again by the sweep, which runs every minute. */
@@ -85,12 +92,14 @@ function withoutAttempt(
   }
 }
 
+type DeliveryLease = LeaseRun<LoadedDelivery, Finished>;
+
 /** Deliveries of one destination for which its gate is asked together. */
 export type Due = Readonly<{
   destination: Destination;
   request: Omit<AdmitRequest, "connections" | "lookedUpMsAgo" | "succeeds">;
   /** The lease in use that this one goes on from without a pause. */
-  after?: Readonly<{ lease: string; run: LeaseRun }> | undefined;
+  after?: Readonly<{ lease: string; run: DeliveryLease }> | undefined;
   /** When the deliveries were looked up in D1, by this worker's clock; undefined when `load` does that. */
   lookedUpAt?: number;
   /** How long an answer is awaited of a receiver that usually takes so long; 0: not known. */
@@ -122,7 +131,7 @@ export type Leased = Readonly<{
   /** Of those that were asked for, some may have been refused. */
   result: AdmitResult;
   grant: Grant;
-  run: LeaseRun;
+  run: DeliveryLease;
   /** Admitted and not attempted, and not in the run either. */
   left: number;
   /** When the lease ends by itself, by this worker's clock. */
@@ -169,23 +178,35 @@ type Admitted = Readonly<{
   sender: Sender;
 }>;
 
-function startLease(
+/** Attempts what was admitted. */
+export function startLease(
   services: Services,
   shared: Connections,
-  { destination, after, patienceFor }: Due,
+  { destination, after, patienceFor }: Pick<Due, "destination" | "after" | "patienceFor">,
   { grant, grantedAt, deliveries, sender }: Admitted,
-): LeaseRun {
+): DeliveryLease {
+  const { id } = destination;
+  const settings = gateSettingsOf(destination);
+  const policy = retryPolicyOf(destination);
+  const how = { timeoutMs: settings.timeoutMs, sender };
   const order = {
-    destination: destination.id,
     grant,
     grantedAt,
     deliveries,
-    settings: gateSettingsOf(destination),
-    policy: retryPolicyOf(destination),
-    sender,
+    settings,
     patienceMs: patienceFor(grant.destinationState.tookMs),
+    send: async (delivery: LoadedDelivery, answered: () => void) =>
+      finish(await send(services, delivery, { ...how, answered }), policy, services.random()),
   };
-  return after ? after.run.continueWith(order) : runLease(services, shared, order);
+  const effects: LeaseEffects = {
+    now: services.now,
+    random: services.random,
+    sleep: services.sleep,
+    withConnection: (task) => shared.run(id, task),
+    readState: () => destinationStateAtGate(services, id),
+    hold: (until) => services.background(holdAtGate(services, id, until)),
+  };
+  return after ? after.run.continueWith(order) : runLease(effects, order);
 }
 
 /** Those settled meanwhile have to be looked up again, like those that another lease holds. */

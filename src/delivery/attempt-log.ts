@@ -79,7 +79,7 @@ export function logAttempt(services: Services, finished: Finished): void {
 
 /** One line for a lease of which something failed, was left over or was still running when patience ended. */
 export function logLease(services: Services, { destination, grant, run }: Leased): void {
-  const { done, queue, running } = run.progress;
+  const { done, queue, running } = run;
   const failed = done.filter(({ outcome }) => outcome.row.state !== "delivered").length;
   if (failed + queue.length + running.size === 0) return;
   services.log({

@@ -100,9 +100,9 @@ export class Pipeline {
     without: readonly Disposition[],
     { ownerOf = () => leased.grant.id, continues = () => false }: EndOptions,
   ): Promise<Recorded> {
-    const { progress } = leased.run;
-    const late = progress.running.size > 0;
-    const recorded = progress.done.length;
+    const { run } = leased;
+    const late = run.running.size > 0;
+    const recorded = run.done.length;
     logLease(this.#services, leased);
     const dispositions = [...without, ...dispositionsOf(this.#services, leased, ownerOf)];
     const gone = await this.#recorder.report(dispositions, this.#coming > 0 ? LINGER_MS : 0);
@@ -124,7 +124,7 @@ export class Pipeline {
     const { run, grant } = leased;
     try {
       await run.finished;
-      const ended = run.progress.done.slice(recorded);
+      const ended = run.done.slice(recorded);
       const dispositions = logAndDispose(this.#services, ended, () => grant.id);
       logCounts(this.#services);
       await this.#settle(leased, await this.#recorder.report(dispositions), false);
@@ -170,14 +170,14 @@ export class Pipeline {
 /** The dispositions of a run at this moment; attempts that are still running are in flight. */
 function dispositionsOf(
   services: Services,
-  { run: { progress, leftoverReason }, recoverAt }: Leased,
+  { run, recoverAt }: Leased,
   ownerOf: (delivery: LoadedDelivery) => string | undefined,
 ): Disposition[] {
-  const reason = leftoverReason();
+  const reason = run.leftoverReason();
   return [
-    ...progress.queue.map((delivery) => waitingDisposition(delivery, reason)),
-    ...[...progress.running.keys()].map((delivery) => ({ delivery, row: inFlightRow(delivery, recoverAt) })),
-    ...logAndDispose(services, progress.done, ownerOf),
+    ...run.queue.map((delivery) => waitingDisposition(delivery, reason)),
+    ...[...run.running.keys()].map((delivery) => ({ delivery, row: inFlightRow(delivery, recoverAt) })),
+    ...logAndDispose(services, run.done, ownerOf),
   ];
 }
 
@@ -203,14 +203,14 @@ export function hasProgress(dispositions: readonly Disposition[]): boolean {
  */
 async function settle(
   services: Services,
-  { destination, grant, run: { progress }, left }: Leased,
+  { destination, grant, run, left }: Leased,
   continues: boolean,
 ): Promise<DestinationResult | undefined> {
-  const tat = progress.tat();
+  const tat = run.tat();
   const settlement = {
     lease: grant.id,
-    signals: progress.signals,
-    left: progress.queue.length + left,
+    signals: run.signals,
+    left: run.queue.length + left,
     continues,
     ...(tat !== undefined && { tatInMs: tat - services.now() }),
   };

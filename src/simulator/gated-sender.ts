@@ -1,5 +1,5 @@
 /**
- * Breakwater as a sender that awaits nothing, for pages: gate, drain schedule, lease runner and retry policy are the
+ * Breakwater as a sender that awaits nothing but virtual time, for pages: gate, drain schedule, lease runner and retry policy are the
  * production code, over virtual time and one receiver. What src/delivery does around them is modelled here in short:
  * deliveries that come at the same time are a batch, refused ones wait, and the gate's alarms start drains. A test
  * compares it with the whole of the production code in virtual time.
@@ -15,8 +15,8 @@ import {
   DRAIN_BUDGET_MS,
   DRAIN_STEP_MS,
   type LeaseEffects,
-  type LeaseProgress,
-  LeaseRunner,
+  type LeaseRun,
+  runLease,
 } from "../core/lease-runner.ts";
 import type { GateSettings } from "../core/limits.ts";
 import type { Exchange } from "../core/retry/classify.ts";
@@ -49,7 +49,7 @@ export class GatedSender implements SimulatedSender {
   readonly #waiting: Job[] = [];
 
   constructor(policy: RetryPolicy, settings: GateSettings, { engine, attempt, ledger }: SenderContext) {
-    const { now, random, at } = engine;
+    const { now, random, sleep } = engine;
     this.#policy = policy;
     this.#settings = settings;
     this.#engine = engine;
@@ -59,9 +59,9 @@ export class GatedSender implements SimulatedSender {
     this.#effects = {
       now,
       random,
-      at,
-      withConnection: (task, then) => task(then, () => {}),
-      readState: (then) => then(this.#gate.destinationState),
+      sleep,
+      withConnection: (task) => task(() => {}),
+      readState: async () => this.#gate.destinationState,
       hold: (until) => this.#save(afterHold(this.#gate, until, now()).state),
     };
   }
@@ -100,7 +100,7 @@ export class GatedSender implements SimulatedSender {
       this.#waiting.push(...refused);
       if (!granted) continue;
       const { grant } = granted;
-      this.#runLease(grant, granted.jobs, consumerPatienceMs(grant.destinationState.tookMs));
+      void this.#useLease(grant, granted.jobs, consumerPatienceMs(grant.destinationState.tookMs));
     }
   }
 
@@ -118,7 +118,7 @@ export class GatedSender implements SimulatedSender {
       if (this.#now() < endsAt) this.#engine.after(ROUND_TRIPS_MS, () => this.#drain(endsAt));
       else this.#engine.after(HOP_MS, () => this.#drain(this.#now() + DRAIN_BUDGET_MS));
     };
-    this.#runLease(granted.grant, granted.jobs, DRAIN_STEP_MS, refused.length === 0 ? next : undefined);
+    void this.#useLease(granted.grant, granted.jobs, DRAIN_STEP_MS, refused.length === 0 ? next : undefined);
   }
 
   #admitJobs(lane: Lane, jobs: readonly Job[], startWithinMs: number) {
@@ -135,30 +135,28 @@ export class GatedSender implements SimulatedSender {
   }
 
   /** @param next what a drain does when the lease has come to something */
-  #runLease(grant: Grant, deliveries: readonly Job[], patienceMs: number, next?: () => void): void {
+  async #useLease(
+    grant: Grant,
+    deliveries: readonly Job[],
+    patienceMs: number,
+    next?: () => void,
+  ): Promise<void> {
     const terms = { grant, settings: this.#settings, patienceMs, grantedAt: this.#now() };
-    let isLate = false;
-    new LeaseRunner<Job, AttemptResult>(this.#effects, terms).begin({
+    const lease = runLease(this.#effects, {
       ...terms,
       deliveries,
-      send: (job, then) => this.#makeAttempt(job, then),
-      readyForSuccessor: () => {},
-      enough: ({ queue, running }) => {
-        isLate = running.size > 0;
-        this.#waiting.push(...queue);
-      },
-      finished: (lease) => {
-        const continues = next !== undefined && !isLate && lease.signals.length > 0;
-        this.#settleLease(grant, lease, continues);
-        if (continues) next();
-      },
-      failed: (error) => {
-        throw error;
-      },
+      send: (job: Job) => this.#makeAttempt(job),
     });
+    await lease.enough;
+    const isLate = lease.running.size > 0;
+    this.#waiting.push(...lease.queue);
+    await lease.finished;
+    const continues = next !== undefined && !isLate && lease.signals.length > 0;
+    this.#settleLease(grant, lease, continues);
+    if (continues) next();
   }
 
-  #settleLease(grant: Grant, lease: LeaseProgress<Job, AttemptResult>, continues: boolean): void {
+  #settleLease(grant: Grant, lease: LeaseRun<Job, AttemptResult>, continues: boolean): void {
     const tat = lease.tat();
     const settlement = {
       lease: grant.id,
@@ -171,14 +169,14 @@ export class GatedSender implements SimulatedSender {
     this.#save(state);
   }
 
-  #makeAttempt(job: Job, then: (result: AttemptResult) => void): void {
+  async #makeAttempt(job: Job): Promise<AttemptResult> {
     const startedAt = this.#now();
     job.firstAttemptAt ??= startedAt;
-    const answered = (exchange: Exchange) => {
-      this.#record(job, exchange);
-      then({ attempt: { exchange, startedAt, endedAt: this.#now() } });
-    };
-    this.#attempt(job.delivery, answered, this.#settings.timeoutMs);
+    const { promise, resolve } = this.#engine.deferred<Exchange>();
+    this.#attempt(job.delivery, resolve, this.#settings.timeoutMs);
+    const exchange = await promise;
+    this.#record(job, exchange);
+    return { attempt: { exchange, startedAt, endedAt: this.#now() } };
   }
 
   #record(job: Job, exchange: Exchange): void {

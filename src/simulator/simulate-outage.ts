@@ -13,7 +13,7 @@ import { createLedger, type Ledger } from "./ledger.ts";
 import { capacityOf, Receiver } from "./receiver.ts";
 import { FINE, isWithin, recoveryOf, type Scenario, type ScheduledPost, steady } from "./scenario.ts";
 import { attemptsTo, type SenderContext, type SimulatedSender } from "./sender.ts";
-import { type VirtualTime, virtualTime } from "./virtual-time.ts";
+import { promisesSettled, type VirtualTime, virtualTime } from "./virtual-time.ts";
 
 export type Outage = Readonly<{
   /** How long the receiver answers nothing but 503. */
@@ -44,23 +44,24 @@ const BEFORE_MS = 60_000;
 const AFTER_MS = 300_000;
 
 /**
+ * Never longer than its steps take: it awaits nothing but its own actions.
  * @param gate the destination's limits; null for a job queue without a gate, as is usual
  * @param seed any whole number
  * @param steps actions of the simulation at most, posts and timeouts included: about ten a delivery
  */
-export function simulateOutage(
+export async function simulateOutage(
   policy: RetryPolicy,
   gate: GateSettings | null,
   outage: Outage,
   seed: number,
   steps = STEPS,
-): OutageReport {
+): Promise<OutageReport> {
   const time = virtualTime(seed);
   const scenario = scenarioOf(outage, gate);
   const { context, postTo, isOver, horizonAt, result } = prepareScenario(time, scenario);
   postTo(gate ? new GatedSender(policy, gate, context) : startJobQueue(queueWith(policy), context));
-  for (let run = 0; run < steps && !isOver() && (time.nextAt() ?? Infinity) <= horizonAt; )
-    run += time.step();
+  for (let run = 0; run < steps && !isOver() && (time.nextAt() ?? Infinity) <= horizonAt; run++)
+    if (time.step()) await promisesSettled();
   const simulated = result();
   const figures = simulationFiguresOf(simulated);
   const { arrivals, failures, deliveries } = simulated.ledger;

@@ -1,6 +1,6 @@
 /**
- * Virtual time: a heap of actions, run in order of time and, at the same time, in order of arrival. Nothing
- * depends on the machine's clock or speed.
+ * Virtual time: a heap of actions, run in order of time and, at the same time, in order of arrival, and promises that
+ * it resolves. Nothing depends on the machine's clock or speed.
  */
 import { type Random, seededRandom } from "../core/seeded-random.ts";
 import { BEGINNING } from "./scenario.ts";
@@ -13,9 +13,18 @@ export type VirtualTime = Readonly<{
   random: Random;
   /** When the next action is due; undefined when none is left. */
   nextAt: () => number | undefined;
-  /** Moves on to the next moment and runs all that is due then. Returns how many actions that were. */
-  step: () => number;
+  /** Resolves after so many milliseconds. */
+  sleep: (ms: number) => Promise<void>;
+  /** A promise that actions of the simulation resolve. */
+  deferred: <T>() => Deferred<T>;
+  /**
+   * Runs the next action. Returns whether it has made or resolved a promise of this time: then code that awaits has to go
+   * on before the next action (`promisesSettled`).
+   */
+  step: () => boolean;
 }>;
+
+export type Deferred<T> = Readonly<{ promise: Promise<T>; resolve: (value: T) => void }>;
 
 type Entry = Readonly<{ time: number; order: number; action: () => void }>;
 
@@ -23,6 +32,7 @@ export function virtualTime(seed: number): VirtualTime {
   const heap: Entry[] = [];
   let now = BEGINNING;
   let order = 0;
+  let hasPromised = false;
 
   function at(time: number, action: () => void): void {
     // It would never come, and what comes after it neither.
@@ -31,19 +41,45 @@ export function virtualTime(seed: number): VirtualTime {
     push(heap, { time: Math.max(now, Math.ceil(time)), order, action });
   }
 
-  function step(): number {
-    now = heap[0]?.time ?? now;
-    let run = 0;
-    for (let entry = heap[0]; entry && entry.time === now; entry = heap[0]) {
-      pop(heap);
-      entry.action();
-      run += 1;
-    }
-    return run;
+  function step(): boolean {
+    const entry = heap[0];
+    if (!entry) return false;
+    now = entry.time;
+    hasPromised = false;
+    pop(heap);
+    entry.action();
+    return hasPromised;
+  }
+
+  function deferred<T>(): Deferred<T> {
+    const { promise, resolve } = Promise.withResolvers<T>();
+    hasPromised = true;
+    return {
+      promise,
+      resolve: (value) => {
+        hasPromised = true;
+        resolve(value);
+      },
+    };
+  }
+
+  function sleep(ms: number): Promise<void> {
+    const { promise, resolve } = deferred<void>();
+    after(ms, resolve);
+    return promise;
   }
 
   const after = (ms: number, action: () => void) => at(now + ms, action);
-  return { now: () => now, at, after, random: seededRandom(seed), nextAt: () => heap[0]?.time, step };
+  const nextAt = () => heap[0]?.time;
+  return { now: () => now, at, after, random: seededRandom(seed), nextAt, sleep, deferred, step };
+}
+
+/** Awaits that one action may lead to, one after the other: twice as many as the lease runner and its sender have. */
+const ROUNDS = 10;
+
+/** Lets code go on that awaits nothing but promises of virtual time, and whatever follows from these. */
+export async function promisesSettled(): Promise<void> {
+  for (let round = 0; round < ROUNDS; round++) await undefined;
 }
 
 function isBefore(a: Entry, b: Entry): boolean {

@@ -4,16 +4,15 @@ import type { Grant } from "../../src/core/lease.ts";
 import {
   type AttemptResult,
   consumerPatienceMs,
-  type Done,
   type LeaseEffects,
   type LeaseOrder,
-  LeaseRunner,
-  type LeaseTerms,
+  type LeaseRun,
+  runLease,
 } from "../../src/core/lease-runner.ts";
 import { defaultGateSettings, type GateSettings } from "../../src/core/limits.ts";
 import type { AttemptMetric } from "../../src/core/metrics.ts";
 import type { Exchange } from "../../src/core/retry/classify.ts";
-import { virtualTime } from "../../src/simulator/virtual-time.ts";
+import { promisesSettled, virtualTime } from "../../src/simulator/virtual-time.ts";
 
 const OK: Exchange = { kind: "response", status: 204 };
 const GONE: Exchange = { kind: "response", status: 410 };
@@ -52,7 +51,7 @@ type Given = Partial<{
 const NOTHING: NonNullable<Given["says"]> = () => ({});
 
 /** A lease that is used in virtual time: what it starts, when, and how it ends. */
-function leaseInUse(given: Given) {
+async function leaseInUse(given: Given) {
   const { count = 10, slots = 3, width = 1, everyMs = 0, patienceMs = 1_000 } = given;
   const { tookMs = () => 100, exchange = () => OK, fails = () => false, says = NOTHING } = given;
   const { missing = 0, nextAfterMs, connectMs } = given;
@@ -71,22 +70,35 @@ function leaseInUse(given: Given) {
   const effects: LeaseEffects = {
     now: time.now,
     random: () => 0.5,
-    at: (at, then) => {
-      timers.push(at - start);
-      time.at(at, then);
+    sleep: (ms) => {
+      timers.push(time.now() + ms - start);
+      return time.sleep(ms);
     },
-    withConnection: (task, then) => {
-      const done: Done = (error) => (error === undefined ? then() : runner.fail(error));
-      const connect = () => task(done, () => {});
+    withConnection: async (task) => {
       connections += 1;
-      if (connectMs) time.after(connectMs(connections - 1), connect);
-      else connect();
+      if (connectMs) await time.sleep(connectMs(connections - 1));
+      await task(() => {});
     },
-    readState: (then) => then(undefined),
+    readState: async () => undefined,
     hold: (until) => holds.push(until - start),
     ...given.effects,
   };
-  const termsFor = (deliveries: readonly number[]): LeaseTerms => ({
+  const send = async (n: number): Promise<AttemptResult> => {
+    if (fails(n)) throw new Error("no body");
+    const startedAt = time.now();
+    starts.push(startedAt - start);
+    started.push(n);
+    running += 1;
+    mostRunning = Math.max(mostRunning, running);
+    const ms = tookMs(n);
+    if (ms === undefined) return new Promise(() => {});
+    if (ms > 0) await time.sleep(ms);
+    running -= 1;
+    const { limits, metric } = says(n);
+    const attempt = { exchange: exchange(n), startedAt, endedAt: time.now() };
+    return { attempt: { ...attempt, ...(limits && { limits }) }, ...(metric && { metric }) };
+  };
+  const orderOf = (deliveries: readonly number[]): LeaseOrder<number, AttemptResult> => ({
     grant: {
       id: "lease",
       slots,
@@ -100,52 +112,37 @@ function leaseInUse(given: Given) {
     settings: { ...defaultGateSettings, ...given.settings },
     patienceMs,
     grantedAt: time.now(),
-  });
-  const send = (n: number, then: (result: AttemptResult) => void, failed: Done) => {
-    if (fails(n)) return failed(new Error("no body"));
-    const startedAt = time.now();
-    starts.push(startedAt - start);
-    started.push(n);
-    running += 1;
-    mostRunning = Math.max(mostRunning, running);
-    const ms = tookMs(n);
-    if (ms === undefined) return;
-    const answered = () => {
-      running -= 1;
-      const { limits, metric } = says(n);
-      const attempt = { exchange: exchange(n), startedAt, endedAt: time.now() };
-      then({ attempt: { ...attempt, ...(limits && { limits }) }, ...(metric && { metric }) });
-    };
-    if (ms === 0) answered();
-    else time.after(ms, answered);
-  };
-  const range = (from: number, length: number) => Array.from({ length }, (_, i) => from + i);
-  const order = (deliveries: readonly number[], name: string): LeaseOrder<number, AttemptResult> => ({
-    ...termsFor(deliveries),
     deliveries,
     send,
-    readyForSuccessor: (isNear) => {
+  });
+  const range = (from: number, length: number) => Array.from({ length }, (_, i) => from + i);
+  const watch = (lease: LeaseRun<number, AttemptResult>, name: string) => {
+    void lease.readyForSuccessor.then((isNear) => {
       events.push(`${name}${isNear ? "nearly over" : "not nearly over"}`);
       near ??= `${isNear} at ${time.now() - start}`;
       if (name === "" && nextAfterMs === undefined) time.after(0, beginNext);
-    },
-    enough: () => events.push(`${name}enough at ${time.now() - start}`),
-    finished: (progress) => {
-      events.push(`${name}finished at ${time.now() - start}`);
-      reasonWhenFinished ??= runner.leftoverReason(progress).reason;
-      if (name === "" && nextAfterMs !== undefined) time.after(nextAfterMs, beginNext);
-    },
-    failed: (error) => events.push(`${name}failed: ${error}`),
-  });
+    });
+    const ignored = () => {};
+    void lease.enough.then(() => events.push(`${name}enough at ${time.now() - start}`), ignored);
+    void lease.finished.then(
+      () => {
+        events.push(`${name}finished at ${time.now() - start}`);
+        reasonWhenFinished ??= lease.leftoverReason().reason;
+        if (name === "" && nextAfterMs !== undefined) time.after(nextAfterMs, beginNext);
+      },
+      (error) => events.push(`${name}failed: ${error}`),
+    );
+  };
   const beginNext = () => {
     if (given.next === undefined) return;
-    const next = order(range(count, given.next), "next: ");
-    runner.begin({ ...next, grant: { ...next.grant, ...given.nextGrant } });
+    const next = orderOf(range(count, given.next));
+    watch(lease.continueWith({ ...next, grant: { ...next.grant, ...given.nextGrant } }), "next: ");
   };
-  const runner = new LeaseRunner<number, AttemptResult>(effects, termsFor(range(0, count)));
-  const first = order(range(0, count), "");
-  const lease = runner.begin({ ...first, deliveries: first.deliveries.slice(missing) });
-  while (time.nextAt() !== undefined) time.step();
+  const first = orderOf(range(0, count));
+  const lease = runLease(effects, { ...first, deliveries: first.deliveries.slice(missing) });
+  watch(lease, "");
+  await promisesSettled();
+  while (time.nextAt() !== undefined) if (time.step()) await promisesSettled();
   return {
     lease,
     starts,
@@ -155,7 +152,7 @@ function leaseInUse(given: Given) {
     timers,
     near,
     reason: reasonWhenFinished,
-    reasonAtLast: runner.leftoverReason(lease).reason,
+    reasonAtLast: lease.leftoverReason().reason,
     mostRunning,
     connections,
     start,
@@ -163,8 +160,8 @@ function leaseInUse(given: Given) {
 }
 
 describe("a lease in use", () => {
-  it("begins with its width and grows with successes up to its slots", () => {
-    const { starts, lease, mostRunning } = leaseInUse({ count: 10, slots: 3 });
+  it("begins with its width and grows with successes up to its slots", async () => {
+    const { starts, lease, mostRunning } = await leaseInUse({ count: 10, slots: 3 });
     expect(starts.slice(0, 3)).toEqual([0, 100, 100]);
     expect(mostRunning).toBe(3);
     expect(lease.done).toHaveLength(10);
@@ -172,24 +169,24 @@ describe("a lease in use", () => {
     expect(lease.queue).toEqual([]);
   });
 
-  it("keeps its pace", () => {
-    const { starts } = leaseInUse({ count: 4, slots: 1, everyMs: 500 });
+  it("keeps its pace", async () => {
+    const { starts } = await leaseInUse({ count: 4, slots: 1, everyMs: 500 });
     expect(starts).toEqual([0, 500, 1_000, 1_500]);
   });
 
-  it("is over as soon as its last attempt has ended", () => {
-    const { events } = leaseInUse({ count: 2, slots: 1, tookMs: () => 100 });
+  it("is over as soon as its last attempt has ended", async () => {
+    const { events } = await leaseInUse({ count: 2, slots: 1, tookMs: () => 100 });
     expect(events).toEqual(["nearly over", "enough at 200", "finished at 200"]);
   });
 
-  it("leaves over what the rate does not allow in its time", () => {
-    const { lease, starts } = leaseInUse({ count: 10, slots: 1, everyMs: 2_000 });
+  it("leaves over what the rate does not allow in its time", async () => {
+    const { lease, starts } = await leaseInUse({ count: 10, slots: 1, everyMs: 2_000 });
     expect(starts).toEqual([0, 2_000, 4_000]);
     expect(lease.queue).toHaveLength(7);
   });
 
-  it("starts nothing more when an attempt has been running for longer than the patience", () => {
-    const { events, starts, lease, reason } = leaseInUse({
+  it("starts nothing more when an attempt has been running for longer than the patience", async () => {
+    const { events, starts, lease, reason } = await leaseInUse({
       count: 5,
       slots: 1,
       tookMs: (n) => (n === 1 ? 4_000 : 100),
@@ -200,14 +197,17 @@ describe("a lease in use", () => {
     expect(reason).toBe("slow");
   });
 
-  it("is to be recorded when its time is over, even while it still waits for a connection", () => {
-    const { events, lease } = leaseInUse({ count: 1, effects: { withConnection: () => {} } });
+  it("is to be recorded when its time is over, even while it still waits for a connection", async () => {
+    const { events, lease } = await leaseInUse({
+      count: 1,
+      effects: { withConnection: () => new Promise(() => {}) },
+    });
     expect(events).toEqual(["not nearly over", "enough at 6000"]);
     expect(lease.queue).toEqual([0]);
   });
 
-  it("stops at a Retry-After, which the gate is told at once", () => {
-    const { starts, holds, lease, reason } = leaseInUse({ count: 3, slots: 1, exchange: () => LATER });
+  it("stops at a Retry-After, which the gate is told at once", async () => {
+    const { starts, holds, lease, reason } = await leaseInUse({ count: 3, slots: 1, exchange: () => LATER });
     expect(starts).toEqual([0]);
     expect(holds).toEqual([60_100]);
     expect(lease.queue).toEqual([1, 2]);
@@ -215,37 +215,37 @@ describe("a lease in use", () => {
     expect(reason).not.toBe("slow");
   });
 
-  it("stops at a 410, and the rest waits for a destination that is about to be paused", () => {
-    const { starts, reason } = leaseInUse({ count: 3, slots: 1, exchange: () => GONE });
+  it("stops at a 410, and the rest waits for a destination that is about to be paused", async () => {
+    const { starts, reason } = await leaseInUse({ count: 3, slots: 1, exchange: () => GONE });
     expect(starts).toEqual([0]);
     expect(reason).toBe("paused");
   });
 
-  it("stops when the gate has learned of a hold from another lease, within a second", () => {
+  it("stops when the gate has learned of a hold from another lease, within a second", async () => {
     const held = { ...newDestinationState(0), heldUntil: Number.MAX_SAFE_INTEGER };
-    const { starts, reason } = leaseInUse({
+    const { starts, reason } = await leaseInUse({
       count: 10,
       slots: 1,
       tookMs: () => 400,
-      effects: { readState: (then) => then(held) },
+      effects: { readState: async () => held },
     });
     expect(starts).toEqual([0, 400, 800]);
     expect(reason).toBe("hold");
   });
 
-  it("fails as a whole when an attempt cannot be made", () => {
-    const { events, lease } = leaseInUse({ count: 3, fails: (n) => n === 1 });
+  it("fails as a whole when an attempt cannot be made", async () => {
+    const { events, lease } = await leaseInUse({ count: 3, slots: 1, fails: (n) => n === 1 });
     expect(events.at(-1)).toBe("failed: Error: no body");
     expect(lease.done).toHaveLength(1);
   });
 
-  it("is not nearly over when its first attempt cannot be made", () => {
-    const { events } = leaseInUse({ count: 1, fails: () => true });
+  it("is not nearly over when its first attempt cannot be made", async () => {
+    const { events } = await leaseInUse({ count: 1, fails: () => true });
     expect(events).toEqual(["not nearly over", "failed: Error: no body"]);
   });
 
-  it("is followed by the next one over the same connections, which are never more than its slots", () => {
-    const { events, starts, mostRunning } = leaseInUse({ count: 9, slots: 3, width: 3, next: 9 });
+  it("is followed by the next one over the same connections, which are never more than its slots", async () => {
+    const { events, starts, mostRunning } = await leaseInUse({ count: 9, slots: 3, width: 3, next: 9 });
     expect(events).toEqual([
       "nearly over",
       "next: nearly over",
@@ -262,8 +262,8 @@ describe("a lease in use", () => {
 describe("the width of a lease", () => {
   const wide = { window: { size: 4, threshold: 4 } };
 
-  it("is halved by a failure, and grows back with successes", () => {
-    const { starts } = leaseInUse({
+  it("is halved by a failure, and grows back with successes", async () => {
+    const { starts } = await leaseInUse({
       count: 16,
       slots: 4,
       width: 4,
@@ -274,8 +274,8 @@ describe("the width of a lease", () => {
     expect([0, 100, 200, 300].map(at)).toEqual([4, 3, 4, 4]);
   });
 
-  it("is that of the newest lease", () => {
-    const { starts } = leaseInUse({
+  it("is that of the newest lease", async () => {
+    const { starts } = await leaseInUse({
       count: 6,
       slots: 3,
       width: 3,
@@ -285,31 +285,35 @@ describe("the width of a lease", () => {
     expect(starts).toEqual([0, 0, 0, 100, 100, 100, 200, 300, 400]);
   });
 
-  it("is free again for a lease that begins after the other has finished", () => {
-    const { starts } = leaseInUse({ count: 3, slots: 3, width: 3, next: 3, nextAfterMs: 900 });
+  it("is free again for a lease that begins after the other has finished", async () => {
+    const { starts } = await leaseInUse({ count: 3, slots: 3, width: 3, next: 3, nextAfterMs: 900 });
     expect(starts).toEqual([0, 0, 0, 1_000, 1_000, 1_000]);
   });
 });
 
 describe("the end of a lease", () => {
-  it("comes at once when there is nothing to send", () => {
-    expect(leaseInUse({ count: 0 }).events).toEqual(["not nearly over", "enough at 0", "finished at 0"]);
+  it("comes at once when there is nothing to send", async () => {
+    expect((await leaseInUse({ count: 0 })).events).toEqual([
+      "not nearly over",
+      "enough at 0",
+      "finished at 0",
+    ]);
   });
 
-  it("comes with the last delivery that could be loaded", () => {
-    const { events, started } = leaseInUse({ count: 5, missing: 3, slots: 1 });
+  it("comes with the last delivery that could be loaded", async () => {
+    const { events, started } = await leaseInUse({ count: 5, missing: 3, slots: 1 });
     expect(started).toEqual([3, 4]);
     expect(events.at(-1)).toBe("finished at 200");
   });
 
-  it("comes once, also when every attempt is answered within the call", () => {
-    const { events, starts } = leaseInUse({ count: 4, slots: 2, tookMs: () => 0 });
+  it("comes once, also when every attempt is answered within the call", async () => {
+    const { events, starts } = await leaseInUse({ count: 4, slots: 2, tookMs: () => 0 });
     expect(starts).toEqual([0, 0, 0, 0]);
     expect(events).toEqual(["not nearly over", "enough at 0", "finished at 0"]);
   });
 
-  it("comes when its time is over: no attempt starts at its last moment or after it", () => {
-    const { starts, lease, events, reason } = leaseInUse({ count: 60, slots: 1 });
+  it("comes when its time is over: no attempt starts at its last moment or after it", async () => {
+    const { starts, lease, events, reason } = await leaseInUse({ count: 60, slots: 1 });
     expect(starts).toHaveLength(50);
     expect(starts.at(-1)).toBe(4_900);
     expect(lease.queue).toHaveLength(10);
@@ -317,25 +321,25 @@ describe("the end of a lease", () => {
     expect(reason).toBe("slow");
   });
 
-  it("comes when the rate allows the next attempt only at its last moment", () => {
-    const { events, starts, reason } = leaseInUse({ count: 9, slots: 1, everyMs: 2_500 });
+  it("comes when the rate allows the next attempt only at its last moment", async () => {
+    const { events, starts, reason } = await leaseInUse({ count: 9, slots: 1, everyMs: 2_500 });
     expect(starts).toEqual([0, 2_500]);
     expect(events.slice(-2)).toEqual(["enough at 2600", "finished at 2600"]);
     expect(reason).toBe("rate");
   });
 
-  it("comes whichever look at the clock is the first one after its time", () => {
+  it("comes whichever look at the clock is the first one after its time", async () => {
     for (let late = 1; late < 40; late++) {
       const time = virtualTime(1);
       let looks = 0;
       const clock = () => time.now() + (++looks >= late ? 10_000 : 0);
-      const { events } = leaseInUse({ count: 3, slots: 1, effects: { now: clock } });
+      const { events } = await leaseInUse({ count: 3, slots: 1, effects: { now: clock } });
       expect(events.join()).toMatch(/finished/);
     }
   });
 
-  it("waits for whoever has claimed a send slot when a 410 has stopped it", () => {
-    const { events, starts, connections } = leaseInUse({
+  it("waits for whoever has claimed a send slot when a 410 has stopped it", async () => {
+    const { events, starts, connections } = await leaseInUse({
       count: 5,
       slots: 2,
       width: 2,
@@ -347,8 +351,8 @@ describe("the end of a lease", () => {
     expect(events).toEqual(["not nearly over", "enough at 1000", "finished at 1000"]);
   });
 
-  it("is not near, however little is left, when a 410 has stopped it and an attempt still runs", () => {
-    const { events, connections } = leaseInUse({
+  it("is not near, however little is left, when a 410 has stopped it and an attempt still runs", async () => {
+    const { events, connections } = await leaseInUse({
       count: 3,
       slots: 2,
       width: 2,
@@ -360,37 +364,37 @@ describe("the end of a lease", () => {
     expect(events).toEqual(["not nearly over", "enough at 800", "finished at 800"]);
   });
 
-  it("is near when the rest takes 700 ms at the usual duration and the width allowed", () => {
+  it("is near when the rest takes 700 ms at the usual duration and the width allowed", async () => {
     const usual = { tookMs: () => 100, state: { tookMs: 100 } };
-    expect(leaseInUse({ count: 20, slots: 1, ...usual }).near).toBe("true at 1300");
-    expect(leaseInUse({ count: 40, slots: 2, width: 2, ...usual }).near).toBe("true at 1300");
-    expect(leaseInUse({ count: 2, slots: 1, ...usual }).near).toBe("true at 0");
+    expect((await leaseInUse({ count: 20, slots: 1, ...usual })).near).toBe("true at 1300");
+    expect((await leaseInUse({ count: 40, slots: 2, width: 2, ...usual })).near).toBe("true at 1300");
+    expect((await leaseInUse({ count: 2, slots: 1, ...usual })).near).toBe("true at 0");
   });
 
-  it("is never near with a receiver that usually takes longer than a second", () => {
-    const near = (tookMs: number) =>
-      leaseInUse({ count: 1, patienceMs: 5_000, tookMs: () => tookMs, state: { tookMs } }).near;
-    expect(near(1_000)).toBe("true at 0");
-    expect(near(1_001)).toBe("false at 1001");
+  it("is never near with a receiver that usually takes longer than a second", async () => {
+    const near = async (tookMs: number) =>
+      (await leaseInUse({ count: 1, patienceMs: 5_000, tookMs: () => tookMs, state: { tookMs } })).near;
+    expect(await near(1_000)).toBe("true at 0");
+    expect(await near(1_001)).toBe("false at 1001");
   });
 });
 
 describe("what a lease leaves over", () => {
-  it("waits for the rate only while the lease has time left", () => {
+  it("waits for the rate only while the lease has time left", async () => {
     const given = { count: 10, slots: 1, everyMs: 2_000 };
-    expect(leaseInUse(given).reason).toBe("rate");
-    expect(leaseInUse({ ...given, tookMs: () => 1_900 }).reason).toBe("slow");
-    expect(leaseInUse(given).reasonAtLast).toBe("slow");
+    expect((await leaseInUse(given)).reason).toBe("rate");
+    expect((await leaseInUse({ ...given, tookMs: () => 1_900 })).reason).toBe("slow");
+    expect((await leaseInUse(given)).reasonAtLast).toBe("slow");
   });
 
-  it("waits for whoever has paused the destination", () => {
-    const { reason, starts } = leaseInUse({ settings: { paused: true } });
+  it("waits for whoever has paused the destination", async () => {
+    const { reason, starts } = await leaseInUse({ settings: { paused: true } });
     expect(starts).toEqual([]);
     expect(reason).toBe("paused");
   });
 
-  it("is not started any more when the next lease begins after the hold that stopped this one", () => {
-    const { started, events } = leaseInUse({
+  it("is not started any more when the next lease begins after the hold that stopped this one", async () => {
+    const { started, events } = await leaseInUse({
       count: 3,
       slots: 1,
       exchange: (n) => (n === 0 ? SOON : OK),
@@ -401,8 +405,8 @@ describe("what a lease leaves over", () => {
     expect(events.filter((event) => /^finished/.test(event))).toEqual(["finished at 100"]);
   });
 
-  it("is known of the next lease as soon as an attempt has run for too long", () => {
-    const { events, started } = leaseInUse({
+  it("is known of the next lease as soon as an attempt has run for too long", async () => {
+    const { events, started } = await leaseInUse({
       count: 2,
       slots: 1,
       next: 2,
@@ -418,8 +422,8 @@ describe("what a lease leaves over", () => {
     ]);
   });
 
-  it("is all of a lease that begins while an attempt has been running for too long", () => {
-    const { events, started } = leaseInUse({
+  it("is all of a lease that begins while an attempt has been running for too long", async () => {
+    const { events, started } = await leaseInUse({
       count: 2,
       slots: 2,
       width: 2,
@@ -434,8 +438,8 @@ describe("what a lease leaves over", () => {
 });
 
 describe("the pace of a lease", () => {
-  it("counts from when an attempt has really started, over all connections", () => {
-    const { starts, lease, start } = leaseInUse({
+  it("counts from when an attempt has really started, over all connections", async () => {
+    const { starts, lease, start } = await leaseInUse({
       count: 4,
       slots: 2,
       width: 2,
@@ -447,34 +451,34 @@ describe("the pace of a lease", () => {
     expect(lease.tat()).toBe(start + 4_900);
   });
 
-  it("has no arrival time to report before anything has started", () => {
-    expect(leaseInUse({ settings: { paused: true } }).lease.tat()).toBeUndefined();
+  it("has no arrival time to report before anything has started", async () => {
+    expect((await leaseInUse({ settings: { paused: true } })).lease.tat()).toBeUndefined();
   });
 
-  it("takes a connection only for an attempt that it will start", () => {
-    const { connections, starts } = leaseInUse({ count: 9, slots: 2, width: 2, everyMs: 2_000 });
+  it("takes a connection only for an attempt that it will start", async () => {
+    const { connections, starts } = await leaseInUse({ count: 9, slots: 2, width: 2, everyMs: 2_000 });
     expect(starts).toEqual([0, 2_000, 4_000]);
     expect(connections).toBe(3);
   });
 });
 
 describe("what a lease asks of its caller", () => {
-  it("is two timers for many attempts that are all answered in time", () => {
-    const { timers } = leaseInUse({ count: 9, slots: 3 });
+  it("is two timers for many attempts that are all answered in time", async () => {
+    const { timers } = await leaseInUse({ count: 9, slots: 3 });
     expect(timers).toEqual([6_000, 1_000]);
   });
 
-  it("is the destination's state at most once a second, however many attempts start", () => {
+  it("is the destination's state at most once a second, however many attempts start", async () => {
     let reads = 0;
-    const { starts } = leaseInUse({
+    const { starts } = await leaseInUse({
       count: 50,
       slots: 4,
       width: 4,
       tookMs: () => 250,
       effects: {
-        readState: (then) => {
+        readState: async () => {
           reads += 1;
-          then(undefined);
+          return undefined;
         },
       },
     });
@@ -486,13 +490,13 @@ describe("what a lease asks of its caller", () => {
 describe("what an attempt says", () => {
   const ended = { at: expect.any(Number), health: "healthy", backsOff: false, tookMs: 100 };
 
-  it("is no more than what is known", () => {
-    const { lease, holds } = leaseInUse({ count: 2, slots: 1 });
+  it("is no more than what is known", async () => {
+    const { lease, holds } = await leaseInUse({ count: 2, slots: 1 });
     expect(lease.signals).toStrictEqual([ended, ended]);
     expect(holds).toEqual([]);
   });
 
-  it("has its figures for the metrics and what the receiver will still take", () => {
+  it("has its figures for the metrics and what the receiver will still take", async () => {
     const metric: AttemptMetric = {
       attempt: 1,
       result: "2xx",
@@ -501,20 +505,25 @@ describe("what an attempt says", () => {
       lateMs: 5,
     };
     const limits = { remaining: 7, resetAt: 1 };
-    const { lease } = leaseInUse({ count: 1, says: () => ({ metric, limits }) });
+    const { lease } = await leaseInUse({ count: 1, says: () => ({ metric, limits }) });
     expect(lease.signals).toStrictEqual([{ ...ended, metric, remaining: 7 }]);
   });
 
-  it("is a hold until the reset when the receiver will take no more, which the gate is told once", () => {
-    const { start } = leaseInUse({ count: 0 });
+  it("is a hold until the reset when the receiver will take no more, which the gate is told once", async () => {
+    const { start } = await leaseInUse({ count: 0 });
     const limits = { remaining: 0, resetAt: start + 3_000 };
-    const { lease, holds, starts } = leaseInUse({ count: 4, slots: 2, width: 2, says: () => ({ limits }) });
+    const { lease, holds, starts } = await leaseInUse({
+      count: 4,
+      slots: 2,
+      width: 2,
+      says: () => ({ limits }),
+    });
     expect(starts).toEqual([0, 0]);
     expect(holds).toEqual([3_000]);
     expect(lease.signals[0]).toStrictEqual({ ...ended, remaining: 0, holdUntil: start + 3_000 });
   });
 });
 
-it("the consumer's patience is twenty times what a receiver usually takes, from 200 ms to 1 s", () => {
+it("the consumer's patience is twenty times what a receiver usually takes, from 200 ms to 1 s", async () => {
   expect([0, 1, 10, 20, 50, 500].map(consumerPatienceMs)).toEqual([1_000, 200, 200, 400, 1_000, 1_000]);
 });

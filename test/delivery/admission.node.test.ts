@@ -198,7 +198,7 @@ describe("a batch that its gate admits", () => {
       },
     ]);
     await run.finished;
-    expect(run.progress.done).toHaveLength(2);
+    expect(run.done).toHaveLength(2);
     expect(sent).toHaveLength(2);
     expect(grant.deliveries).toEqual([128, 129]);
     expect(left).toBe(0);
@@ -248,7 +248,7 @@ describe("a batch that its gate admits", () => {
     };
     const { result, run } = await leased([128, 129, 130], { lookedUpAt: clock.now() - 20 });
     await run.finished;
-    expect(run.progress.done.map(({ attempt }) => attempt.delivery.event.id)).toEqual([129, 130]);
+    expect(run.done.map(({ attempt }) => attempt.delivery.event.id)).toEqual([129, 130]);
     expect(result.inFlight).toEqual({ deliveries: [140, 128], until: START + 900 });
   });
 
@@ -294,7 +294,7 @@ describe("a batch that its gate admits", () => {
     await calm();
     process.off("unhandledRejection", note);
     expect(unhandled).toEqual([]);
-    expect(unawaited.run.progress.done).toEqual([]);
+    expect(unawaited.run.done).toEqual([]);
     expect(sent).toEqual([]);
   });
 

@@ -2,11 +2,11 @@
 import { beforeEach, expect, test } from "vitest";
 import { partsOf } from "../../src/core/bundle.ts";
 import { newDestinationState } from "../../src/core/destination-state.ts";
+import { type Leased, startLease } from "../../src/delivery/admission.ts";
 import { noCredentials } from "../../src/delivery/authorization.ts";
 import { connections } from "../../src/delivery/http.ts";
-import { type LeaseRun, runLease } from "../../src/delivery/lease-runner.ts";
+
 import { loadDeliveries } from "../../src/store/deliveries.ts";
-import { gateSettingsOf, retryPolicyOf } from "../../src/store/destinations.ts";
 import { silence } from "../support/receivers.ts";
 import {
   calm,
@@ -30,13 +30,13 @@ beforeEach(async () => {
 });
 
 /** A lease for so many deliveries, over so many connections of its own, beginning with one. */
-async function startLease(count: number, slots: number, shared = connections(1)): Promise<LeaseRun> {
+async function leaseFor(count: number, slots: number, shared = connections(1)): Promise<Leased["run"]> {
   const messages = await world.post(count);
   const { deliveries } = await loadDeliveries(world.services, partsOf(messages));
   const [first] = deliveries;
   if (!first) throw new Error("Something was posted");
-  return runLease(world.services, shared, {
-    destination,
+  const due = { destination: first.destination, patienceFor: () => 1_000 };
+  return startLease(world.services, shared, due, {
     grant: {
       id: "a lease",
       slots,
@@ -48,15 +48,12 @@ async function startLease(count: number, slots: number, shared = connections(1))
       destinationState: newDestinationState(START),
     },
     deliveries,
-    settings: gateSettingsOf(first.destination),
-    policy: retryPolicyOf(first.destination),
     sender: {
       signer: async () => ({}),
       credentials: noCredentials,
       post: ({ body, headers, signal }) =>
         world.services.fetch(urlOf(destination), { method: "POST", headers, body, signal }),
     },
-    patienceMs: 1_000,
     grantedAt: START,
   });
 }
@@ -73,7 +70,7 @@ test("a lease begins with its width, and successes widen it up to its slots and 
     return new Response(null, { status: 204 });
   };
   world.receiver.script(urlOf(destination), afterAMoment);
-  await (await startLease(20, 3)).finished;
+  await (await leaseFor(20, 3)).finished;
   expect(open).toHaveLength(20);
   expect(open[0]).toBe(1);
   for (const [i, now] of open.entries()) expect(now).toBeLessThanOrEqual(allowed[i] ?? 0);
@@ -84,13 +81,13 @@ test("a delivery that gets its connection only after the time for starting is no
   const shared = connections(2);
   const others = Array.from({ length: 6 }, () => Promise.withResolvers<void>());
   for (const [i, { promise }] of others.entries()) void shared.run(`other ${i}`, () => promise);
-  const { finished, progress } = await startLease(1, 1, shared);
+  const lease = await leaseFor(1, 1, shared);
   world.clock.pass(5_000);
   for (const { resolve } of others) resolve();
-  await finished;
+  await lease.finished;
   expect(world.receiver.calls).toEqual([]);
-  expect(progress.queue).toHaveLength(1);
-  expect(progress.isRateBound(START + 5_000)).toBe(false);
+  expect(lease.queue).toHaveLength(1);
+  expect(lease.leftoverReason()).toEqual({ reason: "slow", until: START + 5_000 });
 });
 
 test("a Retry-After is reported to the gate at once, while other attempts are still running", async () => {

@@ -8,8 +8,8 @@ import { type Figures, simulationFiguresOf } from "../../src/simulator/figures.t
 import { simulateOutage } from "../../src/simulator/simulate-outage.ts";
 
 const tenMinutes = { lastsMs: 600_000, perSecond: 10, slots: 10, serviceMs: 100 };
-const behindGate = simulateOutage(presets.breakwater, gate, tenMinutes, 1);
-const alone = simulateOutage(presets.breakwater, null, tenMinutes, 1);
+const behindGate = await simulateOutage(presets.breakwater, gate, tenMinutes, 1);
+const alone = await simulateOutage(presets.breakwater, null, tenMinutes, 1);
 
 type Noticed = Pick<Figures, "drain" | "noticedS" | "optimumS" | "p50S">;
 
@@ -18,12 +18,12 @@ const drainOf = ({ drain, noticedS, optimumS }: Noticed) => (drain ?? 99) - (not
 const afterNotice = ({ p50S, noticedS }: Noticed) => p50S - (noticedS ?? 0);
 
 describe("a simulated outage", () => {
-  it("gives the same report for the same seed, and another for another", () => {
-    expect(simulateOutage(presets.breakwater, gate, tenMinutes, 1)).toEqual(behindGate);
-    expect(simulateOutage(presets.breakwater, gate, tenMinutes, 2)).not.toEqual(behindGate);
+  it("gives the same report for the same seed, and another for another", async () => {
+    expect(await simulateOutage(presets.breakwater, gate, tenMinutes, 1)).toEqual(behindGate);
+    expect(await simulateOutage(presets.breakwater, gate, tenMinutes, 2)).not.toEqual(behindGate);
   });
 
-  it("shows what the gate is for: the same policy, and hardly anything wasted", () => {
+  it("shows what the gate is for: the same policy, and hardly anything wasted", async () => {
     expect(behindGate).toMatchObject({ secondOutages: 0, lost: 0, pending: 0, complete: true });
     expect(behindGate.peak).toBeLessThanOrEqual(1);
     expect(behindGate.wasted * 100).toBeLessThan(alone.wasted);
@@ -38,20 +38,20 @@ describe("a simulated outage", () => {
     expect(Math.abs(afterNotice(behindGate) - afterNotice(played))).toBeLessThan(30);
   });
 
-  it("reports every second's requests, from the first on", () => {
+  it("reports every second's requests, from the first on", async () => {
     const requests = behindGate.arrivals.reduce((sum, n) => sum + n, 0);
     expect(requests).toBe(behindGate.delivered + behindGate.wasted);
     expect(behindGate.failures.slice(0, 60).every((n) => n === 0)).toBe(true);
     expect(behindGate.capacity).toBe(100);
   });
 
-  it("loses what a policy with too few attempts gives up", () => {
+  it("loses what a policy with too few attempts gives up", async () => {
     const long = { ...tenMinutes, lastsMs: 3 * 3_600_000, perSecond: 0.1 };
-    expect(simulateOutage(presets.gethook, null, long, 1).lost).toBeGreaterThan(0);
+    expect((await simulateOutage(presets.gethook, null, long, 1)).lost).toBeGreaterThan(0);
   });
 
-  it("ends after the given number of steps, and reports that it is not complete", () => {
-    const part = simulateOutage(presets.breakwater, gate, { ...tenMinutes, perSecond: 1000 }, 1, 5_000);
+  it("ends after the given number of steps, and reports that it is not complete", async () => {
+    const part = await simulateOutage(presets.breakwater, gate, { ...tenMinutes, perSecond: 1000 }, 1, 5_000);
     expect(part.complete).toBe(false);
     expect(part.delivered).toBeGreaterThan(0);
   });

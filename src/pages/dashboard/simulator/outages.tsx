@@ -51,12 +51,16 @@ const MAX_STEPS = 400_000;
 /** Always the same, so that a change of the result comes from the policy and not from chance. */
 const SEED = 1;
 
-export function compare(policy: RetryPolicy, settings: GateSettings, name: OutageName): Comparison {
+export async function compare(
+  policy: RetryPolicy,
+  settings: GateSettings,
+  name: OutageName,
+): Promise<Comparison> {
   const outage = outages[name];
   return {
     outage,
-    withGate: simulateOutage(policy, { ...settings, paused: false }, outage, SEED, MAX_STEPS),
-    withoutGate: simulateOutage(policy, null, outage, SEED, MAX_STEPS),
+    withGate: await simulateOutage(policy, { ...settings, paused: false }, outage, SEED, MAX_STEPS),
+    withoutGate: await simulateOutage(policy, null, outage, SEED, MAX_STEPS),
   };
 }
 

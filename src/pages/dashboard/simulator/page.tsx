@@ -83,7 +83,7 @@ async function showSimulator(c: DashboardContext, form: Form, refused?: Refused)
       destinations={destinations}
       chosen={chosen}
       mayChange={scopes.includes("admin")}
-      simulation={"kind" in spec ? undefined : simulate(spec, chosen, outage)}
+      simulation={"kind" in spec ? undefined : await simulate(spec, chosen, outage)}
       refused={shown}
     />,
     shown ? statusOfRefused(shown) : 200,
@@ -119,10 +119,14 @@ function validated(retry: unknown): RetrySpec | Refused {
 /** A valid policy and its result. */
 type Simulation = Readonly<{ spec: RetrySpec; policy: RetryPolicy; comparison: Comparison }>;
 
-function simulate(spec: RetrySpec, chosen: Destination | undefined, outage: OutageName): Simulation {
+async function simulate(
+  spec: RetrySpec,
+  chosen: Destination | undefined,
+  outage: OutageName,
+): Promise<Simulation> {
   const policy = resolveRetry(spec);
   const settings = chosen ? gateSettingsOf(chosen) : defaultGateSettings;
-  return { spec, policy, comparison: compare(policy, settings, outage) };
+  return { spec, policy, comparison: await compare(policy, settings, outage) };
 }
 
 type Props = Readonly<{
