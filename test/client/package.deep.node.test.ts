@@ -123,6 +123,16 @@ test("installs the command", async () => {
   expect(stdout).toContain("Usage: breakwater deliveries why <id>");
 });
 
+test("the command completes words in bash", async () => {
+  const script = `eval "$(breakwater completion bash)"
+    COMP_WORDS=(breakwater replays create --include d); COMP_CWORD=4
+    _breakwater
+    echo "\${COMPREPLY[*]}"`;
+  const path = `${join(project, "node_modules/.bin")}:${process.env.PATH}`;
+  const { stdout } = await run("bash", ["--norc", "-c", script], { env: { ...process.env, PATH: path } });
+  expect(stdout).toBe("dead delivered\n");
+});
+
 describe("bundled", () => {
   test("for browsers it needs nothing of Node", async () => {
     const text = await bundled({ platform: "browser", minify: true });
