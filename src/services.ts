@@ -18,7 +18,7 @@ import { furtherDatabases, repeatingDatabases } from "./store/databases.ts";
 import type { LoadedDelivery } from "./store/deliveries.ts";
 import type { Destination } from "./store/destinations.ts";
 import type { StatusChange } from "./store/status-changes.ts";
-import type { Sleep } from "./time.ts";
+import { type Sleep, sleepByTimer } from "./time.ts";
 
 /** The attempts of one invocation, counted for its log line. */
 export type AttemptCounts = {
@@ -143,7 +143,7 @@ export function servicesOf(
   const timing = {
     now: () => Date.now(),
     random: () => Math.random(),
-    sleep: (ms: number, signal?: AbortSignal) => scheduler.wait(ms, signal && { signal }),
+    sleep: sleepByTimer,
   };
   const { log, logOmitted } = boundedLog(timing.now);
   const onRepeat = (error: unknown, statement: string) =>

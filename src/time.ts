@@ -11,8 +11,43 @@ export function isoTime(epochMs: number | null): string | null {
   return new Date(isTime ? epochMs : 0).toISOString();
 }
 
+/** What ends a sleep: as much of an `AbortSignal` as a sleep needs. */
+export type Cancellation = Readonly<{
+  aborted: boolean;
+  reason: unknown;
+  addEventListener: (type: "abort", cancel: () => void) => void;
+}>;
+
 /** Resolves after so many milliseconds; rejects when the signal aborts it. */
-export type Sleep = (ms: number, signal?: AbortSignal) => Promise<void>;
+export type Sleep = (ms: number, signal?: Cancellation) => Promise<void>;
+
+/** Sleeps by a timer, which is cleared when the signal aborts it. */
+export const sleepByTimer: Sleep = (ms, signal) =>
+  new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason);
+    const timer = setTimeout(resolve, ms);
+    signal?.addEventListener("abort", () => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    });
+    return;
+  });
+
+/** An `AbortController` would make an error with a stack for each call that ends in time. */
+class Ending implements Cancellation {
+  aborted = false;
+  readonly reason = undefined;
+  #cancel = () => {};
+
+  addEventListener(_type: "abort", cancel: () => void): void {
+    this.#cancel = cancel;
+  }
+
+  abort(): void {
+    this.aborted = true;
+    this.#cancel();
+  }
+}
 
 /**
  * The result of the work; throws an error with the text `silence` if that takes longer than `ms`. The work itself is
@@ -27,8 +62,8 @@ export async function within<T>(
   work: Promise<T>,
   silence = "No answer in time",
 ): Promise<T> {
-  const done = new AbortController();
-  const late = sleep(ms, done.signal).then(() => {
+  const done = new Ending();
+  const late = sleep(ms, done).then(() => {
     throw new Error(silence);
   });
   try {

@@ -1,12 +1,12 @@
 /** Waiting for an answer: no longer than is said, and without leaving a timer. */
-import { expect, test } from "vitest";
-import { within } from "../src/time.ts";
+import { afterEach, expect, test, vi } from "vitest";
+import { type Cancellation, sleepByTimer, within } from "../src/time.ts";
 
 /** A sleep that the test ends, and that says whether its signal has ended it. */
 function oneSleep() {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   let isAborted = false;
-  const sleep = (_ms: number, signal?: AbortSignal) => {
+  const sleep = (_ms: number, signal?: Cancellation) => {
     signal?.addEventListener("abort", () => {
       isAborted = true;
       reject(signal.reason);
@@ -36,4 +36,31 @@ test("without an answer in time the caller gets an error, and a later failure bo
   await expect(answer).rejects.toThrow("The gate does not answer");
   reject(new Error("too late"));
   await new Promise((resolve) => setTimeout(resolve));
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+test("a sleep by a timer ends after its time", async () => {
+  vi.useFakeTimers();
+  const sleeping = sleepByTimer(1_000);
+  vi.advanceTimersByTime(1_000);
+  await expect(sleeping).resolves.toBeUndefined();
+});
+
+test("a sleep that is aborted, before it begins or later, rejects with the reason and leaves no timer", async () => {
+  vi.useFakeTimers();
+  const abort = new AbortController();
+  const sleeping = sleepByTimer(1_000, abort.signal);
+  abort.abort("over");
+  await expect(sleeping).rejects.toBe("over");
+  await expect(sleepByTimer(1_000, abort.signal)).rejects.toBe("over");
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+test("an answer in time leaves no timer", async () => {
+  vi.useFakeTimers();
+  expect(await within({ sleep: sleepByTimer }, 1_000, Promise.resolve("yes"))).toBe("yes");
+  expect(vi.getTimerCount()).toBe(0);
 });

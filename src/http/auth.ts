@@ -125,8 +125,13 @@ export function byKey(): Authenticate {
   const cache = new KeyCache();
   const limited = new LimitedClients();
   const uses = new KeyUses();
+  let admin: Readonly<{ key: string; digest: ArrayBuffer }> | undefined;
   return async (services, token, request) => {
-    if (await isSame(token, services.config.adminKey)) return { scopes };
+    const { adminKey } = services.config;
+    if (admin?.key !== adminKey) admin = { key: adminKey, digest: await digest(adminKey) };
+    const given = await digest(token);
+    // Digests, because `timingSafeEqual` needs equal lengths.
+    if (crypto.subtle.timingSafeEqual(given, admin.digest)) return { scopes };
     const client = request && clientOf(request);
     const id = claimedKey(token);
     const remembered = id === undefined ? null : await cache.remembered(services, id);
@@ -135,7 +140,7 @@ export function byKey(): Authenticate {
     const found =
       remembered === undefined && id !== undefined ? await cache.lookUp(services, id) : remembered;
     const now = services.now();
-    if (found && isInForce(found.credentials, now) && (await isTokenOf(token, found.credentials.hash))) {
+    if (found && isInForce(found.credentials, now) && isHash(found.credentials.hash, given)) {
       uses.record(services, found, now);
       return principalOf(found.credentials);
     }
@@ -189,24 +194,17 @@ const SECRET_CHARACTERS = 32;
 export async function newKey(): Promise<Readonly<{ id: string; token: string; hash: string }>> {
   const id = newKeyId();
   const token = keyToken(id, randomText(SECRET_CHARACTERS));
-  return { id, token, hash: hex(await digest(token)) };
+  return { id, token, hash: new Uint8Array(await digest(token)).toHex() };
 }
 
-/** Whether the token has this hash. A hash that was edited into something else matches no token. */
-async function isTokenOf(token: string, hash: string): Promise<boolean> {
-  return isSame(hex(await digest(token)), hash);
+/** Whether the stored hash is this digest, in constant time. One that was edited into something else matches none. */
+function isHash(hash: string, digest: ArrayBuffer): boolean {
+  const [stored, right] = [encoder.encode(hash), encoder.encode(new Uint8Array(digest).toHex())];
+  return stored.byteLength === right.byteLength && crypto.subtle.timingSafeEqual(stored, right);
 }
 
-/** Compares in constant time. `timingSafeEqual` needs equal lengths, so digests are compared. */
-async function isSame(a: string, b: string): Promise<boolean> {
-  const [left, right] = await Promise.all([digest(a), digest(b)]);
-  return crypto.subtle.timingSafeEqual(left, right);
-}
+const encoder = new TextEncoder();
 
 function digest(text: string): Promise<ArrayBuffer> {
-  return crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
-}
-
-function hex(bytes: ArrayBuffer): string {
-  return Array.from(new Uint8Array(bytes), (byte) => byte.toString(16).padStart(2, "0")).join("");
+  return crypto.subtle.digest("SHA-256", encoder.encode(text));
 }

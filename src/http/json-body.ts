@@ -132,6 +132,7 @@ export function parseJson(bytes: Uint8Array, parse: (text: string) => unknown, i
 
 /** Whether lists and objects are nested more than `max` deep: recursion over such a value could exhaust the stack. */
 function isDeeperThan(text: string, max: number): boolean {
+  if (!hasMoreOpenings(text, max)) return false;
   let depth = 0;
   let quoted = false;
   for (let i = 0; i < text.length; i++) {
@@ -142,6 +143,14 @@ function isDeeperThan(text: string, max: number): boolean {
     else if (!quoted && (char === "]" || char === "}")) depth--;
   }
   return false;
+}
+
+/** Whether more lists and objects may begin than that. Most bodies have fewer, which a native search is quick to find. */
+function hasMoreOpenings(text: string, max: number): boolean {
+  let count = 0;
+  for (const opening of ["[", "{"])
+    for (let at = text.indexOf(opening); at >= 0 && count <= max; at = text.indexOf(opening, at + 1)) count++;
+  return count > max;
 }
 
 /** The text; undefined when the bytes are not UTF-8. With `isPart` the last character may be incomplete. */

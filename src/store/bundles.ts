@@ -48,6 +48,8 @@ export async function through(
   bytes: Uint8Array,
   stream: ReadableWritablePair,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const whole = new Blob([bytes as Uint8Array<ArrayBuffer>]).stream().pipeThrough(stream);
-  return (await new Response(whole).bytes()) as Uint8Array<ArrayBuffer>;
+  const writer = stream.writable.getWriter();
+  const written = writer.write(bytes).then(() => writer.close());
+  const [whole] = await Promise.all([new Response(stream.readable).bytes(), written]);
+  return whole as Uint8Array<ArrayBuffer>;
 }

@@ -4,6 +4,7 @@
  */
 import { vi } from "vitest";
 import { TAIL_EVERY_MS } from "../../src/features/deliveries/tail.ts";
+import type { Cancellation } from "../../src/time.ts";
 
 export const START = Date.parse("2050-06-01T12:00:00.000Z");
 
@@ -12,7 +13,7 @@ type Sleeper = Readonly<{ ms: number; until: number; wake: () => void }>;
 export type Clock = Readonly<{
   now: () => number;
   /** Sleeps until the clock has been advanced so far; rejects when the signal is aborted. */
-  sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
+  sleep: (ms: number, signal?: Cancellation) => Promise<void>;
   /** Advances the clock, and wakes sleepers in order. */
   pass: (ms: number) => void;
   /** Advances the clock to the first sleeper and wakes it; false when nothing sleeps. */
@@ -32,7 +33,7 @@ export function standingClock(): Clock {
   let watchers: readonly Readonly<{ isSeen: () => boolean; seen: () => void }>[] = [];
   vi.setSystemTime(now);
 
-  function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+  function sleep(ms: number, signal?: Cancellation): Promise<void> {
     return new Promise((wake, end) => {
       const sleeper = { ms, until: now + ms, wake };
       sleepers = [...sleepers, sleeper];

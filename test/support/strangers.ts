@@ -19,6 +19,7 @@ import { createDashboard } from "../../src/pages/dashboard/app.tsx";
 import { createPortal } from "../../src/pages/portal/app.tsx";
 import { newTokenId, signToken } from "../../src/secrets/tokens.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
+import { sleepByTimer } from "../../src/time.ts";
 import { emptyDatabase, NOW, testApi } from "./api.ts";
 import { withoutTailPauses } from "./clock.ts";
 import { testConfig } from "./config.ts";
@@ -63,7 +64,7 @@ const services = {
   fetch: async () => new Response(),
   now: () => NOW,
   // What else sleeps are timeouts.
-  sleep: withoutTailPauses((ms, signal) => scheduler.wait(ms, signal && { signal })),
+  sleep: withoutTailPauses(sleepByTimer),
   log: () => {},
   background: (work: Promise<unknown>) => void pending.push(work),
 } as unknown as Services;
