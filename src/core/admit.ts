@@ -12,6 +12,7 @@ import { afterArrival, afterRefusal, alarmBy } from "./drain-scheduler.ts";
 import { type GateState, sideOf, withoutExpired, withSettled } from "./gate-state.ts";
 import { type Grant, type Lane, type Lease, LOOK_UP_MS, leaseMs, liveLeases, succeeded } from "./lease.ts";
 import type { GateSettings } from "./limits.ts";
+import { withDeaths } from "./lone-lease.ts";
 import { packNumbers, sharedWith } from "./number-sets.ts";
 import type { Refusal } from "./reasons.ts";
 
@@ -111,12 +112,12 @@ export function testRefusedUntil(testedAt: number, now: number): number | undefi
 /** The state once the request has come, whatever its result: expired leases gone, settings and turn noted. */
 function withRequest(
   before: GateState,
-  { lane }: AdmitRequest,
+  request: AdmitRequest,
   settings: GateSettings,
   now: number,
 ): GateState {
-  const state = withoutExpired(before, now);
-  const side = sideOf(lane);
+  const state = withoutExpired(withDeaths(before, request, now), settings, now);
+  const side = sideOf(request.lane);
   const destinationState = destinationStateAt(state.destinationState, now);
   return {
     ...state,

@@ -6,12 +6,19 @@
 import { type AlertState, type DeadLetterDigest, emptyDigest, noAlerts } from "./alerts.ts";
 import { type FailureStreak, noFailures } from "./auto-disable.ts";
 import { afterLostLease, type CrashLoop, noCrashLoop } from "./crash-loop.ts";
-import { type CircuitEvent, type DestinationState, newDestinationState } from "./destination-state.ts";
+import {
+  type AttemptSignal,
+  type CircuitEvent,
+  type DestinationState,
+  destinationStateAfter,
+  newDestinationState,
+} from "./destination-state.ts";
 import { type Lane, type Lease, LOOK_UP_MS, liveLeases, tatOf } from "./lease.ts";
+import type { GateSettings } from "./limits.ts";
 import type { PackedNumbers } from "./number-sets.ts";
 import type { Rate } from "./rate-limit.ts";
 import type { PauseReason } from "./reasons.ts";
-import { newRollups, type Rollups } from "./rollups.ts";
+import { newRollups, type Rollups, rollupsAfter } from "./rollups.ts";
 
 /** Live: first attempts and retries, from the deliveries' queue. Backlog: what waited in D1, from drains. */
 export type Side = "live" | "backlog";
@@ -76,6 +83,8 @@ export type GateState = Readonly<{
   /** The rate's theoretical arrival time by the starts of leases that have ended; a live lease has its own. */
   tat: number;
   leases: readonly Lease[];
+  /** Expired lone leases of former incarnations, presumed successful and counted as such: see lone-lease.ts. */
+  presumed: readonly Pick<Lease, "deliveries" | "expiresAt">[];
   /** Recently settled: a caller that read such a delivery from D1 before has a state of it that is out of date. */
   settled: readonly SettledLease[];
   /** Leases settled up to then are forgotten, so what was read from D1 before then must not be used. */
@@ -106,6 +115,8 @@ export type GateState = Readonly<{
 }>;
 
 const HISTORY = 20;
+/** The message of an invocation that has died usually comes as soon as its lease has expired, so a few are enough. */
+const PRESUMED = 10;
 /**
  * Characters of `settled`. At four thousand deliveries a second they reach back about a second and a half, several
  * times as long as a read of D1 usually takes, and the busiest state stays below 64 KB.
@@ -122,6 +133,7 @@ export function newGateState(now: number): GateState {
     destinationState: newDestinationState(now),
     tat: 0,
     leases: [],
+    presumed: [],
     settled: [],
     forgottenAt: 0,
     granted: 0,
@@ -167,17 +179,49 @@ export function withSettled(
  * Without expired leases. What they sent is unknown, so all that they had reserved of the rate counts. What their holders
  * recorded before the end is unknown too: who has read such a delivery before that has to read it again.
  */
-export function withoutExpired(state: GateState, now: number): GateState {
-  const leases = liveLeases(state.leases, now);
-  if (leases === state.leases) return state;
-  const expired = state.leases.filter((lease) => !leases.includes(lease));
-  const isLost = expired.some(({ lost }) => lost !== true);
+export function withoutExpired(before: GateState, settings: GateSettings, now: number): GateState {
+  const leases = liveLeases(before.leases, now);
+  if (leases === before.leases) return before;
+  const expired = before.leases.filter((lease) => !leases.includes(lease));
+  const isInherited = ({ lone }: Lease) => lone !== undefined && lone.incarnation !== before.incarnation;
+  const isLost = expired.some((lease) => lease.lost !== true && !isInherited(lease));
+  const state = expired
+    .filter(isInherited)
+    .reduce((next, lease) => withPresumedSuccess(next, lease, settings, now), before);
   return {
     ...state,
     leases,
     settled: withEnds(state.settled, expired),
     tat: tatOf(expired, state.tat),
     crashLoop: isLost ? afterLostLease(state.crashLoop, now) : state.crashLoop,
+  };
+}
+
+/** A former incarnation granted this lone lease, and may have left its success unwritten: it counts as one. */
+function withPresumedSuccess(
+  state: GateState,
+  { deliveries, expiresAt, lone }: Lease,
+  settings: GateSettings,
+  now: number,
+): GateState {
+  const { destinationState, presumed, rollups } = state;
+  const { circuit, tookMs } = destinationState;
+  const at = lone?.at ?? expiresAt;
+  const metric = { attempt: 1, result: "2xx", end: "delivered", tookMs, lateMs: 0 } as const;
+  // In trouble of today a success of then proves nothing.
+  const isWell =
+    circuit.kind === "closed" &&
+    circuit.streak === 0 &&
+    circuit.slices.every(({ failures }) => failures === 0) &&
+    destinationState.heldUntil <= now;
+  const signal: AttemptSignal = { at, health: "healthy", backsOff: false };
+  return {
+    ...state,
+    presumed: [...presumed, { deliveries, expiresAt }].slice(-PRESUMED),
+    rollups: rollupsAfter(rollups, [metric], at),
+    destinationState: isWell
+      ? destinationStateAfter(destinationState, signal, settings, 0)
+      : destinationState,
   };
 }
 

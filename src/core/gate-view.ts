@@ -2,8 +2,8 @@
 import { type Refusal, refusalAt } from "./admit.ts";
 import { widthOf } from "./concurrency-window.ts";
 import { destinationStateAt } from "./destination-state.ts";
-import type { GateState, HistoryEntry } from "./gate-state.ts";
-import { liveLeases, slotsOf, tatOf } from "./lease.ts";
+import { type GateState, type HistoryEntry, withoutExpired } from "./gate-state.ts";
+import { slotsOf, tatOf } from "./lease.ts";
 import type { GateSettings } from "./limits.ts";
 import type { Counters } from "./metrics.ts";
 import { effectiveRate, nextSendAt, type Rate } from "./rate-limit.ts";
@@ -43,7 +43,8 @@ export type GateView = Readonly<{
   history: readonly HistoryEntry[];
 }>;
 
-export function viewOf(state: GateState, settings: GateSettings, now: number): GateView {
+export function viewOf(stored: GateState, settings: GateSettings, now: number): GateView {
+  const state = withoutExpired(stored, settings, now);
   const { circuit, window, heldUntil, tookMs, adaptiveLimit } = destinationStateAt(
     state.destinationState,
     now,
@@ -56,7 +57,7 @@ export function viewOf(state: GateState, settings: GateSettings, now: number): G
     trips: circuit.trips,
     heldUntil: heldUntil > now ? heldUntil : null,
     window: widthOf(window, settings.maxConcurrency),
-    inFlight: slotsOf(liveLeases(state.leases, now)),
+    inFlight: slotsOf(state.leases),
     ratePerSecond: rate.perSecond,
     rateTokens: tokensAt(tatOf(state.leases, state.tat), rate, now),
     tookMs: Math.round(tookMs),
@@ -94,7 +95,7 @@ export function figuresOf(
   settings: GateSettings,
   now: number,
 ): GateFigures {
-  const { rollups } = state;
+  const { rollups } = withoutExpired(state, settings, now);
   const windows = query.windows.map((window) => {
     const series = query.series ? seriesOf(rollups, hours, window, now) : [];
     return [window, { sum: sumOf(rollups, hours, window, now), series }];

@@ -33,6 +33,8 @@ export type Lease = Readonly<{
   took?: Readonly<{ lease: string; slots: number; width: number }>;
   /** Stands for what a former incarnation of the gate may have granted without storing it. Nobody settles it. */
   lost?: true;
+  /** Its success may be unwritten: when it was granted, and by which incarnation (see lone-lease.ts). */
+  lone?: Readonly<{ at: number; incarnation: number }>;
   /** The rate's theoretical arrival time after this lease's sends, if all of them start on time. */
   tat: number;
   expiresAt: number;

@@ -83,11 +83,11 @@ export function settle(
   now: number,
   random: number,
 ): Settlement {
-  const current = withoutExpired(before, now);
+  const current = withoutExpired(before, settings, now);
   const { leases } = current;
   const lease = leases.find(({ id }) => id === request.lease);
   if (!lease) return { state: current, events: [], alerts: [], digestDue: false };
-  const start = destinationStateAt(before.destinationState, now);
+  const start = destinationStateAt(current.destinationState, now);
   const destinationState = stateAfter(start, lease, request.signals, settings, now, random);
   const { holding, events } = circuitChange(before, destinationState, now);
   const state = {

@@ -5,7 +5,8 @@
  * The object works from memory. Storage may lack what a crash would not hurt: leases granted out of the slack, leases
  * that have ended, successes counted, and growth of the window. Everything else is written before the result goes out.
  * What storage lacks is written with the next necessary write, or by the alarm ten seconds after the last one. So a
- * crash loses less than ten seconds of counted successes, and nothing else.
+ * crash loses less than ten seconds of counted successes, and nothing else. The success of a delivery that comes alone is
+ * never written for its own sake: see lone-lease.ts.
  *
  * `max_concurrency` holds through any crash, and while an instance that was cut off still answers beside its successor
  * (an incarnation is one life of the object in memory). The slack is like a lease that the object grants itself: it is
@@ -28,6 +29,7 @@ import { blockedBy, type DestinationState } from "./destination-state.ts";
 import { drainsDue } from "./drain-scheduler.ts";
 import { type GateState, newGateState, type Slack, sideOf } from "./gate-state.ts";
 import { type Lease, liveLeases, slotsOf, widthsOf } from "./lease.ts";
+import { endsOnlyLone, withLone } from "./lone-lease.ts";
 import { results } from "./metrics.ts";
 import { effectiveRate } from "./rate-limit.ts";
 import type { Rollups } from "./rollups.ts";
@@ -132,12 +134,13 @@ export function afterAlarm(before: GateMemory, now: number): AlarmStep {
 function withState(before: GateMemory, state: GateState, now: number): GateMemory {
   const { turns, settled, rollups, destinationState, granted } = before.state;
   const newest = state.granted === granted ? undefined : state.leases.at(-1);
+  const isUnneeded = !before.written?.slack && endsOnlyLone(before.state, state);
   const changed =
     state.settled !== settled || state.rollups !== rollups || state.destinationState !== destinationState;
   return {
     ...before,
     state,
-    isBehind: before.isBehind || changed,
+    isBehind: before.isBehind || (changed && !isUnneeded),
     askedBefore: state.turns === turns ? before.askedBefore : turns.live.askedAt,
     leaseMs: newest && sideOf(newest.lane) === "live" ? newest.expiresAt - now : before.leaseMs,
   };
@@ -165,11 +168,12 @@ function isWithin(from: number, ms: number, now: number): boolean {
 }
 
 function withWrite(before: GateMemory, memory: GateMemory, now: number): GateStep {
-  const { slack: _, ...rest } = memory.state;
   const slack = isBusy(memory, now) ? slackOf(memory, now) : null;
-  const state = { ...rest, slack };
-  const leases = new Set(state.leases.map(({ id }) => id));
-  const next = { ...memory, state, written: { at: now, leases, slack }, isBehind: false };
+  const isGranted = memory.state.granted !== before.state.granted;
+  const leases = isGranted && slack === null ? withLone(memory.state, now) : memory.state.leases;
+  const state = { ...memory.state, leases, slack };
+  const stored = new Set(leases.map(({ id }) => id));
+  const next = { ...memory, state, written: { at: now, leases: stored, slack }, isBehind: false };
   return withAlarm(before, next, now, true);
 }
 
@@ -251,6 +255,7 @@ const rules: Rules = {
   destinationState: isNoWorse,
   tat: always,
   leases: always,
+  presumed: always,
   settled: always,
   forgottenAt: always,
   granted: always,

@@ -9,7 +9,7 @@ import {
   withSettled,
 } from "../../src/core/gate-state.ts";
 import type { Lease } from "../../src/core/lease.ts";
-import { historyArbitrary, momentsOf } from "../support/gate-arbitraries.ts";
+import { historyArbitrary, momentsOf, steady } from "../support/gate-arbitraries.ts";
 
 const NOW = 1_000_000_000_000;
 type Events = Parameters<typeof withHistory>[1];
@@ -81,7 +81,7 @@ it("what expired leases held counts as settled when they ended, in the order of 
       lease("d", NOW + 99, "d"),
     ],
   };
-  const after = withoutExpired(state, NOW + 10);
+  const after = withoutExpired(state, steady, NOW + 10);
   expect(after.settled).toEqual([
     [NOW + 3, "a"],
     [NOW + 5, "b"],
@@ -90,11 +90,12 @@ it("what expired leases held counts as settled when they ended, in the order of 
   expect(after.leases.map(({ id }) => id)).toEqual(["d"]);
   expect(after.crashLoop.level).toBe(1);
   const known = [lease("a", NOW + 3, "a", true), lease("c", NOW + 7, "c", true)];
-  expect(withoutExpired({ ...state, leases: known }, NOW + 10).crashLoop.level).toBe(0);
+  expect(withoutExpired({ ...state, leases: known }, steady, NOW + 10).crashLoop.level).toBe(0);
   expect(
-    withoutExpired({ ...state, leases: [...known, lease("d", NOW + 8, "d")] }, NOW + 10).crashLoop.level,
+    withoutExpired({ ...state, leases: [...known, lease("d", NOW + 8, "d")] }, steady, NOW + 10).crashLoop
+      .level,
   ).toBe(1);
-  expect(withoutExpired(state, NOW)).toBe(state);
+  expect(withoutExpired(state, steady, NOW)).toBe(state);
 });
 
 it("a pause is in the history where it was, before what came after it", () => {

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest";
 import { type AdmitRequest, admit } from "../../src/core/admit.ts";
 import type { AttemptSignal } from "../../src/core/destination-state.ts";
 import type { GateState } from "../../src/core/gate-state.ts";
+import { figuresOf } from "../../src/core/gate-view.ts";
 import { type Grant, liveLeases, slotsOf } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
 import { type MetricResult, results } from "../../src/core/metrics.ts";
@@ -126,16 +127,43 @@ function deliver(gate: GateObject, tookMs = 5, deliveries = 1): void {
 }
 
 describe("rows written", () => {
-  it("are two for a delivery that comes alone, to an object that has no memory", () => {
-    const gate = gateObject();
+  it("are one for a delivery that comes alone, to an object that has no memory", () => {
+    const gate = gateObject(trusted(10));
     for (let i = 0; i < 10; i++) {
       deliver(gate);
       gate.evict();
       gate.pass(60_000);
       gate.alarm();
     }
-    expect(gate.rows()).toBe(20);
-    expect(gate.stored()?.rollups.ever.delivered).toBe(10);
+    expect(gate.rows()).toBe(10);
+    expect(gate.newest().memory?.state.rollups.ever.delivered).toBe(9);
+    expect(
+      figuresOf(
+        gate.newest().memory?.state as GateState,
+        [],
+        { windows: ["1h"], series: true },
+        fast,
+        gate.now(),
+      ),
+    ).toMatchObject({
+      ever: { delivered: 10 },
+      view: { inFlight: 0 },
+      windows: { "1h": { sum: { delivered: 10 } } },
+    });
+  });
+
+  it("are two for the first delivery to a destination, and for each where only one may be in flight", () => {
+    const gate = gateObject();
+    deliver(gate);
+    expect(gate.rows()).toBe(2);
+    const single = gateObject();
+    for (let i = 0; i < 5; i++) {
+      const grant = single.admit({ deliveries: [i] }, { ...fast, maxConcurrency: 1 })?.grant;
+      single.settle(grant?.id ?? "", [fine(single.now())], { ...fast, maxConcurrency: 1 });
+      single.evict();
+      single.pass(60_000);
+    }
+    expect(single.rows()).toBe(10);
   });
 
   it("are less than one for a delivery that comes every four seconds", () => {

@@ -1,5 +1,6 @@
 /** What D1 and the queues have of the deliveries in the gate's model, and what invocations write there. */
 import { type DeliverySource, readinessOf } from "../../src/core/triage.ts";
+import { withSuccess } from "./gate-quiet.ts";
 import { BEGINNING, type Run, type Stored, TICK_MS, type World, withRun } from "./gate-world.ts";
 
 /** Messages of one delivery each are alike until they come for the first time: these come in order. */
@@ -50,7 +51,11 @@ export function recorded(world: World, i: number, { items, refused, grant }: Run
     const isInTime = world.now < (grant?.expiresAt ?? 0);
     const end = { state: "ended", end: { lease: grant?.grant.id ?? "", isInTime } } as const;
     const retry = { state: "retrying", at: world.now + TICK_MS } as const;
-    if (state === "succeeded") next = withStored(next, delivery, { ...end, attempts: attempts + 1 });
+    if (state === "succeeded")
+      next = withSuccess(
+        withStored(next, delivery, { ...end, attempts: attempts + 1 }),
+        grant?.expiresAt ?? 0,
+      );
     else if (state === "failed") next = withStored(next, delivery, { ...retry, attempts: attempts + 1 });
     else next = withStored(next, delivery, { state: "waiting" });
   }

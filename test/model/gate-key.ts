@@ -1,18 +1,19 @@
 /** Which states of the gate's model have the same future. */
 import type { GateState } from "../../src/core/gate-state.ts";
-import type { Instance, World } from "./gate-world.ts";
+import type { Instance, Quiet, World } from "./gate-world.ts";
 
 /**
  * What decides about a world's future. Left out: counters and history of the gate, which decide nothing here; the rate's
  * reservations, because no rate limits anything here; and the names of leases, which stand for themselves.
  */
 export function keyOf(world: World): string {
-  const { current, former, storage, runs, messages, orphans, deliveries, now, ...rest } = world;
+  const { current, former, storage, runs, messages, orphans, deliveries, now, quiet, ...rest } = world;
   const { faults, failures, delays, holds, pauses, clears, isCalm, alarmAt, drains, wrong } = rest;
   const { paused, isResuming, tells, heldUntil } = rest;
   const parts = [
     [now, faults, failures, delays, holds, pauses, clears, isCalm, alarmAt, drains, wrong].join(),
     [paused, isResuming, tells, heldUntil > now ? heldUntil : 0].join(),
+    quiet && keyOfQuiet(quiet, now),
     storage && keyOfGate(storage),
     current && keyOfInstance(current),
     former && keyOfInstance(former),
@@ -25,6 +26,10 @@ export function keyOf(world: World): string {
       .join(),
   ];
   return withShortNames(parts.join("|"));
+}
+
+function keyOfQuiet({ hasLost, died, successes }: Quiet, now: number): string {
+  return [hasLost, died, "of", successes.map((until) => Math.max(until, now)).sort()].join();
 }
 
 /** Leases by the order in which they are named. */
@@ -57,10 +62,14 @@ const keyOfInstance = remembered(({ memory, knows, heldUntil }: Instance) => {
 
 const keyOfGate = remembered((state: GateState) => {
   const { destinationState, leases, settled, forgottenAt, slack, crashLoop, turns, drainSchedule } = state;
-  const held = leases.map(({ tat: _, ...lease }) => lease);
+  const held = leases.map(({ tat: _, lone, ...lease }) => [
+    lease,
+    lone && [lone.at, lone.incarnation === state.incarnation],
+  ]);
   return JSON.stringify([
     destinationState,
     held,
+    state.presumed,
     settled,
     forgottenAt,
     slack,

@@ -3,6 +3,7 @@ import type { SettleRequest } from "../../src/core/settle.ts";
 import type { Adder } from "./explorer.ts";
 import { recorded, withMessage } from "./gate-deliveries.ts";
 import { type Parts, signalOf } from "./gate-object.ts";
+import { withDead } from "./gate-quiet.ts";
 import { nameOf, runName, secondsOf } from "./gate-text.ts";
 import {
   chainOf,
@@ -122,7 +123,8 @@ export function died(world: World, run: Run): World {
   const chain = chainOf(world, run);
   const sending = chain.flatMap(({ items }) => items.filter(({ state }) => state === "sending"));
   const orphans = [...world.orphans, ...sending.map(({ startedAt }) => startedAt + TIMEOUT_MS)];
-  const rest = { ...world, orphans, runs: world.runs.filter((one) => !chain.includes(one)) };
+  const runs = world.runs.filter((one) => !chain.includes(one));
+  const rest = withDead({ ...world, orphans, runs }, chain);
   return run.lane === "backlog"
     ? { ...rest, drains: rest.drains + 1 }
     : withMessage(rest, run.deliveries, world.now + TICK_MS);

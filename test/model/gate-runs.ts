@@ -5,6 +5,7 @@ import type { Adder } from "./explorer.ts";
 import { afterRefusal, readiness, recorded, waitingIn, withMessage } from "./gate-deliveries.ts";
 import { attemptSteps, died, ended, settleRequestOf, slow } from "./gate-leases.ts";
 import { called, type Parts, requestOf, withKnown } from "./gate-object.ts";
+import { withLostLease, wrongAnswer, wrongSettlement } from "./gate-quiet.ts";
 import { answerText, gateName, namesOf, runName } from "./gate-text.ts";
 import {
   CALL_MS,
@@ -96,7 +97,7 @@ export class Invocations {
     if (run.phase !== "loaded" && chain[0] === run)
       add(`${name} dies${isSending ? " while it sends" : ""}.`, died(world, run));
     if (run.phase !== "recorded") return;
-    add(`${name} cannot reach the gate to settle its lease.`, ended(world, i));
+    add(`${name} cannot reach the gate to settle its lease.`, ended(withLostLease(world), i));
     add(`${name} settles its lease, and settles it again.`, this.#settled(world, i, "current", true));
   }
 
@@ -124,7 +125,9 @@ export class Invocations {
     if (!made) return;
     const { grant } = made.decision.result;
     const answered = answeredRun(run, made, by);
-    const kept = grant ? withKnown(made.world, by, grant.id) : made.world;
+    const known = grant ? withKnown(made.world, by, grant.id) : made.world;
+    const wrong = by === "current" ? wrongAnswer(known, made.decision.result) : undefined;
+    const kept = wrong === undefined ? known : { ...known, wrong };
     const says = `${gateName(by, world)} gives ${runName(run, true)} ${answerText(answered)}`;
     const next = withRun(kept, i, answered);
     add(`${says}.`, this.#arrived(next, i));
@@ -133,7 +136,7 @@ export class Invocations {
     if (grant && world.faults > 0)
       add(
         `${says}; the answer is lost, and the call repeated.`,
-        withRun({ ...kept, faults: world.faults - 1 }, i, run),
+        withRun(withLostLease({ ...kept, faults: world.faults - 1 }), i, run),
         true,
       );
   }
@@ -186,7 +189,11 @@ export class Invocations {
     const holds = request.signals.map(({ holdUntil = 0 }) => holdUntil);
     const isTold = by === "current" && isKnown;
     const heldUntil = isTold ? Math.max(made.world.heldUntil, ...holds) : made.world.heldUntil;
-    const settled = { ...made.world, heldUntil };
+    const wrong = by === "current" ? wrongSettlement(world, made.world, id) : undefined;
+    const known = { ...made.world, heldUntil, ...(wrong !== undefined && { wrong }) };
+    // Whoever grants next does not learn of it.
+    const isLost = by === "former" && !isKnown;
+    const settled = isLost ? withLostLease(known) : known;
     if (repeats) return settled;
     return ended({ ...settled, drains: settled.drains + (goesOn ? 1 : 0) }, i);
   }

@@ -1,5 +1,5 @@
 /** The scenarios of the gate's model, and gates that are broken on purpose, each with one in which it shows. */
-import type { GateState } from "../../src/core/gate-state.ts";
+import { type GateState, withoutExpired } from "../../src/core/gate-state.ts";
 import { ended, liveLeases } from "../../src/core/lease.ts";
 import { gateModel } from "./gate.ts";
 import { type Parts, production } from "./gate-object.ts";
@@ -15,6 +15,17 @@ const succeeding: Scenario = { ...calm, messages: [[0]], waiting: 2, portion: 1,
 const crowded: Scenario = { ...calm, messages: [[0, 1]], waiting: 3, portion: 2, maxConcurrency: 3 };
 const held: Scenario = { ...calm, messages: [[0], [1]], maxConcurrency: 2, holds: 1, clears: 1, ticks: 9 };
 const paused: Scenario = { ...calm, messages: [[0], [1]], maxConcurrency: 2, pauses: 1, holds: 1, ticks: 5 };
+/** Deliveries that come alone: a lease lasts four ticks. */
+const lone: Scenario = {
+  ...calm,
+  messages: [[0], [1]],
+  maxConcurrency: 4,
+  faults: 1,
+  ticks: 9,
+  quiet: { window: 2, arrivals: [0, 5] },
+};
+const soon: Scenario = { ...lone, quiet: { window: 1, arrivals: [0, 2] } };
+const dying: Scenario = { ...lone, faults: 2, quiet: { window: 2, arrivals: [0, 4] } };
 
 /** Some thousands of states each. */
 export const smallGates: readonly Checked[] = [
@@ -24,6 +35,13 @@ export const smallGates: readonly Checked[] = [
   checked("A drain whose leases succeed one another", () => gateModel({ ...succeeding, messages: [] })),
   checked("Two deliveries, a hold that an operator may end", () => gateModel(held)),
   checked("Two deliveries, a pause and a hold", () => gateModel(paused)),
+  checked("Two deliveries that come alone, the second after the first's lease, two faults", () =>
+    gateModel({ ...lone, faults: 2 }),
+  ),
+  checked("Two deliveries that come alone, the second during the first's lease, two faults", () =>
+    gateModel({ ...lone, faults: 2, quiet: { window: 2, arrivals: [0, 2] } }),
+  ),
+  checked("Two deliveries that come alone, one at once, one fault", () => gateModel(soon)),
 ];
 
 export const deepGates: readonly Checked[] = [
@@ -45,6 +63,15 @@ export const deepGates: readonly Checked[] = [
   ),
   checked("Two deliveries, a pause, a hold and a failed attempt", () =>
     gateModel({ ...paused, failures: 1 }),
+  ),
+  checked("Three deliveries that come alone, two at once, two faults", () =>
+    gateModel({
+      ...lone,
+      messages: [[0], [1], [2]],
+      maxConcurrency: 2,
+      faults: 2,
+      quiet: { window: 2, arrivals: [0, 2, 4] },
+    }),
   ),
 ];
 
@@ -163,6 +190,43 @@ export const brokenGates: readonly Variant[] = [
   broken("A pause is not looked at", paused, {
     admit: (before, request, settings, now) =>
       production.admit(before, request, { ...settings, paused: false }, now),
+  }),
+  broken("A lone lease that has expired counts as lost", lone, {
+    restored: (stored, now) =>
+      production.restored(
+        stored && { ...stored, leases: stored.leases.map(({ lone: _, ...one }) => one) },
+        now,
+      ),
+  }),
+  broken("A lone lease that has expired counts as nothing", lone, {
+    restored: (stored, now) => {
+      const lost = (stored?.leases ?? []).map(({ lone, ...one }) =>
+        lone ? { ...one, lost: true as const } : one,
+      );
+      return production.restored(stored && { ...stored, leases: lost }, now);
+    },
+  }),
+  broken("A delivery of a lone lease that comes again, still open, proves no death", dying, {
+    admit: (before, request, settings, now) =>
+      production.admit({ ...withoutExpired(before, settings, now), presumed: [] }, request, settings, now),
+  }),
+  broken("A lone lease is forgotten as soon as its success is presumed", dying, {
+    admit: (before, ...args) => production.admit({ ...before, presumed: [] }, ...args),
+  }),
+  broken("The end of a lone lease stays unwritten although no slot is left beside it", soon, {
+    afterDecision: (before, after, now) => {
+      const step = production.afterDecision(before, after, now);
+      const isEnd = after.leases.length < before.state.leases.length;
+      return isEnd ? { memory: { ...step.memory, isBehind: false }, writes: false } : step;
+    },
+  }),
+  broken("A lone success sets the alarm", lone, {
+    afterDecision: (before, after, now) => {
+      const step = production.afterDecision(before, after, now);
+      const isEnd = after.leases.length < before.state.leases.length;
+      const alarm = now + 10_000;
+      return isEnd ? { ...step, memory: { ...step.memory, alarmAt: alarm }, alarm } : step;
+    },
   }),
   broken("A pause that is lifted schedules no drain", paused, {
     afterResume: (before, ...args) => ({

@@ -39,6 +39,20 @@ export type Scenario = Readonly<{
   clears?: number;
   /** How far the clock goes. */
   ticks: number;
+  /** Where the gate is quiet: how many attempts the destination is trusted with, and in which tick each message comes. */
+  quiet?: Readonly<{ window: number; arrivals: readonly number[] }>;
+}>;
+
+/** What a quiet world remembers to judge its gate by. */
+export type Quiet = Readonly<{
+  /** Attempts that the destination was trusted with at first. */
+  window: number;
+  /** Whether any lease was granted that nobody will settle. */
+  hasLost: boolean;
+  /** Deliveries whose invocations died with a lease. */
+  died: readonly number[];
+  /** Of each success on record, when its lease expires by itself. */
+  successes: readonly number[];
 }>;
 
 export const settingsOf = ({ maxConcurrency }: Scenario): GateSettings => ({
@@ -171,6 +185,7 @@ export type World = ObjectWorld &
     tells: readonly number[];
     /** Requests of dead invocations, which their receiver may still be working on until then. */
     orphans: readonly number[];
+    quiet?: Quiet;
     wrong?: string;
   }>;
 

@@ -18,6 +18,7 @@ import {
   type Parts,
   production,
 } from "./gate-object.ts";
+import { quietObject } from "./gate-quiet.ts";
 import { consumerText, Invocations, newRun, withNewRun } from "./gate-runs.ts";
 import { namesOf, tickText } from "./gate-text.ts";
 import {
@@ -61,9 +62,9 @@ function beginning(scenario: Scenario, settings: GateSettings, parts: Parts): Wo
     { length: scenario.waiting ?? 0 },
     (): Stored => ({ state: "waiting", at: 0, attempts: 0 }),
   );
-  const { faults, failures, delays, holds = 0, pauses = 0, clears = 0 } = scenario;
+  const { faults, failures, delays, holds = 0, pauses = 0, clears = 0, quiet } = scenario;
   const world = {
-    ...busyObject(settings),
+    ...(quiet ? quietObject(settings, quiet.window) : busyObject(settings)),
     ...{ faults, failures, delays, holds, pauses, clears },
     endsAt: BEGINNING + scenario.ticks * TICK_MS,
     isCalm: false,
@@ -71,7 +72,11 @@ function beginning(scenario: Scenario, settings: GateSettings, parts: Parts): Wo
       ...scenario.messages.flat().map((): Stored => ({ state: "queued", at: 0, attempts: 0 })),
       ...waiting,
     ],
-    messages: scenario.messages.map((deliveries) => ({ deliveries, at: BEGINNING })),
+    messages: scenario.messages.map((deliveries, i) => ({
+      deliveries,
+      at: BEGINNING + (quiet?.arrivals[i] ?? 0) * TICK_MS,
+    })),
+    ...(quiet && { quiet: { window: quiet.window, hasLost: false, died: [], successes: [] } }),
     runs: [],
     ...{ paused: false, isResuming: false, tells: [] },
     orphans: [],
@@ -226,7 +231,8 @@ class GateModel {
         add("A new instance of the gate is begun; the former one still answers.", cutOff(world));
     }
     for (const i of world.runs.keys()) this.#invocations.addFaults(world, i, add);
-    for (const [i, { deliveries }] of world.messages.entries())
+    // In a quiet world nothing comes together.
+    for (const [i, { deliveries }] of world.quiet ? [] : world.messages.entries())
       if (world.messages.findIndex((one) => String(one.deliveries) === String(deliveries)) === i)
         add(
           `The message of ${namesOf(deliveries)} will come twice.`,

@@ -264,12 +264,25 @@ function keyOf(world: World): string {
 function stateKey({
   tat,
   leases,
+  presumed,
+  incarnation,
   slack,
   turns,
   crashLoop,
   drainSchedule,
   forgottenAt,
 }: Parameters<Parts["admit"]>[0]) {
-  const held = leases.map(({ id, slots, width, tat: own, expiresAt }) => [id, slots, width, own, expiresAt]);
-  return [tat, held, slack, turns, crashLoop, drainSchedule, forgottenAt];
+  const held = leases.map(({ id, slots, width, tat: own, expiresAt, lone }) => {
+    return [id, slots, width, own, expiresAt, lone && [lone.at, lone.incarnation === incarnation]];
+  });
+  return [
+    tat,
+    held,
+    presumed.map(({ expiresAt }) => expiresAt),
+    slack,
+    turns,
+    crashLoop,
+    drainSchedule,
+    forgottenAt,
+  ];
 }

@@ -1,0 +1,177 @@
+import { describe, expect, it } from "vitest";
+import { type AdmitRequest, admit } from "../../src/core/admit.ts";
+import type { AttemptSignal } from "../../src/core/destination-state.ts";
+import { scheduleDrain, settle } from "../../src/core/settle.ts";
+import { afterDecision, type GateMemory, restored } from "../../src/core/write-behind.ts";
+import { start, steady, trusted } from "../support/gate-arbitraries.ts";
+
+const fine: AttemptSignal = { at: start, health: "healthy", backsOff: false, tookMs: 5 };
+const failed: AttemptSignal = { at: start, health: "unhealthy", backsOff: true };
+/** How long a lease lives. */
+const LEASE_MS = 30_000;
+
+/** One object, which is evicted after each call unless `stays`. */
+function quietGate(maxConcurrency = 10, stored = trusted(maxConcurrency)) {
+  const settings = { ...steady, maxConcurrency };
+  let text = JSON.stringify(stored);
+  let memory: GateMemory | undefined;
+  let rows = 0;
+  const load = (now: number) => (memory ??= restored(JSON.parse(text), now));
+  const call = <T extends Readonly<{ state: GateMemory["state"] }>>(decision: T, now: number): T => {
+    const step = afterDecision(load(now), decision.state, now);
+    rows += (step.writes ? 1 : 0) + (step.alarm === undefined ? 0 : 1);
+    if (step.writes) text = JSON.stringify(step.memory.state);
+    ({ memory } = step);
+    return decision;
+  };
+  return {
+    rows: () => rows,
+    evict: () => {
+      memory = undefined;
+    },
+    state: (now: number) => load(now).state,
+    call,
+    admit: (deliveries: readonly number[], now: number, more: Partial<AdmitRequest> = {}) => {
+      const times = { connections: 5, startWithinMs: 5_000, lookedUpMsAgo: 5 };
+      const request = { lane: "fresh", deliveries, ...times, ...more } as const;
+      return call(admit(load(now).state, request, settings, now), now).result;
+    },
+    settle: (lease: string | undefined, signals: readonly AttemptSignal[], now: number, left = 0) =>
+      call(settle(load(now).state, { lease: lease ?? "", signals, left }, settings, now, 0), now),
+  };
+}
+
+type Gate = ReturnType<typeof quietGate>;
+
+/** Delivered without a trace in storage but its lease, and the object evicted. */
+function deliveredAlone(gate: Gate, delivery = 1, now = start): void {
+  gate.settle(gate.admit([delivery], now).grant?.id, [fine], now + 50);
+  gate.evict();
+}
+
+describe("the end of a lone lease", () => {
+  it("is written unless it is a success, and nothing else", () => {
+    const ends: readonly [readonly AttemptSignal[], number, number][] = [
+      [[fine], 0, 0],
+      [[failed], 0, 1],
+      [[], 0, 1],
+      [[], 1, 2],
+      [[{ ...fine, health: "throttled", backsOff: true }], 0, 1],
+      [[{ ...fine, holdUntil: start + 60_000 }], 0, 1],
+      [[{ ...fine, remaining: 2 }], 0, 1],
+    ];
+    for (const [signals, left, rows] of ends) {
+      const gate = quietGate();
+      const { grant } = gate.admit([1], start);
+      gate.settle(grant?.id, signals, start + 50, left);
+      expect(gate.rows() - 1).toBe(rows);
+    }
+  });
+
+  it.each<[string, (gate: Gate) => unknown, Partial<AdmitRequest>?]>([
+    ["of several deliveries", (gate) => gate.admit([1, 2], start)],
+    ["of a retry", (gate) => gate.admit([1], start, { lane: "retry" })],
+    ["of a drain", (gate) => gate.admit([1], start, { lane: "backlog", lookedUpMsAgo: 0 })],
+  ])("is none %s", (_, grant) => {
+    const gate = quietGate();
+    grant(gate);
+    const [lease] = gate.state(start).leases;
+    const before = gate.rows();
+    gate.settle(lease?.id, [fine], start + 50);
+    expect(gate.rows()).toBeGreaterThan(before);
+  });
+
+  it("is written while deliveries wait, and while leases are lost", () => {
+    const waiting = quietGate(10, scheduleDrain(trusted(10), start));
+    const broken = quietGate(10, { ...trusted(10), crashLoop: { level: 1, raisedAt: 0, settled: 0 } });
+    for (const gate of [waiting, broken]) {
+      const { grant } = gate.admit([1], start);
+      const before = gate.rows();
+      gate.settle(grant?.id, [fine], start + 50);
+      expect(gate.rows()).toBe(before + 1);
+    }
+  });
+
+  it("leaves the next lease a slot, whatever the limit", () => {
+    for (const limit of [1, 2, 3, 5]) {
+      const gate = quietGate(limit);
+      for (let i = 0; i < 8; i++) deliveredAlone(gate, i, start + 10_000 * i);
+      expect(gate.admit([100], start + 70_500).grant).not.toBeNull();
+    }
+  });
+});
+
+describe("a new incarnation", () => {
+  it("counts a lone lease that has expired as a success, once, at the time when it was granted", () => {
+    const gate = quietGate(10, {
+      ...trusted(10),
+      destinationState: { ...trusted(10).destinationState, window: { size: 3, threshold: 1_000_000 } },
+    });
+    deliveredAlone(gate);
+    for (const at of [3_600_000, 3_605_000]) gate.admit([at], start + at);
+    const { destinationState, rollups, crashLoop } = gate.state(start);
+    expect(destinationState.window.size).toBe(4);
+    expect(rollups.ever.delivered).toBe(1);
+    expect(rollups.minutes.map(({ from }) => from)).toEqual([start]);
+    expect(crashLoop.level).toBe(0);
+  });
+
+  it("counts it in the figures alone where the destination is in trouble", () => {
+    const stored = trusted(10);
+    const gate = quietGate();
+    deliveredAlone(gate);
+    const lease = gate.state(start).leases;
+    const circuit = { kind: "open", since: start, until: start + 90_000, trips: 1 } as const;
+    const open = quietGate(10, {
+      ...stored,
+      leases: lease,
+      incarnation: 9,
+      destinationState: { ...stored.destinationState, circuit },
+    });
+    open.settle("unknown", [], start + LEASE_MS);
+    expect(open.state(start)).toMatchObject({
+      destinationState: { circuit },
+      rollups: { ever: { delivered: 1 } },
+    });
+  });
+
+  it("takes a lone lease for lost when its message comes again, also after others have come", () => {
+    for (const others of [0, 1, 3]) {
+      const gate = quietGate();
+      gate.admit([1], start);
+      gate.evict();
+      for (let i = 0; i < others; i++) deliveredAlone(gate, 100 + i, start + LEASE_MS + 11_000 * i);
+      const now = start + LEASE_MS + 1_000 + 11_000 * others;
+      const before = gate.state(now).rollups.ever.delivered;
+      expect(gate.admit([2, 1], now).grant?.deliveries).toEqual([2, 1]);
+      expect(gate.state(now).crashLoop.level).toBe(1);
+      if (others === 0) expect(gate.state(now).rollups.ever.delivered).toBe(before);
+    }
+  });
+
+  it.each<[string, Partial<AdmitRequest>, number]>([
+    ["whoever requests it has read it before the lease's end", { lookedUpMsAgo: 2_000 }, 1_000],
+    ["a drain requests it, because it may have been requeued", { lane: "backlog", lookedUpMsAgo: 0 }, 1_000],
+  ])("does not take it for lost when %s", (_, more, after) => {
+    const gate = quietGate();
+    deliveredAlone(gate);
+    gate.admit([1], start + LEASE_MS + after, more);
+    expect(gate.state(start).crashLoop.level).toBe(0);
+  });
+
+  it("settles a lone lease of its predecessor that still lives, without a write", () => {
+    const gate = quietGate();
+    const { grant } = gate.admit([1], start);
+    gate.evict();
+    gate.settle(grant?.id, [fine], start + 20_000);
+    expect(gate.rows()).toBe(1);
+    expect(gate.state(start).leases).toEqual([]);
+  });
+});
+
+it("an incarnation takes its lone leases that expire for lost", () => {
+  const gate = quietGate();
+  gate.admit([1], start);
+  gate.admit([2], start + LEASE_MS);
+  expect(gate.state(start).crashLoop.level).toBe(1);
+});

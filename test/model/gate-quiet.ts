@@ -1,0 +1,68 @@
+/** What a gate promises where deliveries come alone, far apart: lone leases (src/core/lone-lease.ts) in the gate's model. */
+import type { AdmitResult } from "../../src/core/admit.ts";
+import type { GateSettings } from "../../src/core/limits.ts";
+import { trusted } from "../support/gate-arbitraries.ts";
+import { namesOf } from "./gate-text.ts";
+import { BEGINNING, type ObjectWorld, type Quiet, type Run, type World } from "./gate-world.ts";
+
+/** Nobody has called the object for long, and the destination is trusted with `window` attempts at once. */
+export function quietObject(settings: GateSettings, window: number): ObjectWorld {
+  const state = trusted(settings.maxConcurrency, BEGINNING);
+  const destinationState = { ...state.destinationState, window: { size: window, threshold: 1_000_000 } };
+  const idle = { alarmAt: null, current: undefined, former: undefined, lives: 1, drains: 0, heldUntil: 0 };
+  return { now: BEGINNING, storage: { ...state, destinationState }, ...idle };
+}
+
+/** Only in a quiet world. */
+function noted(world: World, change: (quiet: Quiet) => Partial<Quiet>): World {
+  return world.quiet ? { ...world, quiet: { ...world.quiet, ...change(world.quiet) } } : world;
+}
+
+/** A lease will not be settled. */
+export function withLostLease(world: World): World {
+  return noted(world, () => ({ hasLost: true }));
+}
+
+export function withDead(world: World, chain: readonly Run[]): World {
+  const held = chain.flatMap(({ items }) => items.map(({ delivery }) => delivery));
+  return withLostLease(noted(world, ({ died }) => ({ died: [...new Set([...died, ...held])].sort() })));
+}
+
+export function withSuccess(world: World, until: number): World {
+  return noted(world, ({ successes }) => ({ successes: [...successes, until] }));
+}
+
+/** What is wrong with an answer of the instance that may write. */
+export function wrongAnswer(world: World, { grant, refused }: AdmitResult): string | undefined {
+  const state = world.current?.memory.state;
+  if (!world.quiet || !state) return undefined;
+  const { hasLost, died, successes, window } = world.quiet;
+  const again = (grant?.deliveries ?? []).filter((one) => died.includes(one));
+  const { level } = state.crashLoop;
+  if (again.length > 0 && level === 0)
+    return `The gate grants ${namesOf(again)} again, and does not know that its invocation has died.`;
+  if (hasLost) return undefined;
+  if (level > 0) return "The gate takes a success for a crash.";
+  // After an eviction in dense traffic, the slack is taken.
+  const isDense = state.leases.some(({ lost }) => lost);
+  const isFree = !isDense && world.runs.every((run) => (run.grant?.expiresAt ?? 0) <= world.now);
+  if (refused?.reason === "concurrency" && isFree)
+    return `${namesOf(refused.deliveries)} must wait, although nothing is in flight.`;
+  const over = successes.filter((until) => until <= world.now).length;
+  const { size } = state.destinationState.window;
+  if (size < Math.min(state.maxConcurrency, window + over)) return "The gate has forgotten a success.";
+  return size > window + successes.length ? "The gate has counted a success twice." : undefined;
+}
+
+/** What is wrong with the settlement of this lease by the instance that may write. */
+export function wrongSettlement(before: World, after: World, lease: string): string | undefined {
+  if (!before.quiet || !before.current) return undefined;
+  const { state, written, isBehind } = before.current.memory;
+  const { leases, destinationState, crashLoop, drainSchedule } = state;
+  const [only, ...others] = leases;
+  const isLone = only?.id === lease && only.lone && others.length === 0 && !written?.slack;
+  const isWell = !isBehind && crashLoop.level === 0 && drainSchedule.waitingSince === 0;
+  if (!isLone || !isWell || destinationState.window.size < 2) return undefined;
+  if (after.alarmAt !== before.alarmAt) return "A lone success sets the alarm.";
+  return after.storage === before.storage ? undefined : "A lone success is written.";
+}
