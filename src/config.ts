@@ -6,6 +6,7 @@ import { z } from "zod";
 import { keptAttempts } from "./core/archive.ts";
 import { databaseNamesFault, furtherDatabaseNames } from "./core/placement.ts";
 import { brandAccent, brandLogo, brandName, type PortalBranding } from "./core/portal-branding.ts";
+import { type RoleRule, roleRules } from "./core/role-rules.ts";
 import { toBase64 } from "./secrets/base64.ts";
 import { type MasterKeys, parseMasterKeys } from "./secrets/vault.ts";
 
@@ -96,6 +97,26 @@ const originList = z.string().transform((text, issues): string[] => {
   return z.NEVER;
 });
 
+const TEAM_EXPECTED = "expected the name of a Zero Trust team, such as acme or acme.cloudflareaccess.com";
+const AUDIENCE_EXPECTED = "expected the AUD tag of an Access application, 64 hexadecimal digits";
+
+/** The team's origin, which issues its assertions; empty where nothing is set. */
+const accessIssuer = z
+  .string()
+  .regex(/^$|^(https:\/\/)?[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.cloudflareaccess\.com\/?)?$/i, {
+    error: TEAM_EXPECTED,
+  })
+  .transform((text) => {
+    const team = /^(?:https:\/\/)?([^.]*)/.exec(text.toLowerCase())?.[1] ?? "";
+    return team && `https://${team}.cloudflareaccess.com`;
+  });
+
+const accessRoles = z.string({ error: "expected a text" }).transform((text, issues): readonly RoleRule[] => {
+  const { rules, faults } = roleRules(text);
+  for (const message of faults) issues.addIssue({ code: "custom", message });
+  return rules;
+});
+
 /** A text that a schema takes, or nothing. */
 function textOrNothing(schema: z.ZodType<string>) {
   return z
@@ -164,7 +185,15 @@ const variables = z.object({
   PORTAL_NAME: textOrNothing(brandName),
   PORTAL_LOGO: textOrNothing(brandLogo),
   PORTAL_ACCENT: textOrNothing(brandAccent),
+  ACCESS_TEAM: accessIssuer.default(""),
+  ACCESS_AUDIENCE: z
+    .string()
+    .regex(/^$|^[0-9a-f]{64}$/, { error: AUDIENCE_EXPECTED })
+    .default(""),
+  ACCESS_ROLES: accessRoles.default([]),
 });
+
+type Variables = z.infer<typeof variables>;
 
 export type Config = Readonly<{
   adminKey: string;
@@ -210,6 +239,16 @@ export type Config = Readonly<{
   portalOrigins?: readonly string[];
   /** How the portal looks where nothing is set for the tenant. */
   portalBranding?: PortalBranding;
+  /** How persons sign in to the dashboard by Cloudflare Access; absent: they do not. */
+  access?: AccessConfig;
+}>;
+
+export type AccessConfig = Readonly<{
+  /** The origin of the team, which issues assertions. */
+  issuer: string;
+  /** The AUD tag of the application that protects the dashboard. */
+  audience: string;
+  rules: readonly RoleRule[];
 }>;
 
 /** The configuration cannot be used. Its faults name the variables and what is expected, never a secret's value. */
@@ -237,7 +276,7 @@ export function capsOf(config: Config) {
 }
 
 /** Only in development may a page on the same machine, without https, show the portal in a frame. */
-function originFaults(data: z.infer<typeof variables> | undefined): string[] {
+function originFaults(data: Variables | undefined): string[] {
   if (data === undefined || data.ALLOW_PRIVATE_DESTINATIONS) return [];
   const wrong = data.PORTAL_ORIGINS.find((origin) => LOOPBACK_ORIGIN.test(origin));
   return wrong === undefined ? [] : [`PORTAL_ORIGINS has ${JSON.stringify(wrong)}; ${ORIGINS_EXPECTED}`];
@@ -254,6 +293,7 @@ export function parseConfig(env: object, others: readonly string[] = []): Config
     ...issues.map((issue) => `${issue.path.join(".")} ${issue.message}`),
     ...databaseFaults(env, parsed.data?.EVENT_DATABASES),
     ...originFaults(parsed.data),
+    ...accessFaults(parsed.data),
     ...others,
   ];
   if (!parsed.success || faults.length > 0) throw new Misconfiguration(faults);
@@ -284,10 +324,25 @@ export function parseConfig(env: object, others: readonly string[] = []): Config
     ...(to && from && { alertEmail: { to, from } }),
     ...(parsed.data.PORTAL_ORIGINS.length > 0 && { portalOrigins: parsed.data.PORTAL_ORIGINS }),
     ...brandingIn(parsed.data),
+    ...accessIn(parsed.data),
   };
 }
 
-function brandingIn({ PORTAL_NAME, PORTAL_LOGO, PORTAL_ACCENT }: z.infer<typeof variables>) {
+/** All three variables are set, or none. */
+function accessFaults(data: Variables | undefined): string[] {
+  if (data === undefined) return [];
+  const { ACCESS_TEAM, ACCESS_AUDIENCE, ACCESS_ROLES } = data;
+  const all = { ACCESS_TEAM, ACCESS_AUDIENCE, ACCESS_ROLES };
+  const missing = Object.entries(all).flatMap(([name, { length }]) => (length === 0 ? [name] : []));
+  const why = "sign-in by Cloudflare Access needs ACCESS_TEAM, ACCESS_AUDIENCE and ACCESS_ROLES";
+  return missing.length === 3 ? [] : missing.map((name) => `${name} is missing: ${why}`);
+}
+
+function accessIn({ ACCESS_TEAM: issuer, ACCESS_AUDIENCE: audience, ACCESS_ROLES: rules }: Variables) {
+  return issuer ? { access: { issuer, audience, rules } } : {};
+}
+
+function brandingIn({ PORTAL_NAME, PORTAL_LOGO, PORTAL_ACCENT }: Variables) {
   const portalBranding = {
     ...(PORTAL_NAME && { name: PORTAL_NAME }),
     ...(PORTAL_LOGO && { logo: PORTAL_LOGO }),

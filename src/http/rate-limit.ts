@@ -161,11 +161,11 @@ export async function overCallerLimit(
 
 /**
  * The key by which a principal's requests are counted. A visit of the portal counts by itself: the key that made its link
- * makes those of all customers. A session of the operator's own has no key, and no limit.
+ * makes those of all customers. A session of the operator's own has no key, and no limit; a person has one in any role.
  */
-function countedBy({ key, session, tenant = "" }: Principal): string | undefined {
+function countedBy({ key, session, tenant = "", person }: Principal): string | undefined {
   if (session?.at === "portal") return `portal:${tenant}:${session.id}`;
-  return key;
+  return person ? `person:${person.name}` : key;
 }
 
 /** A limiter that fails allows everything: it only protects, nothing is billed by it. */

@@ -5,9 +5,9 @@
  * Pages are rendered in the Worker, without a build step. Nothing is inline and nothing comes from other hosts: the
  * Content-Security-Policy below forbids both, so that markup which slipped through the escaping could do nothing.
  */
-import { Hono } from "hono";
-import { csrf } from "hono/csrf";
+import { Hono, type MiddlewareHandler } from "hono";
 import { secureHeaders } from "hono/secure-headers";
+import { byAccess } from "../../http/access.ts";
 import { type Authenticate, byKey } from "../../http/auth.ts";
 import { namesChecked } from "../../http/path-names.ts";
 import { type Services, servicesOf } from "../../services.ts";
@@ -39,7 +39,7 @@ import { registerPortalLinkPage } from "./pages/portal-links.tsx";
 import { registerRepairPage } from "./pages/repair.tsx";
 import { registerSearchPage } from "./pages/search.tsx";
 import { registerSettings } from "./pages/settings.tsx";
-import { registerSignIn, registerSignOut, showSignIn } from "./pages/sign-in.tsx";
+import { refuseVisitor, registerSignIn, registerSignOut } from "./pages/sign-in.tsx";
 import { registerTenantConfigPages } from "./pages/tenant-config.tsx";
 import { registerTenantPage } from "./pages/tenants.tsx";
 import { type DashboardEnv, ofTenant, signedIn } from "./session.ts";
@@ -54,7 +54,7 @@ type Options = Readonly<{
 export function createDashboard({ services = servicesOf, authenticate = byKey() }: Options = {}) {
   const app = new Hono<DashboardEnv>();
   app.use(securityHeaders);
-  app.use(csrf());
+  app.use(ownOrigin);
   app.use(async (c, next) => {
     c.set("services", services(c.env, c.executionCtx));
     await next();
@@ -62,7 +62,7 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
   registerAssets(app);
   app.use(readableForm({ unreadable: showUnreadableForm, tooMany: showTooMany }));
   registerSignIn(app, authenticate);
-  app.use(signedIn((c) => showSignIn(c)));
+  app.use(signedIn(byAccess(), refuseVisitor));
   app.use(withinPageLimit(showTooMany));
   app.use(ofTenant(showNoTenant));
   // The API says what is wrong with a name that callers choose.
@@ -99,6 +99,18 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
   app.onError(onPageError(showServerError));
   return app;
 }
+
+/**
+ * Middleware: 403 for whatever may change something and does not come from a page of this origin, with any type of content:
+ * Cloudflare Access sends its cookie, and adds its assertion, from other sites too, unless it is configured not to.
+ */
+const ownOrigin: MiddlewareHandler<DashboardEnv> = async ({ req }, next) => {
+  const isOwn =
+    req.header("sec-fetch-site") === "same-origin" || req.header("origin") === new URL(req.url).origin;
+  if (!isOwn && !/^(GET|HEAD|OPTIONS)$/.test(req.method)) return new Response("Forbidden", { status: 403 });
+  await next();
+  return;
+};
 
 const securityHeaders = secureHeaders({
   contentSecurityPolicy: {

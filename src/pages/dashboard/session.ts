@@ -1,13 +1,14 @@
 /**
  * Sessions at the dashboard, and the context of every page: the services and the signed-in visitor. A session is opened
- * with an API key.
+ * with an API key. A person who comes through Cloudflare Access needs none: each request is verified by itself.
  */
 
 import type { Context } from "hono";
 import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { MiddlewareHandler } from "hono/types";
-import { type Principal, principalWithin } from "../../core/principal.ts";
+import { type Permission, type Principal, principalWithin, refuseWithout } from "../../core/principal.ts";
 import type { Caller } from "../../features/service.ts";
+import type { Identified, Identify } from "../../http/access.ts";
 import { tenantName } from "../../http/parameters.ts";
 import { closeSession, openSession, principalOf, SESSION_S, sessionOf } from "../../http/sessions.ts";
 import { newTokenId } from "../../secrets/tokens.ts";
@@ -20,6 +21,8 @@ type Visitor = Readonly<{
    * tenant has chosen. It narrows what is listed and found, and gives no right. All tenants where it is undefined.
    */
   tenant: string | undefined;
+  /** The tenants that a person who is bound to several of them may choose. The principal is bound to the chosen one. */
+  tenants?: readonly string[];
 }>;
 
 export type DashboardEnv = {
@@ -52,19 +55,45 @@ export async function signOut(c: DashboardContext): Promise<void> {
   deleteCookie(c, tenantCookie(c), cookieOptions(c));
 }
 
-/** Requires a session; requests without one are answered by `refuse`. */
+/** Why Cloudflare Access signs nobody in; undefined where a request does not come through it. */
+export type NotIdentified = Exclude<Identified, Readonly<{ kind: "person" }>> | undefined;
+
+/** Requires a person of Cloudflare Access, or else a session; other requests are answered by `refuse`. */
 export function signedIn(
-  refuse: (c: DashboardContext) => Response | Promise<Response>,
+  identify: Identify,
+  refuse: (c: DashboardContext, why: NotIdentified) => Response | Promise<Response>,
 ): MiddlewareHandler<DashboardEnv> {
   return async (c, next) => {
-    const token = getCookie(c, cookieName(c));
-    const session = token && (await sessionOf(c.get("services"), "session", token));
-    if (!session) return refuse(c);
-    const principal = principalOf(session);
-    c.set("visitor", { principal, tenant: principal.tenant ?? chosenTenant(c) });
+    const assertion = c.req.header("cf-access-jwt-assertion") || getCookie(c, "CF_Authorization");
+    const found = assertion ? await identify(c.get("services"), assertion) : undefined;
+    const visitor = found?.kind === "person" ? await visitorOf(c, found) : await sessionVisitor(c);
+    if (visitor === undefined) return refuse(c, found?.kind === "person" ? undefined : found);
+    c.set("visitor", visitor);
     await next();
     return;
   };
+}
+
+async function sessionVisitor(c: DashboardContext): Promise<Visitor | undefined> {
+  const token = getCookie(c, cookieName(c));
+  const session = token && (await sessionOf(c.get("services"), "session", token));
+  if (!session) return undefined;
+  const principal = principalOf(session);
+  return { principal, tenant: principal.tenant ?? chosenTenant(c) };
+}
+
+/** A form of somebody with several tenants acts on the one that it names. */
+async function visitorOf(
+  c: DashboardContext,
+  { principal, tenants = [] }: Extract<Identified, { kind: "person" }>,
+): Promise<Visitor> {
+  if (tenants.length < 2) return { principal, tenant: principal.tenant ?? chosenTenant(c) };
+  const isForm = c.req.method === "POST";
+  const chosen = isForm ? (await c.req.parseBody()).tenant : chosenTenant(c);
+  const wanted = [chosen, isForm && getCookie(c, tenantCookie(c))];
+  const tenant = tenants.find((one) => one === wanted.find((name) => tenants.some((own) => own === name)));
+  const bound = { ...principal, tenant: tenant ?? tenants[0] ?? "" };
+  return { principal: bound, tenant: bound.tenant, tenants };
 }
 
 /**
@@ -108,9 +137,15 @@ export function callerWithinTenant(c: DashboardContext): Caller {
   return { services: c.get("services"), principal: principalWithin(principal, tenant) };
 }
 
-/** Whether the visitor's session may change things; the API refuses it otherwise. */
-export function mayChange(c: DashboardContext): boolean {
-  return c.get("visitor").principal.scopes.includes("admin");
+/** Whether the visitor has the permission of the service, which refuses the call otherwise. */
+export function mayCall(c: DashboardContext, { permission }: Readonly<{ permission: Permission }>): boolean {
+  return refuseWithout(permission, c.get("visitor").principal) === undefined;
+}
+
+/** Whether forms have a field for the tenant, because the visitor has more than one. */
+export function mayNameTenant(c: DashboardContext): boolean {
+  const { principal, tenants } = c.get("visitor");
+  return principal.tenant === undefined || tenants !== undefined;
 }
 
 /** `__Host-`: browsers accept the cookie over https only, and for this host alone (RFC 6265bis). */

@@ -4,22 +4,26 @@
  */
 import { raw } from "hono/html";
 import type { Child, FC } from "hono/jsx";
+import type { Principal } from "../../../core/principal.ts";
 import type { Refused } from "../../../core/result.ts";
+import { getAuditEntries } from "../../../features/audit/service.ts";
+import { getKeys } from "../../../features/keys/service.ts";
+import { createPortalLink } from "../../../features/portal-links/service.ts";
 import { assetPath, mark } from "../../ui/assets.ts";
 import { RefusedNotice } from "../../ui/parts.tsx";
 import { statusOfRefused } from "../../ui/services.ts";
-import { type DashboardContext, PART } from "../session.ts";
+import { type DashboardContext, mayCall, mayNameTenant, PART } from "../session.ts";
 
-/** The navigation. What only an admin key may see is shown to nobody else. */
+/** The navigation. A page that needs a service is shown to those who may call it. */
 const places = [
-  { place: "overview", path: "", name: "Overview", isForAdmins: false },
-  { place: "deliveries", path: "/deliveries", name: "Deliveries", isForAdmins: false },
-  { place: "event-types", path: "/event-types", name: "Event types", isForAdmins: false },
-  { place: "keys", path: "/keys", name: "Keys", isForAdmins: true },
-  { place: "portal-links", path: "/portal-links", name: "Portal links", isForAdmins: true },
-  { place: "audit", path: "/audit", name: "Audit", isForAdmins: true },
-  { place: "settings", path: "/settings", name: "Settings", isForAdmins: false },
-  { place: "simulator", path: "/simulator", name: "Simulator", isForAdmins: false },
+  { place: "overview", path: "", name: "Overview" },
+  { place: "deliveries", path: "/deliveries", name: "Deliveries" },
+  { place: "event-types", path: "/event-types", name: "Event types" },
+  { place: "keys", path: "/keys", name: "Keys", needs: getKeys },
+  { place: "portal-links", path: "/portal-links", name: "Portal links", needs: createPortalLink },
+  { place: "audit", path: "/audit", name: "Audit", needs: getAuditEntries },
+  { place: "settings", path: "/settings", name: "Settings" },
+  { place: "simulator", path: "/simulator", name: "Simulator" },
 ] as const;
 
 type Place = (typeof places)[number]["place"] | "tenants";
@@ -57,12 +61,14 @@ type Who = Readonly<{
   tenant: string | undefined;
   /** Whether another tenant can be chosen. */
   maySwitch: boolean;
-  isAdmin: boolean;
+  person: Principal["person"];
+  places: readonly Readonly<{ place: Place; path: string; name: string }>[];
 }>;
 
 function whoOf(c: DashboardContext): Who {
   const { tenant, principal } = c.get("visitor");
-  return { tenant, maySwitch: principal.tenant === undefined, isAdmin: principal.scopes.includes("admin") };
+  const shown = places.filter((place) => !("needs" in place) || mayCall(c, place.needs));
+  return { tenant, maySwitch: mayNameTenant(c), person: principal.person, places: shown };
 }
 
 const Main: FC<{ live: boolean; children?: Child }> = ({ live, children }) => (
@@ -99,13 +105,11 @@ const Top: FC<TopProps> = ({ place, query, who }) => (
         <details class="menu">
           <summary>Menu</summary>
           <nav aria-label="Pages">
-            {places
-              .filter(({ isForAdmins }) => who.isAdmin || !isForAdmins)
-              .map(({ place: name, path, name: text }) => (
-                <a href={`/dashboard${path}`} {...(place === name && { "aria-current": "page" })}>
-                  {text}
-                </a>
-              ))}
+            {who.places.map(({ place: name, path, name: text }) => (
+              <a href={`/dashboard${path}`} {...(place === name && { "aria-current": "page" })}>
+                {text}
+              </a>
+            ))}
           </nav>
         </details>
         <search>
@@ -124,16 +128,29 @@ const Top: FC<TopProps> = ({ place, query, who }) => (
         </search>
         <div class="who">
           <TenantShown who={who} isCurrent={place === "tenants"} />
-          <form method="post" action="/dashboard/sign-out">
-            <button type="submit" class="plain">
-              Sign out
-            </button>
-          </form>
+          <PersonShown person={who.person} />
         </div>
       </div>
     </header>
   </>
 );
+
+/** Where Cloudflare Access ends its session. A link: a form may not lead to another site, to which Access goes on. */
+export const LOGOUT = "/cdn-cgi/access/logout";
+
+const PersonShown: FC<Pick<Who, "person">> = ({ person }) =>
+  person === undefined ? (
+    <form method="post" action="/dashboard/sign-out">
+      <button type="submit" class="plain">
+        Sign out
+      </button>
+    </form>
+  ) : (
+    <>
+      <span class="break">{`${person.name}, role ${person.role}`}</span>
+      <a href={LOGOUT}>Sign out</a>
+    </>
+  );
 
 const TenantShown: FC<{ who: Who; isCurrent: boolean }> = ({ who: { tenant, maySwitch }, isCurrent }) =>
   maySwitch ? (
@@ -268,16 +285,24 @@ export function showServerError(c: DashboardContext, status: 500 | 503) {
   );
 }
 
-/** Shown in place of a form to a visitor who may only read. */
+/** Shown in place of a page or form that the visitor's key or role does not allow. */
 export function showReadOnly(c: DashboardContext) {
+  const { person } = c.get("visitor").principal;
   return showPage(
     c,
-    { title: "Read only" },
+    { title: "Not allowed" },
     <section class="narrow">
-      <h1>This session can only read</h1>
+      <h1>{person ? `The role ${person.role} does not allow this` : "This session can only read"}</h1>
       <p class="lede">
-        Changing something needs a key with the scope <code>admin</code>. Sign out, and sign in with such a
-        key. <a href="/dashboard">Back to the overview</a>
+        {person ? (
+          "An entry of ACCESS_ROLES gives you this role; the operator can give you a higher one. "
+        ) : (
+          <>
+            Changing something needs a key with the scope <code>admin</code>. Sign out, and sign in with such
+            a key.{" "}
+          </>
+        )}
+        <a href="/dashboard">Back to the overview</a>
       </p>
     </section>,
     403,

@@ -14,14 +14,14 @@ import { Ago } from "../../ui/parts.tsx";
 import { attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { capitalized } from "../../ui/status-text.ts";
 import { showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
-import { callerOnPage, type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
+import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
 
 const PATH = "/dashboard/audit";
 const PAGE_SIZE = "50";
 
 export function registerAuditPages(app: Hono<DashboardEnv>): void {
   app.get(PATH, async (c) => {
-    if (!mayChange(c)) return showReadOnly(c);
+    if (!mayCall(c, getAuditEntries)) return showReadOnly(c);
     const cursor = c.req.query("cursor");
     const caller = callerOnPage(c);
     const asked = { ...filterOf(c), limit: PAGE_SIZE, ...(cursor && { cursor }) };
@@ -49,7 +49,7 @@ export function registerAuditPages(app: Hono<DashboardEnv>): void {
   });
 
   app.get(`${PATH}/export`, async (c) => {
-    if (!mayChange(c)) return showReadOnly(c);
+    if (!mayCall(c, getAuditEntries)) return showReadOnly(c);
     const caller = callerOnPage(c);
     const exported = await attemptWith(caller, exportQuery, filterOf(c), (range) =>
       exportAuditEntries(caller, range),

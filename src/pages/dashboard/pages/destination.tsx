@@ -4,6 +4,7 @@ import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
 import { type StatsWindow, spans } from "../../../core/rollups.ts";
 import { historyOf } from "../../../features/destinations/health.ts";
+import { pauseDestination, updateDestination } from "../../../features/destinations/service.ts";
 import { COUNTED, readFleet } from "../../../features/stats/fleet.ts";
 import { limitsOf } from "../../../store/destinations.ts";
 import { listReplays, type Replay } from "../../../store/replays.ts";
@@ -37,7 +38,7 @@ import {
   Sending,
 } from "../components/destination-settings.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
-import { callerOnPage, type DashboardContext, type DashboardEnv } from "../session.ts";
+import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
 
 export function registerDestination(app: Hono<DashboardEnv>): void {
   app.get("/dashboard/destinations/:id", (c) => showDestination(c, c.req.param("id")));
@@ -50,10 +51,7 @@ const REPLAYS_SHOWN = 3;
 
 export async function showDestination(c: DashboardContext, id: string, refusedForm?: RefusedForm) {
   const services = c.get("services");
-  const {
-    tenant,
-    principal: { scopes },
-  } = c.get("visitor");
+  const { tenant } = c.get("visitor");
   const window = windowNamed(c.req.query("window"));
   const fleet = await readFleet(services, { tenant, destination: id }, figuresQuery(window));
   const seen = fleet.seen[0];
@@ -74,7 +72,8 @@ export async function showDestination(c: DashboardContext, id: string, refusedFo
       deliveries={deliveries}
       replays={replays}
       now={now}
-      mayChange={scopes.includes("admin")}
+      mayRepair={mayCall(c, pauseDestination)}
+      mayConfigure={mayCall(c, updateDestination)}
       outcome={c.req.query("done")}
       {...refusedForm}
     />,
@@ -88,7 +87,10 @@ type Props = Readonly<{
   deliveries: LogPage;
   replays: readonly Replay[];
   now: number;
-  mayChange: boolean;
+  /** Pauses, tests, cancels and replays. */
+  mayRepair: boolean;
+  /** Changes what is stored of the destination. */
+  mayConfigure: boolean;
   /** The name of what an action has just done. */
   outcome: string | undefined;
   refused?: Refused;
@@ -101,7 +103,8 @@ const DestinationPage: FC<Props> = ({
   deliveries,
   replays,
   now,
-  mayChange,
+  mayRepair,
+  mayConfigure,
   outcome,
   refused,
   typed,
@@ -124,20 +127,22 @@ const DestinationPage: FC<Props> = ({
       </section>
       {refused && !typed ? <RefusedNotice refused={refused} /> : <OutcomeNotice name={outcome} />}
       <StatusPanel status={status} />
-      {mayChange && <Actions path={path} isPaused={row.status === "paused"} isHeld={isHeld} />}
+      {mayRepair && (
+        <Actions path={path} isPaused={row.status === "paused"} isHeld={isHeld} mayConfigure={mayConfigure} />
+      )}
       <CurrentFigures health={health} />
-      {mayChange && depth.waiting > 0 && <CancelWaiting path={path} waiting={depth.waiting} />}
+      {mayRepair && depth.waiting > 0 && <CancelWaiting path={path} waiting={depth.waiting} />}
       <Traffic path={path} health={health} window={window} now={now} />
       <div class="columns">
         <div class="column">
           <CircuitHistory history={historyOf(row, figures?.view ?? { history: [] })} now={now} />
-          <DeadLetters path={path} replays={replays} dead={depth.dead} mayChange={mayChange} now={now} />
+          <DeadLetters path={path} replays={replays} dead={depth.dead} mayChange={mayRepair} now={now} />
         </div>
         <div class="column">
           <Sending row={row} />
-          <LimitsForm row={row} path={path} mayChange={mayChange} typed={typed} refused={refused} />
+          <LimitsForm row={row} path={path} mayChange={mayConfigure} typed={typed} refused={refused} />
           <RetryPolicySummary row={row} />
-          {mayChange && <SecretRotation path={path} row={row} now={now} />}
+          {mayConfigure && <SecretRotation path={path} row={row} now={now} />}
         </div>
       </div>
       <DeliveryLog path={path} page={deliveries} now={now} />
@@ -157,7 +162,9 @@ const StatusPanel: FC<{ status: StatusText }> = ({ status: { tone, label, text, 
   </section>
 );
 
-const Actions: FC<{ path: string; isPaused: boolean; isHeld: boolean }> = ({ path, isPaused, isHeld }) => (
+type ActionsProps = Readonly<{ path: string; isPaused: boolean; isHeld: boolean; mayConfigure: boolean }>;
+
+const Actions: FC<ActionsProps> = ({ path, isPaused, isHeld, mayConfigure }) => (
   <section class="actions" aria-label="Actions">
     <form method="post" action={`${path}/${isPaused ? "resume" : "pause"}`}>
       <button type="submit" class={isPaused ? "main" : ""}>
@@ -172,9 +179,11 @@ const Actions: FC<{ path: string; isPaused: boolean; isHeld: boolean }> = ({ pat
     <a class="button" href={`${path}/test`}>
       Send a test event
     </a>
-    <a class="button" href={`${path}/edit`}>
-      Edit
-    </a>
+    {mayConfigure && (
+      <a class="button" href={`${path}/edit`}>
+        Edit
+      </a>
+    )}
   </section>
 );
 

@@ -32,7 +32,7 @@ import {
   callerWithinTenant,
   type DashboardContext,
   type DashboardEnv,
-  mayChange,
+  mayCall,
 } from "../session.ts";
 import { formOptions } from "./new-destination.tsx";
 
@@ -85,7 +85,7 @@ async function withDestination(
 ): Promise<Response> {
   const found = await getDestination(callerWithinTenant(c), c.req.param("id") ?? "");
   if (found.kind !== "ok") return showNotFound(c);
-  return mayChange(c) ? show(found.value) : showReadOnly(c);
+  return mayCall(c, updateDestination) ? show(found.value) : showReadOnly(c);
 }
 
 /** The times of a row and of a form differ: somebody else has changed it while the form was open. */

@@ -14,7 +14,7 @@ import { type Form, jsonIn, numberIn, textIn } from "../../ui/format.ts";
 import { Confirmation, outcomeAt } from "../../ui/parts.tsx";
 import { attempt, attemptWith, statusOfRefused, unreadable } from "../../ui/services.ts";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
-import { callerOnPage, type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
+import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
 
 const LIST = "/dashboard/event-types";
 const ONE = `${LIST}/:name`;
@@ -82,7 +82,7 @@ export function registerEditEventType(app: Hono<DashboardEnv>): void {
 
 /** The catalogue is the deployment's: a session of one tenant only reads it. */
 export function mayEditTypes(c: DashboardContext): boolean {
-  return mayChange(c) && c.get("visitor").principal.tenant === undefined;
+  return mayCall(c, replaceEventType) && c.get("visitor").principal.tenant === undefined;
 }
 
 /** The address of a page about one type. */

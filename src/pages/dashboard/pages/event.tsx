@@ -3,6 +3,7 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { readable, textOf } from "../../../delivery/http.ts";
 import { attemptsAreKept } from "../../../features/deliveries/attempts.ts";
+import { retryDelivery } from "../../../features/deliveries/service.ts";
 import { type EventInFull, getEventInFull } from "../../../features/events/service.ts";
 import { eventId } from "../../../ids.ts";
 import type { StoredEvent } from "../../../store/planned-deliveries.ts";
@@ -12,7 +13,7 @@ import { deliveriesWithTag, EventLabels } from "../../ui/event-labels.tsx";
 import { plural } from "../../ui/format.ts";
 import { Ago, Copyable, OutcomeNotice } from "../../ui/parts.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
-import { callerWithinTenant, type DashboardEnv, mayChange } from "../session.ts";
+import { callerWithinTenant, type DashboardEnv, mayCall } from "../session.ts";
 
 export function registerEventPage(app: Hono<DashboardEnv>): void {
   app.get("/dashboard/events/:id", async (c) => {
@@ -26,7 +27,7 @@ export function registerEventPage(app: Hono<DashboardEnv>): void {
       <EventPage
         {...found.value}
         now={services.now()}
-        mayChange={mayChange(c)}
+        mayChange={mayCall(c, retryDelivery)}
         areKept={attemptsAreKept(services)}
         outcome={c.req.query("done")}
       />,

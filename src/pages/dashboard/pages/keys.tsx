@@ -12,7 +12,13 @@ import { type Form, momentOf, textIn, utcIn } from "../../ui/format.ts";
 import { Ago, Confirmation, Copyable, OutcomeNotice, outcomeAt } from "../../ui/parts.tsx";
 import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
-import { callerOnPage, type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
+import {
+  callerOnPage,
+  type DashboardContext,
+  type DashboardEnv,
+  mayCall,
+  mayNameTenant,
+} from "../session.ts";
 
 const PATH = "/dashboard/keys";
 const PAGE_SIZE = 50;
@@ -30,7 +36,7 @@ export function registerKeyPages(app: Hono<DashboardEnv>): void {
   });
 
   app.get(`${PATH}/:id/revoke`, async (c) => {
-    if (!mayChange(c)) return showReadOnly(c);
+    if (!mayCall(c, getKeys)) return showReadOnly(c);
     const id = c.req.param("id");
     const found = await getKey(callerOnPage(c), id);
     if (found.kind !== "ok") return showNotFound(c);
@@ -65,7 +71,7 @@ function inputOf(scope: string): string {
 type Typed = Readonly<{ typed: Form; refused: Refused }>;
 
 async function showKeys(c: DashboardContext, { typed, refused }: Partial<Typed> = {}) {
-  if (!mayChange(c)) return showReadOnly(c);
+  if (!mayCall(c, getKeys)) return showReadOnly(c);
   const { tenant, principal } = c.get("visitor");
   const given = c.req.query("cursor");
   const after = keyCursor.safeParse(given);
@@ -82,7 +88,7 @@ async function showKeys(c: DashboardContext, { typed, refused }: Partial<Typed> 
       next={next}
       isFirst={given === undefined}
       form={formState(values, keyFields, refused)}
-      asksTenant={principal.tenant === undefined}
+      asksTenant={mayNameTenant(c)}
       own={principal.key}
       now={c.get("services").now()}
       outcome={c.req.query("done")}

@@ -17,12 +17,18 @@ import { attemptRead, statusOfRefused, unreadable } from "../../ui/services.ts";
 import { DestinationFields } from "../components/destination-form.tsx";
 import { showPage, showReadOnly } from "../components/layout.tsx";
 import { errorsIn, newDestinationIn } from "../destination-input.ts";
-import { callerOnPage, type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
+import {
+  callerOnPage,
+  type DashboardContext,
+  type DashboardEnv,
+  mayCall,
+  mayNameTenant,
+} from "../session.ts";
 
 const PATH = "/dashboard/destinations/new";
 
 export function registerNewDestination(app: Hono<DashboardEnv>): void {
-  app.get(PATH, (c) => (mayChange(c) ? showForm(c, {}) : showReadOnly(c)));
+  app.get(PATH, (c) => (mayCall(c, createDestination) ? showForm(c, {}) : showReadOnly(c)));
 
   app.post(PATH, async (c) => {
     const form = await c.req.parseBody();
@@ -60,7 +66,7 @@ async function showForm(c: DashboardContext, typed: Form, refused?: Refused) {
     tenant: chosen,
     principal: { tenant },
   } = c.get("visitor");
-  const options = { ...(await formOptions(c, tenant)), isNew: true, asksTenant: tenant === undefined };
+  const options = { ...(await formOptions(c, tenant)), isNew: true, asksTenant: mayNameTenant(c) };
   const values = refused ? typed : { sign_standard: "on", tenant: chosen };
   const form = {
     ...formState(values, destinationLabels, refused),

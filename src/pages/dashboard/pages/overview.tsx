@@ -3,7 +3,7 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { ratesOf, results, totalOf } from "../../../core/metrics.ts";
 import type { StatsWindow } from "../../../core/rollups.ts";
-import { getDestinations } from "../../../features/destinations/service.ts";
+import { createDestination, getDestinations } from "../../../features/destinations/service.ts";
 import { shellQuoted } from "../../../features/events/curl.ts";
 import {
   COUNTED,
@@ -26,13 +26,12 @@ import {
 import { countOf, decimalOf, durationOrNone, percentOf, plural } from "../../ui/format.ts";
 import { Copyable, Figure, OutcomeNotice, WindowTabs, windowNamed, windowTexts } from "../../ui/parts.tsx";
 import { showPage, showRefusal } from "../components/layout.tsx";
-import { callerOnPage, type DashboardEnv } from "../session.ts";
+import { callerOnPage, type DashboardEnv, mayCall } from "../session.ts";
 
 export function registerOverview(app: Hono<DashboardEnv>): void {
   app.get("/dashboard", async (c) => {
     const services = c.get("services");
     const { tenant, principal } = c.get("visitor");
-    const { scopes } = principal;
     const window = windowNamed(c.req.query("window"));
     const fleet = await readFleet(services, { tenant }, figuresQuery(window));
     const now = services.now();
@@ -43,7 +42,7 @@ export function registerOverview(app: Hono<DashboardEnv>): void {
         <NoDestinations
           origin={new URL(c.req.url).origin}
           tenant={principal.tenant === undefined ? tenant : undefined}
-          mayChange={scopes.includes("admin")}
+          mayChange={mayCall(c, createDestination)}
           outcome={c.req.query("done")}
         />
       ) : (
@@ -52,7 +51,7 @@ export function registerOverview(app: Hono<DashboardEnv>): void {
           healths={fleet.seen.map((seen) => destinationHealthOf(seen, now)).toSorted(byUrgency)}
           window={window}
           showTenant={tenant === undefined}
-          mayChange={scopes.includes("admin")}
+          mayChange={mayCall(c, createDestination)}
           outcome={c.req.query("done")}
         />
       ),
@@ -221,10 +220,7 @@ const PAGE_SIZE = 50;
 export function registerAllDestinations(app: Hono<DashboardEnv>): void {
   app.get(DESTINATIONS, async (c) => {
     const services = c.get("services");
-    const {
-      tenant,
-      principal: { scopes },
-    } = c.get("visitor");
+    const { tenant } = c.get("visitor");
     const after = c.req.query("after");
     const listed = await getDestinations(callerOnPage(c), { tenant, after, limit: PAGE_SIZE + 1 });
     if (listed.kind !== "ok") return showRefusal(c, listed, "/dashboard");
@@ -239,7 +235,7 @@ export function registerAllDestinations(app: Hono<DashboardEnv>): void {
         isFirst={after === undefined}
         next={rows.length > PAGE_SIZE ? rows[PAGE_SIZE - 1]?.id : undefined}
         showTenant={tenant === undefined}
-        mayChange={scopes.includes("admin")}
+        mayChange={mayCall(c, createDestination)}
       />,
     );
   });
@@ -258,7 +254,7 @@ function emptyText(isFirst: boolean, mayChange: boolean): string {
   if (!isFirst) return "No more destinations.";
   return mayChange
     ? "No destinations yet. Create the first one with New destination."
-    : "No destinations yet. Somebody with a key that has the scope admin creates them.";
+    : "No destinations yet. Somebody with a key that has the scope admin, or with the role configure, creates them.";
 }
 
 const AllDestinations: FC<AllProps> = ({ healths, isFirst, next, showTenant, mayChange }) => (

@@ -16,7 +16,13 @@ import {
   RuleFields,
   rulesIn,
 } from "../components/portal-fields.tsx";
-import { callerOnPage, type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
+import {
+  callerOnPage,
+  type DashboardContext,
+  type DashboardEnv,
+  mayCall,
+  mayNameTenant,
+} from "../session.ts";
 
 const PATH = "/dashboard/portal-links";
 
@@ -27,7 +33,7 @@ export function registerPortalLinkPage(app: Hono<DashboardEnv>): void {
     const typed = await c.req.parseBody();
     const { principal } = c.get("visitor");
     const caller = callerOnPage(c);
-    const input = linkIn(typed, principal.tenant);
+    const input = linkIn(typed, mayNameTenant(c) ? undefined : principal.tenant);
     const made = await attemptWith(caller, newPortalLink, input, (options) =>
       createPortalLink(caller, { options, requestUrl: c.req.url }),
     );
@@ -50,8 +56,8 @@ export function linkIn(form: Form, own: string | undefined) {
 type Typed = Readonly<{ typed: Form; refused: Refused }>;
 
 function showForm(c: DashboardContext, { typed, refused }: Partial<Typed> = {}) {
-  if (!mayChange(c)) return showReadOnly(c);
-  const { tenant, principal } = c.get("visitor");
+  if (!mayCall(c, createPortalLink)) return showReadOnly(c);
+  const { tenant } = c.get("visitor");
   const fresh = { tenant, expires_in_s: "3600", ...portalInputs({}) };
   const form = formState(typed ?? fresh, portalLinkFields, refused);
   return showPage(
@@ -66,9 +72,7 @@ function showForm(c: DashboardContext, { typed, refused }: Partial<Typed> = {}) 
       <form class="stack" method="post" action={PATH}>
         <FormNotice form={form} />
         <div class="fields">
-          {principal.tenant === undefined && (
-            <TextField form={form} name="tenant" required placeholder="acme" />
-          )}
+          {mayNameTenant(c) && <TextField form={form} name="tenant" required placeholder="acme" />}
           <TextField
             form={form}
             name="expires_in_s"

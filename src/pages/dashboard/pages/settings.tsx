@@ -2,6 +2,7 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
+import { exportTenant } from "../../../features/tenants/config.ts";
 import { type TenantView, tenantChange } from "../../../features/tenants/schema.ts";
 import { changeTenant, getTenant } from "../../../features/tenants/service.ts";
 import { CheckField, FormNotice, type FormState, formState, TextField } from "../../ui/fields.tsx";
@@ -17,7 +18,7 @@ import {
   RuleFields,
   rulesIn,
 } from "../components/portal-fields.tsx";
-import { callerOnPage, type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
+import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
 
 export const SETTINGS = "/dashboard/settings";
 
@@ -111,7 +112,7 @@ async function showSettings(c: DashboardContext, tenant: string, { typed, refuse
   const stored = await attempt(caller, () => getTenant(caller, tenant));
   if (stored.kind !== "ok") return showRefusal(c, stored, "/dashboard/tenants");
   const isOperator = c.get("visitor").principal.tenant === undefined;
-  const isEditable = mayChange(c) && isOperator;
+  const isEditable = mayCall(c, changeTenant) && isOperator;
   const form = formState(typed ?? inputsOf(stored.value), tenantFields, refused);
   return showPage(
     c,
@@ -141,7 +142,7 @@ async function showSettings(c: DashboardContext, tenant: string, { typed, refuse
           )}
         </form>
       </section>
-      {mayChange(c) && <Configuration tenant={tenant} isOperator={isOperator} />}
+      {mayCall(c, exportTenant) && <Configuration tenant={tenant} isOperator={isOperator} />}
     </>,
     refused ? statusOfRefused(refused) : 200,
   );

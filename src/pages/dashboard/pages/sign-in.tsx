@@ -1,10 +1,10 @@
-/** Signing in with an API key, and signing out. */
+/** Signing in with an API key, or by Cloudflare Access, and signing out. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Authenticate } from "../../../http/auth.ts";
-import { ANONYMOUS_REFUSAL } from "../../../http/rate-limit.ts";
-import { ProductName, showPage } from "../components/layout.tsx";
-import { type DashboardContext, type DashboardEnv, signIn, signOut } from "../session.ts";
+import { ANONYMOUS_REFUSAL, overAnonymousLimit } from "../../../http/rate-limit.ts";
+import { LOGOUT, ProductName, showPage, showServerError, showTooMany } from "../components/layout.tsx";
+import { type DashboardContext, type DashboardEnv, type NotIdentified, signIn, signOut } from "../session.ts";
 
 /** Registered before authentication. */
 export function registerSignIn(app: Hono<DashboardEnv>, authenticate: Authenticate): void {
@@ -28,13 +28,24 @@ export function registerSignIn(app: Hono<DashboardEnv>, authenticate: Authentica
 
 export function registerSignOut(app: Hono<DashboardEnv>): void {
   app.post("/dashboard/sign-out", async (c) => {
+    if (c.get("visitor").principal.person) return c.redirect(LOGOUT, 303);
     await signOut(c);
     return c.redirect("/dashboard", 303);
   });
 }
 
-/** Shown instead of any page that requires a session. */
-export function showSignIn(c: DashboardContext, fault?: string, status: 401 | 429 = 401) {
+/** Answers whoever is not signed in. An assertion that is of no use counts as a request without a valid key. */
+export async function refuseVisitor(c: DashboardContext, why: NotIdentified) {
+  if (why === undefined) return showSignIn(c);
+  if (why.kind === "unavailable") return showServerError(c, 503);
+  const isOver = (await overAnonymousLimit(c.get("services"), c.req.raw)) !== undefined;
+  if (isOver) return showTooMany(c, ANONYMOUS_REFUSAL.retryAfterS ?? 0);
+  return why.kind === "unnamed"
+    ? showSignIn(c, `${why.name} has no role here: no entry of ACCESS_ROLES names you.`, 403)
+    : showSignIn(c, `The assertion of Cloudflare Access ${why.fault}.`);
+}
+
+function showSignIn(c: DashboardContext, fault?: string, status: 401 | 403 | 429 = 401) {
   return showPage(
     c,
     { title: "Sign in", signedIn: false },

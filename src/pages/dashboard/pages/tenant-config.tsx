@@ -14,7 +14,7 @@ import { type Form, jsonIn, plural, textIn } from "../../ui/format.ts";
 import { Copyable } from "../../ui/parts.tsx";
 import { attempt, attemptWith, statusOfRefused, unreadable } from "../../ui/services.ts";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
-import { callerOnPage, type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
+import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
 import { SETTINGS } from "./settings.tsx";
 
 const IMPORT = `${SETTINGS}/import`;
@@ -72,7 +72,7 @@ export function forOperators(
 ): Response | Promise<Response> {
   const { tenant, principal } = c.get("visitor");
   if (principal.tenant !== undefined) return showNotFound(c);
-  if (!mayChange(c)) return showReadOnly(c);
+  if (!mayCall(c, importTenant)) return showReadOnly(c);
   return tenant === undefined ? c.redirect(SETTINGS, 302) : show(tenant);
 }
 

@@ -1,5 +1,6 @@
 /** Chooses the one tenant whose things the pages show. Its name in an address does the same: `?tenant=acme`. */
 import type { Hono } from "hono";
+import { ok } from "../../../core/result.ts";
 import { getTenants } from "../../../features/tenants/service.ts";
 import { showNotFound, showPage } from "../components/layout.tsx";
 import { callerOnPage, type DashboardEnv } from "../session.ts";
@@ -9,9 +10,9 @@ const PAGE_SIZE = 100;
 
 export function registerTenantPage(app: Hono<DashboardEnv>): void {
   app.get(PATH, async (c) => {
-    const { tenant } = c.get("visitor");
+    const { tenant, tenants: own } = c.get("visitor");
     const after = c.req.query("after");
-    const listed = await getTenants(callerOnPage(c), { after, limit: PAGE_SIZE + 1 });
+    const listed = own ? ok(own) : await getTenants(callerOnPage(c), { after, limit: PAGE_SIZE + 1 });
     if (listed.kind !== "ok") return showNotFound(c);
     const known = listed.value;
     const shown = known.slice(0, PAGE_SIZE);
@@ -43,7 +44,7 @@ export function registerTenantPage(app: Hono<DashboardEnv>): void {
               <button type="submit" class="main">
                 Show this tenant
               </button>
-              {tenant !== undefined && (
+              {tenant !== undefined && own === undefined && (
                 <a class="button" href="/dashboard?tenant=">
                   Show all tenants
                 </a>
@@ -53,7 +54,7 @@ export function registerTenantPage(app: Hono<DashboardEnv>): void {
         </section>
         <section aria-labelledby="known">
           <div class="head">
-            <h2 id="known">Tenants with destinations</h2>
+            <h2 id="known">{own ? "Your tenants" : "Tenants with destinations"}</h2>
           </div>
           {shown.length === 0 ? (
             <p class="empty">

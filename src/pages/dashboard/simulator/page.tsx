@@ -28,7 +28,7 @@ import { type Form, textIn } from "../../ui/format.ts";
 import { Copyable, outcomeAt, Prose } from "../../ui/parts.tsx";
 import { attemptRead, statusOfRefused } from "../../ui/services.ts";
 import { showPage } from "../components/layout.tsx";
-import { callerOnPage, type DashboardContext, type DashboardEnv } from "../session.ts";
+import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
 import {
   type Comparison,
   compare,
@@ -62,10 +62,7 @@ const LISTED = 100;
 
 async function showSimulator(c: DashboardContext, form: Form, refused?: Refused) {
   const { db } = c.get("services");
-  const {
-    tenant,
-    principal: { scopes },
-  } = c.get("visitor");
+  const { tenant } = c.get("visitor");
   const id = textIn(form, "destination");
   const [destinations, chosen] = await Promise.all([
     listDestinations(db, { tenant, after: undefined, limit: LISTED }),
@@ -82,7 +79,7 @@ async function showSimulator(c: DashboardContext, form: Form, refused?: Refused)
       outage={outage}
       destinations={destinations}
       chosen={chosen}
-      mayChange={scopes.includes("admin")}
+      mayChange={mayCall(c, updateDestination)}
       simulation={"kind" in spec ? undefined : await simulate(spec, chosen, outage)}
       refused={shown}
     />,

@@ -1,0 +1,104 @@
+/**
+ * The public keys that a team of Cloudflare Access signs assertions with. Cloudflare replaces them every six weeks, and both
+ * the old and the new one are valid for a week. An isolate fetches them when an assertion names one that it does not know.
+ */
+import { z } from "zod";
+import { faultOf } from "../log.ts";
+import type { Services } from "../services.ts";
+import { within } from "../time.ts";
+
+/** After a fetch, no unknown key makes another one for so long. Anybody can invent names of keys. */
+export const KEYS_FETCHED_MS = 10_000;
+/** Fetches in that time of an isolate that has no keys yet, whose first requests may come at once. */
+const FIRST_FETCHES = 5;
+/** Keys are fetched again after this, and a key that Cloudflare has withdrawn is refused. */
+const FRESH_MS = 60 * 60_000;
+/** Where that fails, they are used for so long. */
+const USABLE_MS = 24 * FRESH_MS;
+const PATIENCE_MS = 5_000;
+
+const jwk = z.object({
+  kid: z.string().min(1),
+  kty: z.literal("RSA"),
+  alg: z.literal("RS256").optional(),
+  n: z.string(),
+  e: z.string(),
+});
+const jwks = z.object({ keys: z.array(z.unknown()).max(20) });
+
+/** The keys of one isolate. */
+export class AccessKeys {
+  #keys: ReadonlyMap<string, CryptoKey> = new Map();
+  #fetchedAt = Number.NEGATIVE_INFINITY;
+  /** Fetches since `#since`, which begins an interval. */
+  #since = Number.NEGATIVE_INFINITY;
+  #fetches = 0;
+  #hasFailed = false;
+
+  /** The key of this name; undefined where the team has none; "unreachable" where that is unknown. */
+  async named(
+    services: Services,
+    issuer: string,
+    kid: string,
+  ): Promise<CryptoKey | "unreachable" | undefined> {
+    const known = this.#keys.get(kid);
+    if (known && services.now() - this.#fetchedAt < FRESH_MS) return known;
+    if (this.#mayFetch(services.now())) await this.#fetch(services, issuer);
+    if (services.now() - this.#fetchedAt >= USABLE_MS) return "unreachable";
+    return this.#keys.get(kid) ?? (this.#hasFailed ? "unreachable" : undefined);
+  }
+
+  #mayFetch(now: number): boolean {
+    if (now - this.#since >= KEYS_FETCHED_MS || now < this.#since) {
+      this.#since = now;
+      this.#fetches = 0;
+    }
+    this.#fetches += 1;
+    return this.#fetches <= (this.#keys.size === 0 ? FIRST_FETCHES : 1);
+  }
+
+  async #fetch(services: Services, issuer: string): Promise<void> {
+    const startedAt = services.now();
+    const abort = new AbortController();
+    try {
+      const work = fetchKeys(services, issuer, abort.signal);
+      // Abandoned work may fail later, which nobody awaits.
+      work.catch(() => {});
+      this.#keys = await within(services, PATIENCE_MS, work);
+      this.#fetchedAt = startedAt;
+      this.#hasFailed = false;
+    } catch (error) {
+      this.#hasFailed = true;
+      services.log({ what: "access_keys_unreachable", fault: faultOf(error) });
+    } finally {
+      abort.abort();
+    }
+  }
+}
+
+/** Throws where there are none to be had. */
+async function fetchKeys(
+  { fetch }: Services,
+  issuer: string,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, CryptoKey>> {
+  const response = await fetch(`${issuer}/cdn-cgi/access/certs`, { redirect: "manual", signal });
+  if (response.status !== 200) throw new Error(`The answer has the status ${response.status}`);
+  const { keys } = jwks.parse(await response.json());
+  const named = (await Promise.all(keys.map(verifyingKey))).flatMap((one) => (one ? [one] : []));
+  if (named.length === 0) throw new Error("The answer has no RSA key");
+  return new Map(named);
+}
+
+/** Undefined for a key of another kind. */
+async function verifyingKey(given: unknown): Promise<[string, CryptoKey] | undefined> {
+  const parsed = jwk.safeParse(given);
+  if (!parsed.success) return undefined;
+  const { kid, kty, n, e } = parsed.data;
+  const algorithm = { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" };
+  const key = crypto.subtle.importKey("jwk", { kty, n, e, alg: "RS256" }, algorithm, false, ["verify"]);
+  return key.then(
+    (imported) => [kid, imported],
+    () => undefined,
+  );
+}
