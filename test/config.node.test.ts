@@ -1,4 +1,4 @@
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { version } from "../package.json" with { type: "json" };
 import { parseConfig } from "../src/config.ts";
 import { destinationBindings } from "../src/destination-bindings.ts";
@@ -99,6 +99,52 @@ test.each([
 
 test("has intake live wherever somebody posts first when no place is named", () => {
   expect(parseConfig({ ADMIN_KEY, MASTER_KEYS, INTAKE_LOCATION: "" })).not.toHaveProperty("intakeLocation");
+});
+
+describe("sign-in by Cloudflare Access", () => {
+  const ACCESS_AUDIENCE = "0a".repeat(32);
+  const all = {
+    ADMIN_KEY,
+    MASTER_KEYS,
+    ACCESS_TEAM: "acme",
+    ACCESS_AUDIENCE,
+    ACCESS_ROLES: "@acme.example: look",
+  };
+
+  test.each([
+    "acme",
+    "Acme.cloudflareaccess.com",
+    "https://acme.cloudflareaccess.com/",
+  ])("takes the team %s", (ACCESS_TEAM) => {
+    expect(parseConfig({ ...all, ACCESS_TEAM }).access).toEqual({
+      issuer: "https://acme.cloudflareaccess.com",
+      audience: ACCESS_AUDIENCE,
+      rules: [{ who: { kind: "domain", name: "acme.example" }, role: "look" }],
+    });
+  });
+
+  test("is off when nothing is set", () => {
+    const empty = { ACCESS_TEAM: "", ACCESS_AUDIENCE: "", ACCESS_ROLES: "" };
+    expect(parseConfig({ ...all, ...empty })).not.toHaveProperty("access");
+  });
+
+  test.each(["ACCESS_TEAM", "ACCESS_AUDIENCE", "ACCESS_ROLES"])("needs %s with the others", (name) => {
+    expect(() => parseConfig({ ...all, [name]: "" })).toThrow(
+      `${name} is missing: sign-in by Cloudflare Access needs ACCESS_TEAM, ACCESS_AUDIENCE and ACCESS_ROLES`,
+    );
+  });
+
+  test.each([
+    ["ACCESS_TEAM", "acme.example.com", "expected the name of a Zero Trust team"],
+    ["ACCESS_TEAM", "http://acme.cloudflareaccess.com", "expected the name of a Zero Trust team"],
+    ["ACCESS_TEAM", "acme.cloudflareaccess.com.evil.example", "expected the name of a Zero Trust team"],
+    ["ACCESS_TEAM", "evil.example/acme", "expected the name of a Zero Trust team"],
+    ["ACCESS_AUDIENCE", "0a0a", "expected the AUD tag of an Access application, 64 hexadecimal digits"],
+    ["ACCESS_ROLES", "ann: own", "expected entries such as"],
+    ["ACCESS_ROLES", "ann@a.example: look in operator", 'has "operator" in'],
+  ])("takes no %s of %j", (name, value, fault) => {
+    expect(() => parseConfig({ ...all, [name]: value })).toThrow(`${name} ${fault}`);
+  });
 });
 
 test("ignores bindings", () => {

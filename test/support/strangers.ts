@@ -21,6 +21,7 @@ import { newTokenId, signToken } from "../../src/secrets/tokens.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { sleepByTimer } from "../../src/time.ts";
 import { emptyDatabase, NOW, testApi } from "./api.ts";
+import { accessWith, assertionOf, payloadFor, publishedKeys, signingKey } from "./assertions.ts";
 import { withoutTailPauses } from "./clock.ts";
 import { testConfig } from "./config.ts";
 import { ORIGIN } from "./dashboard.ts";
@@ -49,6 +50,9 @@ const gates = {
 
 const pending: Promise<unknown>[] = [];
 
+const teamKey = await signingKey("first");
+const published = publishedKeys([teamKey]);
+
 const services = {
   ...servicesOf(env, { waitUntil: () => {} }),
   config: testConfig(),
@@ -61,7 +65,8 @@ const services = {
   ingestLimit: undefined,
   readLimit: undefined,
   anonymousLimit: undefined,
-  fetch: async () => new Response(),
+  fetch: async (url: string) =>
+    String(url).includes(".cloudflareaccess.com/") ? published.fetch(url) : new Response(),
   now: () => NOW,
   // What else sleeps are timeouts.
   sleep: withoutTailPauses(sleepByTimer),
@@ -109,6 +114,8 @@ export type Caller = Readonly<{
   name: string;
   /** Absent for a caller without a credential, and for visitors. */
   principal?: Principal;
+  /** What ACCESS_ROLES says of a person, who comes through Cloudflare Access. */
+  rule?: string;
   /** Of a visitor: what its link denies. */
   denied?: readonly Capability[];
   isOperator?: boolean;
@@ -122,6 +129,14 @@ const ofTenant = (tenant: string): readonly Caller[] => [
   { name: "nobody" },
 ];
 
+/** Persons at the dashboard, of a tenant. */
+const persons = (tenant: string): readonly Caller[] => [
+  { name: "a person who owns a tenant", rule: `ann@example.com: own in ${tenant}` },
+  { name: "a person who configures two tenants", rule: `ann@example.com: configure in ${tenant}, another` },
+  { name: "a person who looks at a tenant", rule: `ann@example.com: look in ${tenant}` },
+  { name: "a person without a role", rule: `bob@example.com: own` },
+];
+
 const visitors: readonly Caller[] = [
   { name: "a visitor who may do everything", denied: [] },
   ...capabilities.map((denied) => ({ name: `a visitor denied ${denied}`, denied: [denied] })),
@@ -131,7 +146,8 @@ const visitors: readonly Caller[] = [
 /** Everybody who calls the app. */
 export function callersOf(app: AppName, tenant: string): readonly Caller[] {
   if (app === "docs") return [{ name: "nobody" }];
-  return app === "portal" ? visitors : ofTenant(tenant);
+  if (app === "portal") return visitors;
+  return app === "dashboard" ? [...ofTenant(tenant), ...persons(tenant)] : ofTenant(tenant);
 }
 
 /** The names of `callersOf`, before there is a tenant. */
@@ -157,7 +173,12 @@ export async function headersOf(
 ): Promise<Record<string, string>> {
   const isPage = app === "dashboard" || app === "portal";
   const own: Record<string, string> = isPage ? { origin: ORIGIN, "sec-fetch-site": "same-origin" } : {};
-  const { principal, denied, name } = caller;
+  const { principal, denied, name, rule } = caller;
+  if (rule !== undefined) {
+    // The configuration says who has which role: it is that of one caller at a time.
+    Object.assign(services, { config: testConfig({ access: accessWith(rule) }) });
+    return { ...own, "cf-access-jwt-assertion": await assertionOf(teamKey, payloadFor("ann@example.com")) };
+  }
   if (principal !== undefined) principals.set(name.replaceAll(" ", "-"), principal);
   if (app === "portal" && denied) {
     const rules = Object.fromEntries(denied.map((one) => [one, false]));
