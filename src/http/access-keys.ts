@@ -7,15 +7,15 @@ import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { within } from "../time.ts";
 
-/** After a fetch, no unknown key makes another one for so long. Anybody can invent names of keys. */
+/** An isolate fetches once in so long, however many unknown keys are named: anybody can invent their names. */
 export const KEYS_FETCHED_MS = 10_000;
-/** Fetches in that time of an isolate that has no keys yet, whose first requests may come at once. */
-const FIRST_FETCHES = 5;
 /** Keys are fetched again after this, and a key that Cloudflare has withdrawn is refused. */
 const FRESH_MS = 60 * 60_000;
 /** Where that fails, they are used for so long. */
 const USABLE_MS = 24 * FRESH_MS;
 const PATIENCE_MS = 5_000;
+/** How often a request looks whether the first fetch, which another one makes, has ended. */
+const POLL_MS = 50;
 
 const jwk = z.object({
   kid: z.string().min(1),
@@ -30,10 +30,8 @@ const jwks = z.object({ keys: z.array(z.unknown()).max(20) });
 export class AccessKeys {
   #keys: ReadonlyMap<string, CryptoKey> = new Map();
   #fetchedAt = Number.NEGATIVE_INFINITY;
-  /** Fetches since `#since`, which begins an interval. */
-  #since = Number.NEGATIVE_INFINITY;
-  #fetches = 0;
-  #hasFailed = false;
+  #triedAt = Number.NEGATIVE_INFINITY;
+  #state: "fetching" | "fetched" | "failed" = "fetched";
 
   /** The key of this name; undefined where the team has none; "unreachable" where that is unknown. */
   async named(
@@ -44,21 +42,25 @@ export class AccessKeys {
     const known = this.#keys.get(kid);
     if (known && services.now() - this.#fetchedAt < FRESH_MS) return known;
     if (this.#mayFetch(services.now())) await this.#fetch(services, issuer);
+    else await this.#first(services);
     if (services.now() - this.#fetchedAt >= USABLE_MS) return "unreachable";
-    return this.#keys.get(kid) ?? (this.#hasFailed ? "unreachable" : undefined);
+    return this.#keys.get(kid) ?? (this.#state === "failed" ? "unreachable" : undefined);
   }
 
   #mayFetch(now: number): boolean {
-    if (now - this.#since >= KEYS_FETCHED_MS || now < this.#since) {
-      this.#since = now;
-      this.#fetches = 0;
-    }
-    this.#fetches += 1;
-    return this.#fetches <= (this.#keys.size === 0 ? FIRST_FETCHES : 1);
+    return now - this.#triedAt >= KEYS_FETCHED_MS || now < this.#triedAt;
+  }
+
+  /** Waits for the first keys. Not for another request's promise, which may end with that request. */
+  async #first({ now, sleep }: Services): Promise<void> {
+    const isUnderWay = () => this.#keys.size === 0 && this.#state === "fetching";
+    while (isUnderWay() && now() - this.#triedAt < PATIENCE_MS) await sleep(POLL_MS);
   }
 
   async #fetch(services: Services, issuer: string): Promise<void> {
     const startedAt = services.now();
+    this.#triedAt = startedAt;
+    this.#state = "fetching";
     const abort = new AbortController();
     try {
       const work = fetchKeys(services, issuer, abort.signal);
@@ -66,9 +68,9 @@ export class AccessKeys {
       work.catch(() => {});
       this.#keys = await within(services, PATIENCE_MS, work);
       this.#fetchedAt = startedAt;
-      this.#hasFailed = false;
+      this.#state = "fetched";
     } catch (error) {
-      this.#hasFailed = true;
+      this.#state = "failed";
       services.log({ what: "access_keys_unreachable", fault: faultOf(error) });
     } finally {
       abort.abort();

@@ -232,7 +232,7 @@ describe("fields of forms with what is not the caller's reach nothing", () => {
 
   test.each<[AppName, string]>([
     ["dashboard", "a tenant's administrator"],
-    ["dashboard", "a person who configures two tenants"],
+    ["dashboard", "a person who owns two tenants"],
     ["portal", "a visitor who may do everything"],
   ])(
     "in %s, by %s",

@@ -131,8 +131,8 @@ const ofTenant = (tenant: string): readonly Caller[] => [
 
 /** Persons at the dashboard, of a tenant. */
 const persons = (tenant: string): readonly Caller[] => [
-  { name: "a person who owns a tenant", rule: `ann@example.com: own in ${tenant}` },
-  { name: "a person who configures two tenants", rule: `ann@example.com: configure in ${tenant}, another` },
+  { name: "a person who owns two tenants", rule: `ann@example.com: own in ${tenant}, another` },
+  { name: "a person who configures a tenant", rule: `ann@example.com: configure in ${tenant}` },
   { name: "a person who looks at a tenant", rule: `ann@example.com: look in ${tenant}` },
   { name: "a person without a role", rule: `bob@example.com: own` },
 ];

@@ -11,6 +11,7 @@ import {
   getDeliveryChoices,
   getDestinationNamed,
 } from "../../../features/deliveries/filters.ts";
+import { repairDeliveries } from "../../../features/deliveries/repairs.ts";
 import { deliveryQuery } from "../../../features/deliveries/schema.ts";
 import { getDeliveryLog, type LookedThrough, placesOf } from "../../../features/deliveries/service.ts";
 import { LAST_EVENT_ID, STREAM_HEADERS, tailDeliveries } from "../../../features/deliveries/tail.ts";
@@ -35,7 +36,7 @@ import {
 } from "../components/delivery-filters.tsx";
 import { showPage } from "../components/layout.tsx";
 import { Pickable, RepairLinks } from "../components/repairs.tsx";
-import { callerOnPage, callerWithinTenant, type DashboardEnv, mayChange } from "../session.ts";
+import { callerOnPage, callerWithinTenant, type DashboardEnv, mayCall } from "../session.ts";
 
 const TAIL = `${DELIVERIES}/tail`;
 const PAGE_SIZE = 25;
@@ -90,7 +91,7 @@ export function registerDeliveriesPage(app: Hono<DashboardEnv>): void {
         refused={log.kind === "ok" ? undefined : log}
         follow={follow !== undefined && cursor === undefined && log.kind === "ok"}
         showTenant={mayNameTenant}
-        mayChange={mayChange(c)}
+        mayChange={mayCall(c, repairDeliveries)}
         now={services.now()}
       />,
       log.kind === "ok" ? 200 : statusOfRefused(log),

@@ -3,7 +3,7 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { readable, textOf } from "../../../delivery/http.ts";
 import { attemptsAreKept } from "../../../features/deliveries/attempts.ts";
-import { retryDelivery } from "../../../features/deliveries/service.ts";
+import { retryDelivery } from "../../../features/deliveries/repairs.ts";
 import { type EventInFull, getEventInFull } from "../../../features/events/service.ts";
 import { eventId } from "../../../ids.ts";
 import type { StoredEvent } from "../../../store/planned-deliveries.ts";

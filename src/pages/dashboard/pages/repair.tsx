@@ -13,14 +13,14 @@ import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { FilterChips, filtersIn, logAt, pageWanted } from "../components/delivery-filters.tsx";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import { HiddenFields, REPAIR, repairVerbs } from "../components/repairs.tsx";
-import { callerOnPage, type DashboardContext, type DashboardEnv, mayChange } from "../session.ts";
+import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
 
 /** Calls, of a page of deliveries each, that one press of the button makes. */
 const CALLS = 3;
 
 export function registerRepairPage(app: Hono<DashboardEnv>): void {
   app.get(REPAIR, async (c) => {
-    if (!mayChange(c)) return showReadOnly(c);
+    if (!mayCall(c, repairDeliveries)) return showReadOnly(c);
     const { tenant } = c.get("visitor");
     const { cursor, action: named, ...given } = c.req.query();
     const query = filtersOf(c, { ...given, tenant });
