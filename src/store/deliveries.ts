@@ -577,6 +577,32 @@ export async function requeueEnded(
   return (await Promise.all([...shares].map(([db, rows]) => requeue(db, rows)))).flat();
 }
 
+const HASTEN = `
+  UPDATE deliveries SET state = 'waiting', reason = 'retried', next_attempt_at = NULL
+  FROM (SELECT value ->> 'destinationId' AS destination, value ->> 'eventId' AS event FROM json_each(?1)) v
+  WHERE destination_id = v.destination AND event_id = v.event
+    AND state = 'retrying' AND reason IS NOT 'in_flight'
+  RETURNING *`;
+
+/**
+ * Has deliveries that are to be retried later wait for a drain now, with the attempts that they have made. Returns those: any
+ * other has ended, waits already, or is in flight.
+ */
+export async function hastenRetries(
+  databases: Databases,
+  retrying: readonly DeliveryKey[],
+): Promise<readonly DeliveryRow[]> {
+  const shares = sharesOf(databases, retrying, ({ eventId }) => eventId);
+  const rows = await Promise.all(
+    [...shares].map(async ([db, share]) => {
+      const keys = share.map(({ destinationId, eventId }) => ({ destinationId, eventId }));
+      const { results } = await db.prepare(HASTEN).bind(JSON.stringify(keys)).all<RawRow>();
+      return results.map(rawDelivery);
+    }),
+  );
+  return rows.flat();
+}
+
 /** Only of one that has ended: who records an attempt writes the whole log. */
 const FORGET_EXCERPT = `
   UPDATE deliveries SET log = (

@@ -52,6 +52,7 @@ export const pages: readonly Shown[] = [
   { name: "erasure", path: `/dashboard/erasures/${erasure.id}` },
   { name: "deliveries", path: "/dashboard/deliveries" },
   { name: "repair", path: "/dashboard/deliveries/repair?action=retry&state=dead" },
+  { name: "replays", path: "/dashboard/replays" },
   { name: "search", path: "/dashboard/search?q=order" },
   { name: "search-empty", path: "/dashboard/search" },
   { name: "simulator", path: `/dashboard/simulator?destination=${billing.row.id}` },

@@ -27,6 +27,7 @@ const needed: Readonly<Record<Exclude<Role, "look">, readonly string[]>> = {
     "deliveries/repairs.ts repairDeliveries",
     "deliveries/repairs.ts retryDeliveries",
     "deliveries/repairs.ts retryDelivery",
+    "deliveries/repairs.ts tryDeliveryNow",
     "destinations/health.ts clearHold",
     "destinations/service.ts pauseDestination",
     "destinations/service.ts resumeDestination",
@@ -35,6 +36,7 @@ const needed: Readonly<Record<Exclude<Role, "look">, readonly string[]>> = {
     "replays/service.ts pauseReplay",
     "replays/service.ts resumeReplay",
     "replays/service.ts startReplay",
+    "replays/service.ts startReplays",
   ],
   configure: [
     "destinations/secrets.ts revealSecret",

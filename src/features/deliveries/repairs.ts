@@ -7,20 +7,22 @@
  */
 import type { z } from "zod";
 import type { DeliveryKey } from "../../core/bundle.ts";
+import type { Refusal } from "../../core/reasons.ts";
 import { conflict, invalidFields, missing, ok, type Result, unavailable } from "../../core/result.ts";
 import { ageLimitOf } from "../../core/retry/policy.ts";
-import { recheckAtGate, scheduleDrainAtGate } from "../../gate/client.ts";
+import { recheckAtGate, scheduleDrainAtGate, viewGate } from "../../gate/client.ts";
 import { rangeErrors } from "../../http/parameters.ts";
 import { deliveryId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { cancelDeliveries, cancelEach, waitingPage } from "../../store/cancellations.ts";
 import { allOf } from "../../store/databases.ts";
-import { requeueEnded } from "../../store/deliveries.ts";
+import { hastenRetries, requeueEnded } from "../../store/deliveries.ts";
 import { isOpen } from "../../store/delivery.ts";
 import type { FoundDelivery, Positions } from "../../store/delivery-list.ts";
-import { findDestination, retryPolicyOf } from "../../store/destinations.ts";
+import { findDestination, gateSettingsOf, retryPolicyOf } from "../../store/destinations.ts";
 import { eventNames } from "../../store/events.ts";
 import { idRangeOf } from "../../store/time-ranges.ts";
+import { isoTime } from "../../time.ts";
 import { type Call, service } from "../service.ts";
 import { type DeliveryJson, MOST_IDS, type WaitingPosition, type waitingQuery } from "./schema.ts";
 import { type DeliveryQuery, nextDeliveries } from "./service.ts";
@@ -57,7 +59,7 @@ export const repairDeliveries = service(cancelling, async (call, { action, chose
     chosen.kind === "selected" ? await selected(call, chosen.ids) : await found(call, chosen.query);
   if (page.kind !== "ok") return page;
   const { all, unknown, next } = page.value;
-  const results = action === "retry" ? await retried(call, all) : await cancelled(call, all);
+  const results = action === "retry" ? await retriedOrTried(call, all) : await cancelled(call, all);
   const refused = results.flatMap((one) => (one.kind === "ok" ? [] : [one.detail]));
   const why = [...refused, ...Array.from({ length: unknown }, () => UNKNOWN)];
   return ok<Repaired>({
@@ -147,6 +149,13 @@ async function retried(
   });
 }
 
+/** The same, where those that are to be retried later are attempted now. */
+async function retriedOrTried(call: Call, all: readonly FoundDelivery[]) {
+  const isRetrying = (one: FoundDelivery) => one.kind === "stored" && one.row.state === "retrying";
+  const [later, others] = [all.filter(isRetrying), all.filter((one) => !isRetrying(one))];
+  return [...(await triedNow(call, later)), ...(await retried(call, others))];
+}
+
 /** Why this delivery cannot be sent again; undefined when it can. */
 function whyNotRetried(found: FoundDelivery): ReturnType<typeof conflict> | undefined {
   if (found.isErased) return conflict("The event's content has been erased: there is nothing to send");
@@ -181,6 +190,77 @@ async function requeue(
     changed("delivery.retried", { id, tenant: one.destination?.tenant ?? null });
     return [{ ...one, kind: "stored", row }];
   });
+}
+
+// ── Trying now ──
+
+/** `isProbe`: whether its attempt decides if the circuit closes. */
+type Tried = Readonly<{ found: FoundDelivery; isProbe: boolean }>;
+
+/**
+ * Has a delivery that waits, or is to be retried later, attempted as soon as its turn in the backlog comes. The attempt
+ * counts as one of its attempts. A conflict while the destination's gate admits none, which says until when.
+ */
+export const tryDeliveryNow = service(cancelling, async (call, id: string) => {
+  const found = await deliveryOf(call, id);
+  const [tried] = await triedNow(call, found ? [found] : []);
+  if (tried?.kind !== "ok") return tried ?? missing("delivery", id);
+  const [delivery] = await shownDeliveries(call, [tried.value.found]);
+  return delivery ? ok({ delivery, isProbe: tried.value.isProbe }) : missing("delivery", id);
+});
+
+type TriedResult = Result<Tried, "conflict" | "unavailable">;
+
+/** In the order of their destinations. */
+async function triedNow(call: Call, all: readonly FoundDelivery[]): Promise<readonly TriedResult[]> {
+  const byDestination = [...Map.groupBy(all, ({ destinationId }) => destinationId)];
+  return (await Promise.all(byDestination.map(([id, group]) => triedAt(call, id, group)))).flat();
+}
+
+const NOT_OPEN = conflict(
+  "The delivery neither waits nor is it to be retried: there is no attempt to make now",
+);
+
+async function triedAt(
+  { services, changed }: Call,
+  destinationId: string,
+  group: readonly FoundDelivery[],
+): Promise<readonly TriedResult[]> {
+  const destination = group[0]?.destination;
+  const open = group.filter((one) => one.kind === "stored" && isOpen(one.row));
+  const none = group.filter((one) => !open.includes(one)).map(() => NOT_OPEN);
+  if (open.length === 0 || !destination || destination.deletedAt !== null)
+    return [...none, ...open.map(() => NOT_OPEN)];
+  const view = await viewGate(services, destinationId, gateSettingsOf(destination));
+  const inFlight = view && (await recheckAtGate(services, destinationId, eventsOf(open)));
+  if (inFlight === undefined) return [...none, ...open.map(() => GATE_UNREACHABLE)];
+  const refusal = view?.refusal;
+  if (refusal) return [...none, ...open.map(() => refusedAtGate(refusal, services.now()))];
+  const isBusy = ({ eventId }: FoundDelivery) => inFlight.includes(eventId);
+  const isRetrying = (one: FoundDelivery) => one.kind === "stored" && one.row.state === "retrying";
+  const rows = await hastenRetries(
+    services,
+    open.filter((one) => isRetrying(one) && !isBusy(one)),
+  );
+  const byName = new Map(rows.map((row) => [nameOf(row), row]));
+  await scheduleDrainAtGate(services, destinationId);
+  const isProbe = view?.circuit !== "closed";
+  const results = open.map((one): TriedResult => {
+    const row = byName.get(nameOf(one));
+    if (isBusy(one) || (one.kind === "stored" && one.row.state === "in_flight")) return IN_FLIGHT;
+    if (isRetrying(one) && row === undefined) return JUST_ENDED;
+    changed("delivery.retried", { id: nameOf(one), tenant: destination.tenant });
+    return ok({ found: row ? { ...one, kind: "stored", row } : one, isProbe });
+  });
+  return [...none, ...results];
+}
+
+/** The gate's refusal with its reason and its end. */
+function refusedAtGate({ reason, until }: Refusal, now: number) {
+  const end = until === null ? "until somebody changes that" : `until ${isoTime(until)}`;
+  const why = `Its destination admits no attempt now (${reason.replaceAll("_", " ")}), ${end}`;
+  const retryAfterS = until === null ? undefined : Math.max(1, Math.ceil((until - now) / 1000));
+  return { ...conflict(why), ...(retryAfterS !== undefined && { retryAfterS }) };
 }
 
 // ── Cancelling ──

@@ -62,3 +62,20 @@ export function stepAt(pace: number, health: ReplayHealth): PaceStep {
   const portion = Math.min(LARGEST_PORTION, Math.max(1, Math.floor((pace * STEP_MS) / 60_000)));
   return { portion, waitMs: Math.ceil((portion * 60_000) / pace) };
 }
+
+/**
+ * How long a replay of so many deliveries takes while nothing is wrong, ms: it begins at the rate asked for, doubles that every
+ * five minutes up to ten times of it, and never exceeds what the destination takes.
+ * @param asked deliveries per minute; @param most the destination's rate per minute
+ */
+export function expectedDurationMs(count: number, asked: number, most: number): number {
+  const cap = Math.min(asked * RANGE, most);
+  if (asked >= cap) return Math.ceil((count / cap) * 60_000);
+  const doubles = DOUBLES_IN_MS / 60_000;
+  const growing = (asked * doubles * (cap / asked - 1)) / Math.LN2;
+  const minutes =
+    count <= growing
+      ? doubles * Math.log2(1 + (count * Math.LN2) / (asked * doubles))
+      : doubles * Math.log2(cap / asked) + (count - growing) / cap;
+  return Math.ceil(minutes * 60_000);
+}

@@ -53,6 +53,17 @@ export const newReplay = strict({
     }),
 }).openapi("NewReplay");
 
+/** The most destinations that are replayed at once, each by a replay of its own. */
+const MOST_DESTINATIONS = 25;
+const DESTINATIONS_EXPECTED = `expected 1 to ${MOST_DESTINATIONS} destinations`;
+
+export const replaysAtOnce = newReplay.omit({ destination_id: true }).extend({
+  destination_ids: z
+    .array(z.string(), { error: DESTINATIONS_EXPECTED })
+    .min(1, { error: DESTINATIONS_EXPECTED })
+    .max(MOST_DESTINATIONS, { error: DESTINATIONS_EXPECTED }),
+});
+
 const time = z.iso.datetime();
 
 export const replaySchema = z
@@ -96,5 +107,6 @@ export const replaySchema = z
   })
   .openapi("Replay");
 
+export type ReplaysAtOnce = z.infer<typeof replaysAtOnce>;
 export type NewReplay = z.infer<typeof newReplay>;
 export type ReplayView = z.infer<typeof replaySchema>;

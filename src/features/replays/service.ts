@@ -5,13 +5,21 @@
 
 import type { Permission } from "../../core/principal.ts";
 import type { ReplayReason } from "../../core/reasons.ts";
-import { conflict, type FieldError, invalidFields, missing, ok } from "../../core/result.ts";
+import {
+  conflict,
+  type FieldError,
+  invalidFields,
+  missing,
+  ok,
+  type RefusalKind,
+  type Result,
+} from "../../core/result.ts";
 import { rangeErrors } from "../../http/parameters.ts";
 import { newReplayId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { keptOfTenant } from "../../store/content-retention.ts";
-import { sumOver } from "../../store/databases.ts";
-import { type Destination, findDestination } from "../../store/destinations.ts";
+import { allOf, sumOver } from "../../store/databases.ts";
+import { type Destination, findDestination, limitsOf } from "../../store/destinations.ts";
 import { beginReplay, countCandidates, LARGEST, replayPartsOf } from "../../store/replay-steps.ts";
 import {
   changeReplay,
@@ -29,17 +37,14 @@ import { isoTime } from "../../time.ts";
 import type { NewAuditEntry } from "../audit/sql.ts";
 import { service } from "../service.ts";
 import { replaying } from "./job.ts";
-import type { NewReplay, ReplayView } from "./schema.ts";
+import { expectedDurationMs } from "./pace.ts";
+import type { NewReplay, ReplaysAtOnce, ReplayView } from "./schema.ts";
 
 const resending = { scope: "admin", action: "resend", role: "repair" } as const;
 
 /** Starts a replay of the destination. A conflict while it has another. */
 export const startReplay = service(resending, async ({ services, principal, changed }, input: NewReplay) => {
-  const errors = [
-    ...rangeErrors(input.since, input.until),
-    ...futureErrors(input.since, services.now()),
-    ...matchingErrors(input),
-  ];
+  const errors = planErrors(input, services.now());
   if (errors.length > 0) return invalidFields(errors);
   const id = input.destination_id;
   const destination = await findDestination(services.db, id, principal.tenant);
@@ -53,6 +58,64 @@ export const startReplay = service(resending, async ({ services, principal, chan
   changed("replay.started", replay);
   return ok(replay);
 });
+
+/** What became of the replay of one destination. */
+export type StartedReplay = Readonly<{ id: string; result: Result<Replay, RefusalKind> }>;
+
+/** Starts a replay of each of the destinations. Each is started or refused by itself, in the order given, each once. */
+export const startReplays = service(
+  resending,
+  async (call, { destination_ids: ids, ...input }: ReplaysAtOnce) => {
+    const errors = planErrors(input, call.services.now());
+    if (errors.length > 0) return invalidFields(errors);
+    const started: StartedReplay[] = [];
+    for (const id of new Set(ids))
+      started.push({ id, result: await startReplay(call, { ...input, destination_id: id }) });
+    return ok(started);
+  },
+);
+
+/** The most deliveries of a destination that an estimate counts, in each database. */
+export const ESTIMATED = 1_000;
+
+export type ReplayEstimate = Readonly<{
+  destination: Destination;
+  /** Of any type and tag, at most `ESTIMATED`, which stands for more; undefined where only the replay finds them. */
+  count: number | undefined;
+  /** While nothing is wrong; undefined like the count. */
+  durationMs: number | undefined;
+}>;
+
+/** How much each of the replays would send, and how long that takes. Reads a bounded number of rows, and changes nothing. */
+export const estimateReplays = service(
+  { scope: "read" },
+  async ({ services, principal }, input: ReplaysAtOnce) => {
+    const { destination_ids: ids, since, until, include, rate_per_minute: rate } = input;
+    const errors = planErrors(input, services.now());
+    if (errors.length > 0) return invalidFields(errors);
+    const found = await Promise.all(
+      [...new Set(ids)].map((id) => findDestination(services.db, id, principal.tenant)),
+    );
+    const destinations = found.filter((one) => one !== undefined);
+    const counts = await Promise.all(
+      allOf(services).map(async (db) => {
+        const range = await idRangeOf(db, { since, until });
+        const of = ({ id: destinationId }: Destination) =>
+          countCandidates(db, { include, destinationId }, range, ESTIMATED);
+        return Promise.all(destinations.map(of));
+      }),
+    );
+    return ok(
+      destinations.map((destination, i): ReplayEstimate => {
+        if (include === "missing") return { destination, count: undefined, durationMs: undefined };
+        const sum = counts.reduce((all, one) => all + (one[i] ?? 0), 0);
+        const most = limitsOf(destination).rate_per_second * 60;
+        const count = Math.min(ESTIMATED, sum);
+        return { destination, count, durationMs: expectedDurationMs(count, rate, most) };
+      }),
+    );
+  },
+);
 
 type Filter = Omit<Parameters<typeof listReplays>[1], "tenant">;
 
@@ -121,13 +184,20 @@ async function start(services: Services, destination: Destination, input: NewRep
   return { kind: "started", replay };
 }
 
+type Planned = Omit<NewReplay, "destination_id">;
+
+function planErrors(input: Planned, now: number): FieldError[] {
+  const { since, until } = input;
+  return [...rangeErrors(since, until), ...futureErrors(since, now), ...matchingErrors(input)];
+}
+
 /** The error of a `since` in the future: nothing has been accepted since then. */
 function futureErrors(since: number, now: number): FieldError[] {
   if (since <= now) return [];
   return [{ field: "since", fault: `is ${isoTime(since)}`, expected: "a time in the past" }];
 }
 
-function matchingErrors({ include, matching }: NewReplay): FieldError[] {
+function matchingErrors({ include, matching }: Planned): FieldError[] {
   if (matching === undefined || include === "missing") return [];
   const fault = `is ${matching}, and include is "${include}"`;
   return [{ field: "matching", fault, expected: 'include "missing" beside it, or nothing' }];

@@ -37,6 +37,7 @@ import { registerNewDestination } from "./pages/new-destination.tsx";
 import { registerAllDestinations, registerOverview } from "./pages/overview.tsx";
 import { registerPortalLinkPage } from "./pages/portal-links.tsx";
 import { registerRepairPage } from "./pages/repair.tsx";
+import { registerReplaysPage } from "./pages/replays.tsx";
 import { registerSearchPage } from "./pages/search.tsx";
 import { registerSettings } from "./pages/settings.tsx";
 import { refuseVisitor, registerSignIn, registerSignOut } from "./pages/sign-in.tsx";
@@ -85,6 +86,7 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerDestination,
     registerDeliveriesPage,
     registerRepairPage,
+    registerReplaysPage,
     registerActions,
     registerSearchPage,
     registerEventPage,

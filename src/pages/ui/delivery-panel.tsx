@@ -40,7 +40,7 @@ export const DeliveryPanel: FC<Props> = ({
       </div>
       <p>
         {`${text}. `}
-        {mayNeedAction(delivery) && <a href={`/docs#${remedyAnchor(delivery.reason)}`}>What to do</a>}
+        {mayBeTried(delivery) && <a href={`/docs#${remedyAnchor(delivery.reason)}`}>What to do</a>}
       </p>
       <AttemptTimeline
         timeline={timelineOf(delivery, acceptedAt, now)}
@@ -59,6 +59,18 @@ export const DeliveryPanel: FC<Props> = ({
           </span>
         </form>
       )}
+      {mayChange && mayBeTried(delivery) && (
+        <form method="post" action={`/dashboard/deliveries/${delivery.id}/try-now`}>
+          <button type="submit" aria-describedby={`${delivery.id}-try`}>
+            Try now
+          </button>{" "}
+          <span class="hint" id={`${delivery.id}-try`}>
+            {delivery.state === "retrying"
+              ? "The next attempt is made at once instead. It counts as one of its attempts."
+              : "It is sent as soon as its destination admits an attempt, which counts as one of its attempts. After an open circuit it is the probe."}
+          </span>
+        </form>
+      )}
       {mayChange && mayBeCancelled(delivery) && (
         <form method="post" action={`/dashboard/deliveries/${delivery.id}/cancel`}>
           <button type="submit" aria-describedby={`${delivery.id}-cancel`}>
@@ -74,10 +86,6 @@ export const DeliveryPanel: FC<Props> = ({
   );
 };
 
-function mayNeedAction({ state, reason }: DeliveryJson): boolean {
-  return (state === "waiting" || state === "retrying") && reason !== "in_flight";
-}
-
 /** What sending it again means; undefined while it has not ended, and where there is nothing to send or nowhere to. */
 function againText({ state, reason }: DeliveryJson): string | undefined {
   if (reason === "destination_deleted" || reason === "event_removed") return undefined;
@@ -91,6 +99,11 @@ function againText({ state, reason }: DeliveryJson): string | undefined {
     default:
       return undefined;
   }
+}
+
+/** Whether it waits, or is to be attempted again: what that is due to may be mended, and it may be tried at once. */
+function mayBeTried({ state, reason }: DeliveryJson): boolean {
+  return (state === "waiting" || state === "retrying") && reason !== "in_flight";
 }
 
 function mayBeCancelled({ state, reason }: DeliveryJson): boolean {
@@ -131,13 +144,11 @@ const Attempts: FC<Pick<Props, "delivery" | "now" | "areKept">> = ({
               <pre tabindex={0}>{entry.response}</pre>
             </details>
           )}
-          {areKept(entry) && (
-            <p>
-              <a href={`/dashboard/deliveries/${id}/attempts/${encodeURIComponent(entry.at)}`}>
-                The whole request and response
-              </a>
-            </p>
-          )}
+          <p>
+            <a href={`/dashboard/deliveries/${id}/attempts/${encodeURIComponent(entry.at)}`}>
+              {areKept(entry) ? "The whole request and response" : "The request and the response"}
+            </a>
+          </p>
         </div>
       </li>
     ))}

@@ -106,6 +106,16 @@ export const replayFields = {
   rate_per_minute: ["rate_per_minute", "Initial rate (per minute)"],
 } as const satisfies FormFields;
 
+export const replaysFields = {
+  destination_ids: ["destination_id", "Destinations"],
+  since: ["since", "Accepted since"],
+  until: ["until", "Accepted before"],
+  event_types: ["event_types", "Event types"],
+  tag: ["tag", "Tag"],
+  include: ["include", "Which"],
+  rate_per_minute: ["rate_per_minute", "Initial rate (per minute)"],
+} as const satisfies FormFields;
+
 export const keyFields = {
   name: ["name", "Name"],
   scopes: ["scope_read", "Scopes"],

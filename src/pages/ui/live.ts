@@ -12,6 +12,8 @@ export const live = /* js */ `"use strict";
   const MAX_MS = 30_000;
   const TIMEOUT_MS = 8000;
   const AGAIN_MS = 10_000;
+  /** Pages that a search follows on by itself: each reads a bounded number of rows. */
+  const MOST_PAGES = 20;
   const words = {
     live: "Live",
     late: "Connection lost; retrying",
@@ -24,14 +26,29 @@ export const live = /* js */ `"use strict";
   const indicator = document.querySelector(".live-indicator");
   let timer;
 
-  async function refresh() {
+  /** The \`main\` of a page of the same origin. */
+  async function partOf(url) {
     const headers = { "x-part": "main" };
-    const response = await fetch(location.href, { headers, signal: AbortSignal.timeout(TIMEOUT_MS) });
-    if (response.status === 401) return location.reload();
+    const response = await fetch(url, { headers, signal: AbortSignal.timeout(TIMEOUT_MS) });
+    if (response.status === 401) location.reload();
     if (!response.ok && response.status !== 422) throw new Error(String(response.status));
-    const next = new DOMParser().parseFromString(await response.text(), "text/html");
-    const part = next.querySelector("main");
+    return new DOMParser().parseFromString(await response.text(), "text/html").querySelector("main");
+  }
+
+  async function refresh() {
+    const part = await partOf(location.href);
     if (part) merge(main, part);
+  }
+
+  /** Follows the links of pages that have found nothing so far, until one has found something. */
+  async function followOn() {
+    for (let pages = 0; pages < MOST_PAGES && !document.hidden; pages++) {
+      const link = main.querySelector("a[data-next]");
+      const part = link && (await partOf(link.href));
+      if (!part) return;
+      history.replaceState(null, "", link.href);
+      merge(main, part);
+    }
   }
 
   async function refreshAndSchedule() {
@@ -158,6 +175,8 @@ export const live = /* js */ `"use strict";
     const form = event.target.form;
     if (form?.hasAttribute("data-preview")) preview(form).catch(() => form.requestSubmit());
   });
+  // Where a page cannot be had, its link is still there.
+  followOn().catch(() => {});
   const tail = document.querySelector("[data-tail]");
   if (tail) follow(tail);
   if (isLive) {

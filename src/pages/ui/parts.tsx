@@ -82,6 +82,9 @@ const outcomes = {
   policy: "Retry policy saved. It applies from the next attempt.",
   retried:
     "It is sent again: the delivery is in the backlog, and is sent as soon as its destination has capacity.",
+  "tried-now": "Its destination admits an attempt, and it is made as soon as its turn in the backlog comes.",
+  "tried-now-probe":
+    "It may be sent as the probe of the circuit: if it succeeds the circuit closes, and if it fails the circuit opens for longer.",
   "delivery-cancelled": "Cancelled. No attempt is made any more; you can send it again later.",
   "waiting-cancelled": "Cancelled what waited. Each delivery can be sent again from its event's page.",
   "waiting-cancelled-partly": "Cancelled a part of what waits. Repeat it for the rest.",

@@ -3,13 +3,15 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt } from "../../../src/core/bundle.ts";
 import type { Principal } from "../../../src/core/principal.ts";
-import { repairDeliveries } from "../../../src/features/deliveries/repairs.ts";
+import { repairDeliveries, tryDeliveryNow } from "../../../src/features/deliveries/repairs.ts";
 import type { DeliveryQuery } from "../../../src/features/deliveries/service.ts";
 import { deliveryId } from "../../../src/ids.ts";
 import type { Services } from "../../../src/services.ts";
+import { isoTime } from "../../../src/time.ts";
 import { emptyDatabase, insertRow, NOW } from "../../support/api.ts";
 import { insertBundles } from "../../support/bundle-rows.ts";
 import { testConfig } from "../../support/config.ts";
+import { idleGateView } from "../../support/idle-gate-view.ts";
 import { timeless } from "../../support/timeless.ts";
 
 const [OWN, OTHER, FOREIGN] = ["dst_a", "dst_b", "dst_c"].map((id) => id.padEnd(24, "a")) as [
@@ -201,5 +203,79 @@ describe("all that a filter finds", () => {
     expect(await repairDeliveries(caller(), range)).toMatchObject({ kind: "invalid" });
     const foreign = byFilter("retry", { tenant: "rival" });
     expect(await repairDeliveries(caller({ tenant: "acme" }), foreign)).toMatchObject({ kind: "forbidden" });
+  });
+});
+
+describe("trying a delivery now", () => {
+  const retrying = { state: "retrying", reason: "http_503", next_attempt_at: NOW + HOUR };
+  const at = (view: object) => ({ view: async () => ({ ...idleGateView, ...view }) });
+  const id = deliveryId(event(0), OWN);
+  const row = () => env.DB.prepare("SELECT * FROM deliveries").first();
+
+  test("brings its retry forward, with the attempts that it has made", async () => {
+    await delivery(OWN, 0, retrying);
+    const tried = await tryDeliveryNow(caller({}, at({})), id);
+    expect(tried).toMatchObject({
+      kind: "ok",
+      value: { isProbe: false, delivery: { state: "waiting", reason: "retried", attempts: 3 } },
+    });
+    expect(await row()).toMatchObject({
+      state: "waiting",
+      attempts: 3,
+      generation: 0,
+      next_attempt_at: null,
+    });
+    expect(gateCalls).toEqual([`recheck ${OWN} 1`, `drain ${OWN}`]);
+  });
+
+  test("is refused while the gate admits nothing, with the reason and the end, and changes nothing", async () => {
+    await delivery(OWN, 0, retrying);
+    const refusal = { reason: "circuit_open", until: NOW + 90_000 };
+    expect(await tryDeliveryNow(caller({}, at({ refusal })), id)).toMatchObject({
+      kind: "conflict",
+      detail: `Its destination admits no attempt now (circuit open), until ${isoTime(NOW + 90_000)}`,
+      retryAfterS: 90,
+    });
+    expect(await row()).toMatchObject(retrying);
+    const paused = await tryDeliveryNow(caller({}, at({ refusal: { reason: "paused", until: null } })), id);
+    expect(paused).toMatchObject({ detail: expect.stringContaining("until somebody changes that") });
+  });
+
+  test("says that it is the probe of a circuit that has been open", async () => {
+    await delivery(OWN, 0, waiting);
+    const tried = await tryDeliveryNow(caller({}, at({ circuit: "half_open" })), id);
+    expect(tried).toMatchObject({ kind: "ok", value: { isProbe: true } });
+  });
+
+  test.each([
+    ["ended", ended],
+    ["in flight", { ...retrying, reason: "in_flight" }],
+  ])("is refused for one that is %s", async (_, fields) => {
+    await delivery(OWN, 0, fields);
+    expect(await tryDeliveryNow(caller({}, at({})), id)).toMatchObject({ kind: "conflict" });
+    expect(await row()).toMatchObject(fields);
+  });
+
+  test("is refused for one that the gate holds in flight", async () => {
+    await delivery(OWN, 0, retrying);
+    const gate = { ...at({}), recheck: async () => [event(0)] };
+    expect(await tryDeliveryNow(caller({}, gate), id)).toMatchObject({ kind: "conflict" });
+    expect(await row()).toMatchObject(retrying);
+  });
+
+  test("of another tenant is not found", async () => {
+    await delivery(FOREIGN, 0, retrying, 2);
+    const foreign = deliveryId(eventAt(2, 0), FOREIGN);
+    expect(await tryDeliveryNow(caller({ tenant: "acme" }), foreign)).toMatchObject({ kind: "not_found" });
+  });
+
+  test("is part of sending again all that a filter finds", async () => {
+    await delivery(OWN, 0, retrying);
+    await delivery(OWN, 1, ended);
+    const all = byFilter("retry", { destination_id: OWN });
+    expect(await repairDeliveries(caller({}, at({})), all)).toMatchObject({
+      value: { done: 2, skipped: [] },
+    });
+    expect(await states()).toEqual({ waiting: 2 });
   });
 });

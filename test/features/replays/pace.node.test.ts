@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import {
+  expectedDurationMs,
   nextPace,
   type Observed,
   type ReplayHealth,
@@ -117,4 +118,27 @@ test("no run of steps sets more to wait than its pace, and none is ever empty fo
       return portion >= 1 && (portion / waitMs) * MINUTE <= pace * (1 + 1e-9);
     }),
   );
+});
+
+describe("the expected duration", () => {
+  test("is that of steps which double the pace in five minutes, up to ten times the rate and the destination's", () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 20_000 }),
+        fc.integer({ min: 1, max: 6000 }),
+        fc.integer({ min: 1, max: 100_000 }),
+        (count, asked, most) => {
+          const ms = expectedDurationMs(count, asked, most);
+          const cap = Math.min(asked * 10, most);
+          // Sent until then by a pace that is computed every thousandth of the duration.
+          let sent = 0;
+          for (let i = 0; i < 1000; i++)
+            sent += (Math.min(cap, asked * 2 ** ((ms * (i + 0.5)) / 1000 / 300_000)) * ms) / 1000 / MINUTE;
+          expect(Math.abs(sent - count)).toBeLessThan(1 + count * 0.01);
+        },
+      ),
+    );
+  });
+
+  test("is nothing for nothing", () => expect(expectedDurationMs(0, 100, 6000)).toBe(0));
 });

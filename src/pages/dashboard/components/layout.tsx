@@ -18,6 +18,7 @@ import { type DashboardContext, mayCall, mayNameTenant, PART } from "../session.
 const places = [
   { place: "overview", path: "", name: "Overview" },
   { place: "deliveries", path: "/deliveries", name: "Deliveries" },
+  { place: "replays", path: "/replays", name: "Replays" },
   { place: "event-types", path: "/event-types", name: "Event types" },
   { place: "keys", path: "/keys", name: "Keys", needs: getKeys },
   { place: "portal-links", path: "/portal-links", name: "Portal links", needs: createPortalLink },

@@ -52,5 +52,26 @@ export const RepairLinks: FC<{ query: URLSearchParams }> = ({ query }) => (
     <a class="button" href={logAt(query, { action: "cancel" }, REPAIR)}>
       Cancel all
     </a>
+    <a class="button" href={replaysAt(query)}>
+      Replay…
+    </a>
   </p>
 );
+
+/** Where a replay is planned of what these filters find, as far as replays have them. */
+export function replaysAt(query: URLSearchParams): string {
+  const of = (name: string, value: string | null): [string, string][] =>
+    value === null ? [] : [[name, value]];
+  const isDelivered = query.get("state") === "delivered";
+  return logAt(
+    new URLSearchParams([
+      ...["destination_id", "since", "until", "tag", "tenant"].flatMap((name) => of(name, query.get(name))),
+      ...of("event_types", query.get("type")),
+      ...of("include", isDelivered ? "delivered" : null),
+    ]),
+    {},
+    REPLAYS,
+  );
+}
+
+export const REPLAYS = "/dashboard/replays";

@@ -5,9 +5,10 @@ import { getAttempt } from "../../../features/deliveries/attempts.ts";
 import type { AttemptJson } from "../../../features/deliveries/schema.ts";
 import { deliveryKey, eventId } from "../../../ids.ts";
 import { isSuccess, resultText } from "../../ui/delivery-panel.tsx";
-import { answerFile, bytesOf, headerLines, requestText } from "../../ui/exchange.ts";
+import { answerFile } from "../../ui/exchange.ts";
+import { type ExchangeTexts, ExchangeView } from "../../ui/exchange-view.tsx";
 import { durationOf, momentOf } from "../../ui/format.ts";
-import { Copyable, StateLabel } from "../../ui/parts.tsx";
+import { StateLabel } from "../../ui/parts.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
 import { callerWithinTenant, type DashboardContext, type DashboardEnv } from "../session.ts";
 
@@ -66,62 +67,21 @@ const AttemptPage: FC<{ attempt: AttemptJson; now: number }> = ({ attempt, now }
         {note !== undefined && <p class="soft break">{note}</p>}
       </section>
       {archive !== "kept" && <p class="notice">{archiveTexts[archive]}</p>}
-      <section aria-labelledby="answer-head">
-        <div class="head">
-          <h2 id="answer-head">Response</h2>
-        </div>
-        <Answer attempt={attempt} />
-      </section>
-      <section aria-labelledby="request-head">
-        <div class="head">
-          <h2 id="request-head">Request</h2>
-          <span class="soft small">Secrets and signatures are masked</span>
-        </div>
-        <Request attempt={attempt} />
-      </section>
+      <ExchangeView attempt={attempt} texts={texts} answerPath={`${attemptPath(attempt)}/answer`} />
     </>
   );
 };
 
-const Answer: FC<{ attempt: AttemptJson }> = ({ attempt }) => {
-  const { response } = attempt;
-  if (response === null) return <p class="hint">There was none, or nothing of it is kept.</p>;
-  const { headers, encoding, body, is_whole: isWhole } = response;
-  return (
-    <>
-      {headers !== null && <pre tabindex={0}>{headerLines(headers)}</pre>}
-      {body === "" && <p class="hint">The body is empty.</p>}
-      {body !== "" && !isWhole && <p class="hint">The beginning of the body; no more of it is here.</p>}
-      {body !== "" && encoding === "utf-8" && (
-        <Copyable id="answer" label="The body of the response" text={body} />
-      )}
-      {body !== "" && encoding === "base64" && <p>{binaryText(bytesOf(response))}</p>}
-      {body !== "" && (
-        <p>
-          <a href={`${attemptPath(attempt)}/answer`}>Save the body</a>
-        </p>
-      )}
-    </>
-  );
+const texts: ExchangeTexts = {
+  copy: "Copy",
+  request: "Request",
+  requestHint: "Secrets and signatures are masked.",
+  noRequest: "The destination is deleted: its requests cannot be shown.",
+  noBody: "The event's content has been erased, or is damaged: the body cannot be shown.",
+  response: "Response",
+  noAnswer: "There was none, or nothing of it is kept.",
+  cut: "The beginning of the body; no more of it is here.",
+  empty: "The body is empty.",
+  download: "Save the body",
+  binary: (bytes) => `The body is binary: ${bytes} bytes.`,
 };
-
-const Request: FC<{ attempt: AttemptJson }> = ({ attempt: { request } }) => {
-  if (request === null) return <p class="hint">The destination is deleted: its requests cannot be shown.</p>;
-  const { url, headers, body, encoding } = request;
-  const isText = body !== null && encoding === "utf-8";
-  return (
-    <>
-      <Copyable
-        id="request"
-        label="The request"
-        text={requestText({ url, headers, body: isText ? body : "" })}
-      />
-      {body === null && <p>The event's content has been erased, or is damaged: the body cannot be shown.</p>}
-      {body !== null && !isText && <p>{binaryText(bytesOf({ body, encoding }))}</p>}
-    </>
-  );
-};
-
-function binaryText({ byteLength }: Uint8Array): string {
-  return `The body is binary: ${byteLength} bytes.`;
-}

@@ -6,7 +6,12 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Result } from "../../../core/result.ts";
 import { DAY_MS } from "../../../core/retention.ts";
-import { cancelOneDelivery, cancelWaiting, retryDelivery } from "../../../features/deliveries/repairs.ts";
+import {
+  cancelOneDelivery,
+  cancelWaiting,
+  retryDelivery,
+  tryDeliveryNow,
+} from "../../../features/deliveries/repairs.ts";
 import type { WaitingPosition } from "../../../features/deliveries/schema.ts";
 import { clearHold } from "../../../features/destinations/health.ts";
 import { isRepeatedRotation, rotateSecret, secretRotation } from "../../../features/destinations/secrets.ts";
@@ -73,6 +78,17 @@ export function registerActions(app: Hono<DashboardEnv>): void {
       return actAndReturn(c, (caller) => act(caller, id), back, outcome);
     });
 
+  app.post("/dashboard/deliveries/:id/try-now", async (c) => {
+    const id = c.req.param("id");
+    const key = deliveryKey(id);
+    const back = key ? `/dashboard/events/${eventId(key.eventId)}` : "/dashboard";
+    const caller = callerOnPage(c);
+    const tried = await attempt(caller, () => tryDeliveryNow(caller, id));
+    return tried.kind === "ok"
+      ? c.redirect(outcomeAt(back, tried.value.isProbe ? "tried-now-probe" : "tried-now"), 303)
+      : showRefusal(c, tried, back);
+  });
+
   app.post(`${DESTINATION}/cancel-waiting`, async (c) => {
     const destination = c.req.param("id");
     const back = `/dashboard/destinations/${destination}`;
@@ -89,7 +105,8 @@ export function registerActions(app: Hono<DashboardEnv>): void {
   });
 }
 
-async function actAndReturn(
+/** Back to the page, which says what has been done; the refusal where nothing has. */
+export async function actAndReturn(
   c: DashboardContext,
   act: (caller: Caller) => Promise<Result<unknown>>,
   back: string,

@@ -18,16 +18,8 @@ import {
   nameOf,
   shortUrl,
 } from "../../ui/destination-table.tsx";
-import { atMost, countOf, decimalOf, durationOrNone, type Form, plural } from "../../ui/format.ts";
-import {
-  Ago,
-  Figure,
-  OutcomeNotice,
-  RefusedNotice,
-  StateLabel,
-  WindowTabs,
-  windowNamed,
-} from "../../ui/parts.tsx";
+import { atMost, countOf, decimalOf, durationOrNone, type Form } from "../../ui/format.ts";
+import { Figure, OutcomeNotice, RefusedNotice, WindowTabs, windowNamed } from "../../ui/parts.tsx";
 import { statusOfRefused } from "../../ui/services.ts";
 import type { StatusText } from "../../ui/status-text.ts";
 import { CircuitHistory, CircuitTimeline, interruptionsOf } from "../components/circuit-history.tsx";
@@ -38,6 +30,7 @@ import {
   Sending,
 } from "../components/destination-settings.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
+import { isUnderWay, ReplayProgress } from "../components/replay-progress.tsx";
 import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
 
 export function registerDestination(app: Hono<DashboardEnv>): void {
@@ -285,10 +278,6 @@ const DeadLetters: FC<DeadLettersProps> = ({ path, replays, dead, mayChange, now
   </section>
 );
 
-function isUnderWay({ state }: Replay): boolean {
-  return state === "running" || state === "paused";
-}
-
 /** Which events a replay is about, and how fast it begins. */
 const ReplayFields: FC = () => (
   <>
@@ -344,74 +333,3 @@ const NewReplay: FC<{ path: string }> = ({ path }) => (
     </div>
   </form>
 );
-
-const replayStates = {
-  running: { tone: "busy", label: "Replaying" },
-  paused: { tone: "quiet", label: "Paused" },
-  completed: { tone: "good", label: "Completed" },
-  cancelled: { tone: "quiet", label: "Cancelled" },
-} as const;
-
-type ProgressProps = Readonly<{ path: string; replay: Replay; mayChange: boolean; now: number }>;
-
-const ReplayProgress: FC<ProgressProps> = ({ path, replay, mayChange, now }) => {
-  const { id, include, state, total, delivered, failed } = replay;
-  const { tone, label } = replayStates[state];
-  const ended = delivered + failed;
-  return (
-    <article class="delivery" id={id} aria-label={`Replay ${id}`}>
-      <div class="head">
-        <StateLabel tone={tone}>{label}</StateLabel>
-        <span class="soft small">
-          <Ago at={replay.createdAt} now={now} />
-        </span>
-      </div>
-      {isUnderWay(replay) && (
-        // How many are missing shows only as the replay goes.
-        <progress
-          {...(include !== "missing" && { value: ended, max: Math.max(1, total) })}
-          aria-label={include === "missing" ? `${ended} completed` : `${ended} of ${total} completed`}
-        />
-      )}
-      <p class="small soft">{progressText(replay)}</p>
-      {mayChange && isUnderWay(replay) && (
-        <div class="actions">
-          {state === "running" ? (
-            <ReplayAction action={`${path}/replays/${id}/pause`} label="Pause replay" />
-          ) : (
-            <ReplayAction action={`${path}/replays/${id}/resume`} label="Resume replay" />
-          )}
-          <ReplayAction action={`${path}/replays/${id}/cancel`} label="Cancel replay" />
-        </div>
-      )}
-    </article>
-  );
-};
-
-const ReplayAction: FC<{ action: string; label: string }> = ({ action, label }) => (
-  <form method="post" action={action}>
-    <button type="submit" class="tiny">
-      {label}
-    </button>
-  </form>
-);
-
-/** Why a running replay is slow or requeues nothing. */
-const slowdowns: Readonly<Record<string, string>> = {
-  destination_paused: "stopped while the destination is paused",
-  stuck: "stopped while the destination is blocked or its backlog is full",
-  doubtful: "slowed down because attempts fail",
-};
-
-function progressText(replay: Replay): string {
-  const { include, state, reason, total, requeued, delivered, failed, pace } = replay;
-  const all =
-    include === "missing"
-      ? plural(requeued, "missing delivery", "missing deliveries")
-      : plural(total, "delivery", "deliveries");
-  const done = `${countOf(delivered)} of ${all} delivered`;
-  const failures = failed > 0 ? `, ${countOf(failed)} failed${include === "missing" ? "" : " again"}` : "";
-  if (state !== "running") return `${done}${failures}.`;
-  const slowdown = reason === null ? "" : `, ${slowdowns[reason] ?? reason.replaceAll("_", " ")}`;
-  return `${done}${failures}; ${countOf(requeued)} requeued to the backlog at ${decimalOf(pace)} per minute${slowdown}.`;
-}

@@ -12,7 +12,7 @@ import { RefusedNotice } from "../../ui/parts.tsx";
 import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { FilterChips, filtersIn, logAt, pageWanted } from "../components/delivery-filters.tsx";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
-import { HiddenFields, REPAIR, repairVerbs } from "../components/repairs.tsx";
+import { HiddenFields, REPAIR, repairVerbs, replaysAt } from "../components/repairs.tsx";
 import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
 
 /** Calls, of a page of deliveries each, that one press of the button makes. */
@@ -107,7 +107,7 @@ async function repairFound(
 
 const whats: Readonly<Record<RepairAction, string>> = {
   retry:
-    "Each delivery that has ended is sent once more, delivered ones too, with the same id and with as many attempts as a new one. The others are left as they are.",
+    "Each delivery that has ended is sent once more, delivered ones too, with the same id and with as many attempts as a new one. Those that are retried are attempted now instead of later. The others are left as they are.",
   cancel:
     "No attempt is made any more of those that are queued, wait or are retried. Those that have ended, or are being attempted, are left as they are. Each can be sent again later.",
 };
@@ -223,7 +223,10 @@ const Done: FC<DoneProps> = ({ action, query, repaired, refused }) => {
           </p>
         ) : (
           <>
-            <p>There may be more.</p>
+            <p>
+              There may be more. <a href={replaysAt(query)}>A replay</a> sends any number of them, at a rate
+              that the destination can take.
+            </p>
             <RepairForm action={action} query={query} verb="Continue" cursor={encodeCursor(placesOf(next))} />
           </>
         )}

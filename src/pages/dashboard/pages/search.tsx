@@ -114,7 +114,14 @@ const Results: FC<Props> = ({ q, data, next, lookedBackTo, isFirst, now }) => (
           </tbody>
         </table>
       )}
-      <LookFurther q={q} next={next} lookedBackTo={lookedBackTo} isFirst={isFirst} now={now} />
+      <LookFurther
+        q={q}
+        next={next}
+        lookedBackTo={lookedBackTo}
+        isFirst={isFirst}
+        isEmpty={data.length === 0}
+        now={now}
+      />
     </section>
     {data.length === 0 && next === null && <WhatCanBeFound />}
   </>
@@ -124,6 +131,7 @@ const FoundRow: FC<{ one: SearchResultJson; now: number }> = ({ one, now }) => {
   const { kind, id, event, delivery, name, tenant, excerpt } = one;
   const path = pathOf(one);
   const title = event?.type ?? name ?? id;
+  const at = event?.timestamp ?? delivery?.log.at(-1)?.at;
   return (
     <tr>
       <td class="all">
@@ -135,6 +143,12 @@ const FoundRow: FC<{ one: SearchResultJson; now: number }> = ({ one, now }) => {
           </a>
         )}
         {title !== id && <code class="sub">{id}</code>}
+        {delivery && (
+          <span class="sub">
+            {"to "}
+            <a href={`/dashboard/destinations/${delivery.destination_id}`}>{delivery.destination_id}</a>
+          </span>
+        )}
         {excerpt !== undefined && <span class="sub">{excerpt}</span>}
         {event && (
           <EventLabels
@@ -151,7 +165,7 @@ const FoundRow: FC<{ one: SearchResultJson; now: number }> = ({ one, now }) => {
         {tenant !== undefined && <span class="sub">{`of tenant ${tenant}`}</span>}
       </td>
       <td data-label="When" class="num">
-        {event ? <Ago at={Date.parse(event.timestamp)} now={now} /> : "–"}
+        {at === undefined ? "–" : <Ago at={Date.parse(at)} now={now} />}
       </td>
     </tr>
   );
@@ -178,14 +192,21 @@ const DeliveryState: FC<{ delivery: NonNullable<SearchResultJson["delivery"]>; n
   );
 };
 
-const LookFurther: FC<Omit<Props, "data">> = ({ q, next, lookedBackTo, isFirst, now }) => (
+type FurtherProps = Omit<Props, "data"> & Readonly<{ isEmpty: boolean }>;
+
+/** The script follows the link by itself while nothing has been found. */
+const LookFurther: FC<FurtherProps> = ({ q, next, lookedBackTo, isFirst, isEmpty, now }) => (
   <p class="pager">
     {lookedBackTo !== null && (
-      <span class="soft">{`Looked back until ${momentOf(Date.parse(lookedBackTo), now)}.`}</span>
+      <output class="soft">{`Looked back until ${momentOf(Date.parse(lookedBackTo), now)}.`}</output>
     )}
     {!isFirst && <a href={`${PATH}?${new URLSearchParams({ q })}`}>Start again</a>}
     {next !== null && (
-      <a class="button" href={`${PATH}?${new URLSearchParams({ q, cursor: next })}`}>
+      <a
+        class="button"
+        href={`${PATH}?${new URLSearchParams({ q, cursor: next })}`}
+        {...(isEmpty && { "data-next": "" })}
+      >
         Look further
       </a>
     )}

@@ -5,11 +5,11 @@ import { allows } from "../../../core/portal-access.ts";
 import { getAttempt } from "../../../features/deliveries/attempts.ts";
 import type { AttemptJson } from "../../../features/deliveries/schema.ts";
 import { isSuccess } from "../../ui/delivery-panel.tsx";
-import { answerFile, bytesOf, headerLines, requestText } from "../../ui/exchange.ts";
+import { answerFile } from "../../ui/exchange.ts";
+import { ExchangeView } from "../../ui/exchange-view.tsx";
 import { StateLabel } from "../../ui/parts.tsx";
 import { showPortalNotFound, showPortalPage } from "../layout.tsx";
 import type { Look } from "../look.ts";
-import { Copy, SectionHead } from "../parts.tsx";
 import { callerInPortal, type PortalContext, type PortalEnv } from "../session.ts";
 import { portalResultText } from "../state-text.ts";
 
@@ -71,58 +71,19 @@ const AttemptView: FC<Props> = ({ look, attempt }) => {
         {note !== undefined && <p class="soft break">{note}</p>}
       </section>
       {archive !== "kept" && <p class="notice">{t.attempt.archive[archive]}</p>}
-      <section aria-labelledby="answer-head">
-        <SectionHead id="answer-head" title={t.delivery.response} />
-        <Answer look={look} attempt={attempt} />
-      </section>
-      <section aria-labelledby="request-head">
-        <SectionHead id="request-head" title={t.delivery.request} />
-        <Request look={look} attempt={attempt} />
-      </section>
-    </>
-  );
-};
-
-const Answer: FC<Props> = ({ look, attempt: { response, delivery_id, at } }) => {
-  const { t, f } = look;
-  if (response === null) return <p class="hint">{t.attempt.noAnswer}</p>;
-  const { headers, encoding, body, is_whole: isWhole } = response;
-  return (
-    <>
-      {headers !== null && <pre tabindex={0}>{headerLines(headers)}</pre>}
-      {body !== "" && !isWhole && <p class="hint">{t.attempt.cut}</p>}
-      {body === "" && <p class="hint">{t.delivery.responseEmpty}</p>}
-      {body !== "" &&
-        (encoding === "utf-8" ? (
-          <Copy look={look} id="answer" label={t.delivery.response} text={body} />
-        ) : (
-          <p>{t.attempt.binary(f.count(bytesOf(response).byteLength))}</p>
-        ))}
-      {body !== "" && (
-        <p>
-          <a href={`${attemptPath(delivery_id, at)}/answer`}>{t.attempt.download}</a>
-        </p>
-      )}
-    </>
-  );
-};
-
-const Request: FC<Props> = ({ look, attempt: { request, archive } }) => {
-  const { t, f } = look;
-  if (request === null) return <p class="hint">{t.attempt.noRequest}</p>;
-  const { url, headers, body, encoding } = request;
-  const isText = body !== null && encoding === "utf-8";
-  return (
-    <>
-      <p class="hint">{archive === "kept" ? t.attempt.masked : t.delivery.requestHint}</p>
-      <Copy
-        look={look}
-        id="request"
-        label={t.delivery.request}
-        text={requestText({ url, headers, body: isText ? body : "" })}
+      <ExchangeView
+        attempt={attempt}
+        answerPath={`${attemptPath(delivery, attempt.at)}/answer`}
+        texts={{
+          ...t.attempt,
+          copy: t.copy,
+          request: t.delivery.request,
+          requestHint: archive === "kept" ? t.attempt.masked : t.delivery.requestHint,
+          response: t.delivery.response,
+          empty: t.delivery.responseEmpty,
+          binary: (bytes) => t.attempt.binary(f.count(bytes)),
+        }}
       />
-      {body === null && <p>{t.attempt.noBody}</p>}
-      {body !== null && !isText && <p>{t.attempt.binary(f.count(bytesOf({ body, encoding }).byteLength))}</p>}
     </>
   );
 };

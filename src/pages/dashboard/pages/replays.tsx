@@ -1,0 +1,320 @@
+/** Replays: planned over a range of time for several destinations, estimated, started, and watched while they run. */
+import type { Hono } from "hono";
+import type { FC } from "hono/jsx";
+import type { Refused, Result } from "../../../core/result.ts";
+import { DAY_MS } from "../../../core/retention.ts";
+import { getDestinations } from "../../../features/destinations/service.ts";
+import { replaysAtOnce } from "../../../features/replays/schema.ts";
+import {
+  cancelReplay,
+  ESTIMATED,
+  estimateReplays,
+  getReplays,
+  pauseReplay,
+  type ReplayEstimate,
+  resumeReplay,
+  type StartedReplay,
+  startReplays,
+} from "../../../features/replays/service.ts";
+import type { Destination } from "../../../store/destinations.ts";
+import type { Replay } from "../../../store/replays.ts";
+import { isoTime } from "../../../time.ts";
+import { nameOf } from "../../ui/destination-table.tsx";
+import { replaysFields } from "../../ui/form-fields.ts";
+import { atMost, countOf, durationOf, listIn, numberIn, textIn, utcIn } from "../../ui/format.ts";
+import { OutcomeNotice, RefusedNotice } from "../../ui/parts.tsx";
+import { attemptWith, statusOfRefused } from "../../ui/services.ts";
+import { showPage } from "../components/layout.tsx";
+import { REPLAYS } from "../components/repairs.tsx";
+import { ReplayProgress } from "../components/replay-progress.tsx";
+import {
+  callerOnPage,
+  callerWithinTenant,
+  type DashboardContext,
+  type DashboardEnv,
+  mayCall,
+} from "../session.ts";
+import { actAndReturn } from "./destination-actions.tsx";
+
+/** Destinations that can be chosen, and replays that are shown. */
+const [MOST_CHOICES, SHOWN] = [100, 10];
+
+export function registerReplaysPage(app: Hono<DashboardEnv>): void {
+  app.get(REPLAYS, async (c) => {
+    const form = { ...c.req.query(), destination_id: c.req.queries("destination_id") ?? [] };
+    if (c.req.query("estimate") === undefined) return showReplays(c, form, {});
+    const caller = callerWithinTenant(c);
+    const estimated = await attemptWith(caller, replaysAtOnce, plannedIn(c, form), (input) =>
+      estimateReplays(caller, input),
+    );
+    return showReplays(
+      c,
+      form,
+      estimated.kind === "ok" ? { estimates: estimated.value } : { refused: estimated },
+    );
+  });
+
+  app.post(REPLAYS, async (c) => {
+    const form = await c.req.parseBody({ all: true });
+    const caller = callerOnPage(c);
+    const started = await attemptWith(caller, replaysAtOnce, plannedIn(c, form), (input) =>
+      startReplays(caller, input),
+    );
+    return showReplays(c, form, started.kind === "ok" ? { started: started.value } : { refused: started });
+  });
+
+  for (const [verb, outcome, act] of [
+    ["pause", "replay-paused", pauseReplay],
+    ["resume", "replay-resumed", resumeReplay],
+    ["cancel", "replay-cancelled", cancelReplay],
+  ] as const)
+    app.post(`${REPLAYS}/:id/${verb}`, (c) =>
+      actAndReturn(c, (caller) => act(caller, c.req.param("id")), REPLAYS, outcome),
+    );
+}
+
+type Form = Readonly<Record<string, unknown>>;
+
+const idsIn = ({ destination_id: given = [] }: Form): readonly unknown[] => [given].flat();
+
+/** The replays of the form, as their schema takes them. */
+function plannedIn(c: DashboardContext, form: Form) {
+  const include = textIn(form, "include") ?? "dead";
+  const [types, tag] = [listIn(form, "event_types"), textIn(form, "tag")];
+  return {
+    destination_ids: idsIn(form),
+    since: utcIn(form, "since"),
+    until: utcIn(form, "until") ?? isoTime(c.get("services").now()),
+    include,
+    ...(types !== null && { event_types: types }),
+    ...(tag !== undefined && { tag }),
+    rate_per_minute: numberIn(form, "rate_per_minute") ?? 100,
+  };
+}
+
+type Came = Readonly<{
+  estimates?: readonly ReplayEstimate[];
+  started?: readonly StartedReplay[];
+  refused?: Refused;
+}>;
+
+async function showReplays(c: DashboardContext, form: Form, came: Came) {
+  const caller = callerWithinTenant(c);
+  const { tenant, principal } = c.get("visitor");
+  const [choices, replays] = await Promise.all([
+    getDestinations(caller, { tenant: principal.tenant ?? tenant, after: undefined, limit: MOST_CHOICES }),
+    getReplays(caller, { destinationId: undefined, state: undefined, before: undefined, limit: SHOWN }),
+  ]);
+  const { refused } = came;
+  return showPage(
+    c,
+    { title: "Replays", place: "replays", live: c.req.method === "GET" },
+    <Replays
+      {...came}
+      form={form}
+      choices={valueOr(choices, [])}
+      replays={valueOr(replays, { replays: [] }).replays}
+      mayChange={mayCall(c, startReplays)}
+      now={c.get("services").now()}
+      outcome={c.req.query("done")}
+    />,
+    refused ? statusOfRefused(refused) : 200,
+  );
+}
+
+function valueOr<T, D>(result: Result<T>, other: D): T | D {
+  return result.kind === "ok" ? result.value : other;
+}
+
+type Props = Came &
+  Readonly<{
+    form: Form;
+    choices: readonly Destination[];
+    /** The newest first. */
+    replays: readonly Replay[];
+    mayChange: boolean;
+    now: number;
+    outcome: string | undefined;
+  }>;
+
+const Replays: FC<Props> = ({ form, choices, replays, mayChange, now, outcome, ...came }) => {
+  const names = new Map(choices.map((row) => [row.id, nameOf(row)]));
+  return (
+    <>
+      <section>
+        <h1>Replays</h1>
+        <p class="lede">
+          A replay sends deliveries of a range of time again, slowly enough for the receiver. Each destination
+          has one at a time.
+        </p>
+      </section>
+      <OutcomeNotice name={outcome} />
+      {came.refused && <RefusedNotice refused={came.refused} fields={replaysFields} />}
+      {came.started && <Started started={came.started} names={names} />}
+      {mayChange && (
+        <section aria-labelledby="plan">
+          <div class="head">
+            <h2 id="plan">New replay</h2>
+          </div>
+          {choices.length === 0 ? (
+            <p class="empty">There are no destinations.</p>
+          ) : (
+            <Plan form={form} choices={choices} now={now} />
+          )}
+          {came.estimates && <Estimates estimates={came.estimates} />}
+        </section>
+      )}
+      <section aria-labelledby="latest">
+        <div class="head">
+          <h2 id="latest">Latest replays</h2>
+        </div>
+        {replays.length === 0 && <p class="empty">There are none yet.</p>}
+        {replays.map((replay) => (
+          <ReplayProgress
+            path="/dashboard"
+            replay={replay}
+            name={names.get(replay.destinationId) ?? replay.destinationId}
+            mayChange={mayChange}
+            now={now}
+          />
+        ))}
+      </section>
+    </>
+  );
+};
+
+const whichTexts = {
+  dead: "those that were given up",
+  delivered: "those that were delivered",
+  missing: "events that were never sent there",
+} as const;
+
+const Plan: FC<{ form: Form; choices: readonly Destination[]; now: number }> = ({ form, choices, now }) => {
+  const chosen = idsIn(form);
+  const yesterday = isoTime(now - DAY_MS - (now % DAY_MS));
+  const time = (name: "since" | "until", otherwise: string) => (
+    <label>
+      {`${replaysFields[name][1]} (UTC)`}
+      <input
+        type="datetime-local"
+        step="1"
+        name={name}
+        required
+        value={(utcIn(form, name) ?? otherwise).slice(0, 19)}
+      />
+    </label>
+  );
+  const text = (name: "event_types" | "tag" | "rate_per_minute", more: object) => (
+    <label>
+      {replaysFields[name][1]}
+      <input name={name} value={textIn(form, name) ?? ""} autocomplete="off" {...more} />
+    </label>
+  );
+  return (
+    <form method="get" action={REPLAYS} class="stack">
+      <fieldset>
+        <legend>Destinations</legend>
+        {choices.map((row) => (
+          <label class="check">
+            <input
+              type="checkbox"
+              name="destination_id"
+              value={row.id}
+              checked={chosen.includes(row.id) || choices.length === 1}
+              autocomplete="off"
+            />
+            {nameOf(row)}
+          </label>
+        ))}
+      </fieldset>
+      <div class="fields">
+        {time("since", yesterday)}
+        {time("until", isoTime(now))}
+        <label>
+          Which
+          <select name="include">
+            {Object.entries(whichTexts).map(([value, text]) => (
+              <option value={value} selected={textIn(form, "include") === value}>
+                {text}
+              </option>
+            ))}
+          </select>
+        </label>
+        {text("event_types", { placeholder: "all" })}
+        {text("tag", { placeholder: "any" })}
+        {text("rate_per_minute", { type: "number", min: 1, max: 6000, placeholder: "100" })}
+      </div>
+      <div class="actions">
+        <button type="submit" name="estimate" value="1">
+          Estimate
+        </button>
+        <button type="submit" class="main" formmethod="post">
+          Start replay
+        </button>
+      </div>
+    </form>
+  );
+};
+
+const Estimates: FC<{ estimates: readonly ReplayEstimate[] }> = ({ estimates }) => {
+  const counts = estimates.flatMap(({ count }) => (count === undefined ? [] : [count]));
+  const longest = Math.max(0, ...estimates.map(({ durationMs = 0 }) => durationMs));
+  const isMore = counts.includes(ESTIMATED);
+  const sum = countOf(counts.reduce((all, one) => all + one, 0));
+  return (
+    <>
+      <output>
+        {counts.length < estimates.length
+          ? "How many events are missing shows only as the replay goes."
+          : `About ${sum}${isMore ? " or more" : ""} deliveries, in ${durationOf(longest)}${isMore ? " or longer" : ""} while nothing fails. Types and tags are not taken into account.`}
+      </output>
+      <table class="cards thin">
+        <thead>
+          <tr>
+            <th scope="col">Destination</th>
+            <th scope="col" class="num">
+              Deliveries
+            </th>
+            <th scope="col" class="num">
+              Time
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {estimates.map(({ destination, count, durationMs }) => (
+            <tr>
+              <td class="all break">{nameOf(destination)}</td>
+              <td data-label="Deliveries" class="num">
+                {count === undefined ? "–" : atMost(count, ESTIMATED)}
+              </td>
+              <td data-label="Time" class="num">
+                {durationMs === undefined ? "–" : durationOf(durationMs)}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </>
+  );
+};
+
+type StartedProps = Readonly<{ started: readonly StartedReplay[]; names: ReadonlyMap<string, string> }>;
+
+const Started: FC<StartedProps> = ({ started, names }) => {
+  const refused = started.flatMap(({ id, result }) =>
+    result.kind === "ok" ? [] : [`${names.get(id) ?? id}: ${result.detail}.`],
+  );
+  const count = started.length - refused.length;
+  return (
+    <div class={`notice tone-${refused.length === 0 ? "good" : "bad"}`}>
+      <output>{`${countOf(count)} of ${countOf(started.length)} replays started.`}</output>
+      {refused.length > 0 && (
+        <ul>
+          {refused.map((text) => (
+            <li>{text}</li>
+          ))}
+        </ul>
+      )}
+    </div>
+  );
+};
