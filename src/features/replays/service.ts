@@ -80,7 +80,7 @@ export const ESTIMATED = 1_000;
 
 export type ReplayEstimate = Readonly<{
   destination: Destination;
-  /** Of any type and tag, at most `ESTIMATED`, which stands for more; undefined where only the replay finds them. */
+  /** The most that it can send, of any type and tag, up to `ESTIMATED`, which stands for more; undefined where only the replay finds them. */
   count: number | undefined;
   /** While nothing is wrong; undefined like the count. */
   durationMs: number | undefined;

@@ -40,13 +40,13 @@ test("an estimate says how many deliveries and how long, for each destination, a
   const browser = await customer("acme");
   const { status, html } = await browser.get(`${REPLAYS}?${plan(destinations, { estimate: "1" })}`);
   expect(status).toBe(200);
-  expect(html).toContain("About 15 deliveries");
+  expect(html).toContain("At most 15 deliveries");
   expect(html).toMatch(/Billing<\/td><td data-label="Deliveries" class="num">10/);
   expect(html).toMatch(/Ledger<\/td><td data-label="Deliveries" class="num">5/);
   const before = await browser.get(
     `${REPLAYS}?${plan(destinations, { estimate: "1", until: local(NOW - 1.9 * HOUR) })}`,
   );
-  expect(before.html).toContain("About 0 deliveries");
+  expect(before.html).toContain("At most 0 deliveries");
   expect(await countRows("replays")).toBe(0);
 });
 

@@ -266,7 +266,7 @@ const Estimates: FC<{ estimates: readonly ReplayEstimate[] }> = ({ estimates }) 
       <output>
         {counts.length < estimates.length
           ? "How many events are missing shows only as the replay goes."
-          : `About ${sum}${isMore ? " or more" : ""} deliveries, in ${durationOf(longest)}${isMore ? " or longer" : ""} while nothing fails. Types and tags are not taken into account.`}
+          : `${isMore ? "Perhaps more than" : "At most"} ${sum} deliveries, in ${durationOf(longest)}${isMore ? " or longer" : ""} while nothing fails. Types and tags are not taken into account.`}
       </output>
       <table class="cards thin">
         <thead>
