@@ -163,12 +163,12 @@ describe("a lease", () => {
   const leaseOf = (finished: readonly Finished[], left: number, running: number) => {
     const several = (count: number, from: number) =>
       Array.from({ length: count }, (_, i) => loadedDelivery({ event: { id: from + i } }));
-    const progress = {
+    const run = {
       done: finished,
       queue: several(left, 200),
       running: new Map(several(running, 220).map((one) => [one, START])),
+      leftoverReason: () => ({ reason: "rate", until: START }),
     };
-    const run = { progress, leftoverReason: () => ({ reason: "rate", until: START }) };
     const grant = { deliveries: Array(9) };
     logLease(counting(), { destination: storedDestination(), grant, run } as unknown as Leased);
     return log;
