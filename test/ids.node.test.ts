@@ -63,7 +63,7 @@ describe("an event's id", () => {
         const wrong = `${id.slice(0, 4 + place)}${alphabet[letter]}${id.slice(5 + place)}`;
         if (wrong !== id && eventNumber(wrong) !== undefined) misread += 1;
       }),
-      { numRuns: runs },
+      { numRuns: runs, seed: 1 },
     );
     // Of 2^64 numbers the first 2^53 can be events'.
     expect(misread).toBeLessThan(runs / 200);

@@ -8,6 +8,7 @@ import { takesType } from "../../src/core/routing.ts";
 import type { Databases } from "../../src/store/databases.ts";
 import { deliveriesByEvent } from "../../src/store/deliveries-by-event.ts";
 import type { DeliveryRow, StoredState } from "../../src/store/delivery.ts";
+import { storedStatus } from "../../src/store/delivery.ts";
 import {
   type ListFilter,
   type MergedPage,
@@ -155,7 +156,7 @@ async function walk(pageAt: (before: Positions | undefined) => Promise<MergedPag
     expect(found.length).toBeLessThanOrEqual(limit);
     shown.push(
       ...found.map((one) => [
-        ...[one.eventId, one.destinationId, one.kind === "stored" ? one.row.state : "queued"],
+        ...[one.eventId, one.destinationId, one.kind === "stored" ? storedStatus(one.row).state : "queued"],
         one.destination === null ? null : one.destination.tenant,
       ]),
     );

@@ -50,7 +50,7 @@ describe("loading", () => {
       expect(deliveries.map(({ event, row }) => [event.id, textOf(event.body), row?.state])).toEqual([
         [one, "of 0", undefined],
         [two, "of 1", "waiting"],
-        [three, "of 2", "retrying"],
+        [three, "of 2", "in_flight"],
       ]);
       expect(missing).toEqual([unbound]);
     }
