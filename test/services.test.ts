@@ -19,7 +19,10 @@ function invocation(bindings: object = {}) {
 
 test("an invocation reads again from a database whose connection is lost, and logs that once", async () => {
   const lines = vi.spyOn(console, "log").mockImplementation(() => {});
-  const wait = vi.spyOn(scheduler, "wait").mockResolvedValue();
+  const wait = vi.spyOn(globalThis, "setTimeout").mockImplementation(((wake: () => void) => {
+    wake();
+    return 0;
+  }) as unknown as typeof setTimeout);
   let calls = 0;
   const DB = interceptedD1(env.DB, (_, work) => {
     calls += 1;
