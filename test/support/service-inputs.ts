@@ -28,6 +28,9 @@ const since = NOW - 3_600_000;
 const destinations: Inputs = ({ ids }) => [ids.destinations];
 const deliveries: Inputs = ({ ids }) => [ids.deliveries];
 const replays: Inputs = ({ ids }) => [ids.replays];
+const atOnce: Inputs = ({ ids }) => [
+  { destination_ids: [ids.destinations], since, until: NOW, include: "dead", rate_per_minute: 100 },
+];
 const attemptOf = ({ ids }: Owned) =>
   `atmpt_${ids.deliveries?.slice("dlv_".length)}_${Date.parse(ids.attempts ?? "").toString(36)}`;
 
@@ -71,6 +74,7 @@ export const serviceInputs: Readonly<Record<string, Inputs>> = {
   retryDeliveries: ({ ids }) => [[ids.deliveries]],
   retryDelivery: deliveries,
   cancelOneDelivery: deliveries,
+  tryDeliveryNow: deliveries,
   repairDeliveries: (owned) => [
     ...["retry", "cancel"].map((action) => ({
       action,
@@ -165,6 +169,8 @@ export const serviceInputs: Readonly<Record<string, Inputs>> = {
   startReplay: ({ ids }) => [
     { destination_id: ids.destinations, since, until: NOW, include: "dead", rate_per_minute: 100 },
   ],
+  startReplays: atOnce,
+  estimateReplays: atOnce,
   getReplays: ({ ids }) => [
     { limit: 50 },
     { limit: 50, destination: ids.destinations },
