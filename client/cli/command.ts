@@ -2,7 +2,7 @@
 import { type ParseArgsConfig, parseArgs } from "node:util";
 import type { Breakwater } from "../src/breakwater.ts";
 
-export type Option = Readonly<{
+export type CommandOption = Readonly<{
   help: string;
   /** The placeholder of its value, as in `--tenant <name>`; absent for a flag. */
   value?: string;
@@ -21,19 +21,19 @@ export type Command = Readonly<{
   summary: string;
   /** What else to know, as lines. */
   details?: string;
-  options?: Readonly<Record<string, Option>>;
+  options?: Readonly<Record<string, CommandOption>>;
   /** Returns the exit code; nothing for 0. */
-  run(call: Call): Promise<number | undefined>;
+  run(call: CommandCall): Promise<number | undefined>;
 }>;
 
-/** What the user has given, and what the command may use. */
-export type Call = Readonly<{
+/** The arguments of one run, and its connection. */
+export type CommandCall = Readonly<{
   args: readonly string[];
   /** The first argument. */
   arg: string;
   /** The value of an option. */
   text(name: string): string | undefined;
-  /** The value of an option that is a number. @throws UsageError for another */
+  /** The value of an option that is a number. @throws CommandLineError for another */
   number(name: string): number | undefined;
   /** The values of an option that may be given several times; undefined without any. */
   list(name: string): readonly string[] | undefined;
@@ -66,25 +66,29 @@ export const exitCodes = `  0  done
   8  the answer is no: a signature is wrong, a test failed, changes are left to apply`;
 
 /** A mistake in the command line. */
-export class UsageError extends Error {}
+export class CommandLineError extends Error {}
 
-export const globalOptions: Readonly<Record<string, Option>> = {
+export const globalOptions: Readonly<Record<string, CommandOption>> = {
   json: { help: "Print JSON: an object, or one line for each entry of a list" },
   profile: { value: "name", help: "The profile to use; $BREAKWATER_PROFILE or `default` otherwise" },
   help: { short: "h", help: "Show this" },
 };
 
 /** The options of commands that print a list. */
-export const listOptions: Readonly<Record<string, Option>> = {
+export const listOptions: Readonly<Record<string, CommandOption>> = {
   limit: { value: "n", help: "Print at most n entries; 50 by default" },
   all: { help: "Print all entries" },
 };
 
 /**
  * Reads the arguments behind the command's name.
- * @throws UsageError for what the command does not take
+ * @throws CommandLineError for what the command does not take
  */
-export function readCall(command: Command, argv: readonly string[], connection: Call["connection"]): Call {
+export function readCall(
+  command: Command,
+  argv: readonly string[],
+  connection: CommandCall["connection"],
+): CommandCall {
   const known = { ...command.options, ...globalOptions };
   const options = Object.fromEntries(
     Object.entries(known).map(([name, { value, isList, short }]) => [
@@ -98,7 +102,7 @@ export function readCall(command: Command, argv: readonly string[], connection: 
   for (const [name, { choices }] of Object.entries(known))
     for (const value of [values[name] ?? []].flat())
       if (choices && !choices.includes(String(value)))
-        throw new UsageError(`--${name} is ${value}; expected one of ${choices.join(", ")}`);
+        throw new CommandLineError(`--${name} is ${value}; expected one of ${choices.join(", ")}`);
   const text = (name: string) => values[name] as string | undefined;
   return {
     args: positionals,
@@ -107,7 +111,8 @@ export function readCall(command: Command, argv: readonly string[], connection: 
     number(name) {
       const value = text(name);
       if (value === undefined) return undefined;
-      if (!/^\d+(\.\d+)?$/.test(value)) throw new UsageError(`--${name} is ${value}; expected a number`);
+      if (!/^\d+(\.\d+)?$/.test(value))
+        throw new CommandLineError(`--${name} is ${value}; expected a number`);
       return Number(value);
     },
     list: (name) => values[name] as string[] | undefined,
@@ -116,14 +121,14 @@ export function readCall(command: Command, argv: readonly string[], connection: 
   };
 }
 
-const silent: Omit<Call, "has"> = {
+const silent: Omit<CommandCall, "has"> = {
   args: [],
   arg: "",
   text: () => undefined,
   number: () => undefined,
   list: () => undefined,
   connection: () => {
-    throw new UsageError("Help needs no connection");
+    throw new CommandLineError("Help needs no connection");
   },
 };
 
@@ -131,7 +136,7 @@ function parsed(argv: readonly string[], options: ParseArgsConfig["options"] & o
   try {
     return parseArgs({ args: [...argv], options, allowPositionals: true });
   } catch (error) {
-    throw new UsageError((error as Error).message);
+    throw new CommandLineError((error as Error).message);
   }
 }
 
@@ -139,8 +144,8 @@ function checkArguments({ name, args = "" }: Command, given: readonly string[]):
   const expected = args.split(" ").filter((arg) => arg !== "");
   const least = expected.filter((arg) => arg.startsWith("<")).length;
   const most = args.endsWith("...") ? Number.POSITIVE_INFINITY : expected.length;
-  if (given.length < least) throw new UsageError(`${name} needs ${args}`);
-  if (given.length > most) throw new UsageError(`Unexpected argument: ${given[most]}`);
+  if (given.length < least) throw new CommandLineError(`${name} needs ${args}`);
+  if (given.length > most) throw new CommandLineError(`Unexpected argument: ${given[most]}`);
 }
 
 /** The command at the beginning of the arguments, and what follows its name. */

@@ -1,5 +1,5 @@
 /** Completion in shells: each script calls the command, which knows its commands and options. */
-import { type Command, commandIn, EXIT, globalOptions, UsageError } from "./command.ts";
+import { type Command, CommandLineError, commandIn, EXIT, globalOptions } from "./command.ts";
 import { print } from "./output.ts";
 
 const scripts: Readonly<Record<string, string>> = {
@@ -35,14 +35,14 @@ export function completionCommand(commands: () => readonly Command[]): Command {
       }
       const script = scripts[arg];
       if (script === undefined)
-        throw new UsageError(`The shell is ${arg}; expected one of ${Object.keys(scripts).join(", ")}`);
+        throw new CommandLineError(`The shell is ${arg}; expected one of ${Object.keys(scripts).join(", ")}`);
       print(script);
       return EXIT.ok;
     },
   };
 }
 
-/** What the last word may become. */
+/** The words that the last word may become. */
 function wordsAfter(commands: readonly Command[], words: readonly string[]): string[] {
   const current = words.at(-1) ?? "";
   const before = words.slice(0, -1);

@@ -32,7 +32,7 @@ export class InvalidConfiguration extends Error {}
 
 type Change = Readonly<{ field: string; from: unknown; to: unknown }>;
 
-export type Step = Readonly<{
+export type PlanStep = Readonly<{
   /** `blocked`: it differs in what cannot be changed. */
   action: "create" | "change" | "delete" | "blocked";
   kind: "event type" | "tenant" | "destination" | "key";
@@ -97,7 +97,7 @@ function mapIn(value: unknown, place: string): Record<string, unknown> {
   throw new InvalidConfiguration(`${place} is ${JSON.stringify(value)}; expected a map`);
 }
 
-/** Fields that have a value always: null would restore a default, which a later plan cannot tell from a change. */
+/** Fields that have a value always: null would restore a default, which a later plan cannot distinguish from a change. */
 const NEVER_NULL = [
   "url",
   "kind",
@@ -123,12 +123,12 @@ function checkDestination(place: string, fields: Fields): void {
 // ── The plan ──
 
 /** The steps from what the deployment has to the document, in the order to make them. @throws ProblemError */
-export async function planOf(
+export async function changePlan(
   api: Breakwater,
   { event_types, tenants = {}, keys }: Configuration,
   options: PlanOptions = {},
-): Promise<readonly Step[]> {
-  const steps: Step[] = [];
+): Promise<readonly PlanStep[]> {
+  const steps: PlanStep[] = [];
   if (event_types) steps.push(...(await eventTypeSteps(api, event_types, options)));
   for (const [tenant, { settings, destinations }] of Object.entries(tenants)) {
     if (settings) steps.push(...(await tenantSteps(api, tenant, settings)));
@@ -138,8 +138,8 @@ export async function planOf(
   return steps;
 }
 
-async function eventTypeSteps(api: Breakwater, wanted: Named, { prune }: PlanOptions): Promise<Step[]> {
-  const steps: Step[] = [];
+async function eventTypeSteps(api: Breakwater, wanted: Named, { prune }: PlanOptions): Promise<PlanStep[]> {
+  const steps: PlanStep[] = [];
   for (const [name, fields] of Object.entries(wanted)) {
     const params = { path: { name } };
     const stored = await foundOf(() => api.GET("/v1/event-types/{name}", { params }));
@@ -164,7 +164,7 @@ async function eventTypeSteps(api: Breakwater, wanted: Named, { prune }: PlanOpt
   return steps;
 }
 
-async function tenantSteps(api: Breakwater, tenant: string, settings: Fields): Promise<Step[]> {
+async function tenantSteps(api: Breakwater, tenant: string, settings: Fields): Promise<PlanStep[]> {
   const params = { path: { tenant } };
   const stored = dataOf(await api.GET("/v1/tenants/{tenant}", { params }));
   const changes = changesIn(settings, stored);
@@ -183,7 +183,7 @@ async function destinationSteps(
   tenant: string,
   wanted: Named,
   { prune = false, secrets = false }: PlanOptions,
-): Promise<Step[]> {
+): Promise<PlanStep[]> {
   const stored = new Map<string, Destination>();
   for await (const destination of api.list("/v1/destinations", { tenant }))
     if (destination.uid !== null) stored.set(destination.uid, destination);
@@ -199,7 +199,7 @@ async function destinationSteps(
   return [...steps, ...deleted.map((destination) => deletedDestination(api, destination))];
 }
 
-function newDestination(api: Breakwater, tenant: string, uid: string, fields: Fields): Step {
+function newDestination(api: Breakwater, tenant: string, uid: string, fields: Fields): PlanStep {
   const body = { ...fields, tenant, uid } as NewDestination;
   const shown = Object.fromEntries(Object.entries(fields).filter(([name]) => !HIDDEN.includes(name)));
   return {
@@ -222,7 +222,7 @@ function changedDestination(
   stored: Destination,
   fields: Fields,
   withSecrets: boolean,
-): Step[] {
+): PlanStep[] {
   const { id, tenant, uid, status } = stored;
   const params = { path: { id } };
   const name = `${tenant}/${uid}`;
@@ -259,7 +259,7 @@ function changedDestination(
   ];
 }
 
-function deletedDestination(api: Breakwater, { id, tenant, uid }: Destination): Step {
+function deletedDestination(api: Breakwater, { id, tenant, uid }: Destination): PlanStep {
   return {
     ...{ action: "delete", kind: "destination", name: `${tenant}/${uid}`, changes: [] },
     apply: async () => void dataOf(await api.DELETE("/v1/destinations/{id}", { params: { path: { id } } })),
@@ -267,10 +267,10 @@ function deletedDestination(api: Breakwater, { id, tenant, uid }: Destination): 
 }
 
 /** Keys are created by name and never ended: one that others use must not end by an edit of a file. */
-async function keySteps(api: Breakwater, wanted: Named): Promise<Step[]> {
+async function keySteps(api: Breakwater, wanted: Named): Promise<PlanStep[]> {
   const stored: ApiKey[] = [];
   for await (const key of api.list("/v1/keys")) stored.push(key);
-  return Object.entries(wanted).flatMap(([name, fields]): Step[] => {
+  return Object.entries(wanted).flatMap(([name, fields]): PlanStep[] => {
     const found = stored.filter((key) => key.name === name);
     const differences = found.map((key) => changesIn(fields, key));
     if (differences.some((changes) => changes.length === 0)) return [];

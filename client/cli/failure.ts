@@ -1,7 +1,7 @@
 /** Failures: what is printed of them, and their exit codes. */
 import type { Problem } from "../src/breakwater.ts";
 import { ProblemError } from "../src/breakwater.ts";
-import { EXIT, UsageError } from "./command.ts";
+import { CommandLineError, EXIT } from "./command.ts";
 import { NotSignedIn } from "./profiles.ts";
 
 /** The exit code of a refused request. */
@@ -17,7 +17,7 @@ type Failure = Readonly<{ code: number; text: string; problem?: Problem }>;
 
 /** A failure that a user can do something about; undefined for a mistake in this program. */
 export function failureOf(error: unknown): Failure | undefined {
-  if (error instanceof UsageError) return { code: EXIT.usage, text: error.message };
+  if (error instanceof CommandLineError) return { code: EXIT.usage, text: error.message };
   if (error instanceof NotSignedIn) return { code: EXIT.unauthorized, text: error.message };
   if (error instanceof ProblemError) {
     const { problem } = error;

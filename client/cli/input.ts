@@ -1,30 +1,30 @@
-/** What a command reads besides its arguments: files, standard input, JSON. */
+/** The input of commands besides their arguments: files, standard input, JSON. */
 import { readFileSync } from "node:fs";
-import { UsageError } from "./command.ts";
+import { type CommandCall, CommandLineError } from "./command.ts";
 
-/** The text of a file, or of standard input for `-`. @throws UsageError */
+/** The text of a file, or of standard input for `-`. @throws CommandLineError */
 export function readText(file: string): string {
   try {
     return readFileSync(file === "-" ? 0 : file, "utf8");
   } catch (error) {
-    throw new UsageError(`${file} cannot be read: ${(error as Error).message}`);
+    throw new CommandLineError(`${file} cannot be read: ${(error as Error).message}`);
   }
 }
 
-/** @param what the text is, for the error. @throws UsageError */
-export function parseJson(text: string, what: string): unknown {
+/** @param what the text is, for the error. @throws CommandLineError */
+export function jsonFrom(text: string, what: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new UsageError(`${what} is not JSON: ${(error as Error).message}`);
+    throw new CommandLineError(`${what} is not JSON: ${(error as Error).message}`);
   }
 }
 
-/** The object in a JSON file. @throws UsageError */
+/** The object in a JSON file. @throws CommandLineError */
 export function readObject(file: string): Record<string, unknown> {
-  const value = parseJson(readText(file), file);
+  const value = jsonFrom(readText(file), file);
   if (typeof value !== "object" || value === null || Array.isArray(value))
-    throw new UsageError(`${file} is no JSON object`);
+    throw new CommandLineError(`${file} is no JSON object`);
   return value as Record<string, unknown>;
 }
 
@@ -33,4 +33,9 @@ export function present<T extends object>(fields: T): { [K in keyof T]?: NonNull
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]?: NonNullable<T[K]>;
   };
+}
+
+/** The values of these options, those that are given. */
+export function textsOf<N extends string>(call: CommandCall, names: readonly N[]): { [K in N]?: string } {
+  return present(Object.fromEntries(names.map((name) => [name, call.text(name)]))) as { [K in N]?: string };
 }

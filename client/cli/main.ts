@@ -1,6 +1,6 @@
 /** The command `breakwater`. */
 
-import { type Command, commandIn, EXIT, helpOf, overviewOf, readCall, UsageError } from "./command.ts";
+import { type Command, CommandLineError, commandIn, EXIT, helpOf, overviewOf, readCall } from "./command.ts";
 import { accessCommands } from "./commands/access.ts";
 import { applyCommand } from "./commands/apply.ts";
 import { deliveryCommands } from "./commands/deliveries.ts";
@@ -34,7 +34,7 @@ async function run(argv: readonly string[]): Promise<number> {
     return EXIT.ok;
   }
   if (!found)
-    throw new UsageError(
+    throw new CommandLineError(
       `There is no command ${argv.slice(0, isGroup ? 2 : 1).join(" ")}: see breakwater --help`,
     );
   const call = readCall(found.command, found.rest, () => connectionOf(call.text("profile")));
@@ -42,7 +42,7 @@ async function run(argv: readonly string[]): Promise<number> {
   return call.has("help") ? EXIT.ok : ((await found.command.run(call)) ?? EXIT.ok);
 }
 
-// Whoever reads the output may stop, as `head` does.
+// The reader of the output may stop, as `head` does.
 process.stdout.on("error", ({ code }: NodeJS.ErrnoException) =>
   process.exit(code === "EPIPE" ? EXIT.ok : EXIT.failed),
 );

@@ -1,5 +1,5 @@
-/** What the command line prints: tables and fields for people, JSON for programs. Progress goes to standard error. */
-import type { Call } from "./command.ts";
+/** The output of commands: tables and fields for people, JSON for programs. Progress goes to standard error. */
+import type { CommandCall } from "./command.ts";
 
 export type Columns<T> = Readonly<Record<string, (entry: T) => unknown>>;
 
@@ -23,9 +23,10 @@ function printable(text: string): string {
   return text.replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, "\ufffd");
 }
 
-/** One object: its fields below each other, or JSON. */
-export function printObject(call: Call, value: object): void {
+/** One object: its fields below each other, or JSON. A command returns the result, which means success. */
+export function printObject(call: CommandCall, value: object): undefined {
   print(call.has("json") ? JSON.stringify(value, null, 2) : fieldsOf(value));
+  return undefined;
 }
 
 function fieldsOf(value: object): string {
@@ -35,7 +36,7 @@ function fieldsOf(value: object): string {
 }
 
 /** Entries as a table with these columns, or a line of JSON for each. */
-export function printTable<T>(call: Call, entries: readonly T[], columns: Columns<T>): void {
+export function printTable<T>(call: CommandCall, entries: readonly T[], columns: Columns<T>): void {
   if (call.has("json")) {
     for (const entry of entries) print(JSON.stringify(entry));
   } else if (entries.length > 0) print(tableOf(entries, columns));
@@ -46,7 +47,7 @@ const MAX_PAGE = 100;
 
 /** The entries of a list, up to `--limit`. */
 export async function printList<T>(
-  call: Call,
+  call: CommandCall,
   list: (page: Readonly<{ limit: string }>) => AsyncIterable<T>,
   columns: Columns<T>,
 ): Promise<undefined> {

@@ -9,11 +9,11 @@ import { createInterface } from "node:readline/promises";
 import { Writable } from "node:stream";
 import { text as allOf } from "node:stream/consumers";
 import { breakwaterClient } from "../src/breakwater.ts";
-import { type Call, UsageError } from "./command.ts";
+import { type CommandCall, CommandLineError } from "./command.ts";
 import { remark } from "./output.ts";
 
-export type Profile = Readonly<{ url: string; key: string }>;
-export type Profiles = Readonly<Record<string, Profile>>;
+export type SavedProfile = Readonly<{ url: string; key: string }>;
+export type Profiles = Readonly<Record<string, SavedProfile>>;
 
 /** There is no profile to use. */
 export class NotSignedIn extends Error {}
@@ -64,7 +64,7 @@ export function profileName(given: string | undefined): string {
 }
 
 /** The deployment of a profile. $BREAKWATER_URL with $BREAKWATER_KEY is used before the profile, unless one is named. */
-export function connectionOf(given: string | undefined): ReturnType<Call["connection"]> {
+export function connectionOf(given: string | undefined): ReturnType<CommandCall["connection"]> {
   const { BREAKWATER_URL: url, BREAKWATER_KEY: key } = env;
   const name = profileName(given);
   const profiles = given === undefined && url && key ? { [name]: { url, key } } : readProfiles();
@@ -76,26 +76,26 @@ export function connectionOf(given: string | undefined): ReturnType<Call["connec
   return { url: originOf(profile.url), api: breakwaterClient({ ...profile, key: checkedKey(profile.key) }) };
 }
 
-/** A key as a header takes it: an error of the header would repeat it. @throws UsageError */
+/** A key as a header takes it: an error of the header would repeat it. @throws CommandLineError */
 export function checkedKey(key: string): string {
   const trimmed = key.trim();
-  if (!/^[\x21-\x7e]+$/.test(trimmed)) throw new UsageError("The key has characters that no key has");
+  if (!/^[\x21-\x7e]+$/.test(trimmed)) throw new CommandLineError("The key has characters that no key has");
   return trimmed;
 }
 
-/** The address of a deployment without what follows its host. @throws UsageError */
+/** The address of a deployment without what follows its host. @throws CommandLineError */
 export function originOf(url: string): string {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
   const isLocal = parsed && ["localhost", "127.0.0.1", "[::1]"].includes(parsed.hostname);
   if (parsed?.protocol === "https:" || (isLocal && parsed.protocol === "http:")) return parsed.origin;
-  throw new UsageError(`The address is ${url}; expected https://…, or http://localhost`);
+  throw new CommandLineError(`The address is ${url}; expected https://…, or http://localhost`);
 }
 
-/** A secret from the environment variable, from standard input, or typed without being shown. @throws UsageError */
+/** A secret from the environment variable, from standard input, or typed without being shown. @throws CommandLineError */
 export async function secretFrom(variable: string, prompt: string): Promise<string> {
   const given = env[variable] || (process.stdin.isTTY ? await typed(prompt) : await allOf(process.stdin));
   const secret = given.trim();
-  if (secret === "") throw new UsageError(`${prompt}: set ${variable}, or write it to standard input`);
+  if (secret === "") throw new CommandLineError(`${prompt}: set ${variable}, or write it to standard input`);
   return secret;
 }
 

@@ -115,7 +115,7 @@ export class ProblemError extends Error {
 
 const LONGEST_EXCERPT = 200;
 
-/** The body as a problem. What a proxy between answers is no problem document: its status and its beginning are. */
+/** The body as a problem. A proxy between may answer with no problem document: then it is made of the status and the beginning. */
 function problemOf(error: unknown, { status, statusText }: Response): Problem {
   if (typeof error === "object" && error !== null && "detail" in error) return error as Problem;
   const title = statusText || `HTTP ${status}`;

@@ -40,7 +40,7 @@ export function withRetries(
       const leastMs = Math.max(BASE_MS * 2 ** (attempt - 1), retryAfterMs(answer));
       const isFinal = isLast || !REFUSED_FOR_NOW.includes(answer?.status ?? 503) || leastMs > maxWaitMs;
       if (answer && isFinal) {
-        // What is left of the original is not read any more, and would stay in memory.
+        // The rest of the original is not read any more, and would stay in memory.
         if (!isLast) void request.body?.cancel();
         return answer;
       }

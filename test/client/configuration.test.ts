@@ -1,7 +1,7 @@
 /** Configurations, planned and applied against the Worker: what was applied once is not planned again. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { configurationIn, type PlanOptions, planOf } from "../../client/cli/configuration.ts";
+import { changePlan, configurationIn, type PlanOptions } from "../../client/cli/configuration.ts";
 import { type Breakwater, breakwaterClient, dataOf } from "../../client/src/breakwater.ts";
 import { emptyDatabase, KEY, testApi } from "../support/api.ts";
 
@@ -60,7 +60,8 @@ const DOCUMENT = {
   keys: { ci: { scopes: ["read", "events:write"], tenant: "acme" }, ops: { scopes: ["admin"] } },
 };
 
-const plan = (document: unknown, options?: PlanOptions) => planOf(api, configurationIn(document), options);
+const plan = (document: unknown, options?: PlanOptions) =>
+  changePlan(api, configurationIn(document), options);
 const names = async (document: unknown, options?: PlanOptions) =>
   (await plan(document, options)).map(({ action, kind, name }) => `${action} ${kind} ${name}`);
 

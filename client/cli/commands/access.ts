@@ -6,8 +6,8 @@ import {
   type NewPortalLink,
   ProblemError,
 } from "../../src/breakwater.ts";
-import { type Command, listOptions, UsageError } from "../command.ts";
-import { present } from "../input.ts";
+import { type Command, CommandLineError, listOptions } from "../command.ts";
+import { present, textsOf } from "../input.ts";
 import { print, printList, printObject, printTable, remark } from "../output.ts";
 import {
   checkedKey,
@@ -33,7 +33,7 @@ export const accessCommands: readonly Command[] = [
       const name = profileName(call.text("profile"));
       const profiles = readProfiles();
       const given = call.arg || process.env.BREAKWATER_URL || profiles[name]?.url;
-      if (!given) throw new UsageError("login needs the address of the deployment");
+      if (!given) throw new CommandLineError("login needs the address of the deployment");
       const url = originOf(given);
       const key = checkedKey(await secretFrom("BREAKWATER_KEY", `API key of ${url}`));
       const { error, response } = await breakwaterClient({ url, key }).GET("/v1/events", {
@@ -53,7 +53,7 @@ export const accessCommands: readonly Command[] = [
       const name = profileName(call.text("profile"));
       const profiles = readProfiles();
       const { [name]: _, ...others } = profiles;
-      if (!Object.hasOwn(profiles, name)) throw new UsageError(`There is no profile ${name}`);
+      if (!Object.hasOwn(profiles, name)) throw new CommandLineError(`There is no profile ${name}`);
       writeProfiles(others);
       remark(`Profile ${name} is removed. Its key is still valid: \`breakwater keys revoke\` ends it`);
       return undefined;
@@ -74,7 +74,7 @@ export const accessCommands: readonly Command[] = [
     options: { tenant: { value: "name", help: "Only keys of this tenant" }, ...listOptions },
     async run(call) {
       const { api } = call.connection();
-      const query = present({ tenant: call.text("tenant") });
+      const query = textsOf(call, ["tenant"]);
       return printList(call, (page) => api.list("/v1/keys", { ...query, ...page }), {
         id: ({ id }) => id,
         name: ({ name }) => name,
@@ -96,7 +96,7 @@ export const accessCommands: readonly Command[] = [
     },
     async run(call) {
       const scopes = call.list("scope");
-      if (scopes === undefined) throw new UsageError("keys create needs --scope");
+      if (scopes === undefined) throw new CommandLineError("keys create needs --scope");
       const body: NewApiKey = {
         scopes: [...scopes] as NewApiKey["scopes"],
         ...present({
@@ -105,8 +105,7 @@ export const accessCommands: readonly Command[] = [
           expires_at: call.text("expires"),
         }),
       };
-      printObject(call, dataOf(await call.connection().api.POST("/v1/keys", { body })));
-      return undefined;
+      return printObject(call, dataOf(await call.connection().api.POST("/v1/keys", { body })));
     },
   },
   {
@@ -160,7 +159,7 @@ export const accessCommands: readonly Command[] = [
   },
 ];
 
-/** @throws UsageError for an id that has no page */
+/** @throws CommandLineError for an id that has no page */
 function dashboardPath(id: string): string {
   if (id === "") return "/dashboard";
   const [, kind, rest = ""] = /^(evt|dst|dlv)_([0-9a-z_]+)$/.exec(id) ?? [];
@@ -168,7 +167,7 @@ function dashboardPath(id: string): string {
   if (kind === "dst") return `/dashboard/destinations/${id}`;
   // A delivery is shown on the page of its event, whose id is the first part of its own.
   if (kind === "dlv") return `/dashboard/events/evt_${rest.split("_")[0]}#${id}`;
-  throw new UsageError(`${id} is no id of an event, a delivery or a destination`);
+  throw new CommandLineError(`${id} is no id of an event, a delivery or a destination`);
 }
 
 function openInBrowser(address: string): void {

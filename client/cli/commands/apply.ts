@@ -1,6 +1,6 @@
 import { parse } from "yaml";
-import { type Call, type Command, EXIT, UsageError } from "../command.ts";
-import { configurationIn, InvalidConfiguration, planOf, type Step } from "../configuration.ts";
+import { type Command, type CommandCall, CommandLineError, EXIT } from "../command.ts";
+import { changePlan, configurationIn, InvalidConfiguration, type PlanStep } from "../configuration.ts";
 import { readText } from "../input.ts";
 import { print, progress, remark } from "../output.ts";
 
@@ -18,11 +18,11 @@ export const applyCommand: Command = {
   },
   async run(call) {
     const file = call.text("file");
-    if (file === undefined) throw new UsageError("apply needs --file <file>");
+    if (file === undefined) throw new CommandLineError("apply needs --file <file>");
     const configuration = read(file);
     const { api } = call.connection();
     const options = { prune: call.has("prune"), secrets: call.has("secrets") };
-    const steps = await planOf(api, configuration, options);
+    const steps = await changePlan(api, configuration, options);
     const blocked = steps.filter(({ action }) => action === "blocked");
     if (!call.has("yes")) {
       printPlan(call, steps);
@@ -38,20 +38,20 @@ function read(file: string) {
   try {
     return configurationIn(parse(text));
   } catch (error) {
-    if (error instanceof InvalidConfiguration) throw new UsageError(`${file}: ${error.message}`);
-    throw new UsageError(`${file} is neither YAML nor JSON: ${(error as Error).message}`);
+    if (error instanceof InvalidConfiguration) throw new CommandLineError(`${file}: ${error.message}`);
+    throw new CommandLineError(`${file} is neither YAML nor JSON: ${(error as Error).message}`);
   }
 }
 
 const SIGNS = { create: "+", change: "~", delete: "-", blocked: "!" } as const;
 
-function printPlan(call: Call, steps: readonly Step[]): void {
+function printPlan(call: CommandCall, steps: readonly PlanStep[]): void {
   if (call.has("json")) {
     for (const step of steps) print(JSON.stringify(step));
     return;
   }
   for (const step of steps) print(textOf(step));
-  const count = (action: Step["action"]) => steps.filter((step) => step.action === action).length;
+  const count = (action: PlanStep["action"]) => steps.filter((step) => step.action === action).length;
   const blocked = count("blocked");
   remark(
     steps.length === 0
@@ -61,7 +61,7 @@ function printPlan(call: Call, steps: readonly Step[]): void {
   );
 }
 
-function textOf({ action, kind, name, changes }: Step): string {
+function textOf({ action, kind, name, changes }: PlanStep): string {
   const lines = changes.map(({ field, from, to }) =>
     action === "create"
       ? `    ${field}: ${JSON.stringify(to)}`
@@ -71,7 +71,7 @@ function textOf({ action, kind, name, changes }: Step): string {
   return [`${SIGNS[action]} ${kind} ${name}`, ...lines, ...remedy].join("\n");
 }
 
-const REMEDIES: Readonly<Record<Step["kind"], string>> = {
+const REMEDIES: Readonly<Record<PlanStep["kind"], string>> = {
   key: "A key cannot be changed: revoke it, and apply again",
   destination: "Change the signature with a rotation of the secret",
   "event type": "",
@@ -79,7 +79,7 @@ const REMEDIES: Readonly<Record<Step["kind"], string>> = {
 };
 
 /** Applies the steps one after the other. After a failure the same command goes on with what is left. */
-async function applyAll(call: Call, steps: readonly Step[]): Promise<void> {
+async function applyAll(call: CommandCall, steps: readonly PlanStep[]): Promise<void> {
   for (const [at, step] of steps.entries()) {
     progress(`${at + 1} of ${steps.length}: ${step.kind} ${step.name}`);
     const once = await step.apply().catch((error: unknown) => {

@@ -6,9 +6,9 @@ import {
   type ListQuery,
   ProblemError,
 } from "../../src/breakwater.ts";
-import { type Call, type Command, listOptions } from "../command.ts";
+import { type Command, type CommandCall, listOptions } from "../command.ts";
 import { exitCodeOf } from "../failure.ts";
-import { present } from "../input.ts";
+import { present, textsOf } from "../input.ts";
 import {
   type Columns,
   print,
@@ -48,12 +48,11 @@ export const deliveryCommands: readonly Command[] = [
     },
     async run(call) {
       const { api } = call.connection();
-      const names = ["state", "reason", "status", "tenant", "type", "tag", "since", "until"];
       // The API validates the values: a newer one may know more reasons than this client.
-      const query = present({
-        ...Object.fromEntries(names.map((name) => [name, call.text(name)])),
-        destination_id: call.text("destination"),
-      }) as ListQuery<"/v1/deliveries">;
+      const query = {
+        ...textsOf(call, ["state", "reason", "status", "tenant", "type", "tag", "since", "until"]),
+        ...present({ destination_id: call.text("destination") }),
+      } as ListQuery<"/v1/deliveries">;
       return printList(call, (page) => api.list("/v1/deliveries", { ...query, ...page }), columns);
     },
   },
@@ -67,8 +66,7 @@ export const deliveryCommands: readonly Command[] = [
       const { text } = deliveryText(delivery, await acceptedAt(api, delivery), Date.now());
       const until = delivery.waiting_until ?? delivery.next_attempt_at;
       if (call.has("json")) {
-        printObject(call, { explanation: text, ...present({ until }), delivery });
-        return undefined;
+        return printObject(call, { explanation: text, ...present({ until }), delivery });
       }
       print(`${text}${until ? ` (${until})` : ""}.\n`);
       const { id, event_id, destination_id, attempts, give_up_at } = delivery;
@@ -132,7 +130,7 @@ async function acceptedAt(api: Breakwater, { state, event_id }: Delivery): Promi
 /** The API takes so many ids at once. */
 const IDS_AT_ONCE = 100;
 
-async function retry(call: Call, ids: readonly string[]): Promise<number | undefined> {
+async function retry(call: CommandCall, ids: readonly string[]): Promise<number | undefined> {
   const { api } = call.connection();
   let code: number | undefined;
   for (let from = 0; from < ids.length; from += IDS_AT_ONCE) {
@@ -156,7 +154,7 @@ async function retry(call: Call, ids: readonly string[]): Promise<number | undef
 
 /** Does the same with each delivery. A refusal is printed, and the others are still done. */
 async function each(
-  call: Call,
+  call: CommandCall,
   ids: readonly string[],
   change: (id: string) => Promise<Delivery>,
 ): Promise<number | undefined> {
@@ -176,13 +174,12 @@ async function each(
 }
 
 /** The server ends a stream after a minute; the next one continues behind the last event. */
-async function tail(call: Call): Promise<undefined> {
+async function tail(call: CommandCall): Promise<undefined> {
   const { api } = call.connection();
-  const query = present({
-    destination_id: call.text("destination"),
-    tenant: call.text("tenant"),
-    type: call.text("type"),
-  });
+  const query = {
+    ...textsOf(call, ["tenant", "type"]),
+    ...present({ destination_id: call.text("destination") }),
+  };
   let left = call.number("limit") ?? Number.POSITIVE_INFINITY;
   for (let last: string | undefined; ; ) {
     const headers = last === undefined ? {} : { "last-event-id": last };

@@ -4,12 +4,19 @@ import {
   dataOf,
   type NewDestination,
 } from "../../src/breakwater.ts";
-import { type Call, type Command, EXIT, listOptions, type Option, UsageError } from "../command.ts";
-import { present, readObject } from "../input.ts";
+import {
+  type Command,
+  type CommandCall,
+  CommandLineError,
+  type CommandOption,
+  EXIT,
+  listOptions,
+} from "../command.ts";
+import { present, readObject, textsOf } from "../input.ts";
 import { printList, printObject, remark } from "../output.ts";
 
 /** Fields that have an option of their own; --file has all of them. */
-const fieldOptions: Readonly<Record<string, Option>> = {
+const fieldOptions: Readonly<Record<string, CommandOption>> = {
   file: {
     value: "file",
     help: "A JSON file with fields of the API; - is standard input. Secrets belong here",
@@ -24,7 +31,7 @@ const fieldOptions: Readonly<Record<string, Option>> = {
   timeout: { value: "ms", help: "How long one attempt may take" },
 };
 
-function fieldsOf(call: Call): Record<string, unknown> {
+function fieldsOf(call: CommandCall): Record<string, unknown> {
   const file = call.text("file");
   return {
     ...(file !== undefined && readObject(file)),
@@ -41,12 +48,7 @@ function fieldsOf(call: Call): Record<string, unknown> {
   };
 }
 
-const byId = (call: Call) => ({ params: { path: { id: call.arg } } });
-
-function printed(call: Call, value: object): undefined {
-  printObject(call, value);
-  return undefined;
-}
+const byId = (call: CommandCall) => ({ params: { path: { id: call.arg } } });
 
 export const destinationCommands: readonly Command[] = [
   {
@@ -55,7 +57,7 @@ export const destinationCommands: readonly Command[] = [
     options: { tenant: { value: "name", help: "Only destinations of this tenant" }, ...listOptions },
     async run(call) {
       const { api } = call.connection();
-      const query = present({ tenant: call.text("tenant") });
+      const query = textsOf(call, ["tenant"]);
       return printList<Destination>(call, (page) => api.list("/v1/destinations", { ...query, ...page }), {
         id: ({ id }) => id,
         tenant: ({ tenant }) => tenant,
@@ -75,7 +77,7 @@ export const destinationCommands: readonly Command[] = [
       const { circuit, held_until, refusal, waiting } = dataOf(
         await api.GET("/v1/destinations/{id}/health", byId(call)),
       );
-      return printed(call, { ...destination, health: { circuit, held_until, refusal, waiting } });
+      return printObject(call, { ...destination, health: { circuit, held_until, refusal, waiting } });
     },
   },
   {
@@ -85,7 +87,7 @@ export const destinationCommands: readonly Command[] = [
     async run(call) {
       const { api } = call.connection();
       const body = { ...fieldsOf(call), ...present({ tenant: call.text("tenant") }) } as NewDestination;
-      return printed(call, dataOf(await api.POST("/v1/destinations", { body })));
+      return printObject(call, dataOf(await api.POST("/v1/destinations", { body })));
     },
   },
   {
@@ -95,33 +97,14 @@ export const destinationCommands: readonly Command[] = [
     options: fieldOptions,
     async run(call) {
       const body = fieldsOf(call) as DestinationChange;
-      if (Object.keys(body).length === 0) throw new UsageError("destinations update needs a field to change");
+      if (Object.keys(body).length === 0)
+        throw new CommandLineError("destinations update needs a field to change");
       const { api } = call.connection();
-      return printed(call, dataOf(await api.PATCH("/v1/destinations/{id}", { ...byId(call), body })));
+      return printObject(call, dataOf(await api.PATCH("/v1/destinations/{id}", { ...byId(call), body })));
     },
   },
-  {
-    name: "destinations pause",
-    args: "<id>",
-    summary: "Pause a destination: its deliveries wait",
-    async run(call) {
-      return printed(
-        call,
-        dataOf(await call.connection().api.POST("/v1/destinations/{id}/pause", byId(call))),
-      );
-    },
-  },
-  {
-    name: "destinations resume",
-    args: "<id>",
-    summary: "Resume a paused destination, which sends what waits",
-    async run(call) {
-      return printed(
-        call,
-        dataOf(await call.connection().api.POST("/v1/destinations/{id}/resume", byId(call))),
-      );
-    },
-  },
+  statusCommand("pause", "Pause a destination: its deliveries wait"),
+  statusCommand("resume", "Resume a paused destination, which sends what waits"),
   {
     name: "destinations test",
     args: "<id>",
@@ -161,7 +144,19 @@ export const destinationCommands: readonly Command[] = [
       };
       const rotated = dataOf(await api.POST("/v1/destinations/{id}/rotate-secret", { ...byId(call), body }));
       if (!call.has("json")) remark("Give the secret to the receiver: it is not shown again.");
-      return printed(call, rotated);
+      return printObject(call, rotated);
     },
   },
 ];
+
+function statusCommand(verb: "pause" | "resume", summary: string): Command {
+  return {
+    name: `destinations ${verb}`,
+    args: "<id>",
+    summary,
+    async run(call) {
+      const { api } = call.connection();
+      return printObject(call, dataOf(await api.POST(`/v1/destinations/{id}/${verb}`, byId(call))));
+    },
+  };
+}

@@ -1,7 +1,7 @@
 import { plural } from "../../../src/pages/ui/format.ts";
 import { dataOf, type NewEvent } from "../../src/breakwater.ts";
-import { type Call, type Command, listOptions, UsageError } from "../command.ts";
-import { parseJson, present, readText } from "../input.ts";
+import { type Command, type CommandCall, CommandLineError, listOptions } from "../command.ts";
+import { jsonFrom, present, readText, textsOf } from "../input.ts";
 import { print, printList, printObject, progress, remark } from "../output.ts";
 
 /** Within the API's 1,000 events and 1 MB of a batch; an event has 256 KB at most. */
@@ -30,7 +30,7 @@ export const eventCommands: readonly Command[] = [
     async run(call) {
       const lines = call.text("lines");
       if (lines !== undefined) return postLines(call, lines);
-      if (call.arg === "") throw new UsageError("events post needs a type, or --lines");
+      if (call.arg === "") throw new CommandLineError("events post needs a type, or --lines");
       const { api } = call.connection();
       const key = call.text("idempotency-key");
       const event = dataOf(
@@ -39,7 +39,7 @@ export const eventCommands: readonly Command[] = [
           ...(key !== undefined && { params: { header: { "idempotency-key": key } } }),
         }),
       );
-      if (call.has("json")) return printed(call, event);
+      if (call.has("json")) return printObject(call, event);
       print(
         `${event.id}  ${plural(event.deliveries.length, "delivery", "deliveries")}${event.deliver_at ? `, at ${event.deliver_at}` : ""}`,
       );
@@ -54,7 +54,10 @@ export const eventCommands: readonly Command[] = [
     summary: "Show an event with its data and its deliveries",
     async run(call) {
       const { api } = call.connection();
-      return printed(call, dataOf(await api.GET("/v1/events/{id}", { params: { path: { id: call.arg } } })));
+      return printObject(
+        call,
+        dataOf(await api.GET("/v1/events/{id}", { params: { path: { id: call.arg } } })),
+      );
     },
   },
   {
@@ -70,13 +73,7 @@ export const eventCommands: readonly Command[] = [
     },
     async run(call) {
       const { api } = call.connection();
-      const query = present({
-        tenant: call.text("tenant"),
-        type: call.text("type"),
-        tag: call.text("tag"),
-        since: call.text("since"),
-        until: call.text("until"),
-      });
+      const query = textsOf(call, ["tenant", "type", "tag", "since", "until"]);
       return printList(call, (page) => api.list("/v1/events", { ...query, ...page }), {
         id: ({ id }) => id,
         time: ({ timestamp }) => timestamp,
@@ -88,18 +85,13 @@ export const eventCommands: readonly Command[] = [
   },
 ];
 
-function printed(call: Call, value: object): undefined {
-  printObject(call, value);
-  return undefined;
-}
-
-function eventOf(call: Call): NewEvent {
+function eventOf(call: CommandCall): NewEvent {
   const given = call.text("data");
   const file = call.text("file") ?? "-";
   const ttl = call.number("ttl");
   return {
     type: call.arg,
-    data: given === undefined ? parseJson(readText(file), "The data") : parseJson(given, "--data"),
+    data: given === undefined ? jsonFrom(readText(file), "The data") : jsonFrom(given, "--data"),
     ...present({
       tenant: call.text("tenant"),
       deliver_at: call.text("deliver-at"),
@@ -111,20 +103,20 @@ function eventOf(call: Call): NewEvent {
   };
 }
 
-function listOf(call: Call, name: string): string[] | undefined {
+function listOf(call: CommandCall, name: string): string[] | undefined {
   const values = call.list(name);
   return values && [...values];
 }
 
 /** Posts the events of a file. What comes after a batch that is refused has not been posted, and is named. */
-async function postLines(call: Call, file: string): Promise<undefined> {
+async function postLines(call: CommandCall, file: string): Promise<undefined> {
   const { api } = call.connection();
   const lines = readText(file)
     .split("\n")
     .map((text, at) => ({ text, number: at + 1 }))
     .filter(({ text }) => text.trim() !== "");
   const events = lines.map(({ text, number }) => ({
-    event: parseJson(text, `Line ${number}`) as NewEvent,
+    event: jsonFrom(text, `Line ${number}`) as NewEvent,
     number,
     text,
   }));

@@ -1,5 +1,5 @@
 import { type Breakwater, dataOf, type NewReplay, type Replay } from "../../src/breakwater.ts";
-import { type Call, type Command, listOptions, UsageError } from "../command.ts";
+import { type Command, type CommandCall, CommandLineError, listOptions } from "../command.ts";
 import { present } from "../input.ts";
 import { printList, printObject, progress } from "../output.ts";
 
@@ -26,7 +26,7 @@ export const replayCommands: readonly Command[] = [
     },
     async run(call) {
       const since = call.text("since");
-      if (since === undefined) throw new UsageError("replays create needs --since");
+      if (since === undefined) throw new CommandLineError("replays create needs --since");
       const { api } = call.connection();
       const types = call.list("event-type");
       const body: NewReplay = {
@@ -41,8 +41,7 @@ export const replayCommands: readonly Command[] = [
         }),
       };
       const replay = dataOf(await api.POST("/v1/replays", { body }));
-      printObject(call, call.has("wait") ? await ended(api, replay) : replay);
-      return undefined;
+      return printObject(call, call.has("wait") ? await ended(api, replay) : replay);
     },
   },
   {
@@ -82,19 +81,17 @@ export const replayCommands: readonly Command[] = [
     async run(call) {
       const { api } = call.connection();
       const replay = await replayOf(api, call.arg);
-      printObject(call, call.has("wait") ? await ended(api, replay) : replay);
-      return undefined;
+      return printObject(call, call.has("wait") ? await ended(api, replay) : replay);
     },
   },
   {
     name: "replays stop",
     args: "<id>",
     summary: "Stop a replay; what it has requeued is still delivered",
-    async run(call: Call) {
+    async run(call: CommandCall) {
       const { api } = call.connection();
       const path = { id: call.arg };
-      printObject(call, dataOf(await api.POST("/v1/replays/{id}/cancel", { params: { path } })));
-      return undefined;
+      return printObject(call, dataOf(await api.POST("/v1/replays/{id}/cancel", { params: { path } })));
     },
   },
 ];

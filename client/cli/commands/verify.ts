@@ -1,6 +1,6 @@
 import { Webhook, WebhookVerificationError } from "standardwebhooks";
 import { verifyParts } from "../../src/verify.ts";
-import { type Command, EXIT, UsageError } from "../command.ts";
+import { type Command, CommandLineError, EXIT } from "../command.ts";
 import { readText } from "../input.ts";
 import { print } from "../output.ts";
 import { secretFrom } from "../profiles.ts";
@@ -17,7 +17,7 @@ export const verifyCommand: Command = {
   },
   async run(call) {
     const file = call.text("body");
-    if (file === undefined || file === "-") throw new UsageError("verify needs --body <file>");
+    if (file === undefined || file === "-") throw new CommandLineError("verify needs --body <file>");
     const headers = headersIn(call.list("header") ?? []);
     const body = readText(file);
     const secret = await secretFrom("WEBHOOK_SECRET", "Signing secret");
@@ -32,7 +32,7 @@ function headersIn(lines: readonly string[]): Record<string, string> {
     lines.map((line) => {
       const [, name, value] = /^\s*([\w-]+)\s*:\s*(.*?)\s*$/.exec(line) ?? [];
       if (name === undefined || value === undefined)
-        throw new UsageError(`--header is ${line}; expected name: value`);
+        throw new CommandLineError(`--header is ${line}; expected name: value`);
       return [name.toLowerCase(), value];
     }),
   );
@@ -49,7 +49,7 @@ function resultOf(body: string, headers: Record<string, string>, secret: string)
     };
   } catch (error) {
     if (!(error instanceof WebhookVerificationError))
-      throw new UsageError(`The secret cannot be used: ${(error as Error).message}`);
+      throw new CommandLineError(`The secret cannot be used: ${(error as Error).message}`);
     const isRight = /too (old|new)/.test(error.message) && isSigned(body, headers, secret);
     return {
       verified: false,
