@@ -24,13 +24,13 @@ export type Sleep = (ms: number, signal?: Cancellation) => Promise<void>;
 /** Sleeps by a timer, which is cleared when the signal aborts it. */
 export const sleepByTimer: Sleep = (ms, signal) =>
   new Promise((resolve, reject) => {
-    if (signal?.aborted) return reject(signal.reason);
     const timer = setTimeout(resolve, ms);
-    signal?.addEventListener("abort", () => {
+    const cancel = () => {
       clearTimeout(timer);
-      reject(signal.reason);
-    });
-    return;
+      reject(signal?.reason);
+    };
+    if (signal?.aborted) cancel();
+    else signal?.addEventListener("abort", cancel);
   });
 
 /** An `AbortController` would make an error with a stack for each call that ends in time. */

@@ -1,4 +1,4 @@
-/** The roles of persons, who sign in to the dashboard by Cloudflare Access, and the rules that give them. Pure. */
+/** The roles of persons, who sign in to the dashboard by Cloudflare Access. Pure. */
 import { type Scope, scopes } from "./scopes.ts";
 
 /** Each includes those before it. */

@@ -17,6 +17,7 @@ import {
   ackOrRetry,
   distinct,
   groupMessages,
+  isToRetry,
   type MessageGroup,
   messageGroupFinder,
   openDeliveriesOf,
@@ -68,7 +69,7 @@ async function sortByCause(services: Services, messages: readonly MessageGroup[]
 
 /** Neither ended nor waiting, which is the drain's. */
 function isQueued({ row }: LoadedDelivery): boolean {
-  return row === undefined || row.state === "retrying" || row.state === "in_flight";
+  return row === undefined || isToRetry(row);
 }
 
 /** Whether it is in flight, and not overdue. */

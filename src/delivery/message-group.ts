@@ -65,7 +65,7 @@ function slackOf(row: DeliveryRow | undefined, at: number): number {
 }
 
 /** Whether a message comes for it at its time: for one in flight in case its sender is lost. */
-function isToRetry(row: DeliveryRow | undefined): row is DeliveryRow {
+export function isToRetry(row: DeliveryRow | undefined): row is DeliveryRow {
   return row?.state === "retrying" || row?.state === "in_flight";
 }
 

@@ -7,35 +7,39 @@ import { SERVICE_HOST } from "../delivery/kinds/service-binding.ts";
 import { logToConsole } from "../log.ts";
 import { misconfigurationOf } from "../services.ts";
 import { type Authenticate, byKey } from "./auth.ts";
+import type { Api } from "./context.ts";
 import { answerOf, misconfigured, problem } from "./problems.ts";
 
 type Door = Readonly<{
   fetch(request: Request, env: Env, ctx: ExecutionContext): Response | Promise<Response>;
 }>;
 
-/** How each part is loaded and made. The parts of an isolate share one cache of keys. */
+/** Shared by the parts of an isolate: one cache of keys, and the API that its documentation describes. */
+type Shared = Readonly<{ authenticate: Authenticate; app: () => Promise<Api> }>;
+
+/** How each part is loaded and made. */
 const parts = {
-  events: async (authenticate: Authenticate) => {
+  events: async ({ authenticate }) => {
     const [{ apiOf }, { registerEvents }] = await Promise.all([
       import("./api.ts"),
       import("../features/events/routes.ts"),
     ]);
     return apiOf({ keyed: [registerEvents] }, { authenticate });
   },
-  app: async (authenticate: Authenticate) => (await import("./app.ts")).createApp({ authenticate }),
-  svix: async (authenticate: Authenticate) => (await import("./svix/app.ts")).createSvixApi({ authenticate }),
-  dashboard: async (authenticate: Authenticate) =>
+  app: ({ app }) => app(),
+  svix: async ({ authenticate }) => (await import("./svix/app.ts")).createSvixApi({ authenticate }),
+  dashboard: async ({ authenticate }) =>
     (await import("../pages/dashboard/app.tsx")).createDashboard({ authenticate }),
   portal: async () => (await import("../pages/portal/app.tsx")).createPortal(),
-  docs: async () => {
-    const [{ createDocs }, { createApp }, { documentOf }] = await Promise.all([
+  docs: async ({ app }) => {
+    const [{ createDocs }, { documentOf }, api] = await Promise.all([
       import("./docs/app.tsx"),
-      import("./app.ts"),
       import("./openapi/document.ts"),
+      app(),
     ]);
-    return createDocs(() => documentOf(createApp()));
+    return createDocs(() => documentOf(api));
   },
-} satisfies Record<string, (authenticate: Authenticate) => Promise<Door>>;
+} satisfies Record<string, (shared: Shared) => Promise<Door>>;
 
 type Part = keyof typeof parts;
 
@@ -58,9 +62,14 @@ function doorsOf(env: Env): (part: Part) => Promise<Door> {
   const known = doorsByEnv.get(env);
   if (known) return known;
   const authenticate = byKey();
+  let api: Promise<Api> | undefined;
+  const app = () => {
+    api ??= import("./app.ts").then(({ createApp }) => createApp({ authenticate }));
+    return api;
+  };
   const made = new Map<Part, Promise<Door>>();
   const doors = (part: Part) => {
-    const door = made.get(part) ?? parts[part](authenticate);
+    const door = made.get(part) ?? parts[part]({ authenticate, app });
     made.set(part, door);
     return door;
   };

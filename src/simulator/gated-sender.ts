@@ -1,6 +1,6 @@
 /**
- * Breakwater as a sender that awaits nothing but virtual time, for pages: gate, drain schedule, lease runner and retry policy are the
- * production code, over virtual time and one receiver. What src/delivery does around them is modelled here in short:
+ * Breakwater as a sender that awaits nothing but virtual time, for pages: gate, drain schedule, lease runner and retry
+ * policy are the production code, over virtual time and one receiver. What src/delivery does around them is modelled here in short:
  * deliveries that come at the same time are a batch, refused ones wait, and the gate's alarms start drains. A test
  * compares it with the whole of the production code in virtual time.
  */

@@ -29,18 +29,19 @@ import { type DeliveryQuery, nextDeliveries } from "./service.ts";
 import { deliveryOf, giveUpAtOf, shownDeliveries } from "./view.ts";
 
 const resending = { scope: "admin", action: "resend", role: "repair" } as const;
-const cancelling = { scope: "admin", role: "repair" } as const;
+const repairing = { scope: "admin", role: "repair" } as const;
 
 // ── Several at once ──
 
 export const repairActions = ["retry", "cancel"] as const;
+export type RepairAction = (typeof repairActions)[number];
 
 type Chosen =
   | Readonly<{ kind: "selected"; ids: readonly string[] }>
   /** A page of at most so many as `query.limit`, from its cursor on. */
   | Readonly<{ kind: "found"; query: DeliveryQuery }>;
 
-type Repair = Readonly<{ action: (typeof repairActions)[number]; chosen: Chosen }>;
+type Repair = Readonly<{ action: RepairAction; chosen: Chosen }>;
 
 /** `next`: where the next call continues; undefined when nothing is left. */
 export type Repaired = Readonly<{
@@ -53,7 +54,7 @@ export type Repaired = Readonly<{
  * Sends deliveries again, or cancels them: each by itself, those that it cannot be done to are counted by the reason. A call
  * takes as many as a page of a list has; one by a filter passes over a bounded number of empty pages.
  */
-export const repairDeliveries = service(cancelling, async (call, { action, chosen }: Repair) => {
+export const repairDeliveries = service(repairing, async (call, { action, chosen }: Repair) => {
   if (chosen.kind === "selected" && chosen.ids.length > MOST_IDS) return invalidFields([tooMany(chosen.ids)]);
   const page =
     chosen.kind === "selected" ? await selected(call, chosen.ids) : await found(call, chosen.query);
@@ -141,19 +142,23 @@ async function retried(
     call,
     all.filter((_, i) => refusals[i] === undefined),
   );
-  const byName = new Map(requeued.map((one) => [nameOf(one), one]));
+  const after = byId(requeued);
   return all.map((one, i) => {
-    const after = byName.get(nameOf(one));
+    const delivery = after.get(nameOf(one));
     // It had ended when it was read, and no longer has: another request has requeued it.
-    return after ? ok(after) : (refusals[i] ?? UNDER_WAY);
+    return delivery ? ok(delivery) : (refusals[i] ?? UNDER_WAY);
   });
 }
 
 /** The same, where those that are to be retried later are attempted now. */
 async function retriedOrTried(call: Call, all: readonly FoundDelivery[]) {
-  const isRetrying = (one: FoundDelivery) => one.kind === "stored" && one.row.state === "retrying";
   const [later, others] = [all.filter(isRetrying), all.filter((one) => !isRetrying(one))];
   return [...(await triedNow(call, later)), ...(await retried(call, others))];
+}
+
+/** Whether it is to be retried later. */
+function isRetrying(one: FoundDelivery): boolean {
+  return one.kind === "stored" && one.row.state === "retrying";
 }
 
 /** Why this delivery cannot be sent again; undefined when it can. */
@@ -168,6 +173,11 @@ function whyNotRetried(found: FoundDelivery): ReturnType<typeof conflict> | unde
 
 const nameOf = ({ eventId, destinationId }: DeliveryKey) => deliveryId(eventId, destinationId);
 
+/** Looks deliveries up by their ids. */
+function byId<T extends DeliveryKey>(deliveries: readonly T[]): ReadonlyMap<string, T> {
+  return new Map(deliveries.map((one) => [nameOf(one), one]));
+}
+
 /** Requeues the deliveries that have still ended; returns those. */
 async function requeue(
   { services, changed }: Call,
@@ -179,12 +189,13 @@ async function requeue(
     return [{ ...one.row, giveUpAt: ageLimitOf(policy, null, services.now()) }];
   });
   const rows = ended.length === 0 ? [] : await requeueEnded(services, ended);
-  const byName = new Map(rows.map((row) => [nameOf(row), row]));
+  const after = byId(rows);
   // Should this fail: the sweep schedules a drain for whatever waits.
   for (const destination of new Set(rows.map(({ destinationId }) => destinationId)))
     services.background(scheduleDrainAtGate(services, destination));
   return found.flatMap((one): FoundDelivery[] => {
-    const [id, row] = [nameOf(one), byName.get(nameOf(one))];
+    const id = nameOf(one);
+    const row = after.get(id);
     if (row === undefined) return [];
     services.log({ what: "delivery_retried", delivery: id, destination: one.destinationId });
     changed("delivery.retried", { id, tenant: one.destination?.tenant ?? null });
@@ -201,7 +212,7 @@ type Tried = Readonly<{ found: FoundDelivery; isProbe: boolean }>;
  * Has a delivery that waits, or is to be retried later, attempted as soon as its turn in the backlog comes. The attempt
  * counts as one of its attempts. A conflict while the destination's gate admits none, which says until when.
  */
-export const tryDeliveryNow = service(cancelling, async (call, id: string) => {
+export const tryDeliveryNow = service(repairing, async (call, id: string) => {
   const found = await deliveryOf(call, id);
   const [tried] = await triedNow(call, found ? [found] : []);
   if (tried?.kind !== "ok") return tried ?? missing("delivery", id);
@@ -237,16 +248,15 @@ async function triedAt(
   const refusal = view?.refusal;
   if (refusal) return [...none, ...open.map(() => refusedAtGate(refusal, services.now()))];
   const isBusy = ({ eventId }: FoundDelivery) => inFlight.includes(eventId);
-  const isRetrying = (one: FoundDelivery) => one.kind === "stored" && one.row.state === "retrying";
   const rows = await hastenRetries(
     services,
     open.filter((one) => isRetrying(one) && !isBusy(one)),
   );
-  const byName = new Map(rows.map((row) => [nameOf(row), row]));
+  const after = byId(rows);
   await scheduleDrainAtGate(services, destinationId);
   const isProbe = view?.circuit !== "closed";
   const results = open.map((one): TriedResult => {
-    const row = byName.get(nameOf(one));
+    const row = after.get(nameOf(one));
     if (isBusy(one) || (one.kind === "stored" && one.row.state === "in_flight")) return IN_FLIGHT;
     if (isRetrying(one) && row === undefined) return JUST_ENDED;
     changed("delivery.retried", { id: nameOf(one), tenant: destination.tenant });
@@ -270,7 +280,7 @@ const IN_FLIGHT = conflict("An attempt of the delivery is under way. Repeat the 
 const JUST_ENDED = conflict("The delivery has just ended, or an attempt of it has begun: look at it again");
 
 /** Cancels a delivery that has not ended. One that is cancelled already stays as it is. */
-export const cancelOneDelivery = service(cancelling, async (call, id: string) => {
+export const cancelOneDelivery = service(repairing, async (call, id: string) => {
   const found = await deliveryOf(call, id);
   const [result] = await cancelled(call, found ? [found] : []);
   if (result?.kind !== "ok") return result ?? missing("delivery", id);
@@ -299,13 +309,14 @@ async function cancelled(call: Call, all: readonly FoundDelivery[]): Promise<rea
     .filter((one) => results.get(one) === undefined)
     .map((one) => ({ ...one, giveUpAt: giveUpAtOf(one) }));
   const rows = await cancelDeliveries(services, ending, services.now());
-  const byName = new Map(rows.map((row) => [nameOf(row), row]));
+  const after = byId(rows);
   const byGate = Map.groupBy(rows, ({ destinationId }) => destinationId);
   await Promise.all([...byGate].map(([id, group]) => recheckAtGate(services, id, eventsOf(group))));
   return all.map((one): Cancelled => {
     const before = results.get(one);
     if (before !== undefined) return before;
-    const [id, row] = [nameOf(one), byName.get(nameOf(one))];
+    const id = nameOf(one);
+    const row = after.get(id);
     if (row === undefined) return JUST_ENDED;
     services.log({ what: "delivery_cancelled", delivery: id, destination: one.destinationId });
     changed("delivery.cancelled", { id, tenant: one.destination?.tenant ?? null });
@@ -339,7 +350,7 @@ type CancelledPart = Readonly<{ cancelled: number; in_flight: number; next: Wait
  * Cancels deliveries that wait for a destination, a few thousand at most. Each page is read, compared with the gate and
  * cancelled by itself.
  */
-export const cancelWaiting = service(cancelling, async (call, { destination: id, ...query }: WaitingOf) => {
+export const cancelWaiting = service(repairing, async (call, { destination: id, ...query }: WaitingOf) => {
   const { services, principal, changed } = call;
   const errors = rangeErrors(query.since, query.until);
   if (errors.length > 0) return invalidFields(errors);

@@ -91,9 +91,8 @@ async function visitorOf(
   const isForm = c.req.method === "POST";
   const chosen = isForm ? (await c.req.parseBody()).tenant : chosenTenant(c);
   const wanted = [chosen, isForm && getCookie(c, tenantCookie(c))];
-  const tenant = tenants.find((one) => one === wanted.find((name) => tenants.some((own) => own === name)));
-  const bound = { ...principal, tenant: tenant ?? tenants[0] ?? "" };
-  return { principal: bound, tenant: bound.tenant, tenants };
+  const [tenant = tenants[0] ?? ""] = wanted.flatMap((name) => tenants.filter((own) => own === name));
+  return { principal: { ...principal, tenant }, tenant, tenants };
 }
 
 /**

@@ -1,7 +1,7 @@
 /** The deliveries of an endpoint, the newest event first, with their states as tabs; several can be sent again at once. */
 import type { Child, FC } from "hono/jsx";
 import { allows, type PortalAccess } from "../../core/portal-access.ts";
-import { type LogPage, logStates } from "../ui/delivery-log.tsx";
+import { type LogPage, logStates, PickCell } from "../ui/delivery-log.tsx";
 import { StateLabel } from "../ui/parts.tsx";
 import type { Look } from "./look.ts";
 import { PortalAgo, PortalEventLabels, SectionHead } from "./parts.tsx";
@@ -89,27 +89,15 @@ type RowProps = Readonly<{
   now: number;
 }>;
 
-const Row: FC<RowProps> = ({ look, entry: { delivery, event }, access, now }) => {
+const Row: FC<RowProps> = ({ look, entry, access, now }) => {
+  const { delivery, event } = entry;
   const { t, f } = look;
   const mayResend = allows(access, "resend");
   const { tone, label, text } = portalDeliveryText(look, delivery, now);
   const name = event?.type ?? t.log.deletedEvent;
   return (
     <tr id={delivery.id}>
-      {mayResend && (
-        <td class="pick">
-          {event?.isErased !== true && (
-            <input
-              type="checkbox"
-              name="delivery"
-              value={delivery.id}
-              data-hold=""
-              aria-label={t.log.select(`${name} ${delivery.event_id}`)}
-              autocomplete="off"
-            />
-          )}
-        </td>
-      )}
+      {mayResend && <PickCell entry={entry} label={t.log.select(`${name} ${delivery.event_id}`)} />}
       <td class="all">
         <a class="name break" href={`/portal/deliveries/${delivery.id}`}>
           {name}

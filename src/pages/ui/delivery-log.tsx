@@ -134,24 +134,34 @@ export function lastResponseText({
 
 type RowProps = Omit<TableProps, "entries"> & Readonly<{ entry: LogEntry }>;
 
+type PickProps = Readonly<{ entry: Pick<LogEntry, "delivery" | "event">; label: string }>;
+
+/** The cell that selects a delivery, in the form around the table. It is empty for one whose content is erased. */
+export const PickCell: FC<PickProps> = ({ entry: { delivery, event }, label }) => (
+  <td class="pick">
+    {event?.isErased !== true && (
+      <input
+        type="checkbox"
+        name="delivery"
+        value={delivery.id}
+        data-hold=""
+        aria-label={label}
+        autocomplete="off"
+      />
+    )}
+  </td>
+);
+
 export const LogRow: FC<RowProps> = ({ entry, now, showTenant, mayPick }) => {
   const { delivery, event, destination } = entry;
   const { tone, label, text } = deliveryText(delivery, event?.acceptedAt ?? now, now);
   return (
     <tr id={delivery.id}>
       {mayPick && (
-        <td class="pick">
-          {event?.isErased !== true && (
-            <input
-              type="checkbox"
-              name="delivery"
-              value={delivery.id}
-              data-hold=""
-              aria-label={`Select ${event?.type ?? "deleted event"} ${delivery.event_id} ${destination === undefined ? "" : `to ${destination}`}`.trim()}
-              autocomplete="off"
-            />
-          )}
-        </td>
+        <PickCell
+          entry={entry}
+          label={`Select ${event?.type ?? "deleted event"} ${delivery.event_id} ${destination === undefined ? "" : `to ${destination}`}`.trim()}
+        />
       )}
       <td class="all">
         <a class="name break" href={`/dashboard/events/${delivery.event_id}`}>

@@ -1,6 +1,7 @@
 /**
  * The dashboard's only script, and a part of the portal's, plain JavaScript as the browser gets it. It refreshes live
- * pages, follows the tail of deliveries, previews forms that change nothing, selects all rows of a table, and copies text. Every page works without it.
+ * pages, follows the tail of deliveries, previews forms that change nothing, selects all rows of a table, and copies text.
+ * Every page works without it.
  *
  * A live page's `main` is fetched again every 2.5 s, or less often when that takes long, and is merged into the page
  * node by node, so that what the user has typed, opened, selected or scrolled to stays as it is. What it writes itself is
@@ -26,11 +27,14 @@ export const live = /* js */ `"use strict";
   const indicator = document.querySelector(".live-indicator");
   let timer;
 
-  /** The \`main\` of a page of the same origin. */
+  /** The \`main\` of a page of the same origin; null where the session is over, and its page is loaded. */
   async function partOf(url) {
     const headers = { "x-part": "main" };
     const response = await fetch(url, { headers, signal: AbortSignal.timeout(TIMEOUT_MS) });
-    if (response.status === 401) location.reload();
+    if (response.status === 401) {
+      location.reload();
+      return null;
+    }
     if (!response.ok && response.status !== 422) throw new Error(String(response.status));
     return new DOMParser().parseFromString(await response.text(), "text/html").querySelector("main");
   }

@@ -23,7 +23,7 @@ export const dropped: Check = {
     }).catch((error: unknown) => ({ skipped: `Cloudflare's API: ${errorMessage(error)}` }));
     if ("skipped" in made) return made;
     const at = `/d1/database/${made.uuid}`;
-    let counts: readonly RowCounts[];
+    let counts: Awaited<ReturnType<typeof countsIn>>;
     try {
       counts = await countsIn(account, at);
     } finally {
@@ -31,21 +31,23 @@ export const dropped: Check = {
         throw new Error(`Delete the database ${name} by hand: ${errorMessage(error)}`);
       });
     }
-    const [deleting, dropping] = counts.map(
-      ({ rows_written, rows_read }) => `${rows_written} written, ${rows_read} read`,
-    );
+    const { deleting, dropping } = counts;
     // A count of fewer rows deleted than there were shows that the counts mean something else.
     return {
-      ok: (counts[0]?.rows_written ?? 0) >= ROWS,
-      seen: `${ROWS} rows: dropped ${dropping}; deleted ${deleting}`,
+      ok: deleting.rows_written >= ROWS,
+      seen: `${ROWS} rows: dropped ${textOf(dropping)}; deleted ${textOf(deleting)}`,
     };
   },
 };
 
 type RowCounts = Readonly<{ rows_written: number; rows_read: number }>;
 
+function textOf({ rows_written, rows_read }: RowCounts): string {
+  return `${rows_written} written, ${rows_read} read`;
+}
+
 /** The counts of a DELETE of all rows, and of a DROP of as many. */
-async function countsIn(account: Account, at: string): Promise<readonly RowCounts[]> {
+async function countsIn(account: Account, at: string) {
   const query = async (sql: string): Promise<RowCounts> => {
     const [first] = await callAccount<readonly Readonly<{ meta: RowCounts }>[]>(account, `${at}/query`, {
       method: "POST",
@@ -61,5 +63,6 @@ async function countsIn(account: Account, at: string): Promise<readonly RowCount
     );
   }
   // A condition, because SQLite empties a table without one at once.
-  return [await query("DELETE FROM deleted WHERE id > 0"), await query("DROP TABLE dropped")];
+  const deleting = await query("DELETE FROM deleted WHERE id > 0");
+  return { deleting, dropping: await query("DROP TABLE dropped") };
 }

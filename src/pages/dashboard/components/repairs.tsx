@@ -1,11 +1,9 @@
 /** Repairs that the log of deliveries offers for those that are selected, or for all that its filters find. */
 import type { Child, FC } from "hono/jsx";
-import type { repairActions } from "../../../features/deliveries/repairs.ts";
+import type { RepairAction } from "../../../features/deliveries/repairs.ts";
 import { DELIVERIES, logAt } from "./delivery-filters.tsx";
 
 export const REPAIR = `${DELIVERIES}/repair`;
-
-type RepairAction = (typeof repairActions)[number];
 
 export const repairVerbs: Readonly<Record<RepairAction, string>> = { retry: "Send again", cancel: "Cancel" };
 

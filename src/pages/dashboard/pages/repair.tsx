@@ -2,7 +2,12 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
-import { type Repaired, repairActions, repairDeliveries } from "../../../features/deliveries/repairs.ts";
+import {
+  type RepairAction,
+  type Repaired,
+  repairActions,
+  repairDeliveries,
+} from "../../../features/deliveries/repairs.ts";
 import { deliveryQuery, MOST_IDS } from "../../../features/deliveries/schema.ts";
 import { getDeliveryLog, placesOf } from "../../../features/deliveries/service.ts";
 import { encodeCursor } from "../../../http/parameters.ts";
@@ -72,8 +77,6 @@ export function registerRepairPage(app: Hono<DashboardEnv>): void {
     );
   });
 }
-
-type RepairAction = (typeof repairActions)[number];
 
 const actionNamed = (name: unknown): RepairAction | undefined =>
   repairActions.find((action) => action === name);
