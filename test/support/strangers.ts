@@ -61,6 +61,8 @@ const services = {
   routing: new RoutingCache(),
   deliveries: fakeQueue().queue,
   drains: fakeQueue().queue,
+  // The queue of the runtime has a consumer, which would go on with erasures at any time.
+  upkeep: fakeQueue().queue,
   gates,
   ingestLimit: undefined,
   readLimit: undefined,
