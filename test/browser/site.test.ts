@@ -59,7 +59,7 @@ describe("the site", () => {
 
   test("is searched without a request to elsewhere", async ({ browser }) => {
     const { page, faults, close } = await visit(browser, {});
-    await page.goto(`${site.origin}/breakwater/`);
+    await openPage(page, "/breakwater/");
     await page.getByRole("button", { name: "Search" }).click();
     await page.getByRole("searchbox").fill("rules for migrations");
     await page.getByRole("option", { name: /Deploying.*Rules for migrations/ }).click();
@@ -71,7 +71,7 @@ describe("the site", () => {
 
   test("finds an operation of the API", async ({ browser }) => {
     const { page, faults, close } = await visit(browser, {});
-    await page.goto(`${site.origin}/breakwater/using`);
+    await openPage(page, "/breakwater/using");
     await page.keyboard.press("Control+k");
     await page.getByRole("searchbox").fill("rotate a destination's secret");
     await page.getByRole("option", { name: "Rotate a destination's secret" }).first().click();
@@ -84,7 +84,7 @@ describe("the site", () => {
     browser,
   }) => {
     const { page, faults, close } = await visit(browser, { colorScheme: "light" });
-    await page.goto(`${site.origin}/breakwater/portal`);
+    await openPage(page, "/breakwater/portal");
     const shown = () =>
       page.locator("img[alt='The page of an endpoint in the portal']:visible").getAttribute("src");
     expect(await shown()).toContain("portal-endpoint-light");
@@ -110,6 +110,12 @@ async function visit(browser: Browser, options: Parameters<Browser["newContext"]
     faults.push(...watched.faults);
   };
   return { page: await context.newPage(), faults, close };
+}
+
+/** Opens a page of the site, and waits until its script listens: a key or a click before that is lost. */
+async function openPage(page: Page, path: string): Promise<void> {
+  await page.goto(site.origin + path);
+  await page.waitForFunction("document.querySelector('#app')?.__vue_app__ !== undefined");
 }
 
 /**
