@@ -6,8 +6,9 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { transientOf } from "../../src/core/transient.ts";
-import { endSession, findSession, insertKey, insertSession, revokeKey } from "../../src/features/keys/sql.ts";
+import { insertKey, revokeKey } from "../../src/features/keys/sql.ts";
 import { claimMail } from "../../src/features/notifications/sql.ts";
+import { endSession, findSession, insertSession } from "../../src/features/sessions/sql.ts";
 import { repeatingDatabases } from "../../src/store/databases.ts";
 import {
   changeDestination,

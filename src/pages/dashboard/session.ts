@@ -8,9 +8,15 @@ import { deleteCookie, getCookie, setCookie } from "hono/cookie";
 import type { MiddlewareHandler } from "hono/types";
 import { type Permission, type Principal, principalWithin, refuseWithout } from "../../core/principal.ts";
 import type { Caller } from "../../features/service.ts";
+import {
+  closeSession,
+  openSession,
+  principalOf,
+  SESSION_S,
+  sessionOf,
+} from "../../features/sessions/sessions.ts";
 import type { Identified, Identify } from "../../http/access.ts";
 import { tenantName } from "../../http/parameters.ts";
-import { closeSession, openSession, principalOf, SESSION_S, sessionOf } from "../../http/sessions.ts";
 import { newTokenId } from "../../secrets/tokens.ts";
 import type { Services } from "../../services.ts";
 

@@ -7,6 +7,7 @@ import { formsOf, recipeOf } from "../../../core/signature-forms.ts";
 import { kindNameOf } from "../../../delivery/kinds/registry.ts";
 import { destinationView } from "../../../features/destinations/schema.ts";
 import { getDestination } from "../../../features/destinations/service.ts";
+import type { PortalVisitor } from "../../../features/portal-links/visits.ts";
 import { COUNTED, queryGates } from "../../../features/stats/fleet.ts";
 import { type Destination, limitsOf } from "../../../store/destinations.ts";
 import { listReplays, type Replay } from "../../../store/replays.ts";
@@ -22,7 +23,7 @@ import type { Look } from "../look.ts";
 import { PortalOutcomeNotice, SectionHead } from "../parts.tsx";
 import type { FieldFaults } from "../problems.ts";
 import { ResendMany } from "../resend-many.tsx";
-import { callerInPortal, type PortalContext, type PortalEnv, type Visitor } from "../session.ts";
+import { callerInPortal, type PortalContext, type PortalEnv } from "../session.ts";
 import { portalStatusText } from "../state-text.ts";
 import { statusOfRow } from "./endpoints.tsx";
 
@@ -72,7 +73,7 @@ export async function showEndpoint(c: PortalContext, id: string, shown: Shown = 
 type Props = Omit<Shown, "status"> &
   Readonly<{
     look: Look;
-    visitor: Visitor;
+    visitor: PortalVisitor;
     row: Destination;
     figures: Awaited<ReturnType<typeof queryGates>>[number];
     backlog: Readonly<{ waiting: number; dead: number }>;

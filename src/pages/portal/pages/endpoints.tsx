@@ -4,6 +4,7 @@ import type { FC } from "hono/jsx";
 import { destinationStatus } from "../../../core/destination-status.ts";
 import { allows, allowsAnother } from "../../../core/portal-access.ts";
 import { getDestinations } from "../../../features/destinations/service.ts";
+import type { PortalVisitor } from "../../../features/portal-links/visits.ts";
 import { queryGates } from "../../../features/stats/fleet.ts";
 import { type Destination, gateSettingsOf } from "../../../store/destinations.ts";
 import { totalsOf } from "../../ui/charts.tsx";
@@ -12,7 +13,7 @@ import { StateLabel } from "../../ui/parts.tsx";
 import { showPortalPage, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import { PortalOutcomeNotice } from "../parts.tsx";
-import { callerInPortal, type PortalEnv, type Visitor } from "../session.ts";
+import { callerInPortal, type PortalEnv } from "../session.ts";
 import { portalStatusText } from "../state-text.ts";
 
 /** Each asks a gate. */
@@ -56,7 +57,7 @@ export function registerEndpointPages(app: Hono<PortalEnv>): void {
 
 type Props = Readonly<{
   look: Look;
-  visitor: Visitor;
+  visitor: PortalVisitor;
   rows: readonly Destination[];
   /** In the order of the rows. */
   figures: readonly Figures[];
@@ -153,7 +154,7 @@ export function statusOfRow(row: Destination, figures: Figures, now: number) {
   return destinationStatus({ status, statusReason, maxConcurrency, view: figures?.view }, now);
 }
 
-const NoEndpoints: FC<{ look: Look; visitor: Visitor }> = ({ look: { t, f }, visitor: { access } }) => {
+const NoEndpoints: FC<{ look: Look; visitor: PortalVisitor }> = ({ look: { t, f }, visitor: { access } }) => {
   const mayAdd = allows(access, "create_endpoint") && allowsAnother(access, 0);
   return (
     <section class="narrow">

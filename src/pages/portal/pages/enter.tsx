@@ -5,18 +5,17 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { type PortalTheme, portalThemes } from "../../../core/portal-access.ts";
-import { changeVisit } from "../../../features/keys/sql.ts";
+import { chooseAppearance, findInvitation, openVisit } from "../../../features/portal-links/visits.ts";
 import { ANONYMOUS_REFUSAL, clientOf, isOverAnonymousLimit } from "../../../http/rate-limit.ts";
 import { BrandName, showPortalPage, showPortalTooMany } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import {
   closeVisit,
   isInFrame,
-  linkOf,
-  openVisit,
   type PortalContext,
   type PortalEnv,
   setLook,
+  setVisitCookie,
 } from "../session.ts";
 import { languageNamed, texts } from "../texts/languages.ts";
 
@@ -38,8 +37,10 @@ export function registerEnter(app: Hono<PortalEnv>): void {
     if (link === undefined) return refuseInvalid(c);
     const mayBeFramed = c.get("look").origins.length > 0;
     const isFramed = mayBeFramed && (isInFrame(c) || form.framed === "1");
-    const isOpened = await openVisit(c, link, isFramed);
-    return isOpened ? c.redirect("/portal", 303) : refuse(c, (t) => t.enter.used);
+    const visit = await openVisit(c.get("services"), link);
+    if (visit === undefined) return refuse(c, (t) => t.enter.used);
+    setVisitCookie(c, visit, isFramed);
+    return c.redirect("/portal", 303);
   });
 }
 
@@ -54,10 +55,10 @@ export function registerVisit(app: Hono<PortalEnv>): void {
 
   app.post("/portal/preferences", async (c) => {
     const form = await c.req.parseBody();
-    const { sessionId, visit } = c.get("visitor");
-    const language = languageNamed(form.language) ?? visit.language;
-    const theme = themeNamed(form.theme) ?? visit.theme;
-    await changeVisit(c.get("services").db, sessionId, { ...visit, language, theme });
+    const visitor = c.get("visitor");
+    const language = languageNamed(form.language) ?? visitor.visit.language;
+    const theme = themeNamed(form.theme) ?? visitor.visit.theme;
+    await chooseAppearance(c.get("services"), visitor, { language, theme });
     const back = typeof form.back === "string" && isOwnPath(form.back) ? form.back : "/portal";
     return c.redirect(back, 303);
   });
@@ -75,7 +76,7 @@ function isOwnPath(path: string): boolean {
 
 /** The link, with the language and theme that the address or the form asks for; sets the look of the page. */
 async function chosenLink(c: PortalContext, token: string, asked: Readonly<Record<string, unknown>>) {
-  const link = await linkOf(c, token);
+  const link = await findInvitation(c.get("services"), token);
   if (link === undefined) return undefined;
   const language = languageNamed(asked.language) ?? link.visit.language;
   const theme = themeNamed(asked.theme) ?? link.visit.theme;

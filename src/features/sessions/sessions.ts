@@ -3,18 +3,12 @@
  * the key behind it are still valid. A token of the dashboard is none of the portal, and the other way round.
  */
 
-import type { Principal } from "../core/principal.ts";
-import type { Scope } from "../core/scopes.ts";
-import { record } from "../features/audit/trail.ts";
-import {
-  endSession,
-  findSession,
-  forgetSessions,
-  insertSession,
-  type OpenSession,
-} from "../features/keys/sql.ts";
-import { readToken, signToken } from "../secrets/tokens.ts";
-import type { Services } from "../services.ts";
+import type { Principal } from "../../core/principal.ts";
+import type { Scope } from "../../core/scopes.ts";
+import { readToken, signToken } from "../../secrets/tokens.ts";
+import type { Services } from "../../services.ts";
+import { record } from "../audit/trail.ts";
+import { endSession, findSession, forgetSessions, insertSession, type OpenSession } from "./sql.ts";
 
 type SessionUse = "session" | "portal_session";
 

@@ -1,0 +1,86 @@
+/**
+ * Visits of the portal. A visit is a session that a portal link has opened. What its visitor may do is worked out for each
+ * request, from the tenant's settings as they are now and from what the link said.
+ */
+import {
+  accessUnder,
+  type PortalAccess,
+  type PortalVisit,
+  portalVisit,
+  scopesUnder,
+  tenantPortalOf,
+} from "../../core/portal-access.ts";
+import type { Principal } from "../../core/principal.ts";
+import { readToken } from "../../secrets/tokens.ts";
+import type { Services } from "../../services.ts";
+import { openSession, principalOf, sessionOf } from "../sessions/sessions.ts";
+import { replacePortalVisit } from "../sessions/sql.ts";
+import { isLinkVoid } from "../tenants/removal.ts";
+import { findTenantSettings } from "../tenants/settings.ts";
+
+/** The content of a link that may open a visit, with its tenant's settings. */
+export type PortalInvitation = NonNullable<Awaited<ReturnType<typeof findInvitation>>>;
+
+/**
+ * Reads a link's token; undefined when it is not valid. A link without a tenant never is: it would open all tenants.
+ * A valid link may have been used before: `openVisit` finds out.
+ */
+export async function findInvitation({ config, db, now }: Services, token: string) {
+  const claims = await readToken(config, "portal", token, now());
+  const visit = portalVisit.safeParse(claims?.visit);
+  if (claims === undefined || claims.tenant === null || !visit.success) return undefined;
+  const settings = await findTenantSettings(db, claims.tenant);
+  if (isLinkVoid(claims.issuedAt, settings?.deletedAt)) return undefined;
+  return { ...claims, tenant: claims.tenant, visit: visit.data, settings };
+}
+
+/**
+ * Opens the visit of a link and returns its session's token; undefined when the link has opened one before, or its tenant
+ * has just been deleted. A deletion ends the sessions that exist, so the settings are read again once this one does.
+ */
+export async function openVisit(
+  services: Services,
+  { id, keyId, tenant, scopes, issuedAt, visit: portal }: PortalInvitation,
+): Promise<string | undefined> {
+  // Every request of the visit looks up its key, and when that ends.
+  const session = { id, keyId, keyExpiresAt: null, tenant, scopes, portal };
+  const token = await openSession(services, "portal_session", session);
+  if (token === undefined) return undefined;
+  const settings = await findTenantSettings(services.db, tenant);
+  return isLinkVoid(issuedAt, settings?.deletedAt) ? undefined : token;
+}
+
+export type PortalVisitor = Readonly<{
+  /** With the scopes that the visit needs now, of those that were granted when its link was made. */
+  principal: Principal;
+  tenant: string;
+  sessionId: string;
+  access: PortalAccess;
+  visit: PortalVisit;
+}>;
+
+/** The visitor of a session's token, with the tenant's settings; undefined where the visit has ended. */
+export async function findVisitor(services: Services, token: string) {
+  const session = await sessionOf(services, "portal_session", token);
+  const visit = portalVisit.safeParse(session?.portal);
+  if (!session || session.tenant === null || !visit.success) return undefined;
+  const { tenant, id: sessionId } = session;
+  const settings = await findTenantSettings(services.db, tenant);
+  const { language: _, theme: __, ...rules } = tenantPortalOf(settings?.portal);
+  const access = accessUnder(rules, visit.data.rules);
+  const needed = scopesUnder(access);
+  const granted = principalOf(session);
+  const scopes = granted.scopes.filter((scope) => needed.includes(scope));
+  const principal: Principal = { ...granted, visit: access, scopes };
+  const visitor: PortalVisitor = { principal, tenant, sessionId, access, visit: visit.data };
+  return { visitor, settings };
+}
+
+/** Stores the language and theme that the visitor has chosen. They last as long as the visit. */
+export async function chooseAppearance(
+  { db }: Services,
+  { sessionId, visit }: PortalVisitor,
+  chosen: Partial<Pick<PortalVisit, "language" | "theme">>,
+): Promise<void> {
+  await replacePortalVisit(db, sessionId, { ...visit, ...chosen });
+}
