@@ -79,6 +79,25 @@ const published: Record<PresetName, Row> = {
     hours: 48,
     header: "instead",
   },
+  exponential: {
+    permanent: [400, 401, 403, 404, 405, 410],
+    waits: [
+      [1, 30],
+      [1, 60],
+      [1, 120],
+      [1, 240],
+      [1, 480],
+      [1, 960],
+      [1, 1920],
+      [1, 3840],
+      [1, 7680],
+      [1, 15_360],
+      ...times(4, [1, 28_800]),
+    ],
+    attempts: "unlimited",
+    hours: 48,
+    header: "instead",
+  },
   "storm-safe": {
     permanent: { allBut: [429] },
     waits: [
@@ -305,4 +324,14 @@ describe("the table of presets", () => {
     const spans = [1, 59, 60, 90, 3_600, 5_400, 86_400, 129_600].map(spanText);
     expect(spans).toEqual(["1 s", "59 s", "1 min", "90 s", "1 h", "90 min", "1 d", "36 h"]);
   });
+});
+
+it("progressive reaches its source's 24 hours only with twelve attempts, as docs/retry-policies.md says", () => {
+  const hoursOf = (retries: number, which: 0 | 1) => {
+    const { waits } = published.progressive;
+    const seconds = Array.from({ length: retries }, (_, i) => (waits[i] ?? waits.at(-1))?.[which] ?? 0);
+    return seconds.reduce((sum, each) => sum + each, 0) / 3600;
+  };
+  expect([hoursOf(7, 0).toFixed(1), hoursOf(7, 1).toFixed(1)]).toEqual(["9.4", "20.1"]);
+  expect([hoursOf(10, 0) >= 24, hoursOf(11, 0) >= 24]).toEqual([false, true]);
 });

@@ -169,6 +169,7 @@ describe("resolveRetry", () => {
       max_attempts: 2,
       give_up_after: 3600,
       expire_unattempted_after: 7200,
+      retry_after: "instead",
     } as const;
     expect(resolveRetry({ ...spec, schedule: [...spec.schedule] })).toEqual({
       ...presets.breakwater,
@@ -177,6 +178,7 @@ describe("resolveRetry", () => {
       maxAttempts: 2,
       giveUpAfterMs: 3_600_000,
       expireUnattemptedAfterMs: 7_200_000,
+      retryAfter: "instead",
     });
   });
 

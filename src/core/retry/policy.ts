@@ -9,7 +9,7 @@ import { z } from "zod";
 import type { Delays } from "./backoff.ts";
 import type { StatusRules } from "./classify.ts";
 import { presetNames, presets } from "./presets.ts";
-import { type RetryPolicy, type Transition, transition } from "./transition.ts";
+import { type RetryPolicy, retryAfterEffects, type Transition, transition } from "./transition.ts";
 
 export type { RetryPolicy } from "./transition.ts";
 
@@ -104,6 +104,10 @@ const fields = {
     description:
       "Seconds that a delivery may wait for its first attempt, because of a pause, a hold or an open circuit; 14 days by default.",
   }),
+  retry_after: z.enum(retryAfterEffects, { error: `expected one of ${retryAfterEffects.join(", ")}` }).meta({
+    description:
+      "What a Retry-After of a 429 does to the wait: `floor` waits for the longer of the two, `instead` for the header's time alone. With a 503 it is always a floor.",
+  }),
   on: onStatuses.optional().meta({
     description:
       "Statuses (400 to 599, but not 410) that are to be retried, or to end the delivery at once, whatever the preset says. A 2xx is always a success, a 3xx and 410 always end it.",
@@ -131,6 +135,7 @@ export function resolveRetry(spec: RetrySpec | undefined | null): RetryPolicy {
     maxAttempts: spec?.max_attempts ?? preset.maxAttempts,
     giveUpAfterMs: msOf(spec?.give_up_after) ?? preset.giveUpAfterMs,
     expireUnattemptedAfterMs: msOf(spec?.expire_unattempted_after) ?? preset.expireUnattemptedAfterMs,
+    retryAfter: spec?.retry_after ?? preset.retryAfter,
     rules: spec?.on ? withOverrides(preset.rules, spec.on) : preset.rules,
   };
 }

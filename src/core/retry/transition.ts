@@ -10,6 +10,9 @@ import { backoffSeconds, type Delays, type Jitter, jittered } from "./backoff.ts
 import { causeOf, classify, type Exchange, type StatusRules } from "./classify.ts";
 import { parseRetryAfter } from "./retry-after.ts";
 
+/** The effects that a receiver's Retry-After can have on the backoff. */
+export const retryAfterEffects = ["floor", "instead"] as const;
+
 /** A complete policy: every field decided, every limit finite. Presets are made of it, and specs resolve to it. */
 export type RetryPolicy = {
   readonly delays: Delays;
@@ -29,7 +32,7 @@ export type RetryPolicy = {
    * header alone where it comes with a 429 (with a 503 it is a floor, see `isInstead`). Neither ever waits for
    * less than the header asks.
    */
-  readonly retryAfter: "floor" | "instead";
+  readonly retryAfter: (typeof retryAfterEffects)[number];
 };
 
 export type History = {

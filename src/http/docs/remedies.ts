@@ -123,10 +123,56 @@ export const remedies: readonly Remedy[] = [
     remedy: "Lower `rate_per_second` or `max_concurrency` to what it can take.",
   },
   {
-    reason: "http_401, http_403, http_404",
-    meaning: "The receiver, or a firewall before it, does not accept the request.",
+    reason: "http_400, http_422",
+    meaning:
+      "The receiver read the event and rejected its content. The same bytes get the same answer again.",
     remedy:
-      "Compare the secret, the URL and your headers with what the receiver expects; let firewalls pass the user agent `Breakwater`.",
+      "Read `response` in the log. Let the receiver store what it cannot process, with the reason, and respond with 2xx; once it is mended, replay the dead deliveries.",
+  },
+  {
+    reason: "http_401",
+    meaning: "The receiver does not accept the signature or the credentials.",
+    remedy: "Compare the secret, `auth` and your headers with what the receiver expects.",
+  },
+  {
+    reason: "http_403",
+    meaning: "The receiver, or a firewall before it, forbids the request.",
+    remedy: "Let firewalls pass the user agent `Breakwater`, then compare the credentials.",
+  },
+  {
+    reason: "http_404",
+    meaning: "Nothing answers at this path: often a deployment, or a wrong URL.",
+    remedy: "Compare the URL with the receiver's routes. A preset may retry it a few times.",
+  },
+  {
+    reason: "http_405",
+    meaning: "The path exists and takes no POST.",
+    remedy: "Correct the URL: often it is that of a page, or it lacks the last slash.",
+  },
+  {
+    reason: "http_406, http_415",
+    meaning: "The receiver does not take `application/json`.",
+    remedy: "Let it accept this content type.",
+  },
+  {
+    reason: "http_410",
+    meaning: "The receiver wants no more events. The destination is paused as `gone`.",
+    remedy: "Ask its owner before you resume it.",
+  },
+  {
+    reason: "http_411, http_412, http_417, http_426, http_428, http_431",
+    meaning: "A proxy demands or refuses headers or a protocol.",
+    remedy: "Change the proxy, or the destination's `headers`.",
+  },
+  {
+    reason: "http_413",
+    meaning: "The event is larger than the receiver takes.",
+    remedy: "Raise the limit of the receiver and of each proxy before it to 256 KB, or post smaller events.",
+  },
+  {
+    reason: "http_451",
+    meaning: "Access is blocked for legal reasons, usually by country.",
+    remedy: "Let the receiver's firewall pass the webhook's path, whatever country the request comes from.",
   },
   {
     reason: "timeout",

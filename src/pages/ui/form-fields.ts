@@ -37,6 +37,7 @@ const retry = {
   "retry.max_attempts": ["max_attempts", "Maximum attempts"],
   "retry.give_up_after": ["give_up_after", "Give up after"],
   "retry.expire_unattempted_after": ["expire_unattempted_after", "First attempt within"],
+  "retry.retry_after": ["retry_after", "Retry-After of a 429"],
   "retry.on": ["on_retry", "HTTP statuses"],
   "retry.on.retry": ["on_retry", "Always retry"],
   "retry.on.fail": ["on_fail", "Never retry"],

@@ -263,13 +263,15 @@ export function causeText(cause: string): string {
   return texts[cause] ?? spelledOut(cause.replace(/^http_/, "HTTP "));
 }
 
-/** Statuses of which the guide says something of their own. */
-const STATUSES_EXPLAINED = ["http_401", "http_403", "http_404", "http_429"];
+/** Statuses that the guide explains one by one. */
+const STATUSES_EXPLAINED = [
+  400, 401, 403, 404, 405, 406, 410, 411, 412, 413, 415, 417, 422, 426, 428, 429, 431, 451,
+];
 
 /** Where /docs says what to do about the reason for which a delivery waits or is retried. */
 export function remedyAnchor(reason: string | undefined): string {
   if (reason === undefined) return "troubleshooting";
-  const isStatus = reason.startsWith("http_") && !STATUSES_EXPLAINED.includes(reason);
+  const isStatus = reason.startsWith("http_") && !STATUSES_EXPLAINED.includes(Number(reason.slice(5)));
   return `reason-${isStatus ? "http_500" : reason}`;
 }
 

@@ -35,6 +35,16 @@ test("the guide covers every reason for which a delivery waits or is retried", (
   expect(explained).toEqual(expect.arrayContaining(expected));
 });
 
+test("the guide explains each 4xx that commonly ends a delivery, and the dashboard leads there", () => {
+  const explained = remedies.flatMap(({ reason }) => reason.match(/http_4\d\d/g) ?? []);
+  for (const reason of explained)
+    expect([reason, remedyAnchor(reason)]).toEqual([reason, `reason-${reason}`]);
+  const rare = ["http_402", "http_407", "http_418", "http_499"];
+  expect(rare.map(remedyAnchor)).toEqual(rare.map(() => "reason-http_500"));
+  for (const status of [400, 401, 403, 404, 405, 410, 413, 415, 422])
+    expect(explained).toContain(`http_${status}`);
+});
+
 test("the dashboard finds the place of each of these reasons, and of any status", () => {
   const reasons = [
     ...waitingReasons,

@@ -7,6 +7,7 @@ import type { Refused } from "../../../core/result.ts";
 import type { Delays } from "../../../core/retry/backoff.ts";
 import type { RetryPolicy, RetrySpec } from "../../../core/retry/policy.ts";
 import { presetNames, presets, spanText, unlimitedAttempts } from "../../../core/retry/presets.ts";
+import { retryAfterEffects } from "../../../core/retry/transition.ts";
 import type { Destination } from "../../../store/destinations.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
 import {
@@ -52,6 +53,7 @@ export function specIn(form: Form): Readonly<Record<string, unknown>> {
     max_attempts: numberIn(form, "max_attempts") ?? undefined,
     give_up_after: duration("give_up_after"),
     expire_unattempted_after: duration("expire_unattempted_after"),
+    retry_after: textIn(form, "retry_after"),
     on: statusesIn(form),
   };
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
@@ -75,7 +77,7 @@ function jitterIn(form: Form): unknown {
 /** The fields of a policy: the inverse of `specIn`. */
 export function policyFieldsOf(spec: RetrySpec): PolicyFields {
   const { preset = "breakwater", schedule, base, factor, cap, jitter, max_attempts, give_up_after } = spec;
-  const { expire_unattempted_after, on } = spec;
+  const { expire_unattempted_after, retry_after, on } = spec;
   const given = {
     preset,
     schedule: schedule?.map(spanText).join(", "),
@@ -87,6 +89,7 @@ export function policyFieldsOf(spec: RetrySpec): PolicyFields {
     max_attempts: max_attempts && String(max_attempts),
     give_up_after: give_up_after && spanText(give_up_after),
     expire_unattempted_after: expire_unattempted_after && spanText(expire_unattempted_after),
+    retry_after,
     on_retry: on?.retry?.join(", "),
     on_fail: on?.fail?.join(", "),
   };
@@ -179,6 +182,11 @@ export const PolicyFieldsets: FC<{ form: FormState }> = ({ form }) => {
         {text("max_attempts", own.attempts)}
         {text("give_up_after", spanText(preset.giveUpAfterMs / 1000))}
         {text("expire_unattempted_after", spanText(preset.expireUnattemptedAfterMs / 1000))}
+        <ChoiceField
+          form={form}
+          name="retry_after"
+          options={[["", `preset: ${preset.retryAfter}`], ...retryAfterEffects.map(same)]}
+        />
       </fieldset>
       <fieldset class="fields">
         <legend>HTTP statuses</legend>

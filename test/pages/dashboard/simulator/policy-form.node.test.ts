@@ -41,7 +41,12 @@ describe("a policy as fields", () => {
       jitter: { proportional: 0.2 },
       give_up_after: 90,
     },
-    { preset: "breakwater", expire_unattempted_after: 86_400, on: { retry: [404, 500], fail: [503] } },
+    {
+      preset: "breakwater",
+      expire_unattempted_after: 86_400,
+      retry_after: "instead",
+      on: { retry: [404, 500], fail: [503] },
+    },
   ] as const)("is the same when it is read back: %j", (spec) => {
     expect(specIn(policyFieldsOf(retrySpec.parse(spec)))).toEqual(spec);
   });
