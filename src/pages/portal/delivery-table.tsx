@@ -2,7 +2,7 @@
 import type { Child, FC } from "hono/jsx";
 import { allows, type PortalAccess } from "../../core/portal-access.ts";
 import { type LogPage, logStates, PickCell } from "../ui/delivery-log.tsx";
-import { StateLabel } from "../ui/parts.tsx";
+import { ClippedCell, StateCell } from "../ui/parts.tsx";
 import type { Look } from "./look.ts";
 import { PortalAgo, PortalEventLabels, SectionHead } from "./parts.tsx";
 import { answerText, portalDeliveryText } from "./state-text.ts";
@@ -30,23 +30,27 @@ export const DeliveryTable: FC<Props> = ({ look, access, path, page, now }) => {
         <p class="empty">{emptyText(look, page, allows(access, "send_test"))}</p>
       ) : (
         <Selectable look={look} path={path} isOn={mayResend}>
-          <table class="cards thin">
+          <table class="lines">
             <thead>
               <tr>
                 {mayResend && (
-                  <th scope="col">
+                  <th scope="col" class="pick">
                     <span class="hidden">{t.log.resendSelected}</span>
                   </th>
                 )}
-                <th scope="col">{t.log.event}</th>
-                <th scope="col">{t.log.state}</th>
-                <th scope="col" class="num">
+                <th scope="col" class="main">
+                  {t.log.event}
+                </th>
+                <th scope="col" class="state-cell">
+                  {t.log.state}
+                </th>
+                <th scope="col" class="num wide">
                   {t.log.attempts}
                 </th>
-                <th scope="col" class="num">
+                <th scope="col" class="num wide">
                   {t.log.answer}
                 </th>
-                <th scope="col" class="num">
+                <th scope="col" class="num time">
                   {t.log.accepted}
                 </th>
               </tr>
@@ -98,27 +102,18 @@ const Row: FC<RowProps> = ({ look, entry, access, now }) => {
   return (
     <tr id={delivery.id}>
       {mayResend && <PickCell entry={entry} label={t.log.select(`${name} ${delivery.event_id}`)} />}
-      <td class="all">
-        <a class="name break" href={`/portal/deliveries/${delivery.id}`}>
+      <ClippedCell text={`${name} ${delivery.event_id}`}>
+        <a class="name" href={`/portal/deliveries/${delivery.id}`}>
           {name}
         </a>
         <code class="sub">{delivery.event_id}</code>
         {event && <PortalEventLabels look={look} access={access} event={event} />}
         {mayResend && event?.isErased === true && <span class="sub">{t.log.erased}</span>}
-      </td>
-      <td class="all">
-        <StateLabel tone={tone}>{label}</StateLabel>
-        {tone !== "good" && <span class="sub">{text}</span>}
-      </td>
-      <td data-label={t.log.attempts} class="num">
-        {f.count(delivery.attempts)}
-      </td>
-      <td data-label={t.log.answer} class="num">
-        {answerText(look, delivery)}
-      </td>
-      <td data-label={t.log.accepted} class="num">
-        {event ? <PortalAgo look={look} at={event.acceptedAt} now={now} /> : "–"}
-      </td>
+      </ClippedCell>
+      <StateCell tone={tone} label={label} text={tone === "good" ? "" : text} />
+      <td class="num wide">{f.count(delivery.attempts)}</td>
+      <td class="num wide">{answerText(look, delivery)}</td>
+      <td class="num time">{event ? <PortalAgo look={look} at={event.acceptedAt} now={now} /> : "–"}</td>
     </tr>
   );
 };

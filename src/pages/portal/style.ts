@@ -16,6 +16,7 @@ export const portalStyle = /* css */ `
 .choices { display: grid; gap: 0.625rem; max-height: 24rem; overflow: auto; border: 1px solid var(--line); border-radius: var(--radius); padding: 0.75rem 0.875rem; }
 .choices details { margin: 0.125rem 0 0 1.375rem; }
 .choices .hint { margin: 0 0 0 1.375rem; }
+.lines th.traffic { width: 14rem; }
 textarea.short { min-height: 4.5rem; }
 [aria-invalid="true"] { border-color: var(--bad); }
 .figures + .legend { margin: 1.5rem 0 0.75rem; }
@@ -26,10 +27,6 @@ textarea.short { min-height: 4.5rem; }
 ol.steps, ul.rules { list-style: revert; padding-left: 1.25rem; display: grid; gap: 0.375rem; }
 button.danger { color: var(--bad); }
 button.danger:hover { border-color: var(--bad); color: var(--bad); }
-@media (min-width: 46.01rem) {
-  /* An id on one line. */
-  .thin td.all { min-width: 11rem; }
-}
 @media (max-width: 46rem) {
   .log li { grid-template-columns: minmax(0, 1fr); }
   .settings { grid-template-columns: minmax(0, 1fr); gap: 0; }

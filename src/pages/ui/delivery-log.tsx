@@ -7,8 +7,8 @@ import type { Caller } from "../../features/service.ts";
 import { eventId, eventNumber } from "../../ids.ts";
 import { END, isEnd, type Positions, START } from "../../store/delivery-list.ts";
 import type { Destination } from "../../store/destinations.ts";
-import { deliveriesWithTag, EventLabels } from "./event-labels.tsx";
-import { Ago, StateLabel } from "./parts.tsx";
+import { deliveriesWithTag, EventLabels, labelsText } from "./event-labels.tsx";
+import { Ago, ClippedCell, StateCell } from "./parts.tsx";
 import { causeText, deliveryText } from "./status-text.ts";
 
 export const logStates = ["all", "queued", "waiting", "retrying", "delivered", "dead"] as const;
@@ -95,23 +95,27 @@ type TableProps = Readonly<{
 }>;
 
 export const LogTable: FC<TableProps> = ({ entries, now, showTenant = false, mayPick = false }) => (
-  <table class="cards thin">
+  <table class="lines">
     <thead>
       <tr>
         {mayPick && (
-          <th scope="col">
+          <th scope="col" class="pick">
             <span class="hidden">Select</span>
           </th>
         )}
-        <th scope="col">Event</th>
-        <th scope="col">State</th>
-        <th scope="col" class="num">
+        <th scope="col" class="main">
+          Event
+        </th>
+        <th scope="col" class="state-cell">
+          State
+        </th>
+        <th scope="col" class="num wide">
           Attempts
         </th>
-        <th scope="col" class="num">
+        <th scope="col" class="num wide">
           Last response
         </th>
-        <th scope="col" class="num">
+        <th scope="col" class="num time">
           Accepted
         </th>
       </tr>
@@ -155,20 +159,25 @@ export const PickCell: FC<PickProps> = ({ entry: { delivery, event }, label }) =
 export const LogRow: FC<RowProps> = ({ entry, now, showTenant, mayPick }) => {
   const { delivery, event, destination } = entry;
   const { tone, label, text } = deliveryText(delivery, event?.acceptedAt ?? now, now);
+  const type = event?.type ?? "deleted event";
+  const about = [
+    ...(destination === undefined ? [] : [`to ${destination}`]),
+    ...(showTenant && event ? [`of tenant ${event.tenant}`] : []),
+  ].join(" ");
   return (
     <tr id={delivery.id}>
       {mayPick && (
         <PickCell
           entry={entry}
-          label={`Select ${event?.type ?? "deleted event"} ${delivery.event_id} ${destination === undefined ? "" : `to ${destination}`}`.trim()}
+          label={`Select ${type} ${delivery.event_id} ${destination === undefined ? "" : `to ${destination}`}`.trim()}
         />
       )}
-      <td class="all">
-        <a class="name break" href={`/dashboard/events/${delivery.event_id}`}>
-          {event?.type ?? "deleted event"}
+      <ClippedCell text={[type, about, delivery.event_id, labelsText(event)].filter(Boolean).join(" ")}>
+        <a class="name" href={`/dashboard/events/${delivery.event_id}`}>
+          {type}
         </a>
+        {about !== "" && <span class="sub">{about}</span>}
         <code class="sub">{delivery.event_id}</code>
-        {destination !== undefined && <span class="sub">{`to ${destination}`}</span>}
         {event && (
           <EventLabels
             tags={event.tags}
@@ -177,21 +186,11 @@ export const LogRow: FC<RowProps> = ({ entry, now, showTenant, mayPick }) => {
             class="sub"
           />
         )}
-        {showTenant && event && <span class="sub">{`of tenant ${event.tenant}`}</span>}
-      </td>
-      <td class="all">
-        <StateLabel tone={tone}>{label}</StateLabel>
-        {tone !== "good" && <span class="sub">{text}</span>}
-      </td>
-      <td data-label="Attempts" class="num">
-        {delivery.attempts}
-      </td>
-      <td data-label="Last response" class="num">
-        {lastResponseText(delivery)}
-      </td>
-      <td data-label="Accepted" class="num">
-        {event ? <Ago at={event.acceptedAt} now={now} /> : "–"}
-      </td>
+      </ClippedCell>
+      <StateCell tone={tone} label={label} text={tone === "good" ? "" : text} />
+      <td class="num wide">{delivery.attempts}</td>
+      <td class="num wide">{lastResponseText(delivery)}</td>
+      <td class="num time">{event ? <Ago at={event.acceptedAt} now={now} /> : "–"}</td>
     </tr>
   );
 };

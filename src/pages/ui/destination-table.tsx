@@ -1,6 +1,6 @@
 /**
- * The health of destinations, and the table that shows it at a glance: one row each, on a phone one card each. A
- * destination is always judged by its last 15 minutes, whichever window the page shows.
+ * The health of destinations, and the table that shows it at a glance, one line each. A destination is always judged by
+ * its last 15 minutes, whichever window the page shows.
  */
 import type { FC } from "hono/jsx";
 import type { FiguresQuery } from "../../core/gate-view.ts";
@@ -10,7 +10,7 @@ import { COUNTED, type Seen } from "../../features/stats/fleet.ts";
 import { type Destination, gateSettingsOf } from "../../store/destinations.ts";
 import { Sparkline } from "./charts.tsx";
 import { atMost, decimalOf, durationOrNone } from "./format.ts";
-import { StateLabel } from "./parts.tsx";
+import { ClippedCell, StateCell } from "./parts.tsx";
 import { type StatusText, statusText, type Tone } from "./status-text.ts";
 
 const HEALTH_WINDOW: StatsWindow = "15m";
@@ -42,7 +42,7 @@ export function destinationHealthOf(seen: Seen, now: number): Health {
 const urgency: Readonly<Record<Tone, number>> = { bad: 0, warn: 1, busy: 2, good: 3, quiet: 4 };
 
 /** What needs attention comes first; among equals the larger backlog, then by URL. */
-export function byUrgency(a: Health, b: Health): number {
+function byUrgency(a: Health, b: Health): number {
   return (
     urgency[a.status.tone] - urgency[b.status.tone] ||
     b.depth.waiting - a.depth.waiting ||
@@ -54,25 +54,103 @@ export function needsAttention({ status }: Health): boolean {
   return status.tone === "bad" || status.tone === "warn";
 }
 
-type Props = Readonly<{ healths: readonly Health[]; showTenant: boolean }>;
+type Column = Readonly<{
+  title: string;
+  /** `wide` columns are left out on phones. */
+  of?: string;
+  /** Absent where the table cannot be sorted by it. The largest number comes first. */
+  compare?: (a: Health, b: Health) => number;
+}>;
 
-export const DestinationTable: FC<Props> = ({ healths, showTenant }) => (
-  <table class="cards">
+const descending = (of: (one: Health) => number) => (a: Health, b: Health) => of(b) - of(a);
+
+const columns: Readonly<Record<string, Column>> = {
+  name: { title: "Destination", of: "main", compare: (a, b) => nameOf(a.row).localeCompare(nameOf(b.row)) },
+  status: { title: "Status", of: "state-cell status", compare: byUrgency },
+  traffic: { title: "15 minutes", of: "spark wide" },
+  in_flight: {
+    title: "In flight",
+    of: "flight wide",
+    compare: descending(({ figures }) => figures?.view.inFlight ?? -1),
+  },
+  waiting: { title: "Waiting", of: "num count", compare: descending(({ depth }) => depth.waiting) },
+  retries: {
+    title: "Retry ratio",
+    of: "num count wide",
+    compare: descending(({ rates }) => rates.retryRatio),
+  },
+  latency: {
+    title: "p95 latency",
+    of: "num count wide",
+    compare: descending(({ rates }) => rates.latencyP95Ms ?? -1),
+  },
+};
+
+const DEFAULT_SORT = "status";
+
+/** How a list of destinations is filtered and sorted, as in its address: `state=circuit-open`, `sort=-waiting`. */
+export type ListView = Readonly<{ state: string | undefined; sort: string; isReversed: boolean }>;
+
+export function listViewIn({ state, sort = "" }: Readonly<Record<string, string>>): ListView {
+  const name = sort.replace(/^-/, "");
+  const isKnown = columns[name]?.compare !== undefined;
+  return { state, sort: isKnown ? name : DEFAULT_SORT, isReversed: isKnown && sort.startsWith("-") };
+}
+
+/** The view in an address; what is the default is left out. */
+export function queryOfView({ state, sort, isReversed }: ListView) {
+  const text = `${isReversed ? "-" : ""}${sort}`;
+  return { ...(state !== undefined && { state }), ...(text !== DEFAULT_SORT && { sort: text }) };
+}
+
+const ATTENTION = "attention";
+
+/** The states of a list, with how many destinations are in each; the most urgent first. */
+export function statesOf(healths: readonly Health[]) {
+  const sorted = Map.groupBy(healths.toSorted(byUrgency), ({ status }) => status.label);
+  const labels = [...sorted].map(([title, { length }]) => ({ state: slugOf(title), title, count: length }));
+  const troubled = healths.filter(needsAttention).length;
+  return troubled === 0
+    ? labels
+    : [{ state: ATTENTION, title: "Needs attention", count: troubled }, ...labels];
+}
+
+function slugOf(label: string): string {
+  return label.toLowerCase().replaceAll(" ", "-");
+}
+
+export function destinationsIn(
+  healths: readonly Health[],
+  { state, sort, isReversed }: ListView,
+): readonly Health[] {
+  const isShown = (one: Health) =>
+    state === undefined || (state === ATTENTION ? needsAttention(one) : slugOf(one.status.label) === state);
+  const sorted = healths.filter(isShown).toSorted(byUrgency).toSorted(columns[sort]?.compare);
+  return isReversed ? sorted.toReversed() : sorted;
+}
+
+type Sorting = Readonly<{ view: ListView; at: (view: ListView) => string }>;
+
+type Props = Readonly<{
+  healths: readonly Health[];
+  showTenant: boolean;
+  /** Where the table is with other views; absent where it cannot be sorted. */
+  sorting?: Sorting;
+}>;
+
+export const DestinationTable: FC<Props> = ({ healths, showTenant, sorting }) => (
+  <table class="lines">
     <thead>
       <tr>
-        <th scope="col">Destination</th>
-        <th scope="col">Status</th>
-        <th scope="col">15 minutes</th>
-        <th scope="col">In flight</th>
-        <th scope="col" class="num">
-          Waiting
-        </th>
-        <th scope="col" class="num">
-          Retry ratio
-        </th>
-        <th scope="col" class="num">
-          p95 latency
-        </th>
+        {Object.entries(columns).map(([name, { title, of, compare }]) =>
+          sorting && compare ? (
+            <SortedHead name={name} title={title} of={of} sorting={sorting} />
+          ) : (
+            <th scope="col" class={of}>
+              {title}
+            </th>
+          ),
+        )}
       </tr>
     </thead>
     <tbody>
@@ -83,47 +161,58 @@ export const DestinationTable: FC<Props> = ({ healths, showTenant }) => (
   </table>
 );
 
+type HeadProps = Readonly<{ name: string; title: string; of: string | undefined; sorting: Sorting }>;
+
+/** Sorts by the column; once more, the other way round. */
+const SortedHead: FC<HeadProps> = ({ name, title, of, sorting: { view, at } }) => {
+  const isCurrent = view.sort === name;
+  const isReversed = isCurrent && !view.isReversed;
+  const isAscending = of?.includes("num") || name === "in_flight" ? view.isReversed : !view.isReversed;
+  return (
+    <th
+      scope="col"
+      class={of}
+      {...(isCurrent && { "aria-sort": isAscending ? ("ascending" as const) : ("descending" as const) })}
+    >
+      <a href={at({ ...view, sort: name, isReversed })}>{title}</a>
+    </th>
+  );
+};
+
 const Row: FC<{ health: Health; showTenant: boolean }> = ({ health, showTenant }) => {
   const { row, figures, depth, status, rates, series } = health;
   const view = figures?.view;
   const about = [
     row.description !== null ? shortUrl(row.url) : undefined,
     showTenant ? row.tenant : undefined,
-  ]
-    .filter(Boolean)
-    .join(" · ");
-  const why = [status.reason, status.until].filter(Boolean).join("; ");
+  ].filter((text) => text !== undefined);
+  const why = [status.reason, status.until].filter((text) => text !== undefined).join("; ");
   return (
     <tr id={row.id}>
-      <td class="all">
-        <a class="name break" href={`/dashboard/destinations/${row.id}`}>
+      <ClippedCell text={[nameOf(row), ...about].join(" · ")}>
+        <a class="name" href={`/dashboard/destinations/${row.id}`}>
           {nameOf(row)}
         </a>
-        {about !== "" && <span class="sub">{about}</span>}
-      </td>
-      <td class="all">
-        <StateLabel tone={status.tone}>{status.label}</StateLabel>
-        {status.tone !== "good" && why !== "" && <span class="sub">{why}</span>}
-      </td>
-      <td class="spark">
+        {about.length > 0 && <span class="sub">{about.join(" · ")}</span>}
+      </ClippedCell>
+      <StateCell tone={status.tone} label={status.label} text={status.tone === "good" ? "" : why} />
+      <td class="spark wide">
         <Sparkline series={series} />
       </td>
-      <td data-label="In flight" class="nowrap">
+      <td class="wide">
         <InFlight count={view?.inFlight} limit={gateSettingsOf(row).maxConcurrency} />
       </td>
-      <td data-label="Waiting" class="num">
+      <td class="num">
         {depth.waiting === 0 ? (
           "0"
         ) : (
           <a href={deliveriesIn("waiting", row.id)}>{atMost(depth.waiting, COUNTED)}</a>
         )}
       </td>
-      <td data-label="Retry ratio" class={`num ${view?.traffic.storm ? "is-bad" : ""}`}>
+      <td class={`num wide ${view?.traffic.storm ? "is-bad" : ""}`}>
         {view ? decimalOf(rates.retryRatio) : "–"}
       </td>
-      <td data-label="p95 latency" class="num">
-        {durationOrNone(rates.latencyP95Ms)}
-      </td>
+      <td class="num wide">{durationOrNone(rates.latencyP95Ms)}</td>
     </tr>
   );
 };

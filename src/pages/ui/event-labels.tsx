@@ -26,6 +26,16 @@ export const EventLabels: FC<Props> = ({ tags, channels, tagPath, class: of }) =
   </>
 );
 
+type Labels = Readonly<{ tags?: readonly string[] | undefined; channels?: readonly string[] | undefined }>;
+
+/** The same as plain text, for a tooltip. */
+export function labelsText({ tags = [], channels = [] }: Labels = {}): string {
+  return [
+    ...(tags.length > 0 ? [`Tags: ${tags.join(", ")}`] : []),
+    ...(channels.length > 0 ? [`Channels: ${channels.join(", ")}`] : []),
+  ].join(" ");
+}
+
 /** The deliveries of events with the tag: tags belong to tenants. */
 export function deliveriesWithTag(tenant: string): (tag: string) => string {
   return (tag) => `/dashboard/deliveries?${new URLSearchParams({ tenant, tag })}`;

@@ -29,6 +29,25 @@ export const StateLabel: FC<{ tone: Tone; children?: Child }> = ({ tone, childre
   <span class={`state nowrap tone-${tone}`}>{children}</span>
 );
 
+/** A table cell of one line. Its end is cut off where it does not fit; `text` is the tooltip with all of it. */
+export const ClippedCell: FC<{ text: string; of?: string; children?: Child }> = ({ text, of, children }) => (
+  <td class={of === undefined ? "clip" : `clip ${of}`} title={text}>
+    {children}
+  </td>
+);
+
+/** A table cell with a state, and the sentence about it where one is given. */
+export const StateCell: FC<{ tone: Tone; label: string; text?: string | undefined }> = ({
+  tone,
+  label,
+  text = "",
+}) => (
+  <ClippedCell text={text || label} of="state-cell">
+    <StateLabel tone={tone}>{label}</StateLabel>
+    {text !== "" && <span class="sub">{text.startsWith(`${label} `) ? text.slice(label.length) : text}</span>}
+  </ClippedCell>
+);
+
 /** How long ago, with the exact time as a tooltip. */
 export const Ago: FC<{ at: number; now: number }> = ({ at, now }) => {
   const iso = isoTime(at);
@@ -169,12 +188,15 @@ export function windowNamed(name: string | undefined): StatsWindow {
   return windows.find((window) => window === name) ?? "15m";
 }
 
-/** Links to the same page over other windows. */
-export const WindowTabs: FC<{ path: string; current: StatsWindow }> = ({ path, current }) => (
+/** Links to the same page over other windows; `at` has the address of each, and of the shortest one without a name. */
+export const WindowTabs: FC<{ at: (window?: StatsWindow) => string; current: StatsWindow }> = ({
+  at,
+  current,
+}) => (
   <nav class="tabs" aria-label="Time range">
     {windows.map((window) => (
       <a
-        href={window === "15m" ? path : `${path}?window=${window}`}
+        href={at(window === "15m" ? undefined : window)}
         {...(window === current && { "aria-current": "true" })}
       >
         {windowTexts[window].short}

@@ -62,15 +62,21 @@ code, pre, kbd { font-family: var(--mono); font-size: 0.8125rem; }
 .menu { flex: 1; }
 .menu > summary { color: var(--ink); }
 .menu[open] > summary { margin-bottom: 0; }
-.top .menu nav { gap: 0 1rem; font-size: 0.875rem; }
+.top .menu nav { gap: 0 0.875rem; font-size: 0.8125rem; }
 @media (min-width: 64rem) {
   @supports selector(::details-content) {
     .menu > summary { display: none; }
     .menu::details-content { content-visibility: visible; display: block; height: auto; }
   }
 }
-@media (max-width: 46rem) { .menu { order: 3; flex-basis: 100%; } .menu nav { display: grid; grid-template-columns: 1fr 1fr; padding-block: 0.25rem; } }
-.top search { flex: 0 1 10rem; }
+@media (min-width: 46.01rem) {
+  @supports selector(::details-content) {
+    .on-phones > summary { display: none; }
+    .on-phones::details-content { content-visibility: visible; display: grid; gap: inherit; height: auto; }
+  }
+}
+@media (max-width: 46rem) { main { padding-bottom: 2rem; } .menu { order: 3; flex-basis: 100%; } .menu nav { display: grid; grid-template-columns: 1fr 1fr; padding-block: 0.25rem; } }
+.top search { flex: none; width: 10.5rem; }
 .top search input { margin: 0; padding-block: 0.25rem; }
 .top .who { display: flex; align-items: center; gap: 1rem; color: var(--soft); font-size: 0.875rem; }
 main { padding-block: clamp(1.75rem, 4vw, 2.75rem) 3.5rem; display: grid; gap: clamp(2rem, 5vw, 3rem); grid-template-columns: minmax(0, 1fr); }
@@ -127,15 +133,35 @@ td a.name { font-weight: 550; text-decoration: none; }
 td a.name::after { content: ""; position: absolute; inset: 0; }
 tr:has(a.name) { position: relative; }
 tr:has(a.name):hover { background: color-mix(in oklab, var(--accent-wash), transparent 55%); }
-td .sub { color: var(--soft); font-size: 0.8125rem; display: block; overflow-wrap: anywhere; }
+.lines { table-layout: fixed; }
+.lines td, .lines th { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
+.lines td { padding-block: 0.5rem; }
+.lines th { width: 8rem; }
+.lines th.num { width: 6.75rem; }
+.lines th.state-cell { width: 30%; }
+.lines th.main { width: auto; }
+.lines th.count { width: 6rem; }
+.lines th.status { width: 24%; }
+.lines th.spark { width: 8.5rem; }
+.lines th.flight { width: 8.75rem; }
+.lines th.scopes { width: 15rem; }
+.lines th.pick { width: 2rem; }
+.lines .sub { color: var(--soft); font-size: 0.8125rem; margin-left: 0.5rem; }
+.lines .sub.labels { display: inline; }
+.lines a:focus-visible { outline-offset: -2px; }
+.lines th a { text-decoration: none; }
+.lines th[aria-sort] a { color: var(--ink); border-bottom: 1px solid var(--accent); }
+.lines th[aria-sort="ascending"] a::after { content: " ↑" / ""; }
+.lines th[aria-sort="descending"] a::after { content: " ↓" / ""; }
 .labels { display: block; }
-td .sub a { position: relative; z-index: 1; color: inherit; }
+.lines .sub a { position: relative; z-index: 1; color: inherit; }
 .is-bad { color: var(--bad); }
 .is-warn { color: var(--warn); }
 .scroll { overflow-x: auto; }
 .tabs { display: flex; flex-wrap: wrap; gap: 0.25rem 1.125rem; font-size: 0.875rem; }
 .tabs a { text-decoration: none; color: var(--soft); padding: 0.125rem 0; border-bottom: 1px solid transparent; }
 .tabs a[aria-current] { color: var(--ink); border-bottom-color: var(--accent); }
+.head .states { flex-basis: 100%; }
 .notice { background: var(--wash); border-radius: var(--radius); padding: 0.75rem 1rem; }
 .notice.tone-bad, .notice.tone-warn { color: var(--tone); }
 .notice ul { margin-top: 0.25rem; }
@@ -222,17 +248,16 @@ details .copy { margin-bottom: 1rem; }
 .signed-out { max-width: 25rem; margin: clamp(2rem, 12vh, 8rem) auto; }
 .signed-out main { padding: 0; gap: 1.5rem; }
 @media (max-width: 46rem) {
-  .cards thead { position: absolute; clip-path: inset(50%); width: 1px; overflow: hidden; }
-  .cards tr { display: grid; grid-template-columns: 1fr 1fr; gap: 0.375rem 1rem; padding: 1rem 0; border-bottom: 1px solid var(--line); }
-  .cards.thin tr { grid-template-columns: 1fr 1fr 1fr; padding: 0.75rem 0; }
-  .cards td { border: 0; padding: 0; text-align: left; white-space: normal; }
-  .cards td[data-label]::before { content: attr(data-label); display: block; color: var(--soft); font-size: 0.75rem; }
-  .cards td.all { grid-column: 1 / -1; }
-  .cards td.pick { position: absolute; right: 0; top: 0.75rem; width: auto; }
-  .cards tr:has(td.pick) { position: relative; }
-  .cards td.spark { display: none; }
+  .lines .wide, .lines .state-cell .sub { display: none; }
+  .lines td, .lines th { padding-inline: 0.375rem; font-size: 0.8125rem; line-height: 1.35; }
+  .lines td { padding-block: 0.1875rem; }
+  .lines th.state-cell, .lines th.status { width: 7.5rem; }
+  .lines th.num { width: 6rem; }
+  .lines th.count { width: 4.5rem; }
+  .tabs { gap: 0.25rem 0.75rem; }
   .log li { grid-template-columns: 1fr; gap: 0; }
 }
+@media (max-width: 22.5rem) { .lines .time { display: none; } }
 @media print { .top .menu, .actions, .foot { display: none; } }
 `;
 

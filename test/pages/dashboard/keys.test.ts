@@ -41,7 +41,7 @@ describe("API keys", () => {
     expect([status, (await testDashboard().signIn(key)).status]).toEqual([200, 303]);
     const list = await browser.get(KEYS);
     expect(list.html).not.toContain(key);
-    expect(textOf(list.html)).toMatch(/&lt;b&gt;Shop key_[a-z0-9]+ of tenant acme read 31 Jan, 12:30/);
+    expect(textOf(list.html)).toMatch(/&lt;b&gt;Shop of tenant acme · key_[a-z0-9]+ read 31 Jan, 12:30/);
   });
 
   it("do not outlive the key that the session was opened with", async () => {

@@ -233,7 +233,7 @@ const Traffic: FC<TrafficProps> = ({ path, health: { row, figures }, window, now
       <div class="head">
         <h2 id="traffic">Attempts</h2>
         <TrafficLegend />
-        <WindowTabs path={path} current={window} />
+        <WindowTabs at={(other) => (other ? `${path}?window=${other}` : path)} current={window} />
       </div>
       <TrafficChart series={series} window={window} />
       {figures && series.length > 0 && (

@@ -4,7 +4,7 @@ import type { FC } from "hono/jsx";
 import type { ErasureView } from "../../../features/erasures/schema.ts";
 import { erasureView, getErasure, getErasures } from "../../../features/erasures/service.ts";
 import { countOf } from "../../ui/format.ts";
-import { Ago, Figure, StateLabel } from "../../ui/parts.tsx";
+import { Ago, ClippedCell, Figure, StateCell } from "../../ui/parts.tsx";
 import { showNotFound, showPage, showRefusal } from "../components/layout.tsx";
 import { callerWithinTenant, type DashboardEnv } from "../session.ts";
 
@@ -112,15 +112,17 @@ const Erasures: FC<ListProps> = ({ erasures, next, isFirst, now }) => (
     {erasures.length === 0 ? (
       <p class="empty">{isFirst ? "Nothing has been erased yet." : "No more erasures."}</p>
     ) : (
-      <table class="cards thin">
+      <table class="lines">
         <thead>
           <tr>
-            <th scope="col">Erasure</th>
+            <th scope="col" class="main">
+              Erasure
+            </th>
             <th scope="col">State</th>
             <th scope="col" class="num">
               Events
             </th>
-            <th scope="col" class="num">
+            <th scope="col" class="num wide">
               Begun
             </th>
           </tr>
@@ -128,19 +130,15 @@ const Erasures: FC<ListProps> = ({ erasures, next, isFirst, now }) => (
         <tbody>
           {erasures.map((erasure) => (
             <tr>
-              <td class="all">
-                <a class="name break" href={`${ERASURES}/${erasure.id}`}>
+              <ClippedCell text={`${erasure.tenant}: ${subjectOf(erasure)}`}>
+                <a class="name" href={`${ERASURES}/${erasure.id}`}>
                   {erasure.tenant}
                 </a>
                 <span class="sub">{subjectOf(erasure)}</span>
-              </td>
-              <td data-label="State">
-                <StateLabel tone={tones[erasure.state]}>{states[erasure.state]}</StateLabel>
-              </td>
-              <td data-label="Events" class="num">
-                {countOf(erasure.events)}
-              </td>
-              <td data-label="Begun" class="num">
+              </ClippedCell>
+              <StateCell tone={tones[erasure.state]} label={states[erasure.state]} />
+              <td class="num">{countOf(erasure.events)}</td>
+              <td class="num wide">
                 <Ago at={Date.parse(erasure.created_at)} now={now} />
               </td>
             </tr>

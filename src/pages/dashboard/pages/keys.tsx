@@ -9,7 +9,7 @@ import { pageFrom } from "../../../http/parameters.ts";
 import { CheckField, FormNotice, type FormState, formState, TextField } from "../../ui/fields.tsx";
 import { keyFields } from "../../ui/form-fields.ts";
 import { type Form, momentOf, textIn, utcIn } from "../../ui/format.ts";
-import { Ago, Confirmation, Copyable, OutcomeNotice, outcomeAt } from "../../ui/parts.tsx";
+import { Ago, ClippedCell, Confirmation, Copyable, OutcomeNotice, outcomeAt } from "../../ui/parts.tsx";
 import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import {
@@ -169,46 +169,56 @@ const scopeTexts: Readonly<Record<(typeof scopes)[number], string>> = {
 };
 
 const KeyTable: FC<Pick<Props, "keys" | "own" | "now">> = ({ keys, own, now }) => (
-  <table class="cards thin">
+  <table class="lines">
     <thead>
       <tr>
-        <th scope="col">Key</th>
-        <th scope="col">Scopes</th>
-        <th scope="col">Expires</th>
+        <th scope="col" class="main">
+          Key
+        </th>
+        <th scope="col" class="scopes wide">
+          Scopes
+        </th>
+        <th scope="col" class="wide">
+          Expires
+        </th>
         <th scope="col">Last used</th>
-        <th scope="col">
+        <th scope="col" class="num count">
           <span class="hidden">Actions</span>
         </th>
       </tr>
     </thead>
     <tbody>
       {keys.map((key) => (
-        <tr>
-          <td class="all">
-            <span class="break">{key.name ?? key.id}</span>
-            {key.name !== null && <code class="sub">{key.id}</code>}
-            <span class="sub">{key.tenant === null ? "all tenants" : `of tenant ${key.tenant}`}</span>
-            {key.id === own && <span class="sub">You are signed in with it.</span>}
-          </td>
-          <td data-label="Scopes" class="break">
-            {key.scopes.join(", ")}
-          </td>
-          <td data-label="Expires">
-            {key.expires_at === null ? "never" : momentOf(Date.parse(key.expires_at), now)}
-          </td>
-          <td data-label="Last used">
-            {key.last_used_at === null ? "never" : <Ago at={Date.parse(key.last_used_at)} now={now} />}
-          </td>
-          <td class="all">
-            <a href={`${PATH}/${key.id}/revoke`} aria-label={`Revoke ${key.name ?? key.id}`}>
-              Revoke
-            </a>
-          </td>
-        </tr>
+        <KeyRow shown={key} own={own} now={now} />
       ))}
     </tbody>
   </table>
 );
+
+const KeyRow: FC<Pick<Props, "own" | "now"> & Readonly<{ shown: KeyView }>> = ({ shown, own, now }) => {
+  const { id, name, tenant, expires_at: expires, last_used_at: used } = shown;
+  const about = [
+    tenant === null ? "all tenants" : `of tenant ${tenant}`,
+    ...(id === own ? ["your session's key"] : []),
+    ...(name === null ? [] : [id]),
+  ].join(" · ");
+  return (
+    <tr>
+      <ClippedCell text={`${name ?? id} · ${about}`}>
+        {name ?? id}
+        <span class="sub">{about}</span>
+      </ClippedCell>
+      <td class="wide">{shown.scopes.join(", ")}</td>
+      <td class="wide">{expires === null ? "never" : momentOf(Date.parse(expires), now)}</td>
+      <td>{used === null ? "never" : <Ago at={Date.parse(used)} now={now} />}</td>
+      <td class="num">
+        <a href={`${PATH}/${id}/revoke`} aria-label={`Revoke ${name ?? id}`}>
+          Revoke
+        </a>
+      </td>
+    </tr>
+  );
+};
 
 /** Not after a redirect: the key must appear in no address, and is not stored to be shown again. */
 function showKey(c: DashboardContext, key: string) {

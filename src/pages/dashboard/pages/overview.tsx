@@ -15,13 +15,17 @@ import {
 } from "../../../features/stats/fleet.ts";
 import { TrafficChart, TrafficLegend } from "../../ui/charts.tsx";
 import {
-  byUrgency,
   DestinationTable,
   deliveriesIn,
   destinationHealthOf,
+  destinationsIn,
   figuresQuery,
   type Health,
+  type ListView,
+  listViewIn,
   needsAttention,
+  queryOfView,
+  statesOf,
 } from "../../ui/destination-table.tsx";
 import { countOf, decimalOf, durationOrNone, percentOf, plural } from "../../ui/format.ts";
 import { Copyable, Figure, OutcomeNotice, WindowTabs, windowNamed, windowTexts } from "../../ui/parts.tsx";
@@ -48,8 +52,9 @@ export function registerOverview(app: Hono<DashboardEnv>): void {
       ) : (
         <Overview
           fleet={fleet}
-          healths={fleet.seen.map((seen) => destinationHealthOf(seen, now)).toSorted(byUrgency)}
+          healths={fleet.seen.map((seen) => destinationHealthOf(seen, now))}
           window={window}
+          view={listViewIn(c.req.query())}
           showTenant={tenant === undefined}
           mayChange={mayCall(c, createDestination)}
           outcome={c.req.query("done")}
@@ -61,40 +66,47 @@ export function registerOverview(app: Hono<DashboardEnv>): void {
 
 type Props = Readonly<{
   fleet: Fleet;
-  /** The most urgent first. */
   healths: readonly Health[];
   window: StatsWindow;
+  view: ListView;
   showTenant: boolean;
   mayChange: boolean;
   /** The name of what an action has just done. */
   outcome: string | undefined;
 }>;
 
-const Overview: FC<Props> = ({ fleet, healths, window, showTenant, mayChange, outcome }) => (
+/** Destinations up to which a phone shows their traffic unfolded. */
+const FEW = 12;
+
+const Overview: FC<Props> = ({ fleet, healths, window, view, showTenant, mayChange, outcome }) => (
   <>
     <OutcomeNotice name={outcome} />
     <section>
       <h1>{headline(healths, fleet.total > healths.length)}</h1>
       <p class="lede">{backlogText(healths)}</p>
     </section>
-    <section aria-labelledby="traffic">
-      <div class="head">
-        <h2 id="traffic">Attempts</h2>
-        <TrafficLegend />
-        <WindowTabs path="/dashboard" current={window} />
-      </div>
-      <TrafficChart series={fleetSeries(fleet, window)} window={window} />
-      {fleet.sampled !== fleet.seen && (
-        <p class="soft small">{`From a random sample of ${countOf(fleet.sampled.length)} of ${plural(fleet.total, "destination")}.`}</p>
-      )}
-    </section>
-    <Totals fleet={fleet} window={window} />
+    <details class="on-phones column" open={healths.length <= FEW}>
+      <summary>Attempts and totals</summary>
+      <section aria-labelledby="traffic">
+        <div class="head">
+          <h2 id="traffic">Attempts</h2>
+          <TrafficLegend />
+          <WindowTabs at={(other) => overviewAt(view, other)} current={window} />
+        </div>
+        <TrafficChart series={fleetSeries(fleet, window)} window={window} />
+        {fleet.sampled !== fleet.seen && (
+          <p class="soft small">{`From a random sample of ${countOf(fleet.sampled.length)} of ${plural(fleet.total, "destination")}.`}</p>
+        )}
+      </section>
+      <Totals fleet={fleet} window={window} />
+    </details>
     <section aria-labelledby="destinations">
       <div class="head">
         <h2 id="destinations">Destinations</h2>
         {mayChange && <NewDestinationLink />}
+        {healths.length > 1 && <StateTabs healths={healths} view={view} window={window} />}
       </div>
-      <DestinationTable healths={healths} showTenant={showTenant} />
+      <DestinationList healths={healths} view={view} window={window} showTenant={showTenant} />
       {fleet.total > healths.length && (
         <p class="pager">
           <span class="soft">{`The ${healths.length} busiest destinations.`}</span>
@@ -104,6 +116,42 @@ const Overview: FC<Props> = ({ fleet, healths, window, showTenant, mayChange, ou
     </section>
   </>
 );
+
+/** Where the overview is; what is the default is left out. */
+function overviewAt(view: ListView, window: StatsWindow | undefined): string {
+  const query = new URLSearchParams({
+    ...queryOfView(view),
+    ...(window && window !== windowNamed(undefined) && { window }),
+  });
+  return query.size === 0 ? "/dashboard" : `/dashboard?${query}`;
+}
+
+type ListProps = Pick<Props, "healths" | "view" | "window">;
+
+const StateTabs: FC<ListProps> = ({ healths, view, window }) => (
+  <nav class="tabs states" aria-label="States">
+    {[{ state: undefined, title: "All", count: healths.length }, ...statesOf(healths)].map((one) => (
+      <a
+        href={overviewAt({ ...view, state: one.state }, window)}
+        {...(one.state === view.state && { "aria-current": "true" })}
+      >
+        {`${one.title} ${countOf(one.count)}`}
+      </a>
+    ))}
+  </nav>
+);
+
+const DestinationList: FC<ListProps & Pick<Props, "showTenant">> = ({
+  healths,
+  view,
+  window,
+  showTenant,
+}) => {
+  const shown = destinationsIn(healths, view);
+  if (shown.length === 0) return <p class="empty">No destination is in this state now.</p>;
+  const sorting = { view, at: (other: ListView) => overviewAt(other, window) };
+  return <DestinationTable healths={shown} showTenant={showTenant} sorting={sorting} />;
+};
 
 /** @param areMore whether there are destinations that are not shown */
 function headline(healths: readonly Health[], areMore: boolean): string {
@@ -120,7 +168,7 @@ function backlogText(healths: readonly Health[]): string {
   const waiting = healths.reduce((sum, { depth }) => sum + depth.waiting, 0);
   if (waiting === 0) return "The backlog is empty. New events are sent within seconds.";
   const prefix = healths.some(({ depth }) => depth.waiting >= COUNTED) ? "More than " : "";
-  return `${prefix}${plural(waiting, "delivery is", "deliveries are")} waiting in the backlog. Waiting uses up no attempts. When a destination recovers, its backlog is sent starting with one attempt at a time.`;
+  return `${prefix}${plural(waiting, "delivery is", "deliveries are")} waiting in the backlog. Waiting uses up no attempts.`;
 }
 
 const Totals: FC<{ fleet: Fleet; window: StatsWindow }> = ({ fleet, window }) => {

@@ -22,7 +22,7 @@ import { isoTime } from "../../../time.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
 import { replaysFields } from "../../ui/form-fields.ts";
 import { atMost, countOf, durationOf, listIn, numberIn, textIn, utcIn } from "../../ui/format.ts";
-import { OutcomeNotice, RefusedNotice } from "../../ui/parts.tsx";
+import { ClippedCell, OutcomeNotice, RefusedNotice } from "../../ui/parts.tsx";
 import { attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { showPage } from "../components/layout.tsx";
 import { REPLAYS } from "../components/repairs.tsx";
@@ -268,10 +268,12 @@ const Estimates: FC<{ estimates: readonly ReplayEstimate[] }> = ({ estimates }) 
           ? "How many events are missing shows only as the replay goes."
           : `${isMore ? "Perhaps more than" : "At most"} ${sum} deliveries, in ${durationOf(longest)}${isMore ? " or longer" : ""} while nothing fails. Types and tags are not taken into account.`}
       </output>
-      <table class="cards thin">
+      <table class="lines">
         <thead>
           <tr>
-            <th scope="col">Destination</th>
+            <th scope="col" class="main">
+              Destination
+            </th>
             <th scope="col" class="num">
               Deliveries
             </th>
@@ -283,13 +285,9 @@ const Estimates: FC<{ estimates: readonly ReplayEstimate[] }> = ({ estimates }) 
         <tbody>
           {estimates.map(({ destination, count, durationMs }) => (
             <tr>
-              <td class="all break">{nameOf(destination)}</td>
-              <td data-label="Deliveries" class="num">
-                {count === undefined ? "–" : atMost(count, ESTIMATED)}
-              </td>
-              <td data-label="Time" class="num">
-                {durationMs === undefined ? "–" : durationOf(durationMs)}
-              </td>
+              <ClippedCell text={nameOf(destination)}>{nameOf(destination)}</ClippedCell>
+              <td class="num">{count === undefined ? "–" : atMost(count, ESTIMATED)}</td>
+              <td class="num">{durationMs === undefined ? "–" : durationOf(durationMs)}</td>
             </tr>
           ))}
         </tbody>

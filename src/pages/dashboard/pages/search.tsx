@@ -7,10 +7,10 @@ import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
 import { type SearchResultJson, searchQuery } from "../../../features/search/schema.ts";
 import { search } from "../../../features/search/service.ts";
-import { EventLabels } from "../../ui/event-labels.tsx";
+import { EventLabels, labelsText } from "../../ui/event-labels.tsx";
 import { searchFields } from "../../ui/form-fields.ts";
 import { momentOf } from "../../ui/format.ts";
-import { Ago, RefusedNotice, StateLabel } from "../../ui/parts.tsx";
+import { Ago, ClippedCell, RefusedNotice, StateCell } from "../../ui/parts.tsx";
 import { attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { deliveryText } from "../../ui/status-text.ts";
 import { showPage } from "../components/layout.tsx";
@@ -97,11 +97,18 @@ const Results: FC<Props> = ({ q, data, next, lookedBackTo, isFirst, now }) => (
         <p class="empty">{next === null ? "Nothing more was found." : "Nothing was found so far."}</p>
       )}
       {data.length > 0 && (
-        <table class="cards thin">
+        <table class="lines">
           <thead>
             <tr>
-              <th scope="col">Found</th>
-              <th scope="col">What</th>
+              <th scope="col" class="main">
+                Found
+              </th>
+              <th scope="col" class="wide">
+                What
+              </th>
+              <th scope="col" class="state-cell">
+                State
+              </th>
               <th scope="col" class="num">
                 When
               </th>
@@ -131,17 +138,25 @@ const FoundRow: FC<{ one: SearchResultJson; now: number }> = ({ one, now }) => {
   const { kind, id, event, delivery, name, tenant, excerpt } = one;
   const path = pathOf(one);
   const title = event?.type ?? name ?? id;
+  const state = delivery && deliveryText(delivery, now, now);
+  const about = [
+    ...(excerpt === undefined ? [] : [excerpt]),
+    ...(title === id ? [] : [id]),
+    ...(delivery ? [`to ${delivery.destination_id}`] : []),
+    ...(tenant === undefined ? [] : [`of tenant ${tenant}`]),
+  ];
   const at = event?.timestamp ?? delivery?.log.at(-1)?.at;
   return (
     <tr>
-      <td class="all">
+      <ClippedCell text={[title, ...about, labelsText(event)].filter(Boolean).join(" · ")}>
         {path === undefined ? (
-          <span class="break">{title}</span>
+          title
         ) : (
-          <a class="name break" href={path}>
+          <a class="name" href={path}>
             {title}
           </a>
         )}
+        {excerpt !== undefined && <span class="sub">{excerpt}</span>}
         {title !== id && <code class="sub">{id}</code>}
         {delivery && (
           <span class="sub">
@@ -149,7 +164,7 @@ const FoundRow: FC<{ one: SearchResultJson; now: number }> = ({ one, now }) => {
             <a href={`/dashboard/destinations/${delivery.destination_id}`}>{delivery.destination_id}</a>
           </span>
         )}
-        {excerpt !== undefined && <span class="sub">{excerpt}</span>}
+        {tenant !== undefined && <span class="sub">{`of tenant ${tenant}`}</span>}
         {event && (
           <EventLabels
             tags={event.tags ?? []}
@@ -158,15 +173,10 @@ const FoundRow: FC<{ one: SearchResultJson; now: number }> = ({ one, now }) => {
             class="sub"
           />
         )}
-      </td>
-      <td data-label="What">
-        {kinds[kind]}
-        {delivery && <DeliveryState delivery={delivery} now={now} />}
-        {tenant !== undefined && <span class="sub">{`of tenant ${tenant}`}</span>}
-      </td>
-      <td data-label="When" class="num">
-        {at === undefined ? "–" : <Ago at={Date.parse(at)} now={now} />}
-      </td>
+      </ClippedCell>
+      <td class="wide">{kinds[kind]}</td>
+      {state === undefined ? <td /> : <StateCell tone={state.tone} label={state.label} text={state.text} />}
+      <td class="num">{at === undefined ? "–" : <Ago at={Date.parse(at)} now={now} />}</td>
     </tr>
   );
 };
@@ -178,19 +188,6 @@ const kinds = {
   replay: "Replay",
   key: "API key",
 } as const;
-
-const DeliveryState: FC<{ delivery: NonNullable<SearchResultJson["delivery"]>; now: number }> = ({
-  delivery,
-  now,
-}) => {
-  const { tone, label, text } = deliveryText(delivery, now, now);
-  return (
-    <span class="sub">
-      <StateLabel tone={tone}>{label}</StateLabel>
-      {tone !== "good" && ` ${text}`}
-    </span>
-  );
-};
 
 type FurtherProps = Omit<Props, "data"> & Readonly<{ isEmpty: boolean }>;
 

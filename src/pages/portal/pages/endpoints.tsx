@@ -9,7 +9,7 @@ import { queryGates } from "../../../features/stats/fleet.ts";
 import { type Destination, gateSettingsOf } from "../../../store/destinations.ts";
 import { totalsOf } from "../../ui/charts.tsx";
 import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
-import { StateLabel } from "../../ui/parts.tsx";
+import { ClippedCell, StateCell } from "../../ui/parts.tsx";
 import { showPortalPage, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import { PortalOutcomeNotice } from "../parts.tsx";
@@ -89,13 +89,19 @@ const Endpoints: FC<Props> = ({ look, visitor, rows, figures, isFirst, next, now
       {rows.length === 0 ? (
         <p class="empty">{t.list.noMore}</p>
       ) : (
-        <table class="cards">
+        <table class="lines">
           <thead>
             <tr>
-              <th scope="col">{t.list.endpoint}</th>
-              <th scope="col">{t.list.status}</th>
-              <th scope="col">{t.list.events}</th>
-              <th scope="col" class="num">
+              <th scope="col" class="main">
+                {t.list.endpoint}
+              </th>
+              <th scope="col" class="state-cell">
+                {t.list.status}
+              </th>
+              <th scope="col" class="wide">
+                {t.list.events}
+              </th>
+              <th scope="col" class="num traffic wide">
                 {t.list.traffic}
               </th>
             </tr>
@@ -126,24 +132,21 @@ const Row: FC<{ look: Look; row: Destination; figures: Figures; now: number }> =
   const { t, f } = look;
   const { tone, label, text } = portalStatusText(look, statusOfRow(row, figures, now), now);
   const { all, failed } = totalsOf(figures?.windows["24h"]?.series ?? []);
+  const url = row.description === null ? undefined : shortUrl(row.url);
+  const events = row.eventTypes === null ? t.all : row.eventTypes.join(", ");
   return (
     <tr id={row.id}>
-      <td class="all">
-        <a class="name break" href={`/portal/endpoints/${row.id}`}>
+      <ClippedCell text={url === undefined ? nameOf(row) : `${nameOf(row)} · ${url}`}>
+        <a class="name" href={`/portal/endpoints/${row.id}`}>
           {nameOf(row)}
         </a>
-        {row.description !== null && <span class="sub">{shortUrl(row.url)}</span>}
-      </td>
-      <td class="all">
-        <StateLabel tone={tone}>{label}</StateLabel>
-        {tone !== "good" && <span class="sub">{text}</span>}
-      </td>
-      <td data-label={t.list.events} class="break">
-        {row.eventTypes === null ? t.all : row.eventTypes.join(", ")}
-      </td>
-      <td data-label={t.list.traffic} class="num">
-        {figures === undefined ? "–" : t.list.attempts(f.count(all), f.count(failed))}
-      </td>
+        {url !== undefined && <span class="sub">{url}</span>}
+      </ClippedCell>
+      <StateCell tone={tone} label={label} text={tone === "good" ? "" : text} />
+      <ClippedCell text={events} of="wide">
+        {events}
+      </ClippedCell>
+      <td class="num wide">{figures === undefined ? "–" : t.list.attempts(f.count(all), f.count(failed))}</td>
     </tr>
   );
 };
