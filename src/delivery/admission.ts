@@ -94,71 +94,93 @@ function withoutAttempt(
 
 type DeliveryLease = LeaseRun<LoadedDelivery, Finished>;
 
-/** Deliveries of one destination for which its gate is asked together. */
-export type Due = Readonly<{
+/** What every stage knows: the destination, and what is decided so far. */
+type Stage<Name extends string> = Readonly<{
+  stage: Name;
   destination: Destination;
-  request: Omit<AdmitRequest, "connections" | "lookedUpMsAgo" | "succeeds">;
-  /** The lease in use that this one goes on from without a pause. */
-  after?: Readonly<{ lease: string; run: DeliveryLease }> | undefined;
-  /** When the deliveries were looked up in D1, by this worker's clock; undefined when `load` does that. */
-  lookedUpAt?: number;
-  /** How long an answer is awaited of a receiver that usually takes so long; 0: not known. */
-  patienceFor: (usualMs: number) => number;
-  /** Those admitted, with what is needed to attempt them. */
-  load: (admitted: readonly number[]) => Promise<Loaded> | Loaded;
-}>;
-
-/** Deliveries to be attempted; fewer than were admitted when some have ended meanwhile. */
-type Loaded = Readonly<{
-  deliveries: readonly LoadedDelivery[];
-  /** How many more must wait, because their bodies would be too much at once. */
-  left?: number;
+  dispositions: readonly Disposition[];
 }>;
 
 /**
- * One destination's deliveries on their way from its gate to the record. `unreachable`: the gate gave no answer, and
- * nothing is decided. `refused`: none may be attempted now. `leased`: attempts are under way (pipeline.ts ends it).
+ * One destination's deliveries on their way from triage to the record. `decided`: triage left nothing to attempt.
+ * `unreachable`: the gate gave no answer. `refused`: none may be attempted now. `leased`: attempts are under way.
+ * `recorded`: all of it is in D1.
  */
-export type Dispatch = Unreachable | Refused | Leased;
+export type Dispatch = Due | Decided | Unreachable | Refused | Leased | Recorded;
 
-type Unreachable = Readonly<{ stage: "unreachable"; destination: Destination }>;
+/** Deliveries for which the gate is queried together. */
+export type Due = Stage<"due"> &
+  Readonly<{
+    request: Omit<AdmitRequest, "connections" | "lookedUpMsAgo" | "succeeds">;
+    source: DueSource;
+    /** The lease in use that this one goes on from without a pause. */
+    after?: Readonly<{ lease: string; run: DeliveryLease }> | undefined;
+    /** How long an answer is awaited of a receiver that usually takes so long; 0: not known. */
+    patienceFor: (usualMs: number) => number;
+  }>;
 
-type Refused = Readonly<{ stage: "refused"; destination: Destination; result: AdmitResult }>;
+type DueSource =
+  /** They were read from D1 at this time, by this worker's clock. */
+  | Readonly<{ kind: "loaded"; lookedUpAt: number; deliveries: readonly LoadedDelivery[] }>
+  /** They wait in D1. Those admitted are read under the lease. */
+  | Readonly<{ kind: "waiting"; load: (admitted: readonly number[]) => Promise<LoadedWaiting> }>;
 
-export type Leased = Readonly<{
-  stage: "leased";
-  destination: Destination;
-  /** Of those that were asked for, some may have been refused. */
-  result: AdmitResult;
-  grant: Grant;
-  run: DeliveryLease;
-  /** Admitted and not attempted, and not in the run either. */
+export type LoadedWaiting = Readonly<{
+  /** Fewer than were admitted when some have ended meanwhile. */
+  deliveries: readonly LoadedDelivery[];
+  /** What ended or must wait without an attempt. */
+  dispositions: readonly Disposition[];
+  /** How many more must wait, because their bodies would be too much at once. */
   left: number;
-  /** When the lease ends by itself, by this worker's clock. */
-  recoverAt: number;
 }>;
 
+export type Decided = Stage<"decided">;
+
+type Unreachable = Stage<"unreachable">;
+
+type Refused = Stage<"refused"> & Readonly<{ result: AdmitResult }>;
+
+export type Leased = Stage<"leased"> &
+  Readonly<{
+    /** Of those that were asked for, some may have been refused. */
+    result: AdmitResult;
+    grant: Grant;
+    run: DeliveryLease;
+    /** Admitted and not attempted, and not in the run either. */
+    left: number;
+    /** When the lease ends by itself, by this worker's clock. */
+    recoverAt: number;
+  }>;
+
+/** `late`: some attempts are still running. */
+export type Recorded = Stage<"recorded"> & Readonly<{ late: boolean }>;
+
 /** Asks the gate for what is due, and starts the attempts that it admits. */
-export async function admitDue(services: Services, shared: Connections, due: Due): Promise<Dispatch> {
-  const { destination } = due;
+export async function admitDue(
+  services: Services,
+  shared: Connections,
+  due: Due,
+): Promise<Unreachable | Refused | Leased> {
+  const { destination, source } = due;
   const prepared = await prepare(services, shared, destination);
   if (prepared.kind === "unready") return withoutGate(due, prepared.refusal);
   const requestedAt = services.now();
-  const lookedUpAt = due.lookedUpAt ?? requestedAt;
+  const lookedUpAt = source.kind === "loaded" ? source.lookedUpAt : requestedAt;
   const answer = await requestAdmission(services, due, requestedAt - lookedUpAt);
-  if (!answer) return { stage: "unreachable", destination };
+  if (!answer) return unreachable(services, due);
   const grantedAt = services.now();
-  // A drain reads D1 after the grant.
-  const isRead = due.lookedUpAt !== undefined;
-  const settled = isRead ? settledSince(answer, lookedUpAt, grantedAt) : [];
+  // A delivery that is read under the lease cannot have been settled since.
+  const settled = source.kind === "loaded" ? settledSince(answer, lookedUpAt, grantedAt) : [];
   const result = withInFlight(answer, settled, grantedAt);
   const { grant } = result;
-  if (!grant) return { stage: "refused", destination, result };
-  const { deliveries, left = 0 } = await loadAdmitted(services, due, grant);
+  if (!grant) return refusedBy(result, due);
+  const { deliveries, dispositions, left } = await loadAdmitted(services, due, grant);
   const open = deliveries.filter(({ event }) => !settled.includes(event.id));
   const usable = arrivedGrant(grant, requestedAt, grantedAt);
   const run = startLease(services, shared, due, { ...prepared, grant: usable, grantedAt, deliveries: open });
-  return { stage: "leased", destination, result, grant, run, left, recoverAt: grantedAt + grant.expiresInMs };
+  const recoverAt = grantedAt + grant.expiresInMs;
+  const decided = [...refusedBy(result, due).dispositions, ...dispositions];
+  return { stage: "leased", destination, dispositions: decided, result, grant, run, left, recoverAt };
 }
 
 function requestAdmission(
@@ -217,45 +239,51 @@ function withInFlight(result: AdmitResult, settled: readonly number[], now: numb
 }
 
 /** When what was admitted cannot be loaded, the lease is useless: it is ended at once, as unused. */
-async function loadAdmitted(services: Services, due: Due, grant: Grant): Promise<Loaded> {
+async function loadAdmitted(
+  services: Services,
+  { destination, source }: Due,
+  grant: Grant,
+): Promise<LoadedWaiting> {
+  if (source.kind === "loaded") {
+    const admitted = new Set(grant.deliveries);
+    const deliveries = source.deliveries.filter(({ event }) => admitted.has(event.id));
+    return { deliveries, dispositions: [], left: 0 };
+  }
   try {
-    return await due.load(grant.deliveries);
+    return await source.load(grant.deliveries);
   } catch (error) {
-    const { destination } = due;
     const unused = { lease: grant.id, signals: [], left: grant.deliveries.length };
     await settleAtGate(services, destination.id, unused, gateSettingsOf(destination));
     throw error;
   }
 }
 
-/** What was decided of the destination needs no gate. */
-export function unasked(destination: Destination): Dispatch {
-  return { stage: "refused", destination, result: { grant: null, refused: null, inFlight: null } };
+/** Nothing can be sent to the destination at the moment: its gate is not even queried. */
+function withoutGate(due: Due, refusal: Refusal): Refused {
+  const { deliveries } = due.request;
+  return refusedBy({ grant: null, refused: { deliveries, ...refusal }, inFlight: null }, due);
 }
 
-/** Nothing can be sent to the destination at the moment: its gate is not even asked. */
-function withoutGate({ destination, request: { deliveries } }: Due, refusal: Refusal): Refused {
-  const result = { grant: null, refused: { deliveries, ...refusal }, inFlight: null };
-  return { stage: "refused", destination, result };
-}
-
-/** The meaning of the gate's result for the deliveries that it did not admit. */
-export function refusedDispositions(
-  { now, random }: Services,
-  dispatch: Dispatch,
-  deliveries: readonly LoadedDelivery[],
-): Disposition[] {
-  if (dispatch.stage === "unreachable")
-    return deliveries.map((delivery) => ({ delivery, retryAt: now() + UNREACHABLE_MS * (1 + random()) }));
-  const { refused, inFlight } = dispatch.result;
-  if (!refused && !inFlight) return [];
+/** The meaning of the gate's result for the deliveries that it did not admit. A delivery that waits in D1 stays as it is. */
+export function refusedBy(result: AdmitResult, { destination, dispositions, source }: Due): Refused {
+  const { refused, inFlight } = result;
+  const stage = { stage: "refused", destination, result } as const;
+  if (source.kind === "waiting" || (!refused && !inFlight)) return { ...stage, dispositions };
   const refusedIds = new Set(refused?.deliveries);
   const inFlightIds = new Set(inFlight?.deliveries);
-  return deliveries.flatMap((delivery): Disposition[] => {
+  const own = source.deliveries.flatMap((delivery): Disposition[] => {
     const { id } = delivery.event;
     if (refused && refusedIds.has(id)) return [waitingDisposition(delivery, refused)];
     return inFlight && inFlightIds.has(id) ? [{ delivery, retryAt: inFlight.until }] : [];
   });
+  return { ...stage, dispositions: [...dispositions, ...own] };
+}
+
+/** What waits in D1 stays there; everything else comes again. */
+function unreachable({ now, random }: Services, { destination, dispositions, source }: Due): Unreachable {
+  const asked = source.kind === "loaded" ? source.deliveries : [];
+  const own = asked.map((delivery) => ({ delivery, retryAt: now() + UNREACHABLE_MS * (1 + random()) }));
+  return { stage: "unreachable", destination, dispositions: [...dispositions, ...own] };
 }
 
 export type PreparedAdmission =

@@ -15,8 +15,7 @@ import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { isBound, type Loaded, type LoadedDelivery, loadDeliveries } from "../store/deliveries.ts";
 import type { DeliveryRow } from "../store/delivery.ts";
-import type { Destination } from "../store/destinations.ts";
-import { admitDue, type Dispatch, triage, unasked } from "./admission.ts";
+import { admitDue, type Decided, type Due, triage } from "./admission.ts";
 import { archiving } from "./archiver.ts";
 import { logCounts, withCounts } from "./attempt-log.ts";
 import { type Connections, connections, sendingInTurn } from "./http.ts";
@@ -83,8 +82,9 @@ async function deliverPortion(
     const { deliveries, late, rest } = await load(services, batch, portion);
     for (const { parts, loaded } of late)
       batch.later.push(deliverPortions(services, batch, { ...portion, parts, load: () => loaded }));
-    const works = workFor(triage(services, deliveries, SOURCE), portion.lookedUpAt);
-    await sharing(batch, works, () => Promise.all(works.map((work) => deliverTo(services, batch, work))));
+    const dispatches = dispatchesOf(triage(services, deliveries, SOURCE), portion.lookedUpAt);
+    const work = () => Promise.all(dispatches.map((dispatch) => deliverTo(services, batch, dispatch)));
+    await sharing(batch, dispatches, work);
     return rest;
   } catch (error) {
     keepFailure(batch, messagesOf(batch, portion.parts), error);
@@ -93,15 +93,15 @@ async function deliverPortion(
 }
 
 /** Has one destination's deliveries admitted, attempted, recorded and settled, whatever becomes of the others'. */
-async function deliverTo(services: Services, batch: Batch, work: Work): Promise<void> {
-  const { due, decided } = work;
+async function deliverTo(services: Services, batch: Batch, dispatch: ToDeliver): Promise<void> {
   try {
-    const dispatching = dispatchOf(services, batch.connections, work);
     const ownerOf = (delivery: LoadedDelivery) => batch.messageOf(delivery)?.owner;
-    const { dispositions } = await batch.pipeline.end(dispatching, { decided, asked: due, ownerOf });
+    const answered = dispatch.stage === "due" ? admitDue(services, batch.connections, dispatch) : dispatch;
+    const { dispositions } = await batch.pipeline.end(answered, { ownerOf });
     keepRetries(batch, dispositions);
   } catch (error) {
-    const all = [...due, ...decided.map(({ delivery }) => delivery)];
+    const due = dispatch.stage === "due" ? dispatch.source.deliveries : [];
+    const all = [...due, ...dispatch.dispositions.map(({ delivery }) => delivery)];
     keepFailure(batch, new Set(all.flatMap((delivery) => batch.messageOf(delivery) ?? [])), error);
   }
 }
@@ -200,55 +200,44 @@ function logMissing(services: Services, missing: readonly BundlePart[]): Readonl
 }
 
 /** Deliveries of one destination that are processed together. */
-type Work = Readonly<{
-  destination: Destination;
-  /** To be admitted together. */
-  due: readonly LoadedDelivery[];
-  lookedUpAt: number;
-  /** What was decided without the gate. */
-  decided: readonly Disposition[];
-}>;
+type ToDeliver = Decided | (Due & Readonly<{ source: { kind: "loaded" } }>);
 
 /** First attempts and retries apart, because they have lanes of their own; what is decided goes with either. */
-function workFor({ due, dispositions }: ReturnType<typeof triage>, lookedUpAt: number): readonly Work[] {
+function dispatchesOf(
+  { due, dispositions }: ReturnType<typeof triage>,
+  lookedUpAt: number,
+): readonly ToDeliver[] {
   const decided = Map.groupBy(dispositions, ({ delivery }) => delivery.destination.id);
   const lanes = Map.groupBy(due, (delivery) => `${laneOf(delivery)} ${delivery.destination.id}`);
-  const withDue = [...lanes.values()].flatMap(([first, ...others]): Work[] => {
+  const withDue = [...lanes.values()].flatMap((deliveries): ToDeliver[] => {
+    const [first] = deliveries;
     if (!first) return [];
     const { destination } = first;
     const own = decided.get(destination.id) ?? [];
     decided.delete(destination.id);
-    return [{ destination, due: [first, ...others], lookedUpAt, decided: own }];
+    const numbers = deliveries.map(({ event }) => event.id);
+    return [
+      {
+        ...{ stage: "due", destination, dispositions: own, patienceFor: consumerPatienceMs },
+        request: { lane: laneOf(first), deliveries: numbers, startWithinMs: CONSUMER_STARTS_MS },
+        source: { kind: "loaded", lookedUpAt, deliveries },
+      },
+    ];
   });
-  const withoutDue = [...decided.values()].flatMap(([first, ...others]): Work[] => {
-    if (!first) return [];
-    const { destination } = first.delivery;
-    return [{ destination, due: [], lookedUpAt, decided: [first, ...others] }];
+  const withoutDue = [...decided.values()].flatMap((own): ToDeliver[] => {
+    const [first] = own;
+    return first ? [{ stage: "decided", destination: first.delivery.destination, dispositions: own }] : [];
   });
   return [...withDue, ...withoutDue];
 }
 
-/** Asks the gate where anything is due, and starts what it admits, over connections that the destinations share fairly. */
-async function dispatchOf(services: Services, shared: Connections, work: Work): Promise<Dispatch> {
-  const { destination, due, lookedUpAt } = work;
-  const [first] = due;
-  if (!first) return unasked(destination);
-  const request = {
-    lane: laneOf(first),
-    deliveries: due.map(({ event }) => event.id),
-    startWithinMs: CONSUMER_STARTS_MS,
-  };
-  const ofAdmitted = (admitted: readonly number[]) => {
-    const ids = new Set(admitted);
-    return { deliveries: due.filter(({ event }) => ids.has(event.id)) };
-  };
-  const own = { destination, request, lookedUpAt, patienceFor: consumerPatienceMs, load: ofAdmitted };
-  return admitDue(services, shared, own);
-}
-
 /** Has the destinations share the connections fairly while the task runs, whether they have attempts to make yet or not. */
-async function sharing(batch: Batch, works: readonly Work[], task: () => Promise<unknown>): Promise<void> {
-  const ids = works.flatMap(({ destination, due }) => (due.length > 0 ? destination.id : []));
+async function sharing(
+  batch: Batch,
+  dispatches: readonly ToDeliver[],
+  task: () => Promise<unknown>,
+): Promise<void> {
+  const ids = dispatches.flatMap(({ destination, stage }) => (stage === "due" ? destination.id : []));
   const own = new Set(ids.filter((id) => !batch.sharing.has(id)));
   for (const id of own) batch.sharing.add(id);
   batch.connections.shareAmong(batch.sharing.size);

@@ -20,11 +20,10 @@ import { sumOver } from "../store/databases.ts";
 import { type LoadedDelivery, loadDeliveries } from "../store/deliveries.ts";
 import type { Destination } from "../store/destinations.ts";
 import { cancelWaitingDeliveries, endRemoved, lookAtWaiting } from "../store/waiting.ts";
-import { admitDue, type Dispatch, type Due, triage } from "./admission.ts";
+import { admitDue, type Due, triage } from "./admission.ts";
 import type { Connections } from "./http.ts";
 import { sendRetries } from "./message-group.ts";
 import { countDead } from "./news.ts";
-import type { Disposition } from "./outcome.ts";
 import { hasProgress, Pipeline } from "./pipeline.ts";
 import type { Recorder } from "./recorder.ts";
 
@@ -52,9 +51,7 @@ type Next = "more" | "crowded" | "gate" | "empty";
 /** A step whose deliveries have been admitted, or refused. */
 type Step = {
   readonly kind: "step";
-  readonly dispatch: Dispatch;
-  /** Deliveries that have ended without an attempt. */
-  readonly decided: readonly Disposition[];
+  readonly dispatch: Awaited<ReturnType<typeof admitDue>>;
   readonly isCrowded: boolean;
   /** Whether the gate has been asked for the one that comes after it. */
   isFollowed: boolean;
@@ -199,10 +196,10 @@ async function beginStep(
   const request = { ...wanted, ...(probe !== undefined && { probe }) };
   if (former) former.isFollowed = true;
   const after = lease && { lease: lease.grant.id, run: lease.run };
-  const { dispatch, decided } = await admitWaiting(context, { destination, request, after });
+  const dispatch = await admitWaiting(context, { destination, request, after });
   const isHeld = dispatch.stage !== "unreachable" && isMostlyHeld(dispatch.result, others.length);
   const isCrowded = isHeld && !isAll && !range.isFurthest;
-  return { kind: "step", dispatch, decided, isCrowded, isFollowed: false };
+  return { kind: "step", dispatch, isCrowded, isFollowed: false };
 }
 
 /** Whether others hold so much of what was looked at that it was not worth a request. */
@@ -213,8 +210,7 @@ function isMostlyHeld({ inFlight }: AdmitResult, lookedAt: number): boolean {
 async function admitWaiting(
   { services, connections }: DrainContext,
   { destination, request, after }: Pick<Due, "destination" | "request" | "after">,
-): Promise<Pick<Step, "dispatch" | "decided">> {
-  const decided: Disposition[] = [];
+): Promise<Step["dispatch"]> {
   const load = async (admitted: readonly number[]) => {
     const wanted = admitted.map((eventId) => ({ eventId, destinationId: destination.id }));
     const { deliveries, unknown, rest } = await loadDeliveries(services, partsOf(wanted));
@@ -223,11 +219,11 @@ async function admitWaiting(
     const known = new Set([...deliveries.map(({ event }) => event.id), ...left]);
     const orphans = admitted.filter((event) => !known.has(event));
     await endOrphans(services, destination, orphans);
-    decided.push(...dispositions);
-    return { deliveries: due, left: left.length };
+    return { deliveries: due, dispositions, left: left.length };
   };
-  const due = { destination, request, after, patienceFor: () => DRAIN_STEP_MS, load };
-  return { dispatch: await admitDue(services, connections, due), decided };
+  const waiting = { destination, request, after, patienceFor: () => DRAIN_STEP_MS };
+  const source = { kind: "waiting", load } as const;
+  return admitDue(services, connections, { stage: "due", dispositions: [], source, ...waiting });
 }
 
 /** As they were admitted: the order in which they are to be attempted. */
@@ -259,11 +255,11 @@ async function endOrphans(
 
 /** Awaits the attempts of a step, records and settles them. */
 async function endStep({ services, recorder }: DrainContext, step: Step): Promise<Next> {
-  const { dispatch, decided } = step;
+  const { dispatch } = step;
   // When the next step has been admitted already, the gate knows more than this.
   const continues = () => mayGoOn(step) && !step.isFollowed;
   const pipeline = new Pipeline(services, recorder);
-  const { dispositions, late } = await pipeline.end(dispatch, { decided, continues });
+  const { dispositions, late } = await pipeline.end(dispatch, { continues });
   await sendRetries(services, dispositions);
   // It was admitted, and nothing has come of it: the gate has a drain come again in a while.
   const isIdle = dispatch.stage === "leased" && !hasProgress(dispositions);

@@ -17,7 +17,7 @@ import type { DestinationResult, Services } from "../services.ts";
 import type { LoadedDelivery } from "../store/deliveries.ts";
 import { gateSettingsOf } from "../store/destinations.ts";
 import type { StatusChange } from "../store/status-changes.ts";
-import { type Dispatch, type Leased, refusedDispositions } from "./admission.ts";
+import type { Dispatch, Due, Leased, Recorded } from "./admission.ts";
 import { logAttempt, logCounts, logLease } from "./attempt-log.ts";
 import { sendRetries } from "./message-group.ts";
 import { applySettleResults, reportDead } from "./news.ts";
@@ -35,22 +35,14 @@ import { LINGER_MS, type Recorder, RIDE_MS } from "./recorder.ts";
 const APPLY_MS = 250;
 
 type EndOptions = Readonly<{
-  /** What was decided without the gate, of the same destination. */
-  decided?: readonly Disposition[];
-  /** The deliveries that the gate was asked for, where that is not on record as waiting. */
-  asked?: readonly LoadedDelivery[];
   /** The message that delivers a delivery's retry; without, retries get messages of their own. */
   ownerOf?: (delivery: LoadedDelivery) => string | undefined;
   /** Asked when the dispatch is recorded: whether the drain will ask for more at once, if anything has come of this. */
   continues?: () => boolean;
 }>;
 
-export type Recorded = Readonly<{
-  /** For every delivery that was decided, refused or admitted. All of it is in D1. */
-  dispositions: readonly Disposition[];
-  /** Whether some attempts are still running. */
-  late: boolean;
-}>;
+/** A dispatch to be recorded. */
+type Ending = Exclude<Dispatch, Due | Recorded>;
 
 /** Ends dispatches beside each other. */
 export class Pipeline {
@@ -72,9 +64,8 @@ export class Pipeline {
    * Awaits what the gate answers and what attempts come to, records it, and settles the lease. Rejects when it cannot be
    * recorded: then the lease is not settled either.
    */
-  async end(dispatching: Dispatch | Promise<Dispatch>, options: EndOptions = {}): Promise<Recorded> {
-    const { decided = [], asked = [] } = options;
-    let dispatch: Dispatch;
+  async end(dispatching: Ending | Promise<Ending>, options: EndOptions = {}): Promise<Recorded> {
+    let dispatch: Ending;
     this.#coming += 1;
     try {
       dispatch = await dispatching;
@@ -83,37 +74,40 @@ export class Pipeline {
       // In the same step as its report: of two that end at once the first still finds the second coming.
       this.#coming -= 1;
     }
-    const without = [...decided, ...refusedDispositions(this.#services, dispatch, asked)];
-    return dispatch.stage === "leased"
-      ? this.#endLease(dispatch, without, options)
-      : this.#endUnattempted(without);
+    switch (dispatch.stage) {
+      case "decided":
+      case "unreachable":
+      case "refused":
+        return this.#endUnattempted(dispatch);
+      case "leased":
+        return this.#endLease(dispatch, options);
+    }
   }
 
-  async #endUnattempted(dispositions: readonly Disposition[]): Promise<Recorded> {
+  async #endUnattempted({ destination, dispositions }: Exclude<Ending, Leased>): Promise<Recorded> {
     await this.#recorder.report(dispositions, this.#coming > 0 ? RIDE_MS : 0);
     reportDead(this.#services, deadAmong(dispositions));
-    return { dispositions, late: false };
+    return { stage: "recorded", destination, dispositions, late: false };
   }
 
   async #endLease(
     leased: Leased,
-    without: readonly Disposition[],
     { ownerOf = () => leased.grant.id, continues = () => false }: EndOptions,
   ): Promise<Recorded> {
-    const { run } = leased;
+    const { run, destination } = leased;
     const late = run.running.size > 0;
     const recorded = run.done.length;
     logLease(this.#services, leased);
-    const dispositions = [...without, ...dispositionsOf(this.#services, leased, ownerOf)];
+    const dispositions = [...leased.dispositions, ...dispositionsOf(this.#services, leased, ownerOf)];
     const gone = await this.#recorder.report(dispositions, this.#coming > 0 ? LINGER_MS : 0);
-    reportDead(this.#services, deadAmong(without));
+    reportDead(this.#services, deadAmong(leased.dispositions));
     if (late) {
       this.#applyTogether([], gone);
       this.#services.background(this.#finishLate(leased, recorded));
     } else {
       await this.#settle(leased, gone, hasProgress(dispositions) && continues());
     }
-    return { dispositions, late };
+    return { stage: "recorded", destination, dispositions, late };
   }
 
   /**

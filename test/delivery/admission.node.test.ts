@@ -8,8 +8,9 @@ import {
   type Dispatch,
   type Due,
   type Leased,
+  type LoadedWaiting,
   prepare,
-  refusedDispositions,
+  refusedBy,
   triage,
 } from "../../src/delivery/admission.ts";
 import { connections } from "../../src/delivery/http.ts";
@@ -17,6 +18,7 @@ import { eventId } from "../../src/ids.ts";
 import type { LogLine } from "../../src/log.ts";
 import { newMemory } from "../../src/memory.ts";
 import type { Services } from "../../src/services.ts";
+import type { LoadedDelivery } from "../../src/store/deliveries.ts";
 import { START, standingClock } from "../support/clock.ts";
 import { testConfig } from "../support/config.ts";
 import { DESTINATION, loadedDelivery, storedDestination } from "../support/loaded-delivery.ts";
@@ -161,17 +163,26 @@ function grantOf(deliveries: readonly number[], own: Partial<Grant> = {}): Admit
 
 const calm = () => new Promise((resolve) => setTimeout(resolve));
 
-/** Admits deliveries as the consumer does, which has looked them up `agoMs` ago. */
-function admitted(events: readonly number[], own: Partial<Due> = {}) {
-  const all = numbered(...events);
-  return admitDue(services, connections(), {
-    destination: storedDestination(),
-    request: { lane: "fresh", deliveries: events, startWithinMs: 5_000 },
-    lookedUpAt: clock.now(),
-    patienceFor: () => 1_000,
-    load: (ids) => ({ deliveries: all.filter(({ event }) => ids.includes(event.id)) }),
+/** Deliveries to be admitted as the consumer has them, which has looked them up `agoMs` ago. */
+function dueOf(deliveries: readonly LoadedDelivery[], agoMs = 0, own: Partial<Due> = {}): Due {
+  return {
+    ...{ stage: "due", destination: storedDestination(), dispositions: [], patienceFor: () => 1_000 },
+    request: { lane: "fresh", deliveries: eventsOf(deliveries), startWithinMs: 5_000 },
+    source: { kind: "loaded", lookedUpAt: clock.now() - agoMs, deliveries },
     ...own,
-  });
+  };
+}
+
+/** The same as a drain has them, which reads them when they are admitted. */
+function waitingDue(
+  events: readonly number[],
+  load: (ids: readonly number[]) => Promise<LoadedWaiting>,
+): Due {
+  return { ...dueOf(numbered(...events)), source: { kind: "waiting", load } };
+}
+
+function admitted(events: readonly number[], agoMs = 0, own: Partial<Due> = {}) {
+  return admitDue(services, connections(), dueOf(numbered(...events), agoMs, own));
 }
 
 /** The same, of deliveries of which some are admitted. */
@@ -190,7 +201,7 @@ describe("a batch that its gate admits", () => {
       clock.pass(40);
       return grantOf(deliveries);
     };
-    const { grant, run, left, recoverAt } = await leased([128, 129], { lookedUpAt: clock.now() - 30 });
+    const { grant, run, left, recoverAt } = await leased([128, 129], 30);
     expect(requests).toStrictEqual([
       {
         ...{ lane: "fresh", deliveries: [128, 129], startWithinMs: 5_000 },
@@ -211,27 +222,20 @@ describe("a batch that its gate admits", () => {
       return { ...grantOf(deliveries), settled: [{ delivery: 128, msAgo: 0 }] };
     };
     const loaded: (readonly number[])[] = [];
-    const { lookedUpAt: _, ...drain } = {
-      lookedUpAt: 0,
-      load: (ids: readonly number[]) => {
-        loaded.push(ids);
-        return { deliveries: numbered(...ids), left: 3 };
-      },
-    };
-    const all = numbered(128, 129);
-    const dispatch = await admitDue(services, connections(), {
-      destination: storedDestination(),
-      request: { lane: "backlog", deliveries: eventsOf(all), startWithinMs: 3_000 },
-      patienceFor: () => 1_000,
-      ...drain,
+    const ended = [{ delivery: loadedDelivery({ event: { id: 130 } }) }];
+    const due = waitingDue([128, 129], async (ids) => {
+      loaded.push(ids);
+      return { deliveries: numbered(...ids), dispositions: ended, left: 3 };
     });
+    const dispatch = await admitDue(services, connections(), due);
     expect(requests[0]?.lookedUpMsAgo).toBe(0);
     expect(loaded).toEqual([[128, 129]]);
-    const { result, run, left } = withLease(dispatch);
+    const { result, run, left, dispositions } = withLease(dispatch);
     await run.finished;
     expect(sent).toHaveLength(2);
     expect(result.inFlight).toBeNull();
     expect(left).toBe(3);
+    expect(dispositions).toEqual(ended);
   });
 
   test("is not attempted where it was settled after the look-up: that comes again, like what another lease holds", async () => {
@@ -246,7 +250,7 @@ describe("a batch that its gate admits", () => {
         ],
       };
     };
-    const { result, run } = await leased([128, 129, 130], { lookedUpAt: clock.now() - 20 });
+    const { result, run } = await leased([128, 129, 130], 20);
     await run.finished;
     expect(run.done.map(({ attempt }) => attempt.delivery.event.id)).toEqual([129, 130]);
     expect(result.inFlight).toEqual({ deliveries: [140, 128], until: START + 900 });
@@ -257,7 +261,7 @@ describe("a batch that its gate admits", () => {
       ...grantOf(deliveries),
       settled: [{ delivery: 128, msAgo: 0 }],
     });
-    const { result, run } = await leased([128], { lookedUpAt: clock.now() - 1 });
+    const { result, run } = await leased([128], 1);
     expect(result.inFlight).toEqual({ deliveries: [128], until: clock.now() });
     await run.finished;
     expect(sent).toEqual([]);
@@ -268,7 +272,7 @@ describe("a batch that its gate admits", () => {
       clock.pass(LOOK_UP_MS);
       return grantOf(deliveries);
     };
-    const { result, run } = await leased([128, 129], { lookedUpAt: clock.now() - 1 });
+    const { result, run } = await leased([128, 129], 1);
     expect(result.inFlight?.deliveries).toEqual([128, 129]);
     await run.finished;
     expect(sent).toEqual([]);
@@ -276,21 +280,21 @@ describe("a batch that its gate admits", () => {
 
   test("ends its lease at once, unused, where it cannot be loaded", async () => {
     gate.admit = async ({ deliveries }) => grantOf(deliveries);
-    const load = () => Promise.reject(new Error("D1 is away"));
-    await expect(admitted([128, 129], { load })).rejects.toThrow("D1 is away");
+    const due = waitingDue([128, 129], () => Promise.reject(new Error("D1 is away")));
+    await expect(admitDue(services, connections(), due)).rejects.toThrow("D1 is away");
     expect(settled).toEqual([{ lease: "lease-1", signals: [], left: 2 }]);
   });
 
   test("fails as a whole where an attempt cannot even be made, whoever awaits it or not", async () => {
     gate.admit = async ({ deliveries }) => grantOf(deliveries);
-    const load = () => ({ deliveries: [loadedDelivery({ event: { body: null } })] });
-    const { run } = await leased([128], { load });
+    const due = dueOf([loadedDelivery({ event: { id: 128, body: null } })]);
+    const { run } = withLease(await admitDue(services, connections(), due));
     await expect(run.enough).rejects.toThrow("must not be attempted");
     await expect(run.finished).rejects.toThrow("must not be attempted");
     const unhandled: unknown[] = [];
     const note = (error: unknown) => void unhandled.push(error);
     process.on("unhandledRejection", note);
-    const unawaited = await leased([128], { load });
+    const unawaited = withLease(await admitDue(services, connections(), due));
     await calm();
     process.off("unhandledRejection", note);
     expect(unhandled).toEqual([]);
@@ -307,7 +311,7 @@ describe("a batch that its gate admits", () => {
       lease: "lease-1",
       run: { ...run, continueWith: (order: unknown) => following.push(order) && run } as Leased["run"],
     };
-    const next = await leased([129], { after });
+    const next = await leased([129], 0, { after });
     expect(requests[1]?.succeeds).toBe("lease-1");
     expect(requests[0]).not.toHaveProperty("succeeds");
     expect(next.run).toBe(run);
@@ -318,13 +322,10 @@ describe("a batch that its gate admits", () => {
 
 describe("a batch that its gate does not admit", () => {
   const deliveries = numbered(128, 129, 130, 131);
-  const refusing = (result: AdmitResult): Dispatch => ({
-    ...{ stage: "refused", destination: storedDestination(), result },
-  });
   const refused = { deliveries: [128, 130], reason: "hold", until: START + 60_000 } as const;
   const inFlight = { deliveries: [129], until: START + 700 };
-  const dispositionsOf = (dispatch: Dispatch) =>
-    refusedDispositions(services, dispatch, deliveries).map(({ delivery, row, retryAt }) => [
+  const dispositionsOf = ({ dispositions }: Dispatch) =>
+    dispositions.map(({ delivery, row, retryAt }) => [
       delivery.event.id,
       row?.reason ?? (retryAt === undefined ? undefined : retryAt - START),
     ]);
@@ -351,13 +352,28 @@ describe("a batch that its gate does not admit", () => {
     ["is neither has no disposition", {}, []],
   ])("what %s", (_, result, expected) => {
     const whole = { grant: null, refused: null, inFlight: null, ...result };
-    expect(dispositionsOf(refusing(whole))).toEqual(expected);
+    expect(dispositionsOf(refusedBy(whole, dueOf(deliveries)))).toEqual(expected);
+  });
+
+  test("comes after what triage decided", () => {
+    const decided = { delivery: loadedDelivery({ event: { id: 127 } }), retryAt: START + 1 };
+    const due = dueOf(deliveries, 0, { dispositions: [decided] });
+    const whole = { grant: null, refused: null, inFlight };
+    expect(dispositionsOf(refusedBy(whole, due))).toEqual([
+      [127, 1],
+      [129, 700],
+    ]);
+  });
+
+  test("stays as it is where it waits in D1", () => {
+    const due = waitingDue([128, 129], () => Promise.reject(new Error("None is admitted")));
+    expect(dispositionsOf(refusedBy({ grant: null, refused, inFlight }, due))).toEqual([]);
   });
 
   test("comes again within ten seconds, spread by chance, when the gate cannot be reached", async () => {
     gate.admit = () => Promise.reject(new Error("No gate, as the test wants it"));
-    const dispatch = await admitted([128]);
-    expect(dispatch).toEqual({ stage: "unreachable", destination: storedDestination() });
+    const dispatch = await admitted([128, 129, 130, 131]);
+    expect(dispatch).toMatchObject({ stage: "unreachable", destination: storedDestination() });
     expect(dispositionsOf(dispatch)).toEqual([128, 129, 130, 131].map((id) => [id, 7_500]));
   });
 
@@ -376,8 +392,9 @@ describe("a destination that cannot be sent to", () => {
     opens = () => Promise.reject(new Error("Sealed with another key"));
     const refused = { deliveries: [128, 129], reason: "sealed", until };
     const result = { grant: null, inFlight: null, refused };
-    expect(await admitted([128, 129])).toEqual({
+    expect(await admitted([128, 129])).toMatchObject({
       ...{ stage: "refused", destination: storedDestination(), result },
+      dispositions: [{ row: { state: "waiting", reason: "sealed" } }, { row: { reason: "sealed" } }],
     });
     expect(requests).toEqual([]);
     expect(log).toEqual([
