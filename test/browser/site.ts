@@ -2,11 +2,11 @@
 import { execFile } from "node:child_process";
 import { once } from "node:events";
 import { globSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { extname, join } from "node:path";
 import { promisify } from "node:util";
+import { localServer } from "../support/local-server.ts";
 
 const ROOT = new URL("../..", import.meta.url).pathname;
 
@@ -33,7 +33,7 @@ export async function startSite(): Promise<Site> {
   const files = new Map(
     globSync("**/*.*", { cwd: folder }).map((file) => [addressOf(file), join(folder, file)]),
   );
-  const server = createServer(({ url = "" }, response) => {
+  const server = localServer(({ url = "" }, response) => {
     const file = files.get(new URL(url, "http://site").pathname);
     if (file === undefined) return response.writeHead(404).end();
     return response

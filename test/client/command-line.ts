@@ -2,7 +2,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
-import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,6 +9,7 @@ import { text } from "node:stream/consumers";
 import { afterAll } from "vitest";
 import { bundleCommandLine } from "../../client/bundle.ts";
 import { projectRoot } from "../../tools/wrangler.ts";
+import { localServer } from "../support/local-server.ts";
 
 export const API_KEY = "bw_test_0123456789abcdef";
 
@@ -32,7 +32,7 @@ export async function commandLine() {
   await bundleCommandLine(script);
   const requests: Sent[] = [];
   let routes: Routes = {};
-  const server = createServer(async (request, response) => {
+  const server = localServer(async (request, response) => {
     const body = await text(request);
     const { method = "", url = "", headers } = request;
     const sent = { method, path: url, headers, body: body === "" ? undefined : JSON.parse(body) };

@@ -2,7 +2,7 @@
  * What every receiver of docs/receivers must do, tested with requests that Breakwater's own code has signed and sent.
  */
 import { once } from "node:events";
-import { createServer, type Server } from "node:http";
+import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { noCredentials } from "../../src/delivery/authorization.ts";
@@ -11,6 +11,7 @@ import { signerFor } from "../../src/delivery/signature.ts";
 import { newSecret, type Scheme } from "../../src/secrets/signing.ts";
 import { until } from "../scenario/until.ts";
 import { testConfig } from "../support/config.ts";
+import { localServer } from "../support/local-server.ts";
 import { utf8 } from "../support/utf8.ts";
 import { vault } from "../support/vault.ts";
 import type { Language, RunningReceiver, Settings } from "./languages.ts";
@@ -94,7 +95,7 @@ const renamed = (sent: Sent) =>
 /** The public keys of secrets, served as a deployment serves a destination's. */
 async function serveKeys() {
   let document: string | undefined;
-  const server: Server = createServer((_, response) => {
+  const server: Server = localServer((_, response) => {
     response.writeHead(document === undefined ? 503 : 200, { "content-type": "application/json" });
     response.end(document);
   });

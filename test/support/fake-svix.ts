@@ -2,8 +2,8 @@
  * A server with the API of Svix, as far as an import uses it: for what Breakwater's own never says, such as
  * transformations and short pages. It keeps what it is given, and refuses a `uid` that is taken.
  */
-import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
+import { localServer } from "./local-server.ts";
 
 type Json = Record<string, unknown>;
 
@@ -150,7 +150,7 @@ function refused(status: number, detail = "Not found"): Response {
 
 /** The same behind a port of this machine. */
 export async function serveFake(fake: FakeSvix): Promise<Readonly<{ url: string; stop: () => void }>> {
-  const server = createServer(async (request, response) => {
+  const server = localServer(async (request, response) => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) chunks.push(chunk as Buffer);
     const { method = "GET", url = "/", headers } = request;

@@ -1,7 +1,8 @@
 /** A receiver over HTTP on this machine, for deliveries of a whole runtime. It answers 204 and remembers what came. */
 import { once } from "node:events";
-import { createServer, type IncomingHttpHeaders } from "node:http";
+import type { IncomingHttpHeaders } from "node:http";
 import type { AddressInfo } from "node:net";
+import { localServer } from "./local-server.ts";
 
 /** What a request had. */
 export type Hit = Readonly<{ path: string; headers: IncomingHttpHeaders; body: string }>;
@@ -15,7 +16,7 @@ export type HttpReceiver = Readonly<{
 
 export async function startHttpReceiver(): Promise<HttpReceiver> {
   const hits: Hit[] = [];
-  const server = createServer(async (request, response) => {
+  const server = localServer(async (request, response) => {
     let body = "";
     for await (const chunk of request) body += chunk;
     hits.push({ path: request.url ?? "/", headers: request.headers, body });

@@ -1,7 +1,6 @@
 /** Deployments, with a wrangler that only records what it is asked, and an address that answers as the test wants. */
 import { execFile } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -10,6 +9,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest"
 import { deploy, planDeployment } from "../../tools/deploy/pipeline.ts";
 import { readDeployment } from "../../tools/deploy.ts";
 import { projectRoot, readEnvironments } from "../../tools/wrangler.ts";
+import { localServer } from "../support/local-server.ts";
 import { MASTER_KEYS } from "../support/vault.ts";
 import { fakeWrangler } from "./fake-wrangler.ts";
 
@@ -29,7 +29,7 @@ const { PATH } = process.env;
 let status = 200;
 /** Runs after each answer about the health. */
 let afterHealth = () => {};
-const server = createServer((request, response) => {
+const server = localServer((request, response) => {
   const isHealth = request.url === "/v1/health";
   response.writeHead(isHealth ? status : 404).end(`{"status": ${status}}`);
   if (isHealth) afterHealth();

@@ -1,5 +1,4 @@
 /** What `npm run verify` does with an account, where a wrangler and an API of Cloudflare's only record what they are asked. */
-import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, test, vi } from "vitest";
 import { type Check, Run } from "../../tools/verify/check.ts";
@@ -9,6 +8,7 @@ import { DeploymentUnderTest } from "../../tools/verify/deployment.ts";
 import { verifyOptionsFrom } from "../../tools/verify/options.ts";
 import { deployReceiver } from "../../tools/verify/receiver.ts";
 import { runChecks } from "../../tools/verify/run-checks.ts";
+import { localServer } from "../support/local-server.ts";
 import { fakeWrangler } from "./fake-wrangler.ts";
 
 const wrangler = fakeWrangler();
@@ -17,7 +17,7 @@ const { PATH } = process.env;
 let answers: (path: string) => unknown;
 const bodies = new Map<string, string>();
 const requests: string[] = [];
-const server = createServer(async (request, response) => {
+const server = localServer(async (request, response) => {
   const chunks: Buffer[] = [];
   for await (const chunk of request) chunks.push(chunk);
   const path = request.url ?? "";

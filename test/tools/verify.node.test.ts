@@ -1,7 +1,6 @@
 /** What `npm run verify` compares and prints, and what it does with a command line that it cannot use. */
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import fc from "fast-check";
@@ -26,6 +25,7 @@ import type { EndpointHit } from "../../tools/verify/protocol.ts";
 import { lineText, tableText } from "../../tools/verify/report.ts";
 import { groupsOf } from "../../tools/verify/run-checks.ts";
 import { projectRoot } from "../../tools/wrangler.ts";
+import { localServer } from "../support/local-server.ts";
 
 let numbered = 0;
 const hit = (
@@ -292,7 +292,7 @@ describe("a command line", () => {
   let allowed: (method: string, path: string) => number = () => 200;
   let healthBody = '{"status":"ok"}';
   const requests: string[] = [];
-  const server = createServer((request, response) => {
+  const server = localServer((request, response) => {
     const { method = "", url = "" } = request;
     requests.push(`${method} ${url.replace(/\?.*/, "")}`);
     if (url === "/v1/health") return response.end(healthBody);

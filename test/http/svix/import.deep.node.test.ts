@@ -5,7 +5,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync } from "node:fs";
-import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -23,6 +22,7 @@ import {
   TOKEN,
 } from "../../support/fake-svix.ts";
 import { type HttpReceiver, startHttpReceiver } from "../../support/http-receiver.ts";
+import { localServer } from "../../support/local-server.ts";
 import type { Runtime } from "../../support/runtime.ts";
 
 const KEY = "test-admin-key-0123456789";
@@ -188,7 +188,7 @@ describe("an import", () => {
     let killIn = 0;
     let child: ChildProcess | undefined;
     /** Passes everything on to the target; the import does not live to see the answer to one of its writes. */
-    const proxy = createServer(async (request, response) => {
+    const proxy = localServer(async (request, response) => {
       let body = "";
       for await (const chunk of request) body += chunk;
       const { method = "GET", headers, url: path } = request;

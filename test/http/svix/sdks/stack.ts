@@ -1,9 +1,10 @@
 /** What the SDKs run against: Breakwater in the local runtime, and a receiver that records what it gets. */
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { until } from "../../../scenario/until.ts";
 import { startBreakwater } from "../../../support/breakwater-runtime.ts";
+import { localServer } from "../../../support/local-server.ts";
 
 export type Stack = Readonly<{
   url: string;
@@ -52,7 +53,7 @@ async function startReceiver() {
     response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(of(path)));
   }
 
-  const server = createServer((request, response) => {
+  const server = localServer((request, response) => {
     const url = new URL(request.url ?? "/", "http://receiver");
     const done = request.method === "GET" ? show(url, response) : record(url.pathname, request, response);
     done.catch((error: Error) => response.writeHead(504).end(error.message));
