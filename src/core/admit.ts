@@ -277,6 +277,7 @@ function leaseFor(
     width: Math.min(capacity.width, slots),
     deliveries: packNumbers(deliveries),
     ...(capacity.probe && { probe: true }),
+    ...(request.lane === "fresh" && !capacity.probe && deliveries.length === 1 && { lone: now }),
     tat: capacity.reservation.tat,
     expiresAt: now + leaseMs(request.startWithinMs, settings.timeoutMs),
   };

@@ -13,7 +13,7 @@ import {
   destinationStateAfter,
   newDestinationState,
 } from "./destination-state.ts";
-import { type Lane, type Lease, LOOK_UP_MS, liveLeases, tatOf } from "./lease.ts";
+import { type Lane, type Lease, LOOK_UP_MS, liveLeases, provesDeath, tatOf } from "./lease.ts";
 import type { GateSettings } from "./limits.ts";
 import type { PackedNumbers } from "./number-sets.ts";
 import type { Rate } from "./rate-limit.ts";
@@ -83,7 +83,7 @@ export type GateState = Readonly<{
   /** The rate's theoretical arrival time by the starts of leases that have ended; a live lease has its own. */
   tat: number;
   leases: readonly Lease[];
-  /** Expired lone leases of former incarnations, presumed successful and counted as such: see lone-lease.ts. */
+  /** Expired leases of former incarnations, presumed to have ended: see lone-lease.ts. */
   presumed: readonly Pick<Lease, "deliveries" | "expiresAt">[];
   /** Recently settled: a caller that read such a delivery from D1 before has a state of it that is out of date. */
   settled: readonly SettledLease[];
@@ -183,11 +183,11 @@ export function withoutExpired(before: GateState, settings: GateSettings, now: n
   const leases = liveLeases(before.leases, now);
   if (leases === before.leases) return before;
   const expired = before.leases.filter((lease) => !leases.includes(lease));
-  const isInherited = ({ lone }: Lease) => lone !== undefined && lone.incarnation !== before.incarnation;
-  const isLost = expired.some((lease) => lease.lost !== true && !isInherited(lease));
+  const isPresumed = (lease: Lease) => lease.inherited === true && !provesDeath(lease, before.leases);
+  const isLost = expired.some((lease) => lease.lost !== true && !isPresumed(lease));
   const state = expired
-    .filter(isInherited)
-    .reduce((next, lease) => withPresumedSuccess(next, lease, settings, now), before);
+    .filter(isPresumed)
+    .reduce((next, lease) => withPresumedEnd(next, lease, settings, now), before);
   return {
     ...state,
     leases,
@@ -197,16 +197,20 @@ export function withoutExpired(before: GateState, settings: GateSettings, now: n
   };
 }
 
-/** A former incarnation granted this lone lease, and may have left its success unwritten: it counts as one. */
-function withPresumedSuccess(
-  state: GateState,
-  { deliveries, expiresAt, lone }: Lease,
+/** A former incarnation may have left this lease's end unwritten. A lone one counts as a success. */
+function withPresumedEnd(
+  before: GateState,
+  { deliveries, expiresAt, lone: at }: Lease,
   settings: GateSettings,
   now: number,
 ): GateState {
-  const { destinationState, presumed, rollups } = state;
+  const state = {
+    ...before,
+    presumed: [...before.presumed, { deliveries, expiresAt }].slice(-PRESUMED),
+  };
+  if (at === undefined) return state;
+  const { destinationState, rollups } = state;
   const { circuit, tookMs } = destinationState;
-  const at = lone?.at ?? expiresAt;
   const metric = { attempt: 1, result: "2xx", end: "delivered", tookMs, lateMs: 0 } as const;
   // In trouble of today a success of then proves nothing.
   const isWell =
@@ -217,7 +221,6 @@ function withPresumedSuccess(
   const signal: AttemptSignal = { at, health: "healthy", backsOff: false };
   return {
     ...state,
-    presumed: [...presumed, { deliveries, expiresAt }].slice(-PRESUMED),
     rollups: rollupsAfter(rollups, [metric], at),
     destinationState: isWell
       ? destinationStateAfter(destinationState, signal, settings, 0)

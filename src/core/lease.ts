@@ -33,8 +33,10 @@ export type Lease = Readonly<{
   took?: Readonly<{ lease: string; slots: number; width: number }>;
   /** Stands for what a former incarnation of the gate may have granted without storing it. Nobody settles it. */
   lost?: true;
-  /** Its success may be unwritten: when it was granted, and by which incarnation (see lone-lease.ts). */
-  lone?: Readonly<{ at: number; incarnation: number }>;
+  /** When it was granted, if it is the first attempt of one delivery (see lone-lease.ts). */
+  lone?: number;
+  /** A former incarnation granted it, and may have left its end unwritten. */
+  inherited?: true;
   /** The rate's theoretical arrival time after this lease's sends, if all of them start on time. */
   tat: number;
   expiresAt: number;
@@ -127,6 +129,14 @@ export function ended(leases: readonly Lease[], { id, took }: Lease): readonly L
   const returned = (one: Lease) =>
     one.id === took?.lease ? { ...one, slots: one.slots + took.slots, width: one.width + took.width } : one;
   return leases.filter((one) => one.id !== id).map(returned);
+}
+
+/**
+ * Whether a lease that has expired is lost, whichever incarnation granted it: a drain's, or a probe's. One that was
+ * succeeded leaves that to its heir.
+ */
+export function provesDeath({ id, lane, probe }: Lease, leases: readonly Lease[]): boolean {
+  return (lane === "backlog" || probe === true) && !leases.some(({ took }) => took?.lease === id);
 }
 
 export function slotsOf(leases: readonly Lease[]): number {

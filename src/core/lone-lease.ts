@@ -1,26 +1,36 @@
 /**
- * Lone leases: the first attempt of one delivery, granted without slack. The lease is written when it is granted; its
- * success is not written at all, because each write is billed. So the next incarnation finds the lease stored, and cannot
- * know whether it was settled.
+ * Leases that are over, as an incarnation finds them: a former one may have left their ends unwritten, because each write
+ * is billed. That must not look like a crash.
  *
- * That must not look like a crash. When the lease has expired, the next incarnation counts it as one success, unless its
- * message has come again and the delivery is still open: only then its invocation has died. How often a message was sent
- * proves nothing, because messages are retried in good order too. A delivery that a drain requests proves nothing either:
- * somebody may have requeued it.
+ * An inherited lease of live traffic that has expired counts as ended, unless its message has come again and a delivery
+ * of it is still open: only then its invocation has died. How often a message was sent proves nothing, because messages
+ * are retried in good order too. A delivery that a drain requests proves nothing either: somebody may have requeued it.
+ * The end of a drain's lease, or of a probe's, is therefore always written, and such a lease that expires is lost.
+ *
+ * A lone lease is the first attempt of one delivery. Its success is not written at all where the gate has no slack. An
+ * inherited one that expires counts as one success.
  */
 
 import { widthOf } from "./concurrency-window.ts";
 import { afterLostLease } from "./crash-loop.ts";
 import { type GateState, sideOf } from "./gate-state.ts";
-import { type Lane, type Lease, slotsOf, widthsOf } from "./lease.ts";
-import { sharedWith, unpackNumbers } from "./number-sets.ts";
+import { type Lane, type Lease, provesDeath, slotsOf, widthsOf } from "./lease.ts";
+import { sharedWith } from "./number-sets.ts";
 
-/** The leases as they are written: the newest is lone if it is the first attempt of one delivery. */
-export function withLone({ leases, incarnation }: GateState, now: number): readonly Lease[] {
-  const newest = leases.at(-1);
-  if (newest?.lane !== "fresh" || newest.probe || unpackNumbers(newest.deliveries).length !== 1)
-    return leases;
-  return leases.with(-1, { ...newest, lone: { at: now, incarnation } });
+/** The leases as the next incarnation finds them. */
+export function inherited(leases: readonly Lease[]): readonly Lease[] {
+  return leases.map((lease) => (lease.lost ? lease : { ...lease, inherited: true }));
+}
+
+/** Whether a decision has ended a lease that would look lost to the next incarnation. */
+export function endsEvidence(
+  { leases: before }: GateState,
+  { leases: after }: GateState,
+  now: number,
+): boolean {
+  const left = new Set(after.map(({ id }) => id));
+  const hasEnded = ({ id, expiresAt }: Lease) => expiresAt > now && !left.has(id);
+  return before.some((lease) => hasEnded(lease) && provesDeath(lease, before));
 }
 
 /**
@@ -46,7 +56,7 @@ export function endsOnlyLone(before: GateState, after: GateState): boolean {
 
 type Requested = Readonly<{ lane: Lane; deliveries: readonly number[]; lookedUpMsAgo?: number }>;
 
-/** The state with what a request proves: its deliveries are open, so the invocations of their lone leases have died. */
+/** The state with what a request proves: its deliveries are open, so the invocations of their inherited leases have died. */
 export function withDeaths(
   state: GateState,
   { lane, deliveries, lookedUpMsAgo = 0 }: Requested,
@@ -56,19 +66,19 @@ export function withDeaths(
   const sorted = deliveries.toSorted((a, b) => a - b);
   const isOpen = ({ deliveries: some, expiresAt }: Pick<Lease, "deliveries" | "expiresAt">) =>
     expiresAt <= now - lookedUpMsAgo && sharedWith(sorted, some).length > 0;
-  const hasDied = (lease: Lease) => lease.lone !== undefined && isOpen(lease);
+  const hasDied = (lease: Lease) => lease.inherited === true && isOpen(lease);
   const presumed = state.presumed.filter((lease) => !isOpen(lease));
   const isWrong = presumed.length < state.presumed.length;
   if (!isWrong && !state.leases.some(hasDied)) return state;
   return {
     ...state,
-    leases: state.leases.map((lease) => (hasDied(lease) ? withoutLone(lease) : lease)),
+    leases: state.leases.map((lease) => (hasDied(lease) ? asOwn(lease) : lease)),
     presumed,
     crashLoop: isWrong ? afterLostLease(state.crashLoop, now) : state.crashLoop,
   };
 }
 
-/** An ordinary lease: one that expires is lost. */
-function withoutLone({ lone: _, ...lease }: Lease): Lease {
+/** As one that this incarnation has granted: if it expires, it is lost. */
+function asOwn({ inherited: _, ...lease }: Lease): Lease {
   return lease;
 }

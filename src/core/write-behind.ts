@@ -29,7 +29,7 @@ import { blockedBy, type DestinationState } from "./destination-state.ts";
 import { drainsDue } from "./drain-scheduler.ts";
 import { type GateState, newGateState, type Slack, sideOf } from "./gate-state.ts";
 import { type Lease, liveLeases, slotsOf, widthsOf } from "./lease.ts";
-import { endsOnlyLone, withLone } from "./lone-lease.ts";
+import { endsEvidence, endsOnlyLone, inherited } from "./lone-lease.ts";
 import { results } from "./metrics.ts";
 import { effectiveRate } from "./rate-limit.ts";
 import type { Rollups } from "./rollups.ts";
@@ -85,15 +85,16 @@ export function restored(stored: GateState | undefined, now: number): GateMemory
 }
 
 function nextIncarnation(stored: GateState, now: number): GateState {
-  const state = { ...stored, incarnation: stored.incarnation + 1, slack: null };
   const { slack } = stored;
+  const leases = inherited(stored.leases);
+  const state = { ...stored, leases, incarnation: stored.incarnation + 1, slack: null };
   if (!slack) return state;
   const { slots, width, expiresAt } = slack;
   const id = `lost-${state.incarnation}`;
   const lost = { id, lane: "fresh", slots, width, deliveries: "", lost: true, tat: 0, expiresAt } as const;
   return {
     ...state,
-    leases: liveLeases([...state.leases, lost], now),
+    leases: expiresAt > now ? [...leases, lost] : leases,
     tat: Math.max(state.tat, Math.min(now, slack.grantsUntil) + slack.aheadMs),
     forgottenAt: Math.max(state.forgottenAt, Math.min(now, expiresAt)),
   };
@@ -169,10 +170,8 @@ function isWithin(from: number, ms: number, now: number): boolean {
 
 function withWrite(before: GateMemory, memory: GateMemory, now: number): GateStep {
   const slack = isBusy(memory, now) ? slackOf(memory, now) : null;
-  const isGranted = memory.state.granted !== before.state.granted;
-  const leases = isGranted && slack === null ? withLone(memory.state, now) : memory.state.leases;
-  const state = { ...memory.state, leases, slack };
-  const stored = new Set(leases.map(({ id }) => id));
+  const state = { ...memory.state, slack };
+  const stored = new Set(state.leases.map(({ id }) => id));
   const next = { ...memory, state, written: { at: now, leases: stored, slack }, isBehind: false };
   return withAlarm(before, next, now, true);
 }
@@ -220,7 +219,8 @@ function slackOf({ state, leaseMs }: GateMemory, now: number): Slack | null {
 }
 
 function mayWait({ state: before, written }: GateMemory, after: GateState, now: number): boolean {
-  if (!parts.every((part) => partMayWait(part, before, after))) return false;
+  if (!parts.every((part) => partMayWait(part, before, after)) || endsEvidence(before, after, now))
+    return false;
   const isGranted = after.granted !== before.granted;
   if (!written) return !isGranted;
   const { at, leases, slack } = written;

@@ -169,6 +169,77 @@ describe("a new incarnation", () => {
   });
 });
 
+describe("a lease of several deliveries, or a retry, that a former incarnation has granted", () => {
+  const leases: readonly [readonly number[], AdmitRequest["lane"]][] = [
+    [[1, 2], "fresh"],
+    [[1], "retry"],
+  ];
+
+  it("is no crash when it expires, whether its end was written or not", () => {
+    for (const [deliveries, lane] of leases) {
+      const gate = quietGate();
+      gate.admit([9], start);
+      const { grant } = gate.admit(deliveries, start + 1_000, { lane });
+      const before = gate.rows();
+      gate.settle(grant?.id, [fine, fine].slice(0, deliveries.length), start + 1_050);
+      expect(gate.rows()).toBe(before + 1); // The alarm, which an eviction makes useless.
+      gate.evict();
+      gate.admit([10], start + 80_000);
+      expect(gate.state(start).crashLoop.level).toBe(0);
+    }
+  });
+
+  it("is lost when its message comes again, still open", () => {
+    for (const [deliveries, lane] of leases) {
+      const gate = quietGate();
+      gate.admit(deliveries, start, { lane });
+      gate.evict();
+      gate.admit([1], start + LEASE_MS + 1_000, { lane });
+      expect(gate.state(start).crashLoop.level).toBe(1);
+    }
+  });
+
+  it("is forgotten by no incarnation that begins beside slack after its end", () => {
+    const gate = quietGate();
+    gate.admit([1], start);
+    gate.admit([2], start + 5_000);
+    gate.evict();
+    gate.admit([1], start + LEASE_MS + 1_000, { lookedUpMsAgo: 0 });
+    expect(gate.state(start).crashLoop.level).toBe(1);
+  });
+});
+
+describe("the end of a drain's lease", () => {
+  const backlog = { lane: "backlog", lookedUpMsAgo: 0 } as const;
+
+  it("is written at once, so that the next incarnation takes no drain that has ended for a dead one", () => {
+    const gate = quietGate();
+    gate.admit([8], start);
+    gate.admit([9], start + 1_000);
+    const { grant } = gate.admit([1], start + 1_010, backlog);
+    gate.settle(grant?.id, [fine], start + 1_050);
+    gate.evict();
+    gate.admit([10], start + 80_000);
+    expect(gate.state(start).crashLoop.level).toBe(0);
+  });
+
+  it("stays unwritten while another lease of the drain succeeds it, which is lost if the drain dies", () => {
+    for (const isDead of [true, false]) {
+      const gate = quietGate();
+      gate.admit([8], start);
+      gate.admit([9], start + 10);
+      const { grant } = gate.admit([1], start + 20, backlog);
+      const heir = gate.admit([2], start + 500, { ...backlog, succeeds: grant?.id ?? "" }).grant;
+      gate.settle(grant?.id, [fine], start + 600);
+      if (!isDead) gate.settle(heir?.id, [fine], start + 700);
+      gate.evict();
+      expect(gate.state(start + 800).leases.some(({ id }) => id === grant?.id)).toBe(isDead);
+      gate.admit([3], start + 80_000);
+      expect(gate.state(start).crashLoop.level).toBe(isDead ? 1 : 0);
+    }
+  });
+});
+
 it("an incarnation takes its lone leases that expire for lost", () => {
   const gate = quietGate();
   gate.admit([1], start);

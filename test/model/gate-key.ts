@@ -28,8 +28,8 @@ export function keyOf(world: World): string {
   return withShortNames(parts.join("|"));
 }
 
-function keyOfQuiet({ hasLost, died, successes }: Quiet, now: number): string {
-  return [hasLost, died, "of", successes.map((until) => Math.max(until, now)).sort()].join();
+function keyOfQuiet({ hasLost, hasForgotten, died, successes }: Quiet, now: number): string {
+  return [hasLost, hasForgotten, died, "of", successes.map((until) => Math.max(until, now)).sort()].join();
 }
 
 /** Leases by the order in which they are named. */
@@ -62,10 +62,7 @@ const keyOfInstance = remembered(({ memory, knows, heldUntil }: Instance) => {
 
 const keyOfGate = remembered((state: GateState) => {
   const { destinationState, leases, settled, forgottenAt, slack, crashLoop, turns, drainSchedule } = state;
-  const held = leases.map(({ tat: _, lone, ...lease }) => [
-    lease,
-    lone && [lone.at, lone.incarnation === state.incarnation],
-  ]);
+  const held = leases.map(({ tat: _, ...lease }) => lease);
   return JSON.stringify([
     destinationState,
     held,

@@ -1,6 +1,8 @@
 /** What a gate promises where deliveries come alone, far apart: lone leases (src/core/lone-lease.ts) in the gate's model. */
 import type { AdmitResult } from "../../src/core/admit.ts";
+import type { Lease } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
+import { unpackNumbers } from "../../src/core/number-sets.ts";
 import { trusted } from "../support/gate-arbitraries.ts";
 import { namesOf } from "./gate-text.ts";
 import { BEGINNING, type ObjectWorld, type Quiet, type Run, type World } from "./gate-world.ts";
@@ -23,8 +25,25 @@ export function withLostLease(world: World): World {
   return noted(world, () => ({ hasLost: true }));
 }
 
+/** What the object's memory knew alone is lost with it: so is the death of an invocation whose lease was not stored. */
+export function withMemoryLost(world: World): World {
+  const { current, storage } = world;
+  if (!world.quiet || !current) return world;
+  const { state, isBehind } = current.memory;
+  const isStored = ({ id }: Lease) => storage?.leases.some((one) => one.id === id);
+  const unknown = state.leases.filter((lease) => !isStored(lease));
+  const forgotten = unknown.flatMap(({ deliveries }) => unpackNumbers(deliveries));
+  return noted(world, ({ hasForgotten, died }) => ({
+    hasForgotten: hasForgotten || isBehind || unknown.length > 0,
+    died: died.filter((one) => !forgotten.includes(one)),
+  }));
+}
+
+/** The gate can only notice it under a lease that it knows. */
 export function withDead(world: World, chain: readonly Run[]): World {
-  const held = chain.flatMap(({ items }) => items.map(({ delivery }) => delivery));
+  const leases = (world.current?.memory.state ?? world.storage)?.leases ?? [];
+  const known = chain.filter(({ grant }) => leases.some(({ id }) => id === grant?.grant.id));
+  const held = known.flatMap(({ items }) => items.map(({ delivery }) => delivery));
   return withLostLease(noted(world, ({ died }) => ({ died: [...new Set([...died, ...held])].sort() })));
 }
 
@@ -36,7 +55,7 @@ export function withSuccess(world: World, until: number): World {
 export function wrongAnswer(world: World, { grant, refused }: AdmitResult): string | undefined {
   const state = world.current?.memory.state;
   if (!world.quiet || !state) return undefined;
-  const { hasLost, died, successes, window } = world.quiet;
+  const { hasLost, hasForgotten, died, successes, window } = world.quiet;
   const again = (grant?.deliveries ?? []).filter((one) => died.includes(one));
   const { level } = state.crashLoop;
   if (again.length > 0 && level === 0)
@@ -50,7 +69,8 @@ export function wrongAnswer(world: World, { grant, refused }: AdmitResult): stri
     return `${namesOf(refused.deliveries)} must wait, although nothing is in flight.`;
   const over = successes.filter((until) => until <= world.now).length;
   const { size } = state.destinationState.window;
-  if (size < Math.min(state.maxConcurrency, window + over)) return "The gate has forgotten a success.";
+  if (!hasForgotten && size < Math.min(state.maxConcurrency, window + over))
+    return "The gate has forgotten a success.";
   return size > window + successes.length ? "The gate has counted a success twice." : undefined;
 }
 

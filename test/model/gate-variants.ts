@@ -1,6 +1,7 @@
 /** The scenarios of the gate's model, and gates that are broken on purpose, each with one in which it shows. */
 import { type GateState, withoutExpired } from "../../src/core/gate-state.ts";
-import { ended, liveLeases } from "../../src/core/lease.ts";
+import { ended, type Lease, liveLeases } from "../../src/core/lease.ts";
+import type { GateMemory } from "../../src/core/write-behind.ts";
 import { gateModel } from "./gate.ts";
 import { type Parts, production } from "./gate-object.ts";
 import type { Scenario } from "./gate-world.ts";
@@ -27,6 +28,15 @@ const lone: Scenario = {
 const soon: Scenario = { ...lone, quiet: { window: 1, arrivals: [0, 2] } };
 const dying: Scenario = { ...lone, faults: 2, quiet: { window: 2, arrivals: [0, 4] } };
 
+/** The second finds the gate busy, and gets slack. */
+const dense: Scenario = { ...lone, faults: 2, ticks: 7, quiet: { window: 3, arrivals: [0, 1] } };
+
+const after: Scenario = {
+  ...lone,
+  messages: [[0], [1], [2]],
+  quiet: { window: 3, arrivals: [0, 1, 6] },
+};
+
 /** Some thousands of states each. */
 export const smallGates: readonly Checked[] = [
   checked("One delivery, at most 1 at once, two faults", () => gateModel(alone)),
@@ -40,6 +50,10 @@ export const smallGates: readonly Checked[] = [
   ),
   checked("Two deliveries that come alone, the second during the first's lease, two faults", () =>
     gateModel({ ...lone, faults: 2, quiet: { window: 2, arrivals: [0, 2] } }),
+  ),
+  checked("Two deliveries that come soon after each other, two faults", () => gateModel(dense)),
+  checked("Two deliveries that come soon after each other, and one after their leases, one fault", () =>
+    gateModel(after),
   ),
   checked("Two deliveries that come alone, one at once, one fault", () => gateModel(soon)),
 ];
@@ -87,6 +101,10 @@ function withEnd(state: GateState, granted: number, expiresAt: number): GateStat
     ...state,
     leases: state.leases.map((lease, i) => (i === newest ? { ...lease, expiresAt } : lease)),
   };
+}
+
+function withLeases(memory: GateMemory, change: (lease: Lease) => Lease): GateMemory {
+  return { ...memory, state: { ...memory.state, leases: memory.state.leases.map(change) } };
 }
 
 export const brokenGates: readonly Variant[] = [
@@ -191,20 +209,27 @@ export const brokenGates: readonly Variant[] = [
     admit: (before, request, settings, now) =>
       production.admit(before, request, { ...settings, paused: false }, now),
   }),
-  broken("A lone lease that has expired counts as lost", lone, {
+  broken("An inherited lease that has expired counts as lost", lone, {
     restored: (stored, now) =>
-      production.restored(
-        stored && { ...stored, leases: stored.leases.map(({ lone: _, ...one }) => one) },
-        now,
-      ),
+      withLeases(production.restored(stored, now), ({ inherited: _, ...one }) => one),
   }),
-  broken("A lone lease that has expired counts as nothing", lone, {
+  broken("An inherited lone lease that has expired counts as nothing", lone, {
+    restored: (stored, now) => withLeases(production.restored(stored, now), ({ lone: _, ...one }) => one),
+  }),
+  broken("A new incarnation drops expired leases beside slack", dense, {
     restored: (stored, now) => {
-      const lost = (stored?.leases ?? []).map(({ lone, ...one }) =>
-        lone ? { ...one, lost: true as const } : one,
-      );
-      return production.restored(stored && { ...stored, leases: lost }, now);
+      const memory = production.restored(stored, now);
+      const { state } = memory;
+      return stored?.slack
+        ? { ...memory, state: { ...state, leases: liveLeases(state.leases, now) } }
+        : memory;
     },
+  }),
+  broken("An end that waits for the alarm looks like a crash after an eviction", after, {
+    restored: (stored, now) =>
+      withLeases(production.restored(stored, now), ({ inherited, ...one }) =>
+        inherited && !stored?.slack ? { ...one, inherited } : one,
+      ),
   }),
   broken("A delivery of a lone lease that comes again, still open, proves no death", dying, {
     admit: (before, request, settings, now) =>

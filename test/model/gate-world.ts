@@ -49,6 +49,8 @@ export type Quiet = Readonly<{
   window: number;
   /** Whether any lease was granted that nobody will settle. */
   hasLost: boolean;
+  /** Whether the gate's memory was lost with successes, or leases out of the slack, that were not written. */
+  hasForgotten: boolean;
   /** Deliveries whose invocations died with a lease. */
   died: readonly number[];
   /** Of each success on record, when its lease expires by itself. */

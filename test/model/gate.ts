@@ -18,7 +18,7 @@ import {
   type Parts,
   production,
 } from "./gate-object.ts";
-import { quietObject } from "./gate-quiet.ts";
+import { quietObject, withMemoryLost } from "./gate-quiet.ts";
 import { consumerText, Invocations, newRun, withNewRun } from "./gate-runs.ts";
 import { namesOf, tickText } from "./gate-text.ts";
 import {
@@ -76,7 +76,9 @@ function beginning(scenario: Scenario, settings: GateSettings, parts: Parts): Wo
       deliveries,
       at: BEGINNING + (quiet?.arrivals[i] ?? 0) * TICK_MS,
     })),
-    ...(quiet && { quiet: { window: quiet.window, hasLost: false, died: [], successes: [] } }),
+    ...(quiet && {
+      quiet: { window: quiet.window, hasLost: false, hasForgotten: false, died: [], successes: [] },
+    }),
     runs: [],
     ...{ paused: false, isResuming: false, tells: [] },
     orphans: [],
@@ -226,9 +228,12 @@ class GateModel {
 
   #faults(world: World, add: Adder<World>) {
     if (world.current) {
-      add("The gate is evicted from memory.", evicted(world));
+      add("The gate is evicted from memory.", evicted(withMemoryLost(world)));
       if (!world.former)
-        add("A new instance of the gate is begun; the former one still answers.", cutOff(world));
+        add(
+          "A new instance of the gate is begun; the former one still answers.",
+          cutOff(withMemoryLost(world)),
+        );
     }
     for (const i of world.runs.keys()) this.#invocations.addFaults(world, i, add);
     // In a quiet world nothing comes together.

@@ -265,15 +265,14 @@ function stateKey({
   tat,
   leases,
   presumed,
-  incarnation,
   slack,
   turns,
   crashLoop,
   drainSchedule,
   forgottenAt,
 }: Parameters<Parts["admit"]>[0]) {
-  const held = leases.map(({ id, slots, width, tat: own, expiresAt, lone }) => {
-    return [id, slots, width, own, expiresAt, lone && [lone.at, lone.incarnation === incarnation]];
+  const held = leases.map(({ id, slots, width, tat: own, expiresAt, lone, inherited }) => {
+    return [id, slots, width, own, expiresAt, lone, inherited];
   });
   return [
     tat,
