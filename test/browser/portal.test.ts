@@ -14,11 +14,16 @@ test("a customer adds an endpoint, tests it, sees a delivery fail, repairs the s
   await page.getByRole("heading", { name: "No endpoints yet" }).waitFor();
   await page.getByRole("link", { name: "Add endpoint" }).click();
   await page.getByLabel("Address (URL)").fill("ftp://files.example/in");
+  expect(await page.getByLabel("Name").isVisible()).toBe(false);
+  await page.getByText("More", { exact: true }).click();
   await page.getByLabel("Name").fill("Shop");
   await page.getByRole("button", { name: "Add endpoint" }).click();
   // The browser takes any URL; what is wrong with it is said at the field, and what was typed is kept.
   await page.getByText("Enter a public address that begins with https://").waitFor();
   expect(await page.getByLabel("Address (URL)").getAttribute("aria-invalid")).toBe("true");
+  expect(await page.evaluate(() => document.activeElement?.id)).toBe("url");
+  // What was typed keeps its fold open.
+  expect(await page.getByLabel("Name").isVisible()).toBe(true);
   expect(await page.getByLabel("Name").inputValue()).toBe("Shop");
   await page.getByLabel("Address (URL)").fill(hookAt(endpoint));
   await page.getByRole("radio", { name: "Only those chosen below" }).check();

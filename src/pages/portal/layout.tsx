@@ -3,6 +3,7 @@ import { raw } from "hono/html";
 import type { Child, FC } from "hono/jsx";
 import { portalThemes } from "../../core/portal-access.ts";
 import type { Refused } from "../../core/result.ts";
+import { focusedOnFault } from "../ui/fault-focus.ts";
 import { statusOfRefused } from "../ui/services.ts";
 import { accentPath, assetPath } from "./assets.ts";
 import type { Look } from "./look.ts";
@@ -22,15 +23,16 @@ const PART = "x-part";
 
 type Status = 200 | 400 | 401 | 403 | 404 | 422 | 429 | 500 | 503;
 
-/** Responds with a page. */
-export function showPortalPage(c: PortalContext, frame: Frame, content: Child, status: Status = 200) {
+/** Responds with a page. A page that refuses something has the focus on what is at fault. */
+export async function showPortalPage(c: PortalContext, frame: Frame, content: Child, status: Status = 200) {
   c.header("vary", PART);
   c.header("cache-control", "no-store");
-  const main = (
+  const page = (
     <main id="main" class="wide" tabindex={-1} {...(frame.live && { "data-live": "" })}>
       {content}
     </main>
   );
+  const main = status === 200 ? page : await focusedOnFault(page);
   if (c.req.header(PART) === "main") return c.html(main, status);
   // The address of a form's result is no address to come back to.
   const { pathname, search } = new URL(c.req.url);

@@ -94,13 +94,19 @@ export const SigningFields: FC<Props> = ({ look, typed, faults }) => {
           )}
         />
         <fieldset
+          id="signature_forms"
           aria-describedby={`signature_forms-hint${fault === undefined ? "" : " signature_forms-fault"}`}
         >
           <legend>{t.signing.forms}</legend>
           <div class="fields">
-            {vendorForms.map((name) => (
+            {vendorForms.map((name, i) => (
               <label class="check">
-                <input type="checkbox" name={`sign_${name}`} checked={typed[`sign_${name}`] === "on"} />
+                <input
+                  type="checkbox"
+                  name={`sign_${name}`}
+                  checked={typed[`sign_${name}`] === "on"}
+                  {...(i === 0 && fault !== undefined && { "aria-invalid": "true" as const })}
+                />
                 {formTexts[name]}
               </label>
             ))}

@@ -34,7 +34,7 @@ export const FormNotice: FC<{ form: FormState }> = ({ form: { errors, detail } }
       ))}
       {placed.length > 0 && (
         <p>
-          {"Look at: "}
+          {"Correct these fields: "}
           {placed.map(([input, label], i) => (
             <>
               {i > 0 && ", "}

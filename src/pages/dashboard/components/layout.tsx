@@ -10,6 +10,7 @@ import { getAuditEntries } from "../../../features/audit/service.ts";
 import { getKeys } from "../../../features/keys/service.ts";
 import { createPortalLink } from "../../../features/portal-links/service.ts";
 import { assetPath, mark } from "../../ui/assets.ts";
+import { focusedOnFault } from "../../ui/fault-focus.ts";
 import { RefusedNotice } from "../../ui/parts.tsx";
 import { statusOfRefused } from "../../ui/services.ts";
 import { type DashboardContext, mayCall, mayNameTenant, PART } from "../session.ts";
@@ -41,8 +42,8 @@ type Frame = Readonly<{
   signedIn?: boolean;
 }>;
 
-/** Responds with a page. */
-export function showPage(
+/** Responds with a page. A page that refuses something has the focus on what is at fault. */
+export async function showPage(
   c: DashboardContext,
   frame: Frame,
   content: Child,
@@ -50,7 +51,8 @@ export function showPage(
 ) {
   c.header("vary", PART);
   c.header("cache-control", "no-store");
-  const main = <Main live={frame.live ?? false}>{content}</Main>;
+  const page = <Main live={frame.live ?? false}>{content}</Main>;
+  const main = status === 200 ? page : await focusedOnFault(page);
   if (c.req.header(PART) === "main") return c.html(main, status);
   const { signedIn = true } = frame;
   const who = signedIn ? whoOf(c) : undefined;

@@ -4,7 +4,7 @@ import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
 import { exportTenant } from "../../../features/tenants/config.ts";
 import { type TenantView, tenantChange } from "../../../features/tenants/schema.ts";
-import { changeTenant, getTenant } from "../../../features/tenants/service.ts";
+import { changeTenant, getTenant, getTenants } from "../../../features/tenants/service.ts";
 import { CheckField, FormNotice, type FormState, formState, TextField } from "../../ui/fields.tsx";
 import { tenantFields } from "../../ui/form-fields.ts";
 import { type Form, numberIn, textIn } from "../../ui/format.ts";
@@ -92,15 +92,42 @@ function changesIn(form: Form, stored: Settings) {
   return Object.fromEntries(differing);
 }
 
-function showChoice(c: DashboardContext) {
+/** Tenants that can be chosen by a click. */
+const OFFERED = 5;
+
+async function showChoice(c: DashboardContext) {
+  const listed = await getTenants(callerOnPage(c), { after: undefined, limit: OFFERED });
+  const tenants = listed.kind === "ok" ? listed.value : [];
   return showPage(
     c,
     { title: "Settings", place: "settings" },
     <section class="narrow">
       <h1>Settings</h1>
-      <p class="lede">
-        Settings are those of one tenant. <a href="/dashboard/tenants">Choose a tenant</a> first.
-      </p>
+      <p class="lede">Each tenant has settings of its own. Choose a tenant.</p>
+      <form class="stack" method="get" action={SETTINGS}>
+        <label>
+          Tenant
+          <input
+            name="tenant"
+            required
+            maxlength={64}
+            placeholder="acme"
+            autocomplete="off"
+            spellcheck={false}
+          />
+        </label>
+        <div class="actions">
+          <button type="submit" class="main">
+            Show its settings
+          </button>
+          {tenants.map((tenant) => (
+            <a class="button break" href={`${SETTINGS}?${new URLSearchParams({ tenant })}`}>
+              {tenant}
+            </a>
+          ))}
+          <a href="/dashboard/tenants">All tenants</a>
+        </div>
+      </form>
     </section>,
   );
 }

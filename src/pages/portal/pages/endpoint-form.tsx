@@ -1,6 +1,7 @@
 /** The form that adds an endpoint or changes one, and the only page that shows a new signing secret. */
 import type { Hono } from "hono";
 import type { Child, FC } from "hono/jsx";
+import { defaultLimits } from "../../../core/limits.ts";
 import { allows, limitedFields, limitsWithin, type PortalAccess } from "../../../core/portal-access.ts";
 import type { Refused } from "../../../core/result.ts";
 import { kindNameOf } from "../../../delivery/kinds/registry.ts";
@@ -258,7 +259,8 @@ const EndpointForm: FC<Props> = ({ look, title, typed, faults, types, row, acces
   const back = row === undefined ? "/portal" : `/portal/endpoints/${row.id}`;
   const isHttps = row === undefined || kindNameOf(row.url) === "https";
   const headers = row === undefined ? [] : Object.keys(destinationView(row).headers);
-  const isFaulty = Object.keys(faults).length > 0;
+  const isMoreOpen =
+    preview !== undefined || headers.length > 0 || isMoreSet(typed) || Object.keys(faults).some(isOfMore);
   const mayTry = row !== undefined && allows(access, "preview_endpoint");
   return (
     <section class="narrow">
@@ -270,15 +272,11 @@ const EndpointForm: FC<Props> = ({ look, title, typed, faults, types, row, acces
         {row === undefined && (
           <input type="hidden" name="form" value={textIn(typed, "form") ?? newTokenId()} autocomplete="off" />
         )}
-        {isFaulty && (
-          <div class="notice tone-bad" role="alert">
-            <p>{faults.form ?? t.form.check}</p>
-          </div>
-        )}
+        <FaultNotice look={look} faults={faults} />
         {isHttps ? (
           <PortalField
             name="url"
-            label={t.form.url}
+            label={t.form.labels.url}
             fault={faults.url}
             control={(attributes) => (
               <input
@@ -293,66 +291,71 @@ const EndpointForm: FC<Props> = ({ look, title, typed, faults, types, row, acces
         ) : (
           <p class="soft">{t.endpoint.notHttps}</p>
         )}
-        {visitorTexts.map(({ name, maxlength }) => (
-          <PortalField
-            name={name}
-            label={t.fields[name].label}
-            hint={t.fields[name].hint}
-            fault={faults[name]}
-            control={(attributes) => <input maxlength={maxlength} value={value(name)} {...attributes} />}
-          />
-        ))}
         <TypeChoice look={look} typed={typed} types={types} fault={faults.event_types} />
-        <PortalField
-          name="filter"
-          label={t.form.filter}
-          hint={t.form.filterHint}
-          fault={faults.filter}
-          control={(attributes) => (
-            <textarea class="short" spellcheck={false} {...attributes}>
-              {value("filter")}
-            </textarea>
-          )}
-        />
-        {preview}
-        <PortalField
-          name="headers"
-          label={t.form.headers}
-          hint={headers.length > 0 ? t.form.headersKept(headers.join(", ")) : t.form.headersHint}
-          fault={faults.headers}
-          control={(attributes) => (
-            <textarea class="short" spellcheck={false} autocomplete="off" {...attributes}>
-              {value("headers")}
-            </textarea>
-          )}
-        />
-        {headers.length > 0 && (
-          <label class="check">
-            <input type="checkbox" name="headers_remove" autocomplete="off" />
-            {t.form.headersRemove}
-          </label>
-        )}
-        <SigningFields look={look} typed={typed} faults={faults} />
-        <fieldset>
-          <legend>{t.form.limits}</legend>
-          <p class="hint">{t.form.limitsHint}</p>
-          <div class="fields">
-            {limitedFields.map((name) => {
-              const most = access[name];
-              return (
-                <PortalField
-                  name={name}
-                  label={t.limitNames[name]}
-                  hint={most === null ? undefined : t.form.atMost(f.count(most))}
-                  fault={faults[name]}
-                  control={(attributes) => (
-                    <input inputmode="decimal" value={value(name)} autocomplete="off" {...attributes} />
-                  )}
-                />
-              );
-            })}
+        <details open={isMoreOpen}>
+          <summary>{t.form.more}</summary>
+          <div class="stack">
+            {visitorTexts.map(({ name, maxlength }) => (
+              <PortalField
+                name={name}
+                label={t.fields[name].label}
+                hint={t.fields[name].hint}
+                fault={faults[name]}
+                control={(attributes) => <input maxlength={maxlength} value={value(name)} {...attributes} />}
+              />
+            ))}
+            <PortalField
+              name="filter"
+              label={t.form.labels.filter}
+              hint={t.form.filterHint}
+              fault={faults.filter}
+              control={(attributes) => (
+                <textarea class="short" spellcheck={false} {...attributes}>
+                  {value("filter")}
+                </textarea>
+              )}
+            />
+            {preview}
+            <PortalField
+              name="headers"
+              label={t.form.labels.headers}
+              hint={headers.length > 0 ? t.form.headersKept(headers.join(", ")) : t.form.headersHint}
+              fault={faults.headers}
+              control={(attributes) => (
+                <textarea class="short" spellcheck={false} autocomplete="off" {...attributes}>
+                  {value("headers")}
+                </textarea>
+              )}
+            />
+            {headers.length > 0 && (
+              <label class="check">
+                <input type="checkbox" name="headers_remove" autocomplete="off" />
+                {t.form.headersRemove}
+              </label>
+            )}
+            <SigningFields look={look} typed={typed} faults={faults} />
+            <fieldset>
+              <legend>{t.form.limits}</legend>
+              <p class="hint">{t.form.limitsHint}</p>
+              <div class="fields">
+                {limitedFields.map((name) => {
+                  const most = access[name];
+                  return (
+                    <PortalField
+                      name={name}
+                      label={t.limitNames[name]}
+                      hint={most === null ? undefined : t.form.atMost(f.count(most))}
+                      fault={faults[name]}
+                      control={(attributes) => (
+                        <input inputmode="decimal" value={value(name)} autocomplete="off" {...attributes} />
+                      )}
+                    />
+                  );
+                })}
+              </div>
+            </fieldset>
           </div>
-        </fieldset>
+        </details>
         <div class="actions">
           <button type="submit" class="main">
             {row === undefined ? t.form.add : t.form.save}
@@ -379,6 +382,50 @@ const EndpointForm: FC<Props> = ({ look, title, typed, faults, types, row, acces
   );
 };
 
+/** Whether a field is folded away until it is needed. */
+function isOfMore(field: string): boolean {
+  return !["url", "event_types", "form"].includes(field);
+}
+
+/** Whether anything but the address and the event types differs from what a new endpoint has. */
+function isMoreSet(typed: Form): boolean {
+  const isTyped = (name: string) => textIn(typed, name) !== undefined;
+  return (
+    [...visitorTexts.map(({ name }) => name), "filter", "headers"].some(isTyped) ||
+    limitedFields.some((name) => isTyped(name) && numberIn(typed, name) !== defaultLimits[name]) ||
+    Object.keys(signingIn(typed, defaultSigning)).length > 0
+  );
+}
+
+/** Above a refused form: links to the fields at fault. */
+const FaultNotice: FC<{ look: Look; faults: FieldFaults }> = ({ look: { t }, faults }) => {
+  const names = Object.keys(faults).filter((name) => name !== "form");
+  if (faults.form === undefined && names.length === 0) return null;
+  const labels: Readonly<Record<string, string>> = {
+    ...t.form.labels,
+    ...t.limitNames,
+    ...Object.fromEntries(visitorTexts.map(({ name }) => [name, t.fields[name].label])),
+    body: t.signing.body,
+    signature_forms: t.signing.forms,
+  };
+  return (
+    <div class="notice tone-bad" role="alert">
+      {faults.form !== undefined && <p>{faults.form}</p>}
+      {names.length > 0 && (
+        <p>
+          {`${t.form.check} `}
+          {names.map((name, i) => (
+            <>
+              {i > 0 && ", "}
+              <a href={`#${name}`}>{labels[name] ?? t.signing.title}</a>
+            </>
+          ))}
+        </p>
+      )}
+    </div>
+  );
+};
+
 type ChoiceProps = Readonly<{
   look: Look;
   typed: Form;
@@ -394,8 +441,8 @@ const TypeChoice: FC<ChoiceProps> = ({ look, typed, types, fault }) => {
   const others = [...chosen.filter((name) => !known.has(name)), ...(listIn(typed, "other_types") ?? [])];
   const isSome = typed.which === "some";
   return (
-    <fieldset {...(fault !== undefined && { "aria-describedby": "event_types-fault" })}>
-      <legend>{t.form.which}</legend>
+    <fieldset id="event_types" {...(fault !== undefined && { "aria-describedby": "event_types-fault" })}>
+      <legend>{t.form.labels.event_types}</legend>
       <div class="stack">
         <label class="check">
           <input type="radio" name="which" value="all" checked={!isSome} />
@@ -418,7 +465,13 @@ const TypeChoice: FC<ChoiceProps> = ({ look, typed, types, fault }) => {
           label={t.form.otherTypes}
           hint={t.form.otherTypesHint}
           control={(attributes) => (
-            <input value={others.join(" ")} spellcheck={false} autocomplete="off" {...attributes} />
+            <input
+              value={others.join(" ")}
+              spellcheck={false}
+              autocomplete="off"
+              {...attributes}
+              {...(fault !== undefined && { "aria-invalid": "true" })}
+            />
           )}
         />
         {fault !== undefined && (

@@ -263,8 +263,13 @@ export const de: Texts = {
   form: {
     newTitle: "Endpunkt hinzufügen",
     editTitle: "Endpunkt ändern",
-    url: "Adresse (URL)",
-    which: "Welche Ereignisse sollen gesendet werden?",
+    labels: {
+      url: "Adresse (URL)",
+      event_types: "Welche Ereignisse sollen gesendet werden?",
+      filter: "Filter (JSON)",
+      headers: "Eigene Header",
+    },
+    more: "Weitere Angaben",
     allTypes: "Alle Ereignisse",
     someTypes: "Nur die unten gewählten",
     otherTypes: "Andere Typen oder Anfänge",
@@ -272,10 +277,8 @@ export const de: Texts = {
       "Mit Leerzeichen oder Kommas dazwischen. invoice.* nimmt jeden Typ, der mit invoice beginnt.",
     chooseSome: "Wählen Sie mindestens einen Typ oder alle Ereignisse.",
     details: "Beispiel und Schema",
-    filter: "Filter (JSON)",
     filterHint:
       'Gesendet werden nur Ereignisse, deren Daten passen. Leer: alle. Beispiele: {"order.status": "paid"}, {"order.total": {"gte": 100}}, {"country": {"in": ["DE", "AT"]}}',
-    headers: "Eigene Header",
     headersHint:
       "Je Zeile einer, etwa X-Api-Key: geheim. Sie werden mit jeder Anfrage gesendet; ihre Werte werden nicht wieder angezeigt.",
     headersKept: (names) =>
@@ -286,7 +289,7 @@ export const de: Texts = {
     atMost: (most) => `Sie dürfen höchstens ${most} einstellen.`,
     add: "Endpunkt hinzufügen",
     save: "Speichern",
-    check: "Bitte korrigieren Sie die markierten Felder.",
+    check: "Korrigieren Sie diese Felder:",
   },
 
   preview: {

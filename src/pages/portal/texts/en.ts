@@ -299,18 +299,21 @@ export const en = {
   form: {
     newTitle: "Add endpoint",
     editTitle: "Change endpoint",
-    url: "Address (URL)",
-    which: "Which events should be sent?",
+    labels: {
+      url: "Address (URL)",
+      event_types: "Which events should be sent?",
+      filter: "Filter (JSON)",
+      headers: "Your own headers",
+    },
+    more: "More",
     allTypes: "All events",
     someTypes: "Only those chosen below",
     otherTypes: "Other types, or prefixes",
     otherTypesHint: "With spaces or commas between. invoice.* takes every type that begins with invoice.",
     chooseSome: "Choose at least one type, or all events.",
     details: "Example and schema",
-    filter: "Filter (JSON)",
     filterHint:
       'Only events whose data fits are sent. Empty: all. Examples: {"order.status": "paid"}, {"order.total": {"gte": 100}}, {"country": {"in": ["DE", "AT"]}}',
-    headers: "Headers of your own",
     headersHint:
       "One on each line, as in X-Api-Key: secret. They are sent with every request, and their values are not shown again.",
     headersKept: (names: string) =>
@@ -321,7 +324,7 @@ export const en = {
     atMost: (most: string) => `You may set at most ${most}.`,
     add: "Add endpoint",
     save: "Save",
-    check: "Please correct the marked fields.",
+    check: "Correct these fields:",
   },
 
   preview: {
