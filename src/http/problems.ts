@@ -12,6 +12,7 @@ import { type FieldError, invalidFields, missing, type RefusalKind, type Refused
 import { transientOf } from "../core/transient.ts";
 import { faultOf, type Log, logToConsole } from "../log.ts";
 import type { ApiEnv } from "./context.ts";
+import { type ProblemStatus, pathOfProblem, problemTypes } from "./problem-types.ts";
 
 /** Seconds after which to come again after a 503, where nothing better is known. */
 const COME_AGAIN_S = 5;
@@ -51,9 +52,9 @@ export function problemOf({ kind, detail, errors }: Refused): Problem {
 }
 
 function documentOf(status: ProblemStatus, detail: string, errors?: readonly FieldError[]): Problem {
-  const { slug, title } = problemTypes[status];
+  const { title } = problemTypes[status];
   const listed = errors && { errors: errors.slice(0, MAX_LISTED) };
-  return { type: `/problems/${slug}`, title, status, detail, ...listed };
+  return { type: pathOfProblem(status), title, status, detail, ...listed };
 }
 
 /** The answer of a refusal over HTTP. `headers` are those that only HTTP has, as `location`. */
@@ -144,68 +145,6 @@ export function serverStatusOf(error: unknown): 500 | 503 {
   return transientOf(error) === undefined ? 500 : 503;
 }
 
-type ProblemStatus = keyof typeof problemTypes;
-
-/** The types of problems: one for each status. `example` is the detail of one. */
-export const problemTypes = {
-  400: {
-    slug: "malformed-request",
-    title: "The request is malformed",
-    example: "The body is not valid JSON at line 1 column 9: Unexpected end of JSON input",
-  },
-  401: {
-    slug: "unauthorized",
-    title: "The API key is missing or not valid",
-    example: "The key is not valid: it is unknown, revoked or expired",
-  },
-  403: {
-    slug: "forbidden",
-    title: "The API key does not allow this",
-    example: "The key lacks the scope admin",
-  },
-  404: {
-    slug: "not-found",
-    title: "Not found",
-    example: "There is no destination dst_3k9w5n2c8h6p0d4z7x1b",
-  },
-  405: {
-    slug: "method-not-allowed",
-    title: "The method is not allowed",
-    example: "/v1/events takes POST, not PUT",
-  },
-  409: {
-    slug: "conflict",
-    title: "Conflict with the current state",
-    example: "The delivery has been cancelled",
-  },
-  413: {
-    slug: "too-large",
-    title: "The body is too large",
-    example: "The body is larger than 262144 bytes.",
-  },
-  415: {
-    slug: "unsupported-media-type",
-    title: "The content type is not supported",
-    example: "Content-Type is text/plain; expected application/json",
-  },
-  422: { slug: "invalid-field", title: "A field is invalid", example: "A field is invalid" },
-  429: {
-    slug: "too-many-requests",
-    title: "Too many requests",
-    example: "The key reads more often than its limit. Read larger pages, or less often",
-  },
-  500: {
-    slug: "internal-error",
-    title: "Internal error",
-    example: "The request could not be processed. It is safe to send it again.",
-  },
-  503: {
-    slug: "unavailable",
-    title: "Temporarily unavailable",
-    example: "The destination's gate cannot be reached at the moment",
-  },
-} as const;
-
 /** Field errors in one answer at most; more are counted but not listed. */
 const MAX_LISTED = 50;
 
@@ -220,7 +159,7 @@ export const problemSchema = z
   .object({
     type: z
       .string()
-      .openapi({ description: "The type of the problem: a path that leads to its description." }),
+      .openapi({ description: "The type of the problem: a path of this deployment that describes it." }),
     title: z.string().openapi({ description: "The type in words." }),
     status: z.int().openapi({ description: "The HTTP status code." }),
     detail: z.string().openapi({ description: "What happened this time, for people to read." }),
@@ -261,8 +200,7 @@ const problemHeaders = {
 
 /** The example of a problem in the OpenAPI document and the reference. */
 export function problemExample(status: ProblemStatus): Problem {
-  const { slug, title, example: detail } = problemTypes[status];
-  const plain = { type: `/problems/${slug}`, title, status, detail };
+  const plain = documentOf(status, problemTypes[status].example);
   if (status !== 422) return plain;
   const error = { field: "tenant", fault: 'is "a b"', expected: "1 to 64 letters, digits and _ . : -" };
   return { ...plain, detail: `${error.field} ${error.fault}; expected ${error.expected}`, errors: [error] };

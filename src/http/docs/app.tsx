@@ -8,8 +8,9 @@ import { secureHeaders } from "hono/secure-headers";
 import { versionOf } from "../../pages/ui/assets.ts";
 import { forms, page, parts, tokens } from "../../pages/ui/style.ts";
 import type { Document } from "../openapi/document.ts";
-import { problemTypes } from "../problems.ts";
-import { Reference } from "./reference.tsx";
+import { type ProblemStatus, pathOfProblem, problemStatuses, problemTypes } from "../problem-types.ts";
+import { problemExample } from "../problems.ts";
+import { ProblemPage, Reference } from "./reference.tsx";
 
 /** Everything under /docs and /problems. The page is rendered once for each origin, when it is first requested. */
 export function createDocs(documentOf: () => Document) {
@@ -33,15 +34,25 @@ export function createDocs(documentOf: () => Document) {
     }),
   );
   app.get("/docs/", (c) => c.redirect("/docs", 301));
-  app.get("/problems/:slug", (c) => {
+  app.get("/problems/:slug", etag(), (c) => {
     const status = statusOf(c.req.param("slug"));
-    return status === undefined ? c.notFound() : c.redirect(`/docs#problem-${status}`);
+    if (status === undefined) return c.notFound();
+    const headers = { vary: "Accept", "cache-control": "public, no-cache" };
+    if (c.req.header("accept")?.includes("text/html"))
+      return c.html(String(<ProblemPage status={status} styleAt={styleAt} />), 200, headers);
+    return c.json(described(status), 200, headers);
   });
   return app;
 }
 
-function statusOf(slug: string): string | undefined {
-  return Object.entries(problemTypes).find(([, kind]) => kind.slug === slug)?.[0];
+function statusOf(slug: string): ProblemStatus | undefined {
+  return problemStatuses.find((status) => problemTypes[status].slug === slug);
+}
+
+/** What a program gets at the address of a type. */
+function described(status: ProblemStatus) {
+  const { title, meaning, remedy } = problemTypes[status];
+  return { type: pathOfProblem(status), title, status, meaning, remedy, example: problemExample(status) };
 }
 
 const guarded = secureHeaders({

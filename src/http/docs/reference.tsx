@@ -1,23 +1,30 @@
 /** The page of the reference: an index, how to make requests, every operation, schema and problem, and troubleshooting. */
 import { raw } from "hono/html";
-import type { FC } from "hono/jsx";
+import type { Child, FC } from "hono/jsx";
 import { shellQuoted } from "../../features/events/curl.ts";
 import { DocumentHead, ProductName, Skip } from "../../pages/dashboard/components/layout.tsx";
 import { PolicyTable } from "../../pages/dashboard/simulator/page.tsx";
 import { Prose } from "../../pages/ui/parts.tsx";
 import type { Document, Method, Operation, Parameter } from "../openapi/document.ts";
 import { resolved, type SchemaObject } from "../openapi/examples.ts";
-import { problemExample, problemTypes } from "../problems.ts";
+import { type ProblemStatus, problemStatuses, problemTypes } from "../problem-types.ts";
+import { problemExample } from "../problems.ts";
 import { Code, type DocumentedField, documentedFieldsOf, Fields, typeWords } from "./fields.tsx";
 import { Troubleshooting } from "./troubleshooting.tsx";
 
 type Props = Readonly<{ document: Document; origin: string; styleAt: string }>;
 
 export const Reference: FC<Props> = ({ document, origin, styleAt }) => (
+  <Page title="API" styleAt={styleAt}>
+    <Contents document={document} origin={origin} />
+  </Page>
+);
+
+const Page: FC<{ title: string; styleAt: string; children: Child }> = ({ title, styleAt, children }) => (
   <>
     {raw("<!doctype html>")}
     <html lang="en">
-      <DocumentHead title="API" styleAt={styleAt} />
+      <DocumentHead title={title} styleAt={styleAt} />
       <body>
         <Skip />
         <header class="top">
@@ -25,13 +32,13 @@ export const Reference: FC<Props> = ({ document, origin, styleAt }) => (
             <ProductName />
             <nav aria-label="Pages">
               <a href="/dashboard">Overview</a>
-              <a href="/docs" aria-current="page">
+              <a href="/docs" {...(title === "API" && { "aria-current": "page" })}>
                 API
               </a>
             </nav>
           </div>
         </header>
-        <Contents document={document} origin={origin} />
+        {children}
       </body>
     </html>
   </>
@@ -323,20 +330,44 @@ const Problems: FC = () => (
       A request that fails is answered with <code>application/problem+json</code> (RFC 9457). Where fields are
       at fault, each is listed with what is wrong and what is expected.
     </p>
-    {Object.entries(problemTypes).map(([status, { title }]) => (
+    {problemStatuses.map((status) => (
       <article class="operation" aria-labelledby={`problem-${status}`}>
         <h3 id={`problem-${status}`}>
           <a href={`#problem-${status}`}>
-            {status} {title}
+            {status} {problemTypes[status].title}
           </a>
         </h3>
-        <Code
-          text={JSON.stringify(problemExample(Number(status) as keyof typeof problemTypes), null, 2)}
-          label="Example"
-        />
+        <ProblemText status={status} />
       </article>
     ))}
   </section>
+);
+
+const ProblemText: FC<{ status: ProblemStatus }> = ({ status }) => (
+  <>
+    <p class="lede">
+      <Prose text={`${problemTypes[status].meaning} ${problemTypes[status].remedy}`} />
+    </p>
+    <Code text={JSON.stringify(problemExample(status), null, 2)} label="Example" />
+  </>
+);
+
+/** The page at the address that is the `type` of such problems. */
+export const ProblemPage: FC<{ status: ProblemStatus; styleAt: string }> = ({ status, styleAt }) => (
+  <Page title={problemTypes[status].title} styleAt={styleAt}>
+    <div class="wide">
+      <main id="main" tabindex={-1} class="reference">
+        <section>
+          <h1>{problemTypes[status].title}</h1>
+          <p class="route">
+            <code>{status}</code>
+            <a href={`/docs#problem-${status}`}>All problems</a>
+          </p>
+          <ProblemText status={status} />
+        </section>
+      </main>
+    </div>
+  </Page>
 );
 
 type Named = Readonly<{ method: Method; path: string; operation: Operation; origin: string }>;

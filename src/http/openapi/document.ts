@@ -4,7 +4,8 @@
  */
 import { scopeOf } from "../auth.ts";
 import type { Api } from "../context.ts";
-import { problemExample, problemTypes } from "../problems.ts";
+import { problemTypes } from "../problem-types.ts";
+import { problemExample } from "../problems.ts";
 import { exampleIds, exampleOf, type SchemaObject, type Schemas } from "./examples.ts";
 
 /** The document of an API whose routes are all registered. */

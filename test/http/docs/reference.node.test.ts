@@ -6,6 +6,8 @@ import { createDocs } from "../../../src/http/docs/app.tsx";
 import { curlOf } from "../../../src/http/docs/reference.tsx";
 import { type Document, documentOf, type Method } from "../../../src/http/openapi/document.ts";
 import { resolved } from "../../../src/http/openapi/examples.ts";
+import { problemStatuses, problemTypes } from "../../../src/http/problem-types.ts";
+import { problemExample } from "../../../src/http/problems.ts";
 
 const ORIGIN = "https://breakwater.example";
 const document = documentOf(createApp());
@@ -120,10 +122,33 @@ test("the page is sent again only when it has changed", async () => {
   expect((await get("/docs", { "if-none-match": tag }, other)).status).toBe(200);
 });
 
-test("the type of a problem redirects to its description", async () => {
-  const answer = await get("/problems/invalid-field");
-  expect([answer.status, answer.headers.get("location")]).toEqual([302, "/docs#problem-422"]);
-  expect(html).toContain('id="problem-422"');
+describe.each(problemStatuses)("the type of a problem with status %i", (status) => {
+  const { title, meaning, remedy } = problemTypes[status];
+  const { type } = problemExample(status);
+
+  test("shows a browser what it means and what to do", async () => {
+    const answer = await get(type, { accept: "text/html,application/xhtml+xml,*/*;q=0.8" });
+    expect([answer.status, answer.headers.get("content-type")]).toEqual([200, "text/html; charset=UTF-8"]);
+    const shown = textOf(await answer.text());
+    for (const text of [title, ...[meaning, remedy].flatMap((one) => one.split("`"))])
+      expect(shown).toContain(text);
+  });
+
+  test("tells a program the same as JSON", async () => {
+    const answer = await get(type);
+    expect(answer.headers.get("vary")).toBe("Accept");
+    expect(await answer.json()).toEqual({
+      ...{ type, title, status, meaning, remedy },
+      example: problemExample(status),
+    });
+  });
+
+  test("is explained in the reference too", () => {
+    expect(textOf(html.split(`id="problem-${status}"`)[1] ?? "")).toContain(meaning.split("`")[0]);
+  });
+});
+
+test("an unknown type of problem is not found", async () => {
   expect((await get("/problems/nonsense")).status).toBe(404);
 });
 
