@@ -148,6 +148,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /v1/rotate-master-key": [200, 5],
   "POST /v1/deliveries/{id}/retry": [1_200, 5],
   "POST /v1/deliveries/retry": [1_200, 5],
+  "POST /v1/deliveries/repair": [15_000, 20],
   "POST /v1/deliveries/{id}/cancel": [1_200, 5],
   // Two thousand rows and their bundles, at most; the range of ids is found by a binary search.
   "POST /v1/destinations/{id}/cancel-waiting": [12_000, 60],
@@ -161,6 +162,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "PATCH /v1/tenants/{tenant}": [5, 3],
   "POST /v1/erasures": [10, 3],
   "POST /v1/replays": [500, 10],
+  "POST /v1/replays/batch": [500, 10],
   "POST /v1/replays/{id}/pause": [10, 4],
   "POST /v1/replays/{id}/resume": [10, 4],
   "POST /v1/replays/{id}/cancel": [10, 4],

@@ -24,7 +24,13 @@ import { eventNames } from "../../store/events.ts";
 import { idRangeOf } from "../../store/time-ranges.ts";
 import { isoTime } from "../../time.ts";
 import { type Call, service } from "../service.ts";
-import { type DeliveryJson, MOST_IDS, type WaitingPosition, type waitingQuery } from "./schema.ts";
+import {
+  type DeliveryJson,
+  MOST_IDS,
+  type RepairAction,
+  type WaitingPosition,
+  type waitingQuery,
+} from "./schema.ts";
 import { type DeliveryQuery, nextDeliveries } from "./service.ts";
 import { deliveryOf, giveUpAtOf, shownDeliveries } from "./view.ts";
 
@@ -32,9 +38,6 @@ const resending = { scope: "admin", action: "resend", role: "repair" } as const;
 const repairing = { scope: "admin", role: "repair" } as const;
 
 // ── Several at once ──
-
-export const repairActions = ["retry", "cancel"] as const;
-export type RepairAction = (typeof repairActions)[number];
 
 type Chosen =
   | Readonly<{ kind: "selected"; ids: readonly string[] }>

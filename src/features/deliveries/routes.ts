@@ -14,7 +14,13 @@ import {
 import { answerOf, problemOf, problemResponses } from "../../http/problems.ts";
 import { isoTime } from "../../time.ts";
 import { getAttempt } from "./attempts.ts";
-import { cancelOneDelivery, cancelWaiting, retryDeliveries, retryDelivery } from "./repairs.ts";
+import {
+  cancelOneDelivery,
+  cancelWaiting,
+  repairDeliveries,
+  retryDeliveries,
+  retryDelivery,
+} from "./repairs.ts";
 import {
   attemptParam,
   attemptSchema,
@@ -23,6 +29,8 @@ import {
   deliveryQuery,
   deliverySchema,
   MOST_IDS,
+  repairedDeliveries,
+  repairQuery,
   retriedDeliveries,
   tailQuery,
   waitingQuery,
@@ -50,7 +58,8 @@ export function registerDeliveries(api: Api): void {
     return retried.kind === "ok" ? c.json(retried.value, 200) : answerOf(retried);
   });
 
-  api.use(retryManyRoute.path, async (c, next) => (c.req.method === "POST" ? next() : c.notFound()));
+  for (const { path } of [retryManyRoute, repairRoute])
+    api.use(path, async (c, next) => (c.req.method === "POST" ? next() : c.notFound()));
   api.openapi(retryManyRoute, async (c) => {
     const retried = await retryDeliveries(callerIn(c), c.req.valid("json").delivery_ids);
     if (retried.kind !== "ok") return answerOf(retried);
@@ -58,6 +67,15 @@ export function registerDeliveries(api: Api): void {
       result.kind === "ok" ? { id, delivery: result.value } : { id, problem: problemOf(result) },
     );
     return c.json({ data }, 200);
+  });
+
+  api.openapi(repairRoute, async (c) => {
+    const { action, ...query } = c.req.valid("json");
+    const done = await repairDeliveries(callerIn(c), { action, chosen: { kind: "found", query } });
+    if (done.kind !== "ok") return answerOf(done);
+    const { done: repaired, skipped, next } = done.value;
+    const next_cursor = next ? encodeCursor(placesOf(next)) : null;
+    return c.json({ repaired, skipped: [...skipped], next_cursor }, 200);
   });
 
   api.openapi(listRoute, async (c) => {
@@ -189,6 +207,23 @@ const retryManyRoute = createRoute({
   request: { body: jsonRequest(deliveryIds) },
   responses: {
     200: jsonAnswer(retriedDeliveries, "What became of each."),
+    ...problemResponses(400, 401, 403, 413, 415, 422),
+  },
+});
+
+const repairRoute = createRoute({
+  method: "post",
+  path: "/v1/deliveries/repair",
+  summary: "Retry or cancel all that a filter finds",
+  tags,
+  description:
+    "Takes the conditions of the list of deliveries, and retries or cancels what they find. Each delivery is repaired or left " +
+    `by itself. A request repairs ${MOST_IDS} at most: repeat it with \`next_cursor\` as \`cursor\` until that is null. It may ` +
+    "repair none and still have a `next_cursor`. To send a whole period again at a pace, start replays.",
+  middleware: [permitting(repairDeliveries.permission), jsonBody()],
+  request: { body: jsonRequest(repairQuery) },
+  responses: {
+    200: jsonAnswer(repairedDeliveries, "How many were repaired, and why others were not."),
     ...problemResponses(400, 401, 403, 413, 415, 422),
   },
 });

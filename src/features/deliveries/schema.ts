@@ -229,6 +229,55 @@ export const retriedDeliveries = z
   })
   .openapi("DeliveryRetries");
 
+/** What can be done to many deliveries at once. */
+export const repairActions = ["retry", "cancel"] as const;
+export type RepairAction = (typeof repairActions)[number];
+
+const ACTION_EXPECTED = `expected ${repairActions.join(" or ")}`;
+const MOST_EXPECTED = `expected a whole number from 1 to ${MOST_IDS}`;
+
+const { order: _, limit: __, status: ___, ...deliveryConditions } = deliveryQuery.shape;
+
+/** The conditions of the list of deliveries, as JSON. */
+export const repairQuery = strict({
+  action: z.enum(repairActions, { error: ACTION_EXPECTED }).openapi({
+    description:
+      "`retry` sends those that have ended once more, delivered ones too, and attempts those that are to be retried now. " +
+      "`cancel` ends those that have not ended.",
+  }),
+  ...deliveryConditions,
+  status: z
+    .int({ error: STATUS_EXPECTED })
+    .min(100, { error: STATUS_EXPECTED })
+    .max(999, { error: STATUS_EXPECTED })
+    .optional()
+    .openapi({ description: "Only deliveries whose last attempt was answered with this status code." }),
+  limit: z
+    .int({ error: MOST_EXPECTED })
+    .min(1, { error: MOST_EXPECTED })
+    .max(MOST_IDS, { error: MOST_EXPECTED })
+    .default(MOST_IDS)
+    .openapi({ description: "How many deliveries the request repairs at most." }),
+})
+  .refine(
+    ({ action: _, limit: __, cursor: ___, ...conditions }) =>
+      Object.values(conditions).some((condition) => condition !== undefined),
+    { error: "expected at least one condition beside the action, such as destination_id or state" },
+  )
+  .openapi("DeliveryRepair");
+
+export const repairedDeliveries = z
+  .object({
+    repaired: z.int().openapi({ description: "Deliveries that were sent again, or cancelled." }),
+    skipped: z
+      .array(z.object({ why: z.string(), count: z.int() }))
+      .openapi({ description: "Deliveries that were left as they are, by the reason." }),
+    next_cursor: z.string().nullable().openapi({
+      description: "Null when nothing is left to look at; else the `cursor` of the next request.",
+    }),
+  })
+  .openapi("RepairedDeliveries");
+
 const TYPES_EXPECTED = "expected a list of 1 to 100 event types or patterns";
 
 /** The number of the database, and the last event looked at in it. */
@@ -264,7 +313,7 @@ export const cancelledDeliveries = z
   })
   .openapi("CancelledDeliveries");
 
-const { destination_id, tenant, type } = deliveryQuery.shape;
+const { destination_id, tenant, type } = deliveryConditions;
 
 /** Which deliveries the tail has. */
 export const tailQuery = strict({ destination_id, tenant, type });

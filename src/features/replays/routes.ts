@@ -13,8 +13,15 @@ import {
   pageOf,
   strict,
 } from "../../http/parameters.ts";
-import { answerOf, problemResponses } from "../../http/problems.ts";
-import { newReplay, replaySchema, replayStates } from "./schema.ts";
+import { answerOf, problemOf, problemResponses } from "../../http/problems.ts";
+import {
+  MOST_DESTINATIONS,
+  newReplay,
+  replaySchema,
+  replayStates,
+  replaysAtOnce,
+  startedReplays,
+} from "./schema.ts";
 import {
   cancelReplay,
   getReplay,
@@ -23,12 +30,25 @@ import {
   replayView,
   resumeReplay,
   startReplay,
+  startReplays,
 } from "./service.ts";
 
 export function registerReplays(api: Api): void {
   api.openapi(postReplay, async (c) => {
     const started = await startReplay(callerIn(c), c.req.valid("json"));
     return started.kind === "ok" ? c.json(replayView(started.value), 201) : answerOf(started);
+  });
+
+  api.use(postReplays.path, async (c, next) => (c.req.method === "POST" ? next() : c.notFound()));
+  api.openapi(postReplays, async (c) => {
+    const started = await startReplays(callerIn(c), c.req.valid("json"));
+    if (started.kind !== "ok") return answerOf(started);
+    const data = started.value.map(({ id: destination_id, result }) =>
+      result.kind === "ok"
+        ? { destination_id, replay: replayView(result.value) }
+        : { destination_id, problem: problemOf(result) },
+    );
+    return c.json({ data }, 200);
   });
 
   api.openapi(listRoute, async (c) => {
@@ -74,6 +94,20 @@ const postReplay = createRoute({
   responses: {
     201: jsonAnswer(replaySchema, "The replay; it starts at once."),
     ...problemResponses(400, 401, 403, 404, 409, 413, 415, 422),
+  },
+});
+
+const postReplays = createRoute({
+  method: "post",
+  path: "/v1/replays/batch",
+  summary: "Start replays of several destinations",
+  tags,
+  description: `A replay of each of up to ${MOST_DESTINATIONS} destinations. Each is started or refused by itself.`,
+  middleware: [permitting(startReplays.permission), jsonBody()],
+  request: { body: jsonRequest(replaysAtOnce) },
+  responses: {
+    200: jsonAnswer(startedReplays, "What became of each."),
+    ...problemResponses(400, 401, 403, 413, 415, 422),
   },
 });
 

@@ -2,6 +2,7 @@
 import { z } from "@hono/zod-openapi";
 import { replayReasons } from "../../core/reasons.ts";
 import { eventTag, eventTypePattern, strict, timeParam } from "../../http/parameters.ts";
+import { problemSchema } from "../../http/problems.ts";
 
 const RATE_EXPECTED = "expected a whole number from 1 to 6000";
 const INCLUDE_EXPECTED = 'expected "dead", "delivered" or "missing"';
@@ -54,15 +55,19 @@ export const newReplay = strict({
 }).openapi("NewReplay");
 
 /** The most destinations that are replayed at once, each by a replay of its own. */
-const MOST_DESTINATIONS = 25;
+export const MOST_DESTINATIONS = 25;
 const DESTINATIONS_EXPECTED = `expected 1 to ${MOST_DESTINATIONS} destinations`;
 
-export const replaysAtOnce = newReplay.omit({ destination_id: true }).extend({
-  destination_ids: z
-    .array(z.string(), { error: DESTINATIONS_EXPECTED })
-    .min(1, { error: DESTINATIONS_EXPECTED })
-    .max(MOST_DESTINATIONS, { error: DESTINATIONS_EXPECTED }),
-});
+export const replaysAtOnce = newReplay
+  .omit({ destination_id: true })
+  .extend({
+    destination_ids: z
+      .array(z.string(), { error: DESTINATIONS_EXPECTED })
+      .min(1, { error: DESTINATIONS_EXPECTED })
+      .max(MOST_DESTINATIONS, { error: DESTINATIONS_EXPECTED })
+      .openapi({ description: "An id that is given twice counts once." }),
+  })
+  .openapi("NewReplays");
 
 const time = z.iso.datetime();
 
@@ -106,6 +111,22 @@ export const replaySchema = z
     ended_at: time.nullable(),
   })
   .openapi("Replay");
+
+export const startedReplays = z
+  .object({
+    data: z
+      .array(
+        z.object({
+          destination_id: z.string(),
+          replay: replaySchema.optional(),
+          problem: problemSchema
+            .optional()
+            .openapi({ description: "Why it is not replayed, as the answer about it alone would say." }),
+        }),
+      )
+      .openapi({ description: "For each destination, in the order given, either `replay` or `problem`." }),
+  })
+  .openapi("StartedReplays");
 
 export type ReplaysAtOnce = z.infer<typeof replaysAtOnce>;
 export type NewReplay = z.infer<typeof newReplay>;

@@ -5,6 +5,7 @@
  */
 import { deliveryId, eventId } from "../../ids.ts";
 
+const TIME = "2026-11-21T09:00:00.000Z";
 const EVENT = eventId(4711);
 const DESTINATION = "dst_3k9w5n2c8h6p0d4z7x1b";
 const DELIVERY = deliveryId(4711, DESTINATION);
@@ -225,6 +226,12 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
   WaitingFilter: { since: "2026-11-21T08:00:00Z", until: "2026-11-21T09:00:00Z", event_types: ["invoice.*"] },
   CancelledDeliveries: { cancelled: 1200, in_flight: 2, next_cursor: null },
   DeliveryIds: { delivery_ids: [DELIVERY] },
+  DeliveryRepair: { action: "retry", tenant: "acme", destination_id: DESTINATION, state: "dead" },
+  RepairedDeliveries: {
+    repaired: 98,
+    skipped: [{ why: "The event's content has been erased: there is nothing to send", count: 2 }],
+    next_cursor: null,
+  },
   DeliveryRetries: { data: [{ id: DELIVERY, delivery: requeued }] },
   NewDestination: { tenant: "acme", ...settings },
   DestinationChange: {
@@ -281,6 +288,10 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
     since: replay.since,
     until: replay.until,
     event_types: ["invoice.*"],
+  },
+  NewReplays: { destination_ids: [DESTINATION], since: replay.since, until: replay.until },
+  StartedReplays: {
+    data: [{ destination_id: DESTINATION, replay: { ...replay, created_at: TIME, updated_at: TIME } }],
   },
   Replay: replay,
   AuditEntry: {
@@ -382,8 +393,6 @@ export type SchemaObject = Readonly<{
 }>;
 
 export type Schemas = Readonly<Record<string, SchemaObject>>;
-
-const TIME = "2026-11-21T09:00:00.000Z";
 
 /** The schema that this one refers to; itself where it is no reference. */
 export function resolved(schema: SchemaObject, schemas: Schemas): SchemaObject {

@@ -8,7 +8,7 @@ import type { DeliveryQuery } from "../../../src/features/deliveries/service.ts"
 import { deliveryId } from "../../../src/ids.ts";
 import type { Services } from "../../../src/services.ts";
 import { isoTime } from "../../../src/time.ts";
-import { emptyDatabase, insertRow, NOW } from "../../support/api.ts";
+import { emptyDatabase, insertRow, NOW, testApi } from "../../support/api.ts";
 import { insertBundles } from "../../support/bundle-rows.ts";
 import { testConfig } from "../../support/config.ts";
 import { idleGateView } from "../../support/idle-gate-view.ts";
@@ -203,6 +203,44 @@ describe("all that a filter finds", () => {
     expect(await repairDeliveries(caller(), range)).toMatchObject({ kind: "invalid" });
     const foreign = byFilter("retry", { tenant: "rival" });
     expect(await repairDeliveries(caller({ tenant: "acme" }), foreign)).toMatchObject({ kind: "forbidden" });
+  });
+});
+
+describe("POST /v1/deliveries/repair", () => {
+  const { call } = testApi({ authenticate: async () => ({ scopes: ["read", "admin"], tenant: "acme" }) });
+  const post = (body: object) => call("POST", "/v1/deliveries/repair", body);
+
+  test("repairs what the conditions find, page by page, and nothing of another tenant", async () => {
+    await many({ ...ended, last_status: 503 });
+    await delivery(FOREIGN, 0, { ...ended, last_status: 503 }, 2);
+    const query = { action: "retry", state: "dead", status: 503 };
+    const first = await post(query);
+    expect(first).toMatchObject({ status: 200, json: { repaired: 100, skipped: [] } });
+    const second = await post({ ...query, cursor: first.json.next_cursor });
+    expect(second.json).toEqual({ repaired: 2 * COUNT - 100, skipped: [], next_cursor: null });
+    expect(await states()).toEqual({ dead: 1, waiting: 2 * COUNT });
+  });
+
+  test("counts what it leaves by the reason", async () => {
+    await delivery(OWN, 0, ended);
+    await delivery(OWN, 1, waiting);
+    const { json } = await post({ action: "cancel", destination_id: OWN });
+    const why = "The delivery has ended: it is dead";
+    expect(json).toEqual({ repaired: 1, skipped: [{ why, count: 1 }], next_cursor: null });
+  });
+
+  test.each([
+    [{ action: "retry" }, "body", "at least one condition"],
+    [{ action: "retry", limit: 5, cursor: undefined }, "body", "at least one condition"],
+    [{ action: "replay", state: "dead" }, "action", "retry or cancel"],
+    [{ action: "retry", sate: "dead" }, "sate", "one of action, destination_id, state"],
+    [{ action: "retry", state: "dead", limit: 101 }, "limit", "a whole number from 1 to 100"],
+  ])("refuses %j, and changes nothing", async (body, field, expected) => {
+    await delivery(OWN, 0, ended);
+    const { status, json } = await post(body);
+    expect(status).toBe(422);
+    expect(json.errors[0]).toMatchObject({ field, expected: expect.stringContaining(expected) });
+    expect(await states()).toEqual({ dead: 1 });
   });
 });
 

@@ -154,6 +154,35 @@ describe("POST /v1/replays", () => {
   });
 });
 
+describe("POST /v1/replays/batch", () => {
+  const post = (fields: object, api = testApi()) =>
+    api.call("POST", "/v1/replays/batch", { ...time, ...fields });
+
+  it("starts a replay of each destination once, in the order given, and says why another has none", async () => {
+    const unknown = "dst_cccccccccccccccccccc";
+    const { status, json } = await post({ destination_ids: [OTHER, unknown, PLACE, OTHER] });
+    expect(status).toBe(200);
+    expect(json.data).toEqual([
+      { destination_id: OTHER, replay: expect.objectContaining({ destination_id: OTHER, total: 0 }) },
+      { destination_id: unknown, problem: expect.objectContaining({ status: 404 }) },
+      { destination_id: PLACE, replay: expect.objectContaining({ destination_id: PLACE, state: "running" }) },
+    ]);
+    const again = await post({ destination_ids: [PLACE] });
+    expect(again.json.data).toEqual([
+      { destination_id: PLACE, problem: expect.objectContaining({ status: 409 }) },
+    ]);
+  });
+
+  it("starts none for a range that no replay may have, and none of another tenant", async () => {
+    const empty = await post({ destination_ids: [PLACE], until: time.since });
+    expect(empty).toMatchObject({ status: 422, json: { errors: [{ field: "until" }] } });
+    const rival = testApi({ authenticate: async () => ({ scopes: ["admin"], tenant: "rival" }) });
+    const { json } = await post({ destination_ids: [PLACE] }, rival);
+    expect(json.data).toEqual([{ destination_id: PLACE, problem: expect.objectContaining({ status: 404 }) }]);
+    expect(await env.DB.prepare("SELECT count(*) AS n FROM replays").first("n")).toBe(0);
+  });
+});
+
 describe("a replay", () => {
   it("is shown, and listed the newest first", async () => {
     const { json: first } = await begin();

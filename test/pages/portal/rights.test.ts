@@ -77,6 +77,7 @@ const OPERATIONS: Readonly<Record<string, Capability | null>> = {
   "POST /v1/deliveries/{id}/retry": "may_resend",
   "POST /v1/deliveries/retry": "may_resend",
   "POST /v1/replays": "may_resend",
+  "POST /v1/replays/batch": "may_resend",
   "POST /v1/replays/{id}/cancel": "may_resend",
 };
 

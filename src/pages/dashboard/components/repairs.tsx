@@ -1,6 +1,6 @@
 /** Repairs that the log of deliveries offers for those that are selected, or for all that its filters find. */
 import type { Child, FC } from "hono/jsx";
-import type { RepairAction } from "../../../features/deliveries/repairs.ts";
+import type { RepairAction } from "../../../features/deliveries/schema.ts";
 import { DELIVERIES, logAt } from "./delivery-filters.tsx";
 
 export const REPAIR = `${DELIVERIES}/repair`;

@@ -2,13 +2,13 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
+import { type Repaired, repairDeliveries } from "../../../features/deliveries/repairs.ts";
 import {
+  deliveryQuery,
+  MOST_IDS,
   type RepairAction,
-  type Repaired,
   repairActions,
-  repairDeliveries,
-} from "../../../features/deliveries/repairs.ts";
-import { deliveryQuery, MOST_IDS } from "../../../features/deliveries/schema.ts";
+} from "../../../features/deliveries/schema.ts";
 import { getDeliveryLog, placesOf } from "../../../features/deliveries/service.ts";
 import { encodeCursor } from "../../../http/parameters.ts";
 import { deliveryFilters } from "../../ui/form-fields.ts";
