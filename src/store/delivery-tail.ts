@@ -6,9 +6,7 @@
  * All of that is bounded: where more comes than a step takes, the newest is shown, and a gap event marks omissions.
  */
 
-import { and, eq, getTableColumns, sql } from "drizzle-orm";
-import { drizzle } from "drizzle-orm/d1";
-import { bundleOf, type DeliveryKey, type StoredHeader } from "../core/bundle.ts";
+import { bundleOf, type StoredHeader } from "../core/bundle.ts";
 import { databaseNumberOfBundle } from "../core/placement.ts";
 import { allOf, type Databases } from "./databases.ts";
 import { type FoundDelivery, withDestinations } from "./delivery-list.ts";
@@ -19,11 +17,12 @@ import {
   type BundleRow,
   deliveryIn,
   foundOf,
+  keyText,
   type Planned,
   plannedIn,
+  statesOf,
 } from "./planned-deliveries.ts";
 import { sharesOf } from "./shards.ts";
-import { deliveries, packs } from "./tables.ts";
 
 /** Bundles that a step looks at in each database, new deliveries that it takes, and those that it follows. */
 const BUNDLES = 200;
@@ -156,46 +155,20 @@ async function placed(databases: Databases, news: readonly New[]): Promise<Follo
 type Looked = Readonly<{ followed: Followed; found: FoundDelivery; shown: string }>;
 
 async function lookedUp(databases: Databases, followed: readonly Followed[]): Promise<Looked[]> {
-  const states = new Map<string, Awaited<ReturnType<typeof statesIn>>[number]>();
-  for (const [db, share] of sharesOf(databases, followed, ({ planned }) => planned.eventId))
-    for (const one of await statesIn(db, share)) states.set(nameOf(one), one);
+  const shares = [...sharesOf(databases, followed, ({ planned }) => planned.eventId)];
+  const read = shares.map(([db, share]) =>
+    statesOf(
+      db,
+      share.map(({ planned }) => planned),
+    ),
+  );
+  const states = new Map((await Promise.all(read)).flatMap((some) => [...some]));
   return followed.map((one) => {
     const { planned, destination } = one;
-    const row = deliveryIn(states.get(nameOf(planned)), planned.eventId, destination);
+    const row = deliveryIn(states.get(keyText(planned)), planned.eventId, destination);
     const found = foundOf(planned, row, destination);
     return { followed: one, found, shown: shownOf(found) };
   });
-}
-
-function nameOf({ eventId, destinationId }: DeliveryKey): string {
-  return `${eventId} ${destinationId}`;
-}
-
-/** One row and one pack for each: whole packs of rows would be read by their bundles. */
-async function statesIn(db: D1Database, followed: readonly Followed[]) {
-  const keys = followed.map(({ planned: { eventId, destinationId } }) => ({
-    ...{ eventId, destinationId },
-    bundleId: bundleOf(eventId),
-  }));
-  const named = sql`json_each(${JSON.stringify(keys)}) AS named`;
-  const field = (name: string) => sql`named.value ->> ${name}`;
-  const found = await drizzle(db)
-    .select({
-      eventId: sql<number>`named.value ->> 'eventId'`,
-      destinationId: sql<string>`named.value ->> 'destinationId'`,
-      row: getTableColumns(deliveries),
-      pack: getTableColumns(packs),
-    })
-    .from(named)
-    .leftJoin(
-      deliveries,
-      and(eq(deliveries.destinationId, field("destinationId")), eq(deliveries.eventId, field("eventId"))),
-    )
-    .leftJoin(
-      packs,
-      and(eq(packs.destinationId, field("destinationId")), eq(packs.bundleId, field("bundleId"))),
-    );
-  return found;
 }
 
 function shownOf(found: FoundDelivery): string {

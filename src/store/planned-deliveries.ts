@@ -39,7 +39,7 @@ import {
 import { type Destination, destinationsByIds } from "./destinations.ts";
 import { knownOf, packedRows } from "./packs.ts";
 import { destinations } from "./schema.ts";
-import { homeOf } from "./shards.ts";
+import { homeOf, sharesOf } from "./shards.ts";
 import { type Position, readCursor, scheduledAfter, WATERMARK } from "./sweep.ts";
 import { bundles, deliveries, type PackRow, packs } from "./tables.ts";
 import { idRangeOf } from "./time-ranges.ts";
@@ -231,30 +231,105 @@ function bundleAndRow(home: D1Database, eventId: number, destinationId: string) 
 async function foundAt(
   { db: first }: Databases,
   home: D1Database,
-  { acceptedAt, deliverAt, header }: Times & Readonly<{ header: StoredHeader }>,
+  bundle: Times & Readonly<{ header: StoredHeader }>,
   eventId: number,
   ids: readonly string[],
 ): Promise<readonly FoundDelivery[]> {
-  const [placed, stored] = await Promise.all([destinationsByIds(first, ids), storedOf(home, eventId, ids)]);
+  const planned = ids.map((destinationId) => plannedAt(bundle, { eventId, destinationId }));
+  const [placed, states] = await Promise.all([destinationsByIds(first, ids), statesOf(home, planned)]);
   const targets = new Map(placed.map((one) => [one.id, one]));
-  const ttlSeconds = ttlAt(header, indexOf(eventId));
-  return ids.map((destinationId) => {
-    const destination = targets.get(destinationId) ?? null;
-    const row = deliveryIn(stored.get(destinationId), eventId, destination);
-    return foundOf({ eventId, destinationId, acceptedAt, deliverAt, ttlSeconds }, row, destination);
-  });
+  return planned.map((one) => foundWith(one, states, targets));
 }
 
-/** The row and the pack of each delivery. Joined to the list: `IN (list)` would read three rows for each two. */
-async function storedOf(home: D1Database, eventId: number, ids: readonly string[]) {
-  const named = sql`json_each(${JSON.stringify(ids)}) AS named`;
-  const id = sql<string>`named.value`;
-  const found = await drizzle(home)
-    .select({ id, row: getTableColumns(deliveries), pack: getTableColumns(packs) })
+function plannedAt(
+  { acceptedAt, deliverAt, header }: Times & Readonly<{ header: StoredHeader }>,
+  { eventId, destinationId }: DeliveryKey,
+): Planned {
+  return { eventId, destinationId, acceptedAt, deliverAt, ttlSeconds: ttlAt(header, indexOf(eventId)) };
+}
+
+function foundWith(
+  planned: Planned,
+  states: Awaited<ReturnType<typeof statesOf>>,
+  targets: ReadonlyMap<string, Destination>,
+): FoundDelivery {
+  const destination = targets.get(planned.destinationId) ?? null;
+  return foundOf(
+    planned,
+    deliveryIn(states.get(keyText(planned)), planned.eventId, destination),
+    destination,
+  );
+}
+
+/** The name of a delivery in the map of `statesOf`. */
+export function keyText({ eventId, destinationId }: DeliveryKey): string {
+  return `${eventId} ${destinationId}`;
+}
+
+/**
+ * One row and one pack for each delivery: whole packs of rows would be read by their bundles. Joined to the list, because
+ * `IN (list)` would read three rows for each two.
+ */
+export async function statesOf(db: D1Database, keys: readonly DeliveryKey[]) {
+  const list = keys.map(({ eventId, destinationId }) => [eventId, destinationId, bundleOf(eventId)]);
+  const named = sql`json_each(${JSON.stringify(list)}) AS named`;
+  const eventId = sql<number>`named.value ->> 0`;
+  const destinationId = sql<string>`named.value ->> 1`;
+  const found = await drizzle(db)
+    .select({ eventId, destinationId, row: getTableColumns(deliveries), pack: getTableColumns(packs) })
     .from(named)
-    .leftJoin(deliveries, and(eq(deliveries.destinationId, id), eq(deliveries.eventId, eventId)))
-    .leftJoin(packs, and(eq(packs.destinationId, id), eq(packs.bundleId, bundleOf(eventId))));
-  return new Map(found.map((one) => [one.id, one]));
+    .leftJoin(deliveries, and(eq(deliveries.destinationId, destinationId), eq(deliveries.eventId, eventId)))
+    .leftJoin(packs, and(eq(packs.destinationId, destinationId), eq(packs.bundleId, sql`named.value ->> 2`)));
+  return new Map(found.map((one) => [keyText(one), one]));
+}
+
+/** Deliveries of an event: the first of its plan, and how many it has. */
+export type SomeDeliveries = Readonly<{ found: readonly FoundDelivery[]; count: number }>;
+
+/** Of each of the events the first `most` deliveries. Events that are over are not left out. */
+export async function deliveriesOfEvents(
+  databases: Databases,
+  events: readonly number[],
+  most: number,
+): Promise<ReadonlyMap<number, SomeDeliveries>> {
+  const parts = await Promise.all(
+    [...sharesOf(databases, events, (event) => event)].map(async ([db, share]) => {
+      const rows = new Map(
+        (await bundlesById(db, [...new Set(share.map(bundleOf))])).map((row) => [row.id, row]),
+      );
+      const planned = share.flatMap((eventId) => {
+        const row = rows.get(bundleOf(eventId));
+        if (row === undefined) return [];
+        const header: StoredHeader = JSON.parse(row.header);
+        const ids = destinationsOf(JSON.parse(row.plan), indexOf(eventId));
+        const first = ids
+          .slice(0, most)
+          .map((id) => plannedAt({ ...row, header }, { eventId, destinationId: id }));
+        return [{ eventId, first, count: ids.length }];
+      });
+      return {
+        planned,
+        states: await statesOf(
+          db,
+          planned.flatMap(({ first }) => first),
+        ),
+      };
+    }),
+  );
+  const ids = parts.flatMap(({ planned }) =>
+    planned.flatMap(({ first }) => first.map(({ destinationId }) => destinationId)),
+  );
+  const targets = new Map(
+    (await destinationsByIds(databases.db, [...new Set(ids)])).map((one) => [one.id, one]),
+  );
+  return new Map(
+    parts.flatMap(({ planned, states }) =>
+      planned.map(({ eventId, first, count }): [number, SomeDeliveries] => [
+        eventId,
+        { found: first.map((one) => foundWith(one, states, targets)), count },
+      ]),
+    ),
+  );
 }
 
 /** The delivery of its row, or of its bit in the pack; undefined when it has neither. */

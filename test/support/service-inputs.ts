@@ -67,9 +67,11 @@ export const serviceInputs: Readonly<Record<string, Inputs>> = {
 
   findDeliveries: lists,
   getDeliveries: lists,
+  getDeliveriesNamed: lists,
   getDeliveryLog: lists,
   findOneDelivery: deliveries,
   getDelivery: deliveries,
+  getDeliveryNamed: deliveries,
   getDeliveryInFull: deliveries,
   retryDeliveries: ({ ids }) => [[ids.deliveries]],
   retryDelivery: deliveries,

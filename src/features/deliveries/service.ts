@@ -8,7 +8,12 @@ import type { Services } from "../../services.ts";
 import { allOf } from "../../store/databases.ts";
 import { deliveriesByEvent } from "../../store/deliveries-by-event.ts";
 import { overBy } from "../../store/delivery-filter.ts";
-import { type MergedPage, type Positions, storedDeliveries } from "../../store/delivery-list.ts";
+import {
+  type FoundDelivery,
+  type MergedPage,
+  type Positions,
+  storedDeliveries,
+} from "../../store/delivery-list.ts";
 import { type Destination, destinationsByIds } from "../../store/destinations.ts";
 import { type EventName, eventNames } from "../../store/events.ts";
 import { queuedDeliveries, readEvent, type StoredEvent } from "../../store/planned-deliveries.ts";
@@ -77,14 +82,25 @@ export const getDeliveryLog = service(reading, async (call, { withRange = false,
   const { found, next } = page.value;
   const isOver = next === undefined || found.length === query.limit;
   const looked = isOver || !withRange ? undefined : await lookedThrough(call, query, next);
+  return ok({ entries: await logged(call, found), next, looked });
+});
+
+/** A page of deliveries with the names of events and destinations, which may be empty. */
+export const getDeliveriesNamed = service(reading, async (call, query: DeliveryQuery) => {
+  const page = await deliveryPage(call, query);
+  if (page.kind !== "ok") return page;
+  const { found, next } = page.value;
+  return ok({ entries: await logged(call, found), next });
+});
+
+async function logged(call: Call, found: readonly FoundDelivery[]): Promise<readonly LoggedDelivery[]> {
   const ids = found.map(({ eventId }) => eventId);
   const [shown, names] = await Promise.all([shownDeliveries(call, found), eventNames(call.services, ids)]);
-  const entries = shown.map((delivery, i): LoggedDelivery => {
+  return shown.map((delivery, i): LoggedDelivery => {
     const { eventId = 0, destination = null } = found[i] ?? {};
     return { delivery, event: names.get(eventId), destination };
   });
-  return ok({ entries, next, looked });
-});
+}
 
 /** From where to where a page has looked. */
 export type LookedThrough = Readonly<{ from: LogPlace; to: LogPlace }>;
@@ -185,6 +201,13 @@ export const getDelivery = service(reading, async (call, id: string) => {
   const found = await deliveryOf(call, id);
   const [shown] = await shownDeliveries(call, found ? [found] : []);
   return shown ? ok(shown) : missing("delivery", id);
+});
+
+/** A delivery with what its event and its destination are called. */
+export const getDeliveryNamed = service(reading, async (call, id: string) => {
+  const found = await deliveryOf(call, id);
+  const [entry] = await logged(call, found ? [found] : []);
+  return entry ? ok(entry) : missing("delivery", id);
 });
 
 /** A delivery with its event and its destination. */

@@ -26,6 +26,17 @@ export const conditionFields = strict({
 
 const MATCHES = ["id", "idempotency_key", "uid", "name", "content", "conditions"] as const;
 
+/** Deliveries that are shown of an event. */
+export const MOST_DELIVERIES = 2;
+
+const foundDelivery = z.object({
+  id: z.string(),
+  destination_id: z.string(),
+  destination: z.string().openapi({ description: "The destination's description, else its URL." }),
+  state: deliverySchema.shape.state,
+  reason: deliverySchema.shape.reason,
+});
+
 export const searchResult = z
   .object({
     kind: z.enum(["event", "delivery", "destination", "replay", "key"]),
@@ -36,8 +47,23 @@ export const searchResult = z
         "its tags or its tenant), its `content`, or `conditions` alone.",
     }),
     tenant: z.string().optional(),
+    at: z.iso.datetime().optional().openapi({
+      description: "When the event was accepted, or the object was created.",
+    }),
+    type: z.string().optional().openapi({ description: "The type of the event, and of a delivery's event." }),
+    state: z
+      .string()
+      .optional()
+      .openapi({ description: "Of a destination its status, of a replay its state." }),
     name: z.string().optional().openapi({ description: "Of a destination its description, else its URL." }),
     destination_id: z.string().optional().openapi({ description: "Of a replay." }),
+    deliveries: z
+      .array(foundDelivery)
+      .optional()
+      .openapi({
+        description: `Of a delivery that one, of an event its first ${MOST_DELIVERIES}, unless it was found by its id: where to, and the state.`,
+      }),
+    delivery_count: z.int().optional().openapi({ description: "Of an event: how many deliveries it has." }),
     event: listedEvent.optional(),
     delivery: deliverySchema.optional(),
     excerpt: z.string().optional().openapi({

@@ -14,18 +14,31 @@ import { checked } from "../../http/problems.ts";
 import { eventId, eventNumber, idPatterns } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { overBy } from "../../store/delivery-filter.ts";
-import { destinationByUid, findDestination } from "../../store/destinations.ts";
+import { type Destination, destinationByUid, findDestination } from "../../store/destinations.ts";
 import { EVENT_ID, eventOfKey, type FoundEvent, searchEvents } from "../../store/events.ts";
-import { findEventAlone } from "../../store/planned-deliveries.ts";
+import { deliveriesOfEvents, findEventAlone } from "../../store/planned-deliveries.ts";
 import { findReplay } from "../../store/replays.ts";
+import { isoTime } from "../../time.ts";
 import { attemptIn } from "../deliveries/attempts.ts";
-import { deliveryStates } from "../deliveries/schema.ts";
-import { getDeliveries, getDelivery, placesOf } from "../deliveries/service.ts";
-import { lookedBackView, placesIn } from "../events/schema.ts";
+import { type DeliveryJson, deliveryStates } from "../deliveries/schema.ts";
+import {
+  getDeliveriesNamed,
+  getDeliveryNamed,
+  type LoggedDelivery,
+  placesOf,
+} from "../deliveries/service.ts";
+import { storedDelivery } from "../deliveries/view.ts";
+import { type ListedEventJson, lookedBackView, placesIn } from "../events/schema.ts";
 import { eventView } from "../events/service.ts";
 import { findKey } from "../keys/sql.ts";
 import { type Call, service } from "../service.ts";
-import { conditionFields, type SearchCursor, type SearchResultJson, type searchQuery } from "./schema.ts";
+import {
+  conditionFields,
+  MOST_DELIVERIES,
+  type SearchCursor,
+  type SearchResultJson,
+  type searchQuery,
+} from "./schema.ts";
 
 /** A page of what was found. `looked_back_to`: what was accepted later has been found; null on the last page. */
 type SearchPage = Readonly<{
@@ -58,13 +71,11 @@ async function deliveriesFound(
   call: Call,
   { fields, limit, cursor }: ParsedSearch,
 ): Promise<Result<SearchPage, "forbidden" | "invalid">> {
-  const listed = await getDeliveries(call, { ...fields, limit, cursor: cursor?.deliveries });
+  const listed = await getDeliveriesNamed(call, { ...fields, limit, cursor: cursor?.deliveries });
   if (listed.kind !== "ok") return listed;
-  const { deliveries, next } = listed.value;
+  const { entries, next } = listed.value;
   return ok({
-    data: deliveries.map((delivery) => ({
-      ...{ kind: "delivery" as const, id: delivery.id, matched: "conditions" as const, delivery },
-    })),
+    data: entries.map((entry) => ({ ...deliveryResult(entry), matched: "conditions" })),
     next_cursor: next ? encodeCursor({ deliveries: placesOf(next) }) : null,
     looked_back_to: null,
   });
@@ -83,8 +94,13 @@ async function eventsFound(
   const { found, page } = await searchEvents(services, filter, query.words);
   const known = new Set(direct.map(({ id }) => id));
   const { next, lookedBackTo } = page;
+  const others = found.filter(({ event }) => !known.has(eventId(event.id)));
+  const deliveries = await deliveriesShown(
+    services,
+    others.map(({ event }) => event.id),
+  );
   return {
-    data: [...direct, ...found.map(eventResult).filter(({ id }) => !known.has(id))],
+    data: [...direct, ...others.map((one) => ({ ...eventResult(one), ...deliveries.get(one.event.id) }))],
     next_cursor: next ? encodeCursor({ events: placesIn(next) }) : null,
     looked_back_to: lookedBackView(lookedBackTo),
   };
@@ -169,19 +185,21 @@ async function byId(call: Call, id: string): Promise<FoundById | undefined> {
   const { db } = services;
   if (idPatterns.destination.test(id)) {
     const row = await findDestination(db, id, tenant);
-    return row && { kind: "destination", id, tenant: row.tenant, name: row.description ?? row.url };
+    return row && destinationResult(row);
   }
   if (idPatterns.replay.test(id)) {
     const row = await findReplay(services, id, tenant);
-    return row && { kind: "replay", id, tenant: row.tenant, destination_id: row.destinationId };
+    if (row === undefined) return undefined;
+    const { state, destinationId: destination_id, createdAt } = row;
+    return { kind: "replay", id, tenant: row.tenant, destination_id, state, at: isoTime(createdAt) };
   }
   if (idPatterns.key.test(id)) {
     const row = scopes.includes("admin") ? await findKey(db, id, tenant) : undefined;
     const named = row && { ...(row.tenant && { tenant: row.tenant }), ...(row.name && { name: row.name }) };
-    return named && { kind: "key", id, ...named };
+    return named && { kind: "key", id, ...named, at: isoTime(row.createdAt) };
   }
-  const found = await getDelivery(call, attemptIn(id)?.delivery ?? id);
-  if (found.kind === "ok") return { kind: "delivery", id: found.value.id, delivery: found.value };
+  const found = await getDeliveryNamed(call, attemptIn(id)?.delivery ?? id);
+  if (found.kind === "ok") return deliveryResult(found.value);
   const number = eventNumber(id);
   return number === undefined ? undefined : eventWith(services, number, tenant);
 }
@@ -194,17 +212,15 @@ async function byOwnName(services: Services, tenant: string, name: string): Prom
     destinationByUid(services.db, tenant, name),
   ]);
   const numbers = [...new Set([posted, message])].filter((one) => one !== undefined);
-  const events = await Promise.all(numbers.map((number) => eventWith(services, number, tenant)));
+  const [deliveries, ...events] = await Promise.all([
+    deliveriesShown(services, numbers),
+    ...numbers.map((number) => eventWith(services, number, tenant)),
+  ]);
   return [
-    ...events.flatMap((one): SearchResultJson[] => (one ? [{ ...one, matched: "idempotency_key" }] : [])),
-    ...(destination
-      ? [
-          {
-            ...{ kind: "destination" as const, id: destination.id, tenant, matched: "uid" as const },
-            name: destination.description ?? destination.url,
-          },
-        ]
-      : []),
+    ...events.flatMap((one, i): SearchResultJson[] =>
+      one ? [{ ...one, ...deliveries.get(numbers[i] ?? 0), matched: "idempotency_key" }] : [],
+    ),
+    ...(destination ? [{ ...destinationResult(destination), matched: "uid" as const }] : []),
   ];
 }
 
@@ -214,16 +230,53 @@ async function eventWith(
   tenant: string | undefined,
 ): Promise<FoundById | undefined> {
   const event = await findEventAlone(services, number, tenant, overBy(services));
-  return event && { kind: "event", id: eventId(number), tenant: event.tenant, event: eventView(event) };
+  return event && resultOf(eventView(event));
+}
+
+// ── Results ──
+
+function destinationResult({ id, tenant, status, createdAt, ...row }: Destination): FoundById {
+  const name = row.description ?? row.url;
+  return { kind: "destination", id, tenant, name, state: status, at: isoTime(createdAt) };
 }
 
 function eventResult({ event, excerpt }: FoundEvent): SearchResultJson {
+  const matched = excerpt === undefined ? "name" : "content";
+  return { ...resultOf(eventView(event)), matched, ...(excerpt !== undefined && { excerpt }) };
+}
+
+function resultOf(event: ListedEventJson): FoundById {
+  const { id, tenant, type, timestamp: at } = event;
+  return { kind: "event", id, tenant, type, at, event };
+}
+
+function deliveryResult({ delivery, event, destination }: LoggedDelivery): FoundById {
   return {
-    kind: "event",
-    id: eventId(event.id),
-    tenant: event.tenant,
-    matched: excerpt === undefined ? "name" : "content",
-    event: eventView(event),
-    ...(excerpt !== undefined && { excerpt }),
+    ...{ kind: "delivery", id: delivery.id, delivery },
+    ...(event && { tenant: event.tenant, type: event.type, at: isoTime(event.acceptedAt) }),
+    deliveries: [stateShown(delivery, destination)],
   };
+}
+
+type DeliveriesShown = Pick<SearchResultJson, "deliveries" | "delivery_count">;
+
+/** Where each of the events goes, and how far it is. As they are stored: no gate is called. */
+async function deliveriesShown(
+  services: Services,
+  events: readonly number[],
+): Promise<ReadonlyMap<number, DeliveriesShown>> {
+  if (events.length === 0) return new Map();
+  const some = await deliveriesOfEvents(services, events, MOST_DELIVERIES);
+  const now = services.now();
+  return new Map(
+    [...some].map(([event, { found, count }]) => {
+      const deliveries = found.map((one) => stateShown(storedDelivery(one, now), one.destination));
+      return [event, { deliveries, delivery_count: count }];
+    }),
+  );
+}
+
+function stateShown({ id, destination_id, state, reason }: DeliveryJson, destination: Destination | null) {
+  const name = destination ? (destination.description ?? destination.url) : destination_id;
+  return { id, destination_id, destination: name, state, ...(reason !== undefined && { reason }) };
 }

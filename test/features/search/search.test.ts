@@ -257,6 +257,50 @@ describe("GET /v1/search by conditions of deliveries", () => {
   });
 });
 
+describe("what a search finds says what it is about", () => {
+  const at = new Date(NOW).toISOString();
+
+  test("a delivery with the type of its event, its destination, its state and its time", async () => {
+    const { ids: of } = await thingsOf(call, "acme");
+    const { deliveries: id, destinations: destination_id } = of;
+    const place = { id, destination_id, destination: "https://example.com/hook" };
+    const expected = {
+      ...{ kind: "delivery", id, tenant: "acme", type: "order.paid", at },
+      deliveries: [{ ...place, state: "dead", reason: "exhausted" }],
+    };
+    for (const q of ["dead", id ?? ""]) expect((await search(q)).json.data).toMatchObject([expected]);
+  });
+
+  test("an event with its time and the states of its first two deliveries, and how many it has", async () => {
+    const { ids: of } = await thingsOf(call, "acme");
+    for (const path of ["a", "b"])
+      await call("POST", "/v1/destinations", { url: `https://example.com/${path}`, tenant: "acme" });
+    const many = await post({ data: { word: "needle" } });
+    const alone = await post({ tenant: "rival", data: { word: "needle" } });
+    const [found] = (await search("needle")).json.data;
+    expect(found).toMatchObject({ id: many, type: "order.paid", at, delivery_count: 3 });
+    expect(found.deliveries).toHaveLength(2);
+    for (const one of found.deliveries) expect(one).toMatchObject({ state: "queued" });
+    await post({ data: {} }, { "idempotency-key": "order-4711" });
+    expect((await search("order-4711")).json.data[0]).toMatchObject({
+      type: "order.paid",
+      delivery_count: 3,
+    });
+    expect((await search(of.events ?? "")).json.data[0]).toMatchObject({ type: "order.paid", at });
+    const everywhere = testApi({ authenticate: async () => ({ scopes }) });
+    const { json } = await search("needle tenant:rival", everywhere);
+    expect(json.data).toMatchObject([{ id: alone, deliveries: [], delivery_count: 0 }]);
+  });
+
+  test("a destination with its status, a replay with its state, and each with its time", async () => {
+    const { ids: of } = await thingsOf(call, "acme");
+    const hit = async (id: string | undefined) => (await search(id ?? "")).json.data[0];
+    expect(await hit(of.destinations)).toMatchObject({ state: "active", at });
+    expect(await hit(of.replays)).toMatchObject({ state: "running", at });
+    expect(await hit(of.keys)).toMatchObject({ kind: "key", at });
+  });
+});
+
 describe("hostile searches", () => {
   test("of 10 KB are refused, and everything else is looked for as it is", async () => {
     await post({ data: { a: "100%_\\ .* \u0000 ' OR 1=1 -- <script> 😀 a\u0301" } });

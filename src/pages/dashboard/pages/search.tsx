@@ -135,17 +135,18 @@ const Results: FC<Props> = ({ q, data, next, lookedBackTo, isFirst, now }) => (
 );
 
 const FoundRow: FC<{ one: SearchResultJson; now: number }> = ({ one, now }) => {
-  const { kind, id, event, delivery, name, tenant, excerpt } = one;
+  const { kind, id, event, type, name, tenant, excerpt, at, deliveries: places = [] } = one;
   const path = pathOf(one);
-  const title = event?.type ?? name ?? id;
-  const state = delivery && deliveryText(delivery, now, now);
+  const title = type ?? name ?? id;
+  const state = stateOf(one, now);
+  const left = (one.delivery_count ?? 0) - places.length;
+  const to = [...places.map(({ destination }) => destination), ...(left > 0 ? [`${left} more`] : [])];
   const about = [
     ...(excerpt === undefined ? [] : [excerpt]),
     ...(title === id ? [] : [id]),
-    ...(delivery ? [`to ${delivery.destination_id}`] : []),
+    ...(to.length === 0 ? [] : [`to ${to.join(", ")}`]),
     ...(tenant === undefined ? [] : [`of tenant ${tenant}`]),
   ];
-  const at = event?.timestamp ?? delivery?.log.at(-1)?.at;
   return (
     <tr>
       <ClippedCell text={[title, ...about, labelsText(event)].filter(Boolean).join(" · ")}>
@@ -158,10 +159,15 @@ const FoundRow: FC<{ one: SearchResultJson; now: number }> = ({ one, now }) => {
         )}
         {excerpt !== undefined && <span class="sub">{excerpt}</span>}
         {title !== id && <code class="sub">{id}</code>}
-        {delivery && (
+        {places.length > 0 && (
           <span class="sub">
-            {"to "}
-            <a href={`/dashboard/destinations/${delivery.destination_id}`}>{delivery.destination_id}</a>
+            {places.map(({ destination, destination_id }, i) => (
+              <>
+                {i === 0 ? "to " : ", "}
+                <a href={`/dashboard/destinations/${destination_id}`}>{destination}</a>
+              </>
+            ))}
+            {left > 0 && ` and ${left} more`}
           </span>
         )}
         {tenant !== undefined && <span class="sub">{`of tenant ${tenant}`}</span>}
@@ -180,6 +186,17 @@ const FoundRow: FC<{ one: SearchResultJson; now: number }> = ({ one, now }) => {
     </tr>
   );
 };
+
+/** The state of a delivery, or of an event's first one that needs somebody; of a destination or replay its own. */
+function stateOf({ state, delivery, deliveries = [] }: SearchResultJson, now: number) {
+  if (delivery) return deliveryText(delivery, now, now);
+  const texts = deliveries.map(({ state, reason }) => {
+    const { tone, label } = deliveryText({ state, reason, attempts: 0, give_up_at: "" }, now, now);
+    return { tone, label, text: "" };
+  });
+  const worst = texts.find(({ tone }) => tone === "bad" || tone === "warn") ?? texts[0];
+  return worst ?? (state === undefined ? undefined : { tone: "quiet" as const, label: state, text: "" });
+}
 
 const kinds = {
   event: "Event",
