@@ -4,7 +4,7 @@ type ProblemType = Readonly<{
   slug: string;
   title: string;
   meaning: string;
-  /** What the client does about it. */
+  /** The way to mend it. */
   remedy: string;
   /** The `detail` of one. */
   example: string;

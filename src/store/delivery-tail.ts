@@ -20,7 +20,7 @@ import {
   keyText,
   type Planned,
   plannedIn,
-  statesOf,
+  storedStatesOf,
 } from "./planned-deliveries.ts";
 import { sharesOf } from "./shards.ts";
 
@@ -157,7 +157,7 @@ type Looked = Readonly<{ followed: Followed; found: FoundDelivery; shown: string
 async function lookedUp(databases: Databases, followed: readonly Followed[]): Promise<Looked[]> {
   const shares = [...sharesOf(databases, followed, ({ planned }) => planned.eventId)];
   const read = shares.map(([db, share]) =>
-    statesOf(
+    storedStatesOf(
       db,
       share.map(({ planned }) => planned),
     ),

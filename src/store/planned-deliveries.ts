@@ -236,7 +236,7 @@ async function foundAt(
   ids: readonly string[],
 ): Promise<readonly FoundDelivery[]> {
   const planned = ids.map((destinationId) => plannedAt(bundle, { eventId, destinationId }));
-  const [placed, states] = await Promise.all([destinationsByIds(first, ids), statesOf(home, planned)]);
+  const [placed, states] = await Promise.all([destinationsByIds(first, ids), storedStatesOf(home, planned)]);
   const targets = new Map(placed.map((one) => [one.id, one]));
   return planned.map((one) => foundWith(one, states, targets));
 }
@@ -250,7 +250,7 @@ function plannedAt(
 
 function foundWith(
   planned: Planned,
-  states: Awaited<ReturnType<typeof statesOf>>,
+  states: Awaited<ReturnType<typeof storedStatesOf>>,
   targets: ReadonlyMap<string, Destination>,
 ): FoundDelivery {
   const destination = targets.get(planned.destinationId) ?? null;
@@ -261,7 +261,7 @@ function foundWith(
   );
 }
 
-/** The name of a delivery in the map of `statesOf`. */
+/** The name of a delivery in the map of `storedStatesOf`. */
 export function keyText({ eventId, destinationId }: DeliveryKey): string {
   return `${eventId} ${destinationId}`;
 }
@@ -270,7 +270,7 @@ export function keyText({ eventId, destinationId }: DeliveryKey): string {
  * One row and one pack for each delivery: whole packs of rows would be read by their bundles. Joined to the list, because
  * `IN (list)` would read three rows for each two.
  */
-export async function statesOf(db: D1Database, keys: readonly DeliveryKey[]) {
+export async function storedStatesOf(db: D1Database, keys: readonly DeliveryKey[]) {
   const list = keys.map(({ eventId, destinationId }) => [eventId, destinationId, bundleOf(eventId)]);
   const named = sql`json_each(${JSON.stringify(list)}) AS named`;
   const eventId = sql<number>`named.value ->> 0`;
@@ -286,7 +286,7 @@ export async function statesOf(db: D1Database, keys: readonly DeliveryKey[]) {
 /** Deliveries of an event: the first of its plan, and how many it has. */
 export type SomeDeliveries = Readonly<{ found: readonly FoundDelivery[]; count: number }>;
 
-/** Of each of the events the first `most` deliveries. Events that are over are not left out. */
+/** The first `most` deliveries of each event. Events that are over are not left out. */
 export async function deliveriesOfEvents(
   databases: Databases,
   events: readonly number[],
@@ -309,7 +309,7 @@ export async function deliveriesOfEvents(
       });
       return {
         planned,
-        states: await statesOf(
+        states: await storedStatesOf(
           db,
           planned.flatMap(({ first }) => first),
         ),

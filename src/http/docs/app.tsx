@@ -49,7 +49,7 @@ function statusOf(slug: string): ProblemStatus | undefined {
   return problemStatuses.find((status) => problemTypes[status].slug === slug);
 }
 
-/** What a program gets at the address of a type. */
+/** The description of a type for programs. */
 function described(status: ProblemStatus) {
   const { title, meaning, remedy } = problemTypes[status];
   return { type: pathOfProblem(status), title, status, meaning, remedy, example: problemExample(status) };
