@@ -1,5 +1,6 @@
 /** `npm run dev`: all of Breakwater on this machine: secrets, tables, the Worker, and a cron every minute. */
 
+import { heldOutput } from "./dev-output.ts";
 import { devVar, ensureDevVars } from "./dev-vars.ts";
 import { type Flags, readFlags, runScript, whereabouts } from "./flags.ts";
 import { applyMigrations } from "./migrate.ts";
@@ -49,12 +50,20 @@ async function dev({ values, others }: Flags): Promise<number> {
   await applyMigrations(typeof directory === "string" ? directory : undefined);
   const isStrict = values.strict === true || values.latency !== undefined;
   const latency = values.latency === undefined ? undefined : Number(values.latency);
+  let release = () => {};
   const stack = await startStack({
+    onOutput: (stdout) => {
+      release = heldOutput(stdout, (text) => process.stdout.write(text));
+    },
+    env: process.stdout.isTTY ? { FORCE_COLOR: "1" } : {},
     args: isStrict ? [STRICT_WORKER, ...(await strictFlags()), ...others] : others,
     vars: isStrict ? strictVars({ latency }) : {},
+  }).catch((error) => {
+    release();
+    throw error;
   });
   endOnSignals(stack);
-  void announce(stack.url, others);
+  void announce(stack.url, others).finally(release);
   const stopFiring = keepFiring(stack.url, {
     onFailure: (error) => console.error("The cron failed:", error),
   });
@@ -80,12 +89,12 @@ function handleSignals(): (stack: Stack) => void {
   };
 }
 
-/** Waits until the Worker answers, so that this is printed last. */
+/** Waits until the Worker answers. What wrangler says until then is printed behind this. */
 async function announce(url: string, args: readonly string[]): Promise<void> {
   await getFromStack(`${url}/v1/health`, READY_MS);
   const key = args.findLast((arg) => arg.startsWith("ADMIN_KEY:"))?.slice("ADMIN_KEY:".length);
   console.log(`\nBreakwater is at ${url}; its sweep runs every minute.`);
-  console.log(whereabouts(url, key ?? devVar("ADMIN_KEY")));
+  console.log(`${whereabouts(url, key ?? devVar("ADMIN_KEY"))}\n`);
 }
 
 process.exitCode = await runScript(HELP, read, dev);

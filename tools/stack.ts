@@ -5,6 +5,7 @@
 import type { ChildProcess } from "node:child_process";
 import http from "node:http";
 import https from "node:https";
+import type { Readable } from "node:stream";
 import { signalGroup } from "./process-groups.ts";
 import { exitOf, spawnWrangler } from "./wrangler.ts";
 
@@ -15,6 +16,8 @@ type StackOptions = Readonly<{
   vars?: Readonly<Record<string, string>>;
   /** Environment of wrangler's process. */
   env?: Readonly<Record<string, string>>;
+  /** Takes wrangler's standard output from the beginning; its errors are this process's own then. */
+  onOutput?: (stdout: Readable) => void;
   /** A file descriptor for wrangler's output; this process's own output when absent. */
   output?: number | "ignore";
 }>;
@@ -37,6 +40,7 @@ export async function startStack({
   args = [],
   vars = {},
   env = {},
+  onOutput,
   output,
 }: StackOptions = {}): Promise<Stack> {
   // The simulator has no jurisdictions: a deployment's own would make every call to a gate fail.
@@ -46,7 +50,9 @@ export async function startStack({
   ]);
   const fixed = ["--show-interactive-dev-session=false", "--inspector-port=0"];
   const stdio = output ?? "inherit";
-  const child = spawnWrangler(["dev", ...args, ...fixed, ...given], ["ignore", stdio, stdio, "ipc"], env);
+  const stdout = onOutput ? "pipe" : stdio;
+  const child = spawnWrangler(["dev", ...args, ...fixed, ...given], ["ignore", stdout, stdio, "ipc"], env);
+  if (child.stdout) onOutput?.(child.stdout);
   const exited = exitOf(child);
   try {
     const protocol = isSecure(args) ? "https" : "http";

@@ -1,5 +1,5 @@
 /**
- * `npm run pictures`: takes the pictures of the pages for README and docs/using.md, in both themes, and one of a
+ * `npm run pictures`: takes the pictures of the pages for README and docs/dashboard.md, in both themes, and one of a
  * phone. They are taken of the fixture, whose clock stands still, so that they change only when the pages do.
  */
 import { mkdirSync, statSync } from "node:fs";

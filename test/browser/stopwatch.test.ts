@@ -1,6 +1,6 @@
 /**
  * The tasks of the desk, done with the mouse, and counted: each click, each choice, each field that is filled, and each row of
- * a table or list that is on screen on the way. The table in docs/using.md has these counts.
+ * a table or list that is on screen on the way. The table in docs/dashboard.md has these counts.
  */
 import { readFile } from "node:fs/promises";
 import type { Locator, Page } from "playwright-core";
@@ -129,7 +129,7 @@ test(
       await desk.read(heading("The receiver accepted it: HTTP 200"));
     });
 
-    const document = await readFile(new URL("../../docs/using.md", import.meta.url), "utf8");
+    const document = await readFile(new URL("../../docs/dashboard.md", import.meta.url), "utf8");
     const written = TASKS.map((name) => {
       const [, actions, rows] =
         new RegExp(`^\\| ${name} \\| (\\d+) \\| (\\d+) \\|$`, "m").exec(document) ?? [];

@@ -14,7 +14,8 @@ import {
 } from "../../src/core/reasons.ts";
 import { scopes } from "../../src/core/scopes.ts";
 
-const page = readFileSync(`${import.meta.dirname}/../../docs/using.md`, "utf8");
+const pageOf = (name: string) => readFileSync(`${import.meta.dirname}/../../docs/${name}`, "utf8");
+const page = pageOf("retries-and-replay.md");
 
 const wordsIn = (text: string) => [...text.matchAll(/`([^`]+)`/g)].map(([, word = ""]) => word);
 /** The words before the colon of each item, from the row of a state. */
@@ -59,6 +60,6 @@ test("the reasons for which a destination is paused by itself, and that an opera
 });
 
 test("the scopes of an API key", () => {
-  const [line = ""] = /^- `events:write` posts events\..+$/m.exec(page) ?? [];
+  const [line = ""] = /^- `events:write` posts events\..+$/m.exec(pageOf("reference.md")) ?? [];
   same(wordsIn(line), scopes);
 });

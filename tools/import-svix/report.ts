@@ -45,7 +45,7 @@ export function planLines(plan: ImportPlan): readonly string[] {
     "Messages, their attempts and links to the portal are never copied.",
     ...(plan.operationalWebhooks > 0
       ? [
-          `Nor are ${counted(plan.operationalWebhooks, "operational webhook")}: docs/using.md has the operational events.`,
+          `Nor are ${counted(plan.operationalWebhooks, "operational webhook")}: docs/reference.md has the operational events.`,
         ]
       : []),
   ];
