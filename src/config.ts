@@ -2,198 +2,224 @@
  * The deployment's configuration: variables and secrets, read and checked in one place, so that a misconfigured
  * Worker names every fault at once instead of failing at the first event.
  */
-import { z } from "zod";
 import { keptAttempts } from "./core/archive.ts";
 import { databaseNamesFault, furtherDatabaseNames } from "./core/placement.ts";
-import { brandAccent, brandLogo, brandName, type PortalBranding } from "./core/portal-branding.ts";
+import { brandShape, type PortalBranding } from "./core/portal-branding.ts";
 import { type RoleRule, roleRules } from "./core/role-rules.ts";
+import { readAs, type TextShape } from "./core/shape.ts";
 import { toBase64 } from "./secrets/base64.ts";
 import { type MasterKeys, parseMasterKeys } from "./secrets/vault.ts";
 
-const flag = z
-  .enum(["true", "false"], { error: 'expected "true" or "false"' })
-  .transform((v) => v === "true");
+/** What a variable says, or why it cannot be used: faults that follow its name. */
+type Reading<T> = Readonly<{ value: T }> | Readonly<{ faults: readonly string[] }>;
+
+/** Reads a variable, which is undefined where it is not set. */
+type Read<T> = (given: unknown) => Reading<T>;
+
+function fault(...faults: readonly string[]) {
+  return { faults };
+}
+
+/** A text, read further; one that is not set is the default. */
+function text<T>(read: (text: string) => Reading<T>, otherwise: T): Read<T> {
+  return (given) => {
+    if (given === undefined) return { value: otherwise };
+    return typeof given === "string" ? read(given) : fault("expected a text");
+  };
+}
+
+function secret<T>(name: string, read: (text: string) => Reading<T>): Read<T> {
+  return (given) =>
+    typeof given === "string"
+      ? read(given)
+      : fault(`is missing: set it with \`wrangler secret put ${name}\``);
+}
+
+/** A text of this form, or an empty one. */
+function matching(pattern: RegExp, expected: string): Read<string> {
+  return text((given) => (given === "" || pattern.test(given) ? { value: given } : fault(expected)), "");
+}
+
+function oneOf<const T extends string>(words: readonly T[], expected: string, otherwise: T): Read<T> {
+  return text((given) => {
+    const value = words.find((word) => word === given);
+    return value === undefined ? fault(`expected ${expected}`) : { value };
+  }, otherwise);
+}
+
+/** One of these names, or nothing. */
+function nameAmong<const T extends string>(names: readonly T[]): Read<T | ""> {
+  return oneOf(["", ...names], `one of ${names.join(", ")}, or nothing`, "");
+}
+
+/** A number, in a text or as one. */
+function number<T extends number | undefined>(
+  {
+    min,
+    max,
+    unit,
+    isWhole = false,
+  }: Readonly<{ min: number; max: number; unit: string; isWhole?: boolean }>,
+  otherwise: T,
+): Read<number | T> {
+  return (given) => {
+    if (given === undefined) return { value: otherwise };
+    const value = Number(given);
+    const isUsable = value >= min && value <= max && (!isWhole || Number.isInteger(value));
+    return isUsable ? { value } : fault(`expected ${unit}, ${min} to ${max}`);
+  };
+}
+
+/** A text that the shape takes, or nothing. */
+function shaped(shape: TextShape): Read<string> {
+  return text(
+    (given) =>
+      given === "" || readAs(shape, given) !== undefined
+        ? { value: given }
+        : fault(`expected ${shape.expected}`),
+    "",
+  );
+}
 
 /** The secrets that examples of early versions had: everybody can read them in the repository's history. */
 const PUBLIC_ADMIN_KEY = "dev-admin-key-change-me-in-production";
 const PUBLIC_MASTER_KEY = "ZGV2ZWxvcG1lbnQta2V5LW5vdC1mb3ItcHJvZHVjdGk=";
 
-const adminKey = z
-  .string({ error: "is missing: set it with `wrangler secret put ADMIN_KEY`" })
-  .min(16, { error: "is too short: at least 16 characters" })
-  .refine((key) => key !== PUBLIC_ADMIN_KEY, {
-    error: "is public, the example of an early version: set another with `wrangler secret put ADMIN_KEY`",
-  });
+function adminKey(key: string): Reading<string> {
+  if (key.length < 16) return fault("is too short: at least 16 characters");
+  if (key !== PUBLIC_ADMIN_KEY) return { value: key };
+  return fault(
+    "is public, the example of an early version: set another with `wrangler secret put ADMIN_KEY`",
+  );
+}
 
-const masterKeys = z
-  .string({ error: "is missing: set it with `wrangler secret put MASTER_KEYS`" })
-  .transform((text, issues): MasterKeys => {
-    const parsed = parseMasterKeys(text);
-    const keys = "fault" in parsed ? parsed : privateOnly(parsed);
-    if (!("fault" in keys)) return keys;
-    issues.addIssue({ code: "custom", message: keys.fault });
-    return z.NEVER;
-  });
-
-/** One that only opens is refused too: portal links that are signed with it would be valid. */
-function privateOnly(keys: MasterKeys): MasterKeys | Readonly<{ fault: string }> {
-  const fault =
-    "has a public key, the example of an early version: rotate the master key with the version that took it";
-  return keys.some(({ bytes }) => toBase64(bytes) === PUBLIC_MASTER_KEY) ? { fault } : keys;
+/** A public one that only opens is refused too: portal links that are signed with it would be valid. */
+function masterKeys(given: string): Reading<MasterKeys> {
+  const keys = parseMasterKeys(given);
+  if ("fault" in keys) return fault(keys.fault);
+  if (!keys.some(({ bytes }) => toBase64(bytes) === PUBLIC_MASTER_KEY)) return { value: keys };
+  return fault(
+    "has a public key, the example of an early version: rotate the master key with the version that took it",
+  );
 }
 
 /** The caps of a deployment whose variables do not set them. */
 const DESTINATIONS_PER_TENANT = 1_000;
 const DELIVERIES_PER_REQUEST = 100_000;
 
-const atMost = (most: number) => {
-  const error = `expected a whole number, 1 to ${most}`;
-  return z.coerce.number({ error }).int({ error }).min(1, { error }).max(most, { error }).optional();
-};
-
-const DAYS_EXPECTED = "expected whole days, 1 to 3650";
-const SHARDS_EXPECTED = "expected a whole number, 1 to 64";
-const LINGER_EXPECTED = "expected milliseconds, 0 to 25";
 /** Location hints of Durable Objects: https://developers.cloudflare.com/durable-objects/reference/data-location/ */
 const locations = ["wnam", "enam", "sam", "weur", "eeur", "apac", "oc", "afr", "me"] as const;
 /** https://developers.cloudflare.com/durable-objects/reference/data-location/; those that D1 has too. */
 export const jurisdictions = ["eu", "us", "fedramp"] as const;
-const location = z
-  .enum(["", ...locations], { error: `expected one of ${locations.join(", ")}, or nothing` })
-  .default("");
-const address = z.string().regex(/^$|^[^\s@<>",;:]{1,64}@[^\s@<>",;:]{1,255}$/, {
-  error: "expected a mail address, such as ops@example.com",
-});
 
-const QUEUES_EXPECTED =
-  "expected the names of the queues of DELIVERIES, DRAINS, DEAD and UPKEEP, with commas between";
-const HOSTS_EXPECTED =
-  "expected host names with commas between, such as hooks.example.com, or * and what they end with";
+const address = matching(
+  /^[^\s@<>",;:]{1,64}@[^\s@<>",;:]{1,255}$/,
+  "expected a mail address, such as ops@example.com",
+);
+
+/** The entries of a text with commas between, in lower case. */
+function listIn(given: string): string[] {
+  return given
+    .toLowerCase()
+    .split(",")
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== "");
+}
 
 /** Host names or what they end with, each with or without a port; an empty text has none. */
-const hostList = z.string().transform((text, issues): string[] => {
-  const hosts = text.split(",").map((host) => host.trim().toLowerCase());
-  const named = hosts.filter((host) => host !== "");
-  if (named.every(isHost)) return named;
-  issues.addIssue({ code: "custom", message: HOSTS_EXPECTED });
-  return z.NEVER;
-});
+function hostList(given: string): Reading<readonly string[]> {
+  const hosts = listIn(given);
+  if (hosts.every(isHost)) return { value: hosts };
+  return fault(
+    "expected host names with commas between, such as hooks.example.com, or * and what they end with",
+  );
+}
+
+function isHost(host: string): boolean {
+  if (!/^(\*[.-])?[a-z0-9_.-]+(:\d{1,5})?$/.test(host)) return false;
+  return URL.canParse(`http://${host.replace(/^\*[.-]/, "")}`);
+}
 
 const ORIGINS_EXPECTED =
   "expected https origins with commas between, such as https://app.example.com; in development also http://localhost:3000";
 const LOOPBACK_ORIGIN = /^http:\/\/(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/;
 
 /** The pages that may show the portal in a frame. Exact ones: a message to the page needs its origin. */
-const originList = z.string().transform((text, issues): string[] => {
-  const origins = text.split(",").map((origin) => origin.trim().toLowerCase());
-  const named = origins.filter((origin) => origin !== "");
-  const wrong = named.find(
+function originList(given: string): Reading<readonly string[]> {
+  const origins = listIn(given);
+  const wrong = origins.find(
     (origin) =>
       !(/^https:\/\/[a-z0-9.-]+(:\d{1,5})?$/.test(origin) || LOOPBACK_ORIGIN.test(origin)) ||
       URL.parse(origin)?.origin !== origin,
   );
-  if (wrong === undefined) return [...new Set(named)];
-  issues.addIssue({ code: "custom", message: `has ${JSON.stringify(wrong)}; ${ORIGINS_EXPECTED}` });
-  return z.NEVER;
-});
-
-const TEAM_EXPECTED = "expected the name of a Zero Trust team, such as acme or acme.cloudflareaccess.com";
-const AUDIENCE_EXPECTED = "expected the AUD tag of an Access application, 64 hexadecimal digits";
+  if (wrong === undefined) return { value: [...new Set(origins)] };
+  return fault(`has ${JSON.stringify(wrong)}; ${ORIGINS_EXPECTED}`);
+}
 
 /** The team's origin, which issues its assertions; empty where nothing is set. */
-const accessIssuer = z
-  .string()
-  .regex(/^$|^(https:\/\/)?[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.cloudflareaccess\.com\/?)?$/i, {
-    error: TEAM_EXPECTED,
-  })
-  .transform((text) => {
-    const team = /^(?:https:\/\/)?([^.]*)/.exec(text.toLowerCase())?.[1] ?? "";
-    return team && `https://${team}.cloudflareaccess.com`;
-  });
-
-const accessRoles = z.string({ error: "expected a text" }).transform((text, issues): readonly RoleRule[] => {
-  const { rules, faults } = roleRules(text);
-  for (const message of faults) issues.addIssue({ code: "custom", message });
-  return rules;
-});
-
-/** A text that a schema takes, or nothing. */
-function textOrNothing(schema: z.ZodType<string>) {
-  return z
-    .string()
-    .default("")
-    .superRefine((text, issues) => {
-      const parsed = schema.safeParse(text);
-      if (text === "" || parsed.success) return;
-      issues.addIssue({ code: "custom", message: parsed.error.issues[0]?.message ?? "" });
-    });
+function accessIssuer(given: string): Reading<string> {
+  const team = /^(?:https:\/\/)?([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)(?:\.cloudflareaccess\.com\/?)?$/i.exec(
+    given,
+  )?.[1];
+  if (given === "") return { value: "" };
+  return team === undefined
+    ? fault("expected the name of a Zero Trust team, such as acme or acme.cloudflareaccess.com")
+    : { value: `https://${team.toLowerCase()}.cloudflareaccess.com` };
 }
 
-const days = z.coerce
-  .number({ error: DAYS_EXPECTED })
-  .int({ error: DAYS_EXPECTED })
-  .min(1, { error: DAYS_EXPECTED })
-  .max(3650, { error: DAYS_EXPECTED });
-
-function isHost(text: string): boolean {
-  if (!/^(\*[.-])?[a-z0-9_.-]+(:\d{1,5})?$/.test(text)) return false;
-  return URL.canParse(`http://${text.replace(/^\*[.-]/, "")}`);
+function accessRoles(given: string): Reading<readonly RoleRule[]> {
+  const { rules, faults } = roleRules(given);
+  return faults.length > 0 ? { faults } : { value: rules };
 }
 
-const variables = z.object({
-  ADMIN_KEY: adminKey,
-  MASTER_KEYS: masterKeys,
-  GRACE_SECONDS: z.coerce.number({ error: "expected seconds, 1 to 3600" }).min(1).max(3600).default(300),
-  RETENTION_DAYS: days.default(30),
-  AUDIT_DAYS: days.default(365),
-  ALLOW_PRIVATE_DESTINATIONS: flag.default(false),
-  OWN_HOSTS: hostList.default([]),
-  EVENT_DATABASES: z.coerce.number({ error: "expected a number, 1 or more" }).int().min(1).optional(),
-  MAX_DESTINATIONS_PER_TENANT: atMost(10_000),
-  MAX_DELIVERIES_PER_REQUEST: atMost(1_000_000),
-  DNS_RESOLVER: z
-    .string()
-    .refine((text) => text === "" || URL.parse(text)?.protocol === "https:", {
-      error: "expected an https URL",
-    })
-    .default(""),
-  INTAKE_SHARDS: z.coerce
-    .number({ error: SHARDS_EXPECTED })
-    .int({ error: SHARDS_EXPECTED })
-    .min(1, { error: SHARDS_EXPECTED })
-    .max(64, { error: SHARDS_EXPECTED })
-    .default(1),
-  INTAKE_LINGER_MS: z.coerce
-    .number({ error: LINGER_EXPECTED })
-    .min(0, { error: LINGER_EXPECTED })
-    .max(25, { error: LINGER_EXPECTED })
-    .default(0),
-  INTAKE_LOCATION: location,
-  GATE_LOCATION: location,
-  JURISDICTION: z
-    .enum(["", ...jurisdictions], { error: `expected one of ${jurisdictions.join(", ")}, or nothing` })
-    .default(""),
-  QUEUE_NAMES: z
-    .string()
-    .regex(/^$|^[a-z0-9-]+(,[a-z0-9-]+){2,3}$/, { error: QUEUES_EXPECTED })
-    .default(""),
-  LOG_ATTEMPTS: z.enum(["failed", "all"], { error: 'expected "failed" or "all"' }).default("failed"),
-  BODIES_OF: z.enum(keptAttempts, { error: 'expected "failed" or "all"' }).default("failed"),
-  ALERT_EMAIL_TO: address.default(""),
-  ALERT_EMAIL_FROM: address.default(""),
-  PORTAL_ORIGINS: originList.default([]),
-  PORTAL_NAME: textOrNothing(brandName),
-  PORTAL_LOGO: textOrNothing(brandLogo),
-  PORTAL_ACCENT: textOrNothing(brandAccent),
-  ACCESS_TEAM: accessIssuer.default(""),
-  ACCESS_AUDIENCE: z
-    .string()
-    .regex(/^$|^[0-9a-f]{64}$/, { error: AUDIENCE_EXPECTED })
-    .default(""),
-  ACCESS_ROLES: accessRoles.default([]),
-});
+function isSecureUrl(given: string): Reading<string> {
+  const isUsable = given === "" || URL.parse(given)?.protocol === "https:";
+  return isUsable ? { value: given } : fault("expected an https URL");
+}
 
-type Variables = z.infer<typeof variables>;
+const days = { min: 1, max: 3650, unit: "whole days", isWhole: true };
+const upTo = (max: number) => ({ min: 1, max, unit: "a whole number", isWhole: true });
+
+const variables = {
+  ADMIN_KEY: secret("ADMIN_KEY", adminKey),
+  MASTER_KEYS: secret("MASTER_KEYS", masterKeys),
+  GRACE_SECONDS: number({ min: 1, max: 3600, unit: "seconds" }, 300),
+  RETENTION_DAYS: number(days, 30),
+  AUDIT_DAYS: number(days, 365),
+  ALLOW_PRIVATE_DESTINATIONS: oneOf(["true", "false"], '"true" or "false"', "false"),
+  OWN_HOSTS: text(hostList, []),
+  EVENT_DATABASES: number(upTo(1_000), undefined),
+  MAX_DESTINATIONS_PER_TENANT: number(upTo(10_000), undefined),
+  MAX_DELIVERIES_PER_REQUEST: number(upTo(1_000_000), undefined),
+  DNS_RESOLVER: text(isSecureUrl, ""),
+  INTAKE_SHARDS: number(upTo(64), 1),
+  INTAKE_LINGER_MS: number({ min: 0, max: 25, unit: "milliseconds" }, 0),
+  INTAKE_LOCATION: nameAmong(locations),
+  GATE_LOCATION: nameAmong(locations),
+  JURISDICTION: nameAmong(jurisdictions),
+  QUEUE_NAMES: matching(
+    /^[a-z0-9-]+(,[a-z0-9-]+){2,3}$/,
+    "expected the names of the queues of DELIVERIES, DRAINS, DEAD and UPKEEP, with commas between",
+  ),
+  LOG_ATTEMPTS: oneOf(["failed", "all"], '"failed" or "all"', "failed"),
+  BODIES_OF: oneOf(keptAttempts, '"failed" or "all"', "failed"),
+  ALERT_EMAIL_TO: address,
+  ALERT_EMAIL_FROM: address,
+  PORTAL_ORIGINS: text(originList, []),
+  PORTAL_NAME: shaped(brandShape.fields.name),
+  PORTAL_LOGO: shaped(brandShape.fields.logo),
+  PORTAL_ACCENT: shaped(brandShape.fields.accent),
+  ACCESS_TEAM: text(accessIssuer, ""),
+  ACCESS_AUDIENCE: matching(
+    /^[0-9a-f]{64}$/,
+    "expected the AUD tag of an Access application, 64 hexadecimal digits",
+  ),
+  ACCESS_ROLES: text(accessRoles, []),
+} satisfies Record<string, Read<unknown>>;
+
+type Variables = {
+  [K in keyof typeof variables]: (typeof variables)[K] extends Read<infer T> ? T : never;
+};
 
 export type Config = Readonly<{
   adminKey: string;
@@ -277,7 +303,7 @@ export function capsOf(config: Config) {
 
 /** Only in development may a page on the same machine, without https, show the portal in a frame. */
 function originFaults(data: Variables | undefined): string[] {
-  if (data === undefined || data.ALLOW_PRIVATE_DESTINATIONS) return [];
+  if (data === undefined || data.ALLOW_PRIVATE_DESTINATIONS === "true") return [];
   const wrong = data.PORTAL_ORIGINS.find((origin) => LOOPBACK_ORIGIN.test(origin));
   return wrong === undefined ? [] : [`PORTAL_ORIGINS has ${JSON.stringify(wrong)}; ${ORIGINS_EXPECTED}`];
 }
@@ -287,45 +313,59 @@ function originFaults(data: Variables | undefined): string[] {
  * @param others faults that have been found elsewhere
  */
 export function parseConfig(env: object, others: readonly string[] = []): Config {
-  const parsed = variables.safeParse(env);
-  const issues = parsed.error?.issues ?? [];
+  const read = readVariables(env);
+  const data = "faults" in read ? undefined : read.value;
   const faults = [
-    ...issues.map((issue) => `${issue.path.join(".")} ${issue.message}`),
-    ...databaseFaults(env, parsed.data?.EVENT_DATABASES),
-    ...originFaults(parsed.data),
-    ...accessFaults(parsed.data),
+    ...("faults" in read ? read.faults : []),
+    ...databaseFaults(env, data?.EVENT_DATABASES),
+    ...originFaults(data),
+    ...accessFaults(data),
     ...others,
   ];
-  if (!parsed.success || faults.length > 0) throw new Misconfiguration(faults);
-  const { ALERT_EMAIL_TO: to, ALERT_EMAIL_FROM: from } = parsed.data;
+  if (data === undefined || faults.length > 0) throw new Misconfiguration(faults);
+  const { ALERT_EMAIL_TO: to, ALERT_EMAIL_FROM: from } = data;
   return {
-    adminKey: parsed.data.ADMIN_KEY,
-    masterKeys: parsed.data.MASTER_KEYS,
-    graceMs: parsed.data.GRACE_SECONDS * 1000,
-    retentionMs: parsed.data.RETENTION_DAYS * 86_400_000,
-    auditMs: parsed.data.AUDIT_DAYS * 86_400_000,
-    allowPrivateDestinations: parsed.data.ALLOW_PRIVATE_DESTINATIONS,
-    ...(parsed.data.OWN_HOSTS.length > 0 && { ownHosts: parsed.data.OWN_HOSTS }),
-    ...(parsed.data.EVENT_DATABASES && { eventDatabases: parsed.data.EVENT_DATABASES }),
-    ...(parsed.data.MAX_DESTINATIONS_PER_TENANT && {
-      maxDestinationsPerTenant: parsed.data.MAX_DESTINATIONS_PER_TENANT,
+    adminKey: data.ADMIN_KEY,
+    masterKeys: data.MASTER_KEYS,
+    graceMs: data.GRACE_SECONDS * 1000,
+    retentionMs: data.RETENTION_DAYS * 86_400_000,
+    auditMs: data.AUDIT_DAYS * 86_400_000,
+    allowPrivateDestinations: data.ALLOW_PRIVATE_DESTINATIONS === "true",
+    ...(data.OWN_HOSTS.length > 0 && { ownHosts: data.OWN_HOSTS }),
+    ...(data.EVENT_DATABASES && { eventDatabases: data.EVENT_DATABASES }),
+    ...(data.MAX_DESTINATIONS_PER_TENANT && {
+      maxDestinationsPerTenant: data.MAX_DESTINATIONS_PER_TENANT,
     }),
-    ...(parsed.data.MAX_DELIVERIES_PER_REQUEST && {
-      maxDeliveriesPerRequest: parsed.data.MAX_DELIVERIES_PER_REQUEST,
+    ...(data.MAX_DELIVERIES_PER_REQUEST && {
+      maxDeliveriesPerRequest: data.MAX_DELIVERIES_PER_REQUEST,
     }),
-    ...(parsed.data.DNS_RESOLVER && { dnsResolver: parsed.data.DNS_RESOLVER }),
-    intakeShards: parsed.data.INTAKE_SHARDS,
-    intakeLingerMs: parsed.data.INTAKE_LINGER_MS,
-    ...(parsed.data.INTAKE_LOCATION && { intakeLocation: parsed.data.INTAKE_LOCATION }),
-    ...(parsed.data.GATE_LOCATION && { gateLocation: parsed.data.GATE_LOCATION }),
-    ...(parsed.data.JURISDICTION && { jurisdiction: parsed.data.JURISDICTION }),
-    ...(parsed.data.LOG_ATTEMPTS === "all" && { logAttempts: "all" }),
-    ...(parsed.data.BODIES_OF === "all" && { bodiesOf: "all" }),
+    ...(data.DNS_RESOLVER && { dnsResolver: data.DNS_RESOLVER }),
+    intakeShards: data.INTAKE_SHARDS,
+    intakeLingerMs: data.INTAKE_LINGER_MS,
+    ...(data.INTAKE_LOCATION && { intakeLocation: data.INTAKE_LOCATION }),
+    ...(data.GATE_LOCATION && { gateLocation: data.GATE_LOCATION }),
+    ...(data.JURISDICTION && { jurisdiction: data.JURISDICTION }),
+    ...(data.LOG_ATTEMPTS === "all" && { logAttempts: "all" }),
+    ...(data.BODIES_OF === "all" && { bodiesOf: "all" }),
     ...(to && from && { alertEmail: { to, from } }),
-    ...(parsed.data.PORTAL_ORIGINS.length > 0 && { portalOrigins: parsed.data.PORTAL_ORIGINS }),
-    ...brandingIn(parsed.data),
-    ...accessIn(parsed.data),
+    ...(data.PORTAL_ORIGINS.length > 0 && { portalOrigins: data.PORTAL_ORIGINS }),
+    ...brandingIn(data),
+    ...accessIn(data),
   };
+}
+
+/** What all variables say; or the faults of all. */
+function readVariables(env: object): Reading<Variables> {
+  const given = env as Readonly<Record<string, unknown>>;
+  const readings = Object.entries<Read<unknown>>(variables).map(
+    ([name, read]) => [name, read(given[name])] as const,
+  );
+  const faults = readings.flatMap(([name, reading]) =>
+    "faults" in reading ? reading.faults.map((one) => `${name} ${one}`) : [],
+  );
+  if (faults.length > 0) return { faults };
+  const values = readings.flatMap(([name, reading]) => ("value" in reading ? [[name, reading.value]] : []));
+  return { value: Object.fromEntries(values) };
 }
 
 /** All three variables are set, or none. */

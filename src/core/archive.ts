@@ -6,9 +6,9 @@
  * names sort by events, and those of a database, of a range of time or of one event are next to each other. The time is that
  * of the attempt's entry in its delivery's log: it names an attempt for good, whatever its number becomes.
  */
-import { z } from "zod";
 import { bodyForms } from "./content.ts";
 import { templates } from "./message-templates.ts";
+import { readAs, type Shape, type ShapeType } from "./shape.ts";
 
 /** The most bytes of an answer's body that are stored. */
 export const MOST_BODY_BYTES = 65_536;
@@ -57,32 +57,57 @@ export function nameBehind(event: number): string {
   return `${beginningOf(event)}~`;
 }
 
-const headers = z.record(z.string(), z.string());
-
 /** How bytes are written: as the text that they are in UTF-8, or else in base64. */
 export const encodings = ["utf-8", "base64"] as const;
 export type Encoded = Readonly<{ encoding: (typeof encodings)[number]; body: string }>;
 
-/** The fields of an object. `cut`: there was more of the body than what is kept. */
-const archived = z.object({
-  version: z.literal(1),
-  tenant: z.string(),
-  destination: z.string(),
-  at: z.number(),
-  request: z.object({
-    url: z.string(),
-    /** As they were sent; secrets and signatures are masked. */
-    headers,
-    /** The form in which the destination was sent the event then: with it the body is made again from the event. */
-    form: z.object({ body: z.enum(bodyForms), template: z.enum(templates).nullable() }),
-  }),
-  /** Absent where there was none. */
-  response: z
-    .object({ status: z.int(), headers, encoding: z.enum(encodings), body: z.string(), cut: z.boolean() })
-    .optional(),
-});
+const text = { kind: "text" } as const;
+const headers = { kind: "record", of: text } as const;
 
-export type ArchivedExchange = Readonly<z.infer<typeof archived>>;
+/** The fields of an object. `cut`: there was more of the body than what is kept. */
+const archived = {
+  kind: "object",
+  fields: {
+    version: { kind: "choice", values: [1] },
+    tenant: text,
+    destination: text,
+    at: { kind: "number" },
+    request: {
+      kind: "object",
+      fields: {
+        url: text,
+        /** As they were sent; secrets and signatures are masked. */
+        headers,
+        /** The form in which the destination was sent the event then: with it the body is made again from the event. */
+        form: {
+          kind: "object",
+          fields: {
+            body: { kind: "choice", values: bodyForms },
+            template: { kind: "choice", values: templates, nullable: true },
+          },
+          others: "dropped",
+        },
+      },
+      others: "dropped",
+    },
+    /** Absent where there was none. */
+    response: {
+      kind: "object",
+      fields: {
+        status: { kind: "number", whole: true },
+        headers,
+        encoding: { kind: "choice", values: encodings },
+        body: text,
+        cut: { kind: "boolean" },
+      },
+      others: "dropped",
+      optional: true,
+    },
+  },
+  others: "dropped",
+} as const satisfies Shape;
+
+export type ArchivedExchange = Readonly<ShapeType<typeof archived>>;
 
 /** No object is larger: a body of the most bytes in base64, or of characters that JSON escapes, and what is beside it. */
 export const MOST_OBJECT_BYTES = 6 * MOST_BODY_BYTES + 262_144;
@@ -96,10 +121,8 @@ export function exchangeIn(
   { destination, at }: AttemptKey,
   tenant: string,
 ): ArchivedExchange | undefined {
-  const parsed = archived.safeParse(jsonOf(text));
-  if (!parsed.success) return undefined;
-  const { data } = parsed;
-  const isMeant = data.tenant === tenant && data.destination === destination && data.at === at;
+  const data = readAs(archived, jsonOf(text));
+  const isMeant = data?.tenant === tenant && data.destination === destination && data.at === at;
   return isMeant ? data : undefined;
 }
 

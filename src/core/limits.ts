@@ -1,19 +1,17 @@
 /**
  * A destination's limits: their JSON form with ranges and defaults, and the settings that its gate gets from them. The
- * API validates with these schemas, and the table's defaults are the same figures (a test compares them).
+ * API validates by these shapes, and the table's defaults are the same figures (a test compares them).
  */
-import { z } from "zod";
+import type { NumberShape, Shape, ShapeType } from "./shape.ts";
 
 type Range = readonly [min: number, max: number];
 
 function whole([min, max]: Range, description: string) {
-  const error = `expected a whole number from ${min} to ${max}`;
-  return z.int({ error }).min(min, { error }).max(max, { error }).meta({ description });
+  return { kind: "number", whole: true, min, max, meta: { description } } as const satisfies NumberShape;
 }
 
 function between([min, max]: Range, description: string) {
-  const error = `expected a number from ${min} to ${max}`;
-  return z.number({ error }).min(min, { error }).max(max, { error }).meta({ description });
+  return { kind: "number", min, max, meta: { description } } as const satisfies NumberShape;
 }
 
 /**
@@ -22,29 +20,35 @@ function between([min, max]: Range, description: string) {
  */
 const LONGEST_ATTEMPT_MS = 25_000;
 
-export const limitsSchema = z.strictObject({
-  timeout_ms: whole([100, LONGEST_ATTEMPT_MS], "How long one attempt may take; 15000 by default."),
-  max_concurrency: whole([1, 1000], "Attempts in flight at once, over all of Breakwater; 10 by default."),
-  rate_per_second: between([0.01, 10_000], "Attempts per second, sustained; 100 by default."),
-  rate_burst: whole(
-    [1, 100_000],
-    "Attempts that may be made at once after a quiet time; one second's worth of the rate by default.",
-  ),
-});
+export const limitShape = {
+  kind: "object",
+  fields: {
+    timeout_ms: whole([100, LONGEST_ATTEMPT_MS], "How long one attempt may take; 15000 by default."),
+    max_concurrency: whole([1, 1000], "Attempts in flight at once, over all of Breakwater; 10 by default."),
+    rate_per_second: between([0.01, 10_000], "Attempts per second, sustained; 100 by default."),
+    rate_burst: whole(
+      [1, 100_000],
+      "Attempts that may be made at once after a quiet time; one second's worth of the rate by default.",
+    ),
+  },
+} as const satisfies Shape;
 
-export const breakerSchema = z.strictObject({
-  failure_ratio: between([0.05, 1], "The share of failed attempts that opens the circuit; 0.5 by default."),
-  min_attempts: whole([1, 1000], "Fewer attempts in the window never open it; 5 by default."),
-  window_s: whole([1, 3600], "Seconds that the ratio looks back; 60 by default."),
-  cooldown_s: whole([1, 3600], "Seconds that the first opening lasts; 30 by default."),
-  max_cooldown_s: whole(
-    [1, 86_400],
-    "The longest opening: each doubles the last; 45 by default, and not shorter than `cooldown_s`.",
-  ),
-});
+export const breakerShape = {
+  kind: "object",
+  fields: {
+    failure_ratio: between([0.05, 1], "The share of failed attempts that opens the circuit; 0.5 by default."),
+    min_attempts: whole([1, 1000], "Fewer attempts in the window never open it; 5 by default."),
+    window_s: whole([1, 3600], "Seconds that the ratio looks back; 60 by default."),
+    cooldown_s: whole([1, 3600], "Seconds that the first opening lasts; 30 by default."),
+    max_cooldown_s: whole(
+      [1, 86_400],
+      "The longest opening: each doubles the last; 45 by default, and not shorter than `cooldown_s`.",
+    ),
+  },
+} as const satisfies Shape;
 
-export type Limits = Readonly<z.infer<typeof limitsSchema>>;
-export type Breaker = Readonly<z.infer<typeof breakerSchema>>;
+export type Limits = Readonly<ShapeType<typeof limitShape>>;
+export type Breaker = Readonly<ShapeType<typeof breakerShape>>;
 
 /**
  * The default burst: one second's worth of the rate. So no second sees more than twice the rate, and the time of a

@@ -3,10 +3,10 @@
  * link may set more for it: each only takes away. Every action of the portal is asked for here (`allows`,
  * `limitsWithin`), and nothing that a visitor sends takes part in the rules.
  */
-import { z } from "zod";
-import { defaultLimits, type Limits, limitsSchema } from "./limits.ts";
+import { defaultLimits, type Limits, limitShape } from "./limits.ts";
 import { isHttpsUrl } from "./portal-branding.ts";
 import type { Scope } from "./scopes.ts";
+import { readAs, type Shape, type ShapeType } from "./shape.ts";
 
 export const capabilities = [
   /** Create, change, pause, resume and delete endpoints. */
@@ -30,69 +30,94 @@ export const portalThemes = ["auto", "light", "dark"] as const;
 export type PortalTheme = (typeof portalThemes)[number];
 
 function flag(description: string) {
-  return z.boolean({ error: "expected true or false" }).nullish().meta({ description });
+  return { kind: "boolean", nullable: true, optional: true, meta: { description } } as const satisfies Shape;
 }
 
-const COUNT_EXPECTED = "expected a whole number from 0 to 10000";
-
-const ruleFields = {
-  may_edit_endpoints: flag("Create, change, pause, resume and delete endpoints; true by default."),
-  may_rotate: flag("Rotate signing secrets; true by default."),
-  may_resend: flag("Send deliveries again; true by default."),
-  may_test: flag("Send test events; true by default."),
-  may_see_payloads: flag("See the bodies of events; true by default."),
-  max_endpoints: z
-    .int({ error: COUNT_EXPECTED })
-    .min(0, { error: COUNT_EXPECTED })
-    .max(10_000, { error: COUNT_EXPECTED })
-    .nullish()
-    .meta({ description: "A visitor creates no endpoint when the tenant has so many; null: no such limit." }),
-  max_concurrency: limitsSchema.shape.max_concurrency.nullish().meta({
-    description: "The highest `max_concurrency` that a visitor may set; null: as high as the API allows.",
-  }),
-  rate_per_second: limitsSchema.shape.rate_per_second.nullish().meta({
-    description: "The highest `rate_per_second` that a visitor may set; null: as high as the API allows.",
-  }),
-};
-
-const RULES_EXPECTED = `expected an object of ${Object.keys(ruleFields).join(", ")}`;
-
 /** A right that is left out, or null, takes nothing away. */
-export const portalRules = z.strictObject(ruleFields, { error: RULES_EXPECTED });
+export const rulesShape = {
+  kind: "object",
+  fields: {
+    may_edit_endpoints: flag("Create, change, pause, resume and delete endpoints; true by default."),
+    may_rotate: flag("Rotate signing secrets; true by default."),
+    may_resend: flag("Send deliveries again; true by default."),
+    may_test: flag("Send test events; true by default."),
+    may_see_payloads: flag("See the bodies of events; true by default."),
+    max_endpoints: {
+      kind: "number",
+      whole: true,
+      min: 0,
+      max: 10_000,
+      nullable: true,
+      optional: true,
+      meta: {
+        description: "A visitor creates no endpoint when the tenant has so many; null: no such limit.",
+      },
+    },
+    max_concurrency: {
+      ...limitShape.fields.max_concurrency,
+      nullable: true,
+      optional: true,
+      meta: {
+        description: "The highest `max_concurrency` that a visitor may set; null: as high as the API allows.",
+      },
+    },
+    rate_per_second: {
+      ...limitShape.fields.rate_per_second,
+      nullable: true,
+      optional: true,
+      meta: {
+        description: "The highest `rate_per_second` that a visitor may set; null: as high as the API allows.",
+      },
+    },
+  },
+} as const satisfies Shape;
 
-export type PortalRules = Readonly<z.infer<typeof portalRules>>;
-
-const LANGUAGE_EXPECTED = `expected one of ${portalLanguages.join(", ")}`;
-const THEME_EXPECTED = `expected one of ${portalThemes.join(", ")}`;
+export type PortalRules = Readonly<ShapeType<typeof rulesShape>>;
 
 /** How the portal looks, where the visitor has not chosen otherwise. */
-export const portalAppearance = {
-  language: z.enum(portalLanguages, { error: LANGUAGE_EXPECTED }).nullish().meta({
-    description: "The language of the pages; null: what the visitor's browser asks for.",
-  }),
-  theme: z.enum(portalThemes, { error: THEME_EXPECTED }).nullish().meta({
-    description: "`light`, `dark`, or `auto`: what the visitor's device prefers, the default.",
-  }),
-};
+export const appearanceFields = {
+  language: {
+    kind: "choice",
+    values: portalLanguages,
+    nullable: true,
+    optional: true,
+    meta: { description: "The language of the pages; null: what the visitor's browser asks for." },
+  },
+  theme: {
+    kind: "choice",
+    values: portalThemes,
+    nullable: true,
+    optional: true,
+    meta: { description: "`light`, `dark`, or `auto`: what the visitor's device prefers, the default." },
+  },
+} as const satisfies Readonly<Record<string, Shape>>;
 
 /** What `portal` of a tenant's settings may be. */
-export const tenantPortal = z.strictObject(
-  { ...ruleFields, ...portalAppearance },
-  { error: `${RULES_EXPECTED}, ${Object.keys(portalAppearance).join(", ")}` },
-);
+export const tenantPortalShape = {
+  kind: "object",
+  fields: { ...rulesShape.fields, ...appearanceFields },
+} as const satisfies Shape;
 
-export type TenantPortal = Readonly<z.infer<typeof tenantPortal>>;
+export type TenantPortal = Readonly<ShapeType<typeof tenantPortalShape>>;
 
 /** A link's description of the visit that it opens, which its session keeps. Everything is there: an edit by hand fails. */
-export const portalVisit = z.strictObject({
-  rules: portalRules,
-  language: z.enum(portalLanguages).nullable(),
-  theme: z.enum(portalThemes).nullable(),
-  /** Where the sender's own page is. */
-  return_url: z.string().refine(isHttpsUrl).nullable(),
-});
+const visitShape = {
+  kind: "object",
+  fields: {
+    rules: rulesShape,
+    language: { kind: "choice", values: portalLanguages, nullable: true },
+    theme: { kind: "choice", values: portalThemes, nullable: true },
+    /** Where the sender's own page is. */
+    return_url: { kind: "text", is: isHttpsUrl, nullable: true },
+  },
+} as const satisfies Shape;
 
-export type PortalVisit = Readonly<z.infer<typeof portalVisit>>;
+export type PortalVisit = Readonly<ShapeType<typeof visitShape>>;
+
+/** The visit in a link or a session; undefined when it cannot be read. */
+export function visitIn(stored: unknown): PortalVisit | undefined {
+  return readAs(visitShape, stored);
+}
 
 /** A visitor's rights. A limit that is null does not exist. */
 export type PortalAccess = Readonly<
@@ -196,5 +221,5 @@ const unreadableRules: PortalRules = { ...readOnlyRules, may_see_payloads: false
 /** The settings of a tenant as they are stored; null: nothing is set. */
 export function tenantPortalOf(stored: unknown): TenantPortal {
   if (stored === null || stored === undefined) return {};
-  return tenantPortal.safeParse(stored).data ?? unreadableRules;
+  return readAs(tenantPortalShape, stored) ?? unreadableRules;
 }

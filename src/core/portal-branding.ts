@@ -2,48 +2,58 @@
  * The portal in the sender's name: its name, its logo, and its colour, which is made readable on both themes. Pure, so
  * that what is accepted and what is shown can be tested as tables.
  */
-import { z } from "zod";
+import { readAs, type Shape, type ShapeType } from "./shape.ts";
 
-const NAME_EXPECTED = "expected 1 to 80 characters without control characters";
 /** Characters of the address; an image of 24 KB in base64 is 32 KB. It is part of every page. */
 const MOST_LOGO = 32_768;
-const LOGO_EXPECTED = `expected an https URL of at most 2000 characters, or a PNG, JPEG, GIF or WebP image as data: URL in base64 of at most ${MOST_LOGO} characters`;
-const ACCENT_EXPECTED = "expected a colour as #rrggbb, such as #0b6a72";
 
-export const brandName = z
-  .string({ error: NAME_EXPECTED })
-  .max(80, { error: NAME_EXPECTED })
-  .refine((given) => given.trim() !== "" && !/\p{Cc}/u.test(given), { error: NAME_EXPECTED });
+export const brandShape = {
+  kind: "object",
+  fields: {
+    name: {
+      kind: "text",
+      max: 80,
+      is: (given) => given.trim() !== "" && !/\p{Cc}/u.test(given),
+      expected: "1 to 80 characters without control characters",
+      nullable: true,
+      optional: true,
+      meta: { description: "The sender's name, in the header of each page." },
+    },
+    logo: {
+      kind: "text",
+      is: (given) => isHttpsUrl(given) || isImage(given),
+      expected: `an https URL of at most 2000 characters, or a PNG, JPEG, GIF or WebP image as data: URL in base64 of at most ${MOST_LOGO} characters`,
+      nullable: true,
+      optional: true,
+      meta: {
+        description:
+          "An https URL, or a PNG, JPEG, GIF or WebP image as `data:` URL in base64. It is shown 32 pixels high at most.",
+      },
+    },
+    accent: {
+      kind: "text",
+      pattern: /^#[0-9a-fA-F]{6}$/,
+      expected: "a colour as #rrggbb, such as #0b6a72",
+      nullable: true,
+      optional: true,
+      meta: {
+        description:
+          "The colour of links and buttons. It is darkened or lightened where text in it would be hard to read.",
+      },
+    },
+  },
+} as const satisfies Shape;
 
-export const brandLogo = z
-  .string({ error: LOGO_EXPECTED })
-  .refine((given) => isHttpsUrl(given) || isImage(given), { error: LOGO_EXPECTED });
+export type PortalBranding = Readonly<ShapeType<typeof brandShape>>;
 
-export const brandAccent = z
-  .string({ error: ACCENT_EXPECTED })
-  .regex(/^#[0-9a-fA-F]{6}$/, { error: ACCENT_EXPECTED });
-
-const fields = {
-  name: brandName.nullish().meta({ description: "The sender's name, in the header of each page." }),
-  logo: brandLogo.nullish().meta({
-    description:
-      "An https URL, or a PNG, JPEG, GIF or WebP image as `data:` URL in base64. It is shown 32 pixels high at most.",
-  }),
-  accent: brandAccent.nullish().meta({
-    description:
-      "The colour of links and buttons. It is darkened or lightened where text in it would be hard to read.",
-  }),
-};
-
-export const portalBranding = z.strictObject(fields, {
-  error: `expected an object of ${Object.keys(fields).join(", ")}`,
-});
-
-export type PortalBranding = Readonly<z.infer<typeof portalBranding>>;
+/** A tenant's branding as it is stored; null where nothing is set, or what is cannot be read. */
+export function brandingIn(stored: unknown): PortalBranding | null {
+  return readAs(brandShape, stored) ?? null;
+}
 
 /** The first of several that says it, field by field. */
 export function brandingOf(...given: readonly PortalBranding[]) {
-  const first = (field: keyof typeof fields) =>
+  const first = (field: keyof PortalBranding) =>
     given.map((one) => one[field]).find((value) => value !== null && value !== undefined);
   return { name: first("name"), logo: first("logo"), accent: first("accent") };
 }

@@ -1,6 +1,6 @@
 /**
- * Routing: which destinations of a tenant get an event, by its type, its channels and its `data`. And the schemas of
- * channels and of an event filter, as the API takes them.
+ * Routing: which destinations of a tenant get an event, by its type, its channels and its `data`. The schema of an event
+ * filter, as the API takes it, is in event-filter.ts.
  *
  * Channels are names that an event is posted with. A destination with channels gets the events that have one of them, and
  * none without; one without channels gets events whatever their channels, as in the Svix API
@@ -17,8 +17,7 @@
  * A destination's settings may have been edited by hand into something invalid. An invalid filter takes everything, as
  * does an invalid list of channels, so that a mistake loses no event.
  */
-import { z } from "zod";
-import { recordOf } from "./record.ts";
+import { readAs, type Shape } from "./shape.ts";
 
 declare global {
   interface JSON {
@@ -90,7 +89,7 @@ function matches(pattern: unknown, type: string): boolean {
 type Met = boolean | undefined;
 
 /** Filters within filters at most, the outermost included. */
-const MAX_DEPTH = 3;
+export const MAX_FILTER_DEPTH = 3;
 /** The entries of a list in `data` that `in` looks at: an event may go through a thousand filters. */
 const MAX_LOOKED_AT = 100;
 
@@ -100,7 +99,7 @@ export function letsThrough(filter: unknown, data: unknown): boolean {
 }
 
 function holds(filter: unknown, data: unknown, depth: number): Met {
-  if (!isObject(filter) || depth > MAX_DEPTH) return undefined;
+  if (!isJsonObject(filter) || depth > MAX_FILTER_DEPTH) return undefined;
   return all(Object.entries(filter), ([path, given]) =>
     isAlternatives(path, given)
       ? any(given, (alternative) => holds(alternative, data, depth + 1))
@@ -109,8 +108,8 @@ function holds(filter: unknown, data: unknown, depth: number): Met {
 }
 
 /** Whether this is `or` with filters. A list without a filter is one of values: that of a key named `or`. */
-function isAlternatives(path: string, given: unknown): given is readonly unknown[] {
-  return path === "or" && Array.isArray(given) && given.some(isObject);
+export function isAlternatives(path: string, given: unknown): given is readonly unknown[] {
+  return path === "or" && Array.isArray(given) && given.some(isJsonObject);
 }
 
 function meetsAt(path: string, condition: unknown, data: unknown): Met {
@@ -122,7 +121,7 @@ function meetsAt(path: string, condition: unknown, data: unknown): Met {
 function meets(value: unknown, condition: unknown, denial: "with not" | "without"): Met {
   if (Array.isArray(condition))
     return any(condition, (one) => (isScalar(one) ? same(value, one) : undefined));
-  if (!isObject(condition)) return same(value, condition);
+  if (!isJsonObject(condition)) return same(value, condition);
   const fold = foldingOf(condition);
   return all(Object.entries(condition), ([operator, operand]) => {
     if (operator !== "not") return fold && compare(operator, value, operand, fold);
@@ -135,7 +134,7 @@ function meets(value: unknown, condition: unknown, denial: "with not" | "without
 type Fold = (text: string) => string;
 
 /** The operators that `ignore_case` is about. */
-const OF_TEXTS = ["prefix", "suffix", "in"] as const;
+export const OF_TEXTS = ["prefix", "suffix", "in"] as const;
 
 /** How the operators of a condition compare texts; undefined where its `ignore_case` is invalid. */
 function foldingOf(condition: Readonly<Record<string, unknown>>): Fold | undefined {
@@ -145,7 +144,7 @@ function foldingOf(condition: Readonly<Record<string, unknown>>): Fold | undefin
   return given ? withoutCase : asGiven;
 }
 
-function hasTexts(condition: object): boolean {
+export function hasTexts(condition: object): boolean {
   return OF_TEXTS.some((operator) => Object.hasOwn(condition, operator));
 }
 
@@ -245,7 +244,7 @@ function any<T>(list: readonly T[], test: (one: T) => Met): Met {
 function valueAt(data: unknown, keys: readonly string[]): unknown {
   let value = data;
   for (const key of keys) {
-    if (!isObject(value) || isRaw(value) || !Object.hasOwn(value, key)) return undefined;
+    if (!isJsonObject(value) || isRaw(value) || !Object.hasOwn(value, key)) return undefined;
     value = value[key];
   }
   return value;
@@ -261,7 +260,7 @@ function isScalar(value: unknown): boolean {
   return value === null || typeof value !== "object";
 }
 
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+export function isJsonObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
@@ -269,150 +268,24 @@ function isRaw(value: unknown): value is Readonly<{ rawJSON: string }> {
   return JSON.isRawJSON(value);
 }
 
-const CHANNEL_EXPECTED = "expected 1 to 128 letters, digits and _ . -";
-
 /** The name of a channel. */
-export const channelName = z
-  .string({ error: CHANNEL_EXPECTED })
-  .regex(/^[A-Za-z0-9_.-]{1,128}$/, { error: CHANNEL_EXPECTED })
-  .meta({ example: "project-42" });
+export const channelShape = {
+  kind: "text",
+  pattern: /^[A-Za-z0-9_.-]{1,128}$/,
+  expected: "1 to 128 letters, digits and _ . -",
+  meta: { example: "project-42" },
+} as const satisfies Shape;
 
-function channelList(most: number) {
-  const error = `expected a list of 1 to ${most} channels`;
-  return z.array(channelName, { error }).min(1, { error }).max(most, { error });
+function channelList(max: number) {
+  const expected = `a list of 1 to ${max} channels`;
+  return { kind: "list", of: channelShape, min: 1, max, expected } as const satisfies Shape;
 }
 
 /** The channels of an event, and of a destination. */
 export const eventChannels = channelList(5);
 export const destinationChannels = channelList(10);
 
-/** The channels of a destination that apply; null, which takes everything, for what the schema refuses. */
+/** The channels of a destination that apply; null, which takes everything, for what the shape refuses. */
 export function channelsInEffect(stored: unknown): readonly string[] | null {
-  if (stored === null) return null;
-  return destinationChannels.safeParse(stored).data ?? null;
-}
-
-/** Conditions of one filter, `or` counting as one; and in all, with those of the filters within. */
-const MAX_CONDITIONS = 10;
-const MAX_CONDITIONS_IN_ALL = 50;
-const MAX_ALTERNATIVES = 10;
-const MAX_VALUES = 20;
-const MAX_TEXT = 256;
-
-const FILTER = `expected an object of 1 to ${MAX_CONDITIONS} conditions by their paths`;
-const IN_ALL = `expected at most ${MAX_CONDITIONS_IN_ALL} conditions in all`;
-const ALTERNATIVES = `expected a list of 1 to ${MAX_ALTERNATIVES} filters`;
-const DEPTH = `expected no \`or\` here: filters are at most ${MAX_DEPTH} levels deep`;
-const PATH = "expected keys joined by dots, at most 128 characters, without quotes, backslashes and controls";
-const VALUE = `expected a string of at most ${MAX_TEXT} characters, a number up to 2^53, true, false or null`;
-const VALUES = `expected a list of 1 to ${MAX_VALUES} values`;
-const NUMBER = "expected a number up to 2^53";
-const CASE = `expected ${OF_TEXTS.slice(0, -1).join(", ")} or ${OF_TEXTS.at(-1)} beside it`;
-
-/** A number that JavaScript cannot represent exactly would be another number when it is compared. */
-const isExact = (n: number) => !Number.isInteger(n) || Number.isSafeInteger(n);
-
-const number = z.number({ error: NUMBER }).refine(isExact, { error: NUMBER });
-const text = z
-  .string({ error: VALUE })
-  .max(MAX_TEXT, { error: VALUE })
-  .refine((given) => !given.includes("\0"), { error: VALUE });
-const value = z.union([text, number, z.boolean(), z.null()], { error: VALUE });
-const values = z.array(value, { error: VALUES }).min(1, { error: VALUES }).max(MAX_VALUES, { error: VALUES });
-const yesOrNo = z.boolean({ error: "expected true or false" });
-
-const comparisons = {
-  exists: yesOrNo.optional(),
-  prefix: text.optional(),
-  suffix: text.optional(),
-  in: values.optional(),
-  ignore_case: yesOrNo.optional(),
-  gt: number.optional(),
-  gte: number.optional(),
-  lt: number.optional(),
-  lte: number.optional(),
-};
-
-const path = z
-  .string()
-  .max(128, { error: PATH })
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what a path may not have.
-  .regex(/^[^."\\\x00-\x1f]+(\.[^."\\\x00-\x1f]+)*$/, { error: PATH });
-
-const byPath = z.record(path, z.unknown());
-const condition = conditionSchema({ ...comparisons, not: conditionSchema(comparisons).optional() });
-
-export const eventFilter = filterSchema(1)
-  .refine((given) => conditionsIn(given) <= MAX_CONDITIONS_IN_ALL, { error: IN_ALL })
-  .meta({
-    description:
-      "Conditions on data by dotted paths, all of which must hold: a value, a list of values of which it is " +
-      "one, or operators: exists, prefix, suffix, in (it is, or a list has, one of these values), ignore_case (for " +
-      "prefix, suffix and in), gt, gte, lt, lte and not. `or` with a list of filters holds when one of them does.",
-    example: { "order.status": ["paid", "shipped"], "order.total": { gte: 100 }, test: { not: true } },
-  });
-
-export type EventFilter = z.infer<typeof eventFilter>;
-
-/** A filter so deep within others; its errors name the path inside of it. */
-function filterSchema(depth: number) {
-  return recordOf(z.string(), z.unknown(), { error: FILTER })
-    .refine(hasConditions, { error: FILTER, abort: true })
-    .superRefine((given, ctx) => {
-      forward(byPath.safeParse(given).error?.issues ?? [], given, ctx);
-      for (const [key, one] of Object.entries(given)) {
-        const found = isAlternatives(key, one) ? alternatives(depth + 1) : condition;
-        const issues = found.safeParse(one).error?.issues ?? [];
-        forward(
-          issues.map((issue) => ({ ...issue, path: [key, ...issue.path] })),
-          given,
-          ctx,
-        );
-      }
-    });
-}
-
-function alternatives(depth: number) {
-  if (depth > MAX_DEPTH) return z.never({ error: DEPTH });
-  return z.array(filterSchema(depth)).max(MAX_ALTERNATIVES, { error: ALTERNATIVES });
-}
-
-type Context = Pick<z.RefinementCtx, "addIssue">;
-
-function forward(issues: readonly z.core.$ZodIssue[], input: unknown, ctx: Context): void {
-  for (const issue of issues) ctx.addIssue({ ...issue, input } as Parameters<Context["addIssue"]>[0]);
-}
-
-/** A value, a list of values or an object of these operators; its errors are those of the form it has. */
-function conditionSchema(operators: z.ZodRawShape) {
-  const error = `expected an object of ${Object.keys(operators).join(", ")}`;
-  const object = z
-    .strictObject(operators, { error })
-    .refine((given) => given.ignore_case === undefined || hasTexts(given), {
-      error: CASE,
-      path: ["ignore_case"],
-    });
-  const none = z.never({ error });
-  const schemaFor = (given: unknown) => {
-    if (Array.isArray(given)) return values;
-    if (typeof given !== "object" || given === null) return value;
-    return Object.keys(given).length > 0 ? object : none;
-  };
-  return z.unknown().superRefine((given, ctx) => {
-    forward(schemaFor(given).safeParse(given).error?.issues ?? [], given, ctx);
-  });
-}
-
-function hasConditions(given: object): boolean {
-  const { length } = Object.keys(given);
-  return length >= 1 && length <= MAX_CONDITIONS;
-}
-
-/** With those of the filters within, as deep as they may be; whatever is no filter has none. */
-function conditionsIn(filter: unknown, depth = 1): number {
-  if (!isObject(filter) || depth > MAX_DEPTH) return 0;
-  const counts = Object.entries(filter).flatMap(([key, given]) =>
-    isAlternatives(key, given) ? given.map((one) => conditionsIn(one, depth + 1)) : [1],
-  );
-  return counts.reduce((sum, count) => sum + count, 0);
+  return readAs(destinationChannels, stored) ?? null;
 }

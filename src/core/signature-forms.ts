@@ -12,113 +12,119 @@
  * - Slack: https://docs.slack.dev/authentication/verifying-requests-from-slack
  * - Shopify: https://shopify.dev/docs/apps/build/webhooks/subscribe/https
  */
-import { z } from "zod";
 import { HEADER_NAME } from "./destination-fields.ts";
+import { readAs, type Shape, type ShapeFault, type ShapeType } from "./shape.ts";
 
 /** Each costs an HMAC for each attempt. */
 const MOST_FORMS = 5;
 
-const vendorForms = ["standard", "svix", "stripe", "github", "slack", "shopify"] as const;
+export const vendorForms = ["standard", "svix", "stripe", "github", "slack", "shopify"] as const;
 type VendorForm = (typeof vendorForms)[number];
 
-const FORM_EXPECTED = `expected one of ${vendorForms.join(", ")}, template`;
-const CONTENT_EXPECTED =
-  "expected at most 200 printable ASCII characters and line feeds with {body} once, and no other braces than those of " +
-  "{id}, {timestamp} and {type}";
-const PREFIX_EXPECTED =
-  "expected at most 100 printable ASCII characters without a space at the beginning, and no other braces than those of " +
-  "{id}, {timestamp} and {type}";
-const NAME_EXPECTED = "expected a header name (RFC 9110 token) of at most 100 characters";
-const COUNT_EXPECTED = `expected a list of 1 to ${MOST_FORMS} forms`;
+const PLACEHOLDERS = "no other braces than those of {id}, {timestamp} and {type}";
 
-const headerName = z.string({ error: NAME_EXPECTED }).regex(HEADER_NAME, { error: NAME_EXPECTED });
-
-const content = z
-  .string({ error: CONTENT_EXPECTED })
-  .regex(/^[\n -~]{1,200}$/, { error: CONTENT_EXPECTED, abort: true })
-  .refine((text) => text.split("{body}").length === 2 && hasOnlyPlaceholders(text), {
-    error: CONTENT_EXPECTED,
-  })
-  .meta({ description: "The text that is signed; {body} stands for the exact bytes of the body." });
-
-const prefix = z
-  .string({ error: PREFIX_EXPECTED })
-  .regex(/^([!-~][ -~]{0,99})?$/, { error: PREFIX_EXPECTED, abort: true })
-  .refine((text) => !text.includes("{body}") && hasOnlyPlaceholders(text), { error: PREFIX_EXPECTED })
-  .meta({
-    description: "What precedes the signature in its header, `sha256=` for example; nothing by default.",
-  });
-
-function oneOf<const T extends readonly [string, ...string[]]>(values: T, description: string) {
-  return z.enum(values, { error: `expected one of ${values.join(", ")}` }).meta({ description });
+function headerName(description: string) {
+  return {
+    kind: "text",
+    pattern: HEADER_NAME,
+    expected: "a header name (RFC 9110 token) of at most 100 characters",
+    meta: { description },
+  } as const satisfies Shape;
 }
 
 const templateFields = {
-  content,
-  signature_header: headerName.meta({ description: "The header of the signature." }),
-  timestamp_header: headerName
-    .optional()
-    .meta({ description: "A header for the timestamp, in seconds since 1970." }),
-  id_header: headerName.optional().meta({ description: "A header for the event's id." }),
-  type_header: headerName.optional().meta({ description: "A header for the event's type." }),
-  prefix: prefix.optional(),
-  encoding: oneOf(["hex", "base64"], "How the signature is written; hex by default.").optional(),
-  algorithm: oneOf(
-    ["sha256", "sha512", "sha1"],
-    "The hash of the HMAC; sha256 by default. sha1 is for receivers that know nothing else.",
-  ).optional(),
-  key: oneOf(
-    ["text", "bytes"],
-    "What of the secret is the key: its text as it is shown (the default), or the bytes behind `whsec_`.",
-  ).optional(),
-};
-
-const EXPECTED_FIELDS = `expected an object of form, ${Object.keys(templateFields).join(", ")}`;
-
-const vendorForm = z.strictObject({ form: z.enum(vendorForms) }, { error: "expected an object of form" });
-
-const templateForm = z.strictObject(
-  { form: z.literal("template"), ...templateFields },
-  { error: EXPECTED_FIELDS },
-);
+  content: {
+    kind: "text",
+    pattern: /^[\n -~]{1,200}$/,
+    is: (text) => text.split("{body}").length === 2 && hasOnlyPlaceholders(text),
+    expected: `at most 200 printable ASCII characters and line feeds with {body} once, and ${PLACEHOLDERS}`,
+    meta: { description: "The text that is signed; {body} stands for the exact bytes of the body." },
+  },
+  signature_header: headerName("The header of the signature."),
+  timestamp_header: { ...headerName("A header for the timestamp, in seconds since 1970."), optional: true },
+  id_header: { ...headerName("A header for the event's id."), optional: true },
+  type_header: { ...headerName("A header for the event's type."), optional: true },
+  prefix: {
+    kind: "text",
+    pattern: /^([!-~][ -~]{0,99})?$/,
+    is: (text) => !text.includes("{body}") && hasOnlyPlaceholders(text),
+    expected: `at most 100 printable ASCII characters without a space at the beginning, and ${PLACEHOLDERS}`,
+    optional: true,
+    meta: {
+      description: "What precedes the signature in its header, `sha256=` for example; nothing by default.",
+    },
+  },
+  encoding: {
+    kind: "choice",
+    values: ["hex", "base64"],
+    optional: true,
+    meta: { description: "How the signature is written; hex by default." },
+  },
+  algorithm: {
+    kind: "choice",
+    values: ["sha256", "sha512", "sha1"],
+    optional: true,
+    meta: {
+      description: "The hash of the HMAC; sha256 by default. sha1 is for receivers that know nothing else.",
+    },
+  },
+  key: {
+    kind: "choice",
+    values: ["text", "bytes"],
+    optional: true,
+    meta: {
+      description:
+        "What of the secret is the key: its text as it is shown (the default), or the bytes behind `whsec_`.",
+    },
+  },
+} as const satisfies Readonly<Record<string, Shape>>;
 
 /** Another form, or none, is the union's fault: a form's own is a field that it does not have. */
-const signatureForm = z.discriminatedUnion("form", [vendorForm, templateForm], { error: FORM_EXPECTED });
+const signatureForm = {
+  kind: "tagged",
+  by: "form",
+  of: [
+    { kind: "object", fields: { form: { kind: "choice", values: vendorForms } } },
+    { kind: "object", fields: { form: { kind: "choice", values: ["template"] }, ...templateFields } },
+  ],
+  expected: `one of ${vendorForms.join(", ")}, template`,
+} as const satisfies Shape;
 
-export type SignatureForm = Readonly<z.infer<typeof signatureForm>>;
+export type SignatureForm = Readonly<ShapeType<typeof signatureForm>>;
 
 /** The setting: one form, or several during a move. No two of them may set the same header. */
-export const signatureForms = z
-  .array(signatureForm, { error: COUNT_EXPECTED })
-  .min(1, { error: COUNT_EXPECTED })
-  .max(MOST_FORMS, { error: COUNT_EXPECTED })
-  .superRefine((forms, ctx) => {
-    const seen = new Set<string>(COMMON_HEADERS);
-    for (const [index, form] of forms.entries()) {
-      for (const { field, name } of namedHeaders(form)) {
-        if (seen.has(name))
-          ctx.addIssue({
-            code: "custom",
-            path: [index, field],
-            message: `expected headers that no other form sets: ${name} is set already`,
-          });
-        seen.add(name);
-      }
-    }
-  })
-  .meta({
+export const signatureFormsShape = {
+  kind: "list",
+  of: signatureForm,
+  min: 1,
+  max: MOST_FORMS,
+  expected: `a list of 1 to ${MOST_FORMS} forms`,
+  faults: headersSetTwice,
+  meta: {
     description:
       "How attempts are signed, in one form or in several during a move; null is `standard`, Standard Webhooks. " +
       "`webhook-id`, `webhook-timestamp` and `webhook-attempt` are sent with every form.",
-  });
+  },
+} as const satisfies Shape;
+
+function headersSetTwice(forms: readonly SignatureForm[]): ShapeFault[] {
+  const seen = new Set<string>(COMMON_HEADERS);
+  return forms.flatMap((form, index) =>
+    namedHeaders(form).flatMap(({ field, name }) => {
+      const message = `expected headers that no other form sets: ${name} is set already`;
+      const isTaken = seen.has(name);
+      seen.add(name);
+      return isTaken ? [{ path: [index, field], message }] : [];
+    }),
+  );
+}
 
 const DEFAULT_FORMS: readonly SignatureForm[] = [{ form: "standard" }];
 
 /** The forms in effect. A value that was edited by hand into something invalid counts as the default. */
 export function formsOf(stored: unknown): readonly SignatureForm[] {
   if (stored === null || stored === undefined) return DEFAULT_FORMS;
-  const parsed = signatureForms.safeParse(stored);
-  return parsed.success ? parsed.data : DEFAULT_FORMS;
+  return readAs(signatureFormsShape, stored) ?? DEFAULT_FORMS;
 }
 
 /** Whether a key pair can sign: the libraries of all other forms know HMAC alone. */

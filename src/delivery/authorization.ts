@@ -5,8 +5,8 @@
  * Of `auth` everything but its secret is stored and shown as it is, and is authenticated with the sealed secret: whoever
  * can write into the database cannot have a client secret sent to another token endpoint.
  */
-import { z } from "zod";
 import type { TokenReason } from "../core/reasons.ts";
+import { readAs, type Shape, type ShapeType } from "../core/shape.ts";
 import type { Vault } from "../secrets/vault.ts";
 import type { Services } from "../services.ts";
 import { type Destination, storedHeaders } from "../store/destinations.ts";
@@ -17,31 +17,41 @@ export type Headers = Readonly<Record<string, string>>;
 /** What stands for a value that is not shown. */
 export const MASK = "***";
 
+const text = { kind: "text" } as const;
+
+function shownFields<const K extends string, const F>(kind: K, fields: F) {
+  const all = { kind: { kind: "choice", values: [kind] }, ...fields } as const;
+  return { kind: "object", fields: all, others: "dropped" } as const;
+}
+
 /** How requests authenticate, without its secret: as it is stored beside that, and shown. */
-export const shownAuth = z.discriminatedUnion("kind", [
-  z.object({ kind: z.literal("basic"), username: z.string() }),
-  z.object({ kind: z.literal("bearer") }),
-  z.object({ kind: z.literal("header"), header: z.string() }),
-  z.object({
-    kind: z.literal("oauth2"),
-    token_url: z.string(),
-    client_id: z.string(),
-    scope: z.string().nullable(),
-    audience: z.string().nullable(),
-    params: z.record(z.string(), z.string()),
-    client_auth: z.enum(["basic", "body"]),
-  }),
-]);
-export type ShownAuth = z.infer<typeof shownAuth>;
+export const shownAuth = {
+  kind: "tagged",
+  by: "kind",
+  of: [
+    shownFields("basic", { username: text }),
+    shownFields("bearer", {}),
+    shownFields("header", { header: text }),
+    shownFields("oauth2", {
+      token_url: text,
+      client_id: text,
+      scope: { ...text, nullable: true },
+      audience: { ...text, nullable: true },
+      params: { kind: "record", of: text },
+      client_auth: { kind: "choice", values: ["basic", "body"] },
+    }),
+  ],
+} as const satisfies Shape;
+export type ShownAuth = ShapeType<typeof shownAuth>;
 
 type Columns = Pick<Destination, "id" | "headers" | "sealedHeaders" | "auth">;
 
 /** The stored `auth` of a destination; undefined when it has none, and "unreadable" after an edit by hand. */
 function storedAuth({ auth }: Pick<Columns, "auth">) {
   if (auth === null) return undefined;
-  const shown = shownAuth.safeParse(auth);
+  const shown = readAs(shownAuth, auth);
   const { sealed } = auth;
-  return shown.success && typeof sealed === "string" ? { shown: shown.data, sealed } : "unreadable";
+  return shown && typeof sealed === "string" ? { shown, sealed } : "unreadable";
 }
 
 /** As it may be shown; null when there is none, or it cannot be read. */
@@ -52,7 +62,8 @@ export function authOf(destination: Pick<Columns, "auth">): ShownAuth | null {
 
 /** The column for an `auth` with this secret. */
 export async function sealedAuth(vault: Vault, destination: string, given: ShownAuth, secret: string) {
-  const shown = shownAuth.parse(given);
+  const shown = readAs(shownAuth, given);
+  if (shown === undefined) throw new Error("The authentication is not of a known kind");
   return { ...shown, sealed: await vault.seal(ownerOf(destination, shown), secret, "auth") };
 }
 

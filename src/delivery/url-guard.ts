@@ -12,7 +12,7 @@
  * addresses, and not a name that changes its address between the check and the connection.
  */
 import ipaddr from "ipaddr.js";
-import { z } from "zod";
+import { readAs, type Shape } from "../core/shape.ts";
 import { faultOf } from "../log.ts";
 import type { Resolution } from "../memory.ts";
 import type { Services } from "../services.ts";
@@ -276,10 +276,20 @@ const AAAA = 28;
 const NO_ERROR = 0;
 const NO_SUCH_NAME = 3;
 
-const answerSchema = z.object({
-  Status: z.int(),
-  Answer: z.array(z.object({ type: z.int(), TTL: z.number(), data: z.string() })).default([]),
-});
+const record = {
+  kind: "object",
+  fields: { type: { kind: "number", whole: true }, TTL: { kind: "number" }, data: { kind: "text" } },
+  others: "dropped",
+} as const satisfies Shape;
+
+const dnsAnswer = {
+  kind: "object",
+  fields: {
+    Status: { kind: "number", whole: true },
+    Answer: { kind: "list", of: record, optional: true },
+  },
+  others: "dropped",
+} as const satisfies Shape;
 
 /**
  * Resolves the host of a URL. Without a resolver, for an address, and for what is no URL, no query is made: the guard of
@@ -329,7 +339,9 @@ async function lookUp({ fetch }: Services, resolver: string, host: string, type:
     signal: AbortSignal.timeout(TIMEOUT_MS),
   });
   if (!response.ok) throw new Error(`The resolver answered ${response.status}`);
-  const { Status, Answer } = answerSchema.parse(await response.json());
+  const answer = readAs(dnsAnswer, await response.json());
+  if (answer === undefined) throw new Error("The resolver's answer is not of application/dns-json");
+  const { Status, Answer = [] } = answer;
   if (Status !== NO_ERROR && Status !== NO_SUCH_NAME)
     throw new Error(`The resolver failed with code ${Status}`);
   return Answer.filter((record) => record.type === type);

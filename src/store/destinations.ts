@@ -22,21 +22,21 @@ import {
 } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
-import { z } from "zod";
 import type { PreviousSecret } from "../core/credentials.ts";
 import type { Pause } from "../core/gate-state.ts";
 import {
   type Breaker,
-  breakerSchema,
+  breakerShape,
   burstOf,
   defaultBreaker,
   defaultLimits,
   type GateSettings,
   gateSettingsFrom,
   type Limits,
-  limitsSchema,
+  limitShape,
 } from "../core/limits.ts";
-import { type RetryPolicy, resolveRetry, retrySpec } from "../core/retry/policy.ts";
+import { type RetryPolicy, resolveRetry, retryShape } from "../core/retry/policy.ts";
+import { type NumberShape, readAs } from "../core/shape.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import { repeatable } from "./databases.ts";
 import { destinations } from "./schema.ts";
@@ -246,7 +246,7 @@ export async function destinationsByIds(db: D1Database, ids: readonly string[]):
 
 export type Destination = InferSelectModel<typeof destinations>;
 
-const headerMap = z.record(z.string(), z.string());
+const headerMap = { kind: "record", of: { kind: "text" } } as const;
 
 /**
  * A destination's own headers as they are stored, each value sealed unless `isPlain`. Every write of ours seals them and
@@ -260,10 +260,10 @@ export function storedHeaders({
   values: Readonly<Record<string, string>>;
   isPlain: boolean;
 }> {
-  const plain = headerMap.safeParse(headers);
-  if (plain.success) return { values: plain.data, isPlain: true };
-  const sealed = headerMap.nullable().safeParse(sealedHeaders);
-  return { values: sealed.success ? (sealed.data ?? {}) : UNREADABLE, isPlain: false };
+  const plain = readAs(headerMap, headers);
+  if (plain) return { values: plain, isPlain: true };
+  const values = sealedHeaders === null ? {} : (readAs(headerMap, sealedHeaders) ?? UNREADABLE);
+  return { values, isPlain: false };
 }
 
 /** Opens with no key: a destination whose headers cannot be read is not sent to without them. */
@@ -290,7 +290,7 @@ export function pauseOf(
 /** The limits in effect, as the API writes them. */
 export function limitsOf(row: Destination): Limits {
   const { rate_burst: _, ...defaults } = defaultLimits;
-  const limits = usable(limitsSchema, defaults, {
+  const limits = usable(limitShape.fields, defaults, {
     timeout_ms: row.timeoutMs,
     max_concurrency: row.maxConcurrency,
     rate_per_second: row.ratePerSecond,
@@ -300,12 +300,12 @@ export function limitsOf(row: Destination): Limits {
 
 /** The burst that has been set; null when it follows from the rate. */
 export function ownBurstOf(row: Pick<Destination, "rateBurst">): number | null {
-  return limitsSchema.shape.rate_burst.safeParse(row.rateBurst).data ?? null;
+  return readAs(limitShape.fields.rate_burst, row.rateBurst) ?? null;
 }
 
 /** The settings of the circuit breaker in effect, as the API writes them. */
 export function breakerOf(row: Destination): Breaker {
-  return usable(breakerSchema, defaultBreaker, {
+  return usable(breakerShape.fields, defaultBreaker, {
     failure_ratio: row.breakerFailureRatio,
     min_attempts: row.breakerMinAttempts,
     window_s: row.breakerWindowS,
@@ -320,20 +320,21 @@ const resolved = new WeakMap<object, RetryPolicy>();
 export function retryPolicyOf(row: Pick<Destination, "retry">): RetryPolicy {
   const known = resolved.get(row);
   if (known) return known;
-  const spec = retrySpec.safeParse(row.retry);
-  const policy = resolveRetry(spec.success ? spec.data : undefined);
+  const policy = resolveRetry(readAs(retryShape, row.retry));
   resolved.set(row, policy);
   return policy;
 }
 
 /** The values, with the default for each that is out of its range. */
 function usable<T extends Readonly<Record<string, number>>>(
-  schema: z.ZodObject<Record<keyof T & string, z.ZodType<number>>>,
+  shapes: Readonly<Record<keyof T, NumberShape>>,
   defaults: T,
   values: T,
 ): T {
-  const isUsable = (name: string) => schema.shape[name as keyof T & string].safeParse(values[name]).success;
-  const pairs = Object.keys(defaults).map((name) => [name, (isUsable(name) ? values : defaults)[name]]);
+  const pairs = Object.keys(defaults).map((name) => [
+    name,
+    readAs(shapes[name as keyof T], values[name]) ?? defaults[name],
+  ]);
   return Object.fromEntries(pairs) as T;
 }
 

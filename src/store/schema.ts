@@ -10,9 +10,9 @@ import { index, integer, primaryKey, real, sqliteTable, text, uniqueIndex } from
 import type { Actor, AuditAction, Changes } from "../core/audit.ts";
 import type { BodyForm } from "../core/content.ts";
 import type { PreviousSecret } from "../core/credentials.ts";
+import type { EventFilter } from "../core/event-filter.ts";
 import type { PauseReason, ReplayReason } from "../core/reasons.ts";
 import type { RetrySpec } from "../core/retry/policy.ts";
-import type { EventFilter } from "../core/routing.ts";
 import type { SignatureForm } from "../core/signature-forms.ts";
 import type { BundleFault } from "../core/stored-bundle.ts";
 import { jsonText } from "./columns.ts";

@@ -1,14 +1,16 @@
 import { getTableColumns } from "drizzle-orm";
 import { describe, expect, it } from "vitest";
 import {
-  breakerSchema,
+  breakerShape,
   burstOf,
   defaultBreaker,
   defaultGateSettings,
   defaultLimits,
   gateSettingsFrom,
-  limitsSchema,
+  limitShape,
 } from "../../src/core/limits.ts";
+import { readAs } from "../../src/core/shape.ts";
+import { zodOf } from "../../src/core/zod-of.ts";
 import { destinations } from "../../src/store/schema.ts";
 
 const columns = new Map(
@@ -28,8 +30,8 @@ const ranges: readonly (readonly [string, number, number, boolean])[] = [
 ];
 
 function accepts(field: string, value: unknown): boolean {
-  const schema = { ...limitsSchema.shape, ...breakerSchema.shape }[field as "timeout_ms"];
-  return schema.safeParse(value).success;
+  const shape = { ...limitShape.fields, ...breakerShape.fields }[field as "timeout_ms"];
+  return readAs(shape, value) !== undefined;
 }
 
 describe("the burst that is not set", () => {
@@ -51,7 +53,7 @@ describe("the burst that is not set", () => {
 
 describe("limits", () => {
   it("cover every field", () => {
-    const fields = [...Object.keys(limitsSchema.shape), ...Object.keys(breakerSchema.shape)];
+    const fields = [...Object.keys(limitShape.fields), ...Object.keys(breakerShape.fields)];
     expect(ranges.map(([field]) => field)).toEqual(fields);
   });
 
@@ -68,14 +70,16 @@ describe("limits", () => {
 
   it("say what is expected, with both ends of the range", () => {
     const faultOf = (field: "timeout_ms" | "rate_per_second") =>
-      limitsSchema.shape[field].safeParse(0).error?.issues.map(({ message }) => message);
+      zodOf(limitShape.fields[field])
+        .safeParse(0)
+        .error?.issues.map(({ message }) => message);
     expect(faultOf("timeout_ms")).toEqual(["expected a whole number from 100 to 25000"]);
     expect(faultOf("rate_per_second")).toEqual(["expected a number from 0.01 to 10000"]);
   });
 
   it("have defaults that they accept", () => {
-    expect(limitsSchema.parse(defaultLimits)).toEqual(defaultLimits);
-    expect(breakerSchema.parse(defaultBreaker)).toEqual(defaultBreaker);
+    expect(readAs(limitShape, defaultLimits)).toEqual(defaultLimits);
+    expect(readAs(breakerShape, defaultBreaker)).toEqual(defaultBreaker);
   });
 
   it("have the defaults of the table", () => {

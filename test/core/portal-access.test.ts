@@ -10,12 +10,13 @@ import {
   type PortalAction,
   type PortalRules,
   portalActions,
-  portalRules,
-  portalVisit,
   readOnlyRules,
-  tenantPortal,
+  rulesShape,
   tenantPortalOf,
+  tenantPortalShape,
+  visitIn,
 } from "../../src/core/portal-access.ts";
+import { zodOf } from "../../src/core/zod-of.ts";
 
 const everything = accessUnder();
 const nothing = accessUnder(Object.fromEntries(capabilities.map((name) => [name, false])) as PortalRules);
@@ -164,7 +165,7 @@ describe("limits that a visitor asks for", () => {
 
 test("what a link says of its visit is complete, and leads back to https alone", () => {
   const visit = { rules: {}, language: null, theme: null, return_url: null };
-  expect(portalVisit.safeParse(visit).success).toBe(true);
+  expect(visitIn(visit)).toEqual(visit);
   for (const wrong of [
     {},
     { ...visit, rules: null },
@@ -172,21 +173,22 @@ test("what a link says of its visit is complete, and leads back to https alone",
     { ...visit, return_url: "http://a.example/" },
     { ...visit, more: 1 },
   ])
-    expect(portalVisit.safeParse(wrong).success).toBe(false);
+    expect(visitIn(wrong)).toBeUndefined();
 });
 
 const RULES =
   "may_edit_endpoints, may_rotate, may_resend, may_test, may_see_payloads, max_endpoints, max_concurrency, rate_per_second";
 
 test("rules that nobody knows are refused by name", () => {
-  const { error } = portalRules.safeParse({ may_fly: true });
-  expect(error?.issues[0]?.message).toBe(`expected an object of ${RULES}`);
+  const { error } = zodOf(rulesShape).safeParse({ may_fly: true });
+  expect(error?.issues[0]?.message).toBe(`unknown may_fly: expected an object of ${RULES}`);
 });
 
 test("what the portal of a tenant cannot be is refused with what it can be", () => {
+  const portal = zodOf(tenantPortalShape);
   const counts = "expected a whole number from 0 to 10000";
   for (const [given, expected] of [
-    [{ may_fly: true }, `expected an object of ${RULES}, language, theme`],
+    [{ may_fly: true }, `unknown may_fly: expected an object of ${RULES}, language, theme`],
     [{ may_test: "yes" }, "expected true or false"],
     [{ max_endpoints: -1 }, counts],
     [{ max_endpoints: 10_001 }, counts],
@@ -194,5 +196,5 @@ test("what the portal of a tenant cannot be is refused with what it can be", () 
     [{ language: "fr" }, "expected one of en, de"],
     [{ theme: "pink" }, "expected one of auto, light, dark"],
   ] as const)
-    expect(tenantPortal.safeParse(given).error?.issues.map(({ message }) => message)).toEqual([expected]);
+    expect(portal.safeParse(given).error?.issues.map(({ message }) => message)).toEqual([expected]);
 });

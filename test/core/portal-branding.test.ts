@@ -4,10 +4,13 @@ import { describe, expect, test } from "vitest";
 import {
   accentColours,
   brandingOf,
+  brandShape,
   contrastOf,
   isHttpsUrl,
-  portalBranding,
 } from "../../src/core/portal-branding.ts";
+import { zodOf } from "../../src/core/zod-of.ts";
+
+const portalBranding = zodOf(brandShape);
 
 const base64 = (bytes: readonly number[]) => Buffer.from(bytes).toString("base64");
 const riff = [0x52, 0x49, 0x46, 0x46, 1, 2, 3, 4, 0x57, 0x45, 0x42, 0x50];
@@ -31,7 +34,7 @@ test("what a sender's branding cannot be is refused with what it can be", () => 
     [{ logo: "logo.png" }, logo],
     [{ accent: 7 }, accent],
     [{ accent: "red" }, accent],
-    [{ font: "Arial" }, "expected an object of name, logo, accent"],
+    [{ font: "Arial" }, "unknown font: expected an object of name, logo, accent"],
   ] as const)
     expect(portalBranding.safeParse(given).error?.issues.map(({ message }) => message)).toEqual([expected]);
   expect(portalBranding.safeParse({ name: "x".repeat(80), logo: null }).success).toBe(true);

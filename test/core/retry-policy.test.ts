@@ -1,7 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { classify } from "../../src/core/retry/classify.ts";
-import { ageLimitOf, resolveRetry, retrySpec } from "../../src/core/retry/policy.ts";
+import { ageLimitOf, resolveRetry, retryShape } from "../../src/core/retry/policy.ts";
 import { presetNames, presets } from "../../src/core/retry/presets.ts";
+import { zodOf } from "../../src/core/zod-of.ts";
+
+const retrySpec = zodOf(retryShape);
 
 /** The faults as `path: message`, sorted as text. */
 function faultsOf(value: unknown): string[] {

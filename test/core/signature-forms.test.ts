@@ -6,13 +6,16 @@ import {
   namedHeaders,
   recipeOf,
   type SignatureForm,
-  signatureForms,
+  signatureFormsShape,
   signatureHeaders,
   signedTexts,
   takesBytes,
   takesKeyPair,
   takesPlainText,
 } from "../../src/core/signature-forms.ts";
+import { zodOf } from "../../src/core/zod-of.ts";
+
+const signatureForms = zodOf(signatureFormsShape);
 
 const signed = { id: "evt_1", type: "order.created", timestamp: "1795251600" };
 const template = { form: "template", content: "{body}", signature_header: "X-Signature" } as const;

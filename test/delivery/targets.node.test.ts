@@ -1,6 +1,7 @@
 /** Targets of each kind of destination: stored, shown, and refused. */
 import { beforeEach, describe, expect, test } from "vitest";
 import type { z } from "zod";
+import { zodFieldsOf } from "../../src/core/zod-of.ts";
 import {
   type DestinationKind,
   deploymentFaults,
@@ -19,6 +20,8 @@ import { utf8 } from "../support/utf8.ts";
 const ACCOUNT = "023e105f4ecef8ad9ca31a8372d0c353";
 const QUEUE = "f1e2d3c4b5a697887766554433221100";
 const TOKEN = "cfut_0123456789abcdefghijKLMNOPQRSTUV";
+
+const targetSchemas = zodFieldsOf(targetFields);
 
 let sending: Sending;
 beforeEach(() => {
@@ -156,20 +159,20 @@ describe("the fields of a target", () => {
     ["path", 7, /^expected a path such as \/hook.*dot segments$/],
     ["path", "x", /^expected a path such as \/hook.*dot segments$/],
   ])("%s refuses %j and says what it expects", (field, value, message) => {
-    const schema: z.ZodType = targetFields[field as keyof typeof targetFields];
+    const schema: z.ZodType = targetSchemas[field as keyof typeof targetFields];
     expect(schema.safeParse(value).error?.issues.map((issue) => issue.message)).toEqual([
       expect.stringMatching(message),
     ]);
   });
 
   test("are described in the API's document, and the token is only written", () => {
-    for (const [field, schema] of Object.entries(targetFields))
+    for (const [field, schema] of Object.entries(targetSchemas))
       expect(schema.meta(), field).toMatchObject({ description: expect.stringMatching(/\w+/) });
-    expect(targetFields.token.meta()?.writeOnly).toBe(true);
-    expect(targetFields.account_id.meta()?.description).toContain("Cloudflare account that has the queue");
-    expect(targetFields.queue_id.meta()?.description).toContain("The id of the queue,");
+    expect(targetSchemas.token.meta()?.writeOnly).toBe(true);
+    expect(targetSchemas.account_id.meta()?.description).toContain("Cloudflare account that has the queue");
+    expect(targetSchemas.queue_id.meta()?.description).toContain("The id of the queue,");
     for (const field of ["url", "binding", "account_id", "queue_id", "path"] as const) {
-      const schema: z.ZodType = targetFields[field];
+      const schema: z.ZodType = targetSchemas[field];
       expect(schema.safeParse(schema.meta()?.example).success, field).toBe(true);
       expect(schema.meta()?.example, field).toBeTruthy();
     }

@@ -5,7 +5,7 @@
  * is `breakwater` unless named. An invalid policy is refused when it is set, with every fault named at once; a valid
  * one resolves to a policy that a transition can use without checking it again.
  */
-import { z } from "zod";
+import type { Shape, ShapeFault, ShapeType } from "../shape.ts";
 import type { Delays } from "./backoff.ts";
 import type { StatusRules } from "./classify.ts";
 import { presetNames, presets } from "./presets.ts";
@@ -15,115 +15,132 @@ export type { RetryPolicy } from "./transition.ts";
 
 const day = 24 * 60 * 60;
 
-/** A number. Every error, of type or of range, states the whole expectation. */
-function between(min: number, max: number) {
-  const error = `expected a number from ${min} to ${max}`;
-  return z.number({ error }).min(min, { error }).max(max, { error });
+/** A whole number of something, at least one. */
+function upTo(max: number, of: string, description?: string) {
+  return {
+    kind: "number",
+    whole: true,
+    of,
+    min: 1,
+    max,
+    ...(description && { meta: { description } }),
+  } as const;
 }
 
-/** The same for a whole number of something, at least one. */
-function upTo(max: number, what: string) {
-  const error = `expected a whole number of ${what} from 1 to ${max}`;
-  return z.int({ error }).min(1, { error }).max(max, { error });
-}
-
-/** The error for a value that is not an object, or that has unknown fields. */
-function onlyFields(...fields: readonly string[]) {
-  const expectation = `expected an object of ${fields.join(", ")}`;
-  return (issue: z.core.$ZodRawIssue) =>
-    issue.code === "unrecognized_keys" ? `unknown ${issue.keys.join(", ")}: ${expectation}` : expectation;
-}
-
-const scheduleLength = { error: "expected 1 to 50 waits" };
-
-const jitter = z.union(
-  [
-    z.enum(["full", "equal", "decorrelated", "none"]),
-    z.strictObject({ proportional: between(0, 1) }, { error: onlyFields("proportional") }),
+const jitter = {
+  kind: "either",
+  of: [
+    { kind: "choice", values: ["full", "equal", "decorrelated", "none"] },
+    { kind: "object", fields: { proportional: { kind: "number", min: 0, max: 1 } } },
   ],
-  { error: 'expected "full", "equal", "decorrelated", "none" or {"proportional": 0 to 1}' },
-);
+  expected: '"full", "equal", "decorrelated", "none" or {"proportional": 0 to 1}',
+  meta: { description: "How a wait d is spread: full [0, d), equal [d/2, d), proportional d ± p·d." },
+} as const satisfies Shape;
 
 /** Why `on` cannot name this status; undefined when it can. */
 function statusFault(status: number): string | undefined {
   if (status >= 200 && status < 300) return "a 2xx is always a success";
   if (status >= 300 && status < 400) return "a redirect is never followed and always ends the delivery";
   if (status === 410) return "410 always ends the delivery and pauses the destination";
-  return status >= 400 && status < 600 ? undefined : STATUS_EXPECTED;
+  return status >= 400 && status < 600 ? undefined : `expected ${STATUS_EXPECTED}`;
 }
 
-const STATUS_EXPECTED = "expected a status from 400 to 599 but not 410";
-const STATUSES_EXPECTED = { error: "expected a list of 1 to 100 statuses" };
+const STATUS_EXPECTED = "a status from 400 to 599 but not 410";
 
-const status = z
-  .int({ error: STATUS_EXPECTED })
-  .check((ctx) => {
-    const fault = statusFault(ctx.value);
-    if (fault !== undefined) ctx.issues.push({ code: "custom", message: fault, input: ctx.value });
-  })
-  .meta({ minimum: 400, maximum: 599 });
-
-const statuses = z.array(status, STATUSES_EXPECTED).min(1, STATUSES_EXPECTED).max(100, STATUSES_EXPECTED);
-
-const onStatuses = z
-  .strictObject(
-    { retry: statuses.optional(), fail: statuses.optional() },
-    { error: onlyFields("retry", "fail") },
-  )
-  .check(z.superRefine(refuseBoth, { when: ({ value }) => typeof value === "object" && value !== null }));
+const statuses = {
+  kind: "list",
+  of: {
+    kind: "number",
+    whole: true,
+    expected: STATUS_EXPECTED,
+    meta: { minimum: 400, maximum: 599 },
+    faults(status: number) {
+      const message = statusFault(status);
+      return message === undefined ? [] : [{ path: [], message }];
+    },
+  },
+  min: 1,
+  max: 100,
+  expected: "a list of 1 to 100 statuses",
+  optional: true,
+} as const satisfies Shape;
 
 /** A status in both lists is an error: we must not choose one of them. */
-function refuseBoth({ retry, fail }: { retry?: unknown; fail?: unknown }, ctx: z.core.$RefinementCtx): void {
-  if (!Array.isArray(retry) || !Array.isArray(fail)) return;
-  for (const [i, status] of fail.entries()) {
-    if (retry.includes(status))
-      ctx.addIssue({ code: "custom", path: ["fail", i], message: `${status} is in retry as well` });
-  }
+function inBoth({ retry, fail }: { retry?: unknown; fail?: unknown }): ShapeFault[] {
+  if (!Array.isArray(retry) || !Array.isArray(fail)) return [];
+  return fail.flatMap((status, i) =>
+    retry.includes(status) ? [{ path: ["fail", i], message: `${status} is in retry as well` }] : [],
+  );
 }
 
-const fields = {
-  preset: z
-    .enum(presetNames, { error: `expected one of ${presetNames.join(", ")}` })
-    .meta({ description: "The policy that everything left out is taken from; breakwater by default." }),
-  schedule: z
-    .array(upTo(7 * day, "seconds"), { error: "expected a list of seconds" })
-    .min(1, scheduleLength)
-    .max(50, scheduleLength)
-    .meta({ description: "Seconds before attempts 2, 3, …; the last one repeats." }),
-  base: upTo(7 * day, "seconds").meta({ description: "Seconds before attempt 2; needs factor and cap." }),
-  factor: between(1, 10).meta({ description: "What each wait is multiplied by for the next." }),
-  cap: upTo(7 * day, "seconds").meta({ description: "The longest wait, in seconds; at least base." }),
-  jitter: jitter.meta({
-    description: "How a wait d is spread: full [0, d), equal [d/2, d), proportional d ± p·d.",
-  }),
-  max_attempts: upTo(100, "attempts").meta({ description: "Attempts in all, the first included." }),
-  give_up_after: upTo(30 * day, "seconds").meta({
-    description: "Seconds from a delivery's first attempt until it is given up.",
-  }),
-  expire_unattempted_after: upTo(30 * day, "seconds").meta({
-    description:
-      "Seconds that a delivery may wait for its first attempt, because of a pause, a hold or an open circuit; 14 days by default.",
-  }),
-  retry_after: z.enum(retryAfterEffects, { error: `expected one of ${retryAfterEffects.join(", ")}` }).meta({
-    description:
-      "What a Retry-After of a 429 does to the wait: `floor` waits for the longer of the two, `instead` for the header's time alone. With a 503 it is always a floor.",
-  }),
-  on: onStatuses.optional().meta({
-    description:
-      "Statuses (400 to 599, but not 410) that are to be retried, or to end the delivery at once, whatever the preset says. A 2xx is always a success, a 3xx and 410 always end it.",
-  }),
-};
+/** A destination's `retry`. Its faults have the path of the field and a message that says what is expected. */
+export const retryShape = {
+  kind: "object",
+  fields: {
+    preset: {
+      kind: "choice",
+      values: presetNames,
+      optional: true,
+      meta: { description: "The policy that everything left out is taken from; breakwater by default." },
+    },
+    schedule: {
+      kind: "list",
+      of: upTo(7 * day, "seconds"),
+      min: 1,
+      max: 50,
+      expected: "a list of seconds",
+      length: "1 to 50 waits",
+      optional: true,
+      meta: { description: "Seconds before attempts 2, 3, …; the last one repeats." },
+    },
+    base: { ...upTo(7 * day, "seconds", "Seconds before attempt 2; needs factor and cap."), optional: true },
+    factor: {
+      kind: "number",
+      min: 1,
+      max: 10,
+      optional: true,
+      meta: { description: "What each wait is multiplied by for the next." },
+    },
+    cap: { ...upTo(7 * day, "seconds", "The longest wait, in seconds; at least base."), optional: true },
+    jitter: { ...jitter, optional: true },
+    max_attempts: { ...upTo(100, "attempts", "Attempts in all, the first included."), optional: true },
+    give_up_after: {
+      ...upTo(30 * day, "seconds", "Seconds from a delivery's first attempt until it is given up."),
+      optional: true,
+    },
+    expire_unattempted_after: {
+      ...upTo(
+        30 * day,
+        "seconds",
+        "Seconds that a delivery may wait for its first attempt, because of a pause, a hold or an open circuit; 14 days by default.",
+      ),
+      optional: true,
+    },
+    retry_after: {
+      kind: "choice",
+      values: retryAfterEffects,
+      optional: true,
+      meta: {
+        description:
+          "What a Retry-After of a 429 does to the wait: `floor` waits for the longer of the two, `instead` for the header's time alone. With a 503 it is always a floor.",
+      },
+    },
+    on: {
+      kind: "object",
+      fields: { retry: statuses, fail: statuses },
+      faults: inBoth,
+      optional: true,
+      meta: {
+        description:
+          "Statuses (400 to 599, but not 410) that are to be retried, or to end the delivery at once, whatever the preset says. A 2xx is always a success, a 3xx and 410 always end it.",
+      },
+    },
+  },
+  faults: contradictions,
+  meta: { description: "When a delivery is tried again; fields override those of the preset." },
+} as const satisfies Shape;
 
-const shape = z.strictObject(fields, { error: onlyFields(...Object.keys(fields)) }).partial();
-
-export type RetrySpec = z.infer<typeof shape>;
-
-/** A destination's `retry`. Its issues have the path of the field and a message that says what is expected. */
-export const retrySpec = shape
-  .check(
-    z.superRefine(refuseContradictions, { when: ({ value }) => typeof value === "object" && value !== null }),
-  )
-  .meta({ description: "When a delivery is tried again; fields override those of the preset." });
+export type RetrySpec = ShapeType<typeof retryShape>;
 
 /** The complete policy for a valid spec; the default policy without one. */
 export function resolveRetry(spec: RetrySpec | undefined | null): RetryPolicy {
@@ -162,9 +179,13 @@ function delaysOf({ schedule, base, factor, cap }: RetrySpec): Delays | undefine
 }
 
 /** Faults between fields, reported together with the faults of single fields. */
-function refuseContradictions(spec: RetrySpec, ctx: z.core.$RefinementCtx): void {
-  const refuse = (field: keyof RetrySpec, message: string) =>
-    ctx.addIssue({ code: "custom", path: [field], message });
+function contradictions(
+  spec: {
+    readonly [K in "base" | "factor" | "cap" | "schedule" | "max_attempts" | "give_up_after"]?: unknown;
+  },
+): ShapeFault[] {
+  const faults: ShapeFault[] = [];
+  const refuse = (field: keyof typeof spec, message: string) => faults.push({ path: [field], message });
   const missing = (["base", "factor", "cap"] as const).filter((field) => spec[field] === undefined);
   const growing = missing.length < 3;
 
@@ -183,6 +204,7 @@ function refuseContradictions(spec: RetrySpec, ctx: z.core.$RefinementCtx): void
       "expected no less than the first wait, or max_attempts 1: nothing would be retried",
     );
   }
+  return faults;
 }
 
 /**

@@ -1,17 +1,19 @@
 /** Destinations of the kind `https`: endpoints on the internet, behind the guard against server-side request forgery. */
-import { z } from "zod";
+import type { TextShape } from "../../core/shape.ts";
 import { resolve, targetFault } from "../url-guard.ts";
 import type { Kind, PreparedSend } from "./kind.ts";
 
 const URL_EXPECTED = "an https URL";
 
-const url = z
-  .string({ error: `expected ${URL_EXPECTED}` })
-  .optional()
-  .meta({
+const url = {
+  kind: "text",
+  expected: URL_EXPECTED,
+  optional: true,
+  meta: {
     description: "The endpoint, of kind `https` and only of that.",
     example: "https://example.com/webhooks",
-  });
+  },
+} as const satisfies TextShape;
 
 export const https = {
   fields: { url },

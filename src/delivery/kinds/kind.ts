@@ -6,10 +6,10 @@
  * stored as one text in `destinations.url`, `scheme:…`, where the scheme is the kind's name. So whatever does not know
  * the kind (an earlier version, a URL parser) refuses the text instead of sending to it.
  */
-import { z } from "zod";
 import type { Config } from "../../config.ts";
 import { BINDING_NAME, mayUse } from "../../core/destination-bindings.ts";
 import type { DeadReason, RefusalReason } from "../../core/reasons.ts";
+import type { TextShape } from "../../core/shape.ts";
 import type { Vault } from "../../secrets/vault.ts";
 import type { Services } from "../../services.ts";
 import type { Destination } from "../../store/destinations.ts";
@@ -17,10 +17,10 @@ import type { Connections, PostRequest } from "../http.ts";
 
 export type Kind = Readonly<{
   /** The fields of the API that name a target of this kind, and what each may be. */
-  fields: Readonly<Record<string, z.ZodType<string | null | undefined>>>;
+  fields: Readonly<Record<string, TextShape>>;
   /** The kind of binding that the field `binding` must name, for kinds that have one. */
   binds?: "queue" | "service";
-  /** Faults of the fields together: each of them is as its schema wants it. */
+  /** Faults of the fields together: each of them has its shape. */
   faults: (fields: TargetFields) => TargetFault[];
   /** The text that is stored for fields without faults. */
   textOf: (fields: TargetFields) => string;
@@ -50,19 +50,20 @@ export type PreparedSend =
   /** The deliveries wait, and the sweep has a drain try again. */
   | Readonly<{ kind: "unready"; reason: RefusalReason }>;
 
-const BINDING_EXPECTED = "expected the name of a binding that the operator has listed for the tenant";
-
 /** The field of every kind that is reached through a binding of this Worker. */
-export const bindingField = z
-  .string({ error: BINDING_EXPECTED })
-  .regex(BINDING_NAME, { error: BINDING_EXPECTED })
-  .nullish()
-  .meta({
+export const bindingField = {
+  kind: "text",
+  pattern: BINDING_NAME,
+  expected: "the name of a binding that the operator has listed for the tenant",
+  nullable: true,
+  optional: true,
+  meta: {
     description:
       "A binding of the deployment's Worker that the operator lets the tenant use (`DESTINATION_BINDINGS`): of kind " +
       "`queue` a queue that it produces for, of kind `service` another Worker.",
     example: "ORDERS",
-  });
+  },
+} as const satisfies TextShape;
 
 /** The errors of a binding. One that the tenant may not use is unknown to it, so that names do not leak. */
 export function bindingFaults(

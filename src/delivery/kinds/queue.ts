@@ -7,7 +7,7 @@
  * body as a string, because the signature is about its exact bytes; of a body that is not UTF-8 the base64.
  * https://developers.cloudflare.com/api/resources/queues/subresources/messages/methods/push/
  */
-import { z } from "zod";
+import type { TextShape } from "../../core/shape.ts";
 import { faultOf } from "../../log.ts";
 import { USER_AGENT } from "../../secrets/deployment-marker.ts";
 import { storedHeaders } from "../../store/destinations.ts";
@@ -36,33 +36,37 @@ export type QueueMessage = Readonly<{
 /** The bytes of a body as JSON can hold them. */
 type Body = Readonly<{ body: string } | { body_base64: string }>;
 
-const ID_EXPECTED = "expected 32 hexadecimal digits";
-const TOKEN_EXPECTED = "expected an API token of 20 to 500 characters without spaces";
-
-const hexId = (what: string) =>
-  z
-    .string({ error: ID_EXPECTED })
-    .regex(/^[0-9a-f]{32}$/, { error: ID_EXPECTED })
-    .nullish()
-    .meta({
+function hexId(what: string) {
+  return {
+    kind: "text",
+    pattern: /^[0-9a-f]{32}$/,
+    expected: "32 hexadecimal digits",
+    nullable: true,
+    optional: true,
+    meta: {
       description: `The id of the ${what}, of kind \`queue\` without a binding.`,
       example: "023e105f4ecef8ad9ca31a8372d0c353",
-    });
+    },
+  } as const satisfies TextShape;
+}
 
 const fields = {
   binding: bindingField,
   account_id: hexId("Cloudflare account that has the queue"),
   queue_id: hexId("queue"),
-  token: z
-    .string({ error: TOKEN_EXPECTED })
-    .regex(/^[!-~]{20,500}$/, { error: TOKEN_EXPECTED })
-    .nullish()
-    .meta({
+  token: {
+    kind: "text",
+    pattern: /^[!-~]{20,500}$/,
+    expected: "an API token of 20 to 500 characters without spaces",
+    nullable: true,
+    optional: true,
+    meta: {
       description:
         "An API token of that account with the permission Queues Edit. It is stored sealed and never shown.",
       writeOnly: true,
-    }),
-};
+    },
+  },
+} as const satisfies Kind["fields"];
 
 /** 1 KB of the limit on messages is 1,000 bytes: https://developers.cloudflare.com/queues/platform/limits/ */
 const MESSAGE_BYTES = 128_000;

@@ -6,7 +6,6 @@
  * The request's host names the binding under `breakwater.internal`, a name that exists nowhere else: by it the Worker
  * refuses a binding to itself (worker.ts), whose deliveries would go round in circles.
  */
-import { z } from "zod";
 import { faultOf } from "../../log.ts";
 import { ExchangeFailure, type PostRequest } from "../http.ts";
 import {
@@ -22,17 +21,21 @@ import {
 /** The end of the host names of requests to services. */
 export const SERVICE_HOST = ".breakwater.internal";
 
-const PATH_EXPECTED =
-  "expected a path such as /hook, with or without a query, of at most 1024 printable ASCII characters, without \\, #, " +
-  "dot segments";
-
 const fields = {
   binding: bindingField,
-  path: z.string({ error: PATH_EXPECTED }).refine(isPath, { error: PATH_EXPECTED }).nullish().meta({
-    description: "The path that the service is called with, of kind `service`; `/` unless given.",
-    example: "/hook",
-  }),
-};
+  path: {
+    kind: "text",
+    is: isPath,
+    expected:
+      "a path such as /hook, with or without a query, of at most 1024 printable ASCII characters, without \\, #, dot segments",
+    nullable: true,
+    optional: true,
+    meta: {
+      description: "The path that the service is called with, of kind `service`; `/` unless given.",
+      example: "/hook",
+    },
+  },
+} as const satisfies Kind["fields"];
 
 export const serviceBinding = {
   fields,

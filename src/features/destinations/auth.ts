@@ -6,6 +6,7 @@
 import { z } from "@hono/zod-openapi";
 import { recordOf } from "../../core/record.ts";
 import type { FieldError } from "../../core/result.ts";
+import { zodOf } from "../../core/zod-of.ts";
 import {
   authOf,
   headerOf,
@@ -124,7 +125,7 @@ export const authInput = z
 export type AuthInput = z.infer<typeof authInput>;
 
 /** As it is shown. */
-export const authSchema = z.discriminatedUnion("kind", shownAuth.options).openapi("DestinationAuth", {
+export const authSchema = zodOf(shownAuth).openapi("DestinationAuth", {
   description: "How requests authenticate, without what is secret of it.",
   example: { kind: "basic", username: "breakwater" },
 });

@@ -11,18 +11,15 @@ import {
   MAX_EVENT_TYPES,
   metadataLimits,
 } from "../../core/destination-fields.ts";
-import {
-  breakerSchema,
-  defaultBreaker,
-  defaultLimits,
-  type Limits,
-  limitsSchema,
-} from "../../core/limits.ts";
+import { eventFilter } from "../../core/event-filter.ts";
+import { breakerShape, defaultBreaker, defaultLimits, type Limits, limitShape } from "../../core/limits.ts";
 import { templateOf, templates } from "../../core/message-templates.ts";
 import { recordOf } from "../../core/record.ts";
-import { retrySpec } from "../../core/retry/policy.ts";
-import { channelsInEffect, destinationChannels, eventFilter } from "../../core/routing.ts";
-import { namedHeaders, signatureForms } from "../../core/signature-forms.ts";
+import { retryShape } from "../../core/retry/policy.ts";
+import { channelsInEffect, destinationChannels } from "../../core/routing.ts";
+import { readAs } from "../../core/shape.ts";
+import { namedHeaders, signatureFormsShape } from "../../core/signature-forms.ts";
+import { zodFieldsOf, zodOf } from "../../core/zod-of.ts";
 import { authOf, MASK, maskedHeaders, sealedHeaders } from "../../delivery/authorization.ts";
 import { eventTypePattern, strict } from "../../http/parameters.ts";
 import { looksLikeId } from "../../ids.ts";
@@ -87,18 +84,12 @@ function limit<K extends keyof Limits, const A extends Pick<About, "label" | "vi
   columns: (given: number | null) => DestinationChange,
   about: A,
 ) {
-  const schema: z.ZodType<number> = limitsSchema.shape[name];
+  const schema: z.ZodType<number> = zodOf(limitShape.fields[name]);
   const input = { kind: "number", part: "limits" } as const;
   return field(
     { given: schema.nullish(), shown: schema, of: (row) => limitsOf(row)[name], columns },
     { ...about, input },
   );
-}
-
-/** The stored value; when it was edited into something that the schema refuses, the value that applies instead. */
-function readable<S extends z.ZodType>(schema: S, stored: unknown, otherwise: z.infer<S>): z.infer<S> {
-  const parsed = schema.safeParse(stored);
-  return parsed.success ? parsed.data : otherwise;
 }
 
 const UID_EXPECTED = "expected 1 to 256 letters, digits and _ . -";
@@ -130,8 +121,8 @@ const metadata = recordOf(
     description: "Keys and values of your own; never sent.",
   });
 
-const strings = z.array(z.string()).nullable();
-const texts = z.record(z.string(), z.string());
+const strings = { kind: "list", of: { kind: "text" }, nullable: true } as const;
+const texts = { kind: "record", of: { kind: "text" } } as const;
 
 /** Its name among those of its tenant. */
 export const nameFields = {
@@ -166,8 +157,8 @@ export const contentFields = {
         .max(MAX_EVENT_TYPES, { error: TYPES_EXPECTED })
         .nullish()
         .openapi({ description: "The types of events that the destination takes; null means all." }),
-      shown: strings,
-      of: ({ eventTypes }) => readable(strings, eventTypes, null),
+      shown: zodOf(strings),
+      of: ({ eventTypes }) => readAs(strings, eventTypes) ?? null,
       columns: (eventTypes) => ({ eventTypes }),
     },
     {
@@ -184,12 +175,14 @@ export const contentFields = {
   ),
   channels: field(
     {
-      given: destinationChannels.nullish().openapi({
-        description:
-          "The destination takes only events that have one of these channels; null means that it takes events whatever their " +
-          "channels.",
-      }),
-      shown: strings,
+      given: zodOf(destinationChannels)
+        .nullish()
+        .openapi({
+          description:
+            "The destination takes only events that have one of these channels; null means that it takes events whatever their " +
+            "channels.",
+        }),
+      shown: zodOf(strings),
       of: ({ channels }) => channelsInEffect(channels)?.slice() ?? null,
       columns: (channels) => ({ channels }),
     },
@@ -208,7 +201,7 @@ export const contentFields = {
     {
       given: eventFilter.nullish(),
       shown: eventFilter.nullable(),
-      of: ({ filter }) => readable(eventFilter.nullable(), filter, null),
+      of: ({ filter }) => eventFilter.safeParse(filter).data ?? null,
       columns: (filter) => ({ filter }),
     },
     {
@@ -239,8 +232,8 @@ export const contentFields = {
   metadata: field(
     {
       given: metadata.nullish().openapi({ type: ["object", "null"] }),
-      shown: texts,
-      of: (row) => readable(texts, row.metadata, {}),
+      shown: zodOf(texts),
+      of: (row) => readAs(texts, row.metadata) ?? {},
       columns: (given) => ({ metadata: given }),
     },
     {
@@ -258,7 +251,7 @@ export const contentFields = {
   headers: field(
     {
       given: headersSchema.nullish().openapi({ type: ["object", "null"] }),
-      shown: texts.openapi({
+      shown: zodOf(texts).openapi({
         description: `Their names; each value is shown as \`${MASK}\`, because it may be a credential.`,
         example: { "x-api-key": MASK },
       }),
@@ -317,6 +310,8 @@ export const contentFields = {
   ),
 } as const;
 
+const signatureForms = zodOf(signatureFormsShape);
+
 /** The forms of the core, none of which may set a header that is reserved for another purpose. */
 const signatureFormsInput = signatureForms.superRefine((forms, ctx) => {
   for (const [index, form] of forms.entries()) {
@@ -327,7 +322,8 @@ const signatureFormsInput = signatureForms.superRefine((forms, ctx) => {
   }
 });
 
-const { shape: breaker } = breakerSchema;
+const retrySpec = zodOf(retryShape);
+const breaker = zodFieldsOf(breakerShape.fields);
 
 const breakerInput = strict({
   failure_ratio: breaker.failure_ratio.nullish(),
@@ -343,7 +339,7 @@ export const sendingFields = {
     {
       given: signatureFormsInput.nullish(),
       shown: signatureForms.nullable(),
-      of: (row) => readable(signatureForms.nullable(), row.signatureForms, null),
+      of: (row) => readAs(signatureFormsShape, row.signatureForms) ?? null,
       columns: (given) => ({ signatureForms: given }),
     },
     { label: "Signature forms", visitors: true },
@@ -366,7 +362,7 @@ export const sendingFields = {
     {
       given: retrySpec.nullish(),
       shown: retrySpec.nullable(),
-      of: ({ retry }) => readable(retrySpec.nullable(), retry, null),
+      of: ({ retry }) => readAs(retryShape, retry) ?? null,
       columns: (retry) => ({ retry }),
     },
     { label: "Retry policy" },
@@ -374,7 +370,7 @@ export const sendingFields = {
   breaker: field(
     {
       given: breakerInput.nullish(),
-      shown: breakerSchema,
+      shown: zodOf(breakerShape),
       of: breakerOf,
       columns: (given) => {
         const { failure_ratio, min_attempts, window_s, cooldown_s, max_cooldown_s } =

@@ -5,6 +5,7 @@
 import { z } from "@hono/zod-openapi";
 import { previousSecrets } from "../../core/credentials.ts";
 import { type PauseReason, pauseReasons } from "../../core/reasons.ts";
+import { zodFieldsOf } from "../../core/zod-of.ts";
 import { destinationKinds, kindNameOf, shownTarget, targetFields } from "../../delivery/kinds/registry.ts";
 import { strict, tenantName } from "../../http/parameters.ts";
 import { toBase64 } from "../../secrets/base64.ts";
@@ -74,7 +75,7 @@ export async function shownOfSecret(secret: string): Promise<ShownSecret> {
   return publicKey ? { public_key: `whpk_${toBase64(publicKey)}` } : { secret };
 }
 
-const { url, ...otherTargetFields } = targetFields;
+const { url, ...otherTargetFields } = zodFieldsOf(targetFields);
 
 const statusField = z.enum(["active", "paused"], { error: 'expected "active" or "paused"' });
 

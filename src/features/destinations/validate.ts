@@ -5,10 +5,11 @@
  */
 
 import type { z } from "@hono/zod-openapi";
-import { type Breaker, defaultBreaker, limitsSchema } from "../../core/limits.ts";
+import { type Breaker, defaultBreaker, limitShape } from "../../core/limits.ts";
 import { templateOf } from "../../core/message-templates.ts";
 import { OPERATOR } from "../../core/principal.ts";
 import { type FieldError, invalidFields, ok, type Result } from "../../core/result.ts";
+import { readAs } from "../../core/shape.ts";
 import {
   formsOf,
   namedHeaders,
@@ -252,8 +253,7 @@ export async function handshakeFor(
   }
   const { ratePerSecond } = answer;
   if (ratePerSecond === undefined || (own ?? Number.POSITIVE_INFINITY) <= ratePerSecond) return {};
-  const allowed = limitsSchema.shape.rate_per_second.safeParse(ratePerSecond);
-  return allowed.success ? { ratePerSecond } : {};
+  return readAs(limitShape.fields.rate_per_second, ratePerSecond) === undefined ? {} : { ratePerSecond };
 }
 
 type SecretInput = Readonly<{ secret?: string | null | undefined; signature?: Scheme | null | undefined }>;

@@ -7,6 +7,7 @@ import { isEventNumber } from "../../core/placement.ts";
 import { recordOf } from "../../core/record.ts";
 import type { FieldError } from "../../core/result.ts";
 import { eventChannels } from "../../core/routing.ts";
+import { zodOf } from "../../core/zod-of.ts";
 import {
   cursorParam,
   encodeCursor,
@@ -64,11 +65,13 @@ const optionFields = {
     .openapi({
       description: "Names by which deliveries can be listed and replayed. They are not sent.",
     }),
-  channels: eventChannels.optional().openapi({
-    description:
-      "Destinations with `channels` get the event only when it has one of theirs; those without get it whatever its " +
-      "channels. They are not sent.",
-  }),
+  channels: zodOf(eventChannels)
+    .optional()
+    .openapi({
+      description:
+        "Destinations with `channels` get the event only when it has one of theirs; those without get it whatever its " +
+        "channels. They are not sent.",
+    }),
   ttl: z
     .int({ error: TTL_EXPECTED })
     .min(1, { error: TTL_EXPECTED })

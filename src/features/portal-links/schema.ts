@@ -1,7 +1,8 @@
 /** Portal links as the API takes and shows them. */
 import { z } from "@hono/zod-openapi";
-import { portalAppearance, portalRules } from "../../core/portal-access.ts";
+import { appearanceFields, rulesShape } from "../../core/portal-access.ts";
 import { isHttpsUrl } from "../../core/portal-branding.ts";
+import { zodFieldsOf, zodOf } from "../../core/zod-of.ts";
 import { strict, tenantName } from "../../http/parameters.ts";
 
 /** How long a link can be opened where it does not say. */
@@ -21,12 +22,14 @@ export const newPortalLink = strict({
     .boolean({ error: "expected true or false" })
     .default(false)
     .openapi({ description: "Whether the visitor can only read, whatever `access` says." }),
-  access: portalRules.nullish().openapi({
-    description:
-      "What the visitor may do, and up to which limits. It narrows what `portal` of the tenant's settings allows, and never " +
-      "widens it. What is left out is not restricted further.",
-  }),
-  ...portalAppearance,
+  access: zodOf(rulesShape)
+    .nullish()
+    .openapi({
+      description:
+        "What the visitor may do, and up to which limits. It narrows what `portal` of the tenant's settings allows, and never " +
+        "widens it. What is left out is not restricted further.",
+    }),
+  ...zodFieldsOf(appearanceFields),
   return_url: z
     .string({ error: RETURN_EXPECTED })
     .refine(isHttpsUrl, { error: RETURN_EXPECTED })

@@ -6,9 +6,9 @@ import {
   accessUnder,
   type PortalAccess,
   type PortalVisit,
-  portalVisit,
   scopesUnder,
   tenantPortalOf,
+  visitIn,
 } from "../../core/portal-access.ts";
 import type { Principal } from "../../core/principal.ts";
 import { readToken } from "../../secrets/tokens.ts";
@@ -27,11 +27,11 @@ export type PortalInvitation = NonNullable<Awaited<ReturnType<typeof findInvitat
  */
 export async function findInvitation({ config, db, now }: Services, token: string) {
   const claims = await readToken(config, "portal", token, now());
-  const visit = portalVisit.safeParse(claims?.visit);
-  if (claims === undefined || claims.tenant === null || !visit.success) return undefined;
+  const visit = visitIn(claims?.visit);
+  if (claims === undefined || claims.tenant === null || visit === undefined) return undefined;
   const settings = await findTenantSettings(db, claims.tenant);
   if (isLinkVoid(claims.issuedAt, settings?.deletedAt)) return undefined;
-  return { ...claims, tenant: claims.tenant, visit: visit.data, settings };
+  return { ...claims, tenant: claims.tenant, visit, settings };
 }
 
 /**
@@ -62,17 +62,17 @@ export type PortalVisitor = Readonly<{
 /** The visitor of a session's token, with the tenant's settings; undefined where the visit has ended. */
 export async function findVisitor(services: Services, token: string) {
   const session = await sessionOf(services, "portal_session", token);
-  const visit = portalVisit.safeParse(session?.portal);
-  if (!session || session.tenant === null || !visit.success) return undefined;
+  const visit = visitIn(session?.portal);
+  if (!session || session.tenant === null || visit === undefined) return undefined;
   const { tenant, id: sessionId } = session;
   const settings = await findTenantSettings(services.db, tenant);
   const { language: _, theme: __, ...rules } = tenantPortalOf(settings?.portal);
-  const access = accessUnder(rules, visit.data.rules);
+  const access = accessUnder(rules, visit.rules);
   const needed = scopesUnder(access);
   const granted = principalOf(session);
   const scopes = granted.scopes.filter((scope) => needed.includes(scope));
   const principal: Principal = { ...granted, visit: access, scopes };
-  const visitor: PortalVisitor = { principal, tenant, sessionId, access, visit: visit.data };
+  const visitor: PortalVisitor = { principal, tenant, sessionId, access, visit };
   return { visitor, settings };
 }
 

@@ -1,7 +1,8 @@
 /** A tenant's settings, as the API takes and shows them. */
 import { z } from "@hono/zod-openapi";
-import { tenantPortal } from "../../core/portal-access.ts";
-import { portalBranding } from "../../core/portal-branding.ts";
+import { tenantPortalShape } from "../../core/portal-access.ts";
+import { brandShape } from "../../core/portal-branding.ts";
+import { zodOf } from "../../core/zod-of.ts";
 import { strict } from "../../http/parameters.ts";
 import { retentionDaysField } from "../retention/field.ts";
 
@@ -21,9 +22,7 @@ const payloadFree = z.boolean({ error: "expected true or false" }).openapi({
   description: "With true, the content of an event is erased once all of its deliveries have been delivered.",
 });
 
-// Clones have `.openapi`: the schemas of core are made before the library that adds it is loaded.
-const portal = tenantPortal
-  .clone()
+const portal = zodOf(tenantPortalShape)
   .openapi("TenantPortal")
   .nullable()
   .openapi({
@@ -32,7 +31,7 @@ const portal = tenantPortal
       "nothing is restricted.",
   });
 
-const branding = portalBranding.clone().openapi("PortalBranding").nullable().openapi({
+const branding = zodOf(brandShape).openapi("PortalBranding").nullable().openapi({
   description: "The name, logo and colour of its portal; replaced as a whole. Null: those of the deployment.",
 });
 

@@ -3,11 +3,12 @@
  * principals of that tenant too, and changed by the operator's alone.
  */
 import { changesBetween } from "../../core/audit.ts";
-import { tenantPortal } from "../../core/portal-access.ts";
-import { portalBranding } from "../../core/portal-branding.ts";
+import { tenantPortalShape } from "../../core/portal-access.ts";
+import { brandingIn } from "../../core/portal-branding.ts";
 import { type Principal, refuseBound, tenantFor } from "../../core/principal.ts";
 import { type FieldError, invalidFields, missing, ok } from "../../core/result.ts";
 import { wholeDays } from "../../core/retention.ts";
+import { readAs } from "../../core/shape.ts";
 import { tenantName } from "../../http/parameters.ts";
 import type { Services } from "../../services.ts";
 import { isoTime } from "../../time.ts";
@@ -102,8 +103,8 @@ export function settingsView(tenant: string, row: TenantSettings | undefined): T
     contact_email: contactEmail.safeParse(row?.contactEmail).data ?? null,
     retention_days: wholeDays(row?.retentionDays),
     payload_free: row?.payloadFree === 1,
-    portal: tenantPortal.safeParse(row?.portal).data ?? null,
-    branding: portalBranding.safeParse(row?.branding).data ?? null,
+    portal: readAs(tenantPortalShape, row?.portal) ?? null,
+    branding: brandingIn(row?.branding),
     updated_at: isoTime(row?.updatedAt ?? null),
   };
 }

@@ -2,7 +2,7 @@
 
 import { z } from "@hono/zod-openapi";
 import type { Hono, MiddlewareHandler } from "hono";
-import { limitsSchema } from "../../core/limits.ts";
+import { limitShape } from "../../core/limits.ts";
 import {
   applicationView,
   createApplication,
@@ -113,7 +113,7 @@ const RATE_EXPECTED = "expected a whole number from 1 to 10000";
 export const rateField = z
   .int({ error: RATE_EXPECTED })
   .min(1, { error: RATE_EXPECTED })
-  .max(limitsSchema.shape.rate_per_second.maxValue ?? 1, { error: RATE_EXPECTED })
+  .max(limitShape.fields.rate_per_second.max, { error: RATE_EXPECTED })
   .nullish();
 
 export const metadataField = destinationChange.shape.metadata;

@@ -6,6 +6,7 @@ import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
 import type { FieldError } from "../../core/result.ts";
 import { channelsInEffect, eventChannels, refusalOf } from "../../core/routing.ts";
+import { zodOf } from "../../core/zod-of.ts";
 import { findEventsById } from "../../features/events/service.ts";
 import type { StoredState } from "../../store/delivery.ts";
 import { activeRoutes } from "../../store/destinations.ts";
@@ -60,7 +61,7 @@ const statsQuery = z.object({ since: timeParam.optional(), until: timeParam.opti
 
 const precheckInput = z.object({
   eventType,
-  channels: eventChannels.nullish(),
+  channels: zodOf(eventChannels).nullish(),
 });
 
 function inQuery(errors: readonly FieldError[]): FieldError[] {

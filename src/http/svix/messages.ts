@@ -5,7 +5,8 @@ import type { Hono } from "hono";
 import { Content } from "../../core/content.ts";
 import { type FieldError, withFieldNames } from "../../core/result.ts";
 import { DAY_MS } from "../../core/retention.ts";
-import { channelName, channelsInEffect, refusalOf } from "../../core/routing.ts";
+import { channelShape, channelsInEffect, refusalOf } from "../../core/routing.ts";
+import { zodOf } from "../../core/zod-of.ts";
 import { type Application, findApplication } from "../../features/applications/sql.ts";
 import { erasing } from "../../features/erasures/job.ts";
 import { beginErasure } from "../../features/erasures/service.ts";
@@ -277,7 +278,7 @@ const typeList = z
 /** What lists of messages and of attempts take. */
 export const messageQuery = {
   ...pageQuery,
-  channel: channelName.optional(),
+  channel: zodOf(channelShape).optional(),
   tag: z.string().optional(),
   before: timeParam.optional(),
   after: timeParam.optional(),

@@ -1,6 +1,6 @@
 /** The portal's files: style sheets, script and icon. They are served by the Worker itself, under the hash of their content. */
 import type { Hono } from "hono";
-import { accentColours, brandAccent } from "../../core/portal-branding.ts";
+import { accentColours, brandingIn } from "../../core/portal-branding.ts";
 import { assetsAt, IMMUTABLE, mark } from "../ui/assets.ts";
 import { live } from "../ui/live.ts";
 import { charts, forms, page, parts, tokens } from "../ui/style.ts";
@@ -20,7 +20,7 @@ export function registerAssets(app: Hono<PortalEnv>): void {
   files.register(app);
   app.get("/portal/accents/:name{[0-9a-f]{6}\\.css}", (c) => {
     const accent = `#${c.req.param("name").slice(0, 6)}`;
-    if (!brandAccent.safeParse(accent).success) return c.notFound();
+    if (!brandingIn({ accent })) return c.notFound();
     return c.body(accentStyle(accent), 200, { "content-type": "text/css; charset=utf-8", ...IMMUTABLE });
   });
 }

@@ -2,7 +2,7 @@
 import type { Config } from "../../config.ts";
 import type { PortalLanguage, PortalTheme, PortalVisit } from "../../core/portal-access.ts";
 import { tenantPortalOf } from "../../core/portal-access.ts";
-import { brandingOf, portalBranding } from "../../core/portal-branding.ts";
+import { brandingIn, brandingOf } from "../../core/portal-branding.ts";
 import type { TenantSettings } from "../../features/tenants/settings.ts";
 import type { Formats } from "./format.ts";
 import type { Texts } from "./texts/en.ts";
@@ -38,7 +38,7 @@ export function lookOf(
     t: texts[language],
     f: formatsIn(language),
     theme: visit?.theme ?? portal.theme ?? "auto",
-    brand: brandingOf(portalBranding.safeParse(settings?.branding).data ?? {}, deployment),
+    brand: brandingOf(brandingIn(settings?.branding) ?? {}, deployment),
     returnUrl: visit?.return_url ?? null,
     origins,
   };

@@ -107,7 +107,7 @@ type TextProps = FieldProps &
     maxlength?: number | undefined;
     list?: string;
     required?: boolean;
-    range?: Readonly<{ minValue: number | null; maxValue: number | null }>;
+    range?: Readonly<{ min: number; max: number }>;
   }>;
 
 /** One line. A password is never filled in again: what was typed of it is not sent back. */
@@ -135,8 +135,8 @@ export const TextField: FC<TextProps> = ({
       {...(type === "password" && { autocomplete: "new-password" })}
       {...(type === "number" && {
         step: "any",
-        min: range?.minValue ?? undefined,
-        max: range?.maxValue ?? undefined,
+        min: range?.min,
+        max: range?.max,
       })}
     />
     <Below {...field} />

@@ -3,7 +3,7 @@
  * authentication has no use for, and nothing of them is sent to the API.
  */
 import type { Child, FC } from "hono/jsx";
-import { breakerSchema, defaultBreaker, defaultLimits, limitsSchema } from "../../../core/limits.ts";
+import { breakerShape, defaultBreaker, defaultLimits, limitShape } from "../../../core/limits.ts";
 import { templates } from "../../../core/message-templates.ts";
 import {
   destinationFields,
@@ -373,7 +373,7 @@ export const LimitFields: FC<{
         name={name}
         type="number"
         placeholder={String(current[name])}
-        range={limitsSchema.shape[name]}
+        range={limitShape.fields[name]}
       />
     ))}
   </div>
@@ -387,7 +387,7 @@ export const BreakerFields: FC<{ form: FormState }> = ({ form }) => (
         name={name}
         type="number"
         placeholder={String(defaultBreaker[name])}
-        range={breakerSchema.shape[name]}
+        range={breakerShape.fields[name]}
       />
     ))}
   </>

@@ -12,9 +12,11 @@ import {
   type RetrySpec,
   resolveRetry,
   retryPreviewOf,
-  retrySpec,
+  retryShape,
 } from "../../../core/retry/policy.ts";
 import { commonRules, policyTable, policyTableHead } from "../../../core/retry/presets.ts";
+import { readAs } from "../../../core/shape.ts";
+import { zodOf } from "../../../core/zod-of.ts";
 import { updateDestination } from "../../../features/destinations/service.ts";
 import { readChange } from "../../../features/destinations/validate.ts";
 import { type Checked, errorsOf } from "../../../http/problems.ts";
@@ -92,8 +94,7 @@ type PolicyIn = Readonly<{ fields: PolicyFields; spec: RetrySpec | Refused }>;
 /** The policy in the form, or the destination's own when the form is empty. */
 function policyIn(form: Form, chosen: Destination | undefined): PolicyIn {
   if (textIn(form, "preset") === undefined) {
-    const own = retrySpec.safeParse(chosen?.retry ?? {});
-    const spec = { preset: "breakwater" as const, ...(own.success && own.data) };
+    const spec = { preset: "breakwater" as const, ...readAs(retryShape, chosen?.retry) };
     return { fields: policyFieldsOf(spec), spec };
   }
   const typed = Object.entries(form).filter(
@@ -102,7 +103,7 @@ function policyIn(form: Form, chosen: Destination | undefined): PolicyIn {
   return { fields: Object.fromEntries(typed), spec: validated(specIn(form)) };
 }
 
-const body = z.object({ retry: retrySpec });
+const body = z.object({ retry: zodOf(retryShape) });
 
 /** Validated as the API validates a destination's `retry`, with the same messages. */
 function validated(retry: unknown): RetrySpec | Refused {
