@@ -10,7 +10,7 @@ import { readAs, type TextShape } from "./core/shape.ts";
 import { toBase64 } from "./secrets/base64.ts";
 import { type MasterKeys, parseMasterKeys } from "./secrets/vault.ts";
 
-/** What a variable says, or why it cannot be used: faults that follow its name. */
+/** The value of a variable, or faults that follow its name. */
 type Reading<T> = Readonly<{ value: T }> | Readonly<{ faults: readonly string[] }>;
 
 /** Reads a variable, which is undefined where it is not set. */

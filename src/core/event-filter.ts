@@ -1,4 +1,4 @@
-/** The schema of an event filter, as the API takes it. What a filter means is in routing.ts, which reads any. */
+/** The schema of an event filter, as the API takes it. routing.ts applies filters, invalid ones too. */
 import { z } from "zod";
 import { recordOf } from "./record.ts";
 import { hasTexts, isAlternatives, isJsonObject, MAX_FILTER_DEPTH, OF_TEXTS } from "./routing.ts";

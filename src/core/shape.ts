@@ -7,9 +7,9 @@
 export type ShapeFault = Readonly<{ path: readonly (string | number)[]; message: string }>;
 
 type Common = Readonly<{
-  /** What is expected, to follow "expected"; absent where the shape says it (`expectationOf`). */
+  /** The rest of a sentence that begins with "expected"; absent where the shape says it (`expectationOf`). */
   expected?: string;
-  /** What the API's document says about it. */
+  /** Its description in the API's document. */
   meta?: Readonly<{
     description?: string;
     example?: unknown;
@@ -80,7 +80,7 @@ type FieldTypes<F> = Flat<
 
 type Flat<T> = { [K in keyof T]: T[K] };
 
-/** What is expected of a value, to follow "expected"; undefined where the shape does not say it. */
+/** The rest of a sentence that begins with "expected"; undefined where the shape does not say it. */
 export function expectationOf(shape: Shape): string | undefined {
   if (shape.expected !== undefined) return shape.expected;
   switch (shape.kind) {

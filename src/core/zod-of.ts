@@ -39,7 +39,7 @@ function bareSchemaOf(shape: Shape): z.ZodType {
     case "boolean":
       return z.boolean(error);
     case "choice":
-      return z.literal(shape.values, error);
+      return isWords(shape.values) ? z.enum(shape.values, error) : z.literal(shape.values, error);
     case "list": {
       const length = errorOf(shape.length) ?? error;
       const list = z.array(made(shape.of), error);
@@ -59,6 +59,10 @@ function bareSchemaOf(shape: Shape): z.ZodType {
     case "either":
       return z.union(shape.of.map(made), error);
   }
+}
+
+function isWords(values: readonly (string | number)[]): values is readonly string[] {
+  return values.every((value) => typeof value === "string");
 }
 
 type Params = Readonly<{ error: string }> | undefined;

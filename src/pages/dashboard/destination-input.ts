@@ -6,8 +6,10 @@
  * is stored as long as its input is left alone.
  */
 
+import { type Breaker, breakerShape } from "../../core/limits.ts";
 import type { FieldError } from "../../core/result.ts";
 import type { RetrySpec } from "../../core/retry/policy.ts";
+import { vendorForms } from "../../core/signature-forms.ts";
 import { MASK } from "../../delivery/authorization.ts";
 import { type FieldInput, fieldDescriptions } from "../../features/destinations/fields.ts";
 import type { destinationView } from "../../features/destinations/schema.ts";
@@ -28,20 +30,12 @@ type Input = Readonly<Record<string, unknown>>;
 /** The input of a form, and the errors of inputs that cannot even be read. */
 export type Typed = Readonly<{ input: Input; errors: readonly FieldError[] }>;
 
-export const vendorForms = ["standard", "svix", "stripe", "github", "slack", "shopify"] as const;
-
 export const limitNames = ["max_concurrency", "rate_per_second", "rate_burst", "timeout_ms"] as const;
-export const breakerNames = [
-  "failure_ratio",
-  "min_attempts",
-  "window_s",
-  "cooldown_s",
-  "max_cooldown_s",
-] as const;
+export const breakerNames = Object.keys(breakerShape.fields) as readonly (keyof Breaker)[];
 
 /** The change that the form of the limits alone asks for. */
 export function limitsIn(form: Form) {
-  const pick = (names: typeof limitNames | typeof breakerNames) =>
+  const pick = (names: readonly string[]) =>
     Object.fromEntries(names.map((name) => [name, numberIn(form, name)]));
   return { ...pick(limitNames), breaker: pick(breakerNames) };
 }
