@@ -96,8 +96,9 @@ function meant(shape: Shape): fc.Arbitrary<unknown> {
   }
 }
 
-/** Without the type of its values, which would be that of all shapes. */
+/** Without the types of values, which would be those of all shapes. */
 const schemaFor: (shape: Shape) => z.ZodType = zodOf as never;
+const readFor: (shape: Shape, value: unknown) => unknown = readAs as never;
 
 /** Values of shapes whose fields seldom go together by chance. */
 const examples: Readonly<Record<string, readonly unknown[]>> = {
@@ -114,7 +115,7 @@ describe("the engine reads by a shape what the API's schema takes, and nothing e
     fc.assert(
       fc.property(fc.oneof(near(shape), ...(examples[name] ?? []).map(fc.constant)), (value) => {
         const parsed = schema.safeParse(value);
-        const read = readAs(shape, value);
+        const read = readFor(shape, value);
         expect(read).toEqual(parsed.success ? parsed.data : undefined);
         // Secrets are sealed with this text of what is shown beside them.
         expect(JSON.stringify(read)).toBe(JSON.stringify(parsed.data));

@@ -3,6 +3,7 @@
 import type { FC } from "hono/jsx";
 import { bodyForms } from "../../core/content.ts";
 import type { FieldError } from "../../core/result.ts";
+import { vendorForms } from "../../core/signature-forms.ts";
 import type { destinationView } from "../../features/destinations/schema.ts";
 
 import {
@@ -10,7 +11,6 @@ import {
   MOST_TEMPLATES,
   signatureFieldsOf,
   signatureFormsIn,
-  vendorForms,
 } from "../dashboard/destination-input.ts";
 import { templateFields } from "../ui/form-fields.ts";
 import { type Form, textIn } from "../ui/format.ts";

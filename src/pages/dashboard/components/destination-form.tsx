@@ -5,6 +5,7 @@
 import type { Child, FC } from "hono/jsx";
 import { breakerShape, defaultBreaker, defaultLimits, limitShape } from "../../../core/limits.ts";
 import { templates } from "../../../core/message-templates.ts";
+import { vendorForms } from "../../../core/signature-forms.ts";
 import {
   destinationFields,
   type FieldInput,
@@ -21,14 +22,7 @@ import {
 } from "../../ui/fields.tsx";
 import { templateFields } from "../../ui/form-fields.ts";
 import { bodyTexts, formTexts, kindTexts, templateTexts } from "../../ui/setting-texts.ts";
-import {
-  breakerNames,
-  kindIn,
-  limitNames,
-  MOST_TEMPLATES,
-  targetsOf,
-  vendorForms,
-} from "../destination-input.ts";
+import { breakerNames, kindIn, limitNames, MOST_TEMPLATES, targetsOf } from "../destination-input.ts";
 import { DURATIONS, PolicyFieldsets, presetChoices } from "../simulator/policy-form.tsx";
 
 export type FormOptions = Readonly<{
