@@ -340,7 +340,8 @@ async function lookUp({ fetch }: Services, resolver: string, host: string, type:
   });
   if (!response.ok) throw new Error(`The resolver answered ${response.status}`);
   const answer = readAs(dnsAnswer, await response.json());
-  if (answer === undefined) throw new Error("The resolver's answer has not Status, and Answer with type, TTL and data");
+  if (answer === undefined)
+    throw new Error("The resolver's answer has not Status, and Answer with type, TTL and data");
   const { Status, Answer = [] } = answer;
   if (Status !== NO_ERROR && Status !== NO_SUCH_NAME)
     throw new Error(`The resolver failed with code ${Status}`);
