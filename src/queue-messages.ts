@@ -69,6 +69,8 @@ export type DeliveryMessage = Readonly<{
    * have none. A delivery that is given a message of its own is given an owner with it, so that only that one retries it.
    */
   owner?: string | undefined;
+  /** Those of its deliveries that wait are attempted with live traffic, without a drain. */
+  takesWaiting?: true;
 }>;
 
 /** A drain that the gate has scheduled: work off the destination's backlog, in so many concurrent drains. */
@@ -129,9 +131,9 @@ export function delaySecondsUntil(at: number, now: number): number {
 
 /** The message, or undefined when the body is one that no version of Breakwater has sent. */
 export function deliveryMessage(body: unknown): DeliveryMessage | undefined {
-  const { bundles, owner } = (body ?? {}) as Partial<DeliveryMessage>;
+  const { bundles, owner, takesWaiting } = (body ?? {}) as Partial<DeliveryMessage>;
   if (!Array.isArray(bundles) || !bundles.every(isPart)) return undefined;
-  return { bundles, ...(typeof owner === "string" && { owner }) };
+  return { bundles, ...(typeof owner === "string" && { owner }), ...(takesWaiting && { takesWaiting }) };
 }
 
 function isPart(given: unknown): given is BundlePart {

@@ -37,13 +37,13 @@ type Triaged = Readonly<{ due: readonly LoadedDelivery[]; dispositions: readonly
 export function triage(
   services: Services,
   deliveries: readonly LoadedDelivery[],
-  source: DeliverySource,
+  sourceOf: (delivery: LoadedDelivery) => DeliverySource,
 ): Triaged {
   const now = services.now();
   const due: LoadedDelivery[] = [];
   const dispositions: Disposition[] = [];
   for (const delivery of deliveries) {
-    const readiness = guarded(services, delivery, readinessOf(progressOf(delivery), source, now));
+    const readiness = guarded(services, delivery, readinessOf(progressOf(delivery), sourceOf(delivery), now));
     if (readiness.kind === "due") due.push(delivery);
     else dispositions.push(withoutAttempt(delivery, readiness, now));
   }

@@ -82,7 +82,9 @@ async function deliverPortion(
     const { deliveries, late, rest } = await load(services, batch, portion);
     for (const { parts, loaded } of late)
       batch.later.push(deliverPortions(services, batch, { ...portion, parts, load: () => loaded }));
-    const dispatches = dispatchesOf(triage(services, deliveries, SOURCE), portion.lookedUpAt);
+    const sourceOf = (delivery: LoadedDelivery) =>
+      takesWaiting(batch.messageOf(delivery), delivery) ? "drain" : SOURCE;
+    const dispatches = dispatchesOf(triage(services, deliveries, sourceOf), portion.lookedUpAt);
     const work = () => Promise.all(dispatches.map((dispatch) => deliverTo(services, batch, dispatch)));
     await sharing(batch, dispatches, work);
     return rest;
@@ -150,8 +152,10 @@ type Portion = Readonly<{
 /** A portion that is to be loaded now. */
 function portionOf(services: Services, { messages }: Batch, parts: readonly BundlePart[]): Portion {
   const lookedUpAt = services.now();
+  const isTaking = messages.some((message) => message.takesWaiting);
   const options = {
-    isDue: (row: DeliveryRow | undefined) => (row?.nextAttemptAt ?? 0) <= lookedUpAt,
+    isDue: (row: DeliveryRow | undefined) =>
+      row?.state === "waiting" ? isTaking : (row?.nextAttemptAt ?? 0) <= lookedUpAt,
     fewDueOf: redeliveredBundles(messages),
     patience: (over: AbortSignal) => services.sleep(DATABASE_PATIENCE_MS, over),
   };
@@ -170,6 +174,11 @@ async function load(services: Services, batch: Batch, portion: Portion) {
     (delivery) => messageOf(delivery) !== undefined,
   );
   return { ...loaded, deliveries };
+}
+
+/** Whether the delivery waits, and its message has it attempted all the same. */
+function takesWaiting(message: MessageGroup | undefined, { row }: LoadedDelivery): boolean {
+  return row?.state === "waiting" && message?.takesWaiting === true;
 }
 
 /** The messages that have parts of these. */

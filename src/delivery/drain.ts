@@ -214,7 +214,7 @@ async function admitWaiting(
   const load = async (admitted: readonly number[]) => {
     const wanted = admitted.map((eventId) => ({ eventId, destinationId: destination.id }));
     const { deliveries, unknown, rest } = await loadDeliveries(services, partsOf(wanted));
-    const { due, dispositions } = triage(services, inOrder(deliveries, admitted), "drain");
+    const { due, dispositions } = triage(services, inOrder(deliveries, admitted), () => "drain");
     const left = [...rest, ...unknown].flatMap(eventsOf);
     const known = new Set([...deliveries.map(({ event }) => event.id), ...left]);
     const orphans = admitted.filter((event) => !known.has(event));

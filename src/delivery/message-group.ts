@@ -18,6 +18,8 @@ import {
   runsInclude,
   runsOf,
 } from "../core/bundle.ts";
+import { scheduleDrainAtGate } from "../gate/client.ts";
+import { randomText } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import { batchesOf, type DeliveryMessage, delaySecondsUntil, deliveryMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
@@ -32,6 +34,7 @@ export type MessageGroup = Readonly<{
   /** Nothing that the message names belongs to another. */
   isWhole: boolean;
   owner: string | undefined;
+  takesWaiting: boolean;
 }>;
 
 /** A delivery whose message must come again. */
@@ -48,6 +51,8 @@ const MOST_RETRIES = 90;
 /** A delivery may come this much later than its time, or by this share of its delay, to come together with others. */
 const TOGETHER_MS = 1_000;
 const TOGETHER_SHARE = 0.05;
+/** Characters of the mark of a message for deliveries that waited. */
+const OWNER_LENGTH = 16;
 /** Every index of a bundle. */
 const ALL: Runs = [0, 127];
 
@@ -75,11 +80,11 @@ export function groupMessages(services: Services, batch: MessageBatch): MessageG
   return batch.messages.flatMap((message) => {
     const named = deliveryMessage(message.body);
     if (!named) services.log({ what: "message_unreadable", message: message.id });
-    const { bundles = [], owner } = named ?? {};
+    const { bundles = [], owner, takesWaiting = false } = named ?? {};
     const parts = bundles.flatMap((part) => unclaimed(part, owner, claimed));
     if (parts.length === 0) message.ack();
     const isWhole = parts.length === bundles.length && parts.every((part, i) => part === bundles[i]);
-    return parts.length > 0 ? [{ message, parts, isWhole, owner }] : [];
+    return parts.length > 0 ? [{ message, parts, isWhole, owner, takesWaiting }] : [];
   });
 }
 
@@ -131,6 +136,8 @@ export function messageGroupFinder(
   return ({ event, destination, row }) => {
     const some = owners.get(`${bundleOf(event.id)} ${destination.id}`) ?? [];
     const naming = some.filter(([indexes]) => runsInclude(indexes, indexOf(event.id)));
+    const taking = row?.state === "waiting" && naming.find(([, messageGroup]) => messageGroup.takesWaiting);
+    if (taking) return taking[1];
     if (!isToRetry(row)) return naming[0]?.[1];
     const own = naming.find(([, messageGroup]) => messageGroup.owner === row.owner);
     return (own ?? ((row.nextAttemptAt ?? 0) <= now ? naming[0] : undefined))?.[1];
@@ -167,8 +174,12 @@ export async function postpone(
   messageGroup: MessageGroup,
   delaySeconds: number,
 ): Promise<void> {
-  const { message, parts, owner } = messageGroup;
-  const body = { bundles: parts, ...(owner !== undefined && { owner }) };
+  const { message, parts, owner, takesWaiting } = messageGroup;
+  const body = {
+    bundles: parts,
+    ...(owner !== undefined && { owner }),
+    ...(takesWaiting && { takesWaiting }),
+  };
   const again = async () => void (await services.deliveries.send(body, { delaySeconds }));
   if (message.attempts >= MOST_RETRIES && (await isReplaced(services, again))) message.ack();
   else message.retry({ delaySeconds });
@@ -231,6 +242,22 @@ function messageFor(
   const bundles = partsOf(open.map(({ key }) => key));
   const delaySeconds = delaySecondsUntil(Math.max(...open.map(({ at }) => at)), now);
   return { body: { bundles, ...(owner !== undefined && { owner }) }, delaySeconds };
+}
+
+/**
+ * Has deliveries that wait attempted now, with live traffic: they wait for no drain. When the queue does not take their
+ * message, drains come for them.
+ */
+export async function attemptWaiting(services: Services, keys: readonly DeliveryKey[]): Promise<void> {
+  if (keys.length === 0) return;
+  const body = { bundles: partsOf(keys), owner: randomText(OWNER_LENGTH), takesWaiting: true } as const;
+  try {
+    await services.deliveries.send(body);
+  } catch (error) {
+    services.log({ what: "waiting_not_enqueued", deliveries: keys.length, error: faultOf(error) });
+    const destinations = new Set(keys.map(({ destinationId }) => destinationId));
+    await Promise.all([...destinations].map((id) => scheduleDrainAtGate(services, id)));
+  }
 }
 
 /** A message for each of them alone, at its time. */

@@ -81,7 +81,7 @@ describe("of the deliveries that a message names", () => {
   ];
   test.each(due)("%s is attempted", (_, given) => {
     const delivery = loadedDelivery(given);
-    expect(triage(services, [delivery], "queue")).toEqual({ due: [delivery], dispositions: [] });
+    expect(triage(services, [delivery], () => "queue")).toEqual({ due: [delivery], dispositions: [] });
   });
 
   const early: [string, Given, number][] = [
@@ -96,7 +96,10 @@ describe("of the deliveries that a message names", () => {
   ];
   test.each(early)("%s comes again", (_, given, retryAt) => {
     const delivery = loadedDelivery(given);
-    expect(triage(services, [delivery], "queue")).toEqual({ due: [], dispositions: [{ delivery, retryAt }] });
+    expect(triage(services, [delivery], () => "queue")).toEqual({
+      due: [],
+      dispositions: [{ delivery, retryAt }],
+    });
   });
 
   const over: [string, Given, string, string][] = [
@@ -122,7 +125,7 @@ describe("of the deliveries that a message names", () => {
   ];
   test.each(over)("%s ends without an attempt", (_, given, state, reason) => {
     const delivery = loadedDelivery(given);
-    const { due, dispositions } = triage(services, [delivery], "queue");
+    const { due, dispositions } = triage(services, [delivery], () => "queue");
     expect(due).toEqual([]);
     expect(dispositions).toMatchObject([
       { delivery, row: { state, reason, endedAt: START, nextAttemptAt: null } },
@@ -135,7 +138,7 @@ describe("of the deliveries that a message names", () => {
 
   test.each(["delivered", "waiting"] as const)("one that is %s is left as it is", (state) => {
     const delivery = loadedDelivery({ row: { state }, event: { body: undefined } });
-    expect(triage(services, [delivery], "queue")).toEqual({ due: [], dispositions: [{ delivery }] });
+    expect(triage(services, [delivery], () => "queue")).toEqual({ due: [], dispositions: [{ delivery }] });
   });
 
   test("each is judged by itself", () => {
@@ -145,7 +148,7 @@ describe("of the deliveries that a message names", () => {
       loadedDelivery({ event: { id: 129, ...body } }),
       ...numbered(130, 131),
     ];
-    const { due, dispositions } = triage(services, [a, b, c, d].filter(Boolean) as [], "drain");
+    const { due, dispositions } = triage(services, [a, b, c, d].filter(Boolean) as [], () => "drain");
     expect(eventsOf(due)).toEqual([128, 130, 131]);
     expect(eventsOf(dispositions.map(({ delivery }) => delivery))).toEqual([129]);
   });

@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import type { AdmitResult } from "../../src/core/admit.ts";
 import { eventAt } from "../../src/core/bundle.ts";
 import { beforeFirstBundleOf } from "../../src/core/placement.ts";
+import { attemptWaiting } from "../../src/delivery/message-group.ts";
 import type { Services } from "../../src/services.ts";
 import { type ByHand, worldByHand } from "../support/by-hand.ts";
 import { interceptedD1 } from "../support/intercept.ts";
@@ -61,6 +62,47 @@ describe("while D1 is away", () => {
     expect(world.logged("batch_failed")).toEqual([
       { what: "batch_failed", messages: 2, error: expect.stringContaining("D1 is away") },
     ]);
+  });
+});
+
+describe("a delivery that waits", () => {
+  const waits = async () => {
+    const shop = world.destination();
+    await world.post(2);
+    world.pause(shop);
+    await world.consume([naming(part(shop))]);
+    world.edit(shop, { status: "active" });
+    expect(stateOf(shop)).toBe("waiting paused");
+    return shop;
+  };
+
+  test("is left to drains by an ordinary message, and attempted by one that takes what waits", async () => {
+    const shop = await waits();
+    const ordinary = naming(part(shop));
+    const live = { ...naming(part(shop, 1, [0, 0])), owner: "by hand", takesWaiting: true };
+    expect(await world.consume([ordinary])).toEqual(["acked"]);
+    expect(world.requests).toEqual([]);
+    expect(await world.consume([ordinary, live])).toEqual(["acked", "acked"]);
+    expect([stateOf(shop), stateOf(shop, 1)]).toEqual(["delivered null", "waiting paused"]);
+  });
+
+  test("is retried by the message that has taken it", async () => {
+    const shop = await waits();
+    world.edit(shop, { retry: { schedule: [30], jitter: "none" } });
+    world.script(shop, 500);
+    const live = { ...naming(part(shop, 1, [0, 0])), owner: "by hand", takesWaiting: true };
+    expect(await world.consume([live])).toEqual([{ retryIn: 30 }]);
+    expect(world.rows(shop).find(({ attempts }) => attempts === 1)).toMatchObject({ owner: "by hand" });
+  });
+
+  test("waits for a drain where the queue does not take its message", async () => {
+    const shop = await waits();
+    const deliveries = { send: async () => Promise.reject(new Error("as the test wants it")) };
+    await world.handled("retry", (services) => attemptWaiting(services, world.rows(shop)), {
+      instead: () => ({ deliveries: deliveries as unknown as Services["deliveries"] }),
+    });
+    expect(world.asked("scheduleDrain", shop)).toHaveLength(1);
+    expect(world.logged("waiting_not_enqueued")).toMatchObject([{ deliveries: 2 }]);
   });
 });
 

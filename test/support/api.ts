@@ -74,6 +74,7 @@ export function testApi({
     memory: newMemory(),
     placement: new PlacementCache(),
     deliveries: {
+      send: async (body: unknown) => void messages.push(body),
       sendBatch: async (batch: Iterable<{ body: unknown }>) =>
         void messages.push(...[...batch].map((m) => m.body)),
     },

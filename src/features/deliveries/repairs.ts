@@ -10,7 +10,8 @@ import type { DeliveryKey } from "../../core/bundle.ts";
 import type { Refusal } from "../../core/reasons.ts";
 import { conflict, invalidFields, missing, ok, type Result, unavailable } from "../../core/result.ts";
 import { ageLimitOf } from "../../core/retry/policy.ts";
-import { recheckAtGate, scheduleDrainAtGate, viewGate } from "../../gate/client.ts";
+import { attemptWaiting } from "../../delivery/message-group.ts";
+import { recheckAtGate, viewGate } from "../../gate/client.ts";
 import { rangeErrors } from "../../http/parameters.ts";
 import { deliveryId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
@@ -110,7 +111,7 @@ export const retryDeliveries = service(resending, async (call, ids: readonly str
   ok(await retriedByIds(call, [...new Set(ids)])),
 );
 
-/** Requeues a delivery that has ended: it waits for its turn, like a new one. */
+/** Requeues a delivery that has ended: it is attempted with live traffic, like a new one. */
 export const retryDelivery = service(resending, async (call, id: string) => {
   const [only] = await retriedByIds(call, [id]);
   return only?.result ?? missing("delivery", id);
@@ -194,8 +195,7 @@ async function requeue(
   const rows = ended.length === 0 ? [] : await requeueEnded(services, ended);
   const after = byId(rows);
   // Should this fail: the sweep schedules a drain for whatever waits.
-  for (const destination of new Set(rows.map(({ destinationId }) => destinationId)))
-    services.background(scheduleDrainAtGate(services, destination));
+  services.background(attemptWaiting(services, rows));
   return found.flatMap((one): FoundDelivery[] => {
     const id = nameOf(one);
     const row = after.get(id);
@@ -212,7 +212,7 @@ async function requeue(
 type Tried = Readonly<{ found: FoundDelivery; isProbe: boolean }>;
 
 /**
- * Has a delivery that waits, or is to be retried later, attempted as soon as its turn in the backlog comes. The attempt
+ * Has a delivery that waits, or is to be retried later, attempted now, with live traffic. The attempt
  * counts as one of its attempts. A conflict while the destination's gate admits none, which says until when.
  */
 export const tryDeliveryNow = service(repairing, async (call, id: string) => {
@@ -256,7 +256,10 @@ async function triedAt(
     open.filter((one) => isRetrying(one) && !isBusy(one)),
   );
   const after = byId(rows);
-  await scheduleDrainAtGate(services, destinationId);
+  await attemptWaiting(
+    services,
+    open.filter((one) => !isBusy(one) && (!isRetrying(one) || after.has(nameOf(one)))),
+  );
   const isProbe = view?.circuit !== "closed";
   const results = open.map((one): TriedResult => {
     const row = after.get(nameOf(one));

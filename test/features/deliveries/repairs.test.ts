@@ -27,6 +27,7 @@ const waiting = { state: "waiting", reason: "circuit_open" };
 
 const pending: Promise<unknown>[] = [];
 let gateCalls: string[];
+let sent: unknown[];
 
 /** @param gate methods of the gates that do something else */
 function caller(principal: Partial<Principal> = {}, gate: object = {}) {
@@ -43,10 +44,14 @@ function caller(principal: Partial<Principal> = {}, gate: object = {}) {
   };
   const services = {
     ...{ db: env.DB, config: testConfig(), gates, now: () => NOW, log: () => {}, random: () => 0 },
+    deliveries: { send: async (body: unknown) => void sent.push(body) },
     ...{ sleep: timeless, background: (work: Promise<unknown>) => void pending.push(work) },
   } as unknown as Services;
   return { services, principal: { scopes: ["read", "admin"] as const, ...principal } };
 }
+
+/** What a message has beside the deliveries, if these wait. */
+const liveMessage = { owner: expect.any(String), takesWaiting: true };
 
 const byIds = (action: "retry" | "cancel", ids: readonly string[]) =>
   ({ action, chosen: { kind: "selected", ids } }) as const;
@@ -60,6 +65,7 @@ const states = async () => Object.fromEntries((await counts()).results.map(({ st
 
 beforeEach(async () => {
   gateCalls = [];
+  sent = [];
   await emptyDatabase();
   const at = { created_at: NOW, updated_at: NOW };
   for (const [id, tenant] of [
@@ -110,7 +116,13 @@ describe("those that are selected", () => {
       },
     });
     await Promise.all(pending.splice(0));
-    expect(gateCalls.sort()).toEqual([`drain ${OWN}`, `drain ${OTHER}`]);
+    expect(gateCalls).toEqual([]);
+    expect(sent).toEqual([
+      {
+        bundles: [OWN, OTHER].map((id) => ({ bundle: 1, destinations: [id], indexes: [0, 0] })),
+        ...liveMessage,
+      },
+    ]);
     expect(await env.DB.prepare("SELECT count(*) AS n FROM audit_entries").first("n")).toBe(2);
   });
 
@@ -263,7 +275,10 @@ describe("trying a delivery now", () => {
       generation: 0,
       next_attempt_at: null,
     });
-    expect(gateCalls).toEqual([`recheck ${OWN} 1`, `drain ${OWN}`]);
+    expect(gateCalls).toEqual([`recheck ${OWN} 1`]);
+    expect(sent).toEqual([
+      { bundles: [{ bundle: 1, destinations: [OWN], indexes: [0, 0] }], ...liveMessage },
+    ]);
   });
 
   test("is refused while the gate admits nothing, with the reason and the end, and changes nothing", async () => {

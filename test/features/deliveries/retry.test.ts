@@ -41,15 +41,16 @@ async function deliveredPack(mask = 0b111): Promise<void> {
 const packed = () => env.DB.prepare("SELECT delivered0, ends FROM packs").first();
 const stored = () => env.DB.prepare("SELECT * FROM deliveries").first();
 
-it("a retry requeues a dead delivery with new attempts and a new age limit, and schedules a drain", async () => {
+it("a retry requeues a dead delivery with new attempts and a new age limit, and is enqueued with live traffic", async () => {
   await delivery("dead", { reason: "exhausted", ended_at: NOW - 9, last_status: 500, replay: "rpl_1" });
-  const { call, gateCalls } = testApi();
+  const { call, messages } = testApi();
   const { status, json } = await call("POST", `/v1/deliveries/${ID}/retry`);
   expect(status).toBe(200);
   expect(json).toMatchObject({ id: ID, state: "waiting", reason: "retried", attempts: 0, last_status: 500 });
   expect(json.give_up_at).toBe(new Date(NOW + 2 * HOUR).toISOString());
   expect(json.log).toHaveLength(1);
-  expect(gateCalls).toContain(`scheduleDrain ${PLACE}`);
+  const bundles = [{ bundle: 1, destinations: [PLACE], indexes: [0, 0] }];
+  expect(messages).toEqual([{ bundles, owner: expect.any(String), takesWaiting: true }]);
   expect(await stored()).toMatchObject({ state: "waiting", ended_at: null, replay: null });
 });
 
@@ -109,7 +110,7 @@ describe("several deliveries", () => {
   it("are requeued or refused each by itself, in the order given, and a repeated id counts once", async () => {
     await deliveredPack(0b110);
     await delivery("retrying");
-    const { call, gateCalls } = testApi();
+    const { call, messages } = testApi();
     const ids = [MISSING, OTHER, "no id", ID, OTHER];
     const { status, json } = await call("POST", "/v1/deliveries/retry", { delivery_ids: ids });
     expect([status, json.data]).toMatchObject([
@@ -122,7 +123,7 @@ describe("several deliveries", () => {
       ],
     ]);
     expect(json.data).toHaveLength(4);
-    expect(gateCalls.filter((one) => one === `scheduleDrain ${PLACE}`)).toHaveLength(1);
+    expect(messages).toHaveLength(1);
   });
 
   it("of another tenant are not found, and stay as they are", async () => {

@@ -1,10 +1,20 @@
 /** Scenarios of deliveries that an operator has sent again. */
+
+import { retryDeliveries } from "../../../src/features/deliveries/repairs.ts";
+import { deliveryId } from "../../../src/ids.ts";
 import { replay } from "../platform.ts";
-import { urlOf } from "../world.ts";
+import { storedRows, urlOf } from "../world.ts";
 import { type Place, resume, type Scenario, SECOND } from "./scenario.ts";
 
 async function replayTheDead({ runtime, destinations: [first = ""] }: Place): Promise<void> {
   await runtime.invoke("begin replay", (services) => replay(services, first, "dead"));
+}
+
+async function retryTheDead({ runtime }: Place): Promise<void> {
+  const ids = (await storedRows()).map((row) => deliveryId(row.eventId, row.destinationId));
+  await runtime.invoke("retry", (services) =>
+    retryDeliveries({ services, principal: { scopes: ["admin"] } }, ids),
+  );
 }
 
 export const resendingScenarios: readonly Scenario[] = [
@@ -39,6 +49,20 @@ export const resendingScenarios: readonly Scenario[] = [
       await platform.cron();
     },
     operator: replayTheDead,
+  },
+  {
+    name: "dead deliveries that are retried by hand",
+    ends: [["delivered", "dead"]],
+    async run(place) {
+      const { world, platform, destinations } = place;
+      world.receiver.script(urlOf(destinations[0] ?? ""), 400, 400, 204);
+      await platform.post(2);
+      await platform.deliver();
+      platform.later(SECOND);
+      await retryTheDead(place);
+      await platform.deliver();
+    },
+    operator: retryTheDead,
   },
   {
     name: "a replay whose next step was lost",
