@@ -102,7 +102,7 @@ async function jobsLeft(): Promise<string[]> {
 /** Only a crash or a lost answer may leave an attempt uncounted, or cause a success to be repeated. */
 function countFaults(row: Row, sent: readonly Sent[], failedCall?: string, chosen?: ChosenFault): string[] {
   const key = keyOf(row);
-  // A replay resets the count of attempts, not the log.
+  // A new generation resets the count of attempts, not the log.
   const counted = row.log.length;
   const died = failedCall !== undefined && chosen?.fault === "crash";
   const unsent = row.log.filter(({ error }) => error !== undefined).length;
@@ -113,7 +113,7 @@ function countFaults(row: Row, sent: readonly Sent[], failedCall?: string, chose
   return [
     counted > made && `${key} counts ${counted} attempts, and ${made} were made`,
     counted < made - (died || isErased(row) ? 1 : 0) && `${key} counts ${counted} of ${made} attempts`,
-    row.replay === null && row.attempts !== counted && `${key} says ${row.attempts} and logs ${counted}`,
+    row.generation === 0 && row.attempts !== counted && `${key} says ${row.attempts} and logs ${counted}`,
     row.state === "delivered" &&
       successes === 0 &&
       `${key} is delivered, and was never answered with success`,
