@@ -74,7 +74,12 @@ export type DeliveryMessage = Readonly<{
 }>;
 
 /** A drain that the gate has scheduled: work off the destination's backlog, in so many concurrent drains. */
-export type DrainMessage = Readonly<{ destination: string; drains: number }>;
+export type DrainMessage = Readonly<{
+  destination: string;
+  drains: number;
+  /** An invocation may die of it: no other drain runs beside it. */
+  alone?: true;
+}>;
 
 /** Deliveries wait for these destinations: their gates are to schedule drains. */
 export type WaitingMessage = Readonly<{ waiting: readonly string[] }>;
@@ -147,9 +152,10 @@ function isPart(given: unknown): given is BundlePart {
 }
 
 export function drainMessage(body: unknown): DrainMessage | undefined {
-  const { destination, drains } = (body ?? {}) as Partial<DrainMessage>;
+  const { destination, drains, alone } = (body ?? {}) as Partial<DrainMessage>;
   if (typeof destination !== "string") return undefined;
-  return { destination, drains: Number.isSafeInteger(drains) ? Math.max(1, drains as number) : 1 };
+  const atWork = Number.isSafeInteger(drains) ? Math.max(1, drains as number) : 1;
+  return { destination, drains: atWork, ...(alone && { alone }) };
 }
 
 export function waitingMessage(body: unknown): WaitingMessage | undefined {

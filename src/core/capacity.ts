@@ -45,7 +45,7 @@ type Shares = Pick<Capacity, "slots" | "width" | "probe">;
  * A destination that takes longer than this is served by drains, which run on a queue of their own: in a batch of the
  * deliveries' queue every other destination would wait for its end.
  */
-const SLOW_MS = 1_000;
+export const SLOW_MS = 1_000;
 
 export function capacityFor(
   state: GateState,

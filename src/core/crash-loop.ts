@@ -50,6 +50,11 @@ export function isApart({ level }: CrashLoop): boolean {
   return level >= APART;
 }
 
+/** Whether an invocation may die of it: a drain of the destination then has an invocation to itself. */
+export function isSuspect({ level }: CrashLoop): boolean {
+  return level > 0;
+}
+
 /** Neighbouring numbers get values far apart: multiplication by an odd number near 2^32 divided by the golden ratio. */
 function scattered(turn: number): number {
   return (Math.imul(turn + 1, 0x9e3779b1) >>> 0) / 2 ** 32;

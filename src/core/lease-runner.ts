@@ -57,6 +57,17 @@ export function consumerPatienceMs(usualMs: number): number {
   return Math.min(LONGEST_PATIENCE_MS, Math.max(SHORTEST_PATIENCE_MS, PATIENCE_PER_MS * usualMs));
 }
 
+/**
+ * How long a drain awaits an answer. A receiver that takes longer than a step is awaited in the background from the start,
+ * and beside other drains every slow one: the drains that come next wait for the end of this invocation. A drain by itself
+ * saves the row that notes what is in flight.
+ * @param usualMs 0: not known
+ */
+export function drainPatienceMs(usualMs: number, isBeside: boolean): number {
+  if (usualMs > (isBeside ? QUICK_MS : DRAIN_STEP_MS)) return SHORTEST_PATIENCE_MS;
+  return isBeside ? consumerPatienceMs(usualMs) : DRAIN_STEP_MS;
+}
+
 /** The effects that the runner needs. */
 export type LeaseEffects = Readonly<{
   /** Epoch ms. */

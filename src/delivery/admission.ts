@@ -113,6 +113,8 @@ export type Due = Stage<"due"> &
   Readonly<{
     request: Omit<AdmitRequest, "connections" | "lookedUpMsAgo" | "succeeds">;
     source: DueSource;
+    /** How many connections the attempts can have; all of the invocation's by default. */
+    connections?: number;
     /** The lease in use that this one goes on from without a pause. */
     after?: Readonly<{ lease: string; run: DeliveryLease }> | undefined;
     /** How long an answer is awaited of a receiver that usually takes so long; 0: not known. */
@@ -185,11 +187,11 @@ export async function admitDue(
 
 function requestAdmission(
   services: Services,
-  { destination, request, after }: Due,
+  { destination, request, after, connections = CONNECTIONS }: Due,
   lookedUpMsAgo: number,
 ): Promise<AdmitResult | undefined> {
   const succeeds = after && { succeeds: after.lease };
-  const whole = { ...request, connections: CONNECTIONS, lookedUpMsAgo, ...succeeds };
+  const whole = { ...request, connections, lookedUpMsAgo, ...succeeds };
   return admitAtGate(services, destination.id, whole, gateSettingsOf(destination));
 }
 

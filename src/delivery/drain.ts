@@ -5,14 +5,18 @@
  * over, it sends a message for the next drain itself; when nothing is left, it notifies the gate. A drain that dies loses
  * nothing: its lease expires, and the gate's alarm fires then.
  *
+ * Drains run side by side in an invocation, and share its connections, leases and their sizes (jobs/upkeep.ts).
+ *
  * It works in steps: look at what waits, have it admitted, attempt it. A step begins while the one before it is still
  * being attempted, so that neither connections nor send slots are idle between two leases.
  */
 
 import type { AdmitResult } from "../core/admit.ts";
 import { type BundlePart, eventAt, indexesOf, partsOf } from "../core/bundle.ts";
+import { SLOW_MS } from "../core/capacity.ts";
 import { type DrainRange, drainRangeOf, LEASED, nextDistance } from "../core/drain-scheduler.ts";
-import { DRAIN_BUDGET_MS, DRAIN_STEP_MS } from "../core/lease-runner.ts";
+import { CONNECTIONS } from "../core/lease.ts";
+import { DRAIN_BUDGET_MS, DRAIN_STEP_MS, drainPatienceMs } from "../core/lease-runner.ts";
 import { reportEmptyDrain } from "../gate/client.ts";
 import type { DrainMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
@@ -28,7 +32,7 @@ import { hasProgress, Pipeline } from "./pipeline.ts";
 import type { Recorder } from "./recorder.ts";
 
 /**
- * Leases that one drain uses, for receivers so fast that its time alone would not end it: the platform
+ * Leases that the drains of an invocation use, for receivers so fast that their time alone would not end them: the platform
  * gives an invocation 10,000 timers and as many subrequests, of which an attempt takes one each.
  */
 const STEPS = 25;
@@ -40,7 +44,13 @@ const CANCELLED = 500;
 const SHRINKS_BY = 4;
 
 /** The parts that the drains of one invocation share. */
-export type DrainContext = Readonly<{ services: Services; connections: Connections; recorder: Recorder }>;
+export type DrainContext = Readonly<{
+  services: Services;
+  connections: Connections;
+  recorder: Recorder;
+  /** How many drains run beside each other now, this one included. */
+  sideBySide: () => number;
+}>;
 
 /**
  * What follows a step. `more`: another step. `crowded`: another step, over a wider range, because other drains hold most
@@ -85,7 +95,10 @@ class Drain {
   readonly #message: DrainMessage;
   readonly #portion: number;
   readonly #endsAt: number;
+  readonly #most: number;
   #steps = 0;
+  /** Its receiver takes long: after a lease the next drain's turn comes, in case somebody waits for this one. */
+  #isSlow = false;
   /** How far it looks for deliveries that no other drain holds. */
   #distance = 0;
 
@@ -94,6 +107,7 @@ class Drain {
     this.#services = context.services;
     this.#message = message;
     this.#portion = portion;
+    this.#most = Math.ceil(STEPS / context.sideBySide());
     this.#endsAt = context.services.now() + DRAIN_BUDGET_MS;
   }
 
@@ -105,7 +119,8 @@ class Drain {
   }
 
   #hasTime(): boolean {
-    return this.#steps < STEPS && this.#services.now() < this.#endsAt;
+    const isOver = this.#isSlow || this.#steps >= this.#most;
+    return !isOver && this.#services.now() < this.#endsAt;
   }
 
   async #begin(former?: Step): Promise<Begun> {
@@ -114,9 +129,12 @@ class Drain {
     const rangeFor = (own: number) => drainRangeOf(this.#message.drains, from, own);
     const leftMs = this.#endsAt - this.#services.now();
     const { destination } = this.#message;
-    const bounds = { destination, rangeFor, portion: this.#portion, leftMs };
+    const portion = Math.ceil(this.#portion / this.#context.sideBySide());
+    const bounds = { destination, rangeFor, portion, leftMs };
     const begun = await beginStep(this.#context, bounds, former);
     this.#distance = nextDistance(from, begun.kind === "step" && begun.isCrowded);
+    if (begun.kind === "step" && begun.dispatch.stage === "leased")
+      this.#isSlow = begun.dispatch.grant.destinationState.tookMs > SLOW_MS;
     return begun;
   }
 
@@ -208,7 +226,7 @@ function isMostlyHeld({ inFlight }: AdmitResult, lookedAt: number): boolean {
 }
 
 async function admitWaiting(
-  { services, connections }: DrainContext,
+  { services, connections, sideBySide }: DrainContext,
   { destination, request, after }: Pick<Due, "destination" | "request" | "after">,
 ): Promise<Step["dispatch"]> {
   const load = async (admitted: readonly number[]) => {
@@ -221,7 +239,10 @@ async function admitWaiting(
     await endOrphans(services, destination, orphans);
     return { deliveries: due, dispositions, left: left.length };
   };
-  const waiting = { destination, request, after, patienceFor: () => DRAIN_STEP_MS };
+  const drains = sideBySide();
+  const patienceFor = (usualMs: number) => drainPatienceMs(usualMs, drains > 1);
+  const share = Math.max(1, Math.floor(CONNECTIONS / drains));
+  const waiting = { destination, request, after, patienceFor, connections: share };
   const source = { kind: "waiting", load } as const;
   return admitDue(services, connections, { stage: "due", dispositions: [], source, ...waiting });
 }

@@ -384,8 +384,11 @@ export type Connections = Readonly<{
   shareAmong: (destinations: number) => void;
 }>;
 
-/** An invocation makes one, because what it began earlier may still hold connections. One destination has all of them. */
-export function connections(destinations = 1): Connections {
+/**
+ * An invocation makes one, because what it began earlier may still hold connections. One destination has all of them.
+ * @param kept for whom connections are kept that hold none: one for any of them, or one for each
+ */
+export function connections(destinations = 1, kept: "one" | "each" = "one"): Connections {
   let sharing = destinations;
   const held = new Map<string, number>();
   const waiting: Waiter[] = [];
@@ -401,9 +404,13 @@ export function connections(destinations = 1): Connections {
     return best;
   }
 
+  function keptFree(): number {
+    return kept === "each" ? sharing - held.size : Math.min(1, sharing - 1);
+  }
+
   function assignNext(): void {
     const next = free > 0 ? fewestFirst() : undefined;
-    if (!next || (free === 1 && heldBy(next.destination) > 0 && sharing > 1)) return;
+    if (!next || (heldBy(next.destination) > 0 && free <= keptFree())) return;
     waiting.splice(waiting.indexOf(next), 1);
     take(next.destination, 1);
     next.start();
@@ -438,6 +445,7 @@ export function connections(destinations = 1): Connections {
 
   function shareAmong(count: number): void {
     sharing = count;
+    assignNext();
   }
 
   return { run, shareAmong };

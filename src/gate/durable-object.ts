@@ -22,6 +22,7 @@ import {
   testRefusedUntil,
 } from "../core/admit.ts";
 import { afterDigestSent, type DeadLetterDigest } from "../core/alerts.ts";
+import { isSuspect } from "../core/crash-loop.ts";
 import type { CircuitEvent, DestinationState } from "../core/destination-state.ts";
 import { afterUnsent } from "../core/drain-scheduler.ts";
 import type { GateState, Pause } from "../core/gate-state.ts";
@@ -41,6 +42,7 @@ import {
 } from "../core/settle.ts";
 import { afterAlarm, afterDecision, type GateMemory, type GateStep, restored } from "../core/write-behind.ts";
 import { faultOf, logToConsole } from "../log.ts";
+import type { DrainMessage } from "../queue-messages.ts";
 import { AccessTokens, type Fetched, type TokenResult } from "./access-tokens.ts";
 import { loadGate, loadHours, saveGate } from "./storage.ts";
 
@@ -186,7 +188,12 @@ export class DestinationGate extends DurableObject<Env> {
     const step = afterAlarm(this.#load(now), now);
     // Before anything is awaited: what is admitted while the messages are sent must not be overwritten.
     await this.#save(step);
-    const sent = await this.#enqueueDrains(step.drains, step.drainsAtWork);
+    const alone = isSuspect(step.memory.state.crashLoop);
+    const sent = await this.#enqueueDrains(step.drains, {
+      destination: this.#destination(),
+      drains: step.drainsAtWork,
+      ...(alone && { alone }),
+    });
     if (sent === step.drains) return;
     await this.#decide((current, at) => ({
       state: { ...current, drainSchedule: afterUnsent(current.drainSchedule, step.drains - sent, at) },
@@ -194,14 +201,13 @@ export class DestinationGate extends DurableObject<Env> {
   }
 
   /** Returns how many the queue took. A call that failed may have enqueued some: at worst they come twice. */
-  async #enqueueDrains(drains: number, drainsAtWork: number): Promise<number> {
-    const destination = this.#destination();
-    const message = { body: { destination, drains: drainsAtWork } };
+  async #enqueueDrains(drains: number, body: DrainMessage): Promise<number> {
+    const { destination } = body;
     let sent = 0;
     try {
       while (sent < drains) {
         const page = Math.min(drains - sent, QUEUE_PAGE);
-        await this.env.DRAINS.sendBatch(Array.from({ length: page }, () => message));
+        await this.env.DRAINS.sendBatch(Array.from({ length: page }, () => ({ body })));
         sent += page;
       }
     } catch (error) {

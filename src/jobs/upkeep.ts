@@ -1,11 +1,11 @@
 /** The invocations that run jobs: the cron, and the consumers of the queues of upkeep and drains. */
 import { archiving } from "../delivery/archiver.ts";
 import { logCounts, withCounts } from "../delivery/attempt-log.ts";
-import { type DrainContext, drain } from "../delivery/drain.ts";
+import { drain } from "../delivery/drain.ts";
 import { connections, sendingInTurn } from "../delivery/http.ts";
 import { Recorder } from "../delivery/recorder.ts";
 import { faultOf } from "../log.ts";
-import { drainMessage, upkeepMessage, waitingMessage } from "../queue-messages.ts";
+import { type DrainMessage, drainMessage, upkeepMessage, waitingMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
 import type { UpkeepTask } from "./runner.ts";
 import { scheduleDrainsOf } from "./waiting.ts";
@@ -24,8 +24,9 @@ export type Upkeep = Readonly<{
   /** Each message is an invocation of its own (wrangler.toml), with queries of its own. */
   consumeUpkeep: Consume;
   /**
-   * Each message is handled by itself; all drains of an invocation share its connections. Up to 0.3.0 this was the queue of
-   * upkeep too: what such a version has left on it is handled as well.
+   * Each message is handled by itself. Drains run side by side, so that none waits for another destination's, and share
+   * connections. Those that an invocation may die of run after the others, one by one. Up to 0.3.0 this was the queue of upkeep
+   * too: what such a version has left on it is handled as well.
    */
   consumeDrains: Consume;
 }>;
@@ -54,19 +55,32 @@ export function upkeepOf(
   }
 
   async function consumeDrains(given: Services, batch: MessageBatch): Promise<void> {
-    const shared = connections(batch.messages.length);
+    const { others, together, alone } = arranged(batch.messages);
+    const running = new Set(together);
+    const destinations = () => new Set([...running].map(({ order }) => order.destination)).size;
+    const shared = connections(destinations(), "each");
     const { services, release } = archiving(sendingInTurn(withCounts(given, "drain")), shared);
-    const context: DrainContext = { services, connections: shared, recorder: new Recorder(services) };
-    await Promise.all(
-      batch.messages.map((message) =>
+    const context = {
+      ...{ services, connections: shared, recorder: new Recorder(services) },
+      sideBySide: () => running.size,
+    };
+    const run = async (one: Ordered) => {
+      const { message, order } = one;
+      running.add(one);
+      await attempt(services, "drain_failed", message, () => drain(context, order, message.attempts));
+      running.delete(one);
+      shared.shareAmong(destinations());
+    };
+    await Promise.all([
+      ...together.map(run),
+      ...others.map((message) =>
         attempt(services, "drain_failed", message, (_, body) => {
-          const drainOrder = drainMessage(body);
-          if (drainOrder) return drain(context, drainOrder, message.attempts);
           const handedOn = waitingMessage(body);
           return handedOn ? scheduleDrainsOf(services, handedOn.waiting) : receive(services, body);
         }),
       ),
-    );
+    ]);
+    for (const one of alone) await run(one);
     logCounts(services);
     release();
   }
@@ -74,12 +88,29 @@ export function upkeepOf(
   return { runCron, consumeUpkeep, consumeDrains };
 }
 
+type Ordered = Readonly<{ message: Message; order: DrainMessage }>;
+
+/** The drains of a batch that run together, and those that an invocation may die of; and what is no drain. */
+function arranged(messages: readonly Message[]) {
+  const ordered = messages.flatMap((message): Ordered[] => {
+    const order = drainMessage(message.body);
+    return order ? [{ message, order }] : [];
+  });
+  // One that has come before may have ended its invocation then.
+  const isSuspect = ({ message, order }: Ordered) => order.alone || message.attempts > 1;
+  return {
+    together: ordered.filter((one) => !isSuspect(one)),
+    alone: ordered.filter(isSuspect),
+    others: messages.filter(({ body }) => drainMessage(body) === undefined),
+  };
+}
+
 /** A message that fails comes again after a pause. */
 async function attempt(
   services: Services,
   what: string,
   message: Message,
-  consume: (services: Services, body: unknown) => Promise<void>,
+  consume: (services: Services, body: unknown) => Promise<unknown>,
 ): Promise<void> {
   try {
     await consume(services, message.body);

@@ -7,8 +7,8 @@ import { strictFetch, strictQueue } from "../../tools/strict/bindings.ts";
 import { Invocation } from "../../tools/strict/invocation.ts";
 
 /** Tasks that run until they are ended, over connections that so many destinations share. */
-function track(groups: number) {
-  const shared = connections(groups);
+function track(groups: number, kept: "one" | "each" = "one") {
+  const shared = connections(groups, kept);
   const running: { group: string; end: () => void }[] = [];
   let most = 0;
 
@@ -55,6 +55,19 @@ test("connections run five tasks at once and no more: the sixth of an invocation
   }
   expect(CONNECTIONS).toBe(5);
   expect(most()).toBe(5);
+});
+
+test("connections that are kept for each destination go to none that holds one already, until it has fewer neighbours", async () => {
+  const { startMany, runningOf, shared } = track(5, "each");
+  startMany("first", 5);
+  await calm();
+  expect(runningOf("first")).toBe(1);
+  for (const other of ["second", "third", "fourth"]) startMany(other, 1);
+  await calm();
+  expect([runningOf("first"), runningOf("fourth")]).toEqual([1, 1]);
+  shared.shareAmong(4);
+  await calm();
+  expect(runningOf("first")).toBe(2);
 });
 
 test("all five connections go to a destination that is alone", async () => {

@@ -118,7 +118,7 @@ describe("a drain", () => {
 
   test("works for fifteen seconds, and sends a message for the next drain", async () => {
     await waiting(30);
-    world.script(shop, { status: 204, afterMs: 1_400 });
+    world.script(shop, { status: 204, afterMs: 900 });
     const from = world.now();
     await world.drain(message(), ONE_BY_ONE);
     const last = world.requests.at(-1)?.at ?? 0;
@@ -130,6 +130,15 @@ describe("a drain", () => {
     const within = admits().map(({ startWithinMs }) => startWithinMs);
     expect(within[0]).toBe(3_000);
     expect(within.at(-1)).toBeLessThan(2_000);
+  });
+
+  test("ends after a lease where the receiver is slow, so that others' turns come", async () => {
+    world.script(shop, { status: 204, afterMs: 1_400 });
+    await known();
+    await waiting(30);
+    await world.drain(message(), ONE_BY_ONE);
+    expect(admits()).toHaveLength(1);
+    expect(nextDrains()).toEqual([message()]);
   });
 });
 

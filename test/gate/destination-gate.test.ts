@@ -195,6 +195,22 @@ test("the alarm overwrites nothing that is admitted while it enqueues drains", a
   expect(await gateOf(destination).view(settings)).toMatchObject({ inFlight: 1 });
 });
 
+test("a drain runs alone after an invocation of the destination has been lost", async () => {
+  await earnTrust();
+  await admitted([7, 8]);
+  clock.pass(60_000);
+  await admit([7]);
+  await gateOf(destination).scheduleDrain();
+  const drains = fakeQueue<DrainMessage>();
+  await runInDurableObject(gateOf(destination), (gate) => {
+    Object.assign(gate, { env: { DRAINS: drains.queue } });
+  });
+  clock.pass(1);
+  expect(await runDurableObjectAlarm(gateOf(destination))).toBe(true);
+  const [first] = drains.taken();
+  expect(first?.body).toMatchObject({ destination, alone: true });
+});
+
 describe("a hold that is reported at once", () => {
   test("blocks all leases, and shows in the state that others fetch", async () => {
     await earnTrust();

@@ -95,7 +95,7 @@ const QUEUES = {
 /** As in wrangler.toml, but that a message of a version that has died is soon retried. */
 const CONSUMERS = {
   "breakwater-deliveries": { maxBatchSize: 10, maxRetries: 100, deadLetterQueue: QUEUES.DEAD },
-  "breakwater-drains": { maxBatchSize: 1, maxRetries: 3 },
+  "breakwater-drains": { maxBatchSize: 5, maxRetries: 3 },
   "breakwater-upkeep": { maxBatchSize: 1, maxRetries: 3 },
   "breakwater-dead": { maxBatchSize: 100, maxRetries: 100 },
 };

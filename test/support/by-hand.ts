@@ -127,6 +127,9 @@ export function worldByHand(options: Pick<WorldOptions, "seed" | "vars"> = {}) {
     bury: (bodies: readonly unknown[], how: Handled = {}) =>
       consumed("breakwater-dead", consumeDeadLetters, bodies, { attempts: 100, ...how }),
     drain: (body: unknown, how: Handled = {}) => consumed("breakwater-drains", consumeDrains, [body], how),
+    /** The drains of one batch. */
+    drainTogether: (bodies: readonly unknown[], how: Handled = {}) =>
+      consumed("breakwater-drains", consumeDrains, bodies, how),
     /** What the handlers have sent since the last time of asking. */
     sent: deliveries.taken,
     sentDrains: drains.taken,

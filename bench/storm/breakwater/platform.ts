@@ -32,7 +32,7 @@ const shapes = {
     maxRetries: 100,
     retryDelayS: 30,
   },
-  drains: { name: "breakwater-drains", batch: 1, batchTimeoutMs: 0, maxRetries: 3, retryDelayS: 10 },
+  drains: { name: "breakwater-drains", batch: 5, batchTimeoutMs: 0, maxRetries: 3, retryDelayS: 10 },
   upkeep: { name: "breakwater-upkeep", batch: 1, batchTimeoutMs: 0, maxRetries: 3, retryDelayS: 10 },
   dead: { name: "breakwater-dead", batch: 100, batchTimeoutMs: 5_000, maxRetries: 100, retryDelayS: 60 },
 };
