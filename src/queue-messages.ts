@@ -69,7 +69,7 @@ export type DeliveryMessage = Readonly<{
    * have none. A delivery that is given a message of its own is given an owner with it, so that only that one retries it.
    */
   owner?: string | undefined;
-  /** Those of its deliveries that wait are attempted with live traffic, without a drain. */
+  /** Deliveries of it that wait are attempted with live traffic, without a drain. */
   takesWaiting?: true;
 }>;
 
