@@ -8,7 +8,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { keyToken, REMEMBERED_MS } from "../src/core/credentials.ts";
 import { seededRandom } from "../src/core/seeded-random.ts";
 import { type Authenticate, byKey } from "../src/http/auth.ts";
-import { accept } from "../src/ingest/accept.ts";
+import { accept } from "./support/accept.ts";
 import { repeatedBundle } from "./support/bundle-rows.ts";
 import { type Isolate, isolates, newIsolate } from "./support/isolates.ts";
 import { insertRows } from "./support/stored-deliveries.ts";

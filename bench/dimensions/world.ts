@@ -12,8 +12,9 @@ import { seededRandom } from "../../src/core/seeded-random.ts";
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { byKey } from "../../src/http/auth.ts";
 import { accept } from "../../src/ingest/accept.ts";
+import { postedEvent } from "../../src/ingest/bundle.ts";
 import { GroupCommit } from "../../src/ingest/intake.ts";
-import type { IntakeRequest, IntakeRpc } from "../../src/ingest/intake-protocol.ts";
+import type { IntakeRpc } from "../../src/ingest/intake-protocol.ts";
 import type { DeliveryMessage } from "../../src/queue-messages.ts";
 import { runCron } from "../../src/upkeep.ts";
 import { testConfig } from "../../test/support/config.ts";
@@ -113,7 +114,8 @@ export async function growthWorld(size: Size): Promise<GrowthWorld> {
     get: (name: string) => {
       const object = intakes.get(name) ?? new GroupCommit(newIsolate().own(shared));
       intakes.set(name, object);
-      return { accept: (request: IntakeRequest) => object.accept(structuredClone(request)) };
+      const rpc = (...request: Parameters<IntakeRpc["accept"]>) => object.accept(...structuredClone(request));
+      return { accept: rpc };
     },
   } as unknown as DurableObjectNamespace<IntakeRpc>;
   const isolates = Array.from({ length: size.isolates }, () => ({
@@ -133,7 +135,7 @@ export async function growthWorld(size: Size): Promise<GrowthWorld> {
     const { services, authenticate } = anyIsolate();
     const principal = await authenticate(services, tokenOf(any(size.keys)));
     if (!principal) throw new Error("The key is in force");
-    const events = tenants.map((tenant) => ({ tenant, type: "order.paid", data: { number: 1 } }));
+    const events = tenants.map((tenant) => postedEvent({ tenant, type: "order.paid", data: { number: 1 } }));
     const { kind } = await accept(services, events);
     if (kind !== "accepted") throw new Error(`An event was ${kind}`);
   }

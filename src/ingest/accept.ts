@@ -7,43 +7,29 @@
  * outcome.
  */
 
-import { Content, envelopeOf } from "../core/content.ts";
+import { joined } from "../core/bundle.ts";
+import { Content, dataIn } from "../core/content.ts";
 import { placeByKey, placeByTime } from "../core/placement.ts";
-import { routed } from "../core/routing.ts";
 import { randomText } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { addToCount } from "../store/stats.ts";
-import { isoTime, within } from "../time.ts";
+import { within } from "../time.ts";
 import {
+  bytesOf,
   type CommitResult,
   type Entry,
-  type EventOptions,
-  type PreparedEvent,
+  keyTenantOf,
+  type PostedEvent,
   routedBy,
+  routeOf,
   UNAVAILABLE,
 } from "./bundle.ts";
 import { commitEntries, storedResults, WAIT_MS } from "./commit.ts";
 import { enqueueCommitted } from "./enqueue.ts";
-import {
-  type IntakeRequest,
-  type IntakeResult,
-  type IntakeRpc,
-  SECOND_CALL_MS,
-  versionFor,
-} from "./intake-protocol.ts";
+import { INTAKE_VERSION, type IntakeResult, type IntakeRpc, SECOND_CALL_MS } from "./intake-protocol.ts";
 import type { Places } from "./placement-cache.ts";
 import type { Routes } from "./routing-cache.ts";
-
-export type PostedEvent = Readonly<{
-  tenant: string;
-  type: string;
-  /** Any JSON value; numbers may be kept to the digit with `JSON.rawJSON`. Or `Content`, which is sent as it is. */
-  data: unknown;
-  /** Not to be delivered before this, epoch ms; at once when it has passed. */
-  deliverAt?: number | undefined;
-  options?: EventOptions | undefined;
-}>;
 
 /** Characters of five random bits each. */
 const TOKEN_LENGTH = 16;
@@ -69,7 +55,7 @@ export async function accept(
     key === undefined ? placeByTime(tenant, places.count, now) : placeByKey(tenant, key, places.count);
   const entry: Entry = {
     token: randomText(TOKEN_LENGTH),
-    events: posted.map((event) => prepared(event, now)),
+    events: posted.map((event) => scheduled(event, now)),
     key: key === undefined ? undefined : { key, fingerprint: await fingerprintOf(posted) },
     deadlineAt: now + WAIT_MS,
   };
@@ -160,7 +146,7 @@ async function itemOf(
   const ownKey = isRepeated ? messageKey(token) : undefined;
   const entry: Entry = {
     token,
-    events: [prepared(one, now)],
+    events: [scheduled(one, now)],
     key: key === undefined ? ownKey : { key, fingerprint: await fingerprintOf([one]) },
     deadlineAt: now + WAIT_MS,
     triedWithin: isRepeated && key === undefined ? [sentAt - CLOCK_SKEW_MS, sentAt + FRESH_MS] : undefined,
@@ -214,7 +200,7 @@ function portionsOf(items: readonly SingleItem[]): SingleItem[][] {
   const portions: SingleItem[][] = [];
   let free = 0;
   for (const item of items) {
-    const bytes = item.entry.events.reduce((sum, { body }) => sum + body.byteLength, 0);
+    const bytes = bytesOf(item.entry);
     if (bytes > free) {
       portions.push([]);
       free = COMMIT_BYTES;
@@ -236,13 +222,11 @@ export async function acceptOperational(services: Services, keyed: readonly Keye
   const now = services.now();
   const tenants = [...new Set(keyed.map(({ tenant }) => tenant))];
   const routes = await services.routing.fresh(services.db, tenants);
-  const wanted = keyed.filter(({ tenant, type, data }) => {
-    return routed(routes.get(tenant)?.routes ?? [], { type, data: () => data }).length > 0;
-  });
+  const wanted = keyed.filter((event) => routeOf(event, routes).length > 0);
   const entries = wanted.map(
     ({ key, ...event }): Entry => ({
       token: randomText(TOKEN_LENGTH),
-      events: [prepared(event, now)],
+      events: [scheduled(event, now)],
       key: { key, fingerprint: key },
       deadlineAt: now + WAIT_MS,
       isOwn: true,
@@ -334,34 +318,30 @@ async function commitByIntake(
   entry: Entry,
 ): Promise<CommitResult | undefined> {
   const { intake, config, placement } = services;
-  const [event] = entry.events;
-  if (!intake || !event) return undefined;
+  if (!intake) return undefined;
   const location = config.intakeLocation && { locationHint: config.intakeLocation };
-  return placement.withShard(services, event.tenant, config.intakeShards, (shard) => {
+  return placement.withShard(services, keyTenantOf(entry), config.intakeShards, (shard) => {
     const id = intake.idFromName(`${database}.${shard}`);
-    return callIntake(services, () => intake.get(id, location), requestOf(database, entry, event));
+    return callIntake(services, () => intake.get(id, location), database, entry);
   });
-}
-
-function requestOf(database: number, { token, key, deadlineAt }: Entry, event: PreparedEvent): IntakeRequest {
-  const { tenant, type, body, deliverAt, options } = event;
-  const version = versionFor(options);
-  return { version, database, token, tenant, type, body, deliverAt, options, key, deadlineAt };
 }
 
 async function callIntake(
   services: Services,
   objectOf: () => DurableObjectStub<IntakeRpc>,
-  request: IntakeRequest,
+  database: number,
+  entry: Entry,
 ): Promise<CommitResult | undefined> {
+  const { deadlineAt } = entry;
   let triedAt: number | undefined;
   for (let attempt = 1; attempt <= INTAKE_ATTEMPTS; attempt++) {
     const calledAt = services.now();
-    if (calledAt >= request.deadlineAt) break;
+    if (calledAt >= deadlineAt) break;
     const notTaken = triedAt === undefined ? undefined : UNAVAILABLE;
-    const call = async (): Promise<IntakeResult> => objectOf().accept({ ...request, triedAt });
+    const call = async (): Promise<IntakeResult> =>
+      objectOf().accept(INTAKE_VERSION, database, { ...entry, triedAt });
     try {
-      const result = await within(services, request.deadlineAt - calledAt, call());
+      const result = await within(services, deadlineAt - calledAt, call());
       if (result.kind === "done") return result.outcome;
       return result.kind === "full" ? UNAVAILABLE : notTaken;
     } catch (error) {
@@ -384,14 +364,10 @@ async function commitHere(services: Services, database: number, entry: Entry): P
   return outcomes[0] ?? UNAVAILABLE;
 }
 
-function prepared({ tenant, type, data, deliverAt = 0, options }: PostedEvent, now: number): PreparedEvent {
-  const scheduled = deliverAt > now && { deliverAt };
-  if (data instanceof Content) {
-    const { bytes: body, type: contentType } = data;
-    return { tenant, type, data: () => undefined, body, ...scheduled, options: { ...options, contentType } };
-  }
-  const body = encoder.encode(envelopeOf(type, isoTime(now), data));
-  return { tenant, type, data: () => data, body, ...scheduled, ...(options && { options }) };
+/** The event without a time that has passed already. */
+function scheduled(event: PostedEvent, now: number): PostedEvent {
+  const { deliverAt = Number.POSITIVE_INFINITY } = event;
+  return deliverAt > now ? event : { ...event, deliverAt: undefined };
 }
 
 /**
@@ -399,11 +375,21 @@ function prepared({ tenant, type, data, deliverAt = 0, options }: PostedEvent, n
  * whatever the white space; numbers are compared as they were written.
  */
 async function fingerprintOf(posted: readonly PostedEvent[]): Promise<string> {
-  const content = posted.map(({ tenant, type, data, deliverAt, options }) => {
-    return [tenant, type, data, deliverAt, ...(options ? [options] : [])];
-  });
-  const digest = await crypto.subtle.digest("SHA-256", encoder.encode(JSON.stringify(content)));
+  const parts = posted.flatMap((event, i) => [encoder.encode(i === 0 ? "[" : ","), ...contentOf(event)]);
+  const digest = await crypto.subtle.digest("SHA-256", joined([...parts, encoder.encode("]")]));
   return new Uint8Array(digest).toHex();
+}
+
+/** The JSON of an event's tenant, type, data, time and options, in that order. */
+function contentOf({ tenant, type, body, deliverAt, options = {} }: PostedEvent): Uint8Array[] {
+  const { contentType, ...others } = options;
+  const before = JSON.stringify([tenant, type]).slice(0, -1);
+  const behind = JSON.stringify([deliverAt, ...(Object.keys(others).length > 0 ? [others] : [])]).slice(1);
+  const data =
+    contentType === undefined
+      ? dataIn(body, type)
+      : encoder.encode(JSON.stringify(new Content(contentType, body)));
+  return [encoder.encode(`${before},`), data, encoder.encode(`,${behind}`)];
 }
 
 /** Logs and counts a request that was answered from its key. A failure is logged: the answer does not depend on it. */

@@ -1,11 +1,11 @@
 /**
- * Entries and bundle drafts. An entry is what one request posts, and is stored as a whole or not at all. A draft
+ * Events, entries and bundle drafts. An entry is what one request posts, and is stored as a whole or not at all. A draft
  * arranges entries in the bundles that they are committed in: single events share bundles with those that were posted
  * at the same time.
  */
 
 import { bundled, headersText, planOf, type RequestHeaders, storedHeader } from "../core/bundle.ts";
-import { stamp } from "../core/content.ts";
+import { Content, envelopeOf, stamp } from "../core/content.ts";
 import { dataFaults, type JsonSchema, REQUEST_STEPS, type StepBudget } from "../core/json-schema.ts";
 import { routed } from "../core/routing.ts";
 import {
@@ -36,23 +36,48 @@ export type EventOptions = Readonly<{
   validate?: true | undefined;
 }>;
 
-export type PreparedEvent = Readonly<{
+export type PostedEvent = Readonly<{
   tenant: string;
   type: string;
-  /** The value that filters are applied to; evaluated only where there is one. */
-  data: () => unknown;
-  /** The exact bytes that every attempt sends. */
+  /** The exact bytes that every attempt sends. The commit writes its time into an envelope. */
   body: Uint8Array;
   /** Not to be delivered before this, epoch ms; at once without it. */
   deliverAt?: number | undefined;
   options?: EventOptions | undefined;
 }>;
 
+const encoder = new TextEncoder();
+const decoder = new TextDecoder();
+
+/**
+ * The data of envelopes that this isolate has written, or has parsed for a filter: no filter parses them again. It never
+ * becomes old, because only the time in an envelope changes, and it is forgotten with the envelope.
+ */
+const written = new WeakMap<Uint8Array, unknown>();
+
+/** @param data any JSON value; numbers may be kept to the digit with `JSON.rawJSON`. Or `Content`, which is sent as it is. */
+export function postedEvent({
+  data,
+  options,
+  ...event
+}: Omit<PostedEvent, "body"> & Readonly<{ data: unknown }>): PostedEvent {
+  if (data instanceof Content)
+    return { ...event, body: data.bytes, options: { ...options, contentType: data.type } };
+  const body = encoder.encode(envelopeOf(event.type, isoTime(0), data));
+  written.set(body, data);
+  return { ...event, body, ...(options && { options }) };
+}
+
+/** The data of an envelope as plain JSON. */
+function envelopeData(body: Uint8Array): unknown {
+  return (JSON.parse(decoder.decode(body)) as { data: unknown }).data;
+}
+
 /** What one request posts. */
 export type Entry = Readonly<{
   /** Random: a repeat of the same entry has the same. */
   token: string;
-  events: readonly PreparedEvent[];
+  events: readonly PostedEvent[];
   /** Its idempotency key, which belongs to the tenant of its last event, and the digest of its content. */
   key?: Readonly<{ key: string; fingerprint: string }> | undefined;
   /** Until when its sender waits, epoch ms: no commit is begun for it afterwards. */
@@ -119,7 +144,7 @@ export type DraftBundle = Readonly<{
 }>;
 
 /** An event, and its place in its entry. */
-type Item = Readonly<{ entry: Entry; place: number; event: PreparedEvent }>;
+type Item = Readonly<{ entry: Entry; place: number; event: PostedEvent }>;
 
 /** A request with several events, and each with a key after a miss, is a draft of its own; single events share. */
 export function draftsOf(entries: readonly Entry[]): Draft[] {
@@ -154,8 +179,13 @@ export function draftOf(entries: readonly Entry[]): Draft {
   return { entries, bundles };
 }
 
+/** Bytes of the entry's events in bundles. */
+export function bytesOf({ events }: Entry): number {
+  return events.reduce((sum, event) => sum + sizeOf(event), 0);
+}
+
 /** Bytes of the event in a bundle: its body, and its headers, which are ASCII. */
-export function sizeOf({ body, options }: Pick<PreparedEvent, "body" | "options">): number {
+function sizeOf({ body, options }: Pick<PostedEvent, "body" | "options">): number {
   return body.byteLength + (options?.headers ? JSON.stringify(options.headers).length : 0);
 }
 
@@ -184,7 +214,7 @@ async function newBundle(
 ): Promise<NewBundle> {
   const events = items.map(({ event }) => event);
   const own = headersText(events.map(({ options }) => options?.headers));
-  const behind = own === undefined ? undefined : new TextEncoder().encode(own);
+  const behind = own === undefined ? undefined : encoder.encode(own);
   const bodies = events.map(({ body }) => body);
   const { hex, ...stored } = await storeBodies(behind ? [...bodies, behind] : bodies);
   const headers = events.map(({ tenant, type, body, options = {} }) => {
@@ -227,14 +257,19 @@ function keysOf(bundles: readonly DraftBundle[]): NewIdempotencyKey[] {
 }
 
 /** The destinations of an event. */
-export function routeOf(event: PreparedEvent, routes: ReadonlyMap<string, Routes>): string[] {
-  const { type, data, options } = event;
+export function routeOf(event: PostedEvent, routes: ReadonlyMap<string, Routes>): string[] {
+  const { type, body, options } = event;
   const isContent = options?.contentType !== undefined;
+  // Read only where a destination has a filter, and parsed once.
+  const data = () => {
+    if (!isContent && !written.has(body)) written.set(body, envelopeData(body));
+    return written.get(body);
+  };
   return routed(candidatesFor(event, routes), { type, channels: options?.channels, data, isContent });
 }
 
 /** The routes of the tenant, or of those destinations that the event names. */
-function candidatesFor({ tenant, options }: PreparedEvent, routes: ReadonlyMap<string, Routes>) {
+function candidatesFor({ tenant, options }: PostedEvent, routes: ReadonlyMap<string, Routes>) {
   const all = routes.get(tenant)?.routes ?? [];
   const only = options?.destinationIds;
   return only ? all.filter(({ destination }) => only.includes(destination)) : all;
@@ -246,7 +281,7 @@ function candidatesFor({ tenant, options }: PreparedEvent, routes: ReadonlyMap<s
  */
 export function eventFaultsOf({ events, isOwn }: Entry, routes: ReadonlyMap<string, Routes>): EventFault[] {
   const { schemas, asked } = routes.get(CATALOGUE) ?? {};
-  const schemaFor = ({ type, options }: PreparedEvent) =>
+  const schemaFor = ({ type, options }: PostedEvent) =>
     schemas?.get(type) ?? (options?.validate ? asked?.get(type) : undefined);
   const budget = { left: REQUEST_STEPS };
   return events.flatMap((event, place) =>
@@ -260,10 +295,7 @@ export function eventFaultsOf({ events, isOwn }: Entry, routes: ReadonlyMap<stri
 
 type Fault = Omit<EventFault, "place">;
 
-function unknownDestinations(
-  { tenant, options }: PreparedEvent,
-  routes: ReadonlyMap<string, Routes>,
-): Fault[] {
+function unknownDestinations({ tenant, options }: PostedEvent, routes: ReadonlyMap<string, Routes>): Fault[] {
   if (!options?.destinationIds) return [];
   const known = new Set(routes.get(tenant)?.routes.map(({ destination }) => destination));
   const expected = `the id of a destination of the tenant ${tenant}`;
@@ -275,10 +307,11 @@ function unknownDestinations(
 /** Destinations that a fault names. */
 const MOST_NAMED = 10;
 
-function envelopesOnly(event: PreparedEvent, routes: ReadonlyMap<string, Routes>): Fault[] {
-  const { type, data, options } = event;
+function envelopesOnly(event: PostedEvent, routes: ReadonlyMap<string, Routes>): Fault[] {
+  const { type, options } = event;
   if (options?.contentType === undefined || routeOf(event, routes).length > 0) return [];
-  const refusing = routed(candidatesFor(event, routes), { type, channels: options.channels, data });
+  const posted = { type, channels: options.channels, data: () => undefined };
+  const refusing = routed(candidatesFor(event, routes), posted);
   if (refusing.length === 0) return [];
   const named = refusing.slice(0, MOST_NAMED).join(", ");
   const fault = `is not JSON, and is taken only by destinations that get envelopes: ${named}`;
@@ -286,7 +319,7 @@ function envelopesOnly(event: PreparedEvent, routes: ReadonlyMap<string, Routes>
 }
 
 function unfitData(
-  { type, body, options }: PreparedEvent,
+  { type, body, options }: PostedEvent,
   schema: JsonSchema | undefined,
   budget: StepBudget,
 ): Fault[] {
@@ -300,8 +333,7 @@ function unfitData(
     return [{ field: "body", fault, expected: "an event with `data`" }];
   }
   // As plain JSON: the posted value may keep the digits of its numbers as they were written.
-  const { data } = JSON.parse(new TextDecoder().decode(body)) as { data: unknown };
-  return dataFaults(schema, data, budget).map(({ pointer, ...rest }) => ({
+  return dataFaults(schema, envelopeData(body), budget).map(({ pointer, ...rest }) => ({
     field: `data#${pointer}`,
     ...rest,
   }));

@@ -1,8 +1,9 @@
 /**
  * The RPC of intake. A request carries a version, because after a deployment an object may run the former code for
- * some minutes: an unknown version is answered `unknown`, and the Worker commits the event itself.
+ * some minutes: any other version is answered `unknown`, and the Worker commits the event itself. Versions 1 and 2 were one
+ * argument, an object.
  */
-import type { CommitResult, Entry, EventOptions } from "./bundle.ts";
+import type { CommitResult, Entry } from "./bundle.ts";
 
 /**
  * A Worker whose call gets lost calls again, perhaps another object, but not sooner than this after the first call, ms. So
@@ -10,25 +11,8 @@ import type { CommitResult, Entry, EventOptions } from "./bundle.ts";
  */
 export const SECOND_CALL_MS = 100;
 
-/** The latest version that an object takes. */
-export const INTAKE_VERSION = 2;
-
-/** Version 2 has options, which an object that knows only version 1 would lose. */
-export function versionFor(options: EventOptions | undefined): number {
-  return options ? 2 : 1;
-}
-
-/** An entry of one event. */
-export type IntakeRequest = Readonly<{
-  version: number;
-  database: number;
-  tenant: string;
-  type: string;
-  body: Uint8Array;
-  deliverAt?: number | undefined;
-  options?: EventOptions | undefined;
-}> &
-  Pick<Entry, "token" | "key" | "deadlineAt" | "triedAt">;
+/** To be raised with each change of `Entry` that a former object or Worker would misread. */
+export const INTAKE_VERSION = 3;
 
 export type IntakeResult =
   | Readonly<{ kind: "done"; outcome: CommitResult }>
@@ -39,5 +23,6 @@ export type IntakeResult =
 
 /** The methods of the object that a Worker calls. */
 export type IntakeRpc = Rpc.DurableObjectBranded & {
-  accept(request: IntakeRequest): Promise<IntakeResult>;
+  /** @param entry of one event */
+  accept(version: number, database: number, entry: Entry): Promise<IntakeResult>;
 };

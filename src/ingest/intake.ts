@@ -9,10 +9,10 @@ import { DurableObject } from "cloudflare:workers";
 import { MAX_EVENTS } from "../core/bundle.ts";
 import { type Services, servicesOf } from "../services.ts";
 import { databaseAt } from "../store/databases.ts";
-import { type Entry, keyTenantOf, sizeOf, UNAVAILABLE } from "./bundle.ts";
+import { bytesOf, type Entry, keyTenantOf, UNAVAILABLE } from "./bundle.ts";
 import { type CommittedBundle, commitEntries } from "./commit.ts";
 import { enqueueCommitted } from "./enqueue.ts";
-import { INTAKE_VERSION, type IntakeRequest, type IntakeResult, SECOND_CALL_MS } from "./intake-protocol.ts";
+import { INTAKE_VERSION, type IntakeResult, type IntakeRpc, SECOND_CALL_MS } from "./intake-protocol.ts";
 
 /** Events pending at once: some seconds of traffic at a thousand a second. */
 const MOST_PENDING = 5_000;
@@ -31,12 +31,12 @@ export class Intake extends DurableObject<Env> {
   readonly #commits = new GroupCommit(servicesOf(this.env, this.ctx));
 
   /** Commits one event together with those of other requests; resolves when it is in D1. */
-  accept(request: IntakeRequest): Promise<IntakeResult> {
-    return this.#commits.accept(request);
+  accept(...request: Parameters<IntakeRpc["accept"]>): Promise<IntakeResult> {
+    return this.#commits.accept(...request);
   }
 }
 
-type Pending = Readonly<{ entry: Entry; bytes: number; resolve: (result: IntakeResult) => void }>;
+type Pending = Readonly<{ entry: Entry; resolve: (result: IntakeResult) => void }>;
 
 /** Pending events and the commit under way, of one database. */
 export class GroupCommit {
@@ -53,29 +53,18 @@ export class GroupCommit {
     this.#outbox = new Outbox(services);
   }
 
-  accept(request: IntakeRequest): Promise<IntakeResult> {
-    if (!(request.version <= INTAKE_VERSION)) return Promise.resolve({ kind: "unknown" });
-    const bytes = sizeOf(request);
+  /** @param posted as its Worker has it: the object adds when it arrived, and where earlier tries of it may be */
+  accept(version: number, database: number, posted: Entry): Promise<IntakeResult> {
+    if (version !== INTAKE_VERSION) return Promise.resolve({ kind: "unknown" });
+    const bytes = bytesOf(posted);
     const isFull = this.#pending.length >= MOST_PENDING || this.#bytes + bytes > MOST_BYTES;
     if (isFull) return Promise.resolve({ kind: "full" });
+    const entry = { ...posted, floor: this.#floorOf(database), arrivedAt: this.#services.now() };
     return new Promise((resolve) => {
-      this.#pending.push({ entry: this.#entryOf(request), bytes, resolve });
+      this.#pending.push({ entry, resolve });
       this.#bytes += bytes;
-      if (!this.#isCommitting) this.#services.background(this.#commitPending(request.database));
+      if (!this.#isCommitting) this.#services.background(this.#commitPending(database));
     });
-  }
-
-  #entryOf(request: IntakeRequest): Entry {
-    const { database, token, key, deadlineAt, triedAt, ...posted } = request;
-    const { tenant, type, body, deliverAt, options } = posted;
-    const data = () =>
-      options?.contentType === undefined
-        ? (JSON.parse(new TextDecoder().decode(body)) as { data: unknown }).data
-        : undefined;
-    const floor = this.#floorOf(database);
-    const arrivedAt = this.#services.now();
-    const event = { tenant, type, data, body, deliverAt, options };
-    return { token, events: [event], key, deadlineAt, triedAt, floor, arrivedAt };
   }
 
   /** Undefined while it is being read: those who have arrived by then get it, as long as nobody else may have tried them. */
@@ -150,8 +139,9 @@ export class GroupCommit {
     let count = 0;
     for (const one of this.#pending) {
       const isApart = this.#isApart(one);
-      if (count > 0 && (isApart || count >= COMMIT_EVENTS || bytes + one.bytes > COMMIT_BYTES)) break;
-      bytes += one.bytes;
+      const own = bytesOf(one.entry);
+      if (count > 0 && (isApart || count >= COMMIT_EVENTS || bytes + own > COMMIT_BYTES)) break;
+      bytes += own;
       count += 1;
       if (isApart) break;
     }

@@ -3,11 +3,11 @@ import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
 import { consumeEvents } from "../../src/bindings/events-queue.ts";
-import { accept } from "../../src/ingest/accept.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { Services } from "../../src/services.ts";
 import { strictServices } from "../../tools/strict/bindings.ts";
 import { Invocation } from "../../tools/strict/invocation.ts";
+import { accept } from "../support/accept.ts";
 import { batchOf } from "../support/queues.ts";
 import { newDestination, newWorld, START, storedRows, TENANT, urlOf, type World } from "../support/world.ts";
 

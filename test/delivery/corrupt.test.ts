@@ -1,6 +1,6 @@
 /** A bundle whose bodies are damaged costs its own deliveries, and no others. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { accept } from "../../src/ingest/accept.ts";
+import { accept } from "../support/accept.ts";
 import {
   execute,
   newDestination,

@@ -1,7 +1,7 @@
 /** What an event was posted with: headers of its own, a time to live; and what it costs those that have neither. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { accept } from "../../src/ingest/accept.ts";
 import { sweep } from "../../src/jobs/sweep.ts";
+import { accept } from "../support/accept.ts";
 import { rowsOfAll } from "../support/databases.ts";
 import { requeueOne } from "../support/requeue.ts";
 import {

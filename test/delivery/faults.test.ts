@@ -6,7 +6,7 @@ import {
   reportUnattemptedDead,
   resumeAtGate,
 } from "../../src/gate/client.ts";
-import { accept } from "../../src/ingest/accept.ts";
+import { accept } from "../support/accept.ts";
 import {
   FIRST_EVENT,
   messageFor,

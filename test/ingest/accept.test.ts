@@ -3,19 +3,19 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { Content } from "../../src/core/content.ts";
 import { shardsOf } from "../../src/core/placement.ts";
+import { type CommitResult, type Entry, postedEvent } from "../../src/ingest/bundle.ts";
+import { WAIT_MS } from "../../src/ingest/commit.ts";
+import { INTAKE_VERSION } from "../../src/ingest/intake-protocol.ts";
+import type { Services } from "../../src/services.ts";
+import { readCounts } from "../../src/store/stats.ts";
 import {
   accept,
   acceptEach,
   acceptOperational,
-  type KeyedEvent,
-  type PostedEvent,
-  type SingleEvent,
-} from "../../src/ingest/accept.ts";
-import type { CommitResult } from "../../src/ingest/bundle.ts";
-import { WAIT_MS } from "../../src/ingest/commit.ts";
-import type { IntakeRequest } from "../../src/ingest/intake-protocol.ts";
-import type { Services } from "../../src/services.ts";
-import { readCounts } from "../../src/store/stats.ts";
+  type GivenEvent,
+  type GivenKeyed,
+  type GivenSingle,
+} from "../support/accept.ts";
 import { storedBodies, storedBytes } from "../support/stored-bodies.ts";
 import { execute, newDestination, newWorld, START, TENANT, type World } from "../support/world.ts";
 
@@ -24,7 +24,7 @@ beforeEach(async () => {
   world = await newWorld();
 });
 
-const event = (also: Partial<PostedEvent> = {}): PostedEvent => ({
+const event = (also: Partial<GivenEvent> = {}): GivenEvent => ({
   ...{ tenant: TENANT, type: "order.paid", data: { n: 1 } },
   ...also,
 });
@@ -84,6 +84,13 @@ describe("an event", () => {
     expect(await accept(world.services, [event({ data })])).toMatchObject({ events: [{ plan: [] }] });
   });
 
+  test("that has a number written to the digit is compared with filters by its value", async () => {
+    const exact = await newDestination({ filter: { n: 100 } });
+    await newDestination({ filter: { n: { gt: 100 } } });
+    const data = { n: JSON.rawJSON("100.00") };
+    expect(await accept(world.services, [event({ data })])).toMatchObject({ events: [{ plan: [exact] }] });
+  });
+
   test.each([
     ["now", 0, undefined],
     ["in the past", -1, undefined],
@@ -105,7 +112,7 @@ describe("an event", () => {
 });
 
 describe("a key", () => {
-  const under = (key: string, ...posted: PostedEvent[]) => accept(world.services, posted, key);
+  const under = (key: string, ...posted: GivenEvent[]) => accept(world.services, posted, key);
 
   test("belongs to the tenant of the last event", async () => {
     const [a, b] = [event({ tenant: "a" }), event({ tenant: "b" })];
@@ -115,8 +122,25 @@ describe("a key", () => {
     expect((await under("k", a, b)).kind).toBe("replayed");
   });
 
+  test("is stored with a digest that former versions compute too", async () => {
+    const given = [
+      event({ data: { n: JSON.rawJSON("1.0") }, deliverAt: START + 5_000, options: { tags: ["t"] } }),
+      event({ tenant: 'a"b', data: new Content("text/csv", new Uint8Array([49])) }),
+      event({ data: new Content("text/csv", new Uint8Array()), options: { channels: ["x"] } }),
+    ];
+    await under("k", ...given);
+    const content = given.map(({ tenant, type, data, deliverAt, options }) => {
+      return [tenant, type, data, deliverAt, ...(options ? [options] : [])];
+    });
+    const text = new TextEncoder().encode(JSON.stringify(content));
+    const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", text)).toHex();
+    expect(await env.DB.prepare("SELECT fingerprint FROM idempotency_keys").first("fingerprint")).toBe(
+      digest,
+    );
+  });
+
   const base = event({ deliverAt: START + 5_000, options: { tags: ["t"] } });
-  test.each<[string, PostedEvent[], PostedEvent[], CommitResult["kind"]]>([
+  test.each<[string, GivenEvent[], GivenEvent[], CommitResult["kind"]]>([
     ["the same content", [base], [{ ...base }], "replayed"],
     [
       "the same number",
@@ -182,14 +206,14 @@ describe("a key", () => {
 
 describe("intake", () => {
   /** An intake that answers as given, and what it was asked for. */
-  function intakeOf(answer: (request: IntakeRequest) => unknown) {
-    const asked: { name: string; options: unknown; request: IntakeRequest }[] = [];
+  function intakeOf(answer: () => unknown) {
+    const asked: { name: string; options: unknown; version: number; database: number; entry: Entry }[] = [];
     const intake = {
       idFromName: (name: string) => name,
       get: (name: string, options: unknown) => ({
-        accept: async (request: IntakeRequest) => {
-          asked.push({ name, options, request });
-          return answer(request);
+        accept: async (version: number, database: number, entry: Entry) => {
+          asked.push({ name, options, version, database, entry });
+          return answer();
         },
       }),
     } as unknown as Services["intake"];
@@ -212,20 +236,10 @@ describe("intake", () => {
     expect(await accept(services, [posted], "k")).toEqual(outcome);
     expect(asked).toEqual([
       {
-        ...{ name: "0.0", options: undefined },
-        request: {
-          ...{
-            version: 2,
-            database: 0,
-            tenant: "other",
-            type: "order.paid",
-            deliverAt: START + 5_000,
-            options,
-          },
+        ...{ name: "0.0", options: undefined, version: INTAKE_VERSION, database: 0 },
+        entry: {
           token: expect.stringMatching(/^[0-9a-z]{16}$/),
-          body: new TextEncoder().encode(
-            '{"type":"order.paid","timestamp":"2050-06-01T12:00:00.000Z","data":{"n":1}}',
-          ),
+          events: [postedEvent(posted)],
           key: { key: "k", fingerprint: expect.stringMatching(/^[0-9a-f]{64}$/) },
           deadlineAt: START + WAIT_MS,
           triedAt: undefined,
@@ -252,7 +266,7 @@ describe("intake", () => {
     world.chance(chance);
     await accept(configured(services, { intakeShards: 4, intakeLocation: "weur" }), [event()]);
     const name = `0.${shardsOf(TENANT, 4)[which]}`;
-    expect(asked).toMatchObject([{ name, options: { locationHint: "weur" }, request: { version: 1 } }]);
+    expect(asked).toMatchObject([{ name, options: { locationHint: "weur" }, version: INTAKE_VERSION }]);
   });
 
   test("is asked again once, after a pause, with when it was asked first", async () => {
@@ -267,7 +281,7 @@ describe("intake", () => {
       await world.clock.asleep(pause);
       world.clock.pass(pause);
       expect(await accepting).toEqual({ kind: "unavailable" });
-      expect(asked.splice(0).map(({ request }) => request.triedAt)).toEqual([undefined, begunAt]);
+      expect(asked.splice(0).map(({ entry }) => entry.triedAt)).toEqual([undefined, begunAt]);
     }
     expect(world.logged("intake_unreachable").map(({ attempt }) => attempt)).toEqual([1, 2, 1, 2]);
     expect(await storedTypes()).toEqual([]);
@@ -299,11 +313,11 @@ describe("intake", () => {
 
 describe("events that are handed over together", () => {
   let tokens = 0;
-  const single = (also: Partial<SingleEvent> = {}): SingleEvent => ({
+  const single = (also: Partial<GivenSingle> = {}): GivenSingle => ({
     ...{ ...event(), token: `token-${tokens++}`, sentAt: START, isRepeated: false },
     ...also,
   });
-  const handOver = (...posted: SingleEvent[]) => acceptEach(world.services, posted);
+  const handOver = (...posted: GivenSingle[]) => acceptEach(world.services, posted);
   const contentOf = (bytes: number) => new Content("text/csv", new Uint8Array(bytes));
   const HALF_MIB = 512 * 1024;
 
@@ -396,8 +410,8 @@ describe("events that are handed over together", () => {
 });
 
 describe("operational events", () => {
-  const keyed = (key: string, also: Partial<PostedEvent> = {}): KeyedEvent => ({ ...event(also), key });
-  const report = (...events: KeyedEvent[]) => acceptOperational(world.services, events);
+  const keyed = (key: string, also: Partial<GivenEvent> = {}): GivenKeyed => ({ ...event(also), key });
+  const report = (...events: GivenKeyed[]) => acceptOperational(world.services, events);
 
   test("are stored where a destination takes them, once under their keys, and put on the queue", async () => {
     await newDestination({ tenant: "op", eventTypes: ["a"], filter: { n: 1 } });

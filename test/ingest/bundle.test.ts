@@ -4,6 +4,7 @@ import { headersOf, MAX_BYTES } from "../../src/core/bundle.ts";
 import type { JsonSchema } from "../../src/core/json-schema.ts";
 import type { Route } from "../../src/core/routing.ts";
 import {
+  bytesOf,
   type Draft,
   draftOf,
   draftsApart,
@@ -13,10 +14,10 @@ import {
   eventFaultsOf,
   filterEntries,
   keyTenantOf,
-  type PreparedEvent,
+  type PostedEvent,
+  postedEvent,
   routedBy,
   routeOf,
-  sizeOf,
   unitOf,
 } from "../../src/ingest/bundle.ts";
 import { CATALOGUE, type Routes } from "../../src/ingest/routing-cache.ts";
@@ -24,26 +25,22 @@ import { readContents } from "../../src/store/bundles.ts";
 
 const encoder = new TextEncoder();
 
-const event = (type: string, also: Partial<PreparedEvent> = {}): PreparedEvent => ({
-  tenant: "acme",
-  type,
-  data: () => ({}),
-  body: encoder.encode(JSON.stringify({ type, data: {} })),
+const event = (type: string, also: Partial<PostedEvent> = {}, data: unknown = {}): PostedEvent => ({
+  ...postedEvent({ tenant: "acme", type, data }),
   ...also,
 });
 
-const optioned = (options: EventOptions, also: Partial<PreparedEvent> = {}) =>
-  event("a", { options, ...also });
+const optioned = (options: EventOptions, also: Partial<PostedEvent> = {}) => event("a", { options, ...also });
 
 function entry(
   token: string,
-  events: readonly PreparedEvent[] = [event("a")],
+  events: readonly PostedEvent[] = [event("a")],
   also: Partial<Entry> = {},
 ): Entry {
   return { token, events, deadlineAt: 0, ...also };
 }
 
-const keyed = (token: string, ...events: PreparedEvent[]) =>
+const keyed = (token: string, ...events: PostedEvent[]) =>
   entry(token, events.length > 0 ? events : undefined, {
     key: { key: `key of ${token}`, fingerprint: token },
   });
@@ -114,7 +111,11 @@ describe("drafts", () => {
     const body = new Uint8Array(MAX_BYTES / 2);
     const plain = event("a", { body });
     const headed = optioned({ headers: { "x-a": "1" } }, { body });
-    expect([sizeOf(plain), sizeOf(headed)]).toEqual([MAX_BYTES / 2, MAX_BYTES / 2 + 11]);
+    expect(bytesOf(entry("x", [plain, headed, plain]))).toBe(1.5 * MAX_BYTES + 11);
+    expect([plain, headed].map((one) => bytesOf(entry("x", [one])))).toEqual([
+      MAX_BYTES / 2,
+      MAX_BYTES / 2 + 11,
+    ]);
     expect(draftOf([entry("list", [plain, plain])]).bundles).toHaveLength(1);
     expect(draftOf([entry("list", [plain, headed])]).bundles).toHaveLength(2);
   });
@@ -255,11 +256,11 @@ describe("an event is for", () => {
     other: [route("theirs")],
   });
 
-  test.each<[string, PreparedEvent, string[]]>([
+  test.each<[string, PostedEvent, string[]]>([
     ["its tenant's destinations that take it", event("a"), ["all", "raw"]],
     ["those of its type too", event("b"), ["all", "of b", "raw"]],
     ["those of its channels too", optioned({ channels: ["x"] }), ["all", "of x", "raw", "raw of x"]],
-    ["those whose filter it fits too", event("a", { data: () => ({ n: 1 }) }), ["all", "of one", "raw"]],
+    ["those whose filter it fits too", event("a", {}, { n: 1 }), ["all", "of one", "raw"]],
     [
       "those alone that it names and that take it",
       optioned({ destinationIds: ["of b", "raw", "theirs"] }),
@@ -268,7 +269,7 @@ describe("an event is for", () => {
     ["nobody when it names none", optioned({ destinationIds: [] }), []],
     [
       "those that take content, when it is content",
-      optioned({ contentType: "text/csv", channels: ["x"] }, { data: () => undefined }),
+      optioned({ contentType: "text/csv", channels: ["x"] }),
       ["raw", "raw of x"],
     ],
     ["nobody where its tenant has no destinations", event("a", { tenant: "nobody" }), []],
@@ -295,11 +296,11 @@ describe("an entry is refused", () => {
   );
   const body = (data: unknown) => encoder.encode(JSON.stringify({ type: "checked", data }));
   const csv = (options: EventOptions = {}, tenant = "acme") =>
-    optioned({ contentType: "text/csv", ...options }, { tenant, data: () => undefined });
-  const faultOf = (given: PreparedEvent, also: Partial<Entry> = {}) =>
+    optioned({ contentType: "text/csv", ...options }, { tenant });
+  const faultOf = (given: PostedEvent, also: Partial<Entry> = {}) =>
     eventFaultsOf(entry("x", [given], also), routes).map(({ field, fault }) => `${field} ${fault}`);
 
-  test.each<[string, PreparedEvent, string[]]>([
+  test.each<[string, PostedEvent, string[]]>([
     [
       "for each destination that it names and that is not its tenant's",
       optioned({ destinationIds: ["d1", "r1", "d2", "d3"] }),
@@ -342,7 +343,7 @@ describe("an entry is refused", () => {
     expect(faultOf(given)).toEqual(expected);
   });
 
-  test.each<[string, PreparedEvent]>([
+  test.each<[string, PostedEvent]>([
     ["names its tenant's destinations", optioned({ destinationIds: ["d2", "d1"] })],
     ["is content that one destination takes", csv({}, "raw")],
     ["is content that nobody takes", csv({}, "nobody")],

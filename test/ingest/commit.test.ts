@@ -2,11 +2,11 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { retention } from "../../src/features/retention/job.ts";
-import { accept, type PostedEvent } from "../../src/ingest/accept.ts";
-import type { CommitResult, Entry } from "../../src/ingest/bundle.ts";
+import { type CommitResult, type Entry, postedEvent } from "../../src/ingest/bundle.ts";
 import { commitEntries, WAIT_MS } from "../../src/ingest/commit.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { Services } from "../../src/services.ts";
+import { accept, type GivenEvent } from "../support/accept.ts";
 import { calm, execute, newDestination, newWorld, TENANT, type World } from "../support/world.ts";
 
 /** Between an uncertain commit and its repeat, while chance is 0.5. */
@@ -19,7 +19,7 @@ beforeEach(async () => {
   world.deliveryQueue.taken();
 });
 
-const event = (type = "a", data: unknown = {}, tenant = TENANT): PostedEvent => ({ tenant, type, data });
+const event = (type = "a", data: unknown = {}, tenant = TENANT): GivenEvent => ({ tenant, type, data });
 
 const encoder = new TextEncoder();
 let tokens = 0;
@@ -28,12 +28,7 @@ function entry(types: readonly string[] = ["a"], also: Partial<Entry> = {}, tena
   tokens += 1;
   return {
     token: `token-${tokens}`,
-    events: types.map((type) => ({
-      tenant,
-      type,
-      data: () => ({}),
-      body: encoder.encode(JSON.stringify({ type, data: {} })),
-    })),
+    events: types.map((type) => postedEvent({ tenant, type, data: {} })),
     deadlineAt: world.clock.now() + WAIT_MS,
     ...also,
   };

@@ -1,12 +1,13 @@
 /** Sends that fail after a commit are repeated for some seconds, and deliver nothing twice. */
 import { beforeEach, describe, expect, test } from "vitest";
-import { accept } from "../../src/ingest/accept.ts";
+import { postedEvent } from "../../src/ingest/bundle.ts";
 import type { CommittedBundle } from "../../src/ingest/commit.ts";
 import { enqueueBundles, enqueueCommitted } from "../../src/ingest/enqueue.ts";
 import { GroupCommit } from "../../src/ingest/intake.ts";
 import { INTAKE_VERSION } from "../../src/ingest/intake-protocol.ts";
 import type { DeliveryMessage } from "../../src/queue-messages.ts";
 import type { Services } from "../../src/services.ts";
+import { accept } from "../support/accept.ts";
 import { newDestination, newWorld, START, storedRows, TENANT, type World } from "../support/world.ts";
 
 let world: World;
@@ -176,13 +177,9 @@ describe("a send that fails after the commit", () => {
     const { deliveries, sends, taken } = failing((send) => (send <= 2 ? "before" : undefined));
     const intake = new GroupCommit({ ...world.services, deliveries });
     const event = (token: string) =>
-      intake.accept({
-        version: INTAKE_VERSION,
-        database: 0,
+      intake.accept(INTAKE_VERSION, 0, {
         token,
-        tenant: TENANT,
-        type: "a",
-        body: new TextEncoder().encode('{"type":"a","data":{}}'),
+        events: [postedEvent({ tenant: TENANT, type: "a", data: {} })],
         deadlineAt: world.clock.now() + 5_000,
       });
     for (const token of ["one", "two", "three", "four"])

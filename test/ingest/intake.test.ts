@@ -3,15 +3,15 @@
 import { abortAllDurableObjects } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { accept, type PostedEvent } from "../../src/ingest/accept.ts";
-import type { CommitResult } from "../../src/ingest/bundle.ts";
+import type { CommitResult, PostedEvent } from "../../src/ingest/bundle.ts";
 import { WAIT_MS } from "../../src/ingest/commit.ts";
 import { GroupCommit, type Intake } from "../../src/ingest/intake.ts";
-import { INTAKE_VERSION, type IntakeRequest, type IntakeResult } from "../../src/ingest/intake-protocol.ts";
+import { INTAKE_VERSION, type IntakeResult, type IntakeRpc } from "../../src/ingest/intake-protocol.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import { sweep } from "../../src/jobs/sweep.ts";
 import type { DeliveryMessage } from "../../src/queue-messages.ts";
 import type { Services } from "../../src/services.ts";
+import { accept, type GivenEvent } from "../support/accept.ts";
 import { playedD1 } from "../support/played-d1.ts";
 import {
   calm,
@@ -27,7 +27,8 @@ import {
 /** The columns of a destination that gets every event. */
 const TAKES_ALL = { types: null, channels: null, filter: null, body: "envelope" };
 
-type Accept = (request: IntakeRequest) => Promise<IntakeResult>;
+type IntakeRequest = Parameters<IntakeRpc["accept"]>;
+type Accept = (...request: IntakeRequest) => Promise<IntakeResult>;
 
 let world: World;
 /** Before second calls, ms. */
@@ -41,7 +42,7 @@ afterEach(() => {
   vi.restoreAllMocks();
 });
 
-const event = (type = "a", tenant = TENANT, data: unknown = {}): PostedEvent => ({ tenant, type, data });
+const event = (type = "a", tenant = TENANT, data: unknown = {}): GivenEvent => ({ tenant, type, data });
 
 /** An object that has just started: it shares nothing with others but the database. */
 const newIntake = (also: Partial<Services> = {}) =>
@@ -51,7 +52,7 @@ const newIntake = (also: Partial<Services> = {}) =>
 function withIntake(...ways: readonly Accept[]): Services {
   let call = 0;
   const stub = {
-    accept: (request: IntakeRequest) => (ways[Math.min(call++, ways.length - 1)] as Accept)(request),
+    accept: (...request: IntakeRequest) => (ways[Math.min(call++, ways.length - 1)] as Accept)(...request),
   };
   const intake = {
     idFromName: (name: string) => name,
@@ -64,14 +65,13 @@ const encoder = new TextEncoder();
 let tokens = 0;
 
 /** A request with a token of its own. */
-function request(also: Partial<IntakeRequest> = {}): IntakeRequest {
+function request(
+  event: Partial<PostedEvent> = {},
+  { version = INTAKE_VERSION, deadlineAt = world.clock.now() + WAIT_MS } = {},
+): IntakeRequest {
   tokens += 1;
-  return {
-    ...{ version: 1, database: 0, token: `token ${tokens}`, tenant: TENANT, type: "a" },
-    body: encoder.encode('{"data":{}}'),
-    deadlineAt: world.clock.now() + WAIT_MS,
-    ...also,
-  };
+  const posted = { tenant: TENANT, type: "a", body: encoder.encode('{"data":{}}'), ...event };
+  return [version, 0, { token: `token ${tokens}`, events: [posted], deadlineAt }];
 }
 
 /** Until it is let go, whatever is asked of it waits. Then it is overloaded. */
@@ -94,8 +94,8 @@ const shortPauses: Services["sleep"] = (ms, signal) => {
 
 const to =
   (intake: GroupCommit): Accept =>
-  (request) =>
-    intake.accept(request);
+  (...request) =>
+    intake.accept(...request);
 
 const fails = async (): Promise<never> => {
   throw new Error("Network connection lost.");
@@ -108,8 +108,8 @@ const overloaded = async (): Promise<never> => {
 /** Commits, and the answer gets lost. */
 const losesAnswer =
   (intake: GroupCommit): Accept =>
-  async (request) => {
-    await intake.accept(request);
+  async (...request) => {
+    await intake.accept(...request);
     throw new Error("Network connection lost.");
   };
 
@@ -206,7 +206,7 @@ describe("many who post at once", () => {
   test("are committed apart from a tenant whose event D1 has refused for exactly a minute, in their order", async () => {
     const intake = newIntake();
     const post = (...tenants: string[]) =>
-      Promise.all(tenants.map((tenant) => intake.accept(request({ tenant }))));
+      Promise.all(tenants.map((tenant) => intake.accept(...request({ tenant }))));
     const tenantsByBundle = async () => {
       const { results } = await env.DB.prepare(
         "SELECT group_concat(tenant) AS tenants FROM events GROUP BY bundle_id ORDER BY bundle_id",
@@ -230,7 +230,7 @@ describe("many who post at once", () => {
     await newDestination();
     const intake = newIntake();
     for (let i = 0; i < 4; i++) {
-      await intake.accept(request());
+      await intake.accept(...request());
       await world.settled();
       expect(world.deliveryQueue.taken()).toHaveLength(1);
     }
@@ -294,7 +294,9 @@ describe("many who post at once", () => {
     const now = world.clock.now();
     const intake = newIntake();
     const deadlines = [now - 1, now, now + 1_000];
-    const answers = await Promise.all(deadlines.map((deadlineAt) => intake.accept(request({ deadlineAt }))));
+    const answers = await Promise.all(
+      deadlines.map((deadlineAt) => intake.accept(...request({}, { deadlineAt }))),
+    );
     expect(answers.map(kindOf)).toEqual(["unavailable", "accepted", "accepted"]);
     expect(await stored()).toHaveLength(2);
   });
@@ -309,9 +311,9 @@ describe("what waits for a commit", () => {
   test("is five thousand events at most, a thousand of which are committed at a time", async () => {
     const { db, letGo } = heldDatabase();
     const intake = newIntake({ db });
-    const first = intake.accept(request());
+    const first = intake.accept(...request());
     await calm();
-    const answers = Array.from({ length: 5_001 }, () => intake.accept(request()));
+    const answers = Array.from({ length: 5_001 }, () => intake.accept(...request()));
     expect(await answers[5_000]).toEqual({ kind: "full" });
     letGo();
     const kinds = (await Promise.all([first, ...answers])).map(kindOf);
@@ -322,16 +324,16 @@ describe("what waits for a commit", () => {
   test("has sixteen mebibytes at most, with its headers, and room again once it has been committed", async () => {
     const { db, letGo } = heldDatabase();
     const intake = newIntake({ db });
-    const first = intake.accept(request(bodyOf(16 * MIB)));
+    const first = intake.accept(...request(bodyOf(16 * MIB)));
     await calm();
     const options = { headers: { "x-a": "1" } };
-    const answers = [8 * MIB, 8 * MIB - 11].map((bytes) => intake.accept(request(bodyOf(bytes))));
-    expect(await intake.accept(request({ ...bodyOf(1), options }))).toEqual({ kind: "full" });
-    answers.push(intake.accept(request({ ...bodyOf(0), options })));
-    expect(await intake.accept(request(bodyOf(1)))).toEqual({ kind: "full" });
+    const answers = [8 * MIB, 8 * MIB - 11].map((bytes) => intake.accept(...request(bodyOf(bytes))));
+    expect(await intake.accept(...request({ ...bodyOf(1), options }))).toEqual({ kind: "full" });
+    answers.push(intake.accept(...request({ ...bodyOf(0), options })));
+    expect(await intake.accept(...request(bodyOf(1)))).toEqual({ kind: "full" });
     letGo();
     expect((await Promise.all([first, ...answers])).map(kindOf)).toEqual(Array(4).fill("unavailable"));
-    const again = [intake.accept(request(bodyOf(16 * MIB))), intake.accept(request(bodyOf(1)))];
+    const again = [intake.accept(...request(bodyOf(16 * MIB))), intake.accept(...request(bodyOf(1)))];
     expect((await Promise.all(again)).map(kindOf)).toEqual(["unavailable", "full"]);
   });
 
@@ -340,9 +342,9 @@ describe("what waits for a commit", () => {
     const intake = newIntake({ db });
     const sizes = [0, MIB, MIB, 1, 3 * MIB, MIB, MIB + 1];
     const [first, ...others] = sizes.map((bytes) => request(bodyOf(bytes)));
-    const answers = [intake.accept(first as IntakeRequest)];
+    const answers = [intake.accept(...(first as IntakeRequest))];
     await calm();
-    answers.push(...others.map((other) => intake.accept(other)));
+    answers.push(...others.map((other) => intake.accept(...other)));
     letGo();
     await Promise.all(answers);
     // The first alone; two of a mebibyte; the next byte; the large one; the last two, which are too large together.
@@ -353,7 +355,7 @@ describe("what waits for a commit", () => {
     const { db, letGo } = heldDatabase();
     const intake = newIntake({ db });
     letGo();
-    for (let i = 0; i < 3; i++) expect(kindOf(await intake.accept(request()))).toBe("unavailable");
+    for (let i = 0; i < 3; i++) expect(kindOf(await intake.accept(...request()))).toBe("unavailable");
     expect(commits()).toEqual([1, 1, 1]);
   });
 
@@ -362,10 +364,10 @@ describe("what waits for a commit", () => {
     const answers: Promise<IntakeResult>[] = [];
     world.d1.failing((sql) => {
       if (answers.length === 1 && sql.includes("INSERT INTO bundles"))
-        answers.push(intake.accept(request()), intake.accept(request()));
+        answers.push(intake.accept(...request()), intake.accept(...request()));
       return undefined;
     });
-    answers.push(intake.accept(request()));
+    answers.push(intake.accept(...request()));
     return answers;
   }
 
@@ -373,7 +375,7 @@ describe("what waits for a commit", () => {
     const intake = newIntake({ config: { ...world.services.config, intakeLingerMs: 7 } });
     const answers = postBehind(intake);
     await world.clock.asleep(7);
-    answers.push(intake.accept(request()));
+    answers.push(intake.accept(...request()));
     await calm();
     expect(await bundles()).toBe(1);
     world.clock.pass(7);
@@ -382,7 +384,7 @@ describe("what waits for a commit", () => {
   });
 
   test.each([
-    ["one alone, whatever the linger", 7, (intake: GroupCommit) => [intake.accept(request())]],
+    ["one alone, whatever the linger", 7, (intake: GroupCommit) => [intake.accept(...request())]],
     ["any number, without a linger", 0, postBehind],
   ])("does not wait for others: %s", async (_which, intakeLingerMs, post) => {
     const slept: number[] = [];
@@ -402,11 +404,11 @@ describe("an event that intake commits", () => {
     const one = await newDestination({ filter: { n: 1 }, body: "data" });
     const all = await newDestination({ body: "data" });
     const intake = newIntake();
-    const csv = { body: encoder.encode("n;1"), options: { contentType: "text/csv" }, version: 2 };
+    const csv = { body: encoder.encode("n;1"), options: { contentType: "text/csv" } };
     const answers = await Promise.all([
-      intake.accept(request({ body: encoder.encode('{"data":{"n":1}}') })),
-      intake.accept(request({ body: encoder.encode('{"data":{"n":2}}') })),
-      intake.accept(request(csv)),
+      intake.accept(...request({ body: encoder.encode('{"data":{"n":1}}') })),
+      intake.accept(...request({ body: encoder.encode('{"data":{"n":2}}') })),
+      intake.accept(...request(csv)),
     ]);
     const plans = answers.map(
       (answer) => answer.kind === "done" && "events" in answer.outcome && answer.outcome.events[0]?.plan,
@@ -416,9 +418,9 @@ describe("an event that intake commits", () => {
 
   test("reads none of the bundles that were there before, in an object that has just started", async () => {
     for (let i = 0; i < 20; i++) await accept(world.services, [event()]);
-    await newIntake().accept(request());
+    await newIntake().accept(...request());
     world.d1.used();
-    expect(kindOf(await newIntake().accept(request()))).toBe("accepted");
+    expect(kindOf(await newIntake().accept(...request()))).toBe("accepted");
     expect(world.d1.used().rowsRead).toBeLessThan(20);
   });
 });
@@ -436,8 +438,8 @@ describe("intake's answer", () => {
 
   test("lost by an object that has gone on committing since, is found by the same object", async () => {
     const intake = newIntake();
-    const busy: Accept = async (request) => {
-      await intake.accept(request);
+    const busy: Accept = async (...request) => {
+      await intake.accept(...request);
       for (let i = 0; i < 5; i++) await accept(withIntake(to(intake)), [event("neighbour")]);
       throw new Error("Network connection lost.");
     };
@@ -492,22 +494,29 @@ describe("intake's answer", () => {
     expect(await posting).toEqual({ kind: "unavailable" });
   });
 
-  test("of an object that does not know options is no commit: they are not lost", async () => {
-    const destination = await newDestination();
-    await newDestination();
-    const former = {
-      accept: async ({ version }: IntakeRequest) =>
-        version === 1 ? { kind: "done", outcome: { kind: "conflict" } } : { kind: "unknown" },
-    };
-    const services = withIntake(async (request) => (await former.accept(request)) as IntakeResult);
-    const outcome = await accept(services, [{ ...event(), options: { destinationIds: [destination] } }]);
-    expect(outcome).toMatchObject({ kind: "accepted", events: [{ plan: [destination] }] });
+  test("of any other version is no commit", async () => {
+    const versions = [INTAKE_VERSION, INTAKE_VERSION - 1, INTAKE_VERSION + 1, Number.NaN];
+    const answers = await Promise.all(
+      versions.map((version) => newIntake().accept(...request({}, { version }))),
+    );
+    expect(answers.map(kindOf)).toEqual(["accepted", "unknown", "unknown", "unknown"]);
   });
 
-  test("of an unknown version is no commit", async () => {
-    const versions = [1, INTAKE_VERSION, INTAKE_VERSION + 1, Number.NaN];
-    const answers = await Promise.all(versions.map((version) => newIntake().accept(request({ version }))));
-    expect(answers.map(kindOf)).toEqual(["accepted", "accepted", "unknown", "unknown"]);
+  test("of a Worker with the former code, whose request is one argument, is no commit", async () => {
+    const former = { version: 2, database: 0, token: "t", tenant: TENANT, type: "a", deadlineAt: Infinity };
+    const accept = newIntake().accept as (...request: unknown[]) => Promise<IntakeResult>;
+    expect(await accept.call(newIntake(), former)).toEqual({ kind: "unknown" });
+    expect(await stored()).toEqual([]);
+  });
+
+  test("of an object with the former code, which reads one argument, is no commit: nothing is lost", async () => {
+    const destination = await newDestination();
+    await newDestination();
+    const former = async (request: { version: number }) =>
+      request.version <= 2 ? { kind: "done", outcome: { kind: "conflict" } } : { kind: "unknown" };
+    const services = withIntake(former as unknown as Accept);
+    const outcome = await accept(services, [{ ...event(), options: { destinationIds: [destination] } }]);
+    expect(outcome).toMatchObject({ kind: "accepted", events: [{ plan: [destination] }] });
   });
 });
 
@@ -534,8 +543,8 @@ describe("two objects after a deploy", () => {
     await calm();
     // It gathers behind the commit under way, the connection breaks, and the new object gets it again.
     let pending: Promise<unknown> | undefined;
-    const breaks: Accept = (request) => {
-      pending = old.accept(request);
+    const breaks: Accept = (...request) => {
+      pending = old.accept(...request);
       return fails();
     };
     const outcome = await accept(withIntake(breaks, to(next)), [event("twice")]);
@@ -566,7 +575,7 @@ describe("a request that comes twice to one object", () => {
   test("while the first is still gathering is one event", async () => {
     const intake = newIntake();
     const twice = request();
-    const [first, again] = await Promise.all([intake.accept(twice), intake.accept(twice)]);
+    const [first, again] = await Promise.all([intake.accept(...twice), intake.accept(...twice)]);
     expect(first).toEqual(again);
     expect(await stored()).toHaveLength(1);
   });
@@ -609,7 +618,7 @@ test("while the queue hangs, ten thousand bundles wait for it, and those beyond 
   /** Each in a bundle of its own, because each is due at another time. */
   const post = async (count: number) => {
     const due = Array.from({ length: count }, (_, i) => world.clock.now() + i + 1);
-    await Promise.all(due.map((deliverAt) => intake.accept(request({ deliverAt }))));
+    await Promise.all(due.map((deliverAt) => intake.accept(...request({ deliverAt }))));
   };
   for (let i = 0; i < 2; i++) await post(1);
   for (let i = 0; i < 9; i++) await post(1_000);

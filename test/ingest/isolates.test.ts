@@ -1,18 +1,19 @@
 /** An isolate that has slept while others committed reads no more than a busy one, and gives no wrong answer. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
+import { type CommitResult, postedEvent } from "../../src/ingest/bundle.ts";
+import { commitEntries, WAIT_MS } from "../../src/ingest/commit.ts";
+import { GroupCommit } from "../../src/ingest/intake.ts";
+import { INTAKE_VERSION } from "../../src/ingest/intake-protocol.ts";
+import { RoutingCache } from "../../src/ingest/routing-cache.ts";
+import type { Services } from "../../src/services.ts";
 import {
   accept,
   acceptEach,
   acceptOperational,
-  type PostedEvent,
-  type SingleEvent,
-} from "../../src/ingest/accept.ts";
-import type { CommitResult } from "../../src/ingest/bundle.ts";
-import { commitEntries, WAIT_MS } from "../../src/ingest/commit.ts";
-import { GroupCommit } from "../../src/ingest/intake.ts";
-import { RoutingCache } from "../../src/ingest/routing-cache.ts";
-import type { Services } from "../../src/services.ts";
+  type GivenEvent,
+  type GivenSingle,
+} from "../support/accept.ts";
 import { calm, execute, newDestination, newWorld, START, TENANT, type World } from "../support/world.ts";
 
 const MINUTE = 60_000;
@@ -28,7 +29,7 @@ beforeEach(async () => {
 /** Another isolate: it shares nothing but the database. */
 const elsewhere = (): Services => ({ ...world.services, routing: new RoutingCache() });
 
-const event = (type = "a", tenant = TENANT): PostedEvent => ({ tenant, type, data: {} });
+const event = (type = "a", tenant = TENANT): GivenEvent => ({ tenant, type, data: {} });
 
 /** Other isolates commit so many bundles, one event each, evenly until now. */
 async function othersCommit(count: number, overMs = 10 * MINUTE): Promise<void> {
@@ -104,12 +105,9 @@ describe("an isolate that was quiet while others committed twelve thousand bundl
 
   test("as an object of intake", async () => {
     const intake = new GroupCommit(world.services);
-    const request = {
-      ...{ version: 1, database: 0, token: "t", tenant: TENANT, type: "a" },
-      body: new TextEncoder().encode('{"data":{}}'),
-      deadlineAt: world.clock.now() + WAIT_MS,
-    };
-    expect(await rowsFor(() => intake.accept(request))).toBeLessThan(FEW);
+    const events = [postedEvent({ tenant: TENANT, type: "a", data: {} })];
+    const posted = { token: "t", events, deadlineAt: world.clock.now() + WAIT_MS };
+    expect(await rowsFor(() => intake.accept(INTAKE_VERSION, 0, posted))).toBeLessThan(FEW);
     expect((await storedTypes()).filter((type) => type === "a")).toHaveLength(1);
   });
 });
@@ -127,7 +125,7 @@ test("many keys in one commit cost no look at the bundles of others for each", a
   await othersCommit(150);
   const entries = Array.from({ length: 100 }, (_, i) => ({
     ...{ token: `token ${i}`, deadlineAt: world.clock.now() + WAIT_MS },
-    events: [{ tenant: TENANT, type: "a", data: () => ({}), body: new TextEncoder().encode("{}") }],
+    events: [postedEvent({ tenant: TENANT, type: "a", data: {} })],
     key: { key: `key ${i}`, fingerprint: "f" },
   }));
   const commit = () => commitEntries(world.services, 0, entries, world.clock.now());
@@ -138,9 +136,9 @@ test("many keys in one commit cost no look at the bundles of others for each", a
 });
 
 describe("an entry that an object took while it was far behind", () => {
-  const request = () => ({
-    ...{ version: 1, database: 0, token: "the same", tenant: TENANT, type: "twice" },
-    body: new TextEncoder().encode('{"data":{}}'),
+  const posted = () => ({
+    token: "the same",
+    events: [postedEvent({ tenant: TENANT, type: "twice", data: {} })],
     deadlineAt: world.clock.now() + WAIT_MS,
   });
 
@@ -160,13 +158,13 @@ describe("an entry that an object took while it was far behind", () => {
       },
     } as unknown as D1Database;
     const old = new GroupCommit({ ...world.services, db: slow });
-    const first = old.accept(request());
+    const first = old.accept(INTAKE_VERSION, 0, posted());
     await calm();
     world.clock.pass(ms);
     // A second call is made no sooner than a tenth of a second after the first.
     const isElsewhere = ms >= 100;
     const triedAt = world.clock.now() - ms;
-    if (isElsewhere) await new GroupCommit(elsewhere()).accept({ ...request(), triedAt });
+    if (isElsewhere) await new GroupCommit(elsewhere()).accept(INTAKE_VERSION, 0, { ...posted(), triedAt });
     letGo();
     expect(await first).toMatchObject({ kind: "done", outcome: { kind: "accepted" } });
     expect((await storedTypes()).filter((type) => type === "twice")).toHaveLength(1);
@@ -174,7 +172,7 @@ describe("an entry that an object took while it was far behind", () => {
 });
 
 describe("messages that are handed over again six hours after they were sent", () => {
-  const messages = (isRepeated: boolean, sentAt: number, count = 10): SingleEvent[] =>
+  const messages = (isRepeated: boolean, sentAt: number, count = 10): GivenSingle[] =>
     Array.from({ length: count }, (_, i) => ({
       ...event("message"),
       ...{ token: `message-${i}`, sentAt: sentAt + i, isRepeated },

@@ -1,8 +1,8 @@
 /** Every change of whom a tenant's events are for raises the tenant's revision, whoever makes it and however. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { accept } from "../../src/ingest/accept.ts";
 import { CATALOGUE, type Routes, RoutingCache } from "../../src/ingest/routing-cache.ts";
+import { accept } from "../support/accept.ts";
 import { execute, newDestination, newWorld, TENANT, type World } from "../support/world.ts";
 
 let world: World;

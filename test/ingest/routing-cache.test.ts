@@ -1,8 +1,8 @@
 /** What an isolate remembers of destinations and schemas: what was read last, and no more than fits. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { accept } from "../../src/ingest/accept.ts";
 import { CATALOGUE, RoutingCache, schemaOf } from "../../src/ingest/routing-cache.ts";
+import { accept } from "../support/accept.ts";
 import { interceptedD1 } from "../support/intercept.ts";
 import { playedD1 } from "../support/played-d1.ts";
 import { execute, newDestination, newWorld, TENANT, type World } from "../support/world.ts";

@@ -2,8 +2,8 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt } from "../../src/core/bundle.ts";
-import { accept } from "../../src/ingest/accept.ts";
 import { sweep } from "../../src/jobs/sweep.ts";
+import { accept } from "../support/accept.ts";
 import {
   execute,
   forgetOutcomes,

@@ -3,9 +3,9 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { type DeliveryKey, eventAt } from "../../src/core/bundle.ts";
-import { accept } from "../../src/ingest/accept.ts";
 import { sweep } from "../../src/jobs/sweep.ts";
 import { runCron } from "../../src/upkeep.ts";
+import { accept } from "../support/accept.ts";
 import { bundlesOf, type EventRow, insertBundles, repeatedBundle } from "../support/bundle-rows.ts";
 import { silence } from "../support/receivers.ts";
 import {

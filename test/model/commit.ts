@@ -196,7 +196,7 @@ function commitProgram(
       }
       const entry: Entry = {
         token: `token-${sender}`,
-        events: [{ tenant: TENANT, type: "t", data: () => 0, body: new Uint8Array([123, 125]) }],
+        events: [{ tenant: TENANT, type: "t", body: new Uint8Array([123, 125]) }],
         ...(key !== undefined && { key: { key, fingerprint: "f" } }),
         deadlineAt: NOW + 10_000,
         ...(post > 1 && !forgetsTries && { triedAt: NOW }),

@@ -2,12 +2,12 @@
 
 import { beforeEach, describe, expect, test } from "vitest";
 import { databaseNumberOf, placeByKey, placeByTime } from "../../src/core/placement.ts";
-import { accept, type PostedEvent } from "../../src/ingest/accept.ts";
 import type { AcceptedEvent, CommitResult } from "../../src/ingest/bundle.ts";
 import { PlacementCache } from "../../src/ingest/placement-cache.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { Services } from "../../src/services.ts";
 import { runCron } from "../../src/upkeep.ts";
+import { accept, type GivenEvent } from "../support/accept.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { rowsOfAll, testDatabases } from "../support/databases.ts";
 import {
@@ -41,7 +41,7 @@ function acceptedOf(outcome: CommitResult): readonly AcceptedEvent[] {
   return outcome.events;
 }
 
-const acceptAll = async (services: Services, posted: readonly PostedEvent[]) =>
+const acceptAll = async (services: Services, posted: readonly GivenEvent[]) =>
   acceptedOf(await accept(services, posted));
 
 const storedIds = async () => (await rowsOfAll<{ id: number }>("SELECT id FROM events")).map(({ id }) => id);

@@ -3,7 +3,7 @@ import { beforeEach, expect, test } from "vitest";
 import { databaseNumberOf } from "../../src/core/placement.ts";
 import { eraseEvent, erasing, startErasure } from "../../src/features/erasures/job.ts";
 import { findErasure, listErasures } from "../../src/features/erasures/sql.ts";
-import { accept } from "../../src/ingest/accept.ts";
+import { accept } from "../support/accept.ts";
 import { testDatabases } from "../support/databases.ts";
 import { storedBodies } from "../support/stored-bodies.ts";
 import { newDestination, newWorld, storedRows, TENANT, type World } from "../support/world.ts";

@@ -1,10 +1,10 @@
 /** An operator's queue of events with several databases: a message is stored in one of them, however many there are. */
 import { beforeEach, expect, test } from "vitest";
 import { databaseNumberOf, placeByKey, placeByTime } from "../../src/core/placement.ts";
-import { acceptEach, type SingleEvent } from "../../src/ingest/accept.ts";
 import { PlacementCache } from "../../src/ingest/placement-cache.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { Services } from "../../src/services.ts";
+import { acceptEach, type GivenSingle } from "../support/accept.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { rowsOfAll, testDatabases } from "../support/databases.ts";
 import { newDestination, newWorld, START, TENANT, type World } from "../support/world.ts";
@@ -23,7 +23,7 @@ const withPlaces = (eventDatabases: number): Services => ({
 });
 
 /** Forty events of forty minutes, so that they are placed in all databases. */
-const events = (isRepeated: boolean, key?: (i: number) => string): SingleEvent[] =>
+const events = (isRepeated: boolean, key?: (i: number) => string): GivenSingle[] =>
   Array.from({ length: 40 }, (_, i) => ({
     ...{ tenant: TENANT, type: "order.paid", data: { order: i } },
     ...{ token: `token-${i}`, sentAt: START - 60_000 * i, isRepeated },
@@ -31,7 +31,7 @@ const events = (isRepeated: boolean, key?: (i: number) => string): SingleEvent[]
   }));
 
 /** The same events with other tokens. */
-const as = (prefix: string) => (one: SingleEvent) => ({ ...one, token: `${prefix} ${one.token}` });
+const as = (prefix: string) => (one: GivenSingle) => ({ ...one, token: `${prefix} ${one.token}` });
 
 const storedIds = async () => (await rowsOfAll<{ id: number }>("SELECT id FROM events")).map(({ id }) => id);
 
@@ -53,7 +53,7 @@ test.each([
 
 test("a message that is found in another database is put on the queue again: the first try may not have come so far", async () => {
   await newDestination();
-  const isPlacedElsewhere = ({ sentAt }: SingleEvent) => placeByTime(TENANT, 3, sentAt) > 0;
+  const isPlacedElsewhere = ({ sentAt }: GivenSingle) => placeByTime(TENANT, 3, sentAt) > 0;
   const first = await acceptEach(withPlaces(1), events(false).filter(isPlacedElsewhere));
   await world.settled();
   const sent = () => {
@@ -129,7 +129,7 @@ test("a batch of messages with keys over a hundred databases makes fewer queries
   const services = { ...world.services, further: hundred, placement: new PlacementCache() };
   const many = Array.from(
     { length: 100 },
-    (_, i): SingleEvent => ({
+    (_, i): GivenSingle => ({
       ...{ tenant: TENANT, type: "order.paid", data: {}, key: `order-${i}` },
       ...{ token: `token-${i}`, sentAt: START, isRepeated: true },
     }),

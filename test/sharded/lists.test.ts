@@ -3,8 +3,8 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { beforeFirstOf, databaseNumberOf } from "../../src/core/placement.ts";
 import { deliveryId, deliveryKey, eventId, eventNumber, newDestinationId } from "../../src/ids.ts";
-import { accept } from "../../src/ingest/accept.ts";
 import { readLog } from "../../src/pages/ui/delivery-log.tsx";
+import { accept } from "../support/accept.ts";
 import { KEY, testApi } from "../support/api.ts";
 import { newDestination, newWorld, TENANT, urlOf, type World } from "../support/world.ts";
 

@@ -1,9 +1,9 @@
 /** Replays over three databases: one part after the other, exact counts, one replay at a time. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { databaseNumberOf } from "../../src/core/placement.ts";
-import { accept } from "../../src/ingest/accept.ts";
 import { sweep } from "../../src/jobs/sweep.ts";
 import { findReplay } from "../../src/store/replays.ts";
+import { accept } from "../support/accept.ts";
 import { KEY, testApi } from "../support/api.ts";
 import { rowsOfAll, testDatabases } from "../support/databases.ts";
 import {

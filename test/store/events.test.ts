@@ -2,8 +2,8 @@
 
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import { accept, type PostedEvent } from "../../src/ingest/accept.ts";
 import type { AcceptedEvent } from "../../src/ingest/bundle.ts";
+import { accept, type GivenEvent } from "../support/accept.ts";
 import { storedBodies } from "../support/stored-bodies.ts";
 import { execute, newDestination, newWorld, TENANT, type World } from "../support/world.ts";
 
@@ -12,9 +12,9 @@ beforeEach(async () => {
   world = await newWorld();
 });
 
-const event = (type: string, data: unknown = {}, tenant = TENANT): PostedEvent => ({ tenant, type, data });
+const event = (type: string, data: unknown = {}, tenant = TENANT): GivenEvent => ({ tenant, type, data });
 
-async function acceptAll(posted: readonly PostedEvent[]): Promise<readonly AcceptedEvent[]> {
+async function acceptAll(posted: readonly GivenEvent[]): Promise<readonly AcceptedEvent[]> {
   const outcome = await accept(world.services, posted);
   if (outcome.kind !== "accepted") throw new Error(`It is ${outcome.kind}`);
   return outcome.events;

@@ -4,7 +4,7 @@
  */
 import type { AdmitRequest } from "../../src/core/admit.ts";
 import type { SettleRequest } from "../../src/core/settle.ts";
-import type { IntakeRequest } from "../../src/ingest/intake-protocol.ts";
+import type { IntakeRpc } from "../../src/ingest/intake-protocol.ts";
 import type { DeliveryMessage } from "../../src/queue-messages.ts";
 import type { Services } from "../../src/services.ts";
 import { interceptedArguments } from "./intercept.ts";
@@ -23,10 +23,6 @@ const ADMIT_REQUEST: readonly (keyof AdmitRequest)[] = [
 
 const SETTLE_REQUEST: readonly (keyof SettleRequest)[] = ["lease", "signals", "left", "tatInMs", "continues"];
 
-const INTAKE_REQUEST: readonly (keyof IntakeRequest)[] = [
-  ...(["version", "database", "tenant", "type", "body", "deliverAt", "options"] as const),
-  ...(["token", "key", "deadlineAt", "triedAt"] as const),
-];
 const FORMER_INTAKE_VERSION = 2;
 
 /** The services of an invocation of the former version, over those of one that runs this version. */
@@ -40,7 +36,11 @@ export function ofFormerVersion(services: Services): Services {
       if (method === "admit") return [only(request, ADMIT_REQUEST), ...others];
       return method === "settle" ? [only(request, SETTLE_REQUEST), ...others] : [request, ...others];
     }),
-    ...(intake && { intake: interceptedArguments(intake, (_, [request]) => [formerIntakeRequest(request)]) }),
+    ...(intake && {
+      intake: interceptedArguments(intake, (_, request) => [
+        formerIntakeRequest(...(request as Parameters<IntakeRpc["accept"]>)),
+      ]),
+    }),
   };
 }
 
@@ -54,10 +54,10 @@ function formerQueue<Message>(queue: Queue<Message>, fields: readonly string[]):
   } as Queue<Message>;
 }
 
-/** A request of a version that the former one did not know was none of its. */
-function formerIntakeRequest(request: unknown): unknown {
-  const former = only(request, INTAKE_REQUEST) as { version: number };
-  return { ...former, version: Math.min(former.version, FORMER_INTAKE_VERSION) };
+/** It was one argument. */
+function formerIntakeRequest(...[, database, entry]: Parameters<IntakeRpc["accept"]>): unknown {
+  const { events, token, key, deadlineAt, triedAt } = entry;
+  return { version: FORMER_INTAKE_VERSION, database, ...events[0], token, key, deadlineAt, triedAt };
 }
 
 function only(value: unknown, fields: readonly string[]): object {

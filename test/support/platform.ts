@@ -12,7 +12,6 @@ import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { consumeDeadLetters } from "../../src/delivery/dead-letters.ts";
 import { replaying } from "../../src/features/replays/job.ts";
 import { newReplayId } from "../../src/ids.ts";
-import { accept } from "../../src/ingest/accept.ts";
 import type {
   DeliveryMessage,
   DrainMessage,
@@ -22,6 +21,7 @@ import type {
 import type { Services } from "../../src/services.ts";
 import { beginReplay } from "../../src/store/replay-steps.ts";
 import { consumeDrains, consumeUpkeep, runCron } from "../../src/upkeep.ts";
+import { accept } from "./accept.ts";
 import { rowsOfAll } from "./databases.ts";
 import { hasEndedSql } from "./ended.ts";
 import type { FaultyRuntime } from "./faulty-runtime.ts";

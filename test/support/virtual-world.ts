@@ -26,7 +26,6 @@ import { createEngine, type Engine } from "../../bench/storm/engine.ts";
 import type { GateState } from "../../src/core/gate-state.ts";
 import { checkThresholds } from "../../src/features/notifications/thresholds.ts";
 import { resumeAtGate } from "../../src/gate/client.ts";
-import { accept } from "../../src/ingest/accept.ts";
 import type { LogLine } from "../../src/log.ts";
 import type { Services } from "../../src/services.ts";
 import { BEGINNING } from "../../src/simulator/scenario.ts";
@@ -36,6 +35,7 @@ import { packedRows, packsOf } from "../../src/store/packs.ts";
 import { destinations } from "../../src/store/schema.ts";
 import { deliveries } from "../../src/store/tables.ts";
 import { runCron } from "../../src/upkeep.ts";
+import { accept } from "./accept.ts";
 import { hasEndedSql } from "./ended.ts";
 import { type Answer, type Request, virtualReceivers } from "./virtual-receivers.ts";
 

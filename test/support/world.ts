@@ -23,7 +23,6 @@ import {
 import { sealedHeaders } from "../../src/delivery/authorization.ts";
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
 import { newDestinationId } from "../../src/ids.ts";
-import { accept } from "../../src/ingest/accept.ts";
 import type { EventOptions } from "../../src/ingest/bundle.ts";
 import type { LogLine } from "../../src/log.ts";
 import type {
@@ -40,6 +39,7 @@ import { packedRows } from "../../src/store/packs.ts";
 import { destinations } from "../../src/store/schema.ts";
 import { deliveries, packs } from "../../src/store/tables.ts";
 import { consumeDrains, consumeUpkeep } from "../../src/upkeep.ts";
+import { accept } from "./accept.ts";
 
 import { START, standingClock } from "./clock.ts";
 import { testConfig } from "./config.ts";

@@ -4,6 +4,7 @@
  */
 
 import { accept } from "../../../src/ingest/accept.ts";
+import { postedEvent } from "../../../src/ingest/bundle.ts";
 import { sweep } from "../../../src/jobs/sweep.ts";
 import type { LogLine } from "../../../src/log.ts";
 import type { SimulatedSender } from "../../../src/simulator/sender.ts";
@@ -43,7 +44,7 @@ export function breakwater(
   engine.after(SWEEP_EVERY_MS, sweepEveryMinute);
 
   function post(delivery: number, receiver: number): void {
-    const event = { tenant: `t${receiver}`, type: "storm", data: delivery };
+    const event = postedEvent({ tenant: `t${receiver}`, type: "storm", data: delivery });
     void invoke("post", async (services) => {
       const accepted = await accept(services, [event]);
       if (accepted.kind === "accepted") for (const { id } of accepted.events) deliveries.set(id, delivery);

@@ -23,11 +23,13 @@ import { textOf } from "../../delivery/http.ts";
 import { parseExactly } from "../../http/json-body.ts";
 import { rangeErrors } from "../../http/parameters.ts";
 import { deliveryId, eventId, eventNumber } from "../../ids.ts";
-import { accept, acceptEach, type PostedEvent, type SingleEvent } from "../../ingest/accept.ts";
+import { accept, acceptEach, type SingleEvent } from "../../ingest/accept.ts";
 import {
   type AcceptedEvent,
   type CommitResult,
   type EventOptions,
+  type PostedEvent,
+  postedEvent,
   UNAVAILABLE,
 } from "../../ingest/bundle.ts";
 import type { Services } from "../../services.ts";
@@ -124,7 +126,7 @@ function postedEvents(
   const events = given.flatMap(({ type, data, tenant: named, deliver_at: deliverAt, ...rest }) => {
     const tenant = tenantFor(principal, named);
     const options = optionsOf(rest);
-    return tenant === undefined ? [] : [{ tenant, type, data, deliverAt, ...(options && { options }) }];
+    return tenant === undefined ? [] : [postedEvent({ tenant, type, data, deliverAt, options })];
   });
   if (events.length < given.length) return notYourTenant(principal);
   const tooFar = tooFarAhead(given, now());

@@ -9,7 +9,8 @@ import { linkHostOf } from "../../config.ts";
 import { DIGEST_MS, isStalled } from "../../core/alerts.ts";
 import { OPERATOR } from "../../core/principal.ts";
 import { digestAtGate, markDigestSent } from "../../gate/client.ts";
-import { acceptOperational, type KeyedEvent } from "../../ingest/accept.ts";
+import { acceptOperational } from "../../ingest/accept.ts";
+import { postedEvent } from "../../ingest/bundle.ts";
 import { faultOf } from "../../log.ts";
 import type { News, Services } from "../../services.ts";
 import { findDestination } from "../../store/destinations.ts";
@@ -52,8 +53,12 @@ export async function publish(
   try {
     // Tried twice at once, because callers publish an event only once. A stored event is not stored again.
     const linked = events.map((event) => withLink(services, event));
+    const keyed = linked.map(({ type, key, data }) => ({
+      ...postedEvent({ tenant: OPERATOR, type, data }),
+      key,
+    }));
     const store = async () => {
-      if (await isOperatorListening(services.db)) await acceptOperational(services, linked.map(postedEvent));
+      if (await isOperatorListening(services.db)) await acceptOperational(services, keyed);
     };
     if (events.length > 0) await store().catch(store);
     const statements = forgetStatements(services.db, published);
@@ -71,10 +76,6 @@ function withLink({ config }: Services, event: OperationalEvent): OperationalEve
   if (host === undefined) return event;
   const page = event.destination === undefined ? "" : `/destinations/${event.destination}`;
   return { ...event, data: { ...event.data, link: `https://${host}/dashboard${page}` } };
-}
-
-function postedEvent({ type, key, data }: OperationalEvent): KeyedEvent {
-  return { tenant: OPERATOR, type, data, key };
 }
 
 /** Whether the operator is notified of trouble at this destination: it is, unless the destination is its own. */

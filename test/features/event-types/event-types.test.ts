@@ -2,10 +2,10 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, test } from "vitest";
 import { scopes } from "../../../src/core/scopes.ts";
-import { acceptOperational } from "../../../src/ingest/accept.ts";
 import { RoutingCache } from "../../../src/ingest/routing-cache.ts";
 import type { DeliveryMessage } from "../../../src/queue-messages.ts";
 import { servicesOf } from "../../../src/services.ts";
+import { acceptOperational } from "../../support/accept.ts";
 import { emptyDatabase, testApi } from "../../support/api.ts";
 import { testConfig } from "../../support/config.ts";
 import { meteredD1 } from "../../support/meter.ts";

@@ -5,13 +5,13 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf, eventAt } from "../../../src/core/bundle.ts";
 import { Content } from "../../../src/core/content.ts";
 import { replaying } from "../../../src/features/replays/job.ts";
-import { accept } from "../../../src/ingest/accept.ts";
 import { sweep } from "../../../src/jobs/sweep.ts";
 import { overBy } from "../../../src/store/delivery-filter.ts";
 import { eraseFrom } from "../../../src/store/erase.ts";
 import { findDelivery, findEvent } from "../../../src/store/planned-deliveries.ts";
 import { beginReplay } from "../../../src/store/replay-steps.ts";
 import { findReplay, type ReplayInsert } from "../../../src/store/replays.ts";
+import { accept } from "../../support/accept.ts";
 import { insertBundles } from "../../support/bundle-rows.ts";
 import {
   execute,
