@@ -16,7 +16,7 @@ import type { DeliveryMessage, DrainQueueMessage, UpkeepQueueMessage } from "./q
 import { type Vault, vaultOf } from "./secrets/vault.ts";
 import { furtherDatabases, repeatingDatabases } from "./store/databases.ts";
 import type { LoadedDelivery } from "./store/deliveries.ts";
-import type { Destination } from "./store/destinations.ts";
+import type { Destination } from "./store/destination.ts";
 import type { StatusChange } from "./store/status-changes.ts";
 import { type Sleep, sleepByTimer } from "./time.ts";
 

@@ -110,7 +110,7 @@ test("nothing of the Worker imports what is for development", () => {
 });
 
 /** What of the store only the store needs: how events and deliveries are laid out in rows and databases. */
-const INSIDE_STORE = ["tables", "packs", "bundles", "shards", "sql", "merge", "replay-counters"].map(
+const INSIDE_STORE = ["tables", "packs", "bundles", "sql", "merge", "replay-counters"].map(
   (name) => `store/${name}.ts`,
 );
 

@@ -243,6 +243,11 @@ export function channelsAt({ channels = [] }: Pick<StoredHeader, "channels">, in
   return channels.flatMap(([channel, events]) => (runsInclude(events, index) ? [channel] : [])).sort();
 }
 
+/** Whether the content of the event at an index has been erased. */
+export function isErased({ erased = [] }: Pick<StoredHeader, "erased">, index: number): boolean {
+  return runsInclude(erased, index);
+}
+
 /** The time to live of the event at an index; undefined when it has none. */
 export function ttlAt({ ttls = [] }: Pick<StoredHeader, "ttls">, index: number): number | undefined {
   return ttls.find(([, events]) => runsInclude(events, index))?.[0];

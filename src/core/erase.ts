@@ -2,15 +2,10 @@
  * Erased events: what stays of one in the header of its bundle. Its place, tenant and type stay, so that it is still
  * listed; its bytes, and with them its request headers, are gone.
  */
-import { indexesOf, type Runs, runsInclude, runsOf, type StoredHeader } from "./bundle.ts";
+import { indexesOf, type Runs, runsOf, type StoredHeader } from "./bundle.ts";
 
 /** Numbers that the header has for each event; the last of them are the bytes of its body. */
 const FIELDS = 3;
-
-/** Whether the content of the event at an index has been erased. */
-export function isErased({ erased = [] }: Pick<StoredHeader, "erased">, index: number): boolean {
-  return runsInclude(erased, index);
-}
 
 /** What else of the header an erasure takes along. */
 export type AlsoErased = Readonly<{

@@ -8,8 +8,7 @@
  * - Svix, its operational webhooks: svix-operational.ts
  * - PagerDuty, Events API v2: https://developer.pagerduty.com/docs/events-api-v2/overview/
  */
-import { messageAbout, type OperationalMessage, type Severity } from "./operational-message.ts";
-import { svixEventOf } from "./svix-operational.ts";
+import { messageAbout, type OperationalMessage, type Severity, svixEventOf } from "./operational-message.ts";
 
 export const templates = ["slack", "discord", "teams", "pagerduty", "svix"] as const;
 export type Template = (typeof templates)[number];

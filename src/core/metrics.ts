@@ -1,11 +1,10 @@
 /**
- * Attempt metrics: what is measured of one attempt, the counters of many within a period, and the rates that people
- * watch. Counters only add up, so minutes make hours, and destinations make a total, without loss.
+ * Counters of attempts within a period, and the rates that people watch. Counters only add up, so minutes make hours, and destinations make a total, without loss.
  *
  * Distributions are histograms with fixed bounds: a few numbers however much is counted, and two of them add up
  * exactly, which quantiles do not. A quantile read from one is exact to within its bucket.
  */
-import type { Exchange } from "./retry/classify.ts";
+import { type AttemptMetric, type MetricResult, results } from "./attempt-metric.ts";
 
 /** One count for each bound, of the values up to it and above the one before; and one for all beyond. */
 type Histogram = readonly number[];
@@ -63,35 +62,6 @@ export function quantile(
     below += count;
   }
   return greatest;
-}
-
-/** The classes of results: few and fixed, so that a receiver cannot add more. */
-export const results = ["2xx", "3xx", "4xx", "429", "5xx", "other", "timeout", "network"] as const;
-
-export type MetricResult = (typeof results)[number];
-
-/** The counted figures of one attempt: it is part of the signal that the gate gets. */
-export type AttemptMetric = Readonly<{
-  /** Which attempt of its delivery it was, from 1. */
-  attempt: number;
-  result: MetricResult;
-  /** The delivery's state after it. */
-  end: "delivered" | "again" | "dead";
-  tookMs: number;
-  /** How long after it was due it started: a first attempt is due at acceptance, a retry at its time. */
-  lateMs: number;
-}>;
-
-/**
- * `network`: no response of the receiver, for any reason but the timeout. A challenge is a response of what stands before
- * it, and counts by its status. `other`: a status of no known class.
- */
-export function resultOf({ kind, status }: Exchange): MetricResult {
-  if (kind === "timeout") return "timeout";
-  if (status === undefined || (kind !== "response" && kind !== "challenged")) return "network";
-  if (status === 429) return "429";
-  const ofClass = `${Math.floor(status / 100)}xx`;
-  return results.find((result) => result === ofClass) ?? "other";
 }
 
 /** Attempts are counted by their number: each of the first five, then up to ten, then all beyond. */
@@ -235,7 +205,7 @@ export type Rates = Readonly<{
 export function ratesOf(counters: Counters): Rates {
   const [first = 0, second = 0] = counters.attempts;
   const attempts = totalOf(counters.attempts);
-  const countOf = (result: (typeof results)[number]) => counters.results[results.indexOf(result)] ?? 0;
+  const countOf = (result: MetricResult) => counters.results[results.indexOf(result)] ?? 0;
   return {
     retryRate: share(counters.firstsAgain, first),
     deadRate: share(counters.dead, counters.delivered + counters.dead),

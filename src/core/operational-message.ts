@@ -1,6 +1,9 @@
 /**
  * An operational event in words for a person: a title, how bad it is, what it is about, and its facts. Mails and the
  * templates of chat and on-call services are made of it.
+ *
+ * And as the operational webhooks of Svix (https://docs.svix.com/incoming-webhooks-and-operational-webhooks): `{type, data}`
+ * with the names and fields that receivers of those know. An event that has no counterpart there keeps its own type and data.
  */
 
 /** The operational events, each with its title and how bad it is. */
@@ -94,4 +97,29 @@ function isRecord(value: unknown): value is Data {
 /** Control characters and line ends of every kind become spaces, so that a subject is one line of a header. */
 function oneLine(value: unknown): string {
   return String(value).replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ");
+}
+
+/** The types of Svix that there are events for, each with the type of its event. */
+export const svixOperational = {
+  "endpoint.disabled": "destination.paused",
+  "endpoint.enabled": "destination.resumed",
+} as const;
+
+const named = new Map<string, string>(
+  Object.entries(svixOperational).map(([theirs, ours]) => [ours, theirs]),
+);
+
+/** The name that Svix has for the type of an operational event, else the type itself. */
+export function svixTypeOf(type: string): string {
+  return named.get(type) ?? type;
+}
+
+/** @param type any type: an operator may post events of its own to its tenant */
+export function svixEventOf(type: string, data: unknown): Readonly<{ type: string; data: unknown }> {
+  if (!named.has(type) || typeof data !== "object" || data === null) return { type, data };
+  const { tenant, destination_id, reason } = data as Data;
+  const about = { appId: tenant, endpointId: destination_id };
+  const isDisabled = type === svixOperational["endpoint.disabled"];
+  const trigger = reason === "manual" ? "manual" : "automatic";
+  return { type: svixTypeOf(type), data: { ...about, ...(isDisabled && { trigger }) } };
 }

@@ -23,6 +23,7 @@
  * next incarnation's first.
  */
 
+import { results } from "./attempt-metric.ts";
 import type { Circuit } from "./circuit-breaker.ts";
 import { type Window, widthOf } from "./concurrency-window.ts";
 import { blockedBy, type DestinationState } from "./destination-state.ts";
@@ -30,7 +31,6 @@ import { drainsDue } from "./drain-scheduler.ts";
 import { type GateState, newGateState, type Slack, sideOf } from "./gate-state.ts";
 import { type Lease, liveLeases, slotsOf, widthsOf } from "./lease.ts";
 import { endsEvidence, endsOnlyLone, inherited } from "./lone-lease.ts";
-import { results } from "./metrics.ts";
 import { effectiveRate } from "./rate-limit.ts";
 import type { Rollups } from "./rollups.ts";
 

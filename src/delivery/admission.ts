@@ -11,7 +11,7 @@ import { eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import type { LoadedDelivery } from "../store/deliveries.ts";
-import { type Destination, gateSettingsOf, retryPolicyOf } from "../store/destinations.ts";
+import { type Destination, gateSettingsOf, retryPolicyOf } from "../store/destination.ts";
 import type { NoToken } from "./access-token.ts";
 import { credentialsOf } from "./authorization.ts";
 import { type Connections, payloadOf, type Sender, send } from "./http.ts";
@@ -270,7 +270,7 @@ function withoutGate(due: Due, refusal: Refusal): Refused {
 export function refusedBy(result: AdmitResult, { destination, dispositions, source }: Due): Refused {
   const { refused, inFlight } = result;
   const stage = { stage: "refused", destination, result } as const;
-  if (source.kind === "waiting" || (!refused && !inFlight)) return { ...stage, dispositions };
+  if (source.kind === "waiting") return { ...stage, dispositions };
   const refusedIds = new Set(refused?.deliveries);
   const inFlightIds = new Set(inFlight?.deliveries);
   const own = source.deliveries.flatMap((delivery): Disposition[] => {

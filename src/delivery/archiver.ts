@@ -11,6 +11,7 @@
 import {
   type ArchivedExchange,
   type AttemptKey,
+  archiveNameOf,
   type Encoded,
   MOST_BODY_BYTES,
   SHORT_ANSWER,
@@ -21,7 +22,6 @@ import { templateOf } from "../core/message-templates.ts";
 import { eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Arrived, Services } from "../services.ts";
-import { storeExchange } from "../store/archive.ts";
 import type { LoadedDelivery } from "../store/deliveries.ts";
 import { within } from "../time.ts";
 import { MASK, withoutValues } from "./authorization.ts";
@@ -273,4 +273,19 @@ export function archiving(
     services: { ...services, archiveExchange: (...exchange) => archiver.take(...exchange) },
     release: () => archiver.release(),
   };
+}
+
+/**
+ * Stores an exchange, unless the name is taken: whoever removes an attempt's content before it is stored takes its name
+ * (`emptyExchange`). There is no end to this call: it is the caller's to wait.
+ */
+export async function storeExchange(
+  bucket: R2Bucket,
+  key: AttemptKey,
+  exchange: ArchivedExchange,
+): Promise<void> {
+  await bucket.put(archiveNameOf(key), JSON.stringify(exchange), {
+    onlyIf: { etagDoesNotMatch: "*" },
+    httpMetadata: { contentType: "application/json" },
+  });
 }

@@ -9,7 +9,7 @@ import type { TokenReason } from "../core/reasons.ts";
 import { readAs, type Shape, type ShapeType } from "../core/shape.ts";
 import type { Vault } from "../secrets/vault.ts";
 import type { Services } from "../services.ts";
-import { type Destination, storedHeaders } from "../store/destinations.ts";
+import { type Destination, storedHeaders } from "../store/destination.ts";
 import { type AccessToken, accessTokenFor, basic, type NoToken } from "./access-token.ts";
 
 export type Headers = Readonly<Record<string, string>>;

@@ -22,7 +22,7 @@ import type { DrainMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
 import { sumOver } from "../store/databases.ts";
 import { type LoadedDelivery, loadDeliveries } from "../store/deliveries.ts";
-import type { Destination } from "../store/destinations.ts";
+import type { Destination } from "../store/destination.ts";
 import { cancelWaitingDeliveries, endRemoved, lookAtWaiting } from "../store/waiting.ts";
 import { admitDue, type Due, triage } from "./admission.ts";
 import type { Connections } from "./http.ts";

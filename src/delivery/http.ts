@@ -14,7 +14,7 @@ import { faultOf } from "../log.ts";
 import { MARKER, markerOf, USER_AGENT } from "../secrets/deployment-marker.ts";
 import type { Arrived, Services } from "../services.ts";
 import type { LoadedDelivery } from "../store/deliveries.ts";
-import type { Destination } from "../store/destinations.ts";
+import type { Destination } from "../store/destination.ts";
 import { type Credentials, type Headers, type Renewal, withoutValues } from "./authorization.ts";
 import { sentSecrets } from "./shown-request.ts";
 import type { Signer } from "./signature.ts";

@@ -6,7 +6,7 @@ import { reportUnattemptedDead } from "../gate/client.ts";
 import { deliveryId, eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { DestinationResult, Services } from "../services.ts";
-import type { Destination } from "../store/destinations.ts";
+import type { Destination } from "../store/destination.ts";
 import {
   findUnpublished,
   pauseStatements,

@@ -7,13 +7,13 @@
 
 import type { Refusal } from "../core/admit.ts";
 import { SHORT_ANSWER } from "../core/archive.ts";
-import { type AttemptMetric, resultOf } from "../core/metrics.ts";
+import { type AttemptMetric, resultOf } from "../core/attempt-metric.ts";
 import { type Cause, causeOf } from "../core/retry/classify.ts";
 import { ageLimitOf, type RetryPolicy } from "../core/retry/policy.ts";
 import { type Transition, transition } from "../core/retry/transition.ts";
 import { dueAtOf, type LoadedDelivery, liveUntilOf } from "../store/deliveries.ts";
 import type { AttemptEntry, DeliveryRecord, DeliveryRow } from "../store/delivery.ts";
-import { retryPolicyOf } from "../store/destinations.ts";
+import { retryPolicyOf } from "../store/destination.ts";
 import type { Attempt } from "./http.ts";
 
 /** The action that a delivery needs. */

@@ -15,7 +15,7 @@ import { settleAtGate } from "../gate/client.ts";
 import { faultOf } from "../log.ts";
 import type { DestinationResult, Services } from "../services.ts";
 import type { LoadedDelivery } from "../store/deliveries.ts";
-import { gateSettingsOf } from "../store/destinations.ts";
+import { gateSettingsOf } from "../store/destination.ts";
 import type { StatusChange } from "../store/status-changes.ts";
 import type { Dispatch, Due, Leased, Recorded } from "./admission.ts";
 import { logAttempt, logCounts, logLease } from "./attempt-log.ts";

@@ -5,7 +5,7 @@
  */
 import { formsOf, recipeOf, signatureHeaders } from "../core/signature-forms.ts";
 import { MARKER, USER_AGENT } from "../secrets/deployment-marker.ts";
-import { type Destination, storedHeaders } from "../store/destinations.ts";
+import { type Destination, storedHeaders } from "../store/destination.ts";
 import { authOf, headerOf, MASK } from "./authorization.ts";
 
 /** What may be a signature by itself, without the parts of its header that are known. No event id is as long. */

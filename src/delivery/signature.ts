@@ -15,7 +15,7 @@ import {
 } from "../core/signature-forms.ts";
 import type { SigningKey } from "../secrets/signing.ts";
 import type { Vault } from "../secrets/vault.ts";
-import type { Destination } from "../store/destinations.ts";
+import type { Destination } from "../store/destination.ts";
 
 /**
  * Signs one attempt: id, type and body are the same on every attempt, the timestamp is this one's.

@@ -11,7 +11,7 @@ import { exchangeOf } from "../core/retry/classify.ts";
 import { randomText } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { type Destination, gateSettingsOf } from "../store/destinations.ts";
+import { type Destination, gateSettingsOf } from "../store/destination.ts";
 import { isoTime } from "../time.ts";
 import { prepare } from "./admission.ts";
 import { maskedHeaders } from "./authorization.ts";

@@ -16,9 +16,9 @@ import type { Services } from "../services.ts";
 import { addToCount } from "../store/stats.ts";
 import { within } from "../time.ts";
 import {
-  bytesOf,
   type CommitResult,
   type Entry,
+  entryBytes,
   keyTenantOf,
   type PostedEvent,
   routedBy,
@@ -200,7 +200,7 @@ function portionsOf(items: readonly SingleItem[]): SingleItem[][] {
   const portions: SingleItem[][] = [];
   let free = 0;
   for (const item of items) {
-    const bytes = bytesOf(item.entry);
+    const bytes = entryBytes(item.entry);
     if (bytes > free) {
       portions.push([]);
       free = COMMIT_BYTES;

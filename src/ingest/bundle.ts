@@ -180,7 +180,7 @@ export function draftOf(entries: readonly Entry[]): Draft {
 }
 
 /** Bytes of the entry's events in bundles. */
-export function bytesOf({ events }: Entry): number {
+export function entryBytes({ events }: Entry): number {
   return events.reduce((sum, event) => sum + sizeOf(event), 0);
 }
 

@@ -9,7 +9,7 @@ import { DurableObject } from "cloudflare:workers";
 import { MAX_EVENTS } from "../core/bundle.ts";
 import { type Services, servicesOf } from "../services.ts";
 import { databaseAt } from "../store/databases.ts";
-import { bytesOf, type Entry, keyTenantOf, UNAVAILABLE } from "./bundle.ts";
+import { type Entry, entryBytes, keyTenantOf, UNAVAILABLE } from "./bundle.ts";
 import { type CommittedBundle, commitEntries } from "./commit.ts";
 import { enqueueCommitted } from "./enqueue.ts";
 import { INTAKE_VERSION, type IntakeResult, type IntakeRpc, SECOND_CALL_MS } from "./intake-protocol.ts";
@@ -56,7 +56,7 @@ export class GroupCommit {
   /** @param posted as its Worker has it: the object adds when it arrived, and where earlier tries of it may be */
   accept(version: number, database: number, posted: Entry): Promise<IntakeResult> {
     if (version !== INTAKE_VERSION) return Promise.resolve({ kind: "unknown" });
-    const bytes = bytesOf(posted);
+    const bytes = entryBytes(posted);
     const isFull = this.#pending.length >= MOST_PENDING || this.#bytes + bytes > MOST_BYTES;
     if (isFull) return Promise.resolve({ kind: "full" });
     const entry = { ...posted, floor: this.#floorOf(database), arrivedAt: this.#services.now() };
@@ -139,7 +139,7 @@ export class GroupCommit {
     let count = 0;
     for (const one of this.#pending) {
       const isApart = this.#isApart(one);
-      const own = bytesOf(one.entry);
+      const own = entryBytes(one.entry);
       if (count > 0 && (isApart || count >= COMMIT_EVENTS || bytes + own > COMMIT_BYTES)) break;
       bytes += own;
       count += 1;

@@ -14,12 +14,10 @@ import {
   MOST_OBJECT_BYTES,
   nameBehind,
 } from "../core/archive.ts";
-import { bundleOf, indexOf, type Runs } from "../core/bundle.ts";
-import { isErased } from "../core/erase.ts";
+import { bundleOf, indexOf, isErased, type Runs } from "../core/bundle.ts";
 import { type Sleep, within } from "../time.ts";
-import { LISTED_BUNDLES } from "./bundles.ts";
+import { LISTED_BUNDLES, sharesOf } from "./bundles.ts";
 import type { Databases } from "./databases.ts";
-import { sharesOf } from "./shards.ts";
 import { listInHeaderSql } from "./sql.ts";
 
 export type Archive = Readonly<{ bucket: R2Bucket; sleep: Sleep }>;
@@ -44,21 +42,6 @@ export function mayBeArchived(
 const CALL_MS = 10_000;
 
 const SILENCE = "R2 did not answer in time";
-
-/**
- * Stores an exchange, unless the name is taken: whoever removes an attempt's content before it is stored takes its name
- * (`emptyExchange`). There is no end to this call: it is the caller's to wait.
- */
-export async function storeExchange(
-  bucket: R2Bucket,
-  key: AttemptKey,
-  exchange: ArchivedExchange,
-): Promise<void> {
-  await bucket.put(archiveNameOf(key), JSON.stringify(exchange), {
-    onlyIf: { etagDoesNotMatch: "*" },
-    httpMetadata: { contentType: "application/json" },
-  });
-}
 
 /** Undefined when there is none, or none that is this tenant's and can be read. Throws when the bucket does not answer. */
 export async function readExchange(

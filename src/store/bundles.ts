@@ -1,5 +1,27 @@
-/** Reading the bodies of bundles. */
+/** Bundles: which database one lives in (its number says it, see core/placement.ts), and reading its bodies. */
 import { checksumOf, headersOf, type RequestHeaders, type StoredHeader } from "../core/bundle.ts";
+import { databaseNumberOf, databaseNumberOfBundle } from "../core/placement.ts";
+import { allOf, type Databases } from "./databases.ts";
+
+/** The database that the event lives in; undefined when it is not bound. */
+export function homeOf(databases: Databases, event: number): D1Database | undefined {
+  return allOf(databases)[databaseNumberOf(event)];
+}
+
+/** The database that the bundle lives in; undefined when it is not bound. */
+export function homeOfBundle(databases: Databases, bundle: number): D1Database | undefined {
+  return allOf(databases)[databaseNumberOfBundle(bundle)];
+}
+
+/** The items grouped by the databases that their events live in, without those whose database is not bound. */
+export function sharesOf<T>(
+  databases: Databases,
+  items: readonly T[],
+  eventOf: (item: T) => number,
+): ReadonlyMap<D1Database, readonly T[]> {
+  const shares = Map.groupBy(items, (item) => homeOf(databases, eventOf(item)));
+  return new Map([...shares].flatMap(([db, share]) => (db ? [[db, share]] : [])));
+}
 
 /** The bundles of a JSON list of ids in `?1`, to be put behind FROM. */
 export const LISTED_BUNDLES = "bundles WHERE id IN (SELECT value FROM json_each(?1))";

@@ -12,11 +12,11 @@ import { type DeliveryKey, eventAt, headerAt, type StoredHeader } from "../core/
 import { indexesIn } from "../core/pack.ts";
 import type { CancelReason } from "../core/reasons.ts";
 import { takesType } from "../core/routing.ts";
+import { sharesOf } from "./bundles.ts";
 import type { RawRow } from "./columns.ts";
 import type { Databases } from "./databases.ts";
 import type { DeliveryRow } from "./delivery.ts";
 import { packsOf, rawDelivery } from "./packs.ts";
-import { sharesOf } from "./shards.ts";
 import { bundleIdOf, eventTypeSql, hasBit, inFlightOf, WAITING_PACKS, WAITING_ROWS } from "./sql.ts";
 import { endWaiting } from "./waiting.ts";
 

@@ -41,6 +41,13 @@ export function databaseAt(databases: Databases, number: number): D1Database {
   return db;
 }
 
+/** The sums of the counts of each name. */
+export function addedUp(counts: readonly (readonly [string, number])[]): ReadonlyMap<string, number> {
+  const sums = new Map<string, number>();
+  for (const [name, count] of counts) sums.set(name, (sums.get(name) ?? 0) + count);
+  return sums;
+}
+
 /**
  * The databases that a deployment binds beyond the first (`DB`), in the order of their numbers; that there is no gap in
  * these is for the configuration to check.

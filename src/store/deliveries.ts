@@ -1,5 +1,5 @@
 /**
- * Deliveries as the delivery path loads them, records their outcomes, and requeues them.
+ * Deliveries as the delivery path loads them and records their outcomes.
  *
  * *Loading* takes one round trip to each database for bundles, destinations, rows and packs, and never brings more bodies
  * at once than an isolate can hold. It need not wait for further databases that are slow or away. Statements are raw SQL because they are sent as one batch, and because `json_each`
@@ -8,31 +8,27 @@
  * *Recording* is one transaction for all outcomes of a batch in a database: plain ones are bits of packs (packs.ts), all
  * others rows. A write may be repeated and may come late: a delivery that has ended does not change again, a write that
  * knows of fewer attempts than the row counts is ignored, and so is one that belongs to an earlier generation.
- *
- * *Requeueing* is the only way back from an end. The delivery waits with fresh budgets of attempts and of time and keeps
- * its log. It is a new generation, so that no late write about the old one can end it.
  */
 
 import {
   type BundlePart,
   bundleOf,
-  type DeliveryKey,
   eventAt,
   HEADER_VERSION,
   headerAt,
   indexesOf,
+  isErased,
   type Plan,
   type RequestHeaders,
   runsInclude,
   type StoredHeader,
   ttlAt,
 } from "../core/bundle.ts";
-import { isErased } from "../core/erase.ts";
-import { readContents, type StoredContent } from "./bundles.ts";
+import { homeOfBundle, readContents, type StoredContent, sharesOf } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import type { Databases } from "./databases.ts";
 import { type DeliveryRow, storedRow } from "./delivery.ts";
-import { type Destination, LISTED_DESTINATIONS } from "./destinations.ts";
+import { type Destination, destinations, LISTED_DESTINATIONS } from "./destination.ts";
 import {
   OWN_ROWS,
   ownNames,
@@ -45,9 +41,7 @@ import {
   unset,
 } from "./packs.ts";
 import { isNewEnd, replayCountersOf } from "./replay-counters.ts";
-import { destinations } from "./schema.ts";
-import { homeOf, homeOfBundle, sharesOf } from "./shards.ts";
-import { bundleIdOf, endedOf, hasBit, inPortions } from "./sql.ts";
+import { inPortions } from "./sql.ts";
 import { pauseStatements, type StatusChange, unpublishedChanges } from "./status-changes.ts";
 
 type LoadedEvent = Readonly<{
@@ -513,108 +507,4 @@ export function recording(
   const record = db.prepare(RECORD);
   const recorded = inPortions(rows.map(storedRow)).flatMap((json) => [record.bind(json), ...after]);
   return [...replayCountersOf(db, rows), ...recorded];
-}
-
-/** SQL: the columns of a requeued delivery. @param giveUpAt its age limit until its first attempt, epoch ms */
-export const requeued = (giveUpAt: string) => `
-  state = 'waiting', attempts = 0, next_attempt_at = NULL, ended_at = NULL, generation = generation + 1,
-  first_attempt_at = NULL, give_up_at = ${giveUpAt}`;
-
-type PackedRequeue = Readonly<{
-  list: string;
-  reason: string;
-  replay: string;
-  giveUpAt: string;
-  mask: typeof endedOf;
-}>;
-
-/**
- * SQL: has deliveries `v` of a JSON list of rows wait in rows of their own, if their bits in the packs
- * `p` still say that they have ended. A trigger clears the bits. To be continued with further conditions.
- */
-export const requeuePacked = ({ list, reason, replay, giveUpAt, mask }: PackedRequeue) => `
-  INSERT INTO deliveries (destination_id, event_id, state, reason, generation, give_up_at, last_status, replay, log)
-  SELECT v.value ->> 'destinationId', v.value ->> 'eventId', 'waiting', ${reason}, 1, ${giveUpAt},
-    v.value ->> 'lastStatus', ${replay}, v.value -> 'log'
-  FROM json_each(${list}) v CROSS JOIN packs p ON p.destination_id = v.value ->> 'destinationId'
-    AND p.bundle_id = ${bundleIdOf("(v.value ->> 'eventId')")}
-  WHERE ${hasBit(mask("p"), "(v.value ->> 'eventId')")}`;
-
-const REQUEUE_ENDED = `
-  UPDATE deliveries SET ${requeued("v.giveUpAt")}, reason = 'retried', replay = NULL
-  FROM (SELECT value ->> 'destinationId' AS destination, value ->> 'eventId' AS event,
-    value ->> 'giveUpAt' AS giveUpAt FROM json_each(?1)) v
-  WHERE destination_id = v.destination AND event_id = v.event
-    AND state IN ('delivered', 'dead', 'cancelled') AND reason IS NOT 'event_removed'
-  RETURNING *`;
-
-const packedAgain = {
-  list: "?1",
-  reason: "'retried'",
-  replay: "NULL",
-  giveUpAt: "v.value ->> 'giveUpAt'",
-  mask: endedOf,
-};
-const REQUEUE_ENDED_PACKED = `${requeuePacked(packedAgain)} ON CONFLICT DO NOTHING RETURNING *`;
-
-/** The key by which a delivery is requeued: its key, what it had in a pack, and its new age limit, epoch ms. */
-type Requeue = Pick<DeliveryRow, "destinationId" | "eventId" | "lastStatus" | "log" | "giveUpAt">;
-
-/**
- * Requeues deliveries that have ended, in rows or in packs. Returns those that this call has requeued: any other had not,
- * or no longer, ended.
- */
-export async function requeueEnded(
-  databases: Databases,
-  ended: readonly Requeue[],
-): Promise<readonly DeliveryRow[]> {
-  const requeue = async (db: D1Database, rows: readonly Requeue[]) => {
-    const list = JSON.stringify(rows);
-    const statements = [REQUEUE_ENDED, REQUEUE_ENDED_PACKED].map((sql) => db.prepare(sql).bind(list));
-    return (await rowsOf(db, statements)).flat().map(rawDelivery);
-  };
-  const shares = sharesOf(databases, ended, ({ eventId }) => eventId);
-  return (await Promise.all([...shares].map(([db, rows]) => requeue(db, rows)))).flat();
-}
-
-const HASTEN = `
-  UPDATE deliveries SET state = 'waiting', reason = 'retried', next_attempt_at = NULL
-  FROM (SELECT value ->> 'destinationId' AS destination, value ->> 'eventId' AS event FROM json_each(?1)) v
-  WHERE destination_id = v.destination AND event_id = v.event
-    AND state = 'retrying' AND reason IS NOT 'in_flight'
-  RETURNING *`;
-
-/**
- * Has deliveries that are to be retried later wait for a drain now, with the attempts that they have made. Returns those: any
- * other has ended, waits already, or is in flight.
- */
-export async function hastenRetries(
-  databases: Databases,
-  retrying: readonly DeliveryKey[],
-): Promise<readonly DeliveryRow[]> {
-  const shares = sharesOf(databases, retrying, ({ eventId }) => eventId);
-  const rows = await Promise.all(
-    [...shares].map(async ([db, share]) => {
-      const keys = share.map(({ destinationId, eventId }) => ({ destinationId, eventId }));
-      const { results } = await db.prepare(HASTEN).bind(JSON.stringify(keys)).all<RawRow>();
-      return results.map(rawDelivery);
-    }),
-  );
-  return rows.flat();
-}
-
-/** Only of one that has ended: who records an attempt writes the whole log. */
-const FORGET_EXCERPT = `
-  UPDATE deliveries SET log = (
-    SELECT json_group_array(json(iif(e.value ->> 'at' = ?3, json_remove(e.value, '$.excerpt', '$.archived'), e.value)))
-    FROM json_each(log) e)
-  WHERE destination_id = ?1 AND event_id = ?2 AND state IN ('delivered', 'dead', 'cancelled')`;
-
-/** Removes what the response of the attempt at `at` (epoch ms) said. */
-export async function forgetExcerpt(
-  databases: Databases,
-  { destinationId, eventId }: DeliveryKey,
-  at: number,
-): Promise<void> {
-  await homeOf(databases, eventId)?.prepare(FORGET_EXCERPT).bind(destinationId, eventId, at).run();
 }

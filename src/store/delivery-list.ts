@@ -28,11 +28,11 @@ import {
 import { allOf, type Databases } from "./databases.ts";
 import { type DeliveryRow, loadedRow, type StoredState, storedStatus } from "./delivery.ts";
 import { type DeliveryFilter, eventsOver, isEventWanted, isRowWanted, isWanted } from "./delivery-filter.ts";
-import { type Destination, destinationsByIds } from "./destinations.ts";
+import { type Destination, destinations } from "./destination.ts";
+import { destinationsByIds } from "./destinations.ts";
 import { eventNames } from "./events.ts";
 import { mergedParts, type Rank } from "./merge.ts";
 import { packedRows } from "./packs.ts";
-import { destinations } from "./schema.ts";
 import { countUpTo, DEAD_ROWS, IN_FLIGHT_PACKS, RETRYING_ROWS, WAITING_PACKS, WAITING_ROWS } from "./sql.ts";
 import { bundles, deliveries, type PackRow, packs } from "./tables.ts";
 import { type IdRange, idRangeOf } from "./time-ranges.ts";

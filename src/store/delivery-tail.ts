@@ -8,9 +8,10 @@
 
 import { bundleOf, type StoredHeader } from "../core/bundle.ts";
 import { databaseNumberOfBundle } from "../core/placement.ts";
+import { sharesOf } from "./bundles.ts";
 import { allOf, type Databases } from "./databases.ts";
 import { type FoundDelivery, withDestinations } from "./delivery-list.ts";
-import type { Destination } from "./destinations.ts";
+import type { Destination } from "./destination.ts";
 import { type EventName, eventNameIn } from "./events.ts";
 import {
   BUNDLE_COLUMNS,
@@ -22,7 +23,6 @@ import {
   plannedIn,
   storedStatesOf,
 } from "./planned-deliveries.ts";
-import { sharesOf } from "./shards.ts";
 
 /** Bundles that a step looks at in each database, new deliveries that it takes, and those that it follows. */
 const BUNDLES = 200;

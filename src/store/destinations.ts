@@ -1,45 +1,17 @@
 /**
- * Destinations: stored, listed and changed; their settings as the delivery path uses them; and their sealed secrets.
+ * Destinations: stored, listed and changed; and their sealed secrets.
  *
  * A deleted destination stays as a tombstone for the deliveries that were planned for it; none of the functions that take
- * a tenant finds it. `tenant`, where given, hides the destinations of others. Settings are plain columns that an operator
- * may edit: a value out of its range counts as its default, so that it stops no delivery.
+ * a tenant finds it. `tenant`, where given, hides the destinations of others.
  */
 
-import {
-  and,
-  asc,
-  desc,
-  eq,
-  getTableColumns,
-  gt,
-  type InferSelectModel,
-  isNull,
-  lt,
-  ne,
-  type SQL,
-  sql,
-} from "drizzle-orm";
+import { and, asc, desc, eq, getTableColumns, gt, isNull, lt, ne, type SQL, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import type { PreviousSecret } from "../core/credentials.ts";
-import type { Pause } from "../core/gate-state.ts";
-import {
-  type Breaker,
-  breakerShape,
-  burstOf,
-  defaultBreaker,
-  defaultLimits,
-  type GateSettings,
-  gateSettingsFrom,
-  type Limits,
-  limitShape,
-} from "../core/limits.ts";
-import { type RetryPolicy, resolveRetry, retryShape } from "../core/retry/policy.ts";
-import { type NumberShape, readAs } from "../core/shape.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import { repeatable } from "./databases.ts";
-import { destinations } from "./schema.ts";
+import { type Destination, destinations, LISTED_DESTINATIONS } from "./destination.ts";
 import { countUpTo, OWN_DESTINATIONS } from "./sql.ts";
 
 export type NewDestination = typeof destinations.$inferInsert;
@@ -233,109 +205,12 @@ function undeleted(id: string, tenant: Tenant) {
   );
 }
 
-/** The destinations of a JSON list of ids in `?1`, in its order, to be put behind FROM. */
-export const LISTED_DESTINATIONS = "json_each(?1) j CROSS JOIN destinations d ON d.id = j.value";
-
 const BY_IDS = `SELECT d.* FROM ${LISTED_DESTINATIONS} ORDER BY j.key`;
 
 /** In the order given; those that are not there are left out. */
 export async function destinationsByIds(db: D1Database, ids: readonly string[]): Promise<Destination[]> {
   const { results } = await db.prepare(BY_IDS).bind(JSON.stringify(ids)).all<RawRow>();
   return results.map((raw) => modelOf(destinations, raw));
-}
-
-export type Destination = InferSelectModel<typeof destinations>;
-
-const headerMap = { kind: "record", of: { kind: "text" } } as const;
-
-/**
- * A destination's own headers as they are stored, each value sealed unless `isPlain`. Every write of ours seals them and
- * clears the plain column: so what is there is newer, of the version before 0.3 or of an operator. Another form in the
- * plain column counts as nothing.
- */
-export function storedHeaders({
-  headers,
-  sealedHeaders,
-}: Pick<Destination, "headers" | "sealedHeaders">): Readonly<{
-  values: Readonly<Record<string, string>>;
-  isPlain: boolean;
-}> {
-  const plain = readAs(headerMap, headers);
-  if (plain) return { values: plain, isPlain: true };
-  const values = sealedHeaders === null ? {} : (readAs(headerMap, sealedHeaders) ?? UNREADABLE);
-  return { values, isPlain: false };
-}
-
-/** Opens with no key: a destination whose headers cannot be read is not sent to without them. */
-const UNREADABLE = { "": "" };
-
-/** The settings that the gate applies. */
-export function gateSettingsOf(row: Destination): GateSettings {
-  return gateSettingsFrom(limitsOf(row), breakerOf(row), statusOf(row) === "paused");
-}
-
-/** The status in effect: anything but `paused` counts as active. */
-export function statusOf({ status }: Pick<Destination, "status">): "active" | "paused" {
-  return status === "paused" ? "paused" : "active";
-}
-
-/** When and why it was paused; undefined when it is not. */
-export function pauseOf(
-  row: Pick<Destination, "status" | "statusReason" | "statusChangedAt" | "updatedAt">,
-): Pause | undefined {
-  if (statusOf(row) !== "paused") return undefined;
-  return { at: row.statusChangedAt ?? row.updatedAt, reason: row.statusReason ?? "manual" };
-}
-
-/** The limits in effect, as the API writes them. */
-export function limitsOf(row: Destination): Limits {
-  const { rate_burst: _, ...defaults } = defaultLimits;
-  const limits = usable(limitShape.fields, defaults, {
-    timeout_ms: row.timeoutMs,
-    max_concurrency: row.maxConcurrency,
-    rate_per_second: row.ratePerSecond,
-  });
-  return { ...limits, rate_burst: ownBurstOf(row) ?? burstOf(limits.rate_per_second) };
-}
-
-/** The burst that has been set; null when it follows from the rate. */
-export function ownBurstOf(row: Pick<Destination, "rateBurst">): number | null {
-  return readAs(limitShape.fields.rate_burst, row.rateBurst) ?? null;
-}
-
-/** The settings of the circuit breaker in effect, as the API writes them. */
-export function breakerOf(row: Destination): Breaker {
-  return usable(breakerShape.fields, defaultBreaker, {
-    failure_ratio: row.breakerFailureRatio,
-    min_attempts: row.breakerMinAttempts,
-    window_s: row.breakerWindowS,
-    cooldown_s: row.breakerCooldownS,
-    max_cooldown_s: row.breakerMaxCooldownS,
-  });
-}
-
-const resolved = new WeakMap<object, RetryPolicy>();
-
-/** The destination's retry policy, resolved once for each loaded row; the default when the stored one is invalid. */
-export function retryPolicyOf(row: Pick<Destination, "retry">): RetryPolicy {
-  const known = resolved.get(row);
-  if (known) return known;
-  const policy = resolveRetry(readAs(retryShape, row.retry));
-  resolved.set(row, policy);
-  return policy;
-}
-
-/** The values, with the default for each that is out of its range. */
-function usable<T extends Readonly<Record<string, number>>>(
-  shapes: Readonly<Record<keyof T, NumberShape>>,
-  defaults: T,
-  values: T,
-): T {
-  const pairs = Object.keys(defaults).map((name) => [
-    name,
-    readAs(shapes[name as keyof T], values[name]) ?? defaults[name],
-  ]);
-  return Object.fromEntries(pairs) as T;
 }
 
 export type SealedSecrets = Pick<

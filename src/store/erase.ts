@@ -15,6 +15,7 @@ import {
   headersOf,
   headersText,
   indexesOf,
+  isErased,
   lengthOf,
   type Plan,
   type RequestHeaders,
@@ -22,7 +23,7 @@ import {
   runsOf,
   type StoredHeader,
 } from "../core/bundle.ts";
-import { headerWithout, isErased, tagsLost } from "../core/erase.ts";
+import { headerWithout, tagsLost } from "../core/erase.ts";
 import { readHeader } from "../core/stored-bundle.ts";
 import { readContents, type StoredContent } from "./bundles.ts";
 import { storeBodies } from "./commit.ts";

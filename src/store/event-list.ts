@@ -16,20 +16,19 @@ import {
   eventAt,
   headersOf,
   indexOf,
+  isErased,
   runsInclude as isInRuns,
   type Runs,
   type StoredHeader,
   tagsAt,
   ttlAt,
 } from "../core/bundle.ts";
-import { isErased } from "../core/erase.ts";
 import { databaseNumberOf } from "../core/placement.ts";
 import { takesType } from "../core/routing.ts";
-import { LISTED_BUNDLES, readContents } from "./bundles.ts";
+import { LISTED_BUNDLES, readContents, sharesOf } from "./bundles.ts";
 import { allOf, type Databases } from "./databases.ts";
 import { type Over, oldAmong } from "./delivery-filter.ts";
 import { mergedParts, type PartialList } from "./merge.ts";
-import { sharesOf } from "./shards.ts";
 import { idRangeOf, type TimeRange } from "./time-ranges.ts";
 
 /** Bundles that one page looks at in each database, and those among them whose headers it takes. */

@@ -3,7 +3,7 @@
 import { bodyFormOf } from "../core/content.ts";
 import { channelsInEffect, type Route, refusalOf, type refusals } from "../core/routing.ts";
 import type { Databases } from "./databases.ts";
-import type { Destination } from "./destinations.ts";
+import type { Destination } from "./destination.ts";
 import { eachBody, type ListedEvent } from "./event-list.ts";
 
 /** What decides whether a destination takes an event. */

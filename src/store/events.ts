@@ -11,14 +11,14 @@ import {
   eventAt,
   headerAt,
   indexOf,
+  isErased,
   type StoredHeader,
   tagsAt,
 } from "../core/bundle.ts";
 import { dataIn } from "../core/content.ts";
-import { isErased } from "../core/erase.ts";
 import { excerptAt, findWords } from "../core/search-query.ts";
 import { readHeader } from "../core/stored-bundle.ts";
-import { LISTED_BUNDLES } from "./bundles.ts";
+import { LISTED_BUNDLES, sharesOf } from "./bundles.ts";
 import { allOf, type Databases } from "./databases.ts";
 import {
   type EventListFilter,
@@ -29,7 +29,6 @@ import {
   listEvents,
   withinBytes,
 } from "./event-list.ts";
-import { sharesOf } from "./shards.ts";
 
 /** The part of an event that a list shows: all of it is in the header, so bodies are not read. */
 export type EventName = Readonly<{

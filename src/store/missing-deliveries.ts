@@ -19,12 +19,12 @@ import {
   headersOf,
   indexesOf,
   indexOf,
+  isErased,
   lengthOf,
   runsInclude,
   runsOf,
   tagsAt,
 } from "../core/bundle.ts";
-import { isErased } from "../core/erase.ts";
 import type { Kept } from "../core/retention.ts";
 import { takesType } from "../core/routing.ts";
 import { planIn, readHeader } from "../core/stored-bundle.ts";

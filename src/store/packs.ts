@@ -18,7 +18,7 @@ import { endsIn, endsText, HALF, indexesIn, maskOf, type PackedEnd } from "../co
 import { ageLimitOf, type RetryPolicy } from "../core/retry/policy.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import { type DeliveryRecord, type DeliveryRow, loadedRow } from "./delivery.ts";
-import { type Destination, retryPolicyOf } from "./destinations.ts";
+import { type Destination, retryPolicyOf } from "./destination.ts";
 import { anyOf, both, type Half, inPortions, isInBundle } from "./sql.ts";
 import { deliveries, type PackRow, packs } from "./tables.ts";
 

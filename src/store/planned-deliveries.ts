@@ -14,6 +14,7 @@ import {
   headerAt,
   indexesOf,
   indexOf,
+  isErased,
   type Plan,
   type RequestHeaders,
   runsInclude,
@@ -21,10 +22,9 @@ import {
   tagsAt,
   ttlAt,
 } from "../core/bundle.ts";
-import { isErased } from "../core/erase.ts";
 import { beforeFirstBundleOf, databaseNumberOfBundle } from "../core/placement.ts";
 import { takesType } from "../core/routing.ts";
-import { LISTED_BUNDLES, readContents } from "./bundles.ts";
+import { homeOf, LISTED_BUNDLES, readContents, sharesOf } from "./bundles.ts";
 import type { Databases } from "./databases.ts";
 import { type DeliveryRow, loadedRow, type StoredRow } from "./delivery.ts";
 import { type DeliveryFilter, hasEnded, type Over, oldAmong } from "./delivery-filter.ts";
@@ -36,10 +36,9 @@ import {
   mergedPage,
   withDestinations,
 } from "./delivery-list.ts";
-import { type Destination, destinationsByIds } from "./destinations.ts";
+import { type Destination, destinations } from "./destination.ts";
+import { destinationsByIds } from "./destinations.ts";
 import { knownOf, packedRows } from "./packs.ts";
-import { destinations } from "./schema.ts";
-import { homeOf, sharesOf } from "./shards.ts";
 import { type Position, readCursor, scheduledAfter, WATERMARK } from "./sweep.ts";
 import { bundles, deliveries, type PackRow, packs } from "./tables.ts";
 import { idRangeOf } from "./time-ranges.ts";

@@ -1,6 +1,5 @@
 /** How many deliveries are in which state for which reason, by the partial indexes of states, up to a bound for each. */
-import { allOf, type Databases } from "./databases.ts";
-import { addedUp } from "./shards.ts";
+import { addedUp, allOf, type Databases } from "./databases.ts";
 import { countIn, DEAD_ROWS, RETRYING_ROWS, WAITING_PACKS, WAITING_ROWS, waitingOf } from "./sql.ts";
 
 const IS_LISTED = "destination_id IN (SELECT value FROM json_each(?1))";

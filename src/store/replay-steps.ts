@@ -9,18 +9,17 @@
  * a thousand deliveries in one statement each saves a round trip for every delivery.
  */
 
-import { eventAt, headerAt, indexOf, tagsAt } from "../core/bundle.ts";
-import { isErased as isErasedIn } from "../core/erase.ts";
+import { eventAt, headerAt, indexOf, isErased as isErasedIn, tagsAt } from "../core/bundle.ts";
 import type { Kept } from "../core/retention.ts";
 import { takesType } from "../core/routing.ts";
 import { readHeader } from "../core/stored-bundle.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import type { Databases } from "./databases.ts";
-import { requeued, requeuePacked } from "./deliveries.ts";
 import type { DeliveryRow } from "./delivery.ts";
 import { type PlanChange, planning } from "./missing-deliveries.ts";
 import { packedRows, packsOf } from "./packs.ts";
 import { partsIn, type Replay, type ReplayChange, type ReplayInsert } from "./replays.ts";
+import { requeued, requeuePacked } from "./requeue.ts";
 import { replays } from "./schema.ts";
 import {
   bundleIdOf,

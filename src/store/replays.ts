@@ -12,8 +12,8 @@ import { and, desc, eq, getTableColumns, inArray, lte, type SQL, sql } from "dri
 import { drizzle } from "drizzle-orm/d1";
 import type { ReplayReason } from "../core/reasons.ts";
 import type { Databases } from "./databases.ts";
-import type { Destination } from "./destinations.ts";
-import { destinations, type ReplayState, replays } from "./schema.ts";
+import { type Destination, destinations } from "./destination.ts";
+import { type ReplayState, replays } from "./schema.ts";
 import { IS_UNDER_WAY } from "./sql.ts";
 
 export type Replay = typeof replays.$inferSelect;

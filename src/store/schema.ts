@@ -1,6 +1,6 @@
 /**
- * The tables of all but events and deliveries, which are in tables.ts: tenants, destinations, event types, keys, the audit
- * trail, and the progress of jobs. docs/data-model.md describes all of them for people.
+ * The tables of all but events and deliveries, which are in tables.ts, and destinations, which are in destination.ts:
+ * tenants, event types, keys, the audit trail, and the progress of jobs. docs/data-model.md describes all of them for people.
  *
  * Drizzle cannot express triggers and views: they are added to the generated migration by hand, and tests hold this file
  * and the migrations together. Columns named `…_at` are epoch milliseconds.
@@ -8,12 +8,7 @@
 import { sql } from "drizzle-orm";
 import { index, integer, primaryKey, real, sqliteTable, text, uniqueIndex } from "drizzle-orm/sqlite-core";
 import type { Actor, AuditAction, Changes } from "../core/audit.ts";
-import type { BodyForm } from "../core/content.ts";
-import type { PreviousSecret } from "../core/credentials.ts";
-import type { EventFilter } from "../core/event-filter.ts";
 import type { PauseReason, ReplayReason } from "../core/reasons.ts";
-import type { RetrySpec } from "../core/retry/policy.ts";
-import type { SignatureForm } from "../core/signature-forms.ts";
 import type { BundleFault } from "../core/stored-bundle.ts";
 import { jsonText } from "./columns.ts";
 
@@ -134,72 +129,6 @@ export const eventTypes = sqliteTable(
     index("event_types_validating").on(t.name).where(sql`validates = 1`),
     index("event_types_kept").on(t.retentionDays).where(sql`retention_days IS NOT NULL`),
     index("event_types_kept_changed").on(t.updatedAt).where(sql`retention_days IS NOT NULL`),
-  ],
-);
-
-/** An endpoint URL with its limits. Limits are plain columns, so that an operator can change them by hand. */
-export const destinations = sqliteTable(
-  "destinations",
-  {
-    id: text().primaryKey(),
-    tenant: text().notNull(),
-    /** Where deliveries go: an https URL, or the target of another kind as `kind:…` (delivery/kinds). */
-    url: text().notNull(),
-    /** Exact names and `prefix.*`; null takes every type. */
-    eventTypes: jsonText<readonly string[] | null>(null)("event_types"),
-    description: text(),
-    metadata: jsonText<Readonly<Record<string, string>> | null>(null)(),
-    /** As the version before 0.3 has stored them, or an operator by hand: they count instead of the sealed ones. */
-    headers: jsonText<Readonly<Record<string, string>> | null>(null)(),
-    /** By name, each value sealed with the master key. Edited into what is no JSON, it must not read as none. */
-    sealedHeaders: jsonText<Readonly<Record<string, string>> | null>({ "": "" })("sealed_headers"),
-    /** How requests authenticate, its secret sealed. Edited into what is no JSON, it must not read as nothing. */
-    auth: jsonText<Readonly<Record<string, unknown>> | null>({})(),
-    /** What it gets of an event. */
-    body: text().$type<BodyForm>().notNull().default("envelope"),
-    /** As what operational events are sent to a service for people or on-call; null: as `body` says. */
-    template: text(),
-    /** Events with channels go to it only when they have one of these; null: whatever their channels. */
-    channels: jsonText<readonly string[] | null>(null)(),
-    /** A filter on the events' `data`; null takes all. */
-    filter: jsonText<EventFilter | null>(null)(),
-    /** Sealed with the master key, like the previous ones, which sign beside it until they expire. */
-    secret: text().notNull(),
-    /** 1, and one more with each rotation: a request to rotate names the version that it replaces. */
-    secretVersion: integer("secret_version").notNull().default(1),
-    /** The newest first. */
-    previousSecrets: jsonText<readonly PreviousSecret[]>([])("previous_secrets"),
-    /** How attempts are signed; null: Standard Webhooks. */
-    signatureForms: jsonText<readonly SignatureForm[] | null>(null)("signature_forms"),
-    status: text().$type<"active" | "paused">().notNull().default("active"),
-    statusReason: text("status_reason").$type<PauseReason>(),
-    statusChangedAt: integer("status_changed_at"),
-    maxConcurrency: integer("max_concurrency").notNull().default(10),
-    ratePerSecond: real("rate_per_second").notNull().default(100),
-    /** Null: derived from the rate. */
-    rateBurst: integer("rate_burst"),
-    timeoutMs: integer("timeout_ms").notNull().default(15_000),
-    retry: jsonText<RetrySpec | null>(null)(),
-    breakerFailureRatio: real("breaker_failure_ratio").notNull().default(0.5),
-    breakerMinAttempts: integer("breaker_min_attempts").notNull().default(5),
-    breakerWindowS: integer("breaker_window_s").notNull().default(60),
-    breakerCooldownS: integer("breaker_cooldown_s").notNull().default(30),
-    breakerMaxCooldownS: integer("breaker_max_cooldown_s").notNull().default(45),
-    createdAt: integer("created_at").notNull(),
-    updatedAt: integer("updated_at").notNull(),
-    /** Set on tombstones of deleted destinations, which stay so that planned deliveries end as cancelled. */
-    deletedAt: integer("deleted_at"),
-    /** The token that the target wants to be called with, sealed; null where it wants none. */
-    targetToken: text("target_token"),
-    /** The caller's own name for it among those of its tenant: see http/svix/endpoints.ts. */
-    uid: text(),
-  },
-  (t) => [
-    // In order of id, so that a page reads only what it shows. The second one has deleted destinations too.
-    index("destinations_by_tenant").on(t.tenant, t.id).where(sql`deleted_at IS NULL`),
-    index("destinations_by_tenant_with_deleted").on(t.tenant, t.id),
-    index("destinations_deleted").on(t.deletedAt).where(sql`deleted_at IS NOT NULL`),
-    uniqueIndex("destinations_by_uid").on(t.tenant, t.uid).where(sql`uid IS NOT NULL AND deleted_at IS NULL`),
   ],
 );
 

@@ -7,9 +7,8 @@
 import type { BacklogSnapshot } from "../core/alerts.ts";
 import { OPERATOR } from "../core/principal.ts";
 import { HOUR_MS } from "../core/rollups.ts";
-import { allOf, type Databases, repeatable, sumOver } from "./databases.ts";
+import { addedUp, allOf, type Databases, repeatable, sumOver } from "./databases.ts";
 import type { StoredState } from "./delivery.ts";
-import { addedUp } from "./shards.ts";
 import {
   bundleIdOf,
   cancelledOf,

@@ -13,9 +13,9 @@ import { findPlans } from "./commit.ts";
 import { repeatable } from "./databases.ts";
 import { recording } from "./deliveries.ts";
 import type { DeliveryRecord } from "./delivery.ts";
-import type { Destination } from "./destinations.ts";
+import { type Destination, destinations } from "./destination.ts";
 import { knownOf, packedStateOf, settingBits } from "./packs.ts";
-import { destinations, type SweepPart } from "./schema.ts";
+import type { SweepPart } from "./schema.ts";
 import { anyOf, countIn, countInRuns, faultOfBundle, inFlightOf, isInBundle } from "./sql.ts";
 import { nextWaiting } from "./waiting.ts";
 

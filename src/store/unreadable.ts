@@ -4,9 +4,8 @@
  */
 
 import { type BundleFault, readBundle, type UnreadableBundle } from "../core/stored-bundle.ts";
-import { LISTED_BUNDLES } from "./bundles.ts";
+import { homeOfBundle, LISTED_BUNDLES } from "./bundles.ts";
 import { type Databases, repeatable } from "./databases.ts";
-import { homeOfBundle } from "./shards.ts";
 import { countUpTo } from "./sql.ts";
 
 const RECORD = `

@@ -10,14 +10,13 @@ import { bundleOf, type DeliveryKey, eventAt } from "../core/bundle.ts";
 import type { DrainRange } from "../core/drain-scheduler.ts";
 import { indexesIn } from "../core/pack.ts";
 import type { CancelReason, DeadReason } from "../core/reasons.ts";
+import { sharesOf } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
-import { allOf, type Databases, sumOver } from "./databases.ts";
+import { addedUp, allOf, type Databases, sumOver } from "./databases.ts";
 import type { DeliveryRow } from "./delivery.ts";
-import { type Destination, LISTED_DESTINATIONS } from "./destinations.ts";
+import { type Destination, destinations, LISTED_DESTINATIONS } from "./destination.ts";
 import { packedRows, packsOf, settingBits } from "./packs.ts";
 import { countFailed, isStill, type StillState } from "./replay-counters.ts";
-import { destinations } from "./schema.ts";
-import { addedUp, sharesOf } from "./shards.ts";
 import {
   bundleIdOf,
   countIn,

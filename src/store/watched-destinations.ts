@@ -9,8 +9,9 @@
 import { BUNDLE_BITS } from "../core/placement.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import { allOf, type Databases } from "./databases.ts";
-import { type Destination, destinationsByIds, listDestinations } from "./destinations.ts";
-import { destinations } from "./schema.ts";
+import type { Destination } from "./destination.ts";
+import { destinations } from "./destination.ts";
+import { destinationsByIds, listDestinations } from "./destinations.ts";
 import { bundleIdOf, countUpTo, OWN_DESTINATIONS, WAITING_PACKS, WAITING_ROWS } from "./sql.ts";
 import { nextWaiting } from "./waiting.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type MetricResult, resultOf } from "../../src/core/metrics.ts";
+import { type MetricResult, resultOf } from "../../src/core/attempt-metric.ts";
 import type { Exchange } from "../../src/core/retry/classify.ts";
 
 test.each<[Exchange, MetricResult]>([

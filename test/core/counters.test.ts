@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it, test } from "vitest";
+import { results } from "../../src/core/attempt-metric.ts";
 import {
   type Counters,
   countersAfter,
   emptyCounters,
   isCounters,
-  results,
   sumOfCounters,
   totalOf,
 } from "../../src/core/metrics.ts";

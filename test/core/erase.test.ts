@@ -1,7 +1,7 @@
 /** What the header of a bundle keeps of events that have been erased. */
 import { describe, expect, test } from "vitest";
-import { headerAt, type StoredHeader, storedHeader, tagsAt } from "../../src/core/bundle.ts";
-import { headerWithout, isErased, tagsLost } from "../../src/core/erase.ts";
+import { headerAt, isErased, type StoredHeader, storedHeader, tagsAt } from "../../src/core/bundle.ts";
+import { headerWithout, tagsLost } from "../../src/core/erase.ts";
 
 const stored = { encoding: "plain", checksum: 5 } as const;
 const after = { encoding: "plain", checksum: 6 } as const;

@@ -11,7 +11,7 @@ import {
 } from "../../src/core/limits.ts";
 import { readAs } from "../../src/core/shape.ts";
 import { zodOf } from "../../src/core/zod-of.ts";
-import { destinations } from "../../src/store/schema.ts";
+import { destinations } from "../../src/store/destination.ts";
 
 const columns = new Map(
   Object.values(getTableColumns(destinations)).map((column) => [column.name, column.default]),

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { envelopeOf } from "../../src/core/content.ts";
 import { rendered, templateOf, templates } from "../../src/core/message-templates.ts";
-import { svixTypeOf } from "../../src/core/svix-operational.ts";
+import { svixTypeOf } from "../../src/core/operational-message.ts";
 
 const AT = "2026-11-22T12:00:00.000Z";
 const LINK = "https://hooks.example.com/dashboard/destinations/dst_one";

@@ -4,14 +4,8 @@
  */
 import { describe, expect, it } from "vitest";
 import { type Classification, classify, type Exchange } from "../../src/core/retry/classify.ts";
-import {
-  type PresetName,
-  policyTable,
-  policyTableHead,
-  presetNames,
-  presets,
-  spanText,
-} from "../../src/core/retry/presets.ts";
+import { policyTable, policyTableHead, spanText } from "../../src/core/retry/policy-table.ts";
+import { type PresetName, presetNames, presets } from "../../src/core/retry/presets.ts";
 import { transition } from "../../src/core/retry/transition.ts";
 import { failureKinds } from "../support/failure-kinds.ts";
 

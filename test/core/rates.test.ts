@@ -1,11 +1,6 @@
 import { describe, expect, it } from "vitest";
-import {
-  type AttemptMetric,
-  countersAfter,
-  emptyCounters,
-  type Rates,
-  ratesOf,
-} from "../../src/core/metrics.ts";
+import type { AttemptMetric } from "../../src/core/attempt-metric.ts";
+import { countersAfter, emptyCounters, type Rates, ratesOf } from "../../src/core/metrics.ts";
 import { metric } from "../support/attempt-metrics.ts";
 
 const of = (...metrics: AttemptMetric[]) => ratesOf(countersAfter(emptyCounters(0), metrics));

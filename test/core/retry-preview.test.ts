@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { resolveRetry, retryPreviewOf } from "../../src/core/retry/policy.ts";
+import { resolveRetry } from "../../src/core/retry/policy.ts";
 import { presetNames, presets } from "../../src/core/retry/presets.ts";
+import { retryPreviewOf } from "../../src/core/retry/preview.ts";
 
 const policy = (spec: Parameters<typeof resolveRetry>[0]) => resolveRetry(spec);
 const seconds = (ms: number) => ms / 1000;

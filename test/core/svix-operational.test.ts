@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { svixEventOf, svixOperational } from "../../src/core/svix-operational.ts";
+import { svixEventOf, svixOperational } from "../../src/core/operational-message.ts";
 
 const [ours = ""] = Object.values(svixOperational);
 

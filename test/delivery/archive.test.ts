@@ -1,8 +1,8 @@
 /** What is kept of an exchange in R2, and that keeping it is never in the way of a delivery. */
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { archiving } from "../../src/delivery/archiver.ts";
+import { archiving, storeExchange } from "../../src/delivery/archiver.ts";
 import { connections } from "../../src/delivery/http.ts";
-import { emptyExchange, storeExchange } from "../../src/store/archive.ts";
+import { emptyExchange } from "../../src/store/archive.ts";
 import type { LoadedDelivery } from "../../src/store/deliveries.ts";
 import { destinationsByIds } from "../../src/store/destinations.ts";
 import { strictServices } from "../../tools/strict/bindings.ts";

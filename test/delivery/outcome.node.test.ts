@@ -14,7 +14,7 @@ import {
   waitingRow,
 } from "../../src/delivery/outcome.ts";
 import type { AttemptEntry, DeliveryRow } from "../../src/store/delivery.ts";
-import type { Destination } from "../../src/store/destinations.ts";
+import type { Destination } from "../../src/store/destination.ts";
 import { START } from "../support/clock.ts";
 import { DESTINATION, loadedDelivery } from "../support/loaded-delivery.ts";
 

@@ -2,8 +2,7 @@
 import { env } from "cloudflare:workers";
 import { drizzle } from "drizzle-orm/d1";
 import { beforeEach, describe, expect, it } from "vitest";
-import { gateSettingsOf } from "../../src/store/destinations.ts";
-import { destinations } from "../../src/store/schema.ts";
+import { destinations, gateSettingsOf } from "../../src/store/destination.ts";
 import { emptyDatabase, testApi } from "../support/api.ts";
 import { operations } from "../support/operations.ts";
 import { responseFaults } from "../support/response-check.ts";

@@ -4,13 +4,13 @@ import { headersOf, MAX_BYTES } from "../../src/core/bundle.ts";
 import type { JsonSchema } from "../../src/core/json-schema.ts";
 import type { Route } from "../../src/core/routing.ts";
 import {
-  bytesOf,
   type Draft,
   draftOf,
   draftsApart,
   draftsOf,
   type Entry,
   type EventOptions,
+  entryBytes,
   eventFaultsOf,
   filterEntries,
   keyTenantOf,
@@ -111,8 +111,8 @@ describe("drafts", () => {
     const body = new Uint8Array(MAX_BYTES / 2);
     const plain = event("a", { body });
     const headed = optioned({ headers: { "x-a": "1" } }, { body });
-    expect(bytesOf(entry("x", [plain, headed, plain]))).toBe(1.5 * MAX_BYTES + 11);
-    expect([plain, headed].map((one) => bytesOf(entry("x", [one])))).toEqual([
+    expect(entryBytes(entry("x", [plain, headed, plain]))).toBe(1.5 * MAX_BYTES + 11);
+    expect([plain, headed].map((one) => entryBytes(entry("x", [one])))).toEqual([
       MAX_BYTES / 2,
       MAX_BYTES / 2 + 11,
     ]);

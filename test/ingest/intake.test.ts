@@ -494,7 +494,7 @@ describe("intake's answer", () => {
     expect(await posting).toEqual({ kind: "unavailable" });
   });
 
-  test("of any other version is no commit", async () => {
+  test("of an unknown version is no commit", async () => {
     const versions = [INTAKE_VERSION, INTAKE_VERSION - 1, INTAKE_VERSION + 1, Number.NaN];
     const answers = await Promise.all(
       versions.map((version) => newIntake().accept(...request({}, { version }))),

@@ -5,6 +5,7 @@
 
 import { beforeAll, describe, expect, test } from "vitest";
 import { takesType } from "../../src/core/routing.ts";
+import { homeOf } from "../../src/store/bundles.ts";
 import type { Databases } from "../../src/store/databases.ts";
 import { deliveriesByEvent } from "../../src/store/deliveries-by-event.ts";
 import type { DeliveryRow, StoredState } from "../../src/store/delivery.ts";
@@ -15,7 +16,6 @@ import {
   type Positions,
   storedDeliveries,
 } from "../../src/store/delivery-list.ts";
-import { homeOf } from "../../src/store/shards.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase, testDatabases } from "../support/databases.ts";
 import { storeDeliveries, storePacked } from "../support/delivery-rows.ts";

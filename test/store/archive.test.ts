@@ -9,6 +9,7 @@ import {
 } from "../../src/core/archive.ts";
 import { eventAt } from "../../src/core/bundle.ts";
 import { beforeFirstOf } from "../../src/core/placement.ts";
+import { storeExchange } from "../../src/delivery/archiver.ts";
 import {
   archiveOf,
   emptyExchange,
@@ -16,7 +17,6 @@ import {
   readExchange,
   removeExchanges,
   removeGone,
-  storeExchange,
 } from "../../src/store/archive.ts";
 import { emptyDatabase } from "../support/api.ts";
 import { realBucket, storedObjects, type TestBucket, testBucket } from "../support/bucket.ts";

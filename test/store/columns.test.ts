@@ -1,7 +1,8 @@
 /** Rows of raw statements, whatever is in them or missing. */
 import { expect, test } from "vitest";
 import { modelOf } from "../../src/store/columns.ts";
-import { destinations, tenantSettings } from "../../src/store/schema.ts";
+import { destinations } from "../../src/store/destination.ts";
+import { tenantSettings } from "../../src/store/schema.ts";
 
 test("a column that is missing or null reads as null, and one that is no JSON as what stands for it", () => {
   const read = (sealed_headers?: unknown) => modelOf(destinations, { id: "dst_a", sealed_headers });

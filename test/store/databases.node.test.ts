@@ -2,7 +2,9 @@
 
 import { describe, expect, test } from "vitest";
 import { beforeFirstBundleOf, beforeFirstOf } from "../../src/core/placement.ts";
+import { homeOf, homeOfBundle, sharesOf } from "../../src/store/bundles.ts";
 import {
+  addedUp,
   allOf,
   countQueries,
   databaseAt,
@@ -10,7 +12,6 @@ import {
   inTurn,
   sumOver,
 } from "../../src/store/databases.ts";
-import { addedUp, homeOf, homeOfBundle, sharesOf } from "../../src/store/shards.ts";
 
 /** A database by its name, which is all that it has. */
 const named = (name: string) => name as unknown as D1Database;

@@ -5,27 +5,29 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import {
+  type Destination,
+  gateSettingsOf,
+  limitsOf,
+  ownBurstOf,
+  pauseOf,
+  retryPolicyOf,
+  statusOf,
+  storedHeaders,
+} from "../../src/store/destination.ts";
+import {
   activeRoutes,
   changeDestination,
-  type Destination,
   destinationByUid,
   destinationsByIds,
   findDestination,
-  gateSettingsOf,
   insertDestination,
   insertDestinations,
   isTaken,
-  limitsOf,
   listDestinations,
   type NewDestination,
-  ownBurstOf,
-  pauseOf,
   replaceSecrets,
-  retryPolicyOf,
   sealedSecrets,
   setDestinationStatus,
-  statusOf,
-  storedHeaders,
 } from "../../src/store/destinations.ts";
 import { emptyDatabase, plainDestination } from "../support/api.ts";
 import { rowsOfAll } from "../support/databases.ts";

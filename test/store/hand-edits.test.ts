@@ -7,7 +7,7 @@ import { beforeEach, describe, expect, test } from "vitest";
 import page from "../../docs/data-model.md?raw";
 import { type DeliveryKey, partsOf } from "../../src/core/bundle.ts";
 import { loadDeliveries } from "../../src/store/deliveries.ts";
-import { gateSettingsOf } from "../../src/store/destinations.ts";
+import { gateSettingsOf } from "../../src/store/destination.ts";
 import { silence } from "../support/receivers.ts";
 import {
   calm,

@@ -10,7 +10,7 @@ import { eventAt, indexOf } from "../../src/core/bundle.ts";
 import { endsText, type PackedEnd } from "../../src/core/pack.ts";
 import { recordOutcomes } from "../../src/store/deliveries.ts";
 import { type DeliveryRow, loadedRow } from "../../src/store/delivery.ts";
-import type { Destination } from "../../src/store/destinations.ts";
+import type { Destination } from "../../src/store/destination.ts";
 import { knownOf, ownNames, packedRows, packedStateOf, rowsIn, settingBits } from "../../src/store/packs.ts";
 import { execute, newDestination, newWorld, storedRows, type World } from "../support/world.ts";
 

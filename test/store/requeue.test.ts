@@ -3,8 +3,8 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";
-import { forgetExcerpt, requeueEnded } from "../../src/store/deliveries.ts";
 import type { DeliveryRow } from "../../src/store/delivery.ts";
+import { forgetExcerpt, requeueEnded } from "../../src/store/requeue.ts";
 import { emptyDatabase } from "../support/databases.ts";
 import { deliveryRow, storeDeliveries, storePacked } from "../support/delivery-rows.ts";
 import { storedRows } from "../support/world.ts";

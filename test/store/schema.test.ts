@@ -9,11 +9,12 @@ import {
 } from "drizzle-orm/sqlite-core";
 import { describe, expect, test } from "vitest";
 import { defaultBreaker, defaultLimits } from "../../src/core/limits.ts";
+import { destinations } from "../../src/store/destination.ts";
 import * as settings from "../../src/store/schema.ts";
 import { LATEST_MIGRATION } from "../../src/store/stats.ts";
 import * as events from "../../src/store/tables.ts";
 
-const tables = Object.values({ ...settings, ...events }) as SQLiteTable[];
+const tables = Object.values({ ...settings, ...events, destinations }) as SQLiteTable[];
 const dialect = new SQLiteSyncDialect();
 
 async function select<T>(query: string, ...values: unknown[]): Promise<T[]> {
@@ -100,7 +101,6 @@ test("deliveries are stored by their key, destinations by rowid", async () => {
 });
 
 test("a destination without limits of its own has the defaults that the API documents", async () => {
-  const { destinations } = settings;
   const defaults = Object.fromEntries(
     getTableConfig(destinations).columns.map((column) => [column.name, column.default]),
   );

@@ -9,13 +9,13 @@ import {
   eventAt,
   headerAt,
   indexOf,
+  isErased as isErasedInHeader,
   lengthOf,
   runsOf,
   type StoredHeader,
   storedHeader,
   tagsAt,
 } from "../../src/core/bundle.ts";
-import { isErased as isErasedInHeader } from "../../src/core/erase.ts";
 import { indexesIn, type Mask, maskOf } from "../../src/core/pack.ts";
 import {
   anyOf,

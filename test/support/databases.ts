@@ -3,6 +3,7 @@
 import { env } from "cloudflare:workers";
 import { getTableName } from "drizzle-orm";
 import { furtherDatabases } from "../../src/store/databases.ts";
+import { destinations } from "../../src/store/destination.ts";
 import * as settings from "../../src/store/schema.ts";
 import * as events from "../../src/store/tables.ts";
 
@@ -21,9 +22,10 @@ export async function rowsOfAll<T>(sql: string, ...values: readonly unknown[]): 
   return answers.flatMap(({ results }) => results);
 }
 
-const { destinations, ...others } = { ...settings, ...events };
 /** Destinations first: removing one writes to `tenants` by a trigger. */
-const tables = [destinations, ...Object.values(others)].map((table) => getTableName(table));
+const tables = [destinations, ...Object.values({ ...settings, ...events })].map((table) =>
+  getTableName(table),
+);
 
 /** Empties every table in all databases. */
 export async function emptyDatabase(): Promise<void> {

@@ -3,8 +3,8 @@
 import { getTableColumns } from "drizzle-orm";
 import type { LoadedDelivery } from "../../src/store/deliveries.ts";
 import type { DeliveryRow } from "../../src/store/delivery.ts";
-import type { Destination } from "../../src/store/destinations.ts";
-import { destinations } from "../../src/store/schema.ts";
+import type { Destination } from "../../src/store/destination.ts";
+import { destinations } from "../../src/store/destination.ts";
 import { START } from "./clock.ts";
 
 export const DESTINATION = "dst_00000000000000000001";

@@ -2,8 +2,8 @@
 
 import type { DeliveryKey } from "../../src/core/bundle.ts";
 import type { Databases } from "../../src/store/databases.ts";
-import { requeueEnded } from "../../src/store/deliveries.ts";
 import type { DeliveryRow } from "../../src/store/delivery.ts";
+import { requeueEnded } from "../../src/store/requeue.ts";
 
 /** @returns undefined when it had not, or no longer, ended */
 export async function requeueOne(

@@ -3,7 +3,7 @@
  * for the operator, so that a refusal is that of a stranger.
  */
 import type { Application } from "../../src/features/applications/sql.ts";
-import type { Destination } from "../../src/store/destinations.ts";
+import type { Destination } from "../../src/store/destination.ts";
 import type { ListedEvent } from "../../src/store/event-list.ts";
 import { NOW } from "./api.ts";
 import type { Things } from "./operations.ts";

@@ -12,7 +12,7 @@ import type { DeadReason, RefusalReason } from "../../core/reasons.ts";
 import type { TextShape } from "../../core/shape.ts";
 import type { Vault } from "../../secrets/vault.ts";
 import type { Services } from "../../services.ts";
-import type { Destination } from "../../store/destinations.ts";
+import type { Destination } from "../../store/destination.ts";
 import type { Connections, PostRequest } from "../http.ts";
 
 export type Kind = Readonly<{

@@ -10,7 +10,7 @@
 import type { TextShape } from "../../core/shape.ts";
 import { faultOf } from "../../log.ts";
 import { USER_AGENT } from "../../secrets/deployment-marker.ts";
-import { storedHeaders } from "../../store/destinations.ts";
+import { storedHeaders } from "../../store/destination.ts";
 import { ExchangeFailure, type Outgoing, type PostRequest, textOf } from "../http.ts";
 import {
   bindingField,

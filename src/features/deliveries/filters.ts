@@ -1,6 +1,7 @@
 /** Filters of a log of deliveries: the destinations there are, by name too, and how many deliveries have which reason. */
 import { invalidFields, ok } from "../../core/result.ts";
-import { type Destination, findDestination, listDestinations } from "../../store/destinations.ts";
+import type { Destination } from "../../store/destination.ts";
+import { findDestination, listDestinations } from "../../store/destinations.ts";
 import { type ReasonCount, reasonCounts } from "../../store/reason-counts.ts";
 import { service } from "../service.ts";
 

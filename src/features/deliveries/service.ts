@@ -14,7 +14,8 @@ import {
   type Positions,
   storedDeliveries,
 } from "../../store/delivery-list.ts";
-import { type Destination, destinationsByIds } from "../../store/destinations.ts";
+import type { Destination } from "../../store/destination.ts";
+import { destinationsByIds } from "../../store/destinations.ts";
 import { type EventName, eventNames } from "../../store/events.ts";
 import { queuedDeliveries, readEvent, type StoredEvent } from "../../store/planned-deliveries.ts";
 import { acceptedBy } from "../../store/time-ranges.ts";

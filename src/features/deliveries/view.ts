@@ -14,7 +14,7 @@ import { dueAtOf, liveUntilOf } from "../../store/deliveries.ts";
 import { type AttemptEntry, type DeliveryRow, storedStatus } from "../../store/delivery.ts";
 import { overBy } from "../../store/delivery-filter.ts";
 import type { FoundDelivery } from "../../store/delivery-list.ts";
-import { type Destination, gateSettingsOf, retryPolicyOf } from "../../store/destinations.ts";
+import { type Destination, gateSettingsOf, retryPolicyOf } from "../../store/destination.ts";
 import { findDelivery } from "../../store/planned-deliveries.ts";
 import { isoTime } from "../../time.ts";
 import type { Caller } from "../service.ts";

@@ -19,7 +19,7 @@ import { type DestinationKind, kindNameOf } from "../../delivery/kinds/registry.
 import { strict } from "../../http/parameters.ts";
 
 import type { Vault } from "../../secrets/vault.ts";
-import { type Destination, storedHeaders } from "../../store/destinations.ts";
+import { type Destination, storedHeaders } from "../../store/destination.ts";
 import { headerName, headerValue } from "./headers.ts";
 
 /** Text that is sent in UTF-8, in a header or a form. */

@@ -24,13 +24,8 @@ import { authOf, MASK, maskedHeaders, sealedHeaders } from "../../delivery/autho
 import { eventTypePattern, strict } from "../../http/parameters.ts";
 import { looksLikeId } from "../../ids.ts";
 import type { Vault } from "../../secrets/vault.ts";
-import {
-  breakerOf,
-  type Destination,
-  type DestinationChange,
-  limitsOf,
-  storedHeaders,
-} from "../../store/destinations.ts";
+import { breakerOf, type Destination, limitsOf, storedHeaders } from "../../store/destination.ts";
+import type { DestinationChange } from "../../store/destinations.ts";
 import { authColumn, authInput, authSchema } from "./auth.ts";
 import { headersSchema, RESERVED_EXPECTED } from "./headers.ts";
 

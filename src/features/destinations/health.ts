@@ -6,7 +6,7 @@ import { type PauseReason, pauseReasons, refusalReasons } from "../../core/reaso
 import { ok, unavailable } from "../../core/result.ts";
 import { clearHoldAtGate, viewGate } from "../../gate/client.ts";
 import type { Services } from "../../services.ts";
-import { type Destination, gateSettingsOf, limitsOf, pauseOf, statusOf } from "../../store/destinations.ts";
+import { type Destination, gateSettingsOf, limitsOf, pauseOf, statusOf } from "../../store/destination.ts";
 import { waitingByReason } from "../../store/waiting.ts";
 import { isoTime } from "../../time.ts";
 import { trafficView } from "../notifications/operational-events.ts";

@@ -5,7 +5,7 @@ import { channelsInEffect, refusals } from "../../core/routing.ts";
 import { deliveryId, eventId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { overBy } from "../../store/delivery-filter.ts";
-import type { Destination } from "../../store/destinations.ts";
+import type { Destination } from "../../store/destination.ts";
 import { listEvents, withinBytes } from "../../store/event-list.ts";
 import { type Criteria, criteriaOf, isDataAsked, refusalsOf } from "../../store/event-refusals.ts";
 import { isoTime } from "../../time.ts";

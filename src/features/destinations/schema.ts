@@ -11,7 +11,7 @@ import { strict, tenantName } from "../../http/parameters.ts";
 import { toBase64 } from "../../secrets/base64.ts";
 import { isPlainTextSecret, schemes, secretBytes, signingKey } from "../../secrets/signing.ts";
 import { sealedScheme } from "../../secrets/vault.ts";
-import { type Destination, statusOf } from "../../store/destinations.ts";
+import { type Destination, statusOf } from "../../store/destination.ts";
 import { isoTime } from "../../time.ts";
 import {
   contentFields,

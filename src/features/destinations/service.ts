@@ -26,10 +26,9 @@ import { destinationIdFor, newDestinationId } from "../../ids.ts";
 import { endDeleted } from "../../jobs/deleted-destinations.ts";
 import { sealedScheme } from "../../secrets/vault.ts";
 import type { Services } from "../../services.ts";
+import { breakerOf, type Destination, pauseOf } from "../../store/destination.ts";
 import {
-  breakerOf,
   changeDestination,
-  type Destination,
   type DestinationChange,
   destinationByUid,
   findDestination,
@@ -37,7 +36,6 @@ import {
   isTaken,
   listDestinations,
   type NewDestination,
-  pauseOf,
   setDestinationStatus,
 } from "../../store/destinations.ts";
 import { findEventType } from "../../store/event-types.ts";

@@ -18,7 +18,7 @@ import {
 } from "../../delivery/kinds/registry.ts";
 
 import type { Services } from "../../services.ts";
-import type { Destination } from "../../store/destinations.ts";
+import type { Destination } from "../../store/destination.ts";
 import type { DestinationInput, NewDestinationInput } from "./schema.ts";
 
 /** The errors of a target's fields together; none where the kind itself is at fault. */

@@ -24,7 +24,7 @@ import { resolve, targetProblem } from "../../delivery/url-guard.ts";
 import { checked } from "../../http/problems.ts";
 import { newSecret, type Scheme, schemeOf, secretBytes, signingKey } from "../../secrets/signing.ts";
 import type { Services } from "../../services.ts";
-import { type Destination, storedHeaders } from "../../store/destinations.ts";
+import { type Destination, storedHeaders } from "../../store/destination.ts";
 
 import { shownAfter } from "./auth.ts";
 import {

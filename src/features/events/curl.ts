@@ -7,7 +7,7 @@ import { signerFor } from "../../delivery/signature.ts";
 import { eventId } from "../../ids.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
-import { type Destination, storedHeaders } from "../../store/destinations.ts";
+import { type Destination, storedHeaders } from "../../store/destination.ts";
 import type { StoredEvent } from "../../store/planned-deliveries.ts";
 
 /** Commands are made for the first destinations only: each one is signed. */

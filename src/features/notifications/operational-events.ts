@@ -7,7 +7,7 @@ import type { Alert, Crossing, DeadLetterDigest } from "../../core/alerts.ts";
 import type { OperationalType } from "../../core/operational-message.ts";
 import { HOUR_MS, type TrafficSum } from "../../core/rollups.ts";
 import type { SettleResult } from "../../core/settle.ts";
-import type { Destination } from "../../store/destinations.ts";
+import type { Destination } from "../../store/destination.ts";
 import type { StatusChange } from "../../store/status-changes.ts";
 import { isoTime } from "../../time.ts";
 

@@ -25,7 +25,7 @@ import { MINUTE_MS } from "../../core/rollups.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import { allOf } from "../../store/databases.ts";
-import type { Destination } from "../../store/destinations.ts";
+import type { Destination } from "../../store/destination.ts";
 import { backlogOf, retryingForADay, saveBacklogSnapshot } from "../../store/stats.ts";
 import { moveCursor, readCursor } from "../../store/sweep.ts";
 import { destinationsBehind, fleetSize, watchedDestinations } from "../../store/watched-destinations.ts";

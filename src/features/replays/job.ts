@@ -14,7 +14,7 @@ import { endReplaysOfDeleted } from "../../jobs/deleted-destinations.ts";
 import { queuedJob } from "../../jobs/runner.ts";
 import type { Services } from "../../services.ts";
 import { keptOfTenant } from "../../store/content-retention.ts";
-import { type Destination, gateSettingsOf, retryPolicyOf } from "../../store/destinations.ts";
+import { type Destination, gateSettingsOf, retryPolicyOf } from "../../store/destination.ts";
 import { criteriaOf } from "../../store/event-refusals.ts";
 import { findMissing } from "../../store/missing-deliveries.ts";
 import {

@@ -19,7 +19,8 @@ import { newReplayId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { keptOfTenant } from "../../store/content-retention.ts";
 import { allOf, sumOver } from "../../store/databases.ts";
-import { type Destination, findDestination, limitsOf } from "../../store/destinations.ts";
+import { type Destination, limitsOf } from "../../store/destination.ts";
+import { findDestination } from "../../store/destinations.ts";
 import { beginReplay, countCandidates, LARGEST, replayPartsOf } from "../../store/replay-steps.ts";
 import {
   changeReplay,

@@ -21,8 +21,7 @@
  * Where nothing is set for anybody, a minute costs one query of a few rows.
  */
 
-import { headersOf, indexesOf, type Plan, type StoredHeader } from "../../core/bundle.ts";
-import { isErased } from "../../core/erase.ts";
+import { headersOf, indexesOf, isErased, type Plan, type StoredHeader } from "../../core/bundle.ts";
 import { DAY_MS } from "../../core/retention.ts";
 import type { UnreadableBundle } from "../../core/stored-bundle.ts";
 import { inEachDatabase, type MayContinue, periodicJob, type Turn, walkFrom } from "../../jobs/runner.ts";

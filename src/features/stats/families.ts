@@ -6,6 +6,7 @@
  */
 
 import { isStalled } from "../../core/alerts.ts";
+import { results } from "../../core/attempt-metric.ts";
 import {
   type Counters,
   DELAY_BOUNDS_MS,
@@ -13,7 +14,6 @@ import {
   LATENCY_BOUNDS_MS,
   type Rates,
   ratesOf,
-  results,
 } from "../../core/metrics.ts";
 import type { StatsWindow } from "../../core/rollups.ts";
 import type { Services } from "../../services.ts";

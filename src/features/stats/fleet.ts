@@ -14,7 +14,8 @@ import { figuresAtGate } from "../../gate/client.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import type { Databases } from "../../store/databases.ts";
-import { type Destination, findDestination, gateSettingsOf } from "../../store/destinations.ts";
+import { type Destination, gateSettingsOf } from "../../store/destination.ts";
+import { findDestination } from "../../store/destinations.ts";
 import { type Backlog, backlogOf, retriesByDestination, type StatsScope } from "../../store/stats.ts";
 import { drawnDestinations, type Watched, watchedDestinations } from "../../store/watched-destinations.ts";
 

@@ -1,5 +1,7 @@
 /** Figures that the gates have counted: within a window of time, and as metrics for Prometheus. */
-import { type Counters, ratesOf, results, totalOf } from "../../core/metrics.ts";
+
+import { results } from "../../core/attempt-metric.ts";
+import { type Counters, ratesOf, totalOf } from "../../core/metrics.ts";
 import { refuseBound, refuseTenant } from "../../core/principal.ts";
 import { missing, ok } from "../../core/result.ts";
 import type { StatsWindow } from "../../core/rollups.ts";

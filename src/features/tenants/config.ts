@@ -16,8 +16,8 @@ import { strict } from "../../http/parameters.ts";
 import { idPatterns } from "../../ids.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
+import type { Destination } from "../../store/destination.ts";
 import {
-  type Destination,
   destinationsByIds,
   insertDestinations,
   listDestinations,

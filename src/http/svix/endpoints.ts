@@ -23,14 +23,8 @@ import {
   updateHeaders,
 } from "../../features/destinations/service.ts";
 import { readChange, readCreation } from "../../features/destinations/validate.ts";
-import {
-  type Destination,
-  destinationByUid,
-  findDestination,
-  limitsOf,
-  statusOf,
-  storedHeaders,
-} from "../../store/destinations.ts";
+import { type Destination, limitsOf, statusOf, storedHeaders } from "../../store/destination.ts";
+import { destinationByUid, findDestination } from "../../store/destinations.ts";
 
 import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";

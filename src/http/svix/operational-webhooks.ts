@@ -4,10 +4,10 @@
  */
 
 import type { Hono } from "hono";
+import { svixOperational, svixTypeOf } from "../../core/operational-message.ts";
 import type { FieldError, Result } from "../../core/result.ts";
-import { svixOperational, svixTypeOf } from "../../core/svix-operational.ts";
 import type { Application } from "../../features/applications/sql.ts";
-import type { Destination } from "../../store/destinations.ts";
+import type { Destination } from "../../store/destination.ts";
 import { requires } from "../auth.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
 import { jsonBody } from "../json-body.ts";

@@ -6,7 +6,7 @@ import { getDeliveryLog, type LoggedDelivery } from "../../features/deliveries/s
 import type { Caller } from "../../features/service.ts";
 import { eventId, eventNumber } from "../../ids.ts";
 import { END, isEnd, type Positions, START } from "../../store/delivery-list.ts";
-import type { Destination } from "../../store/destinations.ts";
+import type { Destination } from "../../store/destination.ts";
 import { deliveriesWithTag, EventLabels, labelsText } from "./event-labels.tsx";
 import { Ago, ClippedCell, StateCell } from "./parts.tsx";
 import { causeText, deliveryText } from "./status-text.ts";

@@ -7,7 +7,7 @@ import type { FiguresQuery } from "../../core/gate-view.ts";
 import { emptyCounters, type Rates, ratesOf } from "../../core/metrics.ts";
 import type { Series, StatsWindow } from "../../core/rollups.ts";
 import { COUNTED, type Seen } from "../../features/stats/fleet.ts";
-import { type Destination, gateSettingsOf } from "../../store/destinations.ts";
+import { type Destination, gateSettingsOf } from "../../store/destination.ts";
 import { Sparkline } from "./charts.tsx";
 import { atMost, decimalOf, durationOrNone } from "./format.ts";
 import { ClippedCell, StateCell } from "./parts.tsx";

@@ -3,13 +3,8 @@ import { readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { alignedTable } from "../../../bench/storm/table.ts";
 import { classify } from "../../../src/core/retry/classify.ts";
-import {
-  commonRules,
-  type PresetName,
-  policyTable,
-  policyTableHead,
-  presets,
-} from "../../../src/core/retry/presets.ts";
+import { commonRules, policyTable, policyTableHead } from "../../../src/core/retry/policy-table.ts";
+import { type PresetName, presets } from "../../../src/core/retry/presets.ts";
 import { createApp } from "../../../src/http/app.ts";
 import { createDocs } from "../../../src/http/docs/app.tsx";
 import { documentOf } from "../../../src/http/openapi/document.ts";

@@ -5,7 +5,7 @@
 import type { FC } from "hono/jsx";
 import type { HistoryEntry, HistoryKind } from "../../../core/gate-state.ts";
 import type { GateView } from "../../../core/gate-view.ts";
-import type { Destination } from "../../../store/destinations.ts";
+import type { Destination } from "../../../store/destination.ts";
 import { isoTime } from "../../../time.ts";
 import { durationOf, momentOf } from "../../ui/format.ts";
 import { Ago, StateLabel } from "../../ui/parts.tsx";

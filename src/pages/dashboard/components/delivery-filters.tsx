@@ -9,7 +9,7 @@ import {
 } from "../../../core/reasons.ts";
 import { type DeliveryChoices, REASONS_COUNTED } from "../../../features/deliveries/filters.ts";
 import { deliveryStates } from "../../../features/deliveries/schema.ts";
-import type { Destination } from "../../../store/destinations.ts";
+import type { Destination } from "../../../store/destination.ts";
 import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
 import { deliveryFilters } from "../../ui/form-fields.ts";
 import { atMost, utcIn } from "../../ui/format.ts";

@@ -2,7 +2,7 @@
 import type { FC } from "hono/jsx";
 import { previousSecrets } from "../../../core/credentials.ts";
 import type { Refused } from "../../../core/result.ts";
-import { retryPreviewOf } from "../../../core/retry/policy.ts";
+import { retryPreviewOf } from "../../../core/retry/preview.ts";
 import { formsOf, recipeOf, type SignatureForm } from "../../../core/signature-forms.ts";
 import type { ShownAuth } from "../../../delivery/authorization.ts";
 import { destinationView } from "../../../features/destinations/schema.ts";
@@ -13,7 +13,7 @@ import {
   limitsOf,
   ownBurstOf,
   retryPolicyOf,
-} from "../../../store/destinations.ts";
+} from "../../../store/destination.ts";
 import { ChoiceField, FormNotice, formState } from "../../ui/fields.tsx";
 import { filterTexts } from "../../ui/filter-text.ts";
 import { destinationLabels } from "../../ui/form-fields.ts";

@@ -6,7 +6,7 @@ import { type StatsWindow, spans } from "../../../core/rollups.ts";
 import { historyOf } from "../../../features/destinations/health.ts";
 import { pauseDestination, updateDestination } from "../../../features/destinations/service.ts";
 import { COUNTED, readFleet } from "../../../features/stats/fleet.ts";
-import { limitsOf } from "../../../store/destinations.ts";
+import { limitsOf } from "../../../store/destination.ts";
 import { listReplays, type Replay } from "../../../store/replays.ts";
 import { TrafficChart, TrafficLegend } from "../../ui/charts.tsx";
 import { DeliveryLog, type LogPage, logStates, readLog } from "../../ui/delivery-log.tsx";

@@ -15,7 +15,7 @@ import {
   updateDestination,
 } from "../../../features/destinations/service.ts";
 import { readChange } from "../../../features/destinations/validate.ts";
-import { type Destination, ownBurstOf } from "../../../store/destinations.ts";
+import { type Destination, ownBurstOf } from "../../../store/destination.ts";
 import { isoTime } from "../../../time.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
 import { FormNotice, formState } from "../../ui/fields.tsx";

@@ -7,7 +7,7 @@ import type { ShownSecret } from "../../../features/destinations/schema.ts";
 import { createDestination } from "../../../features/destinations/service.ts";
 import { readCreation } from "../../../features/destinations/validate.ts";
 import { newTokenId } from "../../../secrets/tokens.ts";
-import type { Destination } from "../../../store/destinations.ts";
+import type { Destination } from "../../../store/destination.ts";
 import { listTypeNames } from "../../../store/event-types.ts";
 import { FormNotice, formState } from "../../ui/fields.tsx";
 import { destinationLabels } from "../../ui/form-fields.ts";

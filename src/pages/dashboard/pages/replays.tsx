@@ -16,7 +16,7 @@ import {
   type StartedReplay,
   startReplays,
 } from "../../../features/replays/service.ts";
-import type { Destination } from "../../../store/destinations.ts";
+import type { Destination } from "../../../store/destination.ts";
 import type { Replay } from "../../../store/replays.ts";
 import { isoTime } from "../../../time.ts";
 import { nameOf } from "../../ui/destination-table.tsx";

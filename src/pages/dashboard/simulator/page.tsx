@@ -7,25 +7,16 @@ import type { FC } from "hono/jsx";
 import { z } from "zod";
 import { defaultGateSettings } from "../../../core/limits.ts";
 import type { Refused } from "../../../core/result.ts";
-import {
-  type RetryPolicy,
-  type RetrySpec,
-  resolveRetry,
-  retryPreviewOf,
-  retryShape,
-} from "../../../core/retry/policy.ts";
-import { commonRules, policyTable, policyTableHead } from "../../../core/retry/presets.ts";
+import { type RetryPolicy, type RetrySpec, resolveRetry, retryShape } from "../../../core/retry/policy.ts";
+import { commonRules, policyTable, policyTableHead } from "../../../core/retry/policy-table.ts";
+import { retryPreviewOf } from "../../../core/retry/preview.ts";
 import { readAs } from "../../../core/shape.ts";
 import { zodOf } from "../../../core/zod-of.ts";
 import { updateDestination } from "../../../features/destinations/service.ts";
 import { readChange } from "../../../features/destinations/validate.ts";
 import { type Checked, errorsOf } from "../../../http/problems.ts";
-import {
-  type Destination,
-  findDestination,
-  gateSettingsOf,
-  listDestinations,
-} from "../../../store/destinations.ts";
+import { type Destination, gateSettingsOf } from "../../../store/destination.ts";
+import { findDestination, listDestinations } from "../../../store/destinations.ts";
 import { type Form, textIn } from "../../ui/format.ts";
 import { Copyable, outcomeAt, Prose } from "../../ui/parts.tsx";
 import { attemptRead, statusOfRefused } from "../../ui/services.ts";

@@ -6,9 +6,10 @@ import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
 import type { Delays } from "../../../core/retry/backoff.ts";
 import type { RetryPolicy, RetrySpec } from "../../../core/retry/policy.ts";
-import { presetNames, presets, spanText, unlimitedAttempts } from "../../../core/retry/presets.ts";
+import { spanText } from "../../../core/retry/policy-table.ts";
+import { presetNames, presets, unlimitedAttempts } from "../../../core/retry/presets.ts";
 import { retryAfterEffects } from "../../../core/retry/transition.ts";
-import type { Destination } from "../../../store/destinations.ts";
+import type { Destination } from "../../../store/destination.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
 import {
   ChoiceField,

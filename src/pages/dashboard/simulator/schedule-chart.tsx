@@ -1,6 +1,7 @@
 /** A retry policy's schedule if every attempt fails: in a sentence, and as a chart with one row for each attempt. */
 import type { FC } from "hono/jsx";
-import type { PreviewedAttempt, RetryPolicy, RetryPreview } from "../../../core/retry/policy.ts";
+import type { RetryPolicy } from "../../../core/retry/policy.ts";
+import type { PreviewedAttempt, RetryPreview } from "../../../core/retry/preview.ts";
 import { percent, type TimeScale, timeScale } from "../../ui/charts.tsx";
 import { durationOf, plural } from "../../ui/format.ts";
 

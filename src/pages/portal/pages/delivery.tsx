@@ -6,7 +6,7 @@ import { readable, textOf } from "../../../delivery/http.ts";
 import { attemptsAreKept, headOf } from "../../../features/deliveries/attempts.ts";
 import type { DeliveryJson } from "../../../features/deliveries/schema.ts";
 import { type DeliveryInFull, getDeliveryInFull } from "../../../features/deliveries/service.ts";
-import type { Destination } from "../../../store/destinations.ts";
+import type { Destination } from "../../../store/destination.ts";
 import type { StoredEvent } from "../../../store/planned-deliveries.ts";
 import { AttemptTimeline, isSuccess, numbered, timelineOf } from "../../ui/delivery-panel.tsx";
 import { nameOf } from "../../ui/destination-table.tsx";

@@ -19,7 +19,7 @@ import {
 } from "../../../features/destinations/service.ts";
 import { readChange, readCreation } from "../../../features/destinations/validate.ts";
 import { newTokenId } from "../../../secrets/tokens.ts";
-import { type Destination, limitsOf } from "../../../store/destinations.ts";
+import { type Destination, limitsOf } from "../../../store/destination.ts";
 import { type EventType, listEventTypes } from "../../../store/event-types.ts";
 import { type Form, indented, listIn, numberIn, textIn } from "../../ui/format.ts";
 import { attemptRead, attemptWith, statusOfRefused } from "../../ui/services.ts";

@@ -9,7 +9,7 @@ import { destinationView } from "../../../features/destinations/schema.ts";
 import { getDestination } from "../../../features/destinations/service.ts";
 import type { PortalVisitor } from "../../../features/portal-links/visits.ts";
 import { COUNTED, queryGates } from "../../../features/stats/fleet.ts";
-import { type Destination, limitsOf } from "../../../store/destinations.ts";
+import { type Destination, limitsOf } from "../../../store/destination.ts";
 import { listReplays, type Replay } from "../../../store/replays.ts";
 import { backlogOf } from "../../../store/stats.ts";
 import { SeriesChart, totalsOf } from "../../ui/charts.tsx";

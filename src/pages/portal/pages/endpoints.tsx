@@ -6,7 +6,7 @@ import { allows, allowsAnother } from "../../../core/portal-access.ts";
 import { getDestinations } from "../../../features/destinations/service.ts";
 import type { PortalVisitor } from "../../../features/portal-links/visits.ts";
 import { queryGates } from "../../../features/stats/fleet.ts";
-import { type Destination, gateSettingsOf } from "../../../store/destinations.ts";
+import { type Destination, gateSettingsOf } from "../../../store/destination.ts";
 import { totalsOf } from "../../ui/charts.tsx";
 import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
 import { ClippedCell, StateCell } from "../../ui/parts.tsx";

@@ -4,7 +4,7 @@ import type { FC } from "hono/jsx";
 import { formsOf, type Recipe, recipeOf } from "../../../core/signature-forms.ts";
 import { getDestination } from "../../../features/destinations/service.ts";
 import { sealedScheme } from "../../../secrets/vault.ts";
-import type { Destination } from "../../../store/destinations.ts";
+import type { Destination } from "../../../store/destination.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
 import { showPortalNotFound, showPortalPage } from "../layout.tsx";
 import type { Look } from "../look.ts";
