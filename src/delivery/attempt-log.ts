@@ -1,6 +1,6 @@
 /**
- * The log of attempts. Lines are billed: successes are counted in one line for the whole invocation, and only a failed
- * attempt has a line of its own, as has a lease of which something failed or was left over. With LOG_ATTEMPTS=all each
+ * The log of attempts. Lines are billed: successes have none, because gates count them. Only a failed attempt has a line of its
+ * own, with one line for the whole invocation that counts what was delivered beside it, as has a lease of which something failed or was left over. With LOG_ATTEMPTS=all each
  * attempt has one. Where Analytics Engine is bound, each attempt leaves a data point as well: its columns have no names
  * of their own, so docs/monitoring.md documents them, and new ones go to the end. Ids and figures only; nothing
  * of the payload, no URL, no secret.
@@ -23,19 +23,20 @@ function noCounts() {
   return { delivered: 0, failed: 0, uncounted: 0, slowestMs: 0 };
 }
 
-/** One line for everything delivered since the last; none when nothing was. */
+/** One line for everything delivered since the last, if something was and something else went wrong. */
 export function logCounts({ attemptCounts: counts, log, now }: Services): void {
   if (!counts || counts.delivered === 0) return;
-  log({
-    what: "delivered",
-    source: counts.source,
-    deliveries: counts.delivered,
-    failed: counts.failed,
-    destinations: counts.destinations.size,
-    slowest_ms: counts.slowestMs,
-    took_ms: now() - counts.startedAt,
-    ...(counts.uncounted > 0 && { uncounted: counts.uncounted }),
-  });
+  if (counts.failed + counts.uncounted > 0)
+    log({
+      what: "delivered",
+      source: counts.source,
+      deliveries: counts.delivered,
+      failed: counts.failed,
+      destinations: counts.destinations.size,
+      slowest_ms: counts.slowestMs,
+      took_ms: now() - counts.startedAt,
+      ...(counts.uncounted > 0 && { uncounted: counts.uncounted }),
+    });
   Object.assign(counts, noCounts());
   counts.destinations.clear();
 }

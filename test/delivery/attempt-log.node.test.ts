@@ -72,6 +72,7 @@ describe("the deliveries of an invocation", () => {
     logCounts(services);
     Object.assign(services, { attempts: undefined });
     logAttempt(services, ended(204, 10));
+    logAttempt(services, ended(500, 10));
     log = [];
     logCounts(services);
     expect(log).toStrictEqual([
@@ -79,12 +80,23 @@ describe("the deliveries of an invocation", () => {
         what: "delivered",
         source: "queue",
         deliveries: 1,
-        failed: 0,
+        failed: 1,
         destinations: 1,
         slowest_ms: 10,
         took_ms: 0,
       },
     ]);
+  });
+
+  test("have no line where all attempts have succeeded, and are not in the next line either", () => {
+    const services = counting();
+    logAttempt(services, ended(204));
+    logCounts(services);
+    expect(log).toEqual([]);
+    logAttempt(services, ended(204));
+    logAttempt(services, ended(500));
+    logCounts(services);
+    expect(log.at(-1)).toMatchObject({ what: "delivered", deliveries: 1, failed: 1 });
   });
 
   test("have no line where there are none, or where nothing counts", () => {

@@ -139,7 +139,6 @@ describe("what cannot be recorded", () => {
     await world.post(1);
     expect(await world.consume([naming(part(shop))])).toEqual(["acked"]);
     expect(world.logged("batch_failed")).toEqual([]);
-    expect(world.logged("delivered")).toMatchObject([{ source: "queue", deliveries: 1 }]);
     expect(world.asked("settle")).toMatchObject([
       { continues: false, left: 0, signals: [expect.anything()], tatInMs: expect.any(Number) },
     ]);
@@ -392,11 +391,9 @@ describe("an attempt that outlasts the batch's patience", () => {
     ]);
     expect(world.asked("settle", shop)).toEqual([]);
     expect(logged("lease")).toMatchObject([{ granted: 2, delivered: 1, running: 1, left: 0 }]);
-    expect(logged("delivered")).toMatchObject([{ deliveries: 1 }]);
     await world.run(5_000);
     expect(row(shop, 1)).toEqual(["delivered", null, 1]);
     expect(world.asked("settle", shop)).toMatchObject([{ continues: false, left: 0, signals: [{}, {}] }]);
-    expect(logged("delivered")).toMatchObject([{ deliveries: 1 }, { deliveries: 1 }]);
     expect(world.sent()).toEqual([]);
   });
 
