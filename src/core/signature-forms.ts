@@ -32,7 +32,8 @@ function headerName(description: string) {
   } as const satisfies Shape;
 }
 
-const templateFields = {
+/** The fields of a template: what is signed, and how. */
+export const templateShapes = {
   content: {
     kind: "text",
     pattern: /^[\n -~]{1,200}$/,
@@ -85,7 +86,7 @@ const signatureForm = {
   by: "form",
   of: [
     { kind: "object", fields: { form: { kind: "choice", values: vendorForms } } },
-    { kind: "object", fields: { form: { kind: "choice", values: ["template"] }, ...templateFields } },
+    { kind: "object", fields: { form: { kind: "choice", values: ["template"] }, ...templateShapes } },
   ],
   expected: `one of ${vendorForms.join(", ")}, template`,
 } as const satisfies Shape;

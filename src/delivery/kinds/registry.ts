@@ -17,10 +17,15 @@ export const destinationKinds = Object.keys(kinds) as [DestinationKind, ...Desti
 /** The fields of the API that name a target, of all kinds. */
 export const targetFields = { ...https.fields, ...queue.fields, ...serviceBinding.fields } as const;
 
+/** The names of a kind's fields. */
+export function targetFieldNames(kind: DestinationKind): readonly string[] {
+  return Object.keys(kinds[kind].fields);
+}
+
 /** The kind of a stored target. A target without another kind's scheme is a URL, or refused as one. */
 export function kindNameOf(target: string): DestinationKind {
   const scheme = target.slice(0, Math.max(0, target.indexOf(":")));
-  return isKind(scheme) ? scheme : "https";
+  return isDestinationKind(scheme) ? scheme : "https";
 }
 
 /** How to deliver to a stored target. */
@@ -71,6 +76,6 @@ export function targetAmong(given: object): TargetFields {
   return Object.fromEntries(named);
 }
 
-function isKind(name: string): name is DestinationKind {
+export function isDestinationKind(name: string): name is DestinationKind {
   return Object.hasOwn(kinds, name);
 }

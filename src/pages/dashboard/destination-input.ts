@@ -9,8 +9,9 @@
 import { type Breaker, breakerShape } from "../../core/limits.ts";
 import type { FieldError } from "../../core/result.ts";
 import type { RetrySpec } from "../../core/retry/policy.ts";
-import { vendorForms } from "../../core/signature-forms.ts";
+import { signatureFormsShape, templateShapes, vendorForms } from "../../core/signature-forms.ts";
 import { MASK } from "../../delivery/authorization.ts";
+import { type DestinationKind, isDestinationKind, targetFieldNames } from "../../delivery/kinds/registry.ts";
 import { type FieldInput, fieldDescriptions } from "../../features/destinations/fields.ts";
 import type { destinationView } from "../../features/destinations/schema.ts";
 
@@ -41,20 +42,12 @@ export function limitsIn(form: Form) {
 }
 
 /** Templates in one form, each with inputs of its own. */
-export const MOST_TEMPLATES = 5;
-
-export const targetsOf = {
-  https: ["url"],
-  queue: ["binding", "account_id", "queue_id", "token"],
-  service: ["binding", "path"],
-} as const;
-
-type Kind = keyof typeof targetsOf;
+export const MOST_TEMPLATES = signatureFormsShape.max;
 
 /** The kind in a form; https where there is none. */
-export function kindIn(form: Form): Kind {
+export function kindIn(form: Form): DestinationKind {
   const kind = textIn(form, "kind") ?? "https";
-  return Object.hasOwn(targetsOf, kind) ? (kind as Kind) : "https";
+  return isDestinationKind(kind) ? kind : "https";
 }
 
 /** The settings in a form that destinations are created with, and changed by. */
@@ -67,7 +60,7 @@ export function destinationSettingsIn(form: Form): Typed {
   const { breaker } = limitsIn(form);
   return {
     input: {
-      ...Object.fromEntries(targetsOf[kindIn(form)].map((name) => [name, textIn(form, name) ?? null])),
+      ...Object.fromEntries(targetFieldNames(kindIn(form)).map((name) => [name, textIn(form, name) ?? null])),
       ...Object.fromEntries(simple.map(({ name, value }) => [name, value])),
       headers: headers.value,
       auth: auth.value,
@@ -145,11 +138,7 @@ export function inputFieldsOf(view: DestinationView, burst: number | null): Read
   const given = {
     ...Object.fromEntries(simple),
     kind: view.kind,
-    url: view.url,
-    binding: view.binding,
-    path: view.path,
-    account_id: view.account_id,
-    queue_id: view.queue_id,
+    ...shownTargetOf(view),
     headers: Object.entries(headers)
       .map(([name, value]) => `${name}: ${value}`)
       .join("\n"),
@@ -178,6 +167,12 @@ function signatureFields(path: string, vendor: string | undefined, prefix: strin
     [`${prefix}${input}`, label],
   ]);
   return { [path]: [`${prefix}content`, "Signed text"], ...Object.fromEntries(own) };
+}
+
+/** The fields of the target that are shown: a token is none of them. */
+function shownTargetOf(view: DestinationView): Readonly<Record<string, unknown>> {
+  const shown: Readonly<Record<string, unknown>> = view;
+  return Object.fromEntries(targetFieldNames(view.kind).map((name) => [name, shown[name]]));
 }
 
 type Json = ReturnType<typeof jsonIn>;
@@ -254,18 +249,18 @@ export function signatureFormsIn(form: Form): readonly Input[] | null {
   return isDefault ? null : forms;
 }
 
-const choices = ["encoding", "algorithm", "key"];
-
 /**
  * A template of which something is typed; what has a default by being chosen is nothing by itself. Spaces at the ends are
  * part of it: they are signed.
  */
 function templateIn(form: Form, slot: number): Input | undefined {
-  const given = Object.keys(templateFields).flatMap((name) => {
+  const given = (Object.keys(templateShapes) as (keyof typeof templateShapes)[]).flatMap((name) => {
     const text = form[`template_${slot}_${name}`];
     return typeof text !== "string" || text === "" ? [] : [[name, text.replaceAll("\r\n", "\n")] as const];
   });
-  return given.some(([name]) => !choices.includes(name)) ? Object.fromEntries(given) : undefined;
+  return given.some(([name]) => templateShapes[name].kind !== "choice")
+    ? Object.fromEntries(given)
+    : undefined;
 }
 
 /** The inputs of stored signature forms: the inverse of `signatureFormsIn`. */

@@ -3,7 +3,7 @@
 import type { FC } from "hono/jsx";
 import { bodyForms } from "../../core/content.ts";
 import type { FieldError } from "../../core/result.ts";
-import { vendorForms } from "../../core/signature-forms.ts";
+import { templateShapes, vendorForms } from "../../core/signature-forms.ts";
 import type { destinationView } from "../../features/destinations/schema.ts";
 
 import {
@@ -12,7 +12,6 @@ import {
   signatureFieldsOf,
   signatureFormsIn,
 } from "../dashboard/destination-input.ts";
-import { templateFields } from "../ui/form-fields.ts";
 import { type Form, textIn } from "../ui/format.ts";
 import { formTexts } from "../ui/setting-texts.ts";
 import type { Look } from "./look.ts";
@@ -56,15 +55,7 @@ export function signingFaults({ t }: Look, form: Form, errors: readonly FieldErr
   return Object.fromEntries(placed);
 }
 
-type TemplateField = keyof typeof templateFields;
-
-const fieldNames = Object.keys(templateFields) as TemplateField[];
-
-const choices = {
-  encoding: ["hex", "base64"],
-  algorithm: ["sha256", "sha512", "sha1"],
-  key: ["text", "bytes"],
-} as const;
+const fieldNames = Object.keys(templateShapes) as (keyof typeof templateShapes)[];
 
 type Props = Readonly<{ look: Look; typed: Form; faults: FieldFaults }>;
 
@@ -157,13 +148,14 @@ const OwnForm: FC<Props & Readonly<{ slot: number }>> = ({ look: { t, f }, typed
                         {`\n${value(name)}`}
                       </textarea>
                     );
-                  if (!isChoice(field))
+                  const shape = templateShapes[field];
+                  if (shape.kind !== "choice")
                     return (
                       <input value={value(name)} spellcheck={false} autocomplete="off" {...attributes} />
                     );
                   return (
                     <select {...attributes}>
-                      {choices[field].map((option, i) => (
+                      {shape.values.map((option, i) => (
                         <option value={i === 0 ? "" : option} selected={value(name) === option}>
                           {field === "key" ? t.signing.keys[option as "text" | "bytes"] : option}
                         </option>
@@ -179,7 +171,3 @@ const OwnForm: FC<Props & Readonly<{ slot: number }>> = ({ look: { t, f }, typed
     </fieldset>
   );
 };
-
-function isChoice(field: string): field is keyof typeof choices {
-  return field in choices;
-}

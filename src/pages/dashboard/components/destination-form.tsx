@@ -5,7 +5,8 @@
 import type { Child, FC } from "hono/jsx";
 import { breakerShape, defaultBreaker, defaultLimits, limitShape } from "../../../core/limits.ts";
 import { templates } from "../../../core/message-templates.ts";
-import { vendorForms } from "../../../core/signature-forms.ts";
+import { templateShapes, vendorForms } from "../../../core/signature-forms.ts";
+import { destinationKinds, targetFieldNames } from "../../../delivery/kinds/registry.ts";
 import {
   destinationFields,
   type FieldInput,
@@ -22,7 +23,7 @@ import {
 } from "../../ui/fields.tsx";
 import { templateFields } from "../../ui/form-fields.ts";
 import { bodyTexts, formTexts, kindTexts, templateTexts } from "../../ui/setting-texts.ts";
-import { breakerNames, kindIn, limitNames, MOST_TEMPLATES, targetsOf } from "../destination-input.ts";
+import { breakerNames, kindIn, limitNames, MOST_TEMPLATES } from "../destination-input.ts";
 import { DURATIONS, PolicyFieldsets, presetChoices } from "../simulator/policy-form.tsx";
 
 export type FormOptions = Readonly<{
@@ -141,13 +142,11 @@ const TargetFields: FC<{ form: FormState; options: FormOptions }> = ({
   options: { isNew, allowsHttp },
 }) => {
   const kind = kindIn(form.values);
-  const isAsked = (name: string) => isNew || (targetsOf[kind] as readonly string[]).includes(name);
+  const isAsked = (name: string) => isNew || targetFieldNames(kind).includes(name);
   /** The class of an input: which kinds it is for. */
   const of = (name: string) => {
-    const kinds = Object.entries(targetsOf).filter(([, names]) =>
-      (names as readonly string[]).includes(name),
-    );
-    return isNew ? ["only", ...kinds.map(([one]) => `for-${one}`)].join(" ") : "";
+    const kinds = destinationKinds.filter((one) => targetFieldNames(one).includes(name));
+    return isNew ? ["only", ...kinds.map((one) => `for-${one}`)].join(" ") : "";
   };
   const text = (name: string, about: Readonly<{ placeholder?: string; hint?: string }> = {}) =>
     isAsked(name) && <TextField form={form} name={name} of={of(name)} {...about} />;
@@ -319,6 +318,11 @@ const TemplateFields: FC<{ form: FormState; slot: number }> = ({ form, slot }) =
   const text = (name: keyof typeof templateFields, placeholder: string) => (
     <TextField form={own} name={`${prefix}${name}`} placeholder={placeholder} />
   );
+  /** The first is the default, and is not sent. */
+  const choice = (name: "encoding" | "algorithm") => {
+    const [first, ...others] = templateShapes[name].values;
+    return <ChoiceField form={own} name={`${prefix}${name}`} options={[["", first], ...others.map(same)]} />;
+  };
   return (
     <fieldset class="fields">
       <legend>{slot === 0 ? "A form of your own" : `Form of your own no. ${slot + 1}`}</legend>
@@ -333,12 +337,8 @@ const TemplateFields: FC<{ form: FormState; slot: number }> = ({ form, slot }) =
       {text("id_header", "X-Id")}
       {text("type_header", "X-Type")}
       {text("prefix", "sha256=")}
-      <ChoiceField form={own} name={`${prefix}encoding`} options={[["", "hex"], same("base64")]} />
-      <ChoiceField
-        form={own}
-        name={`${prefix}algorithm`}
-        options={[["", "sha256"], same("sha512"), same("sha1")]}
-      />
+      {choice("encoding")}
+      {choice("algorithm")}
       <ChoiceField
         form={own}
         name={`${prefix}key`}
