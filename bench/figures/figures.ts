@@ -1,5 +1,7 @@
-/** Every figure that a page may name, as Markdown: tables, and numbers for a line of prose. The steps and reasons of troubleshooting come from the source too. */
+/** Every figure that a page may name, as Markdown: tables, and numbers for a line of prose. The steps and reasons of troubleshooting, and the libraries that verify signatures, come from the source too. */
 import { remedies, steps } from "../../src/http/docs/remedies.ts";
+import { libraries } from "../../src/pages/portal/libraries.ts";
+import { snippetLanguages } from "../../src/pages/portal/snippets.ts";
 import { costTable, meetsGoal } from "../cost/report.ts";
 import { dimensionTable } from "../growth/dimensions.ts";
 import { isolationTable, textOf } from "../isolation/report.ts";
@@ -42,6 +44,7 @@ export const figures: Readonly<Record<string, () => string>> = {
   goals: goalsTable,
   "troubleshooting-steps": () => steps.map((step, i) => `${i + 1}. ${step}`).join("\n"),
   "troubleshooting-reasons": remediesTable,
+  "verification-libraries": librariesTable,
 
   cost: () => costTable(saved("cost")),
   "cost-readme": costReadme,
@@ -270,6 +273,13 @@ function peersRates(): string {
 function peersNotes(): string {
   const told = peersTable("One by one").contenders.filter(({ settings }) => settings !== "");
   return told.map(({ name, settings }) => `${name}: ${settings}`).join(". ");
+}
+
+function librariesTable(): string {
+  const rows = Object.entries(libraries).map(
+    ([name, { install }]) => `| ${snippetLanguages[name as keyof typeof libraries]} | \`${install}\` |`,
+  );
+  return ["| language | library |", "|---|---|", ...rows].join("\n");
 }
 
 function remediesTable(): string {

@@ -13,7 +13,7 @@ export const PortalAgo: FC<{ look: Look; at: number; now: number }> = ({ look: {
 );
 
 export const Copy: FC<{ look: Look; id: string; text: string; label: string }> = ({ look, ...rest }) => (
-  <Copyable {...rest} verb={look.t.copy} />
+  <Copyable {...rest} verb={look.t.copy} more={(count) => look.t.moreLines(look.f.count(count))} />
 );
 
 type LabelsProps = Readonly<{

@@ -2,7 +2,7 @@
 import type { FC } from "hono/jsx";
 import type { DeliveryJson } from "../../features/deliveries/schema.ts";
 import { percent, type Tick, timeScale } from "./charts.tsx";
-import { durationOf, momentOf, plural, type TimeUnits } from "./format.ts";
+import { durationOf, indented, momentOf, plural, type TimeUnits } from "./format.ts";
 import { StateLabel } from "./parts.tsx";
 import { capitalized, causeText, deliveryText, remedyAnchor } from "./status-text.ts";
 
@@ -141,7 +141,7 @@ const Attempts: FC<Pick<Props, "delivery" | "now" | "areKept">> = ({
           {entry.response !== undefined && entry.response !== "" && (
             <details>
               <summary>Start of the response</summary>
-              <pre tabindex={0}>{entry.response}</pre>
+              <pre tabindex={0}>{indented(entry.response)}</pre>
             </details>
           )}
           <p>

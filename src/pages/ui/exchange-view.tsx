@@ -2,6 +2,7 @@
 import type { FC } from "hono/jsx";
 import type { AttemptJson } from "../../features/deliveries/schema.ts";
 import { bytesOf, headerLines, requestText } from "./exchange.ts";
+import { indented } from "./format.ts";
 import { Copyable } from "./parts.tsx";
 
 export type ExchangeTexts = Readonly<{
@@ -16,6 +17,7 @@ export type ExchangeTexts = Readonly<{
   cut: string;
   empty: string;
   download: string;
+  more: (lines: number) => string;
   binary: (bytes: number) => string;
 }>;
 
@@ -51,7 +53,7 @@ const Request: FC<Props> = ({ attempt: { request }, texts }) => {
   return (
     <>
       <p class="hint">{texts.requestHint}</p>
-      <Copyable id="request" label={texts.request} text={text} verb={texts.copy} />
+      <Copyable id="request" label={texts.request} text={text} verb={texts.copy} more={texts.more} />
       {body === null && <p>{texts.noBody}</p>}
       {body !== null && !isText && <p>{texts.binary(bytesOf({ body, encoding }).byteLength)}</p>}
     </>
@@ -67,7 +69,13 @@ const Answer: FC<Props> = ({ attempt: { response }, texts, answerPath }) => {
       {body === "" && <p class="hint">{texts.empty}</p>}
       {body !== "" && !isWhole && <p class="hint">{texts.cut}</p>}
       {body !== "" && encoding === "utf-8" && (
-        <Copyable id="answer" label={texts.response} text={body} verb={texts.copy} />
+        <Copyable
+          id="answer"
+          label={texts.response}
+          text={indented(body)}
+          verb={texts.copy}
+          more={texts.more}
+        />
       )}
       {body !== "" && encoding === "base64" && <p>{texts.binary(bytesOf(response).byteLength)}</p>}
       {body !== "" && (

@@ -1,13 +1,14 @@
 /** Requests and answers on pages: as text, and what no page can show as a file. */
 import type { AttemptJson } from "../../features/deliveries/schema.ts";
+import { indented } from "./format.ts";
 
 type Answer = NonNullable<AttemptJson["response"]>;
 
 type Sent = Readonly<{ url: string; headers: Readonly<Record<string, string>>; body: string }>;
 
-/** A request as it goes over the wire. */
+/** A request as it goes over the wire, but for its JSON, which is indented. */
 export function requestText({ url, headers, body }: Sent): string {
-  return [`POST ${url}`, headerLines(headers), ...(body === "" ? [] : ["", body])].join("\n");
+  return [`POST ${url}`, headerLines(headers), ...(body === "" ? [] : ["", indented(body)])].join("\n");
 }
 
 type Received = Readonly<{
@@ -16,10 +17,14 @@ type Received = Readonly<{
   response?: string | undefined;
 }>;
 
-/** A response as it came over the wire; undefined when there was none. */
+/** A response as it came over the wire, but for its JSON, which is indented; undefined when there was none. */
 export function responseText({ status, response_headers = {}, response }: Received): string | undefined {
   if (status === undefined) return undefined;
-  const parts = [`HTTP ${status}`, headerLines(response_headers), ...(response ? ["", response] : [])];
+  const parts = [
+    `HTTP ${status}`,
+    headerLines(response_headers),
+    ...(response ? ["", indented(response)] : []),
+  ];
   return parts.filter((part, i) => i !== 1 || part !== "").join("\n");
 }
 

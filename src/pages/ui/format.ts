@@ -127,25 +127,43 @@ export function jsonIn(form: Form, name: string): Readonly<{ value: unknown; fau
   }
 }
 
-/** Deeper JSON would be mostly indentation. */
-const DEEPEST_INDENTED = 20;
+/** Deeper JSON would be mostly indentation, and so would a list of very many short values. */
+const [DEEPEST_INDENTED, LONGEST_INDENTED] = [20, 600_000];
 
-/** JSON on lines of its own; as it is when it is nested deeper than anybody reads, or is not JSON. */
+const JSON_TOKENS = /"[^"\\]*(?:\\.[^"\\]*)*"|[[\]{},:]|[^\s[\]{},:"]+/g;
+
+/**
+ * JSON on lines of its own, with each number and string as it was written: what is parsed and written again may differ from
+ * what was posted. As it is where it is no JSON, nested deeper than anybody reads, or too long on lines.
+ */
 export function indented(json: string): string {
-  if (depthOf(json) > DEEPEST_INDENTED) return json;
-  try {
-    return JSON.stringify(JSON.parse(json), null, 2);
-  } catch {
-    return json;
+  if (!isJson(json)) return json;
+  const parts: string[] = [];
+  let [depth, length] = [0, 0];
+  const add = (part: string) => {
+    parts.push(part);
+    length += part.length;
+  };
+  const line = () => add(`\n${"  ".repeat(depth)}`);
+  let isEmpty = false;
+  for (const [token] of json.matchAll(JSON_TOKENS)) {
+    const [opens, closes] = [token === "{" || token === "[", token === "}" || token === "]"];
+    if (closes) depth--;
+    if (closes ? !isEmpty : isEmpty) line();
+    add(token === ":" ? ": " : token);
+    if (opens) depth++;
+    if (token === ",") line();
+    if (depth > DEEPEST_INDENTED || length > LONGEST_INDENTED) return json;
+    isEmpty = opens;
   }
+  return parts.join("");
 }
 
-function depthOf(json: string): number {
-  let [depth, deepest] = [0, 0];
-  for (const [token] of json.matchAll(/"(?:[^"\\]|\\.)*"|[[{\]}]/g)) {
-    if (token === "[" || token === "{") depth++;
-    if (token === "]" || token === "}") depth--;
-    deepest = Math.max(deepest, depth);
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
   }
-  return deepest;
 }

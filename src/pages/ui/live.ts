@@ -116,8 +116,8 @@ export const live = /* js */ `"use strict";
   }
 
   async function copy(button) {
-    const source = document.getElementById(button.dataset.copy);
-    await navigator.clipboard.writeText(source.textContent);
+    const parts = button.dataset.copy.split(" ").map((id) => document.getElementById(id).textContent);
+    await navigator.clipboard.writeText(parts.join("\\n"));
     const label = button.textContent;
     button.textContent = words.copied;
     setTimeout(() => setText(button, label), 1500);

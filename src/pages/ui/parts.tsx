@@ -4,7 +4,7 @@ import type { Refused } from "../../core/result.ts";
 import { type StatsWindow, windows } from "../../core/rollups.ts";
 import { isoTime } from "../../time.ts";
 import { destinationLabels, type FormFields, placeErrors, replayFields } from "./form-fields.ts";
-import { agoOf } from "./format.ts";
+import { agoOf, plural } from "./format.ts";
 import type { Tone } from "./status-text.ts";
 
 /** A number with its name, in a `dl.figures`. `href`: where what it counts is listed. */
@@ -58,22 +58,56 @@ export const Ago: FC<{ at: number; now: number }> = ({ at, now }) => {
   );
 };
 
-/** Text with a button that copies it. `id` is unique on the page; `verb` is what the button says. */
-export const Copyable: FC<{ id: string; text: string; label: string; verb?: string }> = ({
-  id,
-  text,
-  label,
-  verb = "Copy",
-}) => (
-  <section class="copy" aria-label={label}>
-    <pre tabindex={0}>
-      <code id={id}>{text}</code>
-    </pre>
-    <button class="tiny" type="button" data-copy={id} aria-label={`${verb}: ${label}`}>
-      {verb}
-    </button>
-  </section>
-);
+/** Lines of a text that are shown at once. */
+const LINES_SHOWN = 18;
+
+type CopyableProps = Readonly<{
+  /** Unique on the page. */
+  id: string;
+  text: string;
+  label: string;
+  /** The text of the button. */
+  verb?: string;
+  /** How many lines more there are, for the fold. */
+  more?: (count: number) => string;
+}>;
+
+/** Text with a button that copies it. Lines after the first 18 are folded. */
+export const Copyable: FC<CopyableProps> = ({ id, text, label, verb = "Copy", more = moreLines }) => {
+  const [shown, folded] = foldedLines(text);
+  return (
+    <section class="copy" aria-label={label}>
+      <pre tabindex={0}>
+        <code id={id}>{shown}</code>
+      </pre>
+      {folded !== undefined && (
+        <details>
+          <summary>{more(folded.split("\n").length)}</summary>
+          <pre tabindex={0}>
+            <code id={`${id}-more`}>{folded}</code>
+          </pre>
+        </details>
+      )}
+      <button
+        class="tiny"
+        type="button"
+        data-copy={folded === undefined ? id : `${id} ${id}-more`}
+        aria-label={`${verb}: ${label}`}
+      >
+        {verb}
+      </button>
+    </section>
+  );
+};
+
+const moreLines = (count: number) => plural(count, "more line");
+
+/** The beginning of a text, and the rest where there is much more. */
+function foldedLines(text: string): readonly [shown: string, folded?: string] {
+  const lines = text.split("\n");
+  if (lines.length <= LINES_SHOWN + 2) return [text];
+  return [lines.slice(0, LINES_SHOWN).join("\n"), lines.slice(LINES_SHOWN).join("\n")];
+}
 
 /** Text in which backticks mark code. */
 export const Prose: FC<{ text: string }> = ({ text }) => (

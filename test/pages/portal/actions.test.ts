@@ -296,7 +296,7 @@ describe("deliveries", () => {
     expect(html).toMatch(/POST https:\/\/example\.com\/hook\nx-api-key: \*\*\*\n/);
     expect(html).toContain("webhook-attempt: 1");
     expect(html).toContain("webhook-signature: v1,***");
-    expect(html).toContain("&quot;n&quot;:1");
+    expect(html).toContain("&quot;n&quot;: 1");
     // One attempt since it was sent again, and one before that.
     const all = [{ ...log[0], at: NOW - 9_000 }, ...log];
     await env.DB.prepare("UPDATE deliveries SET attempts = 1, log = ?1").bind(JSON.stringify(all)).run();

@@ -1,10 +1,11 @@
 /** The code that the portal shows verifies what Breakwater signs, and nothing else: run as it is, where that is possible. */
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { recipeOf, type SignatureForm } from "../../../src/core/signature-forms.ts";
+import { libraries } from "../../../src/pages/portal/libraries.ts";
 import { type SnippetLanguage, snippetLanguages, snippetOf } from "../../../src/pages/portal/snippets.ts";
 import { lacking } from "../../receivers/languages.ts";
 import { type Case, casesOf, forms, SECRET } from "./snippet-cases.ts";
@@ -77,6 +78,20 @@ describe.each(Object.entries(runners))("the code for %s", (_, { isThere, verdict
       );
     },
   );
+});
+
+test("the code with the library for Node verifies the standard form", () => {
+  symlinkSync(new URL("../../../node_modules", import.meta.url).pathname, join(place, "node_modules"));
+  const cases = casesOf({ form: "standard" }, Math.floor(Date.now() / 1000));
+  const more = `const isVerified = ({ headers, body }) => { try { verify(headers, Buffer.from(body)); return true; } catch { return false; } };
+console.log(JSON.stringify(${JSON.stringify(cases)}.map(isVerified)));`;
+  const found = run(process.execPath, [write("library.mjs", `${libraries.node.code}\n${more}`)]);
+  expect(cases.map(({ name }, i) => [name, found[i]])).toEqual(cases.map(({ name, valid }) => [name, valid]));
+});
+
+test("the code with a library names it, and the variable of the secret", () => {
+  for (const { install, code } of Object.values(libraries))
+    expect([code.includes(install), code.includes("WEBHOOK_SECRET")]).toEqual([true, true]);
 });
 
 test("the code of every language is there for every form, and names its header", () => {

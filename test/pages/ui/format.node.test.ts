@@ -73,6 +73,23 @@ describe("JSON", () => {
     expect(indented(json)).toBe(lines);
   });
 
+  it("keeps numbers, escapes and repeated names as they were written", () => {
+    const json = '{"id": 12345678901234567890, "sum": 1.00, "name": "\\u00e9\\"{", "id": [], "none": {}}';
+    const lines = [
+      ...["{", '  "id": 12345678901234567890,', '  "sum": 1.00,', '  "name": "\\u00e9\\"{",'],
+      ...['  "id": [],', '  "none": {}', "}"],
+    ];
+    expect(indented(json)).toBe(lines.join("\n"));
+  });
+
+  it("is left as it is when its lines would be much longer than it is", () => {
+    const numbers = `[${Array.from({ length: 128_000 }, () => 1).join(",")}]`;
+    expect(numbers.length).toBeLessThan(256 * 1024);
+    expect(indented(numbers)).toBe(numbers);
+    const text = JSON.stringify({ text: "x".repeat(256 * 1024) });
+    expect(indented(text)).toBe(text.replace('{"text":', '{\n  "text": ').replace(/\}$/, "\n}"));
+  });
+
   it("is left as it is when it is nested deeper than twenty levels, because indentation would be most of it", () => {
     expect(indented(nested(20)).length).toBeGreaterThan(400);
     for (const depth of [21, 8_000]) expect(indented(nested(depth))).toBe(nested(depth));

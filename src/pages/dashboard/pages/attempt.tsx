@@ -7,7 +7,7 @@ import { deliveryKey, eventId } from "../../../ids.ts";
 import { isSuccess, resultText } from "../../ui/delivery-panel.tsx";
 import { answerFile } from "../../ui/exchange.ts";
 import { type ExchangeTexts, ExchangeView } from "../../ui/exchange-view.tsx";
-import { durationOf, momentOf } from "../../ui/format.ts";
+import { durationOf, momentOf, plural } from "../../ui/format.ts";
 import { StateLabel } from "../../ui/parts.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
 import { callerWithinTenant, type DashboardContext, type DashboardEnv } from "../session.ts";
@@ -83,5 +83,6 @@ const texts: ExchangeTexts = {
   cut: "The beginning of the body; no more of it is here.",
   empty: "The body is empty.",
   download: "Save the body",
-  binary: (bytes) => `The body is binary: ${bytes} bytes.`,
+  more: (lines) => plural(lines, "more line"),
+  binary: (bytes) => `The body is binary: ${plural(bytes, "byte")}.`,
 };

@@ -10,7 +10,7 @@ import type { StoredEvent } from "../../../store/planned-deliveries.ts";
 import { DeliveryPanel } from "../../ui/delivery-panel.tsx";
 import { placeOf } from "../../ui/destination-table.tsx";
 import { deliveriesWithTag, EventLabels } from "../../ui/event-labels.tsx";
-import { plural } from "../../ui/format.ts";
+import { indented, plural } from "../../ui/format.ts";
 import { Ago, Copyable, OutcomeNotice } from "../../ui/parts.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
 import { callerWithinTenant, type DashboardEnv, mayCall } from "../session.ts";
@@ -116,7 +116,7 @@ const EventPage: FC<Props> = ({ event, deliveries, commands, now, mayChange, are
 );
 
 function describe(body: Uint8Array, contentType: string | undefined): string {
-  return `${contentType ? `${contentType}, ` : ""}${body.byteLength} bytes, the same on every attempt`;
+  return `${contentType ? `${contentType}, ` : ""}${plural(body.byteLength, "byte")}, the same on every attempt; JSON is indented here`;
 }
 
 const Body: FC<Pick<StoredEvent, "body" | "isErased">> = ({ body, isErased }) => {
@@ -126,6 +126,6 @@ const Body: FC<Pick<StoredEvent, "body" | "isErased">> = ({ body, isErased }) =>
   return text === undefined ? (
     <Copyable id="sent-body" label="The request body in base64" text={body.toBase64()} />
   ) : (
-    <Copyable id="sent-body" label="The request body" text={text} />
+    <Copyable id="sent-body" label="The request body" text={indented(text)} />
   );
 };

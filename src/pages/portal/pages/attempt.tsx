@@ -77,6 +77,7 @@ const AttemptView: FC<Props> = ({ look, attempt }) => {
         texts={{
           ...t.attempt,
           copy: t.copy,
+          more: (lines) => t.moreLines(f.count(lines)),
           request: t.delivery.request,
           requestHint: archive === "kept" ? t.attempt.masked : t.delivery.requestHint,
           response: t.delivery.response,

@@ -11,6 +11,7 @@ import type { StoredEvent } from "../../../store/planned-deliveries.ts";
 import { AttemptTimeline, isSuccess, numbered, timelineOf } from "../../ui/delivery-panel.tsx";
 import { nameOf } from "../../ui/destination-table.tsx";
 import { requestText } from "../../ui/exchange.ts";
+import { indented } from "../../ui/format.ts";
 import { StateLabel } from "../../ui/parts.tsx";
 import { showPortalNotFound, showPortalPage } from "../layout.tsx";
 import type { Look } from "../look.ts";
@@ -173,7 +174,7 @@ const Answer: FC<{ look: Look; entry: Entry }> = ({ look: { t }, entry }) => {
       <details>
         <summary>{t.delivery.response}</summary>
         <p class="hint">{t.delivery.beginning}</p>
-        <pre tabindex={0}>{entry.response}</pre>
+        <pre tabindex={0}>{indented(entry.response)}</pre>
       </details>
     );
   const text = isSuccess(entry) ? t.delivery.responseNone : t.delivery.responseEmpty;
@@ -192,6 +193,6 @@ const Payload: FC<{ look: Look; event: StoredEvent }> = ({ look, event: { body, 
   return text === undefined ? (
     <Copy look={look} id="sent-body" label={t.delivery.base64} text={body.toBase64()} />
   ) : (
-    <Copy look={look} id="sent-body" label={t.delivery.payload} text={text} />
+    <Copy look={look} id="sent-body" label={t.delivery.payload} text={indented(text)} />
   );
 };

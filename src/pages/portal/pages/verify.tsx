@@ -7,6 +7,7 @@ import { sealedScheme } from "../../../secrets/vault.ts";
 import type { Destination } from "../../../store/destination.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
 import { showPortalNotFound, showPortalPage } from "../layout.tsx";
+import { libraryFor } from "../libraries.ts";
 import type { Look } from "../look.ts";
 import { Copy } from "../parts.tsx";
 import { callerInPortal, type PortalEnv } from "../session.ts";
@@ -77,6 +78,9 @@ type FormProps = Readonly<{
 const Form: FC<FormProps> = ({ look, row, recipe, language, place }) => {
   const { t } = look;
   const label = t.verify.code(snippetLanguages[language]);
+  // The libraries know Standard Webhooks alone.
+  const library = recipe.takesKeyPairs ? libraryFor(language) : undefined;
+  const own = <Copy look={look} id={`code-${place}`} label={label} text={snippetOf(language, recipe)} />;
   return (
     <section class="stack" aria-labelledby={`form-${place}`}>
       <h2 class="break" id={`form-${place}`}>
@@ -97,7 +101,17 @@ const Form: FC<FormProps> = ({ look, row, recipe, language, place }) => {
         ))}
       </nav>
       <p>{t.verify.secretIn}</p>
-      <Copy look={look} id={`code-${place}`} label={label} text={snippetOf(language, recipe)} />
+      {library === undefined ? (
+        own
+      ) : (
+        <>
+          <Copy look={look} id={`library-${place}`} label={label} text={library.code} />
+          <details>
+            <summary>{t.verify.withoutLibrary}</summary>
+            {own}
+          </details>
+        </>
+      )}
     </section>
   );
 };

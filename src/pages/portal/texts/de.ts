@@ -1,8 +1,9 @@
 /** Every text of the portal, in German. */
 import type { Texts } from "./en.ts";
 
-/** A formatted number of requests. */
-const requests = (count: string) => `${count} Anfrage${count === "1" ? "" : "n"}`;
+/** A formatted number with what it counts. */
+const counted = (count: string, one: string, many: string) => `${count} ${count === "1" ? one : many}`;
+const requests = (count: string) => counted(count, "Anfrage", "Anfragen");
 
 export const de: Texts = {
   languageName: "Deutsch",
@@ -118,6 +119,7 @@ export const de: Texts = {
   late: "Verbindung verloren; neuer Versuch",
   copy: "Kopieren",
   copied: "Kopiert",
+  moreLines: (count) => counted(count, "weitere Zeile", "weitere Zeilen"),
   notCopied: "Kopieren fehlgeschlagen: Text markieren",
   cancel: "Abbrechen",
   none: "keine",
@@ -528,6 +530,7 @@ export const de: Texts = {
       "Antworten Sie sofort mit 2xx, und bearbeiten Sie das Ereignis danach.",
       "Bearbeiten Sie jede webhook-id nur einmal: Dasselbe Ereignis kann zweimal kommen.",
     ],
+    withoutLibrary: "Ohne Bibliothek",
     secretIn: "Legen Sie das Signaturgeheimnis in der Umgebungsvariable WEBHOOK_SECRET ab.",
   },
 };

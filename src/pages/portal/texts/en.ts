@@ -8,8 +8,9 @@ import type { VisitorField, VisitorText } from "../../../features/destinations/f
 
 type Reason = (typeof deliveryReasons)[number] | "token_unavailable" | "token_refused";
 
-/** A formatted number of requests. */
-const requests = (count: string) => `${count} request${count === "1" ? "" : "s"}`;
+/** A formatted number with what it counts. */
+const counted = (count: string, one: string, many = `${one}s`) => `${count} ${count === "1" ? one : many}`;
+const requests = (count: string) => counted(count, "request");
 
 /** By the unit that a number is written with. */
 type Units = Readonly<Record<"ms" | "s" | "min" | "h" | "d", string>>;
@@ -154,6 +155,7 @@ export const en = {
   late: "Connection lost; retrying",
   copy: "Copy",
   copied: "Copied",
+  moreLines: (count: string) => counted(count, "more line"),
   notCopied: "Copy failed: select the text",
   cancel: "Cancel",
   none: "none",
@@ -561,6 +563,7 @@ export const en = {
       "Answer with 2xx at once, and work on the event afterwards.",
       "Handle each webhook-id once: the same event may come twice.",
     ],
+    withoutLibrary: "Without a library",
     secretIn: "Put the signing secret into the environment variable WEBHOOK_SECRET.",
   },
 };
