@@ -53,7 +53,7 @@ test("the log of all deliveries is filtered, and follows new ones and what becom
   await page.getByRole("link", { name: "Clear" }).click();
 
   await log.getByRole("link", { name: "Follow live" }).click();
-  await log.getByText("Following: what is new appears at the top.").waitFor();
+  await log.getByText("Following: new deliveries appear at the top.").waitFor();
   const notReloaded = await mark(page);
   endpoint.reply = { status: 422 };
   const [second] = await postEvents(customer, 1);

@@ -87,7 +87,7 @@ test("a tenant's portal is set, its configuration exported, tried and imported, 
   const document = JSON.parse(await text(await file.createReadStream()));
   document.destinations[0].description = "Renamed";
   const buffer = Buffer.from(JSON.stringify(document));
-  const input = page.getByLabel("Or a file, which counts where both are given");
+  const input = page.getByLabel("Or a file, which takes precedence");
   await input.setInputFiles({ name: "edited.json", mimeType: "application/json", buffer });
   await page.getByRole("button", { name: "See what it would do" }).click();
   await page.getByText("It would do this: create 0 destinations, change 1, leave 0 as they are.").waitFor();

@@ -47,7 +47,7 @@ test("a customer adds an endpoint, tests it, sees a delivery fail, repairs the s
   const row = page.getByRole("row", { name: /order\.created/ });
   await row.getByText("Given up", { exact: true }).waitFor();
   await row.getByRole("link", { name: "order.created" }).click();
-  await page.getByText("Your server rejected it for good").waitFor();
+  await page.getByText("Your server rejected it permanently").waitFor();
   await page.locator("summary", { hasText: "Answer" }).click();
   await page.getByText("<b>unknown order</b>").waitFor();
   await page.locator("summary", { hasText: "Request" }).click();
@@ -84,7 +84,7 @@ test("several deliveries are selected and sent again, and one click selects all"
   await page.getByLabel("Select all on this page").check();
   expect(await page.getByRole("checkbox", { name: /^Select order/, checked: true }).count()).toBe(3);
   await page.getByRole("button", { name: "Send selected again" }).click();
-  await page.getByText("3 of 3 are sent again.").waitFor();
+  await page.getByText("Sending 3 of 3 again.").waitFor();
 });
 
 test("a filter is tried on past events without JavaScript, and the form of the signature is chosen", async ({
@@ -103,8 +103,8 @@ test("a filter is tried on past events without JavaScript, and the form of the s
   await page.goto(`${link.origin}/portal/endpoints/${id}/change`);
   await page.getByLabel("Filter (JSON)").fill('{"order": {"gte": 2}}');
   await page.getByRole("button", { name: "Try it on the last events" }).click();
-  await page.getByText("Of the last 3 events it takes 1.").waitFor();
-  expect(await page.getByText("not taken: the filter does not hold").count()).toBe(2);
+  await page.getByText("Takes 1 of the last 3 events.").waitFor();
+  expect(await page.getByText("not taken: the filter does not match").count()).toBe(2);
   await page.getByText("Body and signature").click();
   await page.getByLabel("Stripe").check();
   await page.getByLabel("What is sent").selectOption("data");
@@ -188,7 +188,7 @@ test("a link opens one visit, and none of another tenant", async ({ page, custom
 
 test("a visitor that may only read sees no buttons, and what is true for it", async ({ page, customer }) => {
   await visit(page, customer, { read_only: true });
-  await page.getByText("You may look, but not add endpoints").waitFor();
+  await page.getByText("You can view endpoints, but not add any").waitFor();
   expect(await page.getByRole("link", { name: "Add endpoint" }).count()).toBe(0);
   await page.goto("/portal/endpoints/new");
   await page.getByText("You may not add endpoints here.").waitFor();

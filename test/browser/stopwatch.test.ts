@@ -112,7 +112,7 @@ test(
       await desk.click(button("Estimate"));
       await page.getByText("At most 5 deliveries").waitFor();
       await desk.click(button("Start replay"));
-      await desk.read(page.getByText("1 of 1 replays started."));
+      await desk.read(page.getByText("1 of 1 replay started."));
     });
 
     await customer.api.post("/v1/events", { type: "invoice.paid", data: { invoice: "inv_4711" } });

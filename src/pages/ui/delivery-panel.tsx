@@ -67,7 +67,7 @@ export const DeliveryPanel: FC<Props> = ({
           <span class="hint" id={`${delivery.id}-try`}>
             {delivery.state === "retrying"
               ? "The next attempt is made at once instead. It counts as one of its attempts."
-              : "It is sent as soon as its destination admits an attempt, which counts as one of its attempts. After an open circuit it is the probe."}
+              : "It is sent as soon as its destination allows an attempt, which counts as one of its attempts. While the circuit is open, it is the probe."}
           </span>
         </form>
       )}
@@ -77,7 +77,7 @@ export const DeliveryPanel: FC<Props> = ({
             Cancel
           </button>{" "}
           <span class="hint" id={`${delivery.id}-cancel`}>
-            No attempt is made any more. You can send it again later.
+            No more attempts are made. You can send it again later.
           </span>
         </form>
       )}

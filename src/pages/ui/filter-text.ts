@@ -67,7 +67,7 @@ function denialText(operand: unknown): Line {
   if (Array.isArray(operand)) return `is not ${listText(operand)}`;
   if (!isObject(operand)) return `is not ${valueText(operand)}`;
   const inner = conditionText("it", operand);
-  return inner === undefined ? undefined : `is not so that ${inner}`;
+  return inner === undefined ? undefined : `is not one that ${inner.replace(/^it /, "")}`;
 }
 
 function listText(values: readonly unknown[]): string {

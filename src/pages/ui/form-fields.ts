@@ -78,7 +78,7 @@ export const destinationLabels: FormFields = {
   tenant: ["tenant", "Tenant"],
   signature: ["signature", "Signs with"],
   secret: ["secret", "Signing secret"],
-  handshake: ["handshake", "Ask the receiver for its consent first"],
+  handshake: ["handshake", "Ask for the receiver's consent first"],
   status: ["paused", "Create it paused"],
   secret_version: ["secret_version", "Version of the secret"],
   overlap_s: ["overlap_hours", "Overlap (seconds)"],

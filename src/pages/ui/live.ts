@@ -133,14 +133,14 @@ export const live = /* js */ `"use strict";
 
     function connect() {
       source = new EventSource(status.dataset.tail);
-      source.onopen = () => setText(status, "Following: what is new appears at the top.");
+      source.onopen = () => setText(status, "Following: new deliveries appear at the top.");
       source.onerror = () => {
         // The response ends every minute, and the browser connects again; it does not when it was refused.
         if (source.readyState === EventSource.CLOSED) connectLater();
         else setText(status, "Connecting…");
       };
       source.addEventListener("delivery", ({ data }) => show(data));
-      source.addEventListener("gap", () => setText(status, "More comes than is shown here: reload for all of it."));
+      source.addEventListener("gap", () => setText(status, "Too many deliveries to show them live. Reload to see all of them."));
     }
 
     /** With the page anew, which has what came meanwhile. */

@@ -116,35 +116,34 @@ export const Prose: FC<{ text: string }> = ({ text }) => (
 
 const outcomes = {
   "created-before":
-    "This form has already created this destination, and was not used again. To create another one, open a new form.",
+    "This form was sent twice. It created this destination the first time, and nothing the second time. To create another destination, open a new form.",
   "rotated-before":
-    "The secret had already been rotated, and this form was not used again. The new secret was shown once: if you did not save it, rotate the secret again.",
+    "This form was sent twice. The secret was rotated the first time only, and the new secret was shown once. If you did not save it, rotate the secret again.",
   paused: "Paused. New events join the backlog until you resume the destination.",
   resumed: "Resumed. The backlog is sent now, starting with one attempt at a time.",
   "hold-cleared": "Hold cleared. The backlog is sent now, starting with one attempt at a time.",
   changed: "Changes saved. They apply from the next batch.",
   unchanged: "Nothing was changed.",
-  deleted: "Destination deleted. Its deliveries that had not ended are cancelled.",
+  deleted: "Destination deleted. Its unfinished deliveries are cancelled.",
   revoked: "Key revoked. Within a minute it is refused everywhere.",
   settings: "Settings saved.",
   "type-saved": "Event type saved. It applies to the next event posted.",
-  "type-archived": "Event type archived. Its events are taken, and validated, as before.",
+  "type-archived": "Event type archived. Its events are still accepted and validated.",
   "type-restored": "Event type restored.",
   "type-deleted": "Event type deleted. Its events are no longer validated.",
   limits: "Limits saved. They apply from the next batch.",
   policy: "Retry policy saved. It applies from the next attempt.",
-  retried:
-    "It is sent again: the delivery is in the backlog, and is sent as soon as its destination has capacity.",
-  "tried-now": "Its destination admits an attempt, and it is made as soon as its turn in the backlog comes.",
+  retried: "The delivery is in the backlog. It is sent again as soon as its destination has capacity.",
+  "tried-now": "The destination allows an attempt. It is made when the delivery's turn in the backlog comes.",
   "tried-now-probe":
-    "It may be sent as the probe of the circuit: if it succeeds the circuit closes, and if it fails the circuit opens for longer.",
-  "delivery-cancelled": "Cancelled. No attempt is made any more; you can send it again later.",
-  "waiting-cancelled": "Cancelled what waited. Each delivery can be sent again from its event's page.",
-  "waiting-cancelled-partly": "Cancelled a part of what waits. Repeat it for the rest.",
+    "The delivery may be sent as the circuit's probe. If it succeeds, the circuit closes. If it fails, the circuit opens for longer.",
+  "delivery-cancelled": "Cancelled. No more attempts are made. You can send it again later.",
+  "waiting-cancelled": "The waiting deliveries are cancelled. You can send each again from its event's page.",
+  "waiting-cancelled-partly": "Some of the waiting deliveries are cancelled. Repeat to cancel the rest.",
   replaying: "Replay started.",
   "replay-paused": "Replay paused.",
   "replay-resumed": "Replay resumed.",
-  "replay-cancelled": "Replay cancelled. Deliveries that are in the backlog already are still sent.",
+  "replay-cancelled": "Replay cancelled. Deliveries already in the backlog are still sent.",
 } as const;
 
 /** The result of an action. The address names it, but never contains its text. */

@@ -56,7 +56,7 @@ export function statusText(destination: DestinationNow, now: number): StatusText
         hint: `If the probe succeeds the circuit closes and ${gradualStart}; if it fails the circuit opens for longer.`,
       };
     case "storm": {
-      const reason = `${decimalOf(status.retryRatio)} retries for each first attempt in the last 15 minutes`;
+      const reason = `a retry ratio of ${decimalOf(status.retryRatio)} in the last 15 minutes`;
       return { tone: "bad", label: "Retry storm", text: "Sending, but in a retry storm", reason };
     }
     case "rate_limited": {
@@ -73,7 +73,7 @@ export function statusText(destination: DestinationNow, now: number): StatusText
     case "failing":
       return { tone: "warn", label: "Failing", text: "Failing", reason: successes(status) };
     case "recovering": {
-      const text = `Recovering, with ${status.window} of ${destination.maxConcurrency} concurrent attempts allowed`;
+      const text = `Recovering, with ${status.window} of ${plural(destination.maxConcurrency, "concurrent attempt")} allowed`;
       return { tone: "busy", label: "Recovering", text, reason: successes(status) };
     }
     case "healthy":
@@ -187,9 +187,10 @@ export const reasons: Readonly<Record<string, string>> = {
   concurrency: "because the destination is at capacity",
   rate: "because the destination is rate limited",
   slow: "for its turn: the destination is slow, so its backlog is sent separately and delays no other destination",
-  crash_loop: "because Workers that sent to it have crashed: it is served apart, a few deliveries at a time",
+  crash_loop:
+    "because sending to the destination has crashed Workers: its deliveries are sent separately, a few at a time",
   recovered: "to be sent again: it was lost on the way",
-  retried: "to be sent again, as was requested",
+  retried: "to be sent again, as requested",
   replayed: "for its turn in a replay",
   sealed: "because a key that the destination's secrets are sealed with is missing",
   unresolved: "because the destination's host name cannot be resolved",
@@ -240,7 +241,7 @@ function deadText({ reason = "", attempts }: Delivery): string {
 function cancelledText({ reason = "" }: Delivery): string {
   const texts: Readonly<Record<string, string>> = {
     destination_deleted: "the destination was deleted",
-    cancelled_by_request: "somebody has asked for it",
+    cancelled_by_request: "by request",
     erased: "the content of the event was erased",
     event_removed: "the event was removed",
   };

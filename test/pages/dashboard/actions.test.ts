@@ -83,7 +83,9 @@ describe("a destination", () => {
     expect([again.status, again.headers.get("location")]).toEqual([303, then]);
     expect(await countRows("destinations")).toBe(1);
     expect(await rowOf(String(row?.id))).toEqual(row);
-    expect((await browser.get(then)).html).toContain("This form has already created this destination");
+    expect((await browser.get(then)).html).toContain(
+      "This form was sent twice. It created this destination the first time",
+    );
     const anew = { ...form, ...hiddenIn((await browser.get("/dashboard/destinations/new")).html) };
     expect((await browser.post("/dashboard/destinations/new", anew)).status).toBe(200);
     expect(await countRows("destinations")).toBe(2);
@@ -276,7 +278,7 @@ describe("a destination", () => {
     expect([again.status, again.headers.get("location")]).toEqual([303, then]);
     expect(await rowOf(id)).toEqual(after);
     const { html } = await browser.get(then.replace(/#.*/, ""));
-    expect(html).toContain("The secret had already been rotated");
+    expect(html).toContain("The secret was rotated the first time only");
   });
 
   it("keeps its secret when the overlap is invalid, which is named", async () => {
@@ -322,7 +324,7 @@ it("what waits is cancelled, one delivery or all of a destination", async () => 
   ]);
   const page = `/dashboard/events/${delivery.replace("dlv", "evt").slice(0, 17)}`;
   const { html } = await browser.get(page);
-  expect(html).toContain("Cancelled: somebody has asked for it");
+  expect(html).toContain("Cancelled: by request");
   expect(html).toContain("It is sent after all");
   await browser.post(`/dashboard/deliveries/${delivery}/retry`);
   expect((await browser.get(page)).html).toContain(`action="/dashboard/deliveries/${delivery}/cancel"`);

@@ -178,7 +178,7 @@ describe("the page of an event", () => {
       );
       expect(html).toContain("Channels: eu, us");
       expect(html).toContain("given up 3,600 seconds after");
-      expect(html).toContain("Headers of its own: X-Trace, x-run");
+      expect(html).toContain("Additional headers: X-Trace, x-run");
       expect(html).not.toContain("canary");
     }
   });
@@ -197,6 +197,6 @@ describe("the page of an event", () => {
   it("names no headers, tags or time to live when it has none", async () => {
     const { json } = await call("POST", "/v1/events", { type: "order.paid", data: 1 });
     const { html } = await (await signedIn()).get(`/dashboard/events/${json.id}`);
-    expect(html).not.toMatch(/Tags:|Channels:|given up|Headers of its own/);
+    expect(html).not.toMatch(/Tags:|Channels:|given up|Additional headers/);
   });
 });

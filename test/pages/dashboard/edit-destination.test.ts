@@ -193,7 +193,10 @@ describe("the form of a destination", () => {
       .bind(NOW + 5)
       .run();
     const refused = await browser.post(at(id), { ...form, description: "Mine" });
-    expect([refused.status, refused.html.includes("has been changed since")]).toEqual([422, true]);
+    expect([refused.status, refused.html.includes("was changed after you opened this form")]).toEqual([
+      422,
+      true,
+    ]);
     expect(await shown(id)).toMatchObject({ description: "Theirs" });
     expect((await browser.post(at(id), await formOf(refused.html))).status).toBe(303);
     expect(await shown(id)).toMatchObject({ description: "Mine" });

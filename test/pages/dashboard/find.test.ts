@@ -124,7 +124,7 @@ describe("the log of deliveries", () => {
     const browser = await signedIn();
     const { html } = await browser.get("/dashboard/deliveries?type=order.*&state=dead&follow=1");
     expect(html).toContain('data-tail="/dashboard/deliveries/tail?type=order.*"');
-    expect(html).toContain("filtered by tenant, destination and event type alone");
+    expect(html).toContain("filtered only by tenant, destination and event type");
     expect((await browser.get("/dashboard/deliveries")).html).not.toContain("data-tail");
   });
 });

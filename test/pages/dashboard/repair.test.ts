@@ -62,7 +62,7 @@ test("all that a filter finds is sent again after a confirmation, and continues 
   const filter = `state=dead&destination_id=${destination}`;
   expect((await browser.get(`${LOG}?${filter}`)).html).toContain(`${REPAIR}?state=dead&amp;`);
   const confirm = await browser.get(`${REPAIR}?${filter}&action=retry`);
-  expect(confirm.html).toContain("One press takes up to 300.");
+  expect(confirm.html).toContain("Each press handles up to 300.");
   const first = await browser.post(REPAIR, formWith(confirm.html, "Send them again"));
   expect(first.html).toContain("<h1>300 sent again</h1>");
   expect(await count("waiting")).toBe(300);

@@ -270,7 +270,7 @@ describe("an import", () => {
     const done = await browser.post(IMPORT, { tenant: "acme", document, action: "import" });
     expect(done.status).toBe(200);
     expect(done.html).toMatch(new RegExp(`<code id="secret-${ID}">whsec_[^<]+<`));
-    expect(textOf(done.html)).toContain("It is paused: set its auth");
+    expect(textOf(done.html)).toContain("It is paused, because the configuration lacks its auth");
     expect(await settingsOf()).toMatchObject({ retention_days: 3 });
     expect(await actions()).toEqual(["tenant.imported", "destination.created"]);
     const again = await browser.post(IMPORT, { tenant: "acme", document, action: "import" });
@@ -315,7 +315,7 @@ describe("an import", () => {
     for (const given of [document, `${document}}`, documentOf({ headers: { "X-Key": "canary-header" } })]) {
       const { html } = await browser.post(IMPORT, { tenant: "acme", document: given, action: "try" });
       expect(html).not.toContain("canary-header");
-      expect(html).toContain("It has secrets, and is not shown again");
+      expect(html).toContain("It may contain secrets, so it is not shown again");
     }
   });
 
@@ -342,7 +342,7 @@ describe("a tenant", () => {
     expect([status, receipt]).toEqual([303, expect.stringMatching(/^\/dashboard\/erasures\/era_\w+$/)]);
     const running = await browser.get(receipt);
     expect(running.html).toContain("data-live");
-    expect(textOf(running.html)).toContain("Running It goes through all events twice");
+    expect(textOf(running.html)).toContain("Running All events are processed twice");
     await env.DB.prepare("UPDATE erasures SET state = 'completed', ended_at = ?1, events = 1234")
       .bind(NOW)
       .run();

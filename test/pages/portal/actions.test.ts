@@ -251,7 +251,7 @@ describe("deliveries", () => {
       ["delivery", "dlv_nonsense"],
     ]);
     const { status, html } = await browser.post(`/portal/endpoints/${id}/resend`, body);
-    expect([status, html.includes("1 of 3 are sent again.")]).toEqual([200, true]);
+    expect([status, html.includes("Sending 1 of 3 again.")]).toEqual([200, true]);
     expect(await states()).toEqual(["waiting", "waiting"]);
     const none = await browser.post(`/portal/endpoints/${id}/resend`);
     expect(none.headers.get("location")).toBe(`/portal/endpoints/${id}?done=none-selected#deliveries`);
@@ -343,13 +343,13 @@ describe("a visitor that may only read", () => {
   it("is shown no buttons, and what is true for it where there is nothing yet", async () => {
     const browser = await visitor("acme", { read_only: true });
     const empty = await browser.get("/portal");
-    expect(empty.html).toContain("You may look, but not add endpoints");
+    expect(empty.html).toContain("You can view endpoints, but not add any");
     expect(empty.html).not.toContain("/portal/endpoints/new");
     expect((await browser.get("/portal/endpoints/new")).status).toBe(403);
     const id = await endpointOf();
     await deadDelivery(id);
     const { html } = await browser.get(`/portal/endpoints/${id}`);
-    expect(html).toContain("You can look at everything here, but change nothing.");
+    expect(html).toContain("You can see everything here, but cannot change anything.");
     const posts = [...html.matchAll(/<form[^>]* action="([^"]+)"/g)].map(([, action]) => action);
     expect(posts).toEqual(["/portal/leave", "/portal/preferences"]);
   });
@@ -401,7 +401,7 @@ describe("a visitor that asks for more than it may have", () => {
     const answers = await Promise.all([send(), send()]);
     expect(answers.map(({ status }) => status).toSorted()).toEqual([200, 422]);
     expect(answers.find(({ status }) => status === 422)?.html).toContain(
-      "You have as many endpoints as you may have here: 2.",
+      "You have reached your limit of 2 endpoints.",
     );
     expect(await countRows("destinations")).toBe(2);
     expect((await browser.get("/portal")).html).not.toContain("/portal/endpoints/new");

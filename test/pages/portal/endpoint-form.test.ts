@@ -49,10 +49,10 @@ describe("the preview of an endpoint", () => {
     const { status, html } = await browser.post(`/portal/endpoints/${id}/preview`, typed);
     expect(status).toBe(200);
     expect(previewIn(html)).toEqual([
-      "Of the last 3 events it takes 1.",
+      "Takes 1 of the last 3 events.",
       "cart.left not taken: its type is none of those chosen",
       "order.paid taken",
-      "order.paid not taken: the filter does not hold",
+      "order.paid not taken: the filter does not match",
     ]);
     expect(html).toContain('name="filter"');
     expect(html).toContain("{&quot;total&quot;: {&quot;gte&quot;: 100}}");
@@ -201,7 +201,7 @@ describe("the body and the signature forms of an endpoint", () => {
     const { status, html } = await browser.post(`/portal/endpoints/${id}/change`, typed);
     expect([status, faultAt(html, "signature_forms")]).toEqual([
       422,
-      expect.stringContaining("a key pair signs Standard Webhooks alone"),
+      expect.stringContaining("a key pair works only with Standard Webhooks"),
     ]);
   });
 });

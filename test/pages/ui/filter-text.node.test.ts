@@ -15,7 +15,7 @@ it.each<[unknown, readonly string[] | undefined]>([
     ["mail ends with “@x.example”, in upper or lower case"],
   ],
   [{ tags: { in: ["a", "b"] } }, ["tags is, or has, “a” or “b”"]],
-  [{ n: { not: { gt: 5 } } }, ["n is not so that it is more than 5"]],
+  [{ n: { not: { gt: 5 } } }, ["n is not one that is more than 5"]],
   [{ n: { not: [1, 2] } }, ["n is not 1 or 2"]],
   [{ or: [{ a: 1, b: 2 }, { c: { prefix: "x" } }] }, ["either (a is 1, and b is 2), or c begins with “x”"]],
   [{ or: ["a", "b"] }, ["or is “a” or “b”"]],

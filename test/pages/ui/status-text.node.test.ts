@@ -83,7 +83,7 @@ describe("the status of a destination", () => {
     [
       "a storm",
       { traffic: { first: 20, retries: 124, failures: 120, retryRatio: 6.2, storm: true } },
-      "bad | Retry storm | Sending, but in a retry storm: 6.2 retries for each first attempt in the last 15 minutes",
+      "bad | Retry storm | Sending, but in a retry storm: a retry ratio of 6.2 in the last 15 minutes",
     ],
     [
       "mostly failures",

@@ -7,7 +7,7 @@ import type { HistoryEntry, HistoryKind } from "../../../core/gate-state.ts";
 import type { GateView } from "../../../core/gate-view.ts";
 import type { Destination } from "../../../store/destination.ts";
 import { isoTime } from "../../../time.ts";
-import { durationOf, momentOf } from "../../ui/format.ts";
+import { durationOf, momentOf, plural } from "../../ui/format.ts";
 import { Ago, StateLabel } from "../../ui/parts.tsx";
 import { pauseText } from "../../ui/status-text.ts";
 
@@ -56,7 +56,7 @@ const Entries: FC<{ history: readonly HistoryEntry[]; now: number }> = ({ histor
           <StateLabel tone={entryTexts[what].tone}>{entryTexts[what].text}</StateLabel>{" "}
           <span class="soft small">
             <Ago at={at} now={now} />
-            {times !== undefined && `, ${times} times in a row`}
+            {times !== undefined && `, ${plural(times, "time")} in a row`}
             {until !== undefined && `, for ${durationOf(until - at)}`}
             {reason !== undefined && `, ${pauseText(reason)}`}
           </span>

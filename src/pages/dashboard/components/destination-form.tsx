@@ -94,7 +94,7 @@ export const DestinationFields: FC<{ form: FormState; options: FormOptions; prev
       <ChoiceField form={form} name="preset" options={presetChoices} hint={DURATIONS} />
       <PolicyFieldsets form={form} />
     </Group>
-    <Group title="Own ID and metadata" form={form}>
+    <Group title="Your own ID and metadata" form={form}>
       <PartInputs form={form} part="identity" />
       {options.isNew && <CheckField form={form} name="paused" hint="Events wait until you resume it." />}
     </Group>
@@ -165,7 +165,7 @@ const TargetFields: FC<{ form: FormState; options: FormOptions }> = ({
       )}
       {text("binding", { placeholder: "ORDERS", hint: "A binding that the deployment has for the tenant." })}
       {text("path", { placeholder: "/hook" })}
-      {text("account_id", { hint: "Of a queue without a binding." })}
+      {text("account_id", { hint: "Only for a queue without a binding." })}
       {text("queue_id")}
       {isAsked("token") && (
         <TextField
@@ -173,7 +173,7 @@ const TargetFields: FC<{ form: FormState; options: FormOptions }> = ({
           name="token"
           type="password"
           of={of("token")}
-          {...(!isNew && { hint: "Empty means that it stays as it is." })}
+          {...(!isNew && { hint: "Empty keeps the current token." })}
         />
       )}
     </fieldset>
@@ -226,7 +226,7 @@ const AuthFields: FC<{ form: FormState; isNew: boolean }> = ({ form, isNew }) =>
       type="password"
       of={`only for-${kind}`}
       {...(!isNew && {
-        hint: "Empty keeps it. Type it again when you change anything else of the authentication.",
+        hint: "Empty keeps it. Type it again if you change anything else of the authentication.",
       })}
     />
   );
@@ -280,12 +280,7 @@ const SignatureFields: FC<{ form: FormState; options: FormOptions }> = ({
       {isNew ? (
         <div class="fields">
           <ChoiceField form={form} name="signature" options={schemeOptions} />
-          <TextField
-            form={form}
-            name="secret"
-            type="password"
-            hint="A new one is made for you when this is empty."
-          />
+          <TextField form={form} name="secret" type="password" hint="Empty generates a new secret." />
           <CheckField form={form} name="handshake" hint="CloudEvents webhook validation (OPTIONS)." />
         </div>
       ) : (

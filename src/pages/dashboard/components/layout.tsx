@@ -11,6 +11,7 @@ import { getKeys } from "../../../features/keys/service.ts";
 import { createPortalLink } from "../../../features/portal-links/service.ts";
 import { assetPath, mark } from "../../ui/assets.ts";
 import { focusedOnFault } from "../../ui/fault-focus.ts";
+import { plural } from "../../ui/format.ts";
 import { RefusedNotice } from "../../ui/parts.tsx";
 import { statusOfRefused } from "../../ui/services.ts";
 import { type DashboardContext, mayCall, mayNameTenant, PART } from "../session.ts";
@@ -216,8 +217,8 @@ export function showNotFound(c: DashboardContext) {
       </p>
       {chosen !== undefined && (
         <p class="lede break">
-          {`You are looking at the tenant ${chosen} alone. `}
-          <a href={`${new URL(c.req.url).pathname}?tenant=`}>Look in all tenants</a>
+          {`You see only the tenant ${chosen}. `}
+          <a href={`${new URL(c.req.url).pathname}?tenant=`}>Show all tenants</a>
         </p>
       )}
     </section>,
@@ -234,7 +235,7 @@ export function showNoTenant(c: DashboardContext) {
       <h1>No tenant can have this name</h1>
       <p class="lede">
         A tenant's name has 1 to 64 letters, digits and <code>_ . : -</code>.{" "}
-        <a href="/dashboard/tenants?tenant=">Choose another tenant</a>, or look in{" "}
+        <a href="/dashboard/tenants?tenant=">Choose another tenant</a>, or show{" "}
         <a href="/dashboard?tenant=">all tenants</a>
       </p>
     </section>,
@@ -250,7 +251,7 @@ export function showTooMany(c: DashboardContext, seconds: number) {
     { title: "Too many requests", signedIn: false },
     <section>
       <h1>Too many requests</h1>
-      <p class="lede">{`Wait ${seconds} seconds, and try again.`}</p>
+      <p class="lede">{`Wait ${plural(seconds, "second")}, and try again.`}</p>
     </section>,
     429,
   );

@@ -41,7 +41,7 @@ export function portalInputs(portal: PortalRules & TenantPortal): Readonly<Recor
 }
 
 const hints: Readonly<Partial<Record<Capability, string>>> = {
-  may_see_payloads: "Without it, neither contents nor tags of events are shown.",
+  may_see_payloads: "Without this, visitors see neither contents nor tags of events.",
 };
 
 export const RuleFields: FC<{ form: FormState }> = ({ form }) => (
@@ -53,12 +53,12 @@ export const RuleFields: FC<{ form: FormState }> = ({ form }) => (
       ))}
     </fieldset>
     <fieldset class="fields">
-      <legend>Up to which limits</legend>
+      <legend>Limits</legend>
       <TextField
         form={form}
         name="max_endpoints"
         type="number"
-        hint="With so many, a visitor adds none. Empty means no limit."
+        hint="The most endpoints that the tenant may have. Empty means no limit."
       />
       <TextField
         form={form}

@@ -40,11 +40,11 @@ function attemptPath({ delivery_id: delivery, at }: AttemptJson): string {
 }
 
 const archiveTexts = {
-  none: "No more of this attempt is kept than here. The request is as it would be made now.",
+  none: "Nothing more of this attempt is stored. The request is shown as it would be made now.",
   missing:
-    "The whole answer could not be kept, or is not kept yet: this is its beginning. The request is as it would be made now.",
+    "The whole response is not stored, or not yet: this is its beginning. The request is shown as it would be made now.",
   unavailable:
-    "What is kept of this attempt cannot be read at the moment: this is the beginning of the answer, and the request as it would be made now.",
+    "The stored request and response cannot be read at the moment. This is the beginning of the response, and the request as it would be made now.",
 } as const;
 
 const AttemptPage: FC<{ attempt: AttemptJson; now: number }> = ({ attempt, now }) => {
@@ -79,8 +79,8 @@ const texts: ExchangeTexts = {
   noRequest: "The destination is deleted: its requests cannot be shown.",
   noBody: "The event's content has been erased, or is damaged: the body cannot be shown.",
   response: "Response",
-  noAnswer: "There was none, or nothing of it is kept.",
-  cut: "The beginning of the body; no more of it is here.",
+  noAnswer: "There was no response, or none of it is stored.",
+  cut: "Only the beginning of the body is stored.",
   empty: "The body is empty.",
   download: "Save the body",
   more: (lines) => plural(lines, "more line"),

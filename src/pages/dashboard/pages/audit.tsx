@@ -101,7 +101,7 @@ const Audit: FC<Props> = ({ entries, next, isFirst, form, query, tenant, now }) 
     <section>
       <h1>Audit</h1>
       <p class="lede break">
-        {`Who has changed what, the newest first: ${tenant === undefined ? "in all tenants, and in the deployment itself" : `in the tenant ${tenant}`}.`}
+        {`Who changed what, newest first: ${tenant === undefined ? "in all tenants, and in the deployment itself" : `in the tenant ${tenant}`}.`}
       </p>
     </section>
     <form class="stack" method="get" action={PATH} aria-label="Filters">

@@ -52,10 +52,10 @@ function showForm(c: DashboardContext, tenant: string, { typed, refused }: Parti
       <h1 class="break">{`Delete the tenant ${tenant}?`}</h1>
       <div class="stack">
         <p>
-          Deletion is final. Its destinations and settings are deleted, its keys revoked, its sessions ended,
-          its portal links worthless, and the contents of all of its events erased.
+          This cannot be undone. It deletes the tenant's destinations and settings, revokes its keys, ends its
+          sessions, disables its portal links, and erases the contents of all its events.
         </p>
-        <p>Deliveries that have not ended are cancelled. A request that is on its way still arrives.</p>
+        <p>Unfinished deliveries are cancelled. A request that is on its way still arrives.</p>
         <form class="stack" method="post" action={DELETE}>
           <input type="hidden" name="tenant" value={tenant} autocomplete="off" />
           <FormNotice form={form} />

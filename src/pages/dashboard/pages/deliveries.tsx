@@ -158,8 +158,8 @@ const Deliveries: FC<Props> = (props) => {
       <section>
         <h1>Deliveries</h1>
         <p class="lede">
-          Across all destinations, the newest event first. With a state, a status code or a reason they are in
-          the order of their destinations.
+          Deliveries to all destinations, the newest event first. Filtered by state, status code or reason,
+          they are grouped by destination.
         </p>
       </section>
       {refused && <RefusedNotice refused={refused} fields={deliveryFilters} />}
@@ -177,7 +177,7 @@ const Deliveries: FC<Props> = (props) => {
           </Pickable>
         ) : (
           refused === undefined && (
-            <p class="empty">{next === null ? "No deliveries match." : "Nothing that matches so far."}</p>
+            <p class="empty">{next === null ? "No deliveries match." : "Nothing matches so far."}</p>
           )
         )}
         <p class="pager">
@@ -220,7 +220,7 @@ const Tail: FC<Pick<Props, "query">> = ({ query }) => {
         Following needs JavaScript.
       </output>
       {tailed.size < query.size && (
-        <p class="soft small">New deliveries are filtered by tenant, destination and event type alone.</p>
+        <p class="soft small">New deliveries are filtered only by tenant, destination and event type.</p>
       )}
     </>
   );

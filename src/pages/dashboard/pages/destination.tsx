@@ -183,10 +183,10 @@ const Actions: FC<ActionsProps> = ({ path, isPaused, isHeld, mayConfigure }) => 
 /** Closed at first, so that it is not pressed by mistake. */
 const CancelWaiting: FC<{ path: string; waiting: number }> = ({ path, waiting }) => (
   <details>
-    <summary>Cancel what waits</summary>
+    <summary>Cancel the backlog</summary>
     <form class="stack" method="post" action={`${path}/cancel-waiting`}>
       <p class="hint">
-        {`${atMost(waiting, COUNTED)} ${waiting === 1 ? "delivery waits" : "deliveries wait"}. No attempt of them is made any more; those that are being attempted, or are retried, go on.`}
+        {`${atMost(waiting, COUNTED)} ${waiting === 1 ? "delivery waits" : "deliveries wait"}. Cancelling them ends them without further attempts. Deliveries in flight or retrying are not affected.`}
       </p>
       <div class="actions">
         <button type="submit">Cancel waiting deliveries</button>
@@ -301,7 +301,7 @@ const ReplayFields: FC = () => (
 /** Closed at first: it is needed once, after a destination was created or its filter was widened. */
 const SendMissing: FC<{ path: string }> = ({ path }) => (
   <details>
-    <summary>Send events that it never got</summary>
+    <summary>Send events it never received</summary>
     <form class="stack" method="post" action={`${path}/replay`}>
       <input type="hidden" name="include" value="missing" />
       <div class="fields">
@@ -309,14 +309,14 @@ const SendMissing: FC<{ path: string }> = ({ path }) => (
         <label>
           Which events
           <select name="matching">
-            <option value="true">those that it would get today</option>
+            <option value="true">those it would receive with its settings of today</option>
             <option value="false">all events of its tenant</option>
           </select>
         </label>
       </div>
       <div class="actions">
         <button type="submit">Send missing events</button>
-        <span class="hint">Events that have a delivery to this destination already are left out.</span>
+        <span class="hint">Events that already have a delivery to this destination are skipped.</span>
       </div>
     </form>
   </details>

@@ -92,7 +92,7 @@ async function withDestination(
 const CHANGED: Refused = {
   kind: "conflict",
   detail:
-    "The destination has been changed since this form was opened. What you typed is below: look at the destination again, and save once more to replace those changes",
+    "The destination was changed after you opened this form. Your input is below: check the destination, then save again to overwrite those changes",
 };
 
 /** The values of headers that were left masked, as they are stored: the API replaces all headers at once. */

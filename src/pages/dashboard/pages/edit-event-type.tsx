@@ -151,7 +151,7 @@ function showForm(c: DashboardContext, type: EventTypeView | undefined, values: 
           <TextField form={form} name="name" required maxlength={128} placeholder="order.paid" />
         )}
         <TextField form={form} name="description" maxlength={1000} placeholder="An order has been paid." />
-        <AreaField form={form} name="example" placeholder={'{"order": 42}'} hint="Fits the schema." />
+        <AreaField form={form} name="example" placeholder={'{"order": 42}'} hint="Must fit the schema." />
         <AreaField
           form={form}
           name="schema"
@@ -163,10 +163,10 @@ function showForm(c: DashboardContext, type: EventTypeView | undefined, values: 
           form={form}
           name="retention_days"
           type="number"
-          hint="For how long events of the type are kept. Empty means as long as the tenant or the deployment keeps them."
+          hint="How long events of the type are kept. Empty uses the retention of the tenant or the deployment."
         />
         {type !== undefined && (
-          <CheckField form={form} name="archived" hint="No longer listed; its events are taken as before." />
+          <CheckField form={form} name="archived" hint="Not listed. Its events are still accepted." />
         )}
         <div class="actions">
           <button type="submit" class="main">
@@ -189,8 +189,8 @@ function showDeletion(c: DashboardContext, name: string) {
     <Confirmation
       title={`Delete ${name}?`}
       what={[
-        "Its description, schema and example are gone. Events of the type are still taken, and no longer validated.",
-        "Destinations that name the type get its events as before.",
+        "Its description, schema and example are deleted. Events of the type are still accepted, but no longer validated.",
+        "Destinations that name the type still get its events.",
         "To keep its description and its validation, archive it instead.",
       ]}
       action={typePath(name, "delete")}

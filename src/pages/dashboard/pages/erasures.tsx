@@ -52,7 +52,7 @@ const states = { running: "Running", completed: "Completed", incomplete: "Incomp
 /** The subject of an erasure. */
 function subjectOf({ event_id: event, everything, since, until }: ErasureView): string {
   if (event !== null) return `the event ${event}`;
-  if (everything) return "all events until then";
+  if (everything) return "all events up to then";
   return `events accepted from ${since ?? "the beginning"} to before ${until}`;
 }
 
@@ -65,7 +65,7 @@ const Receipt: FC<{ erasure: ErasureView; now: number }> = ({ erasure, now }) =>
       <h1 class="break">{`Erasure of ${erasure.tenant}`}</h1>
       <p class="lede break">
         <code>{erasure.id}</code>
-        {`: ${subjectOf(erasure)}, begun `}
+        {`: ${subjectOf(erasure)}, started `}
         <Ago at={Date.parse(erasure.created_at)} now={now} />
       </p>
     </section>
@@ -75,19 +75,19 @@ const Receipt: FC<{ erasure: ErasureView; now: number }> = ({ erasure, now }) =>
       </p>
       <p>
         {erasure.ended_at === null
-          ? "It goes through all events twice, the second time a quarter of an hour later: what was being sent meanwhile is erased then."
+          ? "All events are processed twice, 15 minutes apart. The second pass erases what was being sent during the first."
           : `Ended at ${erasure.ended_at}. This page is the receipt.`}
       </p>
       {erasure.unreadable_bundles.length > 0 && (
         <p>
-          {`These bundles could not be read, and may have content that was to be erased: ${erasure.unreadable_bundles.join(", ")}. Once they are mended or removed, another erasure erases the rest.`}
+          {`These bundles could not be read and may still have content that was to be erased: ${erasure.unreadable_bundles.join(", ")}. Repair or remove them, then start another erasure.`}
         </p>
       )}
     </section>
     <section aria-label="What has been erased">
       <dl class="figures">
         <Figure name="Events erased" value={countOf(erasure.events)} />
-        <Figure name="Deliveries of these" value={countOf(erasure.deliveries)} />
+        <Figure name="Their deliveries" value={countOf(erasure.deliveries)} />
         <Figure name="Deliveries cancelled" value={countOf(erasure.cancelled)} />
       </dl>
     </section>
@@ -106,8 +106,7 @@ const Erasures: FC<ListProps> = ({ erasures, next, isFirst, now }) => (
   <section>
     <h1>Erasures</h1>
     <p class="lede">
-      Contents of events that were removed for good: of single events, of a time, or of tenants that were
-      deleted.
+      Permanently erased contents: of single events, of a range of time, or of deleted tenants.
     </p>
     {erasures.length === 0 ? (
       <p class="empty">{isFirst ? "Nothing has been erased yet." : "No more erasures."}</p>
@@ -123,7 +122,7 @@ const Erasures: FC<ListProps> = ({ erasures, next, isFirst, now }) => (
               Events
             </th>
             <th scope="col" class="num wide">
-              Begun
+              Started
             </th>
           </tr>
         </thead>

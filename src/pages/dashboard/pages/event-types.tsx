@@ -68,7 +68,8 @@ const Catalogue: FC<Props> = ({ types, isFirst, next, mayEdit, archived, outcome
         )}
       </div>
       <p class="lede">
-        What events are called, and what is in their <code>data</code>. Destinations take them by these names.
+        The names of event types, and what their <code>data</code> contains. Destinations subscribe to these
+        names.
       </p>
     </section>
     <OutcomeNotice name={outcome} />
@@ -167,8 +168,8 @@ const EmptyCatalogue: FC<{ origin?: string }> = ({ origin }) => (
     <section>
       <h1>No event types yet</h1>
       <p class="lede">
-        The catalogue says what events are called, and what is in their <code>data</code>. The operator of
-        this deployment adds to it.
+        The catalogue lists event types and what their <code>data</code> contains. The operator of this
+        deployment maintains it.
       </p>
     </section>
     {origin !== undefined && (

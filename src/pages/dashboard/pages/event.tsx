@@ -66,7 +66,7 @@ const EventPage: FC<Props> = ({ event, deliveries, commands, now, mayChange, are
         <p class="small soft">{`Its deliveries are given up ${plural(event.ttlSeconds, "second")} after it was due.`}</p>
       )}
       {event.headers && (
-        <p class="small soft break">{`Headers of its own: ${Object.keys(event.headers).join(", ")}`}</p>
+        <p class="small soft break">{`Additional headers: ${Object.keys(event.headers).join(", ")}`}</p>
       )}
     </section>
     <OutcomeNotice name={outcome} />

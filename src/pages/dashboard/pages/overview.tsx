@@ -227,7 +227,7 @@ const NoDestinations: FC<NoneProps> = ({ origin, tenant, mayChange, outcome }) =
       <p class="lede">
         {mayChange
           ? "Create a destination, which is a URL that receives events, and post an event. Both appear on this page at once."
-          : "Nothing is sent until somebody with a key that has the scope admin creates a destination. It appears on this page at once; your own key can only read."}
+          : "Nothing is sent until somebody with a key that has the scope admin creates a destination. Your key can only read."}
       </p>
     </section>
     {mayChange && <FirstSteps origin={origin} tenant={tenant} />}

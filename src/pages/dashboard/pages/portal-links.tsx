@@ -66,8 +66,8 @@ function showForm(c: DashboardContext, { typed, refused }: Partial<Typed> = {}) 
     <section class="narrow">
       <h1>Portal links</h1>
       <p class="lede">
-        A link opens the portal of one tenant for a customer, who needs no key: to whoever follows it first,
-        and once. Your own product requests links with <code>POST /v1/portal-links</code>.
+        A link opens one tenant's portal without a key. It works once, for whoever opens it first. Your own
+        product requests links with <code>POST /v1/portal-links</code>.
       </p>
       <form class="stack" method="post" action={PATH}>
         <FormNotice form={form} />
@@ -77,16 +77,16 @@ function showForm(c: DashboardContext, { typed, refused }: Partial<Typed> = {}) 
             form={form}
             name="expires_in_s"
             type="number"
-            hint="3,600 is an hour, 86,400 a day, and 604,800, seven days, the most. Empty means an hour."
+            hint="An hour is 3600, a day 86400. At most 604800, seven days. Empty means an hour."
           />
         </div>
         <CheckField
           form={form}
           name="read_only"
-          hint="The customer changes nothing, whatever is ticked below."
+          hint="The customer can't change anything, whatever is ticked below."
         />
         <RuleFields form={form} />
-        <p class="hint">What the tenant's settings take away, a link does not give.</p>
+        <p class="hint">A link can't grant what the tenant's settings forbid.</p>
         <AppearanceFields
           form={form}
           otherwise={{ language: "As in the tenant's settings", theme: "As in the tenant's settings" }}
@@ -95,7 +95,7 @@ function showForm(c: DashboardContext, { typed, refused }: Partial<Typed> = {}) 
           form={form}
           name="return_url"
           placeholder="https://app.example.com/settings"
-          hint="A page of yours, https, that each page of the portal links back to."
+          hint="An https page of yours. Every page of the portal links back to it."
         />
         <div class="actions">
           <button type="submit" class="main">
@@ -108,7 +108,6 @@ function showForm(c: DashboardContext, { typed, refused }: Partial<Typed> = {}) 
   );
 }
 
-/** As the API shows it. */
 /** Not after a redirect: the link must appear in no other address. */
 function showLink(c: DashboardContext, { url, tenant, read_only: readOnly, expires_at: until }: PortalLink) {
   const moment = momentOf(Date.parse(until), c.get("services").now());

@@ -110,9 +110,9 @@ async function repairFound(
 
 const whats: Readonly<Record<RepairAction, string>> = {
   retry:
-    "Each delivery that has ended is sent once more, delivered ones too, with the same id and with as many attempts as a new one. Those that are retried are attempted now instead of later. The others are left as they are.",
+    "Ended deliveries are sent again, delivered ones too, with the same id and as many attempts as a new delivery. Retrying deliveries are attempted now instead of later. All others stay as they are.",
   cancel:
-    "No attempt is made any more of those that are queued, wait or are retried. Those that have ended, or are being attempted, are left as they are. Each can be sent again later.",
+    "Queued, waiting and retrying deliveries get no more attempts. Deliveries that have ended or are in flight stay as they are. Cancelled deliveries can be sent again later.",
 };
 
 const questions: Readonly<Record<RepairAction, string>> = {
@@ -151,7 +151,7 @@ const NO_CHOICES = { destinations: undefined, counts: [] };
 
 function foundText({ count, isAll }: Readonly<{ count: number; isAll: boolean }>): string {
   if (isAll) return `The log finds ${plural(count, "delivery", "deliveries")}.`;
-  return `The log finds ${count === 0 ? "none so far" : `${countOf(count)} at once`}, and goes on from there. One press takes up to ${countOf(CALLS * MOST_IDS)}.`;
+  return `The log finds ${count === 0 ? "none so far" : `the first ${plural(count, "delivery", "deliveries")}`}, and there may be more. Each press handles up to ${countOf(CALLS * MOST_IDS)}.`;
 }
 
 type FormProps = Readonly<{
@@ -206,13 +206,11 @@ const Done: FC<DoneProps> = ({ action, query, repaired, refused }) => {
       <div class="stack">
         {refused && <RefusedNotice refused={refused} />}
         {action === "retry" && done > 0 && (
-          <p>
-            They are in the backlogs of their destinations, which send them as soon as they have capacity.
-          </p>
+          <p>They are in the backlog. Each is sent as soon as its destination has capacity.</p>
         )}
         {skipped.size > 0 && (
           <>
-            <p>Left as they are:</p>
+            <p>Not changed:</p>
             <ul>
               {[...skipped].map(([why, each]) => (
                 <li>{`${countOf(each.reduce((sum, { count }) => sum + count, 0))}: ${why}.`}</li>

@@ -21,7 +21,7 @@ import type { Replay } from "../../../store/replays.ts";
 import { isoTime } from "../../../time.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
 import { replaysFields } from "../../ui/form-fields.ts";
-import { atMost, countOf, durationOf, listIn, numberIn, textIn, utcIn } from "../../ui/format.ts";
+import { atMost, countOf, durationOf, listIn, numberIn, plural, textIn, utcIn } from "../../ui/format.ts";
 import { ClippedCell, OutcomeNotice, RefusedNotice } from "../../ui/parts.tsx";
 import { attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { showPage } from "../components/layout.tsx";
@@ -144,8 +144,8 @@ const Replays: FC<Props> = ({ form, choices, replays, mayChange, now, outcome, .
       <section>
         <h1>Replays</h1>
         <p class="lede">
-          A replay sends deliveries of a range of time again, slowly enough for the receiver. Each destination
-          has one at a time.
+          A replay sends deliveries from a range of time again, no faster than the receiver can take them.
+          Each destination has one at a time.
         </p>
       </section>
       <OutcomeNotice name={outcome} />
@@ -157,7 +157,7 @@ const Replays: FC<Props> = ({ form, choices, replays, mayChange, now, outcome, .
             <h2 id="plan">New replay</h2>
           </div>
           {choices.length === 0 ? (
-            <p class="empty">There are no destinations.</p>
+            <p class="empty">No destinations yet.</p>
           ) : (
             <Plan form={form} choices={choices} now={now} />
           )}
@@ -168,7 +168,7 @@ const Replays: FC<Props> = ({ form, choices, replays, mayChange, now, outcome, .
         <div class="head">
           <h2 id="latest">Latest replays</h2>
         </div>
-        {replays.length === 0 && <p class="empty">There are none yet.</p>}
+        {replays.length === 0 && <p class="empty">No replays yet.</p>}
         {replays.map((replay) => (
           <ReplayProgress
             path="/dashboard"
@@ -260,13 +260,13 @@ const Estimates: FC<{ estimates: readonly ReplayEstimate[] }> = ({ estimates }) 
   const counts = estimates.flatMap(({ count }) => (count === undefined ? [] : [count]));
   const longest = Math.max(0, ...estimates.map(({ durationMs = 0 }) => durationMs));
   const isMore = counts.includes(ESTIMATED);
-  const sum = countOf(counts.reduce((all, one) => all + one, 0));
+  const sum = counts.reduce((all, one) => all + one, 0);
   return (
     <>
       <output>
         {counts.length < estimates.length
-          ? "How many events are missing shows only as the replay goes."
-          : `${isMore ? "Perhaps more than" : "At most"} ${sum} deliveries, in ${durationOf(longest)}${isMore ? " or longer" : ""} while nothing fails. Types and tags are not taken into account.`}
+          ? "The number of missing events is known only while the replay runs."
+          : `${isMore ? "Perhaps more than" : "At most"} ${plural(sum, "delivery", "deliveries")}, in ${durationOf(longest)}${isMore ? " or longer" : ""} while nothing fails. Types and tags are not taken into account.`}
       </output>
       <table class="lines">
         <thead>
@@ -305,7 +305,7 @@ const Started: FC<StartedProps> = ({ started, names }) => {
   const count = started.length - refused.length;
   return (
     <div class={`notice tone-${refused.length === 0 ? "good" : "bad"}`}>
-      <output>{`${countOf(count)} of ${countOf(started.length)} replays started.`}</output>
+      <output>{`${countOf(count)} of ${plural(started.length, "replay")} started.`}</output>
       {refused.length > 0 && (
         <ul>
           {refused.map((text) => (

@@ -212,7 +212,7 @@ type FurtherProps = Omit<Props, "data"> & Readonly<{ isEmpty: boolean }>;
 const LookFurther: FC<FurtherProps> = ({ q, next, lookedBackTo, isFirst, isEmpty, now }) => (
   <p class="pager">
     {lookedBackTo !== null && (
-      <output class="soft">{`Looked back until ${momentOf(Date.parse(lookedBackTo), now)}.`}</output>
+      <output class="soft">{`Searched back to ${momentOf(Date.parse(lookedBackTo), now)}.`}</output>
     )}
     {!isFirst && <a href={`${PATH}?${new URLSearchParams({ q })}`}>Start again</a>}
     {next !== null && (
@@ -221,7 +221,7 @@ const LookFurther: FC<FurtherProps> = ({ q, next, lookedBackTo, isFirst, isEmpty
         href={`${PATH}?${new URLSearchParams({ q, cursor: next })}`}
         {...(isEmpty && { "data-next": "" })}
       >
-        Look further
+        Search further
       </a>
     )}
   </p>
@@ -241,20 +241,20 @@ const Empty: FC = () => (
   <>
     <section>
       <h1>Search</h1>
-      <p class="lede">Type an id, or words, into the field above.</p>
+      <p class="lede">Type an ID or words into the field above.</p>
     </section>
     <WhatCanBeFound />
   </>
 );
 
 const examples = [
-  ["evt_…, dlv_…, dst_…, rpl_…", "What has this id: an event, a delivery, a destination or a replay."],
+  ["evt_…, dlv_…, dst_…, rpl_…", "The event, delivery, destination or replay with this ID."],
   [
     "order-4711",
     "The event with this idempotency key, or with this word in its type, its tags or its content.",
   ],
   ['"inv 42" type:invoice.*', "Events of a type, with words that belong together."],
-  ["tag:import since:2026-11-21", "Events with a tag, from a day on."],
+  ["tag:import since:2026-11-21", "Events with a tag, since a day."],
   ["http_503, status:503", "Deliveries by their reason, or by the status of their last attempt."],
   ["state:dead destination:dst_…", "Deliveries to a destination, by their state."],
 ] as const;

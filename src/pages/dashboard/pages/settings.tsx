@@ -187,7 +187,7 @@ const SettingFields: FC<{ form: FormState }> = ({ form }) => (
       form={form}
       name="retention_days"
       type="number"
-      hint="For how long its events are kept. Empty means as long as the deployment keeps events."
+      hint="How long its events are kept. Empty uses the deployment's retention."
     />
     <CheckField
       form={form}
@@ -195,9 +195,15 @@ const SettingFields: FC<{ form: FormState }> = ({ form }) => (
       hint="The body of an event is removed once all of its deliveries have been delivered."
     />
     <h2>Portal</h2>
-    <p class="hint">For every visitor of the tenant. A portal link can take more away, and gives nothing.</p>
+    <p class="hint">
+      Applies to every visitor of the tenant. A portal link can restrict visitors further, but can't grant
+      more.
+    </p>
     <RuleFields form={form} />
-    <AppearanceFields form={form} otherwise={{ language: "What the browser asks for", theme: "No choice" }} />
+    <AppearanceFields
+      form={form}
+      otherwise={{ language: "The language of the browser", theme: "Automatic" }}
+    />
     <fieldset class="fields">
       <legend>Branding</legend>
       <TextField form={form} name="brand_name" placeholder="Acme" />
@@ -207,7 +213,7 @@ const SettingFields: FC<{ form: FormState }> = ({ form }) => (
         name="brand_logo"
         of="all"
         placeholder="https://cdn.acme.example/logo.svg"
-        hint="An https URL, or a PNG, JPEG, GIF or WebP image as data: URL in base64. Empty fields have the deployment's branding."
+        hint="An https URL, or a PNG, JPEG, GIF or WebP image as data: URL in base64. Empty fields use the deployment's branding."
       />
     </fieldset>
   </>
@@ -221,14 +227,14 @@ const Configuration: FC<{ tenant: string; isOperator: boolean }> = ({ tenant, is
       <div class="head">
         <h2 id="configuration">Configuration</h2>
       </div>
-      <p class="lede">The settings and destinations of the tenant as JSON, to be kept, reviewed, or moved.</p>
+      <p class="lede">The tenant's settings and destinations as JSON, to back up, review or move.</p>
       <div class="stack">
         <form class="stack" method="post" action={`${SETTINGS}/export`}>
           <input type="hidden" name="tenant" value={tenant} autocomplete="off" />
           {isOperator && (
             <label class="check">
               <input type="checkbox" name="secrets" value="true" autocomplete="off" />
-              With secrets, in plain text: keep the file as you keep secrets
+              Include secrets in plain text. Protect the file like a secret
             </label>
           )}
           <div class="actions">

@@ -3,6 +3,7 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Authenticate } from "../../../http/auth.ts";
 import { ANONYMOUS_REFUSAL, overAnonymousLimit } from "../../../http/rate-limit.ts";
+import { plural } from "../../ui/format.ts";
 import { LOGOUT, ProductName, showPage, showServerError, showTooMany } from "../components/layout.tsx";
 import { type DashboardContext, type DashboardEnv, type NotIdentified, signIn, signOut } from "../session.ts";
 
@@ -15,9 +16,13 @@ export function registerSignIn(app: Hono<DashboardEnv>, authenticate: Authentica
     if (principal === undefined)
       return showSignIn(c, "This API key is not valid. Check that you copied all of it.");
     if (principal === "limited") {
-      const { retryAfterS: seconds } = ANONYMOUS_REFUSAL;
+      const { retryAfterS: seconds = 0 } = ANONYMOUS_REFUSAL;
       c.header("retry-after", String(seconds));
-      return showSignIn(c, `Too many keys from your address were not valid. Wait ${seconds} seconds.`, 429);
+      return showSignIn(
+        c,
+        `Too many keys from your address were not valid. Wait ${plural(seconds, "second")}.`,
+        429,
+      );
     }
     if (!principal.scopes.includes("read"))
       return showSignIn(c, "This API key lacks the scope read. Use a key that has it.");

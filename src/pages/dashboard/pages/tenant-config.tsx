@@ -124,8 +124,9 @@ function showForm(c: DashboardContext, tenant: string, { typed, refused, dryRun 
       <Crumb tenant={tenant} />
       <h1 class="break">{`Import into ${tenant}`}</h1>
       <p class="lede">
-        Destinations that there are not are created under their ids, and those that there are changed; their
-        secrets stay. Others of the tenant are left alone. A configuration with an error changes nothing.
+        Destinations that do not exist are created with their ids. Those that exist are changed, and keep
+        their secrets. The tenant's other destinations stay as they are. A configuration with an error changes
+        nothing.
       </p>
       <form class="stack" method="post" action={IMPORT} enctype="multipart/form-data">
         <input type="hidden" name="tenant" value={tenant} autocomplete="off" />
@@ -136,11 +137,11 @@ function showForm(c: DashboardContext, tenant: string, { typed, refused, dryRun 
           name="document"
           placeholder={'{"version": 1, "destinations": []}'}
           {...(isHidden && {
-            hint: "It has secrets, and is not shown again: paste it once more, or choose the file again.",
+            hint: "It may contain secrets, so it is not shown again. Paste it again, or choose the file again.",
           })}
         />
         <div>
-          <label for="f-file">Or a file, which counts where both are given</label>
+          <label for="f-file">Or a file, which takes precedence</label>
           <input type="file" id="f-file" name="file" accept=".json,application/json" />
         </div>
         <div class="actions">
@@ -215,7 +216,7 @@ function showImported(c: DashboardContext, tenant: string, { created, changed, u
               Created <Destination id={one.id} />
             </p>
             {(one.omitted ?? []).length > 0 && (
-              <p class="break">{`It is paused: set its ${one.omitted?.join(", ")}, which the configuration does not have, and resume it.`}</p>
+              <p class="break">{`It is paused, because the configuration lacks its ${one.omitted?.join(", ")}. Set what is missing, then resume the destination.`}</p>
             )}
             {one.secret !== undefined && (
               <Copyable id={`secret-${one.id}`} text={one.secret} label={`The signing secret of ${one.id}`} />

@@ -59,7 +59,7 @@ export function registerTenantPage(app: Hono<DashboardEnv>): void {
           {shown.length === 0 ? (
             <p class="empty">
               {after === undefined
-                ? "None yet. A tenant is known here from its first destination on."
+                ? "None yet. A tenant appears here once it has a destination."
                 : "No more tenants."}
             </p>
           ) : (

@@ -14,10 +14,10 @@ export const de: Texts = {
     hold: "Ihr Server hat um eine Pause gebeten (Retry-After)",
     circuit_open: "Ihr Server ist zu oft ausgefallen; wir versuchen es in Kürze wieder",
     probing: "eine Anfrage prüft, ob Ihr Server wieder antwortet",
-    concurrency: "es laufen so viele Anfragen, wie der Endpunkt zulässt",
+    concurrency: "der Endpunkt hat sein Limit gleichzeitiger Anfragen erreicht",
     rate: "das Ratenlimit des Endpunkts ist erreicht",
-    slow: "Ihr Server antwortet langsam, deshalb kommt eine Zustellung nach der anderen dran",
-    crash_loop: "das Senden ist auf unserer Seite gescheitert; es geht in kleinen Portionen weiter",
+    slow: "Ihr Server antwortet langsam, deshalb warten Zustellungen aufeinander",
+    crash_loop: "beim Senden gab es auf unserer Seite einen Fehler; es wird in kleinen Portionen gesendet",
     recovered: "sie ging unterwegs verloren und wird erneut gesendet",
     sealed: "die Zugangsdaten des Endpunkts lassen sich gerade nicht öffnen",
     unresolved: "der Hostname lässt sich nicht auflösen",
@@ -25,7 +25,7 @@ export const de: Texts = {
     token_unavailable: "der Token-Endpunkt gibt kein Zugriffstoken aus",
     token_refused: "der Token-Endpunkt weist den Client ab",
     unbound: "ihr Ziel steht hier nicht zur Verfügung",
-    retried: "jemand hat sie erneut senden lassen",
+    retried: "sie soll auf Wunsch erneut gesendet werden",
     replayed: "sie gehört zu einer Sammelzustellung",
     in_flight: "sie wurde gesendet und ist noch nicht beantwortet",
     timeout: "keine Antwort innerhalb der Frist",
@@ -34,11 +34,11 @@ export const de: Texts = {
     dns: "der Hostname wurde nicht gefunden",
     tls: "der TLS-Handshake oder das Zertifikat ist fehlerhaft",
     network: "ein Netzwerkfehler",
-    challenged: "eine Firewall wollte einen Nachweis, dass ein Mensch die Anfrage stellt",
+    challenged: "eine Firewall hat eine Prüfung verlangt, die nur ein Browser lösen kann",
     permanent: "Ihr Server hat sie endgültig abgelehnt",
     gone: "Ihr Server hat mit 410 Gone geantwortet",
     exhausted: "alle Versuche sind fehlgeschlagen",
-    expired: "ihre Zeit ist abgelaufen",
+    expired: "sie ist abgelaufen",
     forbidden_target: "Anfragen an diese Adresse sind nicht erlaubt",
     too_large: "sie ist zu groß für die Warteschlange des Endpunkts",
     event_removed: "das Ereignis wurde gelöscht",
@@ -78,7 +78,7 @@ export const de: Texts = {
   faults: {
     url: "Geben Sie eine öffentliche Adresse an, die mit https:// beginnt, etwa https://example.com/webhooks.",
     description: "Verwenden Sie höchstens 500 Zeichen.",
-    event_types: "Verwenden Sie genaue Namen wie invoice.paid oder einen Anfang mit Stern wie invoice.*.",
+    event_types: "Verwenden Sie vollständige Namen wie invoice.paid oder ein Präfix mit Stern wie invoice.*.",
     filter: "Dieser Filter ist nicht gültig. Vergleichen Sie ihn mit den Beispielen unter dem Feld.",
     filterJson: 'Das ist kein gültiges JSON. Ein Filter sieht so aus: {"order.total": {"gte": 100}}.',
     headers:
@@ -86,12 +86,12 @@ export const de: Texts = {
     headerLines: "Schreiben Sie je Zeile einen Header: Name, Doppelpunkt, Wert.",
     body: "Wählen Sie eines von beiden.",
     signature_forms:
-      "So lässt sich der Endpunkt nicht signieren: Keine zwei Formen dürfen denselben Header setzen, auch keinen eigenen, und ein Schlüsselpaar signiert nur nach Standard Webhooks.",
+      "So lässt sich der Endpunkt nicht signieren: Jeder Header darf nur einmal gesetzt werden, von einer Form oder von einem eigenen Header, und ein Schlüsselpaar gilt nur für Standard Webhooks.",
     overlap_hours: "Geben Sie eine Anzahl von Stunden zwischen 0 und 168 an.",
     since: "Geben Sie einen Zeitpunkt in der Vergangenheit an, zu dem Ereignisse noch aufbewahrt werden.",
   },
   fields: {
-    description: { label: "Name", hint: "Damit Sie ihn wiedererkennen." },
+    description: { label: "Name", hint: "Wird in Ihrer Liste der Endpunkte angezeigt." },
   },
   limitNames: {
     max_concurrency: "Gleichzeitige Anfragen",
@@ -146,7 +146,7 @@ export const de: Texts = {
     again: "Sie können es gefahrlos noch einmal versuchen.",
   },
   refused: {
-    title: "Das wurde nicht ausgeführt",
+    title: "Anfrage abgelehnt",
     busy: "Gerade kommen zu viele Anfragen. Warten Sie kurz, und versuchen Sie es dann erneut.",
     conflict:
       "Gleichzeitig wurde etwas anderes geändert. Sehen Sie sich den aktuellen Stand an, und versuchen Sie es dann erneut.",
@@ -158,7 +158,7 @@ export const de: Texts = {
 
   list: {
     title: "Endpunkte",
-    lede: "Ein Endpunkt ist eine Adresse von Ihnen, an die Ereignisse gesendet werden.",
+    lede: "Ereignisse werden an Ihre Endpunkte gesendet, die Adressen Ihrer Server.",
     add: "Endpunkt hinzufügen",
     endpoint: "Endpunkt",
     status: "Status",
@@ -166,7 +166,7 @@ export const de: Texts = {
     events: "Ereignisse",
     more: "Nächste Seite",
     first: "Erste Seite",
-    full: (most) => `Sie haben so viele Endpunkte, wie Sie hier haben dürfen: ${most}.`,
+    full: (most) => `Sie haben Ihr Limit von ${counted(most, "Endpunkt", "Endpunkten")} erreicht.`,
     emptyTitle: "Noch keine Endpunkte",
     emptyLede: "Ereignisse werden als HTTPS-Anfragen an Ihren Server gesendet. Sagen Sie uns, wohin.",
     emptySteps: [
@@ -188,7 +188,7 @@ export const de: Texts = {
     probing: "Erholt sich",
     storm: "Fehlerhaft",
     rate_limited: "Gedrosselt",
-    idle: "Ruhig",
+    idle: "Inaktiv",
     failing: "Fehlerhaft",
     recovering: "Erholt sich",
     healthy: "In Ordnung",
@@ -196,16 +196,23 @@ export const de: Texts = {
   statusText: {
     paused: "Angehalten. Neue Ereignisse werden aufbewahrt und gesendet, sobald Sie den Endpunkt fortsetzen.",
     unknown: "Der Zustand dieses Endpunkts lässt sich gerade nicht lesen.",
-    hold: (time) => `Ihr Server hat um eine Pause gebeten. Es geht in ${time} weiter.`,
+    hold: (time) => `Ihr Server hat um eine Pause gebeten. In ${time} wird weiter gesendet.`,
     circuit_open: (time) =>
       `Ihr Server antwortet mit Fehlern. Wir versuchen es in ${time} wieder; bis dahin warten Zustellungen und verbrauchen keine Versuche.`,
     probing: "Eine Anfrage prüft, ob Ihr Server wieder antwortet.",
-    storm: "Die meisten Anfragen wiederholen fehlgeschlagene. Sehen Sie nach, was Ihr Server antwortet.",
+    storm:
+      "Die meisten Anfragen sind Wiederholungen fehlgeschlagener Anfragen. Prüfen Sie, was Ihr Server antwortet.",
     rate_limited: "Es wird so schnell gesendet, wie das Ratenlimit des Endpunkts erlaubt.",
     idle: "In den letzten 15 Minuten wurde nichts gesendet.",
-    failing: (failed, all) => `${failed} der letzten ${all} Anfragen sind fehlgeschlagen.`,
-    recovering: "Ihr Server war gestört; es wird nach und nach wieder schneller gesendet.",
-    healthy: (succeeded, all) => `${succeeded} der letzten ${all} Anfragen waren erfolgreich.`,
+    failing: (failed, all) =>
+      all === "1"
+        ? "Die letzte Anfrage ist fehlgeschlagen."
+        : `Von den letzten ${all} Anfragen fehlgeschlagen: ${failed}.`,
+    recovering: "Ihr Server erholt sich. Es wird schrittweise wieder schneller gesendet.",
+    healthy: (succeeded, all) =>
+      all === "1"
+        ? "Die letzte Anfrage war erfolgreich."
+        : `Von den letzten ${all} Anfragen erfolgreich: ${succeeded}.`,
   },
 
   endpoint: {
@@ -223,7 +230,7 @@ export const de: Texts = {
     headers: "Eigene Header",
     signature: "Signatur",
     limits: "Limits",
-    limitsText: (concurrency, rate) => `${concurrency} gleichzeitige Anfragen, ${rate} pro Sekunde`,
+    limitsText: (concurrency, rate) => `${requests(concurrency)} gleichzeitig, ${rate} pro Sekunde`,
     waiting: "Wartend",
     dead: "Aufgegeben",
     attempts24h: "Anfragen der letzten 24 Stunden",
@@ -234,7 +241,7 @@ export const de: Texts = {
     now: "jetzt",
     delete: "Endpunkt löschen",
     deleteText:
-      "An diese Adresse wird nichts mehr gesendet, und was wartet, wird storniert. Das lässt sich nicht rückgängig machen. Um zu behalten, was wartet, halten Sie den Endpunkt stattdessen an.",
+      "An diese Adresse wird nichts mehr gesendet, und wartende Zustellungen werden storniert. Das lässt sich nicht rückgängig machen. Um sie zu behalten, halten Sie den Endpunkt stattdessen an.",
     deleteConfirm: "Endgültig löschen",
     notHttps: "Dieser Endpunkt wurde für Sie eingerichtet. Sein Ziel lässt sich hier nicht ändern.",
     unreadable: "nicht lesbar",
@@ -242,8 +249,8 @@ export const de: Texts = {
 
   secret: {
     title: "Signaturgeheimnis",
-    text: "Damit werden Anfragen signiert, sodass Ihr Server sie von gefälschten unterscheiden kann.",
-    previous: (time) => `Ein ersetztes Geheimnis signiert noch ${time} lang mit.`,
+    text: "Anfragen werden mit diesem Geheimnis signiert, damit Ihr Server gefälschte Anfragen erkennt.",
+    previous: (time) => `Ein ersetztes Geheimnis signiert zusätzlich noch ${time} lang.`,
     rotate: "Geheimnis erneuern",
     overlap: "Auch mit dem alten Geheimnis signieren für (Stunden)",
     create: "Neues Geheimnis erzeugen",
@@ -259,7 +266,7 @@ export const de: Texts = {
     keyLede: "Mit diesem öffentlichen Schlüssel prüft Ihr Server die Signaturen.",
     next: "Zum Endpunkt",
     tooMany: (time) =>
-      `Es sind so viele Geheimnisse in Gebrauch wie möglich. Erneuern Sie es in ${time}, oder jetzt mit 0 Stunden; das beendet die anderen.`,
+      `Die höchste Anzahl von Geheimnissen ist in Gebrauch. Erneuern Sie es in ${time} oder jetzt mit 0 Stunden, was die älteren Geheimnisse beendet.`,
   },
 
   form: {
@@ -274,20 +281,20 @@ export const de: Texts = {
     more: "Weitere Angaben",
     allTypes: "Alle Ereignisse",
     someTypes: "Nur die unten gewählten",
-    otherTypes: "Andere Typen oder Anfänge",
+    otherTypes: "Andere Typen oder Präfixe",
     otherTypesHint:
-      "Mit Leerzeichen oder Kommas dazwischen. invoice.* nimmt jeden Typ, der mit invoice beginnt.",
+      "Getrennt durch Leerzeichen oder Kommas. invoice.* steht für alle Typen, die mit „invoice.“ beginnen.",
     chooseSome: "Wählen Sie mindestens einen Typ oder alle Ereignisse.",
     details: "Beispiel und Schema",
     filterHint:
-      'Gesendet werden nur Ereignisse, deren Daten passen. Leer: alle. Beispiele: {"order.status": "paid"}, {"order.total": {"gte": 100}}, {"country": {"in": ["DE", "AT"]}}',
+      'Nur Ereignisse mit passenden Daten werden gesendet. Leer bedeutet alle. Beispiele: {"order.status": "paid"}, {"order.total": {"gte": 100}}, {"country": {"in": ["DE", "AT"]}}',
     headersHint:
-      "Je Zeile einer, etwa X-Api-Key: geheim. Sie werden mit jeder Anfrage gesendet; ihre Werte werden nicht wieder angezeigt.",
+      "Ein Header pro Zeile, etwa X-Api-Key: geheim. Sie werden mit jeder Anfrage gesendet. Ihre Werte werden nicht wieder angezeigt.",
     headersKept: (names) =>
-      `Derzeit gesetzt: ${names}. Lassen Sie das Feld leer, um sie zu behalten; was Sie eingeben, ersetzt alle.`,
+      `Derzeit gesetzt: ${names}. Lassen Sie das Feld leer, um sie zu behalten. Ihre Eingabe ersetzt alle.`,
     headersRemove: "Alle eigenen Header entfernen",
     limits: "Limits",
-    limitsHint: "Lassen Sie ein Feld leer, um den üblichen Wert zu verwenden.",
+    limitsHint: "Lassen Sie ein Feld leer, um den Standardwert zu verwenden.",
     atMost: (most) => `Sie dürfen höchstens ${most} einstellen.`,
     add: "Endpunkt hinzufügen",
     save: "Speichern",
@@ -296,18 +303,19 @@ export const de: Texts = {
 
   preview: {
     try: "An den letzten Ereignissen ausprobieren",
-    nothingSaved: "Beim Ausprobieren wird nichts gespeichert.",
+    nothingSaved: "Dabei wird nichts gespeichert.",
     none: "Es gibt noch keine Ereignisse, an denen man es ausprobieren kann.",
-    takes: (taken, all) => `Von den letzten ${all} Ereignissen nimmt er ${taken}.`,
-    taken: "wird genommen",
-    takenBut: (why) => `würde genommen: ${why}`,
-    notTaken: (why) => `wird nicht genommen: ${why}`,
+    takes: (taken, all) =>
+      `${taken} von ${counted(all, "Ereignis", "Ereignissen")} würde der Endpunkt erhalten.`,
+    taken: "passt",
+    takenBut: (why) => `würde passen: ${why}`,
+    notTaken: (why) => `passt nicht: ${why}`,
     reasons: {
       type: "sein Typ ist keiner der gewählten",
       channel: "es hat keinen der Kanäle des Endpunkts",
       filter: "der Filter trifft nicht zu",
-      body: "es ist kein JSON, und der Endpunkt nimmt nur JSON",
-      corrupt: "was davon gespeichert ist, ist beschädigt",
+      body: "es ist kein JSON, und der Endpunkt erhält nur JSON",
+      corrupt: "das gespeicherte Ereignis ist beschädigt",
       erased: "sein Inhalt wurde gelöscht",
       created_later: "den Endpunkt gab es noch nicht",
     },
@@ -322,9 +330,10 @@ export const de: Texts = {
     },
     forms: "Signiert nach",
     formsHint:
-      "Jede Anfrage wird in allen diesen Formen signiert. Wählen Sie eine andere zusätzlich zur alten, ändern Sie Ihren Server, und nehmen Sie dann die alte weg.",
+      "Jede Anfrage wird in allen diesen Formen signiert. Um die Form zu wechseln, wählen Sie die neue zusätzlich, ändern Ihren Server und entfernen dann die alte.",
     own: (number) => `Eigene Form Nr. ${number}`,
-    contentHint: "{body} einmal, und {id}, {timestamp} und {type} beliebig oft. Leer: keine eigene Form.",
+    contentHint:
+      "{body} genau einmal, {id}, {timestamp} und {type} beliebig oft. Leer bedeutet keine eigene Form.",
     fields: {
       content: "Text, der signiert wird",
       signature_header: "Header der Signatur",
@@ -352,20 +361,19 @@ export const de: Texts = {
   },
 
   done: {
-    "created-before":
-      "Dieses Formular hat diesen Endpunkt bereits angelegt und wurde nicht noch einmal verwendet.",
+    "created-before": "Dieses Formular wurde zweimal gesendet. Der Endpunkt wurde nur einmal hinzugefügt.",
     saved: "Gespeichert. Es gilt ab den nächsten Anfragen.",
     paused: "Angehalten. Neue Ereignisse werden aufbewahrt, bis Sie den Endpunkt fortsetzen.",
-    resumed: "Fortgesetzt. Was wartet, wird jetzt gesendet, anfangs langsam.",
+    resumed: "Fortgesetzt. Wartende Zustellungen werden jetzt gesendet, anfangs langsam.",
     deleted: "Endpunkt gelöscht.",
     resent: "Die Zustellung wird erneut gesendet, sobald der Endpunkt sie annehmen kann.",
     replaying: "Das erneute Senden hat begonnen.",
-    "replay-cancelled": "Beendet. Was bereits eingereiht war, wird noch gesendet.",
+    "replay-cancelled": "Beendet. Bereits eingereihte Zustellungen werden noch gesendet.",
     "rotated-before":
-      "Das Geheimnis war bereits erneuert, und dieses Formular wurde nicht noch einmal verwendet. Wenn Sie das neue Geheimnis nicht gespeichert haben, erneuern Sie es noch einmal.",
+      "Dieses Formular wurde zweimal gesendet. Das Geheimnis wurde nur einmal erneuert. Wenn Sie das neue Geheimnis nicht gespeichert haben, erneuern Sie es noch einmal.",
     "none-selected": "Es war nichts ausgewählt.",
   },
-  resentSome: (done, all) => `${done} von ${all} werden erneut gesendet.`,
+  resentSome: (done, all) => `Erneut gesendet: ${done} von ${all}.`,
   resentNot: "Die anderen sind noch nicht abgeschlossen oder können nicht erneut gesendet werden.",
 
   log: {
@@ -396,7 +404,7 @@ export const de: Texts = {
     empty:
       "Es wurde noch nichts gesendet. Senden Sie ein Testereignis, oder warten Sie auf das erste Ereignis.",
     emptyReadOnly: "Es wurde noch nichts gesendet.",
-    emptyState: "Es gibt keine solchen Zustellungen.",
+    emptyState: "Keine Zustellungen in diesem Zustand.",
     noOlder: "Keine älteren Zustellungen.",
   },
 
@@ -411,7 +419,7 @@ export const de: Texts = {
     deliveredAt: (number) => `Bei Versuch ${number} zugestellt`,
     http: (status) => `HTTP ${status}`,
     acceptedAt: (time) => `Angenommen ${time}`,
-    giveUpAt: (time) => `aufgegeben spätestens ${time}`,
+    giveUpAt: (time) => `wird spätestens ${time} aufgegeben`,
     resend: "Erneut senden",
     notAgain: "Sie kann nicht erneut gesendet werden: Der Inhalt des Ereignisses wurde gelöscht.",
     attempts: "Versuche",
@@ -420,17 +428,17 @@ export const de: Texts = {
     after: (time) => `nach ${time}`,
     request: "Anfrage",
     requestHint:
-      "Mit den Headern, die der Endpunkt jetzt hat. Die Werte eigener Header und der Signaturen sind verdeckt.",
+      "Angezeigt mit den aktuellen Headern des Endpunkts. Signaturen und Werte eigener Header sind verdeckt.",
     response: "Antwort",
-    responseEmpty: "Eine leere Antwort.",
-    responseNone: "Die Antwort auf eine erfolgreiche Anfrage wird nicht aufbewahrt.",
-    beginning: "Der Anfang dessen, was Ihr Server geantwortet hat.",
+    responseEmpty: "Die Antwort war leer.",
+    responseNone: "Antworten auf erfolgreiche Anfragen werden nicht gespeichert.",
+    beginning: "Der Anfang der Antwort Ihres Servers.",
     payload: "Inhalt des Ereignisses",
     payloadHidden: "Sie dürfen hier die Inhalte von Ereignissen nicht sehen.",
     erased: "Der Inhalt wurde gelöscht: Er kann nicht mehr angezeigt oder gesendet werden.",
     damaged: "Der gespeicherte Inhalt ist beschädigt: Er kann nicht gesendet werden.",
     base64: "Der Inhalt in Base64",
-    chart: (count) => `${count} Versuche im Zeitverlauf`,
+    chart: (count) => `${counted(count, "Versuch", "Versuche")} im Zeitverlauf`,
     marks: {
       accepted: "angenommen",
       succeeded: "erfolgreicher Versuch",
@@ -442,33 +450,32 @@ export const de: Texts = {
   },
 
   attempt: {
-    whole: "Ganze Anfrage und Antwort anzeigen",
+    whole: "Vollständige Anfrage und Antwort anzeigen",
     back: "Zustellung",
     archive: {
-      none: "Von diesem Versuch ist nicht mehr aufbewahrt als hier.",
-      missing:
-        "Die ganze Antwort konnte nicht aufbewahrt werden oder ist es noch nicht: Dies ist ihr Anfang.",
-      unavailable: "Die ganze Antwort kann gerade nicht gelesen werden: Dies ist ihr Anfang.",
+      none: "Von diesem Versuch ist nicht mehr gespeichert.",
+      missing: "Die vollständige Antwort ist nicht oder noch nicht gespeichert. Dies ist ihr Anfang.",
+      unavailable: "Die vollständige Antwort kann gerade nicht gelesen werden. Dies ist ihr Anfang.",
     },
-    cut: "Der Anfang der Antwort; mehr davon ist hier nicht vorhanden.",
-    noAnswer: "Es gab keine Antwort, oder nichts davon ist aufbewahrt.",
+    cut: "Nur der Anfang der Antwort ist gespeichert.",
+    noAnswer: "Es gab keine Antwort, oder sie ist nicht gespeichert.",
     noRequest: "Der Endpunkt ist gelöscht: Seine Anfragen können nicht angezeigt werden.",
     noBody: "Der Inhalt wurde gelöscht oder ist beschädigt: Er kann nicht angezeigt werden.",
-    masked: "So wurde sie gesendet. Die Werte eigener Header und der Signaturen sind verdeckt.",
+    masked: "So wurde sie gesendet. Signaturen und Werte eigener Header sind verdeckt.",
     binary: (count) => `Binärer Inhalt: ${count} Byte.`,
     download: "Antwort als Datei speichern",
   },
 
   resend: {
     title: "Viele erneut senden",
-    text: "Sendet Zustellungen dieses Endpunkts erneut, so langsam, wie es Ihr Server verträgt.",
+    text: "Sendet Zustellungen dieses Endpunkts erneut, nicht schneller, als Ihr Server sie verarbeitet.",
     which: "Welche",
-    dead: "Die aufgegebenen",
-    missing: "Die nie an diesen Endpunkt gesendeten",
-    delivered: "Die zugestellten",
-    since: "Von Ereignissen seit (UTC)",
+    dead: "Aufgegebene",
+    missing: "Nie an diesen Endpunkt gesendete",
+    delivered: "Zugestellte",
+    since: "Ereignisse seit (UTC)",
     begin: "Erneut senden",
-    underWay: "Das erneute Senden läuft. Ein neues kann beginnen, wenn es beendet ist.",
+    underWay: "Das erneute Senden läuft. Danach können Sie ein weiteres starten.",
     progress: (delivered, all) => `${delivered} von ${all} zugestellt`,
     failedAgain: (count) => `${count} erneut fehlgeschlagen`,
     states: {
@@ -494,15 +501,15 @@ export const de: Texts = {
     back: "Zurück zum Endpunkt",
     request: "Anfrage",
     response: "Antwort",
-    redirect: "Weiterleitung, der nicht gefolgt wird",
+    redirect: "Weiterleitung (nicht verfolgt)",
     tooSoon: (time) => `Gerade wurde ein Testereignis gesendet. Versuchen Sie es in ${time} erneut.`,
   },
 
   types: {
     title: "Ereignistypen",
-    lede: "Wie Ereignisse heißen, und wie ihre Daten aussehen.",
+    lede: "Die Namen der Ereignistypen und der Aufbau ihrer Daten.",
     empty: "Es gibt noch keine Liste der Ereignistypen.",
-    emptyText: "Ereignisse werden trotzdem gesendet. Endpunkte für alle Ereignisse bekommen jedes davon.",
+    emptyText: "Ereignisse werden trotzdem gesendet. Ein Endpunkt für alle Ereignisse erhält jedes Ereignis.",
     exampleOf: (name) => `Beispiel für ${name}`,
     schema: "JSON Schema",
     schemaOf: (name) => `JSON Schema von ${name}`,
@@ -513,22 +520,22 @@ export const de: Texts = {
 
   verify: {
     title: "Signaturen prüfen",
-    lede: "Vertrauen Sie nur einer Anfrage, deren Signatur stimmt. Berechnen Sie sie über die rohen Bytes, bevor Sie diese auswerten.",
+    lede: "Vertrauen Sie einer Anfrage nur, wenn ihre Signatur stimmt. Berechnen Sie die Signatur über den unveränderten Body, bevor Sie ihn auswerten.",
     standard:
-      "Jede Anfrage hat die Header webhook-id, webhook-timestamp und webhook-signature (Standard Webhooks). Die Signatur ist HMAC-SHA256 über id.timestamp.body, in Base64. Während ein Geheimnis erneuert wird, sind es mehrere, mit Leerzeichen dazwischen: Eine davon muss stimmen.",
+      "Jede Anfrage hat die Header webhook-id, webhook-timestamp und webhook-signature (Standard Webhooks). Die Signatur ist HMAC-SHA256 über id.timestamp.body, in Base64. Während ein Geheimnis erneuert wird, sind es mehrere Signaturen, getrennt durch Leerzeichen. Eine davon muss stimmen.",
     ed25519:
       "Jede Anfrage ist mit einem ed25519-Schlüssel signiert. Prüfen Sie sie mit den öffentlichen Schlüsseln unter der Adresse unten, für die kein Passwort nötig ist.",
     other: (header) =>
-      `Die Anfragen an diesen Endpunkt sind in einer anderen Form signiert: Die Signatur steht im Header ${header}. Sie wird über den Text unten berechnet.`,
+      `Dieser Endpunkt verwendet eine andere Signaturform. Die Signatur steht im Header ${header} und wird über den Text unten berechnet.`,
     otherText: "Der Text, der signiert wird",
     keys: "Öffentliche Schlüssel",
     language: "Sprache",
     code: (language) => `Code für ${language}`,
     rules: [
-      "Weisen Sie einen webhook-timestamp ab, der mehr als fünf Minuten von Ihrer Uhr abweicht.",
+      "Lehnen Sie Anfragen ab, deren webhook-timestamp mehr als fünf Minuten von Ihrer Uhr abweicht.",
       "Vergleichen Sie in konstanter Zeit, wie der Code hier.",
       "Antworten Sie sofort mit 2xx, und bearbeiten Sie das Ereignis danach.",
-      "Bearbeiten Sie jede webhook-id nur einmal: Dasselbe Ereignis kann zweimal kommen.",
+      "Bearbeiten Sie jede webhook-id nur einmal: Dasselbe Ereignis kann zweimal ankommen.",
     ],
     withoutLibrary: "Ohne Bibliothek",
     secretIn: "Legen Sie das Signaturgeheimnis in der Umgebungsvariable WEBHOOK_SECRET ab.",

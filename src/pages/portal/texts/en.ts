@@ -28,8 +28,8 @@ const reasons: Readonly<Record<Reason, string>> = {
   hold: "your server asked us to wait (Retry-After)",
   circuit_open: "your server has failed too often; we try it again shortly",
   probing: "one request is testing whether your server has recovered",
-  concurrency: "as many requests as the endpoint allows are under way",
-  rate: "the endpoint's rate limit is reached",
+  concurrency: "the endpoint has reached its limit of simultaneous requests",
+  rate: "the endpoint has reached its rate limit",
   slow: "your server answers slowly, so its deliveries take turns",
   crash_loop: "sending to it has failed on our side; it is sent in small portions",
   recovered: "it was lost on the way and is sent again",
@@ -39,20 +39,20 @@ const reasons: Readonly<Record<Reason, string>> = {
   token_unavailable: "the token endpoint gives no access token",
   token_refused: "the token endpoint refuses the client",
   unbound: "its target is not available in this deployment",
-  retried: "somebody asked for it to be sent again",
+  retried: "it is to be sent again, as requested",
   replayed: "it is part of a bulk resend",
   in_flight: "it was sent and has not been answered yet",
   timeout: "no answer in time",
-  connection_lost: "the connection broke off",
+  connection_lost: "the connection was lost",
   refused: "the connection was refused",
   dns: "the host name was not found",
   tls: "the TLS handshake or certificate failed",
   network: "a network error",
-  challenged: "a firewall asked for proof that a person sends the request",
-  permanent: "your server rejected it for good",
+  challenged: "a firewall answered with a challenge that only a browser can solve",
+  permanent: "your server rejected it permanently",
   gone: "your server answered 410 Gone",
   exhausted: "all attempts failed",
-  expired: "its time ran out",
+  expired: "it expired",
   forbidden_target: "requests to its address are not allowed",
   too_large: "it is too large for the endpoint's queue",
   event_removed: "the event was deleted",
@@ -105,14 +105,14 @@ const faults: Faults = {
   headerLines: "Write one header on each line: the name, a colon, and the value.",
   body: "Choose one of the two.",
   signature_forms:
-    "The endpoint cannot be signed like this: no two forms may set the same header, nor one of your own, and a key pair signs Standard Webhooks alone.",
+    "The endpoint cannot be signed like this: each header may be set only once, by a form or by your own headers, and a key pair works only with Standard Webhooks.",
   overlap_hours: "Enter a number of hours from 0 to 168.",
   since: "Enter a time in the past, no longer ago than events are kept.",
 };
 
 /** The fields of an endpoint that are one line of text. */
 const fields: Readonly<Record<VisitorText, Readonly<{ label: string; hint: string }>>> = {
-  description: { label: "Name", hint: "For you to recognise it by." },
+  description: { label: "Name", hint: "Shown in your list of endpoints." },
 };
 
 const limitNames: Readonly<Record<LimitedField, string>> = {
@@ -164,7 +164,7 @@ export const en = {
 
   enter: {
     title: "Your webhooks",
-    lede: "Set up where events are sent to, and see what was delivered.",
+    lede: "Choose where events are sent, and see what was delivered.",
     open: "Open",
     invalid: "This link is not valid or has expired",
     used: "This link has already been used",
@@ -182,18 +182,18 @@ export const en = {
     again: "It is safe to try again.",
   },
   refused: {
-    title: "This was not done",
+    title: "Request refused",
     busy: "Too many requests at the moment. Wait a little, and try again.",
     conflict: "Something else was changed at the same time. Look at the current state, and try again.",
     unavailable: "This cannot be done at the moment. Try again in a few seconds.",
     general: "The request was refused. Check what you entered.",
     back: "Back",
   },
-  readOnly: "You can look at everything here, but change nothing.",
+  readOnly: "You can see everything here, but cannot change anything.",
 
   list: {
     title: "Endpoints",
-    lede: "An endpoint is an address of yours that events are sent to.",
+    lede: "Events are sent to your endpoints, the addresses of your servers.",
     add: "Add endpoint",
     endpoint: "Endpoint",
     status: "Status",
@@ -201,7 +201,7 @@ export const en = {
     events: "Events",
     more: "Next page",
     first: "First page",
-    full: (most: string) => `You have as many endpoints as you may have here: ${most}.`,
+    full: (most: string) => `You have reached your limit of ${counted(most, "endpoint")}.`,
     emptyTitle: "No endpoints yet",
     emptyLede: "Events are sent to your server as HTTPS requests. Tell us where.",
     emptySteps: [
@@ -210,7 +210,7 @@ export const en = {
       "Send a test event, and see the request and your server's answer.",
     ],
     emptyReadOnly:
-      "Nothing is sent to your servers at the moment. You may look, but not add endpoints: ask whoever gave you this link.",
+      "Nothing is sent to your servers at the moment. You can view endpoints, but not add any. Ask whoever gave you this link.",
     noMore: "No further endpoints.",
     attempts: (attempts: string, failures: string) => `${requests(attempts)}, ${failures} failed`,
   },
@@ -231,16 +231,18 @@ export const en = {
   statusText: {
     paused: "Paused. New events are kept and sent after you resume the endpoint.",
     unknown: "The state of this endpoint cannot be read at the moment.",
-    hold: (time: string) => `Your server asked us to wait. Sending goes on in ${time}.`,
+    hold: (time: string) => `Your server asked us to wait. Sending continues in ${time}.`,
     circuit_open: (time: string) =>
-      `Your server fails. We try again in ${time}; until then deliveries wait and use up no attempts.`,
+      `Your server is failing. We try again in ${time}. Until then deliveries wait, which uses up no attempts.`,
     probing: "One request tests whether your server has recovered.",
-    storm: "Most requests are repeats of failed ones. Look at what your server answers.",
+    storm: "Most requests are retries of failed ones. Check what your server answers.",
     rate_limited: "Sending as fast as the endpoint's rate limit allows.",
     idle: "Nothing was sent in the last 15 minutes.",
-    failing: (failed: string, all: string) => `${failed} of the last ${requests(all)} failed.`,
-    recovering: "Your server has failed; sending speeds up again step by step.",
-    healthy: (succeeded: string, all: string) => `${succeeded} of the last ${requests(all)} succeeded.`,
+    failing: (failed: string, all: string) =>
+      all === "1" ? "The last request failed." : `${failed} of the last ${requests(all)} failed.`,
+    recovering: "Your server is recovering. Sending speeds up step by step.",
+    healthy: (succeeded: string, all: string) =>
+      all === "1" ? "The last request succeeded." : `${succeeded} of the last ${requests(all)} succeeded.`,
   },
 
   endpoint: {
@@ -255,7 +257,7 @@ export const en = {
     address: "Address",
     events: "Events",
     filter: "Filter",
-    headers: "Headers of your own",
+    headers: "Your own headers",
     signature: "Signature",
     limits: "Limits",
     limitsText: (concurrency: string, rate: string) =>
@@ -271,16 +273,16 @@ export const en = {
     now: "now",
     delete: "Delete endpoint",
     deleteText:
-      "Nothing more is sent to this address, and what waits is cancelled. This cannot be undone. To keep what waits, pause the endpoint instead.",
-    deleteConfirm: "Delete for good",
+      "Nothing more is sent to this address, and waiting deliveries are cancelled. This cannot be undone. To keep them, pause the endpoint instead.",
+    deleteConfirm: "Delete permanently",
     notHttps: "This endpoint was set up for you. Its target cannot be changed here.",
     unreadable: "not readable",
   },
 
   secret: {
     title: "Signing secret",
-    text: "Requests are signed with it, so that your server can tell them from forged ones.",
-    previous: (time: string) => `A replaced secret still signs too, for ${time} more.`,
+    text: "Requests are signed with this secret, so that your server can detect forged ones.",
+    previous: (time: string) => `A replaced secret also signs for another ${time}.`,
     rotate: "Rotate secret",
     overlap: "Keep signing with the old secret too for (hours)",
     create: "Create new secret",
@@ -295,7 +297,7 @@ export const en = {
     keyLede: "Your server verifies signatures with this public key.",
     next: "Go to the endpoint",
     tooMany: (time: string) =>
-      `As many secrets as possible are in use. Rotate again in ${time}, or now with 0 hours, which ends the others.`,
+      `The maximum number of secrets is in use. Rotate again in ${time}, or rotate now with 0 hours, which ends the older secrets.`,
   },
 
   form: {
@@ -311,18 +313,19 @@ export const en = {
     allTypes: "All events",
     someTypes: "Only those chosen below",
     otherTypes: "Other types, or prefixes",
-    otherTypesHint: "With spaces or commas between. invoice.* takes every type that begins with invoice.",
+    otherTypesHint:
+      'Separated by spaces or commas. invoice.* matches every type that begins with "invoice.".',
     chooseSome: "Choose at least one type, or all events.",
     details: "Example and schema",
     filterHint:
-      'Only events whose data fits are sent. Empty: all. Examples: {"order.status": "paid"}, {"order.total": {"gte": 100}}, {"country": {"in": ["DE", "AT"]}}',
+      'Only events whose data matches are sent. Empty means all. Examples: {"order.status": "paid"}, {"order.total": {"gte": 100}}, {"country": {"in": ["DE", "AT"]}}',
     headersHint:
       "One on each line, as in X-Api-Key: secret. They are sent with every request, and their values are not shown again.",
     headersKept: (names: string) =>
-      `Set now: ${names}. Leave this empty to keep them; what you enter replaces all of them.`,
-    headersRemove: "Remove all headers of your own",
+      `Currently set: ${names}. Leave this empty to keep them. What you enter replaces all of them.`,
+    headersRemove: "Remove all your own headers",
     limits: "Limits",
-    limitsHint: "Leave a field empty for the usual value.",
+    limitsHint: "Leave a field empty to use its default.",
     atMost: (most: string) => `You may set at most ${most}.`,
     add: "Add endpoint",
     save: "Save",
@@ -331,18 +334,18 @@ export const en = {
 
   preview: {
     try: "Try it on the last events",
-    nothingSaved: "Trying it saves nothing.",
+    nothingSaved: "This saves nothing.",
     none: "There are no events yet to try it on.",
-    takes: (taken: string, all: string) => `Of the last ${all} events it takes ${taken}.`,
+    takes: (taken: string, all: string) => `Takes ${taken} of the last ${counted(all, "event")}.`,
     taken: "taken",
     takenBut: (why: string) => `would be taken: ${why}`,
     notTaken: (why: string) => `not taken: ${why}`,
     reasons: {
       type: "its type is none of those chosen",
       channel: "it has none of the endpoint's channels",
-      filter: "the filter does not hold",
+      filter: "the filter does not match",
       body: "it is not JSON, and the endpoint takes only JSON",
-      corrupt: "what is stored of it is damaged",
+      corrupt: "the stored event is damaged",
       erased: "its contents were erased",
       created_later: "the endpoint did not exist yet",
     },
@@ -357,10 +360,10 @@ export const en = {
     },
     forms: "Signed as",
     formsHint:
-      "Each request is signed in all of these forms. Choose another one beside the old one, change your server, and then take the old one away.",
+      "Each request is signed in all of these forms. To change the form, add the new one, change your server, then remove the old one.",
     own: (number: string) => `A form of your own, no. ${number}`,
     contentHint:
-      "{body} once, and {id}, {timestamp} and {type} as often as you like. Empty: no form of your own.",
+      "{body} exactly once, and {id}, {timestamp} and {type} any number of times. Empty means no form of your own.",
     fields: {
       content: "Text that is signed",
       signature_header: "Header of the signature",
@@ -388,19 +391,19 @@ export const en = {
   },
 
   done: {
-    "created-before": "This form has already added this endpoint, and was not used again.",
+    "created-before": "This form was sent twice. The endpoint was added only once.",
     saved: "Saved. It applies to the next requests.",
     paused: "Paused. New events are kept until you resume the endpoint.",
-    resumed: "Resumed. What waits is sent now, slowly at first.",
+    resumed: "Resumed. Waiting deliveries are sent now, slowly at first.",
     deleted: "Endpoint deleted.",
     resent: "It is sent again as soon as the endpoint can take it.",
-    replaying: "Sending again has begun.",
-    "replay-cancelled": "Stopped. What was already queued is still sent.",
+    replaying: "Resending has started.",
+    "replay-cancelled": "Stopped. Deliveries that are already queued are still sent.",
     "rotated-before":
-      "The secret had already been rotated, and this form was not used again. If you did not save the new secret, rotate it once more.",
+      "This form was sent twice. The secret was rotated only once. If you did not save the new secret, rotate it again.",
     "none-selected": "Nothing was selected.",
   },
-  resentSome: (done: string, all: string) => `${done} of ${all} are sent again.`,
+  resentSome: (done: string, all: string) => `Sending ${done} of ${all} again.`,
   resentNot: "The others have not ended yet, or cannot be sent again.",
 
   log: {
@@ -430,7 +433,7 @@ export const en = {
     older: "Older",
     empty: "Nothing was sent yet. Send a test event, or wait for the first event.",
     emptyReadOnly: "Nothing was sent yet.",
-    emptyState: "There are no such deliveries.",
+    emptyState: "No deliveries in this state.",
     noOlder: "No older deliveries.",
   },
 
@@ -445,7 +448,7 @@ export const en = {
     deliveredAt: (number: string) => `Delivered at attempt ${number}`,
     http: (status: string) => `HTTP ${status}`,
     acceptedAt: (time: string) => `Accepted ${time}`,
-    giveUpAt: (time: string) => `given up at the latest ${time}`,
+    giveUpAt: (time: string) => `given up by ${time}`,
     resend: "Send again",
     notAgain: "It cannot be sent again: the contents of the event have been erased.",
     attempts: "Attempts",
@@ -454,17 +457,17 @@ export const en = {
     after: (time: string) => `after ${time}`,
     request: "Request",
     requestHint:
-      "With the headers that the endpoint is set up with now. Values of your own headers and signatures are masked.",
+      "Shown with the current headers of the endpoint. Signatures and the values of your own headers are masked.",
     response: "Answer",
-    responseEmpty: "An empty answer.",
-    responseNone: "The answer to a successful request is not kept.",
-    beginning: "The beginning of what your server answered.",
+    responseEmpty: "The answer was empty.",
+    responseNone: "Answers to successful requests are not stored.",
+    beginning: "The beginning of your server's answer.",
     payload: "Contents of the event",
     payloadHidden: "You may not see the contents of events here.",
     erased: "The contents have been erased: they cannot be shown or sent again.",
     damaged: "The stored contents are damaged: they cannot be sent.",
     base64: "The contents in base64",
-    chart: (count: string) => `${count} attempts over time`,
+    chart: (count: string) => `${counted(count, "attempt")} over time`,
     marks: {
       accepted: "accepted",
       succeeded: "successful attempt",
@@ -479,33 +482,33 @@ export const en = {
     whole: "Show the whole request and answer",
     back: "Delivery",
     archive: {
-      none: "No more of this attempt is kept than here.",
-      missing: "The whole answer could not be kept, or is not kept yet: this is its beginning.",
-      unavailable: "The whole answer cannot be read at the moment: this is its beginning.",
+      none: "Nothing more of this attempt is stored.",
+      missing: "The whole answer is not stored, or not yet. This is its beginning.",
+      unavailable: "The whole answer cannot be read at the moment. This is its beginning.",
     },
-    cut: "The beginning of the answer; no more of it is here.",
-    noAnswer: "There was no answer, or nothing of it is kept.",
+    cut: "Only the beginning of the answer is stored.",
+    noAnswer: "There was no answer, or none of it is stored.",
     noRequest: "The endpoint is deleted: its requests cannot be shown.",
     noBody: "The contents have been erased, or are damaged: they cannot be shown.",
-    masked: "As it was sent. Values of your own headers and signatures are masked.",
-    binary: (count: string) => `Binary contents: ${count} bytes.`,
+    masked: "As it was sent. Signatures and the values of your own headers are masked.",
+    binary: (count: string) => `Binary contents: ${counted(count, "byte")}.`,
     download: "Save the answer as a file",
   },
 
   resend: {
     title: "Send many again",
-    text: "Sends deliveries of this endpoint again, slowly enough for your server.",
+    text: "Sends deliveries of this endpoint again, no faster than your server can take them.",
     which: "Which",
     dead: "Those that were given up",
     missing: "Those that were never sent to this endpoint",
     delivered: "Those that were delivered",
-    since: "Of events since (UTC)",
+    since: "Events since (UTC)",
     begin: "Send again",
-    underWay: "Sending again is under way. A new one can begin when it has ended.",
+    underWay: "Resending is in progress. You can start another when it has ended.",
     progress: (delivered: string, all: string) => `${delivered} of ${all} delivered`,
     failedAgain: (count: string) => `${count} failed again`,
     states: {
-      running: "Under way",
+      running: "In progress",
       paused: "Paused",
       completed: "Completed",
       cancelled: "Stopped",
@@ -519,7 +522,7 @@ export const en = {
     rejected: (status: string) => `Your server rejected it: HTTP ${status}`,
     noAnswer: (why: string) => `No answer: ${why}`,
     took: (time: string) => `It took ${time}.`,
-    what: "A test event is signed like any other, but it is not stored and not repeated.",
+    what: "A test event is signed like any other event, but it is not stored and not retried.",
     type: "Event type",
     send: "Send test event",
     noExample: "This event type has no example. Choose another one.",
@@ -527,15 +530,15 @@ export const en = {
     back: "Back to the endpoint",
     request: "Request",
     response: "Response",
-    redirect: "Redirect, which is not followed",
+    redirect: "Redirect (not followed)",
     tooSoon: (time: string) => `A test event was sent a moment ago. Try again in ${time}.`,
   },
 
   types: {
     title: "Event types",
-    lede: "What events are called, and what their data looks like.",
+    lede: "The names of event types, and what their data looks like.",
     empty: "There is no list of event types yet.",
-    emptyText: "Events are sent all the same. Endpoints that take all events get every one of them.",
+    emptyText: "Events are sent nevertheless. An endpoint for all events gets every event.",
     exampleOf: (name: string) => `Example of ${name}`,
     schema: "JSON Schema",
     schemaOf: (name: string) => `JSON Schema of ${name}`,
@@ -546,13 +549,13 @@ export const en = {
 
   verify: {
     title: "Verify signatures",
-    lede: "Only trust a request whose signature matches. Compute it over the raw body, before you parse it.",
+    lede: "Trust a request only if its signature matches. Compute the signature over the raw body, before you parse it.",
     standard:
-      "Each request has the headers webhook-id, webhook-timestamp and webhook-signature (Standard Webhooks). The signature is HMAC-SHA256 over id.timestamp.body, in base64. While a secret is rotated there are several, with spaces between: one of them must match.",
+      "Each request has the headers webhook-id, webhook-timestamp and webhook-signature (Standard Webhooks). The signature is HMAC-SHA256 over id.timestamp.body, in base64. While a secret is being rotated there are several signatures, separated by spaces. One of them must match.",
     ed25519:
-      "Each request is signed with an ed25519 key. Verify it with the public keys at the address below, which need no password.",
+      "Each request is signed with an ed25519 key. Verify it with the public keys at the address below, which requires no password.",
     other: (header: string) =>
-      `This endpoint's requests are signed in another form: the signature is in the header ${header}. It is computed over the text below.`,
+      `This endpoint uses another signature form. The signature is in the header ${header} and is computed over the text below.`,
     otherText: "The text that is signed",
     keys: "Public keys",
     language: "Language",
@@ -560,8 +563,8 @@ export const en = {
     rules: [
       "Refuse a webhook-timestamp that is more than five minutes away from your clock.",
       "Compare in constant time, as the code here does.",
-      "Answer with 2xx at once, and work on the event afterwards.",
-      "Handle each webhook-id once: the same event may come twice.",
+      "Answer with 2xx at once, and process the event afterwards.",
+      "Handle each webhook-id once: the same event may arrive twice.",
     ],
     withoutLibrary: "Without a library",
     secretIn: "Put the signing secret into the environment variable WEBHOOK_SECRET.",
