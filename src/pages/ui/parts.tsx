@@ -43,8 +43,12 @@ export const StateCell: FC<{ tone: Tone; label: string; text?: string | undefine
   text = "",
 }) => (
   <ClippedCell text={text || label} of="state-cell">
-    <StateLabel tone={tone}>{label}</StateLabel>
-    {text !== "" && <span class="sub">{text.startsWith(`${label} `) ? text.slice(label.length) : text}</span>}
+    <div class="line">
+      <StateLabel tone={tone}>{label}</StateLabel>
+      {text !== "" && (
+        <span class="sub">{text.startsWith(`${label} `) ? text.slice(label.length) : text}</span>
+      )}
+    </div>
   </ClippedCell>
 );
 
