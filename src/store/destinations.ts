@@ -23,8 +23,8 @@ export type DestinationChange = {
 type Tenant = string | undefined;
 
 /**
- * Inserts a destination; undefined when the tenant has `most` already, or the id or the `uid` is taken: `isTaken` and
- * `destinationByUid` say which. Raw SQL, because the statement that inserts has to check all of that, so that two at the
+ * Inserts a destination; undefined when the tenant has `most` already or is named like an application, or the id or the `uid`
+ * is taken: `isTaken` and `destinationByUid` say which. Raw SQL, because the statement that inserts has to check all of that, so that two at the
  * same moment cannot exceed the limit.
  */
 export async function insertDestination(
@@ -59,7 +59,7 @@ export async function insertDestinations(
   }
 }
 
-/** Inserts nothing where the tenant has `most` already. */
+/** Inserts nothing where the tenant has `most` already, or its name is the `uid` of an application, whose tenant is another. */
 function insertion(
   db: D1Database,
   row: NewDestination,
@@ -74,6 +74,7 @@ function insertion(
     .prepare(
       `INSERT INTO destinations (${given.map(({ name }) => name)}) SELECT ${given.map((_, i) => `?${i + 3}`)}
         WHERE ${countUpTo("?2", `${OWN_DESTINATIONS} AND tenant = ?1`)} < ?2
+          AND NOT EXISTS (SELECT 1 FROM applications WHERE uid = ?1)
         ${onConflict} RETURNING *`,
     )
     .bind(row.tenant, most, ...given.map(({ value }) => value));

@@ -136,7 +136,8 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /v1/deliveries?tag=import&destination_id={own}": [15_000, 16],
   "POST /v1/events": [60, 2],
   "POST /v1/events/batch": [60, 2],
-  "POST /v1/destinations": [1_010, 1],
+  // A refused one is looked up twice: is the limit reached, or is the tenant named like an application?
+  "POST /v1/destinations": [1_010, 2],
   "PATCH /v1/destinations/{id}": [10, 3],
   "POST /v1/destinations/{id}/pause": [20, 7],
   // One query more than to pause: when and why it was paused is read first, for its gate.
@@ -275,7 +276,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /api/v1/app": [10, 2],
   "PUT /api/v1/app/:app": [10, 4],
   "PATCH /api/v1/app/:app": [10, 4],
-  "POST /api/v1/app/:app/endpoint": [1_010, 2],
+  "POST /api/v1/app/:app/endpoint": [1_010, 3],
   "PUT /api/v1/app/:app/endpoint/:endpoint": [20, 7],
   "PATCH /api/v1/app/:app/endpoint/:endpoint": [20, 6],
   "POST /api/v1/app/:app/endpoint/:endpoint/secret/rotate": [10, 5],

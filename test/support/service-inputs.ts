@@ -52,8 +52,8 @@ const lists: Inputs = ({ tenant, ids, destination, canary }) => {
 /** By name of the service. */
 export const serviceInputs: Readonly<Record<string, Inputs>> = {
   getApplications: ({ application }) => [page, { ...page, after: application.id.slice(0, -1) }],
-  createApplication: ({ tenant }) => [
-    { uid: tenant, name: "Another", metadata: null, ratePerSecond: 0, idempotencyKey: undefined },
+  createApplication: ({ canary }) => [
+    { uid: canary, name: "Another", metadata: null, ratePerSecond: 0, idempotencyKey: undefined },
   ],
   updateApplication: ({ application: before }) => [{ before, change: { name: "Another" } }],
   removeApplication: ({ application }) => [application.id],

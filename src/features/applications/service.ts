@@ -8,12 +8,14 @@ import { conflict, invalidFields, missing, ok, type Refused } from "../../core/r
 import { checked } from "../../http/problems.ts";
 import { applicationIdFor, newApplicationId } from "../../ids.ts";
 import { endDeleted } from "../../jobs/deleted-destinations.ts";
+import type { Services } from "../../services.ts";
 import { isoTime } from "../../time.ts";
 import { uidField } from "../destinations/fields.ts";
 import { service } from "../service.ts";
 import {
   type Application,
   type ApplicationChange,
+  applicationByUid,
   changeApplication,
   deleteApplication,
   findApplication,
@@ -64,10 +66,42 @@ export const createApplication = service(
       findApplication(db, id),
     ]);
     const found = byId ?? byUid;
-    if (found === undefined) return conflict("The application is being changed by another request");
+    if (found === undefined) return uid === null ? conflict(BEING_CHANGED) : namedLikeTenant(uid);
     return ok({ row: found, isNew: false, isRepeat: byId !== undefined });
   },
 );
+
+const BEING_CHANGED = "The application is being changed by another request";
+
+/** Two names for one customer would be two tenants, each without the other's endpoints. */
+function namedLikeTenant(uid: string): Refused<"conflict"> {
+  const fault = `is "${uid}", the name of a tenant that is no application`;
+  const expected = "another uid; the native API reaches that tenant by its name";
+  return {
+    kind: "conflict",
+    detail: `uid ${fault}; expected ${expected}`,
+    errors: [{ field: "uid", fault, expected }],
+  };
+}
+
+/**
+ * The refusal of a tenant's name that is the `uid` of an application; undefined where it is none. Principals that are bound
+ * to a tenant do not learn which application that is.
+ */
+export async function refuseApplicationsName(
+  { db }: Services,
+  principal: Principal,
+  tenant: string,
+): Promise<Refused<"conflict"> | undefined> {
+  const application = await applicationByUid(db, tenant);
+  if (application === undefined) return undefined;
+  if (principal.tenant !== undefined)
+    return conflict("The tenant can have no destinations: ask the operator");
+  const fault = `is "${tenant}", the uid of the application ${application.id}`;
+  const expected = `${application.id}, which is the application's tenant`;
+  const errors = [{ field: "tenant", fault, expected }];
+  return { kind: "conflict", detail: `tenant ${fault}; expected ${expected}`, errors };
+}
 
 /** Changes what is not undefined. A conflict when another application has the `uid`. */
 export const updateApplication = service(
@@ -86,8 +120,16 @@ export const updateApplication = service(
       changed("application.changed", { id, tenant: id }, changes);
       return ok(row);
     }
-    const isThere = (await findApplication(db, id)) !== undefined;
-    return isThere ? conflict(`Another application has the uid ${change.uid}`) : missing("application", id);
+    const { uid } = change;
+    const [own, other] = await Promise.all([
+      findApplication(db, id),
+      uid ? applicationByUid(db, uid) : undefined,
+    ]);
+    if (own === undefined) return missing("application", id);
+    if (!uid) return conflict(BEING_CHANGED);
+    return other && other.id !== id
+      ? conflict(`Another application has the uid ${uid}`)
+      : namedLikeTenant(uid);
   },
 );
 

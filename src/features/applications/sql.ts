@@ -2,7 +2,7 @@
  * Applications of the Svix API. Each is the tenant that is named by its id, so that everything else about it is found as
  * for any tenant.
  */
-import { asc, desc, gt, lt } from "drizzle-orm";
+import { asc, desc, eq, gt, lt } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import { defaultLimits } from "../../core/limits.ts";
 import { modelOf, type RawRow } from "../../store/columns.ts";
@@ -22,9 +22,30 @@ export async function findApplication(db: D1Database, name: string): Promise<App
   return raw === null ? undefined : modelOf(applications, raw);
 }
 
-/** Undefined when the id or the `uid` is taken. */
+/** The application with this `uid`. */
+export async function applicationByUid(db: D1Database, uid: string): Promise<Application | undefined> {
+  return drizzle(db).select().from(applications).where(eq(applications.uid, uid)).get();
+}
+
+/** SQL: whether a name is that of a tenant with destinations, settings or keys: it has one without an application. */
+const isTenant = (name: string) => `(
+  EXISTS (SELECT 1 FROM destinations WHERE tenant = ${name} AND deleted_at IS NULL)
+  OR EXISTS (SELECT 1 FROM tenant_settings WHERE tenant = ${name} AND deleted_at IS NULL)
+  OR EXISTS (SELECT 1 FROM api_keys WHERE tenant = ${name} AND revoked_at IS NULL))`;
+
+const INSERT = `
+  INSERT INTO applications (id, uid, name, rate_per_second, metadata, created_at, updated_at)
+  SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 WHERE NOT ${isTenant("?2")} ON CONFLICT DO NOTHING RETURNING *`;
+
+/** Undefined when the id or the `uid` is taken, or the `uid` is the name of a tenant. */
 export async function insertApplication(db: D1Database, row: Application): Promise<Application | undefined> {
-  return drizzle(db).insert(applications).values(row).onConflictDoNothing().returning().get();
+  const { id, uid, name, ratePerSecond, metadata, createdAt, updatedAt } = row;
+  const values = [id, uid, name, ratePerSecond, metadata && JSON.stringify(metadata), createdAt, updatedAt];
+  const raw = await db
+    .prepare(INSERT)
+    .bind(...values)
+    .first<RawRow>();
+  return raw === null ? undefined : modelOf(applications, raw);
 }
 
 export async function listApplications(
@@ -50,7 +71,8 @@ const after = (column: string, field = column) =>
   `iif(json_type(?2, '$.${field}') IS NULL, ${column}, ?2 ->> '${field}')`;
 
 /** The check is part of the statements, so that two changes at the same moment cannot take one `uid`. */
-const IS_FREE = "NOT EXISTS (SELECT 1 FROM applications WHERE uid = ?2 ->> 'uid' AND id <> ?1)";
+const IS_FREE = `
+  NOT EXISTS (SELECT 1 FROM applications WHERE uid = ?2 ->> 'uid' AND id <> ?1) AND NOT ${isTenant("?2 ->> 'uid'")}`;
 
 const CHANGE = `
   UPDATE applications SET uid = ${after("uid")}, name = ${after("name")}, metadata = ${after("metadata")},

@@ -39,6 +39,7 @@ import {
   setDestinationStatus,
 } from "../../store/destinations.ts";
 import { findEventType } from "../../store/event-types.ts";
+import { refuseApplicationsName } from "../applications/service.ts";
 import { exampleIn } from "../event-types/service.ts";
 import { publishStatusChangeOf } from "../notifications/publish.ts";
 import { type Call, service } from "../service.ts";
@@ -101,7 +102,9 @@ export const createDestination = service(
     // A random id cannot be taken.
     if (key !== undefined && (await isTaken(db, id))) return alreadyCreated(id);
     return (
-      (await uidConflict(db, { id, tenant }, given)) ?? invalidFields([tooManyDestinations(tenant, max)])
+      (await uidConflict(db, { id, tenant }, given)) ??
+      (await refuseApplicationsName(services, principal, tenant)) ??
+      invalidFields([tooManyDestinations(tenant, max)])
     );
   },
 );

@@ -229,7 +229,7 @@ function acceptedView(
 
 function hintFor(posted: PostedEvent | undefined): string {
   const which = posted?.options?.destinationIds ? "of destination_ids" : `of the tenant ${posted?.tenant}`;
-  return `No destination ${which} takes this event: check their event_types, channels and filter, and the tenant`;
+  return `No destination ${which} takes this event: check their event_types, channels and filter, and the tenant, which for a Svix application is its id and not its uid`;
 }
 
 // ── One event ──

@@ -24,6 +24,7 @@ import {
   type NewDestination,
 } from "../../store/destinations.ts";
 import { isoTime } from "../../time.ts";
+import { refuseApplicationsName } from "../applications/service.ts";
 import { authInputOf } from "../destinations/auth.ts";
 import {
   type DestinationInput,
@@ -291,7 +292,7 @@ type Created = TenantImport["created"][number];
 
 /** Creates all that are to be created, or none. */
 async function createAll(
-  { services, changed }: Call,
+  { services, principal, changed }: Call,
   steps: readonly Step[],
 ): Promise<Created[] | Refused<"conflict">> {
   const wanted = steps.filter((step) => step.kind === "create");
@@ -301,8 +302,12 @@ async function createAll(
     wanted.map(({ row }) => row),
     most,
   );
+  const tenant = wanted[0]?.row.tenant;
   if (created === undefined)
-    return conflict("Another request created destinations at the same time: repeat the import");
+    return (
+      (tenant === undefined ? undefined : await refuseApplicationsName(services, principal, tenant)) ??
+      conflict("Another request created destinations at the same time: repeat the import")
+    );
   for (const row of created) changed("destination.created", row);
   return Promise.all(
     wanted.map(async ({ row, secret, omitted }) => ({

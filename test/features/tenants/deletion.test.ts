@@ -65,7 +65,7 @@ test("everything of it goes, the erasure is the receipt, and other tenants keep 
   const mine = await newTenant("acme");
   const theirs = await newTenant("rival");
   const svix = testApi({ services, create: createSvixApi });
-  const application = (await svix.call("POST", "/api/v1/app", { name: "Acme", uid: "acme" })).json;
+  const application = (await svix.call("POST", "/api/v1/app", { name: "Acme", uid: "acme-app" })).json;
   const before = (await api.call("GET", `/v1/destinations/${theirs.destination.id}`)).json;
 
   const { status, json } = await remove();
