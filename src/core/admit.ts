@@ -51,6 +51,8 @@ export type AdmitResult = Readonly<{
    * under way, so the caller decides whether the settlement came after its read of D1.
    */
   settled?: readonly Readonly<{ delivery: number; msAgo: number }>[];
+  /** The caller's read of D1 is older than the gate's memory: it reads what was granted again, under the lease. */
+  readAgain?: true;
   /** What time alone has changed since the gate was last called. */
   events?: readonly CircuitEvent[];
 }>;
@@ -173,6 +175,7 @@ type Pending = Readonly<{
   /** The requested deliveries that no live lease holds. */
   free: readonly number[];
   inFlight: AdmitResult["inFlight"];
+  isOutdated: boolean;
 }>;
 
 function decide(
@@ -182,19 +185,19 @@ function decide(
   settings: GateSettings,
   now: number,
 ): Admission {
-  const { free: all, inFlight } = split(state, known, request, now);
+  const { free: all, inFlight, isOutdated } = split(state, known, request, now);
   const free = wantedOf(state, request, all);
   if (free.length === 0) return { state, result: { grant: null, refused: null, inFlight } };
   const { lane, connections, startWithinMs } = request;
   const wanted = { lane, deliveries: free.length, connections, startWithinMs };
-  const pending = { state, request, wanted, settings, now, free, inFlight };
+  const pending = { state, request, wanted, settings, now, free, inFlight, isOutdated };
   const capacity = capacityFor(withoutFormer(state, request), wanted, settings, now);
   return "reason" in capacity ? refuse(pending, free, capacity) : grant(pending, capacity);
 }
 
 /**
  * The deliveries that may be leased, and those that another lease holds. A delivery that was settled after the caller
- * read it may have ended since, so it has to be read again.
+ * read it may have ended since, so it has to be read again. Where the gate does not know, that is done under the lease.
  */
 function split(
   { forgottenAt }: GateState,
@@ -203,14 +206,18 @@ function split(
   now: number,
 ) {
   const lookedUpAt = now - lookedUpMsAgo;
-  const isTooOld = lookedUpMsAgo > LOOK_UP_MS || lookedUpAt < forgottenAt;
-  const busy = new Map(isTooOld ? deliveries.map((id) => [id, now]) : []);
+  const isOutdated = lookedUpMsAgo > LOOK_UP_MS || lookedUpAt < forgottenAt;
+  const busy = new Map<number, number>();
   for (const [id, at] of settled) if (at > lookedUpAt) busy.set(id, now);
-  if (!isTooOld) for (const [id, until] of leased) busy.set(id, until);
-  if (busy.size === 0) return { free: deliveries, inFlight: null };
+  for (const [id, until] of leased) busy.set(id, until);
+  if (busy.size === 0) return { free: deliveries, inFlight: null, isOutdated };
   const held = deliveries.filter((id) => busy.has(id));
   const until = Math.max(0, ...held.map((id) => busy.get(id) ?? 0));
-  return { free: deliveries.filter((id) => !busy.has(id)), inFlight: { deliveries: held, until } };
+  return {
+    free: deliveries.filter((id) => !busy.has(id)),
+    inFlight: { deliveries: held, until },
+    isOutdated,
+  };
 }
 
 /** As many of them as the caller wants, or, for a drain in a crash loop, fewer and others. */
@@ -246,7 +253,7 @@ function refuse(
 
 function grant(pending: Pending, capacity: Capacity): Admission {
   const deliveries = chosen(pending, capacity);
-  const { state, request, now, free, inFlight } = pending;
+  const { state, request, now, free, inFlight, isOutdated } = pending;
   const lease = leaseFor(pending, capacity, deliveries);
   const after = withLease(state, request, lease, now);
   const grant = grantOf(pending, capacity, lease, deliveries);
@@ -254,9 +261,10 @@ function grant(pending: Pending, capacity: Capacity): Admission {
   const left = free.filter((id) => !granted.has(id));
   const rest =
     left.length > 0 ? restRefusal({ ...pending, state: after }, capacity, lease, deliveries) : undefined;
-  if (!rest) return { state: after, result: { grant, refused: null, inFlight } };
+  const given = { grant, ...(isOutdated && { readAgain: true as const }) };
+  if (!rest) return { state: after, result: { ...given, refused: null, inFlight } };
   const refused = refuse({ ...pending, state: after }, left, rest);
-  return { state: refused.state, result: { ...refused.result, grant } };
+  return { state: refused.state, result: { ...refused.result, ...given } };
 }
 
 function chosen({ request: { probe }, free }: Pending, capacity: Capacity): readonly number[] {

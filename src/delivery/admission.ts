@@ -122,12 +122,20 @@ export type Due = Stage<"due"> &
   }>;
 
 type DueSource =
-  /** They were read from D1 at this time, by this worker's clock. */
-  | Readonly<{ kind: "loaded"; lookedUpAt: number; deliveries: readonly LoadedDelivery[] }>
+  /** They were read from D1 at this time, by this worker's clock; those that the gate does not vouch for are read again. */
+  | Readonly<{
+      kind: "loaded";
+      lookedUpAt: number;
+      deliveries: readonly LoadedDelivery[];
+      load: LoadAdmitted;
+    }>
   /** They wait in D1. Those admitted are read under the lease. */
-  | Readonly<{ kind: "waiting"; load: (admitted: readonly number[]) => Promise<LoadedWaiting> }>;
+  | Readonly<{ kind: "waiting"; load: LoadAdmitted }>;
 
-export type LoadedWaiting = Readonly<{
+/** Reads what was admitted from D1, under the lease. */
+type LoadAdmitted = (admitted: readonly number[]) => Promise<LoadedAdmitted>;
+
+export type LoadedAdmitted = Readonly<{
   /** Fewer than were admitted when some have ended meanwhile. */
   deliveries: readonly LoadedDelivery[];
   /** What ended or must wait without an attempt. */
@@ -171,18 +179,16 @@ export async function admitDue(
   const answer = await requestAdmission(services, due, requestedAt - lookedUpAt);
   if (!answer) return unreachable(services, due);
   const grantedAt = services.now();
-  // A delivery that is read under the lease cannot have been settled since.
-  const settled = source.kind === "loaded" ? settledSince(answer, lookedUpAt, grantedAt) : [];
-  const result = withInFlight(answer, settled, grantedAt);
-  const { grant } = result;
-  if (!grant) return refusedBy(result, due);
-  const { deliveries, dispositions, left } = await loadAdmitted(services, due, grant);
-  const open = deliveries.filter(({ event }) => !settled.includes(event.id));
+  const { grant } = answer;
+  if (!grant) return refusedBy(answer, due);
+  const isOutdated = answer.readAgain === true || settledSince(answer, lookedUpAt, grantedAt).length > 0;
+  const { deliveries, dispositions, left } = await loadAdmitted(services, due, grant, isOutdated);
   const usable = arrivedGrant(grant, requestedAt, grantedAt);
-  const run = startLease(services, shared, due, { ...prepared, grant: usable, grantedAt, deliveries: open });
+  const run = startLease(services, shared, due, { ...prepared, grant: usable, grantedAt, deliveries });
   const recoverAt = grantedAt + grant.expiresInMs;
-  const decided = [...refusedBy(result, due).dispositions, ...dispositions];
-  return { stage: "leased", destination, dispositions: decided, result, grant, run, left, recoverAt };
+  const decided = [...refusedBy(answer, due).dispositions, ...dispositions];
+  const leased = { stage: "leased", destination, dispositions: decided } as const;
+  return { ...leased, result: answer, grant, run, left, recoverAt };
 }
 
 function requestAdmission(
@@ -233,20 +239,17 @@ export function startLease(
   return after ? after.run.continueWith(order) : runLease(effects, order);
 }
 
-/** Those settled meanwhile have to be looked up again, like those that another lease holds. */
-function withInFlight(result: AdmitResult, settled: readonly number[], now: number): AdmitResult {
-  if (settled.length === 0) return result;
-  const { deliveries = [], until = now } = result.inFlight ?? {};
-  return { ...result, inFlight: { deliveries: [...deliveries, ...settled], until } };
-}
-
-/** When what was admitted cannot be loaded, the lease is useless: it is ended at once, as unused. */
+/**
+ * When what was admitted cannot be loaded, the lease is useless: it is ended at once, as unused.
+ * @param isOutdated whether a delivery may have ended since it was loaded
+ */
 async function loadAdmitted(
   services: Services,
   { destination, source }: Due,
   grant: Grant,
-): Promise<LoadedWaiting> {
-  if (source.kind === "loaded") {
+  isOutdated: boolean,
+): Promise<LoadedAdmitted> {
+  if (source.kind === "loaded" && !isOutdated) {
     const admitted = new Set(grant.deliveries);
     const deliveries = source.deliveries.filter(({ event }) => admitted.has(event.id));
     return { deliveries, dispositions: [], left: 0 };
@@ -254,7 +257,9 @@ async function loadAdmitted(
   try {
     return await source.load(grant.deliveries);
   } catch (error) {
-    const unused = { lease: grant.id, signals: [], left: grant.deliveries.length };
+    // Only a drain leaves anything that waits.
+    const left = source.kind === "waiting" ? grant.deliveries.length : 0;
+    const unused = { lease: grant.id, signals: [], left };
     await settleAtGate(services, destination.id, unused, gateSettingsOf(destination));
     throw error;
   }

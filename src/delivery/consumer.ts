@@ -8,14 +8,15 @@
  * batch: the platform acknowledges messages only when the invocation ends, so what becomes of them is decided then.
  */
 
-import type { BundlePart } from "../core/bundle.ts";
+import { type BundlePart, partsOf } from "../core/bundle.ts";
 import type { Lane } from "../core/lease.ts";
 import { CONSUMER_STARTS_MS, consumerPatienceMs } from "../core/lease-runner.ts";
+import type { DeliverySource } from "../core/triage.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { isBound, type Loaded, type LoadedDelivery, loadDeliveries } from "../store/deliveries.ts";
 import type { DeliveryRow } from "../store/delivery.ts";
-import { admitDue, type Decided, type Due, triage } from "./admission.ts";
+import { admitDue, type Decided, type Due, type LoadedAdmitted, triage } from "./admission.ts";
 import { archiving } from "./archiver.ts";
 import { logCounts, withCounts } from "./attempt-log.ts";
 import { type Connections, connections, sendingInTurn } from "./http.ts";
@@ -84,7 +85,9 @@ async function deliverPortion(
       batch.later.push(deliverPortions(services, batch, { ...portion, parts, load: () => loaded }));
     const sourceOf = (delivery: LoadedDelivery) =>
       takesWaiting(batch.messageOf(delivery), delivery) ? "drain" : SOURCE;
-    const dispatches = dispatchesOf(triage(services, deliveries, sourceOf), portion.lookedUpAt);
+    const readAgain = (own: readonly LoadedDelivery[]) => loadAgain(services, own, sourceOf);
+    const triaged = triage(services, deliveries, sourceOf);
+    const dispatches = dispatchesOf(triaged, portion.lookedUpAt, readAgain);
     const work = () => Promise.all(dispatches.map((dispatch) => deliverTo(services, batch, dispatch)));
     await sharing(batch, dispatches, work);
     return rest;
@@ -215,6 +218,7 @@ type ToDeliver = Decided | (Due & Readonly<{ source: { kind: "loaded" } }>);
 function dispatchesOf(
   { due, dispositions }: ReturnType<typeof triage>,
   lookedUpAt: number,
+  readAgain: (own: readonly LoadedDelivery[]) => Promise<LoadedAdmitted>,
 ): readonly ToDeliver[] {
   const decided = Map.groupBy(dispositions, ({ delivery }) => delivery.destination.id);
   const lanes = Map.groupBy(due, (delivery) => `${laneOf(delivery)} ${delivery.destination.id}`);
@@ -225,11 +229,15 @@ function dispatchesOf(
     const own = decided.get(destination.id) ?? [];
     decided.delete(destination.id);
     const numbers = deliveries.map(({ event }) => event.id);
+    const load = (admitted: readonly number[]) => {
+      const ids = new Set(admitted);
+      return readAgain(deliveries.filter(({ event }) => ids.has(event.id)));
+    };
     return [
       {
         ...{ stage: "due", destination, dispositions: own, patienceFor: consumerPatienceMs },
         request: { lane: laneOf(first), deliveries: numbers, startWithinMs: CONSUMER_STARTS_MS },
-        source: { kind: "loaded", lookedUpAt, deliveries },
+        source: { kind: "loaded", lookedUpAt, deliveries, load },
       },
     ];
   });
@@ -238,6 +246,21 @@ function dispatchesOf(
     return first ? [{ stage: "decided", destination: first.delivery.destination, dispositions: own }] : [];
   });
   return [...withDue, ...withoutDue];
+}
+
+/** Reads what was admitted once more, because it may have ended since. The message comes again for the rest. */
+async function loadAgain(
+  services: Services,
+  own: readonly LoadedDelivery[],
+  sourceOf: (delivery: LoadedDelivery) => DeliverySource,
+): Promise<LoadedAdmitted> {
+  const keys = own.map(({ event, destination }) => ({ eventId: event.id, destinationId: destination.id }));
+  const { deliveries } = await loadDeliveries(services, partsOf(keys));
+  const { due, dispositions } = triage(services, deliveries, sourceOf);
+  const read = new Set(deliveries.map(({ event }) => event.id));
+  const unread = own.filter(({ event }) => !read.has(event.id));
+  const again = unread.map((delivery) => ({ delivery, retryAt: services.now() }));
+  return { deliveries: due, dispositions: [...dispositions, ...again], left: 0 };
 }
 
 /** Has the destinations share the connections fairly while the task runs, whether they have attempts to make yet or not. */

@@ -421,10 +421,11 @@ describe("a new incarnation", () => {
     expect(gate.admit({ deliveries: [200] })?.grant?.slots).toBe(1);
   });
 
-  it("admits nothing that was read from D1 before it began, and does not know what was granted unstored", () => {
+  it("has read again what was read from D1 before it began, and does not know what was granted unstored", () => {
     const { gate } = crashed();
     expect(gate.admit({ deliveries: [7], lookedUpMsAgo: 1 })).toMatchObject({
-      inFlight: { deliveries: [7] },
+      grant: { deliveries: [7] },
+      readAgain: true,
     });
     expect(gate.admit({ deliveries: [1] })?.grant?.deliveries).toEqual([1]);
   });

@@ -1,5 +1,5 @@
 /** Which deliveries may be attempted, what the gate is asked and told, and what becomes of those that it does not admit. */
-import { beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test, vi } from "vitest";
 import type { AdmitRequest, AdmitResult } from "../../src/core/admit.ts";
 import { newDestinationState } from "../../src/core/destination-state.ts";
 import { CONNECTIONS, type Grant, LOOK_UP_MS } from "../../src/core/lease.ts";
@@ -8,7 +8,7 @@ import {
   type Dispatch,
   type Due,
   type Leased,
-  type LoadedWaiting,
+  type LoadedAdmitted,
   prepare,
   refusedBy,
   triage,
@@ -31,6 +31,8 @@ let opens: () => Promise<unknown>;
 let gate: { admit: (request: AdmitRequest) => Promise<AdmitResult>; accessToken: () => Promise<unknown> };
 let requests: AdmitRequest[];
 let settled: unknown[];
+/** What D1 has when a loaded delivery is read again. */
+const rereads = vi.fn<(admitted: readonly number[]) => Promise<LoadedAdmitted>>();
 let services: Services;
 
 beforeEach(() => {
@@ -39,6 +41,7 @@ beforeEach(() => {
   sent = [];
   requests = [];
   settled = [];
+  rereads.mockReset();
   opens = async () => ({ sign: async () => "v1,x" });
   gate = {
     admit: async () => ({ grant: null, refused: null, inFlight: null }),
@@ -171,7 +174,7 @@ function dueOf(deliveries: readonly LoadedDelivery[], agoMs = 0, own: Partial<Du
   return {
     ...{ stage: "due", destination: storedDestination(), dispositions: [], patienceFor: () => 1_000 },
     request: { lane: "fresh", deliveries: eventsOf(deliveries), startWithinMs: 5_000 },
-    source: { kind: "loaded", lookedUpAt: clock.now() - agoMs, deliveries },
+    source: { kind: "loaded", lookedUpAt: clock.now() - agoMs, deliveries, load: rereads },
     ...own,
   };
 }
@@ -179,7 +182,7 @@ function dueOf(deliveries: readonly LoadedDelivery[], agoMs = 0, own: Partial<Du
 /** The same as a drain has them, which reads them when they are admitted. */
 function waitingDue(
   events: readonly number[],
-  load: (ids: readonly number[]) => Promise<LoadedWaiting>,
+  load: (ids: readonly number[]) => Promise<LoadedAdmitted>,
 ): Due {
   return { ...dueOf(numbered(...events)), source: { kind: "waiting", load } };
 }
@@ -241,44 +244,42 @@ describe("a batch that its gate admits", () => {
     expect(dispositions).toEqual(ended);
   });
 
-  test("is not attempted where it was settled after the look-up: that comes again, like what another lease holds", async () => {
+  test.each<[string, Partial<AdmitResult>, number]>([
+    ["the gate does not know what was settled since", { readAgain: true }, 0],
+    ["one of it was settled after the look-up", { settled: [{ delivery: 128, msAgo: 5 }] }, 10],
+    ["the answer took longer than the gate remembers", {}, LOOK_UP_MS + 1],
+  ])("is read again under its lease, and attempted in the same invocation, where %s", async (_, own, tookMs) => {
     gate.admit = async ({ deliveries }) => {
-      clock.pass(10);
-      return {
-        ...grantOf(deliveries),
-        inFlight: { deliveries: [140], until: START + 900 },
-        settled: [
-          { delivery: 128, msAgo: 5 },
-          { delivery: 129, msAgo: 50 },
-        ],
-      };
+      clock.pass(tookMs);
+      return { ...grantOf(deliveries), ...own };
     };
-    const { result, run } = await leased([128, 129, 130], 20);
+    const over = { delivery: loadedDelivery({ event: { id: 128 } }) };
+    rereads.mockImplementation(async (ids) => {
+      return { deliveries: numbered(...ids.filter((id) => id !== 128)), dispositions: [over], left: 0 };
+    });
+    const { run, dispositions } = await leased([128, 129, 130], 20);
     await run.finished;
+    expect(rereads.mock.calls).toEqual([[[128, 129, 130]]]);
     expect(run.done.map(({ attempt }) => attempt.delivery.event.id)).toEqual([129, 130]);
-    expect(result.inFlight).toEqual({ deliveries: [140, 128], until: START + 900 });
+    expect(dispositions).toEqual([over]);
   });
 
-  test("comes again at once where it was settled, and no other lease holds any", async () => {
+  test("is read once where the gate knows all that was settled since", async () => {
     gate.admit = async ({ deliveries }) => ({
       ...grantOf(deliveries),
-      settled: [{ delivery: 128, msAgo: 0 }],
+      settled: [{ delivery: 128, msAgo: 50 }],
     });
-    const { result, run } = await leased([128], 1);
-    expect(result.inFlight).toEqual({ deliveries: [128], until: clock.now() });
+    const { run } = await leased([128], 20);
     await run.finished;
-    expect(sent).toEqual([]);
+    expect(rereads).not.toHaveBeenCalled();
+    expect(sent).toHaveLength(1);
   });
 
-  test("comes again as a whole when the answer took longer than the gate remembers", async () => {
-    gate.admit = async ({ deliveries }) => {
-      clock.pass(LOOK_UP_MS);
-      return grantOf(deliveries);
-    };
-    const { result, run } = await leased([128, 129], 1);
-    expect(result.inFlight?.deliveries).toEqual([128, 129]);
-    await run.finished;
-    expect(sent).toEqual([]);
+  test("ends its lease, with nothing that waits, where it cannot be read again", async () => {
+    gate.admit = async ({ deliveries }) => ({ ...grantOf(deliveries), readAgain: true });
+    rereads.mockRejectedValue(new Error("D1 is away"));
+    await expect(admitted([128])).rejects.toThrow("D1 is away");
+    expect(settled).toEqual([{ lease: "lease-1", signals: [], left: 0 }]);
   });
 
   test("ends its lease at once, unused, where it cannot be loaded", async () => {

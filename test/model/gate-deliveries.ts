@@ -62,6 +62,16 @@ export function recorded(world: World, i: number, { items, refused, grant }: Run
   return withRun(markWaiting(next, refused), i, { phase: "recorded", slowUntil: 0 });
 }
 
+/** The gate that may write has learned of what was recorded under this lease. */
+export function withSettledEnds(world: World, lease: string): World {
+  const deliveries = world.deliveries.map((one) =>
+    one.end?.lease === lease && one.end.isInTime
+      ? { ...one, end: { ...one.end, isSettled: true as const } }
+      : one,
+  );
+  return { ...world, deliveries };
+}
+
 /** Refused without a lease: it waits in D1, unless it has ended. */
 export function afterRefusal(
   world: World,

@@ -61,6 +61,7 @@ function wrongStart({ deliveries, now }: World, run: Run, delivery: number): str
   const { end } = deliveries[delivery] ?? {};
   if (end?.isInTime && run.grant?.knows.includes(end.lease))
     return `${name} is sent after its end was recorded under a lease that the gate knew of.`;
+  if (run.grant?.over.includes(delivery)) return `${name} is sent after its end was settled with the gate.`;
   if (run.grant && run.grant.heldUntil > now)
     return `${name} is sent in a hold, under a lease that was granted in it.`;
   if (run.paused) return `${name} is sent although its invocation knew that the destination is paused.`;

@@ -2,7 +2,14 @@
 import type { AdmitRequest } from "../../src/core/admit.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
 import type { Adder } from "./explorer.ts";
-import { afterRefusal, readiness, recorded, waitingIn, withMessage } from "./gate-deliveries.ts";
+import {
+  afterRefusal,
+  readiness,
+  recorded,
+  waitingIn,
+  withMessage,
+  withSettledEnds,
+} from "./gate-deliveries.ts";
 import { attemptSteps, died, ended, settleRequestOf, slow } from "./gate-leases.ts";
 import { called, type Parts, requestOf, withKnown } from "./gate-object.ts";
 import { withLostLease, wrongAnswer, wrongSettlement } from "./gate-quiet.ts";
@@ -10,6 +17,7 @@ import { answerText, gateName, namesOf, runName } from "./gate-text.ts";
 import {
   CALL_MS,
   chainOf,
+  type Item,
   type Run,
   TICK_MS,
   type Which,
@@ -151,24 +159,18 @@ export class Invocations {
     };
   }
 
-  /** The answer is there: what was settled after the look-up is left alone. A drain reads D1 now. */
+  /** The answer is there. A drain reads D1 now, as does a consumer whose read is out of date. */
   #arrived(world: World, i: number): World | undefined {
     const run = world.runs[i];
     if (!run) return undefined;
-    const { grant, lane, settled, readAt, askedAt, refused, againAt, items } = run;
+    const { grant, lane, settled, readAt, askedAt, refused, againAt } = run;
     if (!grant) return afterRefusal(withoutRun(world, i), run, refused, againAt);
     const usable = this.#parts.arrivedGrant(grant.grant, askedAt, world.now);
     const arrived = { ...run, grant: { ...grant, grant: usable }, grantedAt: world.now, slowUntil: 0 };
-    if (lane === "backlog") return withRun(world, i, { ...arrived, phase: "loading" });
     const doubtful = this.#parts.settledSince({ grant: usable, settled }, readAt, world.now);
-    return withRun(world, i, {
-      ...arrived,
-      phase: "ready",
-      readyAt: world.now,
-      slots: usable.slots,
-      items: items.filter(({ delivery }) => !doubtful.includes(delivery)),
-      againAt: doubtful.length > 0 ? (againAt ?? world.now + TICK_MS) : againAt,
-    });
+    if (lane === "backlog" || run.readsAgain || doubtful.length > 0)
+      return withRun(world, i, { ...arrived, phase: "loading" });
+    return withRun(world, i, { ...arrived, phase: "ready", readyAt: world.now, slots: usable.slots });
   }
 
   /** @param repeats whether it will be settled once more */
@@ -190,7 +192,8 @@ export class Invocations {
     const isTold = by === "current" && isKnown;
     const heldUntil = isTold ? Math.max(made.world.heldUntil, ...holds) : made.world.heldUntil;
     const wrong = by === "current" ? wrongSettlement(world, made.world, id) : undefined;
-    const known = { ...made.world, heldUntil, ...(wrong !== undefined && { wrong }) };
+    const noted = isTold ? withSettledEnds(made.world, id) : made.world;
+    const known = { ...noted, heldUntil, ...(wrong !== undefined && { wrong }) };
     // Whoever grants next does not learn of it.
     const isLost = by === "former" && !isKnown;
     const settled = isLost ? withLostLease(known) : known;
@@ -204,7 +207,7 @@ function answeredRun(
   { decision, world }: NonNullable<ReturnType<typeof called<World, ReturnType<Parts["admit"]>>>>,
   by: Which,
 ): Run {
-  const { grant, refused, inFlight, settled = [] } = decision.result;
+  const { grant, refused, inFlight, settled = [], readAgain } = decision.result;
   const instance = world[by];
   const lease = instance?.memory.state.leases.find(({ id }) => id === grant?.id);
   const held = inFlight?.deliveries ?? [];
@@ -216,10 +219,12 @@ function answeredRun(
       grant: {
         grant,
         knows: instance?.knows ?? [],
+        over: by === "current" ? grant.deliveries.filter((i) => world.deliveries[i]?.end?.isSettled) : [],
         expiresAt: lease?.expiresAt ?? 0,
         heldUntil: until > world.now ? until : 0,
       },
     }),
+    ...(readAgain && { readsAgain: readAgain }),
     settled: settled.map(({ delivery, msAgo }) => ({ delivery, msAgo })),
     refused: refused?.deliveries ?? [],
     againAt: held.length > 0 ? Math.max(inFlight?.until ?? 0, world.now + TICK_MS) : undefined,
@@ -227,11 +232,22 @@ function answeredRun(
   };
 }
 
-/** A drain reads what it was granted. From now on its connections are those of the newest lease. */
+/** What was granted is read under the lease. From now on a drain's connections are those of the newest lease. */
 function readAgain(world: World, i: number, run: Run): World {
-  const items = run.items.filter(({ delivery }) => readiness(world, delivery, "drain") === "due");
+  const source = run.lane === "backlog" ? "drain" : "queue";
+  const readinessIn = ({ delivery }: Item) => readiness(world, delivery, source);
+  const items = run.items.filter((item) => readinessIn(item) === "due");
+  const isEarly = run.items.some((item) => readinessIn(item) === "early");
+  const againAt = isEarly ? (run.againAt ?? world.now + TICK_MS) : run.againAt;
   const slots = run.grant?.grant.slots ?? 0;
-  const ready = withRun(world, i, { phase: "ready", readyAt: world.now, items, slowUntil: 0, slots });
+  const ready = withRun(world, i, {
+    phase: "ready",
+    readyAt: world.now,
+    items,
+    slowUntil: 0,
+    slots,
+    againAt,
+  });
   if (run.chain === undefined) return ready;
   return { ...ready, runs: ready.runs.map((one) => (one.chain === run.chain ? { ...one, slots } : one)) };
 }

@@ -162,6 +162,17 @@ export const brokenGates: readonly Variant[] = [
     },
   ),
   broken(
+    "What the gate does not remember is not read again",
+    { ...alone, maxConcurrency: 2 },
+    {
+      admit: (...args) => {
+        const { state, result } = production.admit(...args);
+        const { readAgain: _, ...rest } = result;
+        return { state, result: rest };
+      },
+    },
+  ),
+  broken(
     "A lease is counted from when its answer arrives",
     { ...alone, messages: [], waiting: 1, faults: 0, delays: 4 },
     {

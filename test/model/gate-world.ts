@@ -89,7 +89,7 @@ export type Stored = Readonly<{
   at: number;
   attempts: number;
   /** By which lease its end was recorded, and whether that was before the lease ended by itself. */
-  end?: Readonly<{ lease: string; isInTime: boolean }>;
+  end?: Readonly<{ lease: string; isInTime: boolean; isSettled?: true }>;
 }>;
 
 /** A delivery of a lease in the hands of an invocation. */
@@ -130,6 +130,8 @@ export type Run = Readonly<{
     knows: readonly string[];
     /** When the lease ends by itself, by the gate's clock. */
     expiresAt: number;
+    /** The deliveries whose ends were settled before, with the instance that could write. */
+    over: readonly number[];
     /** Until when the hold lasts in which it was granted; 0: in none. */
     heldUntil: number;
   }>;
@@ -138,6 +140,8 @@ export type Run = Readonly<{
   /** An answer of its own has asked for quiet until then: it starts nothing more. */
   heldUntil: number;
   settled: NonNullable<AdmitResult["settled"]>;
+  /** The gate has asked it to read what was granted again. */
+  readsAgain?: true;
   refused: readonly number[];
   /** When the message is to come again for what others hold. */
   againAt?: number | undefined;
