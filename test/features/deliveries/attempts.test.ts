@@ -180,7 +180,7 @@ describe("on pages", () => {
   test("what is binary is said to be, with its size", async () => {
     const { id } = await attempted(new Uint8Array(5_000));
     expect((await (await portal()).get(ofPortal(id))).html).toContain("Binary contents: 5,000 bytes.");
-    expect((await (await dashboard()).get(ofDashboard(id))).html).toContain("binary: 5000 bytes");
+    expect((await (await dashboard()).get(ofDashboard(id))).html).toContain("binary: 5,000 bytes");
   });
 
   test("what could not be kept, or read, is said", async () => {
@@ -189,8 +189,8 @@ describe("on pages", () => {
     expect((await (await portal()).get(ofPortal(id))).html).toContain("cannot be read at the moment");
     r2.before(() => {});
     await r2.bucket.delete((await r2.stored()).map(({ name }) => name));
-    expect((await (await portal()).get(ofPortal(id))).html).toContain("could not be kept");
-    expect((await (await dashboard()).get(ofDashboard(id))).html).toContain("could not be kept");
+    expect((await (await portal()).get(ofPortal(id))).html).toContain("is not stored, or not yet");
+    expect((await (await dashboard()).get(ofDashboard(id))).html).toContain("is not stored, or not yet");
   });
 
   test("a customer who may not see contents gets no link, page or file with them", async () => {
