@@ -18,6 +18,7 @@ import {
   RuleFields,
   rulesIn,
 } from "../components/portal-fields.tsx";
+import { TenantForm } from "../components/tenant-form.tsx";
 import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
 
 export const SETTINGS = "/dashboard/settings";
@@ -104,30 +105,14 @@ async function showChoice(c: DashboardContext) {
     <section class="narrow">
       <h1>Settings</h1>
       <p class="lede">Each tenant has settings of its own. Choose a tenant.</p>
-      <form class="stack" method="get" action={SETTINGS}>
-        <label>
-          Tenant
-          <input
-            name="tenant"
-            required
-            maxlength={64}
-            placeholder="acme"
-            autocomplete="off"
-            spellcheck={false}
-          />
-        </label>
-        <div class="actions">
-          <button type="submit" class="main">
-            Show its settings
-          </button>
-          {tenants.map((tenant) => (
-            <a class="button break" href={`${SETTINGS}?${new URLSearchParams({ tenant })}`}>
-              {tenant}
-            </a>
-          ))}
-          <a href="/dashboard/tenants">All tenants</a>
-        </div>
-      </form>
+      <TenantForm action={SETTINGS} button="Show its settings">
+        {tenants.map((tenant) => (
+          <a class="button break" href={`${SETTINGS}?${new URLSearchParams({ tenant })}`}>
+            {tenant}
+          </a>
+        ))}
+        <a href="/dashboard/tenants">All tenants</a>
+      </TenantForm>
     </section>,
   );
 }

@@ -3,6 +3,7 @@ import type { Hono } from "hono";
 import { ok } from "../../../core/result.ts";
 import { getTenants } from "../../../features/tenants/service.ts";
 import { showNotFound, showPage } from "../components/layout.tsx";
+import { TenantForm } from "../components/tenant-form.tsx";
 import { callerOnPage, type DashboardEnv } from "../session.ts";
 
 const PATH = "/dashboard/tenants";
@@ -28,29 +29,13 @@ export function registerTenantPage(app: Hono<DashboardEnv>): void {
               ? "The pages show all tenants. Choose one to see only what belongs to it."
               : `The pages show the tenant ${tenant} alone.`}
           </p>
-          <form class="stack" method="get" action="/dashboard">
-            <label>
-              Tenant
-              <input
-                name="tenant"
-                required
-                maxlength={64}
-                placeholder="acme"
-                autocomplete="off"
-                spellcheck={false}
-              />
-            </label>
-            <div class="actions">
-              <button type="submit" class="main">
-                Show this tenant
-              </button>
-              {tenant !== undefined && own === undefined && (
-                <a class="button" href="/dashboard?tenant=">
-                  Show all tenants
-                </a>
-              )}
-            </div>
-          </form>
+          <TenantForm action="/dashboard" button="Show this tenant">
+            {tenant !== undefined && own === undefined && (
+              <a class="button" href="/dashboard?tenant=">
+                Show all tenants
+              </a>
+            )}
+          </TenantForm>
         </section>
         <section aria-labelledby="known">
           <div class="head">
