@@ -71,6 +71,27 @@ test.for([
   expect(tables).toBe(withTables.length);
 });
 
+/** Headings, figures and times that do not fit their cells. Names and reasons may be cut: they have tooltips. */
+function cutCells(): string[] {
+  const cells = [...document.querySelectorAll<HTMLElement>("table.lines :is(th, td.num, td.flight)")];
+  return cells.filter((cell) => cell.scrollWidth > cell.clientWidth).map((cell) => cell.textContent ?? "");
+}
+
+test.for([
+  ["a desktop", desktop],
+  ["a narrow desktop", { viewport: { width: 1080, height: 800 } }],
+  ["a phone", phone],
+] as const)("on %s no heading, figure or time of a list is cut", async ([, device], { browser }) => {
+  const { show, close } = await tour(browser, fixture, device);
+  const faults: string[] = [];
+  for (const shown of pages.filter(({ name }) => withTables.includes(name))) {
+    const page = await show(shown);
+    faults.push(...(await page.evaluate(cutCells)).map((text) => `${shown.name}: ${text}`));
+  }
+  await close();
+  expect(faults).toEqual([]);
+});
+
 test.for([
   ["a desktop", desktop],
   ["a phone", phone],

@@ -76,12 +76,12 @@ const columns: Readonly<Record<string, Column>> = {
   waiting: { title: "Waiting", of: "num count", compare: descending(({ depth }) => depth.waiting) },
   retries: {
     title: "Retry ratio",
-    of: "num count wide",
+    of: "num rate wide",
     compare: descending(({ rates }) => rates.retryRatio),
   },
   latency: {
     title: "p95 latency",
-    of: "num count wide",
+    of: "num rate wide",
     compare: descending(({ rates }) => rates.latencyP95Ms ?? -1),
   },
 };
@@ -199,7 +199,7 @@ const Row: FC<{ health: Health; showTenant: boolean }> = ({ health, showTenant }
       <td class="spark wide">
         <Sparkline series={series} />
       </td>
-      <td class="wide">
+      <td class="flight wide">
         <InFlight count={view?.inFlight} limit={gateSettingsOf(row).maxConcurrency} />
       </td>
       <td class="num">

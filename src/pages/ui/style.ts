@@ -52,7 +52,7 @@ ol, ul { list-style: none; }
 code, pre, kbd { font-family: var(--mono); font-size: 0.8125rem; }
 .wide { width: 100%; max-width: 74rem; margin-inline: auto; padding-inline: var(--gap); }
 .top { border-bottom: 1px solid var(--line); }
-.top > .wide { display: flex; align-items: center; gap: 0.25rem 1.25rem; min-height: 3.5rem; flex-wrap: wrap; }
+.top > .wide { display: flex; align-items: center; gap: 0.25rem 1.25rem; min-height: 3.5rem; padding-block: 0.375rem; flex-wrap: wrap; }
 .brand { display: inline-flex; align-items: center; gap: 0.5rem; font-weight: 650; letter-spacing: -0.015em; text-decoration: none; }
 .brand svg { width: 1.375rem; height: 1.375rem; color: var(--accent); }
 .top nav { display: flex; flex-wrap: wrap; gap: 0 1.25rem; flex: 1; }
@@ -137,13 +137,15 @@ tr:has(a.name):hover { background: color-mix(in oklab, var(--accent-wash), trans
 .lines td, .lines th { white-space: nowrap; overflow: hidden; text-overflow: ellipsis; }
 .lines td { padding-block: 0.5rem; }
 .lines th { width: 8rem; }
-.lines th.num { width: 6.75rem; }
-.lines th.state-cell { width: 30%; }
+.lines th.num { width: 9.5rem; }
+.lines th.time { width: 9.75rem; }
+.lines th.state-cell { width: 25%; }
 .lines th.main { width: auto; }
 .lines th.count { width: 6rem; }
-.lines th.status { width: 24%; }
+.lines th.rate { width: 8rem; }
+.lines th.status { width: 18%; }
 .lines th.spark { width: 8.5rem; }
-.lines th.flight { width: 8.75rem; }
+.lines th.flight { width: 10.25rem; }
 .lines th.scopes { width: 15rem; }
 .lines th.pick { width: 2rem; }
 .lines .sub { color: var(--soft); font-size: 0.8125rem; margin-left: 0.5rem; }
@@ -256,11 +258,12 @@ details .copy { margin-bottom: 1rem; }
   .lines td { padding-block: 0.1875rem; }
   .lines th.state-cell, .lines th.status { width: 7.5rem; }
   .lines th.num { width: 6rem; }
+  .lines th.time { width: 7.75rem; }
   .lines th.count { width: 4.5rem; }
   .tabs { gap: 0.25rem 0.75rem; }
   .log li { grid-template-columns: 1fr; gap: 0; }
 }
-@media (max-width: 22.5rem) { .lines .time { display: none; } }
+@media (max-width: 26rem) { .lines .time { display: none; } }
 @media print { .top .menu, .actions, .foot { display: none; } }
 `;
 
