@@ -113,8 +113,8 @@ export default defineConfig({
     silent: "passed-only",
     slowTestThreshold: 5_000,
     // A safety net, and no measure: nothing may depend on how fast the machine is, or on what else keeps it busy.
-    testTimeout: 600_000,
-    hookTimeout: 600_000,
+    testTimeout: 3_600_000,
+    hookTimeout: 3_600_000,
     teardownTimeout: 60_000,
     projects: [
       nodeProject("pure"),
