@@ -139,7 +139,7 @@ tr:has(a.name):hover { background: color-mix(in oklab, var(--accent-wash), trans
 .lines th { width: 8rem; }
 .lines th.num { width: 9.5rem; }
 .lines th.time { width: 9.75rem; }
-.lines th.state-cell { width: 25%; }
+.lines th.state-cell { width: 30%; }
 .lines th.main { width: auto; }
 .lines th.count { width: 6rem; }
 .lines th.rate { width: 8rem; }
