@@ -4,11 +4,12 @@ import type { StatusRules } from "./classify.ts";
 import { presetNames, presets, unlimitedAttempts } from "./presets.ts";
 import type { RetryPolicy } from "./transition.ts";
 
-const units = { s: 1, min: 60, h: 3600, d: 86_400 } as const;
+/** The units that durations are written in, in seconds, the smallest first. */
+export const spanUnits = { s: 1, min: 60, h: 3600, d: 86_400 } as const;
 
 /** In the largest unit that divides it. */
 export function spanText(seconds: number): string {
-  const [unit, size] = Object.entries(units).findLast(([, size]) => seconds % size === 0) ?? ["s", 1];
+  const [unit, size] = Object.entries(spanUnits).findLast(([, size]) => seconds % size === 0) ?? ["s", 1];
   return `${seconds / size} ${unit}`;
 }
 

@@ -2,7 +2,7 @@
 import type { Child, FC } from "hono/jsx";
 import { allows, type PortalAccess } from "../../core/portal-access.ts";
 import { type LogPage, logStates, PickCell } from "../ui/delivery-log.tsx";
-import { ClippedCell, StateCell } from "../ui/parts.tsx";
+import { ClippedCell, ColumnHeads, StateCell } from "../ui/parts.tsx";
 import type { Look } from "./look.ts";
 import { PortalAgo, PortalEventLabels, SectionHead } from "./parts.tsx";
 import { answerText, portalDeliveryText } from "./state-text.ts";
@@ -31,30 +31,16 @@ export const DeliveryTable: FC<Props> = ({ look, access, path, page, now }) => {
       ) : (
         <Selectable look={look} path={path} isOn={mayResend}>
           <table class="lines">
-            <thead>
-              <tr>
-                {mayResend && (
-                  <th scope="col" class="pick">
-                    <span class="hidden">{t.log.resendSelected}</span>
-                  </th>
-                )}
-                <th scope="col" class="main">
-                  {t.log.event}
-                </th>
-                <th scope="col" class="state-cell">
-                  {t.log.state}
-                </th>
-                <th scope="col" class="num wide">
-                  {t.log.attempts}
-                </th>
-                <th scope="col" class="num wide">
-                  {t.log.answer}
-                </th>
-                <th scope="col" class="num time">
-                  {t.log.accepted}
-                </th>
-              </tr>
-            </thead>
+            <ColumnHeads
+              columns={[
+                ...(mayResend ? [[<span class="hidden">{t.log.resendSelected}</span>, "pick"] as const] : []),
+                [t.log.event, "main"],
+                [t.log.state, "state-cell"],
+                [t.log.attempts, "num wide"],
+                [t.log.answer, "num wide"],
+                [t.log.accepted, "num time"],
+              ]}
+            />
             <tbody>
               {page.entries.map((entry) => (
                 <Row look={look} entry={entry} access={access} now={now} />

@@ -8,7 +8,7 @@ import { eventId, eventNumber } from "../../ids.ts";
 import { END, isEnd, type Positions, START } from "../../store/delivery-list.ts";
 import type { Destination } from "../../store/destination.ts";
 import { deliveriesWithTag, EventLabels, labelsText } from "./event-labels.tsx";
-import { Ago, ClippedCell, StateCell } from "./parts.tsx";
+import { Ago, ClippedCell, ColumnHeads, StateCell } from "./parts.tsx";
 import { causeText, deliveryText } from "./status-text.ts";
 
 export const logStates = ["all", "queued", "waiting", "retrying", "delivered", "dead"] as const;
@@ -96,30 +96,16 @@ type TableProps = Readonly<{
 
 export const LogTable: FC<TableProps> = ({ entries, now, showTenant = false, mayPick = false }) => (
   <table class="lines">
-    <thead>
-      <tr>
-        {mayPick && (
-          <th scope="col" class="pick">
-            <span class="hidden">Select</span>
-          </th>
-        )}
-        <th scope="col" class="main">
-          Event
-        </th>
-        <th scope="col" class="state-cell">
-          State
-        </th>
-        <th scope="col" class="num wide">
-          Attempts
-        </th>
-        <th scope="col" class="num wide">
-          Last response
-        </th>
-        <th scope="col" class="num time">
-          Accepted
-        </th>
-      </tr>
-    </thead>
+    <ColumnHeads
+      columns={[
+        ...(mayPick ? [[<span class="hidden">Select</span>, "pick"] as const] : []),
+        ["Event", "main"],
+        ["State", "state-cell"],
+        ["Attempts", "num wide"],
+        ["Last response", "num wide"],
+        ["Accepted", "num time"],
+      ]}
+    />
     <tbody>
       {entries.map((entry) => (
         <LogRow entry={entry} now={now} showTenant={showTenant} mayPick={mayPick} />

@@ -29,6 +29,22 @@ export const StateLabel: FC<{ tone: Tone; children?: Child }> = ({ tone, childre
   <span class={`state nowrap tone-${tone}`}>{children}</span>
 );
 
+/** A column's heading, and the classes that give it its width and say when it is left out (style.ts). */
+type ColumnHead = readonly [title: Child, of?: string];
+
+/** The headings of a table whose rows are one line each. */
+export const ColumnHeads: FC<{ columns: readonly ColumnHead[] }> = ({ columns }) => (
+  <thead>
+    <tr>
+      {columns.map(([title, of]) => (
+        <th scope="col" class={of}>
+          {title}
+        </th>
+      ))}
+    </tr>
+  </thead>
+);
+
 /** A table cell of one line. Its end is cut off where it does not fit; `text` is the tooltip with all of it. */
 export const ClippedCell: FC<{ text: string; of?: string; children?: Child }> = ({ text, of, children }) => (
   <td class={of === undefined ? "clip" : `clip ${of}`} title={text}>

@@ -10,6 +10,14 @@ async function replayTheDead({ runtime, destinations: [first = ""] }: Place): Pr
   await runtime.invoke("begin replay", (services) => replay(services, first, "dead"));
 }
 
+/** Two deliveries to the first destination end dead; it accepts whatever comes next. */
+async function twoDead({ world, platform, destinations }: Place): Promise<void> {
+  world.receiver.script(urlOf(destinations[0] ?? ""), 400, 400, 204);
+  await platform.post(2);
+  await platform.deliver();
+  platform.later(SECOND);
+}
+
 async function retryTheDead({ runtime }: Place): Promise<void> {
   const ids = (await storedRows()).map((row) => deliveryId(row.eventId, row.destinationId));
   // A request that fails is answered 503, and the operator repeats it.
@@ -38,11 +46,8 @@ export const resendingScenarios: readonly Scenario[] = [
     // A fault may delay the deaths until after the last replay.
     ends: [["delivered", "dead"]],
     async run(place) {
-      const { world, platform, destinations } = place;
-      world.receiver.script(urlOf(destinations[0] ?? ""), 400, 400, 204);
-      await platform.post(2);
-      await platform.deliver();
-      platform.later(SECOND);
+      const { platform } = place;
+      await twoDead(place);
       await replayTheDead(place);
       await platform.drain();
       platform.later(10 * SECOND);
@@ -55,11 +60,8 @@ export const resendingScenarios: readonly Scenario[] = [
     name: "dead deliveries that are retried by hand",
     ends: [["delivered", "dead"]],
     async run(place) {
-      const { world, platform, destinations } = place;
-      world.receiver.script(urlOf(destinations[0] ?? ""), 400, 400, 204);
-      await platform.post(2);
-      await platform.deliver();
-      platform.later(SECOND);
+      const { platform } = place;
+      await twoDead(place);
       await retryTheDead(place);
       await platform.deliver();
     },

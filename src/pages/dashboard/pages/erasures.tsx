@@ -4,7 +4,7 @@ import type { FC } from "hono/jsx";
 import type { ErasureView } from "../../../features/erasures/schema.ts";
 import { erasureView, getErasure, getErasures } from "../../../features/erasures/service.ts";
 import { countOf } from "../../ui/format.ts";
-import { Ago, ClippedCell, Figure, StateCell } from "../../ui/parts.tsx";
+import { Ago, ClippedCell, ColumnHeads, Figure, StateCell } from "../../ui/parts.tsx";
 import { showNotFound, showPage, showRefusal } from "../components/layout.tsx";
 import { callerWithinTenant, type DashboardEnv } from "../session.ts";
 
@@ -112,20 +112,7 @@ const Erasures: FC<ListProps> = ({ erasures, next, isFirst, now }) => (
       <p class="empty">{isFirst ? "Nothing has been erased yet." : "No more erasures."}</p>
     ) : (
       <table class="lines">
-        <thead>
-          <tr>
-            <th scope="col" class="main">
-              Erasure
-            </th>
-            <th scope="col">State</th>
-            <th scope="col" class="num">
-              Events
-            </th>
-            <th scope="col" class="num wide">
-              Started
-            </th>
-          </tr>
-        </thead>
+        <ColumnHeads columns={[["Erasure", "main"], ["State"], ["Events", "num"], ["Started", "num wide"]]} />
         <tbody>
           {erasures.map((erasure) => (
             <tr>

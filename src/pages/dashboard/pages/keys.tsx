@@ -9,7 +9,15 @@ import { pageFrom } from "../../../http/parameters.ts";
 import { CheckField, FormNotice, type FormState, formState, TextField } from "../../ui/fields.tsx";
 import { keyFields } from "../../ui/form-fields.ts";
 import { type Form, momentOf, textIn, utcIn } from "../../ui/format.ts";
-import { Ago, ClippedCell, Confirmation, Copyable, OutcomeNotice, outcomeAt } from "../../ui/parts.tsx";
+import {
+  Ago,
+  ClippedCell,
+  ColumnHeads,
+  Confirmation,
+  Copyable,
+  OutcomeNotice,
+  outcomeAt,
+} from "../../ui/parts.tsx";
 import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import {
@@ -170,23 +178,15 @@ const scopeTexts: Readonly<Record<(typeof scopes)[number], string>> = {
 
 const KeyTable: FC<Pick<Props, "keys" | "own" | "now">> = ({ keys, own, now }) => (
   <table class="lines">
-    <thead>
-      <tr>
-        <th scope="col" class="main">
-          Key
-        </th>
-        <th scope="col" class="scopes wide">
-          Scopes
-        </th>
-        <th scope="col" class="wide">
-          Expires
-        </th>
-        <th scope="col">Last used</th>
-        <th scope="col" class="num count">
-          <span class="hidden">Actions</span>
-        </th>
-      </tr>
-    </thead>
+    <ColumnHeads
+      columns={[
+        ["Key", "main"],
+        ["Scopes", "scopes wide"],
+        ["Expires", "wide"],
+        ["Last used"],
+        [<span class="hidden">Actions</span>, "num count"],
+      ]}
+    />
     <tbody>
       {keys.map((key) => (
         <KeyRow shown={key} own={own} now={now} />

@@ -22,7 +22,7 @@ import { isoTime } from "../../../time.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
 import { replaysFields } from "../../ui/form-fields.ts";
 import { atMost, countOf, durationOf, listIn, numberIn, plural, textIn, utcIn } from "../../ui/format.ts";
-import { ClippedCell, OutcomeNotice, RefusedNotice } from "../../ui/parts.tsx";
+import { ClippedCell, ColumnHeads, OutcomeNotice, RefusedNotice } from "../../ui/parts.tsx";
 import { attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { showPage } from "../components/layout.tsx";
 import { REPLAYS } from "../components/repairs.tsx";
@@ -269,19 +269,13 @@ const Estimates: FC<{ estimates: readonly ReplayEstimate[] }> = ({ estimates }) 
           : `${isMore ? "Perhaps more than" : "At most"} ${plural(sum, "delivery", "deliveries")}, in ${durationOf(longest)}${isMore ? " or longer" : ""} while nothing fails. Types and tags are not taken into account.`}
       </output>
       <table class="lines">
-        <thead>
-          <tr>
-            <th scope="col" class="main">
-              Destination
-            </th>
-            <th scope="col" class="num">
-              Deliveries
-            </th>
-            <th scope="col" class="num">
-              Time
-            </th>
-          </tr>
-        </thead>
+        <ColumnHeads
+          columns={[
+            ["Destination", "main"],
+            ["Deliveries", "num"],
+            ["Time", "num"],
+          ]}
+        />
         <tbody>
           {estimates.map(({ destination, count, durationMs }) => (
             <tr>

@@ -10,7 +10,7 @@ import { search } from "../../../features/search/service.ts";
 import { EventLabels, labelsText } from "../../ui/event-labels.tsx";
 import { searchFields } from "../../ui/form-fields.ts";
 import { momentOf } from "../../ui/format.ts";
-import { Ago, ClippedCell, RefusedNotice, StateCell } from "../../ui/parts.tsx";
+import { Ago, ClippedCell, ColumnHeads, RefusedNotice, StateCell } from "../../ui/parts.tsx";
 import { attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { deliveryText } from "../../ui/status-text.ts";
 import { showPage } from "../components/layout.tsx";
@@ -98,22 +98,14 @@ const Results: FC<Props> = ({ q, data, next, lookedBackTo, isFirst, now }) => (
       )}
       {data.length > 0 && (
         <table class="lines">
-          <thead>
-            <tr>
-              <th scope="col" class="main">
-                Found
-              </th>
-              <th scope="col" class="wide">
-                What
-              </th>
-              <th scope="col" class="state-cell">
-                State
-              </th>
-              <th scope="col" class="num">
-                When
-              </th>
-            </tr>
-          </thead>
+          <ColumnHeads
+            columns={[
+              ["Found", "main"],
+              ["What", "wide"],
+              ["State", "state-cell"],
+              ["When", "num"],
+            ]}
+          />
           <tbody>
             {data.map((one) => (
               <FoundRow one={one} now={now} />

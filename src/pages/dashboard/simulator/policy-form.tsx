@@ -6,7 +6,7 @@ import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
 import type { Delays } from "../../../core/retry/backoff.ts";
 import type { RetryPolicy, RetrySpec } from "../../../core/retry/policy.ts";
-import { spanText } from "../../../core/retry/policy-table.ts";
+import { spanText, spanUnits } from "../../../core/retry/policy-table.ts";
 import { presetNames, presets, unlimitedAttempts } from "../../../core/retry/presets.ts";
 import { retryAfterEffects } from "../../../core/retry/transition.ts";
 import type { Destination } from "../../../store/destination.ts";
@@ -29,12 +29,10 @@ export type PolicyFields = Readonly<Record<string, string>>;
 
 export { spanText };
 
-const units = { s: 1, min: 60, h: 3600, d: 86_400 } as const;
-
 /** Seconds of "30", "30 s", "2 min", "1.5 h" or "3 d"; else the text. */
 export function secondsOf(text: string): number | string {
   const [, amount, unit = "s"] = /^(\d+(?:\.\d+)?)\s*(s|min|h|d)?$/.exec(text.trim()) ?? [];
-  return amount === undefined ? text : Number(amount) * units[unit as keyof typeof units];
+  return amount === undefined ? text : Number(amount) * spanUnits[unit as keyof typeof spanUnits];
 }
 
 /** The policy in the form, not validated yet. */

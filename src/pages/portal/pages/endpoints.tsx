@@ -9,7 +9,7 @@ import { queryGates } from "../../../features/stats/fleet.ts";
 import { type Destination, gateSettingsOf } from "../../../store/destination.ts";
 import { totalsOf } from "../../ui/charts.tsx";
 import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
-import { ClippedCell, StateCell } from "../../ui/parts.tsx";
+import { ClippedCell, ColumnHeads, StateCell } from "../../ui/parts.tsx";
 import { showPortalPage, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import { PortalOutcomeNotice } from "../parts.tsx";
@@ -90,22 +90,14 @@ const Endpoints: FC<Props> = ({ look, visitor, rows, figures, isFirst, next, now
         <p class="empty">{t.list.noMore}</p>
       ) : (
         <table class="lines">
-          <thead>
-            <tr>
-              <th scope="col" class="main">
-                {t.list.endpoint}
-              </th>
-              <th scope="col" class="state-cell">
-                {t.list.status}
-              </th>
-              <th scope="col" class="wide">
-                {t.list.events}
-              </th>
-              <th scope="col" class="num traffic wide">
-                {t.list.traffic}
-              </th>
-            </tr>
-          </thead>
+          <ColumnHeads
+            columns={[
+              [t.list.endpoint, "main"],
+              [t.list.status, "state-cell"],
+              [t.list.events, "wide"],
+              [t.list.traffic, "num traffic wide"],
+            ]}
+          />
           <tbody>
             {rows.map((row, i) => (
               <Row look={look} row={row} figures={figures[i]} now={now} />
