@@ -110,9 +110,7 @@ test("nothing of the Worker imports what is for development", () => {
 });
 
 /** What of the store only the store needs: how events and deliveries are laid out in rows and databases. */
-const INSIDE_STORE = ["tables", "packs", "bundles", "sql", "merge", "replay-counters"].map(
-  (name) => `store/${name}.ts`,
-);
+const INSIDE_STORE = ["tables", "packs", "bundles", "sql", "merge"].map((name) => `store/${name}.ts`);
 
 test("only the store knows plans, bits and rows, and which database has them", () => {
   const wrong = imports.filter(({ from, to }) => INSIDE_STORE.includes(to) && folderOf(from) !== "store");

@@ -2,7 +2,7 @@
  * Auto-disable: a destination that rejects everything, or has not succeeded for days, is paused and its owner notified.
  * The failure streak is part of the gate's state, so that counting costs no row. A success resets it.
  */
-import type { AttemptMetric } from "./attempt-metric.ts";
+import type { AttemptMetric } from "./metrics.ts";
 import type { DisableReason } from "./reasons.ts";
 
 export type { DisableReason } from "./reasons.ts";

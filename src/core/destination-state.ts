@@ -4,10 +4,10 @@
  * it stops at the failure that blocks the destination and widens with successes without calling the gate.
  */
 
-import type { AttemptMetric } from "./attempt-metric.ts";
 import { type Circuit, circuitAfter, circuitAt, closedCircuit } from "./circuit-breaker.ts";
 import { eased, grown, halved, newWindow, reopened, type Window } from "./concurrency-window.ts";
 import type { GateSettings } from "./limits.ts";
+import type { AttemptMetric } from "./metrics.ts";
 import { type AdaptiveLimit, loweredLimit, noAdaptiveLimit } from "./rate-limit.ts";
 import type { GateReason } from "./reasons.ts";
 import type { ExchangeHealth } from "./retry/classify.ts";

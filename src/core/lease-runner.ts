@@ -12,7 +12,6 @@
  * claim a send slot → wait for its time → wait for a connection → refresh the destination's state → attempt.
  */
 import type { Refusal } from "./admit.ts";
-import type { AttemptMetric } from "./attempt-metric.ts";
 import { widthOf } from "./concurrency-window.ts";
 import {
   type AttemptSignal,
@@ -24,6 +23,7 @@ import {
 } from "./destination-state.ts";
 import { type Grant, startsUntil } from "./lease.ts";
 import type { GateSettings } from "./limits.ts";
+import type { AttemptMetric } from "./metrics.ts";
 import { type SendSlots, sendSlotsOf } from "./rate-limit.ts";
 import { backsOff, causeOf, type Exchange, healthOfExchange } from "./retry/classify.ts";
 import type { StatedLimits } from "./retry/retry-after.ts";

@@ -4,7 +4,19 @@
  * Distributions are histograms with fixed bounds: a few numbers however much is counted, and two of them add up
  * exactly, which quantiles do not. A quantile read from one is exact to within its bucket.
  */
-import { type AttemptMetric, type MetricResult, results } from "./attempt-metric.ts";
+import { type MetricResult, results } from "./retry/classify.ts";
+
+/** The counted figures of one attempt: it is part of the signal that the gate gets. */
+export type AttemptMetric = Readonly<{
+  /** Which attempt of its delivery it was, from 1. */
+  attempt: number;
+  result: MetricResult;
+  /** The delivery's state after it. */
+  end: "delivered" | "again" | "dead";
+  tookMs: number;
+  /** How long after it was due it started: a first attempt is due at acceptance, a retry at its time. */
+  lateMs: number;
+}>;
 
 /** One count for each bound, of the values up to it and above the one before; and one for all beyond. */
 type Histogram = readonly number[];

@@ -5,7 +5,7 @@
  *
  * A mask is two integers of 50 bits, because D1's numbers are JavaScript's, which are exact below 2^53.
  */
-import { digitsOf, numberAt } from "./number-sets.ts";
+import { digitsOf, numberAt } from "./digits.ts";
 
 /** The bits of one integer of a mask. */
 export const HALF = 50;

@@ -8,8 +8,9 @@
  * A window that looks back is summed from the same minutes or hours as its series, so the series adds up to the sum.
  */
 
-import { type AttemptMetric, type MetricResult, results } from "./attempt-metric.ts";
+import type { AttemptMetric } from "./metrics.ts";
 import { type Counters, countersAfter, emptyCounters, sumOfCounters, totalOf } from "./metrics.ts";
+import { type MetricResult, results } from "./retry/classify.ts";
 
 export const MINUTE_MS = 60_000;
 export const HOUR_MS = 60 * MINUTE_MS;

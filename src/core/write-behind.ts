@@ -23,7 +23,6 @@
  * next incarnation's first.
  */
 
-import { results } from "./attempt-metric.ts";
 import type { Circuit } from "./circuit-breaker.ts";
 import { type Window, widthOf } from "./concurrency-window.ts";
 import { blockedBy, type DestinationState } from "./destination-state.ts";
@@ -32,6 +31,7 @@ import { type GateState, newGateState, type Slack, sideOf } from "./gate-state.t
 import { type Lease, liveLeases, slotsOf, widthsOf } from "./lease.ts";
 import { endsEvidence, endsOnlyLone, inherited } from "./lone-lease.ts";
 import { effectiveRate } from "./rate-limit.ts";
+import { results } from "./retry/classify.ts";
 import type { Rollups } from "./rollups.ts";
 
 /** For so long after its last write a gate may grant from memory, and leave successes unwritten. */

@@ -7,8 +7,8 @@
 
 import type { Refusal } from "../core/admit.ts";
 import { SHORT_ANSWER } from "../core/archive.ts";
-import { type AttemptMetric, resultOf } from "../core/attempt-metric.ts";
-import { type Cause, causeOf } from "../core/retry/classify.ts";
+import type { AttemptMetric } from "../core/metrics.ts";
+import { type Cause, causeOf, resultOf } from "../core/retry/classify.ts";
 import { ageLimitOf, type RetryPolicy } from "../core/retry/policy.ts";
 import { type Transition, transition } from "../core/retry/transition.ts";
 import { dueAtOf, type LoadedDelivery, liveUntilOf } from "../store/deliveries.ts";

@@ -6,8 +6,8 @@
 
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { recordOutcomes, recordsByDatabase } from "../store/deliveries.ts";
 import type { DeliveryRow } from "../store/delivery.ts";
+import { recordOutcomes, recordsByDatabase } from "../store/record.ts";
 import type { StatusChange } from "../store/status-changes.ts";
 import type { Disposition } from "./outcome.ts";
 

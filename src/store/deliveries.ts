@@ -1,18 +1,12 @@
 /**
- * Deliveries as the delivery path loads them and records their outcomes.
- *
- * *Loading* takes one round trip to each database for bundles, destinations, rows and packs, and never brings more bodies
- * at once than an isolate can hold. It need not wait for further databases that are slow or away. Statements are raw SQL because they are sent as one batch, and because `json_each`
- * in front of a CROSS JOIN looks each key up once, while an IN list of Drizzle's would be bound value by value.
- *
- * *Recording* is one transaction for all outcomes of a batch in a database: plain ones are bits of packs (packs.ts), all
- * others rows. A write may be repeated and may come late: a delivery that has ended does not change again, a write that
- * knows of fewer attempts than the row counts is ignored, and so is one that belongs to an earlier generation.
+ * Deliveries as the delivery path loads them: one round trip to each database for bundles, destinations, rows and packs,
+ * and never more bodies at once than an isolate can hold. It need not wait for further databases that are slow or away.
+ * Statements are raw SQL because they are sent as one batch, and because `json_each` in front of a CROSS JOIN looks each
+ * key up once, while an IN list of Drizzle's would be bound value by value.
  */
 
 import {
   type BundlePart,
-  bundleOf,
   eventAt,
   HEADER_VERSION,
   headerAt,
@@ -24,25 +18,12 @@ import {
   type StoredHeader,
   ttlAt,
 } from "../core/bundle.ts";
-import { homeOfBundle, readContents, type StoredContent, sharesOf } from "./bundles.ts";
+import { homeOfBundle, readContents, type StoredContent } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import type { Databases } from "./databases.ts";
-import { type DeliveryRow, storedRow } from "./delivery.ts";
+import type { DeliveryRow } from "./delivery.ts";
 import { type Destination, destinations, LISTED_DESTINATIONS } from "./destination.ts";
-import {
-  OWN_ROWS,
-  ownNames,
-  PACKS,
-  packedRows,
-  packedStateOf,
-  packsOf,
-  rawDelivery,
-  settingBits,
-  unset,
-} from "./packs.ts";
-import { isNewEnd, replayCountersOf } from "./replay-counters.ts";
-import { inPortions } from "./sql.ts";
-import { pauseStatements, type StatusChange, unpublishedChanges } from "./status-changes.ts";
+import { OWN_ROWS, PACKS, packedRows, packsOf, rawDelivery } from "./packs.ts";
 
 type LoadedEvent = Readonly<{
   id: number;
@@ -416,95 +397,4 @@ function deliveriesIn({ stored, header, entries, due, bodies }: Opened): LoadedD
     }
     return { event, destination, row };
   });
-}
-
-/** One upsert for any number of rows; its condition saves a read before the write, and a repeat writes nothing. */
-const RECORD = `
-  INSERT INTO deliveries (destination_id, event_id, state, reason, attempts, next_attempt_at, generation,
-    first_attempt_at, give_up_at, ended_at, last_status, last_error, log)
-  SELECT value ->> 'destinationId', value ->> 'eventId', value ->> 'state', value ->> 'reason',
-    value ->> 'attempts', value ->> 'nextAttemptAt', value ->> 'generation', value ->> 'firstAttemptAt', value ->> 'giveUpAt',
-    value ->> 'endedAt', value ->> 'lastStatus', value ->> 'lastError', value -> 'log'
-  FROM json_each(?1) WHERE true
-  ON CONFLICT (destination_id, event_id) DO UPDATE SET
-    state = excluded.state, reason = excluded.reason, attempts = excluded.attempts,
-    next_attempt_at = excluded.next_attempt_at, first_attempt_at = excluded.first_attempt_at,
-    give_up_at = excluded.give_up_at, ended_at = excluded.ended_at,
-    last_status = excluded.last_status, last_error = excluded.last_error, log = excluded.log
-  WHERE ${isNewEnd("excluded.attempts", "excluded.generation")}`;
-
-/**
- * Records outcomes in one transaction for each database, all at once. If one of them fails, each of the others is
- * harmless by itself: a pause without its delivery makes that wait, and a delivery without its pause is followed by
- * another 410. Returns the pauses that this call, or an earlier try of it, has made.
- * @param gone destinations that answered 410 and are to be paused
- * @param now epoch ms; the same at every repeat
- */
-export async function recordOutcomes(
-  databases: Databases,
-  rows: readonly DeliveryRow[],
-  gone: readonly string[],
-  now: number,
-): Promise<readonly StatusChange[]> {
-  const written = await Promise.all(
-    [...recordsByDatabase(databases, rows, gone)].map(([db, share]) =>
-      recordIn(db, share.rows, share.gone.length === 0 ? [] : pausesOf(db, share.gone, now)),
-    ),
-  );
-  return written.flat() as StatusChange[];
-}
-
-/** The rows by the databases that they are recorded in, and in the first of all the destinations to be paused. */
-export function recordsByDatabase(
-  databases: Databases,
-  rows: readonly DeliveryRow[],
-  gone: readonly string[],
-): ReadonlyMap<D1Database, Readonly<{ rows: readonly DeliveryRow[]; gone: readonly string[] }>> {
-  const { db: first } = databases;
-  const shares = new Map(sharesOf(databases, rows, ({ eventId }) => eventId));
-  if (gone.length > 0 && !shares.has(first)) shares.set(first, []);
-  return new Map([...shares].map(([db, share]) => [db, { rows: share, gone: db === first ? gone : [] }]));
-}
-
-function pausesOf(first: D1Database, gone: readonly string[], now: number): D1PreparedStatement[] {
-  return [pauseStatements(first, gone, "gone", now), unpublishedChanges(first, { ids: gone, at: now })];
-}
-
-/** Returns the results of the last of the statements `also`. */
-async function recordIn(
-  db: D1Database,
-  rows: readonly DeliveryRow[],
-  also: readonly D1PreparedStatement[],
-): Promise<readonly unknown[]> {
-  const { plain = [], own = [] } = Object.groupBy(rows, (row) => (packedStateOf(row) ? "plain" : "own"));
-  const bits = settingBits(db, plain);
-  const results = await db.batch<RawRow>([...bits, ...recording(db, own), ...also]);
-  const changed = results.slice(0, bits.length).flatMap(({ results }) => results);
-  await recordInRows(db, unset(plain, changed));
-  return also.length > 0 ? (results.at(-1)?.results ?? []) : [];
-}
-
-/** Records in rows what could not be recorded in bits, because another worker or an operator has inserted the rows. */
-async function recordInRows(db: D1Database, rows: readonly DeliveryRow[]): Promise<void> {
-  if (rows.length === 0) return;
-  const owned = await ownNames(
-    db,
-    rows.map(({ eventId, destinationId }) => [bundleOf(eventId), destinationId]),
-  );
-  const late = rows.filter(({ eventId, destinationId }) => owned.has(`${eventId} ${destinationId}`));
-  if (late.length > 0) await db.batch(recording(db, late));
-}
-
-/**
- * Records rows, unless what is stored of a delivery is later.
- * @param after what is made after each statement that records: `changes()` returns how many rows that has written
- */
-export function recording(
-  db: D1Database,
-  rows: readonly DeliveryRow[],
-  after: readonly D1PreparedStatement[] = [],
-): D1PreparedStatement[] {
-  const record = db.prepare(RECORD);
-  const recorded = inPortions(rows.map(storedRow)).flatMap((json) => [record.bind(json), ...after]);
-  return [...replayCountersOf(db, rows), ...recorded];
 }

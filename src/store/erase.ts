@@ -27,9 +27,9 @@ import { headerWithout, tagsLost } from "../core/erase.ts";
 import { readHeader } from "../core/stored-bundle.ts";
 import { readContents, type StoredContent } from "./bundles.ts";
 import { storeBodies } from "./commit.ts";
-import { recording } from "./deliveries.ts";
 import type { AttemptEntry, DeliveryRow, DeliveryState } from "./delivery.ts";
 import { rowsIn, WITHOUT_ATTEMPT } from "./packs.ts";
+import { recording } from "./record.ts";
 
 /** A bundle of which something is to be erased. */
 export type ErasedBundle = Readonly<{

@@ -11,10 +11,10 @@ import { type DeliveryKey, eventAt, indexesOf, type Plan, ttlAt } from "../core/
 import { type BundleFault, ttlsIn, type UnreadableBundle } from "../core/stored-bundle.ts";
 import { findPlans } from "./commit.ts";
 import { repeatable } from "./databases.ts";
-import { recording } from "./deliveries.ts";
 import type { DeliveryRecord } from "./delivery.ts";
 import { type Destination, destinations } from "./destination.ts";
 import { knownOf, packedStateOf, settingBits } from "./packs.ts";
+import { recording } from "./record.ts";
 import type { SweepPart } from "./schema.ts";
 import { anyOf, countIn, countInRuns, faultOfBundle, inFlightOf, isInBundle } from "./sql.ts";
 import { nextWaiting } from "./waiting.ts";

@@ -16,7 +16,7 @@ import { addedUp, allOf, type Databases, sumOver } from "./databases.ts";
 import type { DeliveryRow } from "./delivery.ts";
 import { type Destination, destinations, LISTED_DESTINATIONS } from "./destination.ts";
 import { packedRows, packsOf, settingBits } from "./packs.ts";
-import { countFailed, isStill, type StillState } from "./replay-counters.ts";
+import { countFailed, isStill, type StillState } from "./record.ts";
 import {
   bundleIdOf,
   countIn,

@@ -1,7 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import type { AttemptMetric, MetricResult } from "../../src/core/attempt-metric.ts";
 import { disableReasonOf, failureStreakAfter, noFailures } from "../../src/core/auto-disable.ts";
+import type { AttemptMetric } from "../../src/core/metrics.ts";
+import type { MetricResult } from "../../src/core/retry/classify.ts";
 
 const DAY = 86_400_000;
 const NOW = 100 * DAY;

@@ -7,6 +7,8 @@ import {
   type Exchange,
   exchangeOf,
   healthOfExchange,
+  type MetricResult,
+  resultOf,
   type StatusRules,
 } from "../../src/core/retry/classify.ts";
 import { failureKinds, receiverFailures } from "../support/failure-kinds.ts";
@@ -206,4 +208,29 @@ describe("causeOf", () => {
   it.each(failureKinds)("names %s as itself", (kind) => {
     expect(causeOf({ kind })).toBe(kind);
   });
+});
+
+it.each<[Exchange, MetricResult]>([
+  [{ kind: "response", status: 200 }, "2xx"],
+  [{ kind: "response", status: 204 }, "2xx"],
+  [{ kind: "response", status: 302 }, "3xx"],
+  [{ kind: "response", status: 404 }, "4xx"],
+  [{ kind: "response", status: 428 }, "4xx"],
+  [{ kind: "response", status: 429 }, "429"],
+  [{ kind: "response", status: 503 }, "5xx"],
+  [{ kind: "response", status: 101 }, "other"],
+  [{ kind: "response", status: 999 }, "other"],
+  [{ kind: "timeout" }, "timeout"],
+  [{ kind: "connection_lost" }, "network"],
+  [{ kind: "refused" }, "network"],
+  [{ kind: "dns" }, "network"],
+  [{ kind: "network" }, "network"],
+  [{ kind: "tls" }, "network"],
+  [{ kind: "timeout", status: 522 }, "timeout"],
+  [{ kind: "dns", status: 530 }, "network"],
+  [{ kind: "challenged", status: 403 }, "4xx"],
+  [{ kind: "challenged", status: 429 }, "429"],
+  [{ kind: "challenged" }, "network"],
+])("%j counts as %s", (exchange, result) => {
+  expect(resultOf(exchange)).toBe(result);
 });

@@ -1,6 +1,5 @@
 import fc from "fast-check";
 import { describe, expect, it, test } from "vitest";
-import { results } from "../../src/core/attempt-metric.ts";
 import {
   type Counters,
   countersAfter,
@@ -9,6 +8,7 @@ import {
   sumOfCounters,
   totalOf,
 } from "../../src/core/metrics.ts";
+import { results } from "../../src/core/retry/classify.ts";
 import { attemptMetricArbitrary, metric } from "../support/attempt-metrics.ts";
 
 const empty = emptyCounters(0);

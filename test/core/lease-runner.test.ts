@@ -1,5 +1,4 @@
 import { describe, expect, it } from "vitest";
-import type { AttemptMetric } from "../../src/core/attempt-metric.ts";
 import { type DestinationState, newDestinationState } from "../../src/core/destination-state.ts";
 import type { Grant } from "../../src/core/lease.ts";
 import {
@@ -11,6 +10,7 @@ import {
   runLease,
 } from "../../src/core/lease-runner.ts";
 import { defaultGateSettings, type GateSettings } from "../../src/core/limits.ts";
+import type { AttemptMetric } from "../../src/core/metrics.ts";
 import type { Exchange } from "../../src/core/retry/classify.ts";
 import { promisesSettled, virtualTime } from "../../src/simulator/virtual-time.ts";
 

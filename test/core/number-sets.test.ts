@@ -2,9 +2,10 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { admit } from "../../src/core/admit.ts";
 import type { AttemptSignal } from "../../src/core/destination-state.ts";
+import { numberAt } from "../../src/core/digits.ts";
 import { type GateState, newGateState } from "../../src/core/gate-state.ts";
 import type { Grant } from "../../src/core/lease.ts";
-import { numberAt, packNumbers, sharedWith, unpackNumbers } from "../../src/core/number-sets.ts";
+import { packNumbers, sharedWith, unpackNumbers } from "../../src/core/number-sets.ts";
 import { settle } from "../../src/core/settle.ts";
 import { start, steady } from "../support/gate-arbitraries.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { AttemptMetric } from "../../src/core/attempt-metric.ts";
+import type { AttemptMetric } from "../../src/core/metrics.ts";
 import { countersAfter, emptyCounters, type Rates, ratesOf } from "../../src/core/metrics.ts";
 import { metric } from "../support/attempt-metrics.ts";
 

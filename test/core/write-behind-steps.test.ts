@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest";
-import type { MetricResult } from "../../src/core/attempt-metric.ts";
 import type { Circuit } from "../../src/core/circuit-breaker.ts";
 import type { DestinationState } from "../../src/core/destination-state.ts";
 import type { DrainSchedule, GateState, Slack } from "../../src/core/gate-state.ts";
 import type { Lease } from "../../src/core/lease.ts";
 import { countersAfter } from "../../src/core/metrics.ts";
 import { packNumbers } from "../../src/core/number-sets.ts";
+import type { MetricResult } from "../../src/core/retry/classify.ts";
 import {
   afterAlarm,
   afterDecision,

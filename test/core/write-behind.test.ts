@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type AdmitRequest, admit } from "../../src/core/admit.ts";
-import { type MetricResult, results } from "../../src/core/attempt-metric.ts";
 import type { AttemptSignal } from "../../src/core/destination-state.ts";
 import type { GateState } from "../../src/core/gate-state.ts";
 import { figuresOf } from "../../src/core/gate-view.ts";
 import { type Grant, liveLeases, slotsOf } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
+import { type MetricResult, results } from "../../src/core/retry/classify.ts";
 import { afterHold, afterUnattemptedDead, scheduleDrain, settle } from "../../src/core/settle.ts";
 import {
   afterAlarm,

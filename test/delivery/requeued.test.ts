@@ -1,8 +1,8 @@
 /** A requeued delivery is a new generation: an outcome of the old one cannot end it. */
 
 import { beforeEach, expect, test } from "vitest";
-import { recordOutcomes } from "../../src/store/deliveries.ts";
 import type { DeliveryRow } from "../../src/store/delivery.ts";
+import { recordOutcomes } from "../../src/store/record.ts";
 import { requeueOne } from "../support/requeue.ts";
 import { newDestination, newWorld, storedRows, urlOf, type World } from "../support/world.ts";
 

@@ -13,10 +13,11 @@ import {
   inFlightRow,
   waitingRow,
 } from "../../src/delivery/outcome.ts";
-import { type LoadedDelivery, recordOutcomes } from "../../src/store/deliveries.ts";
+import type { LoadedDelivery } from "../../src/store/deliveries.ts";
 import type { DeliveryRecord, DeliveryRow } from "../../src/store/delivery.ts";
 import { retryPolicyOf } from "../../src/store/destination.ts";
 import { knownOf, rowsIn } from "../../src/store/packs.ts";
+import { recordOutcomes } from "../../src/store/record.ts";
 import { requeueEnded } from "../../src/store/requeue.ts";
 import { markWaiting, recoverOverdue } from "../../src/store/sweep.ts";
 import { cancelWaitingDeliveries } from "../../src/store/waiting.ts";

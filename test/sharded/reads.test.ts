@@ -2,10 +2,11 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { bundleOf } from "../../src/core/bundle.ts";
 import { beforeFirstBundleOf } from "../../src/core/placement.ts";
-import { loadDeliveries, recordOutcomes } from "../../src/store/deliveries.ts";
+import { loadDeliveries } from "../../src/store/deliveries.ts";
 import { type Positions, storedDeliveries } from "../../src/store/delivery-list.ts";
 import { newTail, tailAfter, tailStep } from "../../src/store/delivery-tail.ts";
 import { listEvents } from "../../src/store/event-list.ts";
+import { recordOutcomes } from "../../src/store/record.ts";
 import { requeueEnded } from "../../src/store/requeue.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase, testDatabases } from "../support/databases.ts";

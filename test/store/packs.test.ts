@@ -8,10 +8,10 @@ import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt, indexOf } from "../../src/core/bundle.ts";
 import { endsText, type PackedEnd } from "../../src/core/pack.ts";
-import { recordOutcomes } from "../../src/store/deliveries.ts";
 import { type DeliveryRow, loadedRow } from "../../src/store/delivery.ts";
 import type { Destination } from "../../src/store/destination.ts";
 import { knownOf, ownNames, packedRows, packedStateOf, rowsIn, settingBits } from "../../src/store/packs.ts";
+import { recordOutcomes } from "../../src/store/record.ts";
 import { execute, newDestination, newWorld, storedRows, type World } from "../support/world.ts";
 
 let world: World;

@@ -3,8 +3,8 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { eventAt } from "../../src/core/bundle.ts";
-import { recordOutcomes } from "../../src/store/deliveries.ts";
 import type { DeliveryRow } from "../../src/store/delivery.ts";
+import { recordOutcomes } from "../../src/store/record.ts";
 import { deliveryRow, storeDeliveries } from "../support/delivery-rows.ts";
 import { meteredD1 } from "../support/meter.ts";
 import { execute, newDestination, newWorld, statusOf, storedRows, TENANT, urlOf } from "../support/world.ts";

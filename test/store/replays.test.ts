@@ -3,7 +3,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import type { DeliveryRow } from "../../src/store/delivery.ts";
-import { countFailed, replayCountersOf } from "../../src/store/replay-counters.ts";
+import { countFailed, replayCountersOf } from "../../src/store/record.ts";
 import {
   cancelReplaysOf,
   changeReplay,

@@ -1,6 +1,7 @@
 /** Attempt metrics: one that delivers at once, unless given otherwise, and random ones. */
 import fc from "fast-check";
-import { type AttemptMetric, results } from "../../src/core/attempt-metric.ts";
+import type { AttemptMetric } from "../../src/core/metrics.ts";
+import { results } from "../../src/core/retry/classify.ts";
 
 export function metric(more: Partial<AttemptMetric> = {}): AttemptMetric {
   return { attempt: 1, result: "2xx", end: "delivered", tookMs: 40, lateMs: 300, ...more };

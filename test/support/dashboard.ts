@@ -3,8 +3,8 @@
  * Gates are made of what the test says they show.
  */
 import { env } from "cloudflare:workers";
-import type { AttemptMetric } from "../../src/core/attempt-metric.ts";
 import type { FiguresQuery, GateFigures, GateView } from "../../src/core/gate-view.ts";
+import type { AttemptMetric } from "../../src/core/metrics.ts";
 import { newRollups, recentTraffic, rollupsAfter, trafficSum } from "../../src/core/rollups.ts";
 import type { LogLine } from "../../src/log.ts";
 import { createDashboard } from "../../src/pages/dashboard/app.tsx";

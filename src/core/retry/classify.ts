@@ -174,3 +174,20 @@ function isPermanentClientError(status: number, { clientErrors }: StatusRules): 
     ? clientErrors.permanent.includes(status)
     : !clientErrors.retried.includes(status);
 }
+
+/** The classes of results in figures: few and fixed, so that a receiver cannot add more. */
+export const results = ["2xx", "3xx", "4xx", "429", "5xx", "other", "timeout", "network"] as const;
+
+export type MetricResult = (typeof results)[number];
+
+/**
+ * `network`: no response of the receiver, for any reason but the timeout. A challenge is a response of what stands before
+ * it, and counts by its status. `other`: a status of no known class.
+ */
+export function resultOf({ kind, status }: Exchange): MetricResult {
+  if (kind === "timeout") return "timeout";
+  if (status === undefined || (kind !== "response" && kind !== "challenged")) return "network";
+  if (status === 429) return "429";
+  const ofClass = `${Math.floor(status / 100)}xx`;
+  return results.find((result) => result === ofClass) ?? "other";
+}

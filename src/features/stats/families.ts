@@ -6,7 +6,6 @@
  */
 
 import { isStalled } from "../../core/alerts.ts";
-import { results } from "../../core/attempt-metric.ts";
 import {
   type Counters,
   DELAY_BOUNDS_MS,
@@ -15,6 +14,7 @@ import {
   type Rates,
   ratesOf,
 } from "../../core/metrics.ts";
+import { results } from "../../core/retry/classify.ts";
 import type { StatsWindow } from "../../core/rollups.ts";
 import type { Services } from "../../services.ts";
 import {

@@ -1,9 +1,9 @@
 /** Figures that the gates have counted: within a window of time, and as metrics for Prometheus. */
 
-import { results } from "../../core/attempt-metric.ts";
 import { type Counters, ratesOf, totalOf } from "../../core/metrics.ts";
 import { refuseBound, refuseTenant } from "../../core/principal.ts";
 import { missing, ok } from "../../core/result.ts";
+import { results } from "../../core/retry/classify.ts";
 import type { StatsWindow } from "../../core/rollups.ts";
 import { readCounts, retryingForADay } from "../../store/stats.ts";
 import { isoTime } from "../../time.ts";

@@ -1,8 +1,8 @@
 /** Whose figures are made into one: the caller's alone, and where they are many, of all alike. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
-import type { AttemptMetric } from "../../../src/core/attempt-metric.ts";
 import type { FiguresQuery } from "../../../src/core/gate-view.ts";
+import type { AttemptMetric } from "../../../src/core/metrics.ts";
 import { ratesOf } from "../../../src/core/metrics.ts";
 import { newRollups, rollupsAfter } from "../../../src/core/rollups.ts";
 import { seededRandom } from "../../../src/core/seeded-random.ts";

@@ -1,8 +1,8 @@
 /** The first page, which shows whether a destination needs attention, and the list of all destinations. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import { results } from "../../../core/attempt-metric.ts";
 import { ratesOf, totalOf } from "../../../core/metrics.ts";
+import { results } from "../../../core/retry/classify.ts";
 import type { StatsWindow } from "../../../core/rollups.ts";
 import { createDestination, getDestinations } from "../../../features/destinations/service.ts";
 import { shellQuoted } from "../../../features/events/curl.ts";
