@@ -37,8 +37,19 @@ export const auditActions = [
 
 export type AuditAction = (typeof auditActions)[number];
 
-/** Who makes a change: with an API key or `ADMIN_KEY`, at the dashboard, through a portal link, by a binding, or Breakwater itself. */
-export const actorKinds = ["api_key", "admin_key", "dashboard", "portal", "binding", "breakwater"] as const;
+/**
+ * Who makes a change: with an API key or `ADMIN_KEY`, at the dashboard, through a portal link, by a binding, an agent over MCP
+ * with either key, or Breakwater itself.
+ */
+export const actorKinds = [
+  "api_key",
+  "admin_key",
+  "dashboard",
+  "portal",
+  "binding",
+  "agent",
+  "breakwater",
+] as const;
 
 export type Actor = Readonly<{
   kind: (typeof actorKinds)[number];

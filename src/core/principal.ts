@@ -13,8 +13,8 @@ export type Principal = Readonly<{
    * own, which is not limited: `ADMIN_KEY`, and a binding without a tenant.
    */
   key?: string;
-  /** Present where it is not a request with a key. */
-  via?: "binding" | "queue";
+  /** Present where it is not a request to the API; `mcp`: an agent's, with a key. */
+  via?: "binding" | "queue" | "mcp";
   scopes: readonly Scope[];
   /** Present when the key is bound to this tenant: it sees and changes nothing of another. */
   tenant?: string;
@@ -42,7 +42,8 @@ export type Permission = Readonly<{
 
 /** The principal's name in a refusal. */
 export function callerOf({ via, visit, person }: Principal): string {
-  return `The ${visit ? "visit" : person ? "person" : (via ?? "key")}`;
+  const given = via === "mcp" ? undefined : via;
+  return `The ${visit ? "visit" : person ? "person" : (given ?? "key")}`;
 }
 
 /** The least role that a permission needs. */

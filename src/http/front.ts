@@ -1,5 +1,5 @@
 /**
- * Who answers a request: the API, the Svix API, the pages or the documentation. An isolate loads this with its first
+ * Who answers a request: the API, the Svix API, the MCP server, the pages or the documentation. An isolate loads this with its first
  * request, and each of them with the first request for it: evaluating all their schemas and pages takes longer than
  * any request. A post of events loads the routes of events alone.
  */
@@ -28,6 +28,7 @@ const parts = {
   },
   app: ({ app }) => app(),
   svix: async ({ authenticate }) => (await import("./svix/app.ts")).createSvixApi({ authenticate }),
+  mcp: async ({ authenticate }) => (await import("./mcp/app.ts")).createMcp({ authenticate }),
   dashboard: async ({ authenticate }) =>
     (await import("../pages/dashboard/app.tsx")).createDashboard({ authenticate }),
   portal: async () => (await import("../pages/portal/app.tsx")).createPortal(),
@@ -48,6 +49,7 @@ const partByFirstStep: ReadonlyMap<string | undefined, Part> = new Map([
   ["docs", "docs"],
   ["problems", "docs"],
   ["dashboard", "dashboard"],
+  ["mcp", "mcp"],
   ["portal", "portal"],
   ["api", "svix"],
   ["ingest", "svix"],

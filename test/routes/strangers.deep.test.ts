@@ -5,6 +5,9 @@
  * registered.
  */
 import { beforeAll, describe, expect, test } from "vitest";
+import { changingTools } from "../../src/http/mcp/changing.ts";
+import { readingTools } from "../../src/http/mcp/reading.ts";
+import { inputSchemas } from "../../src/http/mcp/schemas.ts";
 import {
   type AppName,
   appNames,
@@ -16,6 +19,7 @@ import {
   formOf,
   headersOf,
   isRivals,
+  messageOf,
   nameAt,
   newWorld,
   parametersOf,
@@ -28,6 +32,7 @@ import {
   stored,
   type World,
 } from "../support/strangers.ts";
+import { inputFor, thingFor } from "../support/tool-inputs.ts";
 
 /** For machines that are busy with other things: a test sends some hundred requests. */
 const TIMEOUT_MS = 300_000;
@@ -272,6 +277,64 @@ describe("fields of forms with what is not the caller's reach nothing", () => {
         });
         faults.push(...found.map((one) => `${method} ${action} ${one}`));
       }
+      expect(faults).toEqual([]);
+    },
+    TIMEOUT_MS,
+  );
+});
+
+const tools = [...readingTools, ...changingTools];
+
+/** The fields that the tool takes, by its schema. */
+function fieldsOf(tool: string): string[] {
+  const schema = inputSchemas(tools).get(tool) as { properties?: object } | undefined;
+  return Object.keys(schema?.properties ?? {});
+}
+
+/** What a field of a tool is given in its turn; ids are found by words and subjects too. */
+function foreignValues(field: string): unknown[] {
+  const { rival } = world;
+  const isAny = field === "q" || field === "subject";
+  const own = isAny ? [rival.tenant, ...Object.values(rival.ids)] : [thingFor(field, rival)];
+  return own
+    .filter((value) => value !== undefined)
+    .flatMap((value) => [value, Array.isArray(value) ? [`${value[0]}\u0000`] : `${value}`.toUpperCase()]);
+}
+
+describe("arguments of an agent's tools that are not the caller's reach nothing", () => {
+  beforeAll(async () => {
+    world = await newWorld();
+  });
+
+  test.each(callerNames("mcp").filter((name) => name !== "the operator"))(
+    "by %s",
+    async (name) => {
+      const { headers } = await callerNamed("mcp", name);
+      before = await stored();
+      const faults: string[] = [];
+      let foreign = 0;
+      for (const { name: tool } of tools) {
+        const own = inputFor(tool, world.own);
+        const bodyWith = (input: object) => messageOf("tools/call", { name: tool, arguments: input });
+        const strange = fieldsOf(tool).flatMap((field) =>
+          foreignValues(field).map((value) => ({
+            name: field,
+            path: "/mcp",
+            body: bodyWith({ ...own, [field]: value }),
+          })),
+        );
+        foreign += strange.length;
+        const how = { app: "mcp", method: "POST", headers } as const;
+        const found = [
+          ...(await faultsAfter(strange, { ...how, mayChangeOwn: false })),
+          ...(await faultsAfter([{ name: "own", path: "/mcp", body: bodyWith(own) }], {
+            ...how,
+            mayChangeOwn: true,
+          })),
+        ];
+        faults.push(...found.map((one) => `${tool} ${one}`));
+      }
+      expect(foreign).toBeGreaterThan(50);
       expect(faults).toEqual([]);
     },
     TIMEOUT_MS,

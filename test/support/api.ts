@@ -5,6 +5,7 @@
 import { env } from "cloudflare:workers";
 import { createApp } from "../../src/http/app.ts";
 import type { Authenticate } from "../../src/http/auth.ts";
+import type { createMcp } from "../../src/http/mcp/app.ts";
 import type { createSvixApi } from "../../src/http/svix/app.ts";
 import { PlacementCache } from "../../src/ingest/placement-cache.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
@@ -34,7 +35,7 @@ type Options = Readonly<{
   /** The events whose deliveries a gate says are in flight. */
   inFlight?: readonly number[];
   /** What is tested instead of the API. */
-  create?: typeof createApp | typeof createSvixApi;
+  create?: typeof createApp | typeof createMcp | typeof createSvixApi;
 }>;
 
 /** An API and what it did to the world around it. */

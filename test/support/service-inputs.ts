@@ -194,6 +194,10 @@ export const serviceInputs: Readonly<Record<string, Inputs>> = {
     { window: "1h", tenant },
     { window: "1h", destination: ids.destinations },
   ],
+  getFleet: ({ tenant }) => [
+    { tenant: undefined, query: { windows: ["15m"], series: false } },
+    { tenant, query: { windows: ["15m"], series: false } },
+  ],
   getMetrics: () => [undefined],
 
   getTenants: ({ tenant }) => [page, { ...page, after: tenant.slice(0, -1) }],

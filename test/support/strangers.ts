@@ -12,6 +12,7 @@ import { scopes } from "../../src/core/scopes.ts";
 import { createApp } from "../../src/http/app.ts";
 
 import { createDocs } from "../../src/http/docs/app.tsx";
+import { createMcp } from "../../src/http/mcp/app.ts";
 import { documentOf } from "../../src/http/openapi/document.ts";
 import { createSvixApi } from "../../src/http/svix/app.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
@@ -90,6 +91,7 @@ const document = documentOf(api);
 export const apps = {
   api,
   svix: createSvixApi(options),
+  mcp: createMcp(options),
   dashboard: createDashboard(options),
   portal: createPortal({ services: () => services }),
   docs: createDocs(() => document),
@@ -194,7 +196,8 @@ export async function headersOf(
   const key = name.replaceAll(" ", "-");
   if (app === "dashboard")
     return { ...own, cookie: await cookieAfter(app, "/dashboard/sign-in", { key }, own) };
-  return { authorization: `Bearer ${key}` };
+  const revision = app === "mcp" && { "mcp-protocol-version": "2025-11-25" };
+  return { authorization: `Bearer ${key}`, ...revision };
 }
 
 async function cookieAfter(
@@ -353,11 +356,17 @@ const svixBody = {
 export function bodyOf({ app, method, path }: Route, own: Things): string | URLSearchParams | undefined {
   if (method === "GET" || app === "docs") return undefined;
   if (app === "dashboard" || app === "portal") return new URLSearchParams(formOf(own));
+  if (app === "mcp") return messageOf("tools/list");
   if (app === "svix") return JSON.stringify(svixBody);
   const documented = path.replaceAll(/:(\w+)/g, "{$1}");
   const operation = operations.find((one) => one.method === method && one.path === documented);
   const body = operation && bodyFor(operation, own);
   return body === undefined ? undefined : JSON.stringify(body);
+}
+
+/** The message of a client that has shaken hands. */
+export function messageOf(method: string, params: object = {}): string {
+  return JSON.stringify({ jsonrpc: "2.0", id: 1, method, params });
 }
 
 /** What the forms of pages ask for, all of it: what a form does not know it does not look at. */

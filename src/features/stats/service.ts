@@ -1,5 +1,6 @@
 /** Figures that the gates have counted: within a window of time, and as metrics for Prometheus. */
 
+import type { FiguresQuery } from "../../core/gate-view.ts";
 import { type Counters, ratesOf, totalOf } from "../../core/metrics.ts";
 import { refuseBound, refuseTenant } from "../../core/principal.ts";
 import { missing, ok } from "../../core/result.ts";
@@ -39,6 +40,19 @@ export const getStats = service(
     const keyed = counts ? (counts.keyed ?? 0) + (counts.deduplicated ?? 0) : null;
     const counted = { retrying_for_a_day: old, deduplicated, keyed_requests: keyed };
     return ok({ ...statsView(fleet, window), ...counted });
+  },
+);
+
+type FleetScope = Readonly<{ tenant: string | undefined; query: FiguresQuery }>;
+
+/** The figures of the destinations of a tenant, or of all: of a hundred at most, the active ones first. */
+export const getFleet = service(
+  { scope: "read" },
+  async ({ services, principal }, { tenant: named, query }: FleetScope) => {
+    const refusal = refuseTenant(principal, named);
+    if (refusal) return refusal;
+    const { tenant = named } = principal;
+    return ok(await readFleet(services, { tenant }, query));
   },
 );
 

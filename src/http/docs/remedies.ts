@@ -226,6 +226,40 @@ export const remedies: readonly Remedy[] = [
     remedy: "Post smaller events, or deliver them to an endpoint or a service.",
   },
   {
+    reason: "permanent, gone",
+    meaning: "The receiver's last answer refuses it for good; after a 410 the destination is paused.",
+    remedy: "Repair the receiver by what that answer says, then `POST /v1/deliveries/{id}/retry`.",
+  },
+  {
+    reason: "exhausted, expired",
+    meaning:
+      "The retry policy gave up: all attempts are used up, or the age limit or the event's `ttl` has passed.",
+    remedy:
+      "Repair the receiver by its last failure, then `POST /v1/deliveries/{id}/retry`, or `POST /v1/replays` for a period.",
+  },
+  {
+    reason: "forbidden_target",
+    meaning: "Its URL may not be called: it is not public, is the deployment's own, or cannot be read.",
+    remedy: "Correct the URL, then `POST /v1/deliveries/{id}/retry`.",
+  },
+  {
+    reason: "corrupt, event_removed",
+    meaning:
+      "The stored event is damaged, or was removed from the database by hand: there is nothing to send.",
+    remedy: "Post the event again. Report damage with the delivery's id and its log lines.",
+  },
+  {
+    reason: "poison",
+    meaning: "Its message came back 100 times while the delivery was alone in it, without an outcome.",
+    remedy:
+      "Keep its id and its log lines, and report it. `POST /v1/deliveries/{id}/retry` sends it once more.",
+  },
+  {
+    reason: "destination_deleted",
+    meaning: "Somebody has deleted its destination, which cancels what has not ended.",
+    remedy: 'Nothing. A replay with `include: "missing"` sends past events to another destination.',
+  },
+  {
     reason: "erased",
     meaning:
       "Its content has been erased, so it cannot be sent. An attempt in flight at that moment may have arrived.",

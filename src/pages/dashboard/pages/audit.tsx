@@ -189,6 +189,7 @@ const actorTexts: Readonly<Record<AuditEntryView["actor"]["kind"], string>> = {
   dashboard: "At the dashboard",
   portal: "In the portal",
   binding: "By a Worker's binding",
+  agent: "By an agent",
   breakwater: "By Breakwater",
 };
 

@@ -1,0 +1,47 @@
+/** Fields that inputs of several tools have, and what several results show. */
+import { z } from "@hono/zod-openapi";
+import { idPatterns } from "../../ids.ts";
+import type { Destination } from "../../store/destination.ts";
+import { beginning, outside } from "./tool.ts";
+
+function idField(kind: keyof typeof idPatterns, example: string) {
+  const error = `expected the id of a ${kind}, as ${example}`;
+  return z.string({ error }).regex(idPatterns[kind], { error }).openapi({ example });
+}
+
+export const deliveryIdField = idField("delivery", "dlv_0jkm7tkww1kam_8m2x0f7q9a4r6t1v3w5y");
+export const destinationIdField = idField("destination", "dst_8m2x0f7q9a4r6t1v3w5y");
+export const eventIdField = idField("event", "evt_0jkm7tkww1kam");
+export const replayIdField = idField("replay", "rpl_8m2x0f7q9a4r6t1v3w5y");
+
+const AT_EXPECTED = "expected the `at` of an attempt, as the delivery has it";
+
+export const attemptTimeField = z
+  .string({ error: AT_EXPECTED })
+  .regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/, { error: AT_EXPECTED })
+  .openapi({ description: "The `at` of the attempt, as the delivery has it." });
+
+/** The most entries of a page: an agent's context is small. */
+const MOST_ENTRIES = 50;
+const LIMIT_EXPECTED = `expected a whole number from 1 to ${MOST_ENTRIES}`;
+
+export const pageLimitField = z
+  .int({ error: LIMIT_EXPECTED })
+  .min(1, { error: LIMIT_EXPECTED })
+  .max(MOST_ENTRIES, { error: LIMIT_EXPECTED })
+  .default(10)
+  .openapi({ description: `The number of entries in a page, 1 to ${MOST_ENTRIES}; 10 by default.` });
+
+/** The names that a customer has given its destination. */
+export function nameShown({ url, description, uid }: Pick<Destination, "url" | "description" | "uid">) {
+  return outside({
+    url: beginning(url, 500),
+    ...(description && { description: beginning(description, 200) }),
+    ...(uid && { uid }),
+  });
+}
+
+/** Where people see it. */
+export function pageAt(origin: string, kind: "destinations" | "events", id: string): string {
+  return `${origin}/dashboard/${kind}/${id}`;
+}

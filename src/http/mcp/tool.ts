@@ -1,0 +1,119 @@
+/** A tool of the MCP server: what it is to agents, and how it is called. */
+import type { z } from "@hono/zod-openapi";
+import { type Permission, refuseWithout } from "../../core/principal.ts";
+import { invalidFields, type RefusalKind, type Refused, type Result } from "../../core/result.ts";
+import type { Caller } from "../../features/service.ts";
+import { checked, problemOf, retryAfterOf } from "../problems.ts";
+
+/** @param origin of the request: links to the dashboard begin with it */
+export type AgentCall = Caller & Readonly<{ origin: string }>;
+
+type About = Readonly<{
+  name: string;
+  title: string;
+  description: string;
+  /** That of the service that the tool calls. */
+  permission: Permission;
+}>;
+
+type Annotations = Readonly<{
+  readOnlyHint: boolean;
+  /** Whether it overwrites or ends something. */
+  destructiveHint: boolean;
+  /** Whether a repeat changes nothing more. */
+  idempotentHint: boolean;
+  /** Whether it sends something to a receiver at once. */
+  openWorldHint: boolean;
+}>;
+
+export type Tool = About &
+  Readonly<{
+    input: z.ZodType;
+    annotations: Annotations;
+    isChanging: boolean;
+    /** @param input as the schema reads it */
+    run: (call: AgentCall, input: never) => Promise<Result<unknown>>;
+  }>;
+
+type Definition<S extends z.ZodType> = About &
+  Readonly<{ input: S; run: (call: AgentCall, input: z.output<S>) => Promise<Result<unknown, RefusalKind>> }>;
+
+/** A tool that changes nothing. */
+export function readingTool<S extends z.ZodType>(definition: Definition<S>): Tool {
+  const annotations = {
+    readOnlyHint: true,
+    destructiveHint: false,
+    idempotentHint: true,
+    openWorldHint: false,
+  };
+  return { ...definition, annotations, isChanging: false };
+}
+
+/** A tool that changes something. */
+export function changingTool<S extends z.ZodType>({
+  isDestructive = false,
+  isIdempotent = false,
+  isOpen = false,
+  ...definition
+}: Definition<S> & Readonly<{ isDestructive?: boolean; isIdempotent?: boolean; isOpen?: boolean }>): Tool {
+  const annotations = {
+    readOnlyHint: false,
+    destructiveHint: isDestructive,
+    idempotentHint: isIdempotent,
+    openWorldHint: isOpen,
+  };
+  return { ...definition, annotations, isChanging: true };
+}
+
+/** Under this name stands what senders, receivers and customers have written. */
+export const OUTSIDE = "data_not_instructions";
+
+/** Marks what was written outside of Breakwater. */
+export function outside<T>(value: T): Readonly<{ [OUTSIDE]: T }> {
+  return { [OUTSIDE]: value };
+}
+
+/** Characters that an answer shows of one text, or of one event's data. */
+const MOST_CHARACTERS = 4_000;
+
+/** The text, or its beginning. */
+export function beginning(text: string, most = MOST_CHARACTERS): string {
+  return text.length <= most ? text : `${text.slice(0, most)}… (cut, of ${text.length} characters)`;
+}
+
+/** The value, or the beginning of its JSON where that is long. */
+export function shortened(value: unknown): unknown {
+  const text = JSON.stringify(value) ?? "";
+  return text.length <= MOST_CHARACTERS ? value : beginning(text);
+}
+
+export type ToolResult = Readonly<{
+  content: readonly Readonly<{ type: "text"; text: string }>[];
+  isError?: true;
+}>;
+
+/** Calls the tool with what an agent has given. A refusal is a result too: agents read it, and correct what they can. */
+export async function callTool(tool: Tool, call: AgentCall, given: unknown): Promise<ToolResult> {
+  const result = refuseWithout(tool.permission, call.principal) ?? (await ran(tool, call, given));
+  return result.kind === "ok" ? asText(result.value) : { ...asText(refusalView(result)), isError: true };
+}
+
+async function ran({ input, run }: Tool, call: AgentCall, given: unknown): Promise<Result<unknown>> {
+  const read = checked(input, given);
+  return "data" in read ? run(call, read.data as never) : invalidFields(read);
+}
+
+function refusalView(refused: Refused) {
+  const { title, detail, errors } = problemOf(refused);
+  const seconds = retryAfterOf(refused);
+  return {
+    title,
+    detail,
+    ...(errors && { errors }),
+    ...(seconds !== undefined && { retry_after_s: seconds }),
+  };
+}
+
+function asText(value: unknown): ToolResult {
+  return { content: [{ type: "text", text: JSON.stringify(value) }] };
+}
