@@ -6,7 +6,8 @@
 
 import { bundled, headersText, planOf, type RequestHeaders, storedHeader } from "../core/bundle.ts";
 import { Content, envelopeOf, stamp } from "../core/content.ts";
-import { dataFaults, type JsonSchema, REQUEST_STEPS, type StepBudget } from "../core/json-schema.ts";
+import type { JsonSchema } from "../core/json-schema.ts";
+import { dataFaults, REQUEST_STEPS, type StepBudget } from "../core/json-schema-check.ts";
 import { routed } from "../core/routing.ts";
 import {
   type EventPlace,

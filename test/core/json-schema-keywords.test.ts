@@ -1,6 +1,7 @@
 /** What each keyword of a schema says about data, what fits it and what is said of what does not. */
 import { describe, expect, test } from "vitest";
-import { dataFaults, type JsonSchema, type SchemaFault, schemaFaults } from "../../src/core/json-schema.ts";
+import { type JsonSchema, type SchemaFault, schemaFaults } from "../../src/core/json-schema.ts";
+import { dataFaults } from "../../src/core/json-schema-check.ts";
 
 const fits = (schema: JsonSchema, data: unknown) => dataFaults(schema, data).length === 0;
 const said = (faults: readonly SchemaFault[]) =>

@@ -1,7 +1,8 @@
 /** Checking data does a bounded amount of work, whatever schema and data are: each read of either is counted here. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { dataFaults, type JsonSchema, schemaFaults } from "../../src/core/json-schema.ts";
+import { type JsonSchema, schemaFaults } from "../../src/core/json-schema.ts";
+import { dataFaults } from "../../src/core/json-schema-check.ts";
 
 /** What a check may read of a schema and of data in all: so many times its steps. */
 const MOST_READS = 20 * 100_000;

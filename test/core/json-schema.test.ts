@@ -2,7 +2,8 @@
 import { type Schema, Validator } from "@cfworker/json-schema";
 import fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";
-import { dataFaults, type JsonSchema, type SchemaFault, schemaFaults } from "../../src/core/json-schema.ts";
+import { type JsonSchema, type SchemaFault, schemaFaults } from "../../src/core/json-schema.ts";
+import { dataFaults } from "../../src/core/json-schema-check.ts";
 
 const fits = (schema: JsonSchema, data: unknown) => dataFaults(schema, data).length === 0;
 const said = (faults: readonly SchemaFault[]) =>

@@ -1,6 +1,6 @@
 /** Queued deliveries of three databases in one list: the newest first, then those that are scheduled, the next due first. */
 import { expect, test } from "vitest";
-import { queuedDeliveries } from "../../src/store/planned-deliveries.ts";
+import { queuedDeliveries } from "../../src/store/queued-deliveries.ts";
 import { insertRow } from "../support/api.ts";
 import { insertBundles } from "../support/bundle-rows.ts";
 import { emptyDatabase, testDatabases } from "../support/databases.ts";

@@ -9,13 +9,8 @@ import { endsText, maskOf } from "../../src/core/pack.ts";
 import { DAY_MS } from "../../src/core/retention.ts";
 import type { Over } from "../../src/store/delivery-filter.ts";
 import type { ListFilter } from "../../src/store/delivery-list.ts";
-import {
-  findDelivery,
-  findEvent,
-  findEventAlone,
-  queuedDeliveries,
-  readEvent,
-} from "../../src/store/planned-deliveries.ts";
+import { findDelivery, findEvent, findEventAlone, readEvent } from "../../src/store/planned-deliveries.ts";
+import { queuedDeliveries } from "../../src/store/queued-deliveries.ts";
 import { moveCursor, moveWatermark } from "../../src/store/sweep.ts";
 import { insertRow } from "../support/api.ts";
 import { type BundleRow, insertBundles } from "../support/bundle-rows.ts";

@@ -17,7 +17,8 @@ import {
 import type { Destination } from "../../store/destination.ts";
 import { destinationsByIds } from "../../store/destinations.ts";
 import { type EventName, eventNames } from "../../store/events.ts";
-import { queuedDeliveries, readEvent, type StoredEvent } from "../../store/planned-deliveries.ts";
+import { readEvent, type StoredEvent } from "../../store/planned-deliveries.ts";
+import { queuedDeliveries } from "../../store/queued-deliveries.ts";
 import { acceptedBy } from "../../store/time-ranges.ts";
 import { type Call, service } from "../service.ts";
 import type { DeliveryJson, deliveryQuery } from "./schema.ts";

@@ -2,7 +2,8 @@
  * The catalogue of event types: what a deployment's events are called and what their data looks like. It belongs to the
  * operator; principals of tenants read it. A type that is not in it can be posted all the same.
  */
-import { dataFaults, type JsonSchema, type SchemaFault, schemaFaults } from "../../core/json-schema.ts";
+import { type JsonSchema, type SchemaFault, schemaFaults } from "../../core/json-schema.ts";
+import { dataFaults } from "../../core/json-schema-check.ts";
 import { type Principal, refuseBound } from "../../core/principal.ts";
 import { conflict, type FieldError, invalidFields, missing, ok } from "../../core/result.ts";
 import { wholeDays } from "../../core/retention.ts";

@@ -6,7 +6,9 @@
  * A document comes from outside, so nothing in it costs more than a bound: references lead to places of the document
  * itself, through ten others at most, and each is taken along once.
  */
-import { APPLICATORS, dataFaults, isFormat, type JsonSchema, schemaFaults } from "../../core/json-schema.ts";
+import { isFormat } from "../../core/json-formats.ts";
+import { APPLICATORS, type JsonSchema, schemaFaults } from "../../core/json-schema.ts";
+import { dataFaults } from "../../core/json-schema-check.ts";
 
 export type WebhookType = Readonly<{
   name: string;
