@@ -69,18 +69,34 @@ export async function accept(
   return outcome;
 }
 
-/** An event that is accepted or not by itself, although others are committed with it. */
-export type SingleEvent = PostedEvent &
-  Readonly<{
-    /** Its idempotency key. */
-    key?: string | undefined;
-    /** The same whenever it is handed over, and no other event's. */
-    token: string;
-    /** When its sender sent it, epoch ms: not after the first try to store it, and the same at each. */
-    sentAt: number;
-    /** It may have been stored by an earlier try: this one finds that, and stores nothing. */
-    isRepeated: boolean;
-  }>;
+/** How a queue hands an event over: again and again, until it is acknowledged. */
+export type Handover = Readonly<{
+  /** The event's idempotency key. */
+  key?: string | undefined;
+  /** The same whenever it is handed over, and no other event's. */
+  token: string;
+  /** When its sender sent it, epoch ms: not after the first try to store it, and the same at each. */
+  sentAt: number;
+  /** It may have been stored by an earlier try: this one finds that, and stores nothing. */
+  isRepeated: boolean;
+}>;
+
+/** The entry of an event that is accepted or not by itself, although others are committed with it. */
+export async function entryOfMessage(
+  { now }: Pick<Services, "now">,
+  event: PostedEvent,
+  { key, token, sentAt, isRepeated }: Handover,
+): Promise<Entry> {
+  const ownKey = isRepeated ? messageKey(token) : undefined;
+  return {
+    token,
+    events: [scheduled(event, now())],
+    key: key === undefined ? ownKey : { key, fingerprint: await fingerprintOf([event]) },
+    deadlineAt: now() + WAIT_MS,
+    handed: { sentAt, isRepeated, isKeyed: key !== undefined },
+    triedWithin: isRepeated && key === undefined ? [sentAt - CLOCK_SKEW_MS, sentAt + FRESH_MS] : undefined,
+  };
+}
 
 /**
  * A message that is stored no later than this after it was sent, ms, is found by its token among the bundles of that time, if
@@ -94,73 +110,48 @@ const CLOCK_SKEW_MS = 60_000;
 const COMMIT_BYTES = 1024 * 1024;
 
 /**
- * Stores each of the events, once however often it is handed over, and enqueues their deliveries. They are committed
- * together, and the results are in their order. Never throws.
+ * Stores the event of each entry (`entryOfMessage`), once however often it is handed over, and enqueues its deliveries. They
+ * are committed together, and the results are in their order. Never throws.
  */
 export async function acceptEach(
   services: Services,
-  posted: readonly SingleEvent[],
+  entries: readonly Entry[],
 ): Promise<readonly CommitResult[]> {
   const places = await placesOf(services);
-  if (places === undefined) return posted.map(() => UNAVAILABLE);
-  const now = services.now();
-  const items = await Promise.all(posted.map((one) => itemOf(services, places, one, now)));
-  const { outcomes, highest } = await lookUpStored(services, placesToAsk(items));
+  if (places === undefined) return entries.map(() => UNAVAILABLE);
+  const { outcomes, highest } = await lookUpStored(services, placesToAsk(services, places, entries));
   const results = new Map<Entry, CommitResult>(outcomes);
-  const open = items.filter(({ entry }) => !results.has(entry));
-  const routes = await routesBeyond(services, open);
-  for (const [database, some] of Map.groupBy(open, (item) => item.database)) {
+  const open = entries.filter((entry) => !results.has(entry));
+  const byDatabase = Map.groupBy(open, (entry) => databaseOf(entry, places.count));
+  const routes = await routesBeyond(services, byDatabase);
+  for (const [database, some] of byDatabase) {
     // What was looked up is in no bundle up to there; and what was not has never been tried.
     const floor = highest.get(database);
     for (const portion of portionsOf(some)) {
       const acceptedAt = services.now();
       const deadlineAt = acceptedAt + WAIT_MS;
-      const entries = portion.map((item) => ({ ...entryAt(item, acceptedAt), deadlineAt, floor }));
-      const committed = await commitEntries(services, database, entries, acceptedAt, routes);
+      const dated = portion.map((entry) => ({ ...entryAt(entry, acceptedAt), deadlineAt, floor }));
+      const committed = await commitEntries(services, database, dated, acceptedAt, routes);
       services.background(enqueueCommitted(services, committed.bundles));
-      for (const [i, { entry }] of portion.entries())
-        results.set(entry, committed.outcomes[i] ?? UNAVAILABLE);
+      for (const [i, entry] of portion.entries()) results.set(entry, committed.outcomes[i] ?? UNAVAILABLE);
     }
   }
-  for (const { one, entry } of items)
-    if (results.get(entry)?.kind === "replayed") services.background(countRepeat(services, [one]));
-  return items.map(({ entry }) => results.get(entry) ?? UNAVAILABLE);
+  for (const entry of entries)
+    if (results.get(entry)?.kind === "replayed") services.background(countRepeat(services, entry.events));
+  return entries.map((entry) => results.get(entry) ?? UNAVAILABLE);
 }
 
-/** A single event on its way, with the database where it is stored if it is not stored yet. */
-type SingleItem = Readonly<{
-  one: SingleEvent;
-  entry: Entry;
-  database: number;
-  /** The databases that are asked whether an earlier try, or another request with its key, has stored it. */
-  asked: readonly number[];
-}>;
-
-async function itemOf(
-  services: Services,
-  places: Places,
-  one: SingleEvent,
-  now: number,
-): Promise<SingleItem> {
-  const { tenant, key, token, sentAt, isRepeated } = one;
-  const ownKey = isRepeated ? messageKey(token) : undefined;
-  const entry: Entry = {
-    token,
-    events: [scheduled(one, now)],
-    key: key === undefined ? ownKey : { key, fingerprint: await fingerprintOf([one]) },
-    deadlineAt: now + WAIT_MS,
-    triedWithin: isRepeated && key === undefined ? [sentAt - CLOCK_SKEW_MS, sentAt + FRESH_MS] : undefined,
-  };
-  const database =
-    key === undefined ? placeByTime(tenant, places.count, sentAt) : placeByKey(tenant, key, places.count);
-  const former = isRepeated || key !== undefined ? formerPlaces(services, places, one, now) : [];
-  // Concurrent requests with a key meet in the transaction of the commit; what this very message stored is looked up.
-  const asked = isRepeated ? [database, ...former] : former.filter((at) => at !== database);
-  return { one, entry, database, asked: [...new Set(asked)] };
+/** The database, of so many, where the entry of a message is stored if it is not stored yet. */
+function databaseOf({ key, handed, ...entry }: Entry, count: number): number {
+  const tenant = keyTenantOf(entry);
+  return key && handed?.isKeyed
+    ? placeByKey(tenant, key.key, count)
+    : placeByTime(tenant, count, handed?.sentAt ?? 0);
 }
 
-/** The entry as it is committed at that time. */
-function entryAt({ entry, one: { key, token, sentAt } }: SingleItem, acceptedAt: number): Entry {
+/** The entry of a message as it is committed at that time. */
+function entryAt(entry: Entry, acceptedAt: number): Entry {
+  const { key, token, handed: { sentAt } = { sentAt: 0 } } = entry;
   const isFresh = sentAt - CLOCK_SKEW_MS <= acceptedAt && acceptedAt <= sentAt + FRESH_MS;
   return key !== undefined || isFresh ? entry : { ...entry, key: messageKey(token) };
 }
@@ -172,19 +163,32 @@ function messageKey(token: string) {
 /** The beginning of a message's own key: no idempotency key of a sender has such a character. */
 const MESSAGE_KEY = "\u0001message ";
 
-/** The entries to look up in each database. */
-function placesToAsk(items: readonly SingleItem[]): ReadonlyMap<number, readonly Entry[]> {
-  const all = items.flatMap(({ entry, asked }) => asked.map((database) => ({ database, entry })));
-  const byDatabase = Map.groupBy(all, ({ database }) => database);
-  return new Map([...byDatabase].map(([database, some]) => [database, some.map(({ entry }) => entry)]));
+/** By database, the entries that an earlier try, or another request with their key, may have stored there. */
+function placesToAsk(
+  services: Services,
+  places: Places,
+  entries: readonly Entry[],
+): ReadonlyMap<number, readonly Entry[]> {
+  const now = services.now();
+  const asked = new Map<number, Entry[]>();
+  for (const entry of entries) {
+    const { isRepeated = false, isKeyed = false, sentAt = 0 } = entry.handed ?? {};
+    const database = databaseOf(entry, places.count);
+    const sender = { tenant: keyTenantOf(entry), key: isKeyed ? entry.key?.key : undefined, sentAt };
+    const former = isRepeated || isKeyed ? formerPlaces(services, places, sender, now) : [];
+    // Concurrent requests with a key meet in the transaction of the commit; what this very message stored is looked up.
+    const own = isRepeated ? [database, ...former] : former.filter((at) => at !== database);
+    for (const at of new Set(own)) asked.set(at, [...(asked.get(at) ?? []), entry]);
+  }
+  return asked;
 }
 
-/** The destinations of the items that go to further databases, read once for all of them; undefined where none does. */
+/** The destinations of the entries that go to further databases, read once for all of them; undefined where none does. */
 async function routesBeyond(
   services: Services,
-  items: readonly SingleItem[],
+  byDatabase: ReadonlyMap<number, readonly Entry[]>,
 ): Promise<ReadonlyMap<string, Routes> | undefined> {
-  const entries = items.filter(({ database }) => database > 0).map(({ entry }) => entry);
+  const entries = [...byDatabase].flatMap(([database, some]) => (database > 0 ? some : []));
   if (entries.length === 0) return undefined;
   try {
     return await within(services, LOOK_UP_MS, services.routing.fresh(services.db, routedBy(entries)));
@@ -195,18 +199,18 @@ async function routesBeyond(
   }
 }
 
-/** As many events at a time as one commit takes. */
-function portionsOf(items: readonly SingleItem[]): SingleItem[][] {
-  const portions: SingleItem[][] = [];
+/** As many entries at a time as one commit takes. */
+function portionsOf(entries: readonly Entry[]): Entry[][] {
+  const portions: Entry[][] = [];
   let free = 0;
-  for (const item of items) {
-    const bytes = entryBytes(item.entry);
+  for (const entry of entries) {
+    const bytes = entryBytes(entry);
     if (bytes > free) {
       portions.push([]);
       free = COMMIT_BYTES;
     }
     free -= bytes;
-    portions.at(-1)?.push(item);
+    portions.at(-1)?.push(entry);
   }
   return portions;
 }

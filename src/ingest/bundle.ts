@@ -91,6 +91,8 @@ export type Entry = Readonly<{
   triedAt?: number | undefined;
   /** When it was accepted if an earlier try has stored it without a key, epoch ms. Looked up before it is committed. */
   triedWithin?: NumberSpan | undefined;
+  /** Only for messages: when they were sent, epoch ms; whether an earlier try may have stored them; whether the key is the sender's. */
+  handed?: Readonly<{ sentAt: number; isRepeated: boolean; isKeyed: boolean }> | undefined;
   /** Breakwater's own: the catalogue of event types is not about it. */
   isOwn?: true | undefined;
 }>;
@@ -341,7 +343,7 @@ function unfitData(
 }
 
 /** The tenant that an entry's key belongs to: that of its last event. */
-export function keyTenantOf({ events }: Entry): string {
+export function keyTenantOf({ events }: Pick<Entry, "events">): string {
   return events.at(-1)?.tenant ?? "";
 }
 

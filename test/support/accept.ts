@@ -6,16 +6,16 @@ import type { Services } from "../../src/services.ts";
 type WithData<Event extends PostedEvent> = Omit<Event, "body"> & Readonly<{ data: unknown }>;
 
 export type GivenEvent = WithData<PostedEvent>;
-export type GivenSingle = WithData<ingest.SingleEvent>;
+export type GivenSingle = GivenEvent & ingest.Handover;
 export type GivenKeyed = WithData<ingest.KeyedEvent>;
 
 export const accept = (services: Services, given: readonly GivenEvent[], key?: string) =>
   ingest.accept(services, given.map(postedEvent), key);
 
-export const acceptEach = (services: Services, given: readonly GivenSingle[]) =>
+export const acceptEach = async (services: Services, given: readonly GivenSingle[]) =>
   ingest.acceptEach(
     services,
-    given.map((one) => ({ ...one, ...postedEvent(one) })),
+    await Promise.all(given.map((one) => ingest.entryOfMessage(services, postedEvent(one), one))),
   );
 
 export const acceptOperational = (services: Services, given: readonly GivenKeyed[]) =>

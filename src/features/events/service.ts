@@ -23,7 +23,7 @@ import { textOf } from "../../delivery/http.ts";
 import { parseExactly } from "../../http/json-body.ts";
 import { rangeErrors } from "../../http/parameters.ts";
 import { deliveryId, eventId, eventNumber } from "../../ids.ts";
-import { accept, acceptEach, type SingleEvent } from "../../ingest/accept.ts";
+import { accept, acceptEach, entryOfMessage, type Handover } from "../../ingest/accept.ts";
 import {
   type AcceptedEvent,
   type CommitResult,
@@ -91,26 +91,25 @@ export const postEvents = service(
   },
 );
 
-/** An event that is accepted or not by itself, and is recognized when it is handed over again. */
-type EventMessage = Omit<SingleEvent, keyof PostedEvent> & Readonly<{ event: EventInput }>;
-
 type NotPosted = Refused<"forbidden" | "conflict" | "invalid" | "unavailable">;
 
-/** Stores each of the events, once however often it is handed over. The results are in their order. */
+/** Stores the event of each message, once however often it is handed over. The results are in their order. */
 export const postEach = service(
   posting,
-  async ({ services, principal }, messages: readonly EventMessage[]) => {
-    const read = messages.map(({ event, ...message }) => {
-      const posted = postedEvents(services, principal, [event]);
-      const [only] = posted.kind === "ok" ? posted.value : [];
-      return { posted, single: only && { ...only, ...message } };
-    });
-    const singles = read.flatMap(({ single }) => single ?? []);
-    const results = await acceptEach(services, singles);
+  async ({ services, principal }, messages: readonly (Handover & Readonly<{ event: EventInput }>)[]) => {
+    const read = await Promise.all(
+      messages.map(async ({ event, ...handover }) => {
+        const posted = postedEvents(services, principal, [event]);
+        const [only] = posted.kind === "ok" ? posted.value : [];
+        return { posted, entry: only && (await entryOfMessage(services, only, handover)) };
+      }),
+    );
+    const entries = read.flatMap(({ entry }) => entry ?? []);
+    const results = await acceptEach(services, entries);
     return ok(
-      read.map(({ posted, single }): Result<undefined, NotPosted["kind"]> => {
+      read.map(({ posted, entry }): Result<undefined, NotPosted["kind"]> => {
         if (posted.kind !== "ok") return posted;
-        const result = (single && results[singles.indexOf(single)]) ?? UNAVAILABLE;
+        const result = (entry && results[entries.indexOf(entry)]) ?? UNAVAILABLE;
         return "events" in result ? ok(undefined) : notAccepted(services, result, 1);
       }),
     );
