@@ -1,44 +1,90 @@
 /** How many deliveries are in which state for which reason, by the partial indexes of states, up to a bound for each. */
 import { addedUp, allOf, type Databases } from "./databases.ts";
-import { countIn, DEAD_ROWS, RETRYING_ROWS, WAITING_PACKS, WAITING_ROWS, waitingOf } from "./sql.ts";
+import {
+  countIn,
+  DEAD_ROWS,
+  IN_FLIGHT_PACKS,
+  inFlightOf,
+  RETRYING_ROWS,
+  WAITING_PACKS,
+  WAITING_ROWS,
+  waitingOf,
+} from "./sql.ts";
 
-const IS_LISTED = "destination_id IN (SELECT value FROM json_each(?1))";
+const states = ["waiting", "dead", "retrying"] as const;
 
-/** The index of retries has no destinations: those that are read first are counted. */
-const COUNTS = `
-  SELECT state, reason, sum(count) AS count FROM (
-    SELECT * FROM (SELECT state, reason, 1 AS count FROM ${WAITING_ROWS} AND ${IS_LISTED} LIMIT ?2)
-    UNION ALL
-    SELECT * FROM (SELECT 'waiting', reason, ${countIn(waitingOf())} FROM ${WAITING_PACKS} AND ${IS_LISTED} LIMIT ?2)
-    UNION ALL
-    SELECT * FROM (SELECT state, reason, 1 FROM ${DEAD_ROWS} AND ${IS_LISTED} LIMIT ?2)
-    UNION ALL
-    SELECT state, reason, 1 FROM (SELECT * FROM ${RETRYING_ROWS} LIMIT ?2) WHERE ${IS_LISTED})
-  WHERE reason IS NOT NULL GROUP BY state, reason`;
+type State = (typeof states)[number];
 
-export type ReasonCount = Readonly<{
-  state: "waiting" | "dead" | "retrying";
-  reason: string;
-  /** At most the limit, which stands for more. */
-  count: number;
+/**
+ * Entries of the indexes, which are added up outside of the statement: to group them would read each of them twice. `own`
+ * is what leads to the entries of listed destinations. The indexes of retries have no destinations, so the entries that are
+ * due first are read of all, with their ids.
+ */
+function statementOf(list: string, own: string): string {
+  const sources = [
+    `SELECT 'waiting' AS state, reason, 1 AS count, NULL AS id FROM ${list} ${WAITING_ROWS} ${own}`,
+    `SELECT 'waiting', reason, ${countIn(waitingOf())}, NULL FROM ${list} ${WAITING_PACKS} ${own}`,
+    `SELECT 'dead', reason, 1, NULL FROM ${list} ${DEAD_ROWS} ${own}`,
+    `SELECT 'retrying', reason, 1, destination_id FROM ${RETRYING_ROWS}`,
+    `SELECT 'retrying', 'in_flight', ${countIn(inFlightOf())}, destination_id FROM ${IN_FLIGHT_PACKS}`,
+  ];
+  return sources
+    .map((source, place) => `SELECT ${place} AS source, * FROM (${source} LIMIT ?1)`)
+    .join(" UNION ALL ");
+}
+
+const COUNT_OF_ALL = statementOf("", "");
+const COUNT_OF_LISTED = statementOf("json_each(?2) own CROSS JOIN", "AND destination_id = own.value");
+
+export type ReasonCount = Readonly<{ state: State; reason: string; count: number }>;
+
+export type ReasonCounts = Readonly<{
+  counts: readonly ReasonCount[];
+  /** The states of which all deliveries are counted; of the others there are at least as many. */
+  exact: readonly State[];
 }>;
 
-/** @param limit the most rows and packs that are read of each state in each database */
+type Entry = Readonly<{
+  source: number;
+  state: State;
+  reason: string | null;
+  count: number;
+  id: string | null;
+}>;
+
+/**
+ * @param destinations undefined: all of all tenants
+ * @param limit the most rows, and again packs, that are read of each state in each database
+ */
 export async function reasonCounts(
   databases: Databases,
-  destinations: readonly string[],
+  destinations: readonly string[] | undefined,
   limit: number,
-): Promise<readonly ReasonCount[]> {
-  if (destinations.length === 0) return [];
-  const read = await Promise.all(
+): Promise<ReasonCounts> {
+  if (destinations?.length === 0) return { counts: [], exact: states };
+  const answers = await Promise.all(
     allOf(databases).map((db) =>
-      db.prepare(COUNTS).bind(JSON.stringify(destinations), limit).all<ReasonCount>(),
+      destinations === undefined
+        ? db.prepare(COUNT_OF_ALL).bind(limit).all<Entry>()
+        : db.prepare(COUNT_OF_LISTED).bind(limit, JSON.stringify(destinations)).all<Entry>(),
     ),
   );
-  const counted = read.flatMap(({ results }) => results);
-  const sums = addedUp(counted.map(({ state, reason, count }) => [`${state} ${reason}`, count]));
-  return [...sums].map(([key, count]) => {
+  const own = destinations && new Set(destinations);
+  const entries = answers.flatMap(({ results }) => results);
+  const sums = addedUp(
+    entries.flatMap(({ state, reason, count, id }) =>
+      reason === null || (own && id !== null && !own.has(id)) ? [] : [[`${state} ${reason}`, count] as const],
+    ),
+  );
+  const counts = [...sums].map(([key, count]) => {
     const [state = "", reason = ""] = key.split(" ");
-    return { state: state as ReasonCount["state"], reason, count: Math.min(limit, count) };
+    return { state: state as State, reason, count };
   });
+  const isFull = (state: State) =>
+    answers.some(({ results }) =>
+      [...Map.groupBy(results, ({ source }) => source)].some(
+        ([, read]) => read[0]?.state === state && read.length === limit,
+      ),
+    );
+  return { counts, exact: states.filter((state) => !isFull(state)) };
 }

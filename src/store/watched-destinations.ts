@@ -47,7 +47,7 @@ const ACTIVE = `${ACTIVE_CTE}
 
 const COUNT = `SELECT ${countUpTo(COUNTED, "destinations WHERE deleted_at IS NULL")} AS count`;
 
-const OWN_IDS = `SELECT id FROM ${OWN_DESTINATIONS} AND tenant = ?1 LIMIT ${COUNTED}`;
+const OWN_IDS = `SELECT id FROM ${OWN_DESTINATIONS} AND tenant = ?1 LIMIT ?2`;
 
 /** Four seeks for each: whether something waits, and the newest bundle with a delivery on record. */
 const ACTIVITY = `
@@ -123,8 +123,9 @@ function activityOf(found: readonly Activity[]) {
   };
 }
 
-async function ownIds(db: D1Database, tenant: string): Promise<readonly string[]> {
-  const { results } = await db.prepare(OWN_IDS).bind(tenant).all<{ id: string }>();
+/** The ids of a tenant's destinations, at most so many. */
+export async function ownIds(db: D1Database, tenant: string, limit = COUNTED): Promise<readonly string[]> {
+  const { results } = await db.prepare(OWN_IDS).bind(tenant, limit).all<{ id: string }>();
   return results.map(({ id }) => id);
 }
 

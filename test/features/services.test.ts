@@ -24,6 +24,7 @@ const needed: Readonly<Record<Exclude<Role, "look">, readonly string[]>> = {
   repair: [
     "deliveries/repairs.ts cancelOneDelivery",
     "deliveries/repairs.ts cancelWaiting",
+    "deliveries/repairs.ts previewRepair",
     "deliveries/repairs.ts repairDeliveries",
     "deliveries/repairs.ts retryDeliveries",
     "deliveries/repairs.ts retryDelivery",

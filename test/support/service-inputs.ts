@@ -86,6 +86,8 @@ export const serviceInputs: Readonly<Record<string, Inputs>> = {
       ["retry", "cancel"].map((action) => ({ action, chosen: { kind: "found", query } })),
     ),
   ],
+  previewRepair: (owned) =>
+    lists(owned).flatMap((query) => ["retry", "cancel"].map((action) => ({ action, query }))),
   cancelWaiting: ({ ids }) => [{ destination: ids.destinations }],
   getAttempt: ({ ids }) => [{ delivery: ids.deliveries, at: ids.attempts }],
   removeAttemptContent: (owned) => [attemptOf(owned)],
@@ -93,7 +95,7 @@ export const serviceInputs: Readonly<Record<string, Inputs>> = {
     { tenant: undefined },
     { tenant, destination_id: ids.destinations },
   ],
-  getDestinationNamed: ({ tenant, ids, canary }) =>
+  getDestinationsNamed: ({ tenant, ids, canary }) =>
     [ids.destinations, `At ${canary}`].flatMap((name) => [
       { tenant, name },
       { tenant: undefined, name },

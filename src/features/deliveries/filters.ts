@@ -2,65 +2,94 @@
 import { invalidFields, ok } from "../../core/result.ts";
 import type { Destination } from "../../store/destination.ts";
 import { findDestination, listDestinations } from "../../store/destinations.ts";
-import { type ReasonCount, reasonCounts } from "../../store/reason-counts.ts";
+import { type ReasonCounts, reasonCounts } from "../../store/reason-counts.ts";
+import { ownIds } from "../../store/watched-destinations.ts";
 import { service } from "../service.ts";
 
 const reading = { scope: "read" } as const;
 
 /** Destinations of one list of choices. */
 const MOST_CHOICES = 100;
-/** Destinations compared with a name. */
-const MOST_NAMED = 1_000;
-/** The most deliveries that are counted of a state, in each database. */
-export const REASONS_COUNTED = 1_000;
+/** Rows that are counted of a state, in each database: with more destinations than can be chosen from, fewer. */
+const [COUNTED, COUNTED_OF_MANY] = [1_000, 500];
+/** Destinations compared with a name in one call, and the most of these that are returned. */
+export const [COMPARED, MOST_NAMED] = [1_000, 50];
 
-export type DeliveryChoices = Readonly<{
-  /** Undefined when there are too many to choose from. */
-  destinations: readonly Destination[] | undefined;
-  /** Counts of the destination that was named, else of all; empty when there are too many. */
-  counts: readonly ReasonCount[];
-}>;
+export type DeliveryChoices = ReasonCounts &
+  Readonly<{
+    /** Undefined when there are too many to choose from. */
+    destinations: readonly Destination[] | undefined;
+    /** The destination that was named, whose deliveries alone are counted. */
+    chosen: Destination | undefined;
+  }>;
 
 type Within = Readonly<{ tenant: string | undefined; destination_id?: string | undefined }>;
 
-/** The choices within a tenant. Reads a bounded number of destinations and deliveries, without a gate. */
+/**
+ * The choices within a tenant. Reads a bounded number of destinations and deliveries, without a gate. Of a tenant with more
+ * than a thousand destinations, those of a thousand are counted.
+ */
 export const getDeliveryChoices = service(
   reading,
   async ({ services, principal }, { tenant: named, destination_id: id }: Within) => {
     const { tenant = named } = principal;
-    const page = { tenant, after: undefined, limit: MOST_CHOICES + 1 };
-    const [rows, only] = await Promise.all([
-      listDestinations(services.db, page),
+    const [rows, chosen] = await Promise.all([
+      listDestinations(services.db, { tenant, after: undefined, limit: MOST_CHOICES + 1 }),
       id === undefined ? undefined : findDestination(services.db, id, tenant),
     ]);
-    const destinations = rows.length > MOST_CHOICES ? undefined : rows;
-    const counted = id === undefined ? (destinations ?? []) : only ? [only] : [];
-    const ids = counted.map((one) => one.id);
-    return ok<DeliveryChoices>({ destinations, counts: await reasonCounts(services, ids, REASONS_COUNTED) });
+    const isFew = rows.length <= MOST_CHOICES;
+    const choices = { destinations: isFew ? rows : undefined, chosen };
+    if (isFew || id !== undefined) {
+      const ids = (id === undefined ? rows : [chosen]).flatMap((one) => one?.id ?? []);
+      return ok<DeliveryChoices>({ ...choices, ...(await reasonCounts(services, ids, COUNTED)) });
+    }
+    const all = tenant === undefined ? undefined : await ownIds(services.db, tenant, COMPARED + 1);
+    const counted = await reasonCounts(services, all?.slice(0, COMPARED), COUNTED_OF_MANY);
+    const isPart = all !== undefined && all.length > COMPARED;
+    return ok<DeliveryChoices>({ ...choices, ...counted, ...(isPart && { exact: [] }) });
   },
 );
 
-type Named = Readonly<{ tenant: string | undefined; name: string }>;
+type Named = Readonly<{
+  tenant: string | undefined;
+  name: string;
+  /** The last destination that has been compared. */
+  after?: string | undefined;
+}>;
+
+/** Destinations with a text in id, description or URL. */
+export type NamedDestinations = Readonly<{
+  /** Those that are called that and nothing else, where there are some; at most fifty. */
+  found: readonly Destination[];
+  count: number;
+  /** The last that has been compared; undefined when all have been. */
+  next: string | undefined;
+}>;
 
 /**
- * The destination with this id, description or URL, or the only one that has the text in one of these; compares the first
- * thousand. Invalid, with how many match, when that is none or several.
+ * The destinations with this id, description or URL, or those that have the text in one of these. A call compares a
+ * thousand. Invalid when there are none.
  */
-export const getDestinationNamed = service(
+export const getDestinationsNamed = service(
   reading,
-  async ({ services, principal }, { tenant: named, name }: Named) => {
+  async ({ services, principal }, { tenant: named, name, after }: Named) => {
     const { tenant = named } = principal;
-    const rows = await listDestinations(services.db, { tenant, after: undefined, limit: MOST_NAMED });
     const text = name.trim().toLowerCase();
+    const [byId, rows] = await Promise.all([
+      findDestination(services.db, name.trim(), tenant),
+      listDestinations(services.db, { tenant, after, limit: COMPARED }),
+    ]);
+    if (byId) return ok<NamedDestinations>({ found: [byId], count: 1, next: undefined });
     const namesOf = ({ id, description, url }: Destination) =>
       [id, description?.trim() ?? "", url, url.replace(/^https:\/\//, "")].map((one) => one.toLowerCase());
     const exact = rows.filter((row) => namesOf(row).includes(text));
     const some =
       exact.length > 0 ? exact : rows.filter((row) => namesOf(row).some((one) => one.includes(text)));
-    const [only, ...others] = some;
-    if (only && others.length === 0) return ok(only);
-    const fault = `is ${JSON.stringify(name)}, which ${only ? `${some.length} destinations have` : "no destination has"} in name or URL`;
-    const expected = "the name, the URL or the id of one destination";
+    const next = rows.length === COMPARED ? rows.at(-1)?.id : undefined;
+    if (some.length > 0 || next !== undefined)
+      return ok<NamedDestinations>({ found: some.slice(0, MOST_NAMED), count: some.length, next });
+    const fault = `is ${JSON.stringify(name)}, which no ${after === undefined ? "" : "further "}destination has in name or URL`;
+    const expected = "the name, the URL or the id of a destination";
     return invalidFields([{ field: "destination_id", fault, expected }]);
   },
 );

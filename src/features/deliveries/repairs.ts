@@ -68,12 +68,33 @@ export const repairDeliveries = service(repairing, async (call, { action, chosen
   const results = action === "retry" ? await retriedOrTried(call, all) : await cancelled(call, all);
   const refused = results.flatMap((one) => (one.kind === "ok" ? [] : [one.detail]));
   const why = [...refused, ...Array.from({ length: unknown }, () => UNKNOWN)];
-  return ok<Repaired>({
-    done: results.length - refused.length,
-    skipped: [...Map.groupBy(why, (one) => one)].map(([why, { length: count }]) => ({ why, count })),
-    next,
-  });
+  return ok<Repaired>({ done: results.length - refused.length, skipped: countedBy(why), next });
 });
+
+function countedBy(reasons: readonly string[]): Repaired["skipped"] {
+  return [...Map.groupBy(reasons, (one) => one)].map(([why, { length: count }]) => ({ why, count }));
+}
+
+/**
+ * What `repairDeliveries` would do with a page of what a filter finds, by what is stored: `done` counts those that it can be
+ * done to. Calls no gate, which may refuse some of them.
+ */
+export const previewRepair = service(
+  repairing,
+  async (call, { action, query }: Readonly<{ action: RepairAction; query: DeliveryQuery }>) => {
+    const page = await found(call, query);
+    if (page.kind !== "ok") return page;
+    const { all, next } = page.value;
+    const why = all.flatMap((one) => {
+      if (action === "retry") return isRetrying(one) ? [] : (whyNotRetried(one)?.detail ?? []);
+      const before = beforeCancelling(one);
+      return before === undefined ? [] : before.kind === "ok" ? [CANCELLED_BEFORE] : [before.detail];
+    });
+    return ok<Repaired>({ done: all.length - why.length, skipped: countedBy(why), next });
+  },
+);
+
+const CANCELLED_BEFORE = "The delivery is cancelled already";
 
 const UNKNOWN = "There is no such delivery";
 

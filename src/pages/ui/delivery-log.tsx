@@ -68,23 +68,6 @@ function positionsOf(destinationId: string, cursor: string): Positions | undefin
   return keys.every((key) => key === START) ? undefined : keys;
 }
 
-type Props = Readonly<{ path: string; page: LogPage; now: number }>;
-
-export const DeliveryLog: FC<Props> = ({ path, page, now }) => (
-  <section aria-labelledby="deliveries">
-    <div class="head">
-      <h2 id="deliveries">Deliveries</h2>
-      <StateTabs path={path} current={page.state} />
-    </div>
-    {page.entries.length === 0 ? (
-      <p class="empty">{emptyText(page)}</p>
-    ) : (
-      <LogTable entries={page.entries} now={now} />
-    )}
-    <Pager path={path} page={page} />
-  </section>
-);
-
 type TableProps = Readonly<{
   entries: readonly LogEntry[];
   now: number;
@@ -180,36 +163,3 @@ export const LogRow: FC<RowProps> = ({ entry, now, showTenant, mayPick }) => {
     </tr>
   );
 };
-
-const StateTabs: FC<{ path: string; current: LogState }> = ({ path, current }) => (
-  <nav class="tabs" aria-label="States">
-    {logStates.map((state) => (
-      <a
-        href={`${path}${state === "all" ? "" : `?state=${state}`}#deliveries`}
-        {...(state === current && { "aria-current": "true" })}
-      >
-        {state.charAt(0).toUpperCase() + state.slice(1)}
-      </a>
-    ))}
-  </nav>
-);
-
-const Pager: FC<Omit<Props, "now">> = ({ path, page: { state, isFirst, next } }) => {
-  const query = (before?: string) =>
-    `${path}?${new URLSearchParams({ ...(state !== "all" && { state }), ...(before && { before }) })}#deliveries`;
-  if (isFirst && next === undefined) return null;
-  return (
-    <p class="pager">
-      {!isFirst && <a href={query()}>Newest</a>}
-      {next !== undefined && <a href={query(next)}>Older</a>}
-    </p>
-  );
-};
-
-function emptyText({ state, isFirst }: LogPage): string {
-  if (!isFirst) return "No older deliveries.";
-  if (state === "all")
-    return "No attempts yet. The next event of a type that this destination takes appears here: post one, or send a test event to see whether the receiver answers.";
-  if (state === "queued") return "No deliveries are queued for their first attempt.";
-  return `No deliveries are ${state}.`;
-}

@@ -71,6 +71,45 @@ test("all that a filter finds is sent again after a confirmation, and continues 
   expect(await count("waiting")).toBe(350);
 });
 
+test("a page that would change nothing says why, and has no button", async () => {
+  const { destination } = await deadDeliveries(2);
+  const browser = await customer("acme");
+  const none = await browser.get(`${REPAIR}?state=waiting&action=cancel`);
+  expect(none.html).toContain("Nothing can be cancelled: the log has no delivery with these filters.");
+  const ended = await browser.get(`${REPAIR}?destination_id=${destination}&action=cancel`);
+  expect(ended.html).toContain("The log finds 2 deliveries, of which none can be cancelled.");
+  expect(ended.html).toContain("2: The delivery has ended: it is dead.");
+  for (const { html } of [none, ended]) expect(html).not.toContain("Cancel them");
+});
+
+test("a page counts those that can be changed, and the reasons of the others", async () => {
+  const { destination, deliveries } = await deadDeliveries(3);
+  const browser = await customer("acme");
+  await browser.post(REPAIR, { action: "retry", delivery: deliveries[0] ?? "" });
+  const some = await browser.get(`${REPAIR}?destination_id=${destination}&action=retry`);
+  expect(some.html).toContain("The log finds 3 deliveries, of which 2 can be sent again.");
+  expect(some.html).toContain("1: The delivery has not ended");
+  expect(some.html).toContain("Send them again");
+});
+
+test("the page of a destination has the selections of the log, for those who may use them", async () => {
+  const { destination, deliveries } = await deadDeliveries(2);
+  const path = `/dashboard/destinations/${destination}?state=dead`;
+  const browser = await customer("acme");
+  const { html } = await browser.get(path);
+  for (const id of deliveries) expect(html).toContain(`name="delivery" value="${id}"`);
+  const fields = formWith(html, "Send selected again");
+  expect(fields).toEqual({ state: "dead", destination_id: destination });
+  const done = await browser.post(REPAIR, { ...fields, action: "retry", delivery: deliveries[0] ?? "" });
+  expect(done.html).toContain("<h1>1 sent again</h1>");
+  expect(done.html).toContain(`href="/dashboard/destinations/${destination}"`);
+  for (const action of ["retry", "cancel"])
+    expect(html).toContain(
+      `href="${REPAIR}?state=dead&amp;destination_id=${destination}&amp;action=${action}"`,
+    );
+  expect((await (await customer("acme", true)).get(path)).html).not.toContain('name="delivery"');
+});
+
 test("a customer changes nothing of another tenant, by ids or by filters", async () => {
   const { deliveries, destination } = await deadDeliveries(2, "rival");
   const browser = await customer("acme");

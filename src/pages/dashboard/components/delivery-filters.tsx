@@ -7,12 +7,15 @@ import {
   stateOfReason,
   waitingReasons,
 } from "../../../core/reasons.ts";
-import { type DeliveryChoices, REASONS_COUNTED } from "../../../features/deliveries/filters.ts";
+import {
+  COMPARED,
+  type DeliveryChoices,
+  type NamedDestinations,
+} from "../../../features/deliveries/filters.ts";
 import { deliveryStates } from "../../../features/deliveries/schema.ts";
-import type { Destination } from "../../../store/destination.ts";
 import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
 import { deliveryFilters } from "../../ui/form-fields.ts";
-import { atMost, utcIn } from "../../ui/format.ts";
+import { countOf, plural, utcIn } from "../../ui/format.ts";
 import { capitalized } from "../../ui/status-text.ts";
 
 export const DELIVERIES = "/dashboard/deliveries";
@@ -53,6 +56,13 @@ export function logAt(
 
 type Props = Readonly<{ query: URLSearchParams; choices: DeliveryChoices; types: readonly string[] }>;
 
+export const NO_CHOICES: DeliveryChoices = {
+  destinations: undefined,
+  chosen: undefined,
+  counts: [],
+  exact: [],
+};
+
 /** Each filter with a link to the log without it. */
 export const FilterChips: FC<Omit<Props, "types">> = ({ query, choices }) => {
   if (query.size === 0) return null;
@@ -75,13 +85,12 @@ export const FilterChips: FC<Omit<Props, "types">> = ({ query, choices }) => {
   );
 };
 
-function valueText(name: string, value: string, { destinations }: DeliveryChoices): string {
+function valueText(name: string, value: string, { chosen }: DeliveryChoices): string {
   if (name === "state") return capitalized(value);
   if (name === "reason") return reasonText(value);
   if (name === "since" || name === "until")
     return `${value.replace("T", " ").replace(/(:00)?(\.000)?Z$/, "")} UTC`;
-  const row = name === "destination_id" && destinations?.find(({ id }) => id === value);
-  return row ? nameOf(row) : value;
+  return name === "destination_id" && chosen?.id === value ? nameOf(chosen) : value;
 }
 
 function reasonText(reason: string): string {
@@ -115,13 +124,13 @@ export const Filters: FC<Props & Readonly<{ showTenant: boolean }>> = ({
             <option value="">Any</option>
             {deliveryStates.map((state) => (
               <option value={state} selected={query.get("state") === state}>
-                {`${capitalized(state)}${countText(choices, (one) => one.state === state)}`}
+                {`${capitalized(state)}${stateCount(choices, state)}`}
               </option>
             ))}
           </select>
         </label>
         <ReasonSelect query={query} choices={choices} />
-        <DestinationSelect chosen={query.get("destination_id")} destinations={choices.destinations} />
+        <DestinationSelect chosen={query.get("destination_id")} choices={choices} />
         {text("type", { list: "types" })}
         <datalist id="types">
           {types.map((type) => (
@@ -136,10 +145,22 @@ export const Filters: FC<Props & Readonly<{ showTenant: boolean }>> = ({
       </div>
       <div class="actions">
         <button type="submit">Filter</button>
+        <span class="hint">{countsText(query, choices)}</span>
       </div>
     </form>
   );
 };
+
+/** What the numbers behind states and reasons count, and which of them are not exact. */
+function countsText(query: URLSearchParams, { exact }: DeliveryChoices): string {
+  const of = query.has("destination_id")
+    ? "of this destination"
+    : query.has("tenant")
+      ? "of this tenant"
+      : "that you can see";
+  const partly = exact.length < 3 ? ", and + marks the least that there are" : "";
+  return `Numbers count all deliveries ${of} that wait, are retried or are dead, whatever else is filtered${partly}.`;
+}
 
 /** Reasons of the token endpoint are offered once, among those of waiting. */
 const isOfRetries = (reason: string) => stateOfReason(reason) === "retrying";
@@ -172,7 +193,7 @@ const ReasonSelect: FC<Pick<Props, "query" | "choices">> = ({ query, choices }) 
           <optgroup label={capitalized(state)}>
             {[...new Set([...reasons, ...of(state)])].map((reason) => (
               <option value={reason} selected={chosen === reason}>
-                {`${reasonText(reason)}${countText(choices, (one) => one.state === state && one.reason === reason)}`}
+                {`${reasonText(reason)}${countText(choices, state, reason)}`}
               </option>
             ))}
           </optgroup>
@@ -182,19 +203,26 @@ const ReasonSelect: FC<Pick<Props, "query" | "choices">> = ({ query, choices }) 
   );
 };
 
-/** Nothing where nothing was counted: more than is counted may be stored. */
-function countText(
-  { counts }: DeliveryChoices,
-  isMeant: (one: DeliveryChoices["counts"][number]) => boolean,
-): string {
-  const count = counts.filter(isMeant).reduce((sum, one) => sum + one.count, 0);
-  return count === 0 ? "" : ` (${atMost(count, REASONS_COUNTED)})`;
+const STATES_COUNTED: readonly string[] = ["waiting", "retrying", "dead"];
+
+/** The number of a state, 0 too; nothing where none is known. */
+function stateCount(choices: DeliveryChoices, state: string): string {
+  return countText(choices, state) || (STATES_COUNTED.includes(state) ? " (0)" : "");
 }
 
-const DestinationSelect: FC<{ chosen: string | null; destinations: readonly Destination[] | undefined }> = ({
-  chosen,
-  destinations,
-}) => {
+/** Nothing where there is none, or nothing is counted. */
+function countText({ counts, exact }: DeliveryChoices, state: string, reason?: string): string {
+  if (!STATES_COUNTED.includes(state)) return "";
+  const count = counts
+    .filter((one) => one.state === state && (reason === undefined || one.reason === reason))
+    .reduce((sum, one) => sum + one.count, 0);
+  const isExact = exact.some((one) => one === state);
+  return count === 0 && isExact ? "" : ` (${countOf(count)}${isExact ? "" : "+"})`;
+}
+
+type DestinationProps = Readonly<{ chosen: string | null; choices: DeliveryChoices }>;
+
+const DestinationSelect: FC<DestinationProps> = ({ chosen, choices: { destinations } }) => {
   if (destinations === undefined)
     return (
       <label>
@@ -224,3 +252,36 @@ const DestinationSelect: FC<{ chosen: string | null; destinations: readonly Dest
     </label>
   );
 };
+
+type NamedProps = Readonly<{
+  /** The other filters. */
+  query: URLSearchParams;
+  name: string;
+  named: NamedDestinations;
+}>;
+
+/** Destinations to choose from, whose name or URL has the text that was typed. */
+export const NamedList: FC<NamedProps> = ({ query, name, named: { found, count, next } }) => (
+  <section aria-labelledby="named">
+    <div class="head">
+      <h2 id="named" class="break">{`${plural(count, "destination")} with “${name}” in name or URL`}</h2>
+    </div>
+    <ul>
+      {found.map((row) => (
+        <li class="break">
+          <a href={logAt(query, { destination_id: row.id })}>{nameOf(row)}</a>
+          {row.description?.trim() && <span class="soft">{` ${shortUrl(row.url)}`}</span>}
+        </li>
+      ))}
+    </ul>
+    {count > found.length && (
+      <p class="soft">{`The first ${countOf(found.length)} are shown. Type more of the name to find others.`}</p>
+    )}
+    {next !== undefined && (
+      <p class="pager">
+        <span class="soft">{`${countOf(COMPARED)} destinations were compared, and there are more.`}</span>
+        <a href={logAt(query, { destination: name, after: next })}>Continue</a>
+      </p>
+    )}
+  </section>
+);

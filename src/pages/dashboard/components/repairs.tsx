@@ -43,7 +43,7 @@ export const HiddenFields: FC<{ query: URLSearchParams }> = ({ query }) => (
 /** Each leads to a page that says how many deliveries these are, before anything is done. */
 export const RepairLinks: FC<{ query: URLSearchParams }> = ({ query }) => (
   <p class="actions">
-    <span class="soft small">{query.size === 0 ? "All deliveries:" : "All that these filters find:"}</span>
+    <span class="soft small">{allText(query)}</span>
     <a class="button" href={logAt(query, { action: "retry" }, REPAIR)}>
       Send all again
     </a>
@@ -55,6 +55,24 @@ export const RepairLinks: FC<{ query: URLSearchParams }> = ({ query }) => (
     </a>
   </p>
 );
+
+function allText(query: URLSearchParams): string {
+  if (query.size === 0) return "All deliveries:";
+  return query.size === 1 && query.has("destination_id")
+    ? "All deliveries to this destination:"
+    : "All that these filters find:";
+}
+
+/** Links to the log with these filters, and to the destination that they name. */
+export const BackLinks: FC<{ query: URLSearchParams }> = ({ query }) => {
+  const id = query.get("destination_id");
+  return (
+    <p class="pager">
+      <a href={logAt(query)}>Back to the log</a>
+      {id !== null && <a href={`/dashboard/destinations/${encodeURIComponent(id)}`}>To the destination</a>}
+    </p>
+  );
+};
 
 /** Where a replay is planned of what these filters find, as far as replays have them. */
 export function replaysAt(query: URLSearchParams): string {

@@ -5,11 +5,12 @@
 
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import type { Refused } from "../../../core/result.ts";
+import { ok, type Refused } from "../../../core/result.ts";
 import {
   type DeliveryChoices,
   getDeliveryChoices,
-  getDestinationNamed,
+  getDestinationsNamed,
+  type NamedDestinations,
 } from "../../../features/deliveries/filters.ts";
 import { repairDeliveries } from "../../../features/deliveries/repairs.ts";
 import { deliveryQuery } from "../../../features/deliveries/schema.ts";
@@ -32,6 +33,8 @@ import {
   Filters,
   filtersIn,
   logAt,
+  NamedList,
+  NO_CHOICES,
   pageWanted,
 } from "../components/delivery-filters.tsx";
 import { showPage } from "../components/layout.tsx";
@@ -51,23 +54,25 @@ export function registerDeliveriesPage(app: Hono<DashboardEnv>): void {
     const services = c.get("services");
     const { tenant, principal } = c.get("visitor");
     const mayNameTenant = principal.tenant === undefined;
-    const { cursor, follow, destination: name = "", ...given } = c.req.query();
+    const { cursor, follow, destination: name = "", after, ...given } = c.req.query();
     const caller = callerOnPage(c);
     const query = filtersIn({ ...given, tenant }, mayNameTenant);
     const named =
       name.trim() === ""
         ? undefined
-        : await attempt(caller, () => getDestinationNamed(caller, { tenant, name }));
-    if (named?.kind === "ok") query.set("destination_id", named.value.id);
+        : await attempt(caller, () => getDestinationsNamed(caller, { tenant, name, after }));
+    const several = named?.kind === "ok" && !isOne(named.value) ? named.value : undefined;
+    if (named?.kind === "ok" && !several) query.set("destination_id", named.value.found[0]?.id ?? "");
     // A form sends its empty fields too: the address that is shown, and shared, has the filters alone.
     const isFromForm =
       "destination" in c.req.query() || Object.values(given).some((value) => value.trim() === "");
     const refusedName = named && named.kind !== "ok" ? named : undefined;
-    if (isFromForm && refusedName === undefined)
+    if (isFromForm && refusedName === undefined && several === undefined)
       return c.redirect(logAt(query, { ...(follow !== undefined && { follow }) }), 302);
     const wanted = pageWanted(query, PAGE_SIZE, cursor);
     const log =
       refusedName ??
+      (several && ok({ entries: [], next: undefined, looked: undefined })) ??
       (await attemptWith(caller, deliveryQuery, wanted, (input) =>
         getDeliveryLog(caller, { ...input, withRange: true }),
       ));
@@ -82,13 +87,14 @@ export function registerDeliveriesPage(app: Hono<DashboardEnv>): void {
       { title: "Deliveries", place: "deliveries" },
       <Deliveries
         query={query}
-        choices={choices.kind === "ok" ? choices.value : { destinations: undefined, counts: [] }}
+        choices={choices.kind === "ok" ? choices.value : NO_CHOICES}
         types={types.kind === "ok" ? types.value.map((one) => one.name) : []}
         entries={entries.map((entry) => ({ ...entry, destination: placeOf(entry.destination) }))}
         isFirst={cursor === undefined}
         next={next ? encodeCursor(placesOf(next)) : null}
         looked={looked}
         refused={log.kind === "ok" ? undefined : log}
+        named={several && { name, named: several }}
         follow={follow !== undefined && cursor === undefined && log.kind === "ok"}
         showTenant={mayNameTenant}
         mayChange={mayCall(c, repairDeliveries)}
@@ -113,6 +119,11 @@ export function registerDeliveriesPage(app: Hono<DashboardEnv>): void {
   });
 }
 
+/** Whether that is the destination that was meant. */
+function isOne({ count, next }: NamedDestinations): boolean {
+  return count === 1 && next === undefined;
+}
+
 async function rowOf({ found, event }: TailedDelivery, now: number, showTenant: boolean): Promise<string> {
   const entry = { delivery: storedDelivery(found, now), event, destination: placeOf(found.destination) };
   return String(await (<LogRow entry={entry} now={now} showTenant={showTenant} />));
@@ -130,6 +141,8 @@ type Props = Readonly<{
   /** The range that the page has looked through; undefined when it is full, or the last one. */
   looked: LookedThrough | undefined;
   refused: Refused | undefined;
+  /** In place of the log: destinations to choose from, with the name that was typed. */
+  named: Readonly<{ name: string; named: NamedDestinations }> | undefined;
   follow: boolean;
   showTenant: boolean;
   mayChange: boolean;
@@ -146,6 +159,7 @@ const Deliveries: FC<Props> = (props) => {
     next,
     looked,
     refused,
+    named,
     follow,
     showTenant,
     mayChange,
@@ -164,29 +178,33 @@ const Deliveries: FC<Props> = (props) => {
       </section>
       {refused && <RefusedNotice refused={refused} fields={deliveryFilters} />}
       <Filters query={query} choices={choices} types={types} showTenant={showTenant} />
-      <section aria-labelledby="log">
-        <div class="head">
-          <h2 id="log">Log</h2>
-          {isFirst && <FollowLink query={query} follow={follow} />}
-        </div>
-        <FilterChips query={query} choices={choices} />
-        {follow && <Tail query={query} />}
-        {entries.length > 0 || follow ? (
-          <Pickable query={query} isOn={mayPick}>
-            <LogTable entries={entries} now={now} showTenant={showTenant} mayPick={mayPick} />
-          </Pickable>
-        ) : (
-          refused === undefined && (
-            <p class="empty">{next === null ? "No deliveries match." : "Nothing matches so far."}</p>
-          )
-        )}
-        <p class="pager">
-          {looked && <span class="soft">{lookedText(looked, now)}</span>}
-          {!isFirst && <a href={logAt(query)}>Newest</a>}
-          {next !== null && <a href={logAt(query, { cursor: next })}>{looked ? "Continue" : "Older"}</a>}
-        </p>
-        {mayPick && <RepairLinks query={query} />}
-      </section>
+      {named ? (
+        <NamedList query={query} {...named} />
+      ) : (
+        <section aria-labelledby="log">
+          <div class="head">
+            <h2 id="log">Log</h2>
+            {isFirst && <FollowLink query={query} follow={follow} />}
+          </div>
+          <FilterChips query={query} choices={choices} />
+          {follow && <Tail query={query} />}
+          {entries.length > 0 || follow ? (
+            <Pickable query={query} isOn={mayPick}>
+              <LogTable entries={entries} now={now} showTenant={showTenant} mayPick={mayPick} />
+            </Pickable>
+          ) : (
+            refused === undefined && (
+              <p class="empty">{next === null ? "No deliveries match." : "Nothing matches so far."}</p>
+            )
+          )}
+          <p class="pager">
+            {looked && <span class="soft">{lookedText(looked, now)}</span>}
+            {!isFirst && <a href={logAt(query)}>Newest</a>}
+            {next !== null && <a href={logAt(query, { cursor: next })}>{looked ? "Continue" : "Older"}</a>}
+          </p>
+          {mayPick && <RepairLinks query={query} />}
+        </section>
+      )}
     </>
   );
 };

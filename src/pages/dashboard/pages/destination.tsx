@@ -9,7 +9,7 @@ import { COUNTED, readFleet } from "../../../features/stats/fleet.ts";
 import { limitsOf } from "../../../store/destination.ts";
 import { listReplays, type Replay } from "../../../store/replays.ts";
 import { TrafficChart, TrafficLegend } from "../../ui/charts.tsx";
-import { DeliveryLog, type LogPage, logStates, readLog } from "../../ui/delivery-log.tsx";
+import { type LogPage, logStates, readLog } from "../../ui/delivery-log.tsx";
 import {
   deliveriesIn,
   destinationHealthOf,
@@ -23,6 +23,7 @@ import { Figure, OutcomeNotice, RefusedNotice, WindowTabs, windowNamed } from ".
 import { statusOfRefused } from "../../ui/services.ts";
 import type { StatusText } from "../../ui/status-text.ts";
 import { CircuitHistory, CircuitTimeline, interruptionsOf } from "../components/circuit-history.tsx";
+import { DestinationLog } from "../components/destination-log.tsx";
 import {
   LimitsForm,
   RetryPolicySummary,
@@ -138,7 +139,7 @@ const DestinationPage: FC<Props> = ({
           {mayConfigure && <SecretRotation path={path} row={row} now={now} />}
         </div>
       </div>
-      <DeliveryLog path={path} page={deliveries} now={now} />
+      <DestinationLog path={path} id={row.id} page={deliveries} mayRepair={mayRepair} now={now} />
     </>
   );
 };

@@ -2,22 +2,22 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
-import { type Repaired, repairDeliveries } from "../../../features/deliveries/repairs.ts";
+import { previewRepair, type Repaired, repairDeliveries } from "../../../features/deliveries/repairs.ts";
 import {
   deliveryQuery,
   MOST_IDS,
   type RepairAction,
   repairActions,
 } from "../../../features/deliveries/schema.ts";
-import { getDeliveryLog, placesOf } from "../../../features/deliveries/service.ts";
+import { placesOf } from "../../../features/deliveries/service.ts";
 import { encodeCursor } from "../../../http/parameters.ts";
 import { deliveryFilters } from "../../ui/form-fields.ts";
 import { countOf, plural } from "../../ui/format.ts";
 import { RefusedNotice } from "../../ui/parts.tsx";
 import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
-import { FilterChips, filtersIn, logAt, pageWanted } from "../components/delivery-filters.tsx";
+import { FilterChips, filtersIn, logAt, NO_CHOICES, pageWanted } from "../components/delivery-filters.tsx";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
-import { HiddenFields, REPAIR, repairVerbs, replaysAt } from "../components/repairs.tsx";
+import { BackLinks, HiddenFields, REPAIR, repairVerbs, replaysAt } from "../components/repairs.tsx";
 import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
 
 /** Calls, of a page of deliveries each, that one press of the button makes. */
@@ -32,20 +32,19 @@ export function registerRepairPage(app: Hono<DashboardEnv>): void {
     const action = actionNamed(named);
     if (action === undefined) return showNotFound(c);
     const caller = callerOnPage(c);
-    const log = await attemptWith(caller, deliveryQuery, pageWanted(query, MOST_IDS, cursor), (input) =>
-      getDeliveryLog(caller, input),
+    const found = await attemptWith(caller, deliveryQuery, pageWanted(query, MOST_IDS, cursor), (input) =>
+      previewRepair(caller, { action, query: input }),
     );
-    const found = log.kind === "ok" ? log.value : undefined;
     return showPage(
       c,
       { title: repairVerbs[action], place: "deliveries" },
       <Confirm
         action={action}
         query={query}
-        found={found && { count: found.entries.length, isAll: found.next === undefined }}
-        refused={log.kind === "ok" ? undefined : log}
+        found={found.kind === "ok" ? found.value : undefined}
+        refused={found.kind === "ok" ? undefined : found}
       />,
-      log.kind === "ok" ? 200 : statusOfRefused(log),
+      found.kind === "ok" ? 200 : statusOfRefused(found),
     );
   });
 
@@ -120,10 +119,12 @@ const questions: Readonly<Record<RepairAction, string>> = {
   cancel: "Cancel these deliveries?",
 };
 
+const verbs: Readonly<Record<RepairAction, string>> = { retry: "sent again", cancel: "cancelled" };
+
 type ConfirmProps = Readonly<{
   action: RepairAction;
   query: URLSearchParams;
-  found: Readonly<{ count: number; isAll: boolean }> | undefined;
+  found: Repaired | undefined;
   refused: Refused | undefined;
 }>;
 
@@ -135,24 +136,50 @@ const Confirm: FC<ConfirmProps> = ({ action, query, found, refused }) => (
     <FilterChips query={query} choices={NO_CHOICES} />
     {found && (
       <div class="stack">
-        <p>{foundText(found)}</p>
-        <p>{whats[action]}</p>
-        <RepairForm
-          action={action}
-          query={query}
-          verb={action === "retry" ? "Send them again" : "Cancel them"}
-        />
+        <p>{foundText(action, found)}</p>
+        <Skipped skipped={found.skipped} />
+        {found.done === 0 && found.next === undefined ? (
+          <BackLinks query={query} />
+        ) : (
+          <>
+            <p>{whats[action]}</p>
+            <RepairForm
+              action={action}
+              query={query}
+              verb={action === "retry" ? "Send them again" : "Cancel them"}
+            />
+          </>
+        )}
       </div>
     )}
   </section>
 );
 
-const NO_CHOICES = { destinations: undefined, counts: [] };
-
-function foundText({ count, isAll }: Readonly<{ count: number; isAll: boolean }>): string {
-  if (isAll) return `The log finds ${plural(count, "delivery", "deliveries")}.`;
-  return `The log finds ${count === 0 ? "none so far" : `the first ${plural(count, "delivery", "deliveries")}`}, and there may be more. Each press handles up to ${countOf(CALLS * MOST_IDS)}.`;
+function foundText(action: RepairAction, { done, skipped, next }: Repaired): string {
+  const count = skipped.reduce((sum, one) => sum + one.count, done);
+  const first = `${next === undefined ? "" : "first "}${plural(count, "delivery", "deliveries")}`;
+  const more = `there may be more. Each press handles up to ${countOf(CALLS * MOST_IDS)}.`;
+  if (count === 0)
+    return next === undefined
+      ? `Nothing can be ${verbs[action]}: the log has no delivery with these filters.`
+      : `The log finds none so far, and ${more}`;
+  const which =
+    done === count ? "" : `, of which ${done === 0 ? "none" : countOf(done)} can be ${verbs[action]}`;
+  return `The log finds ${next === undefined ? "" : "the "}${first}${which}${next === undefined ? "." : `, and ${more}`}`;
 }
+
+/** How many deliveries were left as they are, or would be, by the reason. */
+const Skipped: FC<Pick<Repaired, "skipped">> = ({ skipped }) =>
+  skipped.length === 0 ? null : (
+    <>
+      <p>Not changed:</p>
+      <ul>
+        {skipped.map(({ why, count }) => (
+          <li>{`${countOf(count)}: ${why}.`}</li>
+        ))}
+      </ul>
+    </>
+  );
 
 type FormProps = Readonly<{
   action: RepairAction;
@@ -195,33 +222,26 @@ type DoneProps = Readonly<{
 
 const Done: FC<DoneProps> = ({ action, query, repaired, refused }) => {
   const done = repaired.reduce((sum, one) => sum + one.done, 0);
-  const skipped = Map.groupBy(
+  const groups = Map.groupBy(
     repaired.flatMap((one) => one.skipped),
     ({ why }) => why,
   );
+  const skipped = [...groups].map(([why, all]) => ({
+    why,
+    count: all.reduce((sum, { count }) => sum + count, 0),
+  }));
   const next = repaired.at(-1)?.next;
   return (
     <section class="narrow">
-      <h1>{`${countOf(done)} ${action === "retry" ? "sent again" : "cancelled"}`}</h1>
+      <h1>{`${countOf(done)} ${verbs[action]}`}</h1>
       <div class="stack">
         {refused && <RefusedNotice refused={refused} />}
         {action === "retry" && done > 0 && (
           <p>They are in the backlog. Each is sent as soon as its destination has capacity.</p>
         )}
-        {skipped.size > 0 && (
-          <>
-            <p>Not changed:</p>
-            <ul>
-              {[...skipped].map(([why, each]) => (
-                <li>{`${countOf(each.reduce((sum, { count }) => sum + count, 0))}: ${why}.`}</li>
-              ))}
-            </ul>
-          </>
-        )}
+        <Skipped skipped={skipped} />
         {next === undefined ? (
-          <p>
-            <a href={logAt(query)}>Back to the log</a>
-          </p>
+          <BackLinks query={query} />
         ) : (
           <>
             <p>
