@@ -85,14 +85,15 @@ function namedLikeTenant(uid: string): Refused<"conflict"> {
 }
 
 /**
- * The refusal of a tenant's name that is the `uid` of an application; undefined where it is none. Principals that are bound
- * to a tenant do not learn which application that is.
+ * The refusal of a tenant's name that is the `uid` of an application; undefined where it is none, or no name was given.
+ * Principals that are bound to a tenant do not learn which application that is.
  */
 export async function refuseApplicationsName(
   { db }: Services,
   principal: Principal,
-  tenant: string,
+  tenant: string | undefined,
 ): Promise<Refused<"conflict"> | undefined> {
+  if (tenant === undefined) return undefined;
   const application = await applicationByUid(db, tenant);
   if (application === undefined) return undefined;
   if (principal.tenant !== undefined)

@@ -30,7 +30,7 @@ export function eventContent(
 ): MiddlewareHandler<ApiEnv> {
   return async (c, next) => {
     const { data, ...fields } = c.req.query();
-    if (fields.type === undefined) return otherwise(c, next);
+    if (fields.type === undefined) return refuseEventFields(fields) ?? otherwise(c, next);
     const lists = Object.fromEntries(
       LISTS.flatMap((name) => (name in fields ? [[name, c.req.queries(name)]] : [])),
     );
@@ -48,6 +48,19 @@ export function eventContent(
     await next();
     return;
   };
+}
+
+/** Fields of an event that the query has beside its type. */
+const OTHER_FIELDS = ["tenant", "deliver_at", "ttl", ...LISTS];
+
+/** Middleware: refuses what would be read from the body alone, so that no event goes to another tenant than was meant. */
+export const noEventFields: MiddlewareHandler<ApiEnv> = async (c, next) =>
+  refuseEventFields(c.req.query()) ?? next();
+
+function refuseEventFields(query: Readonly<Record<string, string>>) {
+  const field = OTHER_FIELDS.find((name) => name in query);
+  const expected = "it in the body, with the rest of the event: the query is read only with `type` in it";
+  return field === undefined ? undefined : invalid([{ field, fault: "is in the query", expected }]);
 }
 
 /** Whether it can be the Content-Type of an event. */

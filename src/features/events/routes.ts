@@ -11,7 +11,7 @@ import { alsoAs, idempotencyKey, idParam, jsonAnswer, jsonRequest, pageOf } from
 import { answerOf, errorsOf, invalid, problemResponses } from "../../http/problems.ts";
 import { withinIngestLimit } from "../../http/rate-limit.ts";
 import { BUNDLES_LOOKED_AT } from "../../store/event-list.ts";
-import { eventContent } from "./content.ts";
+import { eventContent, noEventFields } from "./content.ts";
 import {
   acceptedEvent,
   acceptedEvents,
@@ -160,6 +160,7 @@ const postManyRoute = createRoute({
     permitting(postEvents.permission),
     withinIngestLimit,
     refusesOwnAttempts,
+    noEventFields,
     eventLines(
       { maxBytes: MAX_BATCH_BYTES, maxLineBytes: MAX_EVENT_BYTES, maxEvents: MAX_BATCH },
       jsonBody({ maxBytes: MAX_BATCH_BYTES, exactNumbers: true, types: `application/json or ${NDJSON}` }),

@@ -58,7 +58,7 @@ const postKey = createRoute({
   request: { body: jsonRequest(newKeySchema) },
   responses: {
     201: jsonAnswer(createdKeySchema, "The key; it is shown only here."),
-    ...problemResponses(400, 401, 403, 413, 415, 422),
+    ...problemResponses(400, 401, 403, 409, 413, 415, 422),
   },
 });
 

@@ -8,6 +8,7 @@ import { type FieldError, invalidFields, missing, ok } from "../../core/result.t
 import { scopes } from "../../core/scopes.ts";
 import { newKey } from "../../http/auth.ts";
 import { isoTime } from "../../time.ts";
+import { refuseApplicationsName } from "../applications/service.ts";
 import { service } from "../service.ts";
 import { FUTURE_TIME, type KeyView, type NewKey } from "./schema.ts";
 import { findKey, insertKey, listKeys, revokeKey, type StoredApiKey } from "./sql.ts";
@@ -22,6 +23,9 @@ export const createKey = service(permission, async ({ services, principal, chang
   const expiresAt = input.expires_at ? Date.parse(input.expires_at) : (principal.expiresAt ?? null);
   const errors = expiryErrors(expiresAt, principal.expiresAt, now());
   if (errors.length > 0) return invalidFields(errors);
+  const named = principal.tenant === undefined ? input.tenant : undefined;
+  const namesake = await refuseApplicationsName(services, principal, named);
+  if (namesake) return namesake;
   const { id, token, hash } = await newKey();
   const tenant = principal.tenant ?? input.tenant ?? null;
   const row = { id, name: input.name, tenant, scopes: input.scopes, hash, createdAt: now(), expiresAt };

@@ -27,6 +27,6 @@ const postPortalLink = createRoute({
   request: { body: jsonRequest(newPortalLink) },
   responses: {
     201: jsonAnswer(portalLink, "The link, which opens the tenant's portal once."),
-    ...problemResponses(400, 401, 403, 413, 415, 422),
+    ...problemResponses(400, 401, 403, 409, 413, 415, 422),
   },
 });

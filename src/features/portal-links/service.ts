@@ -8,6 +8,7 @@ import { notYourTenant, refuseScopes, tenantFor } from "../../core/principal.ts"
 import { ok } from "../../core/result.ts";
 import { newTokenId, signToken } from "../../secrets/tokens.ts";
 import { isoTime } from "../../time.ts";
+import { refuseApplicationsName } from "../applications/service.ts";
 import { service } from "../service.ts";
 import { HOUR_S, type NewPortalLink, type PortalLink } from "./schema.ts";
 
@@ -29,6 +30,9 @@ export const createPortalLink = service(
     const scopes = scopesUnder(accessUnder(rules));
     const refusal = refuseScopes(principal, scopes, "read_only");
     if (refusal) return refusal;
+    const named = principal.tenant === undefined ? options.tenant : undefined;
+    const namesake = await refuseApplicationsName(services, principal, named);
+    if (namesake) return namesake;
     const { language = null, theme = null, return_url = null } = options;
     const visit: PortalVisit = { rules, language, theme, return_url };
     const issuedAt = now();

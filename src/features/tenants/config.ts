@@ -305,7 +305,7 @@ async function createAll(
   const tenant = wanted[0]?.row.tenant;
   if (created === undefined)
     return (
-      (tenant === undefined ? undefined : await refuseApplicationsName(services, principal, tenant)) ??
+      (await refuseApplicationsName(services, principal, tenant)) ??
       conflict("Another request created destinations at the same time: repeat the import")
     );
   for (const row of created) changed("destination.created", row);

@@ -54,7 +54,7 @@ const patchTenant = createRoute({
   request: { params: tenantParam, body: jsonRequest(tenantChange) },
   responses: {
     200: jsonAnswer(tenantSchema, "The tenant's settings, as they are now."),
-    ...problemResponses(400, 401, 403, 404, 413, 415, 422),
+    ...problemResponses(400, 401, 403, 404, 409, 413, 415, 422),
   },
 });
 

@@ -12,6 +12,7 @@ import { readAs } from "../../core/shape.ts";
 import { tenantName } from "../../http/parameters.ts";
 import type { Services } from "../../services.ts";
 import { isoTime } from "../../time.ts";
+import { refuseApplicationsName } from "../applications/service.ts";
 import { deleteTenant } from "../erasures/job.ts";
 import { retentionErrors } from "../retention/field.ts";
 import { service } from "../service.ts";
@@ -42,6 +43,8 @@ export const changeTenant = service(
     if (refusal) return refusal;
     const errors = settingsErrors(services, change);
     if (errors.length > 0) return invalidFields(errors);
+    const namesake = await refuseApplicationsName(services, principal, tenant);
+    if (namesake) return namesake;
     const before = settingsView(tenant, await findTenantSettings(services.db, tenant));
     const view = await setSettings(services, tenant, change);
     changed("tenant.changed", { id: tenant, tenant }, changesBetween(before, view));

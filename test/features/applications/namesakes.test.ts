@@ -39,6 +39,25 @@ describe("a uid that is the name of a tenant", () => {
   });
 });
 
+test.each([
+  ["settings", "PATCH", "/v1/tenants/acme", { retention_days: 3 }],
+  ["a key", "POST", "/v1/keys", { scopes: ["read"], tenant: "acme" }],
+  ["a portal link", "POST", "/v1/portal-links", { tenant: "acme" }],
+] as const)("%s of a tenant that is named like an application is refused", async (_, method, path, body) => {
+  const { id } = (await application({ uid: "acme" })).json;
+  const errors = [{ field: "tenant", fault: `is "acme", the uid of the application ${id}` }];
+  expect(await native.call(method, path, body)).toMatchObject({ status: 409, json: { errors } });
+  const own = JSON.parse(JSON.stringify(body).replace("acme", id));
+  expect((await native.call(method, path.replace("acme", id), own)).status).toBeLessThan(300);
+});
+
+test("a key that is bound to a tenant makes keys and links as before, whatever applications are called", async () => {
+  await application({ uid: "acme" });
+  const bound = testApi({ authenticate: async () => ({ scopes, tenant: "acme" }) });
+  expect((await bound.call("POST", "/v1/keys", { scopes: ["read"] })).status).toBe(201);
+  expect((await bound.call("POST", "/v1/portal-links", { tenant: "acme" })).status).toBe(201);
+});
+
 describe("a destination of a tenant that is named like an application", () => {
   test("is refused, and the problem names the application, whose tenant takes it", async () => {
     const { id } = (await application({ uid: "acme" })).json;

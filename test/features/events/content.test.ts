@@ -81,6 +81,20 @@ describe("POST /v1/events with a type in the query", () => {
     expect(await countRows("events")).toBe(0);
   });
 
+  test.each([
+    ["/v1/events", { type: "a", data: 1 }],
+    ["/v1/events/batch", { events: [{ type: "a", data: 1 }] }],
+  ])("without one refuses an event's other fields at %s, so that none goes to another tenant", async (path, body) => {
+    const { call } = await withDestination();
+    const answer = await call("POST", `${path}?tenant=acme`, body);
+    expect(answer).toMatchObject({
+      status: 422,
+      json: { errors: [{ field: "tenant", fault: "is in the query" }] },
+    });
+    expect(await countRows("events")).toBe(0);
+    expect((await call("POST", `${path}?trace=1`, body)).status).toBe(202);
+  });
+
   test("refuses content that has no JSON content type and no type in the query, and says how to post it", async () => {
     const { call } = await withDestination();
     const answer = await call("POST", "/v1/events", utf8(XML), posting("application/xml"));
