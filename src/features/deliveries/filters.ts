@@ -26,8 +26,8 @@ export type DeliveryChoices = ReasonCounts &
 type Within = Readonly<{ tenant: string | undefined; destination_id?: string | undefined }>;
 
 /**
- * The choices within a tenant. Reads a bounded number of destinations and deliveries, without a gate. Of a tenant with more
- * than a thousand destinations, those of a thousand are counted.
+ * The choices within a tenant. Reads a bounded number of destinations and deliveries, without a gate. At most a thousand
+ * destinations of a tenant are counted.
  */
 export const getDeliveryChoices = service(
   reading,
@@ -59,7 +59,7 @@ type Named = Readonly<{
 
 /** Destinations with a text in id, description or URL. */
 export type NamedDestinations = Readonly<{
-  /** Those that are called that and nothing else, where there are some; at most fifty. */
+  /** At most fifty. Where some are called exactly that, only these. */
   found: readonly Destination[];
   count: number;
   /** The last that has been compared; undefined when all have been. */

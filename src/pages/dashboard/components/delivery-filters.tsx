@@ -151,7 +151,7 @@ export const Filters: FC<Props & Readonly<{ showTenant: boolean }>> = ({
   );
 };
 
-/** What the numbers behind states and reasons count, and which of them are not exact. */
+/** The note about the numbers behind states and reasons: which deliveries they count, and whether they are exact. */
 function countsText(query: URLSearchParams, { exact }: DeliveryChoices): string {
   const of = query.has("destination_id")
     ? "of this destination"
