@@ -36,6 +36,18 @@ test.each<[path: string, status: number, init?: RequestInit]>([
   ["/portal", 401],
   ["/docs", 200],
   ["/docs/nothing", 404],
+  ["/llms.txt", 200],
+  ["/mcp", 401, { method: "POST" }],
+  ["/mcp", 405, { headers: key }],
+  [
+    "/mcp",
+    200,
+    {
+      method: "POST",
+      headers: { ...key, "content-type": "application/json" },
+      body: '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}',
+    },
+  ],
 ])("no browser may guess the type of the answer to %s with the status %i", async (path, status, init) => {
   const { status: given, headers } = await answerTo(`https://breakwater.example${path}`, init);
   expect([given, headers.get("x-content-type-options")]).toEqual([status, "nosniff"]);

@@ -151,6 +151,12 @@ describe("an isolate loads", () => {
     ]);
   });
 
+  test("no tool of agents before the first request for one", () => {
+    const loaded = loadedWith("worker.ts", "upkeep.ts", "http/front.ts", "http/app.ts", "http/svix/app.ts");
+    expect(loaded.filter((file) => file.startsWith("http/mcp/"))).toEqual([]);
+    expect(files).toContain("http/mcp/app.ts");
+  });
+
   test("the routes and schemas of events alone for a post of events", () => {
     const loaded = loadedWith("worker.ts", "http/front.ts", "http/api.ts", "features/events/routes.ts");
     expect(ofRequests(loaded).filter((file) => !/^http\/[a-z-]+\.ts$/.test(file))).toEqual([

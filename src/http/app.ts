@@ -87,6 +87,7 @@ function root(c: ApiContext): Response {
     dashboard: at("/dashboard"),
     docs: at("/docs"),
     openapi: at("/openapi.json"),
+    mcp: at("/mcp"),
     health: at("/v1/health"),
   };
   return c.json(addresses, 200, vary);

@@ -48,6 +48,7 @@ type Part = keyof typeof parts;
 const partByFirstStep: ReadonlyMap<string | undefined, Part> = new Map([
   ["docs", "docs"],
   ["problems", "docs"],
+  ["llms.txt", "docs"],
   ["dashboard", "dashboard"],
   ["mcp", "mcp"],
   ["portal", "portal"],

@@ -237,6 +237,7 @@ describe("the root", () => {
       dashboard: expect.stringMatching(/^https?:\/\/[^/]+\/dashboard$/),
       docs: expect.stringMatching(/^https?:\/\/[^/]+\/docs$/),
       openapi: expect.stringMatching(/^https?:\/\/[^/]+\/openapi\.json$/),
+      mcp: expect.stringMatching(/^https?:\/\/[^/]+\/mcp$/),
       health: expect.stringMatching(/^https?:\/\/[^/]+\/v1\/health$/),
     });
   });

@@ -10,9 +10,10 @@ import { forms, page, parts, tokens } from "../../pages/ui/style.ts";
 import type { Document } from "../openapi/document.ts";
 import { type ProblemStatus, pathOfProblem, problemStatuses, problemTypes } from "../problem-types.ts";
 import { problemExample } from "../problems.ts";
+import { llmsText } from "./llms.ts";
 import { ProblemPage, Reference } from "./reference.tsx";
 
-/** Everything under /docs and /problems. The page is rendered once for each origin, when it is first requested. */
+/** Everything under /docs and /problems, and /llms.txt. The page is rendered once for each origin, when it is first requested. */
 export function createDocs(documentOf: () => Document) {
   let rendered: Readonly<{ origin: string; html: string }> | undefined;
   const app = new Hono();
@@ -27,6 +28,9 @@ export function createDocs(documentOf: () => Document) {
     }
     return c.html(rendered.html, 200, { "cache-control": "public, no-cache" });
   });
+  app.get("/llms.txt", etag(), (c) =>
+    c.text(llmsText(documentOf(), new URL(c.req.url).origin), 200, { "cache-control": "public, no-cache" }),
+  );
   app.get("/docs/:version{[0-9a-f]+}/style.css", (c) =>
     c.body(style, 200, {
       "content-type": "text/css; charset=utf-8",

@@ -128,7 +128,7 @@ const Sections: FC<{ document: Document; origin: string }> = ({ document, origin
 );
 
 /** The operations of a tag, in the order of their paths. */
-function operationsOf(document: Document, tag: string): Described[] {
+export function operationsOf(document: Document, tag: string): Described[] {
   const inOrder = Object.entries(document.paths).sort(([a], [b]) => (a < b ? -1 : 1));
   return inOrder.flatMap(([path, methods]) =>
     Object.entries(methods).flatMap(([method, operation]) =>

@@ -5,7 +5,7 @@ import type { Destination } from "../../store/destination.ts";
 import { beginning, outside } from "./tool.ts";
 
 function idField(kind: keyof typeof idPatterns, example: string) {
-  const error = `expected the id of a ${kind}, as ${example}`;
+  const error = `expected an id of the kind ${kind}, as ${example}`;
   return z.string({ error }).regex(idPatterns[kind], { error }).openapi({ example });
 }
 
