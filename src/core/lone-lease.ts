@@ -39,15 +39,15 @@ export function endsEvidence(
  */
 export function endsOnlyLone(before: GateState, after: GateState): boolean {
   const { leases, destinationState, maxConcurrency, drainSchedule, crashLoop } = before;
-  if (after.leases.length === leases.length || crashLoop.level > 0 || drainSchedule.waitingSince > 0)
-    return false;
+  if (after.leases.length === leases.length || drainSchedule.waitingSince > 0) return false;
   const left = new Set(after.leases.map(({ id }) => id));
   const width = widthOf(destinationState.window, maxConcurrency);
   return (
     leases.every(({ id, lone }) => left.has(id) || lone !== undefined) &&
     slotsOf(leases) < maxConcurrency &&
     widthsOf(leases) < width &&
-    // One that expired is a success of a former incarnation, or evidence; one that attempted nothing is no success.
+    // One that expired is a success of a former incarnation, or evidence; one that attempted nothing is no success. While
+    // leases are lost, each that is settled counts.
     after.presumed === before.presumed &&
     after.crashLoop === crashLoop &&
     after.destinationState !== destinationState

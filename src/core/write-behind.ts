@@ -4,18 +4,19 @@
  *
  * The object works from memory. Storage may lack what a crash would not hurt: leases granted out of the slack, leases
  * that have ended, successes counted, and growth of the window. Everything else is written before the result goes out.
- * What storage lacks is written with the next necessary write, or by the alarm ten seconds after the last one. So a
- * crash loses less than ten seconds of counted successes, and nothing else. The success of a delivery that comes alone is
- * never written for its own sake: see lone-lease.ts.
+ * What storage lacks is written with the next necessary write, or by the alarm ten seconds after the last one. Few
+ * successes set no alarm, because it costs a row and its write another. So a crash loses less than ten seconds of counted
+ * successes, or else ten of them at most and no more than this incarnation has stored; and nothing else. The success of a
+ * delivery that comes alone is never written for its own sake: see lone-lease.ts.
  *
  * `max_concurrency` holds through any crash, and while an instance that was cut off still answers beside its successor
  * (an incarnation is one life of the object in memory). The slack is like a lease that the object grants itself: it is
  * stored, it takes slots, and it expires. Only the incarnation that stored it grants leases out of it, only for ten
- * seconds, and only leases that expire before the slack does. An incarnation that begins without memory counts the
+ * seconds (thirty in sparse traffic), and only leases that expire before the slack does. An incarnation that begins without memory counts the
  * stored slack as in flight until it expires. So it counts at least what its predecessor has in flight or may still
  * grant, and grants only what the limit leaves beside that. A changed limit is stored before anything is granted under
- * it. One case remains: a limit that is raised and lowered again within ten seconds, of which an instance that was cut
- * off meanwhile learns too late.
+ * it. One case remains: a limit that is raised and lowered again while the slack of an instance that was cut off lasts,
+ * which learns of it too late. That instance learns too late of holds and openings as well.
  *
  * At most half of the limit is slack, including what is left of predecessors' slack, so that no incarnation finds the
  * whole limit taken by leases it does not know. There is no slack if the limit is below two; none while the window is
@@ -36,6 +37,12 @@ import type { Rollups } from "./rollups.ts";
 
 /** For so long after its last write a gate may grant from memory, and leave successes unwritten. */
 export const BEHIND_MS = 10_000;
+/** The same in sparse traffic: the rows of a gate that is called every few seconds are most of what its deliveries cost. */
+export const SPARSE_BEHIND_MS = 30_000;
+/** Traffic is sparse while its last two requests were at least so far apart. */
+const SPARSE_GAP_MS = 1_000;
+/** So many successes may be lost with the object's memory in sparse traffic. */
+const FEW_SUCCESSES = 10;
 /** So long after live traffic's last request the object may be evicted before it would use its slack. */
 const IDLE_MS = 5_000;
 /** No slack for a rate below one send in this time: the next incarnation would wait that long for an unknown send. */
@@ -54,9 +61,11 @@ export type GateMemory = Readonly<{
   askedBefore: number;
   /** The duration of live traffic's last lease; 0: not known yet. */
   leaseMs: number;
+  /** Successes that this incarnation has counted. */
+  successes: number;
 }>;
 
-type Written = Readonly<{ at: number; leases: ReadonlySet<string>; slack: Slack | null }>;
+type Written = Readonly<{ at: number; leases: ReadonlySet<string>; slack: Slack | null; successes: number }>;
 
 /** What to do before the result goes out. */
 export type GateStep = Readonly<{
@@ -81,6 +90,7 @@ export function restored(stored: GateState | undefined, now: number): GateMemory
     alarmAt: state.drainSchedule.at,
     askedBefore: 0,
     leaseMs: 0,
+    successes: 0,
   };
 }
 
@@ -144,6 +154,7 @@ function withState(before: GateMemory, state: GateState, now: number): GateMemor
     isBehind: before.isBehind || (changed && !isUnneeded),
     askedBefore: state.turns === turns ? before.askedBefore : turns.live.askedAt,
     leaseMs: newest && sideOf(newest.lane) === "live" ? newest.expiresAt - now : before.leaseMs,
+    successes: before.successes + state.rollups.ever.delivered - rollups.ever.delivered,
   };
 }
 
@@ -153,9 +164,17 @@ function withState(before: GateMemory, state: GateState, now: number): GateMemor
  */
 function mayStayBehind(memory: GateMemory, now: number): boolean {
   const { written, alarmAt } = memory;
-  if (written === null || !isWithin(written.at, BEHIND_MS, now)) return false;
+  if (written === null) return false;
+  if (lacksFew(memory) && isWithin(written.at, SPARSE_BEHIND_MS, now)) return true;
+  if (!isWithin(written.at, BEHIND_MS, now)) return false;
   const isSet = alarmAt !== null && alarmAt > now && alarmAt <= written.at + BEHIND_MS;
   return isSet || isBusy(memory, now);
+}
+
+/** Whether so few successes are unwritten, in sparse traffic, that they may be lost: none of them sets the alarm. */
+function lacksFew({ written, successes }: GateMemory): boolean {
+  if (!written?.slack || written.slack.grantsUntil - written.at < SPARSE_BEHIND_MS) return false;
+  return successes - written.successes <= Math.min(FEW_SUCCESSES, written.successes);
 }
 
 /** Whether live traffic asked twice recently, and continues. */
@@ -172,7 +191,8 @@ function withWrite(before: GateMemory, memory: GateMemory, now: number): GateSte
   const slack = isBusy(memory, now) ? slackOf(memory, now) : null;
   const state = { ...memory.state, slack };
   const stored = new Set(state.leases.map(({ id }) => id));
-  const next = { ...memory, state, written: { at: now, leases: stored, slack }, isBehind: false };
+  const written = { at: now, leases: stored, slack, successes: memory.successes };
+  const next = { ...memory, state, written, isBehind: false };
   return withAlarm(before, next, now, true);
 }
 
@@ -180,7 +200,7 @@ function withWrite(before: GateMemory, memory: GateMemory, now: number): GateSte
 function withAlarm(before: GateMemory, after: GateMemory, now: number, writes: boolean): GateStep {
   const { alarmAt } = before;
   const [drainsWereAt, drainsAt] = [before.state.drainSchedule.at, after.state.drainSchedule.at];
-  const flushAt = after.isBehind && after.written ? after.written.at + BEHIND_MS : null;
+  const flushAt = after.isBehind && after.written && !lacksFew(after) ? after.written.at + BEHIND_MS : null;
   const at = earlier(drainsAt, flushAt);
   // An overdue alarm was lost. One for drains is as wanted until the drain scheduler judges it lost, and moves them.
   const setFor = alarmAt !== null && alarmAt > now ? alarmAt : null;
@@ -194,8 +214,11 @@ function earlier(a: number | null, b: number | null): number | null {
   return a === null || b === null ? (a ?? b) : Math.min(a, b);
 }
 
-/** What predecessors' slack leaves of half the limit, and of half the window. */
-function slackOf({ state, leaseMs }: GateMemory, now: number): Slack | null {
+/**
+ * What predecessors' slack leaves of half the limit, and of half the window. It lasts longer in sparse traffic, but only
+ * where it leaves the next incarnation a slot beside all stored leases, whose ends may stay unwritten for as long.
+ */
+function slackOf({ state, leaseMs, askedBefore }: GateMemory, now: number): Slack | null {
   const { window, adaptiveLimit } = state.destinationState;
   const { perSecond, burst } = effectiveRate(
     adaptiveLimit,
@@ -204,11 +227,15 @@ function slackOf({ state, leaseMs }: GateMemory, now: number): Slack | null {
   );
   const everyMs = 1000 / perSecond;
   if (leaseMs === 0 || everyMs > SLOWEST_INTERVAL_MS) return null;
-  const lost = liveLeases(state.leases, now).filter((lease) => lease.lost);
+  const live = liveLeases(state.leases, now);
+  const lost = live.filter((lease) => lease.lost);
+  const trusted = widthOf(window, state.maxConcurrency);
   const slots = Math.floor(state.maxConcurrency / 2) - slotsOf(lost);
-  const width = Math.floor(widthOf(window, state.maxConcurrency) / 2) - widthsOf(lost);
+  const width = Math.floor(trusted / 2) - widthsOf(lost);
   if (slots < 1 || width < 1) return null;
-  const grantsUntil = now + BEHIND_MS;
+  const isSparse = state.turns.live.askedAt - askedBefore >= SPARSE_GAP_MS;
+  const leavesRoom = slots + slotsOf(live) < state.maxConcurrency && width + widthsOf(live) < trusted;
+  const grantsUntil = now + (isSparse && leavesRoom ? SPARSE_BEHIND_MS : BEHIND_MS);
   return {
     slots,
     width,

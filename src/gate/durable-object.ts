@@ -4,8 +4,8 @@
  * A semaphore, a circuit and a rate that hold globally need one writer. The object decides nothing itself: each method
  * reads the clock, applies a pure function (src/core) to the state in memory, and writes what must be stored before the
  * result goes out. What may be written later, and why neither an eviction nor a second instance after a deploy grants
- * the same capacity twice: see core/write-behind.ts. A crash loses less than ten seconds of counted successes, and
- * nothing else.
+ * the same capacity twice: see core/write-behind.ts. A crash loses a few seconds of counted successes, and nothing
+ * else.
  *
  * No timer waits for a later write, because it would keep the object in memory, which is billed: the alarm does it.
  * docs/gate.md explains the whole.

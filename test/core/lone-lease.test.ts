@@ -1,6 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { type AdmitRequest, admit } from "../../src/core/admit.ts";
 import type { AttemptSignal } from "../../src/core/destination-state.ts";
+import type { Lease } from "../../src/core/lease.ts";
+import { endsOnlyLone, withDeaths } from "../../src/core/lone-lease.ts";
+import { packNumbers } from "../../src/core/number-sets.ts";
 import { scheduleDrain, settle } from "../../src/core/settle.ts";
 import { afterDecision, type GateMemory, restored } from "../../src/core/write-behind.ts";
 import { start, steady, trusted } from "../support/gate-arbitraries.ts";
@@ -95,10 +98,73 @@ describe("the end of a lone lease", () => {
   it("leaves the next lease a slot, whatever the limit", () => {
     for (const limit of [1, 2, 3, 5]) {
       const gate = quietGate(limit);
-      for (let i = 0; i < 8; i++) deliveredAlone(gate, i, start + 10_000 * i);
-      expect(gate.admit([100], start + 70_500).grant).not.toBeNull();
+      for (let i = 0; i < 8; i++) {
+        expect(gate.admit([i], start + 10_000 * i).grant).not.toBeNull();
+        const [lease] = gate.state(start).leases.slice(-1);
+        gate.settle(lease?.id, [fine], start + 10_000 * i + 50);
+        gate.evict();
+      }
     }
   });
+});
+
+describe("an end that no incarnation needs to know", () => {
+  const base = trusted(4);
+  const own: Lease = {
+    ...{ id: "a", lane: "fresh", slots: 1, width: 1, deliveries: packNumbers([1]), lone: start, tat: 0 },
+    expiresAt: start + LEASE_MS,
+  };
+  const other: Lease = { ...own, id: "b", deliveries: packNumbers([2]) };
+  const window = { size: 3, threshold: 1_000_000 };
+  const state = { ...base, leases: [own, other], destinationState: { ...base.destinationState, window } };
+  const ended = { ...state, leases: [other], destinationState: { ...state.destinationState, tookMs: 7 } };
+
+  it.each<[string, boolean, Partial<typeof state>, Partial<typeof state>]>([
+    ["is a success, with a slot and a width left", true, {}, {}],
+    ["is none without a slot left", false, { leases: [own, { ...other, slots: 3 }] }, {}],
+    ["is one with the last slot left", true, { leases: [own, { ...other, slots: 2 }] }, {}],
+    ["is none without a width left", false, { leases: [own, { ...other, width: 2 }] }, {}],
+    ["is none that came with another's", false, {}, { presumed: [{ deliveries: "", expiresAt: start }] }],
+    ["is none with a lease lost", false, {}, { crashLoop: { level: 1, raisedAt: start, settled: 0 } }],
+    ["is none without an attempt", false, {}, { destinationState: state.destinationState }],
+    ["is none while nothing has ended", false, {}, { leases: [own, other] }],
+  ])("%s", (_, expected, before, after) => {
+    expect(endsOnlyLone({ ...state, ...before }, { ...ended, ...after })).toBe(expected);
+  });
+});
+
+describe("a request for a delivery that is still open", () => {
+  const lease = { deliveries: packNumbers([1, 2]), expiresAt: start };
+  const request = (lookedUpMsAgo: number) => ({ lane: "fresh", deliveries: [2], lookedUpMsAgo }) as const;
+
+  it("proves the death of its invocation once, from the end of its lease on", () => {
+    const state = { ...trusted(10), presumed: [lease, { ...lease, deliveries: packNumbers([3]) }] };
+    expect(withDeaths(state, request(1), start)).toBe(state);
+    const after = withDeaths(state, request(0), start);
+    expect(after).toMatchObject({ presumed: [{ deliveries: packNumbers([3]) }], crashLoop: { level: 1 } });
+    expect(withDeaths(after, request(0), start + 60_000)).toBe(after);
+  });
+});
+
+it("slack of several predecessors is no lease that is presumed to have ended", () => {
+  const gate = quietGate();
+  for (const i of [0, 1]) gate.admit([i], start + i);
+  gate.evict();
+  gate.admit([2], start + 2);
+  gate.evict();
+  expect(gate.state(start + 3).leases.filter(({ lost }) => lost)).toHaveLength(1);
+  gate.admit([9], start + 80_000);
+  expect(gate.state(start).presumed).toHaveLength(3);
+});
+
+it("a drain's lease that has expired is no reason to write", () => {
+  const gate = quietGate();
+  gate.admit([7], start, { lane: "backlog", lookedUpMsAgo: 0 });
+  for (const i of [1, 2]) gate.admit([i], start + LEASE_MS - 100 * i);
+  const before = gate.rows();
+  gate.admit([3], start + LEASE_MS);
+  expect(gate.state(start).crashLoop.level).toBe(1);
+  expect(gate.rows()).toBe(before);
 });
 
 describe("a new incarnation", () => {
@@ -179,9 +245,9 @@ describe("a lease of several deliveries, or a retry, that a former incarnation h
     for (const [deliveries, lane] of leases) {
       const gate = quietGate();
       gate.admit([9], start);
-      const { grant } = gate.admit(deliveries, start + 1_000, { lane });
+      const { grant } = gate.admit(deliveries, start + 500, { lane });
       const before = gate.rows();
-      gate.settle(grant?.id, [fine, fine].slice(0, deliveries.length), start + 1_050);
+      gate.settle(grant?.id, [fine, fine].slice(0, deliveries.length), start + 550);
       expect(gate.rows()).toBe(before + 1); // The alarm, which an eviction makes useless.
       gate.evict();
       gate.admit([10], start + 80_000);

@@ -12,6 +12,7 @@ import {
   BEHIND_MS,
   type GateMemory,
   restored,
+  SPARSE_BEHIND_MS,
 } from "../../src/core/write-behind.ts";
 import { metric } from "../support/attempt-metrics.ts";
 import { start, trusted } from "../support/gate-arbitraries.ts";
@@ -39,17 +40,18 @@ function leaseOf(id: string, changes: Partial<Lease> = {}): Lease {
   };
 }
 
-/** A gate that live traffic asked a second ago and at `start`, when all was written. */
+/** A gate that live traffic asked half a second ago and at `start`, when all was written. */
 function busy(changes: Partial<GateMemory> = {}, state: Partial<GateState> = {}): GateMemory {
   const base = trusted(10);
   const turns = { ...base.turns, live: { askedAt: start, servedAt: start, wantedAt: 0 } };
   return {
     state: { ...base, turns, ...state },
-    written: { at: start, leases: new Set(), slack },
+    written: { at: start, leases: new Set(), slack, successes: 0 },
     isBehind: false,
     alarmAt: null,
-    askedBefore: start - 1_000,
+    askedBefore: start - 500,
     leaseMs: 25_000,
+    successes: 0,
     ...changes,
   };
 }
@@ -338,13 +340,80 @@ describe("the slack that is written", () => {
   });
 
   it("is taken by leases that are not stored, and by no others", () => {
-    const stored = { at: start, leases: new Set(["stored"]), slack };
+    const stored = { at: start, leases: new Set(["stored"]), slack, successes: 0 };
     const beside = (id: string) =>
       busy({ written: stored }, { leases: [leaseOf(id, { slots: 5, width: 5 })] });
     expect(grant({}, 0, beside("stored"))).toBe(false);
     expect(grant({}, 0, beside("unstored"))).toBe(true);
-    const none = { at: start, leases: new Set<string>(), slack: null };
+    const none = { at: start, leases: new Set<string>(), slack: null, successes: 0 };
     expect(grant({}, 0, busy({ written: none }))).toBe(true);
+  });
+});
+
+describe("the slack of sparse traffic", () => {
+  const askedBefore = start - 1_000;
+  const written = (memory: GateMemory) => decide(memory, { testedAt: start }).memory.written?.slack;
+  const long = { grantsUntil: start + SPARSE_BEHIND_MS, expiresAt: start + SPARSE_BEHIND_MS + 25_000 };
+  const short = { grantsUntil: start + BEHIND_MS };
+
+  it("lasts thirty seconds where requests are a second apart", () => {
+    expect(written(busy({ askedBefore }))).toMatchObject(long);
+    expect(written(busy({ askedBefore: askedBefore + 1 }))).toMatchObject(short);
+  });
+
+  it.each([
+    ["a slot and a width are left beside it and all leases", 4, 4, long],
+    ["no slot is left", 5, 1, short],
+    ["no width is left", 1, 5, short],
+  ])("lasts as long as it should where %s", (_, slots, width, expected) => {
+    const leases = [leaseOf("a", { slots, width })];
+    expect(written(busy({ askedBefore }, { leases }))).toMatchObject(expected);
+  });
+
+  it("counts no lease that has expired", () => {
+    const leases = [leaseOf("a", { slots: 9, width: 9, expiresAt: start })];
+    expect(written(busy({ askedBefore }, { leases }))).toMatchObject(long);
+  });
+
+  const sparse = { at: start, leases: new Set<string>(), slack: { ...slack, ...long } };
+  /** The step of one success more, when so many were stored and so many were not. */
+  function success(stored: number, unstored: number, ms = 4_000, grantsUntil = long.grantsUntil) {
+    const written = { ...sparse, slack: { ...sparse.slack, grantsUntil }, successes: stored };
+    const memory = busy({ written, successes: stored + unstored, askedBefore, alarmAt: null });
+    const { ever } = memory.state.rollups;
+    const counted = { ...memory.state.rollups, ever: { ...ever, delivered: ever.delivered + 1 } };
+    return decide(memory, { rollups: counted }, start + ms);
+  }
+
+  it.each([
+    [9, 9, true],
+    [9, 8, false],
+    [10, 9, false],
+    [100, 9, false],
+    [100, 10, true],
+    [0, 0, true],
+    [1, 0, false],
+  ])("with %i successes stored and %i not, another one sets the alarm: %s", (stored, unstored, sets) => {
+    const step = success(stored, unstored);
+    expect(step.writes).toBe(false);
+    expect(step.alarm).toBe(sets ? start + BEHIND_MS : undefined);
+    expect(step.memory.isBehind).toBe(true);
+  });
+
+  it("lets few successes wait until it ends, and no more than a few for longer than ten seconds", () => {
+    expect(success(100, 9, SPARSE_BEHIND_MS - 1).writes).toBe(false);
+    expect(success(100, 9, SPARSE_BEHIND_MS).writes).toBe(true);
+    expect(success(100, 9, -1).writes).toBe(true);
+    expect(success(100, 10, BEHIND_MS).writes).toBe(true);
+  });
+
+  it("alone lets them wait without an alarm", () => {
+    expect(success(100, 9, 4_000, start + BEHIND_MS).alarm).toBe(start + BEHIND_MS);
+  });
+
+  it("is counted from by the write that comes next", () => {
+    const { memory } = decide(success(100, 5).memory, { testedAt: start }, start + 5_000);
+    expect(memory).toMatchObject({ successes: 106, isBehind: false, written: { successes: 106 } });
   });
 });
 

@@ -15,6 +15,7 @@ import {
   type GateMemory,
   type GateStep,
   restored,
+  SPARSE_BEHIND_MS,
 } from "../../src/core/write-behind.ts";
 import { historyArbitrary, momentsOf, start, steady, sumOf, trusted } from "../support/gate-arbitraries.ts";
 
@@ -66,8 +67,9 @@ function gateObject(stored?: GateState) {
     rows: () => rows,
     alarmAt: () => alarmAt,
     stored: () => (text === undefined ? undefined : (JSON.parse(text) as GateState)),
-    pass: (ms: number) => {
+    pass: (ms: number): number => {
       now += ms;
+      return ms;
     },
     /** A new instance begins, and the one before is cut off without knowing it. */
     begin: () => {
@@ -166,14 +168,21 @@ describe("rows written", () => {
     expect(single.rows()).toBe(10);
   });
 
-  it("are less than one for a delivery that comes every four seconds", () => {
-    const gate = gateObject();
-    for (let ms = 0; ms < 600_000; ms += 100) {
-      if (ms % 4_000 === 0) deliver(gate, 0);
-      gate.pass(100);
-      gate.alarm();
+  it.each([
+    [1, 3_600, 0.11],
+    [4, 900, 0.14],
+    [9, 400, 0.27],
+    [60, 60, 1],
+  ])("for deliveries every %i s, %i in an hour, are at most %f each", (seconds, deliveries, most) => {
+    const gate = gateObject(trusted(10));
+    for (let i = 0; i < deliveries; i++) {
+      deliver(gate);
+      // The platform drops an object that is idle for ten seconds.
+      if (seconds >= 10) gate.evict();
+      for (let ms = 0; ms < seconds * 1_000 - 5; gate.alarm())
+        ms += gate.pass(Math.min(100, seconds * 1_000 - 5 - ms));
     }
-    expect(gate.rows() / 150).toBeLessThan(0.9);
+    expect(gate.rows() / deliveries).toBeLessThanOrEqual(most);
   });
 
   it("are a small fraction of one for each of 250 a second, two at most in ten seconds", () => {
@@ -447,18 +456,48 @@ describe("a new incarnation", () => {
     expect(grant?.pace.firstInMs).toBeLessThanOrEqual(0);
   });
 
-  it.each([6, 8, 9])("does not look up again a first delivery behind ones %i seconds apart", (seconds) => {
-    const gate = gateObject(trusted(10));
-    const pass = (ms: number) => {
-      for (const until = gate.now() + ms; gate.now() < until; gate.alarm()) gate.pass(100);
-    };
-    for (let i = 0; i < 6; i++) {
-      if (i > 0) pass(seconds * 1000);
-      deliver(gate, 0);
-    }
-    pass(2 * BEHIND_MS);
-    gate.evict();
-    expect(gate.admit({ deliveries: [1], lookedUpMsAgo: 20 })).toMatchObject({ inFlight: null });
+  it("grants the first delivery after sparse traffic, and has lost few successes with its predecessor", () => {
+    let longest = 0;
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 2, max: 12 }),
+        fc.integer({ min: 1, max: 12 }),
+        fc.array(fc.integer({ min: 1_000, max: 9_900 }), { minLength: 1, maxLength: 30, size: "max" }),
+        fc.integer({ min: 10_000, max: 70_000 }),
+        (maxConcurrency, size, gaps, pause) => {
+          const state = trusted(maxConcurrency);
+          const window = { size, threshold: 1_000_000 };
+          const gate = gateObject({ ...state, destinationState: { ...state.destinationState, window } });
+          const settings = { ...fast, maxConcurrency };
+          const pass = (ms: number) => {
+            const until = gate.now() + ms;
+            for (; gate.now() < until; gate.alarm()) gate.pass(Math.min(100, until - gate.now()));
+          };
+          for (const [i, gap] of gaps.entries()) {
+            const grant = gate.admit({ deliveries: [i] }, settings)?.grant;
+            pass(50);
+            gate.settle(grant?.id ?? "", [fine(gate.now())], settings);
+            pass(gap);
+          }
+          pass(10_000 - (gaps.at(-1) ?? 0));
+          const counted = () => gate.newest().memory?.state.rollups.ever.delivered ?? 0;
+          const before = counted();
+          gate.pass(pause - 10_000);
+          gate.evict();
+          const lookedUpMsAgo = 20;
+          expect(gate.admit({ deliveries: [1_000], lookedUpMsAgo }, settings)).toMatchObject({
+            grant: { deliveries: [1_000] },
+            refused: null,
+            inFlight: null,
+          });
+          const lost = before - counted();
+          longest = Math.max(longest, lost);
+          expect(lost).toBeLessThanOrEqual(Math.min(10, 1 + before / 2));
+        },
+      ),
+      { numRuns: 500 },
+    );
+    expect(longest).toBeGreaterThan(5);
   });
 });
 
@@ -578,8 +617,8 @@ describe("through evictions, crashes, lost answers, changed limits and instances
       fc.property(life, ([cap, steps]) => {
         play(cap, steps, (granted, others, capOf) => {
           if (!granted.by.isCurrent) unstored += 1;
-          // One that is cut off does not learn of a limit that is raised, and lowered again, within its last seconds.
-          const limit = capOf(granted.by.isCurrent ? 0 : BEHIND_MS);
+          // One that is cut off does not learn of a limit that is raised, and lowered again, while its slack lasts.
+          const limit = capOf(granted.by.isCurrent ? 0 : SPARSE_BEHIND_MS);
           expect(slotsOf([...others, granted] as never)).toBeLessThanOrEqual(limit);
         });
       }),
@@ -678,7 +717,7 @@ describe("through any history of a gate", () => {
     },
   });
 
-  it("what matters to others is stored before the answer, and the rest within ten seconds of the last write", () => {
+  it("what matters to others is stored before the answer, and the rest soon after the last write", () => {
     fc.assert(
       fc.property(historyArbitrary, (history) => {
         let memory = restored(undefined, start);
@@ -689,8 +728,11 @@ describe("through any history of a gate", () => {
           if (step.writes) stored = memory.state;
           expect(lasting(stored)).toEqual(lasting(after));
           if (!memory.isBehind) continue;
-          expect(memory.alarmAt).not.toBeNull();
-          expect(memory.alarmAt).toBeLessThanOrEqual((memory.written?.at ?? 0) + BEHIND_MS);
+          const { written, alarmAt } = memory;
+          if (alarmAt !== null && alarmAt <= (written?.at ?? 0) + BEHIND_MS) continue;
+          // In sparse traffic, a few successes may be lost.
+          expect(now).toBeLessThan(written?.slack?.grantsUntil ?? 0);
+          expect(memory.successes - (written?.successes ?? 0)).toBeLessThanOrEqual(10);
         }
       }),
       { numRuns: 300 },

@@ -28,8 +28,15 @@ export function keyOf(world: World): string {
   return withShortNames(parts.join("|"));
 }
 
-function keyOfQuiet({ hasLost, hasForgotten, died, successes }: Quiet, now: number): string {
-  return [hasLost, hasForgotten, died, "of", successes.map((until) => Math.max(until, now)).sort()].join();
+function keyOfQuiet({ hasLost, hasForgotten, hasDense, died, successes }: Quiet, now: number): string {
+  return [
+    hasLost,
+    hasForgotten,
+    hasDense,
+    died,
+    "of",
+    successes.map((until) => Math.max(until, now)).sort(),
+  ].join();
 }
 
 /** Leases by the order in which they are named. */
@@ -54,10 +61,10 @@ function remembered<Part extends object>(keyOfPart: (part: Part) => string): (pa
 
 const keyOfPart = remembered((part: object) => JSON.stringify(part));
 
-const keyOfInstance = remembered(({ memory, knows, heldUntil }: Instance) => {
+const keyOfInstance = remembered(({ memory, knows, heldUntil, cutOffAt }: Instance) => {
   const { state, written, ...rest } = memory;
   const known = written && { ...written, leases: [...written.leases].sort() };
-  return keyOfGate(state) + JSON.stringify([known, rest, knows, heldUntil]);
+  return keyOfGate(state) + JSON.stringify([known, rest, knows, heldUntil, cutOffAt]);
 });
 
 const keyOfGate = remembered((state: GateState) => {

@@ -130,8 +130,8 @@ export function evicted<W extends ObjectWorld>(world: W): W {
 
 /** Another instance is to begin, and this one still answers, as far as it need not write. */
 export function cutOff<W extends ObjectWorld>(world: W): W {
-  const { current, heldUntil } = world;
-  return { ...evicted(world), former: current && { ...current, heldUntil } };
+  const { current, heldUntil, now } = world;
+  return { ...evicted(world), former: current && { ...current, heldUntil, cutOffAt: now } };
 }
 
 export function withKnown<W extends ObjectWorld>(world: W, which: Which, lease: string): W {

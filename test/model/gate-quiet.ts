@@ -7,6 +7,9 @@ import { trusted } from "../support/gate-arbitraries.ts";
 import { namesOf } from "./gate-text.ts";
 import { BEGINNING, type ObjectWorld, type Quiet, type Run, type World } from "./gate-world.ts";
 
+/** The slack of sparse traffic lasts so long, and leaves the next incarnation a slot. */
+const SPARSE_MS = 30_000;
+
 /** Nobody has called the object for long, and the destination is trusted with `window` attempts at once. */
 export function quietObject(settings: GateSettings, window: number): ObjectWorld {
   const state = trusted(settings.maxConcurrency, BEGINNING);
@@ -29,12 +32,14 @@ export function withLostLease(world: World): World {
 export function withMemoryLost(world: World): World {
   const { current, storage } = world;
   if (!world.quiet || !current) return world;
-  const { state, isBehind } = current.memory;
+  const { state, isBehind, written } = current.memory;
   const isStored = ({ id }: Lease) => storage?.leases.some((one) => one.id === id);
   const unknown = state.leases.filter((lease) => !isStored(lease));
   const forgotten = unknown.flatMap(({ deliveries }) => unpackNumbers(deliveries));
-  return noted(world, ({ hasForgotten, died }) => ({
+  const isDense = written?.slack ? written.slack.grantsUntil < written.at + SPARSE_MS : false;
+  return noted(world, ({ hasForgotten, hasDense, died }) => ({
     hasForgotten: hasForgotten || isBehind || unknown.length > 0,
+    hasDense: hasDense || isDense,
     died: died.filter((one) => !forgotten.includes(one)),
   }));
 }
@@ -55,7 +60,7 @@ export function withSuccess(world: World, until: number): World {
 export function wrongAnswer(world: World, { grant, refused }: AdmitResult): string | undefined {
   const state = world.current?.memory.state;
   if (!world.quiet || !state) return undefined;
-  const { hasLost, hasForgotten, died, successes, window } = world.quiet;
+  const { hasLost, hasForgotten, hasDense, died, successes, window } = world.quiet;
   const again = (grant?.deliveries ?? []).filter((one) => died.includes(one));
   const { level } = state.crashLoop;
   if (again.length > 0 && level === 0)
@@ -63,8 +68,8 @@ export function wrongAnswer(world: World, { grant, refused }: AdmitResult): stri
   if (hasLost) return undefined;
   if (level > 0) return "The gate takes a success for a crash.";
   // After an eviction in dense traffic, the slack is taken.
-  const isDense = state.leases.some(({ lost }) => lost);
-  const isFree = !isDense && world.runs.every((run) => (run.grant?.expiresAt ?? 0) <= world.now);
+  const isTaken = hasDense && state.leases.some(({ lost }) => lost);
+  const isFree = !isTaken && world.runs.every((run) => (run.grant?.expiresAt ?? 0) <= world.now);
   if (refused?.reason === "concurrency" && isFree)
     return `${namesOf(refused.deliveries)} must wait, although nothing is in flight.`;
   const over = successes.filter((until) => until <= world.now).length;
@@ -74,15 +79,26 @@ export function wrongAnswer(world: World, { grant, refused }: AdmitResult): stri
   return size > window + successes.length ? "The gate has counted a success twice." : undefined;
 }
 
+/** An instance that was cut off ignores holds and openings, but not for longer than its slack lasts. */
+export function wrongFormer({ former, now }: World): string | undefined {
+  const isOver = former?.cutOffAt !== undefined && now >= former.cutOffAt + SPARSE_MS;
+  return isOver ? "An instance grants from its slack thirty seconds after it was cut off." : undefined;
+}
+
 /** What is wrong with the settlement of this lease by the instance that may write. */
 export function wrongSettlement(before: World, after: World, lease: string): string | undefined {
   if (!before.quiet || !before.current) return undefined;
-  const { state, written, isBehind } = before.current.memory;
+  const { now, current } = before;
+  const { state, written, isBehind } = current.memory;
   const { leases, destinationState, crashLoop, drainSchedule } = state;
   const [only, ...others] = leases;
-  const isLone = only?.id === lease && only.lone && others.length === 0 && !written?.slack;
-  const isWell = !isBehind && crashLoop.level === 0 && drainSchedule.waitingSince === 0;
-  if (!isLone || !isWell || destinationState.window.size < 2) return undefined;
-  if (after.alarmAt !== before.alarmAt) return "A lone success sets the alarm.";
-  return after.storage === before.storage ? undefined : "A lone success is written.";
+  if (crashLoop.level > 0 || drainSchedule.waitingSince > 0) return undefined;
+  const slackMs = written?.slack ? written.slack.grantsUntil - written.at : 0;
+  const isSparse = slackMs >= SPARSE_MS && now < (written?.at ?? 0) + SPARSE_MS;
+  const isAlone = only?.id === lease && only.lone && others.length === 0;
+  const isLone = isAlone && slackMs === 0 && !isBehind && destinationState.window.size > 1;
+  if (!isLone && !isSparse) return undefined;
+  const kind = isLone ? "lone success" : "success in sparse traffic";
+  if (after.alarmAt !== before.alarmAt) return `A ${kind} sets the alarm.`;
+  return after.storage === before.storage ? undefined : `A ${kind} is written.`;
 }

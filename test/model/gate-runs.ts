@@ -12,7 +12,7 @@ import {
 } from "./gate-deliveries.ts";
 import { attemptSteps, died, ended, settleRequestOf, slow } from "./gate-leases.ts";
 import { called, type Parts, requestOf, withKnown } from "./gate-object.ts";
-import { withLostLease, wrongAnswer, wrongSettlement } from "./gate-quiet.ts";
+import { withLostLease, wrongAnswer, wrongFormer, wrongSettlement } from "./gate-quiet.ts";
 import { answerText, gateName, namesOf, runName } from "./gate-text.ts";
 import {
   CALL_MS,
@@ -134,7 +134,8 @@ export class Invocations {
     const { grant } = made.decision.result;
     const answered = answeredRun(run, made, by);
     const known = grant ? withKnown(made.world, by, grant.id) : made.world;
-    const wrong = by === "current" ? wrongAnswer(known, made.decision.result) : undefined;
+    const ofFormer = grant ? wrongFormer(known) : undefined;
+    const wrong = by === "current" ? wrongAnswer(known, made.decision.result) : ofFormer;
     const kept = wrong === undefined ? known : { ...known, wrong };
     const says = `${gateName(by, world)} gives ${runName(run, true)} ${answerText(answered)}`;
     const next = withRun(kept, i, answered);

@@ -1,7 +1,7 @@
 /** The scenarios of the gate's model, and gates that are broken on purpose, each with one in which it shows. */
 import { type GateState, withoutExpired } from "../../src/core/gate-state.ts";
 import { ended, type Lease, liveLeases } from "../../src/core/lease.ts";
-import type { GateMemory } from "../../src/core/write-behind.ts";
+import type { GateMemory, GateStep } from "../../src/core/write-behind.ts";
 import { gateModel } from "./gate.ts";
 import { type Parts, production } from "./gate-object.ts";
 import type { Scenario } from "./gate-world.ts";
@@ -37,6 +37,21 @@ const after: Scenario = {
   quiet: { window: 3, arrivals: [0, 1, 6] },
 };
 
+/** Every few seconds: the second gets slack that lasts six ticks. */
+const sparse: Scenario = {
+  ...lone,
+  messages: [[0], [1], [2]],
+  quiet: { window: 4, arrivals: [0, 1, 4] },
+};
+const narrow: Scenario = { ...sparse, maxConcurrency: 2, quiet: { window: 2, arrivals: [0, 1, 4] } };
+const crowdedLater: Scenario = {
+  ...sparse,
+  messages: [[0], [1], [2], [3, 4, 5]],
+  maxConcurrency: 3,
+  quiet: { window: 3, arrivals: [0, 1, 5, 5] },
+};
+const late: Scenario = { ...sparse, quiet: { window: 4, arrivals: [0, 1, 8] } };
+
 /** Some thousands of states each. */
 export const smallGates: readonly Checked[] = [
   checked("One delivery, at most 1 at once, two faults", () => gateModel(alone)),
@@ -56,6 +71,8 @@ export const smallGates: readonly Checked[] = [
     gateModel(after),
   ),
   checked("Two deliveries that come alone, one at once, one fault", () => gateModel(soon)),
+  checked("Three deliveries in sparse traffic, one fault", () => gateModel(sparse)),
+  checked("Three deliveries in sparse traffic, two at once, one fault", () => gateModel(narrow)),
 ];
 
 export const deepGates: readonly Checked[] = [
@@ -87,6 +104,9 @@ export const deepGates: readonly Checked[] = [
       quiet: { window: 2, arrivals: [0, 2, 4] },
     }),
   ),
+  checked("Three deliveries in sparse traffic, the last as the slack ends, two faults", () =>
+    gateModel({ ...sparse, faults: 2, quiet: { window: 4, arrivals: [0, 1, 6] } }),
+  ),
 ];
 
 function broken(name: string, scenario: Scenario, parts: Partial<Parts>): Variant {
@@ -105,6 +125,17 @@ function withEnd(state: GateState, granted: number, expiresAt: number): GateStat
 
 function withLeases(memory: GateMemory, change: (lease: Lease) => Lease): GateMemory {
   return { ...memory, state: { ...memory.state, leases: memory.state.leases.map(change) } };
+}
+
+/** What was written, with slack that lasts until then, and for a lease more. */
+function withSlackUntil(step: GateStep, grantsUntil: number): GateStep {
+  const { written, state } = step.memory;
+  if (!step.writes || !written?.slack) return step;
+  const slack = { ...written.slack, grantsUntil, expiresAt: grantsUntil + 20_000 };
+  return {
+    ...step,
+    memory: { ...step.memory, state: { ...state, slack }, written: { ...written, slack } },
+  };
 }
 
 export const brokenGates: readonly Variant[] = [
@@ -262,6 +293,36 @@ export const brokenGates: readonly Variant[] = [
       const isEnd = after.leases.length < before.state.leases.length;
       const alarm = now + 10_000;
       return isEnd ? { ...step, memory: { ...step.memory, alarmAt: alarm }, alarm } : step;
+    },
+  }),
+  broken("A success in sparse traffic sets the alarm", sparse, {
+    afterDecision: (before, after, now) => {
+      const step = production.afterDecision(before, after, now);
+      const isEnd = after.leases.length < before.state.leases.length && before.written?.slack;
+      return isEnd ? { ...step, alarm: now + 10_000 } : step;
+    },
+  }),
+  broken("The slack of sparse traffic leaves the next incarnation no slot", narrow, {
+    afterDecision: (before, after, now) =>
+      withSlackUntil(production.afterDecision(before, after, now), now + 30_000),
+  }),
+  broken("A new incarnation counts the slack of sparse traffic for too short a time", crowdedLater, {
+    restored: (stored, now) => {
+      const { slack } = stored ?? {};
+      const short = slack && { ...slack, expiresAt: slack.expiresAt - 40_000 };
+      return production.restored(stored && short ? { ...stored, slack: short } : stored, now);
+    },
+  }),
+  broken("An instance that was cut off takes its slack for new at each call", late, {
+    afterDecision: (before, after, now) => {
+      const { written } = before;
+      const slack = written?.slack && {
+        ...written.slack,
+        grantsUntil: now + 30_000,
+        expiresAt: now + 50_000,
+      };
+      const memory = written && slack ? { ...before, written: { ...written, at: now, slack } } : before;
+      return production.afterDecision(memory, after, now);
     },
   }),
   broken("A pause that is lifted schedules no drain", paused, {

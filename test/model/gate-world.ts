@@ -51,6 +51,8 @@ export type Quiet = Readonly<{
   hasLost: boolean;
   /** Whether the gate's memory was lost with successes, or leases out of the slack, that were not written. */
   hasForgotten: boolean;
+  /** Whether slack was stored that did not have to leave the next incarnation a slot: that of dense traffic. */
+  hasDense: boolean;
   /** Deliveries whose invocations died with a lease. */
   died: readonly number[];
   /** Of each success on record, when its lease expires by itself. */
@@ -78,8 +80,9 @@ export type Instance = Readonly<{
   memory: GateMemory;
   /** The leases that it has granted, or found stored when it began. */
   knows: readonly string[];
-  /** Of one that was cut off: until when the hold lasts that it knew of. */
+  /** Of one that was cut off: until when the hold lasts that it knew of, and when that happened. */
   heldUntil: number;
+  cutOffAt?: number;
 }>;
 
 /** What D1 has of a delivery. */

@@ -77,7 +77,14 @@ function beginning(scenario: Scenario, settings: GateSettings, parts: Parts): Wo
       at: BEGINNING + (quiet?.arrivals[i] ?? 0) * TICK_MS,
     })),
     ...(quiet && {
-      quiet: { window: quiet.window, hasLost: false, hasForgotten: false, died: [], successes: [] },
+      quiet: {
+        window: quiet.window,
+        hasLost: false,
+        hasForgotten: false,
+        hasDense: false,
+        died: [],
+        successes: [],
+      },
     }),
     runs: [],
     ...{ paused: false, isResuming: false, tells: [] },
