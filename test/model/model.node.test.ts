@@ -1,7 +1,7 @@
-/** The smaller bounds of the model checker, and that it finds what is broken; docs/model.md and counter-examples.txt have its results. */
+/** The smaller bounds of the model checker, and that it finds what is broken; figures.md and counter-examples.txt have its results. */
 import { describe, expect, test } from "vitest";
 import { groups } from "./groups.ts";
-import { counterExamples, counterExampleText, lineOf, pageText } from "./report.ts";
+import { counterExamples, counterExampleText, figuresText, lineOf } from "./report.ts";
 
 const small = groups.flatMap((group) => group.small.map((one) => [one.name, one] as const));
 const broken = groups.flatMap((group) => group.broken.map((one) => [one.name, one] as const));
@@ -10,7 +10,7 @@ describe("in every state of a small world", () => {
   test.each(small)("every promise is kept: %s", async (_, one) => {
     const result = await one.check();
     expect(result.counterExample).toBeUndefined();
-    expect(pageText()).toContain(lineOf(one, result));
+    expect(figuresText()).toContain(lineOf(one, result));
   });
 });
 

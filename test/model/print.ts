@@ -1,7 +1,7 @@
-/** `npm run model`: checks everything, and writes figures into docs/model.md and counter-examples into counter-examples.txt. */
+/** `npm run model`: checks everything, and writes figures into figures.md and counter-examples into counter-examples.txt. */
 import { writeFileSync } from "node:fs";
 import { groups } from "./groups.ts";
-import { COUNTER_EXAMPLES, counterExampleText, lineOf, PAGE, pageText, withGenerated } from "./report.ts";
+import { COUNTER_EXAMPLES, counterExampleText, FIGURES, figuresText, lineOf } from "./report.ts";
 
 const parts: string[] = [];
 const examples: string[] = [];
@@ -17,5 +17,6 @@ for (const { title, small, deep, broken } of groups) {
   examples.push(`# ${title}`);
   for (const one of broken) examples.push(counterExampleText(one, await one.check()));
 }
-writeFileSync(PAGE, withGenerated(pageText(), parts.join("\n").trimEnd()));
+const [intro = ""] = figuresText().split(/^## /m);
+writeFileSync(FIGURES, `${intro}${parts.join("\n").trimEnd()}\n`);
 writeFileSync(COUNTER_EXAMPLES, `${examples.join("\n\n")}\n`);
