@@ -75,7 +75,7 @@ code, pre, kbd { font-family: var(--mono); font-size: 0.8125rem; }
     .on-phones::details-content { content-visibility: visible; display: grid; gap: inherit; height: auto; }
   }
 }
-@media (max-width: 46rem) { main { padding-bottom: 2rem; } .menu { order: 3; flex-basis: 100%; } .menu nav { display: grid; grid-template-columns: 1fr 1fr; padding-block: 0.25rem; } }
+@media (max-width: 46rem) { main { padding-bottom: 2rem; } .menu { order: 2; } .menu ~ .who { order: 3; } .menu nav { display: grid; grid-template-columns: 1fr 1fr; padding-block: 0.25rem; } }
 .top search { flex: none; width: 10.5rem; }
 .top search input { margin: 0; padding-block: 0.25rem; }
 .top .who { display: flex; align-items: center; gap: 1rem; color: var(--soft); font-size: 0.875rem; }
@@ -120,7 +120,7 @@ export const parts = /* css */ `
 .status p + p { color: var(--soft); margin-top: 0.25rem; }
 table { width: 100%; border-collapse: collapse; }
 caption { text-align: left; }
-th { font-weight: 400; color: var(--soft); font-size: 0.8125rem; text-align: left; padding: 0 0.75rem 0.5rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
+th { font-weight: 400; color: var(--soft); font-size: 0.8125rem; text-align: left; padding: 0 0.75rem 0.5rem; border-bottom: 1px solid var(--line); white-space: nowrap; vertical-align: baseline; }
 td { padding: 0.6875rem 0.75rem; border-bottom: 1px solid var(--line); vertical-align: baseline; }
 th:first-child, td:first-child { padding-left: 0; }
 th:last-child, td:last-child { padding-right: 0; }
@@ -178,8 +178,11 @@ pre { margin: 0; background: var(--raised); border: 1px solid var(--line); borde
 .delivery { padding: 1rem 0 0.75rem; border-top: 1px solid var(--line); }
 .delivery .head { margin-bottom: 0.125rem; }
 .delivery progress { margin-block: 0.625rem 0.5rem; }
-.delivery > .actions { margin-top: 0.75rem; }
+.delivery > .actions, .lines ~ .actions { margin-top: 0.75rem; }
+.delivery > form { display: flex; flex-wrap: wrap; align-items: center; gap: 0.25rem 0.75rem; margin-top: 0.5rem; }
+.delivery > form > .hint { flex: 1 14rem; margin-top: 0; }
 p + form.stack { margin-top: 1rem; }
+.stack + details { margin-top: 0.875rem; }
 .delivery .chart { margin: 0.75rem 0 0.5rem; }
 .narrow { max-width: 40rem; }
 .narrow h1 { margin-bottom: 1.5rem; }
@@ -242,6 +245,7 @@ textarea { font-family: var(--mono); font-size: 0.8125rem; min-height: 7rem; res
 fieldset { border: 0; margin: 0; padding: 0; min-width: 0; }
 legend { padding: 0; margin-bottom: 0.625rem; font-size: 0.875rem; font-weight: 550; }
 .fields { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: 0.875rem 1.125rem; }
+.fields > label > :is(select, input) { min-height: 2.375rem; }
 .fields .all { grid-column: 1 / -1; }
 .hint { color: var(--soft); font-size: 0.8125rem; margin-top: 0.25rem; }
 .fault { color: var(--bad); font-size: 0.8125rem; margin-top: 0.25rem; }
@@ -253,6 +257,8 @@ details .copy { margin-bottom: 1rem; }
 .signed-out { max-width: 25rem; margin: clamp(2rem, 12vh, 8rem) auto; }
 .signed-out main { padding: 0; gap: 1.5rem; }
 @media (max-width: 46rem) {
+  .top search { flex: 1 10.5rem; }
+  .on-phones .figures { margin-top: 1.25rem; }
   .lines .wide, .lines .state-cell .sub { display: none; }
   .lines td, .lines th { padding-inline: 0.375rem; font-size: 0.8125rem; line-height: 1.35; }
   .lines td { padding-block: 0.1875rem; }

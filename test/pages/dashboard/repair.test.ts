@@ -75,7 +75,8 @@ test("a page that would change nothing says why, and has no button", async () =>
   const { destination } = await deadDeliveries(2);
   const browser = await customer("acme");
   const none = await browser.get(`${REPAIR}?state=waiting&action=cancel`);
-  expect(none.html).toContain("Nothing can be cancelled: the log has no delivery with these filters.");
+  expect(none.html).toContain("<h1>Nothing can be cancelled</h1>");
+  expect(none.html).toContain("The log has no delivery with these filters.");
   const ended = await browser.get(`${REPAIR}?destination_id=${destination}&action=cancel`);
   expect(ended.html).toContain("The log finds 2 deliveries, of which none can be cancelled.");
   expect(ended.html).toContain("2: The delivery has ended: it is dead.");

@@ -115,7 +115,7 @@ const DestinationPage: FC<Props> = ({
         <h1 class="break">{nameOf(row)}</h1>
         <p class="lede break">
           {row.description !== null && `${shortUrl(row.url)} · `}
-          {`${row.eventTypes === null ? "All events" : row.eventTypes.join(", ")} of tenant ${row.tenant} · `}
+          {`${row.eventTypes === null ? "All events" : row.eventTypes.join(", ")} of tenant ${row.tenant}\u00a0· `}
           <code>{row.id}</code>
         </p>
       </section>

@@ -130,7 +130,7 @@ type ConfirmProps = Readonly<{
 
 const Confirm: FC<ConfirmProps> = ({ action, query, found, refused }) => (
   <section class="narrow">
-    <h1>{questions[action]}</h1>
+    <h1>{found && isNothing(found) ? `Nothing can be ${verbs[action]}` : questions[action]}</h1>
     {refused && <RefusedNotice refused={refused} fields={deliveryFilters} />}
     {query.size === 0 && <p class="lede">Without a filter: every delivery that you can see.</p>}
     <FilterChips query={query} choices={NO_CHOICES} />
@@ -138,7 +138,7 @@ const Confirm: FC<ConfirmProps> = ({ action, query, found, refused }) => (
       <div class="stack">
         <p>{foundText(action, found)}</p>
         <Skipped skipped={found.skipped} />
-        {found.done === 0 && found.next === undefined ? (
+        {isNothing(found) ? (
           <BackLinks query={query} />
         ) : (
           <>
@@ -155,13 +155,17 @@ const Confirm: FC<ConfirmProps> = ({ action, query, found, refused }) => (
   </section>
 );
 
+function isNothing({ done, next }: Repaired): boolean {
+  return done === 0 && next === undefined;
+}
+
 function foundText(action: RepairAction, { done, skipped, next }: Repaired): string {
   const count = skipped.reduce((sum, one) => sum + one.count, done);
   const first = `${next === undefined ? "" : "first "}${plural(count, "delivery", "deliveries")}`;
   const more = `there may be more. Each press handles up to ${countOf(CALLS * MOST_IDS)}.`;
   if (count === 0)
     return next === undefined
-      ? `Nothing can be ${verbs[action]}: the log has no delivery with these filters.`
+      ? "The log has no delivery with these filters."
       : `The log finds none so far, and ${more}`;
   const which =
     done === count ? "" : `, of which ${done === 0 ? "none" : countOf(done)} can be ${verbs[action]}`;
