@@ -93,6 +93,10 @@ describe("a delivery that waits", () => {
     const live = { ...naming(part(shop, 1, [0, 0])), owner: "by hand", takesWaiting: true };
     expect(await world.consume([live])).toEqual([{ retryIn: 30 }]);
     expect(world.rows(shop).flatMap(({ log }) => log)).toMatchObject([{ owner: "by hand" }]);
+    world.script(shop, 204);
+    await world.handled("pause", ({ sleep }) => sleep(30_000));
+    expect(await world.consume([live], { attempts: 2 })).toEqual(["acked"]);
+    expect(stateOf(shop)).toBe("delivered null");
   });
 
   test("waits for a drain where the queue does not take its message", async () => {

@@ -167,6 +167,24 @@ describe("a delivery is delivered", () => {
     expect(placeOf({ ...at(1, 0), row: { ...retry("y"), state: "in_flight" } })).toBe(2);
   });
 
+  test("by the message that takes what waits while it waits, and not in any other state", () => {
+    const bodies = [
+      { bundles: [part(1, [A])] },
+      { bundles: [part(1, [A])], owner: "x" },
+      { bundles: [part(1, [A])], owner: "by hand", takesWaiting: true },
+    ];
+    const { groups } = grouped(bodies);
+    const placeIn = (row?: NonNullable<Parameters<typeof loadedDelivery>[0]>["row"]) => {
+      const one = loadedDelivery({ destination: { id: A }, ...at(1, 0), ...(row && { row }) });
+      const found = messageGroupFinder(groups, START)(one);
+      return found && groups.indexOf(found);
+    };
+    expect(placeIn({ ...retry("x"), state: "waiting" })).toBe(2);
+    expect(placeIn(retry("x"))).toBe(1);
+    expect(placeIn({ ...retry("x"), state: "delivered" })).toBe(0);
+    expect(placeIn()).toBe(0);
+  });
+
   test("as a retry by no other message before it is overdue, and then by the first that names it", () => {
     expect(placeOf({ ...at(1, 0), row: retry("elsewhere", 1) })).toBeUndefined();
     expect(placeOf({ ...at(1, 0), row: retry("elsewhere", 0) })).toBe(0);
@@ -327,6 +345,7 @@ describe("a message whose deliveries", () => {
   test.each<[string, object]>([
     ["of a bundle", {}],
     ["with an owner", { owner: "x" }],
+    ["that takes what waits", { owner: "x", takesWaiting: true }],
   ])("%s are postponed comes again with all of them after a pause, or is replaced by one like it", async (_, owner) => {
     const late = groupOf({ ...body, ...owner }, 89);
     await postpone(late.services, late.group, 40);
