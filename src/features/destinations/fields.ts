@@ -1,7 +1,7 @@
 /**
  * The settings of a destination that can be changed, each described once: what may be given and what is shown of it, how it
  * is stored, what pages call it and how they ask for it, who may set it, and what the Svix API calls it. The API's schemas,
- * the forms, the Svix layer and the rights of visitors come from here. The target has its fields in delivery/kinds.
+ * the forms, the Svix layer and the rights of visitors come from here. inputs.ts has the inputs of targets and of `auth`.
  */
 import { z } from "@hono/zod-openapi";
 import { bodyFormOf, bodyForms } from "../../core/content.ts";
@@ -55,6 +55,16 @@ export type FieldInput = Readonly<{
   expected?: string;
 }>;
 
+export type SvixName = Readonly<{
+  name: string;
+  /** A former name, which means the same. */
+  former?: string;
+  /** What stands there for none; null unless given. */
+  none?: string;
+  /** It is given on creation, and has routes of its own from then on. */
+  isApart?: true;
+}>;
+
 type About = Readonly<{
   /** Its label in the dashboard. The portal's words are in pages/portal/texts. */
   label: string;
@@ -62,8 +72,8 @@ type About = Readonly<{
   input?: FieldInput;
   /** Whether visitors of the portal may set it; operators may set everything. */
   visitors?: true;
-  /** Its name in the Svix API, where it has it. */
-  svix?: string;
+  /** What the Svix API calls it, where it has it. */
+  svix?: SvixName;
 }>;
 
 function field<G extends z.ZodType, S extends z.ZodType, const A extends About>(
@@ -137,7 +147,7 @@ export const nameFields = {
         part: "identity",
         hint: "An ID of your own, which no other destination of the tenant has.",
       },
-      svix: "uid",
+      svix: { name: "uid" },
     },
   ),
 } as const;
@@ -165,7 +175,7 @@ export const contentFields = {
         hint: "Exact names, or prefix.* for all that begin alike. Empty means all types.",
       },
       visitors: true,
-      svix: "eventTypes",
+      svix: { name: "eventTypes", former: "filterTypes" },
     },
   ),
   channels: field(
@@ -189,7 +199,7 @@ export const contentFields = {
         placeholder: "eu, project-42",
         hint: "Only events that were posted with one of these channels. Empty means all events.",
       },
-      svix: "channels",
+      svix: { name: "channels" },
     },
   ),
   filter: field(
@@ -221,7 +231,7 @@ export const contentFields = {
       label: "Name",
       input: { kind: "text", part: "name", placeholder: "Billing", maxlength: MAX_DESCRIPTION },
       visitors: true,
-      svix: "description",
+      svix: { name: "description", none: "" },
     },
   ),
   metadata: field(
@@ -240,7 +250,7 @@ export const contentFields = {
         hint: "Never sent.",
         expected: 'an object of strings, such as {"team": "billing"}',
       },
-      svix: "metadata",
+      svix: { name: "metadata" },
     },
   ),
   headers: field(
@@ -260,7 +270,7 @@ export const contentFields = {
         return { headers: null, sealedHeaders: isEmpty ? null : await sealedHeaders(vault, id, headers) };
       },
     },
-    { label: "Headers", visitors: true, svix: "headers" },
+    { label: "Headers", visitors: true, svix: { name: "headers", isApart: true } },
   ),
   auth: field(
     {
@@ -350,7 +360,7 @@ export const sendingFields = {
   rate_per_second: limit(
     "rate_per_second",
     (given) => ({ ratePerSecond: given ?? defaultLimits.rate_per_second }),
-    { label: "Rate per second", visitors: true, svix: "throttleRate" },
+    { label: "Rate per second", visitors: true, svix: { name: "throttleRate", former: "rateLimit" } },
   ),
   rate_burst: limit("rate_burst", (rateBurst) => ({ rateBurst }), { label: "Burst" }),
   retry: field(

@@ -116,15 +116,13 @@ export const rateField = z
   .max(limitShape.fields.rate_per_second.max, { error: RATE_EXPECTED })
   .nullish();
 
-export const metadataField = destinationChange.shape.metadata;
-
 export const applicationInput = z.object({
   name: z
     .string({ error: NAME_EXPECTED })
     .min(1, { error: NAME_EXPECTED })
     .max(256, { error: NAME_EXPECTED }),
   uid: uidField.nullish(),
-  metadata: metadataField,
+  metadata: destinationChange.shape.metadata,
   throttleRate: rateField,
   rateLimit: rateField,
 });

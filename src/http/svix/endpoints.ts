@@ -9,7 +9,12 @@ import { OPERATOR } from "../../core/principal.ts";
 import { recordOf } from "../../core/record.ts";
 import { ok, type Result } from "../../core/result.ts";
 import { type Application, rateOf } from "../../features/applications/sql.ts";
-import { fieldDescriptions, uidField } from "../../features/destinations/fields.ts";
+import {
+  destinationFields,
+  fieldDescriptions,
+  type SvixName,
+  uidField,
+} from "../../features/destinations/fields.ts";
 import { destinationView, type ShownSecret } from "../../features/destinations/schema.ts";
 import { revealSecret, rotateSecret, secretRotation } from "../../features/destinations/secrets.ts";
 import {
@@ -23,7 +28,7 @@ import {
   updateHeaders,
 } from "../../features/destinations/service.ts";
 import { readChange, readCreation } from "../../features/destinations/validate.ts";
-import { type Destination, limitsOf, statusOf, storedHeaders } from "../../store/destination.ts";
+import { type Destination, statusOf, storedHeaders } from "../../store/destination.ts";
 import { destinationByUid, findDestination } from "../../store/destinations.ts";
 
 import { isoTime } from "../../time.ts";
@@ -31,7 +36,7 @@ import { requires } from "../auth.ts";
 import { type ApiContext, type ApiEnv, callerIn } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
 import { answerOf, checked, invalid, type ProblemResponse } from "../problems.ts";
-import { metadataField, rateField, rateIn } from "./applications.ts";
+import { rateField, rateIn } from "./applications.ts";
 import {
   applicationOf,
   bodyOf,
@@ -201,28 +206,26 @@ const headersPatch = z.object({
 
 const rotation = z.object({ key: z.unknown().optional(), gracePeriodSeconds: z.unknown().optional() });
 
-const svixFields = fieldDescriptions.flatMap(([name, { svix }]) => (svix ? [[name, svix] as const] : []));
+const svixFields = fieldDescriptions.flatMap(([field, { svix }]) => (svix ? [{ field, ...svix }] : []));
 
 /** The Svix API's names for the fields of a destination. */
-const NAMES: Readonly<Record<string, string>> = Object.fromEntries(svixFields);
+const NAMES: Readonly<Record<string, string>> = Object.fromEntries(
+  svixFields.map(({ field, name }) => [field, name]),
+);
 
-const OWN_RULES = ["uid", "description", "metadata", "headers", "event_types", "rate_per_second"];
+/** The fields that an endpoint has in both APIs. */
+const sharedFields = svixFields.filter(({ isApart }) => !isApart);
 
-/** The fields that are the same in both APIs but for their names. */
-const passedFields = svixFields.filter(([name]) => !OWN_RULES.includes(name));
-
-const passedShape: object = Object.fromEntries(
-  passedFields.map(([, svix]) => [svix, z.unknown().optional()]),
+const sharedShape: object = Object.fromEntries(
+  sharedFields.map(({ name }) => [name, z.unknown().optional()]),
 );
 
 /** Fields that the schema of destinations checks are passed on as they are given. */
 export const endpointUpdate = z.object({
-  ...passedShape,
+  ...sharedShape,
   url: z.string({ error: "expected a URL" }),
-  description: z.unknown().optional(),
   uid: uidField.nullish(),
   disabled: z.boolean({ error: "expected true or false" }).nullish(),
-  metadata: metadataField,
   eventTypes: z.unknown().optional(),
   filterTypes: z.unknown().optional(),
   throttleRate: rateField,
@@ -243,10 +246,14 @@ export type EndpointInput = { [K in keyof NewEndpoint]?: NewEndpoint[K] | undefi
 
 /** An update resets what it leaves out. */
 export function replacing(input: EndpointInput): EndpointInput {
-  const passed = Object.fromEntries(passedFields.map(([, svix]) => [svix, null]));
-  const reset = { ...passed, description: null, uid: null, disabled: false, metadata: null };
-  const byEitherName = { eventTypes: typesIn(input) ?? null, throttleRate: rateIn(input) ?? null };
-  return { ...reset, ...input, ...byEitherName };
+  const all = sharedFields.map((svix) => [svix.name, givenAs(svix, input) ?? null]);
+  return { disabled: false, ...input, ...Object.fromEntries(all) };
+}
+
+/** The value by its name of today or by a former one; undefined where neither is given. */
+function givenAs({ name, former }: SvixName, input: EndpointInput): unknown {
+  const given: Readonly<Record<string, unknown>> = input;
+  return given[name] === undefined && former !== undefined ? given[former] : given[name];
 }
 
 /** Base64 without a prefix is a secret there too. */
@@ -254,22 +261,21 @@ function secretIn(given: unknown): unknown {
   return typeof given === "string" && !/^wh(sec|sk)_/.test(given) ? `whsec_${given}` : given;
 }
 
-/** The event types by their name of today or by the former one; undefined where neither is given. */
-export function typesIn({ eventTypes, filterTypes }: EndpointInput): unknown {
-  return eventTypes === undefined ? filterTypes : eventTypes;
+/** The event types; undefined where none are given. */
+export function typesIn(input: EndpointInput): unknown {
+  return givenAs(destinationFields.event_types.svix, input);
 }
 
 /** The fields of a destination; those that are left out are undefined. */
 function fieldsOfEndpoint(input: EndpointInput, application: Application) {
+  const shared = sharedFields.map(({ field, none, ...svix }) => {
+    const given = givenAs(svix, input);
+    return [field, none !== undefined && given === none ? null : given];
+  });
   const rate = rateIn(input);
-  const given: Readonly<Record<string, unknown>> = input;
   return {
-    ...Object.fromEntries(passedFields.map(([name, svix]) => [name, given[svix]])),
+    ...Object.fromEntries(shared),
     url: input.url,
-    uid: input.uid,
-    description: input.description === "" ? null : input.description,
-    metadata: input.metadata,
-    event_types: typesIn(input),
     rate_per_second: rate === null ? rateOf(application) : rate,
   };
 }
@@ -357,21 +363,19 @@ function isDisabled(row: Pick<Destination, "status">): boolean {
 
 /** A rate that is the application's is none of its own. */
 export function endpointView(row: Destination, application: Application) {
-  const { rate_per_second: rate } = limitsOf(row);
-  const throttleRate = rate === rateOf(application) ? null : rate;
   const view = destinationView(row);
-  const { event_types: types, metadata } = view;
+  const isOwnRate = view.rate_per_second !== rateOf(application);
+  const shared = sharedFields.flatMap(({ field, name, former, none = null }) => {
+    const value = field === "rate_per_second" && !isOwnRate ? null : (view[field] ?? none);
+    return [name, ...(former === undefined ? [] : [former])].map((one) => [one, value] as const);
+  });
   return {
     id: row.id,
-    uid: row.uid,
     url: row.url,
-    description: row.description ?? "",
     version: 1,
     disabled: isDisabled(row),
-    ...{ eventTypes: types, filterTypes: types },
-    ...Object.fromEntries(passedFields.map(([name, svix]) => [svix, view[name]])),
-    ...{ rateLimit: throttleRate, throttleRate },
-    metadata,
+    ...Object.fromEntries(shared),
+    eventTypes: view.event_types,
     createdAt: isoTime(row.createdAt),
     updatedAt: isoTime(row.updatedAt),
   };

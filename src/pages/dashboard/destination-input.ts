@@ -13,6 +13,7 @@ import { signatureFormsShape, templateShapes, vendorForms } from "../../core/sig
 import { MASK } from "../../delivery/authorization.ts";
 import { type DestinationKind, isDestinationKind, targetFieldNames } from "../../delivery/kinds/registry.ts";
 import { type FieldInput, fieldDescriptions } from "../../features/destinations/fields.ts";
+import { authInputs } from "../../features/destinations/inputs.ts";
 import type { destinationView } from "../../features/destinations/schema.ts";
 
 import {
@@ -68,18 +69,18 @@ export function destinationSettingsIn(form: Form): Typed {
       breaker: Object.values(breaker).every((value) => value === null) ? null : breaker,
       retry: Object.keys(retry).length === 0 ? null : retry,
     },
-    errors: [
-      ...simple.flatMap(({ errors }) => errors),
-      ...headers.errors,
-      ...faultsOf("auth.params", auth.params, 'an object of strings, such as {"resource": "urn:hooks"}'),
-    ],
+    errors: [...simple.flatMap(({ errors }) => errors), ...headers.errors, ...auth.errors],
   };
 }
 
 /** The value typed in one input. */
-function valueIn(form: Form, name: string, { kind, expected = "JSON" }: FieldInput) {
+function valueIn(
+  form: Form,
+  name: string,
+  { kind, expected = "JSON" }: Pick<FieldInput, "kind" | "expected">,
+) {
   const json = kind === "json" ? jsonIn(form, name) : undefined;
-  if (json) return { name, value: json.value, errors: faultsOf(name, json, expected) };
+  if (json) return { name, value: json.value, errors: faultsOf(name, json.fault, expected) };
   const value =
     kind === "list"
       ? listIn(form, name)
@@ -90,7 +91,7 @@ function valueIn(form: Form, name: string, { kind, expected = "JSON" }: FieldInp
 }
 
 /** The text of a shown value in an input; undefined where it stays empty. */
-function textOf(value: unknown, { kind }: FieldInput): string | undefined {
+function textOf(value: unknown, { kind }: Pick<FieldInput, "kind">): string | undefined {
   if (value === null || value === undefined) return undefined;
   if (kind === "list") return (value as readonly string[]).join(", ");
   if (kind !== "json") return String(value);
@@ -175,14 +176,12 @@ function shownTargetOf(view: DestinationView): Readonly<Record<string, unknown>>
   return Object.fromEntries(targetFieldNames(view.kind).map((name) => [name, shown[name]]));
 }
 
-type Json = ReturnType<typeof jsonIn>;
-
-function faultsOf(field: string, { fault }: Pick<Json, "fault">, expected: string): FieldError[] {
+function faultsOf(field: string, fault: string | undefined, expected: string): FieldError[] {
   return fault === undefined ? [] : [{ field, fault, expected }];
 }
 
-/** One header a line. */
-function headersIn(
+/** One header a line, each once; null where there are none. */
+export function headersIn(
   form: Form,
 ): Readonly<{ value: Readonly<Record<string, string>> | null; errors: FieldError[] }> {
   const lines = (textIn(form, "headers") ?? "").split("\n").filter((line) => line.trim() !== "");
@@ -200,35 +199,30 @@ function headersIn(
   return { value: entries.length === 0 ? null : value, errors };
 }
 
-/** What of an authentication is a secret, by its kind: it is never shown, so its input is empty or has the mask. */
-const secretOf = { basic: "password", bearer: "token", header: "value", oauth2: "client_secret" } as const;
-
-const authInputs = {
-  basic: ["username", "password"],
-  bearer: ["token"],
-  header: ["header", "value"],
-  oauth2: ["token_url", "client_id", "client_secret", "scope", "audience", "client_auth"],
-} as const;
-
 /** A secret that is left alone is the mask, which the API refuses, unless nothing has changed and all of it stays. */
-function authIn(form: Form): Readonly<{ value: Input | null; params: Pick<Json, "fault"> }> {
+function authIn(form: Form): Readonly<{ value: Input | null; errors: FieldError[] }> {
   const kind = textIn(form, "auth_kind");
-  if (kind === undefined || !Object.hasOwn(authInputs, kind))
-    return { value: kind === undefined ? null : { kind }, params: {} };
-  const name = kind as keyof typeof authInputs;
-  const typed = authInputs[name].map((field) => [field, textIn(form, `auth_${field}`) ?? null] as const);
-  const secret = { [secretOf[name]]: textIn(form, `auth_${secretOf[name]}`) ?? MASK };
-  if (name !== "oauth2") return { value: { kind, ...Object.fromEntries(typed), ...secret }, params: {} };
-  const params = jsonIn(form, "auth_params");
-  return { value: { kind, ...Object.fromEntries(typed), ...secret, params: params.value }, params };
+  if (kind === undefined) return { value: null, errors: [] };
+  const inputs = authInputs.find(([name]) => name === kind)?.[1] ?? [];
+  const read = inputs.map(([name, { kind, isSecret, expected = "" }]) => {
+    const { value, errors } = valueIn(form, `auth_${name}`, { kind: kind ?? "text", expected });
+    return {
+      name,
+      value: isSecret ? (value ?? MASK) : value,
+      errors: errors.map((one) => ({ ...one, field: `auth.${name}` })),
+    };
+  });
+  return {
+    value: { kind, ...Object.fromEntries(read.map(({ name, value }) => [name, value])) },
+    errors: read.flatMap(({ errors }) => errors),
+  };
 }
 
-function authFieldsOf(auth: DestinationView["auth"]): Readonly<Record<string, string | null>> {
-  if (auth === null) return {};
-  const { params, ...shown } = { params: {}, ...auth };
-  const own = Object.entries(shown).map(([name, value]) => [`auth_${name}`, value] as const);
-  const hasParams = Object.keys(params).length > 0;
-  return { ...Object.fromEntries(own), ...(hasParams && { auth_params: JSON.stringify(params, null, 2) }) };
+function authFieldsOf(auth: DestinationView["auth"]): Readonly<Record<string, string | undefined>> {
+  const shown = Object.entries(auth ?? {}).map(([name, value]) => {
+    return [`auth_${name}`, textOf(value, { kind: typeof value === "object" ? "json" : "text" })] as const;
+  });
+  return Object.fromEntries(shown);
 }
 
 type SignatureInput = Readonly<{ vendor?: (typeof vendorForms)[number]; slot?: number }>;

@@ -4,19 +4,10 @@
  */
 import type { FieldError } from "../../core/result.ts";
 import { fieldDescriptions } from "../../features/destinations/fields.ts";
+import { authInputs, targetInputs } from "../../features/destinations/inputs.ts";
 
 /** By the path of an API field: the input that it is typed in, and its label. Fields within it belong to it. */
 export type FormFields = Readonly<Record<string, readonly [input: string, label: string]>>;
-
-const targets = {
-  kind: ["kind", "Kind"],
-  url: ["url", "URL"],
-  binding: ["binding", "Binding"],
-  path: ["path", "Path"],
-  account_id: ["account_id", "Account"],
-  queue_id: ["queue_id", "Queue"],
-  token: ["token", "API token"],
-} as const satisfies FormFields;
 
 const breaker = {
   "breaker.failure_ratio": ["failure_ratio", "Opens at a failure ratio of (0.05 to 1)"],
@@ -43,22 +34,6 @@ const retry = {
   "retry.on.fail": ["on_fail", "Never retry"],
 } as const satisfies FormFields;
 
-const auth = {
-  "auth.kind": ["auth_kind", "Authentication"],
-  "auth.username": ["auth_username", "User name"],
-  "auth.password": ["auth_password", "Password"],
-  "auth.token": ["auth_token", "Bearer token"],
-  "auth.header": ["auth_header", "Name of the header"],
-  "auth.value": ["auth_value", "Value of the header"],
-  "auth.token_url": ["auth_token_url", "Token endpoint"],
-  "auth.client_id": ["auth_client_id", "Client ID"],
-  "auth.client_secret": ["auth_client_secret", "Client secret"],
-  "auth.client_auth": ["auth_client_auth", "Client authenticates"],
-  "auth.scope": ["auth_scope", "Scope"],
-  "auth.audience": ["auth_audience", "Audience"],
-  "auth.params": ["auth_params", "Further parameters (JSON)"],
-} as const satisfies FormFields;
-
 /** The first input of a field that has several in the form. */
 const firstInputs: Readonly<Record<string, string>> = {
   auth: "auth_kind",
@@ -71,9 +46,20 @@ const settings: FormFields = Object.fromEntries(
   fieldDescriptions.map(([name, { label }]) => [name, [firstInputs[name] ?? name, label]]),
 );
 
+function labelled(
+  inputs: readonly (readonly [string, { label: string }])[],
+  path = "",
+  prefix = "",
+): FormFields {
+  return Object.fromEntries(
+    inputs.map(([name, { label }]) => [`${path}${name}`, [`${prefix}${name}`, label]]),
+  );
+}
+
 /** The inputs of a destination: those of its form, and of the forms for its limits and its secret. */
 export const destinationLabels: FormFields = {
-  ...targets,
+  kind: ["kind", "Kind"],
+  ...labelled(Object.entries(targetInputs)),
   ...settings,
   tenant: ["tenant", "Tenant"],
   signature: ["signature", "Signs with"],
@@ -82,7 +68,8 @@ export const destinationLabels: FormFields = {
   status: ["paused", "Create it paused"],
   secret_version: ["secret_version", "Version of the secret"],
   overlap_s: ["overlap_hours", "Overlap (seconds)"],
-  ...auth,
+  "auth.kind": ["auth_kind", "Authentication"],
+  ...Object.assign({}, ...authInputs.map(([, inputs]) => labelled(inputs, "auth.", "auth_"))),
   ...breaker,
   ...retry,
 };

@@ -13,6 +13,12 @@ import {
   fieldDescriptions,
 } from "../../../features/destinations/fields.ts";
 import {
+  authInputs,
+  authKinds,
+  type TargetInput,
+  targetInputs,
+} from "../../../features/destinations/inputs.ts";
+import {
   AreaField,
   CheckField,
   ChoiceField,
@@ -148,33 +154,25 @@ const TargetFields: FC<{ form: FormState; options: FormOptions }> = ({
     const kinds = destinationKinds.filter((one) => targetFieldNames(one).includes(name));
     return isNew ? ["only", ...kinds.map((one) => `for-${one}`)].join(" ") : "";
   };
-  const text = (name: string, about: Readonly<{ placeholder?: string; hint?: string }> = {}) =>
-    isAsked(name) && <TextField form={form} name={name} of={of(name)} {...about} />;
+  const hintOf = (name: string, hint: string | undefined) => {
+    if (name === "url" && allowsHttp) return "https, or http: this deployment allows private destinations.";
+    return name === "token" && !isNew ? "Empty keeps the current token." : hint;
+  };
   return (
     <fieldset class="stack by-kind">
       {isNew && <ChoiceField form={form} name="kind" options={Object.entries(kindTexts)} />}
-      {isAsked("url") && (
-        <TextField
-          form={form}
-          name="url"
-          type="url"
-          of={of("url")}
-          placeholder="https://example.com/webhooks"
-          {...(allowsHttp && { hint: "https, or http: this deployment allows private destinations." })}
-        />
-      )}
-      {text("binding", { placeholder: "ORDERS", hint: "A binding that the deployment has for the tenant." })}
-      {text("path", { placeholder: "/hook" })}
-      {text("account_id", { hint: "Only for a queue without a binding." })}
-      {text("queue_id")}
-      {isAsked("token") && (
-        <TextField
-          form={form}
-          name="token"
-          type="password"
-          of={of("token")}
-          {...(!isNew && { hint: "Empty keeps the current token." })}
-        />
+      {Object.entries<TargetInput>(targetInputs).map(
+        ([name, { type, placeholder, hint }]) =>
+          isAsked(name) && (
+            <TextField
+              form={form}
+              name={name}
+              {...(type && { type })}
+              of={of(name)}
+              placeholder={placeholder}
+              hint={hintOf(name, hint)}
+            />
+          ),
       )}
     </fieldset>
   );
@@ -201,67 +199,28 @@ const TypesField: FC<{ form: FormState; types: readonly string[] }> = ({ form, t
   </>
 );
 
-const authKinds: readonly Option[] = [
+const authOptions: readonly Option[] = [
   ["", "None besides the signature"],
-  ["basic", "HTTP Basic"],
-  ["bearer", "Bearer token"],
-  ["header", "Key in a header"],
-  ["oauth2", "OAuth 2 client credentials"],
+  ...Object.entries(authKinds).map(([kind, { label }]) => [kind, label] as const),
 ];
 
 /** Secret fields are left empty as long as they stay; after any other change they have to be given again. */
-const AuthFields: FC<{ form: FormState; isNew: boolean }> = ({ form, isNew }) => {
-  const text = (kind: string, name: string, placeholder?: string) => (
-    <TextField
-      form={form}
-      name={`auth_${name}`}
-      of={`only for-${kind}`}
-      {...(placeholder && { placeholder })}
-    />
-  );
-  const secret = (kind: string, name: string) => (
-    <TextField
-      form={form}
-      name={`auth_${name}`}
-      type="password"
-      of={`only for-${kind}`}
-      {...(!isNew && {
-        hint: "Empty keeps it. Type it again if you change anything else of the authentication.",
-      })}
-    />
-  );
-  return (
-    <fieldset class="fields by-auth">
-      <legend>Authentication</legend>
-      <ChoiceField form={form} name="auth_kind" options={authKinds} />
-      {text("basic", "username")}
-      {secret("basic", "password")}
-      {secret("bearer", "token")}
-      {text("header", "header", "X-Api-Key")}
-      {secret("header", "value")}
-      {text("oauth2", "token_url", "https://login.example.com/oauth2/token")}
-      {text("oauth2", "client_id")}
-      {secret("oauth2", "client_secret")}
-      {text("oauth2", "scope")}
-      {text("oauth2", "audience")}
-      <ChoiceField
-        form={form}
-        name="auth_client_auth"
-        of="only for-oauth2"
-        options={[
-          ["basic", "with a header"],
-          ["body", "in the form"],
-        ]}
-      />
-      <AreaField
-        form={form}
-        name="auth_params"
-        of="all only for-oauth2"
-        placeholder={'{"resource": "urn:hooks"}'}
-      />
-    </fieldset>
-  );
-};
+const AuthFields: FC<{ form: FormState; isNew: boolean }> = ({ form, isNew }) => (
+  <fieldset class="fields by-auth">
+    <legend>Authentication</legend>
+    <ChoiceField form={form} name="auth_kind" options={authOptions} />
+    {authInputs.flatMap(([kind, inputs]) =>
+      inputs.map(([field, { kind: type, isSecret, options, placeholder }]) => {
+        const about = { form, name: `auth_${field}`, of: `only for-${kind}`, placeholder };
+        if (options) return <ChoiceField {...about} options={options} />;
+        if (type === "json") return <AreaField {...about} of={`all ${about.of}`} />;
+        if (!isSecret) return <TextField {...about} />;
+        const hint = "Empty keeps it. Type it again if you change anything else of the authentication.";
+        return <TextField {...about} type="password" hint={isNew ? undefined : hint} />;
+      }),
+    )}
+  </fieldset>
+);
 
 export const schemeOptions: readonly Option[] = [
   ["hmac-sha256", "A shared secret (HMAC)"],

@@ -5,6 +5,7 @@ import type { Refused } from "../../../core/result.ts";
 import { retryPreviewOf } from "../../../core/retry/preview.ts";
 import { formsOf, recipeOf, type SignatureForm } from "../../../core/signature-forms.ts";
 import type { ShownAuth } from "../../../delivery/authorization.ts";
+import { targetInputs } from "../../../features/destinations/inputs.ts";
 import { destinationView } from "../../../features/destinations/schema.ts";
 import { sealedScheme } from "../../../secrets/vault.ts";
 import {
@@ -23,14 +24,6 @@ import { summaryOf } from "../simulator/schedule-chart.tsx";
 import { BreakerFields, LimitFields, schemeOptions } from "./destination-form.tsx";
 
 type Setting = readonly [name: string, ...values: readonly string[]];
-
-const targetNames = {
-  url: "URL",
-  binding: "Binding",
-  path: "Path",
-  account_id: "Account",
-  queue_id: "Queue",
-} as const;
 
 const UNREADABLE = "Unreadable: set it again";
 
@@ -59,10 +52,10 @@ export const Sending: FC<{ row: Destination }> = ({ row }) => (
 
 function sendingOf(row: Destination): Setting[] {
   const view = destinationView(row);
-  const targets = Object.entries(targetNames).flatMap(([field, name]): Setting[] => {
-    const value = view[field as keyof typeof targetNames];
-    return value === undefined ? [] : [[name, value]];
-  });
+  const shown: Readonly<Record<string, unknown>> = view;
+  const targets = Object.entries(targetInputs).flatMap(([field, { label }]): Setting[] =>
+    shown[field] === undefined ? [] : [[label, String(shown[field])]],
+  );
   const headers = Object.entries(view.headers).map(([name, mask]) =>
     name === "" ? UNREADABLE : `${name}: ${mask}`,
   );

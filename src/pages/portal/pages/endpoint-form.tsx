@@ -21,7 +21,8 @@ import { readChange, readCreation } from "../../../features/destinations/validat
 import { newTokenId } from "../../../secrets/tokens.ts";
 import { type Destination, limitsOf } from "../../../store/destination.ts";
 import { type EventType, listEventTypes } from "../../../store/event-types.ts";
-import { type Form, indented, listIn, numberIn, textIn } from "../../ui/format.ts";
+import { headersIn } from "../../dashboard/destination-input.ts";
+import { type Form, indented, jsonIn, listIn, numberIn, textIn } from "../../ui/format.ts";
 import { attemptRead, attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { FilterPreview } from "../filter-preview.tsx";
 import { showPortalNotFound, showPortalPage, showRefused } from "../layout.tsx";
@@ -140,14 +141,15 @@ function inputOf(c: PortalContext, form: Form, row?: Destination): Input {
   const types = chosenTypes(form);
   const filter = jsonIn(form, "filter");
   const headers = headersIn(form);
+  const isBare = form.headers_remove === "on";
   const { access } = c.get("visitor");
   const asked = Object.fromEntries(limitedFields.map((name) => [name, numberIn(form, name)]));
   const { set, above } = limitsWithin(access, asked, row && limitsOf(row));
   const isHttps = row === undefined || kindNameOf(row.url) === "https";
   const faults = {
     ...(types === undefined && { event_types: t.form.chooseSome }),
-    ...(filter === undefined && { filter: t.faults.filterJson }),
-    ...(headers === undefined && { headers: t.faults.headerLines }),
+    ...(filter.fault !== undefined && { filter: t.faults.filterJson }),
+    ...(!isBare && headers.errors.length > 0 && { headers: t.faults.headerLines }),
     ...aboveFaults(look, above),
   };
   const url = textIn(form, "url") ?? "";
@@ -155,8 +157,8 @@ function inputOf(c: PortalContext, form: Form, row?: Destination): Input {
     ...(isHttps && url !== row?.url && { url }),
     ...Object.fromEntries(visitorTexts.map(({ name }) => [name, textIn(form, name) ?? null])),
     event_types: types,
-    filter,
-    ...(headers !== "kept" && { headers }),
+    filter: filter.value,
+    ...((isBare || headers.value !== null) && { headers: isBare ? null : headers.value }),
     ...signingIn(form, row ? destinationView(row) : defaultSigning),
     ...set,
   };
@@ -169,27 +171,6 @@ function chosenTypes(form: Form): readonly string[] | null | undefined {
   const checked = [form.type ?? []].flat().map(String);
   const chosen = [...new Set([...checked, ...(listIn(form, "other_types") ?? [])])];
   return chosen.length > 0 ? chosen : undefined;
-}
-
-/** Null where the field is empty; undefined where it is no JSON. */
-function jsonIn(form: Form, name: string): unknown {
-  const text = textIn(form, name);
-  if (text === undefined) return null;
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-/** By name; "kept" where nothing is entered, null where they are to be removed, undefined where a line is no header. */
-function headersIn(form: Form): Readonly<Record<string, string>> | "kept" | null | undefined {
-  if (form.headers_remove === "on") return null;
-  const lines = (textIn(form, "headers") ?? "").split(/\r?\n/).filter((line) => line.trim() !== "");
-  if (lines.length === 0) return "kept";
-  const pairs = lines.map((line) => /^([^:]+):(.*)$/.exec(line));
-  if (pairs.includes(null)) return undefined;
-  return Object.fromEntries(pairs.map((pair) => [pair?.[1]?.trim() ?? "", pair?.[2]?.trim() ?? ""]));
 }
 
 /** The form of an endpoint as it is. */

@@ -83,7 +83,7 @@ export const de: Texts = {
     filterJson: 'Das ist kein gültiges JSON. Ein Filter sieht so aus: {"order.total": {"gte": 100}}.',
     headers:
       "Einer der Header kann nicht gesetzt werden. Verwenden Sie einen eigenen Namen wie X-Api-Key und einen Wert aus höchstens 1.024 einfachen Zeichen.",
-    headerLines: "Schreiben Sie je Zeile einen Header: Name, Doppelpunkt, Wert.",
+    headerLines: "Schreiben Sie je Zeile einen Header, und jeden nur einmal: Name, Doppelpunkt, Wert.",
     body: "Wählen Sie eines von beiden.",
     signature_forms:
       "So lässt sich der Endpunkt nicht signieren: Jeder Header darf nur einmal gesetzt werden, von einer Form oder von einem eigenen Header, und ein Schlüsselpaar gilt nur für Standard Webhooks.",

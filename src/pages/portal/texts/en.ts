@@ -102,7 +102,7 @@ const faults: Faults = {
   filterJson: 'This is not valid JSON. A filter looks like {"order.total": {"gte": 100}}.',
   headers:
     "One of the headers cannot be set. Use a name of your own, such as X-Api-Key, and a value of at most 1,024 plain characters.",
-  headerLines: "Write one header on each line: the name, a colon, and the value.",
+  headerLines: "Write one header on each line, and each header once: the name, a colon, and the value.",
   body: "Choose one of the two.",
   signature_forms:
     "The endpoint cannot be signed like this: each header may be set only once, by a form or by your own headers, and a key pair works only with Standard Webhooks.",
