@@ -3,8 +3,9 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { permitting } from "../../http/auth.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { linesOf } from "../../http/ndjson.ts";
-import { jsonAnswer, pageFrom, pageOf } from "../../http/parameters.ts";
+import { pageFrom, pageOf } from "../../http/parameters.ts";
 import { answerOf, problemResponses } from "../../http/problems.ts";
+import { answers } from "../../http/routes.ts";
 import { auditQuery, entrySchema, exportQuery } from "./schema.ts";
 import { entryNumber, exportAuditEntries, getAuditEntries, MOST_EXPORTED } from "./service.ts";
 
@@ -39,10 +40,7 @@ const getEntries = createRoute({
   summary: "List changes",
   description: "The newest first. Kept for `AUDIT_DAYS`.",
   request: { query: auditQuery },
-  responses: {
-    200: jsonAnswer(pageOf(entrySchema), "A page of changes."),
-    ...problemResponses(401, 403, 422, 429),
-  },
+  responses: answers(200, pageOf(entrySchema), "A page of changes.", [401, 403, 422, 429]),
 });
 
 const EXAMPLE = `{"id":"aud_1bm8hcd2k00","at":"2026-11-21T09:00:00.000Z","tenant":"acme","actor":{"kind":"admin_key","key":null,"session":null,"person":null},"action":"destination.paused","subject":"dst_8m2x0f7q9a4r6t1v3w5y","changes":null}

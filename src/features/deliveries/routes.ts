@@ -1,6 +1,5 @@
 /** The routes of deliveries and their attempts. */
 import { createRoute } from "@hono/zod-openapi";
-import { permitting } from "../../http/auth.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
 import {
@@ -12,6 +11,7 @@ import {
   pageOf,
 } from "../../http/parameters.ts";
 import { answerOf, problemOf, problemResponses } from "../../http/problems.ts";
+import { answers, routeTo } from "../../http/routes.ts";
 import { isoTime } from "../../time.ts";
 import { getAttempt } from "./attempts.ts";
 import {
@@ -113,8 +113,7 @@ export function registerDeliveries(api: Api): void {
 const tags = ["Deliveries"];
 
 const listRoute = createRoute({
-  method: "get",
-  path: "/v1/deliveries",
+  ...routeTo("get", "/v1/deliveries", getDeliveries),
   summary: "List deliveries",
   tags,
   description:
@@ -123,35 +122,27 @@ const listRoute = createRoute({
     "without an attempt that do not wait are listed only with `state=queued`: the newest event first, then those that " +
     "are scheduled for later, the earliest first. With `order=event` or a `tag` the list has deliveries in all states, by " +
     "event alone.",
-  middleware: [permitting(getDeliveries.permission)],
   request: { query: deliveryQuery },
-  responses: {
-    200: jsonAnswer(pageOf(deliverySchema), "A page of deliveries."),
-    ...problemResponses(401, 403, 422, 429),
-  },
+  responses: answers(200, pageOf(deliverySchema), "A page of deliveries.", [401, 403, 422, 429]),
 });
 
 const showRoute = createRoute({
-  method: "get",
-  path: "/v1/deliveries/{id}",
+  ...routeTo("get", "/v1/deliveries/{id}", getDelivery),
   summary: "Show a delivery and its attempts",
   tags,
-  middleware: [permitting(getDelivery.permission)],
   request: { params: idParam },
-  responses: { 200: jsonAnswer(deliverySchema, "The delivery."), ...problemResponses(401, 403, 404, 429) },
+  responses: answers(200, deliverySchema, "The delivery.", [401, 403, 404, 429]),
 });
 
 const attemptRoute = createRoute({
-  method: "get",
-  path: "/v1/deliveries/{id}/attempts/{at}",
+  ...routeTo("get", "/v1/deliveries/{id}/attempts/{at}", getAttempt),
   summary: "Show an attempt with request and answer",
   tags,
   description:
     "Where the deployment keeps exchanges (R2), those that are marked as `archived` in the delivery's log are shown as they " +
     "were, with up to 64 KB of the answer. Of others the log has the beginning of the answer.",
-  middleware: [permitting(getAttempt.permission)],
   request: { params: attemptParam },
-  responses: { 200: jsonAnswer(attemptSchema, "The attempt."), ...problemResponses(401, 403, 404, 429) },
+  responses: answers(200, attemptSchema, "The attempt.", [401, 403, 404, 429]),
 });
 
 const stream = {
@@ -163,8 +154,7 @@ const stream = {
 };
 
 const tailRoute = createRoute({
-  method: "get",
-  path: "/v1/deliveries/tail",
+  ...routeTo("get", "/v1/deliveries/tail", tailDeliveries),
   summary: "Watch deliveries",
   description:
     "The deliveries of events that are accepted from now on, each when it is queued and whenever its state changes, as " +
@@ -172,7 +162,6 @@ const tailRoute = createRoute({
     "`id` in the header `Last-Event-ID`, as an `EventSource` does by itself. An event `gap` says that more has come " +
     "than is shown; the list of deliveries has all of it.",
   tags,
-  middleware: [permitting(tailDeliveries.permission)],
   request: { query: tailQuery },
   responses: {
     200: { description: "The stream.", content: { "text/event-stream": { schema: stream } } },
@@ -181,46 +170,34 @@ const tailRoute = createRoute({
 });
 
 const retryRoute = createRoute({
-  method: "post",
-  path: "/v1/deliveries/{id}/retry",
+  ...routeTo("post", "/v1/deliveries/{id}/retry", retryDelivery),
   summary: "Send a delivery again",
   tags,
   description:
     "Requeues a delivery that has ended, however it ended, with as many attempts and as much time as a new one. The " +
     "receiver gets the same id and the same bytes with a fresh signature, and `webhook-attempt` begins at 1 again. Its " +
     "log is kept. A delivery that has not ended is refused with 409.",
-  middleware: [permitting(retryDelivery.permission)],
   request: { params: idParam },
-  responses: {
-    200: jsonAnswer(deliverySchema, "The delivery: it waits for its turn."),
-    ...problemResponses(401, 403, 404, 409),
-  },
+  responses: answers(200, deliverySchema, "The delivery: it waits for its turn.", [401, 403, 404, 409]),
 });
 
 const retryManyRoute = createRoute({
-  method: "post",
-  path: "/v1/deliveries/retry",
+  ...routeTo("post", "/v1/deliveries/retry", retryDeliveries, jsonBody()),
   summary: "Send several deliveries again",
   tags,
   description: `The same for up to ${MOST_IDS} deliveries. Each is requeued or refused by itself.`,
-  middleware: [permitting(retryDeliveries.permission), jsonBody()],
   request: { body: jsonRequest(deliveryIds) },
-  responses: {
-    200: jsonAnswer(retriedDeliveries, "What became of each."),
-    ...problemResponses(400, 401, 403, 413, 415, 422),
-  },
+  responses: answers(200, retriedDeliveries, "What became of each.", [400, 401, 403, 413, 415, 422]),
 });
 
 const repairRoute = createRoute({
-  method: "post",
-  path: "/v1/deliveries/repair",
+  ...routeTo("post", "/v1/deliveries/repair", repairDeliveries, jsonBody()),
   summary: "Retry or cancel all that a filter finds",
   tags,
   description:
     "Takes the conditions of the list of deliveries, and retries or cancels what they find. Each delivery is repaired or left " +
     `by itself. A request repairs ${MOST_IDS} at most: repeat it with \`next_cursor\` as \`cursor\` until that is null. It may ` +
     "repair none and still have a `next_cursor`. To send a whole period again at a pace, start replays.",
-  middleware: [permitting(repairDeliveries.permission), jsonBody()],
   request: { body: jsonRequest(repairQuery) },
   responses: {
     200: jsonAnswer(repairedDeliveries, "How many were repaired, and why others were not."),
@@ -229,32 +206,25 @@ const repairRoute = createRoute({
 });
 
 const cancelRoute = createRoute({
-  method: "post",
-  path: "/v1/deliveries/{id}/cancel",
+  ...routeTo("post", "/v1/deliveries/{id}/cancel", cancelOneDelivery),
   summary: "Cancel a delivery",
   tags,
   description:
     "Ends a delivery that is queued, waits or is to be retried: it is `cancelled`, and no attempt is made. May be repeated. " +
     "While an attempt is under way, and once the delivery is delivered or dead, it is refused with 409. An attempt that " +
     "begins at the same moment may still arrive. A cancelled delivery may be sent again.",
-  middleware: [permitting(cancelOneDelivery.permission)],
   request: { params: idParam },
-  responses: {
-    200: jsonAnswer(deliverySchema, "The delivery, cancelled."),
-    ...problemResponses(401, 403, 404, 409, 503),
-  },
+  responses: answers(200, deliverySchema, "The delivery, cancelled.", [401, 403, 404, 409, 503]),
 });
 
 const cancelWaitingRoute = createRoute({
-  method: "post",
-  path: "/v1/destinations/{id}/cancel-waiting",
+  ...routeTo("post", "/v1/destinations/{id}/cancel-waiting", cancelWaiting, jsonBody({ mayBeEmpty: true })),
   summary: "Cancel what waits for a destination",
   tags: ["Destinations"],
   description:
     "Cancels the deliveries that are `waiting` for the destination, all or some; those that are `queued` or `retrying` are " +
     "cancelled by themselves. A request cancels a few thousand at most: repeat it with `next_cursor` as `cursor` until that " +
     "is null. What begins to wait meanwhile may be left. Each may be sent again later.",
-  middleware: [permitting(cancelWaiting.permission), jsonBody({ mayBeEmpty: true })],
   request: { params: idParam, body: optionalJson(waitingQuery) },
   responses: {
     200: jsonAnswer(cancelledDeliveries, "How many were cancelled."),

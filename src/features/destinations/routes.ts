@@ -22,6 +22,7 @@ import {
 } from "../../http/parameters.ts";
 import { answerOf, type Checked, errorsOf, givenTo, invalid, problemResponses } from "../../http/problems.ts";
 import { withinAnonymousLimit, withinAnyReadLimit } from "../../http/rate-limit.ts";
+import { answers, routeTo } from "../../http/routes.ts";
 import { idPatterns } from "../../ids.ts";
 import { BUNDLES_LOOKED_AT } from "../../store/event-list.ts";
 import { clearHold, getDestinationHealth, healthSchema } from "./health.ts";
@@ -189,8 +190,7 @@ const creationHeaders = z.object({
 });
 
 const creation = createRoute({
-  method: "post",
-  path: "/v1/destinations",
+  ...routeTo("post", "/v1/destinations", createDestination, jsonBody()),
   summary: "Create a destination",
   description:
     "Events that are posted from now on are delivered to it. Store the secret of the answer: it is not shown again. " +
@@ -198,7 +198,6 @@ const creation = createRoute({
     "destination: it is refused (409) with the id of the first, which `location` names too. A tenant has at most 1,000 " +
     "destinations, unless the deployment sets another limit (`MAX_DESTINATIONS_PER_TENANT`).",
   tags,
-  middleware: [permitting(createDestination.permission), jsonBody()],
   request: { headers: creationHeaders, body: jsonRequest(newDestination) },
   responses: {
     201: jsonAnswer(
@@ -210,11 +209,9 @@ const creation = createRoute({
 });
 
 const list = createRoute({
-  method: "get",
-  path: "/v1/destinations",
+  ...routeTo("get", "/v1/destinations", getDestinations),
   summary: "List destinations",
   tags,
-  middleware: [permitting(getDestinations.permission)],
   request: {
     query: strict({
       tenant: tenantName.optional().openapi({ description: "Only destinations of this tenant." }),
@@ -232,25 +229,18 @@ const list = createRoute({
 });
 
 const show = createRoute({
-  method: "get",
-  path: "/v1/destinations/{id}",
+  ...routeTo("get", "/v1/destinations/{id}", getDestination),
   summary: "Show a destination",
   tags,
-  middleware: [permitting(getDestination.permission)],
   request: { params: idParam },
-  responses: {
-    200: jsonAnswer(destinationSchema, "The destination."),
-    ...problemResponses(401, 403, 404, 429),
-  },
+  responses: answers(200, destinationSchema, "The destination.", [401, 403, 404, 429]),
 });
 
 const change = createRoute({
-  method: "patch",
-  path: "/v1/destinations/{id}",
+  ...routeTo("patch", "/v1/destinations/{id}", updateDestination, jsonBody()),
   summary: "Change a destination",
   description: "Fields that are left out keep their values; null resets a field to its default.",
   tags,
-  middleware: [permitting(updateDestination.permission), jsonBody()],
   request: { params: idParam, body: jsonRequest(destinationChange) },
   responses: {
     200: jsonAnswer(destinationSchema, "The changed destination; the change applies from the next batch."),
@@ -259,14 +249,12 @@ const change = createRoute({
 });
 
 const deletion = createRoute({
-  method: "delete",
-  path: "/v1/destinations/{id}",
+  ...routeTo("delete", "/v1/destinations/{id}", removeDestination),
   summary: "Delete a destination",
   description:
     "Deletion is final, and cancels the deliveries that have not ended: at once, or within minutes where they are many. An " +
     "attempt that is under way is finished and recorded. To keep the deliveries, pause the destination instead.",
   tags,
-  middleware: [permitting(removeDestination.permission)],
   request: { params: idParam },
   responses: {
     204: { description: "The destination is deleted." },
@@ -339,15 +327,13 @@ const testResultSchema = z
   .openapi("DestinationTest");
 
 const testEvent = createRoute({
-  method: "post",
-  path: "/v1/destinations/{id}/test",
+  ...routeTo("post", "/v1/destinations/{id}/test", testDestination, jsonBody({ mayBeEmpty: true })),
   summary: "Send a test event",
   tags,
   description:
     "Sends a signed event at once, even when the destination is paused or its circuit is open: the example of `type` in " +
     "the catalogue of event types, or an event of the type `breakwater.test`. It is not stored as a delivery and does not " +
     "affect circuit or limits. At most once in five seconds.",
-  middleware: [permitting(testDestination.permission), jsonBody({ mayBeEmpty: true })],
   request: { params: idParam, body: optionalJson(testOrderSchema) },
   responses: {
     200: jsonAnswer(testResultSchema, "What was sent, and the result."),
@@ -374,8 +360,7 @@ const preview = createRoute({
 });
 
 const rotation = createRoute({
-  method: "post",
-  path: "/v1/destinations/{id}/rotate-secret",
+  ...routeTo("post", "/v1/destinations/{id}/rotate-secret", rotateSecret, jsonBody({ mayBeEmpty: true })),
   summary: "Rotate a destination's secret",
   tags,
   description:
@@ -383,7 +368,6 @@ const rotation = createRoute({
     `and at most ${MOST_PREVIOUS} previous ones. A further rotation is refused (409) until the first of them expires. ` +
     "With a secret of your own, or with `secret_version`, the request may be repeated. Signature forms with room for one " +
     "signature (`github`, `slack`, `shopify`, `template`) are signed with the new secret alone, from the next batch on.",
-  middleware: [permitting(rotateSecret.permission), jsonBody({ mayBeEmpty: true })],
   request: { params: idParam, body: optionalJson(secretRotation) },
   responses: {
     200: jsonAnswer(
@@ -415,48 +399,33 @@ const keySet = createRoute({
 });
 
 const masterKey = createRoute({
-  method: "post",
-  path: "/v1/rotate-master-key",
+  ...routeTo("post", "/v1/rotate-master-key", rotateMasterKey),
   summary: "Rotate the master key",
   tags: ["Operations"],
   description:
     "Seals the secrets, headers, `auth` and tokens of up to 100 destinations with the newest master key. Repeat it with " +
     "each `next_cursor` until that is null. Not for keys that are bound to a tenant.",
-  middleware: [permitting(rotateMasterKey.permission)],
   request: { query: strict({ cursor: cursorParam(z.string().regex(idPatterns.destination)) }) },
-  responses: {
-    200: jsonAnswer(masterKeyRotation, "The result of the step."),
-    ...problemResponses(401, 403, 422),
-  },
+  responses: answers(200, masterKeyRotation, "The result of the step.", [401, 403, 422]),
 });
 
 const healthCommon = { tags, request: { params: idParam } };
 
 const health = createRoute({
   ...healthCommon,
-  method: "get",
-  path: "/v1/destinations/{id}/health",
+  ...routeTo("get", "/v1/destinations/{id}/health", getDestinationHealth),
   summary: "Show a destination's health",
   description: "The state of its gate: what it does now, why, and until when.",
-  middleware: [permitting(getDestinationHealth.permission)],
-  responses: {
-    200: jsonAnswer(healthSchema, "The destination's health."),
-    ...problemResponses(401, 403, 404, 429, 503),
-  },
+  responses: answers(200, healthSchema, "The destination's health.", [401, 403, 404, 429, 503]),
 });
 
 const holdEnd = createRoute({
   ...healthCommon,
-  method: "post",
-  path: "/v1/destinations/{id}/clear-hold",
+  ...routeTo("post", "/v1/destinations/{id}/clear-hold", clearHold),
   summary: "End a hold",
   description:
     "A `Retry-After` holds the whole destination until the time that it names. When the receiver's owner says that it " +
     "may be called sooner, this ends the hold: what waits is delivered, beginning with one attempt at a time. May be " +
     "repeated; without a hold nothing changes. An open circuit and a pause stay as they are.",
-  middleware: [permitting(clearHold.permission)],
-  responses: {
-    200: jsonAnswer(healthSchema, "The destination's health without the hold."),
-    ...problemResponses(401, 403, 404, 503),
-  },
+  responses: answers(200, healthSchema, "The destination's health without the hold.", [401, 403, 404, 503]),
 });

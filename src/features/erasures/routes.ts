@@ -1,6 +1,5 @@
 /** The routes of erasures. */
 import { createRoute, z } from "@hono/zod-openapi";
-import { permitting } from "../../http/auth.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
 import {
@@ -14,6 +13,7 @@ import {
   strict,
 } from "../../http/parameters.ts";
 import { answerOf, problemResponses } from "../../http/problems.ts";
+import { routeTo } from "../../http/routes.ts";
 import { erasureSchema, newErasure } from "./schema.ts";
 import { beginErasure, erasureView, getErasure, getErasures } from "./service.ts";
 
@@ -41,15 +41,13 @@ export function registerErasures(api: Api): void {
 const tags = ["Erasures"];
 
 const postErasure = createRoute({
-  method: "post",
-  path: "/v1/erasures",
+  ...routeTo("post", "/v1/erasures", beginErasure, jsonBody()),
   summary: "Erase the content of events",
   tags,
   description:
     "Removes bodies, request headers, tags, and what receivers have answered, for good; the events stay listed. Deliveries " +
     "that have not ended are cancelled (`erased`). An attempt that is under way at that moment may still arrive. The " +
     "erasure completes a quarter of an hour after it has gone through at the earliest: it looks once more then.",
-  middleware: [permitting(beginErasure.permission), jsonBody()],
   request: { body: jsonRequest(newErasure) },
   responses: {
     202: jsonAnswer(erasureSchema, "The erasure; it begins at once."),
@@ -58,11 +56,9 @@ const postErasure = createRoute({
 });
 
 const listRoute = createRoute({
-  method: "get",
-  path: "/v1/erasures",
+  ...routeTo("get", "/v1/erasures", getErasures),
   summary: "List erasures",
   tags,
-  middleware: [permitting(getErasures.permission)],
   request: { query: strict({ limit: limitParam, cursor: cursorParam(z.int().positive()) }) },
   responses: {
     200: jsonAnswer(pageOf(erasureSchema), "A page of erasures, the newest first."),
@@ -71,11 +67,9 @@ const listRoute = createRoute({
 });
 
 const showRoute = createRoute({
-  method: "get",
-  path: "/v1/erasures/{id}",
+  ...routeTo("get", "/v1/erasures/{id}", getErasure),
   summary: "Show an erasure",
   tags,
-  middleware: [permitting(getErasure.permission)],
   request: { params: idParam },
   responses: {
     200: jsonAnswer(erasureSchema, "What it erases, and what it has erased so far."),

@@ -1,6 +1,5 @@
 /** The routes of event types. */
 import { createRoute, z } from "@hono/zod-openapi";
-import { permitting } from "../../http/auth.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
 import {
@@ -14,6 +13,7 @@ import {
   strict,
 } from "../../http/parameters.ts";
 import { answerOf, problemResponses } from "../../http/problems.ts";
+import { answers, routeTo } from "../../http/routes.ts";
 import { MOST_TYPES, MOST_VALIDATED } from "../../store/event-types.ts";
 import { newEventType, typeSchema } from "./schema.ts";
 import { deleteEventType, getEventType, getEventTypes, replaceEventType, typeView } from "./service.ts";
@@ -57,27 +57,20 @@ const nameParam = z.object({
 const tags = ["Event types"];
 
 const putType = createRoute({
-  method: "put",
-  path: "/v1/event-types/{name}",
+  ...routeTo("put", "/v1/event-types/{name}", replaceEventType, jsonBody({ mayBeEmpty: true })),
   summary: "Create or replace an event type",
   tags,
   description:
     `The catalogue has at most ${MOST_TYPES} types, of which ${MOST_VALIDATED} are validated. A change applies to the next ` +
     "event posted. What is left out is removed. Not for keys that are bound to a tenant.",
-  middleware: [permitting(replaceEventType.permission), jsonBody({ mayBeEmpty: true })],
   request: { params: nameParam, body: optionalJson(newEventType) },
-  responses: {
-    200: jsonAnswer(typeSchema, "The event type."),
-    ...problemResponses(400, 401, 403, 413, 415, 422),
-  },
+  responses: answers(200, typeSchema, "The event type.", [400, 401, 403, 413, 415, 422]),
 });
 
 const getTypes = createRoute({
-  method: "get",
-  path: "/v1/event-types",
+  ...routeTo("get", "/v1/event-types", getEventTypes),
   summary: "List event types",
   tags,
-  middleware: [permitting(getEventTypes.permission)],
   request: {
     query: strict({
       archived: z
@@ -95,22 +88,18 @@ const getTypes = createRoute({
 });
 
 const getType = createRoute({
-  method: "get",
-  path: "/v1/event-types/{name}",
+  ...routeTo("get", "/v1/event-types/{name}", getEventType),
   summary: "Show an event type",
   tags,
-  middleware: [permitting(getEventType.permission)],
   request: { params: nameParam },
-  responses: { 200: jsonAnswer(typeSchema, "The event type."), ...problemResponses(401, 403, 404, 429) },
+  responses: answers(200, typeSchema, "The event type.", [401, 403, 404, 429]),
 });
 
 const deleteType = createRoute({
-  method: "delete",
-  path: "/v1/event-types/{name}",
+  ...routeTo("delete", "/v1/event-types/{name}", deleteEventType),
   summary: "Delete an event type",
   tags,
   description: "Its events are no longer validated. To keep its description, archive it instead.",
-  middleware: [permitting(deleteEventType.permission)],
   request: { params: nameParam },
   responses: { 204: { description: "The event type is deleted." }, ...problemResponses(401, 403, 404) },
 });

@@ -10,6 +10,7 @@ import { eventLines, NDJSON, withLine, withLines } from "../../http/ndjson.ts";
 import { alsoAs, idempotencyKey, idParam, jsonAnswer, jsonRequest, pageOf } from "../../http/parameters.ts";
 import { answerOf, errorsOf, invalid, problemResponses } from "../../http/problems.ts";
 import { withinIngestLimit } from "../../http/rate-limit.ts";
+import { answers, routeTo } from "../../http/routes.ts";
 import { BUNDLES_LOOKED_AT } from "../../store/event-list.ts";
 import { eventContent, noEventFields } from "./content.ts";
 import {
@@ -178,22 +179,16 @@ const postManyRoute = createRoute({
 });
 
 const showRoute = createRoute({
-  method: "get",
-  path: "/v1/events/{id}",
+  ...routeTo("get", "/v1/events/{id}", getEvent),
   summary: "Show an event and its deliveries",
   description: "Each delivery with its state, its attempts, why it waits and until when.",
   tags,
-  middleware: [permitting(getEvent.permission)],
   request: { params: idParam },
-  responses: {
-    200: jsonAnswer(eventSchema, "The event and its deliveries."),
-    ...problemResponses(401, 403, 404, 429),
-  },
+  responses: answers(200, eventSchema, "The event and its deliveries.", [401, 403, 404, 429]),
 });
 
 const listRoute = createRoute({
-  method: "get",
-  path: "/v1/events",
+  ...routeTo("get", "/v1/events", findEvents),
   summary: "List events",
   description:
     "The newest first, those without a destination too, for as long as the deployment keeps them. A page looks at up to " +
@@ -201,7 +196,6 @@ const listRoute = createRoute({
     "`next_cursor`; `looked_back_to` says how far it has come. Deliveries are shown with each event, and listed at " +
     "`/v1/deliveries`.",
   tags,
-  middleware: [permitting(findEvents.permission)],
   request: { query: eventQuery },
   responses: {
     200: jsonAnswer(pageOf(listedEvent).extend({ looked_back_to: lookedBack }), "A page of events."),

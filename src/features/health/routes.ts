@@ -8,10 +8,10 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { isStalled } from "../../core/alerts.ts";
 import { isRemembered } from "../../core/credentials.ts";
-import { permitting } from "../../http/auth.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonAnswer } from "../../http/parameters.ts";
 import { answerOf, comeAgain, problemResponses, retryAfter } from "../../http/problems.ts";
+import { routeTo } from "../../http/routes.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
 import {
@@ -119,12 +119,10 @@ breakwater_oldest_due_seconds 0
 `;
 
 const metricsRoute = createRoute({
-  method: "get",
-  path: "/metrics",
+  ...routeTo("get", "/metrics", getMetrics),
   summary: "Show metrics for Prometheus",
   description: "The figures of all tenants, so not for keys that are bound to one.",
   tags: ["Monitoring"],
-  middleware: [permitting(getMetrics.permission)],
   responses: {
     200: {
       description:

@@ -1,6 +1,5 @@
 /** The routes of API keys. */
 import { createRoute } from "@hono/zod-openapi";
-import { permitting } from "../../http/auth.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
 import {
@@ -14,6 +13,7 @@ import {
   tenantName,
 } from "../../http/parameters.ts";
 import { answerOf, problemResponses } from "../../http/problems.ts";
+import { answers, routeTo } from "../../http/routes.ts";
 import { createdKeySchema, keyCursor, keySchema, newKeySchema } from "./schema.ts";
 import { createKey, getKey, getKeys, removeKey } from "./service.ts";
 
@@ -48,13 +48,11 @@ const common = { tags: ["API keys"] };
 
 const postKey = createRoute({
   ...common,
-  method: "post",
-  path: "/v1/keys",
+  ...routeTo("post", "/v1/keys", createKey, jsonBody()),
   summary: "Create an API key",
   description:
     "Only this answer shows the key: what is stored is its digest. It has no scope that the creating key lacks, and does " +
     "not outlive it.",
-  middleware: [permitting(createKey.permission), jsonBody()],
   request: { body: jsonRequest(newKeySchema) },
   responses: {
     201: jsonAnswer(createdKeySchema, "The key; it is shown only here."),
@@ -64,10 +62,8 @@ const postKey = createRoute({
 
 const listRoute = createRoute({
   ...common,
-  method: "get",
-  path: "/v1/keys",
+  ...routeTo("get", "/v1/keys", getKeys),
   summary: "List API keys",
-  middleware: [permitting(getKeys.permission)],
   request: {
     query: strict({
       tenant: tenantName.optional().openapi({ description: "Only keys that are bound to this tenant." }),
@@ -83,23 +79,16 @@ const listRoute = createRoute({
 
 const showRoute = createRoute({
   ...common,
-  method: "get",
-  path: "/v1/keys/{id}",
+  ...routeTo("get", "/v1/keys/{id}", getKey),
   summary: "Show an API key",
-  middleware: [permitting(getKey.permission)],
   request: { params: idParam },
-  responses: {
-    200: jsonAnswer(keySchema, "The key, without its secret."),
-    ...problemResponses(401, 403, 404, 429),
-  },
+  responses: answers(200, keySchema, "The key, without its secret.", [401, 403, 404, 429]),
 });
 
 const deleteRoute = createRoute({
   ...common,
-  method: "delete",
-  path: "/v1/keys/{id}",
+  ...routeTo("delete", "/v1/keys/{id}", removeKey),
   summary: "Revoke an API key",
-  middleware: [permitting(removeKey.permission)],
   request: { params: idParam },
   responses: {
     204: { description: "The key is revoked: within a minute it is refused everywhere." },

@@ -1,10 +1,10 @@
 /** The route of portal links. */
 import { createRoute } from "@hono/zod-openapi";
-import { permitting } from "../../http/auth.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
 import { jsonAnswer, jsonRequest } from "../../http/parameters.ts";
 import { answerOf, problemResponses } from "../../http/problems.ts";
+import { routeTo } from "../../http/routes.ts";
 import { newPortalLink, portalLink } from "./schema.ts";
 import { createPortalLink } from "./service.ts";
 
@@ -17,13 +17,11 @@ export function registerPortalLinks(api: Api): void {
 }
 
 const postPortalLink = createRoute({
-  method: "post",
-  path: "/v1/portal-links",
+  ...routeTo("post", "/v1/portal-links", createPortalLink, jsonBody()),
   tags: ["Portal"],
   summary: "Create a portal link",
   description:
     "A link to the portal for a customer, who needs no key: it gives access to one tenant to whoever opens it first.",
-  middleware: [permitting(createPortalLink.permission), jsonBody()],
   request: { body: jsonRequest(newPortalLink) },
   responses: {
     201: jsonAnswer(portalLink, "The link, which opens the tenant's portal once."),

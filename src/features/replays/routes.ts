@@ -14,6 +14,7 @@ import {
   strict,
 } from "../../http/parameters.ts";
 import { answerOf, problemOf, problemResponses } from "../../http/problems.ts";
+import { answers, routeTo } from "../../http/routes.ts";
 import {
   MOST_DESTINATIONS,
   newReplay,
@@ -82,14 +83,12 @@ export function registerReplayStatus(api: Api): void {
 const tags = ["Replays"];
 
 const postReplay = createRoute({
-  method: "post",
-  path: "/v1/replays",
+  ...routeTo("post", "/v1/replays", startReplay, jsonBody()),
   summary: "Start a replay",
   tags,
   description:
     "Sends the dead deliveries of a range of time again, or the delivered ones, or sends what is missing. A destination " +
     "has one replay at a time.",
-  middleware: [permitting(startReplay.permission), jsonBody()],
   request: { body: jsonRequest(newReplay) },
   responses: {
     201: jsonAnswer(replaySchema, "The replay; it starts at once."),
@@ -98,28 +97,21 @@ const postReplay = createRoute({
 });
 
 const postReplays = createRoute({
-  method: "post",
-  path: "/v1/replays/batch",
+  ...routeTo("post", "/v1/replays/batch", startReplays, jsonBody()),
   summary: "Start replays of several destinations",
   tags,
   description: `A replay of each of up to ${MOST_DESTINATIONS} destinations. Each is started or refused by itself.`,
-  middleware: [permitting(startReplays.permission), jsonBody()],
   request: { body: jsonRequest(replaysAtOnce) },
-  responses: {
-    200: jsonAnswer(startedReplays, "What became of each."),
-    ...problemResponses(400, 401, 403, 413, 415, 422),
-  },
+  responses: answers(200, startedReplays, "What became of each.", [400, 401, 403, 413, 415, 422]),
 });
 
 const listRoute = createRoute({
-  method: "get",
-  path: "/v1/replays",
+  ...routeTo("get", "/v1/replays", getReplays),
   summary: "List replays",
   tags,
   description:
     "The newest first. With `state`, a page examines at most a thousand replays: it may be short, or empty, and still " +
     "have a `next_cursor`.",
-  middleware: [permitting(getReplays.permission)],
   request: {
     query: strict({
       destination_id: z.string().optional().openapi({ description: "Only replays of this destination." }),
@@ -128,20 +120,15 @@ const listRoute = createRoute({
       cursor: cursorParam(z.int().positive()),
     }),
   },
-  responses: {
-    200: jsonAnswer(pageOf(replaySchema), "A page of replays."),
-    ...problemResponses(401, 403, 422, 429),
-  },
+  responses: answers(200, pageOf(replaySchema), "A page of replays.", [401, 403, 422, 429]),
 });
 
 const showRoute = createRoute({
-  method: "get",
-  path: "/v1/replays/{id}",
+  ...routeTo("get", "/v1/replays/{id}", getReplay),
   summary: "Show a replay",
   tags,
-  middleware: [permitting(getReplay.permission)],
   request: { params: idParam },
-  responses: { 200: jsonAnswer(replaySchema, "The replay."), ...problemResponses(401, 403, 404, 429) },
+  responses: answers(200, replaySchema, "The replay.", [401, 403, 404, 429]),
 });
 
 const common = {

@@ -1,9 +1,9 @@
 /** `GET /v1/search`. */
 import { createRoute } from "@hono/zod-openapi";
-import { permitting } from "../../http/auth.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonAnswer, pageOf } from "../../http/parameters.ts";
 import { answerOf, problemResponses } from "../../http/problems.ts";
+import { routeTo } from "../../http/routes.ts";
 import { lookedBack } from "../events/schema.ts";
 import { searchQuery, searchResult } from "./schema.ts";
 import { search } from "./service.ts";
@@ -16,8 +16,7 @@ export function registerSearch(api: Api): void {
 }
 
 const searchRoute = createRoute({
-  method: "get",
-  path: "/v1/search",
+  ...routeTo("get", "/v1/search", search),
   summary: "Search",
   description:
     "Finds what has an id (of an event, a delivery, an attempt, a destination, a replay or an API key), an idempotency " +
@@ -26,7 +25,6 @@ const searchRoute = createRoute({
     "still have a `next_cursor`; `looked_back_to` says how far it has come. A word that is a status code, a reason or " +
     "a state finds deliveries, as do the conditions that only deliveries have.",
   tags: ["Search"],
-  middleware: [permitting(search.permission)],
   request: { query: searchQuery },
   responses: {
     200: jsonAnswer(pageOf(searchResult).extend({ looked_back_to: lookedBack }), "What has been found."),

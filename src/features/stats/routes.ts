@@ -2,10 +2,10 @@
 
 import { createRoute, z } from "@hono/zod-openapi";
 import { windows } from "../../core/rollups.ts";
-import { permitting } from "../../http/auth.ts";
 import { type Api, callerIn } from "../../http/context.ts";
-import { jsonAnswer, strict, tenantName } from "../../http/parameters.ts";
-import { answerOf, problemResponses } from "../../http/problems.ts";
+import { strict, tenantName } from "../../http/parameters.ts";
+import { answerOf } from "../../http/problems.ts";
+import { answers, routeTo } from "../../http/routes.ts";
 import { getStats } from "./service.ts";
 
 export function registerStats(api: Api): void {
@@ -106,13 +106,11 @@ const statsSchema = z
   .openapi("Stats");
 
 const statsRoute = createRoute({
-  method: "get",
-  path: "/v1/stats",
+  ...routeTo("get", "/v1/stats", getStats),
   summary: "Show statistics",
   description:
     "Rates, latencies, backlog and traffic over time: of one destination, of one tenant, or of everything.",
   tags: ["Monitoring"],
-  middleware: [permitting(getStats.permission)],
   request: {
     query: strict({
       window: z.enum(windows).default("1h").openapi({ description: "The length of time up to now." }),
@@ -120,8 +118,5 @@ const statsRoute = createRoute({
       tenant: tenantName.optional().openapi({ description: "Only this tenant." }),
     }),
   },
-  responses: {
-    200: jsonAnswer(statsSchema, "The statistics of the window."),
-    ...problemResponses(401, 403, 404, 422, 429),
-  },
+  responses: answers(200, statsSchema, "The statistics of the window.", [401, 403, 404, 422, 429]),
 });

@@ -5,6 +5,7 @@ import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
 import { jsonAnswer, jsonRequest, strict } from "../../http/parameters.ts";
 import { answerOf, problemResponses } from "../../http/problems.ts";
+import { answers, routeTo } from "../../http/routes.ts";
 import { erasureSchema } from "../erasures/schema.ts";
 import { erasureView } from "../erasures/service.ts";
 import { exportTenant, importResult, importTenant, tenantDocument } from "./config.ts";
@@ -39,10 +40,7 @@ const showTenant = createRoute({
   summary: "Show what is set for a tenant",
   middleware: [permitting(getTenant.permission)],
   request: { params: tenantParam },
-  responses: {
-    200: jsonAnswer(tenantSchema, "The tenant's settings."),
-    ...problemResponses(401, 403, 404, 429),
-  },
+  responses: answers(200, tenantSchema, "The tenant's settings.", [401, 403, 404, 429]),
 });
 
 const patchTenant = createRoute({
@@ -102,37 +100,30 @@ const MAX_BYTES = 2 * 1024 * 1024;
 const flag = z.enum(["true", "false"], { error: "expected true or false" }).optional();
 
 const exportRoute = createRoute({
-  method: "get",
-  path: "/v1/tenants/{tenant}/export",
+  ...routeTo("get", "/v1/tenants/{tenant}/export", exportTenant),
   summary: "Export a tenant's configuration",
   description:
     "Its settings and destinations, as the import takes them; where they are too many for one import, `parts` says how many it " +
     "takes. Secrets are left out, unless a key that is bound to no tenant asks " +
     "for them.",
   tags: ["Tenants"],
-  middleware: [permitting(exportTenant.permission)],
   request: {
     params: tenantParam,
     query: strict({
       secrets: flag.openapi({ description: "With `true`, secrets are in the document, in plain text." }),
     }),
   },
-  responses: {
-    200: jsonAnswer(tenantDocument, "The configuration."),
-    ...problemResponses(401, 403, 404, 422, 429),
-  },
+  responses: answers(200, tenantDocument, "The configuration.", [401, 403, 404, 422, 429]),
 });
 
 const importRoute = createRoute({
-  method: "post",
-  path: "/v1/tenants/{tenant}/import",
+  ...routeTo("post", "/v1/tenants/{tenant}/import", importTenant, jsonBody({ maxBytes: MAX_BYTES })),
   summary: "Import a tenant's configuration",
   description:
     "Creates the destinations that there are not, under their ids, and changes those that there are; the secret of an existing one, " +
     "and whether it is paused, stay. Others of the tenant are left alone. A document with an error changes nothing. May be " +
     "repeated.",
   tags: ["Tenants"],
-  middleware: [permitting(importTenant.permission), jsonBody({ maxBytes: MAX_BYTES })],
   request: {
     params: tenantParam,
     query: strict({ dry_run: flag.openapi({ description: "With `true`, nothing is changed." }) }),
