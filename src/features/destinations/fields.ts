@@ -72,7 +72,7 @@ type About = Readonly<{
   input?: FieldInput;
   /** Whether visitors of the portal may set it; operators may set everything. */
   visitors?: true;
-  /** What the Svix API calls it, where it has it. */
+  /** Its names in the Svix API, where it has it. */
   svix?: SvixName;
 }>;
 
