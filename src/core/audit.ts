@@ -39,7 +39,7 @@ export type AuditAction = (typeof auditActions)[number];
 
 /**
  * Who makes a change: with an API key or `ADMIN_KEY`, at the dashboard, through a portal link, by a binding, an agent over MCP
- * with either key, or Breakwater itself.
+ * with either key or within a visit of the portal, or Breakwater itself.
  */
 export const actorKinds = [
   "api_key",

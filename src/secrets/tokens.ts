@@ -12,8 +12,11 @@ import { z } from "zod";
 import { type Scope, scopes } from "../core/scopes.ts";
 import { derivedKeys, type MasterKeys, seal, unseal } from "./vault.ts";
 
-/** The purpose of a token: a session at the dashboard, a portal link, or the session that one has opened. */
-type TokenUse = "session" | "portal" | "portal_session";
+/**
+ * The purpose of a token: a session at the dashboard, a portal link, the session that one has opened, or an agent within that
+ * session.
+ */
+type TokenUse = "session" | "portal" | "portal_session" | "agent";
 
 type SigningConfig = Readonly<{ adminKey: string; masterKeys: MasterKeys }>;
 

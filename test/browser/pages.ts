@@ -78,6 +78,7 @@ export const pages: readonly Shown[] = [
     who: "visitor",
   },
   { name: "portal-event-types", path: "/portal/event-types", who: "visitor" },
+  { name: "portal-agent", path: "/portal/agent", who: "visitor", press: "Create a token" },
   { name: "portal-test", path: `${endpoint}/test`, who: "visitor", press: "Send test event" },
   { name: "portal-not-found", path: "/portal/nowhere", who: "german" },
   { name: "not-found", path: "/dashboard/nowhere" },

@@ -231,8 +231,10 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /portal/deliveries/:id/attempts/:at": [1_200, 5],
   "GET /portal/deliveries/:id/attempts/:at/answer": [1_200, 5],
   "GET /portal/event-types": [520, 3],
+  "GET /portal/agent": [10, 2],
   "POST /portal/enter": [300, 5],
   "POST /portal/preferences": [10, 3],
+  "POST /portal/agent": [10, 2],
   "POST /portal/endpoints/new": [1_530, 6],
   // A refused form is shown again, with the types to choose from.
   "POST /portal/endpoints/:id/change": [530, 8],

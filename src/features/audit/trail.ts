@@ -25,9 +25,9 @@ export async function record(
 
 function actorOf({ key: given, session, via, person }: Principal): Actor {
   const key = given ?? null;
+  if (via === "mcp") return { kind: "agent", key, session: session?.id ?? null };
   if (person) return { kind: "dashboard", key, session: null, person: person.name };
   if (session) return { kind: session.at, key, session: session.id };
   if (via === "binding") return { kind: "binding", key, session: null };
-  if (via === "mcp") return { kind: "agent", key, session: null };
   return { kind: key === null ? "admin_key" : "api_key", key, session: null };
 }

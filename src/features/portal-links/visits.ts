@@ -11,7 +11,7 @@ import {
   visitIn,
 } from "../../core/portal-access.ts";
 import type { Principal } from "../../core/principal.ts";
-import { readToken } from "../../secrets/tokens.ts";
+import { readToken, signToken } from "../../secrets/tokens.ts";
 import type { Services } from "../../services.ts";
 import { openSession, principalOf, sessionOf } from "../sessions/sessions.ts";
 import { replacePortalVisit } from "../sessions/sql.ts";
@@ -55,16 +55,25 @@ export type PortalVisitor = Readonly<{
   principal: Principal;
   tenant: string;
   sessionId: string;
+  /** When the visit ends at the latest, epoch ms. */
+  expiresAt: number;
   access: PortalAccess;
   visit: PortalVisit;
 }>;
 
-/** The visitor of a session's token, with the tenant's settings; undefined where the visit has ended. */
-export async function findVisitor(services: Services, token: string) {
-  const session = await sessionOf(services, "portal_session", token);
+/**
+ * The visitor of a session's token, with the tenant's settings; undefined where the visit has ended.
+ * @param use `agent`: the token is that of an agent within the visit
+ */
+export async function findVisitor(
+  services: Services,
+  token: string,
+  use: "portal_session" | "agent" = "portal_session",
+) {
+  const session = await sessionOf(services, use, token);
   const visit = visitIn(session?.portal);
   if (!session || session.tenant === null || visit === undefined) return undefined;
-  const { tenant, id: sessionId } = session;
+  const { tenant, id: sessionId, expiresAt } = session;
   const settings = await findTenantSettings(services.db, tenant);
   const { language: _, theme: __, ...rules } = tenantPortalOf(settings?.portal);
   const access = accessUnder(rules, visit.rules);
@@ -72,7 +81,7 @@ export async function findVisitor(services: Services, token: string) {
   const granted = principalOf(session);
   const scopes = granted.scopes.filter((scope) => needed.includes(scope));
   const principal: Principal = { ...granted, visit: access, scopes };
-  const visitor: PortalVisitor = { principal, tenant, sessionId, access, visit };
+  const visitor: PortalVisitor = { principal, tenant, sessionId, expiresAt, access, visit };
   return { visitor, settings };
 }
 
@@ -83,4 +92,18 @@ export async function chooseAppearance(
   chosen: Partial<Pick<PortalVisit, "language" | "theme">>,
 ): Promise<void> {
   await replacePortalVisit(db, sessionId, { ...visit, ...chosen });
+}
+
+/** @param expiresAt epoch ms, at the latest */
+export type AgentToken = Readonly<{ token: string; expiresAt: number }>;
+
+/** A token for an agent, which may do in the visit what its visitor may. It ends with the visit, and is not stored. */
+export async function agentTokenOf(
+  { config }: Services,
+  { sessionId: id, tenant, principal: { scopes }, expiresAt }: PortalVisitor,
+): Promise<AgentToken> {
+  return {
+    token: await signToken(config, "agent", { id, keyId: null, tenant, scopes, expiresAt }),
+    expiresAt,
+  };
 }

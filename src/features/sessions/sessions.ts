@@ -42,7 +42,7 @@ export async function openSession(
 /** The session of a token, while it and its key are valid. */
 export async function sessionOf(
   { db, config, now }: Services,
-  use: SessionUse,
+  use: SessionUse | "agent",
   token: string,
 ): Promise<OpenSession | undefined> {
   const at = now();

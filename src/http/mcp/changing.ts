@@ -31,9 +31,9 @@ const deliveryIdsInput = strict({
 
 const destinationInput = strict({ destination_id: destinationIdField });
 
-function statusShown({ id, tenant, statusReason, ...row }: Destination, { origin }: AgentCall) {
+function statusShown({ id, tenant, statusReason, ...row }: Destination, call: AgentCall) {
   const status = statusOf({ status: row.status });
-  return { id, tenant, status, status_reason: statusReason, page: pageAt(origin, "destinations", id) };
+  return { id, tenant, status, status_reason: statusReason, page: pageAt(call, "destinations", id) };
 }
 
 const retryTool = changingTool({
@@ -174,14 +174,14 @@ const rotateTool = changingTool({
   title: "Rotate an ed25519 key",
   description:
     "Replaces the key pair of a destination that signs with ed25519; the new public key is shown. A shared secret is not " +
-    "rotated here, because it would have to be shown: that is done at the dashboard.",
+    "rotated here, because it would have to be shown: that is done at the dashboard or in the portal.",
   permission: rotateSecret.permission,
   isDestructive: true,
   input: strict({ destination_id: destinationIdField, overlap_s, secret_version }),
   run: async (call, { destination_id: id, ...rotation }) => {
     const found = await getDestination(call, id);
     if (found.kind !== "ok") return found;
-    const page = pageAt(call.origin, "destinations", id);
+    const page = pageAt(call, "destinations", id);
     if (destinationView(found.value).signature !== "ed25519")
       return conflict(
         `The destination signs with a shared secret, which no agent may see: rotate it at ${page}`,

@@ -34,7 +34,7 @@ export async function explanationOf(call: AgentCall, id: string): Promise<Result
         ...((response ?? note) !== undefined &&
           outside({ ...(note && { note }), ...(response && { response: beginning(response, 1_000) }) })),
       })),
-      event: { id: event_id, type: event.type, page: pageAt(call.origin, "events", event_id) },
+      event: { id: event_id, type: event.type, page: pageAt(call, "events", event_id) },
       destination: destination
         ? {
             id: destination_id,
@@ -47,7 +47,7 @@ export async function explanationOf(call: AgentCall, id: string): Promise<Result
               last_15_minutes: now.last_15_minutes,
               waiting: now.waiting,
             }),
-            page: pageAt(call.origin, "destinations", destination_id),
+            page: pageAt(call, "destinations", destination_id),
             ...nameShown(destination),
           }
         : { id: destination_id, status: "deleted" },

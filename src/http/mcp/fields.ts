@@ -2,7 +2,7 @@
 import { z } from "@hono/zod-openapi";
 import { idPatterns } from "../../ids.ts";
 import type { Destination } from "../../store/destination.ts";
-import { beginning, outside } from "./tool.ts";
+import { type AgentCall, beginning, outside } from "./tool.ts";
 
 function idField(kind: keyof typeof idPatterns, example: string) {
   const error = `expected an id of the kind ${kind}, as ${example}`;
@@ -41,7 +41,12 @@ export function nameShown({ url, description, uid }: Pick<Destination, "url" | "
   });
 }
 
-/** Where people see it. */
-export function pageAt(origin: string, kind: "destinations" | "events", id: string): string {
-  return `${origin}/dashboard/${kind}/${id}`;
+/** Where people see it: operators at the dashboard, visitors in the portal, which has no page of an event. */
+export function pageAt(
+  { origin, principal }: AgentCall,
+  kind: "destinations" | "events",
+  id: string,
+): string | undefined {
+  if (principal.visit === undefined) return `${origin}/dashboard/${kind}/${id}`;
+  return kind === "destinations" ? `${origin}/portal/endpoints/${id}` : undefined;
 }

@@ -105,7 +105,7 @@ const listFailingDestinations = readingTool({
       ...(text.reason && { reason: text.reason }),
       ...(text.until && { until: text.until }),
       ...depth,
-      page: pageAt(call.origin, "destinations", row.id),
+      page: pageAt(call, "destinations", row.id),
       ...nameShown(row),
     }));
     return ok({ destinations, failing: failing.length, looked_at: seen.length, destinations_in_all: total });
@@ -128,7 +128,7 @@ const showEvent = readingTool({
       ...event,
       deliveries: deliveries.slice(0, eventDeliveriesShown).map(deliveryRow),
       delivery_count: deliveries.length,
-      page: pageAt(call.origin, "events", id),
+      page: pageAt(call, "events", id),
       ...outside({
         ...(data !== undefined && { data: shortened(data) }),
         ...(data_base64 !== undefined && { data_base64: beginning(data_base64) }),
@@ -220,7 +220,7 @@ const showDestination = readingTool({
     const names = { url, description, uid, metadata, binding, path };
     return ok({
       ...settings,
-      page: pageAt(call.origin, "destinations", id),
+      page: pageAt(call, "destinations", id),
       ...outside({ ...names, headers, filter, auth, signature_forms }),
     });
   },
@@ -237,7 +237,7 @@ const destinationHealth = readingTool({
   run: async (call, { destination_id: id }) => {
     const found = await getDestinationHealth(call, id);
     if (found.kind !== "ok") return found;
-    return ok({ ...found.value, page: pageAt(call.origin, "destinations", id) });
+    return ok({ ...found.value, page: pageAt(call, "destinations", id) });
   },
 });
 

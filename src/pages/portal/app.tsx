@@ -21,6 +21,7 @@ import {
   showPortalUnreadableForm,
 } from "./layout.tsx";
 import type { Look } from "./look.ts";
+import { registerAgentPage } from "./pages/agent.tsx";
 import { registerPortalAttempt } from "./pages/attempt.tsx";
 import { registerPortalDelivery } from "./pages/delivery.tsx";
 import { registerEndpoint } from "./pages/endpoint.tsx";
@@ -62,6 +63,7 @@ export function createPortal({ services = servicesOf }: Options = {}) {
     registerResend,
     registerEndpoint,
     registerVerify,
+    registerAgentPage,
     registerPortalDelivery,
     registerPortalAttempt,
     registerPortalEventTypes,

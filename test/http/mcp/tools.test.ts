@@ -132,7 +132,6 @@ test("what senders, receivers and customers have written is marked as data where
     url: `https://example.com/${encodeURIComponent(order)}`,
     description: order,
     metadata: { of: order },
-    headers: { "x-of": order },
     filter: { order },
   };
   await native.call("PATCH", `/v1/destinations/${own.ids.destinations}`, change);

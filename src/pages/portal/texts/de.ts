@@ -518,6 +518,16 @@ export const de: Texts = {
     none: "Keine weiteren Ereignistypen.",
   },
 
+  agent: {
+    title: "Agenten verbinden",
+    lede: "Ein Agent wie Claude kann herausfinden, warum ein Ereignis nicht angekommen ist, und tun, was Sie hier tun können. Er braucht ein Token und spricht MCP (Model Context Protocol).",
+    make: "Token erstellen",
+    address: "Adresse",
+    token: "Das Token",
+    until: (moment: string) =>
+      `Wer dieses Token hat, kann tun, was Sie hier tun können. Es endet, wenn Sie das Portal schließen, spätestens am ${moment} UTC.`,
+  },
+
   verify: {
     title: "Signaturen prüfen",
     lede: "Vertrauen Sie einer Anfrage nur, wenn ihre Signatur stimmt. Berechnen Sie die Signatur über den unveränderten Body, bevor Sie ihn auswerten.",

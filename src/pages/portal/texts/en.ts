@@ -547,6 +547,16 @@ export const en = {
     none: "No further event types.",
   },
 
+  agent: {
+    title: "Connect an agent",
+    lede: "An agent such as Claude can find out why an event has not arrived, and do what you can do here. It needs a token, and speaks MCP (Model Context Protocol).",
+    make: "Create a token",
+    address: "Address",
+    token: "Token",
+    until: (moment: string) =>
+      `Whoever has this token can do what you can do here. It ends when you close the portal, and on ${moment} UTC at the latest.`,
+  },
+
   verify: {
     title: "Verify signatures",
     lede: "Trust a request only if its signature matches. Compute the signature over the raw body, before you parse it.",

@@ -1,0 +1,64 @@
+/** The token with which an agent of the visitor's own uses the MCP server, within the visit. */
+import type { Hono } from "hono";
+import type { FC } from "hono/jsx";
+import { type AgentToken, agentTokenOf } from "../../../features/portal-links/visits.ts";
+import { showPortalPage } from "../layout.tsx";
+import type { Look } from "../look.ts";
+import { Copy } from "../parts.tsx";
+import type { PortalContext, PortalEnv } from "../session.ts";
+
+const PATH = "/portal/agent";
+
+export function registerAgentPage(app: Hono<PortalEnv>): void {
+  app.get(PATH, (c) => show(c));
+  app.post(PATH, async (c) => show(c, await agentTokenOf(c.get("services"), c.get("visitor"))));
+}
+
+function show(c: PortalContext, made?: AgentToken) {
+  const look = c.get("look");
+  const address = new URL("/mcp", c.req.url).href;
+  return showPortalPage(
+    c,
+    { title: look.t.agent.title, place: "endpoints" },
+    <AgentPage look={look} address={address} made={made} />,
+  );
+}
+
+const AgentPage: FC<{ look: Look; address: string; made: AgentToken | undefined }> = ({
+  look,
+  address,
+  made,
+}) => {
+  const { t, f } = look;
+  return (
+    <>
+      <section>
+        <p class="crumb">
+          <a href="/portal">{t.endpoints}</a>
+        </p>
+        <h1>{t.agent.title}</h1>
+        <p class="lede">{t.agent.lede}</p>
+      </section>
+      {made === undefined ? (
+        <form class="stack" method="post" action={PATH}>
+          <div class="actions">
+            <button type="submit" class="main">
+              {t.agent.make}
+            </button>
+          </div>
+        </form>
+      ) : (
+        <section class="stack" aria-label={t.agent.token}>
+          <p>{t.agent.until(f.moment(made.expiresAt))}</p>
+          <Copy look={look} id="address" label={t.agent.address} text={address} />
+          <Copy look={look} id="token" label={t.agent.token} text={made.token} />
+          <Copy look={look} id="command" label="Claude Code" text={commandOf(address, made.token)} />
+        </section>
+      )}
+    </>
+  );
+};
+
+function commandOf(address: string, token: string): string {
+  return `claude mcp add --transport http webhooks ${address} \\\n  --header "Authorization: Bearer ${token}"`;
+}
