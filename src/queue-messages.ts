@@ -98,6 +98,7 @@ const UPKEEP_NAMES = [
   "erasure",
   "alerts",
   "deadLetterDigest",
+  "notice",
 ] as const;
 
 export type UpkeepName = (typeof UPKEEP_NAMES)[number];

@@ -4,6 +4,7 @@ import { MINUTE_MS } from "./core/rollups.ts";
 import { archiveCleaning } from "./features/archive/job.ts";
 import { forgetAuditEntries } from "./features/audit/sql.ts";
 import { erasing } from "./features/erasures/job.ts";
+import { noticing } from "./features/notices/job.ts";
 import { checkStall, publishDigest, publishLeftovers } from "./features/notifications/publish.ts";
 import { continueCheck } from "./features/notifications/thresholds.ts";
 import { replaying } from "./features/replays/job.ts";
@@ -31,6 +32,7 @@ export const { runCron, consumeUpkeep, consumeDrains } = upkeepOf([
   contentRetention,
   archiveCleaning,
   { run: publishLeftovers },
+  noticing,
   { run: (services) => countKeyed(services, Math.floor(services.now() / MINUTE_MS)) },
   { run: storePlaces },
   unreadableRetry,

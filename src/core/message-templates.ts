@@ -36,10 +36,20 @@ export function rendered(template: Template, envelope: string): string {
     data: unknown;
   };
   if (template === "svix") return JSON.stringify(svixEventOf(type, data));
-  const message = messageAbout(type, data);
+  return renderedMessage(template, messageAbout(type, data), { type, timestamp });
+}
+
+/** The JSON of a message that is in words already. */
+export function renderedMessage(
+  template: Exclude<Template, "svix">,
+  message: OperationalMessage,
+  about: Readonly<{ type: string; timestamp: string }>,
+): string {
   const facts = shownFacts(message);
-  const title = short([message.title, message.subject].filter(Boolean).join(": "), LONGEST_TITLE);
-  return JSON.stringify(renderers[template]({ ...message, facts, headline: title, type, timestamp }));
+  const headline = short([message.title, message.subject].filter(Boolean).join(": "), LONGEST_TITLE);
+  return JSON.stringify(
+    renderers[template]({ linkText: "Open the page", ...message, ...about, facts, headline }),
+  );
 }
 
 function shownFacts({ facts }: OperationalMessage) {
@@ -53,7 +63,8 @@ function shownFacts({ facts }: OperationalMessage) {
     });
 }
 
-type Rendering = OperationalMessage & Readonly<{ headline: string; type: string; timestamp: string }>;
+type Rendering = OperationalMessage &
+  Readonly<{ linkText: string; headline: string; type: string; timestamp: string }>;
 
 const renderers: Readonly<Record<Exclude<Template, "svix">, (message: Rendering) => unknown>> = {
   slack: slackMessage,
@@ -64,7 +75,7 @@ const renderers: Readonly<Record<Exclude<Template, "svix">, (message: Rendering)
 
 const FOOTER = "Breakwater";
 
-function slackMessage({ headline, facts, severity, link, type }: Rendering) {
+function slackMessage({ headline, facts, severity, link, linkText, type }: Rendering) {
   const text = `${slackSigns[severity]} *${slackText(headline)}*`;
   // A section takes ten fields.
   const sections = chunks(facts, 10).map((some) => ({
@@ -73,7 +84,7 @@ function slackMessage({ headline, facts, severity, link, type }: Rendering) {
   }));
   const footer = [
     `${FOOTER} · ${type}`,
-    ...(link === undefined ? [] : [`<${slackText(link)}|Open the page>`]),
+    ...(link === undefined ? [] : [`<${slackText(link)}|${slackText(linkText)}>`]),
   ];
   return {
     // What notifications show.
@@ -132,7 +143,7 @@ const colours: Readonly<Record<Severity, number>> = {
   info: 0x2e_8b_57,
 };
 
-function teamsMessage({ headline, facts, severity, link, type }: Rendering) {
+function teamsMessage({ headline, facts, severity, link, linkText, type }: Rendering) {
   const heading = {
     type: "TextBlock",
     size: "Medium",
@@ -152,7 +163,7 @@ function teamsMessage({ headline, facts, severity, link, type }: Rendering) {
     version: "1.4",
     body: [heading, factSet, footer],
     ...(link !== undefined && {
-      actions: [{ type: "Action.OpenUrl", title: "Open the page", url: link }],
+      actions: [{ type: "Action.OpenUrl", title: linkText, url: link }],
     }),
   };
   const contentType = "application/vnd.microsoft.card.adaptive";
@@ -172,6 +183,7 @@ function pagerDutyEvent({
   facts,
   severity,
   link,
+  linkText,
   subject,
   type,
   timestamp,
@@ -184,7 +196,7 @@ function pagerDutyEvent({
   return {
     ...common,
     client: FOOTER,
-    ...(link !== undefined && { client_url: link, links: [{ href: link, text: "Open the page" }] }),
+    ...(link !== undefined && { client_url: link, links: [{ href: link, text: linkText }] }),
     payload: {
       summary: headline,
       source: subject || FOOTER.toLowerCase(),

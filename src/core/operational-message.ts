@@ -38,8 +38,9 @@ export type OperationalMessage = Readonly<{
   subject: string;
   /** Names and values, each on one line; nested ones as `last_15_minutes.retries`. */
   facts: readonly (readonly [name: string, value: string])[];
-  /** The page that shows it. */
+  /** The page that shows it, and how the link reads where that is not English. */
   link?: string;
+  linkText?: string;
   /** The same for the beginning and the end of one problem. */
   problem: string;
   /** Whether it is the end of its problem. */
@@ -95,7 +96,7 @@ function isRecord(value: unknown): value is Data {
 }
 
 /** Control characters and line ends of every kind become spaces, so that a subject is one line of a header. */
-function oneLine(value: unknown): string {
+export function oneLine(value: unknown): string {
   return String(value).replaceAll(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ");
 }
 

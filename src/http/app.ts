@@ -17,6 +17,7 @@ import { registerEventTypes } from "../features/event-types/routes.ts";
 import { registerEvents } from "../features/events/routes.ts";
 import { registerHealth, registerMetrics } from "../features/health/routes.ts";
 import { registerKeys } from "../features/keys/routes.ts";
+import { registerNotices } from "../features/notices/routes.ts";
 import { registerOperationalEvents } from "../features/notifications/webhooks.ts";
 import { registerPortalLinks } from "../features/portal-links/routes.ts";
 import { registerReplayStatus, registerReplays } from "../features/replays/routes.ts";
@@ -43,6 +44,7 @@ export function createApp(options?: ApiOptions): Api {
         registerDestinationRotation,
         registerMasterKeyRotation,
         registerDestinationHealth,
+        registerNotices,
         registerDeliveries,
         registerKeys,
         registerPortalLinks,

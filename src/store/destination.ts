@@ -79,6 +79,10 @@ export const destinations = sqliteTable(
     deletedAt: integer("deleted_at"),
     /** The token that the target wants to be called with, sealed; null where it wants none. */
     targetToken: text("target_token"),
+    /** Where its tenant is notified of which trouble (features/notices); null: nowhere. */
+    noticeChannel: jsonText<Readonly<Record<string, unknown>> | null>(null)("notice_channel"),
+    /** The URL or address of the notice channel, sealed. */
+    noticeTarget: text("notice_target"),
     /** The caller's own name for it among those of its tenant: see http/svix/endpoints.ts. */
     uid: text(),
   },

@@ -216,7 +216,7 @@ export async function destinationsByIds(db: D1Database, ids: readonly string[]):
 
 export type SealedSecrets = Pick<
   Destination,
-  "id" | "secret" | "previousSecrets" | "headers" | "sealedHeaders" | "auth" | "targetToken"
+  "id" | "secret" | "previousSecrets" | "headers" | "sealedHeaders" | "auth" | "targetToken" | "noticeTarget"
 > &
   Readonly<{
     /** The columns of headers and `auth` as they are stored, whatever is in them. */
@@ -225,14 +225,15 @@ export type SealedSecrets = Pick<
 
 /** In order of id, deleted destinations too: once a master key is removed, nothing may be sealed with it. */
 export async function sealedSecrets(db: D1Database, after: string, limit: number): Promise<SealedSecrets[]> {
-  const { id, secret, previousSecrets, headers, sealedHeaders, auth, targetToken } = destinations;
+  const { id, secret, previousSecrets, headers, sealedHeaders, auth, targetToken, noticeTarget } =
+    destinations;
   const texts = {
     headers: sql<string | null>`${headers}`,
     sealedHeaders: sql<string | null>`${sealedHeaders}`,
     auth: sql<string | null>`${auth}`,
   };
   return drizzle(db)
-    .select({ id, secret, previousSecrets, headers, sealedHeaders, auth, targetToken, texts })
+    .select({ id, secret, previousSecrets, headers, sealedHeaders, auth, targetToken, noticeTarget, texts })
     .from(destinations)
     .where(gt(id, after))
     .orderBy(asc(id))
@@ -253,6 +254,10 @@ const REPLACE_TOKEN = repeatable(
   "UPDATE destinations SET target_token = ?3 WHERE id = ?1 AND target_token = ?2",
 );
 
+const REPLACE_NOTICE_TARGET = repeatable(
+  "UPDATE destinations SET notice_target = ?3 WHERE id = ?1 AND notice_target = ?2",
+);
+
 /** The newly sealed fields of a destination. */
 export type Replacement = Readonly<{
   before: SealedSecrets;
@@ -260,6 +265,7 @@ export type Replacement = Readonly<{
   sealedHeaders?: Readonly<Record<string, string>> | undefined;
   auth?: Destination["auth"] | undefined;
   targetToken?: string | undefined;
+  noticeTarget?: string | undefined;
 }>;
 
 /**
@@ -267,18 +273,21 @@ export type Replacement = Readonly<{
  * Comparing the current secret is enough: previous ones are never written without it.
  */
 export async function replaceSecrets(db: D1Database, replacements: readonly Replacement[]): Promise<void> {
-  const statements = replacements.flatMap(({ before, secrets, sealedHeaders, auth, targetToken }) => {
-    const { id, secret, texts } = before;
-    const previous = JSON.stringify(secrets?.previousSecrets);
-    return [
-      secrets && db.prepare(REPLACE_SECRETS).bind(id, secret, secrets.secret, previous),
-      sealedHeaders &&
-        db
-          .prepare(REPLACE_HEADERS)
-          .bind(id, texts.headers, texts.sealedHeaders, JSON.stringify(sealedHeaders)),
-      auth ? db.prepare(REPLACE_AUTH).bind(id, texts.auth, JSON.stringify(auth)) : undefined,
-      targetToken && db.prepare(REPLACE_TOKEN).bind(id, before.targetToken, targetToken),
-    ].filter((statement) => typeof statement === "object");
-  });
+  const statements = replacements.flatMap(
+    ({ before, secrets, sealedHeaders, auth, targetToken, noticeTarget }) => {
+      const { id, secret, texts } = before;
+      const previous = JSON.stringify(secrets?.previousSecrets);
+      return [
+        secrets && db.prepare(REPLACE_SECRETS).bind(id, secret, secrets.secret, previous),
+        sealedHeaders &&
+          db
+            .prepare(REPLACE_HEADERS)
+            .bind(id, texts.headers, texts.sealedHeaders, JSON.stringify(sealedHeaders)),
+        auth ? db.prepare(REPLACE_AUTH).bind(id, texts.auth, JSON.stringify(auth)) : undefined,
+        targetToken && db.prepare(REPLACE_TOKEN).bind(id, before.targetToken, targetToken),
+        noticeTarget && db.prepare(REPLACE_NOTICE_TARGET).bind(id, before.noticeTarget, noticeTarget),
+      ].filter((statement) => typeof statement === "object");
+    },
+  );
   if (statements.length > 0) await db.batch(statements);
 }

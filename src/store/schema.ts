@@ -262,6 +262,34 @@ export const mails = sqliteTable("mails", {
   sentAt: integer("sent_at").notNull(),
 });
 
+/**
+ * Trouble at destinations with a notice channel, and the notices of it so far (features/notices). A row lasts as
+ * long as the trouble, and at least until the next notice is allowed.
+ */
+export const notices = sqliteTable(
+  "notices",
+  {
+    destinationId: text("destination_id").primaryKey(),
+    /** The troubles that its tenant has been notified of, and that last. */
+    notified: jsonText<readonly string[]>([])().notNull().default(sql`'[]'`),
+    /** Since when its circuit has been open; null: it is closed, as far as is known. */
+    openedAt: integer("opened_at"),
+    /** When deliveries last ended dead; null: none within the hour. */
+    deadAt: integer("dead_at"),
+    /** When it was last paused by its failures: a trigger writes it. */
+    disabledAt: integer("disabled_at"),
+    /** When the last notice was begun; 0: none. It allows the next one an hour later. */
+    sentAt: integer("sent_at").notNull().default(0),
+    /** How often in a row the channel has refused a notice, and its last fault. */
+    failures: integer().notNull().default(0),
+    fault: text(),
+    /** Raised with every change: a step saves nothing where another has come before it. */
+    revision: integer().notNull().default(0),
+    nextStepAt: integer("next_step_at").notNull(),
+  },
+  (t) => [index("notices_due").on(t.nextStepAt)],
+);
+
 /** Sessions at the dashboard and the portal. A session has the id of the portal link that opened it, so a link opens only one. */
 export const sessions = sqliteTable(
   "sessions",

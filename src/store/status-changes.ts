@@ -35,6 +35,8 @@ export type StatusChange = Readonly<{
   reason: string | null;
   /** Epoch ms. */
   changedAt: number;
+  /** 1: its tenant gets a notice of it, as its notice channel says. */
+  isNoticed?: 0 | 1;
 }>;
 
 /** The unpublished changes of some destinations at one time, or of all until a time; epoch ms. */
@@ -43,7 +45,9 @@ export type UnpublishedChanges = Readonly<{ ids: readonly string[]; at: number }
 /** Changes published at once. */
 const MOST = 50;
 
-const COLUMNS = "destination_id AS id, tenant, url, status, reason, changed_at AS changedAt";
+const COLUMNS = `destination_id AS id, tenant, url, status, reason, changed_at AS changedAt, EXISTS (
+  SELECT 1 FROM notices n WHERE n.destination_id = status_changes.destination_id
+    AND n.disabled_at = status_changes.changed_at) AS isNoticed`;
 const OF_SOME = `
   SELECT ${COLUMNS} FROM status_changes
   WHERE changed_at = ?1 AND destination_id IN (SELECT value FROM json_each(?2))`;

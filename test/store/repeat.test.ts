@@ -87,6 +87,7 @@ describe("a write that is marked as repeatable", () => {
           sealedHeaders: null,
           auth: null,
           targetToken: null,
+          noticeTarget: null,
         };
         const before = { ...stored, texts: { headers: null, sealedHeaders: null, auth: null } };
         const secrets = { secret: "sealed anew", previousSecrets: [] };

@@ -17,16 +17,18 @@ import {
   type SealedSecrets,
   sealedSecrets,
 } from "../../store/destinations.ts";
+import { rotatedNoticeTarget } from "../notices/channel.ts";
 import { service } from "../service.ts";
 
 export const masterKeyRotation = z
   .object({
     rotated: z.int().openapi({
-      description: "How many destinations had a secret, headers, `auth` or a token sealed again.",
+      description:
+        "How many destinations had a secret, headers, `auth`, a token or a notice channel sealed again.",
     }),
     unreadable: z.array(z.string()).openapi({
       description:
-        "Destinations of which a secret, a header, `auth` or a token cannot be opened with any of the keys.",
+        "Destinations of which a secret, a header, `auth`, a token or a notice channel cannot be opened with any of the keys.",
     }),
     next_cursor: z
       .string()
@@ -49,7 +51,8 @@ export const rotateMasterKey = service({ scope: "admin" }, async (call, after: s
   const page = await sealedSecrets(services.db, after, STEP);
   const results = await Promise.all(page.map((row) => sealAgain(services, row)));
   const replacements = results.filter(
-    ({ secrets, sealedHeaders, auth, targetToken }) => secrets || sealedHeaders || auth || targetToken,
+    ({ secrets, sealedHeaders, auth, targetToken, noticeTarget }) =>
+      secrets || sealedHeaders || auth || targetToken || noticeTarget,
   );
   await replaceSecrets(services.db, replacements);
   return ok({
@@ -76,7 +79,8 @@ async function sealAgain(
   const sealedHeaders = await rotatedHeaders(services.vault, before).catch(unreadable);
   const auth = await rotatedAuth(services.vault, before).catch(unreadable);
   const targetToken = await rotatedToken(services.vault, before).catch(unreadable);
-  return { before, secrets, sealedHeaders, auth, targetToken, isReadable };
+  const noticeTarget = await rotatedNoticeTarget(services.vault, before).catch(unreadable);
+  return { before, secrets, sealedHeaders, auth, targetToken, noticeTarget, isReadable };
 }
 
 /** Undefined when all of them are sealed with the first key. Expired secrets are dropped: they are never opened again. */

@@ -274,7 +274,8 @@ async function testContent({ db }: Services, type: string | undefined): Promise<
 
 export const GATE_UNREACHABLE = "The destination's gate cannot be reached at the moment";
 
-function tooSoon(waitMs: number): Refused<"too_many"> {
+/** A test that comes too soon after another of the destination. */
+export function tooSoon(waitMs: number): Refused<"too_many"> {
   const retryAfterS = Math.max(1, Math.ceil(waitMs / 1000));
   const detail = `The destination has just been tested; try again in ${retryAfterS} s`;
   return { kind: "too_many", detail, retryAfterS };

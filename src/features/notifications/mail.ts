@@ -1,6 +1,6 @@
 /**
  * Mails: the operational events to the operator, for operators without a receiver of their own; and to a tenant, when
- * Breakwater has disabled one of its destinations. They are few, whatever happens: one an hour about the same thing, and
+ * Breakwater has disabled one of its destinations, or a notice goes by mail (features/notices). They are few, whatever happens: one an hour about the same thing, and
  * `MAILS_AN_HOUR` in all to the operator, and to each tenant.
  */
 
@@ -23,16 +23,28 @@ export async function mail(services: Services, event: OperationalEvent): Promise
   const to = services.config.alertEmail?.to;
   if (to === undefined) return;
   const about = [type, destination ?? event.data.threshold].filter(Boolean).join(" ");
-  await send(services, { to, reader: OPERATOR, about, fields: { type, destination }, ...mailAbout(event) });
+  await sendMail(services, {
+    to,
+    reader: OPERATOR,
+    about,
+    fields: { type, destination },
+    ...mailAbout(event),
+  });
 }
 
 /**
  * Mails a tenant, at its `contact_email`, that Breakwater has disabled one of its destinations, with a link to its portal.
- * Safe to repeat within an hour. A failure is logged.
+ * Safe to repeat within an hour. A failure is logged. Not where a notice of it goes to a channel of the tenant's own.
  */
 export async function mailContact(services: Services, change: StatusChange): Promise<void> {
   const reason = DISABLED.find((one) => one === change.reason);
-  if (change.status !== "paused" || reason === undefined || mailboxOf(services) === undefined) return;
+  if (
+    change.isNoticed ||
+    change.status !== "paused" ||
+    reason === undefined ||
+    mailboxOf(services) === undefined
+  )
+    return;
   const { tenant, id: destination } = change;
   const fields = { type: "destination.paused", destination, tenant };
   try {
@@ -40,7 +52,7 @@ export async function mailContact(services: Services, change: StatusChange): Pro
     const about = { reader: `tenant ${tenant}`, about: destination, fields };
     if (!to) return;
     const link = await portalLink(services, tenant);
-    await send(services, { to, ...about, ...disabledMail(change, reason, link) });
+    await sendMail(services, { to, ...about, ...disabledMail(change, reason, link) });
   } catch (error) {
     services.log({ what: "mail_failed", ...fields, error: faultOf(error) });
   }
@@ -63,18 +75,25 @@ type Mail = Readonly<{
   text: string;
 }>;
 
-async function send(services: Services, { to, reader, about, fields, subject, text }: Mail): Promise<void> {
+/** Sends a mail, if mails are configured and the limits allow it (`held`: they do not). A failure is logged. */
+export async function sendMail(
+  services: Services,
+  { to, reader, about, fields, subject, text }: Mail,
+): Promise<"sent" | "held" | "unavailable" | "failed"> {
   const { log, now, db } = services;
   const mailbox = mailboxOf(services);
-  if (mailbox === undefined || !(await claimMail(db, reader, about, now()))) return;
+  if (mailbox === undefined) return "unavailable";
+  if (!(await claimMail(db, reader, about, now()))) return "held";
   try {
     await mailbox.mailer.send({
       ...{ from: mailbox.from, to, text },
       subject: `[Breakwater] ${subject.slice(0, LONGEST_SUBJECT)}`,
     });
     log({ what: "mail_sent", ...fields });
+    return "sent";
   } catch (error) {
     log({ what: "mail_failed", ...fields, error: faultOf(error) });
+    return "failed";
   }
 }
 

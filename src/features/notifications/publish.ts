@@ -16,6 +16,7 @@ import type { News, Services } from "../../services.ts";
 import { findDestination } from "../../store/destinations.ts";
 import { findUnpublished, forgetStatements, type StatusChange } from "../../store/status-changes.ts";
 import { readHeartbeat } from "../../store/sweep.ts";
+import { noteCircuits, noteDead, noticing } from "../notices/job.ts";
 import { mail, mailContact } from "./mail.ts";
 import {
   alertEvent,
@@ -31,6 +32,7 @@ export async function notify(
   services: Services,
   { changes = [], alerts = [], digestsDue = [] }: News,
 ): Promise<void> {
+  await noteCircuits(services, alerts);
   const raised = alerts.filter(({ destination }) => raisesNotifications(destination));
   const events = raised.flatMap(({ destination, result }) =>
     result.alerts.map((alert) => alertEvent(destination, alert, result)),
@@ -105,6 +107,9 @@ export async function publishStatusChanges(
     const event = statusEventOf(services, change);
     return event ? [{ change, event }] : [];
   });
+  // A trigger has stored the report: who is killed here leaves it to the next cron.
+  for (const { id, isNoticed } of changes)
+    if (isNoticed) await noticing.enqueue(services, id, services.now());
   // Before they count as published: who is killed between leaves them to the next cron.
   for (const { change } of raised) await mailContact(services, change);
   await publish(services, [...raised.map(({ event }) => event), ...others], changes);
@@ -155,6 +160,7 @@ export async function publishDigest(services: Services, id: string): Promise<voi
   const digest = await digestAtGate(services, id);
   if (!digest || digest.dead === 0) return;
   const destination = await findDestination(services.db, id, undefined);
+  if (destination) await noteDead(services, destination);
   if (destination && raisesNotifications(destination))
     await publish(services, [deadEvent(destination, digest, services.now())]);
   if (await markDigestSent(services, id, digest)) await scheduleDigest(services, id);

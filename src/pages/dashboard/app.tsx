@@ -34,6 +34,7 @@ import { registerEventPage } from "./pages/event.tsx";
 import { registerEventTypePages } from "./pages/event-types.tsx";
 import { registerKeyPages } from "./pages/keys.tsx";
 import { registerNewDestination } from "./pages/new-destination.tsx";
+import { registerNoticePages } from "./pages/notices.tsx";
 import { registerAllDestinations, registerOverview } from "./pages/overview.tsx";
 import { registerPortalLinkPage } from "./pages/portal-links.tsx";
 import { registerRepairPage } from "./pages/repair.tsx";
@@ -84,6 +85,7 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerOverview,
     registerAllDestinations,
     registerDestination,
+    registerNoticePages,
     registerDeliveriesPage,
     registerRepairPage,
     registerReplaysPage,

@@ -30,6 +30,7 @@ import { registerEndpointForms } from "./pages/endpoint-form.tsx";
 import { registerEndpointPages } from "./pages/endpoints.tsx";
 import { registerEnter, registerVisit, showEnded } from "./pages/enter.tsx";
 import { registerPortalEventTypes } from "./pages/event-types.tsx";
+import { registerPortalNotices } from "./pages/notices.tsx";
 import { registerResend } from "./pages/resend.tsx";
 import { registerVerify } from "./pages/verify.tsx";
 import { type PortalEnv, setLook, visiting } from "./session.ts";
@@ -61,6 +62,7 @@ export function createPortal({ services = servicesOf }: Options = {}) {
     registerEndpointForms,
     registerEndpointActions,
     registerResend,
+    registerPortalNotices,
     registerEndpoint,
     registerVerify,
     registerAgentPage,

@@ -178,6 +178,9 @@ const Actions: FC<ActionsProps> = ({ path, isPaused, isHeld, mayConfigure }) => 
         Edit
       </a>
     )}
+    <a class="button" href={`${path}/notices`}>
+      Notices
+    </a>
   </section>
 );
 

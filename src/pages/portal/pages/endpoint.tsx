@@ -141,6 +141,11 @@ const EndpointPage: FC<Props> = ({
         <a class={isAny ? "button" : ""} href={`${path}/verify`}>
           {t.endpoint.verify}
         </a>
+        {(allows(access, "change_endpoint") || row.noticeChannel !== null) && (
+          <a class={isAny ? "button" : ""} href={`${path}/notices`}>
+            {t.notices.title}
+          </a>
+        )}
         {!isAny && <span class="small soft">{t.readOnly}</span>}
       </section>
       <section aria-label={t.endpoint.attempts24h}>

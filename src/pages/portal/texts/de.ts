@@ -247,6 +247,40 @@ export const de: Texts = {
     unreadable: "nicht lesbar",
   },
 
+  notices: {
+    title: "Benachrichtigungen",
+    lede: "Erfahren Sie von Störungen dieses Endpunkts: höchstens eine Nachricht in der Stunde.",
+    kind: "Nachrichten senden per",
+    kinds: { mail: "E-Mail", webhook: "Ein eigener Webhook" },
+    target: "Adresse",
+    targetHint:
+      "Die https-URL des eingehenden Webhooks oder die E-Mail-Adresse. Eine URL wird nicht wieder angezeigt.",
+    kept: (target) => `Zurzeit ${target}. Leer lassen, um sie zu behalten.`,
+    on: "Nachricht senden, wenn",
+    events: {
+      disabled: "der Endpunkt wegen seiner Fehler angehalten wurde",
+      circuit_open: "Zustellungen seit einiger Zeit fehlschlagen",
+      dead: "Zustellungen aufgegeben wurden",
+      recovered: "der Endpunkt wieder Ereignisse annimmt",
+    },
+    minutes: "Wie lange Zustellungen fehlschlagen, bis das gemeldet wird (Minuten)",
+    language: "Sprache der Nachrichten",
+    save: "Speichern",
+    saved: "Gespeichert. Es gilt ab jetzt.",
+    test: "Testnachricht senden",
+    tested: "Die Testnachricht wurde angenommen.",
+    remove: "Benachrichtigungen beenden",
+    fault: "Die letzte Nachricht wurde nicht angenommen",
+    faults: {
+      kind: "Wählen Sie einen Eintrag der Liste.",
+      target:
+        "Geben Sie eine öffentliche URL an, die mit https:// beginnt, oder für E-Mail eine Adresse wie ops@example.com.",
+      on: "Wählen Sie mindestens einen Fall.",
+      open_after_minutes: "Geben Sie eine ganze Zahl von 1 bis 1.440 an.",
+      language: "Wählen Sie einen Eintrag der Liste.",
+    },
+  },
+
   secret: {
     title: "Signaturgeheimnis",
     text: "Anfragen werden mit diesem Geheimnis signiert, damit Ihr Server gefälschte Anfragen erkennt.",

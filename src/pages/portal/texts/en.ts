@@ -5,6 +5,7 @@
 import type { LimitedField, PortalAction } from "../../../core/portal-access.ts";
 import type { deliveryReasons, pauseReasons, replayReasons } from "../../../core/reasons.ts";
 import type { VisitorField, VisitorText } from "../../../features/destinations/fields.ts";
+import { noticeTexts } from "../../ui/notice-form.tsx";
 
 type Reason = (typeof deliveryReasons)[number] | "token_unavailable" | "token_refused";
 
@@ -278,6 +279,8 @@ export const en = {
     notHttps: "This endpoint was set up for you. Its target cannot be changed here.",
     unreadable: "not readable",
   },
+
+  notices: noticeTexts,
 
   secret: {
     title: "Signing secret",

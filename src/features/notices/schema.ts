@@ -1,0 +1,90 @@
+/** Notice channels as the API takes and shows them. */
+import { z } from "@hono/zod-openapi";
+import { type NoticeChannel, noticeEvents, noticeKinds } from "../../core/notices.ts";
+import { portalLanguages } from "../../core/portal-access.ts";
+import { strict } from "../../http/parameters.ts";
+import { isoTime } from "../../time.ts";
+import type { NoticeRow } from "./sql.ts";
+
+const KIND_EXPECTED = `expected one of ${noticeKinds.join(", ")}`;
+const ON_EXPECTED = `expected a list of some of ${noticeEvents.join(", ")}, each once`;
+const MINUTES_EXPECTED = "expected a whole number of minutes from 1 to 1440";
+const EMAIL_EXPECTED = "expected an email address of at most 254 characters";
+const URL_EXPECTED = "expected an https URL";
+
+const kind = z.enum(noticeKinds, { error: KIND_EXPECTED }).openapi({
+  example: "slack",
+  description:
+    "`slack`, `discord` and `teams`: an incoming webhook of that service. `webhook`: an event `endpoint.notice`, signed with " +
+    "the destination's secret. `mail`: only where the deployment sends mails.",
+});
+const on = z
+  .array(z.enum(noticeEvents, { error: ON_EXPECTED }), { error: ON_EXPECTED })
+  .min(1, { error: ON_EXPECTED })
+  .refine((given) => new Set(given).size === given.length, { error: ON_EXPECTED })
+  .openapi({
+    description:
+      "`dead`: deliveries have ended dead. `circuit_open`: its circuit has been open for `open_after_minutes`. `disabled`: " +
+      "Breakwater has paused it because of its failures. `recovered`: it takes events again, after a notice of one of the last two.",
+  });
+const minutes = z
+  .int({ error: MINUTES_EXPECTED })
+  .min(1, { error: MINUTES_EXPECTED })
+  .max(1440, { error: MINUTES_EXPECTED });
+const language = z.enum(portalLanguages, { error: `expected one of ${portalLanguages.join(", ")}` });
+
+export const newNoticeChannel = strict({
+  kind,
+  url: z.string({ error: URL_EXPECTED }).optional().openapi({
+    description:
+      "Where notices are posted; for `mail` absent. It is stored sealed, and shown without path and query.",
+    example: "https://hooks.slack.com/services/T000/B000/XXXX",
+  }),
+  email: z
+    .email({ error: EMAIL_EXPECTED })
+    .max(254, { error: EMAIL_EXPECTED })
+    .optional()
+    .openapi({ description: "Where mails go, of the kind `mail`." }),
+  on: on.default([...noticeEvents]),
+  open_after_minutes: minutes.default(10),
+  language: language.default("en").openapi({ description: "The language of notices." }),
+}).openapi("NewNoticeChannel");
+
+export type NewNoticeChannel = z.infer<typeof newNoticeChannel>;
+
+export const noticeChannel = z
+  .object({
+    kind,
+    target: z.string().openapi({
+      description: "The address, or the URL without path and query.",
+      example: "https://hooks.slack.com/…",
+    }),
+    on,
+    open_after_minutes: minutes,
+    language,
+    last_notice_at: z.iso.datetime().nullable().openapi({
+      description: "When the last notice was sent; null where there is no trouble now.",
+    }),
+    fault: z.string().nullable().openapi({
+      description: "Why the channel did not take the last one, if so.",
+      example: "it answered 404",
+    }),
+  })
+  .openapi("NoticeChannel");
+
+/** @param row what is remembered of its trouble, if there is any */
+export function noticeChannelView(channel: NoticeChannel, row?: NoticeRow): z.infer<typeof noticeChannel> {
+  const { kind, target, on, open_after_minutes, language } = channel;
+  const last_notice_at = row?.sentAt ? isoTime(row.sentAt) : null;
+  return { kind, target, on, open_after_minutes, language, last_notice_at, fault: row?.fault ?? null };
+}
+
+export const noticeTest = z
+  .object({
+    delivered: z.boolean(),
+    fault: z
+      .string()
+      .nullable()
+      .openapi({ description: "Why the channel did not take it, if so.", example: "it answered 404" }),
+  })
+  .openapi("NoticeTest");
