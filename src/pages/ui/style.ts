@@ -181,6 +181,7 @@ pre { margin: 0; background: var(--raised); border: 1px solid var(--line); borde
 .delivery > .actions, .lines ~ .actions { margin-top: 0.75rem; }
 .delivery > form { display: flex; flex-wrap: wrap; align-items: center; gap: 0.25rem 0.75rem; margin-top: 0.5rem; }
 .delivery > form > .hint { flex: 1 14rem; margin-top: 0; }
+.delivery > form + .log { margin-top: 0.5rem; }
 p + form.stack { margin-top: 1rem; }
 .stack + details { margin-top: 0.875rem; }
 .delivery .chart { margin: 0.75rem 0 0.5rem; }

@@ -207,12 +207,12 @@ export const de: Texts = {
     failing: (failed, all) =>
       all === "1"
         ? "Die letzte Anfrage ist fehlgeschlagen."
-        : `Von den letzten ${all} Anfragen fehlgeschlagen: ${failed}.`,
+        : `${failed} der letzten ${requests(all)} ${failed === "1" ? "ist" : "sind"} fehlgeschlagen.`,
     recovering: "Ihr Server erholt sich. Es wird schrittweise wieder schneller gesendet.",
     healthy: (succeeded, all) =>
       all === "1"
         ? "Die letzte Anfrage war erfolgreich."
-        : `Von den letzten ${all} Anfragen erfolgreich: ${succeeded}.`,
+        : `${succeeded} der letzten ${requests(all)} ${succeeded === "1" ? "war" : "waren"} erfolgreich.`,
   },
 
   endpoint: {
