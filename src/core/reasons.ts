@@ -53,7 +53,6 @@ export type RefusalReason = (typeof refusalReasons)[number];
 
 /** Why a delivery is `waiting`: refused, or requeued by an operator and waiting for its turn. */
 export const waitingReasons = [...refusalReasons, "retried", "replayed"] as const;
-export type WaitingReason = (typeof waitingReasons)[number];
 
 /** Results of an exchange in which the receiver gave no answer of its own. */
 const exchangeErrors = [

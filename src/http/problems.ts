@@ -33,12 +33,6 @@ const statusOfKind = {
   unavailable: 503,
 } as const satisfies Readonly<Record<RefusalKind, ProblemStatus>>;
 
-/** The kind of refusal that has this status code. */
-export function kindOfStatus(status: number): RefusalKind {
-  const kinds = Object.keys(statusOfKind) as RefusalKind[];
-  return kinds.find((kind) => statusOfKind[kind] === status) ?? "malformed";
-}
-
 type StatusOf<K extends RefusalKind> = (typeof statusOfKind)[K];
 
 /** When to try again what was refused, in seconds from now; undefined when that would change nothing. */

@@ -3,7 +3,7 @@ import type { FC } from "hono/jsx";
 import type { AttemptJson } from "../../features/deliveries/schema.ts";
 import { bytesOf, headerLines, requestText } from "./exchange.ts";
 import { indented } from "./format.ts";
-import { Copyable } from "./parts.tsx";
+import { Copyable, Section } from "./parts.tsx";
 
 export type ExchangeTexts = Readonly<{
   copy: string;
@@ -30,18 +30,12 @@ type Props = Readonly<{
 
 export const ExchangeView: FC<Props> = (props) => (
   <div class="columns">
-    <section class="column" aria-labelledby="request-head">
-      <div class="head">
-        <h2 id="request-head">{props.texts.request}</h2>
-      </div>
+    <Section id="request-head" title={props.texts.request} of="column">
       <Request {...props} />
-    </section>
-    <section class="column" aria-labelledby="answer-head">
-      <div class="head">
-        <h2 id="answer-head">{props.texts.response}</h2>
-      </div>
+    </Section>
+    <Section id="answer-head" title={props.texts.response} of="column">
       <Answer {...props} />
-    </section>
+    </Section>
   </div>
 );
 

@@ -7,6 +7,21 @@ import { destinationLabels, type FormFields, placeErrors, replayFields } from ".
 import { agoOf, plural } from "./format.ts";
 import type { Tone } from "./status-text.ts";
 
+/** A section under a heading. @param id of the heading, unique on the page */
+export const Section: FC<{ id: string; title: string; of?: string; children?: Child }> = ({
+  id,
+  title,
+  of,
+  children,
+}) => (
+  <section class={of} aria-labelledby={id}>
+    <div class="head">
+      <h2 id={id}>{title}</h2>
+    </div>
+    {children}
+  </section>
+);
+
 /** A number with its name, in a `dl.figures`. `href`: where what it counts is listed. */
 export const Figure: FC<{
   name: string;

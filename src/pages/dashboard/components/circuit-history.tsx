@@ -8,7 +8,7 @@ import type { GateView } from "../../../core/gate-view.ts";
 import type { Destination } from "../../../store/destination.ts";
 import { isoTime } from "../../../time.ts";
 import { durationOf, momentOf, plural } from "../../ui/format.ts";
-import { Ago, StateLabel } from "../../ui/parts.tsx";
+import { Ago, Section, StateLabel } from "../../ui/parts.tsx";
 import { pauseText } from "../../ui/status-text.ts";
 
 const entryTexts: Readonly<Record<HistoryKind, { tone: "good" | "warn" | "bad" | "quiet"; text: string }>> = {
@@ -26,10 +26,7 @@ const SHOWN = 8;
 export const CircuitHistory: FC<{ history: readonly HistoryEntry[]; now: number }> = ({ history, now }) => {
   const newest = history.toReversed();
   return (
-    <section aria-labelledby="history">
-      <div class="head">
-        <h2 id="history">Status history</h2>
-      </div>
+    <Section id="history" title="Status history">
       {history.length === 0 ? (
         <p class="empty">Never interrupted: the circuit has not opened, and there was no hold or pause.</p>
       ) : (
@@ -43,7 +40,7 @@ export const CircuitHistory: FC<{ history: readonly HistoryEntry[]; now: number 
           )}
         </>
       )}
-    </section>
+    </Section>
   );
 };
 

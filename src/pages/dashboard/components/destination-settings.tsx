@@ -1,4 +1,5 @@
 /** The settings on a destination's page: what is sent and where to, limits, the retry policy, the signing secret. */
+
 import type { FC } from "hono/jsx";
 import { previousSecrets } from "../../../core/credentials.ts";
 import type { Refused } from "../../../core/result.ts";
@@ -19,6 +20,7 @@ import { ChoiceField, FormNotice, formState } from "../../ui/fields.tsx";
 import { filterTexts } from "../../ui/filter-text.ts";
 import { destinationLabels } from "../../ui/form-fields.ts";
 import { type Form, untilOf } from "../../ui/format.ts";
+import { Section } from "../../ui/parts.tsx";
 import { bodyTexts, formTexts, kindTexts, templateTexts } from "../../ui/setting-texts.ts";
 import { summaryOf } from "../simulator/schedule-chart.tsx";
 import { BreakerFields, LimitFields, schemeOptions } from "./destination-form.tsx";
@@ -29,10 +31,7 @@ const UNREADABLE = "Unreadable: set it again";
 
 /** The body, target and credentials of requests, as the API shows them: nothing that is sealed is in it. */
 export const Sending: FC<{ row: Destination }> = ({ row }) => (
-  <section aria-labelledby="sending">
-    <div class="head">
-      <h2 id="sending">Sending</h2>
-    </div>
+  <Section id="sending" title="Sending">
     <table class="compare">
       <tbody>
         {sendingOf(row).map(([name, ...values]) => (
@@ -47,7 +46,7 @@ export const Sending: FC<{ row: Destination }> = ({ row }) => (
         ))}
       </tbody>
     </table>
-  </section>
+  </Section>
 );
 
 function sendingOf(row: Destination): Setting[] {
@@ -128,10 +127,7 @@ export const LimitsForm: FC<LimitsProps> = ({ row, path, mayChange, typed, refus
   const stored = { ...current, rate_burst: ownBurstOf(row) ?? "", ...breakerOf(row) };
   const form = formState({ ...stored, ...typed }, destinationLabels, typed && refused);
   return (
-    <section aria-labelledby="limits">
-      <div class="head">
-        <h2 id="limits">Limits</h2>
-      </div>
+    <Section id="limits" title="Limits">
       <form class="stack" method="post" action={`${path}/limits`}>
         <FormNotice form={form} />
         <fieldset disabled={!mayChange}>
@@ -150,7 +146,7 @@ export const LimitsForm: FC<LimitsProps> = ({ row, path, mayChange, typed, refus
           </div>
         )}
       </form>
-    </section>
+    </Section>
   );
 };
 
@@ -161,15 +157,12 @@ const PREVIEWED = 200;
 export const RetryPolicySummary: FC<{ row: Destination }> = ({ row }) => {
   const policy = retryPolicyOf(row);
   return (
-    <section aria-labelledby="retry-policy">
-      <div class="head">
-        <h2 id="retry-policy">Retry policy</h2>
-      </div>
+    <Section id="retry-policy" title="Retry policy">
       <p class="summary">{summaryOf(policy, retryPreviewOf(policy, PREVIEWED))}</p>
       <a class="button" href={`/dashboard/simulator?destination=${row.id}`}>
         Open in the simulator
       </a>
-    </section>
+    </Section>
   );
 };
 
@@ -182,10 +175,7 @@ export const SecretRotation: FC<{ path: string; row: Destination; now: number }>
   const form = formState({ signature: sealedScheme(row.secret) }, destinationLabels);
   const lastExpiresAt = Math.max(...replaced.map(({ expires_at }) => expires_at));
   return (
-    <section aria-labelledby="secret-head">
-      <div class="head">
-        <h2 id="secret-head">Signing secret</h2>
-      </div>
+    <Section id="secret-head" title="Signing secret">
       {replaced.length > 0 && (
         <p>{`${numerals[replaced.length]} secrets are in use; the last of those that were replaced expires in ${untilOf(lastExpiresAt, now)}.`}</p>
       )}
@@ -204,6 +194,6 @@ export const SecretRotation: FC<{ path: string; row: Destination; now: number }>
           </div>
         </form>
       </details>
-    </section>
+    </Section>
   );
 };

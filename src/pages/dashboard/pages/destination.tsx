@@ -19,7 +19,7 @@ import {
   shortUrl,
 } from "../../ui/destination-table.tsx";
 import { atMost, countOf, decimalOf, durationOrNone, type Form } from "../../ui/format.ts";
-import { Figure, OutcomeNotice, RefusedNotice, WindowTabs, windowNamed } from "../../ui/parts.tsx";
+import { Figure, OutcomeNotice, RefusedNotice, Section, WindowTabs, windowNamed } from "../../ui/parts.tsx";
 import { statusOfRefused } from "../../ui/services.ts";
 import type { StatusText } from "../../ui/status-text.ts";
 import { CircuitHistory, CircuitTimeline, interruptionsOf } from "../components/circuit-history.tsx";
@@ -262,10 +262,7 @@ type DeadLettersProps = Readonly<{
 }>;
 
 const DeadLetters: FC<DeadLettersProps> = ({ path, replays, dead, mayChange, now }) => (
-  <section aria-labelledby="replays">
-    <div class="head">
-      <h2 id="replays">Dead letters</h2>
-    </div>
+  <Section id="replays" title="Dead letters">
     {dead === 0 ? (
       <p class="empty">No dead letters. Deliveries that are given up appear here and can be replayed.</p>
     ) : (
@@ -279,7 +276,7 @@ const DeadLetters: FC<DeadLettersProps> = ({ path, replays, dead, mayChange, now
     {replays.map((replay) => (
       <ReplayProgress path={path} replay={replay} mayChange={mayChange} now={now} />
     ))}
-  </section>
+  </Section>
 );
 
 /** Which events a replay is about, and how fast it begins. */

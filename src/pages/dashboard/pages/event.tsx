@@ -11,7 +11,7 @@ import { DeliveryPanel } from "../../ui/delivery-panel.tsx";
 import { placeOf } from "../../ui/destination-table.tsx";
 import { deliveriesWithTag, EventLabels } from "../../ui/event-labels.tsx";
 import { indented, plural } from "../../ui/format.ts";
-import { Ago, Copyable, OutcomeNotice } from "../../ui/parts.tsx";
+import { Ago, Copyable, OutcomeNotice, Section } from "../../ui/parts.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
 import { callerWithinTenant, type DashboardEnv, mayCall } from "../session.ts";
 
@@ -70,10 +70,7 @@ const EventPage: FC<Props> = ({ event, deliveries, commands, now, mayChange, are
       )}
     </section>
     <OutcomeNotice name={outcome} />
-    <section aria-labelledby="deliveries">
-      <div class="head">
-        <h2 id="deliveries">{plural(deliveries.length, "delivery", "deliveries")}</h2>
-      </div>
+    <Section id="deliveries" title={plural(deliveries.length, "delivery", "deliveries")}>
       {deliveries.map(({ delivery, destination }) => (
         <DeliveryPanel
           delivery={delivery}
@@ -85,7 +82,7 @@ const EventPage: FC<Props> = ({ event, deliveries, commands, now, mayChange, are
           isErased={event.isErased}
         />
       ))}
-    </section>
+    </Section>
     <section aria-labelledby="body">
       <div class="head">
         <h2 id="body">Body</h2>

@@ -17,6 +17,7 @@ import {
   Copyable,
   OutcomeNotice,
   outcomeAt,
+  Section,
 } from "../../ui/parts.tsx";
 import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
@@ -126,10 +127,7 @@ const Keys: FC<Props> = ({ keys, next, isFirst, form, asksTenant, own, now, outc
       </p>
     </section>
     <OutcomeNotice name={outcome} />
-    <section aria-labelledby="list">
-      <div class="head">
-        <h2 id="list">Keys</h2>
-      </div>
+    <Section id="list" title="Keys">
       {keys.length === 0 ? (
         <p class="empty">{isFirst ? "No keys yet. Create the first one below." : "No more keys."}</p>
       ) : (
@@ -139,11 +137,8 @@ const Keys: FC<Props> = ({ keys, next, isFirst, form, asksTenant, own, now, outc
         {!isFirst && <a href={PATH}>First page</a>}
         {next !== null && <a href={`${PATH}?${new URLSearchParams({ cursor: next })}`}>Next page</a>}
       </p>
-    </section>
-    <section class="narrow" aria-labelledby="new">
-      <div class="head">
-        <h2 id="new">New key</h2>
-      </div>
+    </Section>
+    <Section id="new" title="New key" of="narrow">
       <form class="stack" method="post" action={PATH}>
         <FormNotice form={form} />
         <div class="fields">
@@ -166,7 +161,7 @@ const Keys: FC<Props> = ({ keys, next, isFirst, form, asksTenant, own, now, outc
           <span class="hint">The key is shown once.</span>
         </div>
       </form>
-    </section>
+    </Section>
   </>
 );
 

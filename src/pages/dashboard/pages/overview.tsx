@@ -29,7 +29,15 @@ import {
   statesOf,
 } from "../../ui/destination-table.tsx";
 import { countOf, decimalOf, durationOrNone, percentOf, plural } from "../../ui/format.ts";
-import { Copyable, Figure, OutcomeNotice, WindowTabs, windowNamed, windowTexts } from "../../ui/parts.tsx";
+import {
+  Copyable,
+  Figure,
+  OutcomeNotice,
+  Section,
+  WindowTabs,
+  windowNamed,
+  windowTexts,
+} from "../../ui/parts.tsx";
 import { showPage, showRefusal } from "../components/layout.tsx";
 import { callerOnPage, type DashboardEnv, mayCall } from "../session.ts";
 
@@ -250,16 +258,13 @@ const FirstSteps: FC<Pick<NoneProps, "origin" | "tenant">> = ({ origin, tenant }
         text={`curl ${origin}/v1/destinations \\\n  -H "Authorization: Bearer $BREAKWATER_KEY" \\\n  --json ${shellQuoted(JSON.stringify({ url: "https://example.com/webhooks", tenant }))}`}
       />
     </section>
-    <section aria-labelledby="second">
-      <div class="head">
-        <h2 id="second">2. Send the first event</h2>
-      </div>
+    <Section id="second" title="2. Send the first event">
       <Copyable
         id="send"
         label="The command that sends the first event"
         text={`curl ${origin}/v1/events \\\n  -H "Authorization: Bearer $BREAKWATER_KEY" \\\n  --json ${shellQuoted(JSON.stringify({ type: "order.created", data: { order: 42 }, tenant }))}`}
       />
-    </section>
+    </Section>
   </>
 );
 

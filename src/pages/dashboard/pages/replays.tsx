@@ -22,7 +22,7 @@ import { isoTime } from "../../../time.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
 import { replaysFields } from "../../ui/form-fields.ts";
 import { atMost, countOf, durationOf, listIn, numberIn, plural, textIn, utcIn } from "../../ui/format.ts";
-import { ClippedCell, ColumnHeads, OutcomeNotice, RefusedNotice } from "../../ui/parts.tsx";
+import { ClippedCell, ColumnHeads, OutcomeNotice, RefusedNotice, Section } from "../../ui/parts.tsx";
 import { attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { showPage } from "../components/layout.tsx";
 import { REPLAYS } from "../components/repairs.tsx";
@@ -152,22 +152,16 @@ const Replays: FC<Props> = ({ form, choices, replays, mayChange, now, outcome, .
       {came.refused && <RefusedNotice refused={came.refused} fields={replaysFields} />}
       {came.started && <Started started={came.started} names={names} />}
       {mayChange && (
-        <section aria-labelledby="plan">
-          <div class="head">
-            <h2 id="plan">New replay</h2>
-          </div>
+        <Section id="plan" title="New replay">
           {choices.length === 0 ? (
             <p class="empty">No destinations yet.</p>
           ) : (
             <Plan form={form} choices={choices} now={now} />
           )}
           {came.estimates && <Estimates estimates={came.estimates} />}
-        </section>
+        </Section>
       )}
-      <section aria-labelledby="latest">
-        <div class="head">
-          <h2 id="latest">Latest replays</h2>
-        </div>
+      <Section id="latest" title="Latest replays">
         {replays.length === 0 && <p class="empty">No replays yet.</p>}
         {replays.map((replay) => (
           <ReplayProgress
@@ -178,7 +172,7 @@ const Replays: FC<Props> = ({ form, choices, replays, mayChange, now, outcome, .
             now={now}
           />
         ))}
-      </section>
+      </Section>
     </>
   );
 };

@@ -10,7 +10,7 @@ import { search } from "../../../features/search/service.ts";
 import { EventLabels, labelsText } from "../../ui/event-labels.tsx";
 import { searchFields } from "../../ui/form-fields.ts";
 import { momentOf } from "../../ui/format.ts";
-import { Ago, ClippedCell, ColumnHeads, RefusedNotice, StateCell } from "../../ui/parts.tsx";
+import { Ago, ClippedCell, ColumnHeads, RefusedNotice, Section, StateCell } from "../../ui/parts.tsx";
 import { attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { deliveryText } from "../../ui/status-text.ts";
 import { showPage } from "../components/layout.tsx";
@@ -252,10 +252,7 @@ const examples = [
 ] as const;
 
 const WhatCanBeFound: FC = () => (
-  <section aria-labelledby="examples">
-    <div class="head">
-      <h2 id="examples">What can be searched</h2>
-    </div>
+  <Section id="examples" title="What can be searched">
     <table class="compare">
       <tbody>
         {examples.map(([typed, found]) => (
@@ -268,5 +265,5 @@ const WhatCanBeFound: FC = () => (
         ))}
       </tbody>
     </table>
-  </section>
+  </Section>
 );

@@ -8,7 +8,7 @@ import { changeTenant, getTenant, getTenants } from "../../../features/tenants/s
 import { CheckField, FormNotice, type FormState, formState, TextField } from "../../ui/fields.tsx";
 import { tenantFields } from "../../ui/form-fields.ts";
 import { type Form, numberIn, textIn } from "../../ui/format.ts";
-import { type ActionOutcome, OutcomeNotice, outcomeAt } from "../../ui/parts.tsx";
+import { type ActionOutcome, OutcomeNotice, outcomeAt, Section } from "../../ui/parts.tsx";
 import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { showPage, showRefusal } from "../components/layout.tsx";
 import {
@@ -208,10 +208,7 @@ const SettingFields: FC<{ form: FormState }> = ({ form }) => (
 const Configuration: FC<{ tenant: string; isOperator: boolean }> = ({ tenant, isOperator }) => {
   const query = new URLSearchParams({ tenant });
   return (
-    <section class="narrow" aria-labelledby="configuration">
-      <div class="head">
-        <h2 id="configuration">Configuration</h2>
-      </div>
+    <Section id="configuration" title="Configuration" of="narrow">
       <p class="lede">The tenant's settings and destinations as JSON, to back up, review or move.</p>
       <div class="stack">
         <form class="stack" method="post" action={`${SETTINGS}/export`}>
@@ -240,6 +237,6 @@ const Configuration: FC<{ tenant: string; isOperator: boolean }> = ({ tenant, is
           </div>
         )}
       </div>
-    </section>
+    </Section>
   );
 };

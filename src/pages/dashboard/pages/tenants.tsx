@@ -1,7 +1,9 @@
 /** Chooses the one tenant whose things the pages show. Its name in an address does the same: `?tenant=acme`. */
+
 import type { Hono } from "hono";
 import { ok } from "../../../core/result.ts";
 import { getTenants } from "../../../features/tenants/service.ts";
+import { Section } from "../../ui/parts.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
 import { TenantForm } from "../components/tenant-form.tsx";
 import { callerOnPage, type DashboardEnv } from "../session.ts";
@@ -37,10 +39,7 @@ export function registerTenantPage(app: Hono<DashboardEnv>): void {
             )}
           </TenantForm>
         </section>
-        <section aria-labelledby="known">
-          <div class="head">
-            <h2 id="known">{own ? "Your tenants" : "Tenants with destinations"}</h2>
-          </div>
+        <Section id="known" title={own ? "Your tenants" : "Tenants with destinations"}>
           {shown.length === 0 ? (
             <p class="empty">
               {after === undefined
@@ -60,7 +59,7 @@ export function registerTenantPage(app: Hono<DashboardEnv>): void {
             {after !== undefined && <a href={PATH}>First page</a>}
             {next !== undefined && <a href={`${PATH}?${new URLSearchParams({ after: next })}`}>Next page</a>}
           </p>
-        </section>
+        </Section>
       </>,
     );
   });

@@ -18,7 +18,7 @@ import { type Checked, errorsOf } from "../../../http/problems.ts";
 import { type Destination, gateSettingsOf } from "../../../store/destination.ts";
 import { findDestination, listDestinations } from "../../../store/destinations.ts";
 import { type Form, textIn } from "../../ui/format.ts";
-import { Copyable, outcomeAt, Prose } from "../../ui/parts.tsx";
+import { Copyable, outcomeAt, Prose, Section } from "../../ui/parts.tsx";
 import { attemptRead, statusOfRefused } from "../../ui/services.ts";
 import { showPage } from "../components/layout.tsx";
 import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
@@ -140,12 +140,9 @@ const SimulatorPage: FC<Props> = ({ simulation, refused, ...form }) => (
     <PolicyForm {...form} refused={refused} />
     {simulation && <Schedule policy={simulation.policy} />}
     {simulation && <Outage comparison={simulation.comparison} />}
-    <section aria-labelledby="presets">
-      <div class="head">
-        <h2 id="presets">Presets compared</h2>
-      </div>
+    <Section id="presets" title="Presets compared">
       <PolicyTable />
-    </section>
+    </Section>
     {simulation && (
       <section aria-labelledby="as-json">
         <div class="head">
