@@ -33,6 +33,7 @@ const needed: Readonly<Record<Exclude<Role, "look">, readonly string[]>> = {
     "destinations/service.ts pauseDestination",
     "destinations/service.ts resumeDestination",
     "destinations/service.ts testDestination",
+    "notices/service.ts testNoticeChannel",
     "replays/service.ts cancelReplay",
     "replays/service.ts pauseReplay",
     "replays/service.ts resumeReplay",
@@ -49,6 +50,8 @@ const needed: Readonly<Record<Exclude<Role, "look">, readonly string[]>> = {
     "event-types/service.ts deleteEventType",
     "event-types/service.ts importEventTypes",
     "event-types/service.ts replaceEventType",
+    "notices/service.ts removeNoticeChannel",
+    "notices/service.ts setNoticeChannel",
     "tenants/service.ts changeTenant",
   ],
   own: [

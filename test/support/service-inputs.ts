@@ -22,6 +22,7 @@ type Inputs = (owned: Owned) => readonly unknown[];
 
 const requestUrl = "https://breakwater.example/v1";
 const url = "https://example.com/other";
+const noticeChannel = { kind: "webhook", url, on: ["dead"], open_after_minutes: 10, language: "en" };
 const page = { after: undefined, limit: 50 };
 const since = NOW - 3_600_000;
 
@@ -123,6 +124,10 @@ export const serviceInputs: Readonly<Record<string, Inputs>> = {
   pauseDestination: destinations,
   resumeDestination: destinations,
   testDestination: ({ ids }) => [{ id: ids.destinations }],
+  getNoticeChannel: destinations,
+  removeNoticeChannel: destinations,
+  testNoticeChannel: destinations,
+  setNoticeChannel: ({ ids }) => [{ id: ids.destinations, channel: noticeChannel, requestUrl }],
   previewDestination: ({ ids }) => [{ id: ids.destinations }],
   rotateSecret: ({ ids }) => [{ id: ids.destinations }],
   revealSecret: ({ ids, destination }) => [ids.destinations, destination],
