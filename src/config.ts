@@ -188,6 +188,7 @@ const variables = {
   AUDIT_DAYS: number(days, 365),
   ALLOW_PRIVATE_DESTINATIONS: oneOf(["true", "false"], '"true" or "false"', "false"),
   OWN_HOSTS: text(hostList, []),
+  SHARED_HOSTS: text(hostList, []),
   EVENT_DATABASES: number(upTo(1_000), undefined),
   MAX_DESTINATIONS_PER_TENANT: number(upTo(10_000), undefined),
   MAX_DELIVERIES_PER_REQUEST: number(upTo(1_000_000), undefined),
@@ -238,6 +239,8 @@ export type Config = Readonly<{
    * is known.
    */
   ownHosts?: readonly string[];
+  /** Hosts whose destinations are in a group, or `*` and what they end with; absent: none. */
+  sharedHosts?: readonly string[];
   /** How many of the databases, from the first on, take new events; absent: all. */
   eventDatabases?: number;
   /** Destinations that a tenant may have, and deliveries that one request may plan; `capsOf` has the defaults. */
@@ -332,6 +335,7 @@ export function parseConfig(env: object, others: readonly string[] = []): Config
     auditMs: data.AUDIT_DAYS * 86_400_000,
     allowPrivateDestinations: data.ALLOW_PRIVATE_DESTINATIONS === "true",
     ...(data.OWN_HOSTS.length > 0 && { ownHosts: data.OWN_HOSTS }),
+    ...(data.SHARED_HOSTS.length > 0 && { sharedHosts: data.SHARED_HOSTS }),
     ...(data.EVENT_DATABASES && { eventDatabases: data.EVENT_DATABASES }),
     ...(data.MAX_DESTINATIONS_PER_TENANT && {
       maxDestinationsPerTenant: data.MAX_DESTINATIONS_PER_TENANT,

@@ -3,6 +3,8 @@
  * `Services`, so that a test has as many isolates as it makes, each with a memory of its own.
  */
 
+import type { GroupSettings } from "./core/group/group-state.ts";
+
 /** Values by name, at most so many: the one that was written longest ago makes room. */
 export class BoundedMap<Value> {
   readonly #values = new Map<string, Value>();
@@ -48,11 +50,20 @@ export type Memory = Readonly<{
    * counts, so changed credentials apply at once.
    */
   accessTokens: BoundedMap<Readonly<{ terms: string; sealed: string; usableUntil: number }>>;
+  /**
+   * Limits of groups, by name. Each saves a query of one row for a block; a missing or old one costs that query. A change
+   * applies within ten seconds.
+   */
+  groupSettings: BoundedMap<Readonly<{ settings: GroupSettings; until: number }>>;
 }>;
 
 const MOST_KEPT = 1_000;
 
 /** That of an isolate that has just started. */
 export function newMemory(): Memory {
-  return { resolutions: new BoundedMap(MOST_KEPT), accessTokens: new BoundedMap(MOST_KEPT) };
+  return {
+    resolutions: new BoundedMap(MOST_KEPT),
+    accessTokens: new BoundedMap(MOST_KEPT),
+    groupSettings: new BoundedMap(MOST_KEPT),
+  };
 }

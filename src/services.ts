@@ -7,6 +7,7 @@ import { type Config, Misconfiguration, parseConfig } from "./config.ts";
 import type { SettleResult } from "./core/settle.ts";
 import { type DestinationBindings, destinationBindings } from "./destination-bindings.ts";
 import type { DestinationGate } from "./gate/durable-object.ts";
+import type { ReceiverGroup } from "./gate/group-object.ts";
 import type { IntakeRpc } from "./ingest/intake-protocol.ts";
 import { PlacementCache } from "./ingest/placement-cache.ts";
 import { RoutingCache } from "./ingest/routing-cache.ts";
@@ -84,6 +85,7 @@ export type Services = Readonly<{
   drains: Queue<DrainQueueMessage>;
   upkeep: Queue<UpkeepQueueMessage>;
   gates: DurableObjectNamespace<DestinationGate>;
+  groups: DurableObjectNamespace<ReceiverGroup>;
   /** Near where a gate is created at its first use; absent: near whoever calls it first. */
   gateLocation?: Config["gateLocation"];
   /** Commits single events of concurrent requests together; absent where each request commits its own. */
@@ -157,6 +159,7 @@ export function servicesOf(
     drains: env.DRAINS,
     upkeep: env.UPKEEP,
     gates: inJurisdiction(config, env.GATES),
+    groups: inJurisdiction(config, env.GROUPS),
     gateLocation: config.gateLocation,
     intake: inJurisdiction(config, env.INTAKE),
     routing,

@@ -10,6 +10,7 @@ const ROOT = new URL("..", import.meta.url).pathname;
 /** Names that stand in several files for a reason. */
 const SHARED: Readonly<Record<string, string>> = {
   DestinationGate: "tools/strict wraps the class, and wrangler.toml names it",
+  ReceiverGroup: "tools/strict wraps the class, and wrangler.toml names it",
   Intake: "tools/strict wraps the class, and wrangler.toml names it",
   Events: "tools/strict wraps the class, and other Workers name it",
 };

@@ -2,6 +2,7 @@
 import { env } from "cloudflare:workers";
 import { expect, test } from "vitest";
 import { scheduleDrainAtGate } from "../src/gate/client.ts";
+import { standingAtGroup } from "../src/gate/group-client.ts";
 import { servicesOf } from "../src/services.ts";
 
 /** A namespace whose objects do nothing, and what was asked of it. */
@@ -11,33 +12,40 @@ function recordingNamespace(calls: unknown[], within = "anywhere") {
     idFromName: (name: string) => name,
     get: (id: string, options?: object) => {
       calls.push([within, id, options]);
-      return { scheduleDrain: async () => {} };
+      return { scheduleDrain: async () => {}, standing: async () => undefined };
     },
   };
 }
 
 async function callGate(variables: object) {
   const calls: unknown[] = [];
-  const objects = { GATES: recordingNamespace(calls), INTAKE: recordingNamespace(calls) };
+  const objects = {
+    GATES: recordingNamespace(calls),
+    INTAKE: recordingNamespace(calls),
+    GROUPS: recordingNamespace(calls),
+  };
   const services = servicesOf({ ...env, ...objects, ...variables } as unknown as Env, {
     waitUntil: () => {},
   });
   await scheduleDrainAtGate(services, "dst_1");
   services.intake?.get(services.intake.idFromName("0.0"));
+  await standingAtGroup(services, "shared");
   return calls;
 }
 
-test("gates and intake are anywhere, near whoever calls first, when nothing is configured", async () => {
+test("gates, groups and intake are anywhere, near whoever calls first, when nothing is configured", async () => {
   expect(await callGate({})).toEqual([
     ["anywhere", "dst_1", undefined],
     ["anywhere", "0.0", undefined],
+    ["anywhere", "shared", undefined],
   ]);
 });
 
-test("gates and intake are in the deployment's jurisdiction", async () => {
+test("gates, groups and intake are in the deployment's jurisdiction", async () => {
   expect(await callGate({ JURISDICTION: "eu" })).toEqual([
     ["eu", "dst_1", undefined],
     ["eu", "0.0", undefined],
+    ["eu", "shared", undefined],
   ]);
 });
 

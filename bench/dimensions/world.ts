@@ -10,6 +10,7 @@ import { convertV4MiniflareOptions, Miniflare, type V4MiniflareOptions } from "m
 import { keyToken } from "../../src/core/credentials.ts";
 import { seededRandom } from "../../src/core/seeded-random.ts";
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
+import { ReceiverGroup } from "../../src/gate/group-object.ts";
 import { byKey } from "../../src/http/auth.ts";
 import { accept } from "../../src/ingest/accept.ts";
 import { postedEvent } from "../../src/ingest/bundle.ts";
@@ -24,7 +25,7 @@ import { migrationFiles } from "../../test/support/migration-files.ts";
 import { batchOf, fakeQueue } from "../../test/support/queues.ts";
 import { timeless } from "../../test/support/timeless.ts";
 import type { DimensionStep } from "../results.ts";
-import { virtualGates } from "../storm/breakwater/gates.ts";
+import { virtualGates, virtualObjects } from "../storm/breakwater/gates.ts";
 import { openVault } from "../storm/breakwater/platform.ts";
 import { createEngine } from "../storm/engine.ts";
 
@@ -88,6 +89,7 @@ export async function growthWorld(size: Size): Promise<GrowthWorld> {
   const drains = fakeQueue<never>();
   // Nothing is scheduled on it: alarms do not ring here.
   const gates = virtualGates(createEngine(1), () => drains.queue);
+  const groups = virtualObjects(createEngine(1), ReceiverGroup, () => drains.queue);
   const intakes = new Map<string, GroupCommit>();
 
   const shared: Parameters<Isolate["own"]>[0] = {
@@ -98,6 +100,7 @@ export async function growthWorld(size: Size): Promise<GrowthWorld> {
     deliveries: deliveries.queue,
     drains: drains.queue,
     upkeep: fakeQueue<never>().queue,
+    groups: groups.bindingFor((_method, _name, work) => work()),
     gates: gates.bindingFor((_method, _name, work) => {
       gateCalls += 1;
       return work();

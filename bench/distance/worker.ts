@@ -1,6 +1,10 @@
 /** The Worker at a distance from its database and its objects: each call to them waits before it is made. */
 
-import worker, { DestinationGate as Gate, Intake as NearIntake } from "../../src/worker.ts";
+import worker, {
+  DestinationGate as Gate,
+  ReceiverGroup as NearGroup,
+  Intake as NearIntake,
+} from "../../src/worker.ts";
 import { type Latency, strictEnv } from "../../tools/strict/bindings.ts";
 import { Invocation } from "../../tools/strict/invocation.ts";
 import { QUOTAS, type Quotas } from "../../tools/strict/quotas.ts";
@@ -36,6 +40,12 @@ function far(env: FarEnv): Env {
 }
 
 export class DestinationGate extends Gate {
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, far(env));
+  }
+}
+
+export class ReceiverGroup extends NearGroup {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, far(env));
   }

@@ -10,6 +10,17 @@ import { portionOf } from "./crash-loop.ts";
 import { type CircuitEvent, circuitChange, destinationStateAt } from "./destination-state.ts";
 import { afterArrival, afterRefusal, alarmBy } from "./drain-scheduler.ts";
 import { type GateState, sideOf, withoutExpired, withSettled } from "./gate-state.ts";
+import type { BlockAnswer } from "./group/deal.ts";
+import {
+  afterShare,
+  type BlockNeeds,
+  type Membership,
+  needsOf,
+  noMembership,
+  withAnswer,
+  withinBlock,
+  withoutBlock,
+} from "./group/member.ts";
 import { type Grant, type Lane, type Lease, LOOK_UP_MS, leaseMs, liveLeases, succeeded } from "./lease.ts";
 import type { GateSettings } from "./limits.ts";
 import { withDeaths } from "./lone-lease.ts";
@@ -38,6 +49,8 @@ export type AdmitRequest = Readonly<{
   connections: number;
   /** For how long the caller will start attempts, once it is ready for the first. */
   startWithinMs: number;
+  /** The destination is in a group; with what that has answered to the gate's needs, once the caller knows. */
+  group?: Readonly<{ answer?: BlockAnswer }>;
 }>;
 
 /** Plain values, as the request. Each delivery of the request is in one of the first three, or beyond `most`. */
@@ -55,6 +68,12 @@ export type AdmitResult = Readonly<{
   readAgain?: true;
   /** What time alone has changed since the gate was last called. */
   events?: readonly CircuitEvent[];
+  /** Nothing is decided: the caller asks the group for this, and the gate again with the answer. */
+  needs?: BlockNeeds;
+  /** The block that the grant is of. */
+  block?: string;
+  /** The block that came with the request is not needed: the caller gives it back. */
+  unused?: true;
 }>;
 
 type Admission = Readonly<{ state: GateState; result: AdmitResult }>;
@@ -67,11 +86,31 @@ export function admit(
 ): Admission {
   const start = withRequest(before, request, settings, now);
   const known = knownOf(start, request.deliveries);
-  const { state, result } = decide(start, known, request, settings, now);
+  const decided = decide(start, known, request, settings, now);
+  const { result } = decided;
+  // The caller asks again at once: only that counts as a request.
+  const { turns, drainSchedule } = before;
+  const asked = result.needs ? { ...decided.state, turns, drainSchedule } : decided.state;
+  const { state, unused } = withoutUnused(asked, request);
   const { holding, events } = circuitChange(before, destinationStateAt(before.destinationState, now), now);
   const settled = settledOf(known, request, result.grant?.deliveries ?? [], now);
-  const also = { ...(events.length > 0 && { events }), ...(settled.length > 0 && { settled }) };
+  const also = {
+    ...(events.length > 0 && { events }),
+    ...(settled.length > 0 && { settled }),
+    ...(unused && { unused }),
+  };
   return { state: { ...state, holding }, result: { ...result, ...also } };
+}
+
+/** The state without a block that came with the request and was not used: it goes back to the group. */
+function withoutUnused(
+  state: GateState,
+  { group }: AdmitRequest,
+): Readonly<{ state: GateState; unused?: true }> {
+  const { membership } = state;
+  if (!membership || group?.answer?.kind !== "block") return { state };
+  const membershipAfter = withoutBlock(membership, group.answer.block.id);
+  return membershipAfter ? { state: { ...state, membership: membershipAfter }, unused: true } : { state };
 }
 
 /** Why one delivery would be refused at `now`; undefined when it would be admitted. */
@@ -82,7 +121,11 @@ export function refusalAt(
   now: number,
 ): Refusal | undefined {
   const request = { lane, deliveries: [0], connections: 1, startWithinMs: 0 };
-  const { refused } = admit(state, request, settings, now).result;
+  // Whether it would get a block cannot be known here.
+  const group = state.membership?.refusal
+    ? ({ answer: { kind: "refused", refusal: state.membership.refusal } } as const)
+    : {};
+  const { refused } = admit(state, state.membership ? { ...request, group } : request, settings, now).result;
   return refused ? { reason: refused.reason, until: refused.until } : undefined;
 }
 
@@ -132,6 +175,9 @@ function withRequest(
     maxConcurrency: settings.maxConcurrency,
     rate: { perSecond: settings.ratePerSecond, burst: settings.rateBurst },
     drainSchedule: side === "backlog" ? afterArrival(state.drainSchedule) : state.drainSchedule,
+    membership: request.group
+      ? withAnswer(state.membership ?? noMembership, request.group.answer, now)
+      : null,
   };
 }
 
@@ -192,7 +238,45 @@ function decide(
   const wanted = { lane, deliveries: free.length, connections, startWithinMs };
   const pending = { state, request, wanted, settings, now, free, inFlight, isOutdated };
   const capacity = capacityFor(withoutFormer(state, request), wanted, settings, now);
-  return "reason" in capacity ? refuse(pending, free, capacity) : grant(pending, capacity);
+  if ("reason" in capacity) return refuse({ ...pending, state: withoutCall(state, request) }, free, capacity);
+  return state.membership ? grantShare(pending, state.membership, capacity) : grant(pending, capacity);
+}
+
+/** A drain that the group has called, and the gate refuses: from now on drains wait for what that says. */
+function withoutCall(state: GateState, { lane }: AdmitRequest): GateState {
+  const { membership } = state;
+  if (!membership?.refusal || sideOf(lane) === "live") return state;
+  return { ...state, membership: { ...membership, refusal: null } };
+}
+
+/** Grants what a block of the group leaves of the gate's own capacity. */
+function grantShare(pending: Pending, membership: Membership, capacity: Capacity): Admission {
+  const { state, request, settings, now, free, inFlight } = pending;
+  const former = state.leases.find(({ id }) => id === request.succeeds);
+  // A lease lasts at least as long as the one that it succeeds.
+  const lastsMs = Math.max(
+    leaseMs(request.startWithinMs, settings.timeoutMs),
+    (former?.expiresAt ?? now) - now,
+  );
+  const found = withinBlock(membership, state.leases, capacity, lastsMs, now);
+  if (found) return grant(pending, found.capacity, found.block);
+  const { refusal } = membership;
+  const isQuiet = refusal && sideOf(request.lane) === "live" && refusal.quietUntil > now;
+  if (refusal && (request.group?.answer || isQuiet))
+    return refuse(pending, free, { reason: "group", until: refusal.until });
+  // A block that came too late: it is asked for again.
+  if (request.group?.answer) return refuse(pending, free, { reason: "group", until: now });
+  const asked = needsOf(
+    membership,
+    state.leases,
+    capacity,
+    { leaseMs: lastsMs, connections: request.connections },
+    now,
+  );
+  return {
+    state: { ...state, membership: asked.membership },
+    result: { grant: null, refused: null, inFlight, needs: asked.needs },
+  };
 }
 
 /**
@@ -251,20 +335,36 @@ function refuse(
   };
 }
 
-function grant(pending: Pending, capacity: Capacity): Admission {
+function grant(pending: Pending, capacity: Capacity, block?: string): Admission {
   const deliveries = chosen(pending, capacity);
   const { state, request, now, free, inFlight, isOutdated } = pending;
-  const lease = leaseFor(pending, capacity, deliveries);
-  const after = withLease(state, request, lease, now);
+  const { lease, membership } = shared(
+    state,
+    leaseFor(pending, capacity, deliveries),
+    deliveries.length,
+    block,
+  );
+  const after = withLease({ ...state, membership }, request, lease, now);
   const grant = grantOf(pending, capacity, lease, deliveries);
   const granted = new Set(deliveries);
   const left = free.filter((id) => !granted.has(id));
   const rest =
     left.length > 0 ? restRefusal({ ...pending, state: after }, capacity, lease, deliveries) : undefined;
-  const given = { grant, ...(isOutdated && { readAgain: true as const }) };
+  const given = {
+    grant,
+    ...(isOutdated && { readAgain: true as const }),
+    ...(block !== undefined && { block }),
+  };
   if (!rest) return { state: after, result: { ...given, refused: null, inFlight } };
   const refused = refuse({ ...pending, state: after }, left, rest);
   return { state: refused.state, result: { ...refused.result, ...given } };
+}
+
+/** The lease with its share of the block, if it is of one. */
+function shared({ membership, leases }: GateState, lease: Lease, sends: number, block: string | undefined) {
+  if (!membership || block === undefined) return { lease, membership };
+  const after = afterShare(membership, block, { slots: lease.slots, sends }, leases);
+  return { lease: { ...lease, share: after.share }, membership: after.membership };
 }
 
 function chosen({ request: { probe }, free }: Pending, capacity: Capacity): readonly number[] {
@@ -330,6 +430,10 @@ function restRefusal(
   granted: readonly number[],
 ): Refusal | undefined {
   if (capacity.probe) return { reason: "probing", until: lease.expiresAt };
+  const isBacklog = sideOf(wanted.lane) === "backlog";
+  // A drain asks for the rest when it has worked off this.
+  if (lease.share && granted.length < mostStarts(state, wanted, capacity))
+    return isBacklog ? undefined : { reason: "group", until: now };
   if (granted.length < mostStarts(state, wanted, capacity)) return rateRefusal(state, settings, now);
-  return sideOf(wanted.lane) === "backlog" ? undefined : { reason: "slow", until: now };
+  return isBacklog ? undefined : { reason: "slow", until: now };
 }

@@ -105,7 +105,13 @@ function withOutcome(
   return [...recent.filter((slice) => slice !== current), next];
 }
 
-function opened(trips: number, settings: BreakerSettings, now: number, random: number): Circuit {
+/** A circuit that opens now, for the `trips`-th time in a row. */
+export function opened(
+  trips: number,
+  settings: BreakerSettings,
+  now: number,
+  random: number,
+): Extract<Circuit, { kind: "open" }> {
   const doubled = settings.cooldownMs * 2 ** Math.min(trips - 1, 30);
   const cooldownMs = Math.min(doubled, settings.maxCooldownMs) * (1 + COOLDOWN_SPREAD * random);
   return { kind: "open", since: now, until: Math.ceil(now + cooldownMs), trips };

@@ -36,6 +36,8 @@ export type AttemptSignal = Readonly<{
   /** How long the attempt took. */
   tookMs?: number;
   metric?: AttemptMetric;
+  /** The failure counts in the circuit of the destination's group. */
+  elsewhere?: true;
 }>;
 
 /** Why nothing is admitted, and until when at the earliest; null when only an operator can end it. */
@@ -86,13 +88,9 @@ export function destinationStateAfter(
   settings: GateSettings,
   random: number,
 ): DestinationState {
-  const circuit = circuitAfter(
-    destinationState.circuit,
-    signal.health,
-    watching(settings),
-    signal.at,
-    random,
-  );
+  const circuit = signal.elsewhere
+    ? destinationState.circuit
+    : circuitAfter(destinationState.circuit, signal.health, watching(settings), signal.at, random);
   const heldUntil = Math.max(destinationState.heldUntil, signal.holdUntil ?? 0);
   const isReset = circuit.kind !== destinationState.circuit.kind || heldUntil > destinationState.heldUntil;
   // What ends while the destination is blocked was under way before: the same trouble again teaches nothing new.

@@ -90,6 +90,20 @@ export function afterArrival(drainSchedule: DrainSchedule): DrainSchedule {
     : { ...drainSchedule, expected: drainSchedule.expected - 1 };
 }
 
+/**
+ * What drains have to wait for, and until when. The group calls a member whose turn it is, so its refusal lasts longer
+ * than a call should take.
+ */
+export function waitsFor(
+  { destinationState, membership }: GateState,
+  now: number,
+): Readonly<{ until: number | null }> | undefined {
+  const block = blockedBy(destinationState, { paused: false }, now);
+  if (block) return block;
+  const { until = 0 } = membership?.refusal ?? {};
+  return until > now ? { until } : undefined;
+}
+
 type DrainDecision = Readonly<{
   drainSchedule: DrainSchedule;
   /** Drains to enqueue. */
@@ -106,7 +120,7 @@ export function drainsDue(state: GateState, now: number): DrainDecision {
     drainsAtWork: 0,
   });
   if (state.drainSchedule.waitingSince === 0) return none(null);
-  const block = blockedBy(state.destinationState, { paused: false }, now);
+  const block = waitsFor(state, now);
   if (block) return none(block.until);
   const drains = drainsMissing(state, now);
   if (drains <= 0) return none(now + LOST_MS);

@@ -13,6 +13,7 @@ import {
   destinationStateAfter,
   newDestinationState,
 } from "./destination-state.ts";
+import type { Membership } from "./group/member.ts";
 import { type Lane, type Lease, LOOK_UP_MS, liveLeases, provesDeath, tatOf } from "./lease.ts";
 import type { GateSettings } from "./limits.ts";
 import type { PackedNumbers } from "./number-sets.ts";
@@ -112,6 +113,8 @@ export type GateState = Readonly<{
   testedAt: number;
   /** The last events, the newest last. */
   history: readonly HistoryEntry[];
+  /** What this incarnation knows of the destination's group; null while it is in none. */
+  membership: Membership | null;
 }>;
 
 const HISTORY = 20;
@@ -151,6 +154,7 @@ export function newGateState(now: number): GateState {
     deadLetterDigest: emptyDigest,
     testedAt: 0,
     history: [],
+    membership: null,
   };
 }
 

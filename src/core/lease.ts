@@ -4,6 +4,7 @@
  * the clock alone.
  */
 import type { DestinationState } from "./destination-state.ts";
+import type { LeaseShare } from "./group/member.ts";
 import type { PackedNumbers } from "./number-sets.ts";
 import type { Pace } from "./rate-limit.ts";
 
@@ -37,6 +38,8 @@ export type Lease = Readonly<{
   lone?: number;
   /** A former incarnation granted it, and may have left its end unwritten. */
   inherited?: true;
+  /** Its part of a block of the destination's group. */
+  share?: LeaseShare;
   /** The rate's theoretical arrival time after this lease's sends, if all of them start on time. */
   tat: number;
   expiresAt: number;

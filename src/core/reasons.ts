@@ -22,6 +22,8 @@ export const gateReasons = [
   "slow",
   /** Invocations that sent to it have ended in the middle, so only drains serve it, a few deliveries at a time. */
   "crash_loop",
+  /** The receiver's shared limit: see core/group. */
+  "group",
 ] as const;
 export type GateReason = (typeof gateReasons)[number];
 

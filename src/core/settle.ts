@@ -13,14 +13,20 @@ import { reopened } from "./concurrency-window.ts";
 import { afterSettledLease } from "./crash-loop.ts";
 import {
   type AttemptSignal,
-  blockedBy,
   type CircuitEvent,
   circuitChange,
   type DestinationState,
   destinationStateAfter,
   destinationStateAt,
 } from "./destination-state.ts";
-import { afterEmpty, afterRefusal, afterRelease, afterReport, withExpected } from "./drain-scheduler.ts";
+import {
+  afterEmpty,
+  afterRefusal,
+  afterRelease,
+  afterReport,
+  waitsFor,
+  withExpected,
+} from "./drain-scheduler.ts";
 import {
   type GateState,
   type HistoryKind,
@@ -30,6 +36,8 @@ import {
   withPause,
   withSettled,
 } from "./gate-state.ts";
+import { afterShareEnd } from "./group/member.ts";
+import type { BlockEnd } from "./group/report.ts";
 import { ended, type Lease } from "./lease.ts";
 import type { GateSettings } from "./limits.ts";
 import { recentTraffic, rollupsAfter, type TrafficSum, trafficSum } from "./rollups.ts";
@@ -48,7 +56,12 @@ export type SettleRequest = Readonly<{
   tatInMs?: number;
   /** Whether this is a drain that will ask for another lease at once. */
   continues?: boolean;
+  /** The failures count in the group's circuit, and so not in this one. */
+  counted?: boolean;
 }>;
+
+/** Blocks that are over, to be reported to the group. */
+type BlocksOver = Readonly<{ ends: readonly BlockEnd[]; succeeded: number }>;
 
 type Settlement = Readonly<{
   state: GateState;
@@ -60,6 +73,7 @@ type Settlement = Readonly<{
   digestDue: boolean;
   /** Why the destination is to be paused; repeated with every failure until it is. */
   disableReason?: DisableReason | undefined;
+  over?: BlocksOver | undefined;
 }>;
 
 /** The gate's answer to the holder of the lease. */
@@ -88,7 +102,8 @@ export function settle(
   const lease = leases.find(({ id }) => id === request.lease);
   if (!lease) return { state: current, events: [], alerts: [], digestDue: false };
   const start = destinationStateAt(current.destinationState, now);
-  const destinationState = stateAfter(start, lease, request.signals, settings, now, random);
+  const signals = request.counted ? request.signals.map(asCounted) : request.signals;
+  const destinationState = stateAfter(start, lease, signals, settings, now, random);
   const { holding, events } = circuitChange(before, destinationState, now);
   const state = {
     ...withHistory(current, historyKinds(start, destinationState), now, destinationState.heldUntil),
@@ -100,14 +115,38 @@ export function settle(
     // Sends that were not made are given back, unless another lease has reserved after them: its slots stay its own.
     tat: Math.max(current.tat, startedUpTo(request, lease.tat, now)),
   };
-  const scheduled = { ...state, drainSchedule: drainScheduleAfter(state, request, now) };
-  return { ...counted(scheduled, request.signals, now), events };
+  const { membership, over } = membershipAfter(state, lease, request, now);
+  const shared = { ...state, membership };
+  const scheduled = { ...shared, drainSchedule: drainScheduleAfter(shared, request, now) };
+  return { ...counted(scheduled, request.signals, now), events, over };
+}
+
+/** A failure that counts in the group's circuit is none in this one, but narrows the window all the same. */
+function asCounted(signal: AttemptSignal): AttemptSignal {
+  return signal.health === "unhealthy" ? { ...signal, elsewhere: true } : signal;
+}
+
+function membershipAfter(
+  { membership, leases }: GateState,
+  lease: Lease,
+  { signals }: SettleRequest,
+  now: number,
+) {
+  if (!membership) return { membership };
+  const succeeded = signals.filter(({ health }) => health === "healthy").length;
+  const after = afterShareEnd(membership, lease, { started: signals.length, succeeded }, leases, now);
+  const isOver = after.ends.length > 0;
+  return {
+    membership: after.membership,
+    over: isOver ? { ends: after.ends, succeeded: after.succeeded } : undefined,
+  };
 }
 
 /** Undefined when the caller has nothing to do, as nearly always. */
 export function settleResultOf({ state, ...found }: Settlement, now: number): SettleResult | undefined {
-  const { events, alerts, digestDue, disableReason } = found;
-  if (events.length + alerts.length === 0 && !digestDue && disableReason === undefined) return undefined;
+  const { events, alerts, digestDue, disableReason, over } = found;
+  if (events.length + alerts.length === 0 && !digestDue && disableReason === undefined && !over)
+    return undefined;
   const { circuit, heldUntil } = destinationStateAt(state.destinationState, now);
   const figures = {
     circuitUntil: circuit.kind === "open" ? circuit.until : null,
@@ -261,7 +300,7 @@ function drainScheduleAfter(
   { left, continues, signals }: SettleRequest,
   now: number,
 ): GateState["drainSchedule"] {
-  const block = blockedBy(state.destinationState, { paused: false }, now);
+  const block = waitsFor(state, now);
   const known = continues ? withExpected(state.drainSchedule, 1, now) : state.drainSchedule;
   const drainSchedule = left > 0 ? afterRefusal(known, block?.until ?? now, now) : known;
   if (block) return drainSchedule;

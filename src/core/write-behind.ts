@@ -26,8 +26,8 @@
 
 import type { Circuit } from "./circuit-breaker.ts";
 import { type Window, widthOf } from "./concurrency-window.ts";
-import { blockedBy, type DestinationState } from "./destination-state.ts";
-import { drainsDue } from "./drain-scheduler.ts";
+import type { DestinationState } from "./destination-state.ts";
+import { drainsDue, waitsFor } from "./drain-scheduler.ts";
 import { type GateState, newGateState, type Slack, sideOf } from "./gate-state.ts";
 import { type Lease, liveLeases, slotsOf, widthsOf } from "./lease.ts";
 import { endsEvidence, endsOnlyLone, inherited } from "./lone-lease.ts";
@@ -97,7 +97,8 @@ export function restored(stored: GateState | undefined, now: number): GateMemory
 function nextIncarnation(stored: GateState, now: number): GateState {
   const { slack } = stored;
   const leases = inherited(stored.leases);
-  const state = { ...stored, leases, incarnation: stored.incarnation + 1, slack: null };
+  const known = { slack: null, membership: null };
+  const state = { ...stored, leases, incarnation: stored.incarnation + 1, ...known };
   if (!slack) return state;
   const { slots, width, expiresAt } = slack;
   const id = `lost-${state.incarnation}`;
@@ -128,9 +129,7 @@ type AlarmStep = GateStep & Readonly<{ drains: number; drainsAtWork: number }>;
 export function afterAlarm(before: GateMemory, now: number): AlarmStep {
   const fired = { ...before, alarmAt: null };
   const { state } = before;
-  const isDue =
-    state.drainSchedule.at !== null &&
-    (state.drainSchedule.at <= now || blockedBy(state.destinationState, { paused: false }, now));
+  const isDue = state.drainSchedule.at !== null && (state.drainSchedule.at <= now || waitsFor(state, now));
   const { drainSchedule, drains, drainsAtWork } = isDue
     ? drainsDue(state, now)
     : { drainSchedule: state.drainSchedule, drains: 0, drainsAtWork: 0 };
@@ -301,6 +300,8 @@ const rules: Rules = {
   deadLetterDigest: isSame,
   testedAt: isSame,
   history: isSame,
+  // The next incarnation treats blocks as spent.
+  membership: always,
 };
 
 const parts = Object.keys(rules) as (keyof GateState)[];

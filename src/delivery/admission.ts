@@ -6,7 +6,7 @@ import type { AdmitRequest, AdmitResult, Refusal, RefusalReason } from "../core/
 import { arrivedGrant, CONNECTIONS, type Grant, settledSince } from "../core/lease.ts";
 import { type LeaseEffects, type LeaseRun, runLease } from "../core/lease-runner.ts";
 import { type DeliverySource, type Readiness, readinessOf } from "../core/triage.ts";
-import { admitAtGate, destinationStateAtGate, holdAtGate, settleAtGate } from "../gate/client.ts";
+import { admitAtGate, holdAtGate } from "../gate/client.ts";
 import { eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
@@ -14,6 +14,7 @@ import type { LoadedDelivery } from "../store/deliveries.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../store/destination.ts";
 import type { NoToken } from "./access-token.ts";
 import { credentialsOf } from "./authorization.ts";
+import { admitMember, groupOf, learnedState, reportThrottled, settleMember } from "./group.ts";
 import { type Connections, payloadOf, type Sender, send } from "./http.ts";
 import { kindOf } from "./kinds/registry.ts";
 import {
@@ -198,6 +199,9 @@ function requestAdmission(
 ): Promise<AdmitResult | undefined> {
   const succeeds = after && { succeeds: after.lease };
   const whole = { ...request, connections, lookedUpMsAgo, ...succeeds };
+  const group = groupOf(destination, services.config);
+  if (group !== undefined)
+    return admitMember(services, { destination, group }, whole, services.now() - lookedUpMsAgo);
   return admitAtGate(services, destination.id, whole, gateSettingsOf(destination));
 }
 
@@ -225,15 +229,22 @@ export function startLease(
     deliveries,
     settings,
     patienceMs: patienceFor(grant.destinationState.tookMs),
-    send: async (delivery: LoadedDelivery, answered: () => void) =>
-      finish(await send(services, delivery, { ...how, answered }), policy, services.random()),
+    send: async (delivery: LoadedDelivery, answered: () => void) => {
+      const finished = finish(
+        await send(services, delivery, { ...how, answered }),
+        policy,
+        services.random(),
+      );
+      reportThrottled(services, destination, finished.attempt);
+      return finished;
+    },
   };
   const effects: LeaseEffects = {
     now: services.now,
     random: services.random,
     sleep: services.sleep,
     withConnection: (task) => shared.run(id, task),
-    readState: () => destinationStateAtGate(services, id),
+    readState: () => learnedState(services, destination),
     hold: (until) => services.background(holdAtGate(services, id, until)),
   };
   return after ? after.run.continueWith(order) : runLease(effects, order);
@@ -260,7 +271,7 @@ async function loadAdmitted(
     // Only a drain leaves anything that waits.
     const left = source.kind === "waiting" ? grant.deliveries.length : 0;
     const unused = { lease: grant.id, signals: [], left };
-    await settleAtGate(services, destination.id, unused, gateSettingsOf(destination));
+    await settleMember(services, destination, unused, { attempts: [], block: undefined });
     throw error;
   }
 }

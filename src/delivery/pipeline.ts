@@ -11,14 +11,13 @@
  * settled there.
  */
 
-import { settleAtGate } from "../gate/client.ts";
 import { faultOf } from "../log.ts";
 import type { DestinationResult, Services } from "../services.ts";
 import type { LoadedDelivery } from "../store/deliveries.ts";
-import { gateSettingsOf } from "../store/destination.ts";
 import type { StatusChange } from "../store/status-changes.ts";
 import type { Dispatch, Due, Leased, Recorded } from "./admission.ts";
 import { logAttempt, logCounts, logLease } from "./attempt-log.ts";
+import { settleMember } from "./group.ts";
 import { sendRetries } from "./message-group.ts";
 import { applySettleResults, reportDead } from "./news.ts";
 import {
@@ -197,7 +196,7 @@ export function hasProgress(dispositions: readonly Disposition[]): boolean {
  */
 async function settle(
   services: Services,
-  { destination, grant, run, left }: Leased,
+  { destination, grant, run, left, result: admitted }: Leased,
   continues: boolean,
 ): Promise<DestinationResult | undefined> {
   const tat = run.tat();
@@ -208,6 +207,7 @@ async function settle(
     continues,
     ...(tat !== undefined && { tatInMs: tat - services.now() }),
   };
-  const result = await settleAtGate(services, destination.id, settlement, gateSettingsOf(destination));
+  const attempts = run.done.map(({ attempt }) => attempt);
+  const result = await settleMember(services, destination, settlement, { attempts, block: admitted.block });
   return result && { destination, result };
 }

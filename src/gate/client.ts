@@ -20,7 +20,8 @@ import { repeatedly, within } from "../time.ts";
 import type { Fetched, TokenResult } from "./access-tokens.ts";
 import type { DestinationGate } from "./durable-object.ts";
 
-type GateServices = Pick<Services, "gates" | "gateLocation" | "log" | "sleep" | "now" | "random">;
+type CallServices = Pick<Services, "gateLocation" | "log" | "sleep" | "now" | "random">;
+type GateServices = CallServices & Pick<Services, "gates">;
 
 /** A gate that takes longer to answer counts as unreachable. */
 const TIMEOUT_MS = 10_000;
@@ -221,14 +222,35 @@ export function figuresAtGate(
   return call(services, destination, (gate) => gate.figures(query, settings));
 }
 
-/** @param times `once` for what would count, or claim, a second time where the answer alone got lost */
-async function call<T>(
+function call<T>(
   services: GateServices,
   destination: string,
   method: (gate: DurableObjectStub<DestinationGate>) => Promise<T>,
-  times: "repeatedly" | "once" = "repeatedly",
+  times?: "repeatedly" | "once",
 ): Promise<T | undefined> {
-  const { gates, gateLocation: locationHint, log, now } = services;
+  const failed = { what: "gate_unreachable", destination };
+  return callObject(services, { objects: services.gates, name: destination, failed }, method, { times });
+}
+
+/**
+ * Calls a method of an object; undefined when it cannot be reached, which is logged.
+ * @param times `once` for what would count, or claim, a second time where the answer alone got lost
+ */
+export async function callObject<Object extends Rpc.DurableObjectBranded, T>(
+  services: CallServices,
+  called: Readonly<{
+    objects: DurableObjectNamespace<Object>;
+    name: string;
+    failed: Readonly<{ what: string }>;
+  }>,
+  method: (object: DurableObjectStub<Object>) => Promise<T>,
+  {
+    times = "repeatedly",
+    timeoutMs = TIMEOUT_MS,
+  }: Readonly<{ times?: "repeatedly" | "once" | undefined; timeoutMs?: number }> = {},
+): Promise<T | undefined> {
+  const { gateLocation: locationHint, log, now } = services;
+  const { objects, name, failed } = called;
   const isWorthwhile = (error: unknown) => {
     const transient = transientOf(error);
     return transient === "not_reached" || (transient === "interrupted" && times === "repeatedly");
@@ -237,11 +259,11 @@ async function call<T>(
   try {
     // A new stub for each call, because an error may have broken the one before.
     return await repeatedly(services, repeats, () => {
-      const gate = gates.get(gates.idFromName(destination), locationHint && { locationHint });
-      return within(services, TIMEOUT_MS, method(gate), "The gate does not answer");
+      const object = objects.get(objects.idFromName(name), locationHint && { locationHint });
+      return within(services, timeoutMs, method(object), "The object does not answer");
     });
   } catch (error) {
-    log({ what: "gate_unreachable", destination, error: faultOf(error) });
+    log({ ...failed, error: faultOf(error) });
     return undefined;
   }
 }

@@ -15,6 +15,7 @@ import {
 import { registerErasures } from "../features/erasures/routes.ts";
 import { registerEventTypes } from "../features/event-types/routes.ts";
 import { registerEvents } from "../features/events/routes.ts";
+import { registerGroups } from "../features/groups/routes.ts";
 import { registerHealth, registerMetrics } from "../features/health/routes.ts";
 import { registerKeys } from "../features/keys/routes.ts";
 import { registerNotices } from "../features/notices/routes.ts";
@@ -46,6 +47,7 @@ export function createApp(options?: ApiOptions): Api {
         registerDestinationHealth,
         registerNotices,
         registerDeliveries,
+        registerGroups,
         registerKeys,
         registerPortalLinks,
         registerTenants,

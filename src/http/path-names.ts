@@ -6,6 +6,7 @@
 import type { Context, Env as HonoEnv, MiddlewareHandler } from "hono";
 import { matchedRoutes } from "hono/route";
 import { EVENT_TYPE, MAX_EVENT_TYPE } from "../core/destination-fields.ts";
+import { GROUP_ID } from "../core/group/name.ts";
 import { idPatterns } from "../ids.ts";
 import { TENANT_NAME } from "./parameters.ts";
 
@@ -49,6 +50,7 @@ const kinds: ReadonlyMap<string, Kind> = new Map([
   ["erasures/:id", generated("erasure", idPatterns.erasure)],
   ["tenants/:tenant", chosen("tenant", TENANT_NAME)],
   ["event-types/:name", chosen("event type", EVENT_TYPE, MAX_EVENT_TYPE)],
+  ["groups/:name", chosen("group", GROUP_ID, 260)],
   ["app/:app", application],
   ["app-portal-access/:app", application],
   ["dashboard-access/:app", application],

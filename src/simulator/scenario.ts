@@ -45,6 +45,8 @@ export type Scenario = Readonly<{
   title: string;
   server: ServerShape;
   receivers: number;
+  /** The receiver whose server this one shares; without, each has one of its own. */
+  serverOf?: (receiver: number) => number;
   /** The receivers that the figures are about. */
   watched: (receiver: number) => boolean;
   /** When something is wrong: the last span's end is the recovery. */

@@ -115,12 +115,14 @@ export function prepareScenario<Time extends VirtualTime>(
 ): ScenarioRun<Time> {
   const posts = scenario.posts(engine.random);
   const ledger = createLedger(scenario.receivers);
-  const receivers = Array.from(
+  const servers = Array.from(
     { length: scenario.receivers },
     (_, i) => new Receiver(engine, scenario.server, (now) => scenario.troubleAt(i, now)),
   );
+  const { serverOf = (receiver: number) => receiver } = scenario;
+  const receivers = servers.flatMap((_, i) => servers[serverOf(i)] ?? []);
   const attempt = attemptsTo(engine, receivers, (delivery) => posts[delivery]?.receiver ?? 0, ledger);
-  const breakdowns = () => receivers.reduce((sum, receiver) => sum + receiver.breakdowns, 0);
+  const breakdowns = () => servers.reduce((sum, receiver) => sum + receiver.breakdowns, 0);
   return {
     context: { engine, attempt, ledger },
     postTo: (sender) => postAll(engine, sender, ledger, posts),

@@ -85,12 +85,15 @@ export const destinations = sqliteTable(
     noticeTarget: text("notice_target"),
     /** The caller's own name for it among those of its tenant: see http/svix/endpoints.ts. */
     uid: text(),
+    /** Shares a receiver's capacity with the others of that name; `host`: with those of the same host; null: with none. */
+    group: text("group_name"),
   },
   (t) => [
     // In order of id, so that a page reads only what it shows. The second one has deleted destinations too.
     index("destinations_by_tenant").on(t.tenant, t.id).where(sql`deleted_at IS NULL`),
     index("destinations_by_tenant_with_deleted").on(t.tenant, t.id),
     index("destinations_deleted").on(t.deletedAt).where(sql`deleted_at IS NOT NULL`),
+    index("destinations_by_group").on(t.group).where(sql`group_name IS NOT NULL AND deleted_at IS NULL`),
     uniqueIndex("destinations_by_uid").on(t.tenant, t.uid).where(sql`uid IS NOT NULL AND deleted_at IS NULL`),
   ],
 );
@@ -177,7 +180,7 @@ export function retryPolicyOf(row: Pick<Destination, "retry">): RetryPolicy {
 }
 
 /** The values, with the default for each that is out of its range. */
-function usable<T extends Readonly<Record<string, number>>>(
+export function usable<T extends Readonly<Record<string, number>>>(
   shapes: Readonly<Record<keyof T, NumberShape>>,
   defaults: T,
   values: T,

@@ -12,6 +12,24 @@ import type { PauseReason, ReplayReason } from "../core/reasons.ts";
 import type { BundleFault } from "../core/stored-bundle.ts";
 import { jsonText } from "./columns.ts";
 
+/**
+ * Limits of groups of destinations (core/group), made by an operator; null, or what is out of its range, is the default. A
+ * group without a row has the defaults.
+ */
+export const groups = sqliteTable("groups", {
+  name: text().primaryKey(),
+  maxConcurrency: integer("max_concurrency"),
+  ratePerSecond: real("rate_per_second"),
+  rateBurst: integer("rate_burst"),
+  breakerFailureRatio: real("breaker_failure_ratio"),
+  breakerMinAttempts: integer("breaker_min_attempts"),
+  breakerWindowS: integer("breaker_window_s"),
+  breakerCooldownS: integer("breaker_cooldown_s"),
+  breakerMaxCooldownS: integer("breaker_max_cooldown_s"),
+  createdAt: integer("created_at").notNull(),
+  updatedAt: integer("updated_at").notNull(),
+});
+
 /** Revisions of tenants' destinations. Triggers raise them with every change that routing can see, even one by hand. */
 export const tenants = sqliteTable("tenants", {
   id: text().primaryKey(),

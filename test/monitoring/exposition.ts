@@ -1,5 +1,6 @@
 /** What /metrics exposes: every series that there is, with the values that its labels can have. */
 
+import { defaultBreaker } from "../../src/core/limits.ts";
 import { emptyCounters } from "../../src/core/metrics.ts";
 import { familiesOf } from "../../src/features/stats/families.ts";
 import type { Fleet } from "../../src/features/stats/fleet.ts";
@@ -25,7 +26,7 @@ const fleet: Fleet = {
   unreachable: 0,
 };
 
-const health = {
+const health: Parameters<typeof familiesOf>[1] = {
   system: {
     heartbeatAt: 0,
     oldestDueAt: 0,
@@ -35,6 +36,16 @@ const health = {
     databases: [{ name: "DB", bytes: 0, headroomBytes: 0 }],
   },
   retryingForADay: 0,
+  groups: [
+    {
+      ...{ name: "shared", max_concurrency: 1, rate_per_second: 1, rate_burst: 1, breaker: defaultBreaker },
+      ...{ created_at: null, updated_at: null },
+      state: {
+        ...{ circuit: "closed", circuit_until: null, held_until: null },
+        ...{ window: 1, in_flight: 0, waiting: 0, tenants: 0 },
+      },
+    },
+  ],
   backlogs: (["deliveries", "drains", "upkeep"] as const).map((queue) => ({
     queue,
     messages: 0,

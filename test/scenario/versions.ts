@@ -204,9 +204,11 @@ function front() {
   };
 }
 
-function worker(name: string, version: Version, { vars, latency }: SideBySideOptions) {
+function worker(name: string, version: Version, { vars, latency, objects: run }: SideBySideOptions) {
   const { script, compatibilityDate, compatibilityFlags, variables } = version;
-  const objects = Object.entries(CLASSES).map(([binding, className]) => [
+  // The former version has no groups.
+  const classes = run === "current" ? { ...CLASSES, GROUPS: "ReceiverGroup" } : CLASSES;
+  const objects = Object.entries(classes).map(([binding, className]) => [
     binding,
     { className, useSQLite: true, ...(name !== OBJECTS && { scriptName: OBJECTS }) },
   ]);

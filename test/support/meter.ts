@@ -73,8 +73,8 @@ export function meteredD1(real: D1Database, ...further: readonly D1Database[]): 
   };
 }
 
-export type MeteredGates = Readonly<{
-  gates: DurableObjectNamespace<DestinationGate>;
+export type MeteredGates<Gate extends Rpc.DurableObjectBranded = DestinationGate> = Readonly<{
+  gates: DurableObjectNamespace<Gate>;
   /** The methods called since the last call of this, in their order. */
   called: () => readonly string[];
   /** Runs before each call from now on. It may throw, or delay the call. */
@@ -83,7 +83,9 @@ export type MeteredGates = Readonly<{
   after: (hook: (method: string) => void) => void;
 }>;
 
-export function meteredGates(real: DurableObjectNamespace<DestinationGate>): MeteredGates {
+export function meteredGates<Gate extends Rpc.DurableObjectBranded>(
+  real: DurableObjectNamespace<Gate>,
+): MeteredGates<Gate> {
   let calls: string[] = [];
   let hook: (method: string, destination: string) => Promise<void> | void = () => {};
   let hookAfter: (method: string) => void = () => {};

@@ -68,6 +68,7 @@ export async function newWorld() {
   const receiver = receivers();
   const d1 = meteredD1(env.DB, ...testDatabases.slice(1));
   const gates = meteredGates(env.GATES);
+  const groups = meteredGates(env.GROUPS);
   const deliveryQueue = fakeQueue<DeliveryMessage>();
   const drainQueue = fakeQueue<DrainQueueMessage>();
   const upkeepQueue = fakeQueue<UpkeepQueueMessage>();
@@ -84,6 +85,7 @@ export async function newWorld() {
     drains: drainQueue.queue,
     upkeep: upkeepQueue.queue,
     gates: gates.gates,
+    groups: groups.gates,
     fetch: receiver.fetch,
     now: clock.now,
     random: () => random,
@@ -186,6 +188,7 @@ export async function newWorld() {
     receiver,
     d1,
     gates,
+    groups,
     deliveryQueue,
     drainQueue,
     upkeepQueue,

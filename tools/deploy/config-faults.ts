@@ -64,7 +64,7 @@ export const QUEUES = {
   DEAD: "dead",
   UPKEEP: "upkeep",
 } as const;
-const OBJECTS = { GATES: "DestinationGate", INTAKE: "Intake" } as const;
+const OBJECTS = { GATES: "DestinationGate", INTAKE: "Intake", GROUPS: "ReceiverGroup" } as const;
 const SECRETS = ["ADMIN_KEY", "MASTER_KEYS"];
 const LIMITS = { INGEST_LIMIT: "posting", READ_LIMIT: "reading", WRITE_LIMIT: "changing" } as const;
 const BUCKET = "BODIES";

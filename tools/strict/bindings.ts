@@ -26,6 +26,7 @@ export function strictServices(services: Services, invocation: Invocation): Serv
     drains: strictQueue(services.drains, current),
     upkeep: strictQueue(services.upkeep, current),
     gates: strictGates(services.gates, current),
+    groups: strictGates(services.groups, current),
     ...(services.intake && { intake: strictGates(services.intake, current) }),
     ...(services.bodies && { bodies: strictBucket(services.bodies, current) }),
     fetch: strictFetch(services.fetch, current),

@@ -8,6 +8,7 @@ import { seededRandom } from "../../src/core/seeded-random.ts";
 import worker, {
   DestinationGate as Gate,
   Events as RealEvents,
+  ReceiverGroup as RealGroup,
   Intake as RealIntake,
 } from "../../src/worker.ts";
 import { type Latency, randomLatency, strictBatch, strictEnv, strictFetch } from "./bindings.ts";
@@ -97,6 +98,16 @@ function bounded(ctx: ExecutionContext, invocation: Invocation): ExecutionContex
 }
 
 export class DestinationGate extends Gate {
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, strict(env));
+  }
+
+  override alarm(): Promise<void> {
+    return invoke(this.env, () => super.alarm());
+  }
+}
+
+export class ReceiverGroup extends RealGroup {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, strict(env));
   }

@@ -3,7 +3,11 @@
  * the size of the database, `POST /sql` prepares the database uncounted, and `POST /tick` does what the platform's
  * clock does every minute.
  */
-import worker, { DestinationGate as Gate, Intake as RealIntake } from "../../../src/worker.ts";
+import worker, {
+  DestinationGate as Gate,
+  ReceiverGroup as RealGroup,
+  Intake as RealIntake,
+} from "../../../src/worker.ts";
 import { busy, countLines, meteredBatch, meteredEnv, meteredStorage, units } from "./meters.ts";
 
 countLines();
@@ -19,6 +23,16 @@ export class DestinationGate extends Gate {
   override async alarm(): Promise<void> {
     units.gateRequests += 1;
     await busy(`gate ${this.ctx.id.name}`, "gateMs", () => super.alarm());
+  }
+}
+
+/** The group with a meter at its storage. */
+export class ReceiverGroup extends RealGroup {
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, meteredEnv(env));
+    const storage = meteredStorage(ctx.storage);
+    const waitUntil = (work: Promise<unknown>) => ctx.waitUntil(work);
+    Object.defineProperty(this, "ctx", { value: { id: ctx.id, storage, waitUntil } });
   }
 }
 

@@ -41,6 +41,10 @@ export function meteredEnv(env: Env): Env {
       units.gateRequests += 1;
       return latency("gate", () => busy(`gate ${destination}`, "gateMs", call));
     }),
+    GROUPS: interceptedGates(env.GROUPS, (_method, name, call) => {
+      units.gateRequests += 1;
+      return latency("gate", () => busy(`group ${name}`, "gateMs", call));
+    }),
     INTAKE: interceptedGates(env.INTAKE, (_method, name, call) => {
       units.intakeRequests += 1;
       return latency("gate", () => busy(`intake ${name}`, "intakeMs", call));

@@ -10,6 +10,7 @@ export type DestinationSettings = Readonly<{
   retry?: string;
   breakerCooldownS?: number;
   breakerMaxCooldownS?: number;
+  group?: string;
 }>;
 
 const COLUMNS: Readonly<Record<keyof DestinationSettings, string>> = {
@@ -20,6 +21,7 @@ const COLUMNS: Readonly<Record<keyof DestinationSettings, string>> = {
   retry: "retry",
   breakerCooldownS: "breaker_cooldown_s",
   breakerMaxCooldownS: "breaker_max_cooldown_s",
+  group: "group_name",
 };
 
 const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";

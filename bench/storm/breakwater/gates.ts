@@ -22,6 +22,9 @@ export type Gates = Readonly<{
   evict: (destination: string) => void;
 }>;
 
+/** A class of objects that send drains, and have an alarm. */
+type ObjectClass<Object> = new (state: DurableObjectState, env: Env) => Object & { alarm(): Promise<void> };
+
 /** How late an alarm goes off. */
 const ALARM_LATE_MS = 10;
 /** An alarm that throws runs again so often, first after so long, and twice as long each time. */
@@ -32,24 +35,40 @@ type Methods = Record<string, (...args: unknown[]) => unknown>;
 
 type Place = {
   readonly storage: Map<string, unknown>;
-  object: DestinationGate | undefined;
+  object: { alarm(): Promise<void> } | undefined;
   alarmAt: number | null;
 };
 
 /** @param drainsFor the queue that the gate of this destination sends drains over */
 export function virtualGates(engine: Engine, drainsFor: (destination: string) => Services["drains"]): Gates {
+  const { places, ...objects } = virtualObjects(engine, DestinationGate, drainsFor);
+  return {
+    ...objects,
+    stateOf: (destination) => {
+      const stored = places.get(destination)?.storage.get("gate");
+      return typeof stored === "string" ? (JSON.parse(stored) as GateState) : undefined;
+    },
+  };
+}
+
+/** Objects of a class, by name. */
+export function virtualObjects<Object extends Rpc.DurableObjectBranded>(
+  engine: Engine,
+  Class: ObjectClass<Object>,
+  drainsFor: (name: string) => Services["drains"],
+) {
   const places = new Map<string, Place>();
 
   function placeOf(name: string): Place {
-    const known = places.get(name) ?? { storage: new Map(), object: undefined, alarmAt: null };
+    const known: Place = places.get(name) ?? { storage: new Map(), object: undefined, alarmAt: null };
     places.set(name, known);
     return known;
   }
 
-  function objectOf(name: string): DestinationGate {
+  function objectOf(name: string): { alarm(): Promise<void> } {
     const place = placeOf(name);
     const env = { DRAINS: drainsFor(name) } as unknown as Env;
-    place.object ??= new DestinationGate(stateIn(name, place), env);
+    place.object ??= new Class(stateIn(name, place), env);
     return place.object;
   }
 
@@ -93,7 +112,7 @@ export function virtualGates(engine: Engine, drainsFor: (destination: string) =>
     }
   }
 
-  function bindingFor(call: GateCall): DurableObjectNamespace<DestinationGate> {
+  function bindingFor(call: GateCall): DurableObjectNamespace<Object> {
     const stub = (name: string) =>
       new Proxy({} as Methods, {
         get:
@@ -107,19 +126,14 @@ export function virtualGates(engine: Engine, drainsFor: (destination: string) =>
           },
       });
     const binding = { idFromName: (name: string) => name, get: stub, getByName: stub };
-    return binding as unknown as DurableObjectNamespace<DestinationGate>;
-  }
-
-  function stateOf(destination: string): GateState | undefined {
-    const stored = places.get(destination)?.storage.get("gate");
-    return typeof stored === "string" ? (JSON.parse(stored) as GateState) : undefined;
+    return binding as unknown as DurableObjectNamespace<Object>;
   }
 
   return {
+    places,
     bindingFor,
-    stateOf,
-    alarmOf: (destination) => places.get(destination)?.alarmAt ?? null,
-    evict: (destination) => {
+    alarmOf: (destination: string) => places.get(destination)?.alarmAt ?? null,
+    evict: (destination: string) => {
       placeOf(destination).object = undefined;
     },
   };

@@ -6,6 +6,7 @@ import type { DatabaseSync } from "node:sqlite";
 import { parseConfig } from "../../../src/config.ts";
 import { consumeDeliveries } from "../../../src/delivery/consumer.ts";
 import { consumeDeadLetters } from "../../../src/delivery/dead-letters.ts";
+import { ReceiverGroup } from "../../../src/gate/group-object.ts";
 import { eventNumber } from "../../../src/ids.ts";
 import type { LogLine } from "../../../src/log.ts";
 import type { DeliveryMessage, DrainMessage, UpkeepQueueMessage } from "../../../src/queue-messages.ts";
@@ -18,7 +19,7 @@ import { strictServices } from "../../../tools/strict/bindings.ts";
 import { type Breach, Invocation } from "../../../tools/strict/invocation.ts";
 import type { Engine } from "../engine.ts";
 import { memoryD1 } from "./d1.ts";
-import { type Gates, virtualGates } from "./gates.ts";
+import { type Gates, virtualGates, virtualObjects } from "./gates.ts";
 import { type Invocations, type Life, noTroubles, type Troubles, virtualInvocations } from "./invocations.ts";
 import { type CallKind, type Latency, latenciesOf } from "./latency.ts";
 import { type Ending, type Travel, virtualQueue } from "./queue.ts";
@@ -131,6 +132,12 @@ export function virtualPlatform(engine: Engine, options: PlatformOptions): Virtu
     ),
   );
 
+  const groups = virtualObjects(engine, ReceiverGroup, (group) =>
+    drains.bindingFor((method, work) =>
+      invocations.call(invocations.outside(group), "queue", `group: drains ${method}`, work),
+    ),
+  );
+
   const running = isolates({ count: 1, ...options.isolates });
 
   function servicesFor(life: Life, isolate: Isolate): Services {
@@ -143,6 +150,7 @@ export function virtualPlatform(engine: Engine, options: PlatformOptions): Virtu
       drains: drains.bindingFor((method, work) => call(life, "queue", `drains ${method}`, work)),
       upkeep: upkeep.bindingFor((method, work) => call(life, "queue", `upkeep ${method}`, work)),
       gates: gates.bindingFor((method, _, work) => call(life, "gate", `gate ${method}`, work)),
+      groups: groups.bindingFor((method, _, work) => call(life, "gate", `group ${method}`, work)),
       fetch: (input, init) =>
         options.isDeadly?.({ event: eventOf(init) }) ? invocations.kill(life) : options.fetch(input, init),
       now: engine.now,

@@ -3,13 +3,14 @@
  * statements. Only the platform beneath them is simulated: queues, D1, Durable Objects, fetch.
  */
 
+import type { DatabaseSync } from "node:sqlite";
 import { accept } from "../../../src/ingest/accept.ts";
 import { postedEvent } from "../../../src/ingest/bundle.ts";
 import { sweep } from "../../../src/jobs/sweep.ts";
 import type { LogLine } from "../../../src/log.ts";
 import type { SimulatedSender } from "../../../src/simulator/sender.ts";
 import type { ContenderContext } from "../sender.ts";
-import { insertDestination } from "./destinations.ts";
+import { type DestinationSettings, insertDestination } from "./destinations.ts";
 import { answersOver } from "./fetch.ts";
 import { type PlatformOptions, virtualPlatform } from "./platform.ts";
 
@@ -17,10 +18,18 @@ const FAULTS = /_(failed|lost|unreachable|unreadable|unavailable|corrupt)$/;
 
 const SWEEP_EVERY_MS = 60_000;
 
-/** @param world how long calls take and how messages travel, when not as usual */
+type SenderOptions = Pick<PlatformOptions, "latency" | "travel"> &
+  Readonly<{
+    /** The settings of one receiver's destination, beside those of all. */
+    settingsOf?: (receiver: number) => DestinationSettings;
+    /** Fills further tables. */
+    prepare?: (db: DatabaseSync) => void;
+  }>;
+
+/** @param options how long calls take and how messages travel, when not as usual; and what else is set */
 export function breakwater(
   context: ContenderContext,
-  world: Pick<PlatformOptions, "latency" | "travel"> = {},
+  { settingsOf = () => ({}), prepare = () => {}, ...world }: SenderOptions = {},
 ): SimulatedSender {
   const { engine, attempt, ledger, receivers, settings } = context;
   const { db, invoke } = virtualPlatform(engine, {
@@ -28,7 +37,8 @@ export function breakwater(
     fetch: answersOver(engine, attempt, settings.timeoutMs ?? 15_000),
     log: refuseFaults,
   });
-  for (let i = 0; i < receivers; i++) insertDestination(db, i, settings);
+  for (let i = 0; i < receivers; i++) insertDestination(db, i, { ...settings, ...settingsOf(i) });
+  prepare(db);
 
   /** By the events that stand for them. */
   const deliveries = new Map<number, number>();

@@ -1,8 +1,9 @@
 /** Reads the audit trail: a page, or everything at once. What writes it is in trail.ts. */
-import { refuseTenant } from "../../core/principal.ts";
+import { type Principal, refuseTenant } from "../../core/principal.ts";
 import { invalidFields, ok } from "../../core/result.ts";
 import { rangeErrors } from "../../http/parameters.ts";
 import { isoTime } from "../../time.ts";
+import { operatorFields } from "../destinations/fields.ts";
 import { type Caller, service } from "../service.ts";
 import { type AuditEntryView, entrySchema } from "./schema.ts";
 import { type AuditEntry, type AuditFilter, listAuditEntries } from "./sql.ts";
@@ -37,7 +38,7 @@ export const getAuditEntries = service(permission, async (call, page: Page) => {
   if (refusal) return refusal;
   const { before, limit } = page;
   const filter = { ...filterOf(call, page), before, limit };
-  return ok((await listAuditEntries(call.services.db, filter)).map(entryView));
+  return ok((await listAuditEntries(call.services.db, filter)).map(viewFor(call.principal)));
 });
 
 const EXPORTED_AT_ONCE = 500;
@@ -51,7 +52,7 @@ export const MOST_EXPORTED = EXPORTED_AT_ONCE * MOST_PAGES;
 export const exportAuditEntries = service(permission, async (call, range: Range) => {
   const refusal = refuseRange(call, range);
   if (refusal) return refusal;
-  const pages = exportedPages(call.services.db, filterOf(call, range));
+  const pages = exportedPages(call, filterOf(call, range));
   const first = await pages.next();
   return ok(
     (async function* () {
@@ -62,13 +63,13 @@ export const exportAuditEntries = service(permission, async (call, range: Range)
 });
 
 async function* exportedPages(
-  db: D1Database,
+  { services: { db }, principal }: Caller,
   range: ReturnType<typeof filterOf>,
 ): AsyncGenerator<readonly AuditEntryView[], undefined> {
   let before: number | undefined;
   for (let page = 0; page < MOST_PAGES; page++) {
     const rows = await listAuditEntries(db, { ...range, before, limit: EXPORTED_AT_ONCE });
-    yield rows.map(entryView);
+    yield rows.map(viewFor(principal));
     if (rows.length < EXPORTED_AT_ONCE) return;
     before = rows.at(-1)?.id;
   }
@@ -81,6 +82,16 @@ export function entryNumber(id: string): number {
 }
 
 const NOBODY = { kind: "admin_key", key: null, session: null, person: null } as const;
+
+/** Who is bound to a tenant does not see what an operator has changed of the operator's own fields. */
+function viewFor({ tenant }: Principal): (row: AuditEntry) => AuditEntryView {
+  const isVisible = ([name]: readonly [string, unknown]) => !operatorFields.some((own) => own === name);
+  return (row) => {
+    const view = entryView(row);
+    if (tenant === undefined || view.changes === null || Array.isArray(view.changes)) return view;
+    return { ...view, changes: Object.fromEntries(Object.entries(view.changes).filter(isVisible)) };
+  };
+}
 
 /** An entry as the API shows it. An actor that was edited into something else is shown as `ADMIN_KEY`. */
 export function entryView(row: AuditEntry): AuditEntryView {

@@ -67,6 +67,9 @@ export const deliverySchema = z
     waiting_until: time.optional().openapi({
       description: "When it stops waiting at the earliest. Absent when that is not known, as during a pause.",
     }),
+    group: z.string().optional().openapi({
+      description: "With the reason `group`: the group whose limit applies. Only operators see it.",
+    }),
     give_up_at: time.openapi({
       description:
         "When the delivery is given up: `give_up_after` its first attempt; while it has none, " +

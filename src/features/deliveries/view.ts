@@ -8,6 +8,7 @@ import { allows } from "../../core/portal-access.ts";
 import type { Principal } from "../../core/principal.ts";
 import type { AttemptError, Cause, DeliveryReason } from "../../core/reasons.ts";
 import { ageLimitOf } from "../../core/retry/policy.ts";
+import { groupOf } from "../../delivery/group.ts";
 import { refusalAtGate } from "../../gate/client.ts";
 import { deliveryId, deliveryKey, eventId } from "../../ids.ts";
 import { dueAtOf, liveUntilOf } from "../../store/deliveries.ts";
@@ -58,8 +59,14 @@ export async function shownDeliveries(
   );
   const now = services.now();
   const seesAnswers = seesContent(principal);
+  // Who is bound to a tenant learns only that there is a shared limit.
+  const withGroup = (shown: DeliveryJson, { destination }: FoundDelivery): DeliveryJson => {
+    const isGroup = shown.reason === "group" && principal.tenant === undefined && destination !== null;
+    const group = isGroup ? groupOf(destination, services.config) : undefined;
+    return group === undefined ? shown : { ...shown, group };
+  };
   return found.map((one) => {
-    const shown = storedDelivery(one, now, refusals.get(one.destinationId));
+    const shown = withGroup(storedDelivery(one, now, refusals.get(one.destinationId)), one);
     return seesAnswers ? shown : { ...shown, log: shown.log.map(({ response: _, ...entry }) => entry) };
   });
 }

@@ -12,6 +12,7 @@ import {
   metadataLimits,
 } from "../../core/destination-fields.ts";
 import { eventFilter } from "../../core/event-filter.ts";
+import { GROUP_NAME } from "../../core/group/name.ts";
 import { breakerShape, defaultBreaker, defaultLimits, type Limits, limitShape } from "../../core/limits.ts";
 import { templateOf, templates } from "../../core/message-templates.ts";
 import { recordOf } from "../../core/record.ts";
@@ -74,6 +75,8 @@ type About = Readonly<{
   visitors?: true;
   /** Its names in the Svix API, where it has it. */
   svix?: SvixName;
+  /** Whether only operators may set and see it: not who is bound to a tenant. */
+  operators?: true;
 }>;
 
 function field<G extends z.ZodType, S extends z.ZodType, const A extends About>(
@@ -330,13 +333,16 @@ const signatureFormsInput = signatureForms.superRefine((forms, ctx) => {
 const retrySpec = zodOf(retryShape);
 const breaker = zodFieldsOf(breakerShape.fields);
 
-const breakerInput = strict({
+export const breakerInput = strict({
   failure_ratio: breaker.failure_ratio.nullish(),
   min_attempts: breaker.min_attempts.nullish(),
   window_s: breaker.window_s.nullish(),
   cooldown_s: breaker.cooldown_s.nullish(),
   max_cooldown_s: breaker.max_cooldown_s.nullish(),
 });
+
+const GROUP_EXPECTED =
+  'expected "host", or a name of 1 to 64 letters, digits and _ . - that begins with a letter or digit';
 
 /** How requests are signed, limited and repeated. */
 export const sendingFields = {
@@ -371,6 +377,32 @@ export const sendingFields = {
       columns: (retry) => ({ retry }),
     },
     { label: "Retry policy" },
+  ),
+  group: field(
+    {
+      given: z
+        .string({ error: GROUP_EXPECTED })
+        .regex(GROUP_NAME, { error: GROUP_EXPECTED })
+        .nullish()
+        .openapi({
+          description:
+            "The group whose limits it shares with the others of that name, of all tenants; `host`: with all of its host. Only " +
+            "operators set and see it.",
+        }),
+      shown: z.string().nullable().optional(),
+      of: ({ group }) => group,
+      columns: (group) => ({ group }),
+    },
+    {
+      label: "Group",
+      input: {
+        kind: "text",
+        part: "limits",
+        hint: 'A name; all destinations with it share that group\'s limits. "host" joins all with the same host.',
+        maxlength: 64,
+      },
+      operators: true,
+    },
   ),
   breaker: field(
     {
@@ -426,6 +458,11 @@ export const forVisitors: ReadonlySet<string> = new Set([
   ...["url", "tenant"],
   ...fieldDescriptions.flatMap(([name, { visitors }]) => (visitors ? [name] : [])),
 ]);
+
+/** Fields that who is bound to a tenant neither sets nor sees. */
+export const operatorFields: readonly DestinationField[] = fieldDescriptions.flatMap(
+  ([name, { operators }]) => (operators ? [name] : []),
+);
 
 function entriesOf<T extends object>(fields: T): readonly (readonly [keyof T & string, T[keyof T]])[] {
   return Object.entries(fields) as [keyof T & string, T[keyof T]][];

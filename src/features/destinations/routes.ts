@@ -32,7 +32,7 @@ import {
   destinationChange,
   destinationDraft,
   destinationSchema,
-  destinationView,
+  destinationViewFor,
   newDestination,
   shownSecret,
 } from "./schema.ts";
@@ -61,7 +61,7 @@ export function registerDestinations(api: Api): void {
         return answerOf(created, existing === undefined ? {} : { location: `/v1/destinations/${existing}` });
       }
       const { row, shown } = created.value;
-      return c.json({ ...destinationView(row), ...shown }, 201);
+      return c.json({ ...destinationViewFor(callerIn(c).principal, row), ...shown }, 201);
     },
     (result, c: ApiContext) => {
       const given = result.target === "json" ? givenTo(result) : undefined;
@@ -71,17 +71,24 @@ export function registerDestinations(api: Api): void {
 
   api.openapi(list, async (c) => {
     const { tenant, limit, cursor: after } = c.req.valid("query");
+    const { principal } = callerIn(c);
     const listed = await getDestinations(callerIn(c), { tenant, after, limit: limit + 1 });
     if (listed.kind !== "ok") return answerOf(listed);
     return c.json(
-      pageFrom(listed.value.map(destinationView), limit, ({ id }) => id),
+      pageFrom(
+        listed.value.map((row) => destinationViewFor(principal, row)),
+        limit,
+        ({ id }) => id,
+      ),
       200,
     );
   });
 
   api.openapi(show, async (c) => {
     const found = await getDestination(callerIn(c), c.req.valid("param").id);
-    return found.kind === "ok" ? c.json(destinationView(found.value), 200) : answerOf(found);
+    return found.kind === "ok"
+      ? c.json(destinationViewFor(callerIn(c).principal, found.value), 200)
+      : answerOf(found);
   });
 
   api.openapi(
@@ -90,7 +97,9 @@ export function registerDestinations(api: Api): void {
       const { id } = c.req.valid("param");
       const input = { id, change: c.req.valid("json"), requestUrl: c.req.url };
       const updated = await updateDestination(callerIn(c), input);
-      return updated.kind === "ok" ? c.json(destinationView(updated.value), 200) : answerOf(updated);
+      return updated.kind === "ok"
+        ? c.json(destinationViewFor(callerIn(c).principal, updated.value), 200)
+        : answerOf(updated);
     },
     (result, c: ApiContext) =>
       refuseInvalid(result, urlErrors(c.get("services"), givenTo(result), c.req.url)),
@@ -111,12 +120,16 @@ function refuseInvalid(result: Checked, others: ReturnType<typeof urlErrors>) {
 export function registerDestinationStatus(api: Api): void {
   api.openapi(pause, async (c) => {
     const paused = await pauseDestination(callerIn(c), c.req.valid("param").id);
-    return paused.kind === "ok" ? c.json(destinationView(paused.value), 200) : answerOf(paused);
+    return paused.kind === "ok"
+      ? c.json(destinationViewFor(callerIn(c).principal, paused.value), 200)
+      : answerOf(paused);
   });
 
   api.openapi(resume, async (c) => {
     const resumed = await resumeDestination(callerIn(c), c.req.valid("param").id);
-    return resumed.kind === "ok" ? c.json(destinationView(resumed.value), 200) : answerOf(resumed);
+    return resumed.kind === "ok"
+      ? c.json(destinationViewFor(callerIn(c).principal, resumed.value), 200)
+      : answerOf(resumed);
   });
 }
 
@@ -142,7 +155,7 @@ export function registerDestinationRotation(api: Api): void {
     const rotated = await rotateSecret(callerIn(c), { ...c.req.valid("json"), id });
     if (rotated.kind !== "ok") return answerOf(rotated);
     const { row, shown } = rotated.value;
-    return c.json({ ...destinationView(row), ...shown }, 200);
+    return c.json({ ...destinationViewFor(callerIn(c).principal, row), ...shown }, 200);
   });
 }
 

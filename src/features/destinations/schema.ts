@@ -4,6 +4,7 @@
  */
 import { z } from "@hono/zod-openapi";
 import { previousSecrets } from "../../core/credentials.ts";
+import type { Principal } from "../../core/principal.ts";
 import { type PauseReason, pauseReasons } from "../../core/reasons.ts";
 import { zodFieldsOf } from "../../core/zod-of.ts";
 import { destinationKinds, kindNameOf, shownTarget, targetFields } from "../../delivery/kinds/registry.ts";
@@ -149,6 +150,17 @@ export const destinationSchema = z
     updated_at: z.iso.datetime(),
   })
   .openapi("Destination");
+
+/** The view without what only operators see, for who is bound to a tenant. */
+export function destinationViewFor(
+  { tenant }: Pick<Principal, "tenant">,
+  row: Destination,
+): z.infer<typeof destinationSchema> {
+  const view = destinationView(row);
+  if (tenant === undefined) return view;
+  const { group: _, ...shown } = view;
+  return shown;
+}
 
 /** A destination as the API shows it: never with its secret, nor with the values of its headers. */
 export function destinationView(row: Destination): z.infer<typeof destinationSchema> {

@@ -44,7 +44,7 @@ import { exampleIn } from "../event-types/service.ts";
 import { publishStatusChangeOf } from "../notifications/publish.ts";
 import { type Call, service } from "../service.ts";
 import { conflictErrors } from "./auth.ts";
-import { columnsOf, forVisitors } from "./fields.ts";
+import { columnsOf, forVisitors, operatorFields } from "./fields.ts";
 import { headersSchema } from "./headers.ts";
 import { type DestinationInput, destinationView, type NewDestinationInput, shownOfSecret } from "./schema.ts";
 import { changedTarget, newTarget } from "./target.ts";
@@ -298,12 +298,23 @@ function testReport(url: string, { call, sent }: Extract<TestResult, { kind: "ma
 }
 
 /** The errors of fields that are not for visitors of the portal to set. */
-function visitorErrors({ visit }: Principal, input: object): FieldError[] {
+function visitorErrors(principal: Principal, input: object): FieldError[] {
+  if (principal.visit === undefined) return operatorErrors(principal, input);
   const given = Object.entries(input).filter(
     ([name, value]) => value !== undefined && !forVisitors.has(name),
   );
   const [fault, expected] = ["is not for visitors to set", "it to be left out"];
-  return visit === undefined ? [] : given.map(([field]) => ({ field, fault, expected }));
+  return given.map(([field]) => ({ field, fault, expected }));
+}
+
+/** The errors of fields that are the operator's, where the principal is bound to a tenant. */
+export function operatorErrors({ tenant }: Principal, input: object): FieldError[] {
+  if (tenant === undefined) return [];
+  const given = new Map<string, unknown>(Object.entries(input));
+  const [fault, expected] = ["is the operator's to set", "it to be left out"];
+  return operatorFields
+    .filter((name) => given.get(name) !== undefined)
+    .map((field) => ({ field, fault, expected }));
 }
 
 /** The errors of limits that are above those of a visitor of the portal; null stands for a limit's default. */

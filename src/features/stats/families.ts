@@ -25,6 +25,8 @@ import {
   type SystemHealth,
 } from "../../store/stats.ts";
 import { UNREADABLE_COUNTED } from "../../store/unreadable.ts";
+import type { GroupStateJson } from "../groups/schema.ts";
+import { groupsWithState } from "../groups/service.ts";
 import {
   counter,
   type Family,
@@ -49,24 +51,29 @@ export const ATTEMPT_NUMBERS = ["1", "2", "3", "4", "5", "6-10", "11+"] as const
 
 const CIRCUIT_VALUES = { closed: 0, half_open: 1, open: 2 } as const;
 
+/** The state of each is a call. */
+const GROUPS_SHOWN = 50;
+
 const EXPOSED_WINDOWS: readonly StatsWindow[] = ["15m", "1h", "24h"];
 
 /** Reads everything that `/metrics` exposes. */
 export async function scrape(services: Services): Promise<Family[]> {
   const now = services.now();
-  const [fleet, system, old, backlogs] = await Promise.all([
+  const [fleet, system, old, backlogs, groups] = await Promise.all([
     readFleet(services, {}, { windows: EXPOSED_WINDOWS, series: false }),
     readSystemHealth(services),
     retryingForADay(services, {}, now),
     queueBacklogs(services),
+    groupsWithState(services, { after: undefined, limit: GROUPS_SHOWN }),
   ]);
-  return familiesOf(fleet, { system, retryingForADay: old, backlogs }, now);
+  return familiesOf(fleet, { system, retryingForADay: old, backlogs, groups }, now);
 }
 
 type Health = Readonly<{
   system: SystemHealth;
   retryingForADay: number;
   backlogs: readonly QueueBacklog[];
+  groups: readonly GroupStateJson[];
 }>;
 
 export function familiesOf(fleet: Fleet, health: Health, now: number): Family[] {
@@ -78,6 +85,26 @@ export function familiesOf(fleet: Fleet, health: Health, now: number): Family[] 
     ...queueFamilies(health, now),
     ...databaseFamilies(health),
     ...coverageFamilies(fleet),
+    ...groupFamilies(health),
+  ];
+}
+
+/** Only where there are groups. */
+function groupFamilies({ groups }: Health): Family[] {
+  if (groups.length === 0) return [];
+  const of = (value: (group: GroupStateJson["state"] & object) => number) =>
+    groups.flatMap(({ name, state }) => (state ? [{ labels: { group: name }, value: value(state) }] : []));
+  return [
+    gauge(
+      "group_circuit_state",
+      "Circuit of a group of destinations that share a receiver: 0 closed, 1 half-open, 2 open.",
+      of(({ circuit }) => CIRCUIT_VALUES[circuit]),
+    ),
+    gauge(
+      "group_waiting_members",
+      "Destinations that wait for their turn in the group.",
+      of(({ waiting }) => waiting),
+    ),
   ];
 }
 

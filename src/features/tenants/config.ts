@@ -32,7 +32,7 @@ import {
   newDestination,
   shownOfSecret,
 } from "../destinations/schema.ts";
-import { changeErrors, editDestination, preparedRow } from "../destinations/service.ts";
+import { changeErrors, editDestination, operatorErrors, preparedRow } from "../destinations/service.ts";
 import { changedTarget, targetErrors } from "../destinations/target.ts";
 import { addressErrors, urlErrors } from "../destinations/validate.ts";
 import { type Call, service } from "../service.ts";
@@ -63,7 +63,11 @@ export const exportTenant = service(
       updated_at,
       ...settings
     } = settingsView(tenant, await findTenantSettings(services.db, tenant));
-    const destinations = await Promise.all(rows.map((row) => portable(services, row, withSecrets)));
+    const destinations = await Promise.all(
+      rows.map((row) =>
+        portable(services, principal.tenant === undefined ? row : { ...row, group: null }, withSecrets),
+      ),
+    );
     if (withSecrets) changed("tenant.exported", { id: tenant, tenant });
     const exportedAt = isoTime(services.now());
     const parts = Math.ceil(destinations.length / MOST_IMPORTED);
@@ -90,6 +94,9 @@ export const importTenant = service({ scope: "admin" }, async (call, input: Impo
   const { steps, errors } = await stepsOf(services, input);
   const all = [
     ...settingsErrors(services, settings ?? {}).map((error) => within("settings", error)),
+    ...document.destinations.flatMap((given, i) =>
+      operatorErrors(principal, given).map((error) => within(`destinations[${i}]`, error)),
+    ),
     ...errors,
   ];
   if (all.length > 0) return invalidFields(all);

@@ -66,6 +66,13 @@ export const remedies: readonly Remedy[] = [
       "Nothing, if it passes. If it stays, look for `exceededMemory` or `exceededCpu` in `wrangler tail`, and report it.",
   },
   {
+    reason: "group",
+    meaning:
+      "The receiver's shared limit applies: destinations that share it, of all tenants, take turns, and stop together when it fails or asks for less.",
+    remedy:
+      "Nothing: it is called when it is its turn. `GET /v1/groups/{name}` shows the group to an operator.",
+  },
+  {
     reason: "recovered, retried, replayed",
     meaning: "It was lost and found again, or an operator has requeued it; it waits for its turn.",
     remedy: "Nothing. A replay has a rate of its own: `GET /v1/replays/{id}`.",

@@ -3,6 +3,7 @@
  * delivery of it is retried. A schema without an example here gets one from the examples of its fields, or else from
  * their types. A test checks every example against its schema.
  */
+import { defaultBreaker } from "../../core/limits.ts";
 import { deliveryId, eventId } from "../../ids.ts";
 
 const TIME = "2026-11-21T09:00:00.000Z";
@@ -182,6 +183,16 @@ const stats = {
   coverage: { total: 1, queried: 1, sampled: null, unreachable: 0 },
 };
 
+const group = {
+  name: "host:hooks.example.com",
+  max_concurrency: 20,
+  rate_per_second: 45,
+  rate_burst: 5,
+  breaker: defaultBreaker,
+  created_at: "2026-11-21T08:00:00Z",
+  updated_at: "2026-11-21T08:00:00Z",
+};
+
 const eventType = {
   description: "An invoice has been paid in full.",
   schema: {
@@ -218,6 +229,20 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
     tenant: "acme",
     event: listedEvent,
     excerpt: '{"invoice":"inv_42","amount":1999,"currency":"EUR"}',
+  },
+  GroupLimits: { max_concurrency: 20, rate_per_second: 45, rate_burst: 5 },
+  Group: group,
+  GroupWithState: {
+    ...group,
+    state: {
+      circuit: "closed",
+      circuit_until: null,
+      held_until: null,
+      window: 20,
+      in_flight: 6,
+      waiting: 0,
+      tenants: 4,
+    },
   },
   NewEventType: eventType,
   EventType: { name: "invoice.paid", ...eventType, archived: false, retention_days: null },

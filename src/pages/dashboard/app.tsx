@@ -32,6 +32,7 @@ import { registerEditEventType } from "./pages/edit-event-type.tsx";
 import { registerErasurePages } from "./pages/erasures.tsx";
 import { registerEventPage } from "./pages/event.tsx";
 import { registerEventTypePages } from "./pages/event-types.tsx";
+import { registerGroupPages } from "./pages/groups.tsx";
 import { registerKeyPages } from "./pages/keys.tsx";
 import { registerNewDestination } from "./pages/new-destination.tsx";
 import { registerNoticePages } from "./pages/notices.tsx";
@@ -94,6 +95,7 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerEventPage,
     registerAttemptPage,
     registerEventTypePages,
+    registerGroupPages,
     registerErasurePages,
     registerTenantPage,
     registerAuditPages,

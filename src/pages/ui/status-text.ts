@@ -153,7 +153,7 @@ function successes({ attempts, failures }: Readonly<{ attempts: number; failures
 
 type DeliveryText = Readonly<{ tone: Tone; label: string; text: string }>;
 
-type Delivery = { readonly reason?: string | undefined } & Pick<
+type Delivery = { readonly reason?: string | undefined; readonly group?: string | undefined } & Pick<
   DeliveryJson,
   "state" | "attempts" | "next_attempt_at" | "waiting_until" | "delivered_at" | "give_up_at"
 >;
@@ -189,6 +189,7 @@ export const reasons: Readonly<Record<string, string>> = {
   slow: "for its turn: the destination is slow, so its backlog is sent separately and delays no other destination",
   crash_loop:
     "because sending to the destination has crashed Workers: its deliveries are sent separately, a few at a time",
+  group: "for its turn: the receiver's shared limit applies",
   recovered: "to be sent again: it was lost on the way",
   retried: "to be sent again, as requested",
   replayed: "for its turn in a replay",
@@ -201,8 +202,9 @@ export const reasons: Readonly<Record<string, string>> = {
   scheduled: "for its scheduled time",
 };
 
-function waitingText({ reason = "", waiting_until }: Delivery, now: number): string {
-  const text = `Waiting ${reasons[reason] ?? `(${spelledOut(reason)})`}`;
+function waitingText({ reason = "", waiting_until, group }: Delivery, now: number): string {
+  const of = group === undefined ? "" : ` (group ${group})`;
+  const text = `Waiting ${reasons[reason] ?? `(${spelledOut(reason)})`}${of}`;
   if (reason === "paused") return `${text}, until you resume it`;
   const until = waiting_until === undefined ? now : Date.parse(waiting_until);
   return until > now ? `${text}, for another ${untilOf(until, now)}` : text;

@@ -7,6 +7,7 @@ import type { Child, FC } from "hono/jsx";
 import type { Principal } from "../../../core/principal.ts";
 import type { Refused } from "../../../core/result.ts";
 import { getAuditEntries } from "../../../features/audit/service.ts";
+import { getGroupsWithState } from "../../../features/groups/service.ts";
 import { getKeys } from "../../../features/keys/service.ts";
 import { createPortalLink } from "../../../features/portal-links/service.ts";
 import { assetPath, mark } from "../../ui/assets.ts";
@@ -16,12 +17,16 @@ import { RefusedNotice } from "../../ui/parts.tsx";
 import { statusOfRefused } from "../../ui/services.ts";
 import { type DashboardContext, mayCall, mayNameTenant, PART } from "../session.ts";
 
-/** The navigation. A page that needs a service is shown to those who may call it. */
+/**
+ * The navigation. A page that needs a service is shown to those who may call it, and one of all tenants to who is bound to
+ * none.
+ */
 const places = [
   { place: "overview", path: "", name: "Overview" },
   { place: "deliveries", path: "/deliveries", name: "Deliveries" },
   { place: "replays", path: "/replays", name: "Replays" },
   { place: "event-types", path: "/event-types", name: "Event types" },
+  { place: "groups", path: "/groups", name: "Groups", needs: getGroupsWithState, ofAll: true },
   { place: "keys", path: "/keys", name: "Keys", needs: getKeys },
   { place: "portal-links", path: "/portal-links", name: "Portal links", needs: createPortalLink },
   { place: "audit", path: "/audit", name: "Audit", needs: getAuditEntries },
@@ -71,7 +76,11 @@ type Who = Readonly<{
 
 function whoOf(c: DashboardContext): Who {
   const { tenant, principal } = c.get("visitor");
-  const shown = places.filter((place) => !("needs" in place) || mayCall(c, place.needs));
+  const shown = places.filter(
+    (place) =>
+      (!("needs" in place) || mayCall(c, place.needs)) &&
+      (!("ofAll" in place) || principal.tenant === undefined),
+  );
   return { tenant, maySwitch: mayNameTenant(c), person: principal.person, places: shown };
 }
 

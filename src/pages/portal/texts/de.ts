@@ -18,6 +18,7 @@ export const de: Texts = {
     rate: "das Ratenlimit des Endpunkts ist erreicht",
     slow: "Ihr Server antwortet langsam, deshalb warten Zustellungen aufeinander",
     crash_loop: "beim Senden gab es auf unserer Seite einen Fehler; es wird in kleinen Portionen gesendet",
+    group: "für Ihren Server gilt ein gemeinsames Limit; Zustellungen an ihn wechseln sich ab",
     recovered: "sie ging unterwegs verloren und wird erneut gesendet",
     sealed: "die Zugangsdaten des Endpunkts lassen sich gerade nicht öffnen",
     unresolved: "der Hostname lässt sich nicht auflösen",

@@ -33,6 +33,7 @@ const reasons: Readonly<Record<Reason, string>> = {
   rate: "the endpoint has reached its rate limit",
   slow: "your server answers slowly, so its deliveries take turns",
   crash_loop: "sending to it has failed on our side; it is sent in small portions",
+  group: "your server's shared limit applies; deliveries to it take turns",
   recovered: "it was lost on the way and is sent again",
   sealed: "the endpoint's credentials cannot be opened at the moment",
   unresolved: "the host name cannot be resolved",

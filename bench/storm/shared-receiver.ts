@@ -1,0 +1,124 @@
+/**
+ * Many tenants, one host: each has a destination of its own there, and no destination's limits know of the others'.
+ * The host takes 50 requests a second and is down for an hour. With and without a group of all of them, beside
+ * destinations of other hosts.
+ */
+import type { Simulated } from "../../src/simulator/figures.ts";
+import { BEGINNING, FINE, isWithin, recoveryOf, steady } from "../../src/simulator/scenario.ts";
+import { breakwater } from "./breakwater/sender.ts";
+import type { Scenario } from "./scenarios.ts";
+import { simulate } from "./simulate.ts";
+
+const HOUR_MS = 3600_000;
+const BEFORE_MS = 60_000;
+const AFTER_MS = 300_000;
+/** Ten at once for 200 ms each. */
+const CAPACITY = 50;
+const OTHERS = 3;
+const GROUP = "shared";
+
+export type SharedReceiver = Readonly<{
+  /** Requests in the fullest second after the recovery ÷ capacity. */
+  peak: number;
+  secondOutages: number;
+  wasted: number;
+  /** From the recovery until nothing is older than three seconds ÷ the time at the best possible rate. */
+  drain: number;
+  /** Jain's index of what each tenant has got half-way through the drain. */
+  fairness: number;
+  /** From acceptance to delivery, at other hosts. */
+  othersP50Ms: number;
+  othersP99Ms: number;
+  lost: number;
+}>;
+
+/** @param each events of each tenant in the hour */
+export async function sharedReceiver(
+  tenants: number,
+  each: number,
+  grouped: boolean,
+  seed: number,
+): Promise<SharedReceiver> {
+  const outage = [{ from: BEFORE_MS, to: BEFORE_MS + HOUR_MS }];
+  const isMember = (receiver: number) => receiver < tenants;
+  const until = { from: 0, to: BEFORE_MS + HOUR_MS + AFTER_MS };
+  const scenario: Scenario = {
+    name: "shared",
+    title: "Many tenants, one host",
+    server: { slots: 10, serviceMs: 200, strain: 100, bound: 300, restartMs: 60_000 },
+    receivers: tenants + OTHERS,
+    serverOf: (receiver) => (isMember(receiver) ? 0 : receiver),
+    watched: isMember,
+    troubles: outage,
+    troubleAt: (receiver, now) => (receiver === 0 && isWithin(outage, now) ? { kind: "down" } : FINE),
+    posts: (random) =>
+      Array.from({ length: tenants + OTHERS }, (_, receiver) =>
+        steady(isMember(receiver) ? (each * 1000) / HOUR_MS : 0.05, until, receiver, random),
+      )
+        .flat()
+        .sort((a, b) => a.at - b.at),
+    settings: {},
+  };
+  const contender = {
+    name: "Breakwater",
+    model: false,
+    start: (context: Parameters<typeof breakwater>[0]) =>
+      breakwater(context, {
+        settingsOf: (receiver) => (grouped && isMember(receiver) ? { group: GROUP } : {}),
+        prepare: (db) =>
+          db
+            .prepare(
+              "INSERT INTO groups (name, max_concurrency, rate_per_second, rate_burst, created_at, updated_at) VALUES (?, 20, ?, 1, 0, 0)",
+            )
+            .run(GROUP, CAPACITY - 5),
+      }),
+  };
+  return figuresOf(await simulate(scenario, contender, seed), tenants);
+}
+
+function figuresOf({ scenario, ledger, breakdowns }: Simulated, tenants: number): SharedReceiver {
+  const recovery = recoveryOf(scenario);
+  const from = (recovery - BEGINNING) / 1000;
+  const seconds: number[] = [];
+  for (const bins of ledger.arrivals.slice(0, tenants))
+    for (const [second, count] of bins.entries())
+      if (second >= from) seconds[second] = (seconds[second] ?? 0) + (count ?? 0);
+  const mine = ledger.deliveries.filter(({ receiver }) => receiver < tenants);
+  const others = ledger.deliveries
+    .filter(({ receiver, endedAt }) => receiver >= tenants && endedAt > 0)
+    .map(({ acceptedAt, endedAt }) => endedAt - acceptedAt)
+    .sort((a, b) => a - b);
+  const drainedAt = mine.reduce(
+    (last, { acceptedAt, endedAt }) => (endedAt - acceptedAt > 3_000 ? Math.max(last, endedAt) : last),
+    recovery,
+  );
+  const open = mine.filter(({ acceptedAt, endedAt }) => acceptedAt <= recovery && endedAt > recovery);
+  const halfAt = recovery + (drainedAt - recovery) / 2;
+  const got = Array.from({ length: tenants }, () => 0);
+  for (const { receiver, endedAt } of open) if (endedAt <= halfAt) got[receiver] = (got[receiver] ?? 0) + 1;
+  const at = (share: number) => others[Math.floor(others.length * share)] ?? 0;
+  return {
+    peak: Math.max(0, ...Array.from(seconds, (count) => count ?? 0)) / CAPACITY,
+    secondOutages: breakdowns,
+    wasted: ledger.failures.flat().reduce((sum, count) => sum + (count ?? 0), 0),
+    drain:
+      (drainedAt - recovery) /
+      ((open.length * 1000) / (CAPACITY - tenants * ratePer(scenario, mine.length, tenants))),
+    fairness: jain(got),
+    othersP50Ms: at(0.5),
+    othersP99Ms: at(0.99),
+    lost: ledger.deliveries.filter(({ dead, endedAt }) => dead || endedAt === 0).length,
+  };
+}
+
+/** Events a second of one tenant. */
+function ratePer({ troubles }: Scenario, events: number, tenants: number): number {
+  const seconds = ((troubles.at(-1)?.to ?? 0) + AFTER_MS) / 1000;
+  return events / tenants / seconds;
+}
+
+function jain(values: readonly number[]): number {
+  const sum = values.reduce((a, b) => a + b, 0);
+  const squares = values.reduce((a, b) => a + b * b, 0);
+  return squares === 0 ? 1 : (sum * sum) / (values.length * squares);
+}

@@ -1,0 +1,208 @@
+/**
+ * The member's side of a group: how a gate uses blocks of the shared capacity. The gate's own checks come first; what
+ * they allow is bounded by a block. Without one that fits it answers what it needs, and its caller fetches that from the
+ * group and asks again.
+ *
+ * Blocks are known to the incarnation that got them and to nobody else: a new one treats them as spent. So only one
+ * object ever grants leases from a block, and only until its `useBy`.
+ */
+import type { Reservation } from "../rate-limit.ts";
+import type { BlockAnswer, GivenBlock } from "./deal.ts";
+import type { BlockEnd } from "./report.ts";
+
+/** A lease's part of a block. */
+export type LeaseShare = Readonly<{
+  block: string;
+  /** Its slots when it was granted: they stay its own until it ends, whatever a successor takes over. */
+  slots: number;
+  /** Its sends, by their places in the block. */
+  from: number;
+  sends: number;
+}>;
+
+/** A block that a gate has. */
+export type MemberBlock = GivenBlock &
+  Readonly<{
+    /** Sends leased, from the first on. */
+    taken: number;
+    /** The most slots that were in use at once. */
+    peak: number;
+    /** Attempts that were answered below 500 and are not reported yet. */
+    succeeded: number;
+  }>;
+
+/** A gate's knowledge of its group. */
+export type Membership = Readonly<{
+  blocks: readonly MemberBlock[];
+  /** Why the group has refused it, and when its drains and its live traffic may ask again. */
+  refusal: Extract<BlockAnswer, { kind: "refused" }>["refusal"] | null;
+}>;
+
+/** A gate's request to its group, and its report with it. Plain values. */
+export type BlockNeeds = Readonly<{
+  slots: number;
+  sends: number;
+  leaseMs: number;
+  ends: readonly BlockEnd[];
+  succeeded: number;
+}>;
+
+export const noMembership: Membership = { blocks: [], refusal: null };
+
+/** A gate that was busy asks for so many times what it used of late, so that one block serves many leases. */
+const AHEAD = 2;
+const MOST_SENDS = 1_000;
+/** Blocks that are over are remembered so long, to be reported with the next request. */
+const REMEMBERED_MS = 60_000;
+
+type Sharing = Readonly<{ share?: LeaseShare }>;
+
+/** As in capacity.ts, which knows the gate's state and so this file. */
+type Room = Readonly<{ slots: number; reservation: Reservation; probe: boolean }>;
+
+/** The membership with what the group has answered. A block that comes too late is of no use, and is not taken. */
+export function withAnswer(membership: Membership, answer: BlockAnswer | undefined, now: number): Membership {
+  if (!answer) return membership;
+  if (answer.kind === "refused") return { ...membership, refusal: answer.refusal };
+  const { block } = answer;
+  // A call that is repeated brings the same block again.
+  const isKnown = membership.blocks.some(({ id }) => id === block.id);
+  if (isKnown || block.useBy <= now) return { ...membership, refusal: null };
+  return { blocks: [...membership.blocks, { ...block, taken: 0, peak: 0, succeeded: 0 }], refusal: null };
+}
+
+/** The membership without a block of which nothing was used; undefined when there is none such. */
+export function withoutBlock(membership: Membership, id: string): Membership | undefined {
+  const blocks = membership.blocks.filter((block) => block.id !== id || block.taken > 0 || block.peak > 0);
+  return blocks.length < membership.blocks.length ? { ...membership, blocks } : undefined;
+}
+
+/** The part of the capacity that a block has room for; undefined when none has any. */
+export function withinBlock<Capacity extends Room>(
+  { blocks }: Membership,
+  leases: readonly Sharing[],
+  capacity: Capacity,
+  leaseMs: number,
+  now: number,
+): Readonly<{ block: string; capacity: Capacity }> | undefined {
+  const found = blocks.find(
+    (block) =>
+      now < block.useBy &&
+      now + leaseMs <= block.leasesEndBy &&
+      block.taken < block.sends &&
+      usedOf(block, leases) < block.slots,
+  );
+  if (!found) return undefined;
+  const { reservation } = capacity;
+  const firstAt = Math.max(reservation.firstAt, found.firstAt + found.taken * found.everyMs);
+  const everyMs = Math.max(reservation.everyMs, found.everyMs);
+  const sends = Math.min(reservation.sends, found.sends - found.taken);
+  const slackMs = Math.min(reservation.slackMs, found.slackMs);
+  // As if the member's own rate were the slower of the two: its later sends come no sooner.
+  const tat = Math.max(
+    reservation.tat - (reservation.sends - sends) * reservation.everyMs,
+    firstAt + sends * everyMs,
+  );
+  const slots = Math.min(capacity.slots, found.slots - usedOf(found, leases));
+  return {
+    block: found.id,
+    capacity: { ...capacity, slots, reservation: { sends, firstAt, everyMs, slackMs, tat } },
+  };
+}
+
+/** What to ask the group for. Blocks that are over are reported with it, and forgotten. */
+export function needsOf(
+  membership: Membership,
+  leases: readonly Sharing[],
+  { slots, reservation, probe }: Room,
+  { leaseMs, connections }: Readonly<{ leaseMs: number; connections: number }>,
+  now: number,
+): Readonly<{ membership: Membership; needs: BlockNeeds }> {
+  const { blocks, over } = split(membership.blocks, leases, now);
+  const used = membership.blocks.filter(({ leasesEndBy, useBy }) => useBy > now - 1_000 && leasesEndBy > now);
+  const sends = probe ? 1 : Math.max(reservation.sends, Math.min(MOST_SENDS, AHEAD * sum(used, "taken")));
+  const needed = Math.min(slots, reservation.sends, connections);
+  const wanted = probe ? 1 : Math.max(needed, Math.min(slots, AHEAD * sum(used, "peak")));
+  const needs = {
+    slots: wanted,
+    sends,
+    leaseMs,
+    ends: over.map((block) => endOf(block, leases)),
+    succeeded: sum(over, "succeeded"),
+  };
+  return { membership: { ...membership, blocks }, needs };
+}
+
+/** The membership after a lease was granted from the block, and the lease's share. */
+export function afterShare(
+  membership: Membership,
+  id: string,
+  { slots, sends }: Readonly<{ slots: number; sends: number }>,
+  leases: readonly Sharing[],
+): Readonly<{ membership: Membership; share: LeaseShare }> {
+  const block = membership.blocks.find((one) => one.id === id);
+  const from = block?.taken ?? 0;
+  const blocks = membership.blocks.map((one) =>
+    one.id === id
+      ? { ...one, taken: from + sends, peak: Math.max(one.peak, usedOf(one, leases) + slots) }
+      : one,
+  );
+  return { membership: { ...membership, blocks }, share: { block: id, slots, from, sends } };
+}
+
+/**
+ * The membership after a lease has ended, and what to report to the group at once: blocks that are over, where the
+ * group wants them.
+ * @param leases those that are left
+ */
+export function afterShareEnd(
+  membership: Membership,
+  { share }: Sharing,
+  { started, succeeded }: Readonly<{ started: number; succeeded: number }>,
+  leases: readonly Sharing[],
+  now: number,
+): Readonly<{ membership: Membership; ends: readonly BlockEnd[]; succeeded: number }> {
+  if (!share) return { membership, ends: [], succeeded: 0 };
+  const blocks = membership.blocks.map((block) => {
+    if (block.id !== share.block) return block;
+    const isLast = block.taken === share.from + share.sends;
+    return {
+      ...block,
+      taken: isLast ? share.from + Math.min(started, share.sends) : block.taken,
+      succeeded: block.succeeded + succeeded,
+    };
+  });
+  const isOver = (block: MemberBlock) =>
+    block.wanted === true && usedOf(block, leases) === 0 && (block.probe === true || block.taken > 0);
+  const over = blocks.filter(isOver);
+  const left = blocks.filter((block) => !isOver(block) && !isForgotten(block, now));
+  const ends = over.map((block) => endOf(block, leases));
+  return { membership: { ...membership, blocks: left }, ends, succeeded: sum(over, "succeeded") };
+}
+
+function split(all: readonly MemberBlock[], leases: readonly Sharing[], now: number) {
+  const isOver = (block: MemberBlock) => block.useBy <= now && usedOf(block, leases) === 0;
+  return {
+    blocks: all.filter((block) => !isOver(block) && !isForgotten(block, now)),
+    over: all.filter(isOver),
+  };
+}
+
+function isForgotten({ leasesEndBy }: MemberBlock, now: number): boolean {
+  return leasesEndBy + REMEMBERED_MS <= now;
+}
+
+function endOf(block: MemberBlock, leases: readonly Sharing[]): BlockEnd {
+  return { block: block.id, slots: usedOf(block, leases), unused: block.sends - block.taken };
+}
+
+function usedOf({ id }: MemberBlock, leases: readonly Sharing[]): number {
+  return leases.reduce((used, { share }) => used + (share?.block === id ? share.slots : 0), 0);
+}
+
+function sum<Name extends "taken" | "peak" | "succeeded">(
+  blocks: readonly MemberBlock[],
+  name: Name,
+): number {
+  return blocks.reduce((total, block) => total + block[name], 0);
+}

@@ -1,0 +1,49 @@
+/** Groups as the API takes and shows them. */
+import { z } from "@hono/zod-openapi";
+import { groupLimitShape } from "../../core/group/limits.ts";
+import { breakerShape } from "../../core/limits.ts";
+import { zodFieldsOf, zodOf } from "../../core/zod-of.ts";
+import { strict } from "../../http/parameters.ts";
+import { breakerInput } from "../destinations/fields.ts";
+
+const limits = zodFieldsOf(groupLimitShape.fields);
+
+export const groupInput = strict({
+  max_concurrency: limits.max_concurrency.nullish(),
+  rate_per_second: limits.rate_per_second.nullish(),
+  rate_burst: limits.rate_burst.nullish(),
+  breaker: breakerInput.nullish(),
+}).openapi("GroupLimits");
+
+const fields = {
+  name: z.string(),
+  ...limits,
+  breaker: zodOf(breakerShape),
+  created_at: z.iso.datetime().nullable().openapi({ description: "Null where it has the default limits." }),
+  updated_at: z.iso.datetime().nullable(),
+};
+
+export const groupSchema = z.object(fields).openapi("Group");
+
+export const groupWithState = z
+  .object({
+    ...fields,
+    state: z
+      .object({
+        circuit: z.enum(["closed", "open", "half_open"]),
+        circuit_until: z.iso.datetime().nullable(),
+        held_until: z.iso.datetime().nullable(),
+        window: z.int().openapi({ description: "Attempts in flight allowed now, up to `max_concurrency`." }),
+        in_flight: z.int().openapi({ description: "Connections that members have been given." }),
+        waiting: z.int().openapi({ description: "Members that wait for their turn." }),
+        tenants: z.int().openapi({ description: "Tenants that send now, or wait." }),
+      })
+      .nullable()
+      .openapi({ description: "Null where it cannot be read at the moment." }),
+  })
+  .openapi("GroupWithState");
+
+/** What `PUT /v1/groups/{name}` takes; what is left out has its default. */
+export type GroupFields = z.infer<typeof groupInput>;
+export type GroupJson = z.infer<typeof groupSchema>;
+export type GroupStateJson = z.infer<typeof groupWithState>;

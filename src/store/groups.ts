@@ -1,0 +1,128 @@
+/** Groups of destinations that share a receiver: their limits. Most groups have no row. */
+import { asc, eq, gt } from "drizzle-orm";
+import { drizzle } from "drizzle-orm/d1";
+import type { GroupSettings } from "../core/group/group-state.ts";
+import {
+  defaultGroupLimits,
+  type GroupLimits,
+  groupBurstOf,
+  groupLimitShape,
+  groupSettingsFrom,
+} from "../core/group/limits.ts";
+import { BY_HOST } from "../core/group/name.ts";
+import { type Breaker, breakerShape, defaultBreaker } from "../core/limits.ts";
+import { readAs } from "../core/shape.ts";
+import { modelOf, type RawRow } from "./columns.ts";
+import { usable } from "./destination.ts";
+import { groups } from "./schema.ts";
+import { countUpTo } from "./sql.ts";
+
+export type Group = typeof groups.$inferSelect;
+
+/** Groups with limits of their own. */
+export const MOST_GROUPS = 1_000;
+
+/** The limits in effect, as the API writes them. */
+export function groupLimitsOf(row: Group | undefined): GroupLimits {
+  const { rate_burst: _, ...defaults } = defaultGroupLimits;
+  const limits = usable(groupLimitShape.fields, defaults, {
+    max_concurrency: row?.maxConcurrency ?? defaults.max_concurrency,
+    rate_per_second: row?.ratePerSecond ?? defaults.rate_per_second,
+  });
+  const burst = readAs(groupLimitShape.fields.rate_burst, row?.rateBurst);
+  return { ...limits, rate_burst: burst ?? groupBurstOf(limits.rate_per_second) };
+}
+
+export function groupBreakerOf(row: Group | undefined): Breaker {
+  return usable(breakerShape.fields, defaultBreaker, {
+    failure_ratio: row?.breakerFailureRatio ?? defaultBreaker.failure_ratio,
+    min_attempts: row?.breakerMinAttempts ?? defaultBreaker.min_attempts,
+    window_s: row?.breakerWindowS ?? defaultBreaker.window_s,
+    cooldown_s: row?.breakerCooldownS ?? defaultBreaker.cooldown_s,
+    max_cooldown_s: row?.breakerMaxCooldownS ?? defaultBreaker.max_cooldown_s,
+  });
+}
+
+export function groupSettingsOf(row: Group | undefined): GroupSettings {
+  return groupSettingsFrom(groupLimitsOf(row), groupBreakerOf(row));
+}
+
+export async function findGroup(db: D1Database, name: string): Promise<Group | undefined> {
+  return drizzle(db).select().from(groups).where(eq(groups.name, name)).get();
+}
+
+/** A look-up for each name, however many destinations have it. */
+const USED = `
+  WITH RECURSIVE used(name, place) AS (
+    SELECT (SELECT min(group_name) FROM destinations
+      WHERE group_name IS NOT NULL AND deleted_at IS NULL AND group_name > ?1), 1
+    UNION ALL
+    SELECT (SELECT min(group_name) FROM destinations
+      WHERE group_name IS NOT NULL AND deleted_at IS NULL AND group_name > used.name), place + 1
+    FROM used WHERE used.name IS NOT NULL AND place < ?2)
+  SELECT name FROM used WHERE name IS NOT NULL`;
+
+/**
+ * In order of their names: groups with limits of their own, and names that destinations have, whose row is absent then.
+ * Groups of hosts are among them where they have limits.
+ */
+export async function listGroups(
+  db: D1Database,
+  { after = "", limit }: Readonly<{ after: string | undefined; limit: number }>,
+): Promise<Readonly<{ name: string; row: Group | undefined }>[]> {
+  const [rows, used] = await Promise.all([
+    drizzle(db).select().from(groups).where(gt(groups.name, after)).orderBy(asc(groups.name)).limit(limit),
+    db
+      .prepare(USED)
+      .bind(after, limit + 1)
+      .all<{ name: string }>(),
+  ]);
+  const byName = new Map<string, Group | undefined>(
+    used.results.flatMap(({ name }) => (name === BY_HOST ? [] : [[name, undefined]])),
+  );
+  for (const row of rows) byName.set(row.name, row);
+  const names = [...byName.keys()].sort();
+  return names.slice(0, limit).map((name) => ({ name, row: byName.get(name) }));
+}
+
+/** The limit is part of the statement, so that two at the same moment cannot exceed it. */
+const PUT = `
+  INSERT INTO groups (name, max_concurrency, rate_per_second, rate_burst, breaker_failure_ratio, breaker_min_attempts,
+    breaker_window_s, breaker_cooldown_s, breaker_max_cooldown_s, created_at, updated_at)
+  SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10
+  WHERE EXISTS (SELECT 1 FROM groups WHERE name = ?1) OR ${countUpTo(MOST_GROUPS, "groups")} < ${MOST_GROUPS}
+  ON CONFLICT (name) DO UPDATE SET max_concurrency = excluded.max_concurrency,
+    rate_per_second = excluded.rate_per_second, rate_burst = excluded.rate_burst,
+    breaker_failure_ratio = excluded.breaker_failure_ratio, breaker_min_attempts = excluded.breaker_min_attempts,
+    breaker_window_s = excluded.breaker_window_s, breaker_cooldown_s = excluded.breaker_cooldown_s,
+    breaker_max_cooldown_s = excluded.breaker_max_cooldown_s, updated_at = excluded.updated_at
+  RETURNING *`;
+
+export type GroupInput = Omit<Group, "createdAt" | "updatedAt">;
+
+/** Creates or replaces a group's limits; undefined when there are too many groups. */
+export async function putGroup(db: D1Database, group: GroupInput, now: number): Promise<Group | undefined> {
+  const { breakerFailureRatio, breakerMinAttempts, breakerWindowS, breakerCooldownS, breakerMaxCooldownS } =
+    group;
+  const breaker = [
+    breakerFailureRatio,
+    breakerMinAttempts,
+    breakerWindowS,
+    breakerCooldownS,
+    breakerMaxCooldownS,
+  ];
+  const raw = await db
+    .prepare(PUT)
+    .bind(group.name, group.maxConcurrency, group.ratePerSecond, group.rateBurst, ...breaker, now)
+    .first<RawRow>();
+  return raw === null ? undefined : modelOf(groups, raw);
+}
+
+/** Whether there was one. Its members stay, with the defaults. */
+export async function removeGroup(db: D1Database, name: string): Promise<boolean> {
+  const removed = await drizzle(db)
+    .delete(groups)
+    .where(eq(groups.name, name))
+    .returning({ name: groups.name });
+  return removed.length > 0;
+}

@@ -1,0 +1,209 @@
+/** Destinations that share a receiver: the group's object, what Workers carry, and what it costs. */
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it } from "vitest";
+import { groupOf } from "../../src/delivery/group.ts";
+import type { DrainMessage } from "../../src/queue-messages.ts";
+import { accept } from "../support/accept.ts";
+import { fakeQueue } from "../support/queues.ts";
+import { execute, newDestination, newWorld, storedRows, type World } from "../support/world.ts";
+
+let world: World;
+let group: string;
+let number = 0;
+beforeEach(async () => {
+  world = await newWorld();
+  // Objects outlive a world.
+  number += 1;
+  group = `shared-${number}`;
+});
+
+const tenants = ["acme", "globex", "initech"];
+
+/** A destination of that tenant in the group. */
+async function member(tenant = "acme", path = tenant): Promise<{ id: string; url: string }> {
+  const url = `https://shared.example/${path}`;
+  return { id: await newDestination({ tenant, url, group }), url };
+}
+
+/** Posts an event of each tenant, and delivers all of them in one batch. */
+async function deliver(names: string): Promise<void> {
+  const type = "order.paid";
+  await accept(
+    world.services,
+    names.split(", ").map((tenant) => ({ tenant, type, data: {} })),
+  );
+  await world.settled();
+  const messages = world.deliveryQueue.taken().map(({ body }) => body);
+  await world.consume(messages);
+  await world.settled();
+}
+
+const busy = () => new Response(null, { status: 429, headers: { "retry-after": "600" } });
+
+const request = (tenant: string, slots: number) => ({
+  slots,
+  sends: slots,
+  leaseMs: 30_000,
+  report: {
+    ...{ member: `dst_${tenant}`, tenant, ends: [], succeeded: 0, failed: 0, unreached: 0, limited: 0 },
+    ...{ waitUntil: 0, isOneHost: false },
+  },
+});
+
+const groupObject = () => env.GROUPS.get(env.GROUPS.idFromName(group));
+const settings = {
+  maxConcurrency: 8,
+  ratePerSecond: 1_000,
+  rateBurst: 100,
+  breaker: { failureRatio: 0.5, minAttempts: 5, windowMs: 60_000, cooldownMs: 30_000, maxCooldownMs: 45_000 },
+};
+
+describe("a destination in no group", () => {
+  it("costs no call, no query and no row more", async () => {
+    await newDestination();
+    await deliver("acme");
+    world.gates.called();
+    world.d1.used();
+    await deliver("acme");
+    expect(world.gates.called()).toEqual(["admit", "settle"]);
+    expect(world.groups.called()).toEqual([]);
+    expect(world.services.memory.groupSettings.get(group)).toBeUndefined();
+  });
+});
+
+describe("a destination in a group", () => {
+  it("is delivered to under a block, for one call of the group and one more of the gate", async () => {
+    const { url } = await member();
+    await deliver("acme");
+    expect(world.receiver.to(url)).toHaveLength(1);
+    expect(world.gates.called()).toEqual(["admit", "admit", "settle"]);
+    expect(world.groups.called()).toEqual(["deal"]);
+    expect(await storedRows()).toMatchObject([{ state: "delivered" }]);
+  });
+
+  it("has the limits of its group's row, which is read once in ten seconds", async () => {
+    await execute(
+      "INSERT INTO groups (name, max_concurrency, created_at, updated_at) VALUES (?1, 3, 0, 0)",
+      group,
+    );
+    await member();
+    await deliver("acme");
+    expect(world.services.memory.groupSettings.get(group)?.settings.maxConcurrency).toBe(3);
+    const read = world.d1.used().queries;
+    await deliver("acme");
+    expect(world.d1.used().queries).toBeLessThan(read);
+  });
+
+  it("comes again later when the group cannot be reached, without an attempt", async () => {
+    const { url } = await member();
+    world.groups.before(() => {
+      throw new Error("The group is away");
+    });
+    await deliver("acme");
+    expect(world.receiver.to(url)).toEqual([]);
+    expect(world.logged("group_unreachable")).toHaveLength(1);
+    expect(await storedRows()).toEqual([]);
+  });
+
+  it("waits with the reason `group` when the shared capacity is out", async () => {
+    const { id } = await member();
+    await groupObject().deal(request("other", 8), settings);
+    await execute(
+      "INSERT INTO groups (name, max_concurrency, created_at, updated_at) VALUES (?1, 7, 0, 0)",
+      group,
+    );
+    await deliver("acme");
+    expect(world.receiver.calls).toEqual([]);
+    expect(await storedRows()).toMatchObject([{ destinationId: id, state: "waiting", reason: "group" }]);
+    expect((await groupObject().view(settings)).waiting).toBe(1);
+  });
+
+  it("does not stop for trouble of one tenant's path, but for that of two", async () => {
+    const [acme, globex, initech] = await Promise.all(tenants.map((tenant) => member(tenant)));
+    world.receiver.script(acme?.url ?? "", 500);
+    for (let i = 0; i < 4; i++) await deliver("acme");
+    expect((await groupObject().view(settings)).circuit).toBe("closed");
+    await deliver("initech");
+    expect(world.receiver.to(initech?.url ?? "")).toHaveLength(1);
+    world.receiver.script(globex?.url ?? "", 503);
+    for (let i = 0; i < 4; i++) await deliver("globex");
+    expect((await groupObject().view(settings)).circuit).toBe("open");
+    await deliver("initech");
+    expect(world.receiver.to(initech?.url ?? "")).toHaveLength(1);
+    const waiting = (await storedRows()).filter(({ destinationId }) => destinationId === initech?.id);
+    expect(waiting.some(({ state, reason }) => state === "waiting" && reason === "group")).toBe(true);
+  });
+
+  it("is held with all others for a minute at most when one tenant was told to wait", async () => {
+    const { url } = await member("acme");
+    const other = await member("globex");
+    world.receiver.script(url, busy);
+    await deliver("acme");
+    const { heldUntil } = await groupObject().standing();
+    expect(heldUntil - Date.now()).toBeGreaterThan(0);
+    expect(heldUntil - Date.now()).toBeLessThanOrEqual(60_000);
+    await deliver("globex");
+    expect(world.receiver.to(other.url)).toEqual([]);
+  });
+
+  it("is held with all others for as long as two tenants were told to wait", async () => {
+    const members = [await member("acme"), await member("globex")];
+    for (const { url } of members) world.receiver.script(url, busy);
+    await deliver("acme, globex");
+    const { heldUntil } = await groupObject().standing();
+    expect(heldUntil - Date.now()).toBeGreaterThan(500_000);
+  });
+
+  it("is called by a drain when capacity is given back", async () => {
+    const { id } = await member();
+    await groupObject().deal(request("other", 8), settings);
+    await execute(
+      "INSERT INTO groups (name, max_concurrency, created_at, updated_at) VALUES (?1, 7, 0, 0)",
+      group,
+    );
+    await deliver("acme");
+    const sent = fakeQueue<DrainMessage>();
+    const { runInDurableObject } = await import("cloudflare:test");
+    await runInDurableObject(groupObject(), (object) => {
+      Object.assign(object, { env: { DRAINS: sent.queue } });
+    });
+    const wide = { ...settings, maxConcurrency: 100 };
+    await groupObject().report({ ...request("third", 1).report }, wide);
+    const calls = sent.taken().map(({ body }) => body);
+    expect(calls).toEqual([{ destination: id, drains: 1 }]);
+    await execute("UPDATE groups SET max_concurrency = 100");
+    world.services.memory.groupSettings.delete(group);
+    await world.answer(calls);
+    await world.settled();
+    expect(await storedRows()).toMatchObject([{ state: "delivered" }]);
+  });
+
+  it("keeps its capacity through an eviction of the group's object", async () => {
+    await groupObject().deal(request("other", 7), settings);
+    const { evictDurableObject } = (await import("cloudflare:test")) as unknown as {
+      evictDurableObject?: (stub: unknown) => Promise<void>;
+    };
+    await evictDurableObject?.(groupObject());
+    expect(await groupObject().view(settings)).toMatchObject({ inFlight: 7 });
+    expect(await groupObject().deal(request("third", 7), settings)).toMatchObject({ block: { slots: 1 } });
+  });
+});
+
+describe("the group of a destination", () => {
+  it.each([
+    [null, "https://a.example/x", undefined, undefined],
+    ["billing", "https://a.example/x", undefined, "billing"],
+    ["billing", "queue:ORDERS", undefined, "billing"],
+    ["host", "https://A.example/x", undefined, "host:a.example"],
+    ["host", "https://a.example:8443/x", undefined, "host:a.example:8443"],
+    ["host", "queue:ORDERS", undefined, undefined],
+    [null, "https://a.example/x", ["a.example"], "host:a.example"],
+    [null, "https://a.example:8443/x", ["a.example"], undefined],
+    [null, "https://b.a.example/x", ["*.a.example"], "host:b.a.example"],
+    [null, "https://ba.example/x", ["*.a.example"], undefined],
+    ["billing", "https://a.example/x", ["a.example"], "billing"],
+    ["host:evil", "https://a.example/x", undefined, undefined],
+  ])("of group %j at %s with SHARED_HOSTS %j is %j", (given, url, sharedHosts, expected) => {
+    expect(groupOf({ group: given, url }, sharedHosts ? { sharedHosts } : {})).toBe(expected);
+  });
+});
