@@ -68,6 +68,8 @@ export type News = Readonly<{
   alerts?: readonly DestinationResult[];
   /** Destinations whose dead-letter digest is due. */
   digestsDue?: readonly Pick<Destination, "id" | "tenant">[];
+  /** Deliveries that have ended dead and hold their lines. */
+  held?: readonly Readonly<{ event: number; destination: Destination }>[];
 }>;
 
 /** Publishes news. A failure is logged, not thrown, because the work that the news is about is done. */

@@ -40,6 +40,8 @@ export type NewEvent = Readonly<{
   ttl?: number | undefined;
   /** To be sent with its deliveries. */
   headers?: Readonly<Record<string, string>> | undefined;
+  /** Destinations with `ordering` get events with the same key in order: up to 128 characters; excludes `deliver_at`. */
+  ordering_key?: string | undefined;
   /** Refuse it unless its data fits the schema of its type. */
   validate?: boolean | undefined;
 }>;

@@ -10,6 +10,7 @@ export const auditActions = [
   "attempt.content_removed",
   "deliveries.cancelled",
   "delivery.cancelled",
+  "delivery.skipped",
   "delivery.retried",
   "destination.changed",
   "destination.created",

@@ -16,7 +16,7 @@ export const MAX_EVENTS = 100;
 export const MAX_BYTES = 512 * 1024;
 
 /** The latest version of headers that this code knows. */
-export const HEADER_VERSION = 2;
+export const HEADER_VERSION = 3;
 
 const INDEXES = 128;
 
@@ -144,8 +144,11 @@ export type EventHeader = Readonly<{
  * What only some events have is absent from bundles without such events, so that it costs nothing there.
  */
 export type StoredHeader = Readonly<{
-  /** 2: with what code that does not know it must not deliver without: times to live, headers, content types, erasures. */
-  version: 1 | 2;
+  /**
+   * With what code that does not know it must not deliver without. 2: times to live, headers, content types, erasures. 3:
+   * lines.
+   */
+  version: 1 | 2 | 3;
   /** How the bodies are stored. */
   encoding: "gzip" | "plain";
   /** CRC-32 of plain bodies; gzip has one of its own. */
@@ -169,13 +172,20 @@ export type StoredHeader = Readonly<{
   erased?: Runs;
   /** The events that were posted for certain destinations. */
   addressed?: Runs;
+  /** Which events stand in lines, by destination. A trigger writes a row of `lines` for each. */
+  lines?: Lines;
 }>;
+
+/** The lines of a bundle's events at a destination: the line, when they are given up, 1 where it holds, their indexes. */
+export type Lines = Readonly<
+  Record<string, readonly (readonly [line: string, giveUpAt: number, holds: 0 | 1, ...indexes: number[]])[]>
+>;
 
 const FIELDS = 3;
 
 export function storedHeader(
   events: readonly EventHeader[],
-  stored: Pick<StoredHeader, "encoding" | "checksum" | "keys" | "headerBytes">,
+  stored: Pick<StoredHeader, "encoding" | "checksum" | "keys" | "headerBytes" | "lines">,
 ): StoredHeader {
   const tenants = [...new Set(events.map(({ tenant }) => tenant))];
   const types = [...new Set(events.map(({ type }) => type))];
@@ -191,7 +201,7 @@ export function storedHeader(
   const addressed = runsOf(events.flatMap(({ isAddressed }, index) => (isAddressed ? [index] : [])));
   const isPlain = ttls.length === 0 && stored.headerBytes === undefined && contentTypes === undefined;
   return {
-    version: isPlain ? 1 : 2,
+    version: stored.lines ? 3 : isPlain ? 1 : 2,
     ...stored,
     tenants,
     types,

@@ -100,8 +100,16 @@ export type LeaseOrder<Delivery, Result> = Readonly<{
   /** When the grant arrived, by this worker's clock: its times count from then. */
   grantedAt: number;
   deliveries: readonly Delivery[];
+  /** Where some are attempted one after the other; absent: in any order. */
+  sequence?: Sequence<Delivery, Result> | undefined;
   /** Makes an attempt; calls `free` when its connection is no longer needed, at the latest with the result. */
   send: (delivery: Delivery, free: () => void) => Promise<Result>;
+}>;
+
+/** Deliveries that start only when another of the lease has succeeded. */
+export type Sequence<Delivery, Result> = Readonly<{
+  predecessors: ReadonlyMap<Delivery, Delivery>;
+  isSuccess: (result: Result) => boolean;
 }>;
 
 /** A lease in use. The lists change while it is. The promises of its end reject when an effect fails. */
@@ -228,7 +236,7 @@ class LeaseRunner<Delivery, Result extends AttemptResult> {
 
   #mayStart(lease: Lease<Delivery, Result>): boolean {
     const now = this.#effects.now();
-    return isOpen(this.#state, now) && lease.isInTime(now) && lease.queue.length > 0;
+    return isOpen(this.#state, now) && lease.isInTime(now) && lease.hasNext();
   }
 
   async #attemptNext(lease: Lease<Delivery, Result>, free: () => void): Promise<void> {
@@ -313,6 +321,8 @@ class Lease<Delivery, Result> implements LeaseRun<Delivery, Result> {
   readonly readyForSuccessor = this.#successor.promise;
   readonly enough = this.#enough.promise;
   readonly finished = this.#finished.promise;
+  /** Deliveries that have succeeded, where some start only behind others. */
+  readonly #succeeded = new Set<Delivery>();
   /** Slots claimed by senders that have not started an attempt in them yet. */
   #claimed = 0;
 
@@ -360,7 +370,7 @@ class Lease<Delivery, Result> implements LeaseRun<Delivery, Result> {
   take(mayStart: boolean, now: number): Delivery | undefined {
     this.#claimed -= 1;
     // Another attempt may have started later than its own slot said: then this one is not free yet.
-    const delivery = mayStart && this.#slots.isFree(now) ? this.queue.shift() : undefined;
+    const delivery = mayStart && this.#slots.isFree(now) ? this.#next() : undefined;
     if (delivery === undefined) {
       this.#slots.giveBack();
       return undefined;
@@ -370,8 +380,25 @@ class Lease<Delivery, Result> implements LeaseRun<Delivery, Result> {
     return delivery;
   }
 
+  /** Whether the turn of a delivery has come. */
+  hasNext(): boolean {
+    return this.order.sequence ? this.#indexOfNext() >= 0 : this.queue.length > 0;
+  }
+
+  #next(): Delivery | undefined {
+    return this.order.sequence ? this.queue.splice(this.#indexOfNext(), 1)[0] : this.queue.shift();
+  }
+
+  #indexOfNext(): number {
+    return this.queue.findIndex((one) => {
+      const before = this.order.sequence?.predecessors.get(one);
+      return before === undefined || this.#succeeded.has(before);
+    });
+  }
+
   ended(delivery: Delivery, result: Result, signal: AttemptSignal): void {
     this.running.delete(delivery);
+    if (this.order.sequence?.isSuccess(result)) this.#succeeded.add(delivery);
     this.done.push(result);
     this.signals.push(signal);
   }

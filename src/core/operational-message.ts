@@ -14,6 +14,7 @@ const kinds = {
   "destination.resumed": { title: "Resumed", severity: "info" },
   "destination.storm_detected": { title: "Retry storm", severity: "warning" },
   "destination.recovered": { title: "Retry storm is over", severity: "info" },
+  "delivery.held": { title: "A key is held", severity: "error" },
   "delivery.dead": { title: "Deliveries ended dead", severity: "error" },
   "sweep.stalled": { title: "The sweep has stalled", severity: "critical" },
   "threshold.crossed": { title: "A threshold is crossed", severity: "warning" },

@@ -54,7 +54,13 @@ export const refusalReasons = [
 export type RefusalReason = (typeof refusalReasons)[number];
 
 /** Why a delivery is `waiting`: refused, or requeued by an operator and waiting for its turn. */
-export const waitingReasons = [...refusalReasons, "retried", "replayed"] as const;
+export const waitingReasons = [
+  ...refusalReasons,
+  "retried",
+  "replayed",
+  /** Another event of its key came first. Of one that waits: that has just ended, and now it is its turn. */
+  "order",
+] as const;
 
 /** Results of an exchange in which the receiver gave no answer of its own. */
 const exchangeErrors = [
@@ -110,11 +116,13 @@ export const cancelReasons = [
 export type CancelReason = (typeof cancelReasons)[number];
 
 /**
- * Every named reason of a delivery as it is shown; `http_<status>` comes in addition. `scheduled` is never stored, and in
+ * Every named reason of a delivery as it is shown; `http_<status>` comes in addition. `scheduled` and `order_held` are never stored, and in
  * code `in_flight` is a state.
  */
 export const deliveryReasons = [
   "scheduled",
+  /** The first event of its key is dead and holds it. */
+  "order_held",
   ...waitingReasons,
   /** Sent, and not answered yet. */
   "in_flight",

@@ -225,7 +225,7 @@ function same(value: unknown, given: unknown): boolean {
  * The number, also where its digits are kept as written (JSON.rawJSON). A filter's own numbers are exact, so rounding
  * the other to the nearest double changes no comparison between whole numbers below 2^53.
  */
-function numberOf(value: unknown): number | undefined {
+export function numberOf(value: unknown): number | undefined {
   if (typeof value === "number") return value;
   return isRaw(value) ? Number(value.rawJSON) : undefined;
 }
@@ -241,7 +241,8 @@ function any<T>(list: readonly T[], test: (one: T) => Met): Met {
   return met.length === 0 || met.includes(undefined) ? undefined : met.includes(true);
 }
 
-function valueAt(data: unknown, keys: readonly string[]): unknown {
+/** The value at a path of keys; undefined where there is none. */
+export function valueAt(data: unknown, keys: readonly string[]): unknown {
   let value = data;
   for (const key of keys) {
     if (!isJsonObject(value) || isRaw(value) || !Object.hasOwn(value, key)) return undefined;

@@ -5,6 +5,7 @@
 import type { AdmitRequest, AdmitResult, Refusal, RefusalReason } from "../core/admit.ts";
 import { arrivedGrant, CONNECTIONS, type Grant, settledSince } from "../core/lease.ts";
 import { type LeaseEffects, type LeaseRun, runLease } from "../core/lease-runner.ts";
+import { predecessors, whoseTurn } from "../core/order.ts";
 import { type DeliverySource, type Readiness, readinessOf } from "../core/triage.ts";
 import { admitAtGate, holdAtGate } from "../gate/client.ts";
 import { eventId } from "../ids.ts";
@@ -48,7 +49,8 @@ export function triage(
     if (readiness.kind === "due") due.push(delivery);
     else dispositions.push(withoutAttempt(delivery, readiness, now));
   }
-  return { due, dispositions };
+  const { ready, parked } = whoseTurn(due);
+  return { due: ready, dispositions: [...dispositions, ...parked.map((delivery) => ({ delivery }))] };
 }
 
 /** The target is checked at every send: the rules, or the row, may have changed since the destination was created. */
@@ -183,7 +185,11 @@ export async function admitDue(
   const { grant } = answer;
   if (!grant) return refusedBy(answer, due);
   const isOutdated = answer.readAgain === true || settledSince(answer, lookedUpAt, grantedAt).length > 0;
-  const { deliveries, dispositions, left } = await loadAdmitted(services, due, grant, isOutdated);
+  const loaded = await loadAdmitted(services, due, grant, isOutdated);
+  // The gate knows no lines: it may have admitted one without the one before it.
+  const { ready: deliveries, parked } = whoseTurn(loaded.deliveries);
+  const { left } = loaded;
+  const dispositions = [...loaded.dispositions, ...parked.map((delivery) => ({ delivery }))];
   const usable = arrivedGrant(grant, requestedAt, grantedAt);
   const run = startLease(services, shared, due, { ...prepared, grant: usable, grantedAt, deliveries });
   const recoverAt = grantedAt + grant.expiresInMs;
@@ -223,12 +229,14 @@ export function startLease(
   const settings = gateSettingsOf(destination);
   const policy = retryPolicyOf(destination);
   const how = { timeoutMs: settings.timeoutMs, sender };
+  const before = predecessors(deliveries);
   const order = {
     grant,
     grantedAt,
     deliveries,
     settings,
     patienceMs: patienceFor(grant.destinationState.tookMs),
+    ...(before.size > 0 && { sequence: { predecessors: before, isSuccess } }),
     send: async (delivery: LoadedDelivery, answered: () => void) => {
       const finished = finish(
         await send(services, delivery, { ...how, answered }),
@@ -248,6 +256,10 @@ export function startLease(
     hold: (until) => services.background(holdAtGate(services, id, until)),
   };
   return after ? after.run.continueWith(order) : runLease(effects, order);
+}
+
+function isSuccess({ outcome }: Finished): boolean {
+  return outcome.transition.kind === "delivered";
 }
 
 /**

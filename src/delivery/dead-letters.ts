@@ -24,7 +24,7 @@ import {
   sendAlone,
 } from "./message-group.ts";
 import { reportDead } from "./news.ts";
-import { deadAmong, overRow, waitingRow } from "./outcome.ts";
+import { deadAmong, overRow, waitingDisposition } from "./outcome.ts";
 import { report } from "./recorder.ts";
 
 export async function consumeDeadLetters(services: Services, batch: MessageBatch): Promise<void> {
@@ -33,7 +33,7 @@ export async function consumeDeadLetters(services: Services, batch: MessageBatch
   const now = services.now();
   const dead = alone.map((delivery) => ({ delivery, row: overRow(delivery, "dead", "poison", now) }));
   const refusal = { reason: "recovered", until: now } as const;
-  const waiting = untried.map((delivery) => ({ delivery, row: waitingRow(delivery, refusal) }));
+  const waiting = untried.map((delivery) => waitingDisposition(delivery, refusal));
   await report(services, [...dead, ...waiting]);
   reportDead(services, deadAmong(dead));
   for (const id of new Set(untried.map(({ destination }) => destination.id)))

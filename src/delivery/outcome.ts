@@ -8,6 +8,7 @@
 import type { Refusal } from "../core/admit.ts";
 import { SHORT_ANSWER } from "../core/archive.ts";
 import type { AttemptMetric } from "../core/metrics.ts";
+import { standsBehind } from "../core/order.ts";
 import { type Cause, causeOf, resultOf } from "../core/retry/classify.ts";
 import { ageLimitOf, type RetryPolicy } from "../core/retry/policy.ts";
 import { type Transition, transition } from "../core/retry/transition.ts";
@@ -20,7 +21,7 @@ import type { Attempt } from "./http.ts";
 export type Disposition = Readonly<{
   delivery: LoadedDelivery;
   /** What to write; undefined when nothing has changed. */
-  row?: DeliveryRow;
+  row?: DeliveryRecord;
   /** When its message must come again, epoch ms; undefined when this message, or this drain, is done with it. */
   retryAt?: number;
   /** It was answered with 410: the destination is to be paused. */
@@ -30,7 +31,7 @@ export type Disposition = Readonly<{
 /** An attempt that has ended, what it makes of its delivery, and what is counted of it. */
 export type Finished = Readonly<{ attempt: Attempt; outcome: DeliveryOutcome; metric: AttemptMetric }>;
 
-export type DeliveryOutcome = Readonly<{ row: DeliveryRow; transition: Transition }>;
+export type DeliveryOutcome = Readonly<{ row: DeliveryRecord; transition: Transition }>;
 
 /** Attempts that a delivery's log keeps: with more of them the oldest go. */
 const LOG_ENTRIES = 40;
@@ -55,9 +56,14 @@ export function attemptDisposition({ attempt, outcome }: Finished, owner: string
   }
 }
 
-/** A delivery that waits already is not written again: why it waits at the moment is the gate's to say. */
+/**
+ * A delivery that waits already is not written again: why it waits at the moment is the gate's to say. Nor is one behind
+ * another of its line, which waits when that has ended.
+ */
 export function waitingDisposition(delivery: LoadedDelivery, refusal: Refusal): Disposition {
-  return delivery.row?.state === "waiting" ? { delivery } : { delivery, row: waitingRow(delivery, refusal) };
+  return delivery.row?.state === "waiting" || standsBehind(delivery)
+    ? { delivery }
+    : { delivery, row: waitingRow(delivery, refusal) };
 }
 
 /** The dispositions that end a delivery as dead, as they are published. */
@@ -71,7 +77,7 @@ export function deadAmong(dispositions: readonly Disposition[]) {
  * The row as it is, or as it would be if it had been written at acceptance. One that is loaded as in flight is changed
  * only when it is overdue (triage): its sender is lost by then.
  */
-export function currentRow({ event, destination, row }: LoadedDelivery): DeliveryRecord {
+export function currentRow({ event, destination, row, place }: LoadedDelivery): DeliveryRecord {
   const liveUntil = liveUntilOf(event);
   return {
     ...(row ?? {
@@ -92,17 +98,19 @@ export function currentRow({ event, destination, row }: LoadedDelivery): Deliver
     }),
     ...(liveUntil !== undefined && { hasOwnLimit: true }),
     ...(row?.state === "in_flight" && { hasLostSender: true }),
+    ...(place && { place }),
+    ...(place && row && { hasRow: true }),
   };
 }
 
 /** Refused: the reason, and when it may be admitted. */
-export function waitingRow(delivery: LoadedDelivery, refusal: Refusal): DeliveryRow {
+export function waitingRow(delivery: LoadedDelivery, refusal: Refusal): DeliveryRecord {
   const { reason, until } = refusal;
   return { ...currentRow(delivery), state: "waiting", reason, nextAttemptAt: until };
 }
 
 /** Sent and not answered yet. Should this Worker die, the sweep recovers it after `recoverAt`. */
-export function inFlightRow(delivery: LoadedDelivery, recoverAt: number): DeliveryRow {
+export function inFlightRow(delivery: LoadedDelivery, recoverAt: number): DeliveryRecord {
   return { ...currentRow(delivery), state: "in_flight", reason: null, nextAttemptAt: recoverAt };
 }
 
@@ -112,7 +120,7 @@ export function overRow(
   state: "dead" | "cancelled",
   reason: NonNullable<DeliveryRow["reason"]>,
   now: number,
-): DeliveryRow {
+): DeliveryRecord {
   return { ...currentRow(delivery), state, reason, nextAttemptAt: null, endedAt: now };
 }
 
@@ -140,11 +148,11 @@ function outcomeOf(attempt: Attempt, policy: RetryPolicy, random: number): Deliv
  * operator or a replay sends again is not bound by the time to live, which is over by then.
  */
 function withAgeLimit(
-  row: DeliveryRow,
+  row: DeliveryRecord,
   startedAt: number,
   policy: RetryPolicy,
   liveUntil: number | undefined,
-): DeliveryRow {
+): DeliveryRecord {
   if (row.firstAttemptAt !== null) return row;
   const bound = row.generation === 0 ? liveUntil : undefined;
   return { ...row, firstAttemptAt: startedAt, giveUpAt: ageLimitOf(policy, startedAt, startedAt, bound) };

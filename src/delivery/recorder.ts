@@ -6,9 +6,10 @@
 
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import type { DeliveryRow } from "../store/delivery.ts";
+import type { DeliveryRecord } from "../store/delivery.ts";
 import { recordOutcomes, recordsByDatabase } from "../store/record.ts";
 import type { StatusChange } from "../store/status-changes.ts";
+import { attemptWaiting } from "./message-group.ts";
 import type { Disposition } from "./outcome.ts";
 
 const TRIES = 3;
@@ -32,7 +33,7 @@ export const STALLED_MS = 2_000;
 
 /** Rows that are reported together, and written as a whole. */
 type Entry = Readonly<{
-  rows: readonly DeliveryRow[];
+  rows: readonly DeliveryRecord[];
   /** Destinations to be paused. */
   gone: readonly string[];
   recorded: PromiseWithResolvers<readonly StatusChange[]>;
@@ -62,7 +63,17 @@ export class Recorder {
     const shares = recordsByDatabase(this.#services, rows, [...gone]);
     const recorded = [...shares].map(([db, share]) => this.#laneOf(db).add(share.rows, share.gone, waitMs));
     if (waitMs === 0) for (const lane of this.#lanes.values()) lane.write();
-    return (await Promise.all(recorded)).flat();
+    const paused = (await Promise.all(recorded)).flat();
+    this.#reportHeld(dispositions);
+    return paused;
+  }
+
+  #reportHeld(dispositions: readonly Disposition[]): void {
+    const held = dispositions.flatMap(({ delivery: { event, destination }, row }) =>
+      row?.state === "dead" && row.place?.holds ? [{ event: event.id, destination }] : [],
+    );
+    const { background, notify } = this.#services;
+    if (held.length > 0) background(notify(this.#services, { held }));
   }
 
   #laneOf(db: D1Database): Lane {
@@ -88,7 +99,7 @@ class Lane {
   }
 
   add(
-    rows: readonly DeliveryRow[],
+    rows: readonly DeliveryRecord[],
     gone: readonly string[],
     waitMs: number,
   ): Promise<readonly StatusChange[]> {
@@ -153,7 +164,10 @@ async function write(services: Services, entries: readonly Entry[], now: number,
   const rows = entries.flatMap((entry) => entry.rows);
   const gone = new Set(entries.flatMap((entry) => entry.gone));
   try {
-    resolveAll(entries, await recordOutcomes(services, rows, [...gone], now));
+    const { paused, next } = await recordOutcomes(services, rows, [...gone], now);
+    resolveAll(entries, paused);
+    // Awaited by nobody: where it fails, a drain comes for them.
+    if (next.length > 0) services.background(attemptWaiting(services, next));
   } catch (error) {
     services.log({ what: "record_failed", deliveries: rows.length, attempt, error: faultOf(error) });
     if (attempt === TRIES) return rejectAll(entries, error);

@@ -51,8 +51,7 @@ export async function accept(
   const tenant = posted.at(-1)?.tenant ?? "";
   const places = await placesOf(services);
   if (places === undefined) return UNAVAILABLE;
-  const database =
-    key === undefined ? placeByTime(tenant, places.count, now) : placeByKey(tenant, key, places.count);
+  const database = placeOf(posted, key, places.count, now);
   const entry: Entry = {
     token: randomText(TOKEN_LENGTH),
     events: posted.map((event) => scheduled(event, now)),
@@ -142,11 +141,8 @@ export async function acceptEach(
 }
 
 /** The database, of so many, where the entry of a message is stored if it is not stored yet. */
-function databaseOf({ key, handed, ...entry }: Entry, count: number): number {
-  const tenant = keyTenantOf(entry);
-  return key && handed?.isKeyed
-    ? placeByKey(tenant, key.key, count)
-    : placeByTime(tenant, count, handed?.sentAt ?? 0);
+function databaseOf({ key, handed, events }: Entry, count: number): number {
+  return placeOf(events, handed?.isKeyed ? key?.key : undefined, count, handed?.sentAt ?? 0);
 }
 
 /** The entry of a message as it is committed at that time. */
@@ -239,6 +235,17 @@ export async function acceptOperational(services: Services, keyed: readonly Keye
   const { outcomes, bundles } = await commitEntries(services, 0, entries, now);
   services.background(enqueueCommitted(services, bundles));
   if (outcomes.some(({ kind }) => kind === "unavailable")) throw new Error("The database cannot be reached");
+}
+
+/**
+ * The database that stores new events. Those with an ordering key go to the first one, however many there are and were:
+ * order is that of the numbers in one database.
+ * @param at epoch ms
+ */
+function placeOf(posted: readonly PostedEvent[], key: string | undefined, count: number, at: number): number {
+  const tenant = posted.at(-1)?.tenant ?? "";
+  if (posted.some(({ options }) => options?.orderingKey !== undefined)) return 0;
+  return key === undefined ? placeByTime(tenant, count, at) : placeByKey(tenant, key, count);
 }
 
 /** How many databases take new events, and have taken them; undefined where that cannot be read. */

@@ -4,10 +4,18 @@
  * at the same time.
  */
 
-import { bundled, headersText, planOf, type RequestHeaders, storedHeader } from "../core/bundle.ts";
+import {
+  bundled,
+  headersText,
+  type Lines,
+  planOf,
+  type RequestHeaders,
+  storedHeader,
+} from "../core/bundle.ts";
 import { Content, envelopeOf, stamp } from "../core/content.ts";
 import type { JsonSchema } from "../core/json-schema.ts";
 import { dataFaults, REQUEST_STEPS, type StepBudget } from "../core/json-schema-check.ts";
+import { lineOf } from "../core/order.ts";
 import { routed } from "../core/routing.ts";
 import {
   type EventPlace,
@@ -33,6 +41,8 @@ export type EventOptions = Readonly<{
   headers?: RequestHeaders | undefined;
   /** Of content that is sent as it was posted; absent: the body is an envelope. */
   contentType?: string | undefined;
+  /** The deliveries of events with the same one are made in order, where a destination asks for that. */
+  orderingKey?: string | undefined;
   /** Its data has to fit the schema of its type, also where the type is not validated otherwise. */
   validate?: true | undefined;
 }>;
@@ -203,7 +213,7 @@ export async function unitOf(
   for (const { items } of draft.bundles)
     for (const { event } of items)
       if (event.options?.contentType === undefined) stamp(event.body, event.type, timestamp);
-  const bundles = await Promise.all(draft.bundles.map((bundle) => newBundle(bundle, routes)));
+  const bundles = await Promise.all(draft.bundles.map((bundle) => newBundle(bundle, routes, acceptedAt)));
   const tenants = database === 0 ? routedBy(draft.entries) : [];
   const revisions = tenants.map((tenant) => [tenant, routes.get(tenant)?.revision ?? 0] as const);
   // Where no type has ever been validated there is nothing to name.
@@ -214,6 +224,7 @@ export async function unitOf(
 async function newBundle(
   { tokens, items }: DraftBundle,
   routes: ReadonlyMap<string, Routes>,
+  acceptedAt: number,
 ): Promise<NewBundle> {
   const events = items.map(({ event }) => event);
   const own = headersText(events.map(({ options }) => options?.headers));
@@ -229,18 +240,51 @@ async function newBundle(
   const keys = items.flatMap(({ entry, place }): [string, string][] =>
     entry.key && place === 0 ? [[keyTenantOf(entry), entry.key.key]] : [],
   );
+  const destinations = events.map((event) => routeOf(event, routes));
+  const lines = linesOf(events, destinations, routes, acceptedAt);
   return {
     tokens,
     deliverAt: events[0]?.deliverAt,
     count: events.length,
-    plan: planOf(events.map((event) => routeOf(event, routes))),
+    plan: planOf(destinations),
     header: storedHeader(headers, {
       ...stored,
       ...(keys.length > 0 && { keys }),
       ...(behind && { headerBytes: behind.byteLength }),
+      ...(lines && { lines }),
     }),
     hex,
   };
+}
+
+/** The lines that the events stand in at their destinations; undefined: none does. */
+function linesOf(
+  events: readonly PostedEvent[],
+  destinations: readonly (readonly string[])[],
+  routes: ReadonlyMap<string, Routes>,
+  acceptedAt: number,
+): Lines | undefined {
+  const lines: Record<string, Map<string, [string, number, 0 | 1, ...number[]]>> = {};
+  for (const [index, event] of events.entries()) {
+    const { orders } = routes.get(event.tenant) ?? {};
+    if (!orders) continue;
+    const { orderingKey, ttlSeconds } = event.options ?? {};
+    const about = { orderingKey, isScheduled: event.deliverAt !== undefined, data: () => dataOf(event) };
+    for (const id of destinations[index] ?? []) {
+      const rule = orders.get(id);
+      const line = rule && lineOf(rule, about);
+      if (!rule || line === undefined) continue;
+      const liveMs = ttlSeconds === undefined ? Number.POSITIVE_INFINITY : ttlSeconds * 1000;
+      const giveUpAt = acceptedAt + Math.min(rule.expireAfterMs, liveMs);
+      lines[id] ??= new Map();
+      const own = lines[id];
+      const known = own.get(`${line} ${giveUpAt}`);
+      if (known) known.push(index);
+      else own.set(`${line} ${giveUpAt}`, [line, giveUpAt, rule.holds ? 1 : 0, index]);
+    }
+  }
+  const all = Object.entries(lines).map(([id, own]) => [id, [...own.values()]] as const);
+  return all.length > 0 ? Object.fromEntries(all) : undefined;
 }
 
 /** The keys of the entries that have one, and where their events are stored. */
@@ -261,14 +305,17 @@ function keysOf(bundles: readonly DraftBundle[]): NewIdempotencyKey[] {
 
 /** The destinations of an event. */
 export function routeOf(event: PostedEvent, routes: ReadonlyMap<string, Routes>): string[] {
-  const { type, body, options } = event;
+  const { type, options } = event;
   const isContent = options?.contentType !== undefined;
-  // Read only where a destination has a filter, and parsed once.
-  const data = () => {
-    if (!isContent && !written.has(body)) written.set(body, envelopeData(body));
-    return written.get(body);
-  };
+  const data = () => dataOf(event);
   return routed(candidatesFor(event, routes), { type, channels: options?.channels, data, isContent });
+}
+
+/** The data of the event; undefined of content. Read only where a destination has a filter or a path, and parsed once. */
+function dataOf({ body, options }: PostedEvent): unknown {
+  const isContent = options?.contentType !== undefined;
+  if (!isContent && !written.has(body)) written.set(body, envelopeData(body));
+  return written.get(body);
 }
 
 /** The routes of the tenant, or of those destinations that the event names. */

@@ -12,7 +12,7 @@ import type { CommitResult, Entry } from "./bundle.ts";
 export const SECOND_CALL_MS = 100;
 
 /** To be raised with each change of `Entry` that a former object or Worker would misread. */
-export const INTAKE_VERSION = 3;
+export const INTAKE_VERSION = 4;
 
 export type IntakeResult =
   | Readonly<{ kind: "done"; outcome: CommitResult }>

@@ -17,12 +17,17 @@
 
 import { bodyFormOf } from "../core/content.ts";
 import { type JsonSchema, schemaFaults } from "../core/json-schema.ts";
+import type { OrderRule } from "../core/order.ts";
+import type { RetrySpec } from "../core/retry/policy.ts";
 import { channelsInEffect, type Route } from "../core/routing.ts";
 import { highestId } from "../store/commit.ts";
+import { type Destination, orderRuleOf } from "../store/destination.ts";
 
 export type Routes = Readonly<{
   revision: number;
   routes: readonly Route[];
+  /** Of those destinations that order their deliveries; absent: none does. */
+  orders?: ReadonlyMap<string, OrderRule>;
   /** By event type; of the catalogue only. */
   schemas?: ReadonlyMap<string, JsonSchema>;
   /** The same, for those events alone that ask to be validated whether or not their type is. */
@@ -45,7 +50,8 @@ const REVISIONS = `
 
 /** Reads those tenants of an object whose revision is not the one there, which is compared before they are read. */
 const ROUTES = `
-  SELECT d.tenant, d.id, d.event_types AS types, d.channels, d.filter, d.body
+  SELECT d.tenant, d.id, d.event_types AS types, d.channels, d.filter, d.body,
+    d.ordering, d.ordering_path AS orderingPath, d.on_dead AS onDead, iif(d.ordering IS NULL, NULL, d.retry) AS retry
   FROM (SELECT w.key AS tenant FROM json_each(?1) w LEFT JOIN tenants t ON t.id = w.key
     WHERE coalesce(t.revision, 0) <> w.value) changed
   CROSS JOIN destinations d ON d.tenant = changed.tenant AND d.deleted_at IS NULL ORDER BY d.tenant, d.id`;
@@ -63,6 +69,10 @@ type Revision = Readonly<{ tenant: string; revision: number }>;
 
 type ValidatedRow = Readonly<{ name: string; schema: string | null }>;
 
+type OrderColumns = Readonly<
+  Pick<Destination, "ordering" | "orderingPath" | "onDead"> & { retry: string | null }
+>;
+
 type RouteRow = Readonly<{
   tenant: string;
   id: string;
@@ -70,7 +80,8 @@ type RouteRow = Readonly<{
   channels: string | null;
   filter: string | null;
   body: string;
-}>;
+}> &
+  OrderColumns;
 
 /** Cached routes, and what they count in the cache. */
 type Kept = Readonly<{ routes: Routes; weight: number }>;
@@ -173,7 +184,7 @@ export class RoutingCache {
         return [tenant, keptOf({ revision, routes: [], schemas }, [])];
       }
       const own = found.get(tenant) ?? [];
-      return [tenant, keptOf({ revision, routes: own.map(routeOf) }, own)];
+      return [tenant, keptOf({ revision, routes: own.map(routeOf), ...ordersOf(own) }, own)];
     });
     for (const [tenant, kept] of read) this.#keep(tenant, kept);
     this.#evict(new Set(tenants));
@@ -250,6 +261,15 @@ function routeOf({ id, types, channels, filter, body }: RouteRow): Route {
     filter: jsonOr(filter, null),
     ...(bodyFormOf(body) === "data" && { takesContent: true }),
   };
+}
+
+/** The rules of those of the destinations that order their deliveries, if any does. */
+function ordersOf(rows: readonly RouteRow[]): Pick<Routes, "orders"> {
+  const orders = rows.flatMap(({ id, retry, ...row }) => {
+    const rule = orderRuleOf({ ...row, retry: jsonOr(retry, null) as RetrySpec | null });
+    return rule ? [[id, rule] as const] : [];
+  });
+  return orders.length > 0 ? { orders: new Map(orders) } : {};
 }
 
 /** Text that an edit by hand has made invalid JSON reads as `fallback`. */

@@ -18,11 +18,13 @@ import {
   type StoredHeader,
   ttlAt,
 } from "../core/bundle.ts";
+import type { LinePlace } from "../core/order.ts";
 import { homeOfBundle, readContents, type StoredContent } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import type { Databases } from "./databases.ts";
 import type { DeliveryRow } from "./delivery.ts";
 import { type Destination, destinations, LISTED_DESTINATIONS } from "./destination.ts";
+import { linePlaces, placesFrom } from "./lines.ts";
 import { OWN_ROWS, PACKS, packedRows, packsOf, rawDelivery } from "./packs.ts";
 
 type LoadedEvent = Readonly<{
@@ -62,6 +64,8 @@ export type LoadedDelivery = Readonly<{
   destination: Destination;
   /** Undefined before the first recorded outcome. */
   row: DeliveryRow | undefined;
+  /** Where it stands in its line; absent: in none. */
+  place?: LinePlace;
 }>;
 
 export type Loaded = Readonly<{
@@ -104,7 +108,7 @@ const READS = 2;
 /** A body that is larger than its share of one round trip (`?2`) is left out, and loaded in another. */
 const BUNDLES = `
   SELECT b.id, b.accepted_at AS acceptedAt, b.deliver_at AS deliverAt, b.plan, b.header, length(b.body) AS size,
-    iif(w.value ->> 1 AND length(b.body) <= ?2, hex(b.body), NULL) AS body
+    iif(w.value ->> 1 AND length(b.body) <= ?2, hex(b.body), NULL) AS body, ${linePlaces("b", "?3")} AS places
   FROM json_each(?1) w CROSS JOIN bundles b ON b.id = w.value ->> 0`;
 
 /** With the headers: a body may have been written anew since its header was read. */
@@ -122,6 +126,7 @@ type BundleRow = Readonly<{
   /** Bytes of the stored body. */
   size: number;
   body: string | null;
+  places: string | null;
 }>;
 
 /** Whether the database that the bundle lives in is bound. */
@@ -242,7 +247,13 @@ function storedIn(
   const named = JSON.stringify([...pairs.values()]);
   const bundles = new Map(parts.map(({ bundle }) => [bundle, fewDueOf.has(bundle) ? 0 : 1]));
   return [
-    db.prepare(BUNDLES).bind(JSON.stringify([...bundles]), Math.floor(BODY_BYTES / bundles.size)),
+    db
+      .prepare(BUNDLES)
+      .bind(
+        JSON.stringify([...bundles]),
+        Math.floor(BODY_BYTES / bundles.size),
+        listOf(parts.flatMap(({ destinations }) => destinations)),
+      ),
     db.prepare(OWN_ROWS).bind(named),
     db.prepare(PACKS).bind(named),
   ];
@@ -380,6 +391,7 @@ async function decodeInto(one: Opened, hex: string): Promise<void> {
 
 function deliveriesIn({ stored, header, entries, due, bodies }: Opened): LoadedDelivery[] {
   const { id, acceptedAt, deliverAt } = stored;
+  const places = placesFrom([stored.places]);
   const events = new Map<number, LoadedEvent>();
   return entries.map(({ index, destination, row }) => {
     let event = events.get(index);
@@ -395,6 +407,7 @@ function deliveriesIn({ stored, header, entries, due, bodies }: Opened): LoadedD
       if (content?.headers) event = { ...event, headers: content.headers };
       events.set(index, event);
     }
-    return { event, destination, row };
+    const place = places.get(`${event.id} ${destination.id}`);
+    return place ? { event, destination, row, place } : { event, destination, row };
   });
 }

@@ -3,6 +3,7 @@
  * boundary. Stored words are not renamed, and columns are not added where one has room.
  */
 import type { DeliveryKey } from "../core/bundle.ts";
+import type { LinePlace } from "../core/order.ts";
 import type { DeliveryReason } from "../core/reasons.ts";
 
 /**
@@ -51,8 +52,10 @@ export type DeliveryRow = DeliveryKey &
  * A row to be written. `hasOwnLimit`: its event has a time to live, so its age limit is not that of the others in the
  * pack, and it waits in a row of its own. `hasLostSender`: it is stored as in flight, and its sender is lost. Without a
  * row of its own it would stay so, because a late write of a bit must not end what a sender has begun since.
+ * `place`: where it stands in its line. `hasRow`: it stands there and is stored already, as a rule in a row of its own.
  */
-export type DeliveryRecord = DeliveryRow & Readonly<{ hasOwnLimit?: true; hasLostSender?: true }>;
+export type DeliveryRecord = DeliveryRow &
+  Readonly<{ hasOwnLimit?: true; hasLostSender?: true; place?: LinePlace; hasRow?: true }>;
 
 /** Whether the delivery has not ended. */
 export function isOpen({ state }: DeliveryRow): boolean {

@@ -19,6 +19,7 @@ import {
   type Limits,
   limitShape,
 } from "../core/limits.ts";
+import { type DeadEnd, ORDERING_PATH, type Ordering, type OrderRule, orderings } from "../core/order.ts";
 import type { PauseReason } from "../core/reasons.ts";
 import { type RetryPolicy, type RetrySpec, resolveRetry, retryShape } from "../core/retry/policy.ts";
 import { type NumberShape, readAs } from "../core/shape.ts";
@@ -87,6 +88,12 @@ export const destinations = sqliteTable(
     uid: text(),
     /** Shares a receiver's capacity with the others of that name; `host`: with those of the same host; null: with none. */
     group: text("group_name"),
+    /** Which of its deliveries are made one after the other; null: none are. */
+    ordering: text().$type<Ordering>(),
+    /** Where in an event its key is; null: its `ordering_key`. */
+    orderingPath: text("ordering_path"),
+    /** What follows when the head of a line ends as dead; null: the next one. */
+    onDead: text("on_dead").$type<DeadEnd>(),
   },
   (t) => [
     // In order of id, so that a page reads only what it shows. The second one has deleted destinations too.
@@ -166,6 +173,17 @@ export function breakerOf(row: Destination): Breaker {
     cooldown_s: row.breakerCooldownS,
     max_cooldown_s: row.breakerMaxCooldownS,
   });
+}
+
+/** How it orders its deliveries; undefined: it does not. */
+export function orderRuleOf(
+  row: Pick<Destination, "ordering" | "orderingPath" | "onDead" | "retry">,
+): OrderRule | undefined {
+  const by = orderings.find((one) => one === row.ordering);
+  if (by === undefined) return undefined;
+  const path = row.orderingPath !== null && ORDERING_PATH.test(row.orderingPath) ? row.orderingPath : null;
+  const { expireUnattemptedAfterMs: expireAfterMs } = retryPolicyOf(row);
+  return { by, path, holds: row.onDead === "hold", expireAfterMs };
 }
 
 const resolved = new WeakMap<object, RetryPolicy>();

@@ -30,6 +30,7 @@ type PackedState = (typeof MASKS)[number];
 /** The bit that says all that the row says; undefined when the delivery needs a row of its own. */
 export function packedStateOf(row: DeliveryRecord): PackedState | undefined {
   const { state, reason, attempts, generation, replay, log, lastError } = row;
+  if (row.hasRow) return undefined;
   if (generation !== 0 || replay !== null || lastError !== null || indexOf(row.eventId) >= MAX_EVENTS)
     return undefined;
   if (state === "delivered") return attempts === 1 && isPlainSuccess(row) ? "delivered" : undefined;
@@ -267,7 +268,9 @@ export const PACKS = `SELECT p.* FROM ${NAMED_PACKS}`;
 export function settingBits(db: D1Database, rows: readonly DeliveryRow[]): D1PreparedStatement[] {
   const groups = Map.groupBy(rows, ({ destinationId, eventId }) => `${bundleOf(eventId)} ${destinationId}`);
   const write = db.prepare(WRITE);
-  return inPortions([...groups.values()].map(changeOf)).map((changes) => write.bind(changes));
+  // The last first: where several of a line end, the head goes last, and none of the others moves up in between.
+  const changes = [...groups.values()].map(changeOf).sort((a, b) => b.bundleId - a.bundleId);
+  return inPortions(changes).map((some) => write.bind(some));
 }
 
 /** The rows whose bits are not in the packs that `settingBits` has returned: they were set before, or have rows. */

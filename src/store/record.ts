@@ -7,11 +7,12 @@
  * twice and a crash leaves none out. One statement writes one row for each replay in a batch of ends, and none for
  * deliveries that no replay has requeued.
  */
-import { bundleOf } from "../core/bundle.ts";
+import { bundleOf, type DeliveryKey } from "../core/bundle.ts";
 import { sharesOf } from "./bundles.ts";
 import type { RawRow } from "./columns.ts";
 import type { Databases } from "./databases.ts";
-import { type DeliveryRow, storedRow } from "./delivery.ts";
+import { type DeliveryRecord, type DeliveryRow, storedRow } from "./delivery.ts";
+import { nextInLines } from "./lines.ts";
 import { ownNames, packedStateOf, settingBits, unset } from "./packs.ts";
 import { inPortions } from "./sql.ts";
 import { pauseStatements, type StatusChange, unpublishedChanges } from "./status-changes.ts";
@@ -37,33 +38,43 @@ const RECORD = `
     last_status = excluded.last_status, last_error = excluded.last_error, log = excluded.log
   WHERE ${isNewEnd("excluded.attempts", "excluded.generation")}`;
 
+type RecordedOutcomes = Readonly<{
+  /** The pauses that this call, or an earlier try of it, has made. */
+  paused: readonly StatusChange[];
+  /** The first deliveries of the lines that have moved up. */
+  next: readonly DeliveryKey[];
+}>;
+
 /**
  * Records outcomes in one transaction for each database, all at once. If one of them fails, each of the others is
  * harmless by itself: a pause without its delivery makes that wait, and a delivery without its pause is followed by
- * another 410. Returns the pauses that this call, or an earlier try of it, has made.
+ * another 410.
  * @param gone destinations that answered 410 and are to be paused
  * @param now epoch ms; the same at every repeat
  */
 export async function recordOutcomes(
   databases: Databases,
-  rows: readonly DeliveryRow[],
+  rows: readonly DeliveryRecord[],
   gone: readonly string[],
   now: number,
-): Promise<readonly StatusChange[]> {
+): Promise<RecordedOutcomes> {
   const written = await Promise.all(
     [...recordsByDatabase(databases, rows, gone)].map(([db, share]) =>
       recordIn(db, share.rows, share.gone.length === 0 ? [] : pausesOf(db, share.gone, now)),
     ),
   );
-  return written.flat() as StatusChange[];
+  return {
+    paused: written.flatMap(({ paused }) => paused),
+    next: written.flatMap(({ next }) => next),
+  };
 }
 
 /** The rows by the databases that they are recorded in, and in the first of all the destinations to be paused. */
 export function recordsByDatabase(
   databases: Databases,
-  rows: readonly DeliveryRow[],
+  rows: readonly DeliveryRecord[],
   gone: readonly string[],
-): ReadonlyMap<D1Database, Readonly<{ rows: readonly DeliveryRow[]; gone: readonly string[] }>> {
+): ReadonlyMap<D1Database, Readonly<{ rows: readonly DeliveryRecord[]; gone: readonly string[] }>> {
   const { db: first } = databases;
   const shares = new Map(sharesOf(databases, rows, ({ eventId }) => eventId));
   if (gone.length > 0 && !shares.has(first)) shares.set(first, []);
@@ -74,18 +85,24 @@ function pausesOf(first: D1Database, gone: readonly string[], now: number): D1Pr
   return [pauseStatements(first, gone, "gone", now), unpublishedChanges(first, { ids: gone, at: now })];
 }
 
-/** Returns the results of the last of the statements `also`. */
+/** @param pauses statements of which the last returns what they have changed */
 async function recordIn(
   db: D1Database,
-  rows: readonly DeliveryRow[],
-  also: readonly D1PreparedStatement[],
-): Promise<readonly unknown[]> {
+  rows: readonly DeliveryRecord[],
+  pauses: readonly D1PreparedStatement[],
+): Promise<RecordedOutcomes> {
   const { plain = [], own = [] } = Object.groupBy(rows, (row) => (packedStateOf(row) ? "plain" : "own"));
   const bits = settingBits(db, plain);
-  const results = await db.batch<RawRow>([...bits, ...recording(db, own), ...also]);
-  const changed = results.slice(0, bits.length).flatMap(({ results }) => results);
+  const next = nextInLines(db, rows);
+  const results = await db.batch<unknown>([...bits, ...recording(db, own), ...next, ...pauses]);
+  const changed = results.slice(0, bits.length).flatMap(({ results }) => results as RawRow[]);
   await recordInRows(db, unset(plain, changed));
-  return also.length > 0 ? (results.at(-1)?.results ?? []) : [];
+  const resultOf = (statements: readonly unknown[], at: number) =>
+    statements.length > 0 ? (results.at(at)?.results ?? []) : [];
+  return {
+    paused: resultOf(pauses, -1) as StatusChange[],
+    next: resultOf(next, -1 - pauses.length) as DeliveryKey[],
+  };
 }
 
 /** Records in rows what could not be recorded in bits, because another worker or an operator has inserted the rows. */

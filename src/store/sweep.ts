@@ -8,11 +8,13 @@
 import { sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import { type DeliveryKey, eventAt, indexesOf, type Plan, ttlAt } from "../core/bundle.ts";
+import { standsBehind } from "../core/order.ts";
 import { type BundleFault, ttlsIn, type UnreadableBundle } from "../core/stored-bundle.ts";
 import { findPlans } from "./commit.ts";
 import { repeatable } from "./databases.ts";
 import type { DeliveryRecord } from "./delivery.ts";
 import { type Destination, destinations } from "./destination.ts";
+import { linePlaces, placesFrom } from "./lines.ts";
 import { knownOf, packedStateOf, settingBits } from "./packs.ts";
 import { recording } from "./record.ts";
 import type { SweepPart } from "./schema.ts";
@@ -153,7 +155,7 @@ const NEXT = `
  */
 const LOST_PARTS = `
   SELECT b.id AS bundle, p.key AS destination, p.value AS runs,
-    b.accepted_at AS acceptedAt, b.deliver_at AS deliverAt, b.header -> '$.ttls' AS ttls
+    b.accepted_at AS acceptedAt, b.deliver_at AS deliverAt, b.header -> '$.ttls' AS ttls, ${linePlaces("b", "json_array(p.key)")} AS places
   FROM bundles b JOIN json_each(iif(${faultOfBundle("b.plan", "b.header")} IS NULL, b.plan, '{}')) p
   WHERE ${countInRuns("iif(p.type = 'array', p.value, '[]')")} >
     coalesce((SELECT ${countIn(anyOf())} FROM packs WHERE destination_id = p.key AND bundle_id = b.id), 0)
@@ -216,9 +218,11 @@ type LostPart = Readonly<{
   deliverAt: number | null;
   /** As JSON; null when no event of the bundle has a time to live. */
   ttls: string | null;
+  /** See `linePlaces`. */
+  places: string | null;
 }>;
 
-/** The deliveries of the parts that have neither a bit nor a row; none of bundles whose times to live cannot be read. */
+/** The deliveries of the parts that have neither a bit nor a row, and stand behind none; none of bundles whose times to live cannot be read. */
 async function lostOf(
   db: D1Database,
   parts: readonly LostPart[],
@@ -228,6 +232,7 @@ async function lostOf(
     db,
     parts.map(({ bundle, destination }) => [bundle, destination]),
   );
+  const places = placesFrom(parts.map((part) => part.places));
   const unreadable = new Set<number>();
   const lost = parts.flatMap(({ bundle, destination, runs, ttls: stored, ...times }) => {
     const ttls = ttlsIn(stored ?? "[]");
@@ -236,7 +241,8 @@ async function lostOf(
       ? []
       : indexesOf(JSON.parse(runs)).flatMap((index) => {
           const eventId = eventAt(bundle, index);
-          if (known.has(`${eventId} ${destination}`)) return [];
+          const name = `${eventId} ${destination}`;
+          if (known.has(name) || standsBehind({ place: places.get(name) })) return [];
           const { acceptedAt, deliverAt } = times;
           return [
             {

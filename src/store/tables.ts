@@ -154,4 +154,22 @@ export const packs = sqliteTable(
   ],
 );
 
+/**
+ * The open deliveries that stand in lines (core/order.ts), the head of each first. Triggers insert the rows with the
+ * bundle, delete each with the end of its delivery, and have the next one wait; so nothing is here of unordered ones.
+ */
+export const lines = sqliteTable(
+  "lines",
+  {
+    destinationId: text("destination_id").notNull(),
+    line: text().notNull(),
+    eventId: integer("event_id").notNull(),
+    /** The age limit of the delivery before its first attempt. */
+    giveUpAt: integer("give_up_at").notNull(),
+    /** 1: its line waits when it ends as dead. */
+    holds: integer().notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.destinationId, t.line, t.eventId] })],
+);
+
 export type PackRow = typeof packs.$inferSelect;

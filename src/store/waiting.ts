@@ -15,7 +15,8 @@ import { modelOf, type RawRow } from "./columns.ts";
 import { addedUp, allOf, type Databases, sumOver } from "./databases.ts";
 import type { DeliveryRow } from "./delivery.ts";
 import { type Destination, destinations, LISTED_DESTINATIONS } from "./destination.ts";
-import { packedRows, packsOf, settingBits } from "./packs.ts";
+import { parkedIn } from "./lines.ts";
+import { packedRows, packsOf, settingBits, WITHOUT_ATTEMPT } from "./packs.ts";
 import { countFailed, isStill, type StillState } from "./record.ts";
 import {
   bundleIdOf,
@@ -402,19 +403,27 @@ const DELETED = { state: "cancelled", reason: "destination_deleted" } as const;
 /** A pack is cancelled about as quickly as this many rows. */
 const ROWS_PER_PACK = 10;
 
-/** Cancels the waiting deliveries of a deleted destination in up to `limit` rows and a tenth as many packs; returns how many. */
+/** Cancels the waiting deliveries of a deleted destination, and those in its lines, in up to `limit` rows and a tenth as many packs; returns how many. */
 export async function cancelWaitingDeliveries(
   db: D1Database,
   destination: string,
   now: number,
   limit: number,
 ): Promise<number> {
-  const [some, found] = await db.batch<RawRow>([
+  const [some, found, parked] = await db.batch<RawRow>([
     db.prepare(SOME).bind(destination, limit),
     db.prepare(SOME_PACKS).bind(destination, Math.ceil(limit / ROWS_PER_PACK)),
+    parkedIn(db, destination, limit),
   ]);
   const events = (some?.results ?? []).map(({ event_id }) => Number(event_id));
-  const waiting = packsOf(found?.results ?? []).flatMap((pack) => cancelledRows(pack, now));
+  const behind = (parked?.results ?? []).map(({ eventId, giveUpAt }) => ({
+    ...WITHOUT_ATTEMPT,
+    ...DELETED,
+    ...{ destinationId: destination, eventId: Number(eventId), giveUpAt: Number(giveUpAt), endedAt: now },
+  }));
+  const packed = packsOf(found?.results ?? []).flatMap((pack) => cancelledRows(pack, now));
+  const each = new Map([...packed, ...behind].map((row) => [row.eventId, row]));
+  const waiting = [...each.values()];
   for (const statement of settingBits(db, waiting)) await statement.run();
   return waiting.length + (await endWaiting(db, keysOf(destination, events), DELETED, now));
 }

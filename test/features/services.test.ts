@@ -22,6 +22,7 @@ const nothing: PortalRules = {
 /** The services that a person needs more than the role look for, by that role. */
 const needed: Readonly<Record<Exclude<Role, "look">, readonly string[]>> = {
   repair: [
+    "deliveries/ordering.ts skipDelivery",
     "deliveries/repairs.ts cancelOneDelivery",
     "deliveries/repairs.ts cancelWaiting",
     "deliveries/repairs.ts previewRepair",

@@ -45,6 +45,8 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /v1/deliveries?destination_id={foreign}": [500, 4],
   "GET /v1/deliveries?destination_id={foreign}&state=delivered": [5_000, 4],
   "GET /v1/destinations?tenant=crowded": [100, 1],
+  // A hundred lines, each counted up to a hundred.
+  "GET /v1/destinations/{id}/blocked-keys": [11_000, 4],
   "GET /v1/replays?state=completed": [2_500, 2],
   "GET /v1/replays?state=paused": [5_000, 2],
   "GET /v1/replays?destination_id={own}": [200, 2],
@@ -162,6 +164,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /v1/deliveries/retry": [1_200, 5],
   "POST /v1/deliveries/repair": [15_000, 20],
   "POST /v1/deliveries/{id}/cancel": [1_200, 5],
+  "POST /v1/deliveries/{id}/skip": [20, 5],
   // Two thousand rows and their bundles, at most; the range of ids is found by a binary search.
   "POST /v1/destinations/{id}/cancel-waiting": [12_000, 60],
   // The change is noted for the isolates that remember keys.

@@ -93,14 +93,14 @@ describe("a destination that answers 410", () => {
     const gone = row({ state: "dead", reason: "gone" });
     for (const _ of [1, 2]) {
       const recorded = await recordOutcomes({ db: env.DB }, [gone, plain(2), plain(200)], [destination], 7);
-      expect(recorded).toEqual([pause()]);
+      expect(recorded).toMatchObject({ paused: [pause()] });
       expect(await statusOf(destination)).toEqual(["paused", "gone"]);
       expect(await storedRows()).toEqual([gone, plain(2), plain(200)]);
     }
   });
 
   test("is paused also when nothing else is recorded", async () => {
-    expect(await recordOutcomes({ db: env.DB }, [], [destination], 7)).toEqual([pause()]);
+    expect(await recordOutcomes({ db: env.DB }, [], [destination], 7)).toMatchObject({ paused: [pause()] });
     expect(await statusOf(destination)).toEqual(["paused", "gone"]);
   });
 
@@ -108,7 +108,7 @@ describe("a destination that answers 410", () => {
     const other = await newDestination();
     await recordOutcomes({ db: env.DB }, [], [destination], 7);
     for (const rows of [[plain(2), row({})], [plain(3)]])
-      expect(await recordOutcomes({ db: env.DB }, rows, [], 7)).toEqual([]);
+      expect(await recordOutcomes({ db: env.DB }, rows, [], 7)).toEqual({ paused: [], next: [] });
     expect(await statusOf(other)).toEqual(["active", null]);
   });
 });

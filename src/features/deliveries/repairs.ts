@@ -11,7 +11,7 @@ import type { Refusal } from "../../core/reasons.ts";
 import { conflict, invalidFields, missing, ok, type Result, unavailable } from "../../core/result.ts";
 import { ageLimitOf } from "../../core/retry/policy.ts";
 import { attemptWaiting } from "../../delivery/message-group.ts";
-import { recheckAtGate, viewGate } from "../../gate/client.ts";
+import { recheckAtGate, scheduleDrainAtGate, viewGate } from "../../gate/client.ts";
 import { rangeErrors } from "../../http/parameters.ts";
 import { deliveryId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
@@ -340,6 +340,11 @@ async function cancelled(call: Call, all: readonly FoundDelivery[]): Promise<rea
   const after = byId(rows);
   const byGate = Map.groupBy(rows, ({ destinationId }) => destinationId);
   await Promise.all([...byGate].map(([id, group]) => recheckAtGate(services, id, eventsOf(group))));
+  const ordered = open
+    .filter(({ destination }) => destination?.ordering)
+    .map(({ destinationId }) => destinationId);
+  // The next of their keys waits then.
+  for (const id of new Set(ordered)) services.background(scheduleDrainAtGate(services, id));
   return all.map((one): Cancelled => {
     const before = results.get(one);
     if (before !== undefined) return before;

@@ -14,6 +14,7 @@ import { answerOf, problemOf, problemResponses } from "../../http/problems.ts";
 import { answers, routeTo } from "../../http/routes.ts";
 import { isoTime } from "../../time.ts";
 import { getAttempt } from "./attempts.ts";
+import { getBlockedKeys, skipDelivery } from "./ordering.ts";
 import {
   cancelOneDelivery,
   cancelWaiting,
@@ -24,6 +25,9 @@ import {
 import {
   attemptParam,
   attemptSchema,
+  blockedKey,
+  blockedKeysQuery,
+  blockedKeyView,
   cancelledDeliveries,
   deliveryIds,
   deliveryQuery,
@@ -99,6 +103,19 @@ export function registerDeliveries(api: Api): void {
   api.openapi(cancelRoute, async (c) => {
     const cancelled = await cancelOneDelivery(callerIn(c), c.req.valid("param").id);
     return cancelled.kind === "ok" ? c.json(cancelled.value, 200) : answerOf(cancelled);
+  });
+
+  api.openapi(skipRoute, async (c) => {
+    const skipped = await skipDelivery(callerIn(c), c.req.valid("param").id);
+    return skipped.kind === "ok" ? c.json(skipped.value, 200) : answerOf(skipped);
+  });
+
+  api.openapi(blockedKeysRoute, async (c) => {
+    const destination = c.req.valid("param").id;
+    const listed = await getBlockedKeys(callerIn(c), { ...c.req.valid("query"), destination });
+    if (listed.kind !== "ok") return answerOf(listed);
+    const { keys, next } = listed.value;
+    return c.json({ data: keys.map(blockedKeyView), next_cursor: next ? encodeCursor(next) : null }, 200);
   });
 
   api.openapi(cancelWaitingRoute, async (c) => {
@@ -215,6 +232,36 @@ const cancelRoute = createRoute({
     "begins at the same moment may still arrive. A cancelled delivery may be sent again.",
   request: { params: idParam },
   responses: answers(200, deliverySchema, "The delivery, cancelled.", [401, 403, 404, 409, 503]),
+});
+
+const skipRoute = createRoute({
+  ...routeTo("post", "/v1/deliveries/{id}/skip", skipDelivery),
+  summary: "Skip a dead delivery that holds its key",
+  tags,
+  description:
+    'At a destination with `on_dead: "hold"` a dead delivery holds the key of its event. Skipping lets the key go on with ' +
+    "the next event; the delivery stays dead. Any other delivery is refused with 409: cancel one that has not ended.",
+  request: { params: idParam },
+  responses: answers(
+    200,
+    deliverySchema,
+    "The delivery, which holds its key no longer.",
+    [401, 403, 404, 409, 503],
+  ),
+});
+
+const blockedKeysRoute = createRoute({
+  ...routeTo("get", "/v1/destinations/{id}/blocked-keys", getBlockedKeys),
+  summary: "List the blocked keys of a destination",
+  tags: ["Destinations"],
+  description:
+    "The keys of a destination with `ordering` of which deliveries wait for the first one, and those that are held, each " +
+    "with that delivery. A page looks at a hundred keys: it may be short, or empty, and still have a `next_cursor`.",
+  request: { params: idParam, query: blockedKeysQuery },
+  responses: {
+    200: jsonAnswer(pageOf(blockedKey), "A page of blocked keys."),
+    ...problemResponses(401, 403, 404, 422, 429),
+  },
 });
 
 const cancelWaitingRoute = createRoute({

@@ -16,6 +16,9 @@ import {
   timeParam,
 } from "../../http/parameters.ts";
 import { problemSchema } from "../../http/problems.ts";
+import { deliveryId, eventId } from "../../ids.ts";
+import { storedStatus } from "../../store/delivery.ts";
+import { type BlockedLine, COUNTED_BEHIND } from "../../store/lines.ts";
 
 export const deliveryStates = ["queued", "waiting", "retrying", "delivered", "dead", "cancelled"] as const;
 
@@ -58,7 +61,11 @@ export const deliverySchema = z
     reason: deliveryReason.optional().openapi({
       description:
         "Why the delivery is in this state: why it waits, how its last attempt failed (`http_503` and the like, or an " +
-        "error), or why it has ended. Absent when it is `delivered`, or `queued` and not scheduled for later.",
+        "error), or why it has ended. Absent when it is `delivered`, or `queued` and neither scheduled nor behind another.",
+    }),
+    waits_for: z.string().optional().openapi({
+      description:
+        "Present with the reasons `order` and `order_held` while it is `queued`: the first event of its key.",
     }),
     attempts: z.int().openapi({
       description: "HTTP exchanges made. Nothing else counts as an attempt: no refusal, no crash.",
@@ -315,6 +322,40 @@ export const cancelledDeliveries = z
     }),
   })
   .openapi("CancelledDeliveries");
+
+const linePosition = z.tuple([z.int().nonnegative(), z.string()]);
+
+export const blockedKeysQuery = strict({ cursor: cursorParam(linePosition) });
+
+export const blockedKey = z
+  .object({
+    delivery_id: z
+      .string()
+      .openapi({ description: "The first delivery of the key: the others wait for it." }),
+    event_id: z.string(),
+    state: z.enum(deliveryStates),
+    reason: deliveryReason.optional(),
+    held: z.boolean().openapi({
+      description: "Whether it is dead and holds the key, until it is retried with success, or skipped.",
+    }),
+    behind: z
+      .int()
+      .openapi({ description: `Deliveries that wait for it; ${COUNTED_BEHIND} stands for more.` }),
+  })
+  .openapi("BlockedKey");
+
+/** A blocked key as the API shows it. */
+export function blockedKeyView({ head, isHeld, behind }: BlockedLine): z.infer<typeof blockedKey> {
+  const { state, reason } = "state" in head ? storedStatus(head) : { state: "queued" as const, reason: null };
+  return {
+    delivery_id: deliveryId(head.eventId, head.destinationId),
+    event_id: eventId(head.eventId),
+    state,
+    ...(reason !== null && { reason }),
+    held: isHeld,
+    behind,
+  };
+}
 
 const { destination_id, tenant, type } = deliveryConditions;
 

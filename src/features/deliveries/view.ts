@@ -16,6 +16,7 @@ import { type AttemptEntry, type DeliveryRow, storedStatus } from "../../store/d
 import { overBy } from "../../store/delivery-filter.ts";
 import type { FoundDelivery } from "../../store/delivery-list.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../../store/destination.ts";
+import { type Ahead, aheadOf } from "../../store/lines.ts";
 import { findDelivery } from "../../store/planned-deliveries.ts";
 import { isoTime } from "../../time.ts";
 import type { Caller } from "../service.ts";
@@ -57,6 +58,8 @@ export async function shownDeliveries(
       }),
     ),
   );
+  const ordered = found.filter((one) => one.kind === "planned" && one.destination?.ordering);
+  const ahead = ordered.length > 0 ? await aheadOf(services, ordered) : undefined;
   const now = services.now();
   const seesAnswers = seesContent(principal);
   // Who is bound to a tenant learns only that there is a shared limit.
@@ -66,9 +69,16 @@ export async function shownDeliveries(
     return group === undefined ? shown : { ...shown, group };
   };
   return found.map((one) => {
-    const shown = withGroup(storedDelivery(one, now, refusals.get(one.destinationId)), one);
+    const first = ahead?.get(`${one.eventId} ${one.destinationId}`);
+    const stored = storedDelivery(one, now, refusals.get(one.destinationId));
+    const shown = { ...withGroup(stored, one), ...behind(first) };
     return seesAnswers ? shown : { ...shown, log: shown.log.map(({ response: _, ...entry }) => entry) };
   });
+}
+
+/** Why one that stands behind another in its line is not sent, and for which event it waits. */
+function behind(first: Ahead | undefined): Pick<DeliveryJson, "reason" | "waits_for"> {
+  return first ? { reason: first.isHeld ? "order_held" : "order", waits_for: eventId(first.head) } : {};
 }
 
 /** Why a gate does not admit its waiting deliveries now, and until when (epoch ms). */

@@ -15,6 +15,7 @@ import { eventFilter } from "../../core/event-filter.ts";
 import { GROUP_NAME } from "../../core/group/name.ts";
 import { breakerShape, defaultBreaker, defaultLimits, type Limits, limitShape } from "../../core/limits.ts";
 import { templateOf, templates } from "../../core/message-templates.ts";
+import { deadEnds, ORDERING_PATH, orderings } from "../../core/order.ts";
 import { recordOf } from "../../core/record.ts";
 import { retryShape } from "../../core/retry/policy.ts";
 import { channelsInEffect, destinationChannels } from "../../core/routing.ts";
@@ -25,7 +26,13 @@ import { authOf, MASK, maskedHeaders, sealedHeaders } from "../../delivery/autho
 import { eventTypePattern, strict } from "../../http/parameters.ts";
 import { looksLikeId } from "../../ids.ts";
 import type { Vault } from "../../secrets/vault.ts";
-import { breakerOf, type Destination, limitsOf, storedHeaders } from "../../store/destination.ts";
+import {
+  breakerOf,
+  type Destination,
+  limitsOf,
+  orderRuleOf,
+  storedHeaders,
+} from "../../store/destination.ts";
 import type { DestinationChange } from "../../store/destinations.ts";
 import { authColumn, authInput, authSchema } from "./auth.ts";
 import { headersSchema, RESERVED_EXPECTED } from "./headers.ts";
@@ -48,7 +55,7 @@ type Stored<G extends z.ZodType, S extends z.ZodType> = Readonly<{
 export type FieldInput = Readonly<{
   kind: "text" | "list" | "json" | "number" | "choice";
   /** The part of the form that it stands in. */
-  part: "name" | "types" | "filter" | "body" | "limits" | "identity";
+  part: "name" | "types" | "filter" | "body" | "order" | "limits" | "identity";
   placeholder?: string;
   hint?: string;
   maxlength?: number;
@@ -318,6 +325,70 @@ export const contentFields = {
   ),
 } as const;
 
+const ORDERING_EXPECTED = 'expected "destination" or "key"';
+const PATH_EXPECTED = "expected a path such as data.order_id: 1 to 10 keys without dots";
+const ON_DEAD_EXPECTED = 'expected "skip" or "hold"';
+
+/** In which order deliveries are made; for events that are accepted from now on. */
+const orderFields = {
+  ordering: field(
+    {
+      given: z
+        .enum(orderings, { error: ORDERING_EXPECTED })
+        .nullish()
+        .openapi({
+          description:
+            "Whether deliveries succeed in the order in which their events were accepted: all of them (`destination`), or " +
+            "those with the same key (`key`); events without a key are not ordered. Null: in any order.",
+        }),
+      shown: z.enum(orderings).nullable(),
+      of: (row) => orderRuleOf(row)?.by ?? null,
+      columns: (ordering) => ({ ordering }),
+    },
+    { label: "Order", input: { kind: "choice", part: "order" } },
+  ),
+  ordering_path: field(
+    {
+      given: z
+        .string({ error: PATH_EXPECTED })
+        .regex(ORDERING_PATH, { error: PATH_EXPECTED })
+        .nullish()
+        .openapi({
+          description:
+            'With `ordering: "key"`: where in an event its key is, such as `data.order_id`. Null: the event\'s `ordering_key`.',
+        }),
+      shown: z.string().nullable(),
+      of: ({ orderingPath }) => orderingPath,
+      columns: (orderingPath) => ({ orderingPath }),
+    },
+    {
+      label: "Key",
+      input: {
+        kind: "text",
+        part: "order",
+        placeholder: "data.order_id",
+        hint: "Where in an event its key is. Empty: the event's ordering_key.",
+      },
+    },
+  ),
+  on_dead: field(
+    {
+      given: z
+        .enum(deadEnds, { error: ON_DEAD_EXPECTED })
+        .nullish()
+        .openapi({
+          description:
+            "What follows when an ordered delivery ends as dead: the next one of its key (`skip`, the default), or nothing " +
+            "until it is retried or skipped (`hold`).",
+        }),
+      shown: z.enum(deadEnds),
+      of: ({ onDead }) => (onDead === "hold" ? "hold" : "skip"),
+      columns: (onDead) => ({ onDead }),
+    },
+    { label: "After a dead delivery", input: { kind: "choice", part: "order" } },
+  ),
+} as const;
+
 const signatureForms = zodOf(signatureFormsShape);
 
 /** The forms of the core, none of which may set a header that is reserved for another purpose. */
@@ -344,8 +415,9 @@ export const breakerInput = strict({
 const GROUP_EXPECTED =
   'expected "host", or a name of 1 to 64 letters, digits and _ . - that begins with a letter or digit';
 
-/** How requests are signed, limited and repeated. */
+/** How requests are ordered, signed, limited and repeated. */
 export const sendingFields = {
+  ...orderFields,
   signature_forms: field(
     {
       given: signatureFormsInput.nullish(),

@@ -24,6 +24,7 @@ import { resolve, targetProblem } from "../../delivery/url-guard.ts";
 import { checked } from "../../http/problems.ts";
 import { newSecret, type Scheme, schemeOf, secretBytes, signingKey } from "../../secrets/signing.ts";
 import type { Services } from "../../services.ts";
+import { allOf, type Databases } from "../../store/databases.ts";
 import { type Destination, storedHeaders } from "../../store/destination.ts";
 
 import { shownAfter } from "./auth.ts";
@@ -175,6 +176,16 @@ export function templateErrors(
   if (template !== "pagerduty" || hasKey) return [];
   const expected = `a header ${ROUTING_KEY} with the integration key beside it`;
   return [{ field: "headers", fault: `have no ${ROUTING_KEY}`, expected }];
+}
+
+/** The errors of an order that several databases cannot keep: only events with an `ordering_key` all go to the first. */
+export function orderErrors(databases: Databases, input: DestinationInput): FieldError[] {
+  if (allOf(databases).length === 1) return [];
+  const expected = 'null, or `ordering: "key"` with an `ordering_key`: this deployment has several databases';
+  return [
+    ...(input.ordering === "destination" ? [{ field: "ordering", fault: "is destination", expected }] : []),
+    ...(input.ordering_path ? [{ field: "ordering_path", fault: "is given", expected }] : []),
+  ];
 }
 
 type StoredForms = Pick<Destination, "headers" | "sealedHeaders" | "auth" | "signatureForms"> &

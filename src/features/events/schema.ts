@@ -3,6 +3,7 @@
  * schemas too.
  */
 import { z } from "@hono/zod-openapi";
+import { MAX_ORDERING_KEY } from "../../core/order.ts";
 import { isEventNumber } from "../../core/placement.ts";
 import { recordOf } from "../../core/record.ts";
 import type { FieldError } from "../../core/result.ts";
@@ -44,6 +45,7 @@ const MAX_HEADER_BYTES = 2048;
 const DESTINATIONS_EXPECTED = `expected a list of 1 to ${MAX_DESTINATIONS} ids of destinations`;
 const TAGS_EXPECTED = `expected a list of 1 to ${MAX_TAGS} tags`;
 const TTL_EXPECTED = `expected a whole number of seconds from 1 to ${MAX_TTL_S}`;
+const KEY_EXPECTED = `expected 1 to ${MAX_ORDERING_KEY} characters`;
 const HEADERS_EXPECTED = `expected at most ${MAX_HEADERS} headers, each named once, of ${MAX_HEADER_BYTES} bytes together`;
 
 /** The fields of an event that are its options. */
@@ -91,6 +93,16 @@ const optionFields = {
       description:
         "Headers to send with this event's deliveries. The destination's own headers and Breakwater's are set over " +
         "them. They are stored like the data: no place for secrets.",
+    }),
+  ordering_key: z
+    .string({ error: KEY_EXPECTED })
+    .min(1, { error: KEY_EXPECTED })
+    .max(MAX_ORDERING_KEY, { error: KEY_EXPECTED })
+    .optional()
+    .openapi({
+      description:
+        'A destination with `ordering: "key"` gets events with the same key in the order in which they were accepted. ' +
+        "It is not sent, and excludes `deliver_at`.",
     }),
   validate: z
     .boolean({ error: "expected true or false" })
@@ -153,6 +165,7 @@ export const contentQuery = z.object({
   tenant: tenantName.optional().openapi({ description: "As in a NewEvent." }),
   deliver_at: newEvent.shape.deliver_at,
   ttl: z.string().optional().openapi({ description: "As in a NewEvent.", type: "integer" }),
+  ordering_key: z.string().optional().openapi({ description: "As in a NewEvent." }),
   tags: z
     .unknown()
     .optional()

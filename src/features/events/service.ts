@@ -128,8 +128,8 @@ function postedEvents(
     return tenant === undefined ? [] : [postedEvent({ tenant, type, data, deliverAt, options })];
   });
   if (events.length < given.length) return notYourTenant(principal);
-  const tooFar = tooFarAhead(given, now());
-  return tooFar.length > 0 ? invalidFields(tooFar) : ok(events);
+  const faults = [...tooFarAhead(given, now()), ...scheduledWithKey(given)];
+  return faults.length > 0 ? invalidFields(faults) : ok(events);
 }
 
 type OptionsInput = Omit<EventInput, "type" | "data" | "tenant" | "deliver_at">;
@@ -141,6 +141,7 @@ function optionsOf({
   channels,
   ttl,
   headers,
+  ordering_key,
   validate,
 }: OptionsInput): EventOptions | undefined {
   const options = {
@@ -149,9 +150,19 @@ function optionsOf({
     ...(channels && { channels }),
     ...(ttl !== undefined && { ttlSeconds: ttl }),
     ...(headers && Object.keys(headers).length > 0 && { headers }),
+    ...(ordering_key !== undefined && { orderingKey: ordering_key }),
     ...(validate && { validate }),
   };
   return Object.keys(options).length > 0 ? options : undefined;
+}
+
+/** Events are ordered by when they were accepted: a scheduled one has no place in a line. */
+function scheduledWithKey(given: readonly EventInput[]): FieldError[] {
+  return given.flatMap(({ deliver_at, ordering_key }, i) =>
+    deliver_at === undefined || ordering_key === undefined
+      ? []
+      : [{ field: `events[${i}].deliver_at`, fault: "is given with ordering_key", expected: "one of them" }],
+  );
 }
 
 function tooFarAhead(given: readonly EventInput[], now: number): FieldError[] {

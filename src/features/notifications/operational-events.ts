@@ -7,6 +7,7 @@ import type { Alert, Crossing, DeadLetterDigest } from "../../core/alerts.ts";
 import type { OperationalType } from "../../core/operational-message.ts";
 import { HOUR_MS, type TrafficSum } from "../../core/rollups.ts";
 import type { SettleResult } from "../../core/settle.ts";
+import { deliveryId, eventId } from "../../ids.ts";
 import type { Destination } from "../../store/destination.ts";
 import type { StatusChange } from "../../store/status-changes.ts";
 import { isoTime } from "../../time.ts";
@@ -54,6 +55,12 @@ export function deadEvent(
 ): OperationalEvent {
   const event = about(destination, "delivery.dead", at, { deliveries: dead, since: isoTime(since) });
   return { ...event, key: `delivery.dead ${destination.id} ${since}` };
+}
+
+/** A delivery has ended dead, and those of the same key wait until somebody decides. */
+export function heldEvent(destination: Named, event: number, at: number): OperationalEvent {
+  const ids = { delivery_id: deliveryId(event, destination.id), event_id: eventId(event) };
+  return { ...about(destination, "delivery.held", at, ids), key: `delivery.held ${ids.delivery_id} ${at}` };
 }
 
 /** The sweep has stalled. Once for each heartbeat that stays the last. */

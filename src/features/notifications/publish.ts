@@ -21,6 +21,7 @@ import { mail, mailContact } from "./mail.ts";
 import {
   alertEvent,
   deadEvent,
+  heldEvent,
   type OperationalEvent,
   stallEvent,
   statusEvent,
@@ -30,13 +31,15 @@ import { isOperatorListening } from "./sql.ts";
 /** Publishes what the engine reports, in one round trip. */
 export async function notify(
   services: Services,
-  { changes = [], alerts = [], digestsDue = [] }: News,
+  { changes = [], alerts = [], digestsDue = [], held = [] }: News,
 ): Promise<void> {
   await noteCircuits(services, alerts);
   const raised = alerts.filter(({ destination }) => raisesNotifications(destination));
   const events = raised.flatMap(({ destination, result }) =>
     result.alerts.map((alert) => alertEvent(destination, alert, result)),
   );
+  const holding = held.filter(({ destination }) => raisesNotifications(destination));
+  events.push(...holding.map(({ destination, event }) => heldEvent(destination, event, services.now())));
   await publishStatusChanges(services, changes, events);
   for (const one of digestsDue.filter(raisesNotifications)) await scheduleDigest(services, one.id);
 }

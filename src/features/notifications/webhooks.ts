@@ -7,6 +7,7 @@ import { thresholds } from "../../core/alerts.ts";
 import type { OperationalType } from "../../core/operational-message.ts";
 import { pauseReasons } from "../../core/reasons.ts";
 import type { Api } from "../../http/context.ts";
+import { deliveryId, eventId } from "../../ids.ts";
 
 /** Adds the webhooks to the document; there is no route. */
 export function registerOperationalEvents(api: Api): void {
@@ -83,6 +84,14 @@ const operationalEvents: Readonly<Record<OperationalType, Readonly<{ summary: st
           description: "Their number since `since`: at most one event a minute is sent for a destination.",
         }),
         since: time,
+      }),
+    },
+    "delivery.held": {
+      summary: "A dead delivery holds its key",
+      data: z.object({
+        ...aboutDestination,
+        delivery_id: z.string().openapi({ example: deliveryId(4711, "dst_8m2x0f7q9a4r6t1v3w5y") }),
+        event_id: z.string().openapi({ example: eventId(4711) }),
       }),
     },
     "sweep.stalled": {

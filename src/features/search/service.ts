@@ -107,8 +107,9 @@ async function eventsFound(
   };
 }
 
+/** `order` is a word of many events: by itself it is no reason. */
 const isReason = (word: string) =>
-  deliveryReasons.some((one) => one === word) || /^http_[1-9]\d\d$/.test(word);
+  deliveryReasons.some((one) => one === word && one !== "order") || /^http_[1-9]\d\d$/.test(word);
 const isState = (word: string) => deliveryStates.some((one) => one === word);
 
 // ── Conditions ──

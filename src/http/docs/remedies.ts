@@ -78,6 +78,13 @@ export const remedies: readonly Remedy[] = [
     remedy: "Nothing. A replay has a rate of its own: `GET /v1/replays/{id}`.",
   },
   {
+    reason: "order, order_held",
+    meaning:
+      "An earlier event of the same key has not ended, or has just ended. `waits_for` names the first one of the key; if that is dead, the key is held.",
+    remedy:
+      "Look at that delivery. A held key continues when it is retried with success, or skipped: `POST /v1/deliveries/{id}/skip`.",
+  },
+  {
     reason: "sealed",
     meaning:
       "`MASTER_KEYS` lacks the key that encrypts the destination's signing secret, headers, `auth` or `token`.",

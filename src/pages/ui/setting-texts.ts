@@ -15,6 +15,15 @@ export const bodyTexts: Readonly<Record<BodyForm, string>> = {
   data: "The data alone, as it was posted",
 };
 
+export const orderTexts = {
+  ordering: {
+    "": "Any order",
+    destination: "All events in one line",
+    key: "Events with the same key in one line",
+  },
+  on_dead: { skip: "Go on with the next one", hold: "Hold the key until somebody decides" },
+} as const;
+
 export const templateTexts: Readonly<Record<Template, string>> = {
   slack: "A message for Slack",
   discord: "A message for Discord",

@@ -193,6 +193,8 @@ export const reasons: Readonly<Record<string, string>> = {
   recovered: "to be sent again: it was lost on the way",
   retried: "to be sent again, as requested",
   replayed: "for its turn in a replay",
+  order: "for an earlier event with the same key",
+  order_held: "until an earlier event with the same key, which is dead, is retried or skipped",
   sealed: "because a key that the destination's secrets are sealed with is missing",
   unresolved: "because the destination's host name cannot be resolved",
   forbidden_address: "because the destination's host name resolves to a private address",

@@ -28,7 +28,7 @@ import {
   valueIn,
 } from "../../ui/fields.tsx";
 import { templateFields } from "../../ui/form-fields.ts";
-import { bodyTexts, formTexts, kindTexts, templateTexts } from "../../ui/setting-texts.ts";
+import { bodyTexts, formTexts, kindTexts, orderTexts, templateTexts } from "../../ui/setting-texts.ts";
 import { breakerNames, kindIn, limitNames, MOST_TEMPLATES } from "../destination-input.ts";
 import { DURATIONS, PolicyFieldsets, presetChoices } from "../simulator/policy-form.tsx";
 
@@ -88,6 +88,11 @@ export const DestinationFields: FC<{ form: FormState; options: FormOptions; prev
     </Group>
     <Group title="Signature" form={form}>
       <SignatureFields form={form} options={options} />
+    </Group>
+    <Group title="Order" form={form}>
+      <ChoiceField form={form} name="ordering" options={Object.entries(orderTexts.ordering)} />
+      <TextField form={form} name="ordering_path" placeholder={pathInput.placeholder} hint={pathInput.hint} />
+      <ChoiceField form={form} name="on_dead" options={Object.entries(orderTexts.on_dead)} />
     </Group>
     <Group title="Limits and circuit breaker" form={form}>
       <LimitFields form={form} />
@@ -179,6 +184,7 @@ const TargetFields: FC<{ form: FormState; options: FormOptions }> = ({
 };
 
 const { input: typesInput } = destinationFields.event_types;
+const { input: pathInput } = destinationFields.ordering_path;
 
 const TypesField: FC<{ form: FormState; types: readonly string[] }> = ({ form, types }) => (
   <>

@@ -28,6 +28,8 @@ export const de: Texts = {
     unbound: "ihr Ziel steht hier nicht zur Verfügung",
     retried: "sie soll auf Wunsch erneut gesendet werden",
     replayed: "sie gehört zu einer Sammelzustellung",
+    order: "ein früheres Ereignis mit demselben Schlüssel kommt zuerst",
+    order_held: "ein früheres Ereignis mit demselben Schlüssel ist endgültig gescheitert",
     in_flight: "sie wurde gesendet und ist noch nicht beantwortet",
     timeout: "keine Antwort innerhalb der Frist",
     connection_lost: "die Verbindung ist abgebrochen",

@@ -43,6 +43,8 @@ const reasons: Readonly<Record<Reason, string>> = {
   unbound: "its target is not available in this deployment",
   retried: "it is to be sent again, as requested",
   replayed: "it is part of a bulk resend",
+  order: "an earlier event with the same key comes first",
+  order_held: "an earlier event with the same key has failed for good",
   in_flight: "it was sent and has not been answered yet",
   timeout: "no answer in time",
   connection_lost: "the connection was lost",

@@ -1,0 +1,195 @@
+/**
+ * Lines of ordered deliveries (core/order.ts): where deliveries stand, and who comes next.
+ *
+ * Triggers keep the table (migrations/0007_order.sql): a bundle's deliveries enter with it, each leaves in the statement
+ * that ends it, and when a head leaves, the next one waits in a row of its own. So it follows every way to an end, and a
+ * delivery behind another has neither a row nor a bit: it hides nothing from a drain.
+ *
+ * Raw SQL: places are read with the bundles, which costs unordered ones no row and nobody a round trip.
+ */
+import { bundleOf, type DeliveryKey } from "../core/bundle.ts";
+import type { LinePlace } from "../core/order.ts";
+import { homeOf, sharesOf } from "./bundles.ts";
+import type { Databases } from "./databases.ts";
+import type { DeliveryRecord, DeliveryRow } from "./delivery.ts";
+import { rowsIn } from "./packs.ts";
+import { bundleIdOf, countUpTo, isInBundle } from "./sql.ts";
+
+/** Deliveries of one line that are sent for together. */
+const RUN = 50;
+
+const BEFORE = `(SELECT max(p.event_id) FROM lines p
+  WHERE p.destination_id = n.destination_id AND p.line = n.line AND p.event_id < n.event_id)`;
+
+/**
+ * SQL: where the open deliveries of a bundle stand, as JSON for `placesFrom`; null where none of its events has ever stood
+ * in a line.
+ * @param destinations SQL: a JSON list of those that are meant
+ */
+export function linePlaces(bundle: string, destinations: string): string {
+  const header = `${bundle}.header`;
+  return `iif(json_valid(${header}) AND json_type(${header}, '$.lines') = 'object', (
+    SELECT json_group_array(json_array(n.destination_id, n.event_id, n.line, ${BEFORE}, n.holds))
+    FROM json_each(${header}, '$.lines') d CROSS JOIN json_each(d.value) l
+    CROSS JOIN lines n ON n.destination_id = d.key AND n.line = l.value ->> 0 AND ${isInBundle("n.event_id", `${bundle}.id`)}
+    WHERE d.key IN (SELECT value FROM json_each(${destinations}))), NULL)`;
+}
+
+type StoredPlace = readonly [
+  destination: string,
+  event: number,
+  line: string,
+  before: number | null,
+  holds: number,
+];
+
+/** The places by `event destination`. @param stored results of `linePlaces` */
+export function placesFrom(stored: readonly (string | null)[]): ReadonlyMap<string, LinePlace> {
+  const places = stored.flatMap((one): StoredPlace[] => (one === null ? [] : JSON.parse(one)));
+  return new Map(
+    places.map(([destination, event, line, before, holds]) => [
+      `${event} ${destination}`,
+      { line, before, holds: holds === 1 },
+    ]),
+  );
+}
+
+const NEXT = `
+  SELECT n.destination_id AS destinationId, n.event_id AS eventId
+  FROM json_each(?1) w CROSS JOIN lines n ON n.destination_id = w.value ->> 0 AND n.line = w.value ->> 1
+  WHERE n.event_id IN (SELECT event_id FROM lines
+    WHERE destination_id = w.value ->> 0 AND line = w.value ->> 1 ORDER BY event_id LIMIT ${RUN})`;
+
+/**
+ * The statement that returns, as `DeliveryKey`s, the first deliveries of the lines whose heads end with these rows; none
+ * where no line moves up. To be run behind the statements that record them.
+ */
+export function nextInLines(db: D1Database, rows: readonly DeliveryRecord[]): D1PreparedStatement[] {
+  const lines = Map.groupBy(
+    rows.filter(({ place }) => place),
+    ({ destinationId, place }) => `${destinationId} ${place?.line}`,
+  );
+  const moving = [...lines.values()].flatMap((own) => {
+    const isMoving = own.every(
+      ({ state, endedAt, place }) => endedAt !== null && !(state === "dead" && place?.holds),
+    );
+    return isMoving ? [[own[0]?.destinationId, own[0]?.place?.line]] : [];
+  });
+  return moving.length > 0 ? [db.prepare(NEXT).bind(JSON.stringify(moving))] : [];
+}
+
+/** SQL: the lines of the event of a pair `[destination, event]` in a JSON list, as rows `n` of `lines`: one at most. */
+const STANDING = `json_each(?1) w CROSS JOIN bundles b ON b.id = ${bundleIdOf("(w.value ->> 1)")}
+  CROSS JOIN json_each(iif(json_valid(b.header), b.header, '{}'), '$.lines.' || (w.value ->> 0)) l
+  CROSS JOIN lines n ON n.destination_id = w.value ->> 0 AND n.line = l.value ->> 0 AND n.event_id = w.value ->> 1`;
+
+const HEADS = `
+  SELECT h.destination_id AS destinationId, h.event_id AS eventId, h.head, (SELECT state = 'dead' FROM deliveries
+    WHERE destination_id = h.destination_id AND event_id = h.head) AS isHeld
+  FROM (SELECT n.destination_id, n.event_id,
+      (SELECT min(event_id) FROM lines WHERE destination_id = n.destination_id AND line = n.line) AS head
+    FROM ${STANDING}) h WHERE h.head < h.event_id`;
+
+/** The first of a line that a delivery stands in. Held: it is dead, and nothing follows until somebody decides. */
+export type Ahead = Readonly<{ head: number; isHeld: boolean }>;
+
+/** Who is first in the lines of those of the deliveries that stand behind others, by `event destination`. */
+export async function aheadOf(
+  databases: Databases,
+  keys: readonly DeliveryKey[],
+): Promise<ReadonlyMap<string, Ahead>> {
+  type Row = DeliveryKey & Readonly<{ head: number; isHeld: number | null }>;
+  const shares = [...sharesOf(databases, keys, ({ eventId }) => eventId)];
+  const rows = await Promise.all(
+    shares.map(([db, share]) => db.prepare(HEADS).bind(namesOf(share)).all<Row>()),
+  );
+  return new Map(
+    rows
+      .flatMap(({ results }) => results)
+      .map(({ eventId, destinationId, head, isHeld }) => [
+        `${eventId} ${destinationId}`,
+        { head, isHeld: isHeld === 1 },
+      ]),
+  );
+}
+
+function namesOf(keys: readonly DeliveryKey[]): string {
+  return JSON.stringify(keys.map(({ destinationId, eventId }) => [destinationId, eventId]));
+}
+
+/** Only a dead one that holds its line; the trigger has the next one wait. */
+const SKIP = `
+  DELETE FROM lines WHERE (destination_id, line, event_id) IN (
+    SELECT n.destination_id, n.line, n.event_id FROM ${STANDING} CROSS JOIN deliveries d
+      ON d.destination_id = n.destination_id AND d.event_id = n.event_id AND d.state = 'dead')
+  RETURNING destination_id, line`;
+
+/** Lets the line of a dead delivery go on; the deliveries to be sent next, or undefined where it held none. */
+export async function skipHeld(
+  databases: Databases,
+  key: DeliveryKey,
+): Promise<readonly DeliveryKey[] | undefined> {
+  const db = homeOf(databases, key.eventId);
+  if (!db) return undefined;
+  const { results } = await db
+    .prepare(SKIP)
+    .bind(namesOf([key]))
+    .all<Record<"destination_id" | "line", string>>();
+  const [left] = results;
+  if (!left) return undefined;
+  const next = db.prepare(NEXT).bind(JSON.stringify([[left.destination_id, left.line]]));
+  return (await next.all<DeliveryKey>()).results;
+}
+
+/** Lines that a page looks at, and deliveries that are counted of each. */
+const LOOKED_AT = 100;
+export const COUNTED_BEHIND = 100;
+
+const LINES = `
+  WITH RECURSIVE walk (line, place) AS (
+    SELECT (SELECT min(line) FROM lines WHERE destination_id = ?1 AND line > ?2), 1
+    UNION ALL SELECT (SELECT min(line) FROM lines WHERE destination_id = ?1 AND line > walk.line), place + 1
+    FROM walk WHERE walk.line IS NOT NULL AND place < ${LOOKED_AT})
+  SELECT line, (SELECT min(event_id) FROM lines WHERE destination_id = ?1 AND line = walk.line) AS head,
+    ${countUpTo(COUNTED_BEHIND + 1, "lines WHERE destination_id = ?1 AND line = walk.line")} - 1 AS behind
+  FROM walk WHERE line IS NOT NULL`;
+
+/** A line with deliveries that wait for its first one. */
+export type BlockedLine = Readonly<{
+  head: DeliveryRow | DeliveryKey;
+  /** Whether the head is dead, and nothing follows until somebody decides. */
+  isHeld: boolean;
+  /** Deliveries that stand behind it; `COUNTED_BEHIND` stands for more. */
+  behind: number;
+}>;
+
+type LinePage = Readonly<{ lines: readonly BlockedLine[]; upto: string | undefined }>;
+
+/** The blocked ones among the destination's next lines after one; `upto`: where more may come after. */
+export async function blockedLines(db: D1Database, destination: string, after: string): Promise<LinePage> {
+  type Row = Readonly<{ line: string; head: number; behind: number }>;
+  const { results } = await db.prepare(LINES).bind(destination, after).all<Row>();
+  const rows = await rowsIn(
+    db,
+    results.map(({ head }) => [bundleOf(head), destination]),
+  );
+  const byEvent = new Map(rows.map((row) => [row.eventId, row]));
+  const lines = results.map(({ head, behind }): BlockedLine => {
+    const row = byEvent.get(head) ?? { eventId: head, destinationId: destination };
+    return { head: row, isHeld: "state" in row && row.state === "dead", behind };
+  });
+  return {
+    lines: lines.filter(({ isHeld, behind }) => isHeld || behind > 0),
+    upto: results.length < LOOKED_AT ? undefined : results.at(-1)?.line,
+  };
+}
+
+const PARKED = `
+  SELECT event_id AS eventId, give_up_at AS giveUpAt FROM lines n
+  WHERE destination_id = ?1 AND NOT EXISTS (
+    SELECT 1 FROM deliveries d WHERE d.destination_id = ?1 AND d.event_id = n.event_id) LIMIT ?2`;
+
+/** The statement that returns the first deliveries in a destination's lines that have no rows of their own. */
+export function parkedIn(db: D1Database, destination: string, limit: number): D1PreparedStatement {
+  return db.prepare(PARKED).bind(destination, limit);
+}

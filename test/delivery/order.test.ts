@@ -1,0 +1,285 @@
+/** Order by key: the deliveries of a line are made one after the other, and a line never stops by itself. */
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, test } from "vitest";
+import { attemptWaiting } from "../../src/delivery/message-group.ts";
+import type { DeliveryMessage } from "../../src/queue-messages.ts";
+import { blockedLines, skipHeld } from "../../src/store/lines.ts";
+import { expireWaiting } from "../../src/store/waiting.ts";
+import { runCron } from "../../src/upkeep.ts";
+import { requeueOne } from "../support/requeue.ts";
+import { execute, newDestination, newWorld, rowOf, storedRows, urlOf, type World } from "../support/world.ts";
+
+let world: World;
+beforeEach(async () => {
+  world = await newWorld();
+});
+
+const keyed = (orderingKey: string, n: number) => ({
+  data: { n, key: orderingKey },
+  options: { orderingKey },
+});
+
+/** Posts an event with the key; returns its messages. */
+async function post(key: string, n: number): Promise<DeliveryMessage[]> {
+  return world.postBundles(1, keyed(key, n));
+}
+
+/** The numbers of the events that were sent to the destination, in order. */
+const sentTo = (destination: string) =>
+  world.receiver
+    .to(urlOf(destination))
+    .map(({ body }) => (JSON.parse(body) as { data: { n: number } }).data.n);
+
+async function lines(): Promise<number> {
+  return (await env.DB.prepare("SELECT count(*) AS n FROM lines").first<number>("n")) ?? -1;
+}
+
+/** Consumes what is on the queue until nothing is. */
+async function consumeAll(): Promise<void> {
+  for (let taken = world.deliveryQueue.taken(); taken.length > 0; taken = world.deliveryQueue.taken()) {
+    await world.consume(taken.map(({ body }) => body));
+    await world.settled();
+  }
+}
+
+describe("a destination that orders by key", () => {
+  let destination: string;
+  beforeEach(async () => {
+    destination = await newDestination({ ordering: "key", retry: { schedule: [60], max_attempts: 2 } });
+  });
+
+  test("gets the events of a key one after the other in one batch", async () => {
+    const messages = [...(await post("a", 1)), ...(await post("a", 2)), ...(await post("a", 3))];
+    await world.consume(messages.toReversed());
+    await world.settled();
+    expect(sentTo(destination)).toEqual([1, 2, 3]);
+    expect(world.receiver.mostOpen()).toBe(1);
+    expect(await lines()).toBe(0);
+  });
+
+  test("gets the events of one request in their order, and those of other keys beside them", async () => {
+    const bundles = await world.postBundles(5, keyed("a", 0));
+    await world.consume([...bundles, ...(await post("b", 9))]);
+    expect(sentTo(destination)).toHaveLength(6);
+    expect(await lines()).toBe(0);
+  });
+
+  test("is not sent an event whose message comes before that of the event before it", async () => {
+    const first = await post("a", 1);
+    const second = await post("a", 2);
+    world.d1.used();
+    world.gates.called();
+    expect(await world.consume(second)).toEqual(["acked"]);
+    expect(world.d1.used()).toMatchObject({ roundTrips: 1, rowsWritten: 0 });
+    expect(world.gates.called()).toEqual([]);
+    expect(sentTo(destination)).toEqual([]);
+    await world.consume(first);
+    await world.settled();
+    expect(sentTo(destination)).toEqual([1]);
+    await consumeAll();
+    expect(sentTo(destination)).toEqual([1, 2]);
+    expect(await lines()).toBe(0);
+  });
+
+  test("holds back a key behind a failure, and no other key", async () => {
+    world.receiver.script(urlOf(destination), 500, 204);
+    await world.consume([...(await post("a", 1)), ...(await post("a", 2))]);
+    await world.consume(await post("b", 3));
+    await world.settled();
+    expect(sentTo(destination)).toEqual([1, 3]);
+    const [a1] = await storedRows();
+    expect(a1).toMatchObject({ state: "retrying" });
+    expect(await rowOf({ destinationId: destination, eventId: (a1?.eventId ?? 0) + 128 })).toBeUndefined();
+  });
+
+  test("skips a dead event by default", async () => {
+    world.receiver.script(urlOf(destination), 400, 204);
+    await world.consume([...(await post("a", 1)), ...(await post("a", 2))]);
+    await world.settled();
+    await consumeAll();
+    expect(sentTo(destination)).toEqual([1, 2]);
+    expect(await lines()).toBe(0);
+  });
+
+  test("does not take those without a key, or scheduled ones, into lines", async () => {
+    await world.postBundles(1, { data: { n: 1 } });
+    expect(await lines()).toBe(0);
+  });
+
+  test("costs two rows more a delivery and no call where nothing is behind another", async () => {
+    const plain = await newDestination({ eventTypes: ["plain"] });
+    await world.post(1, { type: "nobody.asked" });
+    const costOf = async (type: string, options?: { orderingKey: string }) => {
+      world.d1.used();
+      world.gates.called();
+      const bundles = await world.postBundles(1, { type, data: {}, ...(options && { options }) });
+      const posted = world.d1.used();
+      await world.consume(bundles);
+      await world.settled();
+      return { posted, consumed: world.d1.used(), gates: world.gates.called() };
+    };
+    await env.DB.prepare("UPDATE destinations SET event_types = '[\"order\"]' WHERE id = ?1")
+      .bind(destination)
+      .run();
+    await costOf("plain");
+    const without = await costOf("plain");
+    await costOf("order", { orderingKey: "a" });
+    const ordered = await costOf("order", { orderingKey: "a" });
+    console.log("cost of an ordered delivery", JSON.stringify({ without, ordered, plain }));
+    expect(ordered.posted.roundTrips).toBe(without.posted.roundTrips);
+    expect(ordered.consumed.roundTrips).toBe(without.consumed.roundTrips);
+    expect(ordered.gates).toEqual(without.gates);
+    expect(
+      ordered.posted.rowsWritten +
+        ordered.consumed.rowsWritten -
+        without.posted.rowsWritten -
+        without.consumed.rowsWritten,
+    ).toBe(2);
+  });
+});
+
+test("costs unordered deliveries no row, call or query", async () => {
+  await newDestination();
+  const run = async () => {
+    await world.post(1, { type: "warm.up" });
+    world.d1.used();
+    world.gates.called();
+    const messages = await world.post();
+    const posted = world.d1.used();
+    await world.consume(messages);
+    await world.settled();
+    return { posted, consumed: world.d1.used(), gates: world.gates.called() };
+  };
+  const among = await run();
+  const names = "('deliveries_leave_line', 'packs_inserted_leave_line', 'packs_leave_line', 'bundles_lined')";
+  const { results: triggers } = await env.DB.prepare(
+    `SELECT name, sql FROM sqlite_master WHERE name IN ${names}`,
+  ).all<Record<"name" | "sql", string>>();
+  expect(triggers).toHaveLength(4);
+  for (const { name } of triggers) await execute(`DROP TRIGGER ${name}`);
+  const without = await run().finally(async () => {
+    for (const { sql } of triggers) await execute(sql);
+  });
+  expect(among).toEqual(without);
+  expect(among.posted.rowsWritten + among.consumed.rowsWritten).toBe(2);
+});
+
+describe("a line", () => {
+  let destination: string;
+  /** Three events, of which the first has failed for now, and the others have been acknowledged. */
+  beforeEach(async () => {
+    destination = await newDestination({
+      ordering: "destination",
+      retry: { schedule: [60], max_attempts: 5 },
+    });
+    world.receiver.script(urlOf(destination), 500, 204);
+    await world.consume([...(await post("a", 1)), ...(await post("b", 2)), ...(await post("c", 3))]);
+    await world.settled();
+    expect(sentTo(destination)).toEqual([1]);
+  });
+
+  const head = async () => (await storedRows()).find(({ endedAt }) => endedAt === null);
+
+  test("goes on when its head is cancelled", async () => {
+    const first = await head();
+    await execute(
+      "UPDATE deliveries SET state = 'cancelled', ended_at = 1 WHERE event_id = ?1",
+      first?.eventId,
+    );
+    expect(await head()).toMatchObject({ state: "waiting", reason: "order", attempts: 0 });
+    expect(await lines()).toBe(2);
+  });
+
+  test("goes on when its head expires", async () => {
+    await execute("UPDATE deliveries SET state = 'waiting', give_up_at = 1");
+    await expireWaiting(env.DB, { destinationId: "", eventId: 0 }, world.clock.now(), 10);
+    expect(await head()).toMatchObject({ state: "waiting", reason: "order" });
+  });
+
+  test("goes on by the sweep alone when every message is lost", async () => {
+    world.deliveryQueue.taken();
+    for (let minute = 0; minute < 30 && (await lines()) > 0; minute++) {
+      world.clock.pass(60_000);
+      await runCron(world.services);
+      await world.settled();
+      await world.drain(destination);
+      await world.settled();
+      world.deliveryQueue.taken();
+    }
+    expect(sentTo(destination)).toEqual([1, 1, 2, 3]);
+    expect(await lines()).toBe(0);
+  });
+
+  test("ends with its bundles, and when its destination is deleted", async () => {
+    await execute("UPDATE destinations SET deleted_at = 1");
+    await execute("UPDATE deliveries SET state = 'waiting'");
+    for (let i = 0; i < 3; i++) await world.answer([{ destination, drains: 1 }]);
+    await world.settled();
+    expect(await lines()).toBe(0);
+    expect((await storedRows()).map(({ state }) => state)).toEqual(["cancelled", "cancelled", "cancelled"]);
+  });
+
+  test("loses the events that are removed", async () => {
+    await execute("DELETE FROM bundles");
+    expect(await lines()).toBe(0);
+  });
+});
+
+describe("a destination that holds keys", () => {
+  let destination: string;
+  beforeEach(async () => {
+    destination = await newDestination({ ordering: "key", orderingPath: "data.key", onDead: "hold" });
+    world.receiver.script(urlOf(destination), 400, 204);
+    await world.consume([...(await post("a", 1)), ...(await post("a", 2))]);
+    await world.settled();
+    await consumeAll();
+    expect(sentTo(destination)).toEqual([1]);
+  });
+
+  const dead = async () => (await storedRows()).filter(({ state }) => state === "dead")[0];
+
+  test("shows the key as blocked by a dead delivery, and no other key", async () => {
+    await post("b", 3);
+    const { lines: blocked, upto } = await blockedLines(env.DB, destination, "");
+    expect(blocked).toMatchObject([{ isHeld: true, behind: 1, head: { state: "dead" } }]);
+    expect(upto).toBeUndefined();
+  });
+
+  test("goes on when the dead delivery is retried with success", async () => {
+    const first = await dead();
+    if (!first) throw new Error("It is dead");
+    await requeueOne(world.services, first as never, world.clock.now() + 3_600_000);
+    await attemptWaiting(world.services, [first]);
+    await consumeAll();
+    expect(sentTo(destination)).toEqual([1, 1, 2]);
+    expect(await lines()).toBe(0);
+  });
+
+  test("goes on when the dead delivery is skipped, once", async () => {
+    const first = await dead();
+    if (!first) throw new Error("It is dead");
+    const next = await skipHeld(world.services, first);
+    expect(next).toHaveLength(1);
+    expect(await skipHeld(world.services, first)).toBeUndefined();
+    await attemptWaiting(world.services, next ?? []);
+    await consumeAll();
+    expect(sentTo(destination)).toEqual([1, 2]);
+    expect(await lines()).toBe(0);
+  });
+});
+
+test("fifty thousand events behind one key cost a message a bounded number of rows", async () => {
+  const destination = await newDestination({ ordering: "destination" });
+  const [first, ...rest] = [await post("a", 1), await post("a", 2)];
+  await execute(
+    `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50000)
+     INSERT INTO lines SELECT ?1, '*', 1000000 + i, 9e15, 0 FROM n`,
+    destination,
+  );
+  world.d1.used();
+  await world.consume(rest.flat());
+  expect(world.d1.used().rowsRead).toBeLessThanOrEqual(30);
+  await world.consume(first);
+  await world.settled();
+  expect(world.d1.used().rowsRead).toBeLessThanOrEqual(200);
+});
