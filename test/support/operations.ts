@@ -23,7 +23,7 @@ export const operations: readonly Described[] = Object.entries(document.paths).f
 );
 
 /** Things that belong to no tenant: the operator makes them, and every key reads them. */
-export const shared: Readonly<Record<string, string>> = { "event-types": "shared.by-all" };
+export const shared: Readonly<Record<string, string>> = { "event-types": "shared.by-all", groups: "shared" };
 
 export const isShared = ({ path }: Pick<Described, "path">) =>
   Object.keys(shared).some((plural) => path.split("/").includes(plural));
