@@ -28,7 +28,7 @@ const same = (words: readonly string[], others: readonly string[]) =>
 
 test("the reasons of each state of a delivery", () => {
   const documented = {
-    queued: ["scheduled"],
+    queued: ["scheduled", "order", "order_held"],
     waiting: waitingReasons,
     retrying: ["http_503", ...attemptErrors, "in_flight"],
     dead: deadReasons,

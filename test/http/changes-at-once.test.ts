@@ -124,10 +124,10 @@ const cases: Readonly<Record<string, Case>> = {
     expected: { breaker: { cooldown_s: 11, min_attempts: 7 } },
   },
   "a tenant's address and portal": {
-    first: ["PATCH", "/v1/tenants/acme", { contact_email: "ops@acme.example" }],
-    second: ["PATCH", "/v1/tenants/acme", { portal: { theme: "dark" } }],
-    shown: "/v1/tenants/acme",
-    expected: { contact_email: "ops@acme.example", portal: { theme: "dark" } },
+    first: ["PATCH", "/v1/tenants/other", { contact_email: "ops@other.example" }],
+    second: ["PATCH", "/v1/tenants/other", { portal: { theme: "dark" } }],
+    shown: "/v1/tenants/other",
+    expected: { contact_email: "ops@other.example", portal: { theme: "dark" } },
   },
 };
 

@@ -33,6 +33,11 @@ const OPERATORS = [
   "PATCH /v1/tenants/{tenant}",
   "DELETE /v1/tenants/{tenant}",
   "POST /v1/tenants/{tenant}/import",
+  "GET /v1/groups",
+  "GET /v1/groups/{name}",
+  "PUT /v1/groups/{name}",
+  "DELETE /v1/groups/{name}",
+  "POST /v1/groups/{name}/reset",
 ];
 
 const isOperators = ({ method, path }: Described) => OPERATORS.includes(`${method} ${path}`);

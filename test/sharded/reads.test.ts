@@ -72,7 +72,10 @@ describe("recording", () => {
     const [event = 0] = await insertIn(1);
     const row = deliveryRow({ destinationId: A, eventId: event, reason: "gone", attempts: 1 });
     const d1 = meteredD1(db, ...further);
-    expect(await recordOutcomes(d1, [row], [A], 7)).toMatchObject([{ id: A, status: "paused" }]);
+    expect(await recordOutcomes(d1, [row], [A], 7)).toMatchObject({
+      paused: [{ id: A, status: "paused" }],
+      next: [],
+    });
     expect(d1.used()).toMatchObject({ roundTrips: 2, queries: 3 });
     expect(await statusOf(A)).toEqual(["paused", "gone"]);
     expect(await storedRows()).toEqual([row]);
@@ -82,7 +85,7 @@ describe("recording", () => {
     const events = [...(await insertIn(1)), ...(await insertIn(2))];
     const rows = events.map((eventId) => deliveryRow({ destinationId: A, eventId, attempts: 1 }));
     const d1 = meteredD1(db, ...further);
-    expect(await recordOutcomes(d1, rows, [], 7)).toEqual([]);
+    expect(await recordOutcomes(d1, rows, [], 7)).toEqual({ paused: [], next: [] });
     expect(d1.used()).toMatchObject({ roundTrips: 2, queries: 2 });
     const again = await requeueEnded(databases, rows);
     expect(again.map(({ eventId, state }) => [eventId, state])).toEqual(

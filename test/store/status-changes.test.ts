@@ -65,7 +65,7 @@ describe("changes that have not been published", () => {
     expect(await find({ ids: ["dst_b", "dst_c"], at: 10 })).toEqual([
       {
         ...{ id: "dst_b", tenant: "acme", url: "https://dst_b.example" },
-        ...{ status: "paused", reason: "gone", changedAt: 10 },
+        ...{ status: "paused", reason: "gone", changedAt: 10, isNoticed: 0 },
       },
     ]);
     expect(await find({ ids: ["dst_a"], at: 30 })).toMatchObject([{ id: "dst_a", changedAt: 30 }]);

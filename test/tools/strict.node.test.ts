@@ -400,6 +400,7 @@ describe("of an invocation", () => {
         deliveries: queue.queue,
         drains: queue.queue,
         gates,
+        groups: gates,
         sleep: async () => {},
         log: (line: unknown) => lines.push(line),
         background: (work: Promise<unknown>) => waits.push(work),

@@ -99,6 +99,9 @@ const destination = {
   ...settings,
   timeout_ms: 15_000,
   rate_burst: 20,
+  ordering: "key",
+  ordering_path: "data.invoice",
+  on_dead: "skip",
   breaker: { failure_ratio: 0.5, min_attempts: 5, window_s: 60, cooldown_s: 30, max_cooldown_s: 45 },
 };
 
@@ -222,6 +225,14 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
     deliveries: [delivery],
   },
   ListedEvent: listedEvent,
+  BlockedKey: {
+    delivery_id: DELIVERY,
+    event_id: EVENT,
+    state: "retrying",
+    reason: "http_503",
+    held: false,
+    behind: 12,
+  },
   SearchResult: {
     kind: "event",
     id: EVENT,

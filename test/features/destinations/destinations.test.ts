@@ -33,6 +33,7 @@ const defaults = {
   max_concurrency: 10,
   rate_per_second: 100,
   rate_burst: 100,
+  group: null,
   ordering: null,
   ordering_path: null,
   on_dead: "skip",

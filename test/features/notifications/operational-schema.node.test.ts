@@ -4,6 +4,7 @@ import type { SettleResult } from "../../../src/core/settle.ts";
 import {
   alertEvent,
   deadEvent,
+  heldEvent,
   type OperationalEvent,
   stallEvent,
   statusEvent,
@@ -30,6 +31,7 @@ const all: readonly OperationalEvent[] = [
   statusEvent({ ...destination, status: "paused", reason: "gone", changedAt: AT }),
   statusEvent({ ...destination, status: "active", reason: null, changedAt: AT }),
   deadEvent(destination, { dead: 12, since: AT }, AT),
+  heldEvent(destination, 4711, AT),
   stallEvent(AT - 400_000, AT),
   thresholdEvent(
     { threshold: "retry_rate", value: 0.2, limit: 0.1, window: "1h", destinations: ["dst_one"] },

@@ -69,6 +69,7 @@ const OPERATIONS: Readonly<Record<string, Capability | null>> = {
   "POST /v1/destinations/{id}/rotate-secret": "may_rotate",
   "POST /v1/destinations/{id}/test": "may_test",
   "POST /v1/destinations/{id}/preview": "may_see_payloads",
+  "GET /v1/destinations/{id}/blocked-keys": null,
   "GET /v1/destinations/{id}/notices": null,
   "PUT /v1/destinations/{id}/notices": "may_edit_endpoints",
   "DELETE /v1/destinations/{id}/notices": "may_edit_endpoints",
