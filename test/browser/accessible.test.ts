@@ -17,7 +17,7 @@ const portions = Array.from({ length: Math.ceil(pages.length / PORTION) }, (_, i
 describe.each(
   portions.map((some) => [`${some[0]?.name} to ${some.at(-1)?.name}`, some] as const),
 )("the pages %s", (_, some) => {
-  test("has no serious fault in either theme", { timeout: 90_000 }, async ({ browser }) => {
+  test("has no serious fault in either theme", async ({ browser }) => {
     // Without animations: while a theme fades in its colours lack contrast.
     const { show, close } = await tour(browser, fixture, { bypassCSP: true, reducedMotion: "reduce" });
     const faults: string[] = [];

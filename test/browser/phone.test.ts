@@ -13,7 +13,7 @@ describe.each([
   ["a phone", phone, pages],
   ["the smallest phone", smallest, pages.filter(({ name }) => name.startsWith("portal"))],
 ] as const)("on %s", (_, device, some) => {
-  test("no page scrolls sideways", { timeout: 90_000 }, async ({ browser }) => {
+  test("no page scrolls sideways", async ({ browser }) => {
     const { show, close } = await tour(browser, fixture, device);
     const faults: string[] = [];
     for (const shown of some) {

@@ -28,7 +28,7 @@ const ALIKE = [
 ];
 
 describe.each(PORTIONS)("of every second page, from page %i on", (portion) => {
-  test("none has a fault that a reader would notice", { timeout: 240_000 }, async ({ browser }) => {
+  test("none has a fault that a reader would notice", async ({ browser }) => {
     const { page, faults, close } = await visit(browser, { bypassCSP: true, reducedMotion: "reduce" });
     const paths = [...site.pages.keys()].sort().filter((_, index) => index % PORTIONS.length === portion);
     for (const path of paths) {

@@ -21,7 +21,7 @@ export default defineConfig({
     maxWorkers: 2,
     maxConcurrency: 3,
     sequence: { concurrent: true },
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    testTimeout: 600_000,
+    hookTimeout: 600_000,
   },
 });
