@@ -195,6 +195,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /dashboard/destinations/:id/replays/:replay/cancel": [10, 6],
   "POST /dashboard/deliveries/:id/retry": [1_200, 7],
   "POST /dashboard/deliveries/:id/cancel": [1_200, 7],
+  "POST /dashboard/deliveries/:id/skip": [20, 7],
   "POST /dashboard/replays": [250, 6],
   "POST /dashboard/replays/:id/pause": [10, 6],
   "POST /dashboard/replays/:id/resume": [10, 6],

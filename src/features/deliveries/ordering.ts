@@ -11,6 +11,8 @@ import { deliveryOf, shownDeliveries } from "./view.ts";
 /** How far a list has got. */
 export type LinePosition = readonly [database: number, line: string];
 
+export type BlockedKeyPage = Readonly<{ keys: readonly BlockedLine[]; next: LinePosition | undefined }>;
+
 type LinesOf = Readonly<{ destination: string; cursor?: LinePosition | undefined }>;
 
 /** The next blocked keys of a destination. It looks at a bounded number of keys: the page may be short, or empty. */
@@ -25,10 +27,7 @@ export const getBlockedKeys = service(
     const page = db ? await blockedLines(db, id, after) : { lines: [], upto: undefined };
     const behind: LinePosition | undefined = database + 1 < all.length ? [database + 1, ""] : undefined;
     const next: LinePosition | undefined = page.upto === undefined ? behind : [database, page.upto];
-    return ok<Readonly<{ keys: readonly BlockedLine[]; next: LinePosition | undefined }>>({
-      keys: page.lines,
-      next,
-    });
+    return ok<BlockedKeyPage>({ keys: page.lines, next });
   },
 );
 

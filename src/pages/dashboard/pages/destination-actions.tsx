@@ -6,6 +6,7 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Result } from "../../../core/result.ts";
 import { DAY_MS } from "../../../core/retention.ts";
+import { skipDelivery } from "../../../features/deliveries/ordering.ts";
 import {
   cancelOneDelivery,
   cancelWaiting,
@@ -70,6 +71,7 @@ export function registerActions(app: Hono<DashboardEnv>): void {
   for (const [verb, outcome, act] of [
     ["retry", "retried", retryDelivery],
     ["cancel", "delivery-cancelled", cancelOneDelivery],
+    ["skip", "delivery-skipped", skipDelivery],
   ] as const)
     app.post(`/dashboard/deliveries/:id/${verb}`, (c) => {
       const id = c.req.param("id");

@@ -3,6 +3,7 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
 import { type StatsWindow, spans } from "../../../core/rollups.ts";
+import { type BlockedKeyPage, getBlockedKeys } from "../../../features/deliveries/ordering.ts";
 import { historyOf } from "../../../features/destinations/health.ts";
 import { pauseDestination, updateDestination } from "../../../features/destinations/service.ts";
 import { COUNTED, readFleet } from "../../../features/stats/fleet.ts";
@@ -22,6 +23,7 @@ import { atMost, countOf, decimalOf, durationOrNone, type Form } from "../../ui/
 import { Figure, OutcomeNotice, RefusedNotice, Section, WindowTabs, windowNamed } from "../../ui/parts.tsx";
 import { statusOfRefused } from "../../ui/services.ts";
 import type { StatusText } from "../../ui/status-text.ts";
+import { BlockedKeys } from "../components/blocked-keys.tsx";
 import { CircuitHistory, CircuitTimeline, interruptionsOf } from "../components/circuit-history.tsx";
 import { DestinationLog } from "../components/destination-log.tsx";
 import {
@@ -52,9 +54,11 @@ export async function showDestination(c: DashboardContext, id: string, refusedFo
   if (seen === undefined) return showNotFound(c);
   const state = logStates.find((name) => name === c.req.query("state")) ?? "all";
   const latest = { tenant, destinationId: id, state: undefined, before: undefined, limit: REPLAYS_SHOWN };
-  const [deliveries, { replays }] = await Promise.all([
-    readLog(callerOnPage(c), seen.row, { state, before: c.req.query("before") }),
+  const caller = callerOnPage(c);
+  const [deliveries, { replays }, blocked] = await Promise.all([
+    readLog(caller, seen.row, { state, before: c.req.query("before") }),
     listReplays(services, latest),
+    seen.row.ordering === null ? undefined : getBlockedKeys(caller, { destination: id }),
   ]);
   const now = services.now();
   return showPage(
@@ -65,6 +69,7 @@ export async function showDestination(c: DashboardContext, id: string, refusedFo
       window={window}
       deliveries={deliveries}
       replays={replays}
+      blocked={blocked?.kind === "ok" ? blocked.value : undefined}
       now={now}
       mayRepair={mayCall(c, pauseDestination)}
       mayConfigure={mayCall(c, updateDestination)}
@@ -80,6 +85,8 @@ type Props = Readonly<{
   window: StatsWindow;
   deliveries: LogPage;
   replays: readonly Replay[];
+  /** Undefined where the destination is not ordered. */
+  blocked: BlockedKeyPage | undefined;
   now: number;
   /** Pauses, tests, cancels and replays. */
   mayRepair: boolean;
@@ -96,6 +103,7 @@ const DestinationPage: FC<Props> = ({
   window,
   deliveries,
   replays,
+  blocked,
   now,
   mayRepair,
   mayConfigure,
@@ -139,6 +147,7 @@ const DestinationPage: FC<Props> = ({
           {mayConfigure && <SecretRotation path={path} row={row} now={now} />}
         </div>
       </div>
+      {blocked && <BlockedKeys page={blocked} mayRepair={mayRepair} />}
       <DestinationLog path={path} id={row.id} page={deliveries} mayRepair={mayRepair} now={now} />
     </>
   );

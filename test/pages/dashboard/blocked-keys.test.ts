@@ -1,0 +1,74 @@
+/** The page of an ordered destination shows which keys wait for what, and lets a dead delivery be skipped. */
+import { beforeEach, expect, test } from "vitest";
+import { deliveryId, eventNumber } from "../../../src/ids.ts";
+import { emptyDatabase, insertRow, NOW, testApi } from "../../support/api.ts";
+import { testDashboard } from "../../support/dashboard.ts";
+
+beforeEach(emptyDatabase);
+
+const { call } = testApi();
+
+async function destinationWith(settings: object): Promise<string> {
+  return (await call("POST", "/v1/destinations", { url: "https://example.com/", ...settings })).json.id;
+}
+
+/** Two events of one key, of which the first is dead. */
+async function heldKey() {
+  const destination = await destinationWith({ ordering: "key", on_dead: "hold" });
+  const post = async (data: number): Promise<string> =>
+    (await call("POST", "/v1/events", { type: "a.b", data, ordering_key: "order 42" })).json.id;
+  const [first, second] = [await post(1), await post(2)];
+  const event = eventNumber(first) ?? 0;
+  await insertRow("deliveries", {
+    ...{ destination_id: destination, event_id: event, state: "dead", reason: "http_4xx", attempts: 1 },
+    ...{ give_up_at: NOW + 7_200_000, ended_at: NOW, log: [{ at: NOW - 1000, latencyMs: 5, status: 400 }] },
+  });
+  return { destination, first, second, dead: deliveryId(event, destination) };
+}
+
+async function browserOf(key?: string) {
+  const browser = testDashboard();
+  await browser.signIn(key);
+  return browser;
+}
+
+const stateOf = async (event: string) => (await call("GET", `/v1/events/${event}`)).json.deliveries[0];
+
+test("a dead delivery that holds its key is shown with what waits, and can be skipped once", async () => {
+  const { destination, first, second, dead } = await heldKey();
+  expect(await stateOf(second)).toMatchObject({ state: "queued", reason: "order_held", waits_for: first });
+  const browser = await browserOf();
+  const page = `/dashboard/destinations/${destination}`;
+  const { html } = await browser.get(page);
+  expect(html).toContain(`<a href="/dashboard/events/${first}">`);
+  expect(html).toContain("dead, holds the key");
+  expect(html).toContain(`action="/dashboard/deliveries/${dead}/skip"`);
+
+  const skipped = await browser.post(`/dashboard/deliveries/${dead}/skip`);
+  expect([skipped.status, skipped.headers.get("location")]).toEqual([
+    303,
+    `/dashboard/events/${first}?done=delivery-skipped`,
+  ]);
+  expect(await stateOf(first)).toMatchObject({ state: "dead" });
+  expect(await stateOf(second)).toMatchObject({ state: "waiting", reason: "order" });
+  expect((await browser.get(page)).html).toContain("No key is blocked");
+  expect((await browser.post(`/dashboard/deliveries/${dead}/skip`)).status).toBe(422);
+});
+
+test("who may only look sees blocked keys without a button, and skips nothing", async () => {
+  const { destination, second, dead } = await heldKey();
+  const { json } = await call("POST", "/v1/keys", { name: "look", scopes: ["read"] });
+  const browser = await browserOf(json.key);
+  const { html } = await browser.get(`/dashboard/destinations/${destination}`);
+  expect(html).toContain("dead, holds the key");
+  expect(html).not.toContain('/skip"');
+  expect((await browser.post(`/dashboard/deliveries/${dead}/skip`)).status).toBe(422);
+  expect(await stateOf(second)).toMatchObject({ reason: "order_held" });
+});
+
+test("a destination that is not ordered has no such section", async () => {
+  const destination = await destinationWith({});
+  expect((await (await browserOf()).get(`/dashboard/destinations/${destination}`)).html).not.toContain(
+    "blocked-keys",
+  );
+});
