@@ -378,7 +378,7 @@ ${own}${bindings.replaceAll("PLACE", "env.staging.")}`,
     const places = failure?.split("\n").map((line) => line.split(": ")[1]);
     expect(places).toEqual([
       "env.staging.d1_databases",
-      ...Array(2).fill("env.staging.durable_objects.bindings"),
+      ...Array(3).fill("env.staging.durable_objects.bindings"),
       ...Array(4).fill("env.staging.queues.producers"),
       "env.staging.secrets",
       undefined,
