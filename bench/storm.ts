@@ -3,7 +3,8 @@
  * Prints the tables and writes figures.md beside the code, and for docs/benchmarks.md the pictures and the results.
  *
  * `npm run bench:storm -- outage-1h slow` runs only the scenarios named and writes nothing; `default-policy`
- * stands for what the default policy is chosen by, which takes longest.
+ * stands for what the default policy is chosen by, which takes longest, and `shared-receiver` for a host that many
+ * tenants share.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { benchArgs, save } from "./results.ts";
@@ -13,12 +14,23 @@ import { behindTheGate, contenders } from "./storm/contenders.ts";
 import { type PolicyFigures, policyFigures, policySection } from "./storm/default-policy.ts";
 import { goalsOf } from "./storm/goals.ts";
 import { pictures } from "./storm/pictures.ts";
-import { contentionTable, goalTable, reportOf, resultsOf, section, wideText } from "./storm/report.ts";
+import {
+  contentionTable,
+  goalTable,
+  reportOf,
+  resultsOf,
+  section,
+  sharedTable,
+  wideText,
+} from "./storm/report.ts";
 import { erratic, outageOfAnHour, quiet, scenarios } from "./storm/scenarios.ts";
+import { sharedReceiver } from "./storm/shared-receiver.ts";
 import { wideDrain } from "./storm/wide-drain.ts";
 
 const SEED = 1;
 const WIDE = 20_000;
+/** Tenants of the shared host, and events of each in the hour. */
+const SHARING = [100, 100] as const;
 const FIGURES = `${import.meta.dirname}/storm/figures.md`;
 const PICTURES = `${import.meta.dirname}/../.github/pictures`;
 
@@ -76,10 +88,18 @@ async function contendAll(): Promise<Contention[]> {
   return all;
 }
 
+async function shareReceiver(): Promise<void> {
+  progress("a shared host, with a group");
+  const grouped = await sharedReceiver(...SHARING, true, SEED);
+  progress("a shared host, without one");
+  show("# One host of many tenants", sharedTable(grouped, await sharedReceiver(...SHARING, false, SEED)));
+}
+
 const comparisons = await compareAll();
 if (named.includes("default-policy")) {
   await comparePolicies();
 }
+if (named.includes("shared-receiver")) await shareReceiver();
 if (named.length === 0) {
   const presets = await presetsBehindTheGate();
   const policies = await comparePolicies();
@@ -87,6 +107,7 @@ if (named.length === 0) {
   const wide = await wideDrain(WIDE, SEED);
   const goals = goalsOf(comparisons, wide);
   show(wideText(wide), goalTable(goals));
+  await shareReceiver();
   writeFileSync(
     FIGURES,
     reportOf({ seed: SEED, comparisons, behindTheGate: presets, policies, goals, wide, contention }),

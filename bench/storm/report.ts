@@ -5,6 +5,7 @@ import { type Comparison, type Result, resultOf } from "./compare.ts";
 import { ourselves } from "./contenders.ts";
 import { type PolicyFigures, policySection } from "./default-policy.ts";
 import type { Goal } from "./goals.ts";
+import type { SharedReceiver } from "./shared-receiver.ts";
 import { alignedTable, duration, figureTable, grouped } from "./table.ts";
 import type { WideDrain } from "./wide-drain.ts";
 
@@ -107,6 +108,23 @@ function subsection(comparison: Comparison): string[] {
 export function wideText({ deliveries, sustained, seconds, rampS }: WideDrain): string {
   const rate = `${grouped(Math.round(sustained))} a second over the middle half`;
   return `100 at once, 100 ms each, so 1,000 a second at best: ${grouped(deliveries)} deliveries in ${seconds} s, ${rate}, 80 % of the ideal ${duration(rampS)} after the first request.`;
+}
+
+export function sharedTable(withGroup: SharedReceiver, without: SharedReceiver): string {
+  const row = (name: string, of: (figures: SharedReceiver) => string) => [name, of(withGroup), of(without)];
+  return alignedTable(
+    ["", "with a group", "without"],
+    [
+      row("fullest second after the recovery ÷ capacity", ({ peak }) => peak.toFixed(2)),
+      row("second outages", ({ secondOutages }) => grouped(secondOutages)),
+      row("attempts wasted", ({ wasted }) => grouped(wasted)),
+      row("time to drain ÷ optimum", ({ drain }) => drain.toFixed(2)),
+      row("fairness half-way (Jain's index)", ({ fairness }) => fairness.toFixed(2)),
+      row("other hosts, p50", ({ othersP50Ms }) => duration(othersP50Ms / 1000)),
+      row("other hosts, p99", ({ othersP99Ms }) => duration(othersP99Ms / 1000)),
+      row("lost", ({ lost }) => grouped(lost)),
+    ],
+  );
 }
 
 export function contentionTable(contention: readonly Contention[]): string {
