@@ -5,6 +5,7 @@ import { previousSecrets } from "../../../core/credentials.ts";
 import { allows } from "../../../core/portal-access.ts";
 import { formsOf, recipeOf } from "../../../core/signature-forms.ts";
 import { kindNameOf } from "../../../delivery/kinds/registry.ts";
+import { type BlockedKeyPage, getBlockedKeys } from "../../../features/deliveries/ordering.ts";
 import { destinationView } from "../../../features/destinations/schema.ts";
 import { getDestination } from "../../../features/destinations/service.ts";
 import type { PortalVisitor } from "../../../features/portal-links/visits.ts";
@@ -17,6 +18,7 @@ import { type LogPage, logStates, readLog } from "../../ui/delivery-log.tsx";
 import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
 import { indented } from "../../ui/format.ts";
 import { Figure } from "../../ui/parts.tsx";
+import { PortalBlockedKeys } from "../blocked-keys.tsx";
 import { DeliveryTable } from "../delivery-table.tsx";
 import { showPortalNotFound, showPortalPage } from "../layout.tsx";
 import type { Look } from "../look.ts";
@@ -45,11 +47,12 @@ export async function showEndpoint(c: PortalContext, id: string, shown: Shown = 
   const row = found.value;
   const state = logStates.find((name) => name === c.req.query("state")) ?? "all";
   const latest = { tenant, destinationId: id, state: undefined, before: undefined, limit: REPLAYS_SHOWN };
-  const [[figures], backlogs, deliveries, { replays }] = await Promise.all([
+  const [[figures], backlogs, deliveries, { replays }, blocked] = await Promise.all([
     queryGates(services, [row], { windows: ["24h"], series: true }),
     backlogOf(services, [id], COUNTED),
     readLog(callerInPortal(c), row, { state, before: c.req.query("before") }),
     listReplays(services, latest),
+    row.ordering === null ? undefined : getBlockedKeys(callerInPortal(c), { destination: id }),
   ]);
   return showPortalPage(
     c,
@@ -62,6 +65,7 @@ export async function showEndpoint(c: PortalContext, id: string, shown: Shown = 
       backlog={backlogs.get(id) ?? { waiting: 0, dead: 0 }}
       deliveries={deliveries}
       replays={replays}
+      blocked={blocked?.kind === "ok" ? blocked.value : undefined}
       now={services.now()}
       outcome={c.req.query("done")}
       {...shown}
@@ -79,6 +83,8 @@ type Props = Omit<Shown, "status"> &
     backlog: Readonly<{ waiting: number; dead: number }>;
     deliveries: LogPage;
     replays: readonly Replay[];
+    /** Undefined where the endpoint is not ordered. */
+    blocked: BlockedKeyPage | undefined;
     now: number;
     outcome: string | undefined;
   }>;
@@ -91,6 +97,7 @@ const EndpointPage: FC<Props> = ({
   backlog,
   deliveries,
   replays,
+  blocked,
   now,
   outcome,
   faults = {},
@@ -172,6 +179,7 @@ const EndpointPage: FC<Props> = ({
           </>
         )}
       </section>
+      {blocked && <PortalBlockedKeys look={look} page={blocked} />}
       <DeliveryTable look={look} access={access} path={path} page={deliveries} now={now} />
       {allows(access, "resend") && (
         <ResendMany look={look} path={path} replays={replays} now={now} faults={faults} />

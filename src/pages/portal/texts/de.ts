@@ -250,6 +250,14 @@ export const de: Texts = {
     unreadable: "nicht lesbar",
   },
 
+  blocked: {
+    title: "Blockierte Schlüssel",
+    text: "Ereignisse mit demselben Schlüssel werden der Reihe nach gesendet. Diese warten auf das erste ihres Schlüssels. Wurde es aufgegeben, senden Sie es erneut, damit es weitergeht.",
+    first: "Erstes Ereignis",
+    behind: "Dahinter warten",
+    held: "aufgegeben, hält seinen Schlüssel an",
+  },
+
   notices: {
     title: "Benachrichtigungen",
     lede: "Erfahren Sie von Störungen dieses Endpunkts: höchstens eine Nachricht in der Stunde.",

@@ -283,6 +283,14 @@ export const en = {
     unreadable: "not readable",
   },
 
+  blocked: {
+    title: "Blocked keys",
+    text: "Events of the same key are sent in order. These wait for the first one of their key. If that was given up, send it again to continue.",
+    first: "First event",
+    behind: "Waiting behind it",
+    held: "given up, holds its key",
+  },
+
   notices: noticeTexts,
 
   secret: {

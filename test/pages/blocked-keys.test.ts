@@ -1,8 +1,9 @@
-/** The page of an ordered destination shows which keys wait for what, and lets a dead delivery be skipped. */
+/** Pages of ordered destinations show which keys wait for what; on the dashboard a dead delivery can be skipped. */
 import { beforeEach, expect, test } from "vitest";
-import { deliveryId, eventNumber } from "../../../src/ids.ts";
-import { emptyDatabase, insertRow, NOW, testApi } from "../../support/api.ts";
-import { testDashboard } from "../../support/dashboard.ts";
+import { deliveryId, eventNumber } from "../../src/ids.ts";
+import { emptyDatabase, insertRow, NOW, testApi } from "../support/api.ts";
+import { testDashboard } from "../support/dashboard.ts";
+import { visitor } from "../support/portal.ts";
 
 beforeEach(emptyDatabase);
 
@@ -14,9 +15,10 @@ async function destinationWith(settings: object): Promise<string> {
 
 /** Two events of one key, of which the first is dead. */
 async function heldKey() {
-  const destination = await destinationWith({ ordering: "key", on_dead: "hold" });
+  const destination = await destinationWith({ ordering: "key", on_dead: "hold", tenant: "acme" });
   const post = async (data: number): Promise<string> =>
-    (await call("POST", "/v1/events", { type: "a.b", data, ordering_key: "order 42" })).json.id;
+    (await call("POST", "/v1/events", { type: "a.b", data, ordering_key: "order 42", tenant: "acme" })).json
+      .id;
   const [first, second] = [await post(1), await post(2)];
   const event = eventNumber(first) ?? 0;
   await insertRow("deliveries", {
@@ -64,6 +66,16 @@ test("who may only look sees blocked keys without a button, and skips nothing", 
   expect(html).not.toContain('/skip"');
   expect((await browser.post(`/dashboard/deliveries/${dead}/skip`)).status).toBe(422);
   expect(await stateOf(second)).toMatchObject({ reason: "order_held" });
+});
+
+test("a visitor of the portal sees its own blocked keys, in its language", async () => {
+  const { destination, dead } = await heldKey();
+  const path = `/portal/endpoints/${destination}`;
+  const { html } = await (await visitor("acme", { language: "de" })).get(path);
+  expect(html).toContain("Blockierte Schlüssel");
+  expect(html).toContain(`href="/portal/deliveries/${dead}"`);
+  expect(html).toContain("aufgegeben, hält seinen Schlüssel an");
+  expect((await (await visitor("rival")).get(path)).status).toBe(404);
 });
 
 test("a destination that is not ordered has no such section", async () => {
