@@ -122,7 +122,7 @@ async function faultsAfter(requests: readonly Sent[], how: How): Promise<Faults>
 let before: ReadonlySet<string>;
 
 /** Steps before names that callers choose themselves: a new one may be created. */
-const CHOSEN = ["tenants", "event-types", "app", "endpoint", "event-type"];
+const CHOSEN = ["tenants", "event-types", "groups", "app", "endpoint", "event-type"];
 
 /** Pages that act on what a later name says: the first one is that of the page to come back to. */
 const COMING_BACK = /\/(endpoints|destinations)\/:id\/replays\/:replay\/\w+$/;

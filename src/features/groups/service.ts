@@ -55,6 +55,7 @@ export async function groupsWithState(services: Services, page: Page): Promise<G
 export const getGroup = service(reading, async ({ services, principal }, name: string) => {
   const refusal = refuseTenants(principal);
   if (refusal) return refusal;
+  if (!GROUP_ID.test(name)) return missing("group", name);
   return ok(await withState(services, name, await findGroup(services.db, name)));
 });
 
@@ -110,6 +111,7 @@ export const restartGroup = service(
   async ({ services, principal, changed }, name: string) => {
     const refusal = refuseTenants(principal);
     if (refusal) return refusal;
+    if (!GROUP_ID.test(name)) return missing("group", name);
     const row = await findGroup(services.db, name);
     if (!(await resetGroup(services, name, groupSettingsOf(row))))
       return unavailable("The group cannot be reached at the moment");

@@ -40,6 +40,13 @@ describe("/v1/groups", () => {
     expect((await put("host:..%2F", {})).status).toBeGreaterThanOrEqual(400);
   });
 
+  it("finds no group by a name that no group can have", async () => {
+    for (const name of ["a%20b", "x".repeat(65), "dashboard%2Fkeys"]) {
+      expect((await operator.call("GET", `/v1/groups/${name}`)).status).toBe(404);
+      expect((await operator.call("POST", `/v1/groups/${name}/reset`)).status).toBe(404);
+    }
+  });
+
   it("is refused to who is bound to a tenant, however it is called", async () => {
     for (const [path, method] of [
       ["/v1/groups", "GET"],
