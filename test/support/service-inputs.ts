@@ -28,6 +28,7 @@ const since = NOW - 3_600_000;
 
 const destinations: Inputs = ({ ids }) => [ids.destinations];
 const deliveries: Inputs = ({ ids }) => [ids.deliveries];
+const groups: Inputs = () => ["shared"];
 const replays: Inputs = ({ ids }) => [ids.replays];
 const atOnce: Inputs = ({ ids }) => [
   { destination_ids: [ids.destinations], since, until: NOW, include: "dead", rate_per_minute: 100 },
@@ -78,6 +79,8 @@ export const serviceInputs: Readonly<Record<string, Inputs>> = {
   retryDelivery: deliveries,
   cancelOneDelivery: deliveries,
   tryDeliveryNow: deliveries,
+  skipDelivery: deliveries,
+  getBlockedKeys: ({ ids }) => [{ destination: ids.destinations }],
   repairDeliveries: (owned) => [
     ...["retry", "cancel"].map((action) => ({
       action,
@@ -150,6 +153,13 @@ export const serviceInputs: Readonly<Record<string, Inputs>> = {
   importEventTypes: ({ canary }) => [
     { types: [{ name: canary, description: "" }], field: "spec", isDryRun: false, replaces: true },
   ],
+
+  getGroups: () => [page],
+  getGroupsWithState: () => [page],
+  getGroup: groups,
+  replaceGroup: () => [{ name: "shared", fields: {} }],
+  deleteGroup: groups,
+  restartGroup: groups,
 
   postEvents: ({ tenant, ids }) => [
     { events: [{ type: "order.paid", data: {}, tenant }] },
