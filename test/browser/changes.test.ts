@@ -43,11 +43,11 @@ test("an invalid limit is refused with its range, and nothing is changed", async
   await page.getByRole("button", { name: "Save limits" }).click();
   await page.getByText("Concurrency is 2.5; expected a whole number from 1 to 1000.").waitFor();
   // The field at fault is in sight, below the fold of the page, and has the focus.
-  const field = await page.getByLabel(CONCURRENCY).evaluate((input) => {
-    const { top, bottom } = input.getBoundingClientRect();
-    return { isFocused: input === document.activeElement, isSeen: top > 0 && bottom < innerHeight };
-  });
-  expect(field).toEqual({ isFocused: true, isSeen: true });
+  const field = await page.getByLabel(CONCURRENCY).elementHandle();
+  await page.waitForFunction((input) => {
+    const { top, bottom } = input?.getBoundingClientRect() ?? { top: 0, bottom: 0 };
+    return input === document.activeElement && top > 0 && bottom < innerHeight;
+  }, field);
   await page.getByRole("alert").getByRole("link", { name: "Concurrency" }).click();
   expect(await page.getByLabel(CONCURRENCY).inputValue()).toBe("2.5");
   expect(await customer.api.get(`/v1/destinations/${id}`)).toMatchObject({ max_concurrency: 10 });
