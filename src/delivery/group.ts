@@ -14,6 +14,7 @@ import { holdUntil } from "../core/retry/transition.ts";
 import type { SettleRequest, SettleResult } from "../core/settle.ts";
 import { admitAtGate, destinationStateAtGate, settleAtGate } from "../gate/client.ts";
 import { blockAtGroup, reportToGroup, standingAtGroup } from "../gate/group-client.ts";
+import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { type Destination, gateSettingsOf } from "../store/destination.ts";
 import { findGroup, groupSettingsOf } from "../store/groups.ts";
@@ -38,7 +39,7 @@ export function groupOf(
   return group === BY_HOST || sharedHosts.some(isListed) ? groupOfHost(host) : undefined;
 }
 
-/** The group's limits, at most ten seconds old; the defaults while they cannot be read. */
+/** The group's limits, at most ten seconds old. Rejects while they cannot be read: nothing is sent without them. */
 async function settingsOf({ db, memory, now }: Services, group: string): Promise<GroupSettings> {
   const known = memory.groupSettings.get(group);
   if (known && known.until > now()) return known.settings;
@@ -91,9 +92,16 @@ function reportOf({ destination, group }: Member, part: Partial<GroupReport>): G
   return { ...none, member, tenant, isOneHost: isGroupOfHost(group), ...part };
 }
 
+/** Never rejects: a lease is settled also where its group learns nothing of it. */
 async function report(services: Services, member: Member, part: Partial<GroupReport>): Promise<boolean> {
-  const settings = await settingsOf(services, member.group);
-  return (await reportToGroup(services, member.group, reportOf(member, part), settings)) ?? false;
+  const { group } = member;
+  try {
+    const settings = await settingsOf(services, group);
+    return (await reportToGroup(services, group, reportOf(member, part), settings)) ?? false;
+  } catch (error) {
+    services.log({ what: "group_unreachable", group, error: faultOf(error) });
+    return false;
+  }
 }
 
 type Ended = Readonly<{ exchange: Exchange; endedAt: number }>;

@@ -105,6 +105,18 @@ describe("a destination in a group", () => {
     expect(await storedRows()).toEqual([]);
   });
 
+  it("has its lease settled where the group's limits cannot be read any more", async () => {
+    const { url } = await member();
+    world.receiver.script(url, () => {
+      world.services.memory.groupSettings.delete(group);
+      world.d1.failing((sql) => (sql.includes('from "groups"') ? "before" : undefined));
+      return new Response(null, { status: 500 });
+    });
+    await deliver("acme");
+    expect(world.logged("group_unreachable")).not.toEqual([]);
+    expect(world.gates.called()).toContain("settle");
+  });
+
   it("waits with the reason `group` when the shared capacity is out", async () => {
     const { id } = await member();
     await groupObject().deal(request("other", 8), settings);
