@@ -1,10 +1,7 @@
-/** The keys of an ordered endpoint in which deliveries wait, with the first delivery of each, which they wait for. */
+/** The keys of an ordered endpoint in which deliveries wait for the first one; nothing where there is none. */
 import type { FC } from "hono/jsx";
 import type { BlockedKeyPage } from "../../features/deliveries/ordering.ts";
-import { deliveryId, eventId } from "../../ids.ts";
-import { storedStatus } from "../../store/delivery.ts";
-import { COUNTED_BEHIND } from "../../store/lines.ts";
-import { ColumnHeads } from "../ui/parts.tsx";
+import { BlockedKeyTable } from "../ui/blocked-keys.tsx";
 import type { Look } from "./look.ts";
 import { SectionHead } from "./parts.tsx";
 
@@ -13,31 +10,12 @@ export const PortalBlockedKeys: FC<{ look: Look; page: BlockedKeyPage }> = ({ lo
     <section aria-labelledby="blocked-keys">
       <SectionHead id="blocked-keys" title={t.blocked.title} />
       <p class="hint">{t.blocked.text}</p>
-      <table class="lines">
-        <ColumnHeads
-          columns={[
-            [t.blocked.first, "main"],
-            [t.log.state, "state-cell"],
-            [t.blocked.behind, "num"],
-          ]}
-        />
-        <tbody>
-          {page.keys.map(({ head, isHeld, behind }) => (
-            <tr>
-              <td class="clip">
-                <a class="name" href={`/portal/deliveries/${deliveryId(head.eventId, head.destinationId)}`}>
-                  {eventId(head.eventId)}
-                </a>
-              </td>
-              <td class="clip state-cell">
-                {isHeld
-                  ? t.blocked.held
-                  : t.log.states["state" in head ? storedStatus(head).state : "queued"]}
-              </td>
-              <td class="num">{f.atMost(behind, COUNTED_BEHIND)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <BlockedKeyTable
+        page={page}
+        heads={{ first: t.blocked.first, state: t.log.state, behind: t.blocked.behind }}
+        pathOf={({ delivery_id }) => `/portal/deliveries/${delivery_id}`}
+        stateOf={({ state, held }) => (held ? t.blocked.held : t.log.states[state])}
+        atMost={f.atMost}
+      />
     </section>
   );

@@ -7,6 +7,7 @@ import { type NoticeEvent, type NoticeKind, noticeEvents } from "../../core/noti
 import { type PortalLanguage, portalLanguages } from "../../core/portal-access.ts";
 import type { noticeChannelView } from "../../features/notices/schema.ts";
 import { type Form, numberIn, textIn } from "./format.ts";
+import { Press } from "./parts.tsx";
 
 export type NoticeTexts = Readonly<{
   title: string;
@@ -220,12 +221,6 @@ function valuesOf(channel: Shown | undefined, language: string): Form {
     ...Object.fromEntries(on.map((event) => [`on_${event}`, "on"])),
   };
 }
-
-const Press: FC<{ action: string; label: string }> = ({ action, label }) => (
-  <form method="post" action={action}>
-    <button type="submit">{label}</button>
-  </form>
-);
 
 const Fault: FC<{ name: string; text: string | undefined }> = ({ name, text }) =>
   text === undefined ? null : (

@@ -22,6 +22,15 @@ export const Section: FC<{ id: string; title: string; of?: string; children?: Ch
   </section>
 );
 
+/** A form that is one button. */
+export const Press: FC<{ action: string; label: string; isMain?: boolean }> = ({ action, label, isMain }) => (
+  <form method="post" action={action}>
+    <button type="submit" class={isMain ? "main" : ""}>
+      {label}
+    </button>
+  </form>
+);
+
 /** A number with its name, in a `dl.figures`. `href`: where what it counts is listed. */
 export const Figure: FC<{
   name: string;

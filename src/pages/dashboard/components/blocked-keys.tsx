@@ -1,11 +1,9 @@
-/** The keys of an ordered destination in which deliveries wait, with the first delivery of each, which they wait for. */
+/** The keys of an ordered destination in which deliveries wait for the first one. */
 import type { FC } from "hono/jsx";
 import type { BlockedKeyPage } from "../../../features/deliveries/ordering.ts";
-import { deliveryId, eventId } from "../../../ids.ts";
-import { storedStatus } from "../../../store/delivery.ts";
-import { type BlockedLine, COUNTED_BEHIND } from "../../../store/lines.ts";
+import { type BlockedKey, BlockedKeyTable } from "../../ui/blocked-keys.tsx";
 import { atMost } from "../../ui/format.ts";
-import { Section } from "../../ui/parts.tsx";
+import { Press, Section } from "../../ui/parts.tsx";
 
 /** @param mayRepair whether the visitor may skip a delivery that holds its key */
 export const BlockedKeys: FC<{ page: BlockedKeyPage; mayRepair: boolean }> = ({ page, mayRepair }) => (
@@ -15,51 +13,19 @@ export const BlockedKeys: FC<{ page: BlockedKeyPage; mayRepair: boolean }> = ({ 
         No key is blocked. Where a delivery holds up later ones of its key, it appears here.
       </p>
     ) : (
-      <div class="scroll">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">First event</th>
-              <th scope="col">State</th>
-              <th scope="col" class="num">
-                Waiting behind it
-              </th>
-              {mayRepair && <td />}
-            </tr>
-          </thead>
-          <tbody>
-            {page.keys.map((key) => (
-              <Key of={key} mayRepair={mayRepair} />
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <BlockedKeyTable
+        page={page}
+        heads={{ first: "First event", state: "State", behind: "Waiting behind it" }}
+        pathOf={({ event_id }) => `/dashboard/events/${event_id}`}
+        stateOf={({ state, held }) => (held ? "dead, holds the key" : state)}
+        atMost={atMost}
+        action={mayRepair ? { title: "Skip", of: skipButton } : undefined}
+      />
     )}
     {page.next !== undefined && <p class="hint">More keys were not looked at: the API lists all of them.</p>}
   </Section>
 );
 
-const Key: FC<{ of: BlockedLine; mayRepair: boolean }> = ({ of: { head, isHeld, behind }, mayRepair }) => {
-  const event = eventId(head.eventId);
-  return (
-    <tr>
-      <td>
-        <a href={`/dashboard/events/${event}`}>{event}</a>
-      </td>
-      <td>{isHeld ? "dead, holds the key" : "state" in head ? storedStatus(head).state : "queued"}</td>
-      <td class="num">{atMost(behind, COUNTED_BEHIND)}</td>
-      {mayRepair && (
-        <td>
-          {isHeld && (
-            <form
-              method="post"
-              action={`/dashboard/deliveries/${deliveryId(head.eventId, head.destinationId)}/skip`}
-            >
-              <button type="submit">Skip</button>
-            </form>
-          )}
-        </td>
-      )}
-    </tr>
-  );
-};
+const skipButton = ({ delivery_id }: BlockedKey) => (
+  <Press action={`/dashboard/deliveries/${delivery_id}/skip`} label="Skip" />
+);

@@ -17,7 +17,7 @@ import { SeriesChart, totalsOf } from "../../ui/charts.tsx";
 import { type LogPage, logStates, readLog } from "../../ui/delivery-log.tsx";
 import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
 import { indented } from "../../ui/format.ts";
-import { Figure } from "../../ui/parts.tsx";
+import { Figure, Press } from "../../ui/parts.tsx";
 import { PortalBlockedKeys } from "../blocked-keys.tsx";
 import { DeliveryTable } from "../delivery-table.tsx";
 import { showPortalNotFound, showPortalPage } from "../layout.tsx";
@@ -194,14 +194,6 @@ const EndpointPage: FC<Props> = ({
     </>
   );
 };
-
-const Press: FC<{ action: string; label: string; isMain?: boolean }> = ({ action, label, isMain }) => (
-  <form method="post" action={action}>
-    <button type="submit" class={isMain ? "main" : ""}>
-      {label}
-    </button>
-  </form>
-);
 
 const Settings: FC<{ look: Look; row: Destination }> = ({ look: { t, f }, row }) => {
   const view = destinationView(row);
