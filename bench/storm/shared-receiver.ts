@@ -5,6 +5,7 @@
  */
 import type { Simulated } from "../../src/simulator/figures.ts";
 import { BEGINNING, FINE, isWithin, recoveryOf, steady } from "../../src/simulator/scenario.ts";
+import { quantile } from "../throughput/round.ts";
 import { breakwater } from "./breakwater/sender.ts";
 import type { Scenario } from "./scenarios.ts";
 import { simulate } from "./simulate.ts";
@@ -86,8 +87,7 @@ function figuresOf({ scenario, ledger, breakdowns }: Simulated, tenants: number)
   const mine = ledger.deliveries.filter(({ receiver }) => receiver < tenants);
   const others = ledger.deliveries
     .filter(({ receiver, endedAt }) => receiver >= tenants && endedAt > 0)
-    .map(({ acceptedAt, endedAt }) => endedAt - acceptedAt)
-    .sort((a, b) => a - b);
+    .map(({ acceptedAt, endedAt }) => endedAt - acceptedAt);
   const drainedAt = mine.reduce(
     (last, { acceptedAt, endedAt }) => (endedAt - acceptedAt > 3_000 ? Math.max(last, endedAt) : last),
     recovery,
@@ -96,7 +96,6 @@ function figuresOf({ scenario, ledger, breakdowns }: Simulated, tenants: number)
   const halfAt = recovery + (drainedAt - recovery) / 2;
   const got = Array.from({ length: tenants }, () => 0);
   for (const { receiver, endedAt } of open) if (endedAt <= halfAt) got[receiver] = (got[receiver] ?? 0) + 1;
-  const at = (share: number) => others[Math.floor(others.length * share)] ?? 0;
   return {
     peak: Math.max(0, ...Array.from(seconds, (count) => count ?? 0)) / CAPACITY,
     secondOutages: breakdowns,
@@ -105,8 +104,8 @@ function figuresOf({ scenario, ledger, breakdowns }: Simulated, tenants: number)
       (drainedAt - recovery) /
       ((open.length * 1000) / (CAPACITY - tenants * ratePer(scenario, mine.length, tenants))),
     fairness: jain(got),
-    othersP50Ms: at(0.5),
-    othersP99Ms: at(0.99),
+    othersP50Ms: quantile(others, 0.5),
+    othersP99Ms: quantile(others, 0.99),
     lost: ledger.deliveries.filter(({ dead, endedAt }) => dead || endedAt === 0).length,
   };
 }

@@ -57,6 +57,11 @@ export function ok<T>(value: T): Ok<T> {
   return { kind: "ok", value };
 }
 
+/** The result with another form of its value; a refusal as it is. */
+export function mapOk<T, U>(result: Result<T>, form: (value: T) => U): Result<U> {
+  return result.kind === "ok" ? ok(form(result.value)) : result;
+}
+
 /** @param what the word for it in a sentence: `destination` */
 export function missing(what: string, id: string): Refused<"not_found"> {
   return { kind: "not_found", detail: `There is no ${what} ${id}` };

@@ -1,6 +1,6 @@
 /** The tools that change something. Each is in the audit trail as an agent's. */
 import { z } from "@hono/zod-openapi";
-import { conflict, ok } from "../../core/result.ts";
+import { conflict, mapOk, ok } from "../../core/result.ts";
 import { repairDeliveries, retryDeliveries } from "../../features/deliveries/repairs.ts";
 import { destinationChange, destinationDraft, destinationView } from "../../features/destinations/schema.ts";
 import { rotateSecret, secretRotation } from "../../features/destinations/secrets.ts";
@@ -81,10 +81,7 @@ const replayTool = changingTool({
     "receiver. get_replay says how far it is.",
   permission: startReplay.permission,
   input: strict({ ...newReplay.shape, destination_id: destinationIdField }),
-  run: async (call, input) => {
-    const started = await startReplay(call, input);
-    return started.kind === "ok" ? ok(replayView(started.value)) : started;
-  },
+  run: async (call, input) => mapOk(await startReplay(call, input), replayView),
 });
 
 const cancelReplayTool = changingTool({
@@ -95,10 +92,7 @@ const cancelReplayTool = changingTool({
   isDestructive: true,
   isIdempotent: true,
   input: strict({ replay_id: replayIdField }),
-  run: async (call, { replay_id }) => {
-    const cancelled = await cancelReplay(call, replay_id);
-    return cancelled.kind === "ok" ? ok(replayView(cancelled.value)) : cancelled;
-  },
+  run: async (call, { replay_id }) => mapOk(await cancelReplay(call, replay_id), replayView),
 });
 
 const pauseTool = changingTool({
@@ -108,10 +102,8 @@ const pauseTool = changingTool({
   permission: pauseDestination.permission,
   isIdempotent: true,
   input: destinationInput,
-  run: async (call, { destination_id }) => {
-    const paused = await pauseDestination(call, destination_id);
-    return paused.kind === "ok" ? ok(statusShown(paused.value, call)) : paused;
-  },
+  run: async (call, { destination_id }) =>
+    mapOk(await pauseDestination(call, destination_id), (row) => statusShown(row, call)),
 });
 
 const resumeTool = changingTool({
@@ -121,10 +113,8 @@ const resumeTool = changingTool({
   permission: resumeDestination.permission,
   isIdempotent: true,
   input: destinationInput,
-  run: async (call, { destination_id }) => {
-    const resumed = await resumeDestination(call, destination_id);
-    return resumed.kind === "ok" ? ok(statusShown(resumed.value, call)) : resumed;
-  },
+  run: async (call, { destination_id }) =>
+    mapOk(await resumeDestination(call, destination_id), (row) => statusShown(row, call)),
 });
 
 const { timeout_ms, max_concurrency, rate_per_second, rate_burst } = destinationChange.shape;
@@ -145,7 +135,7 @@ const limitsTool = changingTool({
   }),
   run: async (call, { destination_id: id, ...change }) => {
     const updated = await updateDestination(call, { id, change, requestUrl: call.origin });
-    return updated.kind === "ok" ? ok({ id, ...limitsOf(updated.value) }) : updated;
+    return mapOk(updated, (row) => ({ id, ...limitsOf(row) }));
   },
 });
 

@@ -1,6 +1,6 @@
 /** The tools that read: what an operator needs to find out why something has not arrived. */
 import { z } from "@hono/zod-openapi";
-import { ok } from "../../core/result.ts";
+import { mapOk, ok } from "../../core/result.ts";
 import { resolveRetry } from "../../core/retry/policy.ts";
 import { retryPreviewOf } from "../../core/retry/preview.ts";
 import { windows } from "../../core/rollups.ts";
@@ -319,10 +319,7 @@ const showReplay = readingTool({
   description: "How far a replay is.",
   permission: getReplay.permission,
   input: strict({ replay_id: replayIdField }),
-  run: async (call, { replay_id }) => {
-    const found = await getReplay(call, replay_id);
-    return found.kind === "ok" ? ok(replayView(found.value)) : found;
-  },
+  run: async (call, { replay_id }) => mapOk(await getReplay(call, replay_id), replayView),
 });
 
 const listChanges = readingTool({

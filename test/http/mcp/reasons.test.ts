@@ -49,6 +49,12 @@ function rowOf(reason: string): object {
   return { state: "retrying", reason, attempts: 1, last_error: reason, next_attempt_at: NOW + 30_000 };
 }
 
+const insertDelivery = (destination: string, event: string, of: object) =>
+  insertRow("deliveries", {
+    ...{ destination_id: destination, event_id: eventNumber(event), give_up_at: NOW + 86_400_000, log: [] },
+    ...of,
+  });
+
 /** Finds out why an event with this word has not arrived, as a script: no step depends on what a text says. */
 async function diagnosed(use: ReturnType<typeof agentWith>["use"]) {
   let calls = 0;
@@ -87,13 +93,7 @@ describe("an agent finds out why a delivery has not arrived, in at most four cal
     const destination = await destinationOf("acme");
     const isLater = reason === "scheduled";
     const { id } = await posted("acme", isLater ? { deliver_at: new Date(NOW + 60_000).toISOString() } : {});
-    const row = {
-      destination_id: destination,
-      event_id: eventNumber(id),
-      give_up_at: NOW + 86_400_000,
-      log: [],
-    };
-    if (!isLater) await insertRow("deliveries", { ...row, ...rowOf(reason) });
+    if (!isLater) await insertDelivery(destination, id, rowOf(reason));
     const found = await diagnosed(agent().use);
     expect(found.calls).toBeLessThanOrEqual(MOST_CALLS);
     expect(found.reason).toBe(reason);
@@ -109,14 +109,7 @@ describe("an agent finds out why a delivery has not arrived, in at most four cal
   test.each(attemptErrors)("a retry after %s", async (error) => {
     const destination = await destinationOf("acme");
     const { id } = await posted("acme");
-    const row = {
-      destination_id: destination,
-      event_id: eventNumber(id),
-      give_up_at: NOW + 86_400_000,
-      log: [],
-    };
-    await insertRow("deliveries", {
-      ...row,
+    await insertDelivery(destination, id, {
       state: "retrying",
       reason: error,
       attempts: 1,
@@ -133,13 +126,7 @@ describe("an agent finds out why a delivery has not arrived, in at most four cal
   test.each(pauseReasons)("a pause that is %s", async (pause) => {
     const destination = await destinationOf("acme");
     const { id } = await posted("acme");
-    const row = {
-      destination_id: destination,
-      event_id: eventNumber(id),
-      give_up_at: NOW + 86_400_000,
-      log: [],
-    };
-    await insertRow("deliveries", { ...row, ...rowOf("paused") });
+    await insertDelivery(destination, id, rowOf("paused"));
     const { db } = testApi().services;
     await db.prepare("UPDATE destinations SET status = 'paused', status_reason = ?1").bind(pause).run();
     const found = await diagnosed(agent().use);
@@ -152,13 +139,7 @@ describe("an agent finds out why a delivery has not arrived, in at most four cal
   test("what the gate says now, where the delivery's row is older", async () => {
     const destination = await destinationOf("acme");
     const { id } = await posted("acme");
-    const row = {
-      destination_id: destination,
-      event_id: eventNumber(id),
-      give_up_at: NOW + 86_400_000,
-      log: [],
-    };
-    await insertRow("deliveries", { ...row, ...rowOf("concurrency") });
+    await insertDelivery(destination, id, rowOf("concurrency"));
     const refusal = { reason: "circuit_open", until: NOW + 42_000 } as const;
     const view = () => ({ refusal, circuit: "open" as const, circuitUntil: NOW + 42_000, trips: 2 });
     const { use } = agentWith({ principal: { scopes, tenant: "acme" }, view });
