@@ -179,8 +179,9 @@ export function overviewOf(commands: readonly Command[], prefix = ""): string {
   const lines = shown.map(({ name, args = "", summary }) => [`${name} ${args}`.trim(), summary]);
   const head = `Usage: breakwater ${prefix ? `${prefix} ` : ""}<command> [options]`;
   const exits = prefix === "" ? [`Exit codes:\n${exitCodes}`] : [];
+  const first = prefix === "" ? ["Begin with: breakwater login https://breakwater.example.com"] : [];
   const more = `breakwater <command> --help shows the options of a command.`;
-  return [head, `Commands:\n${aligned(lines)}`, ...exits, more].join("\n\n");
+  return [head, ...first, `Commands:\n${aligned(lines)}`, ...exits, more].join("\n\n");
 }
 
 function aligned(lines: readonly (readonly string[])[]): string {

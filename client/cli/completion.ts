@@ -1,6 +1,7 @@
 /** Completion in shells: each script calls the command, which knows its commands and options. */
 import { type Command, CommandLineError, commandIn, EXIT, globalOptions } from "./command.ts";
 import { print } from "./output.ts";
+import { readProfiles } from "./profiles.ts";
 
 const scripts: Readonly<Record<string, string>> = {
   bash: `_breakwater() {
@@ -16,9 +17,14 @@ _breakwater() {
 }
 compdef _breakwater breakwater`,
   fish: `function __breakwater_words
-  breakwater completion words -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null
+  set -l found (breakwater completion words -- (commandline -opc)[2..] (commandline -ct) 2>/dev/null)
+  if set -q found[1]
+    printf '%s\\n' $found
+  else
+    __fish_complete_path (commandline -ct)
+  end
 end
-complete -c breakwater -a '(__breakwater_words)'`,
+complete -c breakwater -f -a '(__breakwater_words)'`,
 };
 
 /** @param commands all commands, this one included */
@@ -27,7 +33,7 @@ export function completionCommand(commands: () => readonly Command[]): Command {
     name: "completion",
     args: "<shell> [word]...",
     summary: "Print the completion script of bash, zsh or fish",
-    details: 'For bash: eval "$(breakwater completion bash)". For fish: breakwater completion fish | source.',
+    details: 'bash, zsh: eval "$(breakwater completion bash)". fish: breakwater completion fish | source',
     async run({ arg, args }) {
       if (arg === "words") {
         for (const word of wordsAfter(commands(), args.slice(1))) print(word);
@@ -60,9 +66,11 @@ function namesAfter(commands: readonly Command[], before: readonly string[]): st
   return [...new Set(next.flatMap((word) => word ?? []))];
 }
 
-function argumentsOf({ options = {} }: Command, previous: string, current: string): readonly string[] {
+function argumentsOf({ name, options = {} }: Command, previous: string, current: string): readonly string[] {
   const all = { ...options, ...globalOptions };
   const { value, choices = [] } = all[previous.replace(/^--/, "")] ?? {};
+  if (previous === "--profile") return Object.keys(readProfiles());
   if (previous.startsWith("--") && value !== undefined) return choices;
+  if (name === "completion") return Object.keys(scripts);
   return current.startsWith("-") ? Object.keys(all).map((name) => `--${name}`) : [];
 }

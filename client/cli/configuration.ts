@@ -27,8 +27,18 @@ export type Configuration = Readonly<{
   keys?: Named;
 }>;
 
-/** The document is not a configuration. */
-export class InvalidConfiguration extends Error {}
+export type Path = readonly string[];
+
+/** The document is not a configuration. The values in it are not repeated: they may be secrets. */
+export class InvalidConfiguration extends Error {
+  readonly path: Path;
+
+  /** @param path where in the document the mistake is */
+  constructor(path: Path, fault: string) {
+    super(`${path.join(".") || "The document"} ${fault}`);
+    this.path = path;
+  }
+}
 
 type Change = Readonly<{ field: string; from: unknown; to: unknown }>;
 
@@ -38,10 +48,16 @@ export type PlanStep = Readonly<{
   kind: "event type" | "tenant" | "destination" | "key";
   name: string;
   changes: readonly Change[];
+  /** Where the document describes it; empty for a deletion. */
+  path: Path;
+  /** Whether it makes a key or a signing secret, which the API shows this once. */
+  makesSecret?: boolean;
 }> & {
-  /** Makes the change. Returns what is shown only once. */
-  readonly apply: () => Promise<Readonly<Record<string, unknown>> | undefined>;
+  /** Makes the change. Returns what has been created, with its key or secret. */
+  readonly apply: () => Promise<Created | undefined>;
 };
+
+export type Created = Readonly<{ id: string; secret?: string; key?: string }>;
 
 export type PlanOptions = Readonly<{
   /** Whether to delete event types, and destinations with a `uid`, that the document does not name. */
@@ -54,47 +70,55 @@ export type PlanOptions = Readonly<{
 
 /** @throws InvalidConfiguration that names the place and what is expected there */
 export function configurationIn(document: unknown): Configuration {
-  const sections = sectionsIn(document, "The document", ["event_types", "tenants", "keys"]);
-  const tenants = Object.entries(mapIn(sections.tenants, "tenants")).map(([name, value]) => {
-    const place = `tenants.${name}`;
-    const { settings, destinations } = sectionsIn(value, place, ["settings", "destinations"]);
+  const sections = sectionsIn(document, [], ["event_types", "tenants", "keys"]);
+  const tenants = Object.entries(mapIn(sections.tenants, ["tenants"])).map(([name, value]) => {
+    const path = ["tenants", name];
+    const { settings, destinations } = sectionsIn(value, path, ["settings", "destinations"]);
     return [
       name,
       {
-        ...(settings !== undefined && { settings: mapIn(settings, `${place}.settings`) }),
-        ...(destinations !== undefined && { destinations: namedIn(destinations, `${place}.destinations`) }),
+        ...(settings !== undefined && { settings: mapIn(settings, [...path, "settings"]) }),
+        ...(destinations !== undefined && { destinations: namedIn(destinations, [...path, "destinations"]) }),
       },
     ] as const;
   });
   const configuration = {
-    ...(sections.event_types !== undefined && { event_types: namedIn(sections.event_types, "event_types") }),
+    ...(sections.event_types !== undefined && {
+      event_types: namedIn(sections.event_types, ["event_types"]),
+    }),
     tenants: Object.fromEntries(tenants),
-    ...(sections.keys !== undefined && { keys: namedIn(sections.keys, "keys") }),
+    ...(sections.keys !== undefined && { keys: namedIn(sections.keys, ["keys"]) }),
   };
   for (const [name, { destinations = {} }] of tenants)
     for (const [uid, fields] of Object.entries(destinations))
-      checkDestination(`tenants.${name}.destinations.${uid}`, fields);
+      checkDestination(["tenants", name, "destinations", uid], fields);
   return configuration;
 }
 
-function sectionsIn(value: unknown, place: string, known: readonly string[]): Record<string, unknown> {
-  const sections = mapIn(value, place);
+function sectionsIn(value: unknown, path: Path, known: readonly string[]): Record<string, unknown> {
+  const sections = mapIn(value, path);
   const unknown = Object.keys(sections).find((name) => !known.includes(name));
-  if (unknown !== undefined)
-    throw new InvalidConfiguration(`${place} has ${unknown}; expected only ${known.join(", ")}`);
+  if (unknown !== undefined) throw foreign([...path, unknown], known);
   return sections;
 }
 
-function namedIn(value: unknown, place: string): Named {
-  const entries = Object.entries(mapIn(value, place));
-  return Object.fromEntries(entries.map(([name, fields]) => [name, mapIn(fields, `${place}.${name}`)]));
+function foreign(path: Path, known: readonly string[]): InvalidConfiguration {
+  return new InvalidConfiguration(path, `is unknown; expected one of ${known.join(", ")}`);
+}
+
+function namedIn(value: unknown, path: Path): Named {
+  const entries = Object.entries(mapIn(value, path));
+  return Object.fromEntries(entries.map(([name, fields]) => [name, mapIn(fields, [...path, name])]));
 }
 
 /** A map; an empty one is often written as nothing, which is null. */
-function mapIn(value: unknown, place: string): Record<string, unknown> {
+function mapIn(value: unknown, path: Path): Record<string, unknown> {
   if (value === undefined || value === null) return {};
   if (typeof value === "object" && !Array.isArray(value)) return value as Record<string, unknown>;
-  throw new InvalidConfiguration(`${place} is ${JSON.stringify(value)}; expected a map`);
+  throw new InvalidConfiguration(
+    path,
+    `is a ${Array.isArray(value) ? "list" : typeof value}; expected a map`,
+  );
 }
 
 /** Fields that have a value always: null would restore a default, which a later plan cannot distinguish from a change. */
@@ -111,23 +135,89 @@ const NEVER_NULL = [
   "breaker",
 ];
 
-function checkDestination(place: string, fields: Fields): void {
+function checkDestination(path: Path, fields: Fields): void {
   for (const name of ["uid", "tenant"])
     if (name in fields)
-      throw new InvalidConfiguration(`${place}.${name} is named by its place; expected it to be left out`);
+      throw new InvalidConfiguration([...path, name], "is named by its place; expected it to be left out");
   for (const name of NEVER_NULL)
     if (fields[name] === null)
-      throw new InvalidConfiguration(`${place}.${name} is null; expected a value, or that it is left out`);
+      throw new InvalidConfiguration([...path, name], "is null; expected a value, or that it is left out");
+}
+
+/** The part of a schema in an OpenAPI document that says which fields there are. */
+type Schema = Readonly<{
+  $ref?: string;
+  type?: string | readonly string[];
+  properties?: Readonly<Record<string, Schema>>;
+  additionalProperties?: unknown;
+  items?: Schema;
+  anyOf?: readonly Schema[];
+  oneOf?: readonly Schema[];
+}>;
+type Schemas = Readonly<Record<string, Schema>>;
+
+/**
+ * Refuses fields that the deployment does not take, before anything is changed.
+ * @param schemas those of the deployment's OpenAPI document
+ * @throws InvalidConfiguration
+ */
+export function checkFields({ event_types, tenants = {}, keys }: Configuration, schemas: Schemas): void {
+  const check = (named: Named = {}, path: Path, schema: string) => {
+    for (const [name, fields] of Object.entries(named))
+      checkAgainst(fields, schemas, [{ $ref: schema }], [...path, name]);
+  };
+  check(event_types, ["event_types"], "NewEventType");
+  check(keys, ["keys"], "NewApiKey");
+  for (const [tenant, { settings = {}, destinations }] of Object.entries(tenants)) {
+    check({ settings }, ["tenants", tenant], "TenantChange");
+    check(destinations, ["tenants", tenant, "destinations"], "NewDestination");
+  }
+}
+
+/** A field is foreign where no alternative has it, and none takes any field. */
+function checkAgainst(value: unknown, schemas: Schemas, wanted: readonly Schema[], path: Path): void {
+  if (typeof value !== "object" || value === null) return;
+  const plain = wanted.flatMap((schema) => alternativesOf(schema, schemas));
+  if (Array.isArray(value)) {
+    const items = plain.flatMap((schema) => schema.items ?? []);
+    for (const [at, item] of value.entries()) checkAgainst(item, schemas, items, [...path, String(at)]);
+    return;
+  }
+  const objects = plain.filter(({ type = "object" }) => type === "object" || type.includes("object"));
+  const isOpen =
+    objects.length === 0 || objects.some(({ additionalProperties }) => additionalProperties !== false);
+  const fieldsOf = objects.map(({ properties = {} }) => properties);
+  for (const [name, field] of Object.entries(value)) {
+    const known = fieldsOf.flatMap((fields) => (Object.hasOwn(fields, name) ? (fields[name] ?? []) : []));
+    if (known.length > 0) checkAgainst(field, schemas, known, [...path, name]);
+    else if (!isOpen) throw foreign([...path, name], [...new Set(fieldsOf.flatMap(Object.keys))]);
+  }
+}
+
+function alternativesOf(schema: Schema, schemas: Schemas): readonly Schema[] {
+  const named = schema.$ref === undefined ? undefined : schemas[schema.$ref.split("/").at(-1) ?? ""];
+  const parts = named ? [named] : [...(schema.anyOf ?? []), ...(schema.oneOf ?? [])];
+  return parts.length === 0 ? [schema] : parts.flatMap((part) => alternativesOf(part, schemas));
 }
 
 // ── The plan ──
 
-/** The steps from what the deployment has to the document, in the order to make them. @throws ProblemError */
+/**
+ * The steps from what the deployment has to the document, in the order to make them.
+ * @throws ProblemError
+ * @throws InvalidConfiguration for a field that the deployment does not take
+ */
 export async function changePlan(
   api: Breakwater,
-  { event_types, tenants = {}, keys }: Configuration,
+  configuration: Configuration,
   options: PlanOptions = {},
 ): Promise<readonly PlanStep[]> {
+  const { event_types, tenants = {}, keys } = configuration;
+  // The document does not describe its own path.
+  const { components } = dataOf(await api.GET("/openapi.json" as "/v1/health")) as unknown as {
+    components: { schemas: Schemas };
+  };
+  checkFields(configuration, components.schemas);
   const steps: PlanStep[] = [];
   if (event_types) steps.push(...(await eventTypeSteps(api, event_types, options)));
   for (const [tenant, { settings, destinations }] of Object.entries(tenants)) {
@@ -148,7 +238,13 @@ async function eventTypeSteps(api: Breakwater, wanted: Named, { prune }: PlanOpt
     const { name: _, created_at, updated_at, ...before } = stored ?? ({} as Partial<EventType>);
     const body = { ...before, ...fields } as NewEventType;
     steps.push({
-      ...{ action: stored ? "change" : "create", kind: "event type", name, changes },
+      ...{
+        action: stored ? "change" : "create",
+        kind: "event type",
+        name,
+        changes,
+        path: ["event_types", name],
+      },
       apply: async () => void dataOf(await api.PUT("/v1/event-types/{name}", { params, body })),
     });
   }
@@ -156,7 +252,7 @@ async function eventTypeSteps(api: Breakwater, wanted: Named, { prune }: PlanOpt
   for await (const { name } of api.list("/v1/event-types")) {
     if (Object.hasOwn(wanted, name)) continue;
     steps.push({
-      ...{ action: "delete", kind: "event type", name, changes: [] },
+      ...{ action: "delete", kind: "event type", name, changes: [], path: [] },
       apply: async () =>
         void dataOf(await api.DELETE("/v1/event-types/{name}", { params: { path: { name } } })),
     });
@@ -172,7 +268,7 @@ async function tenantSteps(api: Breakwater, tenant: string, settings: Fields): P
   const body = Object.fromEntries(changes.map(({ field, to }) => [field, to])) as TenantChange;
   return [
     {
-      ...{ action: "change", kind: "tenant", name: tenant, changes },
+      ...{ action: "change", kind: "tenant", name: tenant, changes, path: ["tenants", tenant, "settings"] },
       apply: async () => void dataOf(await api.PATCH("/v1/tenants/{tenant}", { params, body })),
     },
   ];
@@ -204,9 +300,11 @@ function newDestination(api: Breakwater, tenant: string, uid: string, fields: Fi
   const shown = Object.fromEntries(Object.entries(fields).filter(([name]) => !HIDDEN.includes(name)));
   return {
     ...{ action: "create", kind: "destination", name: `${tenant}/${uid}`, changes: changesIn(shown, {}) },
+    path: ["tenants", tenant, "destinations", uid],
+    makesSecret: !("secret" in fields),
     async apply() {
       const { id, secret } = dataOf(await api.POST("/v1/destinations", { body }));
-      return { id, ...("secret" in fields ? {} : { secret }) };
+      return { id, ...(!("secret" in fields) && secret && { secret }) };
     },
   };
 }
@@ -226,6 +324,7 @@ function changedDestination(
   const { id, tenant, uid, status } = stored;
   const params = { path: { id } };
   const name = `${tenant}/${uid}`;
+  const path = ["tenants", tenant, "destinations", uid ?? ""];
   const { secret: _, handshake: __, ...comparable } = fields;
   const changes = changesIn(comparable, stored);
   const hidden = HIDDEN.filter((field) => withSecrets && field !== "secret" && field in fields).filter(
@@ -236,7 +335,10 @@ function changedDestination(
   const blocked = changes.filter(({ field }) => field === "signature");
   if (blocked.length > 0)
     return [
-      { ...{ action: "blocked", kind: "destination", name, changes: blocked }, apply: async () => undefined },
+      {
+        ...{ action: "blocked", kind: "destination", name, changes: blocked, path },
+        apply: async () => undefined,
+      },
     ];
   const patched = all
     .filter(({ field }) => !NOT_CHANGED.includes(field))
@@ -246,7 +348,7 @@ function changedDestination(
   if (body.breaker) body.breaker = { ...stored.breaker, ...body.breaker };
   return [
     {
-      ...{ action: "change", kind: "destination", name, changes: all },
+      ...{ action: "change", kind: "destination", name, changes: all, path },
       async apply() {
         if (patched.length > 0) dataOf(await api.PATCH("/v1/destinations/{id}", { params, body }));
         if (fields.status === "paused" && status !== "paused")
@@ -261,7 +363,7 @@ function changedDestination(
 
 function deletedDestination(api: Breakwater, { id, tenant, uid }: Destination): PlanStep {
   return {
-    ...{ action: "delete", kind: "destination", name: `${tenant}/${uid}`, changes: [] },
+    ...{ action: "delete", kind: "destination", name: `${tenant}/${uid}`, changes: [], path: [] },
     apply: async () => void dataOf(await api.DELETE("/v1/destinations/{id}", { params: { path: { id } } })),
   };
 }
@@ -271,16 +373,17 @@ async function keySteps(api: Breakwater, wanted: Named): Promise<PlanStep[]> {
   const stored: ApiKey[] = [];
   for await (const key of api.list("/v1/keys")) stored.push(key);
   return Object.entries(wanted).flatMap(([name, fields]): PlanStep[] => {
+    const path = ["keys", name];
     const found = stored.filter((key) => key.name === name);
     const differences = found.map((key) => changesIn(fields, key));
     if (differences.some((changes) => changes.length === 0)) return [];
     const [changes] = differences;
     if (changes)
-      return [{ ...{ action: "blocked", kind: "key", name, changes }, apply: async () => undefined }];
+      return [{ ...{ action: "blocked", kind: "key", name, changes, path }, apply: async () => undefined }];
     const body = { ...fields, name } as NewApiKey;
     return [
       {
-        ...{ action: "create", kind: "key", name, changes: changesIn(fields, {}) },
+        ...{ action: "create", kind: "key", name, changes: changesIn(fields, {}), path, makesSecret: true },
         async apply() {
           const { id, key } = dataOf(await api.POST("/v1/keys", { body }));
           return { id, key };

@@ -146,7 +146,7 @@ describe("deliveries", () => {
     const event = (id: string) => `event: delivery\ndata: ${JSON.stringify({ ...waiting, id })}\n\n`;
     const body = `retry: 1000\nid: none\n\n${event("dlv_1")}event: gap\ndata: {}\n\n${event("dlv_2")}${event("dlv_3")}`;
     answers({ "GET /v1/deliveries/tail": { body, headers: { "content-type": "text/event-stream" } } });
-    const { out, error } = await breakwater(["deliveries", "tail", "--limit", "2"]);
+    const { out, error } = await breakwater(["tail", "--limit", "2"]);
     expect(
       out
         .trim()
@@ -247,6 +247,13 @@ describe("destinations", () => {
     expect(sent[1]?.body).toEqual({ overlap_s: 0, secret_version: 3 });
   });
 
+  test("delete deletes one, and needs its id", async () => {
+    const sent = answers({ "DELETE /v1/destinations/dst_1": { status: 204 } });
+    expect((await breakwater(["destinations", "delete"])).code).toBe(2);
+    const { code, error } = await breakwater(["destinations", "delete", "dst_1"]);
+    expect([code, error, sent.length]).toEqual([0, "Destination dst_1 is deleted\n", 1]);
+  });
+
   test.each([
     [204, 0],
     [500, 8],
@@ -304,7 +311,12 @@ describe("apply", () => {
   const tenant = (retention_days: number | null) => ({
     body: { tenant: "acme", retention_days, portal: null },
   });
-  const stored = { "GET /v1/event-types/order.paid": { body: { name: "order.paid", archived: false } } };
+  const schemas = { NewDestination: { properties: { url: {} }, additionalProperties: false } };
+  const api = { "GET /openapi.json": { body: { components: { schemas } } } };
+  const stored = {
+    ...api,
+    "GET /v1/event-types/order.paid": { body: { name: "order.paid", archived: false } },
+  };
 
   test("shows the plan of a YAML file, and changes nothing without --yes", async () => {
     const sent = answers({ ...stored, "GET /v1/tenants/acme": tenant(null) });
@@ -334,12 +346,77 @@ describe("apply", () => {
   });
 
   test.each([
-    ["a: [", "is neither YAML nor JSON"],
-    ["event_types: {a: 1}", "event_types.a is 1; expected a map"],
-    ["keys: {}\nkeys: {}", "is neither YAML nor JSON"],
-  ])("refuses the file %j", async (input, text) => {
+    ["keys:\n  a: [", "-, line 2: the file is neither YAML nor JSON"],
+    ["event_types:\n  a: 1", "-, line 2: event_types.a is a number; expected a map"],
+    ["keys: {}\nkeys: {}", "-, line 2: the file is neither YAML nor JSON"],
+    [
+      "tenants:\n  acme:\n    destinations:\n      a:\n        url: x\n        colour: s3cret",
+      "-, line 6: tenants.acme.destinations.a.colour is unknown; expected one of url\n",
+    ],
+  ])("refuses the file %j with the line, and repeats no value of it", async (input, text) => {
+    answers(api);
     const { code, error } = await breakwater(["apply", "-f", "-"], { input });
     expect([code, error]).toEqual([2, expect.stringContaining(text)]);
+    expect(error).not.toContain("s3cret");
+  });
+
+  test("a field that the API refuses is named with its line", async () => {
+    const errors = [{ field: "url", fault: "is no URL", expected: "an https URL" }];
+    answers({
+      ...api,
+      "GET /v1/destinations": page(),
+      "POST /v1/destinations": problem(422, "A field is invalid", errors),
+    });
+    const input = "tenants:\n  acme:\n    destinations:\n      a:\n        url: x";
+    const args = ["apply", "-f", "-", "--yes", "--save-secrets", join(home, "refused")];
+    const { code, error } = await breakwater(args, { input });
+    expect([code, error]).toEqual([
+      6,
+      expect.stringContaining("line 5: url is no URL; expected an https URL"),
+    ]);
+  });
+
+  describe("new keys and secrets", () => {
+    const input = "keys: { ci: { scopes: [read] } }\ntenants: { acme: { destinations: { a: { url: x } } } }";
+    const routes = {
+      ...api,
+      "GET /v1/keys": page(),
+      "GET /v1/destinations": page(),
+      "POST /v1/keys": { status: 201, body: { id: "key_1", key: "bw_new" } },
+      "POST /v1/destinations": { status: 201, body: { id: "dst_1", secret: "whsec_new" } },
+    };
+    const saved = join(home, "saved.jsonl");
+
+    test("go to a file of the user alone, and are not printed", async () => {
+      answers(routes);
+      writeFileSync(saved, "", { mode: 0o644 });
+      const results = [];
+      for (const flags of [[], ["--json"]])
+        results.push(
+          await breakwater(["apply", "-f", "-", "--yes", "--save-secrets", saved, ...flags], { input }),
+        );
+      for (const { code, out, error } of results) {
+        expect([code, error]).toEqual([0, ""]);
+        expect(out).toContain("key_1");
+        expect(out).not.toMatch(/_new/);
+      }
+      expect(statSync(saved).mode & 0o777).toBe(0o600);
+      const lines = readFileSync(saved, "utf8").trim().split("\n").slice(2);
+      expect(lines.map((line) => JSON.parse(line))).toEqual([
+        { kind: "destination", name: "acme/a", id: "dst_1", secret: "whsec_new" },
+        { kind: "key", name: "ci", id: "key_1", key: "bw_new" },
+      ]);
+    });
+
+    test.each([
+      ["no file", [], "--save-secrets <file> stores them. Nothing was changed"],
+      ["a file that cannot be written", ["--save-secrets", join(home, "none/file")], "cannot be written"],
+    ])("with %s nothing is changed", async (_, flags, text) => {
+      const sent = answers(routes);
+      const { code, error } = await breakwater(["apply", "-f", "-", "--yes", ...flags], { input });
+      expect([code, error]).toEqual([2, expect.stringContaining(text)]);
+      expect(sent.filter(({ method }) => method !== "GET")).toEqual([]);
+    });
   });
 });
 
@@ -456,7 +533,8 @@ test("every command has help, and completion knows every command", async () => {
   ]);
   const words = async (...typed: string[]) =>
     (await breakwater(["completion", "words", "--", ...typed])).out.trim().split("\n");
-  expect(await words("deliveries", "")).toEqual(["list", "why", "retry", "cancel", "tail"]);
+  expect(await words("deliveries", "")).toEqual(["list", "why", "retry", "cancel"]);
   expect(await words("replays", "create", "--include", "d")).toEqual(["dead", "delivered"]);
   expect(await words("ev")).toEqual(["events"]);
+  expect(await words("completion", "z")).toEqual(["zsh"]);
 });

@@ -60,6 +60,7 @@ const DOCUMENT = {
   keys: { ci: { scopes: ["read", "events:write"], tenant: "acme" }, ops: { scopes: ["admin"] } },
 };
 
+const orders = (fields: object) => ({ tenants: { acme: { destinations: { orders: fields } } } });
 const plan = (document: unknown, options?: PlanOptions) =>
   changePlan(api, configurationIn(document), options);
 const names = async (document: unknown, options?: PlanOptions) =>
@@ -158,8 +159,6 @@ describe("drift", () => {
 });
 
 describe("values that the API does not show", () => {
-  const orders = (fields: object) => ({ tenants: { acme: { destinations: { orders: fields } } } });
-
   test("are not in a plan", async () => {
     const headers = { "x-token": "other-s3cret" };
     const auth = { kind: "bearer", token: "other-t0ken" };
@@ -206,23 +205,40 @@ test("only pruning deletes, and never a destination without a uid, another tenan
 });
 
 test("what the API refuses fails with its problem, in the plan or when it is applied", async () => {
-  const [step] = await plan({
-    tenants: { acme: { destinations: { a: { url: "https://example.com/", colour: 1 } } } },
-  });
-  await expect(step?.apply()).rejects.toMatchObject({
-    problem: { status: 422, errors: [{ field: "colour" }] },
-  });
+  const [step] = await plan(orders({ url: "no address" }));
+  await expect(step?.apply()).rejects.toMatchObject({ problem: { status: 422, errors: [{ field: "url" }] } });
   await expect(plan({ tenants: { "a b": { destinations: {} } } })).rejects.toMatchObject({
     problem: { status: 422 },
   });
 });
 
 test.each([
-  [[], "The document is []; expected a map"],
-  ["text", 'The document is "text"; expected a map'],
-  [{ tenant: {} }, "The document has tenant; expected only event_types, tenants, keys"],
-  [{ tenants: { acme: { url: "x" } } }, "tenants.acme has url; expected only settings, destinations"],
-  [{ tenants: { acme: { destinations: [] } } }, "tenants.acme.destinations is []; expected a map"],
+  [{ event_types: { a: { retention: 1 } } }, "event_types.a.retention"],
+  [{ keys: { ci: { key: "bw_x" } } }, "keys.ci.key"],
+  [
+    { tenants: { acme: { settings: { portal: { may_fly: true } } } } },
+    "tenants.acme.settings.portal.may_fly",
+  ],
+  [orders({ colour: 1 }), "tenants.acme.destinations.orders.colour"],
+  [orders({ constructor: 1 }), "tenants.acme.destinations.orders.constructor"],
+  [orders({ retry: { on: { never: [1] } } }), "tenants.acme.destinations.orders.retry.on.never"],
+  [
+    orders({ signature_forms: [{ form: "standard" }, { form: "standard", salt: "" }] }),
+    "tenants.acme.destinations.orders.signature_forms.1.salt",
+  ],
+])("a field that the deployment does not take is refused before anything is changed: %j", async (document, place) => {
+  await expect(plan(document)).rejects.toThrow(`${place} is unknown; expected one of `);
+});
+
+test.each([
+  [[], "The document is a list; expected a map"],
+  ["text", "The document is a string; expected a map"],
+  [{ tenant: {} }, "tenant is unknown; expected one of event_types, tenants, keys"],
+  [
+    { tenants: { acme: { url: "x" } } },
+    "tenants.acme.url is unknown; expected one of settings, destinations",
+  ],
+  [{ tenants: { acme: { destinations: [] } } }, "tenants.acme.destinations is a list; expected a map"],
   [
     { tenants: { a: { destinations: { b: { uid: "c" } } } } },
     "tenants.a.destinations.b.uid is named by its place",
@@ -231,7 +247,7 @@ test.each([
     { tenants: { a: { destinations: { b: { rate_burst: null } } } } },
     "tenants.a.destinations.b.rate_burst is null",
   ],
-  [{ keys: { ci: 1 } }, "keys.ci is 1; expected a map"],
+  [{ keys: { ci: 1 } }, "keys.ci is a number; expected a map"],
 ])("%j is no configuration", (document, message) => {
   expect(() => configurationIn(document)).toThrow(message);
 });

@@ -1,5 +1,5 @@
 /** The package as it is published: packed, installed into an empty project without network, compiled and run. */
-import { execFile } from "node:child_process";
+import { execFile, spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -123,14 +123,45 @@ test("installs the command", async () => {
   expect(stdout).toContain("Usage: breakwater deliveries why <id>");
 });
 
-test("the command completes words in bash", async () => {
-  const script = `eval "$(breakwater completion bash)"
-    COMP_WORDS=(breakwater replays create --include d); COMP_CWORD=4
-    _breakwater
-    echo "\${COMPREPLY[*]}"`;
-  const path = `${join(project, "node_modules/.bin")}:${process.env.PATH}`;
-  const { stdout } = await run("bash", ["--norc", "-c", script], { env: { ...process.env, PATH: path } });
-  expect(stdout).toBe("dead delivered\n");
+/** Each prints the words for the last one of `breakwater replays create --include d`, and all commands that begin with `re`. */
+const SHELLS = {
+  bash: [
+    "--norc",
+    `eval "$(breakwater completion bash)"
+    complete_words() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _breakwater; echo "\${COMPREPLY[*]}"; }
+    complete_words breakwater replays create --include d
+    complete_words breakwater re
+    complete_words breakwater keys ""`,
+  ],
+  zsh: [
+    "-f",
+    `autoload -Uz compinit && compinit -u -D
+    eval "$(breakwater completion zsh)"
+    compadd() { print -r -- "\${(@P)2}"; }
+    complete_words() { local words=("$@") CURRENT=$#; $_comps[breakwater]; }
+    complete_words breakwater replays create --include d
+    complete_words breakwater re
+    complete_words breakwater keys ""`,
+  ],
+  fish: [
+    "--no-config",
+    `breakwater completion fish | source
+    echo (complete -C "breakwater replays create --include d")
+    echo (complete -C "breakwater re")
+    echo (complete -C "breakwater keys ")
+    string match -q "package.json*" (complete -C "breakwater apply --file package"); or echo no files`,
+  ],
+} as const;
+
+describe.each(Object.entries(SHELLS))("%s", (shell, [flag, script]) => {
+  const isMissing = spawnSync(shell, ["-c", ":"]).error !== undefined;
+
+  test.skipIf(isMissing)("completes words of the command", async () => {
+    const path = `${join(project, "node_modules/.bin")}:${process.env.PATH}`;
+    const env = { ...process.env, PATH: path, HOME: folder };
+    const { stdout } = await run(shell, [flag, "-c", script], { cwd: join(folder, "package"), env });
+    expect(stdout).toBe("dead delivered\nreplays\nlist create revoke\n");
+  });
 });
 
 describe("bundled", () => {

@@ -1,6 +1,15 @@
-import { parse } from "yaml";
+import { chmodSync, closeSync, openSync, writeSync } from "node:fs";
+import { isMap, isScalar, isSeq, LineCounter, parseDocument } from "yaml";
+import { ProblemError } from "../../src/breakwater.ts";
 import { type Command, type CommandCall, CommandLineError, EXIT } from "../command.ts";
-import { changePlan, configurationIn, InvalidConfiguration, type PlanStep } from "../configuration.ts";
+import {
+  type Created,
+  changePlan,
+  configurationIn,
+  InvalidConfiguration,
+  type Path,
+  type PlanStep,
+} from "../configuration.ts";
 import { readText } from "../input.ts";
 import { print, progress, remark } from "../output.ts";
 
@@ -9,38 +18,65 @@ export const applyCommand: Command = {
   summary: "Bring event types, tenants, destinations and keys to what a file says",
   details:
     "Shows the plan and changes nothing unless --yes is given. What the file leaves out stays as it is. Exits with 8 while\n" +
-    "changes are left to apply, so that it finds drift. The format is in the README of breakwater-client.",
+    "changes are left to apply, so that it finds drift. Keys and signing secrets that it creates are not printed: they are\n" +
+    "appended to the file of --save-secrets. The format of the configuration is in the README of breakwater-client.",
   options: {
     file: { value: "file", short: "f", help: "A YAML or JSON file; - is standard input. Required" },
     yes: { help: "Apply the plan" },
     prune: { help: "Delete event types, and destinations with a uid, that the file does not name" },
     secrets: { help: "Set headers, auth and tokens again: their values cannot be compared" },
+    "save-secrets": {
+      value: "file",
+      help: "Where new keys and secrets go, a line of JSON for each; only you can read it",
+    },
   },
   async run(call) {
     const file = call.text("file");
     if (file === undefined) throw new CommandLineError("apply needs --file <file>");
-    const configuration = read(file);
+    const { document, lineOf } = read(file);
     const { api } = call.connection();
     const options = { prune: call.has("prune"), secrets: call.has("secrets") };
-    const steps = await changePlan(api, configuration, options);
-    const blocked = steps.filter(({ action }) => action === "blocked");
-    if (!call.has("yes")) {
-      printPlan(call, steps);
-      return steps.length === 0 ? EXIT.ok : EXIT.no;
+    try {
+      const steps = await changePlan(api, configurationIn(document), options);
+      const isBlocked = steps.some(({ action }) => action === "blocked");
+      if (call.has("yes")) await applyAll(call, steps, lineOf);
+      else printPlan(call, steps);
+      return (call.has("yes") ? isBlocked : steps.length > 0) ? EXIT.no : EXIT.ok;
+    } catch (error) {
+      if (!(error instanceof InvalidConfiguration)) throw error;
+      const line = lineOf(error.path);
+      throw new CommandLineError(`${file}${line === undefined ? "" : `, line ${line}`}: ${error.message}`);
     }
-    await applyAll(call, steps);
-    return blocked.length === 0 ? EXIT.ok : EXIT.no;
   },
 };
 
-function read(file: string) {
-  const text = readText(file);
-  try {
-    return configurationIn(parse(text));
-  } catch (error) {
-    if (error instanceof InvalidConfiguration) throw new CommandLineError(`${file}: ${error.message}`);
-    throw new CommandLineError(`${file} is neither YAML nor JSON: ${(error as Error).message}`);
-  }
+type LineOf = (path: Path) => number | undefined;
+
+/** The document of a file, and the line of each place in it. Parts of the text are not repeated: they may be secrets. */
+function read(file: string): Readonly<{ document: unknown; lineOf: LineOf }> {
+  const lines = new LineCounter();
+  const parsed = parseDocument(readText(file), { lineCounter: lines, prettyErrors: false });
+  const lineAt = (offset: number) => lines.linePos(offset).line;
+  const [error] = parsed.errors;
+  if (error)
+    throw new CommandLineError(
+      `${file}, line ${lineAt(error.pos[0])}: the file is neither YAML nor JSON: ${error.message}`,
+    );
+  return {
+    document: parsed.toJS(),
+    lineOf(path) {
+      let node: unknown = parsed.contents;
+      let offset: number | undefined;
+      for (const step of path) {
+        const pair = isMap(node)
+          ? node.items.find(({ key }) => isScalar(key) && String(key.value) === step)
+          : undefined;
+        if (isScalar(pair?.key)) offset = pair.key.range?.[0];
+        node = pair ? pair.value : isSeq(node) ? node.items[Number(step)] : undefined;
+      }
+      return offset === undefined ? undefined : lineAt(offset);
+    },
+  };
 }
 
 const SIGNS = { create: "+", change: "~", delete: "-", blocked: "!" } as const;
@@ -78,23 +114,51 @@ const REMEDIES: Readonly<Record<PlanStep["kind"], string>> = {
   tenant: "",
 };
 
-/** Applies the steps one after the other. After a failure the same command goes on with what is left. */
-async function applyAll(call: CommandCall, steps: readonly PlanStep[]): Promise<void> {
+/** Applies the steps one after the other. After a failure the same command continues with what is left. */
+async function applyAll(call: CommandCall, steps: readonly PlanStep[], lineOf: LineOf): Promise<void> {
+  const isSecretMade = steps.some(({ makesSecret }) => makesSecret === true);
+  const save = isSecretMade ? secretsFile(call.text("save-secrets")) : () => {};
   for (const [at, step] of steps.entries()) {
     progress(`${at + 1} of ${steps.length}: ${step.kind} ${step.name}`);
-    const once = await step.apply().catch((error: unknown) => {
+    const created = await step.apply().catch((error: unknown) => {
       progress("");
       remark(`${step.kind} ${step.name} failed; ${at} of ${steps.length} steps were made`);
-      throw error;
+      throw withLines(error, step.path, lineOf);
     });
     progress("");
-    if (call.has("json")) print(JSON.stringify({ ...step, ...once }));
-    else
-      print(
-        [textOf(step), ...Object.entries(once ?? {}).map(([name, value]) => `    ${name}: ${value}`)].join(
-          "\n",
-        ),
-      );
+    if (created && (created.key ?? created.secret) !== undefined) save(step, created);
+    if (call.has("json")) print(JSON.stringify({ ...step, ...(created && { id: created.id }) }));
+    else print([textOf(step), ...(created ? [`    id: ${created.id}`] : [])].join("\n"));
   }
   if (steps.length === 0 && !call.has("json")) remark("Nothing to change.");
+}
+
+/** Opens the file before the first step, because what cannot be stored then is lost. */
+function secretsFile(file: string | undefined): (step: PlanStep, created: Created) => void {
+  if (file === undefined)
+    throw new CommandLineError(
+      "The plan creates keys or signing secrets, which are shown only once: --save-secrets <file> stores them. Nothing was changed",
+    );
+  try {
+    closeSync(openSync(file, "a", 0o600));
+    chmodSync(file, 0o600);
+  } catch (error) {
+    throw new CommandLineError(`${file} cannot be written: ${(error as Error).message}`);
+  }
+  return ({ kind, name }, created) => {
+    const open = openSync(file, "a", 0o600);
+    writeSync(open, `${JSON.stringify({ kind, name, ...created })}\n`);
+    closeSync(open);
+  };
+}
+
+/** The fields at fault with their lines in the file. */
+function withLines(error: unknown, path: Path, lineOf: LineOf): unknown {
+  if (!(error instanceof ProblemError)) return error;
+  const { problem, response } = error;
+  const errors = problem.errors?.map((one) => {
+    const line = lineOf([...path, ...one.field.split(/[.[\]]+/)]);
+    return { ...one, ...(line !== undefined && { line }) };
+  });
+  return new ProblemError({ ...problem, ...(errors && { errors }) }, response);
 }

@@ -96,7 +96,7 @@ export const deliveryCommands: readonly Command[] = [
     },
   },
   {
-    name: "deliveries tail",
+    name: "tail",
     summary: "Print deliveries as they come, and what becomes of them, until you stop it",
     options: {
       destination: { value: "id", help: "Only deliveries to this destination" },

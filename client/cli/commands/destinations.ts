@@ -106,6 +106,16 @@ export const destinationCommands: readonly Command[] = [
   statusCommand("pause", "Pause a destination: its deliveries wait"),
   statusCommand("resume", "Resume a paused destination, which sends what waits"),
   {
+    name: "destinations delete",
+    args: "<id>",
+    summary: "Delete a destination, and cancel what waits for it",
+    async run(call) {
+      dataOf(await call.connection().api.DELETE("/v1/destinations/{id}", byId(call)));
+      remark(`Destination ${call.arg} is deleted`);
+      return undefined;
+    },
+  },
+  {
     name: "destinations test",
     args: "<id>",
     summary: "Send a test event, and show what the receiver answers",
