@@ -4,6 +4,8 @@
  */
 import { env } from "cloudflare:workers";
 import { beforeAll, expect, test } from "vitest";
+import { changingTools } from "../../src/http/mcp/changing.ts";
+import { readingTools } from "../../src/http/mcp/reading.ts";
 import { createSvixApi } from "../../src/http/svix/app.ts";
 import { createDashboard } from "../../src/pages/dashboard/app.tsx";
 import { createPortal } from "../../src/pages/portal/app.tsx";
@@ -335,6 +337,32 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "DELETE /api/v1/operational-webhook/endpoint/:endpoint": [10, 4],
   "DELETE /api/v1/event-type/:name": [510, 4],
   "DELETE /api/v1/app/:app/endpoint/:endpoint": [145, 6],
+  // Tools of agents cost as much as the routes of the services that they call.
+  "POST /mcp explain_delivery": [1_200, 3],
+  "POST /mcp search": [2_500, 10],
+  "POST /mcp list_failing_destinations": [50_000, 12],
+  "POST /mcp get_event": [6_000, 3],
+  "POST /mcp list_deliveries": [5_000, 5],
+  "POST /mcp get_attempt": [1_200, 2],
+  "POST /mcp list_destinations": [100, 1],
+  "POST /mcp get_destination": [2, 1],
+  "POST /mcp destination_health": [11_000, 3],
+  "POST /mcp preview_filter": [2_300, 6],
+  "POST /mcp preview_policy": [2, 1],
+  "POST /mcp stats": [75_000, 12],
+  "POST /mcp get_replay": [2, 1],
+  "POST /mcp list_changes": [60, 1],
+  "POST /mcp retry_deliveries": [1_200, 5],
+  "POST /mcp cancel_deliveries": [1_200, 10],
+  "POST /mcp start_replay": [500, 10],
+  "POST /mcp cancel_replay": [10, 4],
+  // They are counted with the alert that they publish in the background.
+  "POST /mcp pause_destination": [60, 15],
+  "POST /mcp resume_destination": [60, 15],
+  "POST /mcp set_limits": [10, 4],
+  "POST /mcp set_filter": [10, 4],
+  "POST /mcp rotate_secret": [10, 3],
+  "POST /mcp send_test_event": [5, 2],
   // With the tenant's thousand destinations; what waits for ten of them is cancelled at once.
   "DELETE /api/v1/app/:app": [7_000, 40],
   // Ten thousand are waiting deliveries, of which a tick checks the age limits of 24,000 at most. Nine thousand are for a
@@ -448,6 +476,7 @@ const described = operations.map(({ method, path }) => `${method} ${path}`);
 const others = [...createDashboard().routes, ...createPortal().routes, ...createSvixApi().routes]
   .filter(({ method, path }) => method !== "ALL" && !/:version|:name\{/.test(path))
   .map(({ method, path }) => `${method} ${path}`);
+const tools = [...readingTools, ...changingTools].map(({ name }) => `POST /mcp ${name}`);
 
 beforeAll(async () => {
   await inviteEveryone();
@@ -468,8 +497,8 @@ beforeAll(async () => {
   );
 });
 
-test("every route of both APIs and every page of the dashboard and the portal has a limit", () => {
-  expect(Object.keys(ceilings)).toEqual(expect.arrayContaining([...described, ...others]));
+test("every route of both APIs, every tool of agents and every page has a limit", () => {
+  expect(Object.keys(ceilings)).toEqual(expect.arrayContaining([...described, ...others, ...tools]));
 });
 
 test.each(

@@ -42,13 +42,7 @@ export function agentWith({ principal = { scopes }, services = {}, view = () => 
 
   /** A request of the current revision. */
   function request(method: string, params: object = {}, headers: Record<string, string | null> = {}) {
-    const { name } = params as { name?: string };
-    return call("POST", "/mcp", messageOf(method, params), {
-      "mcp-protocol-version": REVISION,
-      "mcp-method": method,
-      ...(name !== undefined && { "mcp-name": name }),
-      ...headers,
-    });
+    return call("POST", "/mcp", messageOf(method, params), { ...messageHeaders(method, params), ...headers });
   }
 
   /** Calls a tool; its answer is read as the JSON that it is. */
@@ -60,6 +54,16 @@ export function agentWith({ principal = { scopes }, services = {}, view = () => 
   }
 
   return { app, call, request, use };
+}
+
+/** The headers that repeat what a message says. */
+export function messageHeaders(method: string, params: object = {}): Readonly<Record<string, string>> {
+  const { name } = params as { name?: string };
+  return {
+    "mcp-protocol-version": REVISION,
+    "mcp-method": method,
+    ...(name !== undefined && { "mcp-name": name }),
+  };
 }
 
 /** The message of a request, with what each says about its client. */

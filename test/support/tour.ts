@@ -11,7 +11,8 @@ import { newRollups } from "../../src/core/rollups.ts";
 import { seededRandom } from "../../src/core/seeded-random.ts";
 import { checkThresholds } from "../../src/features/notifications/thresholds.ts";
 import { createApp } from "../../src/http/app.ts";
-
+import { createMcp } from "../../src/http/mcp/app.ts";
+import { readingTools } from "../../src/http/mcp/reading.ts";
 import { createSvixApi } from "../../src/http/svix/app.ts";
 import { deliveryId, eventId } from "../../src/ids.ts";
 import { PlacementCache } from "../../src/ingest/placement-cache.ts";
@@ -22,6 +23,7 @@ import { createPortal } from "../../src/pages/portal/app.tsx";
 import { newTokenId, signToken } from "../../src/secrets/tokens.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { runCron } from "../../src/upkeep.ts";
+import { messageHeaders, messageOf } from "./agent.ts";
 import { KEY, NOW } from "./api.ts";
 import { withoutTailPauses } from "./clock.ts";
 import { testConfig } from "./config.ts";
@@ -33,6 +35,7 @@ import { meteredD1 } from "./meter.ts";
 import { bodyFor, operations, pathFor } from "./operations.ts";
 import { fakeQueue } from "./queues.ts";
 import { timeless } from "./timeless.ts";
+import { inputFor } from "./tool-inputs.ts";
 import { vault } from "./vault.ts";
 
 export type Cost = Readonly<{ rowsRead: number; queries: number; status: string }>;
@@ -110,7 +113,10 @@ const gates = {
     }),
 };
 
-/** Visits the routes, named by method and path, with a question or without; then the clock ticks. */
+/**
+ * Visits the routes, named by method and path, with a question or without, and `/mcp` with the name of a tool after it; then
+ * the clock ticks.
+ */
 export async function tour(routes: readonly string[]) {
   const metered = meteredD1(env.DB);
   const statements = new Set<string>();
@@ -179,7 +185,7 @@ export async function tour(routes: readonly string[]) {
 
 /** Who only looks comes first, and what ends something last, a session after all else. */
 function lateness(route: string): number {
-  if (route.startsWith("GET")) return 0;
+  if (route.startsWith("GET") || readingTools.some(({ name }) => route.endsWith(` ${name}`))) return 0;
   if (route.endsWith("/sign-out")) return 3;
   return route.startsWith("DELETE") || /\/(leave|delete|revoke)$/.test(route) ? 2 : 1;
 }
@@ -197,23 +203,26 @@ function visitorOf(services: Services, principal: Principal) {
   const dashboard = createDashboard({ services: () => services, authenticate });
   const svix = createSvixApi({ services: () => services, authenticate });
   const portal = createPortal({ services: () => services });
+  const mcp = createMcp({ services: () => services, authenticate });
   const cookies = new Map<string, string>();
 
   return async (route: string): Promise<number> => {
-    const [method = "", target = ""] = route.split(" ");
+    const [method = "", target = "", tool] = route.split(" ");
     const named = target.replaceAll(/\{(own|foreign|event|day|hour)\}/g, (word) => words[word] ?? "");
     const [path = "", query] = named.split("?");
     const url = `${ORIGIN}${filled(path)}${query ? `?${query}` : ""}`;
     const [, first = ""] = path.split("/");
     const pages = { dashboard, portal }[first];
     const isPage = pages !== undefined;
-    const app = pages ?? (first === "api" ? svix : api);
-    const body = isPage ? await pageBody(path, principal) : apiBody(method, path);
+    const app = pages ?? { api: svix, mcp }[first] ?? api;
+    const call = tool === undefined ? undefined : { name: tool, arguments: inputFor(tool, things) };
+    const body = isPage ? await pageBody(path, principal) : call ? callBody(call) : apiBody(method, path);
     const headers = {
       ...(isPage
         ? { cookie: cookies.get(first) ?? "", origin: ORIGIN, "sec-fetch-site": "same-origin" }
         : { authorization: "Bearer x" }),
       ...(!isPage && body !== undefined && { "content-type": "application/json" }),
+      ...(call && messageHeaders("tools/call", call)),
     };
     const init = { method, headers, ...(method !== "GET" && body !== undefined && { body }) };
     const response = await app.fetch(new Request(url, init), env, context);
@@ -241,6 +250,10 @@ function visitorOf(services: Services, principal: Principal) {
 /** With ids of the tenant's things in it, whether parameters are spelled `{id}` or `:id`. */
 function filled(path: string): string {
   return pathFor(path.replaceAll(/:(\w+)/g, "{$1}"), things);
+}
+
+function callBody(call: object): string {
+  return JSON.stringify(messageOf("tools/call", call));
 }
 
 function apiBody(method: string, path: string): string | undefined {

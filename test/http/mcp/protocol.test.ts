@@ -64,6 +64,14 @@ test.each<[string, string, object, Record<string, string | null>, number, number
   ["a cursor of a list with one page", "tools/list", { cursor: "x" }, {}, 200, -32602],
   ["arguments that are a list", "tools/call", { name: "stats", arguments: [1] }, {}, 200, -32602],
   [
+    "no revision in the body",
+    "tools/list",
+    { _meta: { "io.modelcontextprotocol/clientCapabilities": {} } },
+    {},
+    400,
+    -32602,
+  ],
+  [
     "no capabilities",
     "tools/list",
     { _meta: { "io.modelcontextprotocol/protocolVersion": "2026-07-28" } },
@@ -96,6 +104,9 @@ test("an unknown revision is refused with those that are spoken", async () => {
     code: -32022,
     data: { supported: ["2026-07-28", "2025-11-25", "2025-06-18"], requested: "1900-01-01" },
   });
+  const long = { _meta: { ..._meta, "io.modelcontextprotocol/protocolVersion": "x".repeat(5_000) } };
+  const { text } = await agent.request("tools/list", long, { "mcp-protocol-version": "x".repeat(5_000) });
+  expect(text.length).toBeLessThan(500);
 });
 
 test.each<[string, unknown, number, number]>([
@@ -154,6 +165,18 @@ test("reading tools count as reads, changing tools as changes, and a limit is 42
   });
   expect([status, headers.get("retry-after"), json.id]).toEqual([429, "10", 1]);
   expect(counted).toEqual(["read", "read", "write"]);
+});
+
+test("messages that are refused, and notifications, count as reads", async () => {
+  const readLimit = { limit: async () => ({ success: false }) };
+  const { call } = agentWith({ principal: { key: "key_1", scopes: ["read"] }, services: { readLimit } });
+  for (const body of [
+    { jsonrpc: "2.0", id: 1 },
+    { jsonrpc: "2.0", method: "notifications/initialized" },
+  ]) {
+    const { status, headers } = await call("POST", "/mcp", body, HANDSHAKE);
+    expect([status, headers.get("retry-after")]).toEqual([429, "10"]);
+  }
 });
 
 test("trouble of the database is 503 with Retry-After, and is not described", async () => {
