@@ -6,6 +6,7 @@ import { applyCommand } from "./commands/apply.ts";
 import { deliveryCommands } from "./commands/deliveries.ts";
 import { destinationCommands } from "./commands/destinations.ts";
 import { eventCommands } from "./commands/events.ts";
+import { initCommand } from "./commands/init.ts";
 import { replayCommands } from "./commands/replays.ts";
 import { verifyCommand } from "./commands/verify.ts";
 import { completionCommand } from "./completion.ts";
@@ -20,6 +21,7 @@ const commands: readonly Command[] = [
   ...replayCommands,
   applyCommand,
   ...accessCommands,
+  initCommand,
   verifyCommand,
   completionCommand(() => commands),
 ];

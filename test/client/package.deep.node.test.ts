@@ -1,12 +1,24 @@
 /** The package as it is published: packed, installed into an empty project without network, compiled and run. */
 import { execFile, spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { build } from "esbuild";
 import { convertV4MiniflareOptions, Miniflare } from "miniflare";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { parse } from "yaml";
+import { configurationIn } from "../../client/cli/configuration.ts";
 import { projectRoot } from "../../tools/wrangler.ts";
 
 const run = promisify(execFile);
@@ -160,7 +172,62 @@ describe.each(Object.entries(SHELLS))("%s", (shell, [flag, script]) => {
     const path = `${join(project, "node_modules/.bin")}:${process.env.PATH}`;
     const env = { ...process.env, PATH: path, HOME: folder };
     const { stdout } = await run(shell, [flag, "-c", script], { cwd: join(folder, "package"), env });
-    expect(stdout).toBe("dead delivered\nreplays\nlist create revoke\n");
+    const sorted = stdout.split("\n").map((line) => line.split(" ").sort().join(" "));
+    expect(sorted).toEqual(["dead delivered", "replays", "create list revoke", ""]);
+  });
+});
+
+describe("init", () => {
+  const made = join(project, "shop");
+  const init = (...args: string[]) =>
+    run(join(project, "node_modules/.bin/breakwater"), ["init", ...args], { cwd: project });
+
+  test("makes a folder from which wrangler would deploy, with secrets that only the user can read", async () => {
+    const { stdout } = await init("shop", "--name", "shop");
+    expect(stdout).toContain("cd shop && npm install");
+    const secrets = readFileSync(join(made, ".secrets"), "utf8");
+    expect(stdout).not.toContain(secrets.split(/[=\n]/)[1]);
+    expect(statSync(join(made, ".secrets")).mode & 0o777).toBe(0o600);
+    symlinkSync(join(projectRoot, "node_modules"), join(made, "node_modules"));
+    const env = { ...process.env, PATH: `${join(projectRoot, "node_modules/.bin")}:${process.env.PATH}` };
+    const deploy = [
+      "run",
+      "--offline",
+      "deploy",
+      "--",
+      "--dry-run",
+      "--secrets-file",
+      ".secrets",
+      "--outdir",
+      "out",
+    ];
+    const deployment = await run("npm", deploy, { cwd: made, env });
+    expect(statSync(join(made, "out/worker.js")).size).toBeGreaterThan(1_000_000);
+    expect(deployment.stdout).toContain("create those of these databases that are missing: shop\n");
+    expect(deployment.stdout).toContain("shop-deliveries, shop-drains, shop-upkeep, shop-dead");
+    const { tenants } = configurationIn(parse(readFileSync(join(made, "breakwater.yaml"), "utf8")));
+    expect(Object.keys(tenants?.acme?.destinations ?? {})).toEqual(["orders"]);
+  });
+
+  test("replaces the Worker and adds migrations in such a folder, and leaves the rest of it", async () => {
+    const files = ["breakwater/worker.js", "migrations/0000_schema.sql", ".secrets", "wrangler.toml"];
+    for (const file of files) writeFileSync(join(made, file), "mine");
+    expect((await init("shop")).stdout).toContain("are of this version");
+    expect(files.filter((file) => readFileSync(join(made, file), "utf8") === "mine")).toEqual(files.slice(2));
+  });
+
+  test.each([
+    ["src", [], "is not empty"],
+    ["new", ["--name", 'x"y'], "--name is"],
+  ])("into %s with %j makes nothing", async (folder, flags, text) => {
+    mkdirSync(join(project, "src"), { recursive: true });
+    writeFileSync(join(project, "src/own.js"), "");
+    await expect(init(folder, ...flags)).rejects.toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining(text),
+    });
+    expect(readdirSync(join(project, "src"))).toEqual(["own.js"]);
+    expect(readdirSync(project)).not.toContain("new");
   });
 });
 
