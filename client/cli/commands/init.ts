@@ -25,7 +25,7 @@ export const initCommand: Command = {
       throw new CommandLineError(
         `--name is ${name}; expected up to 40 lower-case letters, digits and hyphens`,
       );
-    const deployment = fileURLToPath(new URL("deployment", import.meta.url));
+    const deployment = fileURLToPath(new URL("deployment", import.meta.url).href);
     if (!existsSync(deployment))
       throw new CommandLineError(
         "init is in the published package only: npx breakwater-client init <folder>",
