@@ -1,7 +1,7 @@
 # A shop on Rails: posts an event for each order, and receives what Breakwater delivers. One file, for `rackup` or `puma`.
 require "action_controller/railtie"
 require "net/http"
-require "standardwebhooks"
+require "openssl"
 
 class Shop < Rails::Application
   config.eager_load = false
@@ -32,13 +32,23 @@ class ShopController < ActionController::API
   end
 
   def receive
-    names = %w[webhook-id webhook-timestamp webhook-signature]
-    headers = names.to_h { |name| [name, request.headers[name]] }
-    event = StandardWebhooks::Webhook.new(ENV.fetch("WEBHOOK_SECRET")).verify(request.raw_post, headers)
-    logger.info("#{headers["webhook-id"]} #{event}")
+    return head :unauthorized unless signed?
+
+    logger.info("#{request.headers["webhook-id"]} #{request.raw_post}")
     head :no_content
-  rescue StandardWebhooks::WebhookVerificationError => error
-    render plain: error.message, status: :unauthorized
+  end
+
+  private
+
+  # A signature of Standard Webhooks, of the exact bytes, made within five minutes.
+  def signed?
+    id, time, signatures = %w[webhook-id webhook-timestamp webhook-signature].map { |name| request.headers[name].to_s }
+    return false if (Time.now.to_i - time.to_i).abs > 300
+
+    key = ENV.fetch("WEBHOOK_SECRET").delete_prefix("whsec_").unpack1("m")
+    digest = OpenSSL::HMAC.digest("SHA256", key, "#{id}.#{time}.".b + request.raw_post.b)
+    expected = "v1,#{[digest].pack("m0")}"
+    signatures.split.any? { |signature| ActiveSupport::SecurityUtils.secure_compare(signature, expected) }
   end
 end
 

@@ -13,7 +13,12 @@ import { until } from "./until.ts";
 /** What the examples need besides this repository: `.ci/run` installs it. */
 const INSTALLED = join(projectRoot, "node_modules/.cache/examples");
 const PYTHON = join(INSTALLED, "python/bin/python");
-const GEMS = join(INSTALLED, "gems");
+/** Gems that the system has are found too. */
+const withGems = {
+  ...process.env,
+  GEM_PATH: `${join(INSTALLED, "gems")}:`,
+  PATH: `${join(INSTALLED, "gems/bin")}:${process.env.PATH}`,
+};
 const EXPRESS = join(INSTALLED, "node_modules/express");
 
 type Environment = Readonly<{ BREAKWATER_URL: string; BREAKWATER_KEY: string; WEBHOOK_SECRET: string }>;
@@ -42,9 +47,8 @@ export const shops: readonly Shop[] = [
   },
   {
     name: "rails",
-    isInstalled: existsSync(join(GEMS, "bin/puma")) && spawnSync("ruby", ["-v"]).status === 0,
-    start: (port, env) =>
-      started(port, env, join(GEMS, "bin/puma"), ["--port", String(port)], "examples/rails"),
+    isInstalled: spawnSync("ruby", ["-e", 'require "rails"; require "puma"'], { env: withGems }).status === 0,
+    start: (port, env) => started(port, env, "puma", ["--port", String(port)], "examples/rails"),
   },
 ];
 
@@ -96,7 +100,7 @@ async function started(
   const child: ChildProcess = spawn(command, [...args], {
     cwd: join(projectRoot, cwd),
     stdio: "ignore",
-    env: { ...process.env, ...env, PORT: String(port), GEM_HOME: GEMS, GEM_PATH: GEMS },
+    env: { ...withGems, ...env, PORT: String(port) },
   });
   const url = `http://127.0.0.1:${port}/`;
   const answers = () => fetch(url).then(Boolean, () => false);
