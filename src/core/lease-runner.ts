@@ -132,6 +132,8 @@ export type LeaseRun<Delivery, Result> = Readonly<{
   finished: Promise<void>;
   /** The rate's theoretical arrival time by what was started, by this worker's clock; undefined when nothing was. */
   tat: () => number | undefined;
+  /** Starts no more attempts, under this lease and those before and after it. */
+  stop: () => void;
   /** Why what is left over must wait. */
   leftoverReason: () => Refusal;
   /** Goes on with the next lease over the same connections, as each of them has nothing more to start under this one. */
@@ -167,6 +169,7 @@ class LeaseRunner<Delivery, Result extends AttemptResult> {
     const readyAt = this.#effects.now();
     const lease: Lease<Delivery, Result> = new Lease(order, readyAt, {
       leftoverReason: () => this.#leftoverReason(lease),
+      stop: () => this.#stop("unrecorded"),
       continueWith: (next) => this.begin(next),
     });
     this.#leases = [...this.#leases, lease];
@@ -274,14 +277,14 @@ class LeaseRunner<Delivery, Result extends AttemptResult> {
     for (let [longest] = this.#running; longest; [longest] = this.#running) {
       const [delivery, startedAt] = longest;
       await this.#sleepUntil(startedAt + this.#patienceMs);
-      if (this.#running.has(delivery)) return this.#stopForSlowness();
+      if (this.#running.has(delivery)) return this.#stop("hanging");
     }
     this.#isWatching = false;
   }
 
   /** Running attempts are still awaited. */
-  #stopForSlowness(): void {
-    const { stopped = "hanging" } = this.#state;
+  #stop(reason: NonNullable<SendingState["stopped"]>): void {
+    const { stopped = reason } = this.#state;
     this.#state = { ...this.#state, stopped };
     for (const lease of this.#leases) lease.resolveEnough();
     this.#lookAtAll();
@@ -313,6 +316,7 @@ class Lease<Delivery, Result> implements LeaseRun<Delivery, Result> {
   readonly signals: AttemptSignal[] = [];
   readonly startsUntilAt: number;
   readonly leftoverReason: LeaseRun<Delivery, Result>["leftoverReason"];
+  readonly stop: LeaseRun<Delivery, Result>["stop"];
   readonly continueWith: LeaseRun<Delivery, Result>["continueWith"];
   readonly #slots: SendSlots;
   readonly #successor = Promise.withResolvers<boolean>();
@@ -329,13 +333,14 @@ class Lease<Delivery, Result> implements LeaseRun<Delivery, Result> {
   constructor(
     order: LeaseOrder<Delivery, Result>,
     readyAt: number,
-    runner: Pick<LeaseRun<Delivery, Result>, "leftoverReason" | "continueWith">,
+    runner: Pick<LeaseRun<Delivery, Result>, "leftoverReason" | "stop" | "continueWith">,
   ) {
     const { grant, grantedAt, settings } = order;
     this.order = order;
     this.queue = [...order.deliveries];
     this.startsUntilAt = startsUntil(grant, grantedAt, readyAt, settings.timeoutMs);
     this.leftoverReason = runner.leftoverReason;
+    this.stop = runner.stop;
     this.continueWith = runner.continueWith;
     this.#slots = sendSlotsOf(grant, grantedAt);
     // Each awaiter of one of them handles its error; nobody need await both.
@@ -437,8 +442,11 @@ type SendingState = Readonly<{
   destinationState: DestinationState;
   /** When the gate was last asked for its own. */
   refreshedAt: number;
-  /** Why no more attempts are started, under any lease: it has answered 410, or not answered for too long. */
-  stopped: "gone" | "hanging" | undefined;
+  /**
+   * Why no more attempts are started, under any lease: it has answered 410, or not answered for too long, or outcomes
+   * could not be recorded.
+   */
+  stopped: "gone" | "hanging" | "unrecorded" | undefined;
 }>;
 
 type Terms = Pick<LeaseOrder<unknown, unknown>, "grant" | "settings" | "grantedAt">;

@@ -123,3 +123,19 @@ export function whoseTurn<D extends Placed>(deliveries: readonly D[]): Readonly<
   }
   return { ready: deliveries.filter((one) => !parked.has(one)), parked: [...parked] };
 }
+
+/**
+ * Which of those that have ended under a lease to record while it goes on: all but the last of each line that has `open`
+ * ones under it. So the record at the lease's end names every line that it leaves.
+ * @param ended in the order of their ends
+ */
+export function endedBeforeLast<D extends Placed>(
+  ended: readonly D[],
+  open: readonly D[],
+): Readonly<{ ended: readonly D[]; followed: ReadonlySet<D> }> {
+  const lines = new Set(open.flatMap(({ place }) => place?.line ?? []));
+  const isOpen = ({ place }: D) => place !== undefined && lines.has(place.line);
+  const last = new Map(ended.map((one) => [one.place?.line, one]));
+  const before = ended.filter((one) => !isOpen(one) || last.get(one.place?.line) !== one);
+  return { ended: before, followed: new Set(before.filter(isOpen)) };
+}

@@ -11,10 +11,12 @@
  * settled there.
  */
 
+import { endedBeforeLast, standsBehind } from "../core/order.ts";
 import { faultOf } from "../log.ts";
 import type { DestinationResult, Services } from "../services.ts";
 import type { LoadedDelivery } from "../store/deliveries.ts";
 import type { StatusChange } from "../store/status-changes.ts";
+import { within } from "../time.ts";
 import type { Dispatch, Due, Leased, Recorded } from "./admission.ts";
 import { logAttempt, logCounts, logLease } from "./attempt-log.ts";
 import { settleMember } from "./group.ts";
@@ -32,16 +34,29 @@ import { LINGER_MS, type Recorder, RIDE_MS } from "./recorder.ts";
 
 /** How long a settle result waits for others of the batch, to be applied together. */
 const APPLY_MS = 250;
+/** How often a run of a key is recorded: so much of it is repeated when it is cut off, and a write more. */
+const RECORD_EVERY_MS = 1_000;
+
+type OwnerOf = (delivery: LoadedDelivery) => string | undefined;
 
 type EndOptions = Readonly<{
   /** The message that delivers a delivery's retry; without, retries get messages of their own. */
-  ownerOf?: (delivery: LoadedDelivery) => string | undefined;
+  ownerOf?: OwnerOf;
   /** Asked when the dispatch is recorded: whether the drain will ask for more at once, if anything has come of this. */
   continues?: () => boolean;
 }>;
 
 /** A dispatch to be recorded. */
 type Ending = Exclude<Dispatch, Due | Recorded>;
+
+/** What of a run is on record before its end. */
+type EarlyRecord = {
+  readonly finished: Set<Finished>;
+  /** Lines of which more has ended since: what comes next of each has got a row. */
+  readonly followed: Set<string>;
+  readonly dispositions: Disposition[];
+  readonly gone: StatusChange[];
+};
 
 /** Ends dispatches beside each other. */
 export class Pipeline {
@@ -65,9 +80,12 @@ export class Pipeline {
    */
   async end(dispatching: Ending | Promise<Ending>, options: EndOptions = {}): Promise<Recorded> {
     let dispatch: Ending;
+    const early: EarlyRecord = { finished: new Set(), followed: new Set(), dispositions: [], gone: [] };
     this.#coming += 1;
     try {
       dispatch = await dispatching;
+      if (dispatch.stage === "leased" && dispatch.run.queue.some(standsBehind))
+        await this.#recordEarly(dispatch, early, options);
       if (dispatch.stage === "leased") await dispatch.run.enough;
     } finally {
       // In the same step as its report: of two that end at once the first still finds the second coming.
@@ -79,7 +97,7 @@ export class Pipeline {
       case "refused":
         return this.#endUnattempted(dispatch);
       case "leased":
-        return this.#endLease(dispatch, options);
+        return this.#endLease(dispatch, early, options);
     }
   }
 
@@ -89,16 +107,50 @@ export class Pipeline {
     return { stage: "recorded", destination, dispositions, late: false };
   }
 
+  /**
+   * Records a run of a key while it is made, so that a kill repeats little of it. A write that fails ends the run, because
+   * nothing may be sent far ahead of what is known to have been.
+   */
+  async #recordEarly({ run, grant }: Leased, early: EarlyRecord, { ownerOf }: EndOptions): Promise<void> {
+    let isOver = false;
+    const over = run.enough.finally(() => {
+      isOver = true;
+    });
+    const { now } = this.#services;
+    for (let at = now(); ; ) {
+      at = Math.max(at + RECORD_EVERY_MS, now());
+      await within(this.#services, at - now(), over).catch(() => {});
+      if (isOver) return;
+      const { ended, dispositions } = earlyDispositions(run, early, ownerOf ?? (() => grant.id));
+      if (ended.length === 0) continue;
+      try {
+        early.gone.push(...(await this.#recorder.report(dispositions)));
+      } catch {
+        return run.stop();
+      }
+      for (const finished of ended) {
+        logAttempt(this.#services, finished);
+        early.finished.add(finished);
+      }
+      early.dispositions.push(...dispositions);
+      for (const { row } of dispositions)
+        if (row?.isFollowed && row.place) early.followed.add(row.place.line);
+    }
+  }
+
   async #endLease(
     leased: Leased,
+    early: EarlyRecord,
     { ownerOf = () => leased.grant.id, continues = () => false }: EndOptions,
   ): Promise<Recorded> {
     const { run, destination } = leased;
     const late = run.running.size > 0;
     const recorded = run.done.length;
     logLease(this.#services, leased);
-    const dispositions = [...leased.dispositions, ...dispositionsOf(this.#services, leased, ownerOf)];
-    const gone = await this.#recorder.report(dispositions, this.#coming > 0 ? LINGER_MS : 0);
+    const rest = [...leased.dispositions, ...dispositionsOf(this.#services, leased, early, ownerOf)];
+    const dispositions = [...early.dispositions, ...rest];
+    const reported = await this.#recorder.report(rest, this.#coming > 0 ? LINGER_MS : 0);
+    const gone = [...early.gone, ...reported];
     reportDead(this.#services, deadAmong(leased.dispositions));
     if (late) {
       this.#applyTogether([], gone);
@@ -160,25 +212,48 @@ export class Pipeline {
   }
 }
 
-/** The dispositions of a run at this moment; attempts that are still running are in flight. */
+/** The dispositions of a run at this moment, those on record excepted; attempts that are still running are in flight. */
 function dispositionsOf(
   services: Services,
   { run, recoverAt }: Leased,
-  ownerOf: (delivery: LoadedDelivery) => string | undefined,
+  early: EarlyRecord,
+  ownerOf: OwnerOf,
 ): Disposition[] {
   const reason = run.leftoverReason();
+  const ended = run.done.filter((finished) => !early.finished.has(finished));
   return [
     ...run.queue.map((delivery) => waitingDisposition(delivery, reason)),
     ...[...run.running.keys()].map((delivery) => ({ delivery, row: inFlightRow(delivery, recoverAt) })),
-    ...logAndDispose(services, run.done, ownerOf),
+    ...withRows(logAndDispose(services, ended, ownerOf), early),
   ];
 }
 
-function logAndDispose(
-  services: Services,
-  ended: readonly Finished[],
-  ownerOf: (delivery: LoadedDelivery) => string | undefined,
-): Disposition[] {
+/** What has ended of a run that goes on, and is to be recorded now. */
+function earlyDispositions({ done, queue, running }: Leased["run"], early: EarlyRecord, ownerOf: OwnerOf) {
+  const fresh = new Map(
+    done.filter((one) => !early.finished.has(one)).map((one) => [one.attempt.delivery, one]),
+  );
+  const { ended, followed } = endedBeforeLast([...fresh.keys()], [...queue, ...running.keys()]);
+  const finished = ended.flatMap((delivery) => fresh.get(delivery) ?? []);
+  const dispositions = finished.map((one): Disposition => {
+    const disposition = attemptDisposition(one, ownerOf(one.attempt.delivery));
+    const { delivery, row } = disposition;
+    return row && followed.has(delivery)
+      ? { ...disposition, row: { ...row, isFollowed: true } }
+      : disposition;
+  });
+  return { ended: finished, dispositions: withRows(dispositions, early) };
+}
+
+/** The first of each line that has moved up has got a row, which a bit would be refused for. */
+function withRows(dispositions: readonly Disposition[], { followed }: EarlyRecord): Disposition[] {
+  const left = new Set(followed);
+  return dispositions.map((one) =>
+    one.row?.place && left.delete(one.row.place.line) ? { ...one, row: { ...one.row, hasRow: true } } : one,
+  );
+}
+
+function logAndDispose(services: Services, ended: readonly Finished[], ownerOf: OwnerOf): Disposition[] {
   return ended.map((finished) => {
     logAttempt(services, finished);
     return attemptDisposition(finished, ownerOf(finished.attempt.delivery));

@@ -53,9 +53,16 @@ export type DeliveryRow = DeliveryKey &
  * pack, and it waits in a row of its own. `hasLostSender`: it is stored as in flight, and its sender is lost. Without a
  * row of its own it would stay so, because a late write of a bit must not end what a sender has begun since.
  * `place`: where it stands in its line. `hasRow`: it stands there and is stored already, as a rule in a row of its own.
+ * `isFollowed`: the lease that it was sent under goes on with its line, so nobody else is to be sent for.
  */
 export type DeliveryRecord = DeliveryRow &
-  Readonly<{ hasOwnLimit?: true; hasLostSender?: true; place?: LinePlace; hasRow?: true }>;
+  Readonly<{
+    hasOwnLimit?: true;
+    hasLostSender?: true;
+    place?: LinePlace;
+    hasRow?: true;
+    isFollowed?: true;
+  }>;
 
 /** Whether the delivery has not ended. */
 export function isOpen({ state }: DeliveryRow): boolean {

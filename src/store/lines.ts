@@ -71,7 +71,8 @@ export function nextInLines(db: D1Database, rows: readonly DeliveryRecord[]): D1
   );
   const moving = [...lines.values()].flatMap((own) => {
     const isMoving = own.every(
-      ({ state, endedAt, place }) => endedAt !== null && !(state === "dead" && place?.holds),
+      ({ state, endedAt, place, isFollowed }) =>
+        endedAt !== null && !(state === "dead" && place?.holds) && !isFollowed,
     );
     return isMoving ? [[own[0]?.destinationId, own[0]?.place?.line]] : [];
   });

@@ -283,3 +283,22 @@ test("fifty thousand events behind one key cost a message a bounded number of ro
   await world.settled();
   expect(world.d1.used().rowsRead).toBeLessThanOrEqual(200);
 });
+
+test("a hundred thousand keys cost a message, a page of blocked keys and a drain a bounded number of rows", async () => {
+  const destination = await newDestination({ ordering: "key" });
+  const messages = [...(await post("a", 1)), ...(await post("a", 2))];
+  await execute(
+    `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100000)
+     INSERT INTO lines SELECT ?1, printf('%016x', i * 7919), 1000000 + i, 9e15, 0 FROM n`,
+    destination,
+  );
+  world.d1.used();
+  await world.consume(messages);
+  await world.settled();
+  expect(sentTo(destination)).toEqual([1, 2]);
+  expect(world.d1.used().rowsRead).toBeLessThanOrEqual(150);
+  await blockedLines(env.DB, destination, "");
+  expect(world.d1.used().rowsRead).toBeLessThanOrEqual(500);
+  await world.answer([{ destination, drains: 1 }]);
+  expect(world.d1.used().rowsRead).toBeLessThanOrEqual(30);
+});
