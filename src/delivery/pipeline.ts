@@ -49,7 +49,7 @@ type EndOptions = Readonly<{
 /** A dispatch to be recorded. */
 type Ending = Exclude<Dispatch, Due | Recorded>;
 
-/** What of a run is on record before its end. */
+/** The part of a run that is on record before its end. */
 type EarlyRecord = {
   readonly finished: Set<Finished>;
   /** Lines of which more has ended since: what comes next of each has got a row. */
@@ -228,7 +228,7 @@ function dispositionsOf(
   ];
 }
 
-/** What has ended of a run that goes on, and is to be recorded now. */
+/** The attempts of a run that goes on that are to be recorded now. */
 function earlyDispositions({ done, queue, running }: Leased["run"], early: EarlyRecord, ownerOf: OwnerOf) {
   const fresh = new Map(
     done.filter((one) => !early.finished.has(one)).map((one) => [one.attempt.delivery, one]),

@@ -16,6 +16,7 @@ import { faultOf } from "../log.ts";
 import type { WaitingMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
 import { allOf, inTurn } from "../store/databases.ts";
+import { destinationsByIds } from "../store/destinations.ts";
 import {
   expireWaiting,
   expireWaitingPacks,
@@ -212,6 +213,7 @@ export async function expireOverdue(services: Services, turn: PartTurn): Promise
     return false;
   });
   await publishExpired(services, walk.expired, turn.hasTime);
+  await publishHeld(services, walk.held);
   const expired = [...walk.expired.values()].reduce((sum, count) => sum + count, 0);
   // The walk has no end, so there is never more for a further page: the next sweep continues.
   return { ...walked, counts: { expired }, cursor: [walked.next, ...walk.positions], more: false };
@@ -221,6 +223,8 @@ export async function expireOverdue(services: Services, turn: PartTurn): Promise
 class ExpiryWalk {
   /** How many have expired, by destination. */
   readonly expired = new Map<string, number>();
+  /** Those of them that hold their lines. */
+  readonly held: DeliveryKey[] = [];
   /** Where the walks are: the last destination and event checked, of the walks of all databases in turn. */
   readonly positions: (string | number)[];
   readonly #turn: PartTurn;
@@ -241,6 +245,7 @@ class ExpiryWalk {
         const found = await expire(db, after, this.#turn.now, Math.min(CHECKED, until - this.#checked));
         this.#checked += found.looked;
         for (const [id, count] of found.ended) this.expired.set(id, (this.expired.get(id) ?? 0) + count);
+        this.held.push(...found.held);
         return found.upto;
       };
       await this.#continue(
@@ -301,6 +306,19 @@ async function publishExpired(
       deliveries: expired.get(id),
     });
   await atGates(destinations, hasTime, (one) => countDead(services, one, expired.get(one.id) ?? 0));
+}
+
+async function publishHeld(services: Services, held: readonly DeliveryKey[]): Promise<void> {
+  if (held.length === 0) return;
+  const destinations = await destinationsByIds(services.db, [
+    ...new Set(held.map(({ destinationId }) => destinationId)),
+  ]);
+  const byId = new Map(destinations.map((one) => [one.id, one]));
+  const news = held.flatMap(({ eventId, destinationId }) => {
+    const destination = byId.get(destinationId);
+    return destination ? [{ event: eventId, destination }] : [];
+  });
+  await services.notify(services, { held: news });
 }
 
 /** Calls for one item after the other, a few at once, while there is time; returns how many of the first were called for. */

@@ -1,5 +1,5 @@
 /**
- * Cancelling on request: one delivery that has not ended, or what waits for a destination, in steps.
+ * Cancelling on request: one delivery that has not ended or holds its line, or what waits for a destination, in steps.
  *
  * A delivery that is in flight is left alone: only its sender knows how the attempt ends. What D1 cannot know of it, that a
  * lease holds it, its gate knows: callers query the gate first and notify it afterwards (`recheck` in core/admit.ts).
@@ -16,11 +16,20 @@ import { sharesOf } from "./bundles.ts";
 import type { RawRow } from "./columns.ts";
 import type { Databases } from "./databases.ts";
 import type { DeliveryRow } from "./delivery.ts";
+import { STANDING } from "./lines.ts";
 import { packsOf, rawDelivery } from "./packs.ts";
-import { bundleIdOf, eventTypeSql, hasBit, inFlightOf, WAITING_PACKS, WAITING_ROWS } from "./sql.ts";
+import { anyOf, bundleIdOf, eventTypeSql, hasBit, inFlightOf, WAITING_PACKS, WAITING_ROWS } from "./sql.ts";
 import { endWaiting } from "./waiting.ts";
 
 const REASON = "cancelled_by_request" satisfies CancelReason;
+
+/** Dead, and in its line: what stands behind it goes on when it is cancelled. */
+const HOLDS = `deliveries.state = 'dead' AND EXISTS (
+  SELECT 1 FROM bundles b
+    CROSS JOIN json_each(iif(json_valid(b.header), b.header, '{}'), '$.lines.' || deliveries.destination_id) l
+    CROSS JOIN lines n ON n.destination_id = deliveries.destination_id AND n.line = l.value ->> 0
+      AND n.event_id = deliveries.event_id
+  WHERE b.id = ${bundleIdOf("deliveries.event_id")})`;
 
 const IS_OPEN = "deliveries.state IN ('waiting', 'retrying') AND deliveries.reason IS NOT 'in_flight'";
 
@@ -37,7 +46,7 @@ const CANCEL = `
       AND ${hasBit(inFlightOf("p"), "?2")})
   ON CONFLICT (destination_id, event_id) DO UPDATE SET state = excluded.state, reason = excluded.reason,
     next_attempt_at = NULL, ended_at = excluded.ended_at
-  WHERE ${IS_OPEN} RETURNING *`;
+  WHERE ${IS_OPEN} OR ${HOLDS} RETURNING *`;
 
 type Ending = DeliveryKey &
   Readonly<{
@@ -46,8 +55,8 @@ type Ending = DeliveryKey &
   }>;
 
 /**
- * Cancels planned deliveries, in one transaction for each database. Returns those that it has cancelled: any other has
- * ended, or is in flight.
+ * Cancels planned deliveries, and dead ones that hold their lines, in one transaction for each database. Returns those that
+ * it has cancelled: any other has ended, or is in flight.
  */
 export async function cancelDeliveries(
   databases: Databases,
@@ -93,11 +102,11 @@ export type WaitingFilter = Readonly<{
 
 type Found = Readonly<{ event: number; acceptedAt: number | null; type: string | null }>;
 
-type WaitingPage = Readonly<{
+type WaitingPage<Place> = Readonly<{
   /** The events of those that are meant. */
   events: readonly number[];
-  /** The last event looked at; undefined when none comes after it. */
-  upto: number | undefined;
+  /** The last place looked at; undefined when none comes after it. */
+  upto: Place | undefined;
 }>;
 
 const LAST_INDEX = 127;
@@ -108,7 +117,7 @@ export async function waitingPage(
   destination: string,
   { after, last }: Readonly<{ after: number; last: number }>,
   filter: WaitingFilter,
-): Promise<WaitingPage> {
+): Promise<WaitingPage<number>> {
   const bounds = [destination, after, last];
   const [rows, packs] = await db.batch<RawRow>([
     db.prepare(NEXT_ROWS).bind(...bounds),
@@ -125,6 +134,49 @@ export async function waitingPage(
     (one) => one.event > after && one.event <= Math.min(last, upto ?? last) && isMeant(one, filter),
   );
   return { events: found.map(({ event }) => event), upto };
+}
+
+const NEXT_BEHIND = `
+  SELECT n.line, n.event_id AS event, b.accepted_at AS acceptedAt, ${eventTypeSql("b.header", "n.event_id")} AS type
+  FROM (SELECT line, event_id FROM lines WHERE destination_id = ?1 AND (line, event_id) > (?2, ?3)
+    ORDER BY line, event_id LIMIT ${ROWS}) n LEFT JOIN bundles b ON b.id = ${bundleIdOf("n.event_id")}
+  ORDER BY n.line, n.event_id`;
+
+/** The end of a page of lines. */
+type LineEnd = Readonly<{ line: string; event: number }>;
+
+/** The next deliveries in the lines of a destination that are meant. */
+export async function behindPage(
+  db: D1Database,
+  destination: string,
+  { line, event }: LineEnd,
+  filter: WaitingFilter,
+): Promise<WaitingPage<LineEnd>> {
+  type Row = Found & Readonly<{ line: string }>;
+  const { results } = await db.prepare(NEXT_BEHIND).bind(destination, line, event).all<Row>();
+  return {
+    events: results.filter((one) => isMeant(one, filter)).map((one) => one.event),
+    upto: results.length < ROWS ? undefined : results.at(-1),
+  };
+}
+
+const CANCEL_BEHIND = `
+  INSERT INTO deliveries (destination_id, event_id, state, reason, give_up_at, ended_at)
+  SELECT n.destination_id, n.event_id, 'cancelled', '${REASON}', n.give_up_at, ?2 FROM ${STANDING}
+  WHERE n.event_id > (SELECT min(event_id) FROM lines WHERE destination_id = n.destination_id AND line = n.line)
+    AND NOT EXISTS (SELECT 1 FROM packs p WHERE p.destination_id = n.destination_id
+      AND p.bundle_id = ${bundleIdOf("n.event_id")} AND ${hasBit(anyOf("p"), "n.event_id")})
+  ON CONFLICT DO NOTHING RETURNING 1`;
+
+/** Cancels those of the deliveries that stand behind others of their lines, and nothing else is stored of; returns how many. */
+export async function cancelBehind(
+  db: D1Database,
+  destination: string,
+  events: readonly number[],
+  now: number,
+): Promise<number> {
+  const names = JSON.stringify(events.map((event) => [destination, event]));
+  return (await db.prepare(CANCEL_BEHIND).bind(names, now).all()).results.length;
 }
 
 /** The waiting ones of a pack. Without a header an operator has removed the bundle. */

@@ -80,7 +80,9 @@ export function nextInLines(db: D1Database, rows: readonly DeliveryRecord[]): D1
 }
 
 /** SQL: the lines of the event of a pair `[destination, event]` in a JSON list, as rows `n` of `lines`: one at most. */
-const STANDING = `json_each(?1) w CROSS JOIN bundles b ON b.id = ${bundleIdOf("(w.value ->> 1)")}
+export const STANDING = `(SELECT value FROM json_each(?1)
+    WHERE EXISTS (SELECT 1 FROM lines WHERE destination_id = value ->> 0)) w
+  CROSS JOIN bundles b ON b.id = ${bundleIdOf("(w.value ->> 1)")}
   CROSS JOIN json_each(iif(json_valid(b.header), b.header, '{}'), '$.lines.' || (w.value ->> 0)) l
   CROSS JOIN lines n ON n.destination_id = w.value ->> 0 AND n.line = l.value ->> 0 AND n.event_id = w.value ->> 1`;
 
@@ -114,15 +116,36 @@ export async function aheadOf(
   );
 }
 
+/** A JSON list of `[destination, event]`. */
 function namesOf(keys: readonly DeliveryKey[]): string {
   return JSON.stringify(keys.map(({ destinationId, eventId }) => [destinationId, eventId]));
+}
+
+/** SQL: those of them that are dead, and hold their lines. */
+const HELD = `${STANDING} CROSS JOIN deliveries d
+  ON d.destination_id = n.destination_id AND d.event_id = n.event_id AND d.state = 'dead'`;
+
+/** The statement that returns, as `DeliveryKey`s, those of a JSON list of `[destination, event]` that are dead and hold their lines. */
+export function heldIn(db: D1Database, names: string): D1PreparedStatement {
+  return db
+    .prepare(`SELECT n.destination_id AS destinationId, n.event_id AS eventId FROM ${HELD}`)
+    .bind(names);
+}
+
+/** Those of the deliveries that are dead and hold their lines. */
+export async function heldAmong(
+  databases: Databases,
+  keys: readonly DeliveryKey[],
+): Promise<readonly DeliveryKey[]> {
+  const shares = [...sharesOf(databases, keys, ({ eventId }) => eventId)];
+  const rows = await Promise.all(shares.map(([db, share]) => heldIn(db, namesOf(share)).all<DeliveryKey>()));
+  return rows.flatMap(({ results }) => results);
 }
 
 /** Only a dead one that holds its line; the trigger has the next one wait. */
 const SKIP = `
   DELETE FROM lines WHERE (destination_id, line, event_id) IN (
-    SELECT n.destination_id, n.line, n.event_id FROM ${STANDING} CROSS JOIN deliveries d
-      ON d.destination_id = n.destination_id AND d.event_id = n.event_id AND d.state = 'dead')
+    SELECT n.destination_id, n.line, n.event_id FROM ${HELD})
   RETURNING destination_id, line`;
 
 /** Lets the line of a dead delivery go on; the deliveries to be sent next, or undefined where it held none. */

@@ -15,7 +15,7 @@ import { modelOf, type RawRow } from "./columns.ts";
 import { addedUp, allOf, type Databases, sumOver } from "./databases.ts";
 import type { DeliveryRow } from "./delivery.ts";
 import { type Destination, destinations, LISTED_DESTINATIONS } from "./destination.ts";
-import { parkedIn } from "./lines.ts";
+import { heldIn, parkedIn } from "./lines.ts";
 import { packedRows, packsOf, settingBits, WITHOUT_ATTEMPT } from "./packs.ts";
 import { countFailed, isStill, type StillState } from "./record.ts";
 import {
@@ -314,12 +314,12 @@ type End = Readonly<{
   dueBy?: number;
 }>;
 
-const endStill = (state: StillState) => `
+const endSql = (state: StillState) => `
   UPDATE deliveries SET state = ?2, reason = ?3, next_attempt_at = NULL, ended_at = ?4
-  WHERE ${isStill(state, "?1", "?5")}`;
+  WHERE ${isStill(state, "?1", "?5")} RETURNING 1`;
 
-const END = endStill("waiting");
-const END_RETRYING = endStill("retrying");
+const END = endSql("waiting");
+const END_RETRYING = endSql("retrying");
 
 /** Deliveries that wait in packs get rows of their own; the trigger clears their bits. */
 const END_PACKED = `
@@ -334,18 +334,36 @@ const END_PACKED = `
 export async function endWaiting(
   db: D1Database,
   deliveries: readonly DeliveryKey[],
-  { state, reason, dueBy = Number.MAX_SAFE_INTEGER }: End,
+  end: End,
   now: number,
 ): Promise<number> {
-  if (deliveries.length === 0) return 0;
+  return (await endStill(db, deliveries, end, now)).count;
+}
+
+type Ended = Readonly<{
+  count: number;
+  /** Those of the deliveries that are dead and hold their lines. */
+  held: readonly DeliveryKey[];
+}>;
+
+async function endStill(
+  db: D1Database,
+  deliveries: readonly DeliveryKey[],
+  { state, reason, dueBy = Number.MAX_SAFE_INTEGER }: End,
+  now: number,
+): Promise<Ended> {
+  if (deliveries.length === 0) return { count: 0, held: [] };
   const names = JSON.stringify(deliveries.map(({ destinationId, eventId }) => [destinationId, eventId]));
   const values = [names, state, reason, now, dueBy];
-  const [, ended, packed] = await db.batch([
+  const [, ended, packed, held] = await db.batch([
     countFailed(db, "waiting", names, dueBy),
     db.prepare(END).bind(...values),
     db.prepare(END_PACKED).bind(...values),
+    ...(state === "dead" ? [heldIn(db, names)] : []),
   ]);
-  return (ended?.meta.changes ?? 0) + (packed?.results.length ?? 0);
+  // Not `changes`, which counts the rows of lines that triggers change too.
+  const count = (ended?.results.length ?? 0) + (packed?.results.length ?? 0);
+  return { count, held: (held?.results ?? []) as DeliveryKey[] };
 }
 
 /** Cancels those of a deleted destination's deliveries that are still to be retried, and counts them in their replays. */
@@ -362,7 +380,7 @@ export async function cancelRetrying(
     countFailed(db, "retrying", names, Number.MAX_SAFE_INTEGER),
     db.prepare(END_RETRYING).bind(names, state, reason, now, Number.MAX_SAFE_INTEGER),
   ]);
-  return ended?.meta.changes ?? 0;
+  return ended?.results.length ?? 0;
 }
 
 const ROWS_AFTER = `
@@ -467,6 +485,8 @@ type Expired = Readonly<{
   looked: number;
   /** How many deliveries have ended, by destination. */
   ended: ReadonlyMap<string, number>;
+  /** Those of them that hold their lines. */
+  held: readonly DeliveryKey[];
 }>;
 
 /** Looks at the next `limit` waiting rows of all destinations, and ends those whose age limit is over. */
@@ -482,7 +502,7 @@ export async function expireWaiting(
   return {
     upto: results.length < limit ? undefined : results.at(-1),
     looked: results.length,
-    ended: await expired(db, over, now),
+    ...(await expired(db, over, now)),
   };
 }
 
@@ -519,7 +539,7 @@ export async function expireWaitingPacks(
         ? undefined
         : { destinationId: last.destinationId, eventId: eventAt(last.bundleId, 127) },
     looked,
-    ended: await expired(db, over, now),
+    ...(await expired(db, over, now)),
   };
 }
 
@@ -528,10 +548,10 @@ async function expired(
   db: D1Database,
   over: readonly DeliveryKey[],
   now: number,
-): Promise<ReadonlyMap<string, number>> {
-  const count = await endWaiting(db, over, { state: "dead", reason: "expired", dueBy: now }, now);
+): Promise<Pick<Expired, "ended" | "held">> {
+  const { count, held } = await endStill(db, over, { state: "dead", reason: "expired", dueBy: now }, now);
   const ended = count === 0 ? [] : [...Map.groupBy(over, ({ destinationId }) => destinationId)];
-  return new Map(ended.map(([destination, theirs]) => [destination, theirs.length]));
+  return { ended: new Map(ended.map(([destination, theirs]) => [destination, theirs.length])), held };
 }
 
 function keysOf(destinationId: string, events: readonly number[]): DeliveryKey[] {

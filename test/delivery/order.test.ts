@@ -245,6 +245,21 @@ describe("a destination that holds keys", () => {
     expect(upto).toBeUndefined();
   });
 
+  test("reports the head that expires in the sweep, and holds its key", async () => {
+    await post("b", 3);
+    const event = (await env.DB.prepare("SELECT max(event_id) AS n FROM lines").first<number>("n")) ?? 0;
+    await execute(
+      "INSERT INTO deliveries (destination_id, event_id, state, give_up_at) VALUES (?1, ?2, 'waiting', 1)",
+      ...[destination, event],
+    );
+    const held: unknown[] = [];
+    const notify: World["services"]["notify"] = async (_, news) => void held.push(...(news.held ?? []));
+    await runCron({ ...world.services, notify });
+    await world.settled();
+    expect(held).toMatchObject([{ event, destination: { id: destination } }]);
+    expect(await rowOf({ destinationId: destination, eventId: event })).toMatchObject({ state: "dead" });
+  });
+
   test("goes on when the dead delivery is retried with success", async () => {
     const first = await dead();
     if (!first) throw new Error("It is dead");

@@ -15,13 +15,21 @@ import { recheckAtGate, scheduleDrainAtGate, viewGate } from "../../gate/client.
 import { rangeErrors } from "../../http/parameters.ts";
 import { deliveryId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
-import { cancelDeliveries, cancelEach, waitingPage } from "../../store/cancellations.ts";
+import {
+  behindPage,
+  cancelBehind,
+  cancelDeliveries,
+  cancelEach,
+  type WaitingFilter,
+  waitingPage,
+} from "../../store/cancellations.ts";
 import { allOf } from "../../store/databases.ts";
 import { isOpen } from "../../store/delivery.ts";
 import type { FoundDelivery, Positions } from "../../store/delivery-list.ts";
 import { gateSettingsOf, retryPolicyOf } from "../../store/destination.ts";
 import { findDestination } from "../../store/destinations.ts";
 import { eventNames } from "../../store/events.ts";
+import { heldAmong } from "../../store/lines.ts";
 import { hastenRetries, requeueEnded } from "../../store/requeue.ts";
 import { idRangeOf } from "../../store/time-ranges.ts";
 import { isoTime } from "../../time.ts";
@@ -85,9 +93,10 @@ export const previewRepair = service(
     const page = await found(call, query);
     if (page.kind !== "ok") return page;
     const { all, next } = page.value;
+    const held = action === "cancel" ? await heldOf(call, all) : new Set<string>();
     const why = all.flatMap((one) => {
       if (action === "retry") return isRetrying(one) ? [] : (whyNotRetried(one)?.detail ?? []);
-      const before = beforeCancelling(one);
+      const before = beforeCancelling(one, held);
       return before === undefined ? [] : before.kind === "ok" ? [CANCELLED_BEFORE] : [before.detail];
     });
     return ok<Repaired>({ done: all.length - why.length, skipped: countedBy(why), next });
@@ -321,7 +330,8 @@ type Cancelled = Result<FoundDelivery, "conflict" | "unavailable">;
 /** The deliveries as they are then, in their order. */
 async function cancelled(call: Call, all: readonly FoundDelivery[]): Promise<readonly Cancelled[]> {
   const { services, changed } = call;
-  const results = new Map(all.map((one) => [one, beforeCancelling(one)]));
+  const held = await heldOf(call, all);
+  const results = new Map(all.map((one) => [one, beforeCancelling(one, held)]));
   const open = all.filter((one) => results.get(one) === undefined);
   const byDestination = [...Map.groupBy(open, ({ destinationId }) => destinationId)];
   await Promise.all(
@@ -359,14 +369,21 @@ async function cancelled(call: Call, all: readonly FoundDelivery[]): Promise<rea
 
 const eventsOf = (keys: readonly DeliveryKey[]) => keys.map(({ eventId }) => eventId);
 
-/** The result where nothing is to be done, or may be. */
-function beforeCancelling(found: FoundDelivery): Cancelled | undefined {
+/** Those that are dead and hold their keys, by their ids. */
+async function heldOf({ services }: Call, all: readonly FoundDelivery[]): Promise<ReadonlySet<string>> {
+  const dead = all.filter((one) => one.kind === "stored" && one.row.state === "dead");
+  return new Set(dead.length > 0 ? (await heldAmong(services, dead)).map(nameOf) : []);
+}
+
+/** The result where nothing is to be done, or may be. @param held ids of dead ones that hold their keys */
+function beforeCancelling(found: FoundDelivery, held: ReadonlySet<string>): Cancelled | undefined {
   if (found.kind === "planned") {
     const isOver = found.destination === null || found.destination.deletedAt !== null;
     return isOver ? ok(found) : undefined;
   }
   const { state } = found.row;
   if (state === "cancelled") return ok(found);
+  if (state === "dead" && held.has(nameOf(found))) return undefined;
   if (state === "delivered" || state === "dead") return conflict(`The delivery has ended: it is ${state}`);
   return state === "in_flight" ? IN_FLIGHT : undefined;
 }
@@ -397,7 +414,10 @@ export const cancelWaiting = service(repairing, async (call, { destination: id, 
   return ok(part);
 });
 
-/** Undefined when the gate cannot be reached, and nothing has been cancelled. */
+/**
+ * In each database first those that stand behind others of their lines, so that none of them moves up when the one before
+ * it is cancelled. Undefined when the gate cannot be reached, and nothing has been cancelled.
+ */
 async function cancelPart(
   services: Services,
   destination: string,
@@ -405,24 +425,44 @@ async function cancelPart(
 ): Promise<CancelledPart | undefined> {
   const all = allOf(services);
   const filter = { since, until, eventTypes };
-  let next: WaitingPosition | undefined = cursor ?? [0, 0];
+  let next: WaitingPosition | undefined = cursor ?? [0, 0, ""];
   let [cancelled, in_flight] = [0, 0];
   for (let pages = 0; pages < PAGES && next !== undefined; pages++) {
-    const [at, after]: WaitingPosition = next;
-    const db = all[at];
+    const db: D1Database | undefined = all[next[0]];
     if (db === undefined) return { cancelled, in_flight, next: undefined };
-    const { first, last } = await idRangeOf(db, filter);
-    const page = await waitingPage(db, destination, { after: Math.max(after, first - 1), last }, filter);
+    const page: PageToCancel = await pageToCancel(db, destination, next, filter);
     if (page.events.length > 0) {
       const inFlight = await recheckAtGate(services, destination, page.events);
       if (inFlight === undefined) return cancelled > 0 ? { cancelled, in_flight, next } : undefined;
       const busy = new Set(inFlight);
       const open = page.events.filter((one) => !busy.has(one));
-      cancelled += await cancelEach(db, destination, open, services.now());
+      cancelled += await page.cancel(db, destination, open, services.now());
       in_flight += busy.size;
       await recheckAtGate(services, destination, open);
     }
-    next = page.upto !== undefined ? [at, page.upto] : at + 1 < all.length ? [at + 1, 0] : undefined;
+    next = page.next[0] < all.length ? page.next : undefined;
   }
   return { cancelled, in_flight, next };
+}
+
+type PageToCancel = Readonly<{
+  events: readonly number[];
+  cancel: typeof cancelEach;
+  next: WaitingPosition;
+}>;
+
+async function pageToCancel(
+  db: D1Database,
+  destination: string,
+  [at, event, line]: WaitingPosition,
+  filter: WaitingFilter,
+): Promise<PageToCancel> {
+  if (line !== undefined) {
+    const { events, upto } = await behindPage(db, destination, { line, event }, filter);
+    return { events, cancel: cancelBehind, next: upto ? [at, upto.event, upto.line] : [at, 0] };
+  }
+  const { first, last } = await idRangeOf(db, filter);
+  const range = { after: Math.max(event, first - 1), last };
+  const { events, upto } = await waitingPage(db, destination, range, filter);
+  return { events, cancel: cancelEach, next: upto === undefined ? [at + 1, 0, ""] : [at, upto] };
 }

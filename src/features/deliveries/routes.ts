@@ -269,8 +269,8 @@ const cancelWaitingRoute = createRoute({
   summary: "Cancel what waits for a destination",
   tags: ["Destinations"],
   description:
-    "Cancels the deliveries that are `waiting` for the destination, all or some; those that are `queued` or `retrying` are " +
-    "cancelled by themselves. A request cancels a few thousand at most: repeat it with `next_cursor` as `cursor` until that " +
+    "Cancels the deliveries that are `waiting` for the destination, all or some, and those `queued` behind others of their keys; " +
+    "others that are `queued` or `retrying` are cancelled by themselves. A request cancels a few thousand at most: repeat it with `next_cursor` as `cursor` until that " +
     "is null. What begins to wait meanwhile may be left. Each may be sent again later.",
   request: { params: idParam, body: optionalJson(waitingQuery) },
   responses: {

@@ -290,8 +290,11 @@ export const repairedDeliveries = z
 
 const TYPES_EXPECTED = "expected a list of 1 to 100 event types or patterns";
 
-/** The number of the database, and the last event looked at in it. */
-const waitingPosition = z.tuple([z.int().nonnegative(), z.int().nonnegative()]);
+/** The number of the database, the last event looked at in it, and, while lines are looked at, that event's line. */
+const waitingPosition = z.union([
+  z.tuple([z.int().nonnegative(), z.int().nonnegative()]),
+  z.tuple([z.int().nonnegative(), z.int().nonnegative(), z.string()]),
+]);
 
 export const waitingQuery = strict({
   since: timeParam.optional().openapi({

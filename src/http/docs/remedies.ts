@@ -82,7 +82,7 @@ export const remedies: readonly Remedy[] = [
     meaning:
       "An earlier event of the same key has not ended, or has just ended. `waits_for` names the first one of the key; if that is dead, the key is held.",
     remedy:
-      "Look at that delivery. A held key continues when it is retried with success, or skipped: `POST /v1/deliveries/{id}/skip`.",
+      "Look at that delivery. A held key continues when it is retried with success, cancelled, or skipped: `POST /v1/deliveries/{id}/skip`.",
   },
   {
     reason: "sealed",
