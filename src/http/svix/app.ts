@@ -20,6 +20,7 @@ import { registerSvixEventTypes } from "./event-types.ts";
 import { registerImport } from "./import-openapi.ts";
 import { registerMessages } from "./messages.ts";
 import { registerOperationalWebhooks } from "./operational-webhooks.ts";
+import { preflight, readableByPages } from "./pages.ts";
 import { registerLogout, registerPortalAccess } from "./portal.ts";
 import { errorOf, inTheirShape, notFoundProblem } from "./shapes.ts";
 
@@ -33,12 +34,14 @@ type Options = Readonly<{
 /** Serves everything under /api and /ingest. Tests pass their own services. */
 export function createSvixApi({ services = servicesOf, authenticate = byKey() }: Options = {}) {
   const app = new Hono<ApiEnv>();
+  app.use(readableByPages);
   app.use(inTheirShape);
   app.use(async (c, next) => {
     c.set("services", services(c.env, c.executionCtx));
     await next();
   });
-  // Before authentication: neither takes a key.
+  // Before authentication: none of them takes a key.
+  app.options("/api/*", preflight);
   app.get("/api/v1/health", (c) => c.body(null, 204));
   registerLogout(app);
   for (const path of ["/api/*", "/ingest/*"])

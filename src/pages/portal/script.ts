@@ -24,7 +24,10 @@ export const portalScript = /* js */ `"use strict";
 
   function sendHeight() {
     const { height } = document.body.getBoundingClientRect();
-    window.parent.postMessage({ type: "breakwater:height", height: Math.ceil(height) }, target);
+    const payload = { height: Math.ceil(height) };
+    window.parent.postMessage({ type: "breakwater:height", ...payload }, target);
+    // For AppPortal of svix-react with fullSize.
+    window.parent.postMessage({ type: "svix.iframe-resizer-height", payload }, target);
   }
 
   const target = isFramed ? parentOrigin() : undefined;

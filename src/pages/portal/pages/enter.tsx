@@ -79,7 +79,7 @@ async function chosenLink(c: PortalContext, token: string, asked: Readonly<Recor
   const link = await findInvitation(c.get("services"), token);
   if (link === undefined) return undefined;
   const language = languageNamed(asked.language) ?? link.visit.language;
-  const theme = themeNamed(asked.theme) ?? link.visit.theme;
+  const theme = themeNamed(asked.theme) ?? svixTheme(asked.darkMode) ?? link.visit.theme;
   const visit = { ...link.visit, language, theme };
   setLook(c, visit, link.settings);
   return { ...link, visit };
@@ -95,6 +95,11 @@ async function refuseInvalid(c: PortalContext) {
 
 function themeNamed(name: unknown): PortalTheme | undefined {
   return portalThemes.find((theme) => theme === name);
+}
+
+/** The theme by the parameter that AppPortal of svix-react adds to the address. */
+function svixTheme(darkMode: unknown): PortalTheme | undefined {
+  return darkMode === "true" ? "dark" : darkMode === "auto" ? "auto" : undefined;
 }
 
 function refuse(c: PortalContext, title: (t: Look["t"]) => string, status: 401 | 403 = 403) {
