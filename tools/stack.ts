@@ -31,7 +31,7 @@ export type Stack = Readonly<{
 }>;
 
 /** How long a stack may take until it answers. */
-export const READY_MS = 60_000;
+export const READY_MS = 300_000;
 /** A stack that has not ended so long after a signal is killed. */
 export const STOP_TIMEOUT_MS = 5_000;
 

@@ -75,9 +75,10 @@ export function exitOf(child: ChildProcess): Promise<number> {
   });
 }
 
-const TIMEOUT_MS = 60_000;
+/** A command that takes longer hangs; on a busy machine, starting wrangler alone can take a minute. */
+const TIMEOUT_MS = 600_000;
 
-/** Runs a wrangler command. Prints nothing; rejects with the output when it fails or takes more than a minute. */
+/** Runs a wrangler command. Prints nothing; rejects with the output when it fails or takes more than ten minutes. */
 export async function runWrangler(args: readonly string[]): Promise<void> {
   const child = spawnWrangler(args, ["ignore", "pipe", "pipe"], { CI: "1" });
   let output = "";

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 
 /** Linux counts CPU time in hundredths of a second. */
 const TICKS_PER_SECOND = 100;
-const READY_MS = 60_000;
+const READY_MS = 600_000;
 
 export type Child = Readonly<{ pid: number; stop: () => Promise<void> }>;
 

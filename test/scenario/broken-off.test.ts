@@ -14,12 +14,12 @@ let stack: Stack;
 beforeAll(async () => {
   throwaway = await prepareThrowaway();
   stack = await throwaway.start();
-}, 120_000);
+});
 
 afterAll(async () => {
   await stopStack(stack);
   throwaway.discard();
-}, 120_000);
+});
 
 /** Announces more than it sends, and goes away. */
 async function breakOff(): Promise<void> {

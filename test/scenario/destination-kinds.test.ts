@@ -51,7 +51,7 @@ beforeAll(async () => {
       },
     ],
   });
-}, 60_000);
+});
 
 afterAll(() => runtime?.stop());
 

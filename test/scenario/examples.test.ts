@@ -71,7 +71,7 @@ beforeAll(async () => {
     tenant: "acme",
   });
   receiver.secrets.set(PATH, secret);
-}, 120_000);
+});
 afterAll(async () => {
   await runtime?.stop();
   receiver?.close();

@@ -12,8 +12,8 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { projectRoot } from "../../tools/wrangler.ts";
 import { until } from "./until.ts";
 
-const READY_MS = 60_000;
-const GONE_MS = 15_000;
+const READY_MS = 600_000;
+const GONE_MS = 120_000;
 
 type Way = (npm: number, node: number) => void;
 

@@ -15,7 +15,7 @@ export type StackProcess = Pick<SideBySide, "url" | "share" | "execute" | "query
     kill: () => Promise<void>;
   }>;
 
-const READY_MS = 120_000;
+const READY_MS = 600_000;
 
 /** A request before it has its number. */
 type Call = HostRequest extends infer One ? (One extends unknown ? Omit<One, "id"> : never) : never;

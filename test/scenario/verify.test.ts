@@ -13,8 +13,6 @@ import { endpointNamed, receiverFault, startReceiverHere } from "../../tools/ver
 import { projectRoot } from "../../tools/wrangler.ts";
 
 const CRON_MS = 5_000;
-/** On a machine that is busy. */
-const START_MS = 120_000;
 
 /** What only an account, the internet or a flag can show. */
 const SKIPPED = ["billed", "dead-origin", "dropped", "ip-address"];
@@ -29,13 +27,13 @@ beforeAll(async () => {
   stack = await throwaway.start();
   stopFiring = keepFiring(stack.url, { everyMs: CRON_MS });
   api = apiClient(stack.url, THROWAWAY_KEY);
-}, START_MS);
+});
 
 afterAll(async () => {
   stopFiring();
   await stopStack(stack);
   throwaway.discard();
-}, START_MS);
+});
 
 type Verification = Readonly<{ code: number | null; output: string }>;
 
