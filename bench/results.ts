@@ -21,6 +21,7 @@ export type Source = Readonly<{
 /** What each bench saves. Numbers are not rounded: pages round them. */
 export type Results = Readonly<{
   cost: CostResults;
+  sparse: Pick<CostResults, "entries">;
   growth: GrowthResults;
   dimensions: DimensionResults;
   throughput: ThroughputResults;
@@ -215,6 +216,7 @@ export function saved<B extends Bench>(bench: B): Saved<B> {
 
 const SCRIPTS = {
   cost: "bench:cost",
+  sparse: "bench:sparse",
   growth: "bench:growth",
   dimensions: "bench:growth",
   throughput: "bench:throughput",

@@ -51,7 +51,7 @@ function idleMonth({ units, cpuMs, minutes }: Idle): CostResults["idle"] {
   };
 }
 
-export function costTable({ entries }: CostResults): string {
+export function costTable({ entries }: Pick<CostResults, "entries">): string {
   const titles = columns.map(([title]) => title);
   const head = ["posted", "delivered", ...titles, "dollars a million", "storage, dollars a million", "goal"];
   return table(head, entries.map(cellsOf));

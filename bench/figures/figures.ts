@@ -28,6 +28,7 @@ import { goalsTable } from "./goals.ts";
 
 const BENCHES: readonly Bench[] = [
   "cost",
+  "sparse",
   "growth",
   "dimensions",
   "throughput",
@@ -47,12 +48,13 @@ export const figures: Readonly<Record<string, () => string>> = {
   "verification-libraries": librariesTable,
 
   cost: () => costTable(saved("cost")),
+  sparse: () => costTable(saved("sparse")),
   "cost-readme": costReadme,
-  "cost-range": () => `${fixed(whole("batches"), 1)} to ${fixed(whole("alone"))}`,
-  "cost-alone": () => fixed(costOf("alone").dollars),
+  "cost-range": () => `${fixed(whole("batches"), 1)} to ${fixed(whole("cold"))}`,
+  "cost-alone": () => fixed(costOf("cold").dollars),
   "cost-rows-read": () => fixed(costOf("batches").used["rows read"], 2),
   "cost-single-rows": () => fixed(costOf("single").used["D1 rows written"], 3),
-  "cost-alone-rows": () => fixed(costOf("alone").used["D1 rows written"]),
+  "cost-alone-rows": () => fixed(costOf("cold").used["D1 rows written"]),
   "idle-dollars": () => fixed(saved("cost").idle.dollarsAMonth, 2),
   "idle-written": () => fixed(saved("cost").idle.rowsWritten),
   "idle-read": () => fixed(saved("cost").idle.rowsRead),
@@ -111,7 +113,7 @@ function whole(id: string): number {
 }
 
 function costReadme(): string {
-  const rows = ["batches", "single", "tenants", "alone"].map((id) => {
+  const rows = ["batches", "single", "every-4", "every-60", "cold"].map((id) => {
     const entry = costOf(id);
     const goal = fixed(entry.goal?.dollars, 2);
     return [entry.name, fixed(entry.dollars, 2), meetsGoal(entry) ? goal : `${goal}, **not met**`];

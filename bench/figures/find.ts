@@ -12,7 +12,8 @@ import {
 } from "../results.ts";
 
 export function costOf(id: string): CostEntry {
-  return found(saved("cost").entries, (entry) => entry.id === id, `cost ${id}`);
+  const entries = [...saved("cost").entries, ...saved("sparse").entries];
+  return found(entries, (entry) => entry.id === id, `cost ${id}`);
 }
 
 export function contender(shape: string, name: string): LoadFigures {

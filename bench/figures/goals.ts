@@ -16,7 +16,8 @@ export function goalsTable(): string {
 }
 
 function cost(): Goal[] {
-  return saved("cost").entries.flatMap((entry) => (entry.goal ? [costGoal(entry, entry.goal)] : []));
+  const entries = [...saved("cost").entries, ...saved("sparse").entries];
+  return entries.flatMap((entry) => (entry.goal ? [costGoal(entry, entry.goal)] : []));
 }
 
 function costGoal(entry: CostEntry, { dollars, storage }: NonNullable<CostEntry["goal"]>): Goal {

@@ -31,6 +31,9 @@ const ALARM_LATE_MS = 10;
 const ALARM_RETRIES = 6;
 const ALARM_RETRY_MS = 2_000;
 
+/** The engine's, or those of a world that rings alarms by itself. */
+type Timers = Pick<Engine, "at" | "after">;
+
 type Methods = Record<string, (...args: unknown[]) => unknown>;
 
 type Place = {
@@ -39,9 +42,16 @@ type Place = {
   alarmAt: number | null;
 };
 
-/** @param drainsFor the queue that the gate of this destination sends drains over */
-export function virtualGates(engine: Engine, drainsFor: (destination: string) => Services["drains"]): Gates {
-  const { places, ...objects } = virtualObjects(engine, DestinationGate, drainsFor);
+/**
+ * @param drainsFor the queue that the gate of this destination sends drains over
+ * @param onRow called for each row that a gate writes: a value that is put or deleted, an alarm that is set or taken back
+ */
+export function virtualGates(
+  engine: Timers,
+  drainsFor: (destination: string) => Services["drains"],
+  onRow?: () => void,
+): Gates {
+  const { places, ...objects } = virtualObjects(engine, DestinationGate, drainsFor, onRow);
   return {
     ...objects,
     stateOf: (destination) => {
@@ -53,9 +63,10 @@ export function virtualGates(engine: Engine, drainsFor: (destination: string) =>
 
 /** Objects of a class, by name. */
 export function virtualObjects<Object extends Rpc.DurableObjectBranded>(
-  engine: Engine,
+  engine: Timers,
   Class: ObjectClass<Object>,
   drainsFor: (name: string) => Services["drains"],
+  onRow: () => void = () => {},
 ) {
   const places = new Map<string, Place>();
 
@@ -76,11 +87,20 @@ export function virtualObjects<Object extends Rpc.DurableObjectBranded>(
     const { storage } = place;
     const kv = {
       get: (key: string) => storage.get(key),
-      put: (key: string, value: unknown) => void storage.set(key, structuredClone(value)),
-      delete: (key: string) => storage.delete(key),
+      put: (key: string, value: unknown) => {
+        onRow();
+        storage.set(key, structuredClone(value));
+      },
+      delete: (key: string) => {
+        onRow();
+        return storage.delete(key);
+      },
       list: () => storage.entries(),
     };
-    const setAlarm = async (at: number | Date | null) => setAlarmOf(name, at === null ? null : Number(at));
+    const setAlarm = async (at: number | Date | null) => {
+      onRow();
+      setAlarmOf(name, at === null ? null : Number(at));
+    };
     const alarms = {
       setAlarm,
       deleteAlarm: () => setAlarm(null),

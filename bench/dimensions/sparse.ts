@@ -1,0 +1,151 @@
+/**
+ * What deliveries cost that come seldom: production's code in virtual time, over D1 of the local runtime, whose rows are those
+ * that are billed. Each message is consumed at once, as by production's many consumers, gates are dropped from memory
+ * after ten idle seconds, and what comes while a commit is under way shares the next one.
+ */
+
+import type { Goal, Used } from "../cost/budget.ts";
+import { resultOf } from "../cost/report.ts";
+import { noUnits, type Units } from "../cost/units.ts";
+import { type CostEntry, saved } from "../results.ts";
+import { type Deployment, deployment } from "./deployment.ts";
+
+type Sparse = Readonly<{
+  id: string;
+  name: string;
+  tenants: number;
+  /** Between two events of a tenant. */
+  gapMs: number;
+  /** Gaps that are counted. */
+  gaps: number;
+  keyed?: true;
+  goal?: Goal;
+}>;
+
+const SECOND = 1_000;
+
+export const SPARSE: readonly Sparse[] = [
+  {
+    id: "cold",
+    name: "alone, the gate cold",
+    tenants: 1,
+    gapMs: 60 * SECOND,
+    gaps: 100,
+    goal: { dollars: 7.5 },
+  },
+  {
+    id: "keyed",
+    name: "alone, the gate cold, with a key",
+    tenants: 1,
+    gapMs: 60 * SECOND,
+    gaps: 100,
+    keyed: true,
+  },
+  tenantsEvery(4, 15, 3.5),
+  tenantsEvery(60, 2, 6.7),
+  tenantsEvery(600, 1),
+];
+
+function tenantsEvery(seconds: number, gaps: number, dollars?: number): Sparse {
+  return {
+    id: `every-${seconds}`,
+    name: `1,000 tenants, an event each every ${seconds} s`,
+    tenants: 1_000,
+    gapMs: seconds * SECOND,
+    gaps,
+    ...(dollars !== undefined && { goal: { dollars } }),
+  };
+}
+
+/** A commit takes so long, and with its send to the queue its intake is in use for longer. */
+const COMMIT_MS = 40;
+const INTAKE_MS = 60;
+/** A gate is in use for so long with a call. */
+const GATE_MS = 2;
+/** After the first contact and a slack, gates and caches are as they will be. */
+const BEFORE_MS = 32 * SECOND;
+
+export async function sparseEntry(run: Sparse): Promise<CostEntry> {
+  const { tenants } = run;
+  const size = { isolates: 10, tenants, keys: 10, destinations: tenants, databases: 1, shards: 1 };
+  const world = await deployment(size);
+  try {
+    await pass(world, run, Math.ceil(BEFORE_MS / run.gapMs));
+    const before = await stored(world);
+    reset(world);
+    const { delivered, commits } = await pass(world, run, run.gaps);
+    const used = usedBy(world, delivered, commits);
+    const after = await stored(world);
+    // Retention deletes what is stored, a row for a row.
+    const afterwards = { units: { ...noUnits(), d1RowsWritten: after.rows - before.rows }, cpuMs: 0 };
+    const { id, name, goal } = run;
+    const bytes = after.bytes - before.bytes;
+    return resultOf({ id, name, delivered, delivering: used, afterwards, bytes, ...(goal && { goal }) });
+  } finally {
+    await world.close();
+  }
+}
+
+/** Each tenant's events come a gap apart, a tenth earlier or later. */
+async function pass(world: Deployment, { tenants, gapMs, keyed }: Sparse, gaps: number) {
+  const from = world.now();
+  const times = Array.from({ length: tenants }, (_, tenant) => {
+    const phase = world.random();
+    return Array.from({ length: gaps }, (_, gap) => ({
+      at: from + (gap + phase + (world.random() - 0.5) / 5) * gapMs,
+      tenant: `tenant-${tenant}`,
+    }));
+  });
+  const bySlot = Map.groupBy(times.flat(), ({ at }) => Math.ceil(at / COMMIT_MS));
+  for (const [slot, posts] of [...bySlot].sort(([a], [b]) => a - b)) {
+    await world.advance(Math.max(0, slot * COMMIT_MS - world.now()));
+    await Promise.all(posts.map(({ at, tenant }) => world.post([tenant], keyed && `key-${at}`)));
+    await world.settled();
+    await world.consume();
+    await world.settled();
+  }
+  return { delivered: tenants * gaps, commits: bySlot.size };
+}
+
+async function stored({ all }: Deployment): Promise<{ rows: number; bytes: number }> {
+  const [db] = all as [D1Database];
+  const tables = ["bundles", "packs", "deliveries", "idempotency_keys"];
+  const counts = tables.map((table) => `(SELECT count(*) FROM ${table})`);
+  const { results, meta } = await db.prepare(`SELECT ${counts.join(" + ")} AS n`).run<{ n: number }>();
+  return { rows: results[0]?.n ?? 0, bytes: meta.size_after };
+}
+
+function reset({ d1, counted }: Deployment): void {
+  d1.used();
+  for (const unit of Object.keys(counted) as (keyof typeof counted)[]) counted[unit] = 0;
+}
+
+function usedBy({ d1, counted }: Deployment, delivered: number, commits: number): Used {
+  const used = d1.used();
+  const units: Units = {
+    ...noUnits(),
+    d1RowsRead: used.rowsRead,
+    d1RowsWritten: used.rowsWritten,
+    d1RoundTrips: used.roundTrips,
+    queueWritten: counted.messages,
+    queueRead: counted.messages,
+    queueDeleted: counted.messages,
+    gateRequests: counted.gateCalls,
+    gateRowsWritten: counted.gateRows,
+    gateMs: counted.gateCalls * GATE_MS,
+    intakeRequests: counted.intakeCalls,
+    intakeMs: commits * INTAKE_MS,
+    invocations: counted.invocations,
+    logLines: counted.logLines,
+  };
+  return { units, cpuMs: delivered * cpuMsOfOne() };
+}
+
+/** The CPU of an event that is posted and delivered one by one, as `npm run bench:profile` has found. */
+function cpuMsOfOne(): number {
+  const column = saved("profile").columns.find(
+    ({ shape, what }) => shape === "one by one" && what === "delivered",
+  );
+  if (!column) throw new Error("The profile has what one event takes");
+  return column.micros / 1_000;
+}
