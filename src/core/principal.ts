@@ -18,6 +18,8 @@ export type Principal = Readonly<{
   scopes: readonly Scope[];
   /** Present when the key is bound to this tenant: it sees and changes nothing of another. */
   tenant?: string;
+  /** Present when the key polls this destination alone. */
+  destination?: string;
   /** Epoch ms; present when the key expires. */
   expiresAt?: number;
   /** Present for a visitor of the portal: what it may do, and up to which limits, whatever its scopes are. */

@@ -16,7 +16,7 @@ import { isoTime } from "../time.ts";
 import { prepare } from "./admission.ts";
 import { maskedHeaders } from "./authorization.ts";
 import { call, connections, excerptOf, type OutgoingCall, payloadOf, requestHeadersOf } from "./http.ts";
-import { kindOf } from "./kinds/registry.ts";
+import { kindNameOf, kindOf } from "./kinds/registry.ts";
 import { sentSecrets } from "./shown-request.ts";
 
 export type TestResult =
@@ -43,6 +43,11 @@ export async function sendTestEvent(
   const { config, now } = services;
   const body = new Uint8Array(new TextEncoder().encode(envelopeOf(type, isoTime(now()), data)));
   const payload = payloadOf({ type, body }, destination);
+  if (kindNameOf(destination.url) === "poll")
+    return {
+      kind: "not_made",
+      fault: "An inbox gets no test events: post an event of a type that it takes.",
+    };
   const obstacle = kindOf(destination).obstacle(destination, payload.body, config);
   if (obstacle) return { kind: "not_made", fault: obstacle.fault };
   const prepared = await prepare(services, connections(), destination, { force: true });

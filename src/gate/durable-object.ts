@@ -27,6 +27,7 @@ import type { CircuitEvent, DestinationState } from "../core/destination-state.t
 import { afterUnsent } from "../core/drain-scheduler.ts";
 import type { GateState, Pause } from "../core/gate-state.ts";
 import { type FiguresQuery, figuresOf, type GateFigures, type GateView, viewOf } from "../core/gate-view.ts";
+import type { InboxPosition } from "../core/inbox.ts";
 import type { GateSettings } from "../core/limits.ts";
 import {
   afterEmptyDrain,
@@ -44,6 +45,16 @@ import { afterAlarm, afterDecision, type GateMemory, type GateStep, restored } f
 import { faultOf, logToConsole } from "../log.ts";
 import type { DrainMessage } from "../queue-messages.ts";
 import { AccessTokens, type Fetched, type TokenResult } from "./access-tokens.ts";
+import {
+  type CommittedPage,
+  type ConsumerView,
+  Inbox,
+  type LateEvent,
+  type NextInInbox,
+  type PageClaim,
+  type PageCommit,
+  type PageRequest,
+} from "./inbox.ts";
 import { loadGate, loadHours, saveGate } from "./storage.ts";
 
 /** Messages that one `sendBatch` takes. */
@@ -53,6 +64,7 @@ export class DestinationGate extends DurableObject<Env> {
   /** Undefined before the first call, and after a write that has failed. */
   #memory: GateMemory | undefined;
   readonly #accessTokens = new AccessTokens(this.ctx.storage);
+  readonly #inbox = new Inbox(this.ctx.storage);
 
   /** Grants a lease on a group of deliveries, or says why and until when they must wait. */
   async admit(request: AdmitRequest, settings: GateSettings): Promise<AdmitResult> {
@@ -90,6 +102,7 @@ export class DestinationGate extends DurableObject<Env> {
       await this.ctx.storage.deleteAll();
     } finally {
       this.#memory = undefined;
+      this.#inbox.forget();
     }
   }
 
@@ -148,6 +161,61 @@ export class DestinationGate extends DurableObject<Env> {
   /** Stores the result of a claim to fetch a token. */
   keepAccessToken(terms: string, fetched: Fetched): TokenAtGate {
     return this.#accessTokens.keep(terms, fetched);
+  }
+
+  /** An event that is due later than it was accepted goes into the inbox of a polled destination. */
+  placeInInbox(event: number, keptSince: number): void {
+    this.#inbox.place(event, Date.now(), keptSince);
+    this.wakeInbox();
+  }
+
+  /** Something is in the inbox: wakes the requests that wait for it. */
+  wakeInbox(): void {
+    for (const socket of this.ctx.getWebSockets()) socket.send("arrived");
+  }
+
+  /**
+   * A request that waits for the inbox holds a socket. The object may hibernate meanwhile, so that waiting is not billed; a call
+   * that the object does not answer would keep it in memory.
+   */
+  override fetch(): Response {
+    const { 0: client, 1: server } = new WebSocketPair();
+    this.ctx.acceptWebSocket(server);
+    return new Response(null, { status: 101, webSocket: client });
+  }
+
+  override webSocketClose(socket: WebSocket): void {
+    socket.close();
+  }
+
+  /** The next page of a consumer of the inbox, or where it begins. */
+  nextInInbox(request: PageRequest): NextInInbox {
+    return this.#inbox.next(request, Date.now());
+  }
+
+  /** Hands out a page that follows the last one: null where another one has been handed out meanwhile. */
+  claimPage(claim: PageClaim): number | null {
+    return this.#inbox.claim(claim, Date.now()) ?? null;
+  }
+
+  /** Acknowledges a page of the inbox, or events of it. Safe to repeat. */
+  commitPage(commit: PageCommit): CommittedPage {
+    return this.#inbox.commit(commit, Date.now());
+  }
+
+  /** A consumer of the inbox begins anew; false where there are too many. Safe to repeat. */
+  seekInInbox(consumer: string, next: InboxPosition["next"], since: number): boolean {
+    return this.#inbox.seek(consumer, next, since, Date.now());
+  }
+
+  /** Late events of the inbox behind a position, placed since a time. Changes nothing. */
+  lateInInbox(after: number, since: number, limit: number): LateEvent[] {
+    return this.#inbox.lateSince(after, since, limit);
+  }
+
+  /** The consumers of the inbox. Changes nothing. */
+  inboxConsumers(): ConsumerView[] {
+    return this.#inbox.view();
   }
 
   /** These deliveries are changed in D1. Returns those that are in flight, which their senders change. Safe to repeat. */

@@ -20,6 +20,7 @@ import { registerHealth, registerMetrics } from "../features/health/routes.ts";
 import { registerKeys } from "../features/keys/routes.ts";
 import { registerNotices } from "../features/notices/routes.ts";
 import { registerOperationalEvents } from "../features/notifications/webhooks.ts";
+import { registerPolling } from "../features/polling/routes.ts";
 import { registerPortalLinks } from "../features/portal-links/routes.ts";
 import { registerReplayStatus, registerReplays } from "../features/replays/routes.ts";
 import { registerSearch } from "../features/search/routes.ts";
@@ -48,6 +49,7 @@ export function createApp(options?: ApiOptions): Api {
         registerNotices,
         registerDeliveries,
         registerGroups,
+        registerPolling,
         registerKeys,
         registerPortalLinks,
         registerTenants,

@@ -178,12 +178,13 @@ class KeyUses {
 }
 
 /** The principal of a stored key. Scopes that were edited into something else grant nothing. */
-function principalOf({ id, tenant, scopes: stored, expiresAt }: KeyCredentials): Principal {
+function principalOf({ id, tenant, scopes: stored, destination, expiresAt }: KeyCredentials): Principal {
   const given = scopes.filter((scope) => Array.isArray(stored) && stored.includes(scope));
   return {
     key: id,
     scopes: given,
     ...(tenant !== null && { tenant }),
+    ...(destination !== null && { destination }),
     ...(expiresAt !== null && { expiresAt }),
   };
 }

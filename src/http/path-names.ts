@@ -7,6 +7,7 @@ import type { Context, Env as HonoEnv, MiddlewareHandler } from "hono";
 import { matchedRoutes } from "hono/route";
 import { EVENT_TYPE, MAX_EVENT_TYPE } from "../core/destination-fields.ts";
 import { GROUP_ID } from "../core/group/name.ts";
+import { CONSUMER } from "../core/inbox.ts";
 import { idPatterns } from "../ids.ts";
 import { TENANT_NAME } from "./parameters.ts";
 
@@ -55,6 +56,8 @@ const kinds: ReadonlyMap<string, Kind> = new Map([
   ["app-portal-access/:app", application],
   ["dashboard-access/:app", application],
   ["endpoint/:endpoint", chosen("endpoint", UID)],
+  ["poller/:sink", chosen("polling endpoint", UID)],
+  ["consumer/:consumer", chosen("consumer", CONSUMER)],
   ["msg/:msg", chosen("message", UID)],
   ["attempt/:attempt", generated("attempt", /^atmpt_[0-9a-z]{13}_[0-9a-z]{20}_[0-9a-z]{1,12}$/)],
   ["background-task/:task", generated("background task", idPatterns.replay, idPatterns.erasure)],

@@ -7,7 +7,9 @@
 import {
   bundled,
   headersText,
+  indexesOf,
   type Lines,
+  type Plan,
   planOf,
   type RequestHeaders,
   storedHeader,
@@ -16,12 +18,14 @@ import { Content, envelopeOf, stamp } from "../core/content.ts";
 import type { JsonSchema } from "../core/json-schema.ts";
 import { dataFaults, REQUEST_STEPS, type StepBudget } from "../core/json-schema-check.ts";
 import { lineOf } from "../core/order.ts";
+import { endsText, maskOf } from "../core/pack.ts";
 import { routed } from "../core/routing.ts";
 import {
   type EventPlace,
   type NewBundle,
   type NewIdempotencyKey,
   type NumberSpan,
+  type PlacedPack,
   storeBodies,
   type Unit,
 } from "../store/commit.ts";
@@ -242,11 +246,15 @@ async function newBundle(
   );
   const destinations = events.map((event) => routeOf(event, routes));
   const lines = linesOf(events, destinations, routes, acceptedAt);
+  const plan = planOf(destinations);
+  const deliverAt = events[0]?.deliverAt;
+  const polled = new Set(events.flatMap(({ tenant }) => [...(routes.get(tenant)?.polled ?? [])]));
   return {
     tokens,
-    deliverAt: events[0]?.deliverAt,
+    deliverAt,
     count: events.length,
-    plan: planOf(destinations),
+    plan,
+    ...(deliverAt === undefined && polled.size > 0 && { placed: placedIn(plan, polled, acceptedAt) }),
     header: storedHeader(headers, {
       ...stored,
       ...(keys.length > 0 && { keys }),
@@ -255,6 +263,16 @@ async function newBundle(
     }),
     hex,
   };
+}
+
+/** The packs of polled destinations: what is due is in their inboxes when it is stored. */
+function placedIn(plan: Plan, polled: ReadonlySet<string>, acceptedAt: number): PlacedPack[] {
+  return Object.entries(plan).flatMap(([destination, runs]) => {
+    if (!polled.has(destination)) return [];
+    const indexes = indexesOf(runs);
+    const ends = indexes.map((index) => ({ index, at: acceptedAt, latencyMs: 0, status: 202 }));
+    return [{ destination, mask: maskOf(indexes), ends: endsText(ends) }];
+  });
 }
 
 /** The lines that the events stand in at their destinations; undefined: none does. */

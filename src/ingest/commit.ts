@@ -51,7 +51,13 @@ import { CATALOGUE, type Routes, schemaOf } from "./routing-cache.ts";
 export const WAIT_MS = 10_000;
 
 /** A bundle to enqueue. */
-export type CommittedBundle = Readonly<{ id: number; plan: Plan; deliverAt?: number }>;
+export type CommittedBundle = Readonly<{
+  id: number;
+  plan: Plan;
+  deliverAt?: number;
+  /** Polled destinations, whose deliveries have ended with the commit. */
+  placed?: readonly string[];
+}>;
 
 export type Committed = Readonly<{
   /** The results, in the order of the entries. */
@@ -359,9 +365,14 @@ function keepAccepted(
 ): void {
   const accepted = new Map<Entry, AcceptedEvent[]>(draft.entries.map((entry) => [entry, []]));
   for (const [i, id] of ids.entries()) {
-    const { plan = {}, deliverAt } = planned[i] ?? {};
+    const { plan = {}, deliverAt, placed = [] } = planned[i] ?? {};
     services.routing.raiseFloor(database, id);
-    const bundle = { id, plan, ...(deliverAt !== undefined && { deliverAt }) };
+    const bundle = {
+      id,
+      plan,
+      ...(deliverAt !== undefined && { deliverAt }),
+      ...(placed.length > 0 && { placed: placed.map(({ destination }) => destination) }),
+    };
     bundles.set(id, bundle);
     for (const [index, { entry, place }] of (draft.bundles[i]?.items ?? []).entries()) {
       const events = accepted.get(entry);

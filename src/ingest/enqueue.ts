@@ -32,11 +32,23 @@ export async function enqueueCommitted(
   bundles: readonly CommittedBundle[],
 ): Promise<void> {
   const until = services.now() + SOON_MS;
+  for (const destination of new Set(bundles.flatMap(({ placed = [] }) => placed)))
+    services.background(wakeInbox(services, destination));
   await enqueueBundles(
     services,
     bundles.filter(({ deliverAt }) => deliverAt === undefined || deliverAt <= until),
     REPEAT_MS,
   );
+}
+
+/** Wakes the requests that wait for the inbox. Where this gets lost, they find the events at the end of their wait. */
+async function wakeInbox({ gates, gateLocation, log }: Services, destination: string): Promise<void> {
+  try {
+    const id = gates.idFromName(destination);
+    await gates.get(id, gateLocation && { locationHint: gateLocation }).wakeInbox();
+  } catch (error) {
+    log({ what: "inbox_unreachable", destination, error: faultOf(error) });
+  }
 }
 
 /**
@@ -98,9 +110,10 @@ function messagesFor(
 function partsByMessage(bundles: readonly CommittedBundle[]): BundlePart[][] {
   const messages: { bundle: number; destinations: string[] }[][] = [];
   let free = 0;
-  for (const { id, plan } of bundles) {
+  for (const { id, plan, placed = [] } of bundles) {
     let open: string[] | undefined;
     for (const [destination, runs] of Object.entries<Runs>(plan)) {
+      if (placed.includes(destination)) continue;
       const count = lengthOf(runs);
       if (count > free) {
         messages.push([]);

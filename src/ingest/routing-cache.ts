@@ -16,6 +16,7 @@
  */
 
 import { bodyFormOf } from "../core/content.ts";
+import { POLLED_TARGET } from "../core/inbox.ts";
 import { type JsonSchema, schemaFaults } from "../core/json-schema.ts";
 import type { OrderRule } from "../core/order.ts";
 import type { RetrySpec } from "../core/retry/policy.ts";
@@ -28,6 +29,8 @@ export type Routes = Readonly<{
   routes: readonly Route[];
   /** Of those destinations that order their deliveries; absent: none does. */
   orders?: ReadonlyMap<string, OrderRule>;
+  /** Those destinations that are polled; absent: none is. */
+  polled?: ReadonlySet<string>;
   /** By event type; of the catalogue only. */
   schemas?: ReadonlyMap<string, JsonSchema>;
   /** The same, for those events alone that ask to be validated whether or not their type is. */
@@ -50,7 +53,7 @@ const REVISIONS = `
 
 /** Reads those tenants of an object whose revision is not the one there, which is compared before they are read. */
 const ROUTES = `
-  SELECT d.tenant, d.id, d.event_types AS types, d.channels, d.filter, d.body,
+  SELECT d.tenant, d.id, d.event_types AS types, d.channels, d.filter, d.body, d.url = '${POLLED_TARGET}' AS polled,
     d.ordering, d.ordering_path AS orderingPath, d.on_dead AS onDead, iif(d.ordering IS NULL, NULL, d.retry) AS retry
   FROM (SELECT w.key AS tenant FROM json_each(?1) w LEFT JOIN tenants t ON t.id = w.key
     WHERE coalesce(t.revision, 0) <> w.value) changed
@@ -80,6 +83,7 @@ type RouteRow = Readonly<{
   channels: string | null;
   filter: string | null;
   body: string;
+  polled: number;
 }> &
   OrderColumns;
 
@@ -184,7 +188,10 @@ export class RoutingCache {
         return [tenant, keptOf({ revision, routes: [], schemas }, [])];
       }
       const own = found.get(tenant) ?? [];
-      return [tenant, keptOf({ revision, routes: own.map(routeOf), ...ordersOf(own) }, own)];
+      return [
+        tenant,
+        keptOf({ revision, routes: own.map(routeOf), ...ordersOf(own), ...polledOf(own) }, own),
+      ];
     });
     for (const [tenant, kept] of read) this.#keep(tenant, kept);
     this.#evict(new Set(tenants));
@@ -270,6 +277,11 @@ function ordersOf(rows: readonly RouteRow[]): Pick<Routes, "orders"> {
     return rule ? [[id, rule] as const] : [];
   });
   return orders.length > 0 ? { orders: new Map(orders) } : {};
+}
+
+function polledOf(rows: readonly RouteRow[]): Pick<Routes, "polled"> {
+  const polled = rows.flatMap((row) => (row.polled === 1 ? [row.id] : []));
+  return polled.length > 0 ? { polled: new Set(polled) } : {};
 }
 
 /** Text that an edit by hand has made invalid JSON reads as `fallback`. */

@@ -12,6 +12,7 @@
  * them, and no row read for a bundle that needs no guard.
  */
 import { checksumOf, deliveriesOf, joined, type Plan, type StoredHeader } from "../core/bundle.ts";
+import type { Mask } from "../core/pack.ts";
 import { beforeFirstBundleOf } from "../core/placement.ts";
 import { planIn } from "../core/stored-bundle.ts";
 import { LISTED_BUNDLES, through } from "./bundles.ts";
@@ -27,7 +28,12 @@ export type NewBundle = Readonly<{
   header: StoredHeader;
   /** The bodies as hexadecimal. */
   hex: string;
+  /** Deliveries to polled destinations: they end with the commit, in packs. */
+  placed?: readonly PlacedPack[];
 }>;
+
+/** A bundle's deliveries to a polled destination, as its pack has them (packs.ts). */
+export type PlacedPack = Readonly<{ destination: string; mask: Mask; ends: string }>;
 
 /** Which of a key's bundles an event is in, and its index there. */
 export type EventPlace = readonly [bundle: number, index: number];
@@ -126,6 +132,13 @@ const INSERT_KEY = `
   FROM bundles b WHERE b.id = (SELECT max(id) FROM bundles) - ?7 AND b.tokens ->> ?8 = ?9
   ON CONFLICT DO NOTHING`;
 
+/** Only with its bundle, which is `?2` before the newest then and has the token `?3`. One row for each destination. */
+const INSERT_PLACED = `
+  INSERT INTO packs (destination_id, bundle_id, delivered0, delivered1, ended_at, ends)
+  SELECT p.value ->> 0, b.id, p.value ->> 1, p.value ->> 2, ?4, p.value ->> 3
+  FROM bundles b CROSS JOIN json_each(?1) p
+  WHERE b.id = (SELECT max(id) FROM bundles) - ?2 AND b.tokens ->> 0 = ?3 ON CONFLICT DO NOTHING`;
+
 const STORED_KEYS = `
   SELECT s.tenant, s.key, s.fingerprint, s.bundles, s.places FROM ${storedKeys("?1")}`;
 
@@ -145,6 +158,7 @@ export async function commitUnits(db: D1Database, database: number, commit: Comm
   const first = db.prepare(INSERT);
   const next = db.prepare(INSERT_NEXT);
   const insertKey = db.prepare(INSERT_KEY);
+  const insertPlaced = db.prepare(INSERT_PLACED);
   let ahead = 0;
   const statements = units.flatMap(({ bundles, revisions, keys }) => {
     const nonce = bundles.length > 1 ? commit.nonce() : "";
@@ -163,8 +177,14 @@ export async function commitUnits(db: D1Database, database: number, commit: Comm
         : next.bind(markOf(nonce, i - 1), marked, acceptedAt, ...columns);
     });
     const places = placesOf(bundles);
+    const placed = bundles.flatMap(({ placed = [], tokens: [token = ""] }, i) => {
+      if (placed.length === 0) return [];
+      const packs = placed.map(({ destination, mask, ends }) => [destination, ...mask, ends]);
+      return [insertPlaced.bind(JSON.stringify(packs), bundles.length - 1 - i, token, acceptedAt)];
+    });
     return [
       ...inserts,
+      ...placed,
       ...keys.map((key) => insertKey.bind(...keyValues(key, places, bundles.length, acceptedAt))),
     ];
   });
@@ -175,7 +195,7 @@ export async function commitUnits(db: D1Database, database: number, commit: Comm
   let at = 0;
   const ids = units.map(({ bundles, keys }) => {
     const ids = results.slice(at, at + bundles.length).flatMap(({ results }) => results.map(({ id }) => id));
-    at += bundles.length + keys.length;
+    at += bundles.length + keys.length + bundles.filter(({ placed = [] }) => placed.length > 0).length;
     return ids.length === bundles.length ? ids : undefined;
   });
   return { ids, highest: highest?.results[0]?.id ?? before };

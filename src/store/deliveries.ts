@@ -86,6 +86,8 @@ type LateLoad = Readonly<{ parts: readonly BundlePart[]; loaded: Promise<Loaded>
 type LoadOptions = Readonly<{
   /** Which deliveries need their bodies, by their rows; absent: all that have not ended. */
   isDue?: (row: DeliveryRow | undefined) => boolean;
+  /** Whether the bodies of deliveries that have ended are loaded too. */
+  withEnded?: boolean;
   /** Bundles of which few deliveries are likely due: their bodies are loaded only once that is known, in another trip. */
   fewDueOf?: ReadonlySet<number>;
   /**
@@ -138,7 +140,7 @@ export function isBound(databases: Databases, bundle: number): boolean {
 export async function loadDeliveries(
   databases: Databases,
   parts: readonly BundlePart[],
-  { isDue = () => true, fewDueOf = new Set(), patience }: LoadOptions = {},
+  { isDue = () => true, withEnded = false, fewDueOf = new Set(), patience }: LoadOptions = {},
 ): Promise<Loaded> {
   if (parts.length === 0) return { deliveries: [], missing: [], unknown: [], rest: [], late: [] };
   const { db: first } = databases;
@@ -152,8 +154,10 @@ export async function loadDeliveries(
     endedInTime(reads, patience),
   ]);
   const targets = new Map(found.map((raw) => [String(raw.id), modelOf(destinations, raw)]));
+  const needsBody = (row: DeliveryRow | undefined) =>
+    withEnded || ((row?.endedAt ?? null) === null && isDue(row));
   const open = async (parts: readonly BundlePart[], read: readonly RawRow[][][]): Promise<Loaded> => {
-    const { opened, ...others } = openBundles(parts, storedOf(read, targets), isDue);
+    const { opened, ...others } = openBundles(parts, storedOf(read, targets), needsBody);
     await loadBodies(databases, opened);
     return { deliveries: opened.flatMap(deliveriesIn), ...others, late: [] };
   };
@@ -203,7 +207,7 @@ function storedOf(read: readonly RawRow[][][], targets: ReadonlyMap<string, Dest
 function openBundles(
   parts: readonly BundlePart[],
   { bundles, targets, rows }: Stored,
-  isDue: (row: DeliveryRow | undefined) => boolean,
+  needsBody: (row: DeliveryRow | undefined) => boolean,
 ) {
   const missing: BundlePart[] = [];
   const unknown: BundlePart[] = [];
@@ -216,7 +220,7 @@ function openBundles(
     if (!row || !header) missing.push(...own);
     else if (header.version > HEADER_VERSION) unknown.push(...own);
     else {
-      const one = opening(row, header, own, { targets, rows, isDue });
+      const one = opening(row, header, own, { targets, rows, needsBody });
       if (one.bytes > freeBytes && freeBytes < HELD_BYTES) rest.push(...own);
       else {
         freeBytes -= one.bytes;
@@ -301,14 +305,14 @@ type Opened = {
 type Context = Readonly<{
   targets: ReadonlyMap<string, Destination>;
   rows: Rows;
-  isDue: (row: DeliveryRow | undefined) => boolean;
+  needsBody: (row: DeliveryRow | undefined) => boolean;
 }>;
 
 function opening(
   stored: BundleRow,
   header: StoredHeader,
   parts: readonly BundlePart[],
-  { targets, rows, isDue }: Context,
+  { targets, rows, needsBody }: Context,
 ): Opened {
   const plan: Plan = JSON.parse(stored.plan);
   const entries: Entry[] = [];
@@ -326,8 +330,7 @@ function opening(
         if (indexes && !runsInclude(indexes, index)) continue;
         const row = own?.get(eventAt(bundle, index));
         entries.push({ index, destination, row });
-        const isOpen = (row?.endedAt ?? null) === null && !isErased(header, index);
-        if (isOpen && isDue(row)) due.add(index);
+        if (!isErased(header, index) && needsBody(row)) due.add(index);
       }
     }
   }

@@ -199,6 +199,8 @@ export const apiKeys = sqliteTable(
     /** The only tenant that it can see and change; null: all. */
     tenant: text(),
     scopes: jsonText<readonly string[]>([])().notNull(),
+    /** The only destination that it can poll; null: all that it can see. */
+    destination: text(),
     hash: text().notNull(),
     createdAt: integer("created_at").notNull(),
     expiresAt: integer("expires_at"),

@@ -79,6 +79,9 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /v1/destinations/{id}": [2, 1],
   "GET /v1/destinations/{id}/health": [11_000, 3],
   "GET /v1/destinations/{id}/notices": [5, 3],
+  // Six rows for each event, and the packs that it passes.
+  "GET /v1/destinations/{id}/poll": [700, 4],
+  "GET /v1/destinations/{id}/poll/consumers": [2_100, 2],
   "GET /v1/deliveries/{id}": [1_100, 1],
   "GET /v1/deliveries/{id}/attempts/{at}": [1_200, 2],
   "GET /v1/keys": [60, 1],
@@ -156,6 +159,9 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /v1/destinations/{id}/clear-hold": [11_000, 2],
   "POST /v1/destinations/{id}/test": [5, 2],
   "POST /v1/destinations/{id}/notices/test": [5, 2],
+  "POST /v1/destinations/{id}/poll/commit": [2, 1],
+  // A search by halves for the position.
+  "POST /v1/destinations/{id}/poll/seek": [45, 2],
   "PUT /v1/destinations/{id}/notices": [10, 4],
   "DELETE /v1/destinations/{id}/notices": [10, 4],
   // The newest 2,000 bundles, and the bodies of a hundred at most.

@@ -40,6 +40,7 @@ async function created(call: Call, path: string, body: object) {
 /** One of everything that belongs to a tenant, made by a caller who may do everything. */
 export async function thingsOf(call: Call, tenant: string): Promise<Things> {
   const destination = await created(call, "/v1/destinations", { url: "https://example.com/hook", tenant });
+  const inbox = await created(call, "/v1/destinations", { kind: "poll", tenant });
   const notices = { kind: "slack", url: `https://chat.example/${tenant}` };
   await call("PUT", `/v1/destinations/${destination.id}/notices`, notices);
   const event = await created(call, "/v1/events", { type: "order.paid", data: { of: tenant }, tenant });
@@ -63,6 +64,7 @@ export async function thingsOf(call: Call, tenant: string): Promise<Things> {
   const ids = {
     erasures: erasure.id,
     destinations: destination.id,
+    inboxes: inbox.id,
     events: event.id,
     deliveries: event.deliveries[0].id,
     keys: key.id,
@@ -74,8 +76,9 @@ export async function thingsOf(call: Call, tenant: string): Promise<Things> {
 
 /** The path with ids of the tenant's things in it. */
 export function pathFor(path: string, { tenant, ids }: Things): string {
+  const isPolled = path.includes("/poll");
   return path.replaceAll(/([^/]+)\/\{(\w+)\}/g, (_, plural: string) => {
-    const id = plural === "tenants" ? tenant : (ids[plural] ?? shared[plural]);
+    const id = plural === "tenants" ? tenant : (ids[isPolled ? "inboxes" : plural] ?? shared[plural]);
     if (id === undefined) {
       throw new Error(`Teach thingsOf in test/support/operations.ts to make one of ${plural}, for ${path}`);
     }

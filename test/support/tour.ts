@@ -5,6 +5,7 @@
 
 import { env } from "cloudflare:workers";
 import type { FiguresQuery } from "../../src/core/gate-view.ts";
+import { INBOX_START, POLLED_TARGET } from "../../src/core/inbox.ts";
 import { capabilities } from "../../src/core/portal-access.ts";
 import type { Principal } from "../../src/core/principal.ts";
 import { newRollups } from "../../src/core/rollups.ts";
@@ -37,6 +38,7 @@ import { fakeQueue } from "./queues.ts";
 import { timeless } from "./timeless.ts";
 import { inputFor } from "./tool-inputs.ts";
 import { vault } from "./vault.ts";
+import { SECRET } from "./world.ts";
 
 export type Cost = Readonly<{ rowsRead: number; queries: number; status: string }>;
 
@@ -47,6 +49,7 @@ const things = {
   tenant: CROWDED,
   ids: {
     destinations: idOfOwn("dst", OWN),
+    inboxes: idOfOwn("dst", OWN + 3),
     events: eventId(WIDE_EVENT),
     deliveries: deliveryId(WIDE_EVENT, idOfOwn("dst", 2)),
     attempts: new Date(NOW).toISOString(),
@@ -93,13 +96,18 @@ const words: Readonly<Record<string, string>> = {
 
 const visitors: readonly Principal[] = [
   { scopes: ["read"], tenant: CROWDED },
-  { scopes: ["events:write", "read", "admin"], tenant: CROWDED },
-  { scopes: ["events:write", "read", "admin"] },
+  { scopes: ["events:write", "read", "poll", "admin"], tenant: CROWDED },
+  { scopes: ["events:write", "read", "poll", "admin"] },
 ];
 
 const gate = {
   refusal: async () => null,
   recheck: async () => [],
+  nextInInbox: async () => ({ kind: "unread", start: INBOX_START, late: [], againAt: null }),
+  claimPage: async () => 1,
+  commitPage: async () => ({ kind: "committed", position: INBOX_START }),
+  inboxConsumers: async () => [],
+  seekInInbox: async () => true,
   view: async () => idleGateView,
   figures: async (look: FiguresQuery) => figuresOf(idleGateView, newRollups(NOW), look, NOW),
 };
@@ -118,6 +126,10 @@ const gates = {
  * the clock ticks.
  */
 export async function tour(routes: readonly string[]) {
+  const { inboxes } = things.ids;
+  await env.DB.prepare("UPDATE destinations SET url = ?1, secret = ?2 WHERE id = ?3")
+    .bind(POLLED_TARGET, await vault.seal(inboxes, SECRET), inboxes)
+    .run();
   const metered = meteredD1(env.DB);
   const statements = new Set<string>();
   const db = {

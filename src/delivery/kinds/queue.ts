@@ -159,7 +159,8 @@ function bytesInJson(value: unknown): number {
   return new TextEncoder().encode(JSON.stringify(value)).byteLength;
 }
 
-function messageOf({ type, headers, body }: Outgoing): QueueMessage {
+/** The message of an event. */
+export function queueMessageOf({ type, headers, body }: Omit<Outgoing, "signal">): QueueMessage {
   return { type, attempt: Number(headers["webhook-attempt"]), headers, ...bodyIn(body) };
 }
 
@@ -172,7 +173,7 @@ function bodyIn(bytes: Uint8Array): Body {
 function postThrough(queue: Queue): PostRequest {
   return async (outgoing) => {
     try {
-      await unlessAborted(queue.send(messageOf(outgoing), { contentType: "json" }), outgoing.signal);
+      await unlessAborted(queue.send(queueMessageOf(outgoing), { contentType: "json" }), outgoing.signal);
       return new Response(null, { status: 202 });
     } catch (error) {
       if (outgoing.signal.aborted) throw error;
@@ -208,7 +209,7 @@ function postOverHttp(
         "content-type": "application/json",
         "user-agent": USER_AGENT,
       },
-      body: JSON.stringify({ body: messageOf(outgoing), content_type: "json" }),
+      body: JSON.stringify({ body: queueMessageOf(outgoing), content_type: "json" }),
       signal,
     });
     if (!response.ok) return response;

@@ -5,10 +5,13 @@
 import type { Services } from "../../services.ts";
 import { https } from "./https.ts";
 import { bindingFaults, type Kind, type TargetFault, type TargetFields } from "./kind.ts";
+import { poll } from "./poll.ts";
 import { queue } from "./queue.ts";
 import { serviceBinding } from "./service-binding.ts";
 
-const kinds = { https, queue, service: serviceBinding } as const satisfies Readonly<Record<string, Kind>>;
+const kinds = { https, queue, service: serviceBinding, poll } as const satisfies Readonly<
+  Record<string, Kind>
+>;
 
 export type DestinationKind = keyof typeof kinds;
 
@@ -47,7 +50,8 @@ export function targetText(kind: DestinationKind, fields: TargetFields): string 
 export function targetFaults(kind: DestinationKind, fields: TargetFields): TargetFault[] {
   const { fields: own, faults }: Kind = kinds[kind];
   const foreign = Object.keys(fields).filter((field) => fields[field] !== undefined && !(field in own));
-  const expected = `only ${Object.keys(own).join(", ")}`;
+  const names = Object.keys(own).join(", ");
+  const expected = names === "" ? "no field of a target" : `only ${names}`;
   return [
     ...foreign.map((field) => ({ field, fault: `is no field of the kind ${kind}`, expected })),
     ...faults(fields),

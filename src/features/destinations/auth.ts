@@ -194,9 +194,15 @@ export function shownAfter(
  */
 export function conflictErrors({ auth, headers, kind }: Given, stored?: Destination): FieldError[] {
   const target = stored ? kindNameOf(stored.url) : (kind ?? "https");
-  if (auth && target === "queue") {
-    const expected = "none: who may read the queue is the matter of its account";
-    return [{ field: "auth", fault: "is for requests, and a queue gets messages", expected }];
+  if (auth && (target === "queue" || target === "poll")) {
+    const expected = `none: ${target === "poll" ? "consumers poll with an API key" : "who may read the queue is the matter of its account"}`;
+    return [
+      {
+        field: "auth",
+        fault: `is for requests, and a destination of the kind ${target} gets none`,
+        expected,
+      },
+    ];
   }
   const shown = shownAfter({ auth }, stored);
   const names = headers === undefined ? stored && storedHeaders(stored).values : headers;

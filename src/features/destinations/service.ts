@@ -453,6 +453,6 @@ export function changeErrors(services: Services, input: DestinationInput, stored
     ...formErrors(input, { ...stored, scheme }),
     ...conflictErrors(input, stored),
     ...templateErrors(input, stored.tenant, stored),
-    ...orderErrors(services, input),
+    ...orderErrors(services, input, stored),
   ];
 }

@@ -19,6 +19,7 @@ import {
   takesPlainText,
 } from "../../core/signature-forms.ts";
 import { headerOf, type ShownAuth } from "../../delivery/authorization.ts";
+import { kindNameOf } from "../../delivery/kinds/registry.ts";
 import { shakeHands } from "../../delivery/test-event.ts";
 import { resolve, targetProblem } from "../../delivery/url-guard.ts";
 import { checked } from "../../http/problems.ts";
@@ -178,8 +179,20 @@ export function templateErrors(
   return [{ field: "headers", fault: `have no ${ROUTING_KEY}`, expected }];
 }
 
-/** The errors of an order that several databases cannot keep: only events with an `ordering_key` all go to the first. */
-export function orderErrors(databases: Databases, input: DestinationInput): FieldError[] {
+/**
+ * The errors of an order that an inbox has no use for, or that several databases cannot keep: only events with an
+ * `ordering_key` all go to the first.
+ */
+export function orderErrors(
+  databases: Databases,
+  input: DestinationInput,
+  stored?: Pick<Destination, "url">,
+): FieldError[] {
+  const isPolled = (stored ? kindNameOf(stored.url) : input.kind) === "poll";
+  if (isPolled && input.ordering) {
+    const expected = "null: consumers get events in the order of acceptance";
+    return [{ field: "ordering", fault: `is ${input.ordering}, for the kind poll`, expected }];
+  }
   if (allOf(databases).length === 1) return [];
   const expected = 'null, or `ordering: "key"` with an `ordering_key`: this deployment has several databases';
   return [

@@ -6,6 +6,7 @@ import { idPatterns } from "../../ids.ts";
 
 const NAME_EXPECTED = "expected a string of at most 100 characters";
 const SCOPES_EXPECTED = `expected a list of one or more of ${scopes.join(", ")}, each once`;
+const DESTINATION_EXPECTED = "expected the id of a destination of the kind poll";
 /** The expectation of an expiry. */
 export const FUTURE_TIME = "a time in the future, as in 2027-01-31T00:00:00Z";
 
@@ -18,7 +19,8 @@ const scopeList = z
   .openapi({
     example: ["events:write"],
     description:
-      "What the key may do. `events:write`: post events; `read`: read everything but secrets; `admin`: everything else.",
+      "What the key may do. `events:write`: post events; `read`: read everything but secrets; `poll`: fetch events from " +
+      "polled destinations; `admin`: everything else.",
   });
 
 export const newKeySchema = strict({
@@ -32,6 +34,14 @@ export const newKeySchema = strict({
     example: "default",
     description: "The only tenant that the key can access; all tenants when left out.",
   }),
+  destination_id: z
+    .string({ error: DESTINATION_EXPECTED })
+    .regex(idPatterns.destination, { error: DESTINATION_EXPECTED })
+    .nullish()
+    .openapi({
+      description:
+        "The only destination that the key polls; it has the scope `poll` alone, and is bound to the destination's tenant.",
+    }),
   expires_at: z.iso
     .datetime({ error: `expected ${FUTURE_TIME}`, offset: true })
     .nullish()
@@ -47,6 +57,10 @@ export const keySchema = z
     name: z.string().nullable().openapi({ example: "checkout service" }),
     tenant: z.string().nullable().openapi({ example: "default" }),
     scopes: z.array(z.enum(scopes)).openapi({ example: ["events:write"] }),
+    destination_id: z
+      .string()
+      .nullable()
+      .openapi({ description: "The only destination that it polls.", example: null }),
     created_at: time,
     expires_at: time.nullable(),
     last_used_at: time.nullable().openapi({ description: "Accurate to the hour." }),

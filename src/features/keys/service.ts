@@ -3,10 +3,13 @@
  * operator's, and it does not see them.
  */
 import { changesBetween } from "../../core/audit.ts";
-import { refuseScopes, refuseTenant } from "../../core/principal.ts";
-import { type FieldError, invalidFields, missing, ok } from "../../core/result.ts";
+import { POLLED_TARGET } from "../../core/inbox.ts";
+import { type Principal, refuseScopes, refuseTenant } from "../../core/principal.ts";
+import { type FieldError, invalidFields, missing, ok, type Result } from "../../core/result.ts";
 import { scopes } from "../../core/scopes.ts";
 import { newKey } from "../../http/auth.ts";
+import type { Destination } from "../../store/destination.ts";
+import { findDestination } from "../../store/destinations.ts";
 import { isoTime } from "../../time.ts";
 import { refuseApplicationsName } from "../applications/service.ts";
 import { service } from "../service.ts";
@@ -26,13 +29,33 @@ export const createKey = service(permission, async ({ services, principal, chang
   const named = principal.tenant === undefined ? input.tenant : undefined;
   const namesake = await refuseApplicationsName(services, principal, named);
   if (namesake) return namesake;
+  const inbox = await inboxFor(db, principal, input);
+  if (inbox.kind !== "ok") return inbox;
   const { id, token, hash } = await newKey();
-  const tenant = principal.tenant ?? input.tenant ?? null;
-  const row = { id, name: input.name, tenant, scopes: input.scopes, hash, createdAt: now(), expiresAt };
+  const tenant = inbox.value?.tenant ?? principal.tenant ?? input.tenant ?? null;
+  const destination = inbox.value?.id ?? null;
+  const { name, scopes } = input;
+  const row = { id, name, tenant, scopes, destination, hash, createdAt: now(), expiresAt };
   const view = viewOf(await insertKey(db, row));
   changed("api_key.created", view, changesBetween({}, { scopes: view.scopes, expires_at: view.expires_at }));
   return ok({ ...view, key: token });
 });
+
+/** The destination that a key is to poll alone; undefined where it is bound to none. */
+async function inboxFor(
+  db: D1Database,
+  principal: Principal,
+  { destination_id: id, scopes: wanted, tenant }: NewKey,
+): Promise<Result<Destination | undefined, "invalid">> {
+  if (id === undefined || id === null) return ok(undefined);
+  const field = "destination_id";
+  if (wanted.some((scope) => scope !== "poll"))
+    return invalidFields([{ field, fault: "is given with other scopes", expected: "the scope poll alone" }]);
+  const row = await findDestination(db, id, principal.tenant ?? tenant);
+  if (row?.url === POLLED_TARGET) return ok(row);
+  const fault = row ? "is of another kind" : "is not known";
+  return invalidFields([{ field, fault, expected: "a destination of the kind poll" }]);
+}
 
 type Page = Parameters<typeof listKeys>[1];
 
@@ -64,6 +87,7 @@ function viewOf(row: StoredApiKey): KeyView {
     name: row.name,
     tenant: row.tenant,
     scopes: scopes.filter((scope) => Array.isArray(row.scopes) && row.scopes.includes(scope)),
+    destination_id: row.destination,
     created_at: isoTime(row.createdAt),
     expires_at: isoTime(row.expiresAt),
     last_used_at: isoTime(row.lastUsedAt),

@@ -70,6 +70,7 @@ const TAGS = [
       description: "The event types of this deployment, for whoever signs in",
     },
   },
+  { name: "Polling", description: "Fetching events from a destination of the kind `poll`." },
   { name: "Groups", description: "Destinations of any tenants that share a receiver, and its limits." },
   { name: "Operations", description: "For the operator of the deployment." },
 ];

@@ -28,6 +28,29 @@ const invoice = { invoice: "inv_42", amount: 1999, currency: "EUR" };
 const newEvent = { type: "invoice.paid", data: invoice, tenant: "acme" };
 const queued = { id: DELIVERY, destination_id: DESTINATION, state: "queued" };
 
+const consumer = {
+  name: "billing",
+  lag: { events: 12, is_more: false, seconds: 40 },
+  pages: 1,
+  returned: 0,
+  fetched_at: TIME,
+  committed_at: TIME,
+};
+
+const polled = {
+  id: EVENT,
+  type: "invoice.paid",
+  attempt: 1,
+  headers: {
+    "content-type": "application/json",
+    "webhook-attempt": "1",
+    "webhook-id": EVENT,
+    "webhook-timestamp": "1795251600",
+    "webhook-signature": "v1,K5oZfzN95Z9UVu1EsfQmfVNQhnkZ2pj9o9NDN/H/pI4=",
+  },
+  body: JSON.stringify({ type: "invoice.paid", timestamp: TIME, data: invoice }),
+};
+
 const delivery = {
   id: DELIVERY,
   event_id: EVENT,
@@ -241,6 +264,12 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
     event: listedEvent,
     excerpt: '{"invoice":"inv_42","amount":1999,"currency":"EUR"}',
   },
+  PolledEvent: polled,
+  PollPage: { data: [polled], iterator: "billing.1", done: true },
+  PollConsumer: consumer,
+  PollConsumers: { data: [consumer] },
+  PollCommit: { consumer: "billing", iterator: "billing.0" },
+  PollSeek: { consumer: "billing", since: "2026-11-21T09:00:00.000Z" },
   GroupLimits: { max_concurrency: 20, rate_per_second: 45, rate_burst: 5 },
   Group: group,
   GroupWithState: {

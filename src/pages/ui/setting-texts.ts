@@ -8,6 +8,7 @@ export const kindTexts: Readonly<Record<DestinationKind, string>> = {
   https: "HTTPS endpoint",
   queue: "Cloudflare queue",
   service: "Worker behind a service binding",
+  poll: "Inbox that consumers poll",
 };
 
 export const bodyTexts: Readonly<Record<BodyForm, string>> = {

@@ -34,6 +34,61 @@ function as({ call }: Pick<Api, "call">, key: string) {
 
 const storedKeys = async () => (await env.DB.prepare("SELECT * FROM api_keys").all()).results;
 
+describe("a key for one destination", () => {
+  const services = { gates: env.GATES };
+  const inboxOf = async (api: Api, fields: object = {}) =>
+    (await api.call("POST", "/v1/destinations", { kind: "poll", tenant: "acme", ...fields })).json
+      .id as string;
+
+  it("polls that destination of its tenant alone, and may do nothing else", async () => {
+    const api = testApi({ services });
+    const [own, other] = [await inboxOf(api), await inboxOf(api)];
+    const { key, ...shown } = await make(api, { scopes: ["poll"], destination_id: own });
+    expect(shown).toMatchObject({ tenant: "acme", destination_id: own });
+    const call = as(api, key);
+    expect((await call("GET", `/v1/destinations/${own}/poll`)).json).toEqual({
+      data: [],
+      iterator: "default.0",
+      done: true,
+    });
+    for (const step of ["poll/commit", "poll/seek"])
+      expect(
+        (
+          await call(
+            "POST",
+            `/v1/destinations/${other}/${step}`,
+            step.endsWith("seek") ? { since: null } : { iterator: "default.0" },
+          )
+        ).status,
+      ).toBe(404);
+    expect((await call("GET", `/v1/destinations/${other}/poll`)).status).toBe(404);
+    expect((await call("GET", `/v1/destinations/${own}`)).status).toBe(403);
+    expect((await call("POST", "/v1/events", { type: "a", data: {} })).status).toBe(403);
+  });
+
+  it("has the scope poll alone, and a destination of that kind that its creator sees", async () => {
+    const api = testApi({ services });
+    const own = await inboxOf(api);
+    const pushed = (
+      await api.call("POST", "/v1/destinations", { url: "https://example.com", tenant: "acme" })
+    ).json.id;
+    const globex = await make(api, { scopes: ["admin", "poll"], tenant: "globex" });
+    const post = (fields: object) => api.call("POST", "/v1/keys", { scopes: ["poll"], ...fields });
+    for (const fields of [
+      { destination_id: own, scopes: ["poll", "read"] },
+      { destination_id: pushed },
+      { destination_id: "dst_00000000000000000000" },
+      { destination_id: "nonsense" },
+    ])
+      expect(await post(fields)).toMatchObject({
+        status: 422,
+        json: { errors: [{ field: "destination_id" }] },
+      });
+    const foreign = await as(api, globex.key)("POST", "/v1/keys", { scopes: ["poll"], destination_id: own });
+    expect(foreign).toMatchObject({ status: 422, json: { errors: [{ fault: "is not known" }] } });
+  });
+});
+
 describe("POST /v1/keys", () => {
   it("makes a key that is shown once and stored as a digest", async () => {
     const api = testApi();
@@ -46,6 +101,7 @@ describe("POST /v1/keys", () => {
       name: "ops",
       tenant: null,
       scopes: ["read", "admin"],
+      destination_id: null,
       created_at: new Date(NOW).toISOString(),
       expires_at: null,
       last_used_at: null,

@@ -71,6 +71,7 @@ const OPERATIONS: Readonly<Record<string, Capability | null>> = {
   "POST /v1/destinations/{id}/preview": "may_see_payloads",
   "GET /v1/destinations/{id}/blocked-keys": null,
   "GET /v1/destinations/{id}/notices": null,
+  "GET /v1/destinations/{id}/poll/consumers": null,
   "PUT /v1/destinations/{id}/notices": "may_edit_endpoints",
   "DELETE /v1/destinations/{id}/notices": "may_edit_endpoints",
   "POST /v1/destinations/{id}/notices/test": "may_test",

@@ -3,9 +3,12 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
 import { type StatsWindow, spans } from "../../../core/rollups.ts";
+import { kindNameOf } from "../../../delivery/kinds/registry.ts";
 import { type BlockedKeyPage, getBlockedKeys } from "../../../features/deliveries/ordering.ts";
 import { historyOf } from "../../../features/destinations/health.ts";
 import { pauseDestination, updateDestination } from "../../../features/destinations/service.ts";
+import type { ConsumerList } from "../../../features/polling/schema.ts";
+import { getConsumers } from "../../../features/polling/service.ts";
 import { COUNTED, readFleet } from "../../../features/stats/fleet.ts";
 import { limitsOf } from "../../../store/destination.ts";
 import { listReplays, type Replay } from "../../../store/replays.ts";
@@ -25,6 +28,7 @@ import { statusOfRefused } from "../../ui/services.ts";
 import type { StatusText } from "../../ui/status-text.ts";
 import { BlockedKeys } from "../components/blocked-keys.tsx";
 import { CircuitHistory, CircuitTimeline, interruptionsOf } from "../components/circuit-history.tsx";
+import { Consumers } from "../components/consumers.tsx";
 import { DestinationLog } from "../components/destination-log.tsx";
 import {
   LimitsForm,
@@ -55,10 +59,11 @@ export async function showDestination(c: DashboardContext, id: string, refusedFo
   const state = logStates.find((name) => name === c.req.query("state")) ?? "all";
   const latest = { tenant, destinationId: id, state: undefined, before: undefined, limit: REPLAYS_SHOWN };
   const caller = callerOnPage(c);
-  const [deliveries, { replays }, blocked] = await Promise.all([
+  const [deliveries, { replays }, blocked, consumers] = await Promise.all([
     readLog(caller, seen.row, { state, before: c.req.query("before") }),
     listReplays(services, latest),
     seen.row.ordering === null ? undefined : getBlockedKeys(caller, { destination: id }),
+    kindNameOf(seen.row.url) === "poll" ? getConsumers(caller, id) : undefined,
   ]);
   const now = services.now();
   return showPage(
@@ -70,6 +75,7 @@ export async function showDestination(c: DashboardContext, id: string, refusedFo
       deliveries={deliveries}
       replays={replays}
       blocked={blocked?.kind === "ok" ? blocked.value : undefined}
+      consumers={consumers?.kind === "ok" ? consumers.value : undefined}
       now={now}
       mayRepair={mayCall(c, pauseDestination)}
       mayConfigure={mayCall(c, updateDestination)}
@@ -87,6 +93,8 @@ type Props = Readonly<{
   replays: readonly Replay[];
   /** Undefined where the destination is not ordered. */
   blocked: BlockedKeyPage | undefined;
+  /** Undefined where the destination is not polled, or its inbox cannot be reached. */
+  consumers: ConsumerList | undefined;
   now: number;
   /** Pauses, tests, cancels and replays. */
   mayRepair: boolean;
@@ -104,6 +112,7 @@ const DestinationPage: FC<Props> = ({
   deliveries,
   replays,
   blocked,
+  consumers,
   now,
   mayRepair,
   mayConfigure,
@@ -148,6 +157,7 @@ const DestinationPage: FC<Props> = ({
         </div>
       </div>
       {blocked && <BlockedKeys page={blocked} mayRepair={mayRepair} />}
+      {consumers && <Consumers list={consumers} now={now} />}
       <DestinationLog path={path} id={row.id} page={deliveries} mayRepair={mayRepair} now={now} />
     </>
   );

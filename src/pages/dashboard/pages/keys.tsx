@@ -168,6 +168,7 @@ const Keys: FC<Props> = ({ keys, next, isFirst, form, asksTenant, own, now, outc
 const scopeTexts: Readonly<Record<(typeof scopes)[number], string>> = {
   "events:write": "Post events.",
   read: "Read everything but secrets, and sign in here.",
+  poll: "Fetch events from polled destinations.",
   admin: "Change everything else.",
 };
 

@@ -1,0 +1,77 @@
+/** The routes of polled destinations. */
+import { createRoute } from "@hono/zod-openapi";
+import { type Api, callerIn } from "../../http/context.ts";
+import { jsonBody } from "../../http/json-body.ts";
+import { idParam, jsonRequest } from "../../http/parameters.ts";
+import { answerOf, problemResponses } from "../../http/problems.ts";
+import { answers, routeTo } from "../../http/routes.ts";
+import { commitInput, consumerList, pollPage, pollQuery, seekInput } from "./schema.ts";
+import { commitPoll, getConsumers, pollDestination, seekPoll } from "./service.ts";
+
+export function registerPolling(api: Api): void {
+  api.openapi(pollRoute, async (c) => {
+    const polled = await pollDestination(callerIn(c), { ...c.req.valid("param"), ...c.req.valid("query") });
+    return polled.kind === "ok" ? c.json(polled.value, 200) : answerOf(polled);
+  });
+
+  api.openapi(commitRoute, async (c) => {
+    const done = await commitPoll(callerIn(c), { ...c.req.valid("param"), ...c.req.valid("json") });
+    return done.kind === "ok" ? c.body(null, 204) : answerOf(done);
+  });
+
+  api.openapi(consumersRoute, async (c) => {
+    const found = await getConsumers(callerIn(c), c.req.valid("param").id);
+    return found.kind === "ok" ? c.json(found.value, 200) : answerOf(found);
+  });
+
+  api.openapi(seekRoute, async (c) => {
+    const done = await seekPoll(callerIn(c), { ...c.req.valid("param"), ...c.req.valid("json") });
+    return done.kind === "ok" ? c.body(null, 204) : answerOf(done);
+  });
+}
+
+const tags = ["Polling"];
+
+const pollRoute = createRoute({
+  ...routeTo("get", "/v1/destinations/{id}/poll", pollDestination),
+  tags,
+  summary: "Fetch the next events",
+  description:
+    "Of a destination of the kind `poll`. The page is the consumer's until `visibility_s` is over: what is not committed by " +
+    "then is handed out again, so an event may come twice, and none is skipped.",
+  request: { params: idParam, query: pollQuery },
+  responses: answers(200, pollPage, "The next page; it may be empty.", [401, 403, 404, 409, 422, 429, 503]),
+});
+
+const commitRoute = createRoute({
+  ...routeTo("post", "/v1/destinations/{id}/poll/commit", commitPoll, jsonBody()),
+  tags,
+  summary: "Acknowledge a page",
+  description: "Also after its time, and in any order. A repeat changes nothing.",
+  request: { params: idParam, body: jsonRequest(commitInput) },
+  responses: {
+    204: { description: "Committed: the consumer does not get these events again." },
+    ...problemResponses(400, 401, 403, 404, 409, 413, 415, 422, 429, 503),
+  },
+});
+
+const consumersRoute = createRoute({
+  ...routeTo("get", "/v1/destinations/{id}/poll/consumers", getConsumers),
+  tags,
+  summary: "List consumers",
+  description: "The consumers of a polled destination, by name, and how far each is behind.",
+  request: { params: idParam },
+  responses: answers(200, consumerList, "The consumers.", [401, 403, 404, 409, 429, 503]),
+});
+
+const seekRoute = createRoute({
+  ...routeTo("post", "/v1/destinations/{id}/poll/seek", seekPoll, jsonBody()),
+  tags,
+  summary: "Set a consumer's position",
+  description: "Pages that are handed out, and events that were returned, count no longer.",
+  request: { params: idParam, body: jsonRequest(seekInput) },
+  responses: {
+    204: { description: "The consumer's next page begins there." },
+    ...problemResponses(400, 401, 403, 404, 409, 413, 415, 422, 429, 503),
+  },
+});

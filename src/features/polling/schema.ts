@@ -1,0 +1,146 @@
+/** Pages of a polled destination as the API takes and shows them. */
+import { z } from "@hono/zod-openapi";
+import { CONSUMER, PAGE_EVENTS } from "../../core/inbox.ts";
+import { strict, timeParam } from "../../http/parameters.ts";
+import { eventNumber } from "../../ids.ts";
+
+const CONSUMER_EXPECTED = "expected 1 to 64 letters, digits and _ -";
+
+const consumer = z
+  .string({ error: CONSUMER_EXPECTED })
+  .regex(CONSUMER, { error: CONSUMER_EXPECTED })
+  .openapi({ description: "Each consumer has a position of its own.", example: "billing" });
+
+/** A whole number in a query, and its default. */
+function wholeNumber(most: number, fallback: number, description: string, least = 1) {
+  const error = `expected a whole number from ${least} to ${most}`;
+  return z
+    .string()
+    .regex(/^\d{1,6}$/, { error })
+    .transform(Number)
+    .refine((given) => given >= least && given <= most, { error })
+    .default(fallback)
+    .openapi({ type: "integer", minimum: least, maximum: most, default: fallback, description });
+}
+
+const HALF_A_DAY_S = 43_200;
+
+export const pollQuery = strict({
+  consumer: consumer.default("default"),
+  limit: wholeNumber(PAGE_EVENTS, 100, "Events of the page at most. It ends earlier at 1 MiB of bodies."),
+  wait_s: wholeNumber(
+    30,
+    0,
+    "How long the answer waits for an event where there is none. It comes within a second of an event's acceptance.",
+    0,
+  ),
+  visibility_s: wholeNumber(
+    HALF_A_DAY_S,
+    60,
+    "For so long no other request gets the page; then it is handed out again.",
+  ),
+});
+
+const EVENT_EXPECTED = "expected the id of an event of the page";
+
+/** The number of an event. */
+const eventField = z
+  .string({ error: EVENT_EXPECTED })
+  .transform((given, ctx): number => {
+    const number = eventNumber(given);
+    if (number !== undefined) return number;
+    ctx.addIssue({ code: "custom", message: EVENT_EXPECTED });
+    return z.NEVER;
+  })
+  .openapi({ type: "string", example: "evt_0r6c9y0z5n1g3" });
+
+const SECONDS_EXPECTED = `expected a whole number from 0 to ${HALF_A_DAY_S}`;
+const LIST_EXPECTED = `expected a list of 1 to ${PAGE_EVENTS}`;
+
+export const commitInput = strict({
+  consumer: consumer.default("default"),
+  iterator: z.string({ error: "expected the iterator of a page" }).openapi({ example: "billing.42" }),
+  acknowledge: z
+    .array(eventField, { error: LIST_EXPECTED })
+    .min(1, { error: LIST_EXPECTED })
+    .max(PAGE_EVENTS, { error: LIST_EXPECTED })
+    .optional()
+    .openapi({ description: "Only these events of the page; when left out, all that are not returned." }),
+  return: z
+    .array(
+      strict({
+        id: eventField,
+        retry_after_s: z
+          .int({ error: SECONDS_EXPECTED })
+          .min(0, { error: SECONDS_EXPECTED })
+          .max(HALF_A_DAY_S, { error: SECONDS_EXPECTED })
+          .default(0),
+      }),
+      { error: LIST_EXPECTED },
+    )
+    .max(PAGE_EVENTS, { error: LIST_EXPECTED })
+    .optional()
+    .openapi({ description: "Events of the page that this consumer gets again, so many seconds later." }),
+}).openapi("PollCommit");
+
+export const seekInput = strict({
+  consumer: consumer.default("default"),
+  since: timeParam.nullable().openapi({
+    description: "The consumer begins anew, up to a minute before this time; null: with the oldest event.",
+    type: ["string", "null"],
+    format: "date-time",
+  }),
+}).openapi("PollSeek");
+
+const polledEvent = z
+  .object({
+    id: z.string(),
+    type: z.string(),
+    attempt: z.int().openapi({ description: "From 1, as `webhook-attempt`." }),
+    headers: z.record(z.string(), z.string()).openapi({
+      description: "The headers that an https receiver would get, with lower-case names.",
+    }),
+    body: z.string().optional().openapi({ description: "To the byte as it is signed." }),
+    body_base64: z
+      .string()
+      .optional()
+      .openapi({ description: "Of content that is not UTF-8, instead of `body`." }),
+  })
+  .openapi("PolledEvent");
+
+export const pollPage = z
+  .object({
+    data: z.array(polledEvent),
+    iterator: z.string().openapi({ description: "Commits the page.", example: "billing.42" }),
+    done: z.boolean().openapi({ description: "Whether there was nothing more." }),
+  })
+  .openapi("PollPage");
+
+export const consumerList = z
+  .object({
+    data: z.array(
+      z
+        .object({
+          name: z.string(),
+          lag: z.object({
+            events: z.int().openapi({
+              description: "Events that it has not committed: handed out, returned, and not fetched yet.",
+            }),
+            is_more: z.boolean().openapi({ description: "Whether there are more than were counted." }),
+            seconds: z.int().openapi({ description: "For how long the oldest of them could be fetched." }),
+          }),
+          pages: z.int().openapi({ description: "Pages that are handed out." }),
+          returned: z.int().openapi({ description: "Returned events that are to come again." }),
+          fetched_at: z.iso.datetime().nullable().openapi({ description: "Accurate to the minute." }),
+          committed_at: z.iso.datetime().nullable(),
+        })
+        .openapi("PollConsumer"),
+    ),
+  })
+  .openapi("PollConsumers");
+
+export type ConsumerList = z.infer<typeof consumerList>;
+export type PollQuery = z.infer<typeof pollQuery>;
+export type CommitInput = z.infer<typeof commitInput>;
+export type SeekInput = z.infer<typeof seekInput>;
+export type PollPage = z.infer<typeof pollPage>;

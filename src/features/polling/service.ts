@@ -1,0 +1,324 @@
+/**
+ * Polling: consumers of a polled destination fetch pages of its events and commit them. The destination's gate knows what is
+ * handed out (gate/inbox.ts), this reads the events from D1. A page counts when the gate has taken it: what is
+ * read beside another request is read again.
+ */
+
+import { eventAt } from "../../core/bundle.ts";
+import {
+  INBOX_START,
+  iteratorIn,
+  iteratorText,
+  PAGE_EVENTS,
+  POLLED_TARGET,
+  positionIn,
+  positionText,
+} from "../../core/inbox.ts";
+import type { Principal } from "../../core/principal.ts";
+import { conflict, invalidFields, missing, ok, type Refused, unavailable } from "../../core/result.ts";
+import { prepare } from "../../delivery/admission.ts";
+import { connections, payloadOf, requestHeadersOf, type Sender } from "../../delivery/http.ts";
+import { queueMessageOf } from "../../delivery/kinds/queue.ts";
+import type { InboxPage } from "../../gate/inbox.ts";
+import {
+  claimPage,
+  commitPage,
+  consumersOf,
+  lateInInbox,
+  listenAtInbox,
+  nextInInbox,
+  seekInInbox,
+} from "../../gate/inbox-client.ts";
+import { eventId } from "../../ids.ts";
+import type { Services } from "../../services.ts";
+import { allOf } from "../../store/databases.ts";
+import type { LoadedDelivery } from "../../store/deliveries.ts";
+import { type Destination, statusOf } from "../../store/destination.ts";
+import { findDestination } from "../../store/destinations.ts";
+import { type InboxRead, lagsBehind, readInbox, readReturned } from "../../store/inbox.ts";
+import { idBefore } from "../../store/time-ranges.ts";
+import { isoTime } from "../../time.ts";
+import { service } from "../service.ts";
+import type { CommitInput, ConsumerList, PollPage, PollQuery, SeekInput } from "./schema.ts";
+
+const polling = { scope: "poll" } as const;
+
+type At<T> = Readonly<{ id: string }> & T;
+
+/** Rounds of reading and claiming: each further one needs another request that claims at that very moment, or a page of nothing. */
+const ROUNDS = 10;
+const BUSY_S = 1;
+
+const UNREACHABLE = "The destination's inbox cannot be reached at the moment";
+
+/** The next events of a consumer, which nobody else gets while they are handed out to it. */
+export const pollDestination = service(
+  polling,
+  async ({ services, principal }, { id, ...query }: At<PollQuery>) => {
+    const found = await activeInbox(services, principal, id);
+    if (found.kind !== "ok") return found;
+    const prepared = await prepare(services, connections(), found.value);
+    if (prepared.kind === "unready")
+      return unavailable("The destination's secrets cannot be opened at the moment");
+    const read = await (query.wait_s > 0 ? awaitedPage : nextPage)(services, found.value, query);
+    if (!("page" in read)) return read;
+    const { page, deliveries, isLast } = read;
+    return ok({
+      data: await Promise.all(deliveries.map((one) => polledEvent(services, prepared.sender, one))),
+      iterator: iteratorText({ consumer: query.consumer, page }),
+      done: isLast,
+    } satisfies PollPage);
+  },
+);
+
+/** A page for callers that have another form of it, as the Svix API. */
+export type LoadedPage = Readonly<{
+  deliveries: readonly LoadedDelivery[];
+  iterator: string;
+  isLast: boolean;
+}>;
+
+type LoopInput = At<Readonly<{ consumer: string; limit: number; iterator?: string | undefined }>>;
+
+/**
+ * The next page of a consumer with one process: the iterator commits the page before it, and a page that is not committed
+ * comes again at once.
+ */
+export const pollInLoop = service(
+  polling,
+  async ({ services, principal }, { id, consumer, limit, iterator: given }: LoopInput) => {
+    const found = await activeInbox(services, principal, id);
+    if (found.kind !== "ok") return found;
+    const iterator = given === undefined ? { consumer, page: 0 } : iteratorIn(given);
+    if (iterator?.consumer !== consumer) return unknownIterator(given ?? "", consumer);
+    if (iterator.page > 0) {
+      const committed = await commitPage(services, id, { ...iterator, returned: [] });
+      if (committed === undefined) return unavailable(UNREACHABLE);
+      if (committed.kind === "unknown_page") return unknownIterator(given ?? "", consumer);
+    }
+    const read = await nextPage(services, found.value, { consumer, limit, visibility_s: 60, isAlone: true });
+    if (!("page" in read)) return read;
+    const { page, deliveries, isLast } = read;
+    return ok<LoadedPage>({ deliveries, iterator: iteratorText({ consumer, page }), isLast });
+  },
+);
+
+type ReadInput = At<Readonly<{ limit: number; iterator?: string | undefined; after?: number | undefined }>>;
+
+/** The events behind a position that the caller keeps; without one, those since a time, or all. */
+export const readFromPosition = service(
+  polling,
+  async ({ services, principal }, { id, limit, iterator, after }: ReadInput) => {
+    const found = await activeInbox(services, principal, id);
+    if (found.kind !== "ok") return found;
+    const start = iterator === undefined ? INBOX_START : positionIn(iterator);
+    if (start === undefined) {
+      const fault = `is ${JSON.stringify(iterator?.slice(0, 100))}`;
+      return invalidFields([{ field: "iterator", fault, expected: "the iterator of a page" }]);
+    }
+    const isSince = iterator === undefined && after !== undefined;
+    const late = await lateInInbox(services, id, start.late, isSince ? after : 0, limit);
+    if (late === undefined) return unavailable(UNREACHABLE);
+    const from = isSince ? { ...start, next: await nextSince(services, after) } : start;
+    const read = await readInbox(services, id, { start: from, late, limit }, services.now());
+    return ok<LoadedPage>({ ...read, iterator: positionText(read.end) });
+  },
+);
+
+/** Acknowledges a page, or single events of it, and returns others. Safe to repeat. */
+export const commitPoll = service(
+  polling,
+  async ({ services, principal }, { id, consumer, ...input }: At<CommitInput>) => {
+    const found = await polledDestination(services, principal, id);
+    if (found.kind !== "ok") return found;
+    const iterator = iteratorIn(input.iterator);
+    if (iterator === undefined || iterator.consumer !== consumer)
+      return unknownIterator(input.iterator, consumer);
+    if (iterator.page === 0) return ok(undefined);
+    const committed = await commitPage(services, id, {
+      consumer,
+      page: iterator.page,
+      acknowledged: input.acknowledge,
+      returned: (input.return ?? []).map((one) => ({ event: one.id, afterMs: one.retry_after_s * 1000 })),
+    });
+    if (committed === undefined) return unavailable(UNREACHABLE);
+    if (committed.kind === "unknown_page") return unknownIterator(input.iterator, consumer);
+    if (committed.kind === "full") return tooMany("So many events are returned that no more can be");
+    if (committed.kind === "committed") return ok(undefined);
+    return invalidFields(
+      committed.events.map((event) => ({
+        field: input.acknowledge?.includes(event) ? "acknowledge" : "return",
+        fault: `has ${eventId(event)}, which is not in the page`,
+        expected: "events of the page that the iterator is of",
+      })),
+    );
+  },
+);
+
+/** The consumer begins anew at a time, and what is handed out to it counts no longer. */
+export const seekPoll = service(
+  polling,
+  async ({ services, principal }, { id, consumer, since }: At<SeekInput>) => {
+    const found = await polledDestination(services, principal, id);
+    if (found.kind !== "ok") return found;
+    const next = since === null ? [] : await nextSince(services, since);
+    const done = await seekInInbox(services, id, consumer, next, since ?? 0);
+    if (done === undefined) return unavailable(UNREACHABLE);
+    return done ? ok(undefined) : tooMany(MANY_CONSUMERS);
+  },
+);
+
+/** The consumers of a polled destination, and how far each is behind. */
+export const getConsumers = service(
+  { scope: "read", action: "read" },
+  async ({ services, principal }, id: string) => {
+    const found = await polledDestination(services, principal, id);
+    if (found.kind !== "ok") return found;
+    const consumers = await consumersOf(services, id);
+    if (consumers === undefined) return unavailable(UNREACHABLE);
+    const lags = await lagsBehind(
+      services,
+      id,
+      consumers.map(({ position }) => position),
+    );
+    const now = services.now();
+    return ok<ConsumerList>({
+      data: consumers.map(({ name, late, lateSince, pages, returned, fetchedAt, committedAt }, i) => {
+        const { events = 0, isMore = false, since = null } = lags[i] ?? {};
+        const oldest = Math.min(since ?? now, lateSince ?? now);
+        return {
+          name,
+          lag: {
+            events: events + late + returned,
+            is_more: isMore,
+            seconds: Math.max(0, Math.floor((now - oldest) / 1000)),
+          },
+          pages,
+          returned,
+          fetched_at: isoTime(fetchedAt),
+          committed_at: isoTime(committedAt),
+        };
+      }),
+    });
+  },
+);
+
+/** The first event of each database that was accepted since then, or up to a minute before. */
+function nextSince(services: Services, since: number): Promise<number[]> {
+  return Promise.all(allOf(services).map(async (db) => eventAt((await idBefore(db, since)) + 1, 0)));
+}
+
+async function activeInbox(services: Services, principal: Principal, id: string) {
+  const found = await polledDestination(services, principal, id);
+  const isPaused = found.kind === "ok" && statusOf(found.value) === "paused";
+  return isPaused ? conflict("The destination is paused: resume it to poll") : found;
+}
+
+/** The destination, if it is polled and the principal may see it. */
+async function polledDestination({ db }: Services, { tenant, destination }: Principal, id: string) {
+  const row = (destination ?? id) === id ? await findDestination(db, id, tenant) : undefined;
+  if (row === undefined) return missing("destination", id);
+  return row.url === POLLED_TARGET ? ok(row) : conflict("The destination is not of the kind poll");
+}
+
+type NextPage = Readonly<{
+  page: number;
+  deliveries: readonly LoadedDelivery[];
+  isLast: boolean;
+  /** When something is to be handed out again, epoch ms. */
+  againAt: number | null;
+}>;
+
+type NextQuery = Pick<PollQuery, "consumer" | "limit" | "visibility_s"> & Readonly<{ isAlone?: boolean }>;
+
+/** The next page that has an event, or the last one when the wait is over. */
+async function awaitedPage(services: Services, destination: Destination, query: PollQuery) {
+  const until = services.now() + query.wait_s * 1000;
+  const ear = await listenAtInbox(services, destination.id);
+  if (ear === undefined) return unavailable(UNREACHABLE);
+  try {
+    for (;;) {
+      const read = await nextPage(services, destination, query);
+      const now = services.now();
+      if (!("page" in read) || read.deliveries.length > 0 || now >= until) return read;
+      if (read.isLast) await ear.wait(Math.max(1, Math.min(until, read.againAt ?? until) - now));
+    }
+  } finally {
+    ear.close();
+  }
+}
+
+async function nextPage(
+  services: Services,
+  { id }: Destination,
+  { consumer, limit, visibility_s, isAlone = false }: NextQuery,
+): Promise<NextPage | Refused<"too_many" | "unavailable">> {
+  const visibleMs = visibility_s * 1000;
+  for (let round = 1; round <= ROUNDS; round++) {
+    const next = await nextInInbox(services, id, { consumer, limit, visibleMs, isAlone });
+    if (next === undefined) return unavailable(UNREACHABLE);
+    if (next.kind === "full") return tooMany(next.of === "pages" ? MANY_PAGES : MANY_CONSUMERS);
+    if (next.kind === "page") {
+      const deliveries = await readAgain(services, id, next);
+      if (deliveries.length > 0) return { page: next.page, deliveries, isLast: false, againAt: null };
+      // Everything in it is gone by now.
+      await commitPage(services, id, { consumer, page: next.page, returned: [] });
+      continue;
+    }
+    const { start, late, againAt } = next;
+    const read = await readInbox(services, id, { start, late, limit }, services.now());
+    logDamaged(services, id, read);
+    const { deliveries, end, isLast } = read;
+    const page = await claimPage(services, id, { consumer, start, end, count: deliveries.length, visibleMs });
+    if (page === undefined) return unavailable(UNREACHABLE);
+    const isNothingYet = deliveries.length === 0 && !isLast && round < ROUNDS;
+    if (page !== null && !isNothingYet) return { page, deliveries, isLast, againAt };
+  }
+  return tooMany("Others poll for the same consumer at this moment");
+}
+
+/** The events of a page that was handed out before, without those that have been acknowledged or are gone. */
+async function readAgain(
+  services: Services,
+  id: string,
+  page: InboxPage,
+): Promise<readonly LoadedDelivery[]> {
+  const { start, end, late, events, done } = page;
+  const now = services.now();
+  const deliveries =
+    events === null
+      ? (await readInbox(services, id, { start, end, late, limit: PAGE_EVENTS }, now)).deliveries
+      : await readReturned(services, id, events, now);
+  return deliveries.filter(({ event }) => !done.includes(event.id));
+}
+
+function logDamaged({ log }: Services, destination: string, { damaged }: InboxRead): void {
+  for (const event of damaged) log({ what: "polled_event_corrupt", destination, event: eventId(event) });
+}
+
+/** The message that a queue would get. */
+async function polledEvent(
+  services: Services,
+  sender: Sender,
+  { event, destination, row }: LoadedDelivery,
+): Promise<PollPage["data"][number]> {
+  const { type, headers: posted, body } = event;
+  if (!body) throw new Error("An event without its body must not be handed out");
+  const id = eventId(event.id);
+  const payload = payloadOf({ ...event, body }, destination);
+  const message = { id, type, headers: posted, ...payload, attempt: Math.max(1, row?.attempts ?? 1) };
+  const headers = await requestHeadersOf(services, message, sender, services.now());
+  return { id, ...queueMessageOf({ type, headers, body: payload.body }) };
+}
+
+const MANY_PAGES = "The consumer has so many pages that are not committed that it gets no more";
+const MANY_CONSUMERS = "The destination has so many consumers that it gets no more";
+
+function tooMany(detail: string): Refused<"too_many"> {
+  return { kind: "too_many", detail, retryAfterS: BUSY_S };
+}
+
+function unknownIterator(iterator: string, consumer: string) {
+  const fault = `is ${JSON.stringify(iterator.slice(0, 100))}`;
+  return invalidFields([{ field: "iterator", fault, expected: `one of a page of the consumer ${consumer}` }]);
+}

@@ -1,0 +1,240 @@
+/**
+ * Reading the inbox of a polled destination (core/inbox.ts). An event that is due when it is accepted is in a pack with its delivered bits set
+ * by the commit, so the packs of a destination are the log of a database: in the order of bundles, of which none becomes
+ * visible after a later one. Packs of scheduled bundles are left out: their events come as late ones.
+ *
+ * A page reads as many packs as it may have events, and at most `STORED_BYTES` of bodies, whatever else is stored.
+ */
+import { type BundlePart, bundleOf, eventAt, partsOf } from "../core/bundle.ts";
+import { type InboxPosition, PAGE_BYTES, withNext } from "../core/inbox.ts";
+import { indexesIn, type Mask } from "../core/pack.ts";
+import { allOf, type Databases } from "./databases.ts";
+import { type LoadedDelivery, liveUntilOf, loadDeliveries } from "./deliveries.ts";
+
+/** Stored bytes of the bodies of the bundles that one page reads from a database, unless one alone has more. */
+const STORED_BYTES = 4 * 1024 * 1024;
+/** Packs that a page reads from a database at least, where there are so many: those of scheduled bundles are passed. */
+const LEAST_PACKS = 50;
+
+/** The part of an inbox to read: at most `limit` events behind `start`, or all up to `end`. */
+type InboxRange = Readonly<{
+  start: InboxPosition;
+  end?: InboxPosition;
+  limit: number;
+  /** The late events behind `start`, up to `end`. */
+  late: readonly Readonly<{ position: number; event: number; placedAt: number }>[];
+}>;
+
+export type InboxRead = Readonly<{
+  deliveries: readonly LoadedDelivery[];
+  /** Events that are passed because their stored bytes are damaged. */
+  damaged: readonly number[];
+  /** Where the next page begins. */
+  end: InboxPosition;
+  /** Whether nothing was stored behind it. */
+  isLast: boolean;
+}>;
+
+type PackRow = Readonly<{
+  bundle: number;
+  delivered0: number;
+  delivered1: number;
+  size: number;
+  acceptedAt: number;
+  deliverAt: number | null;
+}>;
+
+/** A step through a log: an event, or none where only the position moves. `at`: since when it can be read, epoch ms. */
+type Step = Readonly<{ event?: number; at: number; move: (position: InboxPosition) => InboxPosition }>;
+
+const LOG = `
+  SELECT p.bundle_id AS bundle, p.delivered0, p.delivered1, length(b.body) AS size, b.accepted_at AS acceptedAt,
+    b.deliver_at AS deliverAt
+  FROM (SELECT bundle_id, delivered0, delivered1 FROM packs
+    WHERE destination_id = ?1 AND bundle_id >= ?2 AND bundle_id <= ?3 ORDER BY bundle_id LIMIT ?4) p
+  CROSS JOIN bundles b ON b.id = p.bundle_id`;
+
+/** Reads on in the inbox of a destination. Events that are gone, erased or too old are passed. */
+export async function readInbox(
+  databases: Databases,
+  destination: string,
+  range: InboxRange,
+  now: number,
+): Promise<InboxRead> {
+  const { start, end, limit, late } = range;
+  const logs = await Promise.all(
+    allOf(databases).map((db, database) => readLog(db, database, destination, range)),
+  );
+  const placed = late.map(({ position, event, placedAt }) => ({
+    event,
+    at: placedAt,
+    move: (before: InboxPosition) => ({ ...before, late: position }),
+  }));
+  const steps = merged([placed, ...logs.map((log) => log.steps)]);
+  const events = steps.flatMap(({ event }) => (event === undefined ? [] : [event]));
+  const loaded = await loadEvents(
+    databases,
+    destination,
+    end ? events : events.slice(0, limit),
+    end !== undefined,
+  );
+  const taken: LoadedDelivery[] = [];
+  const damaged: number[] = [];
+  let position = start;
+  let bytes = 0;
+  for (const { event, move } of steps) {
+    if (event !== undefined) {
+      const delivery = loaded.deliveries.get(event);
+      const size = delivery?.event.body?.byteLength ?? 0;
+      const isFull = !end && taken.length > 0 && bytes + size > PAGE_BYTES;
+      if (isFull || !loaded.read.has(event))
+        return { deliveries: taken, damaged, end: position, isLast: false };
+      if (delivery?.event.body === null) damaged.push(event);
+      else if (delivery && isToBeRead(delivery, now)) {
+        taken.push(delivery);
+        bytes += size;
+      }
+    }
+    position = move(position);
+  }
+  const isLast = late.length < limit && logs.every((log) => log.isLast);
+  return { deliveries: taken, damaged, end: end ?? position, isLast };
+}
+
+/** How far a position is behind. */
+export type InboxLag = Readonly<{
+  events: number;
+  /** Whether there are more than were counted. */
+  isMore: boolean;
+  /** Since when the oldest of them could be read, epoch ms; null: there are none. */
+  since: number | null;
+}>;
+
+/** Packs that are counted for a lag in each database. */
+const COUNTED_PACKS = 1_000;
+
+const NEWEST = `
+  SELECT p.bundle_id AS bundle, p.delivered0, p.delivered1, b.accepted_at AS acceptedAt, b.deliver_at AS deliverAt
+  FROM (SELECT bundle_id, delivered0, delivered1 FROM packs
+    WHERE destination_id = ?1 ORDER BY bundle_id DESC LIMIT ${COUNTED_PACKS}) p
+  CROSS JOIN bundles b ON b.id = p.bundle_id`;
+
+/** How far the positions are behind, but for late events. Reads the newest thousand packs of each database, for all of them. */
+export async function lagsBehind(
+  databases: Databases,
+  destination: string,
+  positions: readonly InboxPosition[],
+): Promise<readonly InboxLag[]> {
+  const read = await Promise.all(
+    allOf(databases).map((db) => db.prepare(NEWEST).bind(destination).all<Omit<PackRow, "size">>()),
+  );
+  return positions.map(({ next }) => {
+    let events = 0;
+    let isMore = false;
+    let since: number | null = null;
+    for (const [database, { results }] of read.entries()) {
+      const from = next[database] ?? 0;
+      const oldest = results.at(-1);
+      isMore ||= results.length === COUNTED_PACKS && oldest !== undefined && eventAt(oldest.bundle, 0) > from;
+      for (const { bundle, deliverAt, acceptedAt, ...masks } of results) {
+        if (deliverAt !== null || bundle < bundleOf(from)) continue;
+        const indexes = indexesIn([masks.delivered0, masks.delivered1]);
+        const unread = indexes.filter((index) => eventAt(bundle, index) >= from).length;
+        if (unread > 0) since = Math.min(since ?? acceptedAt, acceptedAt);
+        events += unread;
+      }
+    }
+    return { events, isMore, since };
+  });
+}
+
+/** Reads events that a consumer has returned. */
+export async function readReturned(
+  databases: Databases,
+  destination: string,
+  events: readonly number[],
+  now: number,
+): Promise<readonly LoadedDelivery[]> {
+  const { deliveries } = await loadEvents(databases, destination, events, true);
+  return events.flatMap((event) => {
+    const delivery = deliveries.get(event);
+    return delivery && isToBeRead(delivery, now) ? [delivery] : [];
+  });
+}
+
+function isToBeRead({ event, row }: LoadedDelivery, now: number): boolean {
+  const isAlive = (liveUntilOf(event) ?? Number.POSITIVE_INFINITY) > now;
+  return isAlive && event.body !== undefined && event.body !== null && row?.state !== "cancelled";
+}
+
+type Log = Readonly<{ steps: readonly Step[]; isLast: boolean }>;
+
+/** The next steps in a database's log. */
+async function readLog(
+  db: D1Database,
+  database: number,
+  destination: string,
+  { start, end, limit }: InboxRange,
+): Promise<Log> {
+  const from = start.next[database] ?? 0;
+  const until = end ? (end.next[database] ?? 0) : Number.MAX_SAFE_INTEGER;
+  if (until <= from) return { steps: [], isLast: true };
+  const packs = Math.max(limit, LEAST_PACKS);
+  const { results } = await db
+    .prepare(LOG)
+    .bind(destination, bundleOf(from), bundleOf(until - 1), packs)
+    .all<PackRow>();
+  const steps: Step[] = [];
+  let bytes = 0;
+  for (const { bundle, size, acceptedAt, deliverAt, ...masks } of results) {
+    bytes += size;
+    if (!end && bytes > STORED_BYTES && bytes > size) return { steps, isLast: false };
+    const mask: Mask = [masks.delivered0, masks.delivered1];
+    const events = deliverAt === null ? indexesIn(mask).map((index) => eventAt(bundle, index)) : [];
+    for (const event of events) {
+      if (event < from || event >= until) continue;
+      steps.push({ event, at: acceptedAt, move: (before) => withNext(before, database, event + 1) });
+    }
+    steps.push({ at: acceptedAt, move: (before) => withNext(before, database, eventAt(bundle + 1, 0)) });
+  }
+  return { steps, isLast: results.length < packs };
+}
+
+/** The steps of several logs: each log's in their order, whatever clocks their times are from. */
+function merged(logs: readonly (readonly Step[])[]): Step[] {
+  const rest = logs.filter((log) => log.length > 0).map((log) => ({ log, at: 0 }));
+  const steps: Step[] = [];
+  for (;;) {
+    let first: { log: readonly Step[]; at: number } | undefined;
+    for (const one of rest) {
+      const step = one.log[one.at];
+      const least = first?.log[first.at];
+      if (step && (!least || step.at < least.at)) first = one;
+    }
+    const step = first?.log[first.at];
+    if (!first || !step) return steps;
+    steps.push(step);
+    first.at += 1;
+  }
+}
+
+/** @param all whether everything is loaded, however much it is: it has been handed out as one page before */
+async function loadEvents(
+  databases: Databases,
+  destination: string,
+  events: readonly number[],
+  all: boolean,
+) {
+  const deliveries = new Map<number, LoadedDelivery>();
+  const unread = new Set<number>();
+  let parts: readonly BundlePart[] = partsOf(
+    events.map((eventId) => ({ eventId, destinationId: destination })),
+  );
+  while (parts.length > 0) {
+    const loaded = await loadDeliveries(databases, parts, { withEnded: true });
+    for (const delivery of loaded.deliveries) deliveries.set(delivery.event.id, delivery);
+    for (const { bundle } of all ? loaded.unknown : [...loaded.unknown, ...loaded.rest]) unread.add(bundle);
+    parts = all ? loaded.rest : [];
+  }
+  return { deliveries, read: new Set(events.filter((event) => !unread.has(bundleOf(event)))) };
+}

@@ -1,0 +1,359 @@
+/** Polled destinations: consumers fetch pages and commit them, and nothing is skipped. */
+import { beforeEach, describe, expect, test } from "vitest";
+import type { Principal } from "../../../src/core/principal.ts";
+import { attemptWaiting } from "../../../src/delivery/message-group.ts";
+import {
+  commitPoll,
+  getConsumers,
+  pollDestination,
+  seekPoll,
+} from "../../../src/features/polling/service.ts";
+import { eventId, eventNumber } from "../../../src/ids.ts";
+import { runCron } from "../../../src/upkeep.ts";
+import { accept } from "../../support/accept.ts";
+import { requeueOne } from "../../support/requeue.ts";
+import { execute, gateOf, newDestination, newWorld, rowOf, TENANT, type World } from "../../support/world.ts";
+
+const MINUTE = 60_000;
+const principal: Principal = { scopes: ["poll"], tenant: TENANT };
+
+let world: World;
+let id: string;
+beforeEach(async () => {
+  world = await newWorld();
+  id = await newDestination({ url: "poll:inbox" });
+});
+
+const fetching = { consumer: "default", limit: 100, visibility_s: 60, wait_s: 0 };
+
+async function poll(input: Partial<typeof fetching> = {}, as = principal) {
+  return pollDestination({ services: world.services, principal: as }, { id, ...fetching, ...input });
+}
+
+async function page(input: Partial<typeof fetching> = {}) {
+  const polled = await poll(input);
+  if (polled.kind !== "ok") throw new Error(JSON.stringify(polled));
+  const { data, ...rest } = polled.value;
+  return { ...rest, data, numbers: data.map(({ body }) => JSON.parse(body ?? "").data.n as number) };
+}
+
+async function commit(iterator: string, input: object = {}, as = principal) {
+  const consumer = iterator.split(".")[0] ?? "";
+  return commitPoll({ services: world.services, principal: as }, { id, consumer, iterator, ...input });
+}
+
+/** Posts events with these numbers, each alone. */
+async function post(...numbers: readonly number[]): Promise<void> {
+  for (const n of numbers) await world.postBundles(1, { data: { n } });
+}
+
+/** All pages of a consumer, committed. */
+async function drained(input: Partial<typeof fetching> = {}): Promise<number[]> {
+  const all: number[] = [];
+  for (;;) {
+    const { numbers, iterator, done } = await page(input);
+    all.push(...numbers);
+    expect((await commit(iterator)).kind).toBe("ok");
+    if (done && numbers.length === 0) return all;
+  }
+}
+
+/** Consumes what is on the queue until nothing is. */
+async function consumeAll(): Promise<void> {
+  for (let taken = world.deliveryQueue.taken(); taken.length > 0; taken = world.deliveryQueue.taken()) {
+    await world.consume(taken.map(({ body }) => body));
+    await world.settled();
+  }
+}
+
+describe("an event for a polled destination", () => {
+  test("ends with its commit, costs one row beside its bundle and goes to no queue", async () => {
+    await post(0);
+    world.d1.used();
+    const messages = await world.postBundles(3, { data: { n: 1 } });
+    expect(messages).toEqual([]);
+    expect(world.d1.used()).toMatchObject({ rowsWritten: 2 });
+    world.clock.pass(10 * MINUTE);
+    await runCron(world.services);
+    await world.settled();
+    expect(world.deliveryQueue.taken()).toEqual([]);
+    expect(world.drainQueue.taken()).toEqual([]);
+  });
+
+  test("goes to the queue for the other destinations", async () => {
+    const other = await newDestination();
+    const messages = await world.postBundles(1, { data: { n: 1 } });
+    expect(messages).toMatchObject([{ bundles: [{ destinations: [other] }] }]);
+  });
+
+  test("is handed out with the headers and the signature of a delivery", async () => {
+    await post(7);
+    const [event] = (await page()).data;
+    expect(event).toMatchObject({
+      id: expect.stringMatching(/^evt_/),
+      type: "order.paid",
+      attempt: 1,
+      headers: { "webhook-id": event?.id, "webhook-signature": expect.stringMatching(/^v1,/) },
+    });
+  });
+
+  test("is not handed out when its content is erased, its time is over or its bundle is gone", async () => {
+    await post(1);
+    await world.postBundles(1, { data: { n: 2 }, options: { ttlSeconds: 60 } });
+    await post(3, 4);
+    world.clock.pass(2 * MINUTE);
+    await execute("DELETE FROM packs WHERE bundle_id = 3");
+    await execute("DELETE FROM bundles WHERE id = 3");
+    expect(await drained()).toEqual([1, 4]);
+  });
+
+  test("is passed when its stored bytes are damaged, and that is logged", async () => {
+    await post(1, 2);
+    await execute("UPDATE bundles SET body = x'00' WHERE id = 1");
+    expect(await drained()).toEqual([2]);
+    expect(world.log).toContainEqual(expect.objectContaining({ what: "polled_event_corrupt" }));
+  });
+});
+
+describe("a consumer", () => {
+  test("gets events in the order of acceptance, each once, over pages that may divide a bundle", async () => {
+    for (const n of [0, 10, 20])
+      await accept(
+        world.services,
+        Array.from({ length: 10 }, (_, i) => ({ tenant: TENANT, type: "order.paid", data: { n: n + i } })),
+      );
+    expect(await drained({ limit: 7 })).toEqual(Array.from({ length: 30 }, (_, n) => n));
+  });
+
+  test("gets a page again when its time is over, and not before", async () => {
+    await post(1, 2);
+    const first = await page({ limit: 1 });
+    expect(first.numbers).toEqual([1]);
+    expect((await page({ limit: 1 })).numbers).toEqual([2]);
+    expect(await page()).toMatchObject({ numbers: [], done: true });
+    world.clock.pass(MINUTE);
+    const again = await page();
+    expect(again).toMatchObject({ numbers: [1], iterator: first.iterator });
+  });
+
+  test("does not pass what another process holds, however much behind it is committed", async () => {
+    await post(1, 2, 3);
+    await page({ limit: 1 });
+    for (const _ of [2, 3]) await commit((await page({ limit: 1 })).iterator);
+    const { evictDurableObject } = await import("cloudflare:test");
+    await evictDurableObject(gateOf(id));
+    world.clock.pass(MINUTE);
+    expect(await drained()).toEqual([1]);
+  });
+
+  test("has a position of its own", async () => {
+    await post(1, 2);
+    expect(await drained({ consumer: "a" })).toEqual([1, 2]);
+    expect(await drained({ consumer: "b" })).toEqual([1, 2]);
+    await post(3);
+    expect(await drained({ consumer: "a" })).toEqual([3]);
+  });
+
+  test("commits a stale page alone, after somebody else has got it", async () => {
+    await post(1, 2);
+    const stale = await page({ limit: 1 });
+    world.clock.pass(MINUTE);
+    expect((await page({ limit: 1 })).iterator).toBe(stale.iterator);
+    await page({ limit: 1 });
+    expect((await commit(stale.iterator)).kind).toBe("ok");
+    expect((await commit(stale.iterator)).kind).toBe("ok");
+    world.clock.pass(MINUTE);
+    expect(await drained()).toEqual([2]);
+  });
+
+  test("acknowledges and returns single events of a page", async () => {
+    await post(1, 2, 3);
+    const { data, iterator } = await page();
+    const [first, second] = data.map((event) => eventNumber(event.id) ?? 0);
+    await commit(iterator, { acknowledge: [first], return: [{ id: second, retry_after_s: 300 }] });
+    expect((await page()).numbers).toEqual([]);
+    world.clock.pass(MINUTE);
+    expect(await drained()).toEqual([3]);
+    world.clock.pass(5 * MINUTE);
+    expect(await drained()).toEqual([2]);
+  });
+
+  test("cannot acknowledge what is not in the page, nor with the iterator of another", async () => {
+    await post(1, 2);
+    const { iterator } = await page({ limit: 1 });
+    const { data } = await page({ limit: 1 });
+    const foreign = eventNumber(data[0]?.id ?? "") ?? 0;
+    expect(await commit(iterator, { acknowledge: [foreign] })).toMatchObject({
+      kind: "invalid",
+      errors: [{ field: "acknowledge", fault: `has ${eventId(foreign)}, which is not in the page` }],
+    });
+    expect(await commit(iterator, { consumer: "other" })).toMatchObject({ kind: "invalid" });
+    for (const bad of ["default.99", "", "default", "default.1.2", "x".repeat(5000)])
+      expect(await commit(bad, { consumer: "default" })).toMatchObject({ kind: "invalid" });
+  });
+
+  test("begins anew where it is told to", async () => {
+    await post(1);
+    world.clock.pass(60 * MINUTE);
+    await post(2);
+    expect(await drained()).toEqual([1, 2]);
+    const seek = (since: number | null) =>
+      seekPoll({ services: world.services, principal }, { id, consumer: "default", since });
+    await seek(world.clock.now() - MINUTE);
+    expect(await drained()).toEqual([2]);
+    await seek(null);
+    expect(await drained()).toEqual([1, 2]);
+  });
+
+  test("gets at most 1 MiB at once, and a larger event alone", async () => {
+    for (const n of [1, 2, 3, 4])
+      await world.postBundles(1, { data: { n, text: "x".repeat(n === 3 ? 240_000 : 400_000) } });
+    const sizes: number[] = [];
+    for (;;) {
+      const { numbers, iterator, done } = await page();
+      if (numbers.length > 0) sizes.push(numbers.length);
+      await commit(iterator);
+      if (done) break;
+    }
+    expect(sizes).toEqual([3, 1]);
+  });
+
+  test("reads as many rows for a page whatever else is stored", async () => {
+    const cost = async () => {
+      await page({ limit: 5 });
+      return world.d1.used().rowsRead;
+    };
+    await post(...Array.from({ length: 10 }, (_, n) => n));
+    await page({ limit: 5 });
+    await newDestination();
+    await post(...Array.from({ length: 60 }, (_, n) => n));
+    world.d1.used();
+    const before = await cost();
+    await post(...Array.from({ length: 60 }, (_, n) => n));
+    world.d1.used();
+    expect(await cost()).toBeLessThanOrEqual(before + 5);
+  });
+});
+
+test("consumers are listed with how far they are behind", async () => {
+  const list = async () => {
+    const found = await getConsumers({ services: world.services, principal: { scopes: ["read"] } }, id);
+    return found.kind === "ok" ? found.value.data : found;
+  };
+  await post(1);
+  world.clock.pass(30_000);
+  await post(2, 3);
+  const { iterator } = await page({ limit: 1 });
+  expect(await list()).toMatchObject([
+    { name: "default", lag: { events: 3, is_more: false, seconds: 30 }, pages: 1, committed_at: null },
+  ]);
+  await commit(iterator);
+  expect(await list()).toMatchObject([{ lag: { events: 2, seconds: 0 }, pages: 0, returned: 0 }]);
+  await drained();
+  expect(await list()).toMatchObject([{ lag: { events: 0, is_more: false, seconds: 0 } }]);
+});
+
+describe("a request that waits", () => {
+  test("answers when an event is accepted, without a query meanwhile", async () => {
+    const answer = page({ wait_s: 30 });
+    await world.clock.asleep(30_000);
+    world.d1.used();
+    world.gates.called();
+    world.clock.pass(10_000);
+    expect(world.d1.used().queries).toBe(0);
+    expect(world.gates.called()).toEqual([]);
+    await post(1);
+    expect((await answer).numbers).toEqual([1]);
+  });
+
+  test("answers when a late event is due, or a returned one", async () => {
+    await accept(world.services, [
+      { tenant: TENANT, type: "order.paid", data: { n: 1 }, deliverAt: world.clock.now() + MINUTE },
+    ]);
+    await world.settled();
+    world.clock.pass(MINUTE);
+    const late = page({ wait_s: 30 });
+    await world.clock.asleep(30_000);
+    await consumeAll();
+    const { numbers, data, iterator } = await late;
+    expect(numbers).toEqual([1]);
+    await commit(iterator, { return: [{ id: eventNumber(data[0]?.id ?? ""), retry_after_s: 7 }] });
+    const returned = page({ wait_s: 30 });
+    await world.clock.asleep(7_000);
+    world.clock.pass(7_000);
+    expect((await returned).numbers).toEqual([1]);
+  });
+
+  test("answers without an event at the end of its wait", async () => {
+    const answer = page({ wait_s: 30 });
+    await world.clock.asleep(30_000);
+    world.clock.pass(30_000);
+    expect(await answer).toMatchObject({ numbers: [], done: true });
+  });
+
+  test("misses nothing that comes while it looks", async () => {
+    const [{ numbers }] = await Promise.all([page({ wait_s: 30 }), post(1)]);
+    expect(numbers).toEqual([1]);
+  });
+});
+
+describe("an event that is due later", () => {
+  test("comes when it is due, also when later ones have been committed", async () => {
+    await accept(world.services, [
+      { tenant: TENANT, type: "order.paid", data: { n: 1 }, deliverAt: world.clock.now() + MINUTE },
+    ]);
+    await world.settled();
+    const messages = world.deliveryQueue.taken().map(({ body }) => body);
+    await post(2);
+    expect(await drained()).toEqual([2]);
+    world.clock.pass(MINUTE);
+    await world.consume(messages);
+    await world.settled();
+    expect(await drained()).toEqual([1]);
+  });
+
+  test("comes again when it is sent again", async () => {
+    await post(1);
+    const [event] = (await page()).data;
+    expect(await drained()).toEqual([]);
+    const key = { destinationId: id, eventId: eventNumber(event?.id ?? "") ?? 0 };
+    await requeueOne(world.services, key, world.clock.now() + 60 * MINUTE);
+    await attemptWaiting(world.services, [key]);
+    await consumeAll();
+    expect(await rowOf(key)).toMatchObject({ state: "delivered" });
+    expect((await page()).data).toMatchObject([{ id: event?.id, attempt: 1 }]);
+  });
+});
+
+describe("polling is refused", () => {
+  test("to who lacks the scope, is of another tenant, or names another destination", async () => {
+    expect(await poll({}, { scopes: ["read", "admin"], tenant: TENANT })).toMatchObject({
+      kind: "forbidden",
+    });
+    expect(await poll({}, { scopes: ["poll"], tenant: "globex" })).toMatchObject({ kind: "not_found" });
+    id = await newDestination();
+    expect(await poll()).toMatchObject({ kind: "conflict" });
+  });
+
+  test("while the destination is paused, without a loss", async () => {
+    await execute("UPDATE destinations SET status = 'paused' WHERE id = ?", id);
+    await post(1);
+    expect(await poll()).toMatchObject({ kind: "conflict" });
+    await execute("UPDATE destinations SET status = 'active' WHERE id = ?", id);
+    expect(await drained()).toEqual([1]);
+  });
+
+  test("to a consumer with a thousand pages that are not committed", async () => {
+    await post(1, 2);
+    await page({ limit: 1 });
+    const { runInDurableObject } = await import("cloudflare:test");
+    await runInDurableObject(gateOf(id), (_, { storage }) => {
+      for (let page = 2; page <= 1000; page++)
+        storage.sql.exec(
+          `INSERT INTO pages SELECT consumer, ?, start, "end", events, done, count, until, 0 FROM pages LIMIT 1`,
+          page,
+        );
+    });
+    expect(await poll({ limit: 1 })).toMatchObject({ kind: "too_many", retryAfterS: 1 });
+  });
+});
