@@ -21,6 +21,7 @@ import { registerImport } from "./import-openapi.ts";
 import { registerMessages } from "./messages.ts";
 import { registerOperationalWebhooks } from "./operational-webhooks.ts";
 import { preflight, readableByPages } from "./pages.ts";
+import { registerPoller } from "./poller.ts";
 import { registerLogout, registerPortalAccess } from "./portal.ts";
 import { errorOf, inTheirShape, notFoundProblem } from "./shapes.ts";
 
@@ -52,6 +53,7 @@ export function createSvixApi({ services = servicesOf, authenticate = byKey() }:
   registerAttempts(app);
   registerEndpointMessages(app);
   registerContent(app);
+  registerPoller(app);
   registerBackgroundTasks(app);
   registerSvixEventTypes(app);
   registerImport(app);

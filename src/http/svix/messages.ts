@@ -28,7 +28,7 @@ import { overBy } from "../../store/delivery-filter.ts";
 import type { FoundDelivery } from "../../store/delivery-list.ts";
 import type { ListedEvent } from "../../store/event-list.ts";
 import { findEventType } from "../../store/event-types.ts";
-import { EVENT_ID, eventOfKey, keysOfEvents } from "../../store/events.ts";
+import { EVENT_ID, eventNames, eventOfKey, keysOfEvents } from "../../store/events.ts";
 import { findEvent, type StoredEvent } from "../../store/planned-deliveries.ts";
 import { isoTime } from "../../time.ts";
 import { requires } from "../auth.ts";
@@ -318,6 +318,27 @@ export async function messageViews(
   if (read.kind !== "ok") throw new Error(read.detail);
   const names = await eventIdsOf(c.get("services"), application, events);
   return events.map((event) => messageView(event, names, read.value.get(event.id), withContent));
+}
+
+type LoadedEvent = Omit<Shown, "tags" | "channels"> &
+  Readonly<{ body: Uint8Array | null | undefined; contentType?: string | undefined }>;
+
+/** Messages of events that have been loaded with their bodies. */
+export async function loadedMessageViews(
+  { services }: Pick<Caller, "services">,
+  application: Application,
+  events: readonly LoadedEvent[],
+) {
+  const ids = events.map(({ id }) => id);
+  const [names, keys] = await Promise.all([
+    eventNames(services, ids),
+    eventIdsOf(services, application, events),
+  ]);
+  return events.map((event) => {
+    const { tags = [], channels = [] } = names.get(event.id) ?? {};
+    const { data } = postedData(event.body, event.contentType);
+    return view({ ...event, tags, channels }, keys.get(event.id) ?? null, data);
+  });
 }
 
 type FoundMessage = Readonly<{ event: StoredEvent; deliveries: readonly FoundDelivery[] }>;

@@ -1,0 +1,92 @@
+/** Polling endpoints by the official SDK of Svix, against a whole deployment. */
+import { Svix } from "svix";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { seededRandom } from "../../../src/core/seeded-random.ts";
+import { startBreakwater } from "../../support/breakwater-runtime.ts";
+import type { Runtime } from "../../support/runtime.ts";
+
+const KEY = "test-admin-key-0123456789";
+const EVENTS = 3_000;
+
+let runtime: Runtime;
+let app = "";
+beforeAll(async () => {
+  runtime = await startBreakwater({ vars: { ADMIN_KEY: KEY } });
+  app = (await sdk().application.create({ name: "Shop", uid: "shop" })).id;
+  await post("/v1/destinations", { kind: "poll", tenant: app, uid: "inbox", event_types: ["order.*"] });
+}, 120_000);
+afterAll(() => runtime?.stop());
+
+/** A process of the customer. */
+const sdk = () => new Svix(KEY, { serverUrl: runtime.url });
+
+async function post(path: string, body: object): Promise<void> {
+  const headers = { authorization: `Bearer ${KEY}`, "content-type": "application/json" };
+  const response = await fetch(runtime.url + path, { method: "POST", headers, body: JSON.stringify(body) });
+  if (!response.ok) throw new Error(await response.text());
+}
+
+async function postNumbers(from: number, to: number): Promise<void> {
+  for (let n = from; n < to; n += 500)
+    await post("/v1/events/batch", {
+      events: Array.from({ length: Math.min(500, to - n) }, (_, i) => ({
+        type: "order.paid",
+        tenant: app,
+        data: { n: n + i },
+      })),
+    });
+}
+
+const numbers = (data: readonly { payload: { n: number } }[]) => data.map(({ payload }) => payload.n);
+const all = Array.from({ length: EVENTS }, (_, n) => n);
+
+test("its loop reads every event through kills, and repeats only the page that was not committed", async () => {
+  await postNumbers(0, EVENTS / 2);
+  const random = seededRandom(5);
+  const seen: number[] = [];
+  let kills = 0;
+  let isPosted = false;
+  for (;;) {
+    // A process that begins knows no iterator, and is killed at some page.
+    const { poller } = sdk().message;
+    let iterator: string | undefined;
+    let isOver = false;
+    for (let pages = Math.floor(random() * 5); pages >= 0 && !isOver; pages--) {
+      const page = await poller.consumerPoll(app, "inbox", "billing", {
+        limit: 250,
+        ...(iterator && { iterator }),
+      });
+      const own = numbers(page.data);
+      const repeated = own.filter((n) => seen.includes(n));
+      if (iterator !== undefined) expect(repeated).toEqual([]);
+      seen.push(...own.filter((n) => !seen.includes(n)));
+      iterator = page.iterator;
+      isOver = page.done && own.length === 0;
+    }
+    if (isOver && isPosted) break;
+    if (isOver) await postNumbers(EVENTS / 2, EVENTS);
+    isPosted ||= isOver;
+    kills += 1;
+  }
+  expect(kills).toBeGreaterThan(2);
+  expect(seen).toEqual(all);
+}, 600_000);
+
+test("with an iterator of its own it reads on from there, and a consumer begins where it is set", async () => {
+  const { poller } = sdk().message;
+  const seen: number[] = [];
+  let iterator: string | undefined;
+  for (let isOver = false; !isOver; ) {
+    const page = await poller.poll(app, "inbox", { limit: 250, ...(iterator && { iterator }) });
+    seen.push(...numbers(page.data));
+    ({ iterator, done: isOver } = page);
+  }
+  expect(seen).toEqual(all);
+  const none = await poller.poll(app, "inbox", { eventType: "order.other" });
+  expect(none.data).toEqual([]);
+  const [first] = (await poller.consumerPoll(app, "inbox", "late", { limit: 1 })).data;
+  expect(first).toMatchObject({ eventType: "order.paid", payload: { n: 0 } });
+  const { iterator: at } = await poller.consumerSeek(app, "inbox", "late", { after: new Date(0) });
+  const again = await poller.consumerPoll(app, "inbox", "late", { limit: 1, iterator: at });
+  expect(numbers(again.data)).toEqual([0]);
+}, 600_000);
