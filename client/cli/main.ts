@@ -7,6 +7,7 @@ import { deliveryCommands } from "./commands/deliveries.ts";
 import { destinationCommands } from "./commands/destinations.ts";
 import { eventCommands } from "./commands/events.ts";
 import { initCommand } from "./commands/init.ts";
+import { listenCommand } from "./commands/listen.ts";
 import { replayCommands } from "./commands/replays.ts";
 import { verifyCommand } from "./commands/verify.ts";
 import { completionCommand } from "./completion.ts";
@@ -19,6 +20,7 @@ const commands: readonly Command[] = [
   ...deliveryCommands,
   ...destinationCommands,
   ...replayCommands,
+  listenCommand,
   applyCommand,
   ...accessCommands,
   initCommand,

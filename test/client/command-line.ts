@@ -51,13 +51,12 @@ export async function commandLine() {
     rmSync(script);
   });
 
-  /** Runs a command against the deployment. `env` replaces the address and the key that it is otherwise given. */
-  async function breakwater(
+  /** Starts a command against the deployment. `given` replaces the address and the key that it is otherwise given. */
+  function started(
     args: readonly string[],
-    options: Readonly<{ input?: string; env?: Readonly<Record<string, string>> }> = {},
+    given: Readonly<Record<string, string>> = { BREAKWATER_URL: url, BREAKWATER_KEY: API_KEY },
   ) {
-    const given = options.env ?? { BREAKWATER_URL: url, BREAKWATER_KEY: API_KEY };
-    const child = spawn(process.execPath, [script, ...args], {
+    return spawn(process.execPath, [script, ...args], {
       env: {
         PATH: process.env.PATH,
         HOME: home,
@@ -65,6 +64,14 @@ export async function commandLine() {
         ...given,
       } as object as NodeJS.ProcessEnv,
     });
+  }
+
+  /** Runs a command to its end. */
+  async function breakwater(
+    args: readonly string[],
+    options: Readonly<{ input?: string; env?: Readonly<Record<string, string>> }> = {},
+  ) {
+    const child = started(args, options.env);
     child.stdin.end(options.input ?? "");
     const closed = once(child, "close");
     const [out, error] = await Promise.all([text(child.stdout), text(child.stderr)]);
@@ -79,7 +86,7 @@ export async function commandLine() {
     return requests;
   }
 
-  return { breakwater, answers, url, home };
+  return { breakwater, started, answers, url, home };
 }
 
 export function problem(status: number, detail: string, errors?: readonly object[]): Answer {

@@ -1,0 +1,184 @@
+import { hostname } from "node:os";
+import { type Breakwater, dataOf, ProblemError } from "../../src/breakwater.ts";
+import { type Command, type CommandCall, CommandLineError } from "../command.ts";
+import { present } from "../input.ts";
+import { print, remark } from "../output.ts";
+
+export const listenCommand: Command = {
+  name: "listen",
+  args: "<port or URL>",
+  summary: "Forward events to a server on this machine, until you stop it",
+  details:
+    "Makes a polled destination, and forwards what comes to it with the headers and the signature of a delivery. Ctrl-C\n" +
+    "removes the destination. Where the command is killed, it stays, and the same command continues with what has come\n" +
+    "since. An event that the server does not answer comes again; whatever it answers is shown, and counts.",
+  options: {
+    types: {
+      value: "type",
+      isList: true,
+      help: "Only events of this type, or of types with a prefix: order.*",
+    },
+    tenant: { value: "name", help: "Whose events; `default` otherwise" },
+    destination: { value: "id", help: "Fetch from this polled destination, which stays" },
+    since: { value: "time", help: "Begin with the events that were accepted since this time (ISO 8601)" },
+    replay: { value: "id", help: "Begin with this event" },
+    concurrency: { value: "n", help: "Requests at a time; 10 otherwise" },
+  },
+  run: listen,
+};
+
+const CONSUMER = "listen";
+const PAGE = { consumer: CONSUMER, limit: 100, wait_s: 30, visibility_s: 120 } as const;
+/** When an event that was not answered comes again, and when the deployment is asked again after a failure. */
+const AGAIN_S = 5;
+const ANSWER_MS = 60_000;
+
+async function listen(call: CommandCall): Promise<undefined> {
+  const target = targetOf(call.arg);
+  const { api } = call.connection();
+  const given = call.text("destination");
+  const { id, secret } =
+    given === undefined ? await destinationFor(call, api, target) : { id: given, secret: undefined };
+  const stop = new AbortController();
+  process.once("SIGINT", () => stop.abort());
+  process.once("SIGTERM", () => stop.abort());
+  await replayFor(call, api, id);
+  remark(`Forwarding ${id} to ${target}${secret ? `; its secret is ${secret}` : ""}. Stop with Ctrl-C.`);
+  while (!stop.signal.aborted) {
+    try {
+      await forwardPage(call, api, id, target, stop.signal);
+    } catch (error) {
+      if (stop.signal.aborted) break;
+      if (error instanceof ProblemError && error.problem.status < 500 && error.problem.status !== 429)
+        throw error;
+      remark(`${(error as Error).message}; trying again in ${AGAIN_S} s`);
+      await paused(AGAIN_S * 1000, stop.signal);
+    }
+  }
+  if (given === undefined) dataOf(await api.DELETE("/v1/destinations/{id}", { params: { path: { id } } }));
+  return undefined;
+}
+
+/** A port of this machine, or a URL. */
+function targetOf(given: string): string {
+  if (/^\d{1,5}$/.test(given)) return `http://127.0.0.1:${given}/`;
+  const url = URL.canParse(given) ? new URL(given) : undefined;
+  if (url?.protocol === "http:" || url?.protocol === "https:") return url.href;
+  throw new CommandLineError("listen needs a port or a URL, as in breakwater listen 3000");
+}
+
+/** The destination that an earlier run with the same arguments has left, or a new one. */
+async function destinationFor(call: CommandCall, api: Breakwater, target: string) {
+  const types = call.list("types");
+  const tenant = call.text("tenant");
+  const about = [hostname(), target, ...(types ?? [])].join(" ");
+  const uid = `listen-${await digestOf(about)}`;
+  const body = { kind: "poll", uid, description: `breakwater listen: ${about}`.slice(0, 200) } as const;
+  const created = await api.POST("/v1/destinations", {
+    body: { ...body, ...present({ tenant, event_types: types && [...types] }) },
+  });
+  if (created.response.status !== 409) return dataOf(created);
+  for await (const one of api.list("/v1/destinations", present({ tenant })))
+    if (one.uid === uid) return { id: one.id, secret: undefined };
+  return dataOf(created);
+}
+
+async function digestOf(text: string): Promise<string> {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+  return Buffer.from(digest).toString("hex").slice(0, 32);
+}
+
+/** Has the events come that were accepted before the destination was there, as a replay. */
+async function replayFor(call: CommandCall, api: Breakwater, id: string): Promise<void> {
+  const event = call.text("replay");
+  const since = call.text("since") ?? (event && (await acceptedAt(api, event)));
+  if (since === undefined) return;
+  const until =
+    event === undefined ? new Date().toISOString() : new Date(Date.parse(since) + 1).toISOString();
+  const body = { destination_id: id, since, until, include: "missing", rate_per_minute: 6000 } as const;
+  const { total } = dataOf(await api.POST("/v1/replays", { body }));
+  remark(`${total ?? "Some"} earlier events come by a replay`);
+}
+
+async function acceptedAt(api: Breakwater, id: string): Promise<string> {
+  return dataOf(await api.GET("/v1/events/{id}", { params: { path: { id } } })).timestamp;
+}
+
+/** Forwards the next page, several events at a time, and commits it: a page that is not committed comes again. */
+async function forwardPage(
+  call: CommandCall,
+  api: Breakwater,
+  id: string,
+  target: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const params = { path: { id }, query: PAGE };
+  const { data, iterator } = dataOf(await api.GET("/v1/destinations/{id}/poll", { params, signal }));
+  const waiting = [...data];
+  const unanswered: string[] = [];
+  const work = async () => {
+    for (let event = waiting.shift(); event && !signal.aborted; event = waiting.shift())
+      if (!(await forward(call, event, target, signal))) unanswered.push(event.id);
+  };
+  await Promise.all(Array.from({ length: call.number("concurrency") ?? 10 }, work));
+  if (data.length === 0 || signal.aborted) return;
+  const body = {
+    consumer: CONSUMER,
+    iterator,
+    return: unanswered.map((one) => ({ id: one, retry_after_s: AGAIN_S })),
+  };
+  dataOf(await api.POST("/v1/destinations/{id}/poll/commit", { params: { path: { id } }, body }));
+}
+
+type PolledEvent = Readonly<{
+  id: string;
+  type: string;
+  headers: Readonly<Record<string, string>>;
+  body?: string;
+  body_base64?: string;
+}>;
+
+/** Posts an event, and prints what came of it; false where there was no answer. */
+async function forward(
+  call: CommandCall,
+  { id, type, headers, body, body_base64: base64 }: PolledEvent,
+  target: string,
+  stop: AbortSignal,
+): Promise<boolean> {
+  const startedAt = Date.now();
+  const signal = AbortSignal.any([stop, AbortSignal.timeout(ANSWER_MS)]);
+  let status: number | undefined;
+  let answer: string;
+  try {
+    const content = base64 === undefined ? (body ?? "") : Buffer.from(base64, "base64");
+    const response = await fetch(target, {
+      method: "POST",
+      headers,
+      body: content,
+      redirect: "manual",
+      signal,
+    });
+    status = response.status;
+    answer = (await response.text()).replaceAll(/\s+/g, " ").slice(0, 100);
+  } catch (error) {
+    answer = String((error as { cause?: Error }).cause?.message ?? (error as Error).message);
+  }
+  const ms = Date.now() - startedAt;
+  if (call.has("json")) print(JSON.stringify({ id, type, status: status ?? null, latency_ms: ms, answer }));
+  else
+    print(
+      [new Date().toISOString(), status ?? "no answer", `${ms} ms`, type, id, answer].join("  ").trimEnd(),
+    );
+  return status !== undefined;
+}
+
+function paused(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(done, ms);
+    function done() {
+      clearTimeout(timer);
+      resolve();
+    }
+    signal.addEventListener("abort", done, { once: true });
+  });
+}
