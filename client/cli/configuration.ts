@@ -297,9 +297,8 @@ async function destinationSteps(
 
 function newDestination(api: Breakwater, tenant: string, uid: string, fields: Fields): PlanStep {
   const body = { ...fields, tenant, uid } as NewDestination;
-  const shown = Object.fromEntries(Object.entries(fields).filter(([name]) => !HIDDEN.includes(name)));
   return {
-    ...{ action: "create", kind: "destination", name: `${tenant}/${uid}`, changes: changesIn(shown, {}) },
+    ...{ action: "create", kind: "destination", name: `${tenant}/${uid}`, changes: changesIn(fields, {}) },
     path: ["tenants", tenant, "destinations", uid],
     makesSecret: !("secret" in fields),
     async apply() {

@@ -210,6 +210,21 @@ describe("events", () => {
     );
   });
 
+  test("get prints the fields of an event, and its deliveries as a table", async () => {
+    answers({ [`GET /v1/events/${EVENT}`]: { body: { id: EVENT, data: { n: 1 }, deliveries: [waiting] } } });
+    const { out } = await breakwater(["events", "get", EVENT]);
+    expect(out.split("\n").map((line) => line.split(/ +/).slice(0, 3).join(" "))).toEqual([
+      `id ${EVENT}`,
+      'data {"n":1}',
+      "",
+      "ID STATE REASON",
+      `${DELIVERY} waiting circuit_open`,
+      "",
+    ]);
+    const { deliveries } = JSON.parse((await breakwater(["events", "get", EVENT, "--json"])).out);
+    expect(deliveries).toHaveLength(1);
+  });
+
   test("what is not JSON is refused before anything is sent", async () => {
     const sent = answers({});
     expect((await breakwater(["events", "post", "a", "--data", "{"])).code).toBe(2);

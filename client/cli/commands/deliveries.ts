@@ -22,7 +22,7 @@ import {
 
 const STATES = ["queued", "waiting", "retrying", "delivered", "dead", "cancelled"];
 
-const columns: Columns<Delivery> = {
+export const deliveryColumns: Columns<Delivery> = {
   id: ({ id }) => id,
   state: ({ state }) => state,
   reason: ({ reason }) => reason,
@@ -53,7 +53,7 @@ export const deliveryCommands: readonly Command[] = [
         ...textsOf(call, ["state", "reason", "status", "tenant", "type", "tag", "since", "until"]),
         ...present({ destination_id: call.text("destination") }),
       } as ListQuery<"/v1/deliveries">;
-      return printList(call, (page) => api.list("/v1/deliveries", { ...query, ...page }), columns);
+      return printList(call, (page) => api.list("/v1/deliveries", { ...query, ...page }), deliveryColumns);
     },
   },
   {
@@ -139,7 +139,7 @@ async function retry(call: CommandCall, ids: readonly string[]): Promise<number 
     printTable(
       call,
       data.flatMap(({ delivery }) => delivery ?? []),
-      columns,
+      deliveryColumns,
     );
     for (const { id, problem } of data) {
       if (!problem) continue;
@@ -169,7 +169,7 @@ async function each(
       code ??= exitCodeOf(error.problem.status);
     }
   }
-  printTable(call, done, columns);
+  printTable(call, done, deliveryColumns);
   return code;
 }
 
@@ -200,7 +200,7 @@ async function tail(call: CommandCall): Promise<undefined> {
 const RECONNECT_MS = 1_000;
 
 function lineOf(delivery: Delivery): string {
-  return Object.values(columns)
+  return Object.values(deliveryColumns)
     .map((column) => String(column(delivery) ?? "–"))
     .join("  ");
 }

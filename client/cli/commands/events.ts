@@ -2,7 +2,8 @@ import { plural } from "../../../src/pages/ui/format.ts";
 import { dataOf, type NewEvent } from "../../src/breakwater.ts";
 import { type Command, type CommandCall, CommandLineError, listOptions } from "../command.ts";
 import { jsonFrom, present, readText, textsOf } from "../input.ts";
-import { print, printList, printObject, progress, remark } from "../output.ts";
+import { print, printList, printObject, progress, remark, tableOf } from "../output.ts";
+import { deliveryColumns } from "./deliveries.ts";
 
 /** Within the API's 1,000 events and 1 MB of a batch; an event has 256 KB at most. */
 const BATCH = { events: 500, characters: 250_000 };
@@ -54,10 +55,12 @@ export const eventCommands: readonly Command[] = [
     summary: "Show an event with its data and its deliveries",
     async run(call) {
       const { api } = call.connection();
-      return printObject(
-        call,
-        dataOf(await api.GET("/v1/events/{id}", { params: { path: { id: call.arg } } })),
-      );
+      const event = dataOf(await api.GET("/v1/events/{id}", { params: { path: { id: call.arg } } }));
+      if (call.has("json")) return printObject(call, event);
+      const { deliveries, ...fields } = event;
+      printObject(call, fields);
+      if (deliveries.length > 0) print(`\n${tableOf(deliveries, deliveryColumns)}`);
+      return undefined;
     },
   },
   {
