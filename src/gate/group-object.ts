@@ -150,7 +150,7 @@ function mustBeStored(before: GroupState, after: GroupState): boolean {
 function parsed(text: unknown): GroupState | undefined {
   try {
     const value = typeof text === "string" ? (JSON.parse(text) as Partial<GroupState> | null) : null;
-    const lists = [value?.blocks, value?.ring, value?.votes, value?.throttled];
+    const lists = [value?.blocks, value?.ring, value?.served, value?.votes, value?.throttled];
     const isReadable =
       value?.version === 1 && typeof value.incarnation === "number" && lists.every(Array.isArray);
     return isReadable && value.circuit !== undefined ? (value as GroupState) : undefined;

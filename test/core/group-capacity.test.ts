@@ -3,7 +3,12 @@ import { describe, expect, it } from "vitest";
 import { type AdmitRequest, admit } from "../../src/core/admit.ts";
 import { type GateState, newGateState } from "../../src/core/gate-state.ts";
 import { type BlockAnswer, deal } from "../../src/core/group/deal.ts";
-import { type GroupSettings, type GroupState, newGroupState } from "../../src/core/group/group-state.ts";
+import {
+  type GroupSettings,
+  type GroupState,
+  newGroupState,
+  slotsOut,
+} from "../../src/core/group/group-state.ts";
 import type { BlockNeeds } from "../../src/core/group/member.ts";
 import { afterGroupReport, type GroupReport } from "../../src/core/group/report.ts";
 import type { Grant } from "../../src/core/lease.ts";
@@ -249,6 +254,20 @@ describe("a group's capacity", () => {
     expect(histories.inFlight()).toBe(7);
     histories.request(1, 20, "fresh", "none");
     expect(histories.inFlight()).toBe(8);
+  });
+
+  it("is given back by a member of whose attempts one hangs, but for that one's slot", () => {
+    const histories = new Histories(4, 8, 1_000, 1_000);
+    for (let i = 0; i < 7; i++) histories.request(0, 1, "fresh", "none");
+    for (let i = 0; i < 7; i++) histories.pass(150);
+    // It has learned how many it needs: this block is for several leases.
+    for (let i = 0; i < 6; i++) histories.end(0, 1);
+    for (let i = 0; i < 6; i++) histories.request(0, 1, "fresh", "none");
+    for (let i = 0; i < 6; i++) histories.end(1, 1);
+    expect(histories.inFlight()).toBe(1);
+    expect(slotsOut(histories.group.blocks)).toBeLessThanOrEqual(2);
+    histories.request(1, 20, "fresh", "none");
+    expect(histories.inFlight()).toBeGreaterThanOrEqual(6);
   });
 
   it("costs a busy member one block for ten leases and more", () => {

@@ -144,8 +144,9 @@ function slotsFor({ state, request, settings }: Asking) {
   const mine = slotsOut(blocks.filter((block) => block.tenant === tenant));
   const contenders = new Set([tenant, ...[...blocks, ...others].map((one) => one.tenant)]).size;
   const common = freeFor(state, others, waiter, capacity - kept, capacity);
-  // Out of the last eighth, where the rest is taken or others wait for it.
-  const isFresh = mine === 0 && !waiter && common < 1;
+  // Out of the last eighth, where the rest is taken or others wait for it. Whoever has had a turn waits for theirs.
+  const waits = ring.some((one) => one.tenant === tenant);
+  const isFresh = mine === 0 && !waits && !isAhead(state, tenant) && common < 1;
   const free = isFresh ? freeForFresh(state, capacity, kept) : common;
   // While others wait a tenant has no more than its share, over all its members.
   const share = others.length > 0 ? Math.max(1, Math.floor((capacity - kept) / contenders)) - mine : free;
@@ -155,6 +156,15 @@ function slotsFor({ state, request, settings }: Asking) {
 /** Slots for tenants without a block; nothing below a capacity of two. */
 function keptOf(capacity: number): number {
   return capacity > 1 ? Math.max(1, Math.floor(capacity / 8)) : 0;
+}
+
+/** Whether the tenant has got a block since which another one waits, and has none. */
+function isAhead({ served, ring, blocks }: GroupState, tenant: string): boolean {
+  const place = served.findIndex((one) => one.tenant === tenant);
+  const mine = served[place];
+  if (!mine) return false;
+  const others = new Set([...served.slice(place), ...blocks].map((one) => one.tenant));
+  return ring.some((one) => one.since <= mine.at && !others.has(one.tenant));
 }
 
 function freeForFresh({ blocks }: GroupState, capacity: number, kept: number): number {
@@ -207,7 +217,10 @@ function given(
   // The tenant's other members come after those of others.
   const [behind, before] = partition(state.ring, (one) => one.tenant === tenant);
   const ring = [...before, ...behind.filter((one) => one.member !== member)];
-  const next = { ...state, given: count, ring, blocks: [...state.blocks, block] };
+  const oldest = Math.min(...ring.map(({ since }) => since));
+  const others = state.served.filter((one) => one.tenant !== tenant && one.at >= oldest);
+  const served = ring.length > 0 ? [...others, { tenant, at: now }].slice(-MAX_RING) : [];
+  const next = { ...state, given: count, ring, served, blocks: [...state.blocks, block] };
   const wanted = isScarce(next, settings);
   const pace = { firstAt, everyMs, slackMs };
   const answer = {
@@ -240,7 +253,7 @@ function refused({ state, request, now }: Asking, why: BlockRefusal["why"], end:
     ? state.ring.map((one) => (one.member === member ? { ...one, askedAt: now, calledAt: 0 } : one))
     : isFull
       ? state.ring
-      : [...state.ring, { member, tenant, askedAt: now, calledAt: 0 }];
+      : [...state.ring, { member, tenant, since: now, askedAt: now, calledAt: 0 }];
   const place = ring.findIndex((one) => one.member === member);
   const behind = place === -1 ? ring.length : place;
   const until = Math.ceil(Math.max(end, now) + FALLBACK_MS + behind * FALLBACK_EACH_MS);

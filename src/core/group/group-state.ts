@@ -41,8 +41,17 @@ export type GroupBlock = Readonly<{
   expiresAt: number;
 }>;
 
-/** A member that was refused. Members are called in the order in which they were. */
-export type Waiter = Readonly<{ member: string; tenant: string; askedAt: number; calledAt: number }>;
+/** A member that was refused, since when it waits, and when it last asked. Members are called in the order in which they were. */
+export type Waiter = Readonly<{
+  member: string;
+  tenant: string;
+  since: number;
+  askedAt: number;
+  calledAt: number;
+}>;
+
+/** A tenant that got a block while others waited. */
+type ServedTenant = Readonly<{ tenant: string; at: number }>;
 
 /** A tenant's attempts in the window of the circuit. Each tenant has one vote, whatever its traffic. */
 export type TenantVote = Readonly<{ tenant: string; from: number; attempts: number; failures: number }>;
@@ -76,6 +85,7 @@ export type GroupState = Readonly<{
   tat: number;
   blocks: readonly GroupBlock[];
   ring: readonly Waiter[];
+  served: readonly ServedTenant[];
   given: number;
   incarnation: number;
   /** As last seen, for the alarm. */
@@ -99,6 +109,7 @@ export function newGroupState(now: number): GroupState {
     tat: 0,
     blocks: [],
     ring: [],
+    served: [],
     given: 0,
     incarnation: 0,
     settings: null,

@@ -95,6 +95,7 @@ export function withinBlock<Capacity extends Room>(
   if (!found) return undefined;
   const { reservation } = capacity;
   const firstAt = Math.max(reservation.firstAt, found.firstAt + found.taken * found.everyMs);
+  const slots = Math.min(capacity.slots, found.slots - usedOf(found, leases));
   const everyMs = Math.max(reservation.everyMs, found.everyMs);
   const sends = Math.min(reservation.sends, found.sends - found.taken);
   const slackMs = Math.min(reservation.slackMs, found.slackMs);
@@ -103,7 +104,6 @@ export function withinBlock<Capacity extends Room>(
     reservation.tat - (reservation.sends - sends) * reservation.everyMs,
     firstAt + sends * everyMs,
   );
-  const slots = Math.min(capacity.slots, found.slots - usedOf(found, leases));
   return {
     block: found.id,
     capacity: { ...capacity, slots, reservation: { sends, firstAt, everyMs, slackMs, tat } },
@@ -118,7 +118,10 @@ export function needsOf(
   { leaseMs, connections }: Readonly<{ leaseMs: number; connections: number }>,
   now: number,
 ): Readonly<{ membership: Membership; needs: BlockNeeds }> {
-  const { blocks, over } = split(membership.blocks, leases, now);
+  const { blocks, ends, succeeded } = returned(membership.blocks, leases, now, {
+    isOver: ({ useBy }, used) => useBy <= now && used === 0,
+    hasIdle: ({ useBy, slots: held }, used) => useBy <= now && used < held,
+  });
   const used = membership.blocks.filter(({ leasesEndBy, useBy }) => useBy > now - 1_000 && leasesEndBy > now);
   const sends = probe ? 1 : Math.max(reservation.sends, Math.min(MOST_SENDS, AHEAD * sum(used, "taken")));
   const needed = Math.min(slots, reservation.sends, connections);
@@ -127,8 +130,8 @@ export function needsOf(
     slots: wanted,
     sends,
     leaseMs,
-    ends: over.map((block) => endOf(block, leases)),
-    succeeded: sum(over, "succeeded"),
+    ends,
+    succeeded,
   };
   return { membership: { ...membership, blocks }, needs };
 }
@@ -151,8 +154,8 @@ export function afterShare(
 }
 
 /**
- * The membership after a lease has ended, and what to report to the group at once: blocks that are over, where the
- * group wants them.
+ * The membership after a lease has ended, and what to report to the group at once, where it wants that: blocks that are
+ * over, and slots of others, once half of them are idle.
  * @param leases those that are left
  */
 export function afterShareEnd(
@@ -172,37 +175,50 @@ export function afterShareEnd(
       succeeded: block.succeeded + succeeded,
     };
   });
-  const isOver = (block: MemberBlock) =>
-    block.wanted === true && usedOf(block, leases) === 0 && (block.probe === true || block.taken > 0);
-  const over = blocks.filter(isOver);
-  const left = blocks.filter((block) => !isOver(block) && !isForgotten(block, now));
-  const ends = over.map((block) => endOf(block, leases));
-  return { membership: { ...membership, blocks: left }, ends, succeeded: sum(over, "succeeded") };
+  const { blocks: left, ...back } = returned(blocks, leases, now, {
+    isOver: ({ wanted, probe, taken }, used) =>
+      wanted === true && used === 0 && (probe === true || taken > 0),
+    // One attempt that hangs does not keep what its neighbours had.
+    hasIdle: ({ wanted, slots }, used) => wanted === true && used * 2 <= slots,
+  });
+  return { membership: { ...membership, blocks: left }, ...back };
 }
 
-function split(all: readonly MemberBlock[], leases: readonly Sharing[], now: number) {
-  const isOver = (block: MemberBlock) => block.useBy <= now && usedOf(block, leases) === 0;
-  return {
-    blocks: all.filter((block) => !isOver(block) && !isForgotten(block, now)),
-    over: all.filter(isOver),
-  };
+type Returning = Readonly<Record<"isOver" | "hasIdle", (block: MemberBlock, used: number) => boolean>>;
+
+/** The blocks that stay, and what goes back to the group: whole blocks, and slots that are idle in others. */
+function returned(
+  all: readonly MemberBlock[],
+  leases: readonly Sharing[],
+  now: number,
+  { isOver, hasIdle }: Returning,
+): Readonly<{ blocks: readonly MemberBlock[]; ends: readonly BlockEnd[]; succeeded: number }> {
+  const blocks: MemberBlock[] = [];
+  const ends: BlockEnd[] = [];
+  let succeeded = 0;
+  for (const block of all) {
+    const { id, sends, taken } = block;
+    const slots = usedOf(block, leases);
+    if (isOver(block, slots)) {
+      ends.push({ block: id, slots: 0, unused: sends - taken });
+      succeeded += block.succeeded;
+    } else if (!isForgotten(block, now)) {
+      const gives = slots > 0 && hasIdle(block, slots);
+      if (gives) ends.push({ block: id, slots, unused: 0 });
+      blocks.push(gives ? { ...block, slots } : block);
+    }
+  }
+  return { blocks, ends, succeeded };
 }
 
 function isForgotten({ leasesEndBy }: MemberBlock, now: number): boolean {
   return leasesEndBy + REMEMBERED_MS <= now;
 }
 
-function endOf(block: MemberBlock, leases: readonly Sharing[]): BlockEnd {
-  return { block: block.id, slots: usedOf(block, leases), unused: block.sends - block.taken };
-}
-
 function usedOf({ id }: MemberBlock, leases: readonly Sharing[]): number {
   return leases.reduce((used, { share }) => used + (share?.block === id ? share.slots : 0), 0);
 }
 
-function sum<Name extends "taken" | "peak" | "succeeded">(
-  blocks: readonly MemberBlock[],
-  name: Name,
-): number {
+function sum(blocks: readonly MemberBlock[], name: "taken" | "peak"): number {
   return blocks.reduce((total, block) => total + block[name], 0);
 }

@@ -21,9 +21,9 @@ import {
 /** The state of a block when its member reports it. */
 export type BlockEnd = Readonly<{
   block: string;
-  /** Slots that are in use still, or may be used again. */
+  /** Slots that are in use still; 0: the block is over. */
   slots: number;
-  /** Sends at its end that were never made, and will not be. */
+  /** Sends at its end that were never made, and will not be; 0 while it is not over. */
   unused: number;
 }>;
 
