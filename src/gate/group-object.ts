@@ -13,6 +13,7 @@ import {
   type GroupStanding,
   type GroupState,
   type GroupView,
+  groupMustBeStored,
   groupViewOf,
   newGroupState,
   standingOf,
@@ -91,7 +92,7 @@ export class ReceiverGroup extends DurableObject<Env> {
     const { storage } = this.ctx;
     const isSet = this.#alarmAt !== null && this.#alarmAt > now && at !== null && this.#alarmAt <= at;
     const sets = at !== null && !isSet;
-    if (sets || mustBeStored(before, after)) storage.kv.put(KEY, JSON.stringify(after));
+    if (sets || groupMustBeStored(before, after)) storage.kv.put(KEY, JSON.stringify(after));
     const set = sets ? storage.setAlarm(at) : undefined;
     this.#memory = after;
     if (sets) this.#alarmAt = at;
@@ -134,16 +135,6 @@ export class ReceiverGroup extends DurableObject<Env> {
     }
     return { ...fresh, ...stored, incarnation: stored.incarnation + 1 };
   }
-}
-
-/** Whether a crash that loses the change would grant capacity twice, or forget what blocks the group. */
-function mustBeStored(before: GroupState, after: GroupState): boolean {
-  return (
-    after.given !== before.given ||
-    after.circuit !== before.circuit ||
-    after.heldUntil !== before.heldUntil ||
-    after.narrowedAt !== before.narrowedAt
-  );
 }
 
 /** Undefined when it is not a state of this version. */

@@ -1,6 +1,7 @@
 /** Everything that the model checker checks. */
 import { brokenCommits, deepCommits, smallCommits } from "./commit-variants.ts";
 import { brokenGates, deepGates, smallGates } from "./gate-variants.ts";
+import { brokenGroups, deepGroups, smallGroups } from "./group-variants.ts";
 import { brokenRates, deepRates, smallRates } from "./rate-variants.ts";
 import { brokenRecords, deepRecords, smallRecords } from "./record-variants.ts";
 import type { Group } from "./report.ts";
@@ -10,4 +11,5 @@ export const groups: readonly Group[] = [
   { title: "The rate limit", small: smallRates, deep: deepRates, broken: brokenRates },
   { title: "What is recorded", small: smallRecords, deep: deepRecords, broken: brokenRecords },
   { title: "The commit", small: smallCommits, deep: deepCommits, broken: brokenCommits },
+  { title: "A group of destinations", small: smallGroups, deep: deepGroups, broken: brokenGroups },
 ];

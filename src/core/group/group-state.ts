@@ -148,6 +148,16 @@ export function slotsOut(blocks: readonly Pick<GroupBlock, "slots">[]): number {
   return blocks.reduce((sum, { slots }) => sum + slots, 0);
 }
 
+/** Whether a crash that loses the change would grant capacity twice, or forget what blocks the group. */
+export function groupMustBeStored(before: GroupState, after: GroupState): boolean {
+  return (
+    after.given !== before.given ||
+    after.circuit !== before.circuit ||
+    after.heldUntil !== before.heldUntil ||
+    after.narrowedAt !== before.narrowedAt
+  );
+}
+
 /** What blocks all members, and until when; undefined when blocks are given, if only for a probe. */
 export function groupBlockedBy(
   { circuit, heldUntil }: GroupState,
