@@ -171,7 +171,12 @@ export class DestinationGate extends DurableObject<Env> {
 
   /** Something is in the inbox: wakes the requests that wait for it. */
   wakeInbox(): void {
-    for (const socket of this.ctx.getWebSockets()) socket.send("arrived");
+    for (const socket of this.ctx.getWebSockets())
+      try {
+        socket.send("arrived");
+      } catch {
+        // It is closing: its request has its answer.
+      }
   }
 
   /**
