@@ -19,6 +19,7 @@ import {
   goalTable,
   reportOf,
   resultsOf,
+  type SharedRun,
   section,
   sharedTable,
   wideText,
@@ -29,8 +30,9 @@ import { wideDrain } from "./storm/wide-drain.ts";
 
 const SEED = 1;
 const WIDE = 20_000;
-/** Tenants of the shared host, and events of each in the hour. */
-const SHARING = [100, 100] as const;
+/** Tenants of the shared host, and events of each in the hour. A thousand without a group take hours to simulate. */
+const MANY = [1_000, 20] as const;
+const SOME = [100, 100] as const;
 const FIGURES = `${import.meta.dirname}/storm/figures.md`;
 const PICTURES = `${import.meta.dirname}/../.github/pictures`;
 
@@ -89,10 +91,16 @@ async function contendAll(): Promise<Contention[]> {
 }
 
 async function shareReceiver(): Promise<void> {
-  progress("a shared host, with a group");
-  const grouped = await sharedReceiver(...SHARING, true, SEED);
-  progress("a shared host, without one");
-  show("# One host of many tenants", sharedTable(grouped, await sharedReceiver(...SHARING, false, SEED)));
+  const runs: SharedRun[] = [];
+  for (const [title, sharing, isGrouped] of [
+    ["1,000 tenants in a group", MANY, true],
+    ["100 in a group", SOME, true],
+    ["100 without", SOME, false],
+  ] as const) {
+    progress(`a shared host: ${title}`);
+    runs.push([title, await sharedReceiver(...sharing, isGrouped, SEED)]);
+  }
+  show("# One host of many tenants", sharedTable(runs));
 }
 
 const comparisons = await compareAll();

@@ -110,10 +110,15 @@ export function wideText({ deliveries, sustained, seconds, rampS }: WideDrain): 
   return `100 at once, 100 ms each, so 1,000 a second at best: ${grouped(deliveries)} deliveries in ${seconds} s, ${rate}, 80 % of the ideal ${duration(rampS)} after the first request.`;
 }
 
-export function sharedTable(withGroup: SharedReceiver, without: SharedReceiver): string {
-  const row = (name: string, of: (figures: SharedReceiver) => string) => [name, of(withGroup), of(without)];
+export type SharedRun = readonly [title: string, figures: SharedReceiver];
+
+export function sharedTable(runs: readonly SharedRun[]): string {
+  const row = (name: string, of: (figures: SharedReceiver) => string) => [
+    name,
+    ...runs.map(([, figures]) => of(figures)),
+  ];
   return alignedTable(
-    ["", "with a group", "without"],
+    ["", ...runs.map(([title]) => title)],
     [
       row("fullest second after the recovery ÷ capacity", ({ peak }) => peak.toFixed(2)),
       row("second outages", ({ secondOutages }) => grouped(secondOutages)),

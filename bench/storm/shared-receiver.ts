@@ -17,6 +17,10 @@ const AFTER_MS = 300_000;
 const CAPACITY = 50;
 const OTHERS = 3;
 const GROUP = "shared";
+/** Its slots, and what is under way to it: attempts that queue at the host start when others end, not when they should. */
+const AT_ONCE = 13;
+/** A second's worth of attempts that are late fits beside it. */
+const RATE = 46;
 
 export type SharedReceiver = Readonly<{
   /** Requests in the fullest second after the recovery ÷ capacity. */
@@ -69,9 +73,9 @@ export async function sharedReceiver(
         prepare: (db) =>
           db
             .prepare(
-              "INSERT INTO groups (name, max_concurrency, rate_per_second, rate_burst, created_at, updated_at) VALUES (?, 20, ?, 1, 0, 0)",
+              "INSERT INTO groups (name, max_concurrency, rate_per_second, rate_burst, created_at, updated_at) VALUES (?, ?, ?, 1, 0, 0)",
             )
-            .run(GROUP, CAPACITY - 5),
+            .run(GROUP, AT_ONCE, RATE),
       }),
   };
   return figuresOf(await simulate(scenario, contender, seed), tenants);

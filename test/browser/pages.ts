@@ -35,6 +35,7 @@ export const pages: readonly Shown[] = [
   { name: "delete-destination", path: `${destination}/delete` },
   { name: "event-types", path: "/dashboard/event-types" },
   { name: "new-event-type", path: "/dashboard/event-types/new" },
+  { name: "group-limits", path: "/dashboard/groups/limits?name=host:hooks.example.com" },
   { name: "keys", path: "/dashboard/keys" },
   { name: "portal-links", path: "/dashboard/portal-links" },
   { name: "audit", path: "/dashboard/audit" },

@@ -113,6 +113,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /dashboard/search?q=nowhere": [2_500, 11],
   "GET /dashboard/simulator": [150, 3],
   "GET /dashboard/groups": [510, 3],
+  "GET /dashboard/groups/limits": [5, 3],
   "GET /dashboard/event-types": [510, 2],
   "GET /dashboard/event-types/new": [2, 1],
   "GET /dashboard/event-types/:name/edit": [4, 3],
@@ -221,6 +222,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   // After the posts: the next one would read what is validated now. The types are counted, up to their limits.
   "PUT /v1/groups/{name}": [1_010, 2],
   "POST /v1/groups/{name}/reset": [10, 2],
+  "POST /dashboard/groups/limits": [1_020, 6],
   "PUT /v1/event-types/{name}": [1_010, 2],
   // What is to be retried is cancelled with it, at most ten pages.
   "DELETE /v1/destinations/{id}": [140, 4],

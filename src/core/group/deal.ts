@@ -144,7 +144,7 @@ function slotsFor({ state, request, settings }: Asking) {
   const mine = slotsOut(blocks.filter((block) => block.tenant === tenant));
   const contenders = new Set([tenant, ...[...blocks, ...others].map((one) => one.tenant)]).size;
   const common = freeFor(state, others, waiter, capacity - kept, capacity);
-  // Out of the last eighth, where the rest is taken or others wait for it. Whoever has had a turn waits for theirs.
+  // Out of the last eighth, where the rest is taken or others wait for it. A tenant that has had a turn waits for theirs.
   const waits = ring.some((one) => one.tenant === tenant);
   const isFresh = mine === 0 && !waits && !isAhead(state, tenant) && common < 1;
   const free = isFresh ? freeForFresh(state, capacity, kept) : common;

@@ -32,6 +32,7 @@ import { registerEditEventType } from "./pages/edit-event-type.tsx";
 import { registerErasurePages } from "./pages/erasures.tsx";
 import { registerEventPage } from "./pages/event.tsx";
 import { registerEventTypePages } from "./pages/event-types.tsx";
+import { registerGroupLimitPages } from "./pages/group-limits.tsx";
 import { registerGroupPages } from "./pages/groups.tsx";
 import { registerKeyPages } from "./pages/keys.tsx";
 import { registerNewDestination } from "./pages/new-destination.tsx";
@@ -95,6 +96,7 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerEventPage,
     registerAttemptPage,
     registerEventTypePages,
+    registerGroupLimitPages,
     registerGroupPages,
     registerErasurePages,
     registerTenantPage,

@@ -175,6 +175,7 @@ const outcomes = {
   "type-archived": "Event type archived. Its events are still accepted and validated.",
   "type-restored": "Event type restored.",
   "type-deleted": "Event type deleted. Its events are no longer validated.",
+  "group-limits": "Limits saved. They apply within ten seconds.",
   "group-reset": "The group is tried again, from one attempt at a time.",
   limits: "Limits saved. They apply from the next batch.",
   policy: "Retry policy saved. It applies from the next attempt.",

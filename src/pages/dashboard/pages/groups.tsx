@@ -7,6 +7,7 @@ import { OutcomeNotice, outcomeAt, StateLabel } from "../../ui/parts.tsx";
 import { attempt } from "../../ui/services.ts";
 import { showPage, showRefusal } from "../components/layout.tsx";
 import { callerOnPage, type DashboardEnv, mayCall } from "../session.ts";
+import { GROUP_LIMITS, mayLimitGroups } from "./group-limits.tsx";
 
 const PATH = "/dashboard/groups";
 /** The state of each is a call. */
@@ -29,6 +30,11 @@ export function registerGroupPages(app: Hono<DashboardEnv>): void {
             Destinations of any tenants that share one receiver: they share its concurrency, its rate, its
             hold and its circuit, and take turns.
           </p>
+          {mayLimitGroups(c) && (
+            <p>
+              <a href={GROUP_LIMITS}>Set the limits of a group</a>
+            </p>
+          )}
         </section>
         <OutcomeNotice name={c.req.query("done")} />
         <section aria-label="Groups">
@@ -40,7 +46,12 @@ export function registerGroupPages(app: Hono<DashboardEnv>): void {
             </p>
           ) : (
             shown.map((group, i) => (
-              <GroupPanel group={group} place={i} mayReset={mayCall(c, restartGroup)} />
+              <GroupPanel
+                group={group}
+                place={i}
+                mayReset={mayCall(c, restartGroup)}
+                mayLimit={mayLimitGroups(c)}
+              />
             ))
           )}
           <p class="pager">
@@ -59,10 +70,10 @@ export function registerGroupPages(app: Hono<DashboardEnv>): void {
   });
 }
 
-type Props = Readonly<{ group: GroupStateJson; place: number; mayReset: boolean }>;
+type Props = Readonly<{ group: GroupStateJson; place: number; mayReset: boolean; mayLimit: boolean }>;
 
 /** @param place makes ids, which a name might not be fit for */
-const GroupPanel: FC<Props> = ({ group: { name, state, ...limits }, place, mayReset }) => (
+const GroupPanel: FC<Props> = ({ group: { name, state, ...limits }, place, mayReset, mayLimit }) => (
   <article class="delivery" aria-labelledby={`group-${place}`}>
     <div class="head">
       <h2 class="break" id={`group-${place}`}>
@@ -79,6 +90,16 @@ const GroupPanel: FC<Props> = ({ group: { name, state, ...limits }, place, mayRe
       <p class="small soft">
         {`Limits: ${limits.max_concurrency} at once, ${limits.rate_per_second} a second, burst ${limits.rate_burst}.`}
       </p>
+      {mayLimit && (
+        <p>
+          <a
+            href={`${GROUP_LIMITS}?${new URLSearchParams({ name })}`}
+            aria-label={`Change the limits of ${name}`}
+          >
+            Change limits
+          </a>
+        </p>
+      )}
       {mayReset && state !== null && (state.circuit !== "closed" || state.held_until !== null) && (
         <form method="post" action={`${PATH}/${encodeURIComponent(name)}/reset`}>
           <button type="submit" aria-label={`Try ${name} again now`}>

@@ -1,0 +1,48 @@
+/** Groups on the dashboard: who sees them, and who sets their limits. */
+import { beforeEach, expect, it } from "vitest";
+import { emptyDatabase, testApi } from "../../support/api.ts";
+import { customer, signedIn } from "../../support/dashboard.ts";
+
+const GROUPS = "/dashboard/groups";
+const LIMITS = `${GROUPS}/limits`;
+const { call } = testApi();
+const name = "host:hooks.example.com";
+
+beforeEach(emptyDatabase);
+
+const limitsOf = async () => (await call("GET", "/v1/groups?limit=10")).json as { data: unknown[] };
+
+it("sets the limits of a group by a form, which shows them again, and removes them", async () => {
+  const browser = await signedIn();
+  const typed = { name, max_concurrency: "13", rate_per_second: "46", failure_ratio: "0.3" };
+  expect((await browser.post(LIMITS, typed)).status).toBe(303);
+  expect((await limitsOf()).data).toMatchObject([
+    { name, max_concurrency: 13, rate_per_second: 46, breaker: { failure_ratio: 0.3, min_attempts: 5 } },
+  ]);
+  const { html } = await browser.get(`${LIMITS}?${new URLSearchParams({ name })}`);
+  expect(html).toMatch(/name="max_concurrency" value="13"/);
+  expect((await browser.get(GROUPS)).html).toContain(`href="${LIMITS}?name=host%3Ahooks.example.com"`);
+  expect((await browser.post(LIMITS, { name, action: "remove" })).status).toBe(303);
+  expect((await limitsOf()).data).toEqual([]);
+});
+
+it("shows a refused form again, with each fault at its field", async () => {
+  const browser = await signedIn();
+  const { status, html } = await browser.post(LIMITS, { name: "no name!", max_concurrency: "0" });
+  expect(status).toBe(422);
+  expect(html).toContain('id="f-max_concurrency-fault"');
+  const named = await browser.post(LIMITS, { name: "no name!", max_concurrency: "7" });
+  expect(named.status).toBe(422);
+  expect(named.html).toContain('id="f-name-fault"');
+  expect(named.html).toMatch(/name="max_concurrency" value="7"/);
+});
+
+it.each([
+  false,
+  true,
+])("gives a customer neither the form nor its effect (reading only: %j)", async (reads) => {
+  const browser = await customer("acme", reads);
+  expect((await browser.get(LIMITS)).status).toBe(403);
+  expect((await browser.post(LIMITS, { name, max_concurrency: "1" })).status).toBe(403);
+  expect((await limitsOf()).data).toEqual([]);
+});
