@@ -148,14 +148,15 @@ export async function lagsBehind(
   });
 }
 
-/** Reads events that a consumer has returned. */
+/** Reads events that a consumer has returned. Undefined where only later code can read some of them. */
 export async function readReturned(
   databases: Databases,
   destination: string,
   events: readonly number[],
   now: number,
-): Promise<readonly LoadedDelivery[]> {
-  const { deliveries } = await loadEvents(databases, destination, events, true);
+): Promise<readonly LoadedDelivery[] | undefined> {
+  const { deliveries, read } = await loadEvents(databases, destination, events, true);
+  if (!events.every((event) => read.has(event))) return undefined;
   return events.flatMap((event) => {
     const delivery = deliveries.get(event);
     return delivery && isToBeRead(delivery, now) ? [delivery] : [];

@@ -7,6 +7,7 @@
 import { eventAt } from "../../core/bundle.ts";
 import {
   INBOX_START,
+  isSamePosition,
   iteratorIn,
   iteratorText,
   PAGE_EVENTS,
@@ -225,6 +226,8 @@ type NextPage = Readonly<{
   page: number;
   deliveries: readonly LoadedDelivery[];
   isLast: boolean;
+  /** Whether the position has moved without an event, so that another look may find one. */
+  hasMoved: boolean;
   /** When something is to be handed out again, epoch ms. */
   againAt: number | null;
 }>;
@@ -241,7 +244,7 @@ async function awaitedPage(services: Services, destination: Destination, query: 
       const read = await nextPage(services, destination, query);
       const now = services.now();
       if (!("page" in read) || read.deliveries.length > 0 || now >= until) return read;
-      if (read.isLast) await ear.wait(Math.max(1, Math.min(until, read.againAt ?? until) - now));
+      if (!read.hasMoved) await ear.wait(Math.max(1, Math.min(until, read.againAt ?? until) - now));
     }
   } finally {
     ear.close();
@@ -260,7 +263,9 @@ async function nextPage(
     if (next.kind === "full") return tooMany(next.of === "pages" ? MANY_PAGES : MANY_CONSUMERS);
     if (next.kind === "page") {
       const deliveries = await readAgain(services, id, next);
-      if (deliveries.length > 0) return { page: next.page, deliveries, isLast: false, againAt: null };
+      if (deliveries === undefined) return unavailable(LATER_VERSION);
+      if (deliveries.length > 0)
+        return { page: next.page, deliveries, isLast: false, hasMoved: false, againAt: null };
       // Everything in it is gone by now.
       await commitPage(services, id, { consumer, page: next.page, returned: [] });
       continue;
@@ -271,25 +276,30 @@ async function nextPage(
     const { deliveries, end, isLast } = read;
     const page = await claimPage(services, id, { consumer, start, end, count: deliveries.length, visibleMs });
     if (page === undefined) return unavailable(UNREACHABLE);
-    const isNothingYet = deliveries.length === 0 && !isLast && round < ROUNDS;
-    if (page !== null && !isNothingYet) return { page, deliveries, isLast, againAt };
+    const hasMoved = deliveries.length === 0 && !isLast && !isSamePosition(start, end);
+    if (page !== null && !(hasMoved && round < ROUNDS))
+      return { page, deliveries, isLast, hasMoved, againAt };
   }
   return tooMany("Others poll for the same consumer at this moment");
 }
 
-/** The events of a page that was handed out before, without those that have been acknowledged or are gone. */
+/**
+ * The events of a page that was handed out before, without those that have been acknowledged or are gone. Undefined where
+ * only later code can read some of them.
+ */
 async function readAgain(
   services: Services,
   id: string,
   page: InboxPage,
-): Promise<readonly LoadedDelivery[]> {
+): Promise<readonly LoadedDelivery[] | undefined> {
   const { start, end, late, events, done } = page;
   const now = services.now();
-  const deliveries =
-    events === null
-      ? (await readInbox(services, id, { start, end, late, limit: PAGE_EVENTS }, now)).deliveries
-      : await readReturned(services, id, events, now);
-  return deliveries.filter(({ event }) => !done.includes(event.id));
+  let deliveries: readonly LoadedDelivery[] | undefined;
+  if (events === null) {
+    const read = await readInbox(services, id, { start, end, late, limit: PAGE_EVENTS }, now);
+    if (isSamePosition(read.end, end)) ({ deliveries } = read);
+  } else deliveries = await readReturned(services, id, events, now);
+  return deliveries?.filter(({ event }) => !done.includes(event.id));
 }
 
 function logDamaged({ log }: Services, destination: string, { damaged }: InboxRead): void {
@@ -311,6 +321,7 @@ async function polledEvent(
   return { id, ...queueMessageOf({ type, headers, body: payload.body }) };
 }
 
+const LATER_VERSION = "Some events can only be read by a later version of Breakwater";
 const MANY_PAGES = "The consumer has so many pages that are not committed that it gets no more";
 const MANY_CONSUMERS = "The destination has so many consumers that it gets no more";
 

@@ -115,6 +115,25 @@ describe("an event for a polled destination", () => {
   });
 });
 
+test("an event that only later code can read is not passed, nor is a page that has one committed", async () => {
+  const setVersion = (version: number) =>
+    execute("UPDATE bundles SET header = json_set(header, '$.version', ?1) WHERE id = 2", version);
+  await post(1, 2, 3);
+  await setVersion(99);
+  const first = await page();
+  expect(first.numbers).toEqual([1]);
+  expect((await commit(first.iterator)).kind).toBe("ok");
+  expect(await poll()).toMatchObject({ kind: "ok", value: { data: [], done: false } });
+  await setVersion(1);
+  expect((await page({ limit: 1 })).numbers).toEqual([2]);
+  await setVersion(99);
+  world.clock.pass(MINUTE);
+  expect(await poll()).toMatchObject({ kind: "unavailable" });
+  await setVersion(1);
+  world.clock.pass(MINUTE);
+  expect(await drained()).toEqual([2, 3]);
+});
+
 describe("a consumer", () => {
   test("gets events in the order of acceptance, each once, over pages that may divide a bundle", async () => {
     for (const n of [0, 10, 20])
