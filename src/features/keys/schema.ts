@@ -60,7 +60,7 @@ export const keySchema = z
     destination_id: z
       .string()
       .nullable()
-      .openapi({ description: "The only destination that it polls.", example: null }),
+      .openapi({ description: "The only destination that it polls.", example: "dst_3k9w5n2c8h6p0d4z7x1b" }),
     created_at: time,
     expires_at: time.nullable(),
     last_used_at: time.nullable().openapi({ description: "Accurate to the hour." }),

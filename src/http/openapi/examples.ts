@@ -270,6 +270,7 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
   PollConsumers: { data: [consumer] },
   PollCommit: { consumer: "billing", iterator: "billing.0" },
   PollSeek: { consumer: "billing", since: "2026-11-21T09:00:00.000Z" },
+  NewApiKey: { name: "checkout service", scopes: ["events:write"], tenant: "acme" },
   GroupLimits: { max_concurrency: 20, rate_per_second: 45, rate_burst: 5 },
   Group: group,
   GroupWithState: {
