@@ -80,7 +80,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /v1/destinations/{id}/health": [11_000, 3],
   "GET /v1/destinations/{id}/notices": [5, 3],
   // Six rows for each event, and the packs that it passes.
-  "GET /v1/destinations/{id}/poll": [700, 4],
+  "GET /v1/destinations/{id}/poll": [700, 6],
   "GET /v1/destinations/{id}/poll/consumers": [2_100, 2],
   "GET /v1/deliveries/{id}": [1_100, 1],
   "GET /v1/deliveries/{id}/attempts/{at}": [1_200, 2],
@@ -293,6 +293,8 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /api/v1/app/:app/endpoint/:endpoint/headers": [10, 2],
   "GET /api/v1/app/:app/msg": [2_300, 6],
   "GET /api/v1/app/:app/msg/:msg": [5_200, 5],
+  "GET /api/v1/app/:app/poller/:sink": [700, 12],
+  "GET /api/v1/app/:app/poller/:sink/consumer/:consumer": [700, 12],
   // The first pass of an erasure: with a thousand deliveries, which it cancels.
   "DELETE /api/v1/app/:app/msg/:msg/content": [25_000, 250],
   "GET /api/v1/app/:app/msg/:msg/endpoint": [5_200, 4],
@@ -323,6 +325,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /api/v1/app/:app/msg": [2_500, 11],
   "POST /api/v1/app/:app/msg/:msg/endpoint/:endpoint/resend": [1_200, 6],
   "POST /api/v1/app/:app/msg/precheck/active": [1_010, 2],
+  "POST /api/v1/app/:app/poller/:sink/consumer/:consumer/seek": [50, 5],
   "POST /api/v1/app/:app/endpoint/:endpoint/recover": [510, 13],
   "POST /api/v1/app/:app/msg/bulk-expunge": [10, 2],
   "POST /api/v1/app/:app/msg/expunge-all-contents": [100, 12],
@@ -372,7 +375,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /mcp rotate_secret": [10, 3],
   "POST /mcp send_test_event": [5, 2],
   // With the tenant's thousand destinations; what waits for ten of them is cancelled at once.
-  "DELETE /api/v1/app/:app": [7_000, 40],
+  "DELETE /api/v1/app/:app": [7_500, 40],
   // Ten thousand are waiting deliveries, of which a tick checks the age limits of 24,000 at most. Nine thousand are for a
   // thousand new events, each of which is checked once, and three thousand for those that are counted.
   // The tenant's thousand destinations and keys, and all sessions that have not expired: no index finds a tenant's.

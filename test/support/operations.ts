@@ -76,7 +76,7 @@ export async function thingsOf(call: Call, tenant: string): Promise<Things> {
 
 /** The path with ids of the tenant's things in it. */
 export function pathFor(path: string, { tenant, ids }: Things): string {
-  const isPolled = path.includes("/poll");
+  const isPolled = /\/destinations\/[^/]+\/poll(\/|$)/.test(path);
   return path.replaceAll(/([^/]+)\/\{(\w+)\}/g, (_, plural: string) => {
     const id = plural === "tenants" ? tenant : (ids[isPolled ? "inboxes" : plural] ?? shared[plural]);
     if (id === undefined) {

@@ -63,6 +63,8 @@ const things = {
     app: CROWDED,
     endpoint: idOfOwn("dst", OWN + 1),
     msg: eventId(WIDE_EVENT),
+    poller: idOfOwn("dst", OWN + 3),
+    consumer: "loop",
     attempt: `atmpt_${deliveryId(WIDE_EVENT, idOfOwn("dst", 2)).slice(4)}_${NOW.toString(36)}`,
     "event-type": EVENT_TYPE,
     "background-task": idOfOwn("rpl", OWN),
@@ -82,6 +84,7 @@ const svixBody = {
   headers: { "x-shop": "1" },
   // A range of time, and a document, for what takes one.
   ...{ since: new Date(NOW - 86_400_000).toISOString(), status: 0 },
+  after: new Date(NOW - 86_400_000).toISOString(),
   spec: { webhooks: { [EVENT_TYPE]: { post: { description: "Another" } } } },
   schemas: { 1: { type: "object", examples: [{ order: { total: 1, status: "a" } }] } },
 };
@@ -103,6 +106,7 @@ const visitors: readonly Principal[] = [
 const gate = {
   refusal: async () => null,
   recheck: async () => [],
+  lateInInbox: async () => [],
   nextInInbox: async () => ({ kind: "unread", start: INBOX_START, late: [], againAt: null }),
   claimPage: async () => 1,
   commitPage: async () => ({ kind: "committed", position: INBOX_START }),
