@@ -40,10 +40,11 @@ async function created(call: Call, path: string, body: object) {
 /** One of everything that belongs to a tenant, made by a caller who may do everything. */
 export async function thingsOf(call: Call, tenant: string): Promise<Things> {
   const destination = await created(call, "/v1/destinations", { url: "https://example.com/hook", tenant });
-  const inbox = await created(call, "/v1/destinations", { kind: "poll", tenant });
   const notices = { kind: "slack", url: `https://chat.example/${tenant}` };
   await call("PUT", `/v1/destinations/${destination.id}/notices`, notices);
   const event = await created(call, "/v1/events", { type: "order.paid", data: { of: tenant }, tenant });
+  // After the event, which has one delivery.
+  const inbox = await created(call, "/v1/destinations", { kind: "poll", tenant });
   // Of no other tenant: it is looked for in what others get.
   const attemptedAt = NOW - 3_600_000 - ((eventNumber(event.id) ?? 0) % 1_000_000);
   await insertRow("deliveries", {
