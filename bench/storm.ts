@@ -30,7 +30,7 @@ import { wideDrain } from "./storm/wide-drain.ts";
 
 const SEED = 1;
 const WIDE = 20_000;
-/** Tenants of the shared host, and events of each in the hour. A thousand without a group take hours to simulate. */
+/** Tenants of the shared host, and events of each in the hour. A thousand without a group take long to simulate. */
 const MANY = [1_000, 20] as const;
 const SOME = [100, 100] as const;
 const FIGURES = `${import.meta.dirname}/storm/figures.md`;

@@ -63,6 +63,37 @@ test("a customer adds an endpoint, tests it, sees a delivery fail, repairs the s
   expect(endpoint.hits.at(-1)).toMatchObject({ verified: true });
 });
 
+test("a customer says where notices go, is told what is wrong with an address, and stops them", async ({
+  page,
+  customer,
+  endpoint,
+}) => {
+  const { id } = await newDestination(customer, endpoint);
+  await visit(page, customer);
+  await page.goto(`/portal/endpoints/${id}`);
+  await page.getByRole("link", { name: "Notices" }).click();
+  await page.getByLabel("Send notices by").selectOption({ label: "Slack" });
+  const address = page.getByLabel("Address");
+  await address.fill("our channel");
+  await page.getByLabel("the endpoint takes events again").uncheck();
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Enter a public URL that begins with https://").waitFor();
+  expect(await address.getAttribute("aria-invalid")).toBe("true");
+  expect(await page.getByLabel("the endpoint takes events again").isChecked()).toBe(false);
+  await address.fill("https://chat.example.com/hooks/a-secret-path");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Saved. It applies to the next requests.").waitFor();
+  await page.getByRole("link", { name: "Notices" }).click();
+  await page.getByText("Currently https://chat.example.com/…").waitFor();
+  expect(await page.content()).not.toContain("a-secret-path");
+  expect(await page.getByLabel("the endpoint takes events again").isChecked()).toBe(false);
+  await page.getByRole("button", { name: "Stop notices" }).click();
+  await page.getByText("Saved. It applies to the next requests.").waitFor();
+  await page.getByRole("link", { name: "Notices" }).click();
+  await page.getByText("A URL is not shown again.").waitFor();
+  expect(await page.getByRole("button", { name: "Stop notices" }).count()).toBe(0);
+});
+
 test("several deliveries are selected and sent again, and one click selects all", async ({
   page,
   customer,
