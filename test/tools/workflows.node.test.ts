@@ -11,7 +11,9 @@ type Step = Readonly<{ name?: string; uses?: string; run?: string; env?: Readonl
 type Workflow = Readonly<{
   permissions?: unknown;
   concurrency?: Readonly<{ group: string; "cancel-in-progress": boolean }>;
-  jobs: Readonly<Record<string, Readonly<{ "timeout-minutes"?: number; steps: readonly Step[] }>>>;
+  jobs: Readonly<
+    Record<string, Readonly<{ "timeout-minutes"?: number; permissions?: unknown; steps: readonly Step[] }>>
+  >;
 }>;
 
 const manifest: Readonly<{
@@ -28,19 +30,21 @@ const jobsOf = ({ jobs }: Workflow) => Object.values(jobs);
 const stepsOf = (workflow: Workflow) => jobsOf(workflow).flatMap(({ steps }) => steps);
 const deployment = workflows.find(({ name }) => name === "deploy.yml")?.workflow ?? { jobs: {} };
 
-describe.each(workflows)("$name", ({ workflow }) => {
+describe.each(workflows)("$name", ({ name, workflow }) => {
   test("runs scripts that package.json has, and files that are there", () => {
     const text = stepsOf(workflow).flatMap(({ run }) => run ?? []);
     const scripts = text.join("\n").matchAll(/\bnpm (?:run )?([\w:-]+)/g);
-    const known = ["ci", "pack", "publish", ...Object.keys(manifest.scripts)];
+    const known = ["ci", "pack", "publish", "sbom", ...Object.keys(manifest.scripts)];
     expect(
       [...scripts].map(([, script]) => script).filter((script) => !known.includes(script ?? "")),
     ).toEqual([]);
     expect(text.length).toBeGreaterThan(0);
   });
 
-  test("may only read the repository, ends by itself, and pins its actions", () => {
+  test("may only read the repository, but for the release, ends by itself, and pins its actions", () => {
     expect(workflow.permissions).toEqual({ contents: "read" });
+    const more = name === "release.yml" ? { contents: "write", "id-token": "write" } : undefined;
+    for (const job of jobsOf(workflow)) expect(job.permissions).toEqual(more);
     for (const job of jobsOf(workflow)) expect(job["timeout-minutes"]).toBeLessThanOrEqual(60);
     for (const { uses } of stepsOf(workflow))
       if (uses) expect(uses).toMatch(/^actions\/[\w-]+@[0-9a-f]{40}$/);
