@@ -223,7 +223,7 @@ export async function expireOverdue(services: Services, turn: PartTurn): Promise
 class ExpiryWalk {
   /** How many have expired, by destination. */
   readonly expired = new Map<string, number>();
-  /** Those of them that hold their lines. */
+  /** The subset that holds its lines. */
   readonly held: DeliveryKey[] = [];
   /** Where the walks are: the last destination and event checked, of the walks of all databases in turn. */
   readonly positions: (string | number)[];

@@ -132,7 +132,7 @@ export function heldIn(db: D1Database, names: string): D1PreparedStatement {
     .bind(names);
 }
 
-/** Those of the deliveries that are dead and hold their lines. */
+/** Dead deliveries of the list that hold their lines. */
 export async function heldAmong(
   databases: Databases,
   keys: readonly DeliveryKey[],

@@ -342,7 +342,7 @@ export async function endWaiting(
 
 type Ended = Readonly<{
   count: number;
-  /** Those of the deliveries that are dead and hold their lines. */
+  /** Dead deliveries of the list that hold their lines. */
   held: readonly DeliveryKey[];
 }>;
 
@@ -485,7 +485,7 @@ type Expired = Readonly<{
   looked: number;
   /** How many deliveries have ended, by destination. */
   ended: ReadonlyMap<string, number>;
-  /** Those of them that hold their lines. */
+  /** The subset that holds its lines. */
   held: readonly DeliveryKey[];
 }>;
 

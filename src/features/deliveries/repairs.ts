@@ -369,7 +369,7 @@ async function cancelled(call: Call, all: readonly FoundDelivery[]): Promise<rea
 
 const eventsOf = (keys: readonly DeliveryKey[]) => keys.map(({ eventId }) => eventId);
 
-/** Those that are dead and hold their keys, by their ids. */
+/** The ids of dead deliveries that hold their keys. */
 async function heldOf({ services }: Call, all: readonly FoundDelivery[]): Promise<ReadonlySet<string>> {
   const dead = all.filter((one) => one.kind === "stored" && one.row.state === "dead");
   return new Set(dead.length > 0 ? (await heldAmong(services, dead)).map(nameOf) : []);
