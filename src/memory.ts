@@ -4,6 +4,9 @@
  */
 
 import type { GroupSettings } from "./core/group/group-state.ts";
+import type { Compiled } from "./core/transform/liquid.ts";
+import type { TransformFault } from "./core/transform/result.ts";
+import type { TransformVersion } from "./core/transform/versions.ts";
 
 /** Values by name, at most so many: the one that was written longest ago makes room. */
 export class BoundedMap<Value> {
@@ -55,9 +58,21 @@ export type Memory = Readonly<{
    * applies within ten seconds.
    */
   groupSettings: BoundedMap<Readonly<{ settings: GroupSettings; until: number }>>;
+  /**
+   * Templates ready to be filled in, by their JSON. Each saves parsing it, less than a millisecond; a missing one costs that.
+   * None can be out of date.
+   */
+  templates: BoundedMap<Compiled | TransformFault>;
+  /**
+   * Former versions of transformations, by destination, all before one version. Each saves a query for an event older than
+   * the current version; a missing one costs that query. A version never changes, and with a newer one they are read again.
+   */
+  formerTransforms: BoundedMap<Readonly<{ before: number; versions: readonly TransformVersion[] }>>;
 }>;
 
 const MOST_KEPT = 1_000;
+/** Of templates, which may be long. */
+const MOST_TEMPLATES = 100;
 
 /** That of an isolate that has just started. */
 export function newMemory(): Memory {
@@ -65,5 +80,7 @@ export function newMemory(): Memory {
     resolutions: new BoundedMap(MOST_KEPT),
     accessTokens: new BoundedMap(MOST_KEPT),
     groupSettings: new BoundedMap(MOST_KEPT),
+    templates: new BoundedMap(MOST_TEMPLATES),
+    formerTransforms: new BoundedMap(MOST_TEMPLATES),
   };
 }

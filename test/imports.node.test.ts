@@ -10,7 +10,7 @@ const SRC = join(ROOT, "src");
 const ENGINE = ["ingest", "delivery", "gate", "store", "secrets", "core", ""];
 const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; packages: readonly RegExp[] }>>> =
   {
-    core: { folders: ["core"], packages: [/^zod$/] },
+    core: { folders: ["core"], packages: [/^zod$/, /^liquidjs$/] },
     simulator: { folders: ["simulator", "core"], packages: [] },
     secrets: { folders: ["secrets", "core"], packages: [/^hono\/jwt$/, /^zod$/] },
     store: { folders: ["store", "core"], packages: [/^drizzle-orm(\/|$)/, /^drizzle-kit$/] },

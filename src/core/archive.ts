@@ -84,6 +84,8 @@ const archived = {
           fields: {
             body: { kind: "choice", values: bodyForms },
             template: { kind: "choice", values: templates, nullable: true },
+            /** By the destination's transformation, in the version that counts for the event. */
+            transformed: { kind: "boolean", optional: true },
           },
           others: "dropped",
         },

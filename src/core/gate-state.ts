@@ -105,6 +105,8 @@ export type GateState = Readonly<{
   drainSchedule: DrainSchedule;
   rollups: Rollups;
   failureStreak: FailureStreak;
+  /** Deliveries that a version of the destination's transformation made no request of, since the last resumption. */
+  transformFaults: Readonly<{ version: number; count: number }>;
   /** Whether the beginning of a hold has been logged, and its end has not. */
   holding: boolean;
   alertState: AlertState;
@@ -130,6 +132,8 @@ const ENTRY_LENGTH = 20;
 
 const NEVER: Turn = { askedAt: 0, servedAt: 0, wantedAt: 0 };
 
+export const noTransformFaults = { version: 0, count: 0 } as const;
+
 export function newGateState(now: number): GateState {
   return {
     version: 1,
@@ -149,6 +153,7 @@ export function newGateState(now: number): GateState {
     drainSchedule: { waitingSince: 0, at: null, expectedSince: 0, expected: 0 },
     rollups: newRollups(now),
     failureStreak: noFailures,
+    transformFaults: noTransformFaults,
     holding: false,
     alertState: noAlerts,
     deadLetterDigest: emptyDigest,

@@ -11,6 +11,8 @@ import { readAs, type Shape, type ShapeType } from "./shape.ts";
 export const capabilities = [
   /** Create, change, pause, resume and delete endpoints. */
   "may_edit_endpoints",
+  /** Write the transformations of endpoints. */
+  "may_transform",
   "may_rotate",
   "may_resend",
   "may_test",
@@ -38,6 +40,9 @@ export const rulesShape = {
   kind: "object",
   fields: {
     may_edit_endpoints: flag("Create, change, pause, resume and delete endpoints; true by default."),
+    may_transform: flag(
+      "Write endpoints' transformations, where the visitor may edit endpoints too; true by default.",
+    ),
     may_rotate: flag("Rotate signing secrets; true by default."),
     may_resend: flag("Send deliveries again; true by default."),
     may_test: flag("Send test events; true by default."),
@@ -127,6 +132,7 @@ export type PortalAccess = Readonly<
 /** Rules under which a visitor only reads. */
 export const readOnlyRules: PortalRules = {
   may_edit_endpoints: false,
+  may_transform: false,
   may_rotate: false,
   may_resend: false,
   may_test: false,
@@ -162,6 +168,7 @@ export const portalActions = {
   read: null,
   create_endpoint: "may_edit_endpoints",
   change_endpoint: "may_edit_endpoints",
+  write_transform: "may_transform",
   /** Previewing a filter on past events reveals their content. */
   preview_endpoint: "may_see_payloads",
   pause_endpoint: "may_edit_endpoints",

@@ -50,6 +50,8 @@ export const refusalReasons = [
   ...tokenReasons,
   /** The destination's binding is not bound, is bound to something else, or is not for its tenant. */
   "unbound",
+  /** The destination's transformation makes no request of the event. */
+  "transform_failed",
 ] as const;
 export type RefusalReason = (typeof refusalReasons)[number];
 
@@ -112,6 +114,8 @@ export const cancelReasons = [
   "cancelled_by_request",
   /** The content of its event has been erased. */
   "erased",
+  /** The destination's transformation makes nothing of the event, as it should. */
+  "transformed",
 ] as const;
 export type CancelReason = (typeof cancelReasons)[number];
 
@@ -142,8 +146,8 @@ export function stateOfReason(reason: string): "waiting" | "retrying" | "dead" |
   return isIn(deadReasons) ? "dead" : isIn(cancelReasons) ? "cancelled" : undefined;
 }
 
-/** Why Breakwater pauses a destination by itself, as its failure streak shows. */
-export const disableReasons = ["rejecting", "failing"] as const;
+/** Why Breakwater pauses a destination by itself: its failure streak, or its transformation. */
+export const disableReasons = ["rejecting", "failing", "transform_failing"] as const;
 export type DisableReason = (typeof disableReasons)[number];
 
 /** Why a destination is paused: by an operator, after a 410, or by its failure streak. */

@@ -30,6 +30,7 @@ import {
 import {
   type GateState,
   type HistoryKind,
+  noTransformFaults,
   type Pause,
   withHistory,
   withoutExpired,
@@ -229,6 +230,23 @@ export function afterUnattemptedDead(
   };
 }
 
+/**
+ * Deliveries of one version of a transformation that it may fail for. They wait, and a drain looks at fifty deliveries from
+ * either end of what waits: with fewer of these it gets past them.
+ */
+const TOLERATED_FAULTS = 40;
+
+/** The transformation made no request for so many more deliveries. */
+export function afterTransformFaults(
+  state: GateState,
+  version: number,
+  deliveries: number,
+): Readonly<{ state: GateState; isOver: boolean }> {
+  const { transformFaults: known } = state;
+  const count = (known.version === version ? known.count : 0) + deliveries;
+  return { state: { ...state, transformFaults: { version, count } }, isOver: count > TOLERATED_FAULTS };
+}
+
 /** A drain that read D1 at `lookedAt` found nothing waiting. */
 export function afterEmptyDrain(state: GateState, lookedAt: number, now: number): GateState {
   return { ...state, drainSchedule: afterEmpty(state.drainSchedule, lookedAt, now) };
@@ -273,7 +291,14 @@ export function afterResume(state: GateState, now: number, pause?: Pause): GateS
     heldUntil: 0,
     window: reopened(window),
   };
-  const after = { ...state, destinationState, history, holding: false, failureStreak: noFailures };
+  const after = {
+    ...state,
+    destinationState,
+    history,
+    holding: false,
+    failureStreak: noFailures,
+    transformFaults: noTransformFaults,
+  };
   // Requests under way have the settings of the pause, and are refused yet: a drain that finds nothing now proves nothing.
   const drainSchedule = afterRefusal(state.drainSchedule, null, now);
   return scheduleDrain(withHistory({ ...after, drainSchedule }, ["resumed"], now), now);

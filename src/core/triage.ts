@@ -10,6 +10,8 @@ export type Readiness =
   | Readonly<{ kind: "early"; at: number }>
   /** It has ended, or another source owns it. */
   | Readonly<{ kind: "done" }>
+  /** There is no request to make of it: it waits. */
+  | Readonly<{ kind: "faulty" }>
   /** It ends now, without an attempt. */
   | Readonly<{ kind: "over"; state: "dead"; reason: DeadReason }>
   | Readonly<{ kind: "over"; state: "cancelled"; reason: CancelReason }>;

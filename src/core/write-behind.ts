@@ -295,6 +295,7 @@ const rules: Rules = {
   drainSchedule: isSame,
   rollups: onlySuccessesCounted,
   failureStreak: isSame,
+  transformFaults: isSame,
   holding: isSame,
   alertState: isSame,
   deadLetterDigest: isSame,

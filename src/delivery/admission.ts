@@ -22,11 +22,13 @@ import {
   currentRow,
   type Disposition,
   type Finished,
+  faultyDisposition,
   finish,
   overRow,
   waitingDisposition,
 } from "./outcome.ts";
 import { signerFor } from "./signature.ts";
+import { transformed } from "./transform.ts";
 
 /** A destination that cannot be sent to is tried again by the sweep, which runs every minute. */
 const UNREADY_MS = 60_000;
@@ -35,12 +37,13 @@ const UNREACHABLE_MS = 5_000;
 
 type Triaged = Readonly<{ due: readonly LoadedDelivery[]; dispositions: readonly Disposition[] }>;
 
-/** Which of the deliveries are to be attempted now, and what becomes of the others. */
-export function triage(
+/** Which of the deliveries are to be attempted now, with what is sent, and what becomes of the others. */
+export async function triage(
   services: Services,
-  deliveries: readonly LoadedDelivery[],
+  loaded: readonly LoadedDelivery[],
   sourceOf: (delivery: LoadedDelivery) => DeliverySource,
-): Triaged {
+): Promise<Triaged> {
+  const deliveries = await transformed(services, loaded);
   const now = services.now();
   const due: LoadedDelivery[] = [];
   const dispositions: Disposition[] = [];
@@ -54,16 +57,16 @@ export function triage(
 }
 
 /** The target is checked at every send: the rules, or the row, may have changed since the destination was created. */
-function guarded(
-  { config, log, now }: Services,
-  { event, destination }: LoadedDelivery,
-  readiness: Readiness,
-): Readiness {
+function guarded({ config, log, now }: Services, delivery: LoadedDelivery, readiness: Readiness): Readiness {
+  const { event, destination } = delivery;
   if (readiness.kind !== "due") return readiness;
   // Due only since it was looked up: its body was not loaded.
   if (event.body === undefined) return { kind: "early", at: now() };
   if (event.body === null) return { kind: "over", state: "dead", reason: "corrupt" };
-  const { body } = payloadOf({ ...event, body: event.body }, destination);
+  const result = delivery.transformed;
+  if (result?.kind === "cancelled") return { kind: "over", state: "cancelled", reason: "transformed" };
+  if (result?.kind === "fault") return { kind: "faulty" };
+  const { body } = result ?? payloadOf({ ...event, body: event.body }, destination);
   const obstacle = kindOf(destination).obstacle(destination, body, config);
   if (obstacle === undefined) return readiness;
   const { reason, fault } = obstacle;
@@ -90,6 +93,8 @@ function withoutAttempt(
       return { delivery };
     case "early":
       return { delivery, retryAt: readiness.at };
+    case "faulty":
+      return faultyDisposition(delivery);
     case "over":
       return { delivery, row: overRow(delivery, readiness.state, readiness.reason, now) };
   }

@@ -19,13 +19,14 @@ import {
 import { joined } from "../core/bundle.ts";
 import { bodyFormOf } from "../core/content.ts";
 import { templateOf } from "../core/message-templates.ts";
+import { transformedUrl } from "../core/transform/result.ts";
 import { eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Arrived, Services } from "../services.ts";
 import type { LoadedDelivery } from "../store/deliveries.ts";
 import { within } from "../time.ts";
 import { MASK, withoutValues } from "./authorization.ts";
-import { type Connections, readable, textOf } from "./http.ts";
+import { type Connections, readable, textOf, transformedRequest } from "./http.ts";
 import { shownHeaders } from "./shown-request.ts";
 
 /** The most that an invocation holds, answers that are being read counted as if they were the largest. */
@@ -90,14 +91,21 @@ class Archiver {
   }
 
   #keptOf(
-    { event, destination, row }: LoadedDelivery,
+    { event, destination, row, transformed }: LoadedDelivery,
     contentType: string,
     { startedAt, answer, secrets }: Arrived,
   ): Kept {
-    const { type, headers } = event;
+    const { type } = event;
+    const made = transformed?.kind === "request" ? transformed : undefined;
+    const headers = made ? transformedRequest(made, event.headers).headers : event.headers;
+    const url = made ? transformedUrl(destination.url, made) : destination.url;
     const attempt = (row?.attempts ?? 0) + 1;
     const about = { id: eventId(event.id), type, headers, contentType, attempt, at: startedAt };
-    const form = { body: bodyFormOf(destination.body), template: templateOf(destination.template) ?? null };
+    const form = {
+      body: bodyFormOf(destination.body),
+      template: templateOf(destination.template) ?? null,
+      ...(made && { transformed: true }),
+    };
     this.#room -= MOST_BODY_BYTES + ABOUT_BYTES;
     const giveBack = (read: number) => {
       this.#room += MOST_BODY_BYTES - read;
@@ -110,7 +118,7 @@ class Archiver {
         tenant: destination.tenant,
         destination: destination.id,
         at: startedAt,
-        request: { url: destination.url, headers: shownHeaders(about, destination), form },
+        request: { url, headers: shownHeaders(about, destination), form },
       },
       answer: answer && {
         status: answer.response.status,

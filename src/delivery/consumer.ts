@@ -86,7 +86,7 @@ async function deliverPortion(
     const sourceOf = (delivery: LoadedDelivery) =>
       takesWaiting(batch.messageOf(delivery), delivery) ? "drain" : SOURCE;
     const readAgain = (own: readonly LoadedDelivery[]) => loadAgain(services, own, sourceOf);
-    const triaged = triage(services, deliveries, sourceOf);
+    const triaged = await triage(services, deliveries, sourceOf);
     const dispatches = dispatchesOf(triaged, portion.lookedUpAt, readAgain);
     const work = () => Promise.all(dispatches.map((dispatch) => deliverTo(services, batch, dispatch)));
     await sharing(batch, dispatches, work);
@@ -216,7 +216,7 @@ type ToDeliver = Decided | (Due & Readonly<{ source: { kind: "loaded" } }>);
 
 /** First attempts and retries apart, because they have lanes of their own; what is decided goes with either. */
 function dispatchesOf(
-  { due, dispositions }: ReturnType<typeof triage>,
+  { due, dispositions }: Awaited<ReturnType<typeof triage>>,
   lookedUpAt: number,
   readAgain: (own: readonly LoadedDelivery[]) => Promise<LoadedAdmitted>,
 ): readonly ToDeliver[] {
@@ -256,7 +256,7 @@ async function loadAgain(
 ): Promise<LoadedAdmitted> {
   const keys = own.map(({ event, destination }) => ({ eventId: event.id, destinationId: destination.id }));
   const { deliveries } = await loadDeliveries(services, partsOf(keys));
-  const { due, dispositions } = triage(services, deliveries, sourceOf);
+  const { due, dispositions } = await triage(services, deliveries, sourceOf);
   const read = new Set(deliveries.map(({ event }) => event.id));
   const unread = own.filter(({ event }) => !read.has(event.id));
   const again = unread.map((delivery) => ({ delivery, retryAt: services.now() }));

@@ -28,8 +28,10 @@ import { admitDue, type Due, triage } from "./admission.ts";
 import type { Connections } from "./http.ts";
 import { sendRetries } from "./message-group.ts";
 import { countDead } from "./news.ts";
+import { faultyDisposition } from "./outcome.ts";
 import { hasProgress, Pipeline } from "./pipeline.ts";
 import type { Recorder } from "./recorder.ts";
+import { transformed } from "./transform.ts";
 
 /**
  * Leases that the drains of an invocation use, for receivers so fast that their time alone would not end them: the platform
@@ -209,15 +211,42 @@ async function beginStep(
     services.log({ what: "deliveries_cancelled", destination: id, deliveries: cancelled });
     return nothing("more");
   }
+  const ready = await withoutFaulty(context, destination, others);
+  if (ready.length === 0) {
+    // A version that makes requests of them wakes the gate up.
+    await reportEmptyDrain(services, id, lookedAt);
+    return nothing("empty");
+  }
   const startWithinMs = Math.min(DRAIN_STEP_MS, former ? Math.max(AFTER_MS, leftMs) : leftMs);
-  const wanted = { lane: "backlog", deliveries: others, most: portion, startWithinMs } as const;
-  const request = { ...wanted, ...(probe !== undefined && { probe }) };
+  const wanted = { lane: "backlog", deliveries: ready, most: portion, startWithinMs } as const;
+  const mayProbe = probe !== undefined && ready.includes(probe);
+  const request = { ...wanted, ...(mayProbe && { probe }) };
   if (former) former.isFollowed = true;
   const after = lease && { lease: lease.grant.id, run: lease.run };
   const dispatch = await admitWaiting(context, { destination, request, after });
   const isHeld = dispatch.stage !== "unreachable" && isMostlyHeld(dispatch.result, others.length);
   const isCrowded = isHeld && !isAll && !range.isFurthest;
   return { kind: "step", dispatch, isCrowded, isFollowed: false };
+}
+
+/**
+ * The events that the destination's transformation makes a request of, or cancels, as far as their bodies fit into one trip:
+ * the gate admits nothing that cannot be sent, or a half-open circuit would wait for it. They are loaded again under the
+ * lease; a destination without a transformation costs nothing here.
+ */
+async function withoutFaulty(
+  { services, recorder }: DrainContext,
+  destination: Destination,
+  events: readonly number[],
+): Promise<readonly number[]> {
+  if (!destination.transform) return events;
+  const keys = events.map((eventId) => ({ eventId, destinationId: destination.id }));
+  const { deliveries } = await loadDeliveries(services, partsOf(keys));
+  const results = await transformed(services, deliveries);
+  const faulty = results.filter((one) => one.transformed?.kind === "fault");
+  await recorder.report(faulty.map(faultyDisposition));
+  const ids = new Set(faulty.map(({ event }) => event.id));
+  return events.filter((event) => !ids.has(event));
 }
 
 /** Whether others hold so much of what was looked at that it was not worth a request. */
@@ -232,7 +261,7 @@ async function admitWaiting(
   const load = async (admitted: readonly number[]) => {
     const wanted = admitted.map((eventId) => ({ eventId, destinationId: destination.id }));
     const { deliveries, unknown, rest } = await loadDeliveries(services, partsOf(wanted));
-    const { due, dispositions } = triage(services, inOrder(deliveries, admitted), () => "drain");
+    const { due, dispositions } = await triage(services, inOrder(deliveries, admitted), () => "drain");
     const left = [...rest, ...unknown].flatMap(eventsOf);
     const known = new Set([...deliveries.map(({ event }) => event.id), ...left]);
     const orphans = admitted.filter((event) => !known.has(event));

@@ -9,6 +9,7 @@ import { rendered, templateOf } from "../core/message-templates.ts";
 import type { AttemptError } from "../core/reasons.ts";
 import { type Exchange, exchangeOf } from "../core/retry/classify.ts";
 import { type StatedLimits, statedLimits } from "../core/retry/retry-after.ts";
+import type { TransformedRequest } from "../core/transform/result.ts";
 import { eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import { MARKER, markerOf, USER_AGENT } from "../secrets/deployment-marker.ts";
@@ -44,7 +45,12 @@ export type Outgoing = Readonly<{
   headers: Readonly<Record<string, string>>;
   body: Uint8Array<ArrayBuffer>;
   signal: AbortSignal;
+  /** The method, path and query that a transformation has made; absent: POST to the destination's URL. */
+  way?: Way | undefined;
 }>;
+
+/** How a request is made, and what is put behind the destination's URL. */
+export type Way = Pick<TransformedRequest, "method" | "path" | "query">;
 
 /**
  * Hands an event to a receiver, over whatever the destination's kind uses (kinds/kind.ts), and returns its response.
@@ -69,6 +75,7 @@ type Order = Readonly<{
   /** Made for the time at which the call starts. */
   headers: (at: number) => Promise<Record<string, string>>;
   body: Uint8Array<ArrayBuffer>;
+  way?: Way | undefined;
   /** Credentials for the receiver alone; after a 401 the request is made once more with other ones. */
   credentials: Credentials;
   /** What else of the headers a receiver may repeat, and nobody else may see. */
@@ -109,6 +116,7 @@ export async function call(services: Services, order: Order): Promise<OutgoingCa
       headers,
       body: order.body,
       signal,
+      way: order.way,
     });
     const response = await order.post(outgoing(headers));
     const renewal = response.status === 401 ? await renewed(credentials, headers, signal) : undefined;
@@ -305,6 +313,33 @@ export function payloadOf(
   return { body: isWhole ? body : dataIn(body, type), contentType: "application/json" };
 }
 
+/** The request of an attempt: as the destination's transformation has made it, or the event as it is. */
+export type EventRequest = Readonly<{
+  payload: Payload;
+  way?: Way;
+  /** The event's and the transformation's, in lower case. */
+  headers?: Headers | undefined;
+}>;
+
+function requestOf({ event, destination, transformed: made }: LoadedDelivery): EventRequest {
+  const { body, headers } = event;
+  if (!body || (made && made.kind !== "request"))
+    throw new Error("A delivery without a body to send must not be attempted");
+  return made
+    ? transformedRequest(made, headers)
+    : { payload: payloadOf({ ...event, body }, destination), headers };
+}
+
+/** @param posted the event's own request headers: those of the transformation replace them */
+export function transformedRequest(made: TransformedRequest, posted: Headers = {}): EventRequest {
+  const { body, contentType, headers, method, path, query } = made;
+  return {
+    payload: { body, contentType },
+    way: { method, path, query },
+    headers: { ...lowerCased(posted), ...headers },
+  };
+}
+
 /** The parts that a destination's requests are made with. */
 export type Sender = Readonly<{ signer: Signer; credentials: Credentials; post: PostRequest }>;
 
@@ -317,10 +352,8 @@ export async function send(
   { sender, ...how }: How,
 ): Promise<Attempt> {
   const { event, destination, row } = delivery;
-  const { body } = event;
-  if (!body) throw new Error("A delivery without its body must not be attempted");
-  const payload = payloadOf({ ...event, body }, destination);
-  const { type, headers } = event;
+  const { payload, way, headers } = requestOf(delivery);
+  const { type } = event;
   const message = { id: eventId(event.id), type, headers, ...payload, attempt: (row?.attempts ?? 0) + 1 };
   const order = {
     post: sender.post,
@@ -329,6 +362,7 @@ export async function send(
     credentials: sender.credentials,
     secretsIn: (sent: Readonly<Record<string, string>>) => sentSecrets(sent, headers, destination),
     body: payload.body,
+    way,
     archive: (arrived: Arrived) =>
       services.archiveExchange?.(delivery, payload.contentType, arrived) ?? false,
     ...how,

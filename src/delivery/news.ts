@@ -2,7 +2,8 @@
  * The engine's reports: the results of settlements, by which failing destinations are paused, and deliveries that end
  * dead without an attempt. `services.notify` publishes them.
  */
-import { reportUnattemptedDead } from "../gate/client.ts";
+import type { DisableReason } from "../core/reasons.ts";
+import { reportTransformFaults, reportUnattemptedDead } from "../gate/client.ts";
 import { deliveryId, eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { DestinationResult, Services } from "../services.ts";
@@ -40,7 +41,14 @@ async function disableIfFailing(
   services: Services,
   { destination: { id }, result: { disableReason } }: DestinationResult,
 ): Promise<readonly StatusChange[]> {
-  if (disableReason === undefined) return [];
+  return disableReason === undefined ? [] : disable(services, id, disableReason);
+}
+
+async function disable(
+  services: Services,
+  id: string,
+  disableReason: DisableReason,
+): Promise<readonly StatusChange[]> {
   const { db, log } = services;
   const now = services.now();
   const unpublished = { ids: [id], at: now };
@@ -96,4 +104,16 @@ export async function countDead(
 ): Promise<void> {
   if (await reportUnattemptedDead(services, destination.id, deliveries))
     await services.notify(services, { digestsDue: [destination] });
+}
+
+/** Counts deliveries that a destination's transformation makes no request of. After too many of one version it is paused. */
+export async function countTransformFaults(
+  services: Services,
+  destination: Pick<Destination, "id" | "tenant">,
+  version: number,
+  deliveries: number,
+): Promise<void> {
+  if (!(await reportTransformFaults(services, destination.id, version, deliveries))) return;
+  const changes = await disable(services, destination.id, "transform_failing");
+  if (changes.length > 0) await services.notify(services, { changes, alerts: [], digestsDue: [] });
 }

@@ -66,6 +66,13 @@ export function waitingDisposition(delivery: LoadedDelivery, refusal: Refusal): 
     : { delivery, row: waitingRow(delivery, refusal) };
 }
 
+/** Its destination's transformation makes no request: it waits for another version, whatever else it waited for. */
+export function faultyDisposition(delivery: LoadedDelivery): Disposition {
+  const refusal = { reason: "transform_failed", until: null } as const;
+  const isKnown = delivery.row?.reason === refusal.reason;
+  return isKnown || standsBehind(delivery) ? { delivery } : { delivery, row: waitingRow(delivery, refusal) };
+}
+
 /** The dispositions that end a delivery as dead, as they are published. */
 export function deadAmong(dispositions: readonly Disposition[]) {
   return dispositions.flatMap(({ delivery: { event, destination }, row }) =>

@@ -8,6 +8,7 @@
 
 import { envelopeOf } from "../core/content.ts";
 import { exchangeOf } from "../core/retry/classify.ts";
+import { faultText, type Transformed, type TransformedRequest } from "../core/transform/result.ts";
 import { randomText } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
@@ -15,9 +16,10 @@ import { type Destination, gateSettingsOf } from "../store/destination.ts";
 import { isoTime } from "../time.ts";
 import { prepare } from "./admission.ts";
 import { maskedHeaders } from "./authorization.ts";
-import { call, connections, excerptOf, type OutgoingCall, payloadOf, requestHeadersOf } from "./http.ts";
+import { call, connections, excerptOf, type OutgoingCall, requestHeadersOf } from "./http.ts";
 import { kindNameOf, kindOf } from "./kinds/registry.ts";
 import { sentSecrets } from "./shown-request.ts";
+import { requestFor } from "./transform.ts";
 
 export type TestResult =
   | Readonly<{ kind: "made"; call: OutgoingCall; sent: Sent }>
@@ -42,12 +44,15 @@ export async function sendTestEvent(
 ): Promise<TestResult> {
   const { config, now } = services;
   const body = new Uint8Array(new TextEncoder().encode(envelopeOf(type, isoTime(now()), data)));
-  const payload = payloadOf({ type, body }, destination);
   if (kindNameOf(destination.url) === "poll")
     return {
       kind: "not_made",
       fault: "An inbox gets no test events: post an event of a type that it takes.",
     };
+  const event = { id: newestNumber, type, tenant: destination.tenant, acceptedAt: now(), body };
+  const request = await requestFor(services, event, destination);
+  if ("kind" in request) return { kind: "not_made", fault: whyNot(request) };
+  const { payload, way, headers: given } = request;
   const obstacle = kindOf(destination).obstacle(destination, payload.body, config);
   if (obstacle) return { kind: "not_made", fault: obstacle.fault };
   const prepared = await prepare(services, connections(), destination, { force: true });
@@ -56,7 +61,7 @@ export async function sendTestEvent(
     return { kind: "not_made", fault: fault ?? faults[refusal.reason] ?? "" };
   }
   const { sender } = prepared;
-  const message = { id: `test_${randomText(13)}`, type, ...payload, attempt: 1 };
+  const message = { id: `test_${randomText(13)}`, type, headers: given, ...payload, attempt: 1 };
   let headers: Record<string, string> = {};
   const made = await call(services, {
     post: sender.post,
@@ -68,6 +73,7 @@ export async function sendTestEvent(
     credentials: sender.credentials,
     secretsIn: (sent) => sentSecrets(sent, {}, destination),
     body: message.body,
+    way,
     timeoutMs: gateSettingsOf(destination).timeoutMs,
     isShown: true,
   });
@@ -87,6 +93,15 @@ export async function sendTestEvent(
       headers: maskedHeaders(headers, sender.credentials.headers()),
     },
   };
+}
+
+/** The number of an event that no version of a transformation is too new for. */
+const newestNumber = 2 ** 40 - 1;
+
+function whyNot(result: Exclude<Transformed, TransformedRequest>): string {
+  return result.kind === "cancelled"
+    ? "The destination's transformation leaves this event out."
+    : `The destination's transformation fails: ${faultText(result.fault)}.`;
 }
 
 const faults: Readonly<Record<string, string>> = {

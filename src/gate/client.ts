@@ -156,6 +156,19 @@ export async function reportUnattemptedDead(
   return (await call(services, destination, (gate) => gate.countDead(deliveries), "once")) ?? false;
 }
 
+/** Its transformation, in this version, made no request for so many more deliveries. Returns whether to pause it. */
+export async function reportTransformFaults(
+  services: GateServices,
+  destination: string,
+  version: number,
+  deliveries: number,
+): Promise<boolean> {
+  return (
+    (await call(services, destination, (gate) => gate.countTransformFaults(version, deliveries), "once")) ??
+    false
+  );
+}
+
 /** The dead deliveries that are not published yet; undefined when the gate cannot be reached. */
 export function digestAtGate(
   services: GateServices,

@@ -34,6 +34,7 @@ import {
   afterHold,
   afterHoldCleared,
   afterResume,
+  afterTransformFaults,
   afterUnattemptedDead,
   type SettleRequest,
   type SettleResult,
@@ -128,6 +129,12 @@ export class DestinationGate extends DurableObject<Env> {
   async countDead(deliveries: number): Promise<boolean> {
     const { digestDue } = await this.#decide((state, now) => afterUnattemptedDead(state, deliveries, now));
     return digestDue;
+  }
+
+  /** The transformation of this version made no request for so many more deliveries. Returns whether that is too many. */
+  async countTransformFaults(version: number, deliveries: number): Promise<boolean> {
+    const { isOver } = await this.#decide((state) => afterTransformFaults(state, version, deliveries));
+    return isOver;
   }
 
   /** The dead deliveries that are not published yet. Changes nothing. */

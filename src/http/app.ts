@@ -12,6 +12,7 @@ import {
   registerDestinationTest,
   registerMasterKeyRotation,
 } from "../features/destinations/routes.ts";
+import { registerTransforms } from "../features/destinations/transforms.ts";
 import { registerErasures } from "../features/erasures/routes.ts";
 import { registerEventTypes } from "../features/event-types/routes.ts";
 import { registerEvents } from "../features/events/routes.ts";
@@ -43,6 +44,7 @@ export function createApp(options?: ApiOptions): Api {
         registerDestinationStatus,
         registerDestinationTest,
         registerDestinationPreview,
+        registerTransforms,
         registerDestinationRotation,
         registerMasterKeyRotation,
         registerDestinationHealth,

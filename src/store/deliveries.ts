@@ -19,6 +19,7 @@ import {
   ttlAt,
 } from "../core/bundle.ts";
 import type { LinePlace } from "../core/order.ts";
+import type { Transformed } from "../core/transform/result.ts";
 import { homeOfBundle, readContents, type StoredContent } from "./bundles.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import type { Databases } from "./databases.ts";
@@ -66,6 +67,8 @@ export type LoadedDelivery = Readonly<{
   row: DeliveryRow | undefined;
   /** Where it stands in its line; absent: in none. */
   place?: LinePlace;
+  /** The result of the destination's transformation; absent: the event is sent as it is. */
+  transformed?: Transformed;
 }>;
 
 export type Loaded = Readonly<{

@@ -94,6 +94,8 @@ export const destinations = sqliteTable(
     orderingPath: text("ordering_path"),
     /** What follows when the head of a line ends as dead; null: the next one. */
     onDead: text("on_dead").$type<DeadEnd>(),
+    /** The current version of its transformation (core/transform); null: it never had one. Edited into what is no JSON, it must not read as none. */
+    transform: jsonText<Readonly<Record<string, unknown>> | null>({})(),
   },
   (t) => [
     // In order of id, so that a page reads only what it shows. The second one has deleted destinations too.

@@ -9,10 +9,12 @@ import { and, asc, desc, eq, getTableColumns, gt, isNull, lt, ne, type SQL, sql 
 import { drizzle } from "drizzle-orm/d1";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import type { PreviousSecret } from "../core/credentials.ts";
+import type { TransformVersion } from "../core/transform/versions.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import { repeatable } from "./databases.ts";
 import { type Destination, destinations, LISTED_DESTINATIONS } from "./destination.ts";
 import { countUpTo, OWN_DESTINATIONS } from "./sql.ts";
+import { nextVersion } from "./transforms.ts";
 
 export type NewDestination = typeof destinations.$inferInsert;
 /** Columns that are undefined stay as they are. */
@@ -162,9 +164,11 @@ export async function changeDestination(
   const unchanged = (Object.keys(seen) as (keyof Seen)[]).map((name) =>
     isSame(destinations[name], seen[name]),
   );
+  const { transform, ...others } = change;
+  const next = transform && { transform: nextVersion(transform as TransformVersion) };
   return drizzle(db)
     .update(destinations)
-    .set(change)
+    .set({ ...others, ...next })
     .where(and(undeleted(id, tenant), ...unchanged, change.uid ? isFree(change.uid) : undefined))
     .returning()
     .get();

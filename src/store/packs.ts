@@ -30,7 +30,7 @@ type PackedState = (typeof MASKS)[number];
 /** The bit that says all that the row says; undefined when the delivery needs a row of its own. */
 export function packedStateOf(row: DeliveryRecord): PackedState | undefined {
   const { state, reason, attempts, generation, replay, log, lastError } = row;
-  if (row.hasRow) return undefined;
+  if (row.hasRow || reason === "transform_failed") return undefined;
   if (generation !== 0 || replay !== null || lastError !== null || indexOf(row.eventId) >= MAX_EVENTS)
     return undefined;
   if (state === "delivered") return attempts === 1 && isPlainSuccess(row) ? "delivered" : undefined;

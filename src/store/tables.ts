@@ -172,4 +172,15 @@ export const lines = sqliteTable(
   (t) => [primaryKey({ columns: [t.destinationId, t.line, t.eventId] })],
 );
 
+/** Former versions of transformations. A trigger keeps each when another one replaces it, a hundred for each destination. */
+export const transforms = sqliteTable(
+  "transforms",
+  {
+    destinationId: text("destination_id").notNull(),
+    version: integer().notNull(),
+    transform: jsonText<unknown>(null)().notNull(),
+  },
+  (t) => [primaryKey({ columns: [t.destinationId, t.version] })],
+);
+
 export type PackRow = typeof packs.$inferSelect;

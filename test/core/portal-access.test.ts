@@ -25,6 +25,7 @@ describe("access", () => {
   test("is everything, without limits, where no rule says otherwise", () => {
     expect(everything).toEqual({
       may_edit_endpoints: true,
+      may_transform: true,
       may_rotate: true,
       may_resend: true,
       may_test: true,
@@ -177,7 +178,7 @@ test("what a link says of its visit is complete, and leads back to https alone",
 });
 
 const RULES =
-  "may_edit_endpoints, may_rotate, may_resend, may_test, may_see_payloads, max_endpoints, max_concurrency, rate_per_second";
+  "may_edit_endpoints, may_transform, may_rotate, may_resend, may_test, may_see_payloads, max_endpoints, max_concurrency, rate_per_second";
 
 test("rules that nobody knows are refused by name", () => {
   const { error } = zodOf(rulesShape).safeParse({ may_fly: true });

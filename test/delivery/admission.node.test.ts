@@ -82,9 +82,9 @@ describe("of the deliveries that a message names", () => {
     ["a retry at its time", { row: { nextAttemptAt: START } }],
     ["one whose sender is lost", { row: { state: "in_flight", nextAttemptAt: START - 1 } }],
   ];
-  test.each(due)("%s is attempted", (_, given) => {
+  test.each(due)("%s is attempted", async (_, given) => {
     const delivery = loadedDelivery(given);
-    expect(triage(services, [delivery], () => "queue")).toEqual({ due: [delivery], dispositions: [] });
+    expect(await triage(services, [delivery], () => "queue")).toEqual({ due: [delivery], dispositions: [] });
   });
 
   const early: [string, Given, number][] = [
@@ -97,9 +97,9 @@ describe("of the deliveries that a message names", () => {
       START + 9,
     ],
   ];
-  test.each(early)("%s comes again", (_, given, retryAt) => {
+  test.each(early)("%s comes again", async (_, given, retryAt) => {
     const delivery = loadedDelivery(given);
-    expect(triage(services, [delivery], () => "queue")).toEqual({
+    expect(await triage(services, [delivery], () => "queue")).toEqual({
       due: [],
       dispositions: [{ delivery, retryAt }],
     });
@@ -126,9 +126,9 @@ describe("of the deliveries that a message names", () => {
       "too_large",
     ],
   ];
-  test.each(over)("%s ends without an attempt", (_, given, state, reason) => {
+  test.each(over)("%s ends without an attempt", async (_, given, state, reason) => {
     const delivery = loadedDelivery(given);
-    const { due, dispositions } = triage(services, [delivery], () => "queue");
+    const { due, dispositions } = await triage(services, [delivery], () => "queue");
     expect(due).toEqual([]);
     expect(dispositions).toMatchObject([
       { delivery, row: { state, reason, endedAt: START, nextAttemptAt: null } },
@@ -139,19 +139,22 @@ describe("of the deliveries that a message names", () => {
     expect(log).toEqual(what === undefined ? [] : [line]);
   });
 
-  test.each(["delivered", "waiting"] as const)("one that is %s is left as it is", (state) => {
+  test.each(["delivered", "waiting"] as const)("one that is %s is left as it is", async (state) => {
     const delivery = loadedDelivery({ row: { state }, event: { body: undefined } });
-    expect(triage(services, [delivery], () => "queue")).toEqual({ due: [], dispositions: [{ delivery }] });
+    expect(await triage(services, [delivery], () => "queue")).toEqual({
+      due: [],
+      dispositions: [{ delivery }],
+    });
   });
 
-  test("each is judged by itself", () => {
+  test("each is judged by itself", async () => {
     const body = { body: null };
     const [a, b, c, d] = [
       ...numbered(128),
       loadedDelivery({ event: { id: 129, ...body } }),
       ...numbered(130, 131),
     ];
-    const { due, dispositions } = triage(services, [a, b, c, d].filter(Boolean) as [], () => "drain");
+    const { due, dispositions } = await triage(services, [a, b, c, d].filter(Boolean) as [], () => "drain");
     expect(eventsOf(due)).toEqual([128, 130, 131]);
     expect(eventsOf(dispositions.map(({ delivery }) => delivery))).toEqual([129]);
   });

@@ -49,6 +49,7 @@ const needed: Readonly<Record<Exclude<Role, "look">, readonly string[]>> = {
     "destinations/service.ts removeDestination",
     "destinations/service.ts updateDestination",
     "destinations/service.ts updateHeaders",
+    "destinations/transforms.ts restoreTransform",
     "event-types/service.ts deleteEventType",
     "event-types/service.ts importEventTypes",
     "event-types/service.ts replaceEventType",

@@ -167,6 +167,9 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "DELETE /v1/destinations/{id}/notices": [10, 4],
   // The newest 2,000 bundles, and the bodies of a hundred at most.
   "POST /v1/destinations/{id}/preview": [2_300, 6],
+  "POST /v1/destinations/{id}/transform/preview": [2_300, 20],
+  "GET /v1/destinations/{id}/transform/versions": [110, 3],
+  "POST /v1/destinations/{id}/transform/restore": [120, 6],
   "POST /v1/destinations/{id}/rotate-secret": [10, 3],
   "POST /v1/rotate-master-key": [200, 5],
   "POST /v1/deliveries/{id}/retry": [1_200, 5],

@@ -1,7 +1,8 @@
 /** Destinations of the kind `https`: endpoints on the internet, behind the guard against server-side request forgery. */
 import type { TextShape } from "../../core/shape.ts";
+import { transformedUrl } from "../../core/transform/result.ts";
 import { resolve, targetFault } from "../url-guard.ts";
-import type { Kind, PreparedSend } from "./kind.ts";
+import { type Kind, type PreparedSend, requestInit } from "./kind.ts";
 
 const URL_EXPECTED = "an https URL";
 
@@ -34,8 +35,8 @@ export const https = {
   async prepare(services, shared, { id, url }): Promise<PreparedSend> {
     const ready: PreparedSend = {
       kind: "ready",
-      post: ({ headers, body, signal }) =>
-        services.fetch(url, { method: "POST", redirect: "manual", headers, body, signal }),
+      post: ({ way, ...sent }) =>
+        services.fetch(way ? transformedUrl(url, way) : url, requestInit(sent, way)),
     };
     if (!services.config.dnsResolver) return ready;
     const resolution = await shared.run(id, () => resolve(services, url));

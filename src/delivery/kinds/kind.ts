@@ -13,7 +13,7 @@ import type { TextShape } from "../../core/shape.ts";
 import type { Vault } from "../../secrets/vault.ts";
 import type { Services } from "../../services.ts";
 import type { Destination } from "../../store/destination.ts";
-import type { Connections, PostRequest } from "../http.ts";
+import type { Connections, Outgoing, PostRequest, Way } from "../http.ts";
 
 export type Kind = Readonly<{
   /** The fields of the API that name a target of this kind, and what each may be. */
@@ -98,6 +98,11 @@ export function bindingOf<K extends "queue" | "service">(
 /** A target that is stored and cannot be read: it was edited by hand. */
 export function malformed(expected: string): Obstacle {
   return { reason: "forbidden_target", fault: `The target is malformed; expected ${expected}.` };
+}
+
+/** The request of kinds that are called by `fetch`. Redirects are not followed. */
+export function requestInit({ headers, body, signal }: Omit<Outgoing, "type" | "way">, way: Way | undefined) {
+  return { method: way?.method ?? "POST", redirect: "manual", headers, body, signal } as const;
 }
 
 /** What comes of the work, unless the signal ends first: for calls that take no signal. The work itself goes on. */

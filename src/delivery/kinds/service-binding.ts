@@ -6,6 +6,8 @@
  * The request's host names the binding under `breakwater.internal`, a name that exists nowhere else: by it the Worker
  * refuses a binding to itself (worker.ts), whose deliveries would go round in circles.
  */
+
+import { transformedUrl } from "../../core/transform/result.ts";
 import { faultOf } from "../../log.ts";
 import { ExchangeFailure, type PostRequest } from "../http.ts";
 import {
@@ -14,6 +16,7 @@ import {
   type Kind,
   malformed,
   type PreparedSend,
+  requestInit,
   type TargetFields,
   unlessAborted,
 } from "./kind.ts";
@@ -84,10 +87,11 @@ function isPath(path: string): boolean {
 
 /** Whatever the other Worker throws is its failure, however the error reads. */
 function postTo(service: Fetcher, url: string): PostRequest {
-  return async ({ headers, body, signal }) => {
+  return async ({ way, ...sent }) => {
+    const { signal } = sent;
     try {
-      const request = { method: "POST", redirect: "manual", headers, body, signal } as const;
-      return await unlessAborted(service.fetch(url, request), signal);
+      const target = way ? transformedUrl(url, way) : url;
+      return await unlessAborted(service.fetch(target, requestInit(sent, way)), signal);
     } catch (error) {
       if (signal.aborted) throw error;
       throw new ExchangeFailure("network", faultOf(error));

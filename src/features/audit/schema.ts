@@ -18,25 +18,27 @@ export const rangeQuery = {
 
 const time = z.iso.datetime();
 
+export const actorSchema = z.object({
+  kind: z.enum(actorKinds),
+  key: z.string().nullable().openapi({
+    description: "The API key, or the one that the session or link came from; null for `ADMIN_KEY`.",
+  }),
+  session: z.string().nullable().openapi({
+    description: "The session at the dashboard, or the portal link.",
+  }),
+  person: z.string().nullable().openapi({
+    description:
+      "Whoever had signed in by Cloudflare Access: the email, or a service token; null for others.",
+    example: null,
+  }),
+});
+
 export const entrySchema = z
   .object({
     id: z.string().openapi({ example: "aud_hzxlw3p6o0" }),
     at: time,
     tenant: z.string().nullable().openapi({ description: "Null for changes of the deployment." }),
-    actor: z.object({
-      kind: z.enum(actorKinds),
-      key: z.string().nullable().openapi({
-        description: "The API key, or the one that the session or link came from; null for `ADMIN_KEY`.",
-      }),
-      session: z.string().nullable().openapi({
-        description: "The session at the dashboard, or the portal link.",
-      }),
-      person: z.string().nullable().openapi({
-        description:
-          "Whoever had signed in by Cloudflare Access: the email, or a service token; null for others.",
-        example: null,
-      }),
-    }),
+    actor: actorSchema,
     action: z.enum(auditActions),
     subject: z.string().openapi({ description: "The id of what was changed." }),
     changes: z

@@ -23,7 +23,8 @@ export async function record(
   }
 }
 
-function actorOf({ key: given, session, via, person }: Principal): Actor {
+/** Who acts, as the trail names it. */
+export function actorOf({ key: given, session, via, person }: Principal): Actor {
   const key = given ?? null;
   if (via === "mcp") return { kind: "agent", key, session: session?.id ?? null };
   if (person) return { kind: "dashboard", key, session: null, person: person.name };

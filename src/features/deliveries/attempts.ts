@@ -4,8 +4,10 @@
  */
 import type { ArchivedExchange, Encoded } from "../../core/archive.ts";
 import { conflict, missing, ok, unavailable } from "../../core/result.ts";
-import { payloadOf, readable, textOf } from "../../delivery/http.ts";
+import { transformedUrl } from "../../core/transform/result.ts";
+import { type EventRequest, payloadOf, readable, textOf } from "../../delivery/http.ts";
 import { shownHeaders } from "../../delivery/shown-request.ts";
+import { requestFor } from "../../delivery/transform.ts";
 import { eventId } from "../../ids.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
@@ -74,8 +76,14 @@ export const getAttempt = service(
     return ok<AttemptJson>({
       ...shown,
       request: exchange
-        ? { ...exchange.request, ...bodyOf(event, exchange.request.form) }
-        : requestNow(event, found.destination, { at: entry.at, number: number > 0 ? number : undefined }),
+        ? {
+            ...exchange.request,
+            ...(await bodyThen(services, event, exchange.request.form, found.destination)),
+          }
+        : await requestNow(services, event, found.destination, {
+            at: entry.at,
+            number: number > 0 ? number : undefined,
+          }),
       response: exchange ? wholeOf(exchange) : beginningOf(entry),
     });
   },
@@ -150,13 +158,21 @@ async function archivedOf(
   }
 }
 
-/** The body that a destination got, or gets, of the event. */
-function bodyOf(event: StoredEvent, form: Pick<Destination, "body" | "template">) {
+/** The body that a destination got of the event. That of a transformation is made again, by the version that counts for it. */
+async function bodyThen(
+  services: Services,
+  event: StoredEvent,
+  { transformed, ...form }: ArchivedExchange["request"]["form"],
+  destination: Destination | null,
+) {
   const { body } = event;
-  return body === null
-    ? { encoding: "utf-8" as const, body }
-    : encodedOf(payloadOf({ ...event, body }, form).body);
+  if (body === null || (transformed && destination === null)) return NO_BODY;
+  if (!transformed || destination === null) return encodedOf(payloadOf({ ...event, body }, form).body);
+  const request = await requestFor(services, { ...event, body }, { ...destination, ...form });
+  return "kind" in request ? NO_BODY : encodedOf(request.payload.body);
 }
+
+const NO_BODY = { encoding: "utf-8", body: null } as const;
 
 function encodedOf(bytes: Uint8Array): Encoded {
   const text = readable(textOf(bytes));
@@ -165,13 +181,17 @@ function encodedOf(bytes: Uint8Array): Encoded {
     : { encoding: "utf-8", body: text };
 }
 
-function requestNow(
+async function requestNow(
+  services: Services,
   event: StoredEvent,
   destination: Destination | null,
   attempt: NumberedAttempt,
-): AttemptJson["request"] {
+): Promise<AttemptJson["request"]> {
   if (destination === null || destination.deletedAt !== null) return null;
-  return { ...headOf(event, destination, attempt), ...bodyOf(event, destination) };
+  const sent = await sentNow(services, event, destination);
+  if (sent === undefined) return { url: destination.url, headers: {}, ...NO_BODY };
+  const body = event.body === null ? NO_BODY : encodedOf(sent.payload.body);
+  return { ...headOf(event, destination, sent, attempt), ...body };
 }
 
 type NumberedAttempt = Readonly<{
@@ -181,12 +201,30 @@ type NumberedAttempt = Readonly<{
   number: number | undefined;
 }>;
 
-/** Where the request of an attempt would go now, and its headers, with those masked that may be secret. */
-export function headOf(event: StoredEvent, destination: Destination, { at, number }: NumberedAttempt) {
-  const { type, headers, body } = event;
-  const { contentType } = payloadOf({ ...event, body: body ?? new Uint8Array() }, destination);
-  const shown = { id: eventId(event.id), type, headers, contentType, attempt: number, at };
-  return { url: destination.url, headers: shownHeaders(shown, destination) };
+/** What would be sent of the event now; undefined where the destination's transformation makes no request of it. */
+export async function sentNow(
+  services: Services,
+  event: StoredEvent,
+  destination: Destination,
+): Promise<EventRequest | undefined> {
+  const { body } = event;
+  // Without its content no transformation can be applied.
+  const request = body
+    ? await requestFor(services, { ...event, body }, destination)
+    : { payload: payloadOf({ ...event, body: new Uint8Array() }, destination), headers: event.headers };
+  return "kind" in request ? undefined : request;
+}
+
+/** Where such a request goes, and its headers, with those masked that may be secret. */
+export function headOf(
+  { id, type }: StoredEvent,
+  destination: Destination,
+  { payload, way, headers }: EventRequest,
+  { at, number }: NumberedAttempt,
+) {
+  const shown = { id: eventId(id), type, headers, contentType: payload.contentType, attempt: number, at };
+  const url = way ? transformedUrl(destination.url, way) : destination.url;
+  return { url, headers: shownHeaders(shown, destination) };
 }
 
 function wholeOf({ response }: ArchivedExchange): AttemptJson["response"] {

@@ -74,6 +74,10 @@ export const deliverySchema = z
     waiting_until: time.optional().openapi({
       description: "When it stops waiting at the earliest. Absent when that is not known, as during a pause.",
     }),
+    transform_fault: z.string().optional().openapi({
+      description:
+        "With the reason `transform_failed`, of a delivery that is read alone: what the transformation fails with, and where.",
+    }),
     group: z.string().optional().openapi({
       description: "With the reason `group`: the group whose limit applies. Only operators see it.",
     }),

@@ -3,6 +3,8 @@ import type { z } from "zod";
 import { refuseTenant } from "../../core/principal.ts";
 import { stateOfReason } from "../../core/reasons.ts";
 import { invalidFields, missing, ok, type Result } from "../../core/result.ts";
+import { faultText } from "../../core/transform/result.ts";
+import { transform } from "../../delivery/transform.ts";
 import { rangeErrors } from "../../http/parameters.ts";
 import type { Services } from "../../services.ts";
 import { allOf } from "../../store/databases.ts";
@@ -20,7 +22,7 @@ import { type EventName, eventNames } from "../../store/events.ts";
 import { readEvent, type StoredEvent } from "../../store/planned-deliveries.ts";
 import { queuedDeliveries } from "../../store/queued-deliveries.ts";
 import { acceptedBy } from "../../store/time-ranges.ts";
-import { type Call, service } from "../service.ts";
+import { type Call, type Caller, service } from "../service.ts";
 import type { DeliveryJson, deliveryQuery } from "./schema.ts";
 import { deliveryOf, seesContent, shownDeliveries } from "./view.ts";
 
@@ -202,8 +204,22 @@ export const findOneDelivery = service({ scope: "read" }, async (call, id: strin
 export const getDelivery = service(reading, async (call, id: string) => {
   const found = await deliveryOf(call, id);
   const [shown] = await shownDeliveries(call, found ? [found] : []);
-  return shown ? ok(shown) : missing("delivery", id);
+  return found && shown ? ok(await withFault(call, found, shown)) : missing("delivery", id);
 });
+
+/** With the fault of the destination's transformation where that keeps it waiting: nothing is stored of it. */
+async function withFault(
+  { services, principal }: Caller,
+  { eventId, destination }: FoundDelivery,
+  shown: DeliveryJson,
+): Promise<DeliveryJson> {
+  if (shown.reason !== "transform_failed" || destination === null) return shown;
+  const read = await readEvent(services, eventId, principal.tenant);
+  if (!read?.event.body) return shown;
+  const { body } = read.event;
+  const { result } = await transform(services, { ...read.event, body }, destination);
+  return result?.kind === "fault" ? { ...shown, transform_fault: faultText(result.fault) } : shown;
+}
 
 /** A delivery with what its event and its destination are called. */
 export const getDeliveryNamed = service(reading, async (call, id: string) => {
@@ -224,7 +240,8 @@ export type DeliveryInFull = Readonly<{
 export const getDeliveryInFull = service(reading, async (call, id: string) => {
   const { services, principal } = call;
   const found = await deliveryOf(call, id);
-  const [delivery] = await shownDeliveries(call, found ? [found] : []);
+  const [shown] = await shownDeliveries(call, found ? [found] : []);
+  const delivery = found && shown && (await withFault(call, found, shown));
   const read = found && (await readEvent(services, found.eventId, principal.tenant));
   if (!delivery || !read) return missing("delivery", id);
   const event = seesContent(principal) ? read.event : { ...read.event, body: null };

@@ -143,7 +143,8 @@ function progressOfRow(row: DeliveryRow, refusal: CurrentRefusal | undefined): P
 }
 
 function waitOf(row: DeliveryRow, refusal: CurrentRefusal | undefined) {
-  if (refusal) return { reason: refusal.reason, waiting_until: isoTime(refusal.until) };
+  if (refusal && row.reason !== "transform_failed")
+    return { reason: refusal.reason, waiting_until: isoTime(refusal.until) };
   return { reason: row.reason, waiting_until: isoTime(row.nextAttemptAt) };
 }
 

@@ -4,6 +4,7 @@
  * the forms, the Svix layer and the rights of visitors come from here. inputs.ts has the inputs of targets and of `auth`.
  */
 import { z } from "@hono/zod-openapi";
+import type { Actor } from "../../core/audit.ts";
 import { bodyFormOf, bodyForms } from "../../core/content.ts";
 import {
   isReserved,
@@ -21,6 +22,8 @@ import { retryShape } from "../../core/retry/policy.ts";
 import { channelsInEffect, destinationChannels } from "../../core/routing.ts";
 import { readAs } from "../../core/shape.ts";
 import { namedHeaders, signatureFormsShape } from "../../core/signature-forms.ts";
+import { readyTemplate, readyTemplates } from "../../core/transform/ready.ts";
+import { type TransformTemplate, templateShape } from "../../core/transform/template.ts";
 import { zodFieldsOf, zodOf } from "../../core/zod-of.ts";
 import { authOf, MASK, maskedHeaders, sealedHeaders } from "../../delivery/authorization.ts";
 import { eventTypePattern, strict } from "../../http/parameters.ts";
@@ -34,8 +37,12 @@ import {
   storedHeaders,
 } from "../../store/destination.ts";
 import type { DestinationChange } from "../../store/destinations.ts";
+import { currentTransform } from "../../store/transforms.ts";
 import { authColumn, authInput, authSchema } from "./auth.ts";
 import { headersSchema, RESERVED_EXPECTED } from "./headers.ts";
+
+/** Where a value is sealed, for which destination, and who saves it when (epoch ms). */
+type Saving = Readonly<{ vault: Vault; id: string; by: Actor; at: number }>;
 
 /** How a field is stored and shown. */
 type Stored<G extends z.ZodType, S extends z.ZodType> = Readonly<{
@@ -47,7 +54,7 @@ type Stored<G extends z.ZodType, S extends z.ZodType> = Readonly<{
   /** The columns that a given value sets. */
   columns: (
     given: Exclude<z.infer<G>, undefined>,
-    sealing: Readonly<{ vault: Vault; id: string }>,
+    saving: Saving,
   ) => DestinationChange | Promise<DestinationChange>;
 }>;
 
@@ -161,6 +168,29 @@ export const nameFields = {
     },
   ),
 } as const;
+
+const template = zodOf(templateShape);
+
+export const transformInput = strict({
+  template: z.union([z.enum(readyTemplates), template]).openapi({
+    description: `A template of your own, or the name of a ready one, which is stored as it is now: ${readyTemplates.join(", ")}.`,
+  }),
+}).openapi("Transform");
+
+export const transformShown = z.object({ template });
+
+/** The order of fields by which two templates are compared. */
+function ordered(given: TransformTemplate): TransformTemplate {
+  const { body, content_type, headers, method, path, query } = given;
+  return { body, content_type, headers, method, path, query };
+}
+
+/** The template that is meant; null: none. */
+export function templateIn(transform: z.infer<typeof transformInput> | null): TransformTemplate | null {
+  if (transform === null) return null;
+  const { template: given } = transform;
+  return typeof given === "string" ? readyTemplate(given) : ordered(given);
+}
 
 /** Which events it takes, and what it gets of them. */
 export const contentFields = {
@@ -322,6 +352,23 @@ export const contentFields = {
       columns: (template) => ({ template }),
     },
     { label: "Message", input: { kind: "choice", part: "body" } },
+  ),
+  transform: field(
+    {
+      given: transformInput.nullish().openapi({
+        description:
+          "What is sent in place of the event: see docs/transformations.md. Null: the event as it is.",
+      }),
+      shown: transformShown.nullable(),
+      of: (row) => {
+        const shown = currentTransform(row)?.template;
+        return shown ? { template: shown } : null;
+      },
+      columns: (given, { by, at }) => ({
+        transform: { version: 1, after: -1, at, by, template: templateIn(given) },
+      }),
+    },
+    { label: "Transformation", visitors: true },
   ),
 } as const;
 
@@ -565,10 +612,10 @@ export function shownFields<F extends Viewed>(
 type Given = { [K in DestinationField]?: z.infer<(typeof destinationFields)[K]["given"]> };
 
 /** The columns that an input sets, but for its target: the default for null; none for what is left out. */
-export async function columnsOf(vault: Vault, id: string, input: Given): Promise<DestinationChange> {
+export async function columnsOf(saving: Saving, input: Given): Promise<DestinationChange> {
   const columns = entriesOf(destinationFields).map(([name, { columns }]) => {
     const given = input[name];
-    return given === undefined ? {} : columns(given as never, { vault, id });
+    return given === undefined ? {} : columns(given as never, saving);
   });
   return Object.assign({}, ...(await Promise.all(columns)));
 }

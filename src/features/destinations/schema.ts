@@ -135,7 +135,8 @@ export const destinationSchema = z
       .openapi({
         description:
           "Why it is paused: `manual`, by an operator; `gone`, after a 410; `rejecting`, after more than a hundred " +
-          "refusals in a row; `failing`, after five days without a success.",
+          "refusals in a row; `failing`, after five days without a success; `transform_failing`, after more than forty " +
+          "deliveries that its transformation failed for.",
       }),
     ...shownShape(contentFields),
     signature: z.enum(schemes),

@@ -5,7 +5,7 @@
 import { capsOf } from "../../config.ts";
 import { changesBetween } from "../../core/audit.ts";
 import { defaultLimits } from "../../core/limits.ts";
-import { type LimitedField, limitedFields } from "../../core/portal-access.ts";
+import { allows, type LimitedField, limitedFields } from "../../core/portal-access.ts";
 import { notYourTenant, type Principal, refuseTenant, tenantFor } from "../../core/principal.ts";
 import {
   conflict,
@@ -19,6 +19,7 @@ import {
 } from "../../core/result.ts";
 import { formsOf } from "../../core/signature-forms.ts";
 import { ownHeaders } from "../../delivery/authorization.ts";
+import { kindNameOf } from "../../delivery/kinds/registry.ts";
 import { plainTest, sendTestEvent, type TestContent, type TestResult } from "../../delivery/test-event.ts";
 import { claimTestAtGate, resumeAtGate, scheduleDrainAtGate } from "../../gate/client.ts";
 import { checked } from "../../http/problems.ts";
@@ -40,9 +41,10 @@ import {
 } from "../../store/destinations.ts";
 import { findEventType } from "../../store/event-types.ts";
 import { refuseApplicationsName } from "../applications/service.ts";
+import { actorOf } from "../audit/trail.ts";
 import { exampleIn } from "../event-types/service.ts";
 import { publishStatusChangeOf } from "../notifications/publish.ts";
-import { type Call, service } from "../service.ts";
+import { type Call, type Caller, service } from "../service.ts";
 import { conflictErrors } from "./auth.ts";
 import { columnsOf, forVisitors, operatorFields } from "./fields.ts";
 import { headersSchema } from "./headers.ts";
@@ -56,8 +58,10 @@ import {
   dependsOn,
   formErrors,
   handshakeFor,
+  kindErrors,
   orderErrors,
   templateErrors,
+  transformErrors,
   urlErrors,
 } from "./validate.ts";
 
@@ -91,7 +95,12 @@ export const createDestination = service(
       ...limitErrors(principal, { ...defaultLimits, ...given }),
     ];
     if (errors.length > 0) return invalidFields(errors);
-    const prepared = await preparedRow(services, given, { id, tenant }, new URL(requestUrl).host);
+    const prepared = await preparedRow(
+      { services, principal },
+      given,
+      { id, tenant },
+      new URL(requestUrl).host,
+    );
     if ("errors" in prepared) return invalidFields(prepared.errors);
     const most = principal.visit?.max_endpoints ?? Number.POSITIVE_INFINITY;
     const max = Math.min(capsOf(config).destinations, most);
@@ -154,7 +163,7 @@ export const updateDestination = service(changes, async (call, { id, change, req
     ...limitErrors(principal, change),
   ];
   if (errors.length > 0) return invalidFields(errors);
-  const edited = await editDestination(services, id, principal.tenant, change);
+  const edited = await editDestination(call, id, principal.tenant, change);
   return edited.kind === "ok" ? recorded(call, edited.value) : edited;
 });
 
@@ -182,7 +191,7 @@ export const updateHeaders = service(changes, async (call, { id, set, remove }: 
       if (!("data" in read))
         return { refused: invalidFields(read.map((one) => ({ ...one, field: `headers.${one.field}` }))) };
       const input = { headers: read.data };
-      return { input, columns: await columnsOf(services.vault, id, input) };
+      return { input, columns: await columnsOf(savingBy(call, id), input) };
     },
   );
   return edited.kind === "ok" ? recorded(call, edited.value) : edited;
@@ -300,9 +309,12 @@ function testReport(url: string, { call, sent }: Extract<TestResult, { kind: "ma
 
 /** The errors of fields that are not for visitors of the portal to set. */
 function visitorErrors(principal: Principal, input: object): FieldError[] {
-  if (principal.visit === undefined) return operatorErrors(principal, input);
+  const { visit } = principal;
+  if (visit === undefined) return operatorErrors(principal, input);
   const given = Object.entries(input).filter(
-    ([name, value]) => value !== undefined && !forVisitors.has(name),
+    ([name, value]) =>
+      value !== undefined &&
+      !(forVisitors.has(name) && (name !== "transform" || allows(visit, "write_transform"))),
   );
   const [fault, expected] = ["is not for visitors to set", "it to be left out"];
   return given.map(([field]) => ({ field, fault, expected }));
@@ -333,11 +345,12 @@ function limitErrors(
 
 /** The row of a new destination, and its secret; or the errors of the input, from the first check that finds some. */
 export async function preparedRow(
-  services: Services,
+  caller: Caller,
   input: NewDestinationInput,
   { id, tenant }: Pick<Destination, "id" | "tenant">,
   origin: string,
 ): Promise<Readonly<{ row: NewDestination; secret: string }> | Readonly<{ errors: readonly FieldError[] }>> {
+  const { services } = caller;
   const { vault, now } = services;
   const chosen = await chosenSecret(input, "hmac-sha256", formsOf(input.signature_forms));
   const errors = [
@@ -346,6 +359,8 @@ export async function preparedRow(
     ...conflictErrors(input),
     ...templateErrors(input, tenant),
     ...orderErrors(services, input),
+    ...kindErrors(input, input.kind ?? "https"),
+    ...(await transformErrors(input)),
     ...("errors" in chosen ? chosen.errors : []),
   ];
   if ("errors" in chosen || errors.length > 0) return { errors };
@@ -358,8 +373,14 @@ export async function preparedRow(
   const secret = await vault.seal(id, chosen.secret);
   const at = { createdAt: now(), updatedAt: now() };
   const paused = input.status === "paused" && { ...PAUSED, statusChangedAt: at.createdAt };
-  const columns = { ...(await columnsOf(vault, id, input)), ...agreed, ...target, ...paused };
+  const { transform, ...settings } = input;
+  const given = transform ? input : settings;
+  const columns = { ...(await columnsOf(savingBy(caller, id), given)), ...agreed, ...target, ...paused };
   return { row: { ...columns, id, tenant, secret, ...at }, secret: chosen.secret };
+}
+
+function savingBy({ services, principal }: Caller, id: string) {
+  return { vault: services.vault, id, by: actorOf(principal), at: services.now() };
 }
 
 function alreadyCreated(id: string): Refused<"conflict"> {
@@ -399,14 +420,15 @@ type Edited = Result<Edit, "not_found" | "conflict" | "invalid">;
 
 /** Changes a destination, for callers that have checked the principal and the URLs. */
 export async function editDestination(
-  services: Services,
+  caller: Caller,
   id: string,
   tenant: string | undefined,
   input: DestinationInput,
 ): Promise<Edited> {
-  const privateAddress = await addressErrors(services, input);
-  if (privateAddress.length > 0) return invalidFields(privateAddress);
-  const columns = await columnsOf(services.vault, id, input);
+  const { services } = caller;
+  const unfit = [...(await addressErrors(services, input)), ...(await transformErrors(input))];
+  if (unfit.length > 0) return invalidFields(unfit);
+  const columns = await columnsOf(savingBy(caller, id), input);
   return editStored(services, id, tenant, async () => ({ input, columns }));
 }
 
@@ -438,6 +460,9 @@ async function editStored<R = never>(
       if (taken) return taken;
       continue;
     }
+    // What waits because of the former version may be sent now.
+    if (row.transform?.version !== stored.transform?.version)
+      services.background(scheduleDrainAtGate(services, id));
     // A hold, an open circuit and a narrow window are about the old target's receiver.
     if (row.url !== stored.url) services.background(resumeAtGate(services, id));
     return ok({ stored, row });
@@ -454,5 +479,6 @@ export function changeErrors(services: Services, input: DestinationInput, stored
     ...conflictErrors(input, stored),
     ...templateErrors(input, stored.tenant, stored),
     ...orderErrors(services, input, stored),
+    ...kindErrors(input, kindNameOf(stored.url)),
   ];
 }

@@ -18,8 +18,9 @@ import {
   takesKeyPair,
   takesPlainText,
 } from "../../core/signature-forms.ts";
+import { faultText } from "../../core/transform/result.ts";
 import { headerOf, type ShownAuth } from "../../delivery/authorization.ts";
-import { kindNameOf } from "../../delivery/kinds/registry.ts";
+import { type DestinationKind, kindNameOf } from "../../delivery/kinds/registry.ts";
 import { shakeHands } from "../../delivery/test-event.ts";
 import { resolve, targetProblem } from "../../delivery/url-guard.ts";
 import { checked } from "../../http/problems.ts";
@@ -29,6 +30,7 @@ import { allOf, type Databases } from "../../store/databases.ts";
 import { type Destination, storedHeaders } from "../../store/destination.ts";
 
 import { shownAfter } from "./auth.ts";
+import { templateIn } from "./fields.ts";
 import {
   type DestinationInput,
   destinationChange,
@@ -177,6 +179,38 @@ export function templateErrors(
   if (template !== "pagerduty" || hasKey) return [];
   const expected = `a header ${ROUTING_KEY} with the integration key beside it`;
   return [{ field: "headers", fault: `have no ${ROUTING_KEY}`, expected }];
+}
+
+/** The errors of a template that is not Liquid. Its interpreter is loaded only where one is given. */
+export async function transformErrors({
+  transform,
+}: Pick<DestinationInput, "transform">): Promise<FieldError[]> {
+  const template = templateIn(transform ?? null);
+  if (template === null) return [];
+  const { compile } = await import("../../core/transform/liquid.ts");
+  const found = compile(template);
+  if ("fill" in found) return [];
+  const [field, fault] = [
+    `transform.template.${found.field}`,
+    faultText({ ...found, field: "" }).replace(/^[ :]+/, ""),
+  ];
+  return [{ field, fault, expected: "Liquid; see docs/transformations.md" }];
+}
+
+/** The errors of a transformation that the kind of destination cannot follow: a queue has no method, an inbox sends nothing. */
+export function kindErrors(
+  { transform }: Pick<DestinationInput, "transform">,
+  kind: DestinationKind,
+): FieldError[] {
+  const template = templateIn(transform ?? null);
+  if (template !== null && kind === "poll") {
+    const expected = "null: consumers get events as they are";
+    return [{ field: "transform", fault: "is for the kinds that are sent to", expected }];
+  }
+  if (template === null || kind !== "queue") return [];
+  const given = (["method", "path", "query"] as const).filter((name) => template[name] !== undefined);
+  const [fault, expected] = ["is given", "none: a queue has no method, path and query"];
+  return given.map((name) => ({ field: `transform.template.${name}`, fault, expected }));
 }
 
 /**

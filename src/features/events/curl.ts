@@ -1,9 +1,11 @@
 /** An event as commands for a shell, which send it as an attempt would. */
 import type { RequestHeaders } from "../../core/bundle.ts";
+import { transformedUrl } from "../../core/transform/result.ts";
 import { authOf, headerOf } from "../../delivery/authorization.ts";
-import { payloadOf, textOf } from "../../delivery/http.ts";
+import { textOf } from "../../delivery/http.ts";
 import { kindNameOf } from "../../delivery/kinds/registry.ts";
 import { signerFor } from "../../delivery/signature.ts";
+import { requestFor } from "../../delivery/transform.ts";
 import { eventId } from "../../ids.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
@@ -34,15 +36,22 @@ export async function curlCommands(
 }
 
 async function curlCommand(
-  { vault, now, log }: Services,
-  { id, type, body, contentType: own, headers: posted = {} }: StoredEvent,
+  services: Services,
+  event: StoredEvent,
   destination: Destination,
 ): Promise<string | undefined> {
+  const { vault, now, log } = services;
+  const { id, type, body } = event;
   if (!body) return undefined;
+  const request = await requestFor(services, { ...event, body }, destination);
+  if ("kind" in request) return undefined;
+  const { payload, way, headers: posted = {} } = request;
   try {
     const at = now();
     const sign = await signerFor(vault, destination, at);
-    const { body: sent, contentType } = payloadOf({ type, body, contentType: own }, destination);
+    const { body: sent, contentType } = payload;
+    const url = way ? transformedUrl(destination.url, way) : destination.url;
+    const method = way === undefined || way.method === "POST" ? "" : `-X ${way.method} `;
     const headers = Object.entries({
       ...withoutOwn(posted, destination),
       "content-type": contentType,
@@ -51,7 +60,7 @@ async function curlCommand(
     const text = asArgument(sent);
     const source = text === undefined ? `printf %s ${shellQuoted(sent.toBase64())} | base64 -d | ` : "";
     return [
-      `${source}curl ${shellQuoted(destination.url)}`,
+      `${source}curl ${method}${shellQuoted(url)}`,
       ...headers.map(([name, value]) => `  -H ${shellQuoted(`${name}: ${value}`)}`),
       text === undefined ? "  --data-binary @-" : `  --data-raw ${shellQuoted(text)}`,
     ].join(" \\\n");

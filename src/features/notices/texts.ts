@@ -43,6 +43,8 @@ const en: Texts = {
     gone: "It answered 410 Gone, so it gets no more events.",
     rejecting: "It rejected more than a hundred deliveries in a row, so it gets no more events.",
     failing: "Nothing could be delivered to it for five days, so it gets no more events.",
+    transform_failing:
+      "Its transformation failed for more than forty deliveries, so it gets no more events. Change the transformation, and resume it.",
   },
   open: (since) =>
     `Its deliveries have failed since ${since}. Events wait, and it is tried again every minute.`,
@@ -68,6 +70,8 @@ const de: Texts = {
     rejecting:
       "Er hat mehr als hundert Zustellungen nacheinander abgelehnt und bekommt keine Ereignisse mehr.",
     failing: "Fünf Tage lang war keine Zustellung möglich. Er bekommt keine Ereignisse mehr.",
+    transform_failing:
+      "Seine Umformung ist bei mehr als vierzig Zustellungen fehlgeschlagen. Er bekommt keine Ereignisse mehr, bis sie geändert und er fortgesetzt wird.",
   },
   open: (since) =>
     `Zustellungen schlagen seit ${since} fehl. Ereignisse warten, und jede Minute wird es neu versucht.`,

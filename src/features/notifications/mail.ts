@@ -120,6 +120,7 @@ const disabledTexts: Readonly<Record<(typeof DISABLED)[number], string>> = {
   gone: "It answered 410 Gone, which says that it takes no more events.",
   rejecting: "It has rejected more than a hundred deliveries in a row.",
   failing: "Nothing could be delivered to it for five days.",
+  transform_failing: "Its transformation has failed for more than forty deliveries.",
 };
 
 const WEEK_MS = 7 * 24 * 60 * 60_000;

@@ -64,7 +64,7 @@ const statusChange = z.object({
     example: "gone",
     description:
       "`manual`: by an operator. `gone`: after a 410. `rejecting`: after more than a hundred refusals in a row. " +
-      "`failing`: after five days without a success.",
+      "`failing`: after five days without a success. `transform_failing`: after more than forty deliveries that its transformation failed for.",
   }),
 });
 

@@ -34,8 +34,8 @@ import {
 } from "../destinations/schema.ts";
 import { changeErrors, editDestination, operatorErrors, preparedRow } from "../destinations/service.ts";
 import { changedTarget, targetErrors } from "../destinations/target.ts";
-import { addressErrors, urlErrors } from "../destinations/validate.ts";
-import { type Call, service } from "../service.ts";
+import { addressErrors, transformErrors, urlErrors } from "../destinations/validate.ts";
+import { type Call, type Caller, service } from "../service.ts";
 import { tenantChange } from "./schema.ts";
 import {
   isVisible,
@@ -91,7 +91,7 @@ export const importTenant = service({ scope: "admin" }, async (call, input: Impo
   const refusal = refuseOthers(principal, tenant);
   if (refusal) return refusal;
   const { settings } = document;
-  const { steps, errors } = await stepsOf(services, input);
+  const { steps, errors } = await stepsOf(call, input);
   const all = [
     ...settingsErrors(services, settings ?? {}).map((error) => within("settings", error)),
     ...document.destinations.flatMap((given, i) =>
@@ -188,7 +188,8 @@ type Step =
   | Readonly<{ kind: "change"; id: string; input: DestinationInput }>
   | Readonly<{ kind: "keep"; id: string }>;
 
-async function stepsOf(services: Services, { tenant, document: { destinations }, requestUrl }: Import) {
+async function stepsOf(call: Caller, { tenant, document: { destinations }, requestUrl }: Import) {
+  const { services } = call;
   const origin = new URL(requestUrl).host;
   const own = await destinationsOf(services.db, tenant);
   const ids = destinations.map(({ id }) => id);
@@ -201,7 +202,7 @@ async function stepsOf(services: Services, { tenant, document: { destinations },
     const found =
       identityErrors(given, stored, tenant, { ids: ids.slice(0, index), uids }) ??
       errorsOrNone(urlErrors(services, given, requestUrl)) ??
-      (stored ? await changeOf(services, given, stored) : await creationOf(services, given, tenant, origin));
+      (stored ? await changeOf(services, given, stored) : await creationOf(call, given, tenant, origin));
     if (given.uid) uids.set(given.uid, given.id);
     if ("kind" in found) steps.push(found);
     else errors.push(...found.errors.map((error) => within(`destinations[${index}]`, error)));
@@ -248,7 +249,7 @@ function identityErrors(
 }
 
 async function creationOf(
-  services: Services,
+  caller: Caller,
   { id, omitted = [], ...input }: Portable,
   tenant: string,
   origin: string,
@@ -257,7 +258,7 @@ async function creationOf(
   if (errors.length > 0) return { errors };
   const isIncomplete = omitted.some((field) => field !== "secret" && input[field] === undefined);
   const status = isIncomplete ? "paused" : input.status;
-  const prepared = await preparedRow(services, { ...input, status }, { id, tenant }, origin);
+  const prepared = await preparedRow(caller, { ...input, status }, { id, tenant }, origin);
   return "errors" in prepared ? prepared : { kind: "create", ...prepared, omitted };
 }
 
@@ -278,19 +279,20 @@ async function changeOf(services: Services, given: Portable, stored: Destination
     ...changeErrors(services, input, stored),
     ...("errors" in target ? target.errors : []),
     ...(await addressErrors(services, input)),
+    ...(await transformErrors(input)),
   ];
   return errors.length > 0 ? { errors } : { kind: "change", id, input };
 }
 
 /** Changes what is to be changed. Where another request was faster, the import can be repeated. */
-async function changeStored({ services, changed }: Call, steps: readonly Step[]) {
+async function changeStored(call: Call, steps: readonly Step[]) {
   for (const step of steps) {
     if (step.kind !== "change") continue;
-    const done = await editDestination(services, step.id, undefined, step.input);
+    const done = await editDestination(call, step.id, undefined, step.input);
     if (done.kind !== "ok") return done;
     const { stored, row } = done.value;
     const [before, after] = [destinationView(stored), destinationView(row)];
-    changed("destination.changed", row, changesBetween(before, after));
+    call.changed("destination.changed", row, changesBetween(before, after));
   }
   return undefined;
 }

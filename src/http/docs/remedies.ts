@@ -22,7 +22,7 @@ export const remedies: readonly Remedy[] = [
   {
     reason: "paused",
     meaning:
-      "An operator has paused the destination, or Breakwater has: after a 410 (`gone`), more than a hundred refusals in a row (`rejecting`) or five days without a success (`failing`).",
+      "An operator has paused the destination, or Breakwater has: after a 410 (`gone`), more than a hundred refusals in a row (`rejecting`), five days without a success (`failing`) or more than forty deliveries that its transformation failed for (`transform_failing`).",
     remedy: "Repair the receiver, test it, then `POST /v1/destinations/{id}/resume`.",
   },
   {
@@ -114,6 +114,13 @@ export const remedies: readonly Remedy[] = [
     meaning:
       "The destination is a queue or a service whose binding the deployment does not have, or no longer lets the tenant use.",
     remedy: "Bind it, and name it with the tenant in `DESTINATION_BINDINGS`.",
+  },
+  {
+    reason: "transform_failed",
+    meaning:
+      "The destination's transformation fails for this event, or makes a request that may not be sent. `transform_fault` of the delivery says what and where. No attempt is used up.",
+    remedy:
+      "Correct the transformation: what waits is sent by the corrected version. After more than forty such deliveries the destination is paused: resume it.",
   },
   {
     reason: "scheduled",
@@ -278,5 +285,11 @@ export const remedies: readonly Remedy[] = [
     meaning:
       "Its content has been erased, so it cannot be sent. An attempt in flight at that moment may have arrived.",
     remedy: "Nothing: erased content cannot be restored. To send it after all, post the event again.",
+  },
+  {
+    reason: "transformed",
+    meaning:
+      "The destination's transformation leaves the event out: `{% cancel %}`, or a body that comes out empty.",
+    remedy: "Nothing, if that is meant. Otherwise preview the transformation on this event.",
   },
 ];

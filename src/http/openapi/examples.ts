@@ -335,6 +335,43 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
     event_types: ["invoice.*"],
     filter: { amount: { gte: 1000 }, or: [{ currency: "EUR" }, { invoice: { prefix: "inv_" } }] },
   },
+  TransformDraft: { template: { body: '{"text":"{{ type }}"}' }, type: "invoice.paid" },
+  TransformPreview: {
+    events: [
+      {
+        event_id: EVENT,
+        type: "invoice.paid",
+        result: "sent",
+        fault: null,
+        before: {
+          method: "POST",
+          url: "https://example.com/webhooks",
+          content_type: "application/json",
+          headers: {},
+          body: `{"type":"invoice.paid","timestamp":"${TIME}","data":{"invoice":"inv_42"}}`,
+        },
+        after: {
+          method: "POST",
+          url: "https://example.com/webhooks",
+          content_type: "application/json",
+          headers: {},
+          body: '{"text":"invoice.paid"}',
+        },
+        changed: ["body"],
+      },
+    ],
+  },
+  TransformVersions: {
+    data: [
+      {
+        version: 1,
+        created_at: TIME,
+        author: { kind: "api_key", key: "key_8m2x0f7q9a4r6t1v3w5y", session: null, person: null },
+        template: { body: '{"text":"{{ type }}"}' },
+      },
+    ],
+  },
+  TransformRestoration: { version: 1 },
   DestinationPreview: {
     events: [
       {

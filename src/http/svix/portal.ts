@@ -96,6 +96,7 @@ function accessWith(capabilities: readonly (typeof CAPABILITIES)[number][]): Por
   return {
     may_edit_endpoints: mayManage,
     // Who manages an endpoint manages its secrets too (https://api.svix.com/docs#tag/Authentication).
+    may_transform: capabilities.includes("ManageTransformations"),
     may_rotate: mayManage || capabilities.includes("ManageEndpointSecret"),
     may_resend: mayAttempt,
     may_test: mayAttempt,

@@ -113,6 +113,7 @@ export const keyFields = {
 
 const portalRules = {
   may_edit_endpoints: ["may_edit_endpoints", "Add, change, pause and delete endpoints"],
+  may_transform: ["may_transform", "Write transformations"],
   may_rotate: ["may_rotate", "Rotate signing secrets"],
   may_resend: ["may_resend", "Send deliveries again"],
   may_test: ["may_test", "Send test events"],

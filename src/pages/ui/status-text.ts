@@ -114,6 +114,7 @@ function disableReasonText(reason: string): string {
     gone: "the receiver answered 410 Gone",
     rejecting: "the receiver rejected more than a hundred deliveries in a row",
     failing: "nothing was delivered for five days",
+    transform_failing: "its transformation failed for more than forty deliveries",
   };
   return texts[reason] ?? spelledOut(reason);
 }
@@ -201,6 +202,7 @@ export const reasons: Readonly<Record<string, string>> = {
   token_unavailable: "because the token endpoint gives no access token. Send a test event to see its answer",
   token_refused: "because the token endpoint refuses the client. Send a test event to see its answer",
   unbound: "because the deployment does not have the destination's binding, or not for its tenant",
+  transform_failed: "because the transformation makes nothing of it that can be sent",
   scheduled: "for its scheduled time",
 };
 

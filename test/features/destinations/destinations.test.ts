@@ -21,6 +21,7 @@ const defaults = {
   filter: null,
   body: "envelope",
   template: null,
+  transform: null,
   description: null,
   metadata: {},
   headers: {},

@@ -2,8 +2,8 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { allows, type PortalAccess } from "../../../core/portal-access.ts";
-import { readable, textOf } from "../../../delivery/http.ts";
-import { attemptsAreKept, headOf } from "../../../features/deliveries/attempts.ts";
+import { type EventRequest, readable, textOf } from "../../../delivery/http.ts";
+import { attemptsAreKept, headOf, sentNow } from "../../../features/deliveries/attempts.ts";
 import type { DeliveryJson } from "../../../features/deliveries/schema.ts";
 import { type DeliveryInFull, getDeliveryInFull } from "../../../features/deliveries/service.ts";
 import type { Destination } from "../../../store/destination.ts";
@@ -25,12 +25,14 @@ export function registerPortalDelivery(app: Hono<PortalEnv>): void {
     const services = c.get("services");
     const found = await getDeliveryInFull(callerInPortal(c), c.req.param("id"));
     if (found.kind !== "ok") return showPortalNotFound(c);
-    const { event, delivery } = found.value;
+    const { event, delivery, destination } = found.value;
+    const sent = destination && (await sentNow(services, event, destination));
     return showPortalPage(
       c,
       { title: `${event.type} ${delivery.event_id}`, place: "endpoints", live: true },
       <DeliveryView
         {...found.value}
+        sent={sent}
         look={c.get("look")}
         access={c.get("visitor").access}
         areKept={attemptsAreKept(services)}
@@ -47,13 +49,16 @@ type Props = DeliveryInFull &
     access: PortalAccess;
     /** Whether more of an attempt may be kept than the delivery's log has. */
     areKept: ReturnType<typeof attemptsAreKept>;
+    /** The request that the destination would be sent now. */
+    sent: EventRequest | undefined;
     now: number;
     outcome: string | undefined;
   }>;
 
 const ENDED = ["delivered", "dead", "cancelled"];
 
-const DeliveryView: FC<Props> = ({ look, access, delivery, event, destination, areKept, now, outcome }) => {
+const DeliveryView: FC<Props> = (props) => {
+  const { look, access, delivery, event, destination, areKept, sent, now, outcome } = props;
   const { t, f } = look;
   const { tone, label, text } = portalDeliveryText(look, delivery, now);
   const mayResend = allows(access, "resend") && destination !== undefined;
@@ -107,6 +112,7 @@ const DeliveryView: FC<Props> = ({ look, access, delivery, event, destination, a
             delivery={delivery}
             event={event}
             destination={destination}
+            sent={sent}
             areKept={(entry) => allows(access, "see_payload") && areKept(entry)}
             maySeeAnswers={allows(access, "see_payload")}
           />
@@ -124,7 +130,7 @@ const DeliveryView: FC<Props> = ({ look, access, delivery, event, destination, a
   );
 };
 
-type AttemptsProps = Pick<Props, "look" | "delivery" | "event" | "destination" | "areKept"> &
+type AttemptsProps = Pick<Props, "look" | "delivery" | "event" | "destination" | "areKept" | "sent"> &
   Readonly<{
     /** A receiver may repeat in its answer what it was sent. */
     maySeeAnswers: boolean;
@@ -136,6 +142,7 @@ const Attempts: FC<AttemptsProps> = ({
   event,
   destination,
   areKept,
+  sent,
   maySeeAnswers,
 }) => (
   <ol class="log" reversed>
@@ -152,11 +159,13 @@ const Attempts: FC<AttemptsProps> = ({
               <a href={attemptPath(id, entry.at)}>{look.t.attempt.whole}</a>
             </p>
           )}
-          {destination && (
+          {destination && sent && (
             <details>
               <summary>{look.t.delivery.request}</summary>
               <p class="hint">{look.t.delivery.requestHint}</p>
-              <pre tabindex={0}>{requestOf(destination, event, { at: Date.parse(entry.at), number })}</pre>
+              <pre tabindex={0}>
+                {requestOf(destination, event, sent, { at: Date.parse(entry.at), number })}
+              </pre>
             </details>
           )}
         </div>
@@ -181,8 +190,13 @@ const Answer: FC<{ look: Look; entry: Entry }> = ({ look: { t }, entry }) => {
   return <p class="hint">{text}</p>;
 };
 
-function requestOf(destination: Destination, event: StoredEvent, attempt: Parameters<typeof headOf>[2]) {
-  return requestText({ ...headOf(event, destination, attempt), body: "" });
+function requestOf(
+  destination: Destination,
+  event: StoredEvent,
+  sent: EventRequest,
+  attempt: Parameters<typeof headOf>[3],
+) {
+  return requestText({ ...headOf(event, destination, sent, attempt), body: "" });
 }
 
 const Payload: FC<{ look: Look; event: StoredEvent }> = ({ look, event: { body, isErased } }) => {

@@ -26,6 +26,7 @@ export const de: Texts = {
     token_unavailable: "der Token-Endpunkt gibt kein Zugriffstoken aus",
     token_refused: "der Token-Endpunkt weist den Client ab",
     unbound: "ihr Ziel steht hier nicht zur Verfügung",
+    transform_failed: "die Umformung des Endpunkts ergibt nichts, das gesendet werden kann",
     retried: "sie soll auf Wunsch erneut gesendet werden",
     replayed: "sie gehört zu einer Sammelzustellung",
     order: "ein früheres Ereignis mit demselben Schlüssel kommt zuerst",
@@ -50,6 +51,7 @@ export const de: Texts = {
     destination_deleted: "der Endpunkt wurde gelöscht",
     cancelled_by_request: "der Absender hat sie storniert",
     erased: "der Inhalt des Ereignisses wurde gelöscht",
+    transformed: "die Umformung des Endpunkts lässt sie aus",
   },
   pauses: {
     manual: "Er wurde von Hand angehalten.",
@@ -57,6 +59,8 @@ export const de: Texts = {
     rejecting:
       "Wir haben ihn angehalten, weil Ihr Server mehr als hundert Zustellungen nacheinander abgelehnt hat.",
     failing: "Wir haben ihn angehalten, weil fünf Tage lang nichts zugestellt werden konnte.",
+    transform_failing:
+      "Wir haben ihn angehalten, weil seine Umformung bei mehr als vierzig Zustellungen fehlgeschlagen ist.",
   },
   replayReason: {
     manual: "von Hand angehalten",
@@ -69,6 +73,7 @@ export const de: Texts = {
     read: "Sie haben darauf keinen Zugriff.",
     create_endpoint: "Sie dürfen hier keine Endpunkte hinzufügen.",
     change_endpoint: "Sie dürfen hier keine Endpunkte ändern.",
+    write_transform: "Sie dürfen hier keine Umformungen schreiben.",
     preview_endpoint: "Sie dürfen hier keine Filter an vergangenen Ereignissen ausprobieren.",
     pause_endpoint: "Sie dürfen hier keine Endpunkte anhalten.",
     resume_endpoint: "Sie dürfen hier keine Endpunkte fortsetzen.",
@@ -88,6 +93,7 @@ export const de: Texts = {
       "Einer der Header kann nicht gesetzt werden. Verwenden Sie einen eigenen Namen wie X-Api-Key und einen Wert aus höchstens 1.024 einfachen Zeichen.",
     headerLines: "Schreiben Sie je Zeile einen Header, und jeden nur einmal: Name, Doppelpunkt, Wert.",
     body: "Wählen Sie eines von beiden.",
+    transform: "Diese Vorlage ist nicht gültig.",
     signature_forms:
       "So lässt sich der Endpunkt nicht signieren: Jeder Header darf nur einmal gesetzt werden, von einer Form oder von einem eigenen Header, und ein Schlüsselpaar gilt nur für Standard Webhooks.",
     overlap_hours: "Geben Sie eine Anzahl von Stunden zwischen 0 und 168 an.",

@@ -41,6 +41,7 @@ const reasons: Readonly<Record<Reason, string>> = {
   token_unavailable: "the token endpoint gives no access token",
   token_refused: "the token endpoint refuses the client",
   unbound: "its target is not available in this deployment",
+  transform_failed: "the endpoint's transformation makes nothing of it that can be sent",
   retried: "it is to be sent again, as requested",
   replayed: "it is part of a bulk resend",
   order: "an earlier event with the same key comes first",
@@ -65,6 +66,7 @@ const reasons: Readonly<Record<Reason, string>> = {
   destination_deleted: "the endpoint was deleted",
   cancelled_by_request: "the sender cancelled it",
   erased: "the contents of the event were erased",
+  transformed: "the endpoint's transformation left it out",
 };
 
 const pauses: Readonly<Record<(typeof pauseReasons)[number], string>> = {
@@ -72,6 +74,7 @@ const pauses: Readonly<Record<(typeof pauseReasons)[number], string>> = {
   gone: "We paused it because your server answered 410 Gone.",
   rejecting: "We paused it because your server rejected more than a hundred deliveries in a row.",
   failing: "We paused it because nothing could be delivered for five days.",
+  transform_failing: "We paused it because its transformation failed for more than forty deliveries.",
 };
 
 const replayReason: Readonly<Record<(typeof replayReasons)[number], string>> = {
@@ -86,6 +89,7 @@ const refusals: Readonly<Record<PortalAction, string>> = {
   read: "You have no access to this.",
   create_endpoint: "You may not add endpoints here.",
   change_endpoint: "You may not change endpoints here.",
+  write_transform: "You may not write transformations here.",
   preview_endpoint: "You may not try filters on past events here.",
   pause_endpoint: "You may not pause endpoints here.",
   resume_endpoint: "You may not resume endpoints here.",
@@ -108,6 +112,7 @@ const faults: Faults = {
     "One of the headers cannot be set. Use a name of your own, such as X-Api-Key, and a value of at most 1,024 plain characters.",
   headerLines: "Write one header on each line, and each header once: the name, a colon, and the value.",
   body: "Choose one of the two.",
+  transform: "This template is not valid.",
   signature_forms:
     "The endpoint cannot be signed like this: each header may be set only once, by a form or by your own headers, and a key pair works only with Standard Webhooks.",
   overlap_hours: "Enter a number of hours from 0 to 168.",

@@ -1,0 +1,379 @@
+/**
+ * Templates in Liquid, by the library liquidjs: an interpreter without `eval`, which the Worker loads with the first event
+ * for a destination that has a template. An own wrapper bounds it, because its time limit reads a clock that stands still
+ * while a Worker computes:
+ *
+ * - every node that is rendered is a step, and every operation is charged for the values that it reads and makes;
+ * - only tags and filters that are charged so, and that depend on nothing but the event, exist: no clock, no randomness,
+ *   no files, no regular expressions over what somebody else has written.
+ */
+import {
+  AssignTag,
+  BreakTag,
+  CommentTag,
+  Context,
+  ContinueTag,
+  defaultOperators,
+  EchoTag,
+  type Emitter,
+  evalToken,
+  ForTag,
+  filters,
+  IfTag,
+  InlineCommentTag,
+  Liquid,
+  LiquidError,
+  type Template as Node,
+  RawTag,
+  Tag,
+  toValueSync,
+  UnlessTag,
+} from "liquidjs";
+import type { Made, TransformFault } from "./result.ts";
+import { isFormType, isJsonType, type TransformTemplate } from "./template.ts";
+
+/** Nodes rendered for one event at most. */
+const MOST_STEPS = 10_000;
+/** Characters and elements read and made for one event at most. */
+const MOST_WORK = 2_000_000;
+/** Characters written for one event at most. */
+const MOST_WRITTEN = 600_000;
+/** Comparisons of characters that count as one unit of work. */
+const COMPARED = 16;
+const FAULT_LENGTH = 200;
+
+/** The facts of an event that a template knows. */
+export type EventFacts = Readonly<{
+  id: string;
+  type: string;
+  /** ISO 8601. */
+  timestamp: string;
+  tenant: string;
+  data: unknown;
+}>;
+
+/** A template that is ready to be filled in. */
+export type Compiled = Readonly<{ template: TransformTemplate; fill: (event: EventFacts) => Made }>;
+
+/** A fault of a template, or of what it makes of an event. */
+class TemplateError extends Error {
+  readonly at: TransformFault;
+
+  constructor(at: TransformFault) {
+    super(at.fault);
+    this.at = at;
+  }
+}
+
+/** Thrown by the tag `cancel`. */
+class Cancelled extends Error {}
+
+class CancelTag extends Tag {
+  override render(): never {
+    throw new Cancelled();
+  }
+}
+
+/** The loop, charged for what it goes over. */
+class ChargedForTag extends ForTag {
+  override *render(ctx: Context, emitter: Emitter): Generator<unknown, never, unknown> {
+    ctx.memoryLimit.use(weightOf(yield evalToken(this.collection, ctx)));
+    return (yield* super.render(ctx, emitter) as Generator) as never;
+  }
+}
+
+const TAGS = {
+  assign: AssignTag,
+  break: BreakTag,
+  cancel: CancelTag,
+  comment: CommentTag,
+  continue: ContinueTag,
+  echo: EchoTag,
+  for: ChargedForTag,
+  if: IfTag,
+  raw: RawTag,
+  unless: UnlessTag,
+  "#": InlineCommentTag,
+};
+
+const FILTERS = [
+  ...["abs", "append", "at_least", "at_most", "base64_encode", "capitalize", "ceil", "compact", "concat"],
+  ...[
+    "date",
+    "default",
+    "divided_by",
+    "downcase",
+    "escape",
+    "first",
+    "floor",
+    "join",
+    "json",
+    "last",
+    "lstrip",
+  ],
+  ...["map", "minus", "modulo", "plus", "prepend", "remove", "remove_first", "replace", "replace_first"],
+  ...["reverse", "round", "rstrip", "size", "slice", "sort", "split", "strip", "sum", "times", "truncate"],
+  ...["upcase", "url_encode", "where"],
+] as const;
+
+/** The names of what a template may use, for editors and documents. */
+export const templateWords = { tags: Object.keys(TAGS), filters: [...FILTERS] };
+
+type Handler = (this: { context: Context }, value: unknown, ...args: unknown[]) => unknown;
+
+/** Units of work for an element, for filters that take longer with each than to copy it. */
+const WORK: Readonly<Record<string, number>> = { map: 40, sort: 16, where: 100 };
+
+/** The filter, charged for what it is given; where it searches, for the comparisons too. */
+function charged(name: string, handler: Handler): Handler {
+  const { [name]: perElement = 1 } = WORK;
+  const isSearch = /^(replace|remove|split)/.test(name);
+  return function (value, ...args) {
+    const [own = 0, pattern = 0, ...others] = [value, ...args].map(weightOf);
+    const searched = isSearch ? (own * pattern) / COMPARED : 0;
+    this.context.memoryLimit.use(
+      others.reduce((sum, one) => sum + one, 1 + own * perElement + pattern + searched),
+    );
+    if (name === "date" && (value === "now" || value === "today"))
+      throw new Error("the time of an attempt is not known to templates; use timestamp");
+    return handler.call(this, value, ...args);
+  };
+}
+
+/** Characters of a text, or elements of a list or an object. */
+function weightOf(value: unknown): number {
+  if (typeof value === "string") return value.length;
+  if (typeof value !== "object" || value === null) return 1;
+  return Array.isArray(value) ? value.length : Object.keys(value).length;
+}
+
+type Operator = (left: unknown, right: unknown, ctx: Context) => unknown;
+
+const isNested = (value: unknown) =>
+  typeof value === "object" &&
+  value !== null &&
+  (Array.isArray(value) || Object.getPrototypeOf(value) === Object.prototype);
+
+/** Comparisons, charged; of two lists or objects only whether they are the same one. */
+const operators = {
+  ...(defaultOperators as Record<string, Operator>),
+  "==": compared((left, right) => left === right, "=="),
+  "!=": compared((left, right) => left !== right, "!="),
+  contains(left: unknown, right: unknown, ctx: Context) {
+    const extra = typeof left === "string" ? (weightOf(left) * weightOf(right)) / COMPARED : 0;
+    ctx.memoryLimit.use(weightOf(left) + extra);
+    return Array.isArray(left)
+      ? left.includes(right)
+      : typeof left === "string" && left.includes(String(right));
+  },
+};
+
+function compared(same: (left: unknown, right: unknown) => boolean, name: "==" | "!="): Operator {
+  return (left, right, ctx) => {
+    ctx.memoryLimit.use(weightOf(left) + weightOf(right));
+    const usual = (defaultOperators as Record<string, Operator>)[name];
+    return isNested(left) && isNested(right) ? same(left, right) : usual?.(left, right, ctx);
+  };
+}
+
+/** @param outputEscape what becomes of each value that a text is filled in with */
+function engine(outputEscape?: (value: unknown) => string): Liquid {
+  const liquid = new Liquid({
+    operators: operators as never,
+    strictFilters: true,
+    ownPropertyOnly: true,
+    timezoneOffset: 0,
+    locale: "en-US",
+    dateFormat: "%Y-%m-%dT%H:%M:%SZ",
+    ...(outputEscape && { outputEscape }),
+  });
+  const all = filters as unknown as Readonly<Record<string, Handler>>;
+  const own = Object.fromEntries(FILTERS.map((name) => [name, charged(name, all[name] as Handler)]));
+  return Object.assign(liquid, { tags: { ...TAGS }, filters: own });
+}
+
+const plain = engine();
+/** For paths, queries and forms: what is filled in is percent-encoded. */
+const encoding = engine((value) => encodeURIComponent(written(value).toWellFormed()));
+
+function written(value: unknown): string {
+  if (value === undefined || value === null) return "";
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}
+
+/** The limits of one event: steps, work, and characters written. */
+class Budget {
+  readonly renderLimit = { check: bounded(MOST_STEPS, `takes more than ${MOST_STEPS} steps`, () => 1) };
+  readonly memoryLimit = { use: bounded(MOST_WORK, "reads and makes too much", (count) => count) };
+  readonly write = bounded(MOST_WRITTEN, `is longer than ${MOST_WRITTEN} characters`, (count) => count);
+}
+
+function bounded(most: number, fault: string, costOf: (count: number) => number): (count: number) => void {
+  let used = 0;
+  return (count) => {
+    used += costOf(count);
+    if (used > most) throw new Error(fault);
+  };
+}
+
+/** Keeps the type of a value that stands alone. */
+class Written implements Emitter {
+  buffer: never = "" as never;
+  #parts = 0;
+  #value: unknown = "";
+  readonly #budget: Budget;
+
+  constructor(budget: Budget) {
+    this.#budget = budget;
+  }
+
+  write(value: unknown): void {
+    const text = written(value);
+    this.#budget.write(text.length);
+    this.#value = this.#parts === 0 ? value : this.text() + text;
+    this.#parts += 1;
+  }
+
+  value(): unknown {
+    return this.#value ?? null;
+  }
+
+  text(): string {
+    return written(this.#value);
+  }
+}
+
+type Filling = (event: EventFacts, budget: Budget) => Written;
+
+/** Throws a `TemplateError` where the text is not Liquid. */
+function parsed(liquid: Liquid, text: string, field: string): Filling {
+  const nodes = named(field, () => liquid.parse(text) as Node[]);
+  return (event, budget) =>
+    named(field, () => {
+      const limits = { renderLimit: budget.renderLimit, memoryLimit: budget.memoryLimit, liquid };
+      const context = new Context(event, liquid.options, { sync: true }, limits as never);
+      const emitter = new Written(budget);
+      toValueSync(liquid.renderer.renderTemplates(nodes, context, emitter) as never);
+      return emitter;
+    });
+}
+
+/** Returns what the work returns; its errors name the field, and where in it. */
+function named<T>(field: string, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof TemplateError) throw error;
+    const { originalError: cause = error, token } = error as {
+      originalError?: unknown;
+      token?: { getPosition(): [number, number] };
+    };
+    if (cause instanceof Cancelled) throw cause;
+    const message = cause instanceof Error ? cause.message : String(cause);
+    const fault = message.replace(/(, file:.*)?, line:\d+, col:\d+$/s, "").slice(0, FAULT_LENGTH);
+    const [line, column] = LiquidError.is(error) && token ? token.getPosition() : [];
+    throw new TemplateError({ field, fault, line, column });
+  }
+}
+
+/** The body: JSON whose strings are filled in, or a text. */
+function bodyOf(text: string, contentType: string): (event: EventFacts, budget: Budget) => string | null {
+  const json = isJsonType(contentType) ? jsonIn(text) : undefined;
+  if (typeof json === "object" && json !== null) {
+    const fill = structured(json, "body");
+    return (event, budget) => JSON.stringify(fill(event, budget));
+  }
+  const fill = parsed(isFormType(contentType) ? encoding : plain, text, "body");
+  return (event, budget) => {
+    const made = fill(event, budget).text();
+    if (made.trim() === "") return null;
+    if (isJsonType(contentType) && jsonIn(made) === undefined)
+      throw new TemplateError({ field: "body", fault: "comes out as text that is no JSON" });
+    return made;
+  };
+}
+
+function structured(value: unknown, at: string): (event: EventFacts, budget: Budget) => unknown {
+  if (typeof value === "string") {
+    if (!/\{[{%]/.test(value)) return () => value;
+    const fill = parsed(plain, value, at);
+    return (event, budget) => fill(event, budget).value();
+  }
+  if (typeof value !== "object" || value === null) return () => value;
+  if (Array.isArray(value)) {
+    const entries = value.map((entry, index) => structured(entry, `${at}[${index}]`));
+    return (event, budget) => entries.map((fill) => fill(event, budget));
+  }
+  const entries = Object.entries(value).map(
+    ([name, one]) => [name, structured(one, `${at}.${name}`)] as const,
+  );
+  return (event, budget) => Object.fromEntries(entries.map(([name, fill]) => [name, fill(event, budget)]));
+}
+
+/** Undefined where the text is no JSON. */
+function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+type Texts = Readonly<Record<string, string>> | undefined;
+
+function fillingsOf(texts: Texts, field: string, liquid: Liquid) {
+  return Object.entries(texts ?? {}).map(
+    ([name, text]) => [name, parsed(liquid, text, `${field}.${name}`)] as const,
+  );
+}
+
+/** Throws a `TemplateError` at the first fault. */
+function compiled(template: TransformTemplate): Compiled {
+  const { content_type: contentType = "application/json", method } = template;
+  const body = template.body === undefined ? undefined : bodyOf(template.body, contentType);
+  const headers = fillingsOf(template.headers, "headers", plain);
+  const path = template.path === undefined ? undefined : parsed(encoding, template.path, "path");
+  const query = fillingsOf(template.query, "query", encoding);
+  const fill = (event: EventFacts): Made => {
+    const budget = new Budget();
+    const texts = (fillings: typeof headers) =>
+      fillings.map(([name, one]) => [name, one(event, budget).text()] as const);
+    const made = body?.(event, budget);
+    if (made === null) return null;
+    const pairs = texts(query).filter(([, value]) => value !== "");
+    return {
+      body: made,
+      ...(template.content_type !== undefined && { contentType }),
+      headers: Object.fromEntries(texts(headers)),
+      method,
+      path: path?.(event, budget).text(),
+      query: pairs.map(([name, value]) => `${encodeURIComponent(name)}=${value}`).join("&"),
+    };
+  };
+  return { template, fill };
+}
+
+/** The template, ready to be filled in; or its first fault. */
+export function compile(template: TransformTemplate): Compiled | TransformFault {
+  try {
+    return compiled(template);
+  } catch (error) {
+    return faultIn(error);
+  }
+}
+
+/** Fills the template in with an event; or the fault. */
+export function fillIn({ fill }: Compiled, event: EventFacts): Readonly<{ made: Made }> | TransformFault {
+  try {
+    return { made: fill(event) };
+  } catch (error) {
+    return error instanceof Cancelled ? { made: null } : faultIn(error);
+  }
+}
+
+/** Anything else than our own errors is a text that the library cannot process: too deep, or too long. */
+function faultIn(error: unknown): TransformFault {
+  return error instanceof TemplateError
+    ? error.at
+    : { field: "body", fault: String(error).slice(0, FAULT_LENGTH) };
+}

@@ -1,0 +1,83 @@
+/**
+ * Versions of a destination's transformation. The event decides which of them counts, not the time of an attempt: the same
+ * event has the same bytes on every attempt, whatever was saved meanwhile.
+ */
+import { actorKinds } from "../audit.ts";
+import { bundleOf } from "../bundle.ts";
+import { databaseNumberOf } from "../placement.ts";
+import { readAs, type Shape, type ShapeType } from "../shape.ts";
+import type { Transformed } from "./result.ts";
+import { templateShape } from "./template.ts";
+
+const stored = {
+  kind: "object",
+  fields: {
+    /** From 1. */
+    version: { kind: "number", whole: true },
+    /** The last bundle of the first database when it was saved: later ones are for this version. -1: all are. */
+    after: { kind: "number", whole: true },
+    /** When it was saved, epoch ms. */
+    at: { kind: "number" },
+    /** Who saved it, as in the audit trail. */
+    by: {
+      kind: "object",
+      fields: {
+        kind: { kind: "choice", values: actorKinds },
+        key: { kind: "text", nullable: true },
+        session: { kind: "text", nullable: true },
+        person: { kind: "text", optional: true },
+      },
+      others: "dropped",
+    },
+    /** Null: from this version on events are sent as they are. */
+    template: { ...templateShape, nullable: true },
+  },
+  others: "dropped",
+} as const satisfies Shape;
+
+export type TransformVersion = Readonly<ShapeType<typeof stored>>;
+
+/** The version in a stored value; undefined when it was edited into something else. */
+export function transformVersionIn(value: unknown): TransformVersion | undefined {
+  return readAs(stored, value);
+}
+
+/**
+ * Further databases don't say which events were committed before the version was saved, so there the time of acceptance
+ * decides: later than the clocks of two isolates can differ. An event committed before cannot be as new, so that no
+ * attempt was made with the former version.
+ */
+export const CLOCKS_DIFFER_MS = 5_000;
+
+type Numbered = Readonly<{ id: number; acceptedAt: number }>;
+
+/** Whether the event came after the version was saved. */
+export function isFor({ after, at }: TransformVersion, { id, acceptedAt }: Numbered): boolean {
+  if (after < 0) return true;
+  return databaseNumberOf(id) === 0 ? bundleOf(id) > after : acceptedAt >= at + CLOCKS_DIFFER_MS;
+}
+
+/** A transformation's result with the version that it comes from; 0: from before the first one. */
+export type Versioned = Readonly<{ version: number; result: Transformed | undefined }>;
+
+/**
+ * The result of the version that counts for the event. One that fails is always going to, so no attempt can have been
+ * made with it: then the next newer one counts, and saving a better template repairs what waits.
+ * @param versions the oldest first
+ * @param apply the result of a version
+ */
+export function resultFor(
+  versions: readonly TransformVersion[],
+  event: Numbered,
+  apply: (version: TransformVersion) => Transformed | undefined,
+): Versioned {
+  const own = versions.findLastIndex((version) => isFor(version, event));
+  if (own < 0) return { version: 0, result: undefined };
+  let failed: Versioned | undefined;
+  for (const version of versions.slice(own)) {
+    const result = apply(version);
+    if (result?.kind !== "fault") return { version: version.version, result };
+    failed = { version: version.version, result };
+  }
+  return failed ?? { version: 0, result: undefined };
+}

@@ -1,0 +1,280 @@
+/** Transformations before they are saved, and after: what they make of events, their versions, and restoring one. */
+import { createRoute, z } from "@hono/zod-openapi";
+import { envelopeOf } from "../../core/content.ts";
+import { type FieldError, invalidFields, missing, ok } from "../../core/result.ts";
+import { faultText, type Transformed, transformedUrl } from "../../core/transform/result.ts";
+import type { TransformVersion } from "../../core/transform/versions.ts";
+import { payloadOf, readable, textOf } from "../../delivery/http.ts";
+import { applier, type TransformedEvent, transform } from "../../delivery/transform.ts";
+import { permitting } from "../../http/auth.ts";
+import { type Api, callerIn } from "../../http/context.ts";
+import { jsonBody } from "../../http/json-body.ts";
+import { eventType, idParam, jsonAnswer, jsonRequest, optionalJson, strict } from "../../http/parameters.ts";
+import { answerOf, problemResponses } from "../../http/problems.ts";
+import { withinAnyReadLimit } from "../../http/rate-limit.ts";
+import { answers, routeTo } from "../../http/routes.ts";
+import { eventId } from "../../ids.ts";
+import type { Services } from "../../services.ts";
+import { overBy } from "../../store/delivery-filter.ts";
+import type { Destination } from "../../store/destination.ts";
+import { listEvents } from "../../store/event-list.ts";
+import { criteriaOf, refusalsOf } from "../../store/event-refusals.ts";
+import { findEventType } from "../../store/event-types.ts";
+import { readEvent } from "../../store/planned-deliveries.ts";
+import { currentTransform, formerTransforms } from "../../store/transforms.ts";
+import { isoTime } from "../../time.ts";
+import { actorSchema } from "../audit/schema.ts";
+import { exampleIn } from "../event-types/service.ts";
+import { service } from "../service.ts";
+import { templateIn, transformInput, transformShown } from "./fields.ts";
+import { destinationSchema, destinationViewFor } from "./schema.ts";
+import { updateDestination, visibleDestination } from "./service.ts";
+import { transformErrors } from "./validate.ts";
+
+/** Events that a template is tried on at most; one more where a type's example is wanted. */
+const MOST_TRIED = 5;
+/** Events of the tenant among which those are looked for. */
+const LOOKED_AT = 50;
+
+const part = z.object({
+  method: z.string(),
+  url: z.string(),
+  content_type: z.string(),
+  headers: z.record(z.string(), z.string()).openapi({ description: "Those of the transformation alone." }),
+  body: z.string().nullable().openapi({ description: "Null where it is no text." }),
+});
+
+const triedEvent = z.object({
+  event_id: z.string().nullable().openapi({ description: "Null for the example of a type." }),
+  type: z.string(),
+  result: z.enum(["sent", "cancelled", "failed"]),
+  fault: z.string().nullable().openapi({ description: "Why it fails, with the part, line and column." }),
+  before: part.openapi({ description: "Without a transformation." }),
+  after: part.nullable(),
+  changed: z
+    .array(z.enum(["method", "url", "content_type", "headers", "body"]))
+    .openapi({ description: "Which parts of the request differ." }),
+});
+
+const transformPreviewSchema = z.object({ events: z.array(triedEvent) }).openapi("TransformPreview");
+
+export type TransformPreview = z.infer<typeof transformPreviewSchema>;
+
+const draftSchema = strict({
+  template: transformInput.shape.template.optional(),
+  type: eventType.optional().openapi({ description: "A type of the catalogue whose example is tried too." }),
+}).openapi("TransformDraft");
+
+type Draft = Readonly<{ id: string }> & z.infer<typeof draftSchema>;
+
+/** Applies a template, or the saved one, to the destination's last events. Nothing is changed or sent. */
+export const previewTransform = service(
+  { scope: "read", action: "preview_endpoint" },
+  async ({ services, principal }, { id, template: given, type }: Draft) => {
+    const found = await visibleDestination(services, principal, id);
+    if (found.kind !== "ok") return found;
+    const destination = found.value;
+    const template = given === undefined ? undefined : templateIn({ template: given });
+    const errors = given === undefined ? [] : await transformErrors({ transform: { template: given } });
+    if (errors.length > 0) return invalidFields(errors.map(withoutTransform));
+    const example = type === undefined ? undefined : await exampleOf(services, destination, type);
+    if (example === null) {
+      const [fault, expected] = [`is ${type}, which has no example`, "a type of the catalogue that has one"];
+      return invalidFields([{ field: "type", fault, expected }]);
+    }
+    const events = [...(example ? [example] : []), ...(await lastTaken(services, destination))];
+    const tried = events.map(async (event) => {
+      const result = template
+        ? (await applier(services, event, destination))(template)
+        : (await transform(services, event, destination)).result;
+      return shownEvent(destination, event, result);
+    });
+    return ok<TransformPreview>({ events: await Promise.all(tried) });
+  },
+);
+
+function withoutTransform(error: FieldError): FieldError {
+  return { ...error, field: error.field.replace(/^transform\./, "") };
+}
+
+/** Null where the type has no example. */
+async function exampleOf(
+  { db, now }: Services,
+  { tenant }: Destination,
+  type: string,
+): Promise<TransformedEvent | null> {
+  const row = await findEventType(db, type);
+  const data = row && exampleIn(row);
+  if (data === undefined) return null;
+  const body = new Uint8Array(new TextEncoder().encode(envelopeOf(type, isoTime(now()), data)));
+  return { id: 0, tenant, type, acceptedAt: now(), body };
+}
+
+/** The last events of the tenant that the destination takes, the newest first. */
+async function lastTaken(services: Services, destination: Destination): Promise<TransformedEvent[]> {
+  const { id, tenant } = destination;
+  const over = overBy(services);
+  const { found } = await listEvents(services, { tenant, destination: id, over, limit: LOOKED_AT });
+  const refused = await refusalsOf(services, criteriaOf(destination), found);
+  const taken = found.filter((event) => !refused.has(event.id) && !event.isErased).slice(0, MOST_TRIED);
+  const read = await Promise.all(taken.map((event) => readEvent(services, event.id, tenant)));
+  return read.flatMap((one) => {
+    const body = one?.event.body;
+    return one && body ? [{ ...one.event, body }] : [];
+  });
+}
+
+function shownEvent(
+  destination: Destination,
+  event: TransformedEvent,
+  result: Transformed | undefined,
+): TransformPreview["events"][number] {
+  const plain = payloadOf(event, destination);
+  const before = { method: "POST", url: destination.url, headers: {}, ...shownBody(plain) };
+  const made = result?.kind === "request" ? result : undefined;
+  const after = made && {
+    method: made.method,
+    url: transformedUrl(destination.url, made),
+    headers: { ...made.headers },
+    ...shownBody(made),
+  };
+  const sent = result === undefined ? before : (after ?? null);
+  const names = ["method", "url", "content_type", "headers", "body"] as const;
+  const isOther = (name: (typeof names)[number]) =>
+    sent !== null && JSON.stringify(sent[name]) !== JSON.stringify(before[name]);
+  return {
+    event_id: event.id === 0 ? null : eventId(event.id),
+    type: event.type,
+    result: result?.kind === "fault" ? "failed" : result?.kind === "cancelled" ? "cancelled" : "sent",
+    fault: result?.kind === "fault" ? faultText(result.fault) : null,
+    before,
+    after: sent,
+    changed: names.filter(isOther),
+  };
+}
+
+function shownBody({ body, contentType }: Readonly<{ body: Uint8Array; contentType: string }>) {
+  return { content_type: contentType, body: readable(textOf(body)) ?? null };
+}
+
+const versionSchema = z.object({
+  version: z.int(),
+  created_at: z.iso.datetime(),
+  author: actorSchema.openapi({ description: "Who saved it, as the audit trail names them." }),
+  template: transformShown.shape.template
+    .nullable()
+    .openapi({ description: "Null: events are sent as they are." }),
+});
+
+const versionsSchema = z
+  .object({ data: z.array(versionSchema).openapi({ description: "The newest first; at most 101." }) })
+  .openapi("TransformVersions");
+
+export type TransformVersions = z.infer<typeof versionsSchema>;
+
+/** The versions of the destination's transformation, the newest first. */
+export const getTransformVersions = service(
+  { scope: "read", action: "read" },
+  async ({ services, principal }, id: string) => {
+    const found = await visibleDestination(services, principal, id);
+    if (found.kind !== "ok") return found;
+    const versions = await versionsOf(services, found.value);
+    return ok<TransformVersions>({ data: versions.map(versionView) });
+  },
+);
+
+async function versionsOf({ db }: Services, destination: Destination): Promise<TransformVersion[]> {
+  const current = currentTransform(destination);
+  if (current === null) return [];
+  const former = await formerTransforms(db, destination.id);
+  return [...former, ...(current ? [current] : [])].toReversed();
+}
+
+function versionView({ version, at, by, template }: TransformVersion): TransformVersions["data"][number] {
+  const author = { ...by, person: by.person ?? null };
+  return { version, created_at: isoTime(at), author, template };
+}
+
+type Restoring = Readonly<{ id: string; version: number; requestUrl: string }>;
+
+/** Makes an earlier version the newest, under a new number. */
+export const restoreTransform = service(
+  { scope: "admin", action: "change_endpoint", role: "configure" },
+  async ({ services, principal }, { id, version, requestUrl }: Restoring) => {
+    const found = await visibleDestination(services, principal, id);
+    if (found.kind !== "ok") return found;
+    const versions = await versionsOf(services, found.value);
+    const wanted = versions.find((one) => one.version === version);
+    if (wanted === undefined) return missing("version", String(version));
+    const { template } = wanted;
+    const change = { transform: template && { template } };
+    return updateDestination({ services, principal }, { id, change, requestUrl });
+  },
+);
+
+export function registerTransforms(api: Api): void {
+  api.openapi(preview, async (c) => {
+    const { id } = c.req.valid("param");
+    const previewed = await previewTransform(callerIn(c), { ...c.req.valid("json"), id });
+    return previewed.kind === "ok" ? c.json(previewed.value, 200) : answerOf(previewed);
+  });
+
+  api.openapi(versions, async (c) => {
+    const listed = await getTransformVersions(callerIn(c), c.req.valid("param").id);
+    return listed.kind === "ok" ? c.json(listed.value, 200) : answerOf(listed);
+  });
+
+  api.openapi(restoration, async (c) => {
+    const input = { ...c.req.valid("param"), ...c.req.valid("json"), requestUrl: c.req.url };
+    const restored = await restoreTransform(callerIn(c), input);
+    return restored.kind === "ok"
+      ? c.json(destinationViewFor(callerIn(c).principal, restored.value), 200)
+      : answerOf(restored);
+  });
+}
+
+const tags = ["Destinations"];
+
+const preview = createRoute({
+  method: "post",
+  path: "/v1/destinations/{id}/transform/preview",
+  summary: "Preview a transformation",
+  tags,
+  description:
+    `What a template, or the saved one, makes of the last events that the destination takes, at most ${MOST_TRIED}, and of a ` +
+    "type's example. Nothing is changed or sent.",
+  middleware: [permitting(previewTransform.permission), withinAnyReadLimit, jsonBody({ mayBeEmpty: true })],
+  request: { params: idParam, body: optionalJson(draftSchema) },
+  responses: {
+    200: jsonAnswer(transformPreviewSchema, "Each event before and after."),
+    ...problemResponses(400, 401, 403, 404, 413, 415, 422),
+  },
+});
+
+const versions = createRoute({
+  ...routeTo("get", "/v1/destinations/{id}/transform/versions", getTransformVersions),
+  summary: "List the versions of a transformation",
+  tags,
+  request: { params: idParam },
+  responses: answers(200, versionsSchema, "The versions.", [401, 403, 404]),
+});
+
+const restoration = createRoute({
+  ...routeTo("post", "/v1/destinations/{id}/transform/restore", restoreTransform, jsonBody()),
+  summary: "Restore a version of a transformation",
+  tags,
+  description:
+    "Makes an earlier version the newest, under a new number, for events that are accepted from now on.",
+  request: {
+    params: idParam,
+    body: jsonRequest(
+      strict({ version: z.int({ error: "expected a whole number" }) }).openapi("TransformRestoration"),
+    ),
+  },
+  responses: answers(
+    200,
+    destinationSchema,
+    "The destination with it.",
+    [400, 401, 403, 404, 409, 413, 415, 422],
+  ),
+});

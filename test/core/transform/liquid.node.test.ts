@@ -1,0 +1,238 @@
+/** Templates in Liquid: what they make, what they cannot reach, and that none of them takes long. */
+import { describe, expect, test } from "vitest";
+import { compile, fillIn } from "../../../src/core/transform/liquid.ts";
+import { readyTemplate, readyTemplates } from "../../../src/core/transform/ready.ts";
+import { guardedRequest, transformedUrl } from "../../../src/core/transform/result.ts";
+import type { TransformTemplate } from "../../../src/core/transform/template.ts";
+
+const data = {
+  name: 'B"ob\n',
+  count: 5,
+  items: [{ a: 1 }, { a: 2 }],
+  "a&b": "c=d",
+  big: "a".repeat(200_000),
+  pattern: `b${"a".repeat(99_999)}`,
+  list: Array.from({ length: 20_000 }, (_, n) => n),
+};
+const event = {
+  id: "evt_0000000000001",
+  type: "order.paid",
+  timestamp: "2026-11-26T10:00:00.000Z",
+  tenant: "acme",
+  data,
+};
+
+function filled(template: TransformTemplate) {
+  const compiled = compile(template);
+  return "fill" in compiled ? fillIn(compiled, event) : compiled;
+}
+
+function bodyOf(body: string, content_type?: string): unknown {
+  const made = filled({ body, ...(content_type && { content_type }) });
+  return "made" in made ? made.made?.body : made;
+}
+
+const text = (body: string) => bodyOf(body, "text/plain");
+
+const plain = () => ({ body: new Uint8Array([1]), contentType: "application/json" });
+const encode = (given: string) => new Uint8Array(new TextEncoder().encode(given));
+
+describe("a body", () => {
+  test("that is JSON is filled in by its strings, which need no escaping and keep types", () => {
+    const body =
+      '{"text":"Hi {{ data.name }}!","n":"{{ data.count }}","all":["{{ data.items }}"],"no":"{{ data.no }}"}';
+    expect(JSON.parse(String(bodyOf(body)))).toEqual({
+      text: 'Hi B"ob\n!',
+      n: 5,
+      all: [[{ a: 1 }, { a: 2 }]],
+      no: null,
+    });
+  });
+
+  test("may loop over lists, and then it must come out as JSON", () => {
+    const loop =
+      "{% for one in data.items %}{{ one.a }}{% unless forloop.last %},{% endunless %}{% endfor %}";
+    expect(bodyOf(`[${loop}]`)).toBe("[1,2]");
+    expect(bodyOf(`{"a": {{ data.name }} }`)).toEqual({
+      field: "body",
+      fault: "comes out as text that is no JSON",
+    });
+  });
+
+  test("of a form has its values encoded", () => {
+    expect(bodyOf("a={{ data['a&b'] }}&l={{ data.items }}", "application/x-www-form-urlencoded")).toBe(
+      "a=c%3Dd&l=%5B%7B%22a%22%3A1%7D%2C%7B%22a%22%3A2%7D%5D",
+    );
+  });
+
+  test("that comes out empty, or is cancelled, cancels the delivery", () => {
+    expect(filled({ body: " {{ data.no }} " })).toEqual({ made: null });
+    expect(filled({ body: "{% if data.count > 3 %}{% cancel %}{% endif %}{}" })).toEqual({ made: null });
+    expect(filled({ headers: { "x-a": "{% cancel %}" } })).toEqual({ made: null });
+  });
+});
+
+test("a fault has its field, line and column", () => {
+  expect(compile({ body: "{\n{{ data.x | nosuch }}" })).toEqual({
+    field: "body",
+    fault: "undefined filter: nosuch",
+    line: 2,
+    column: 1,
+  });
+  expect(compile({ headers: { "x-a": "{% include 'x' %}" } })).toMatchObject({
+    field: "headers.x-a",
+    fault: 'tag "include" not found',
+  });
+  expect(compile({ body: '{"a":[{"b":"{% if %}"}]}' })).toMatchObject({ field: "body.a[0].b", line: 1 });
+});
+
+describe("nothing but the event is known:", () => {
+  test.each(['{{ "now" | date: "%s" }}', '{{ "today" | date: "%s" }}'])("%s fails", (body) => {
+    expect(text(body)).toMatchObject({ fault: expect.stringContaining("use timestamp") });
+  });
+
+  test.each([
+    "{{ constructor }}",
+    "{{ data.constructor }}",
+    "{{ data.__proto__ }}",
+    "{{ data.name.toString }}",
+  ])("%s is empty", (body) => {
+    expect(text(`x${body}`)).toBe("x");
+  });
+
+  test.each([
+    "{% render 'a' %}",
+    "{% layout 'a' %}",
+    "{% capture a %}{% endcapture %}",
+    "{{ data.list | sample }}",
+    "{{ data.name | raw }}",
+    "{{ data.name | strip_html }}",
+  ])("%s does not exist", (body) => {
+    expect(compile({ body })).toMatchObject({ fault: expect.stringMatching(/not found|undefined filter/) });
+  });
+});
+
+describe("no template takes long:", () => {
+  const loop = (body: string) => `{% for i in (1..9000) %}${body}{% endfor %}`;
+  test.each([
+    "{% for i in (1..100000000) %}x{% endfor %}",
+    "{% for i in data.list %}{% for j in data.list %}{% endfor %}{% endfor %}",
+    "{% for i in data.list %}{% for j in data.list limit: 0 %}{% endfor %}{% endfor %}",
+    '{% assign a = "x" %}{% for i in (1..100) %}{% assign a = a | append: a %}{% endfor %}{{ a }}',
+    loop("{% if data.big contains data.pattern %}{% endif %}"),
+    loop("{% if data.list == data.list %}x{% endif %}"),
+    loop("{{ data.big }}"),
+    loop("{% assign x = data.list | sort %}"),
+    loop("{% assign x = data | json %}"),
+    loop('{% assign x = data.big | replace: "a", data.big %}'),
+    loop('{% assign x = data.big | replace: data.pattern, "" %}'),
+    loop('{% assign x = data.big | split: "" %}'),
+    loop('{% assign x = data.list | map: "a.b.c" %}'),
+    loop('{% assign x = data.list | where: "a", 1 %}'),
+    loop("{% assign x = data.list | join: data.big %}"),
+    loop("{% assign x = data.list | concat: data.list %}"),
+    '{{ timestamp | date: "%9999999999s" }}',
+    loop("x".repeat(15_000)),
+  ])("%s", (body) => {
+    expect(text(body)).toMatchObject({
+      field: "body",
+      fault: expect.stringMatching(/takes more than|reads and makes too much|is longer than/),
+    });
+  });
+
+  test("one that nests too deep fails as a fault", () => {
+    expect(compile({ body: `${"[".repeat(7_000)}${"]".repeat(7_000)}` })).toMatchObject({ field: "body" });
+  });
+});
+
+describe("whatever made a request, it", () => {
+  const guarded = (made: Parameters<typeof guardedRequest>[0]) => guardedRequest(made, plain, encode);
+
+  test.each([
+    [{ method: "GET" }, "method"],
+    [{ contentType: "text/plain\r\nx: y" }, "content_type"],
+    [{ headers: { "x-a": "b\r\nx-b: c" } }, "headers.x-a"],
+    [{ headers: { "x-a": "ü" } }, "headers.x-a"],
+    [{ headers: { "webhook-id": "evt" } }, "headers.webhook-id"],
+    [{ headers: { "content-length": "1" } }, "headers.content-length"],
+    [{ headers: { __proto__x: "1", ["__proto__"]: "1" } }, "headers.__proto__"],
+    [{ path: "/a/../../b" }, "path"],
+    [{ path: "/a/%2E%2e/b" }, "path"],
+    [{ path: "//evil\\.example" }, "path"],
+    [{ path: "@evil.example/" }, "path"],
+    [{ path: "/a?b" }, "path"],
+    [{ path: "/ä" }, "path"],
+    [{ query: "a=b#c" }, "query"],
+    [{ query: "a=ü" }, "query"],
+    [{ body: "x".repeat(600_000) }, "body"],
+  ])("is refused with %o", (made, field) => {
+    expect(guarded(made as never)).toMatchObject({ kind: "fault", fault: { field } });
+  });
+
+  test("stays on the destination's origin", () => {
+    for (const path of ["//evil.example/x", "/.evil", "/a//b", "/%2f%2fevil"]) {
+      const made = guarded({ path, query: "a=//b@c" });
+      expect(made.kind).toBe("request");
+      const url = new URL(transformedUrl("https://ok.example/hook?x=1", made as never));
+      expect(url.origin).toBe("https://ok.example");
+      expect(`${url.pathname}${url.search}`).toBe(`/hook${path}?x=1&a=//b@c`);
+    }
+    expect(transformedUrl("https://ok.example", { path: "/a", query: "" })).toBe("https://ok.example/a");
+    expect(transformedUrl("https://ok.example/?", { path: "/a", query: "b=c" })).toBe(
+      "https://ok.example/a?b=c",
+    );
+  });
+});
+
+test("what a path and a query fill in is percent-encoded", () => {
+  expect(
+    filled({ path: "/o/{{ data.name }}/{{ data['a&b'] }}", query: { q: "{{ data['a&b'] }}", none: "" } }),
+  ).toEqual({
+    made: expect.objectContaining({ path: "/o/B%22ob%0A/c%3Dd", query: "q=c%3Dd" }),
+  });
+});
+
+describe("the ready template", () => {
+  const small = { ...event, data: { total: 5, note: '<!channel> ```"', nested: { a: [1] } } };
+  test.each(readyTemplates)("%s makes a request of any event", (name) => {
+    const compiled = compile(readyTemplate(name));
+    if (!("fill" in compiled)) throw new Error(compiled.fault);
+    for (const one of [
+      event,
+      small,
+      { ...small, data: null },
+      { ...small, data: [1, "a"] },
+      { ...small, data: "x" },
+    ]) {
+      const made = fillIn(compiled, one);
+      const result = "made" in made ? guardedRequest(made.made, plain, encode) : made;
+      expect(result).toMatchObject({ kind: "request" });
+    }
+  });
+
+  test("cloudevents is an event of the specification, and its binary form has it in headers", () => {
+    const made = (name: "cloudevents" | "cloudevents-binary") => {
+      const compiled = compile(readyTemplate(name));
+      const result = "fill" in compiled ? fillIn(compiled, small) : compiled;
+      return "made" in result && result.made ? result.made : {};
+    };
+    expect(JSON.parse(made("cloudevents").body ?? "")).toEqual({
+      specversion: "1.0",
+      id: event.id,
+      source: "/tenants/acme",
+      type: "order.paid",
+      time: event.timestamp,
+      datacontenttype: "application/json",
+      data: small.data,
+    });
+    const { body, headers } = made("cloudevents-binary");
+    expect(JSON.parse(body ?? "")).toEqual(small.data);
+    expect(headers).toEqual({
+      "ce-specversion": "1.0",
+      "ce-id": event.id,
+      "ce-source": "/tenants/acme",
+      "ce-type": "order.paid",
+      "ce-time": event.timestamp,
+    });
+  });
+});

@@ -1,0 +1,107 @@
+/** The transformation of a destination in the API: saved, previewed, listed by versions and restored. */
+import { beforeEach, describe, expect, test } from "vitest";
+import { readyTemplate } from "../../../src/core/transform/ready.ts";
+import { emptyDatabase, testApi } from "../../support/api.ts";
+
+const url = "https://example.com/hook";
+
+let api: ReturnType<typeof testApi>;
+let id: string;
+beforeEach(async () => {
+  await emptyDatabase();
+  api = testApi();
+  id = (await api.call("POST", "/v1/destinations", { url })).json.id;
+});
+
+const change = (transform: unknown) => api.call("PATCH", `/v1/destinations/${id}`, { transform });
+const path = (rest: string) => `/v1/destinations/${id}/transform/${rest}`;
+
+test("a ready template is stored as its text", async () => {
+  const { status, json } = await change({ template: "slack" });
+  expect(status).toBe(200);
+  expect(json.transform).toEqual({ template: readyTemplate("slack") });
+  const created = await api.call("POST", "/v1/destinations", { url, transform: { template: "text" } });
+  expect(created.json.transform).toEqual({ template: readyTemplate("text") });
+  expect((await change(null)).json.transform).toBeNull();
+});
+
+test.each([
+  [{ template: { body: "a\n{{ b | nosuch }}" } }, "transform.template.body", /line 2/],
+  [{ template: { headers: { "x-a": "{% if %}" } } }, "transform.template.headers.x-a", /./],
+  [{ template: { headers: { "content-type": "a/b" } } }, "transform", /./],
+  [{ template: { content_type: "text\r\nx: y" } }, "transform", /./],
+  [{ template: { path: "no" } }, "transform", /./],
+  [{ template: { body: "x".repeat(16_001) } }, "transform", /./],
+  [{ template: "nosuch" }, "transform", /./],
+  [{ template: {}, more: 1 }, "transform", /./],
+])("%j is refused with its field", async (transform, field, fault) => {
+  const { status, json } = await change(transform);
+  expect(status).toBe(422);
+  const error = json.errors.find((one: { field: string }) => one.field.startsWith(field));
+  expect(error).toMatchObject({ fault: expect.stringMatching(fault) });
+});
+
+test("a queue takes no method, path and query", async () => {
+  const queue = {
+    kind: "queue",
+    account_id: "0".repeat(32),
+    queue_id: "1".repeat(32),
+    token: "t".repeat(40),
+  };
+  const transform = { template: { body: "{}", method: "PUT", path: "/a", query: { a: "b" } } };
+  const { status, json } = await api.call("POST", "/v1/destinations", { ...queue, transform });
+  expect(status).toBe(422);
+  expect(json.errors.map(({ field }: { field: string }) => field)).toEqual(
+    ["method", "path", "query"].map((name) => `transform.template.${name}`),
+  );
+});
+
+describe("a preview", () => {
+  const preview = (body: unknown) => api.call("POST", path("preview"), body);
+
+  test("shows the last events before and after, and why one fails", async () => {
+    await api.call("POST", "/v1/events", { type: "order.paid", data: { text: "no json" } });
+    await api.call("POST", "/v1/events", { type: "order.paid", data: { text: 5 } });
+    const template = { body: '{"a": {{ data.text }} }', path: "/x", headers: { "X-A": "{{ type }}" } };
+    const { status, json } = await preview({ template });
+    expect(status).toBe(200);
+    const [sound, faulty] = json.events;
+    expect(sound).toMatchObject({
+      result: "sent",
+      fault: null,
+      before: { method: "POST", url, body: expect.stringContaining('"text":5') },
+      after: { method: "POST", url: `${url}/x`, headers: { "x-a": "order.paid" }, body: '{"a": 5 }' },
+      changed: ["url", "headers", "body"],
+    });
+    expect(faulty).toMatchObject({ result: "failed", fault: expect.stringMatching(/^body/), after: null });
+    expect((await api.call("GET", `/v1/destinations/${id}`)).json.transform).toBeNull();
+  });
+
+  test("takes a type's example, and refuses a template that is no Liquid", async () => {
+    await api.call("PUT", "/v1/event-types/order.paid", { example: { total: 7 } });
+    const { json } = await preview({ template: { body: '{"t":"{{ data.total }}"}' }, type: "order.paid" });
+    expect(json.events).toMatchObject([{ event_id: null, after: { body: '{"t":7}' } }]);
+    expect((await preview({ type: "order.none" })).json.errors).toMatchObject([{ field: "type" }]);
+    const wrong = await preview({ template: { body: "{% nosuch %}" } });
+    expect(wrong.status).toBe(422);
+    expect(wrong.json.errors).toMatchObject([{ field: "template.body" }]);
+  });
+});
+
+test("versions are listed with author and time, and an earlier one can be restored", async () => {
+  expect((await api.call("GET", path("versions"))).json).toEqual({ data: [] });
+  await change({ template: { body: "1" } });
+  await change({ template: { body: "2" } });
+  const restored = await api.call("POST", path("restore"), { version: 1 });
+  expect(restored.json.transform).toEqual({ template: { body: "1" } });
+  const { json } = await api.call("GET", path("versions"));
+  expect(json.data).toMatchObject([
+    { version: 3, template: { body: "1" }, author: { kind: "admin_key", key: null } },
+    { version: 2, template: { body: "2" } },
+    { version: 1, template: { body: "1" } },
+  ]);
+  expect((await api.call("POST", path("restore"), { version: 9 })).status).toBe(404);
+  const audit = await api.call("GET", `/v1/audit?subject=${id}`);
+  expect(audit.json.data[0]).toMatchObject({ action: "destination.changed" });
+  expect(Object.keys(audit.json.data[0].changes)).toEqual(["transform"]);
+});
