@@ -50,3 +50,10 @@ test("the scripts run the projects of their lanes", () => {
   expect(scripts[lanes.deep.script]).toBe(`${run} --project 'deep*'`);
   expect(scripts["test:browser"]).toBe("vitest run --config test/browser/vitest.config.ts");
 });
+
+test("no test has a time limit of its own, which a busy machine would exceed", () => {
+  const limited = files.filter((file) =>
+    /^\s*\}, \d[\d_]{4,}\);$/m.test(readFileSync(`${root}${file}`, "utf8")),
+  );
+  expect(limited).toEqual([]);
+});

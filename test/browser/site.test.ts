@@ -12,7 +12,7 @@ let site: Site;
 
 beforeAll(async () => {
   site = await startSite();
-}, 180_000);
+});
 afterAll(() => site?.stop());
 
 /** Side by side, because there are many pages. */

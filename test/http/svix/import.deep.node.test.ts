@@ -34,7 +34,7 @@ beforeAll(async () => {
   receiver = await startHttpReceiver();
   runtime = await startBreakwater({ vars: { ADMIN_KEY: KEY, ALLOW_PRIVATE_DESTINATIONS: "true" } });
   svix = new Svix(KEY, { serverUrl: runtime.url });
-}, 120_000);
+});
 afterAll(async () => {
   await runtime?.stop();
   receiver?.stop();

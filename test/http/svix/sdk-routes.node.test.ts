@@ -53,7 +53,7 @@ beforeAll(async () => {
   known.msg_id = JSON.parse((await call("POST", "/api/v1/app/walk/msg", message)).text).id;
   const range = { since: new Date(Date.now() - 60_000).toISOString() };
   known.task_id = JSON.parse((await call("POST", "/api/v1/app/walk/endpoint/hook/recover", range)).text).id;
-}, 120_000);
+});
 afterAll(() => runtime?.stop());
 
 async function call(method: string, path: string, body: object = {}) {
@@ -81,7 +81,7 @@ test("each of the SDK's routes answers, or names itself and is listed as missing
       wrong.push([method, path, status, text.slice(0, 200), { isListed }]);
   }
   expect(wrong).toEqual([]);
-}, 120_000);
+});
 
 test("nothing is listed as missing that the SDK does not know", () => {
   const unknown = missing.filter(({ matches }) => !routes.some(([, path]) => matches.test(path)));

@@ -13,7 +13,7 @@ import { inMarkdown, inText, type Result, words } from "./table.ts";
 let stack: Stack;
 beforeAll(async () => {
   stack = await startStack();
-}, 120_000);
+});
 afterAll(() => stack?.stop());
 
 function describeSdk(sdk: Sdk, program: Program): void {
@@ -21,7 +21,7 @@ function describeSdk(sdk: Sdk, program: Program): void {
     let outcomes: Outcomes;
     beforeAll(async () => {
       outcomes = await runStory(sdk, program, stack);
-    }, 120_000);
+    });
 
     test.for(steps)("works for $name", ({ name }) => {
       const { outcome, detail } = outcomes.get(name) ?? {};
