@@ -43,13 +43,19 @@ type OrderedEvent = Readonly<{
 /** The line in which an event stands at a destination; undefined: in none. */
 export function lineOf({ by, path }: OrderRule, event: OrderedEvent): string | undefined {
   if (event.isScheduled) return undefined;
-  if (by === "destination") return ALL;
+  if (by === "destination") return ONE_LINE;
   const key = path === null ? event.orderingKey : textOf(valueAt(event.data(), path.split(".").slice(1)));
   return key === undefined ? undefined : hashOf(key);
 }
 
 /** The line of a destination that has one only. No hash is this. */
-const ALL = "*";
+export const ONE_LINE = "*";
+
+/**
+ * Behind the name of a line: the line of those that replays send again. It has an order of its own, because what is sent
+ * again has been overtaken already, and must not hold up new events.
+ */
+export const REPLAYED = "~";
 
 /** Texts, numbers and booleans are keys; nothing else is. Digits beyond a double's count nowhere: not every reader has them. */
 function textOf(value: unknown): string | undefined {

@@ -8,7 +8,7 @@
  * Raw SQL: places are read with the bundles, which costs unordered ones no row and nobody a round trip.
  */
 import { bundleOf, type DeliveryKey } from "../core/bundle.ts";
-import type { LinePlace } from "../core/order.ts";
+import { type LinePlace, ONE_LINE, type Ordering, REPLAYED } from "../core/order.ts";
 import { homeOf, sharesOf } from "./bundles.ts";
 import type { Databases } from "./databases.ts";
 import type { DeliveryRecord, DeliveryRow } from "./delivery.ts";
@@ -43,15 +43,22 @@ type StoredPlace = readonly [
   holds: number,
 ];
 
-/** The places by `event destination`. @param stored results of `linePlaces` */
+/**
+ * The places by `event destination`. A dead delivery that holds its line and is replayed stands in two lines, and is sent
+ * when it is the head of both: its place is the one in the line of the replay, which has nobody behind it in the other.
+ * @param stored results of `linePlaces`
+ */
 export function placesFrom(stored: readonly (string | null)[]): ReadonlyMap<string, LinePlace> {
-  const places = stored.flatMap((one): StoredPlace[] => (one === null ? [] : JSON.parse(one)));
-  return new Map(
-    places.map(([destination, event, line, before, holds]) => [
-      `${event} ${destination}`,
-      { line, before, holds: holds === 1 },
-    ]),
-  );
+  const all = stored.flatMap((one): StoredPlace[] => (one === null ? [] : JSON.parse(one)));
+  const places = new Map<string, LinePlace>();
+  for (const [destination, event, line, before, isHolding] of all) {
+    const key = `${event} ${destination}`;
+    const other = places.get(key);
+    const holds = isHolding === 1 || other?.holds === true;
+    const isKept = other !== undefined && !line.endsWith(REPLAYED);
+    places.set(key, isKept ? { ...other, holds } : { line, before, holds });
+  }
+  return places;
 }
 
 const NEXT = `
@@ -74,12 +81,16 @@ export function nextInLines(db: D1Database, rows: readonly DeliveryRecord[]): D1
       ({ state, endedAt, place, isFollowed }) =>
         endedAt !== null && !(state === "dead" && place?.holds) && !isFollowed,
     );
-    return isMoving ? [[own[0]?.destinationId, own[0]?.place?.line]] : [];
+    const [first] = own;
+    if (!isMoving || !first?.place) return [];
+    const { line, holds } = first.place;
+    const both = holds && line.endsWith(REPLAYED) ? [line, line.slice(0, -REPLAYED.length)] : [line];
+    return both.map((one) => [first.destinationId, one]);
   });
   return moving.length > 0 ? [db.prepare(NEXT).bind(JSON.stringify(moving))] : [];
 }
 
-/** SQL: the lines of the event of a pair `[destination, event]` in a JSON list, as rows `n` of `lines`: one at most. */
+/** SQL: the lines of the event of a pair `[destination, event]` in a JSON list, as rows `n` of `lines`. */
 export const STANDING = `(SELECT value FROM json_each(?1)
     WHERE EXISTS (SELECT 1 FROM lines WHERE destination_id = value ->> 0)) w
   CROSS JOIN bundles b ON b.id = ${bundleIdOf("(w.value ->> 1)")}
@@ -163,6 +174,59 @@ export async function skipHeld(
   if (!left) return undefined;
   const next = db.prepare(NEXT).bind(JSON.stringify([[left.destination_id, left.line]]));
   return (await next.all<DeliveryKey>()).results;
+}
+
+/** The version of a header with lines. */
+const LINES_VERSION = 3;
+
+/** SQL: the lines of the destination `?2` in the header of a bundle, as rows of a JSON list. */
+const LINES_IN = (header: string) =>
+  `json_each(iif(json_valid(${header}), ${header}, '{}'), '$.lines.' || ?2)`;
+
+/**
+ * Names the lines of replays in the headers, by which triggers find the line that a delivery leaves. Once for each bundle,
+ * which is written whole.
+ */
+const NAME_LINES = `
+  UPDATE bundles SET header = json_set(json_set(json_insert(header, '$.lines', json('{}')), '$.version', ${LINES_VERSION}),
+    '$.lines.' || ?2, json((SELECT json_group_array(json(one)) FROM (
+      SELECT value AS one FROM ${LINES_IN("header")}
+      UNION SELECT json_array((value ->> 0) || '${REPLAYED}', 0, 0) FROM ${LINES_IN("header")}
+        WHERE substr(value ->> 0, -1) <> '${REPLAYED}'
+      UNION SELECT json_array(?3, 0, 0) WHERE ?3 IS NOT NULL))))
+  WHERE id IN (SELECT ${bundleIdOf("value")} FROM json_each(?1)) AND json_valid(header)
+    AND (?3 IS NOT NULL OR json_type(header, '$.lines.' || ?2) IS NOT NULL)
+    AND NOT EXISTS (SELECT 1 FROM ${LINES_IN("header")}
+      WHERE iif(?3 IS NULL, substr(value ->> 0, -1) = '${REPLAYED}', value ->> 0 = ?3))`;
+
+/** Those that the replay has requeued, in the transaction of this. */
+const ENTER_LINES = `
+  INSERT INTO lines (destination_id, line, event_id, give_up_at, holds)
+  SELECT d.destination_id, l.line || '${REPLAYED}', d.event_id, d.give_up_at, 0
+  FROM (SELECT w.value AS event, coalesce((
+      SELECT l.value ->> 0 FROM ${LINES_IN("b.header")} l CROSS JOIN json_each(l.value) i
+      WHERE i.key > 2 AND i.value = w.value % 128), ?3) AS line
+    FROM json_each(?1) w CROSS JOIN bundles b ON b.id = ${bundleIdOf("w.value")}) l
+  CROSS JOIN deliveries d ON d.destination_id = ?2 AND d.event_id = l.event AND d.state = 'waiting' AND d.replay = ?4
+  WHERE l.line IS NOT NULL ON CONFLICT DO NOTHING`;
+
+/**
+ * The statements by which deliveries that a replay has requeued stand in lines; none where the destination has no order.
+ * @param events their numbers
+ */
+export function enteringLines(
+  db: D1Database,
+  { id, destinationId }: Readonly<{ id: string; destinationId: string }>,
+  events: readonly number[],
+  ordering: Ordering | null,
+): readonly D1PreparedStatement[] {
+  if (ordering === null || events.length === 0) return [];
+  const list = JSON.stringify(events);
+  const line = ordering === "destination" ? ONE_LINE : null;
+  return [
+    db.prepare(NAME_LINES).bind(list, destinationId, line && line + REPLAYED),
+    db.prepare(ENTER_LINES).bind(list, destinationId, line, id),
+  ];
 }
 
 /** Lines that a page looks at, and deliveries that are counted of each. */

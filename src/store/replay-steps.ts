@@ -10,12 +10,14 @@
  */
 
 import { eventAt, headerAt, indexOf, isErased as isErasedIn, tagsAt } from "../core/bundle.ts";
+import type { Ordering } from "../core/order.ts";
 import type { Kept } from "../core/retention.ts";
 import { takesType } from "../core/routing.ts";
 import { readHeader } from "../core/stored-bundle.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import type { Databases } from "./databases.ts";
 import type { DeliveryRow } from "./delivery.ts";
+import { enteringLines } from "./lines.ts";
 import { type PlanChange, planning } from "./missing-deliveries.ts";
 import { packedRows, packsOf } from "./packs.ts";
 import { partsIn, type Replay, type ReplayChange, type ReplayInsert } from "./replays.ts";
@@ -374,7 +376,13 @@ const ADVANCE = `
 export async function advanceReplay(
   db: D1Database,
   replay: Replay,
-  { events, packed, plans, cursor }: Omit<Portion, "isLast">,
+  {
+    events,
+    packed,
+    plans,
+    cursor,
+    ordering,
+  }: Omit<Portion, "isLast"> & Readonly<{ ordering?: Ordering | null }>,
   after: Required<ReplayChange>,
   giveUpAt: number,
   now: number,
@@ -388,12 +396,17 @@ export async function advanceReplay(
   const advance = db
     .prepare(ADVANCE)
     .bind(id, replay.cursor, cursor, pace, nextStepAt, state, reason, now, endedAt);
+  const lining = enteringLines(db, replay, events, ordering ?? null);
   if (plans) {
-    const results = await db.batch([...planning(db, replay, plans, giveUpAt, isAt("?4")), advance]);
-    return (results.at(-1)?.meta.changes ?? 0) > 0;
+    const results = await db.batch([
+      ...planning(db, replay, plans, giveUpAt, isAt("?4")),
+      advance,
+      ...lining,
+    ]);
+    return (results.at(-1 - lining.length)?.meta.changes ?? 0) > 0;
   }
   if (packed.length === 0) {
-    const [, advanced] = await db.batch([requeue, advance]);
+    const [, advanced] = await db.batch([requeue, advance, ...lining]);
     return (advanced?.meta.changes ?? 0) > 0;
   }
   const [, , , advanced] = await db.batch([
@@ -401,6 +414,7 @@ export async function advanceReplay(
     db.prepare(COUNT_REQUEUED).bind(id, replay.cursor),
     db.prepare(REQUEUE_PACKED).bind(giveUpAt, id, JSON.stringify(packed), replay.cursor),
     advance,
+    ...lining,
   ]);
   return (advanced?.meta.changes ?? 0) > 0;
 }

@@ -2,12 +2,23 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { attemptWaiting } from "../../src/delivery/message-group.ts";
+import { replaying } from "../../src/features/replays/job.ts";
 import type { DeliveryMessage } from "../../src/queue-messages.ts";
 import { blockedLines, skipHeld } from "../../src/store/lines.ts";
+import { beginReplay } from "../../src/store/replay-steps.ts";
 import { expireWaiting } from "../../src/store/waiting.ts";
 import { runCron } from "../../src/upkeep.ts";
 import { requeueOne } from "../support/requeue.ts";
-import { execute, newDestination, newWorld, rowOf, storedRows, urlOf, type World } from "../support/world.ts";
+import {
+  execute,
+  newDestination,
+  newWorld,
+  rowOf,
+  storedRows,
+  TENANT,
+  urlOf,
+  type World,
+} from "../support/world.ts";
 
 let world: World;
 beforeEach(async () => {
@@ -279,6 +290,87 @@ describe("a destination that holds keys", () => {
     await attemptWaiting(world.services, next ?? []);
     await consumeAll();
     expect(sentTo(destination)).toEqual([1, 2]);
+    expect(await lines()).toBe(0);
+  });
+});
+
+describe("a replay to an ordered destination", () => {
+  const KEPT = { ms: 30 * 86_400_000, types: {} };
+  let replays = 0;
+
+  /** Begins a replay and makes one step of it. */
+  async function replay(destination: string, include: "dead" | "delivered" | "missing"): Promise<void> {
+    const now = world.clock.now();
+    const id = `rpl_order${++replays}`;
+    const at = { createdAt: now, updatedAt: now, nextStepAt: now };
+    const range = { since: 0, until: now + 1, ratePerMinute: 1_000, pace: 1_000 };
+    const job = { id, tenant: TENANT, destinationId: destination, include };
+    const all = { first: 1, last: Number.MAX_SAFE_INTEGER };
+    await beginReplay(env.DB, { ...job, ...range, state: "running", ...at }, all, 10_000, KEPT);
+    await replaying.step(world.services, id);
+    await world.settled();
+  }
+
+  async function drainAll(destination: string): Promise<void> {
+    for (let round = 0; round < 20 && (await lines()) > 0; round++) {
+      await world.answer([{ destination, drains: 1 }]);
+      await world.settled();
+      world.clock.pass(61_000);
+      await consumeAll();
+    }
+  }
+
+  const retry = { schedule: [60], max_attempts: 5 };
+
+  test("keeps the order within itself, through a failure, and holds up no new event", async () => {
+    const destination = await newDestination({ ordering: "key", retry });
+    await world.consume(await world.postBundles(5, keyed("a", 1)));
+    for (let n = 2; n <= 6; n++) await world.consume(await post("a", n));
+    await world.settled();
+    const before = sentTo(destination).length;
+    const sent = () => sentTo(destination).slice(before);
+    world.clock.pass(61_000);
+    await replay(destination, "delivered");
+    expect(await lines()).toBe(10);
+    expect((await env.DB.prepare("SELECT DISTINCT line FROM lines").all()).results).toHaveLength(1);
+    world.receiver.script(urlOf(destination), 204, 204, 500, 204);
+    const fresh = await post("a", 7);
+    await world.answer([{ destination, drains: 1 }]);
+    await world.consume(fresh);
+    await world.settled();
+    expect(sent()).toEqual([1, 1, 1, 7]);
+    await drainAll(destination);
+    expect(sent()).toEqual([1, 1, 1, 7, 1, 1, 1, 2, 3, 4, 5, 6]);
+    expect(await lines()).toBe(0);
+  });
+
+  test("keeps that order again when it is repeated, and where a dead one holds its key", async () => {
+    const destination = await newDestination({ ordering: "key", onDead: "hold", retry });
+    world.receiver.script(urlOf(destination), 204, 400, 204);
+    for (let n = 1; n <= 3; n++) await world.consume(await post("a", n));
+    await world.settled();
+    await consumeAll();
+    world.clock.pass(61_000);
+    await replay(destination, "delivered");
+    await drainAll(destination);
+    world.clock.pass(61_000);
+    await replay(destination, "dead");
+    expect(await lines()).toBe(3);
+    await drainAll(destination);
+    expect(sentTo(destination)).toEqual([1, 2, 1, 2, 3]);
+    expect(await lines()).toBe(0);
+  });
+
+  test("keeps the order of missing events where all of a destination stand in one line", async () => {
+    await newDestination({ eventTypes: ["order.paid"] });
+    for (let n = 1; n <= 3; n++) await post("a", n);
+    world.clock.pass(61_000);
+    const destination = await newDestination({ ordering: "destination", retry });
+    await replay(destination, "missing");
+    expect(await lines()).toBe(3);
+    world.receiver.script(urlOf(destination), 500, 204);
+    await drainAll(destination);
+    expect(sentTo(destination)).toEqual([1, 1, 2, 3]);
     expect(await lines()).toBe(0);
   });
 });

@@ -427,10 +427,12 @@ async function cancelPart(
   const filter = { since, until, eventTypes };
   let next: WaitingPosition | undefined = cursor ?? [0, 0, ""];
   let [cancelled, in_flight] = [0, 0];
-  for (let pages = 0; pages < PAGES && next !== undefined; pages++) {
+  for (let pages = 0; pages < PAGES && next !== undefined; ) {
     const db: D1Database | undefined = all[next[0]];
     if (db === undefined) return { cancelled, in_flight, next: undefined };
     const page: PageToCancel = await pageToCancel(db, destination, next, filter);
+    const isEndOfLines = next[2] !== undefined && page.next[2] === undefined;
+    if (page.events.length > 0 || !isEndOfLines) pages += 1;
     if (page.events.length > 0) {
       const inFlight = await recheckAtGate(services, destination, page.events);
       if (inFlight === undefined) return cancelled > 0 ? { cancelled, in_flight, next } : undefined;

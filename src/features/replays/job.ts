@@ -109,9 +109,10 @@ async function makeStep(
   const job = { ...(isEnd ? completed : continued), pace, nextStepAt };
   const after = { ...job, ...(isLast && completed) };
   const giveUpAt = ageLimitOf(retryPolicyOf(destination), null, now());
+  const next = { ...found, ordering: destination.ordering };
   const isDone =
     (await isClaimed(services, part, job)) &&
-    (await advanceReplay(part.db, part.replay, found, after, giveUpAt, now()));
+    (await advanceReplay(part.db, part.replay, next, after, giveUpAt, now()));
   if (isDone && events.length > 0) await scheduleDrainAtGate(services, destination.id);
   const ids = { replay: replay.id, destination: destination.id };
   services.log({
