@@ -316,10 +316,13 @@ type End = Readonly<{
 
 const endSql = (state: StillState) => `
   UPDATE deliveries SET state = ?2, reason = ?3, next_attempt_at = NULL, ended_at = ?4
-  WHERE ${isStill(state, "?1", "?5")} RETURNING 1`;
+  WHERE ${isStill(state, "?1", "?5")}`;
 
 const END = endSql("waiting");
 const END_RETRYING = endSql("retrying");
+
+/** How many rows the statement before it has changed. Unlike the count in D1's answer, it leaves out what triggers change. */
+const CHANGED = "SELECT changes() AS n";
 
 /** Deliveries that wait in packs get rows of their own; the trigger clears their bits. */
 const END_PACKED = `
@@ -355,15 +358,19 @@ async function endStill(
   if (deliveries.length === 0) return { count: 0, held: [] };
   const names = JSON.stringify(deliveries.map(({ destinationId, eventId }) => [destinationId, eventId]));
   const values = [names, state, reason, now, dueBy];
-  const [, ended, packed, held] = await db.batch([
+  const [, , ended, packed, held] = await db.batch([
     countFailed(db, "waiting", names, dueBy),
     db.prepare(END).bind(...values),
+    db.prepare(CHANGED),
     db.prepare(END_PACKED).bind(...values),
     ...(state === "dead" ? [heldIn(db, names)] : []),
   ]);
-  // Not `changes`, which counts the rows of lines that triggers change too.
-  const count = (ended?.results.length ?? 0) + (packed?.results.length ?? 0);
+  const count = changedIn(ended) + (packed?.results.length ?? 0);
   return { count, held: (held?.results ?? []) as DeliveryKey[] };
+}
+
+function changedIn(result: D1Result<unknown> | undefined): number {
+  return (result?.results[0] as { n: number } | undefined)?.n ?? 0;
 }
 
 /** Cancels those of a deleted destination's deliveries that are still to be retried, and counts them in their replays. */
@@ -376,11 +383,12 @@ export async function cancelRetrying(
   if (events.length === 0) return 0;
   const names = JSON.stringify(events.map((event) => [destination, event]));
   const { state, reason } = DELETED;
-  const [, ended] = await db.batch([
+  const [, , ended] = await db.batch([
     countFailed(db, "retrying", names, Number.MAX_SAFE_INTEGER),
     db.prepare(END_RETRYING).bind(names, state, reason, now, Number.MAX_SAFE_INTEGER),
+    db.prepare(CHANGED),
   ]);
-  return ended?.results.length ?? 0;
+  return changedIn(ended);
 }
 
 const ROWS_AFTER = `
