@@ -2,6 +2,7 @@
 import { brokenCommits, deepCommits, smallCommits } from "./commit-variants.ts";
 import { brokenGates, deepGates, smallGates } from "./gate-variants.ts";
 import { brokenGroups, deepGroups, smallGroups } from "./group-variants.ts";
+import { brokenOrders, smallOrders } from "./order-variants.ts";
 import { brokenRates, deepRates, smallRates } from "./rate-variants.ts";
 import { brokenRecords, deepRecords, smallRecords } from "./record-variants.ts";
 import type { Group } from "./report.ts";
@@ -12,4 +13,5 @@ export const groups: readonly Group[] = [
   { title: "What is recorded", small: smallRecords, deep: deepRecords, broken: brokenRecords },
   { title: "The commit", small: smallCommits, deep: deepCommits, broken: brokenCommits },
   { title: "A group of destinations", small: smallGroups, deep: deepGroups, broken: brokenGroups },
+  { title: "Lines of ordered deliveries", small: smallOrders, deep: [], broken: brokenOrders },
 ];
