@@ -1,14 +1,19 @@
 /**
  * Random histories of ordered destinations: several isolates and batches at once, crashes at any call, failures,
- * retries, pauses, evicted gates, lost and repeated messages, cancellations and deletions. For each key the first successes are in the
- * order of acceptance, and in the end nothing is stuck.
+ * retries, pauses, evicted gates, lost and repeated messages, cancellations, skipped and expired heads, replays and
+ * deletions. For each key the first successes are in the order of acceptance, those of each replay too, and in the end nothing
+ * is stuck.
  */
 import { evictDurableObject } from "cloudflare:test";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { seededRandom } from "../../src/core/seeded-random.ts";
+import { replaying } from "../../src/features/replays/job.ts";
 import { resumeAtGate } from "../../src/gate/client.ts";
-import { cancelDeliveries } from "../../src/store/cancellations.ts";
+import { newReplayId } from "../../src/ids.ts";
+import { behindPage, cancelBehind, cancelDeliveries } from "../../src/store/cancellations.ts";
+import { skipHeld } from "../../src/store/lines.ts";
+import { beginReplay } from "../../src/store/replay-steps.ts";
 import { accept } from "../support/accept.ts";
 import { rowsOfAll } from "../support/databases.ts";
 import { faultyRuntime, nth } from "../support/faulty-runtime.ts";
@@ -51,6 +56,11 @@ const acts = [
   "evict",
   "cancel",
   "dead letters",
+  "skip",
+  "expire",
+  "cancel waiting",
+  "replay dead",
+  "replay delivered",
 ] as const;
 type Act = (typeof acts)[number];
 
@@ -81,7 +91,8 @@ async function begin() {
   await newGates(ids);
   for (const one of destinations) await newDestination({ ...one, retry });
   const platform = platformOf(world, runtime, ids, worlds);
-  return { world, log, runtime, platform };
+  const replays: Readonly<{ id: string; from: number }>[] = [];
+  return { world, log, runtime, platform, replays };
 }
 
 type Run = Awaited<ReturnType<typeof begin>>;
@@ -155,8 +166,56 @@ async function perform(run: Run, act: Act, random: () => number): Promise<void> 
       await runtime.invoke("cancel", (services) =>
         cancelDeliveries(services, ending, services.now()).catch(() => {}),
       );
+      return;
     }
+    case "skip": {
+      const [held] = await rowsOfAll<{ eventId: number }>(HELD, one);
+      if (held)
+        await runtime.invoke("skip", (services) =>
+          skipHeld(services, { ...held, destinationId: one }).catch(() => {}),
+        );
+      return;
+    }
+    case "expire":
+      await execute(
+        `UPDATE deliveries SET give_up_at = 1 WHERE destination_id = ?1 AND event_id = (
+          SELECT min(event_id) FROM deliveries WHERE destination_id = ?1 AND state = 'waiting')`,
+        one,
+      );
+      return platform.cron();
+    case "cancel waiting":
+      return void (await runtime.invoke("cancel waiting", async (services) => {
+        const { events } = await behindPage(services.db, one, { line: "", event: 0 }, {});
+        await cancelBehind(services.db, one, events, services.now());
+      }));
+    case "replay dead":
+    case "replay delivered":
+      return replay(run, one, act === "replay dead" ? "dead" : "delivered");
   }
+}
+
+const HELD = `SELECT n.event_id AS eventId FROM lines n JOIN deliveries d
+  ON d.destination_id = n.destination_id AND d.event_id = n.event_id AND d.state = 'dead' WHERE n.destination_id = ?1`;
+
+const KEPT = { ms: 30 * 86_400_000, types: {} };
+
+/** Requeues all that have ended so, in one step. */
+async function replay(
+  { world, runtime, log, replays }: Run,
+  destinationId: string,
+  include: "dead" | "delivered",
+): Promise<void> {
+  const now = world.clock.now();
+  const id = newReplayId();
+  const times = { createdAt: now, updatedAt: now, nextStepAt: now };
+  const range = { since: 0, until: now + 1, ratePerMinute: 1_000, pace: 1_000 };
+  const job = { id, tenant: TENANT, destinationId, include, state: "running" as const, ...times, ...range };
+  const all = { first: 1, last: Number.MAX_SAFE_INTEGER };
+  replays.push({ id, from: log.sent.length });
+  await runtime.invoke("replay", async (services) => {
+    await beginReplay(services.db, job, all, 10_000, KEPT).catch(() => {});
+    await replaying.step(services, id).catch(() => {});
+  });
 }
 
 async function resume({ runtime }: Run, id: string): Promise<void> {
@@ -164,12 +223,16 @@ async function resume({ runtime }: Run, id: string): Promise<void> {
   await runtime.invoke("resume", (services) => resumeAtGate(services, id));
 }
 
-/** What was sent of each line, in order of its first success. */
-async function firstSuccesses({ log }: Run): Promise<ReadonlyMap<string, number[]>> {
+/** What was sent of each line from a request on, in order of its first success there, of deliveries that are meant. */
+async function firstSuccesses(
+  { log }: Run,
+  isMeant: (key: string) => boolean,
+  from = 0,
+): Promise<ReadonlyMap<string, number[]>> {
   const successes = new Map<string, number[]>();
   const seen = new Set<string>();
-  for (const { key, status, body } of log.sent) {
-    if (status === undefined || status >= 300 || seen.has(key)) continue;
+  for (const { key, status, body } of log.sent.slice(from)) {
+    if (status === undefined || status >= 300 || seen.has(key) || !isMeant(key)) continue;
     seen.add(key);
     const [event = "", destination = ""] = key.split(" ");
     const { key: ordering } = (JSON.parse(body) as { data: { key: string } }).data;
@@ -178,6 +241,20 @@ async function firstSuccesses({ log }: Run): Promise<ReadonlyMap<string, number[
     successes.set(line, [...(successes.get(line) ?? []), Number(event)]);
   }
   return successes;
+}
+
+/** What has not been replayed, by its first success; and what has, by that since its last replay began. */
+async function orders(run: Run) {
+  const rows = await storedRows();
+  const replayed = new Map(
+    rows
+      .filter(({ generation }) => generation > 0)
+      .map((row) => [`${row.eventId} ${row.destinationId}`, row.replay]),
+  );
+  const each = run.replays.map(({ id, from }) =>
+    firstSuccesses(run, (key) => replayed.get(key) === id, from),
+  );
+  return { first: await firstSuccesses(run, (key) => !replayed.has(key)), replays: await Promise.all(each) };
 }
 
 async function hasKey(event: number): Promise<boolean> {
@@ -190,7 +267,8 @@ async function hasKey(event: number): Promise<boolean> {
 }
 
 async function expectOrder(run: Run): Promise<void> {
-  for (const [line, events] of await firstSuccesses(run))
+  const { first, replays } = await orders(run);
+  for (const [line, events] of [first, ...replays].flatMap((one) => [...one]))
     expect(events, line).toEqual(events.toSorted((a, b) => a - b));
 }
 
@@ -200,7 +278,7 @@ const skipAll = () =>
     AND d.event_id = lines.event_id AND d.state = 'dead')`);
 
 test("first successes of a key are in the order of acceptance, whatever happens, and nothing is stuck", async () => {
-  let ordered = 0;
+  let [ordered, replayed] = [0, 0];
   const property = fc.asyncProperty(
     fc.array(step, { minLength: STEPS, maxLength: STEPS }),
     async (history) => {
@@ -223,9 +301,12 @@ test("first successes of a key are in the order of acceptance, whatever happens,
       await expectOrder(run);
       expect(await rowsOfAll("SELECT * FROM lines")).toEqual([]);
       expect((await storedRows()).filter(({ endedAt }) => endedAt === null)).toEqual([]);
-      for (const events of (await firstSuccesses(run)).values()) ordered += events.length;
+      const { first, replays } = await orders(run);
+      for (const events of first.values()) ordered += events.length;
+      for (const events of replays.flatMap((one) => [...one.values()])) replayed += events.length;
     },
   );
   await fc.assert(property, { numRuns: RUNS, seed: 11 });
-  expect(ordered).toBeGreaterThan(RUNS * 20);
+  expect(ordered).toBeGreaterThan(RUNS * 10);
+  expect(replayed).toBeGreaterThan(RUNS);
 });
