@@ -199,7 +199,7 @@ const NAME_LINES = `
     AND NOT EXISTS (SELECT 1 FROM ${LINES_IN("header")}
       WHERE iif(?3 IS NULL, substr(value ->> 0, -1) = '${REPLAYED}', value ->> 0 = ?3))`;
 
-/** Those that the replay has requeued, in the transaction of this. */
+/** Requeued deliveries enter their lines in the transaction that requeues them. */
 const ENTER_LINES = `
   INSERT INTO lines (destination_id, line, event_id, give_up_at, holds)
   SELECT d.destination_id, l.line || '${REPLAYED}', d.event_id, d.give_up_at, 0

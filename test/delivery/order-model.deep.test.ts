@@ -243,7 +243,7 @@ async function firstSuccesses(
   return successes;
 }
 
-/** What has not been replayed, by its first success; and what has, by that since its last replay began. */
+/** First successes of deliveries that were never replayed, and of the others since their last replay began. */
 async function orders(run: Run) {
   const rows = await storedRows();
   const replayed = new Map(
