@@ -116,7 +116,7 @@ async function lastTaken(services: Services, destination: Destination): Promise<
   const over = overBy(services);
   const { found } = await listEvents(services, { tenant, destination: id, over, limit: LOOKED_AT });
   const refused = await refusalsOf(services, criteriaOf(destination), found);
-  const taken = found.filter((event) => !refused.has(event.id) && !event.isErased).slice(0, MOST_TRIED);
+  const taken = found.filter((event) => !refused.get(event.id) && !event.isErased).slice(0, MOST_TRIED);
   const read = await Promise.all(taken.map((event) => readEvent(services, event.id, tenant)));
   return read.flatMap((one) => {
     const body = one?.event.body;
