@@ -378,7 +378,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /mcp rotate_secret": [10, 3],
   "POST /mcp send_test_event": [5, 2],
   // With the tenant's thousand destinations; what waits for ten of them is cancelled at once.
-  "DELETE /api/v1/app/:app": [7_500, 40],
+  "DELETE /api/v1/app/:app": [7_000, 46],
   // Ten thousand are waiting deliveries, of which a tick checks the age limits of 24,000 at most. Nine thousand are for a
   // thousand new events, each of which is checked once, and three thousand for those that are counted.
   // The tenant's thousand destinations and keys, and all sessions that have not expired: no index finds a tenant's.
