@@ -51,6 +51,8 @@ beforeAll(async () => {
   await call("POST", "/api/v1/event-type", { name: "order.paid", description: "" });
   const message = { eventType: "order.paid", payload: {} };
   known.msg_id = JSON.parse((await call("POST", "/api/v1/app/walk/msg", message)).text).id;
+  const polled = { kind: "poll", tenant: "walk" };
+  known.sink_id = JSON.parse((await call("POST", "/v1/destinations", polled)).text).id;
   const range = { since: new Date(Date.now() - 60_000).toISOString() };
   known.task_id = JSON.parse((await call("POST", "/api/v1/app/walk/endpoint/hook/recover", range)).text).id;
 });
