@@ -45,14 +45,14 @@ let runtime: Runtime;
 beforeAll(async () => {
   runtime = await startBreakwater({ vars: { ADMIN_KEY: KEY } });
   const hook = { url: "https://receiver.example/", uid: "hook", disabled: true };
-  await call("POST", "/api/v1/app", { name: "Walk", uid: "walk" });
+  const { id: tenant } = JSON.parse((await call("POST", "/api/v1/app", { name: "Walk", uid: "walk" })).text);
   await call("POST", "/api/v1/app/walk/endpoint", hook);
   await call("POST", "/api/v1/operational-webhook/endpoint", hook);
   await call("POST", "/api/v1/event-type", { name: "order.paid", description: "" });
   const message = { eventType: "order.paid", payload: {} };
   known.msg_id = JSON.parse((await call("POST", "/api/v1/app/walk/msg", message)).text).id;
-  const polled = { kind: "poll", tenant: "walk" };
-  known.sink_id = JSON.parse((await call("POST", "/v1/destinations", polled)).text).id;
+  const polled = await call("POST", "/v1/destinations", { kind: "poll", tenant });
+  known.sink_id = JSON.parse(polled.text).id;
   const range = { since: new Date(Date.now() - 60_000).toISOString() };
   known.task_id = JSON.parse((await call("POST", "/api/v1/app/walk/endpoint/hook/recover", range)).text).id;
 });
