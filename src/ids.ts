@@ -16,6 +16,7 @@ const INVERSES = MULTIPLIERS.map(inverse);
 
 /** The form of ids. Nothing else may be looked up as one, or become part of a path. */
 export const idPatterns = {
+  agentAction: /^act_[0-9a-z]{20}$/,
   application: /^app_[0-9a-z]{20}$/,
   delivery: /^dlv_[0-9a-z]{13}_[0-9a-z]{20}$/,
   destination: /^dst_[0-9a-z]{20}$/,
@@ -84,6 +85,11 @@ export function messageToken(queue: string, message: string): Promise<string> {
 async function digestText(names: readonly string[], length: number): Promise<string> {
   const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(JSON.stringify(names)));
   return Array.from(new Uint8Array(digest, 0, length), (byte) => ALPHABET[byte & 31]).join("");
+}
+
+/** A new id for what an agent asks for: 100 random bits. */
+export function newAgentActionId(): string {
+  return `act_${randomText(20)}`;
 }
 
 /** A new API key's id: 100 random bits. */

@@ -2,6 +2,9 @@
 
 /** What can be done to something. Its entry names it, who did it, and when. */
 export const auditActions = [
+  "agent_action.approved",
+  "agent_action.refused",
+  "agent_action.requested",
   "api_key.created",
   "api_key.revoked",
   "application.changed",
@@ -63,6 +66,8 @@ export type Actor = Readonly<{
   session: string | null;
   /** The email of the person, or the name of the service token, that has signed in by Cloudflare Access; absent for others. */
   person?: string;
+  /** Whoever has approved what an agent asked for; absent for others. */
+  approver?: Omit<Actor, "approver">;
 }>;
 
 /** The fields that a change has changed, each with its value before and after. */

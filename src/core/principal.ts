@@ -1,4 +1,5 @@
 /** Who acts, and what that principal may do. Every rule about scopes, tenants and visits of the portal is here. Pure. */
+import type { Actor } from "./audit.ts";
 import { allows, type PortalAccess, type PortalAction } from "./portal-access.ts";
 import type { Refused } from "./result.ts";
 import { isRoleAtLeast, type Role } from "./roles.ts";
@@ -29,6 +30,10 @@ export type Principal = Readonly<{
    * the person may do; the scopes are those of the role.
    */
   person?: Readonly<{ name: string; role: Role }>;
+  /** Present where the key, or the token of an agent, changes nothing by itself: a person approves what an agent asks for. */
+  confirm?: true;
+  /** The person who has approved what an agent does. */
+  approver?: Actor;
   /** The session that the request is made in, at the dashboard or the portal. */
   session?: Readonly<{ at: "dashboard" | "portal"; id: string }>;
 }>;
@@ -53,13 +58,17 @@ export function roleFor({ scope, role = scope === "read" ? "look" : "own" }: Per
   return role;
 }
 
+const UNAPPROVED = "does nothing that needs the scope admin but by MCP, where a person approves it";
+
 /** Refused when the principal lacks the permission. */
 export function refuseWithout(
   permission: Permission,
   principal: Principal,
 ): Refused<"forbidden"> | undefined {
   const { scope, action } = permission;
-  const { visit, scopes, person } = principal;
+  const { visit, scopes, person, confirm } = principal;
+  if (confirm && scope === "admin")
+    return { kind: "forbidden", detail: `${callerOf(principal)} ${UNAPPROVED}` };
   if (visit !== undefined && (action === undefined || !allows(visit, action)))
     return { kind: "forbidden", detail: "The portal does not let this visitor do that" };
   if (person !== undefined) return refuseRole(person.role, roleFor(permission));

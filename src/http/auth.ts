@@ -18,7 +18,7 @@ import type { PortalAction } from "../core/portal-access.ts";
 import { type Permission, type Principal, refuseWithout } from "../core/principal.ts";
 import { type Scope, scopes } from "../core/scopes.ts";
 import { KeyCache, type RememberedKey } from "../features/keys/key-cache.ts";
-import { type KeyCredentials, writeKeyUses } from "../features/keys/sql.ts";
+import { type KeyCredentials, lookUpKey, writeKeyUses } from "../features/keys/sql.ts";
 import { newKeyId, randomText } from "../ids.ts";
 import type { Services } from "../services.ts";
 
@@ -178,7 +178,14 @@ class KeyUses {
 }
 
 /** The principal of a stored key. Scopes that were edited into something else grant nothing. */
-function principalOf({ id, tenant, scopes: stored, destination, expiresAt }: KeyCredentials): Principal {
+function principalOf({
+  id,
+  tenant,
+  scopes: stored,
+  destination,
+  expiresAt,
+  confirm,
+}: KeyCredentials): Principal {
   const given = scopes.filter((scope) => Array.isArray(stored) && stored.includes(scope));
   return {
     key: id,
@@ -186,7 +193,14 @@ function principalOf({ id, tenant, scopes: stored, destination, expiresAt }: Key
     ...(tenant !== null && { tenant }),
     ...(destination !== null && { destination }),
     ...(expiresAt !== null && { expiresAt }),
+    ...(confirm !== null && { confirm: true }),
   };
+}
+
+/** The principal of a stored key as it is now; undefined where the key is revoked, expired or unknown. */
+export async function principalOfKey({ db, now }: Services, id: string): Promise<Principal | undefined> {
+  const { key } = await lookUpKey(db, id);
+  return key && isInForce(key, now()) ? principalOf(key) : undefined;
 }
 
 const SECRET_CHARACTERS = 32;

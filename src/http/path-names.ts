@@ -45,6 +45,7 @@ const kinds: ReadonlyMap<string, Kind> = new Map([
   ["events/:id", generated("event", idPatterns.event)],
   ["deliveries/:id", generated("delivery", idPatterns.delivery)],
   ["attempts/:at", generated("attempt", /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)],
+  ["actions/:id", generated("action", idPatterns.agentAction)],
   ["keys/:id", generated("API key", idPatterns.key)],
   ["replays/:id", replay],
   ["replays/:replay", replay],

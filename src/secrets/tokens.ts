@@ -14,9 +14,9 @@ import { derivedKeys, type MasterKeys, seal, unseal } from "./vault.ts";
 
 /**
  * The purpose of a token: a session at the dashboard, a portal link, the session that one has opened, or an agent within that
- * session.
+ * session, whose changes the visitor may have to confirm.
  */
-type TokenUse = "session" | "portal" | "portal_session" | "agent";
+type TokenUse = "session" | "portal" | "portal_session" | "agent" | "confirming_agent";
 
 type SigningConfig = Readonly<{ adminKey: string; masterKeys: MasterKeys }>;
 

@@ -202,6 +202,8 @@ export const apiKeys = sqliteTable(
     /** The only destination that it can poll; null: all that it can see. */
     destination: text(),
     hash: text().notNull(),
+    /** `dashboard`: a person approves there what agents with this key change; null: it needs no approval. */
+    confirm: text(),
     createdAt: integer("created_at").notNull(),
     expiresAt: integer("expires_at"),
     /** To the hour, so that a busy key does not write a row for each request. */
@@ -327,6 +329,37 @@ export const sessions = sqliteTable(
     endedAt: integer("ended_at"),
   },
   (t) => [index("sessions_by_expiry").on(t.expiresAt)],
+);
+
+/**
+ * Calls of changing tools that a person has to approve (features/approvals/). `state`: `pending`, `refused`, `approved` while the
+ * tool runs or where its end is unknown, then `done` or `failed`.
+ */
+export const agentActions = sqliteTable(
+  "agent_actions",
+  {
+    id: text().primaryKey(),
+    /** The only tenant that its agent sees and changes; null: all. */
+    tenant: text(),
+    /** The agent's API key, or the one that made the link of its visit. */
+    keyId: text("key_id"),
+    /** The visit of the portal that its agent belongs to. */
+    sessionId: text("session_id"),
+    tool: text().notNull(),
+    /** As the agent has given it. */
+    input: jsonText<unknown>(null)().notNull(),
+    state: text().notNull(),
+    createdAt: integer("created_at").notNull(),
+    expiresAt: integer("expires_at").notNull(),
+    decidedAt: integer("decided_at"),
+    /** The tool's answer. */
+    outcome: text(),
+  },
+  (t) => [
+    index("agent_actions_by_tenant").on(t.tenant, t.createdAt),
+    index("agent_actions_by_time").on(t.createdAt),
+    index("agent_actions_pending").on(t.tenant, t.expiresAt).where(sql`state = 'pending'`),
+  ],
 );
 
 /** The progress of one part of the sweep. */

@@ -22,6 +22,7 @@ const nothing: PortalRules = {
 /** The services that a person needs more than the role look for, by that role. */
 const needed: Readonly<Record<Exclude<Role, "look">, readonly string[]>> = {
   repair: [
+    "approvals/service.ts decideAction",
     "deliveries/ordering.ts skipDelivery",
     "deliveries/repairs.ts cancelOneDelivery",
     "deliveries/repairs.ts cancelWaiting",
@@ -63,6 +64,7 @@ const needed: Readonly<Record<Exclude<Role, "look">, readonly string[]>> = {
     "applications/service.ts createApplication",
     "applications/service.ts removeApplication",
     "applications/service.ts updateApplication",
+    "approvals/service.ts requestAction",
     "audit/service.ts exportAuditEntries",
     "audit/service.ts getAuditEntries",
     "deliveries/attempts.ts removeAttemptContent",

@@ -126,6 +126,8 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /dashboard/keys/:id/revoke": [10, 3],
   "GET /dashboard/portal-links": [2, 1],
   "GET /dashboard/audit": [110, 3],
+  "GET /dashboard/actions": [210, 3],
+  "GET /dashboard/actions/:id": [10, 3],
   // Every entry that it exports.
   "GET /dashboard/audit/export": [51_010, 105],
   "GET /dashboard/settings": [10, 3],
@@ -222,6 +224,9 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /dashboard/destinations/:id/notices/test": [15, 7],
   "POST /dashboard/destinations/:id/limits": [30_000, 12],
   "POST /dashboard/simulator": [150, 5],
+  // What the tool costs is that of its route; here its agent has no key any more.
+  "POST /dashboard/actions/:id/approve": [10, 5],
+  "POST /dashboard/actions/:id/refuse": [15, 6],
   // After the posts: the next one would read what is validated now. The types are counted, up to their limits.
   "PUT /v1/groups/{name}": [1_010, 2],
   "POST /v1/groups/{name}/reset": [10, 2],
@@ -264,10 +269,14 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /portal/deliveries/:id/attempts/:at": [1_200, 5],
   "GET /portal/deliveries/:id/attempts/:at/answer": [1_200, 5],
   "GET /portal/event-types": [520, 3],
-  "GET /portal/agent": [10, 2],
+  // The visit's actions are found among the tenant's.
+  "GET /portal/agent": [1_010, 3],
+  "GET /portal/actions/:id": [10, 3],
   "POST /portal/enter": [300, 5],
   "POST /portal/preferences": [10, 3],
-  "POST /portal/agent": [10, 2],
+  "POST /portal/agent": [1_010, 3],
+  "POST /portal/actions/:id/approve": [10, 5],
+  "POST /portal/actions/:id/refuse": [10, 5],
   "POST /portal/endpoints/new": [1_530, 6],
   // A refused form is shown again, with the types to choose from.
   "POST /portal/endpoints/:id/change": [530, 8],
@@ -365,6 +374,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /mcp preview_policy": [2, 1],
   "POST /mcp stats": [75_000, 12],
   "POST /mcp get_replay": [2, 1],
+  "POST /mcp get_action": [2, 1],
   "POST /mcp list_changes": [60, 1],
   "POST /mcp retry_deliveries": [1_200, 5],
   "POST /mcp cancel_deliveries": [1_200, 10],

@@ -29,7 +29,7 @@ const idOf = (kind: string, owner: "f" | "m", n: string) =>
   `'${kind}_' || substr('${ALPHABET}', ${n} % 32 + 1, 1) || '${owner}' || printf('%018d', ${n})`;
 
 /** The id of the tenant's n-th thing of a kind. */
-export function idOfOwn(kind: "dst" | "key" | "rpl" | "era", n: number): string {
+export function idOfOwn(kind: "dst" | "key" | "rpl" | "era" | "act", n: number): string {
   return `${kind}_${ALPHABET[n % 32]}m${String(n).padStart(18, "0")}`;
 }
 
@@ -84,6 +84,12 @@ const foreignId = idOf("dst", "f", `(1 + i % ${FOREIGN_DESTINATIONS})`);
 const applicationsOf = (count: number, id: string) => `
   INSERT INTO applications (id, uid, name, created_at, updated_at) ${numbers(count)}
   SELECT ${id}, 'uid-' || ${id}, 'A name', ${NOW}, ${NOW} FROM n`;
+
+/** One in ten waits for a decision. */
+const actionsOf = (owner: "f" | "m", count: number, tenant: string) => `
+  INSERT INTO agent_actions (id, tenant, tool, input, state, created_at, expires_at) ${numbers(count)}
+  SELECT ${idOf("act", owner, "i")}, ${tenant}, 'pause_destination', '{}', iif(i % 10 = 5, 'pending', 'done'),
+    ${NOW - 30 * DAY_MS} + i, ${NOW} + iif(i % 100 = 5, i, -i) FROM n`;
 
 const keysOf = (owner: "f" | "m", count: number, tenant: string) => `
   INSERT INTO api_keys (id, tenant, scopes, hash, created_at, revoked_at) ${numbers(count)}
@@ -174,6 +180,8 @@ export async function inviteEveryone(): Promise<void> {
     replaysOf("m", THOUSAND, own, THOUSAND),
     erasuresOf("f", 5_000, foreign),
     erasuresOf("m", THOUSAND, own),
+    actionsOf("f", 5_000, foreign),
+    actionsOf("m", THOUSAND, own),
     eventTypesUpTo(MOST_TYPES - 1),
     `INSERT INTO sweeps (id, watermark, heartbeat_at) VALUES (1, ${WIDE_BUNDLE - 1}, ${NOW - 60_000})`,
     `INSERT INTO cursors (name, at, row_id) VALUES ('keyed', 0, ${WIDE_BUNDLE - 1})`,

@@ -5,7 +5,7 @@
 import { env } from "cloudflare:workers";
 import { createApp } from "../../src/http/app.ts";
 import { type Document, documentOf, type Method, type Operation } from "../../src/http/openapi/document.ts";
-import { eventNumber } from "../../src/ids.ts";
+import { eventNumber, newAgentActionId } from "../../src/ids.ts";
 import { insertRow, NOW, type testApi } from "./api.ts";
 
 type Call = ReturnType<typeof testApi>["call"];
@@ -62,7 +62,13 @@ export async function thingsOf(call: Call, tenant: string): Promise<Things> {
   const time = { since: new Date(NOW - 1000).toISOString(), until: new Date(NOW).toISOString() };
   const replay = await created(call, "/v1/replays", { destination_id: destination.id, ...time });
   const erasure = await created(call, "/v1/erasures", { event_id: event.id, tenant });
+  const action = newAgentActionId();
+  await insertRow("agent_actions", {
+    ...{ id: action, tenant, key_id: key.id, tool: "pause_destination", state: "pending" },
+    ...{ input: { destination_id: destination.id }, created_at: NOW, expires_at: NOW + 60_000 },
+  });
   const ids = {
+    actions: action,
     erasures: erasure.id,
     destinations: destination.id,
     inboxes: inbox.id,

@@ -189,6 +189,13 @@ export const serviceInputs: Readonly<Record<string, Inputs>> = {
   findEventsById: ({ event }) => [[event.id]],
   readEventData: ({ event }) => [[event]],
 
+  requestAction: ({ ids }) => [{ tool: "pause_destination", input: { destination_id: ids.destinations } }],
+  getAction: ({ ids }) => [ids.actions],
+  getActions: () => [50],
+  decideAction: ({ ids }) => [
+    { id: ids.actions, decision: "refused" },
+    { id: ids.actions, decision: "approved" },
+  ],
   createKey: ({ tenant }) => [{ name: "Another", tenant, scopes: ["read"] }],
   getKeys: ({ tenant, ids }) => [page, { ...page, tenant }, { ...page, after: ids.keys?.slice(0, -1) }],
   getKey: ({ ids }) => [ids.keys],

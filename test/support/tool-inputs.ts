@@ -23,6 +23,7 @@ const idFields: Readonly<Record<string, readonly string[]>> = {
   destination_health: ["destination_id"],
   preview_filter: ["destination_id"],
   get_replay: ["replay_id"],
+  get_action: ["action_id"],
   retry_deliveries: ["delivery_ids"],
   cancel_deliveries: ["delivery_ids"],
   start_replay: ["destination_id"],
@@ -36,6 +37,7 @@ const idFields: Readonly<Record<string, readonly string[]>> = {
 };
 
 const kinds: Readonly<Record<string, string>> = {
+  action_id: "actions",
   delivery_id: "deliveries",
   delivery_ids: "deliveries",
   destination_id: "destinations",

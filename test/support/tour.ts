@@ -54,6 +54,7 @@ const things = {
     deliveries: deliveryId(WIDE_EVENT, idOfOwn("dst", 2)),
     attempts: new Date(NOW).toISOString(),
     keys: idOfOwn("key", OWN),
+    actions: idOfOwn("act", OWN),
     replays: idOfOwn("rpl", OWN),
     erasures: idOfOwn("era", OWN),
     replay: idOfOwn("rpl", OWN),

@@ -38,7 +38,11 @@ export const entrySchema = z
     id: z.string().openapi({ example: "aud_hzxlw3p6o0" }),
     at: time,
     tenant: z.string().nullable().openapi({ description: "Null for changes of the deployment." }),
-    actor: actorSchema,
+    actor: actorSchema.extend({
+      approver: actorSchema.optional().openapi({
+        description: "Whoever has approved what an agent asked for; left out for everything else.",
+      }),
+    }),
     action: z.enum(auditActions),
     subject: z.string().openapi({ description: "The id of what was changed." }),
     changes: z

@@ -1,4 +1,5 @@
 /** Reads the audit trail: a page, or everything at once. What writes it is in trail.ts. */
+import type { Actor } from "../../core/audit.ts";
 import { type Principal, refuseTenant } from "../../core/principal.ts";
 import { invalidFields, ok } from "../../core/result.ts";
 import { rangeErrors } from "../../http/parameters.ts";
@@ -93,6 +94,10 @@ function viewFor({ tenant }: Principal): (row: AuditEntry) => AuditEntryView {
   };
 }
 
+function shownActor({ approver, ...actor }: Actor) {
+  return { person: null, ...actor, ...(approver && { approver: { person: null, ...approver } }) };
+}
+
 /** An entry as the API shows it. An actor that was edited into something else is shown as `ADMIN_KEY`. */
 export function entryView(row: AuditEntry): AuditEntryView {
   const { actor, changes } = entrySchema.shape;
@@ -100,7 +105,7 @@ export function entryView(row: AuditEntry): AuditEntryView {
     id: PREFIX + row.id.toString(36),
     at: isoTime(row.at),
     tenant: row.tenant,
-    actor: actor.safeParse({ person: null, ...row.actor }).data ?? NOBODY,
+    actor: (row.actor && actor.safeParse(shownActor(row.actor)).data) ?? NOBODY,
     action: row.action,
     subject: row.subject,
     changes: changes.safeParse(row.changes).data ?? null,

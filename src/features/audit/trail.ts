@@ -24,9 +24,10 @@ export async function record(
 }
 
 /** Who acts, as the trail names it. */
-export function actorOf({ key: given, session, via, person }: Principal): Actor {
+export function actorOf({ key: given, session, via, person, approver }: Principal): Actor {
   const key = given ?? null;
-  if (via === "mcp") return { kind: "agent", key, session: session?.id ?? null };
+  if (via === "mcp")
+    return { kind: "agent", key, session: session?.id ?? null, ...(approver && { approver }) };
   if (person) return { kind: "dashboard", key, session: null, person: person.name };
   if (session) return { kind: session.at, key, session: session.id };
   if (via === "binding") return { kind: "binding", key, session: null };

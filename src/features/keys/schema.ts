@@ -49,6 +49,14 @@ export const newKeySchema = strict({
       description:
         "When the key expires. When left out, it expires with the key that creates it, or never if that does not expire.",
     }),
+  confirm: z
+    .enum(["dashboard"], { error: 'expected "dashboard"' })
+    .nullish()
+    .openapi({
+      description:
+        "`dashboard`: what an agent changes with this key waits until a person approves it at the dashboard. The key does " +
+        "nothing that needs `admin` but by MCP. When left out, nothing has to be approved.",
+    }),
 }).openapi("NewApiKey");
 
 export const keySchema = z
@@ -61,6 +69,10 @@ export const keySchema = z
       .string()
       .nullable()
       .openapi({ description: "The only destination that it polls.", example: "dst_3k9w5n2c8h6p0d4z7x1b" }),
+    confirm: z.enum(["dashboard"]).nullable().openapi({
+      description: "Where a person approves what an agent changes with the key; null: nowhere.",
+      example: "dashboard",
+    }),
     created_at: time,
     expires_at: time.nullable(),
     last_used_at: time.nullable().openapi({ description: "Accurate to the hour." }),

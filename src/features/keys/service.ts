@@ -34,10 +34,12 @@ export const createKey = service(permission, async ({ services, principal, chang
   const { id, token, hash } = await newKey();
   const tenant = inbox.value?.tenant ?? principal.tenant ?? input.tenant ?? null;
   const destination = inbox.value?.id ?? null;
-  const { name, scopes } = input;
-  const row = { id, name, tenant, scopes, destination, hash, createdAt: now(), expiresAt };
+  const { name, scopes, confirm } = input;
+  const row = { id, name, tenant, scopes, destination, hash, confirm, createdAt: now(), expiresAt };
   const view = viewOf(await insertKey(db, row));
-  changed("api_key.created", view, changesBetween({}, { scopes: view.scopes, expires_at: view.expires_at }));
+  const { expires_at, confirm: confirmed } = view;
+  const given = { scopes: view.scopes, expires_at, ...(confirmed && { confirm: confirmed }) };
+  changed("api_key.created", view, changesBetween({}, given));
   return ok({ ...view, key: token });
 });
 
@@ -88,6 +90,8 @@ function viewOf(row: StoredApiKey): KeyView {
     tenant: row.tenant,
     scopes: scopes.filter((scope) => Array.isArray(row.scopes) && row.scopes.includes(scope)),
     destination_id: row.destination,
+    // Whatever it was edited into: it binds the key.
+    confirm: row.confirm === null ? null : "dashboard",
     created_at: isoTime(row.createdAt),
     expires_at: isoTime(row.expiresAt),
     last_used_at: isoTime(row.lastUsedAt),

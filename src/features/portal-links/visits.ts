@@ -13,8 +13,8 @@ import {
 import type { Principal } from "../../core/principal.ts";
 import { readToken, signToken } from "../../secrets/tokens.ts";
 import type { Services } from "../../services.ts";
-import { openSession, principalOf, sessionOf } from "../sessions/sessions.ts";
-import { replacePortalVisit } from "../sessions/sql.ts";
+import { type AgentUse, openSession, principalOf, sessionOf } from "../sessions/sessions.ts";
+import { findSession, type OpenSession, replacePortalVisit } from "../sessions/sql.ts";
 import { isLinkVoid } from "../tenants/removal.ts";
 import { findTenantSettings } from "../tenants/settings.ts";
 
@@ -61,16 +61,26 @@ export type PortalVisitor = Readonly<{
   visit: PortalVisit;
 }>;
 
-/**
- * The visitor of a session's token, with the tenant's settings; undefined where the visit has ended.
- * @param use `agent`: the token is that of an agent within the visit
- */
-export async function findVisitor(
-  services: Services,
-  token: string,
-  use: "portal_session" | "agent" = "portal_session",
-) {
-  const session = await sessionOf(services, use, token);
+/** The visitor of a session's token, with the tenant's settings; undefined where the visit has ended. */
+export async function findVisitor(services: Services, token: string) {
+  return visitorIn(services, await sessionOf(services, "portal_session", token));
+}
+
+/** Who an agent's token stands for: the visitor in whose visit it was made. Undefined where that has ended. */
+export async function findVisitorsAgent(services: Services, token: string): Promise<Principal | undefined> {
+  const free = await visitorIn(services, await sessionOf(services, "agent", token));
+  if (free) return free.visitor.principal;
+  const bound = await visitorIn(services, await sessionOf(services, "confirming_agent", token));
+  return bound && { ...bound.visitor.principal, confirm: true };
+}
+
+/** The visitor of a visit, by the id of its session; undefined where it has ended. */
+export async function visitorOfSession(services: Services, id: string): Promise<Principal | undefined> {
+  const found = await visitorIn(services, await findSession(services.db, id, services.now()));
+  return found?.visitor.principal;
+}
+
+async function visitorIn(services: Services, session: OpenSession | undefined) {
   const visit = visitIn(session?.portal);
   if (!session || session.tenant === null || visit === undefined) return undefined;
   const { tenant, id: sessionId, expiresAt } = session;
@@ -101,9 +111,10 @@ export type AgentToken = Readonly<{ token: string; expiresAt: number }>;
 export async function agentTokenOf(
   { config }: Services,
   { sessionId: id, tenant, principal: { scopes }, expiresAt }: PortalVisitor,
+  use: AgentUse,
 ): Promise<AgentToken> {
   return {
-    token: await signToken(config, "agent", { id, keyId: null, tenant, scopes, expiresAt }),
+    token: await signToken(config, use, { id, keyId: null, tenant, scopes, expiresAt }),
     expiresAt,
   };
 }

@@ -11,6 +11,8 @@ import { record } from "../audit/trail.ts";
 import { endSession, findSession, forgetSessions, insertSession, type OpenSession } from "./sql.ts";
 
 type SessionUse = "session" | "portal_session";
+/** `confirming_agent`: its changes are approved in the portal. */
+export type AgentUse = "agent" | "confirming_agent";
 
 const HOUR_MS = 60 * 60_000;
 const SESSION_MS = 12 * HOUR_MS;
@@ -42,7 +44,7 @@ export async function openSession(
 /** The session of a token, while it and its key are valid. */
 export async function sessionOf(
   { db, config, now }: Services,
-  use: SessionUse | "agent",
+  use: SessionUse | AgentUse,
   token: string,
 ): Promise<OpenSession | undefined> {
   const at = now();
@@ -92,12 +94,15 @@ export function principalOf({
   tenant,
   scopes,
   portal,
-}: Pick<OpenSession, "id" | "keyId" | "keyExpiresAt" | "tenant" | "scopes" | "portal">): Principal {
+  keyConfirm = null,
+}: Pick<OpenSession, "id" | "keyId" | "keyExpiresAt" | "tenant" | "scopes" | "portal"> &
+  Partial<Pick<OpenSession, "keyConfirm">>): Principal {
   return {
     session: { at: portal === null ? "dashboard" : "portal", id },
     scopes: scopes as readonly Scope[],
     ...(keyId !== null && { key: keyId }),
     ...(tenant !== null && { tenant }),
     ...(keyExpiresAt !== null && { expiresAt: keyExpiresAt }),
+    ...(keyConfirm !== null && { confirm: true }),
   };
 }

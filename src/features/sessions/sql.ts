@@ -15,8 +15,11 @@ export async function insertSession(db: D1Database, session: Omit<Session, "ende
   return row !== undefined;
 }
 
-/** A session that has not ended, with when its key does: epoch ms, or null where it has none or the key does not expire. */
-export type OpenSession = Session & Readonly<{ keyExpiresAt: number | null }>;
+/**
+ * A session that has not ended, with when its key does: epoch ms, or null where it has none or the key does not expire. And
+ * `confirm` of its key.
+ */
+export type OpenSession = Session & Readonly<{ keyExpiresAt: number | null; keyConfirm: string | null }>;
 
 /** The session, unless it or its key has ended. */
 export async function findSession(db: D1Database, id: string, now: number): Promise<OpenSession | undefined> {
@@ -26,13 +29,19 @@ export async function findSession(db: D1Database, id: string, now: number): Prom
   );
   const isOpen = and(eq(sessions.id, id), isNull(sessions.endedAt), gt(sessions.expiresAt, now));
   const found = await drizzle(db)
-    .select({ session: sessions, keyId: apiKeys.id, keyExpiresAt: apiKeys.expiresAt })
+    .select({
+      session: sessions,
+      keyId: apiKeys.id,
+      keyExpiresAt: apiKeys.expiresAt,
+      keyConfirm: apiKeys.confirm,
+    })
     .from(sessions)
     .leftJoin(apiKeys, eq(apiKeys.id, sessions.keyId))
     .where(and(isOpen, hasValidKey))
     .get();
   if (found === undefined || found.session.keyId !== found.keyId) return undefined;
-  return { ...found.session, keyExpiresAt: found.keyExpiresAt };
+  const { session, keyExpiresAt, keyConfirm } = found;
+  return { ...session, keyExpiresAt, keyConfirm };
 }
 
 export async function endSession(db: D1Database, id: string, now: number): Promise<void> {

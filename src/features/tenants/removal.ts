@@ -16,6 +16,9 @@ const REVOKE_KEYS = "UPDATE api_keys SET revoked_at = ?2 WHERE tenant = ?1 AND r
 const END_SESSIONS = `
   UPDATE sessions SET ended_at = ?2 WHERE tenant = ?1 AND ended_at IS NULL AND expires_at > ?2`;
 
+/** What agents have asked for says what the tenant has. */
+const FORGET_ACTIONS = "DELETE FROM agent_actions WHERE tenant = ?1";
+
 /** What was set is gone; `deleted_at` makes links worthless that were made before. */
 const CLEAR_SETTINGS = `
   INSERT INTO tenant_settings (tenant, deleted_at, created_at, updated_at) VALUES (?1, ?2, ?2, ?2)
@@ -35,6 +38,7 @@ export async function eraseTenantRows(
     db.prepare(EMPTY_DESTINATIONS).bind(tenant),
     db.prepare(REVOKE_KEYS).bind(tenant, now),
     db.prepare(END_SESSIONS).bind(tenant, now),
+    db.prepare(FORGET_ACTIONS).bind(tenant),
     db.prepare(CLEAR_SETTINGS).bind(tenant, now),
   ]);
   const [raw] = begun?.results ?? [];

@@ -6,7 +6,7 @@ import { Hono, type MiddlewareHandler } from "hono";
 import { joined } from "../../core/bundle.ts";
 import { refuseWithout } from "../../core/principal.ts";
 import type { Refused } from "../../core/result.ts";
-import { findVisitor } from "../../features/portal-links/visits.ts";
+import { findVisitorsAgent } from "../../features/portal-links/visits.ts";
 import type { Caller } from "../../features/service.ts";
 import { faultOf } from "../../log.ts";
 import { type Services, servicesOf } from "../../services.ts";
@@ -57,8 +57,8 @@ export function createMcp({ services = servicesOf, authenticate = byKey() }: Opt
 /** Accepts the tokens of agents in visits of the portal too, which are JWTs; keys are none. */
 function orVisiting(authenticate: Authenticate): Authenticate {
   return async (services, token, request) => {
-    const found = token.startsWith("eyJ") ? await findVisitor(services, token, "agent") : undefined;
-    return found?.visitor.principal ?? authenticate(services, token, request);
+    const found = token.startsWith("eyJ") ? await findVisitorsAgent(services, token) : undefined;
+    return found ?? authenticate(services, token, request);
   };
 }
 
@@ -159,7 +159,8 @@ async function resultOf(
       const { arguments: given = {} } = params;
       if (fieldsOf(given) === undefined) return invalid("params.arguments is not an object");
       const origin = new URL(c.req.url).origin;
-      return callTool(tool, { ...caller, origin }, given);
+      const needsApproval = c.get("principal").confirm === true;
+      return callTool(tool, { ...caller, origin, needsApproval }, given);
     }
     case "server/discover": {
       if (!isStateless) return unknown;
@@ -179,9 +180,13 @@ async function resultOf(
   }
 }
 
-/** The principal of the key or the visit, marked as an agent for the audit trail. */
+/**
+ * The principal of the key or the visit, marked as an agent for the audit trail. A call that has to be approved is held back
+ * before its service is reached, so that the services may have the rights of the key.
+ */
 function callerOfAgent(c: ApiContext): Caller {
-  return { services: c.get("services"), principal: { ...c.get("principal"), via: "mcp" } };
+  const { confirm: _, ...rights } = c.get("principal");
+  return { services: c.get("services"), principal: { ...rights, via: "mcp" } };
 }
 
 /** The tools that the key may use, in their order. */

@@ -5,10 +5,11 @@ import type { Destination } from "../../store/destination.ts";
 import { type AgentCall, beginning, outside } from "./tool.ts";
 
 function idField(kind: keyof typeof idPatterns, example: string) {
-  const error = `expected an id of the kind ${kind}, as ${example}`;
+  const error = `expected an id of the kind ${kind === "agentAction" ? "action" : kind}, as ${example}`;
   return z.string({ error }).regex(idPatterns[kind], { error }).openapi({ example });
 }
 
+export const actionIdField = idField("agentAction", "act_8m2x0f7q9a4r6t1v3w5y");
 export const deliveryIdField = idField("delivery", "dlv_0jkm7tkww1kam_8m2x0f7q9a4r6t1v3w5y");
 export const destinationIdField = idField("destination", "dst_8m2x0f7q9a4r6t1v3w5y");
 export const eventIdField = idField("event", "evt_0jkm7tkww1kam");

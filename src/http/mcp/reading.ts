@@ -4,6 +4,7 @@ import { mapOk, ok } from "../../core/result.ts";
 import { resolveRetry } from "../../core/retry/policy.ts";
 import { retryPreviewOf } from "../../core/retry/preview.ts";
 import { windows } from "../../core/rollups.ts";
+import { getAction } from "../../features/approvals/service.ts";
 import { auditQuery } from "../../features/audit/schema.ts";
 import { entryNumber, getAuditEntries } from "../../features/audit/service.ts";
 import { getAttempt } from "../../features/deliveries/attempts.ts";
@@ -26,6 +27,7 @@ import { parseExactly } from "../json-body.ts";
 import { cursorParam, encodeCursor, pageFrom, strict, tenantName } from "../parameters.ts";
 import { explanationOf } from "./explain.ts";
 import {
+  actionIdField,
   attemptTimeField,
   deliveryIdField,
   destinationIdField,
@@ -35,7 +37,7 @@ import {
   pageLimitField,
   replayIdField,
 } from "./fields.ts";
-import { beginning, outside, readingTool, shortened, type Tool } from "./tool.ts";
+import { actionShown, beginning, outside, readingTool, shortened, type Tool } from "./tool.ts";
 
 const tenantField = tenantName.optional().openapi({ description: "Only this tenant." });
 const { action: _, limit: __, ...deliveryConditions } = repairQuery.shape;
@@ -322,6 +324,16 @@ const showReplay = readingTool({
   run: async (call, { replay_id }) => mapOk(await getReplay(call, replay_id), replayView),
 });
 
+const showAction = readingTool({
+  name: "get_action",
+  title: "Show an action",
+  description: "Whether a person has approved what you asked for, and what became of it.",
+  permission: getAction.permission,
+  input: strict({ action_id: actionIdField }),
+  run: async (call, { action_id }) =>
+    mapOk(await getAction(call, action_id), (action) => actionShown(action, call)),
+});
+
 const listChanges = readingTool({
   name: "list_changes",
   title: "List changes",
@@ -354,5 +366,6 @@ export const readingTools: readonly Tool[] = [
   previewPolicy,
   showStats,
   showReplay,
+  showAction,
   listChanges,
 ];

@@ -1,12 +1,16 @@
 /** A tool of the MCP server: what it is to agents, and how it is called. */
 import type { z } from "@hono/zod-openapi";
 import { type Permission, refuseWithout } from "../../core/principal.ts";
-import { invalidFields, type RefusalKind, type Refused, type Result } from "../../core/result.ts";
+import { invalidFields, mapOk, type RefusalKind, type Refused, type Result } from "../../core/result.ts";
+import { type ActionView, requestAction } from "../../features/approvals/service.ts";
 import type { Caller } from "../../features/service.ts";
 import { checked, problemOf, retryAfterOf } from "../problems.ts";
 
-/** @param origin of the request: links to the dashboard begin with it */
-export type AgentCall = Caller & Readonly<{ origin: string }>;
+/**
+ * @param origin of the request: links to the dashboard begin with it
+ * @param needsApproval whether a person approves what changes something
+ */
+export type AgentCall = Caller & Readonly<{ origin: string; needsApproval: boolean }>;
 
 type About = Readonly<{
   name: string;
@@ -88,7 +92,7 @@ export function shortened(value: unknown): unknown {
 }
 
 export type ToolResult = Readonly<{
-  content: readonly Readonly<{ type: "text"; text: string }>[];
+  content: readonly [Readonly<{ type: "text"; text: string }>];
   isError?: true;
 }>;
 
@@ -98,9 +102,34 @@ export async function callTool(tool: Tool, call: AgentCall, given: unknown): Pro
   return result.kind === "ok" ? asText(result.value) : { ...asText(refusalView(result)), isError: true };
 }
 
-async function ran({ input, run }: Tool, call: AgentCall, given: unknown): Promise<Result<unknown>> {
-  const read = checked(input, given);
-  return "data" in read ? run(call, read.data as never) : invalidFields(read);
+async function ran(tool: Tool, call: AgentCall, given: unknown): Promise<Result<unknown>> {
+  const read = checked(tool.input, given);
+  if (!("data" in read)) return invalidFields(read);
+  if (!tool.isChanging || !call.needsApproval) return tool.run(call, read.data as never);
+  return mapOk(await requestAction(call, { tool: tool.name, input: given }), (action) =>
+    actionShown(action, call),
+  );
+}
+
+/** What an agent sees of what it has asked for. */
+export function actionShown(
+  { id, tool, state, created_at, expires_at, decided_at, outcome }: ActionView,
+  call: AgentCall,
+) {
+  return {
+    ...{ action_id: id, tool, state, created_at, expires_at, decided_at },
+    ...(state === "pending" && {
+      approve_at: actionPage(call, id),
+      next: "Nothing is changed yet. Ask the person to open approve_at, then call get_action.",
+    }),
+    ...(state === "approved" && { next: "Whether it was carried out is not known: read what it changes." }),
+    ...(outcome !== null && { result: JSON.parse(outcome) }),
+  };
+}
+
+/** Where a person decides. */
+function actionPage({ origin, principal }: AgentCall, id: string): string {
+  return `${origin}/${principal.visit === undefined ? "dashboard" : "portal"}/actions/${id}`;
 }
 
 function refusalView(refused: Refused) {

@@ -21,6 +21,7 @@ import {
   showTooMany,
   showUnreadableForm,
 } from "./components/layout.tsx";
+import { registerApprovalPages } from "./pages/approvals.tsx";
 import { registerAttemptPage } from "./pages/attempt.tsx";
 import { registerAuditPages } from "./pages/audit.tsx";
 import { registerTenantDeletionPages } from "./pages/delete-tenant.tsx";
@@ -100,6 +101,7 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerGroupPages,
     registerErasurePages,
     registerTenantPage,
+    registerApprovalPages,
     registerAuditPages,
   ];
   for (const register of pages) register(app);

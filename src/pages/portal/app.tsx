@@ -21,6 +21,7 @@ import {
   showPortalUnreadableForm,
 } from "./layout.tsx";
 import type { Look } from "./look.ts";
+import { registerActionPages } from "./pages/actions.tsx";
 import { registerAgentPage } from "./pages/agent.tsx";
 import { registerPortalAttempt } from "./pages/attempt.tsx";
 import { registerPortalDelivery } from "./pages/delivery.tsx";
@@ -66,6 +67,7 @@ export function createPortal({ services = servicesOf }: Options = {}) {
     registerEndpoint,
     registerVerify,
     registerAgentPage,
+    registerActionPages,
     registerPortalDelivery,
     registerPortalAttempt,
     registerPortalEventTypes,

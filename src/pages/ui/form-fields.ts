@@ -109,6 +109,7 @@ export const keyFields = {
   scopes: ["scope_read", "Scopes"],
   tenant: ["tenant", "Tenant"],
   expires_at: ["expires_at", "Expires (UTC)"],
+  confirm: ["confirm", "Approval"],
 } as const satisfies FormFields;
 
 const portalRules = {

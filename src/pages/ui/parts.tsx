@@ -176,6 +176,8 @@ const outcomes = {
   "type-restored": "Event type restored.",
   "type-deleted": "Event type deleted. Its events are no longer validated.",
   "group-limits": "Limits saved. They apply within ten seconds.",
+  "action-approved": "Approved. The answer of the tool is below.",
+  "action-refused": "Refused. Nothing is changed.",
   "group-reset": "The group is tried again, from one attempt at a time.",
   limits: "Limits saved. They apply from the next batch.",
   policy: "Retry policy saved. It applies from the next attempt.",

@@ -6,6 +6,7 @@ import { raw } from "hono/html";
 import type { Child, FC } from "hono/jsx";
 import type { Principal } from "../../../core/principal.ts";
 import type { Refused } from "../../../core/result.ts";
+import { decideAction } from "../../../features/approvals/service.ts";
 import { getAuditEntries } from "../../../features/audit/service.ts";
 import { getGroupsWithState } from "../../../features/groups/service.ts";
 import { getKeys } from "../../../features/keys/service.ts";
@@ -29,6 +30,7 @@ const places = [
   { place: "groups", path: "/groups", name: "Groups", needs: getGroupsWithState, ofAll: true },
   { place: "keys", path: "/keys", name: "Keys", needs: getKeys },
   { place: "portal-links", path: "/portal-links", name: "Portal links", needs: createPortalLink },
+  { place: "actions", path: "/actions", name: "Approvals", needs: decideAction },
   { place: "audit", path: "/audit", name: "Audit", needs: getAuditEntries },
   { place: "settings", path: "/settings", name: "Settings" },
   { place: "simulator", path: "/simulator", name: "Simulator" },

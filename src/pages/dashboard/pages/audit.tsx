@@ -193,9 +193,12 @@ const actorTexts: Readonly<Record<AuditEntryView["actor"]["kind"], string>> = {
   breakwater: "By Breakwater",
 };
 
-function actorText({ kind, key, person }: AuditEntryView["actor"]): string {
+function actorText({ kind, key, person, approver }: AuditEntryView["actor"]): string {
   const who = person ?? key;
-  return who === null ? actorTexts[kind] : `${actorTexts[kind]}, ${who}`;
+  const text = who === null ? actorTexts[kind] : `${actorTexts[kind]}, ${who}`;
+  if (approver === undefined) return text;
+  const approved = actorText(approver);
+  return `${text}; approved ${approved.charAt(0).toLowerCase()}${approved.slice(1)}`;
 }
 
 /** Where what was changed has a page. */

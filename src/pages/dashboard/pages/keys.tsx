@@ -69,6 +69,7 @@ export function keyIn(form: Form) {
     scopes: scopes.filter((scope) => form[inputOf(scope)] === "on"),
     tenant: textIn(form, "tenant"),
     expires_at: utcIn(form, "expires_at"),
+    ...(form.confirm === "on" && { confirm: "dashboard" }),
   };
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
@@ -154,6 +155,12 @@ const Keys: FC<Props> = ({ keys, next, isFirst, form, asksTenant, own, now, outc
             <CheckField form={form} name={inputOf(scope)} label={scope} hint={scopeTexts[scope]} />
           ))}
         </fieldset>
+        <CheckField
+          form={form}
+          name="confirm"
+          label="For an agent whose changes a person approves"
+          hint="What it changes waits under Approvals."
+        />
         <div class="actions">
           <button type="submit" class="main">
             Create key
@@ -195,6 +202,7 @@ const KeyRow: FC<Pick<Props, "own" | "now"> & Readonly<{ shown: KeyView }>> = ({
   const { id, name, tenant, expires_at: expires, last_used_at: used } = shown;
   const about = [
     tenant === null ? "all tenants" : `of tenant ${tenant}`,
+    ...(shown.confirm === null ? [] : ["changes are approved"]),
     ...(id === own ? ["your session's key"] : []),
     ...(name === null ? [] : [id]),
   ].join(" · ");

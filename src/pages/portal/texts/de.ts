@@ -577,6 +577,45 @@ export const de: Texts = {
     token: "Das Token",
     until: (moment: string) =>
       `Wer dieses Token hat, kann tun, was Sie hier tun können. Es endet, wenn Sie das Portal schließen, spätestens am ${moment} UTC.`,
+    confirm: "Mich fragen, bevor der Agent etwas ändert",
+    asked: "Worum Ihre Agenten gebeten haben",
+  },
+
+  actions: {
+    tools: {
+      retry_deliveries: "Zustellungen noch einmal senden",
+      cancel_deliveries: "Zustellungen abbrechen",
+      start_replay: "Erneutes Senden starten",
+      cancel_replay: "Erneutes Senden beenden",
+      pause_destination: "Endpunkt anhalten",
+      resume_destination: "Endpunkt fortsetzen",
+      set_limits: "Grenzen eines Endpunkts ändern",
+      set_filter: "Ändern, welche Ereignisse ein Endpunkt erhält",
+      rotate_secret: "Schlüssel eines Endpunkts erneuern",
+      send_test_event: "Testereignis senden",
+    },
+    states: {
+      pending: "Unentschieden",
+      approved: "Genehmigt",
+      refused: "Abgelehnt",
+      expired: "Abgelaufen",
+      done: "Erledigt",
+      failed: "Fehlgeschlagen",
+    },
+    about: {
+      pending: "Noch ist nichts geändert. Wenn Sie zustimmen, geschieht es sofort.",
+      approved: "Genehmigt. Ob es ausgeführt wurde, ist nicht bekannt: Sehen Sie beim Endpunkt nach.",
+      refused: "Abgelehnt. Nichts wurde geändert.",
+      expired: "Niemand hat rechtzeitig entschieden. Nichts wurde geändert.",
+      done: "Genehmigt und erledigt.",
+      failed: "Genehmigt, aber es war nicht möglich.",
+    },
+    approve: "Zustimmen",
+    refuse: "Ablehnen",
+    asked: "Gewünscht",
+    state: "Zustand",
+    until: "Läuft ab",
+    answer: "Antwort",
   },
 
   verify: {

@@ -574,6 +574,45 @@ export const en = {
     token: "Token",
     until: (moment: string) =>
       `Whoever has this token can do what you can do here. It ends when you close the portal, and on ${moment} UTC at the latest.`,
+    confirm: "Ask me before the agent changes anything",
+    asked: "What your agents have asked for",
+  },
+
+  actions: {
+    tools: {
+      retry_deliveries: "Send deliveries again",
+      cancel_deliveries: "Cancel deliveries",
+      start_replay: "Start resending",
+      cancel_replay: "Stop resending",
+      pause_destination: "Pause an endpoint",
+      resume_destination: "Resume an endpoint",
+      set_limits: "Change an endpoint's limits",
+      set_filter: "Change which events an endpoint gets",
+      rotate_secret: "Rotate an endpoint's key",
+      send_test_event: "Send a test event",
+    },
+    states: {
+      pending: "Undecided",
+      approved: "Approved",
+      refused: "Refused",
+      expired: "Expired",
+      done: "Done",
+      failed: "Failed",
+    },
+    about: {
+      pending: "Nothing is changed yet. If you approve, it is done at once.",
+      approved: "Approved. Whether it was carried out is not known: look at the endpoint.",
+      refused: "Refused. Nothing was changed.",
+      expired: "Nobody decided in time. Nothing was changed.",
+      done: "Approved and done.",
+      failed: "Approved, but it could not be done.",
+    },
+    approve: "Approve",
+    refuse: "Refuse",
+    asked: "Asked for",
+    state: "State",
+    until: "Expires",
+    answer: "Answer",
   },
 
   verify: {

@@ -1,0 +1,121 @@
+/**
+ * Changes of agents that a person approves. Where the agent's key or token says so, the call of a changing tool is stored
+ * instead of being made, and a person approves or refuses it on a page, once and until it expires. Approval checks the rights
+ * of both again (http/mcp/approval.ts), which makes the call then.
+ */
+import { conflict, missing, ok } from "../../core/result.ts";
+import { principalOfKey } from "../../http/auth.ts";
+import { newAgentActionId } from "../../ids.ts";
+import { isoTime } from "../../time.ts";
+import { visitorOfSession } from "../portal-links/visits.ts";
+import { type Caller, service } from "../service.ts";
+import {
+  type AgentAction,
+  decideOnce,
+  findAction,
+  forgetActions,
+  insertAction,
+  listActions,
+  pendingActions,
+} from "./sql.ts";
+
+/** How long a person has to decide. */
+const DECIDE_MS = 24 * 3_600_000;
+const RETENTION_MS = 30 * 24 * 3_600_000;
+/** Undecided actions of a tenant. */
+const MOST_PENDING = 100;
+
+/** Characters of the arguments as JSON. */
+const MOST_CHARACTERS = 8_192;
+
+type Requested = Readonly<{ tool: string; input: unknown }>;
+
+/**
+ * Stores what an agent asks for. The same request again is the same action while it is undecided. The caller has checked the
+ * tool's permission, without which it stores nothing.
+ */
+export const requestAction = service(
+  { scope: "admin", action: "read" },
+  async ({ services, principal, changed }, { tool, input }: Requested) => {
+    const { db, now, background } = services;
+    const length = JSON.stringify(input).length;
+    if (length > MOST_CHARACTERS)
+      return conflict(
+        `A person is to read what is approved: the arguments have ${length} characters, and may have ${MOST_CHARACTERS}`,
+      );
+    const { tenant = null, key = null, session, visit, expiresAt = Number.POSITIVE_INFINITY } = principal;
+    const sessionId = visit === undefined ? null : (session?.id ?? null);
+    const waiting = await pendingActions(db, tenant, now(), MOST_PENDING);
+    const same = waiting.find(
+      (one) =>
+        one.tool === tool &&
+        one.keyId === key &&
+        one.sessionId === sessionId &&
+        JSON.stringify(one.input) === JSON.stringify(input),
+    );
+    if (same) return ok(viewAt(now())(same));
+    if (waiting.length >= MOST_PENDING)
+      return conflict(`${MOST_PENDING} actions wait for a person's decision; expected fewer`);
+    const at = now();
+    const action = await insertAction(db, {
+      ...{ id: newAgentActionId(), tenant, keyId: key, sessionId, tool, input, state: "pending" },
+      ...{ createdAt: at, expiresAt: Math.min(at + DECIDE_MS, expiresAt) },
+    });
+    background(forgetActions(db, at - RETENTION_MS));
+    changed("agent_action.requested", action, { tool: { from: null, to: tool } });
+    return ok(viewAt(at)(action));
+  },
+);
+
+/** Nobody without a right to change something has anything to decide, but every reader may see what was decided. */
+const readPermission = { scope: "read", action: "read" } as const;
+
+export const getAction = service(readPermission, async ({ services, principal }, id: string) => {
+  const row = await findAction(services.db, id, principal);
+  return row ? ok(viewAt(services.now())(row)) : missing("action", id);
+});
+
+/** The newest first, at most `limit`. */
+export const getActions = service(readPermission, async ({ services, principal }, limit: number) =>
+  ok((await listActions(services.db, principal, limit)).map(viewAt(services.now()))),
+);
+
+type Decision = Readonly<{ id: string; decision: "approved" | "refused" }>;
+
+/** Decides what is pending. An approved action has not been carried out yet: that is for the caller, who may do so once. */
+export const decideAction = service(
+  { scope: "admin", action: "read", role: "repair" },
+  async ({ services, principal, changed }, { id, decision }: Decision) => {
+    const { db, now } = services;
+    const found = await findAction(db, id, principal);
+    if (found === undefined) return missing("action", id);
+    const decided = await decideOnce(db, id, decision, now());
+    if (decided === undefined)
+      return conflict(`The action is ${viewAt(now())(found).state} by now: it can be decided once, in time`);
+    changed(`agent_action.${decision}`, decided, { tool: { from: null, to: decided.tool } });
+    return ok(viewAt(now())(decided));
+  },
+);
+
+/** The agent that has asked for it, with the rights that it has now; undefined where it has none any more. */
+export async function agentOf({ services }: Caller, { key_id, session_id }: ActionView) {
+  if (session_id !== null) return visitorOfSession(services, session_id);
+  return key_id === null ? undefined : principalOfKey(services, key_id);
+}
+
+export type ActionView = ReturnType<ReturnType<typeof viewAt>>;
+
+const states = ["pending", "approved", "refused", "done", "failed"] as const;
+
+function viewAt(now: number) {
+  return ({ id, tool, input, tenant, keyId, sessionId, outcome, ...row }: AgentAction) => {
+    const state = states.find((one) => one === row.state) ?? "failed";
+    return {
+      ...{ id, tool, input, tenant, key_id: keyId, session_id: sessionId, outcome },
+      state: state === "pending" && row.expiresAt <= now ? ("expired" as const) : state,
+      created_at: isoTime(row.createdAt),
+      expires_at: isoTime(row.expiresAt),
+      decided_at: isoTime(row.decidedAt),
+    };
+  };
+}

@@ -1,0 +1,103 @@
+/** What agents have asked for: a person approves or refuses it. */
+import type { Hono } from "hono";
+import { type ActionView, decideAction, getAction, getActions } from "../../../features/approvals/service.ts";
+import { approveAction, toolOf } from "../../../http/mcp/approval.ts";
+import { ActionPanel, ActionTable, type ActionTexts } from "../../ui/action-panel.tsx";
+import { OutcomeNotice, outcomeAt } from "../../ui/parts.tsx";
+import { attempt } from "../../ui/services.ts";
+import { showNotFound, showPage, showRefusal } from "../components/layout.tsx";
+import { callerOnPage, callerWithinTenant, type DashboardEnv, mayCall } from "../session.ts";
+
+const PATH = "/dashboard/actions";
+const MOST_SHOWN = 100;
+
+export function registerApprovalPages(app: Hono<DashboardEnv>): void {
+  app.get(PATH, async (c) => {
+    const listed = await getActions(callerWithinTenant(c), MOST_SHOWN);
+    if (listed.kind !== "ok") return showRefusal(c, listed, "/dashboard");
+    return showPage(
+      c,
+      { title: "Approvals", place: "actions", live: true },
+      <section>
+        <h1>Approvals</h1>
+        <p class="lede">
+          What agents want to change, newest first. Each waits for a decision for up to a day.
+        </p>
+        {listed.value.length === 0 ? (
+          <p class="empty">Nothing yet. Create a key whose changes are approved, and give it to an agent.</p>
+        ) : (
+          <ActionTable t={texts} actions={listed.value} path={PATH} titleOf={titleOf} />
+        )}
+      </section>,
+    );
+  });
+
+  app.get(`${PATH}/:id`, async (c) => {
+    const found = await getAction(callerOnPage(c), c.req.param("id"));
+    if (found.kind !== "ok") return showNotFound(c);
+    const action = found.value;
+    return showPage(
+      c,
+      { title: titleOf(action), place: "actions" },
+      <>
+        <p class="crumb">
+          <a href={PATH}>Approvals</a>
+        </p>
+        <OutcomeNotice name={c.req.query("done")} />
+        <ActionPanel
+          t={texts}
+          action={action}
+          title={titleOf(action)}
+          path={`${PATH}/${action.id}`}
+          mayDecide={mayCall(c, decideAction)}
+        />
+      </>,
+    );
+  });
+
+  app.post(`${PATH}/:id/approve`, async (c) => {
+    const caller = callerOnPage(c);
+    const at = `${PATH}/${c.req.param("id")}`;
+    const { origin } = new URL(c.req.url);
+    const done = await attempt(caller, () => approveAction(caller, { id: c.req.param("id"), origin }));
+    return done.kind === "ok" ? c.redirect(outcomeAt(at, "action-approved"), 303) : showRefusal(c, done, at);
+  });
+
+  app.post(`${PATH}/:id/refuse`, async (c) => {
+    const caller = callerOnPage(c);
+    const at = `${PATH}/${c.req.param("id")}`;
+    const decision = { id: c.req.param("id"), decision: "refused" } as const;
+    const done = await attempt(caller, () => decideAction(caller, decision));
+    return done.kind === "ok" ? c.redirect(outcomeAt(at, "action-refused"), 303) : showRefusal(c, done, at);
+  });
+}
+
+function titleOf(action: ActionView): string {
+  return toolOf(action)?.title ?? action.tool;
+}
+
+const texts: ActionTexts = {
+  states: {
+    pending: "Undecided",
+    approved: "Approved",
+    refused: "Refused",
+    expired: "Expired",
+    done: "Done",
+    failed: "Failed",
+  },
+  about: {
+    pending:
+      "Nothing is changed yet. If you approve, it is done at once, with the rights that the agent has then.",
+    approved: "Approved. Whether it was carried out is not known: see the audit trail.",
+    refused: "Refused. Nothing was changed.",
+    expired: "Nobody decided in time. Nothing was changed.",
+    done: "Approved and done.",
+    failed: "Approved, but the tool refused.",
+  },
+  approve: "Approve",
+  refuse: "Refuse",
+  asked: "Asked for",
+  state: "State",
+  until: "Expires",
+  answer: "The tool's answer",
+};

@@ -1,0 +1,53 @@
+/** What an agent of the visit has asked for: the visitor approves or refuses it. */
+import type { Hono } from "hono";
+import { type ActionView, decideAction, getAction } from "../../../features/approvals/service.ts";
+import { approveAction } from "../../../http/mcp/approval.ts";
+import { ActionPanel } from "../../ui/action-panel.tsx";
+import { attempt } from "../../ui/services.ts";
+import { showPortalNotFound, showPortalPage, showRefused } from "../layout.tsx";
+import type { Look } from "../look.ts";
+import { callerInPortal, type PortalEnv } from "../session.ts";
+
+export const ACTIONS = "/portal/actions";
+
+export function registerActionPages(app: Hono<PortalEnv>): void {
+  app.get(`${ACTIONS}/:id`, async (c) => {
+    const found = await getAction(callerInPortal(c), c.req.param("id"));
+    if (found.kind !== "ok") return showPortalNotFound(c);
+    const { t } = c.get("look");
+    const action = found.value;
+    const title = actionTitle(c.get("look"), action);
+    return showPortalPage(
+      c,
+      { title, place: "endpoints" },
+      <>
+        <p class="crumb">
+          <a href="/portal/agent">{t.agent.title}</a>
+        </p>
+        <ActionPanel t={t.actions} action={action} title={title} path={`${ACTIONS}/${action.id}`} mayDecide />
+      </>,
+    );
+  });
+
+  app.post(`${ACTIONS}/:id/approve`, async (c) => {
+    const caller = callerInPortal(c);
+    const at = `${ACTIONS}/${c.req.param("id")}`;
+    const { origin } = new URL(c.req.url);
+    const done = await attempt(caller, () => approveAction(caller, { id: c.req.param("id"), origin }));
+    return done.kind === "ok" ? c.redirect(at, 303) : showRefused(c, done, at);
+  });
+
+  app.post(`${ACTIONS}/:id/refuse`, async (c) => {
+    const caller = callerInPortal(c);
+    const at = `${ACTIONS}/${c.req.param("id")}`;
+    const decision = { id: c.req.param("id"), decision: "refused" } as const;
+    const done = await attempt(caller, () => decideAction(caller, decision));
+    return done.kind === "ok" ? c.redirect(at, 303) : showRefused(c, done, at);
+  });
+}
+
+/** The name of the action's tool, in the visitor's language. */
+export function actionTitle({ t }: Look, { tool }: ActionView): string {
+  const names: Readonly<Record<string, string>> = t.actions.tools;
+  return names[tool] ?? tool;
+}

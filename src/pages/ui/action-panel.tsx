@@ -1,0 +1,104 @@
+/** What an agent has asked for, on the dashboard and in the portal: what would be changed, the decision, and what came of it. */
+import type { FC } from "hono/jsx";
+import type { ActionView } from "../../features/approvals/service.ts";
+import { ColumnHeads, Press, StateCell, StateLabel } from "./parts.tsx";
+import type { Tone } from "./status-text.ts";
+
+type State = ActionView["state"];
+
+/** The texts, in the language of the page. */
+export type ActionTexts = Readonly<{
+  states: Readonly<Record<State, string>>;
+  about: Readonly<Record<State, string>>;
+  approve: string;
+  refuse: string;
+  asked: string;
+  state: string;
+  until: string;
+  answer: string;
+}>;
+
+const tones: Readonly<Record<State, Tone>> = {
+  pending: "warn",
+  approved: "busy",
+  refused: "quiet",
+  expired: "quiet",
+  done: "good",
+  failed: "bad",
+};
+
+type Props = Readonly<{
+  t: ActionTexts;
+  action: ActionView;
+  /** The name of its tool. */
+  title: string;
+  path: string;
+  mayDecide: boolean;
+}>;
+
+/** Values are shown as the tool gets them: whoever approves must see all of it. */
+export const ActionPanel: FC<Props> = ({ t, action, title, path, mayDecide }) => {
+  const { state, input, outcome } = action;
+  return (
+    <section class="stack narrow" aria-labelledby="action">
+      <h1 id="action">{title}</h1>
+      <p>
+        <StateLabel tone={tones[state]}>{t.states[state]}</StateLabel>
+      </p>
+      <p>{t.about[state]}</p>
+      <ul class="changes">
+        {Object.entries(Object(input)).map(([name, value]) => (
+          <li class="break">
+            <span class="soft">{`${name.replaceAll("_", " ")}: `}</span>
+            <code>{typeof value === "string" ? value : JSON.stringify(value)}</code>
+          </li>
+        ))}
+      </ul>
+      <p class="small soft break">
+        {`${t.asked}: ${action.created_at} · ${action.key_id ?? action.session_id} · ${t.until} ${action.expires_at}`}
+      </p>
+      {state === "pending" && mayDecide && (
+        <div class="actions">
+          <Press action={`${path}/approve`} label={t.approve} isMain />
+          <Press action={`${path}/refuse`} label={t.refuse} />
+        </div>
+      )}
+      {outcome !== null && (
+        <section aria-label={t.answer}>
+          <pre tabindex={0}>{indented(outcome)}</pre>
+        </section>
+      )}
+    </section>
+  );
+};
+
+function indented(json: string): string {
+  return JSON.stringify(JSON.parse(json), undefined, 2);
+}
+
+type ListProps = Readonly<{
+  t: ActionTexts;
+  actions: readonly ActionView[];
+  path: string;
+  titleOf: (action: ActionView) => string;
+}>;
+
+export const ActionTable: FC<ListProps> = ({ t, actions, path, titleOf }) => (
+  <table class="lines">
+    <ColumnHeads columns={[[t.asked, "main"], [t.state], [t.until, "wide"]]} />
+    <tbody>
+      {actions.map((action) => (
+        <tr>
+          <td class="clip">
+            <a class="name" href={`${path}/${action.id}`}>
+              {titleOf(action)}
+            </a>
+            <span class="sub">{String(Object.values(Object(action.input))[0] ?? "")}</span>
+          </td>
+          <StateCell tone={tones[action.state]} label={t.states[action.state]} />
+          <td class="wide">{action.expires_at}</td>
+        </tr>
+      ))}
+    </tbody>
+  </table>
+);
