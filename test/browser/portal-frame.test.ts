@@ -17,7 +17,9 @@ const pageWith = (link: string) => `<!doctype html><title>Sender</title>
     addEventListener("message", ({ origin, data }) => window.messages.push({ origin, data }));
   </script>`;
 
-type Noted = { messages: { origin: string; data: { type: string; height: number } }[] };
+type Noted = {
+  messages: { origin: string; data: { type: string; height?: number; payload?: { height: number } } }[];
+};
 
 test("opens in the frame, keeps its visit over forms and pages, and tells its height to the page around it", async ({
   browser,
