@@ -47,7 +47,14 @@ describe("a visitor's agent", () => {
     const { use, names } = agentOf(await tokenOf(await visitor("acme")));
     expect(await names()).toEqual([
       ...["explain_delivery", "list_deliveries", "get_attempt", "list_destinations", "get_destination"],
-      ...["preview_filter", "preview_policy", "get_action", "retry_deliveries", "start_replay", "cancel_replay"],
+      ...[
+        "preview_filter",
+        "preview_policy",
+        "get_action",
+        "retry_deliveries",
+        "start_replay",
+        "cancel_replay",
+      ],
       ...[
         "pause_destination",
         "resume_destination",
