@@ -335,7 +335,7 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
     event_types: ["invoice.*"],
     filter: { amount: { gte: 1000 }, or: [{ currency: "EUR" }, { invoice: { prefix: "inv_" } }] },
   },
-  TransformDraft: { template: { body: '{"text":"{{ type }}"}' }, type: "invoice.paid" },
+  TransformDraft: { template: { body: '{"text":"{{ type }}"}' } },
   TransformPreview: {
     events: [
       {
