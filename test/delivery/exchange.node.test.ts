@@ -427,7 +427,7 @@ describe("an attempt", () => {
   test("is not made of an event whose body is damaged", async () => {
     const how = { sender: {} as never, timeoutMs: 60_000 };
     await expect(send({} as never, delivery(undefined, null), how)).rejects.toThrow(
-      "A delivery without its body must not be attempted",
+      "A delivery without a body to send must not be attempted",
     );
   });
 });

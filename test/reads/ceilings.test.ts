@@ -497,8 +497,9 @@ let costs: ReadonlyMap<string, Cost>;
 let statements: readonly string[];
 
 const described = operations.map(({ method, path }) => `${method} ${path}`);
+// A preflight is answered from the configuration, before there is a key.
 const others = [...createDashboard().routes, ...createPortal().routes, ...createSvixApi().routes]
-  .filter(({ method, path }) => method !== "ALL" && !/:version|:name\{/.test(path))
+  .filter(({ method, path }) => method !== "ALL" && method !== "OPTIONS" && !/:version|:name\{/.test(path))
   .map(({ method, path }) => `${method} ${path}`);
 const tools = [...readingTools, ...changingTools].map(({ name }) => `POST /mcp ${name}`);
 
