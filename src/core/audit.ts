@@ -66,7 +66,7 @@ export type Actor = Readonly<{
   session: string | null;
   /** The email of the person, or the name of the service token, that has signed in by Cloudflare Access; absent for others. */
   person?: string;
-  /** Whoever has approved what an agent asked for; absent for others. */
+  /** The approver of what an agent asked for; absent for others. */
   approver?: Omit<Actor, "approver">;
 }>;
 

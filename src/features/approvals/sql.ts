@@ -8,7 +8,7 @@ export type AgentAction = typeof agentActions.$inferSelect;
 
 type Seen = Pick<Principal, "tenant" | "visit" | "session">;
 
-/** What the principal sees: visitors of the portal what agents of their visit have asked for, others all of their tenant. */
+/** The actions that the principal sees: visitors of the portal those that agents of their visit have asked for, others all of their tenant. */
 function seenBy({ tenant, visit, session }: Seen): SQL | undefined {
   return and(
     tenant === undefined ? undefined : eq(agentActions.tenant, tenant),

@@ -111,7 +111,7 @@ async function ran(tool: Tool, call: AgentCall, given: unknown): Promise<Result<
   );
 }
 
-/** What an agent sees of what it has asked for. */
+/** The state of an action, for the agent that has asked for it. */
 export function actionShown(
   { id, tool, state, created_at, expires_at, decided_at, outcome }: ActionView,
   call: AgentCall,

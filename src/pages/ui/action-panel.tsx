@@ -1,4 +1,4 @@
-/** What an agent has asked for, on the dashboard and in the portal: what would be changed, the decision, and what came of it. */
+/** An action that an agent has asked for, on the dashboard and in the portal: its changes, the decision, and what came of it. */
 import type { FC } from "hono/jsx";
 import type { ActionView } from "../../features/approvals/service.ts";
 import { ColumnHeads, Press, StateCell, StateLabel } from "./parts.tsx";

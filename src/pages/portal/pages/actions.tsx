@@ -1,4 +1,4 @@
-/** What an agent of the visit has asked for: the visitor approves or refuses it. */
+/** The action that an agent of the visit has asked for: the visitor approves or refuses it. */
 import type { Hono } from "hono";
 import { type ActionView, decideAction, getAction } from "../../../features/approvals/service.ts";
 import { approveAction } from "../../../http/mcp/approval.ts";
