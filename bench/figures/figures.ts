@@ -3,6 +3,7 @@ import { remedies, steps } from "../../src/http/docs/remedies.ts";
 import { libraries } from "../../src/pages/portal/libraries.ts";
 import { snippetLanguages } from "../../src/pages/portal/snippets.ts";
 import { costTable, meetsGoal } from "../cost/report.ts";
+import { distanceTable } from "../distance/report.ts";
 import { dimensionTable } from "../growth/dimensions.ts";
 import { isolationTable, textOf } from "../isolation/report.ts";
 import { latencyTable } from "../latency/report.ts";
@@ -33,6 +34,7 @@ const BENCHES: readonly Bench[] = [
   "dimensions",
   "throughput",
   "latency",
+  "distance",
   "profile",
   "isolation",
   "storm",
@@ -73,6 +75,7 @@ export const figures: Readonly<Record<string, () => string>> = {
   "throughput-readme": throughputReadme,
   "throughput-capacity": throughputCapacity,
 
+  distance: () => distanceTable(saved("distance")),
   latency: () => latencyTable(saved("latency")),
 
   profile: () => profileTable(saved("profile"), "in batches of 100"),
