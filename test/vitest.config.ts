@@ -123,7 +123,7 @@ export default defineConfig({
       nodeProject("deep"),
       workersProject("deep workers", { isolate: true }),
       workersProject("deep three databases", { d1Databases: threeDatabases, isolate: true }),
-      nodeProject("deep scenario"),
+      nodeProject("deep scenario", false),
     ],
   },
 });

@@ -8,6 +8,7 @@ import { checkThresholds } from "../../src/features/notifications/thresholds.ts"
 import { createApp } from "../../src/http/app.ts";
 import { createDocs } from "../../src/http/docs/app.tsx";
 import { documentOf } from "../../src/http/openapi/document.ts";
+import { newAgentActionId } from "../../src/ids.ts";
 import { toBase64 } from "../../src/secrets/base64.ts";
 import { vaultOf } from "../../src/secrets/vault.ts";
 import { runCron } from "../../src/upkeep.ts";
@@ -75,7 +76,11 @@ const known: readonly Canary[] = [
   { name: "the key of auth", secret: keyValue },
   { name: "the client secret", secret: clientSecret },
   ...accessTokens.map((secret) => ({ name: "an access token", secret })),
-  { name: "the event's body", secret: eventBody, allowed: [/^D1 \d: bundles\.body$/, EVENT_PAGES] },
+  {
+    name: "the event's body",
+    secret: eventBody,
+    allowed: [/^D1 \d: bundles\.body$/, EVENT_PAGES, /^POST \/v1\/destinations\/[^/]+\/transform\/preview /],
+  },
 ];
 
 const traces: Trace[] = [];
@@ -304,9 +309,12 @@ beforeAll(async () => {
   authenticated = auths.map(({ kind }) => receiver.to(protectedUrl(kind)));
 
   const { json: erasure } = await call("POST", "/v1/erasures", { tenant: "nobody", everything: true });
+  const { json: inbox } = await call("POST", "/v1/destinations", { kind: "poll", tenant });
   const ids = {
+    actions: newAgentActionId(),
     erasures: erasure.id,
     destinations: destination,
+    inboxes: inbox.id,
     events: accepted.id,
     deliveries: accepted.deliveries[0].id,
     attempts: firstAttempt.at,

@@ -92,7 +92,8 @@ export const decideAction = service(
     const decided = await decideOnce(db, id, decision, now());
     if (decided === undefined)
       return conflict(`The action is ${viewAt(now())(found).state} by now: it can be decided once, in time`);
-    changed(`agent_action.${decision}`, decided, { tool: { from: null, to: decided.tool } });
+    const action = decision === "approved" ? "agent_action.approved" : "agent_action.refused";
+    changed(action, decided, { tool: { from: null, to: decided.tool } });
     return ok(viewAt(now())(decided));
   },
 );

@@ -102,6 +102,7 @@ describe("POST /v1/keys", () => {
       tenant: null,
       scopes: ["read", "admin"],
       destination_id: null,
+      confirm: null,
       created_at: new Date(NOW).toISOString(),
       expires_at: null,
       last_used_at: null,
