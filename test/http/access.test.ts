@@ -62,7 +62,7 @@ describe("an assertion lets in", () => {
       kind: "person",
       principal: {
         person: { name: "ann@example.com", role: "own" },
-        scopes: ["events:write", "read", "admin"],
+        scopes: ["events:write", "read", "poll", "admin"],
       },
     });
     expect(published.requests).toEqual([`${ISSUER}/cdn-cgi/access/certs`]);

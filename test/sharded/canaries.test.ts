@@ -79,7 +79,7 @@ const known: readonly Canary[] = [
   {
     name: "the event's body",
     secret: eventBody,
-    allowed: [/^D1 \d: bundles\.body$/, EVENT_PAGES, /^POST \/v1\/destinations\/[^/]+\/transform\/preview /],
+    allowed: [/^D1 \d: bundles\.body$/, EVENT_PAGES, /^POST \/v1\/destinations\/[^/]+\/transform\/preview$/],
   },
 ];
 
