@@ -15,7 +15,7 @@ export async function bundleDeployment(folder: string): Promise<void> {
     entryPoints: ["src/worker.ts"],
     outfile: join(folder, "worker.js"),
     platform: "neutral",
-    mainFields: ["module", "main"],
+    mainFields: ["browser", "module", "main"],
     conditions: ["workerd", "worker", "browser"],
     external: ["cloudflare:*", "node:*"],
     minify: true,
