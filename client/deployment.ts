@@ -14,8 +14,7 @@ export async function bundleDeployment(folder: string): Promise<void> {
   const worker = await bundled({
     entryPoints: ["src/worker.ts"],
     outfile: join(folder, "worker.js"),
-    platform: "neutral",
-    mainFields: ["browser", "module", "main"],
+    platform: "browser",
     conditions: ["workerd", "worker", "browser"],
     external: ["cloudflare:*", "node:*"],
     minify: true,
