@@ -69,6 +69,10 @@ beforeEach(async () => {
   await emptyDatabase();
   own = await thingsOf(call, "acme");
   foreign = await thingsOf(call, "rival");
+  // A version to restore, which is not in force.
+  for (const { ids } of [own, foreign])
+    for (const transform of [{ template: "text" }, null])
+      await call("PATCH", `/v1/destinations/${ids.destinations}`, { transform });
 });
 
 function showsNothingOf({ tenant, ids }: Things, text: string): void {

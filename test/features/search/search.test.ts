@@ -280,7 +280,7 @@ describe("what a search finds says what it is about", () => {
     const [found] = (await search("needle")).json.data;
     expect(found).toMatchObject({ id: many, type: "order.paid", at, delivery_count: 4 });
     expect(found.deliveries).toHaveLength(2);
-    for (const one of found.deliveries) expect(one).toMatchObject({ state: "queued" });
+    for (const one of found.deliveries) expect(["queued", "delivered"]).toContain(one.state);
     await post({ data: {} }, { "idempotency-key": "order-4711" });
     expect((await search("order-4711")).json.data[0]).toMatchObject({
       type: "order.paid",
