@@ -3,7 +3,6 @@ import { remedies, steps } from "../../src/http/docs/remedies.ts";
 import { libraries } from "../../src/pages/portal/libraries.ts";
 import { snippetLanguages } from "../../src/pages/portal/snippets.ts";
 import { costTable, meetsGoal } from "../cost/report.ts";
-import { distanceTable } from "../distance/report.ts";
 import { dimensionTable } from "../growth/dimensions.ts";
 import { isolationTable, textOf } from "../isolation/report.ts";
 import { latencyTable } from "../latency/report.ts";
@@ -34,7 +33,6 @@ const BENCHES: readonly Bench[] = [
   "dimensions",
   "throughput",
   "latency",
-  "distance",
   "profile",
   "isolation",
   "storm",
@@ -75,7 +73,6 @@ export const figures: Readonly<Record<string, () => string>> = {
   "throughput-readme": throughputReadme,
   "throughput-capacity": throughputCapacity,
 
-  distance: () => distanceTable(saved("distance")),
   latency: () => latencyTable(saved("latency")),
 
   profile: () => profileTable(saved("profile"), "in batches of 100"),
