@@ -163,7 +163,10 @@ describe("the operator", () => {
     const principal = exported === "findEventsById" ? { scopes, tenant: "rival" } : { scopes };
     for (const input of serviceInputs[exported]?.(rival) ?? []) {
       const result = await service({ services: ofApi, principal }, input);
-      expect(["ok", "conflict"], JSON.stringify([input, result])).toContain(result.kind);
+      // Its destination has never been transformed.
+      const isWithoutVersion = exported === "restoreTransform" && result.kind === "not_found";
+      if (!isWithoutVersion)
+        expect(["ok", "conflict"], JSON.stringify([input, result])).toContain(result.kind);
       if (result.kind === "ok") await textIn(result.value);
     }
   });

@@ -189,7 +189,8 @@ export const serviceInputs: Readonly<Record<string, Inputs>> = {
   findEventsById: ({ event }) => [[event.id]],
   readEventData: ({ event }) => [[event]],
 
-  requestAction: ({ ids }) => [{ tool: "pause_destination", input: { destination_id: ids.destinations } }],
+  // The input is stored as it is given, whomever its ids belong to.
+  requestAction: () => [{ tool: "pause_destination", input: { destination_id: "dst_none" } }],
   getAction: ({ ids }) => [ids.actions],
   getActions: () => [50],
   decideAction: ({ ids }) => [

@@ -276,7 +276,8 @@ async function everythingOf(word: string): Promise<Things> {
 
 /** The names of things in paths, by the step before the parameter; undefined for what is nobody's. */
 export function nameAt(step: string, { tenant, ids }: Things): string | undefined {
-  const kind = { endpoints: "destinations", endpoint: "destinations", msg: "events" }[step] ?? step;
+  const kinds = { endpoints: "destinations", endpoint: "destinations", msg: "events", poller: "inboxes" };
+  const kind = kinds[step as keyof typeof kinds] ?? step;
   if (["tenants", "app", "app-portal-access", "dashboard-access"].includes(kind)) return tenant;
   if (kind === "background-task") return ids.replays;
   return ids[kind];
@@ -286,6 +287,7 @@ export function nameAt(step: string, { tenant, ids }: Things): string | undefine
 const nobodys: Readonly<Record<string, string>> = {
   ...shared,
   "event-type": shared["event-types"] ?? "",
+  consumer: "default",
   dashboard: "0",
   portal: "0",
   docs: "0",
