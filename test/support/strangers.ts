@@ -4,10 +4,8 @@
  */
 
 import { env } from "cloudflare:workers";
-import type { FiguresQuery } from "../../src/core/gate-view.ts";
 import { type Capability, capabilities } from "../../src/core/portal-access.ts";
 import type { Principal } from "../../src/core/principal.ts";
-import { newRollups } from "../../src/core/rollups.ts";
 import { scopes } from "../../src/core/scopes.ts";
 import { createApp } from "../../src/http/app.ts";
 
@@ -27,27 +25,12 @@ import { withoutTailPauses } from "./clock.ts";
 import { testConfig } from "./config.ts";
 import { ORIGIN } from "./dashboard.ts";
 import { rowsOfAll } from "./databases.ts";
-import { figuresOf } from "./figures.ts";
-import { idleGateView } from "./idle-gate-view.ts";
+import { idleGates } from "./idle-gates.ts";
 import { bodyFor, operations, shared, type Things, thingsOf } from "./operations.ts";
 import { fakeQueue } from "./queues.ts";
 import { vault } from "./vault.ts";
 
-const gate = {
-  refusal: async () => null,
-  recheck: async () => [],
-  view: async () => idleGateView,
-  figures: async (look: FiguresQuery) => figuresOf(idleGateView, newRollups(NOW), look, NOW),
-};
-
-/** A gate that has no such method does nothing when it is called. */
-const gates = {
-  idFromName: (name: string) => name,
-  get: () =>
-    new Proxy(gate, {
-      get: (known, method: string) => (known as Record<string, unknown>)[method] ?? (async () => null),
-    }),
-};
+const gates = idleGates(NOW);
 
 const pending: Promise<unknown>[] = [];
 

@@ -4,11 +4,9 @@
  */
 
 import { env } from "cloudflare:workers";
-import type { FiguresQuery } from "../../src/core/gate-view.ts";
-import { INBOX_START, POLLED_TARGET } from "../../src/core/inbox.ts";
+import { POLLED_TARGET } from "../../src/core/inbox.ts";
 import { capabilities } from "../../src/core/portal-access.ts";
 import type { Principal } from "../../src/core/principal.ts";
-import { newRollups } from "../../src/core/rollups.ts";
 import { seededRandom } from "../../src/core/seeded-random.ts";
 import { checkThresholds } from "../../src/features/notifications/thresholds.ts";
 import { createApp } from "../../src/http/app.ts";
@@ -30,8 +28,7 @@ import { withoutTailPauses } from "./clock.ts";
 import { testConfig } from "./config.ts";
 import { ORIGIN } from "./dashboard.ts";
 import { CROWDED, foreignDestination, idOfOwn, WIDE_EVENT } from "./everyone-else.ts";
-import { figuresOf } from "./figures.ts";
-import { idleGateView } from "./idle-gate-view.ts";
+import { idleGates } from "./idle-gates.ts";
 import { meteredD1 } from "./meter.ts";
 import { bodyFor, operations, pathFor } from "./operations.ts";
 import { fakeQueue } from "./queues.ts";
@@ -104,27 +101,7 @@ const visitors: readonly Principal[] = [
   { scopes: ["events:write", "read", "poll", "admin"] },
 ];
 
-const gate = {
-  refusal: async () => null,
-  recheck: async () => [],
-  lateInInbox: async () => [],
-  nextInInbox: async () => ({ kind: "unread", start: INBOX_START, late: [], againAt: null }),
-  claimPage: async () => 1,
-  commitPage: async () => ({ kind: "committed", position: INBOX_START }),
-  inboxConsumers: async () => [],
-  seekInInbox: async () => true,
-  view: async () => idleGateView,
-  figures: async (look: FiguresQuery) => figuresOf(idleGateView, newRollups(NOW), look, NOW),
-};
-
-/** A gate that has no such method does nothing when it is called. */
-const gates = {
-  idFromName: (name: string) => name,
-  get: () =>
-    new Proxy(gate, {
-      get: (known, method: string) => (known as Record<string, unknown>)[method] ?? (async () => null),
-    }),
-};
+const gates = idleGates(NOW);
 
 /**
  * Visits the routes, named by method and path, with a question or without, and `/mcp` with the name of a tool after it; then
