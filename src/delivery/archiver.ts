@@ -98,7 +98,7 @@ class Archiver {
     const { type } = event;
     const made = transformed?.kind === "request" ? transformed : undefined;
     const headers = made ? transformedRequest(made, event.headers).headers : event.headers;
-    const url = made ? transformedUrl(destination.url, made) : destination.url;
+    const url = transformedUrl(destination.url, made);
     const attempt = (row?.attempts ?? 0) + 1;
     const about = { id: eventId(event.id), type, headers, contentType, attempt, at: startedAt };
     const form = {

@@ -284,6 +284,11 @@ export function textOf(bytes: Uint8Array): string | undefined {
   }
 }
 
+/** The text in UTF-8, as a body. */
+export function bodyOfText(text: string): Uint8Array<ArrayBuffer> {
+  return new Uint8Array(new TextEncoder().encode(text));
+}
+
 /** The text, if people can read it: a NUL is in binary content alone. */
 export function readable(text: string | undefined): string | undefined {
   return text?.includes("\0") ? undefined : text;
@@ -307,7 +312,7 @@ export function payloadOf(
   const template = templateOf(destination.template);
   if (template !== undefined) {
     const text = rendered(template, new TextDecoder().decode(body));
-    return { body: new Uint8Array(new TextEncoder().encode(text)), contentType: "application/json" };
+    return { body: bodyOfText(text), contentType: "application/json" };
   }
   const isWhole = bodyFormOf(destination.body) === "envelope";
   return { body: isWhole ? body : dataIn(body, type), contentType: "application/json" };

@@ -16,7 +16,7 @@ import { type Destination, gateSettingsOf } from "../store/destination.ts";
 import { isoTime } from "../time.ts";
 import { prepare } from "./admission.ts";
 import { maskedHeaders } from "./authorization.ts";
-import { call, connections, excerptOf, type OutgoingCall, requestHeadersOf } from "./http.ts";
+import { bodyOfText, call, connections, excerptOf, type OutgoingCall, requestHeadersOf } from "./http.ts";
 import { kindNameOf, kindOf } from "./kinds/registry.ts";
 import { sentSecrets } from "./shown-request.ts";
 import { requestFor } from "./transform.ts";
@@ -43,7 +43,7 @@ export async function sendTestEvent(
   { type, data }: TestContent = plainTest,
 ): Promise<TestResult> {
   const { config, now } = services;
-  const body = new Uint8Array(new TextEncoder().encode(envelopeOf(type, isoTime(now()), data)));
+  const body = bodyOfText(envelopeOf(type, isoTime(now()), data));
   if (kindNameOf(destination.url) === "poll")
     return {
       kind: "not_made",

@@ -18,7 +18,7 @@ import type { LoadedDelivery } from "../store/deliveries.ts";
 import type { Destination } from "../store/destination.ts";
 import { currentTransform, formerTransforms } from "../store/transforms.ts";
 import { isoTime } from "../time.ts";
-import { type EventRequest, payloadOf, textOf, transformedRequest } from "./http.ts";
+import { bodyOfText, type EventRequest, payloadOf, textOf, transformedRequest } from "./http.ts";
 import { countTransformFaults } from "./news.ts";
 
 /** The parts of an event that a transformation reads. */
@@ -150,10 +150,6 @@ export async function applier(
     memory.templates.set(name, compiled);
     const filled = "fill" in compiled ? fillIn(compiled, facts) : compiled;
     if (!("made" in filled)) return { kind: "fault", fault: filled };
-    return guardedRequest(filled.made, () => payloadOf(event, destination), encoded);
+    return guardedRequest(filled.made, () => payloadOf(event, destination), bodyOfText);
   };
-}
-
-function encoded(text: string): Uint8Array<ArrayBuffer> {
-  return new Uint8Array(new TextEncoder().encode(text));
 }

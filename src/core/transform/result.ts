@@ -102,10 +102,10 @@ function isPathSuffix(path: string): boolean {
   return !path.split("/").some((segment) => /^(\.|%2e){1,2}$/i.test(segment));
 }
 
-/** The URL of a request: that of the destination, with the path and the query of the transformation behind its own. */
+/** The URL of a request: that of the destination, with the path and the query of its transformation, if any, behind its own. */
 export function transformedUrl(
   url: string,
-  { path, query }: Pick<TransformedRequest, "path" | "query">,
+  { path, query }: Pick<TransformedRequest, "path" | "query"> = { path: "", query: "" },
 ): string {
   if (path === "" && query === "") return url;
   const [, beginning = "", search = ""] = /^([^?#]*)(\?[^#]*)?/.exec(url) ?? [];

@@ -35,8 +35,7 @@ export const https = {
   async prepare(services, shared, { id, url }): Promise<PreparedSend> {
     const ready: PreparedSend = {
       kind: "ready",
-      post: ({ way, ...sent }) =>
-        services.fetch(way ? transformedUrl(url, way) : url, requestInit(sent, way)),
+      post: ({ way, ...sent }) => services.fetch(transformedUrl(url, way), requestInit(sent, way)),
     };
     if (!services.config.dnsResolver) return ready;
     const resolution = await shared.run(id, () => resolve(services, url));

@@ -90,8 +90,7 @@ function postTo(service: Fetcher, url: string): PostRequest {
   return async ({ way, ...sent }) => {
     const { signal } = sent;
     try {
-      const target = way ? transformedUrl(url, way) : url;
-      return await unlessAborted(service.fetch(target, requestInit(sent, way)), signal);
+      return await unlessAborted(service.fetch(transformedUrl(url, way), requestInit(sent, way)), signal);
     } catch (error) {
       if (signal.aborted) throw error;
       throw new ExchangeFailure("network", faultOf(error));

@@ -223,7 +223,7 @@ export function headOf(
   { at, number }: NumberedAttempt,
 ) {
   const shown = { id: eventId(id), type, headers, contentType: payload.contentType, attempt: number, at };
-  const url = way ? transformedUrl(destination.url, way) : destination.url;
+  const url = transformedUrl(destination.url, way);
   return { url, headers: shownHeaders(shown, destination) };
 }
 

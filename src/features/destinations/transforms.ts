@@ -4,7 +4,7 @@ import { envelopeOf } from "../../core/content.ts";
 import { type FieldError, invalidFields, missing, ok } from "../../core/result.ts";
 import { faultText, type Transformed, transformedUrl } from "../../core/transform/result.ts";
 import type { TransformVersion } from "../../core/transform/versions.ts";
-import { payloadOf, readable, textOf } from "../../delivery/http.ts";
+import { bodyOfText, payloadOf, readable, textOf } from "../../delivery/http.ts";
 import { applier, type TransformedEvent, transform } from "../../delivery/transform.ts";
 import { permitting } from "../../http/auth.ts";
 import { type Api, callerIn } from "../../http/context.ts";
@@ -106,7 +106,7 @@ async function exampleOf(
   const row = await findEventType(db, type);
   const data = row && exampleIn(row);
   if (data === undefined) return null;
-  const body = new Uint8Array(new TextEncoder().encode(envelopeOf(type, isoTime(now()), data)));
+  const body = bodyOfText(envelopeOf(type, isoTime(now()), data));
   return { id: 0, tenant, type, acceptedAt: now(), body };
 }
 

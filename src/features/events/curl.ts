@@ -50,7 +50,7 @@ async function curlCommand(
     const at = now();
     const sign = await signerFor(vault, destination, at);
     const { body: sent, contentType } = payload;
-    const url = way ? transformedUrl(destination.url, way) : destination.url;
+    const url = transformedUrl(destination.url, way);
     const method = way === undefined || way.method === "POST" ? "" : `-X ${way.method} `;
     const headers = Object.entries({
       ...withoutOwn(posted, destination),

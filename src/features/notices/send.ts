@@ -8,7 +8,7 @@ import { envelopeOf } from "../../core/content.ts";
 import { renderedMessage } from "../../core/message-templates.ts";
 import type { NoticeChannel } from "../../core/notices.ts";
 import { prepare } from "../../delivery/admission.ts";
-import { call, connections, requestHeadersOf } from "../../delivery/http.ts";
+import { bodyOfText, call, connections, requestHeadersOf } from "../../delivery/http.ts";
 import { kindOf } from "../../delivery/kinds/registry.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
@@ -120,7 +120,7 @@ async function byHttp(
 ): Promise<NoticeSent> {
   const plain = { headers: null, sealedHeaders: null, auth: null, signatureForms: null, targetToken: null };
   const target: Destination = { ...row, ...plain, url };
-  const body = new Uint8Array(new TextEncoder().encode(text));
+  const body = bodyOfText(text);
   const obstacle = kindOf(target).obstacle(target, body, services.config);
   if (obstacle) return refused(obstacle.fault);
   const prepared = await prepare(services, connections(), target);
