@@ -13,12 +13,23 @@ export function toolOf({ tool }: Pick<ActionView, "tool">): Tool | undefined {
   return changingTools.find(({ name }) => name === tool);
 }
 
+type Decision = Readonly<{ id: string; decision: "approved" | "refused"; origin: string }>;
+
+/**
+ * Carries out what a person has decided.
+ * @param origin of the page: links in the tool's answer begin with it
+ */
+export function decide(caller: Caller, { id, decision, origin }: Decision): Promise<Result<unknown>> {
+  return decision === "approved"
+    ? approveAction(caller, { id, origin })
+    : decideAction(caller, { id, decision });
+}
+
 /**
  * Approves the action and carries it out, at most once, with the rights that its agent has now. The approver needs the
  * tool's permission too. An end that cannot be stored leaves it `approved`.
- * @param origin of the page: links in the answer begin with it
  */
-export async function approveAction(
+async function approveAction(
   caller: Caller,
   { id, origin }: Readonly<{ id: string; origin: string }>,
 ): Promise<Result<unknown>> {
@@ -44,6 +55,12 @@ export async function approveAction(
   await storeOutcome(services.db, id, result.isError ? "failed" : "done", text);
   return decided;
 }
+
+/** The steps of the pages' paths by which a person decides. */
+export const decisions = [
+  ["approve", "approved"],
+  ["refuse", "refused"],
+] as const;
 
 function refuseAgent(agent: Principal | undefined, tool: Tool) {
   if (agent === undefined)

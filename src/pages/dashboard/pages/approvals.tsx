@@ -1,7 +1,7 @@
 /** What agents have asked for: a person approves or refuses it. */
 import type { Hono } from "hono";
 import { type ActionView, decideAction, getAction, getActions } from "../../../features/approvals/service.ts";
-import { approveAction, toolOf } from "../../../http/mcp/approval.ts";
+import { decide, decisions, toolOf } from "../../../http/mcp/approval.ts";
 import { ActionPanel, ActionTable, type ActionTexts } from "../../ui/action-panel.tsx";
 import { OutcomeNotice, outcomeAt } from "../../ui/parts.tsx";
 import { attempt } from "../../ui/services.ts";
@@ -55,21 +55,17 @@ export function registerApprovalPages(app: Hono<DashboardEnv>): void {
     );
   });
 
-  app.post(`${PATH}/:id/approve`, async (c) => {
-    const caller = callerOnPage(c);
-    const at = `${PATH}/${c.req.param("id")}`;
-    const { origin } = new URL(c.req.url);
-    const done = await attempt(caller, () => approveAction(caller, { id: c.req.param("id"), origin }));
-    return done.kind === "ok" ? c.redirect(outcomeAt(at, "action-approved"), 303) : showRefusal(c, done, at);
-  });
-
-  app.post(`${PATH}/:id/refuse`, async (c) => {
-    const caller = callerOnPage(c);
-    const at = `${PATH}/${c.req.param("id")}`;
-    const decision = { id: c.req.param("id"), decision: "refused" } as const;
-    const done = await attempt(caller, () => decideAction(caller, decision));
-    return done.kind === "ok" ? c.redirect(outcomeAt(at, "action-refused"), 303) : showRefusal(c, done, at);
-  });
+  for (const [step, decision] of decisions)
+    app.post(`${PATH}/:id/${step}`, async (c) => {
+      const caller = callerOnPage(c);
+      const id = c.req.param("id");
+      const { origin } = new URL(c.req.url);
+      const done = await attempt(caller, () => decide(caller, { id, decision, origin }));
+      const at = `${PATH}/${id}`;
+      return done.kind === "ok"
+        ? c.redirect(outcomeAt(at, `action-${decision}`), 303)
+        : showRefusal(c, done, at);
+    });
 }
 
 function titleOf(action: ActionView): string {

@@ -1,7 +1,7 @@
 /** The action that an agent of the visit has asked for: the visitor approves or refuses it. */
 import type { Hono } from "hono";
-import { type ActionView, decideAction, getAction } from "../../../features/approvals/service.ts";
-import { approveAction } from "../../../http/mcp/approval.ts";
+import { type ActionView, getAction } from "../../../features/approvals/service.ts";
+import { decide, decisions } from "../../../http/mcp/approval.ts";
 import { ActionPanel } from "../../ui/action-panel.tsx";
 import { attempt } from "../../ui/services.ts";
 import { showPortalNotFound, showPortalPage, showRefused } from "../layout.tsx";
@@ -29,21 +29,15 @@ export function registerActionPages(app: Hono<PortalEnv>): void {
     );
   });
 
-  app.post(`${ACTIONS}/:id/approve`, async (c) => {
-    const caller = callerInPortal(c);
-    const at = `${ACTIONS}/${c.req.param("id")}`;
-    const { origin } = new URL(c.req.url);
-    const done = await attempt(caller, () => approveAction(caller, { id: c.req.param("id"), origin }));
-    return done.kind === "ok" ? c.redirect(at, 303) : showRefused(c, done, at);
-  });
-
-  app.post(`${ACTIONS}/:id/refuse`, async (c) => {
-    const caller = callerInPortal(c);
-    const at = `${ACTIONS}/${c.req.param("id")}`;
-    const decision = { id: c.req.param("id"), decision: "refused" } as const;
-    const done = await attempt(caller, () => decideAction(caller, decision));
-    return done.kind === "ok" ? c.redirect(at, 303) : showRefused(c, done, at);
-  });
+  for (const [step, decision] of decisions)
+    app.post(`${ACTIONS}/:id/${step}`, async (c) => {
+      const caller = callerInPortal(c);
+      const id = c.req.param("id");
+      const { origin } = new URL(c.req.url);
+      const done = await attempt(caller, () => decide(caller, { id, decision, origin }));
+      const at = `${ACTIONS}/${id}`;
+      return done.kind === "ok" ? c.redirect(at, 303) : showRefused(c, done, at);
+    });
 }
 
 /** The name of the action's tool, in the visitor's language. */
