@@ -321,27 +321,32 @@ export const LimitFields: FC<{
   current?: Readonly<Record<(typeof limitNames)[number], number>>;
 }> = ({ form, current = defaultLimits }) => (
   <div class="fields">
-    {limitNames.map((name) => (
+    <NumberFields form={form} names={limitNames} current={current} ranges={limitShape.fields} />
+  </div>
+);
+
+export const BreakerFields: FC<{ form: FormState }> = ({ form }) => (
+  <NumberFields form={form} names={breakerNames} current={defaultBreaker} ranges={breakerShape.fields} />
+);
+
+type NumbersProps<Name extends string> = Readonly<{
+  form: FormState;
+  names: readonly Name[];
+  /** What applies while a field is empty. */
+  current: Readonly<Record<Name, number>>;
+  ranges: Readonly<Record<Name, Readonly<{ min: number; max: number }>>>;
+}>;
+
+/** A field for each number. */
+export const NumberFields = <Name extends string>({ form, names, current, ranges }: NumbersProps<Name>) => (
+  <>
+    {names.map((name) => (
       <TextField
         form={form}
         name={name}
         type="number"
         placeholder={String(current[name])}
-        range={limitShape.fields[name]}
-      />
-    ))}
-  </div>
-);
-
-export const BreakerFields: FC<{ form: FormState }> = ({ form }) => (
-  <>
-    {breakerNames.map((name) => (
-      <TextField
-        form={form}
-        name={name}
-        type="number"
-        placeholder={String(defaultBreaker[name])}
-        range={breakerShape.fields[name]}
+        range={ranges[name]}
       />
     ))}
   </>

@@ -9,7 +9,7 @@ import { destinationLabels, type FormFields } from "../../ui/form-fields.ts";
 import { type Form, numberIn, textIn } from "../../ui/format.ts";
 import { outcomeAt } from "../../ui/parts.tsx";
 import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
-import { BreakerFields } from "../components/destination-form.tsx";
+import { BreakerFields, NumberFields } from "../components/destination-form.tsx";
 import { showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import { limitsIn } from "../destination-input.ts";
 import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
@@ -80,15 +80,12 @@ function showForm(c: DashboardContext, typed: Form, refused?: Refused) {
             required
             hint="A name that destinations have, or host: and a host, such as host:hooks.example.com."
           />
-          {names.map((name) => (
-            <TextField
-              form={form}
-              name={name}
-              type="number"
-              placeholder={String(defaultGroupLimits[name])}
-              range={groupLimitShape.fields[name]}
-            />
-          ))}
+          <NumberFields
+            form={form}
+            names={names}
+            current={defaultGroupLimits}
+            ranges={groupLimitShape.fields}
+          />
         </div>
         <fieldset class="fields">
           <legend>Circuit breaker</legend>
