@@ -1,4 +1,6 @@
 import { hostname } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { PolledEvent } from "../../src/api.ts";
 import { type Breakwater, dataOf, ProblemError } from "../../src/breakwater.ts";
 import { type Command, type CommandCall, CommandLineError } from "../command.ts";
 import { present } from "../input.ts";
@@ -52,7 +54,7 @@ async function listen(call: CommandCall): Promise<undefined> {
       if (error instanceof ProblemError && error.problem.status < 500 && error.problem.status !== 429)
         throw error;
       remark(`${(error as Error).message}; trying again in ${AGAIN_S} s`);
-      await paused(AGAIN_S * 1000, stop.signal);
+      await sleep(AGAIN_S * 1000, undefined, { signal: stop.signal }).catch(() => {});
     }
   }
   if (given === undefined) dataOf(await api.DELETE("/v1/destinations/{id}", { params: { path: { id } } }));
@@ -130,14 +132,6 @@ async function forwardPage(
   dataOf(await api.POST("/v1/destinations/{id}/poll/commit", { params: { path: { id } }, body }));
 }
 
-type PolledEvent = Readonly<{
-  id: string;
-  type: string;
-  headers: Readonly<Record<string, string>>;
-  body?: string;
-  body_base64?: string;
-}>;
-
 /** Posts an event, and prints what came of it; false where there was no answer. */
 async function forward(
   call: CommandCall,
@@ -170,15 +164,4 @@ async function forward(
       [new Date().toISOString(), status ?? "no answer", `${ms} ms`, type, id, answer].join("  ").trimEnd(),
     );
   return status !== undefined;
-}
-
-function paused(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(done, ms);
-    function done() {
-      clearTimeout(timer);
-      resolve();
-    }
-    signal.addEventListener("abort", done, { once: true });
-  });
 }
