@@ -13,6 +13,7 @@ import {
   waitingReasons,
 } from "../../src/core/reasons.ts";
 import { scopes } from "../../src/core/scopes.ts";
+import { templateWords } from "../../src/core/transform/liquid.ts";
 
 const pageOf = (name: string) => readFileSync(`${import.meta.dirname}/../../docs/${name}`, "utf8");
 const page = pageOf("retries-and-replay.md");
@@ -62,4 +63,16 @@ test("the reasons for which a destination is paused by itself, and that an opera
 test("the scopes of an API key", () => {
   const [line = ""] = /^- `events:write` posts events\..+$/m.exec(pageOf("reference.md")) ?? [];
   same(wordsIn(line), scopes);
+});
+
+test("the tags and filters of templates", () => {
+  const listed = pageOf("transformations.md").replaceAll(/\s+/g, " ");
+  const [, tags = ""] = /\*\*Tags\*\*: ([^.]+)\./.exec(listed) ?? [];
+  const [, filters = ""] = /\*\*Filters\*\*: ([^.]+)\./.exec(listed) ?? [];
+  // `#` is a comment in a line. Tags that close another are no entries of their own.
+  same(
+    wordsIn(tags),
+    templateWords.tags.filter((tag) => tag !== "#"),
+  );
+  same(filters.split(", "), templateWords.filters);
 });
