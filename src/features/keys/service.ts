@@ -3,10 +3,10 @@
  * operator's, and it does not see them.
  */
 import { changesBetween } from "../../core/audit.ts";
-import { POLLED_TARGET } from "../../core/inbox.ts";
 import { type Principal, refuseScopes, refuseTenant } from "../../core/principal.ts";
 import { type FieldError, invalidFields, missing, ok, type Result } from "../../core/result.ts";
 import { scopes } from "../../core/scopes.ts";
+import { kindNameOf } from "../../delivery/kinds/registry.ts";
 import { newKey } from "../../http/auth.ts";
 import type { Destination } from "../../store/destination.ts";
 import { findDestination } from "../../store/destinations.ts";
@@ -54,7 +54,7 @@ async function inboxFor(
   if (wanted.some((scope) => scope !== "poll"))
     return invalidFields([{ field, fault: "is given with other scopes", expected: "the scope poll alone" }]);
   const row = await findDestination(db, id, principal.tenant ?? tenant);
-  if (row?.url === POLLED_TARGET) return ok(row);
+  if (row && kindNameOf(row.url) === "poll") return ok(row);
   const fault = row ? "is of another kind" : "is not known";
   return invalidFields([{ field, fault, expected: "a destination of the kind poll" }]);
 }
