@@ -43,6 +43,7 @@ const DEPENDENCIES = [
   "hono/secure-headers",
   "hono/streaming",
   "ipaddr.js",
+  "liquidjs",
   "yaml",
   "zod",
 ];
@@ -97,12 +98,19 @@ function workersProject(
   };
 }
 
-function nodeProject(name: Project, fileParallelism = true) {
+function nodeProject(name: Project, { fileParallelism = true, isolate = true } = {}) {
   return {
     extends: true as const,
     // The simulator runs the gate's class in Node, where the runtime's own module does not exist.
     resolve: { alias: { "cloudflare:workers": `${root}test/support/cloudflare-workers.ts` } },
-    test: { ...filesOf(name), environment: "node" as const, fileParallelism },
+    test: {
+      ...filesOf(name),
+      environment: "node" as const,
+      fileParallelism,
+      // Reading the modules anew for each file takes longer than most files' tests.
+      isolate,
+      setupFiles: isolate ? [] : ["test/support/real-time.ts"],
+    },
   };
 }
 
@@ -117,13 +125,13 @@ export default defineConfig({
     hookTimeout: 3_600_000,
     teardownTimeout: 60_000,
     projects: [
-      nodeProject("pure"),
+      nodeProject("pure", { isolate: false }),
       workersProject("workers", { isolate: false }),
       workersProject("three databases", { d1Databases: threeDatabases, isolate: false }),
       nodeProject("deep"),
       workersProject("deep workers", { isolate: true }),
       workersProject("deep three databases", { d1Databases: threeDatabases, isolate: true }),
-      nodeProject("deep scenario", false),
+      nodeProject("deep scenario", { fileParallelism: false }),
     ],
   },
 });

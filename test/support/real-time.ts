@@ -1,0 +1,7 @@
+/** Gives back the real time after a file of tests: the next one runs in the same process. */
+import { afterAll, vi } from "vitest";
+
+afterAll(() => {
+  vi.useRealTimers();
+  vi.restoreAllMocks();
+});
