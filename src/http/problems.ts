@@ -145,8 +145,8 @@ const MAX_LISTED = 50;
 const fieldError = z.object({
   line: z.int().optional().openapi({ description: "The line of an NDJSON body, from 1." }),
   field: z.string().openapi({ description: "The path of the field, as in `events[3].type`." }),
-  fault: z.string().openapi({ description: "What is wrong with it." }),
-  expected: z.string().openapi({ description: "What is expected instead." }),
+  fault: z.string().openapi({ description: "The fault." }),
+  expected: z.string().openapi({ description: "The values that are allowed." }),
 });
 
 export const problemSchema = z

@@ -122,7 +122,7 @@ export const retryShape = {
       optional: true,
       meta: {
         description:
-          "What a Retry-After of a 429 does to the wait: `floor` waits for the longer of the two, `instead` for the header's time alone. With a 503 it is always a floor.",
+          "The effect of a 429's Retry-After on the wait: `floor` waits for the longer of the two, `instead` for the header's time alone. With a 503 it is always a floor.",
       },
     },
     on: {

@@ -88,7 +88,9 @@ export const templateShape = {
       of: liquid,
       faults: namesFaults(MOST_QUERY, (name) => /^.{1,100}$/s.test(name), QUERY_EXPECTED),
       optional: true,
-      meta: { description: "What is added to the URL's query, by name. What comes out empty is not sent." },
+      meta: {
+        description: "Parameters that are added to the URL's query, by name. An empty one is not sent.",
+      },
     },
   },
 } as const satisfies Shape;

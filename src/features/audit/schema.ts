@@ -28,7 +28,7 @@ export const actorSchema = z.object({
   }),
   person: z.string().nullable().openapi({
     description:
-      "Whoever had signed in by Cloudflare Access: the email, or a service token; null for others.",
+      "The person who had signed in by Cloudflare Access, by email, or the service token; null for others.",
     example: null,
   }),
 });
@@ -40,7 +40,7 @@ export const entrySchema = z
     tenant: z.string().nullable().openapi({ description: "Null for changes of the deployment." }),
     actor: actorSchema.extend({
       approver: actorSchema.optional().openapi({
-        description: "Whoever has approved what an agent asked for; left out for everything else.",
+        description: "The person who approved an agent's action; left out for everything else.",
       }),
     }),
     action: z.enum(auditActions),

@@ -91,7 +91,7 @@ export const getAttempt = service(
 
 const UNDER_WAY = conflict("The delivery is under way: its log can be changed once it has ended");
 const NOT_REMOVED = unavailable(
-  "What is kept of the attempt in R2 cannot be removed at the moment; nothing was changed",
+  "The attempt's exchange in R2 cannot be removed at the moment; nothing was changed",
 );
 
 /** Removes the answer of an attempt from its delivery's log, and the exchange from the archive. */

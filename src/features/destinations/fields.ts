@@ -328,7 +328,7 @@ export const contentFields = {
         .nullish()
         .openapi({
           description:
-            "What is sent of an event: the `envelope` with its type, its timestamp and its `data`, or the `data` alone as it " +
+            "The part of an event that is sent: the `envelope` with its type, its timestamp and its `data`, or the `data` alone as it " +
             "was posted. Only with `data` does a destination take content that is not JSON.",
         }),
       shown: z.enum(bodyForms),
@@ -344,7 +344,7 @@ export const contentFields = {
         .nullish()
         .openapi({
           description:
-            "What an operational event is turned into: a message for Slack, Discord or Microsoft Teams, an alert for " +
+            "The form in which an operational event is sent: a message for Slack, Discord or Microsoft Teams, an alert for " +
             "PagerDuty, or an operational webhook of Svix, in place of `body`. Only for destinations of the tenant `operator`.",
         }),
       shown: z.enum(templates).nullable(),
@@ -357,7 +357,7 @@ export const contentFields = {
     {
       given: transformInput.nullish().openapi({
         description:
-          "What is sent in place of the event: see docs/transformations.md. Null: the event as it is.",
+          "The request that is sent in place of the event: see docs/transformations.md. Null: the event as it is.",
       }),
       shown: transformShown.nullable(),
       of: (row) => {

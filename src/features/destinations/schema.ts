@@ -112,7 +112,7 @@ export const destinationDraft = strict({
   event_types: changeable.event_types,
   channels: changeable.channels,
   filter: changeable.filter,
-}).openapi("DestinationTrial");
+}).openapi("DestinationDraft");
 
 export type NewDestinationInput = z.infer<typeof newDestination>;
 export type DestinationInput = z.infer<typeof destinationChange>;

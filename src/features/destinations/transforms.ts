@@ -40,7 +40,9 @@ const part = z.object({
   method: z.string(),
   url: z.string(),
   content_type: z.string(),
-  headers: z.record(z.string(), z.string()).openapi({ description: "Those of the transformation alone." }),
+  headers: z
+    .record(z.string(), z.string())
+    .openapi({ description: "The headers that the transformation sets." }),
   body: z.string().nullable().openapi({ description: "Null where it is no text." }),
 });
 

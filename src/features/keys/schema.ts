@@ -19,7 +19,7 @@ const scopeList = z
   .openapi({
     example: ["events:write"],
     description:
-      "What the key may do. `events:write`: post events; `read`: read everything but secrets; `poll`: fetch events from " +
+      "The rights of the key. `events:write`: post events; `read`: read everything but secrets; `poll`: fetch events from " +
       "polled destinations; `admin`: everything else.",
   });
 

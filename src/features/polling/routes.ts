@@ -37,7 +37,7 @@ const pollRoute = createRoute({
   tags,
   summary: "Fetch the next events",
   description:
-    "Of a destination of the kind `poll`. The page is the consumer's until `visibility_s` is over: what is not committed by " +
+    "For destinations of the kind `poll`. The page is the consumer's until `visibility_s` is over: what is not committed by " +
     "then is handed out again, so an event may come twice, and none is skipped.",
   request: { params: idParam, query: pollQuery },
   responses: answers(200, pollPage, "The next page; it may be empty.", [401, 403, 404, 409, 422, 429, 503]),

@@ -26,8 +26,8 @@ export const newPortalLink = strict({
     .nullish()
     .openapi({
       description:
-        "What the visitor may do, and up to which limits. It narrows what `portal` of the tenant's settings allows, and never " +
-        "widens it. What is left out is not restricted further.",
+        "The visitor's rights and limits, as far as they are narrower than `portal` of the tenant's settings. A right that is left " +
+        "out is as there.",
     }),
   ...zodFieldsOf(appearanceFields),
   return_url: z

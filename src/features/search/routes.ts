@@ -27,7 +27,7 @@ const searchRoute = createRoute({
   tags: ["Search"],
   request: { query: searchQuery },
   responses: {
-    200: jsonAnswer(pageOf(searchResult).extend({ looked_back_to: lookedBack }), "What has been found."),
+    200: jsonAnswer(pageOf(searchResult).extend({ looked_back_to: lookedBack }), "A page of matches."),
     ...problemResponses(401, 403, 422, 429),
   },
 });

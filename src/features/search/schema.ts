@@ -43,7 +43,7 @@ export const searchResult = z
     id: z.string(),
     matched: z.enum(MATCHES).openapi({
       description:
-        "What the search has met: its `id`, the `idempotency_key` or the `uid` that it was given, a `name` (of its type, " +
+        "The match: the `id`, the `idempotency_key` or the `uid` that it was given, a `name` (of its type, " +
         "its tags or its tenant), its `content`, or `conditions` alone.",
     }),
     tenant: z.string().optional(),
@@ -54,16 +54,19 @@ export const searchResult = z
     state: z
       .string()
       .optional()
-      .openapi({ description: "Of a destination its status, of a replay its state." }),
-    name: z.string().optional().openapi({ description: "Of a destination its description, else its URL." }),
-    destination_id: z.string().optional().openapi({ description: "Of a replay." }),
+      .openapi({ description: "The status of a destination, the state of a replay." }),
+    name: z
+      .string()
+      .optional()
+      .openapi({ description: "The description of a destination, or its URL if it has none." }),
+    destination_id: z.string().optional().openapi({ description: "The destination of a replay." }),
     deliveries: z
       .array(foundDelivery)
       .optional()
       .openapi({
-        description: `Of a delivery that one, of an event its first ${MOST_DELIVERIES}, unless it was found by its id: where to, and the state.`,
+        description: `The delivery itself, or the first ${MOST_DELIVERIES} of an event that was not found by its id: destination and state.`,
       }),
-    delivery_count: z.int().optional().openapi({ description: "Of an event: how many deliveries it has." }),
+    delivery_count: z.int().optional().openapi({ description: "How many deliveries an event has." }),
     event: listedEvent.optional(),
     delivery: deliverySchema.optional(),
     excerpt: z.string().optional().openapi({

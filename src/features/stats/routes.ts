@@ -96,7 +96,7 @@ const statsSchema = z
       .object({ total: z.int(), queried: z.int(), sampled: z.int().nullable(), unreachable: z.int() })
       .openapi({
         description:
-          "Of the `total` destinations, `queried` are listed under `destinations`, and `waiting`, `retrying` and " +
+          "`destinations` lists `queried` of the `total` destinations, and `waiting`, `retrying` and " +
           "`dead_letters` count theirs: at most a hundred, the active ones first. Where there are more, attempts, rates, " +
           "latency and the series are estimated from `sampled` destinations, chosen at random; null means that they are " +
           "exact. `total` is an estimate where it is more than 10,000. `unreachable` is the number of gates that did not " +

@@ -350,7 +350,7 @@ const portableDestination = strict({
     .optional()
     .openapi({
       description:
-        "What the destination has and the document does not. Without its secret it gets a new one when it is created; " +
+        "The parts of the destination that the document lacks. Without its secret it gets a new one when it is created; " +
         "without its headers, `auth` or token it is created paused.",
     }),
 }).openapi("TenantConfigDestination");
@@ -388,7 +388,7 @@ export const importResult = z
         omitted: z
           .array(z.string())
           .optional()
-          .openapi({ description: "What is to be set before it is resumed." }),
+          .openapi({ description: "The settings that it needs before it is resumed." }),
       }),
     ),
     changed: z.array(z.string()),

@@ -46,7 +46,7 @@ const SERVERS = [{ url: "/" }];
 const TAGS = [
   {
     name: "Events",
-    description: "What is posted: a type and any JSON data, delivered to every destination that takes it.",
+    description: "A type and any JSON data, delivered to every destination that takes it.",
   },
   { name: "Destinations", description: "An endpoint URL with the events that it takes, and its limits." },
   { name: "Deliveries", description: "One event for one destination: its state, and each attempt." },
@@ -55,8 +55,8 @@ const TAGS = [
     name: "Replays",
     description: "Past deliveries of a destination sent again, at a rate that its receiver can take.",
   },
-  { name: "API keys", description: "What a client may do, for all tenants or for one." },
-  { name: "Tenants", description: "What the operator has set for one tenant." },
+  { name: "API keys", description: "The rights of clients, for all tenants or for one." },
+  { name: "Tenants", description: "The operator's settings for one tenant." },
   { name: "Erasures", description: "The content of past events removed for good, with a receipt." },
   { name: "Portal", description: "A customer's access to the portal of its own tenant." },
   { name: "Audit", description: "Who has changed what, and when." },

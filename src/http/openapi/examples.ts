@@ -331,7 +331,7 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
       body: '{"type":"breakwater.test","timestamp":"2026-11-21T09:00:00.000Z","data":{}}',
     },
   },
-  DestinationTrial: {
+  DestinationDraft: {
     event_types: ["invoice.*"],
     filter: { amount: { gte: 1000 }, or: [{ currency: "EUR" }, { invoice: { prefix: "inv_" } }] },
   },
