@@ -16,6 +16,8 @@ export const capabilities = [
   "may_rotate",
   "may_resend",
   "may_test",
+  /** Create and revoke keys that fetch from polled endpoints. */
+  "may_poll",
   /** See the bodies of events. */
   "may_see_payloads",
 ] as const;
@@ -46,6 +48,9 @@ export const rulesShape = {
     may_rotate: flag("Rotate signing secrets; true by default."),
     may_resend: flag("Send deliveries again; true by default."),
     may_test: flag("Send test events; true by default."),
+    may_poll: flag(
+      "Create and revoke keys that fetch from polled endpoints, where the visitor may see payloads too; true by default.",
+    ),
     may_see_payloads: flag("See the bodies of events; true by default."),
     max_endpoints: {
       kind: "number",
@@ -136,6 +141,7 @@ export const readOnlyRules: PortalRules = {
   may_rotate: false,
   may_resend: false,
   may_test: false,
+  may_poll: false,
 };
 
 /** The access that is left by all of the rules: each narrows the others, in whatever order. */
@@ -177,15 +183,17 @@ export const portalActions = {
   rotate_secret: "may_rotate",
   send_test: "may_test",
   resend: "may_resend",
+  /** Whoever has such a key reads the bodies of events. */
+  manage_poll_keys: ["may_poll", "may_see_payloads"],
   see_payload: "may_see_payloads",
-} as const satisfies Readonly<Record<string, Capability | null>>;
+} as const satisfies Readonly<Record<string, Capability | readonly Capability[] | null>>;
 
 export type PortalAction = keyof typeof portalActions;
 
 /** Whether the visitor may do this at all. */
 export function allows(access: PortalAccess, action: PortalAction): boolean {
-  const needed = portalActions[action];
-  return needed === null || access[needed];
+  const needed: Capability | readonly Capability[] | null = portalActions[action];
+  return needed === null || [needed].flat().every((name) => access[name]);
 }
 
 /** Whether a tenant with so many endpoints may get one more from the visitor. */

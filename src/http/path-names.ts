@@ -47,6 +47,7 @@ const kinds: ReadonlyMap<string, Kind> = new Map([
   ["attempts/:at", generated("attempt", /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)],
   ["actions/:id", generated("action", idPatterns.agentAction)],
   ["keys/:id", generated("API key", idPatterns.key)],
+  ["keys/:key", generated("API key", idPatterns.key)],
   ["replays/:id", replay],
   ["replays/:replay", replay],
   ["erasures/:id", generated("erasure", idPatterns.erasure)],

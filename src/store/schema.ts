@@ -204,6 +204,8 @@ export const apiKeys = sqliteTable(
     hash: text().notNull(),
     /** `dashboard`: a person approves there what agents with this key change; null: it needs no approval. */
     confirm: text(),
+    /** `portal`: visitors of its tenant's portal made it and manage it; null: it is the operator's, or the tenant's by API. */
+    madeIn: text("made_in"),
     createdAt: integer("created_at").notNull(),
     expiresAt: integer("expires_at"),
     /** To the hour, so that a busy key does not write a row for each request. */
@@ -213,6 +215,9 @@ export const apiKeys = sqliteTable(
   (t) => [
     index("api_keys_unrevoked").on(t.id).where(sql`revoked_at IS NULL`),
     index("api_keys_by_tenant").on(t.tenant, t.id).where(sql`revoked_at IS NULL`),
+    index("api_keys_by_destination")
+      .on(t.destination, t.id)
+      .where(sql`destination IS NOT NULL AND revoked_at IS NULL`),
   ],
 );
 

@@ -16,6 +16,7 @@ const nothing: PortalRules = {
   may_rotate: false,
   may_resend: false,
   may_test: false,
+  may_poll: false,
   may_see_payloads: false,
 };
 
@@ -73,9 +74,12 @@ const needed: Readonly<Record<Exclude<Role, "look">, readonly string[]>> = {
     "events/service.ts postEach",
     "events/service.ts postEvents",
     "keys/service.ts createKey",
+    "keys/service.ts createPollKey",
     "keys/service.ts getKey",
     "keys/service.ts getKeys",
+    "keys/service.ts getPollKeys",
     "keys/service.ts removeKey",
+    "keys/service.ts removePollKey",
     "polling/service.ts commitPoll",
     "polling/service.ts pollDestination",
     "polling/service.ts pollInLoop",

@@ -152,7 +152,7 @@ function isJson(response: Response): boolean {
 
 /** How many rows a table holds. */
 export async function countRows(
-  table: "events" | "deliveries" | "destinations" | "replays" | "agent_actions",
+  table: "events" | "deliveries" | "destinations" | "replays" | "agent_actions" | "api_keys",
 ): Promise<number> {
   return (await env.DB.prepare(`SELECT count(*) AS n FROM ${table}`).first<number>("n")) ?? -1;
 }

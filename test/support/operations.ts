@@ -59,6 +59,8 @@ export async function thingsOf(call: Call, tenant: string): Promise<Things> {
   });
   for (const [plural, name] of Object.entries(shared)) await call("PUT", `/v1/${plural}/${name}`, {});
   const key = await created(call, "/v1/keys", { scopes: ["read"], tenant });
+  const pollKey = await created(call, "/v1/keys", { scopes: ["poll"], destination_id: inbox.id });
+  await env.DB.prepare("UPDATE api_keys SET made_in = 'portal' WHERE id = ?1").bind(pollKey.id).run();
   const time = { since: new Date(NOW - 1000).toISOString(), until: new Date(NOW).toISOString() };
   const replay = await created(call, "/v1/replays", { destination_id: destination.id, ...time });
   const erasure = await created(call, "/v1/erasures", { event_id: event.id, tenant });
@@ -75,6 +77,7 @@ export async function thingsOf(call: Call, tenant: string): Promise<Things> {
     events: event.id,
     deliveries: event.deliveries[0].id,
     keys: key.id,
+    pollKeys: pollKey.id,
     replays: replay.id,
     attempts: new Date(attemptedAt).toISOString(),
   };
@@ -83,9 +86,12 @@ export async function thingsOf(call: Call, tenant: string): Promise<Things> {
 
 /** The path with ids of the tenant's things in it. */
 export function pathFor(path: string, { tenant, ids }: Things): string {
-  const isPolled = /\/destinations\/[^/]+\/poll(\/|$)/.test(path);
+  const isPolled = /\/(destinations|endpoints)\/[^/]+\/poll(\/|$)/.test(path);
   return path.replaceAll(/([^/]+)\/\{(\w+)\}/g, (_, plural: string) => {
-    const id = plural === "tenants" ? tenant : (ids[isPolled ? "inboxes" : plural] ?? shared[plural]);
+    const id =
+      plural === "tenants"
+        ? tenant
+        : (ids[isPolled && plural !== "keys" ? "inboxes" : plural] ?? shared[plural]);
     if (id === undefined) {
       throw new Error(`Teach thingsOf in test/support/operations.ts to make one of ${plural}, for ${path}`);
     }

@@ -22,6 +22,8 @@ const SHOWN = [
     route: /^POST \/(dashboard\/destinations|portal\/endpoints)\/(new|[^/]+\/rotate)$/,
     place: /<code id="secret">([^<]+)</,
   },
+  { route: /^POST \/portal\/endpoints\/[^/]+\/poll$/, place: /<code id="key">([^<]+)</ },
+  { route: /^POST \/dashboard\/keys$/, place: /<code id="key">([^<]+)</ },
 ];
 
 /** The secret that the API's document shows. It would be a leak in the document, for tests that share a Worker. */

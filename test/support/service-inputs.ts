@@ -199,6 +199,9 @@ export const serviceInputs: Readonly<Record<string, Inputs>> = {
   ],
   createKey: ({ tenant }) => [{ name: "Another", tenant, scopes: ["read"] }],
   getKeys: ({ tenant, ids }) => [page, { ...page, tenant }, { ...page, after: ids.keys?.slice(0, -1) }],
+  getPollKeys: ({ ids }) => [ids.inboxes],
+  createPollKey: ({ ids }) => [{ destination: ids.inboxes, input: {} }],
+  removePollKey: ({ ids }) => [{ destination: ids.inboxes, id: ids.pollKeys }],
   getKey: ({ ids }) => [ids.keys],
   removeKey: ({ ids }) => [ids.keys],
 

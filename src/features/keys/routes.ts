@@ -1,5 +1,5 @@
 /** The routes of API keys. */
-import { createRoute } from "@hono/zod-openapi";
+import { createRoute, z } from "@hono/zod-openapi";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
 import {
@@ -24,8 +24,8 @@ export function registerKeys(api: Api): void {
   });
 
   api.openapi(listRoute, async (c) => {
-    const { tenant, limit, cursor: after } = c.req.valid("query");
-    const listed = await getKeys(callerIn(c), { tenant, after, limit: limit + 1 });
+    const { tenant, destination_id: destination, limit, cursor: after } = c.req.valid("query");
+    const listed = await getKeys(callerIn(c), { tenant, destination, after, limit: limit + 1 });
     if (listed.kind !== "ok") return answerOf(listed);
     return c.json(
       pageFrom(listed.value, limit, ({ id }) => id),
@@ -67,6 +67,10 @@ const listRoute = createRoute({
   request: {
     query: strict({
       tenant: tenantName.optional().openapi({ description: "Only keys that are bound to this tenant." }),
+      destination_id: z
+        .string()
+        .optional()
+        .openapi({ description: "Only keys that poll this destination alone." }),
       limit: limitParam,
       cursor: keyCursor,
     }),

@@ -59,6 +59,9 @@ export const newKeySchema = strict({
     }),
 }).openapi("NewApiKey");
 
+/** What a visitor of the portal says about a new key. */
+export const newPollKey = newKeySchema.pick({ name: true });
+
 export const keySchema = z
   .object({
     id: z.string().openapi({ example: "key_8m2x0f7q9a4r6t1v3w5y" }),
@@ -72,6 +75,10 @@ export const keySchema = z
     confirm: z.enum(["dashboard"]).nullable().openapi({
       description: "Where a person approves what an agent changes with the key; null: nowhere.",
       example: "dashboard",
+    }),
+    made_in: z.enum(["portal"]).nullable().openapi({
+      description: "`portal`: visitors of the tenant's portal made it, and manage it there.",
+      example: null,
     }),
     created_at: time,
     expires_at: time.nullable(),
@@ -92,4 +99,5 @@ export const createdKeySchema = keySchema
 export const keyCursor = cursorParam(z.string().regex(idPatterns.key));
 
 export type NewKey = z.infer<typeof newKeySchema>;
+export type NewPollKey = z.infer<typeof newPollKey>;
 export type KeyView = z.infer<typeof keySchema>;

@@ -1,10 +1,11 @@
 /**
  * API keys. A principal that is bound to a tenant manages the keys of that tenant only: those without a tenant are the
- * operator's, and it does not see them.
+ * operator's, and it does not see them. Visitors of the portal manage the keys that visitors have made, each of which polls
+ * one destination of their tenant.
  */
 import { changesBetween } from "../../core/audit.ts";
 import { type Principal, refuseScopes, refuseTenant } from "../../core/principal.ts";
-import { type FieldError, invalidFields, missing, ok, type Result } from "../../core/result.ts";
+import { conflict, type FieldError, invalidFields, missing, ok, type Result } from "../../core/result.ts";
 import { scopes } from "../../core/scopes.ts";
 import { kindNameOf } from "../../delivery/kinds/registry.ts";
 import { newKey } from "../../http/auth.ts";
@@ -12,14 +13,18 @@ import type { Destination } from "../../store/destination.ts";
 import { findDestination } from "../../store/destinations.ts";
 import { isoTime } from "../../time.ts";
 import { refuseApplicationsName } from "../applications/service.ts";
-import { service } from "../service.ts";
-import { FUTURE_TIME, type KeyView, type NewKey } from "./schema.ts";
-import { findKey, insertKey, listKeys, revokeKey, type StoredApiKey } from "./sql.ts";
+import { type Call, service } from "../service.ts";
+import { FUTURE_TIME, type KeyView, type NewKey, type NewPollKey } from "./schema.ts";
+import { type ApiKeyInsert, findKey, insertKey, listKeys, revokeKey, type StoredApiKey } from "./sql.ts";
 
 const permission = { scope: "admin" } as const;
 
+/** Keys of one destination: each reads the same events, so more of them are an oversight. */
+export const MOST_POLL_KEYS = 50;
+
 /** Creates a key, which has no scope that its creator lacks and does not outlive it. `key` is shown only in this result. */
-export const createKey = service(permission, async ({ services, principal, changed }, input: NewKey) => {
+export const createKey = service(permission, async (call, input: NewKey) => {
+  const { services, principal } = call;
   const { db, now } = services;
   const unbound = refuseTenant(principal, input.tenant) ?? refuseScopes(principal, input.scopes, "scopes");
   if (unbound) return unbound;
@@ -31,17 +36,34 @@ export const createKey = service(permission, async ({ services, principal, chang
   if (namesake) return namesake;
   const inbox = await inboxFor(db, principal, input);
   if (inbox.kind !== "ok") return inbox;
-  const { id, token, hash } = await newKey();
-  const tenant = inbox.value?.tenant ?? principal.tenant ?? input.tenant ?? null;
   const destination = inbox.value?.id ?? null;
+  const full = destination === null ? undefined : await refuseAnother(db, destination);
+  if (full) return full;
+  const tenant = inbox.value?.tenant ?? principal.tenant ?? input.tenant ?? null;
   const { name, scopes, confirm } = input;
-  const row = { id, name, tenant, scopes, destination, hash, confirm, createdAt: now(), expiresAt };
-  const view = viewOf(await insertKey(db, row));
-  const { expires_at, confirm: confirmed } = view;
-  const given = { scopes: view.scopes, expires_at, ...(confirmed && { confirm: confirmed }) };
-  changed("api_key.created", view, changesBetween({}, given));
-  return ok({ ...view, key: token });
+  return ok(await addKey(call, { name, tenant, scopes, destination, confirm, expiresAt }));
 });
+
+/** Stores a key. Its secret is in this result alone. */
+async function addKey(
+  { services: { db, now }, changed }: Call,
+  fields: Omit<ApiKeyInsert, "id" | "hash" | "createdAt">,
+) {
+  const { id, token, hash } = await newKey();
+  const view = viewOf(await insertKey(db, { ...fields, id, hash, createdAt: now() }));
+  const { expires_at, confirm } = view;
+  const given = { scopes: view.scopes, expires_at, ...(confirm && { confirm }) };
+  changed("api_key.created", view, changesBetween({}, given));
+  return { ...view, key: token };
+}
+
+/** Refused where the destination has as many keys as it may. Keys that are made at the same moment may be some more. */
+async function refuseAnother(db: D1Database, destination: string) {
+  const page = { tenant: undefined, destination, after: undefined, limit: MOST_POLL_KEYS };
+  const { length } = await listKeys(db, page);
+  if (length < MOST_POLL_KEYS) return undefined;
+  return conflict(`The destination has ${MOST_POLL_KEYS} keys: revoke one that is no longer used`);
+}
 
 /** The destination that a key is to poll alone; undefined where it is bound to none. */
 async function inboxFor(
@@ -82,6 +104,53 @@ export const removeKey = service(permission, async ({ services, principal, chang
   return ok(undefined);
 });
 
+const pollKeys = { scope: "admin", action: "manage_poll_keys" } as const;
+
+/** The keys of a polled destination that visitors have made. */
+export const getPollKeys = service(pollKeys, async ({ services: { db }, principal }, destination: string) => {
+  const row = await inboxNamed(db, destination, principal.tenant);
+  if (row === undefined) return missing("destination", destination);
+  const page = { tenant: row.tenant, destination, after: undefined, limit: 2 * MOST_POLL_KEYS };
+  return ok((await listKeys(db, page)).filter(({ madeIn }) => madeIn === "portal").map(viewOf));
+});
+
+type NewOfInbox = Readonly<{ destination: string; input: NewPollKey }>;
+
+/**
+ * Creates a key that polls the destination, and nothing else. A visit has no scopes to hand on: that the visitor may read
+ * the destination's events is what its rights say. `key` is shown only in this result.
+ */
+export const createPollKey = service(pollKeys, async (call, { destination, input }: NewOfInbox) => {
+  const { services, principal } = call;
+  const row = await inboxNamed(services.db, destination, principal.tenant);
+  if (row === undefined) return missing("destination", destination);
+  const full = await refuseAnother(services.db, destination);
+  if (full) return full;
+  const { expiresAt = null } = principal;
+  const of = { tenant: row.tenant, destination, expiresAt, madeIn: "portal" };
+  return ok(await addKey(call, { name: input.name, scopes: ["poll"], ...of }));
+});
+
+type OfInbox = Readonly<{ destination: string; id: string }>;
+
+/** Revokes a key that visitors have made for the destination. */
+export const removePollKey = service(
+  pollKeys,
+  async ({ services, principal, changed }, { destination, id }: OfInbox) => {
+    const { db, now } = services;
+    const row = await inboxNamed(db, destination, principal.tenant);
+    const revoked = row && (await revokeKey(db, id, row.tenant, now(), { destination, madeIn: "portal" }));
+    if (revoked === undefined) return missing("API key", id);
+    changed("api_key.revoked", revoked);
+    return ok(undefined);
+  },
+);
+
+async function inboxNamed(db: D1Database, id: string, tenant: string | undefined) {
+  const row = await findDestination(db, id, tenant);
+  return row && kindNameOf(row.url) === "poll" ? row : undefined;
+}
+
 /** Scopes that were edited into something else are left out. */
 function viewOf(row: StoredApiKey): KeyView {
   return {
@@ -92,6 +161,7 @@ function viewOf(row: StoredApiKey): KeyView {
     destination_id: row.destination,
     // Whatever it was edited into: it binds the key.
     confirm: row.confirm === null ? null : "dashboard",
+    made_in: row.madeIn === "portal" ? "portal" : null,
     created_at: isoTime(row.createdAt),
     expires_at: isoTime(row.expiresAt),
     last_used_at: isoTime(row.lastUsedAt),

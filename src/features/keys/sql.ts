@@ -77,24 +77,45 @@ export async function findKey(db: D1Database, id: string, tenant: Tenant): Promi
 /** In order of id, without the revoked ones. */
 export async function listKeys(
   db: D1Database,
-  { tenant, after, limit }: { tenant: Tenant; after: string | undefined; limit: number },
+  {
+    tenant,
+    destination,
+    after,
+    limit,
+  }: { tenant: Tenant; destination?: string | undefined; after: string | undefined; limit: number },
 ): Promise<StoredApiKey[]> {
   return drizzle(db)
     .select()
     .from(apiKeys)
-    .where(and(ofTenant(tenant), after === undefined ? undefined : gt(apiKeys.id, after)))
+    .where(
+      and(
+        ofTenant(tenant),
+        destination === undefined ? undefined : eq(apiKeys.destination, destination),
+        after === undefined ? undefined : gt(apiKeys.id, after),
+      ),
+    )
     .orderBy(apiKeys.id)
     .limit(limit);
 }
 
-/** The revoked key; undefined when there was no such key to revoke. */
+/**
+ * The revoked key; undefined when there was no such key to revoke.
+ * @param only where given, a key of this destination that was made there
+ */
 export async function revokeKey(
   db: D1Database,
   id: string,
   tenant: Tenant,
   now: number,
+  only?: Readonly<{ destination: string; madeIn: string }>,
 ): Promise<StoredApiKey | undefined> {
-  return drizzle(db).update(apiKeys).set({ revokedAt: now }).where(unrevoked(id, tenant)).returning().get();
+  const isMeant = only && and(eq(apiKeys.destination, only.destination), eq(apiKeys.madeIn, only.madeIn));
+  return drizzle(db)
+    .update(apiKeys)
+    .set({ revokedAt: now })
+    .where(and(unrevoked(id, tenant), isMeant))
+    .returning()
+    .get();
 }
 
 /** Records a use of the keys, of each unless one was recorded after `unlessSince` (epoch ms), perhaps by another isolate. */

@@ -100,5 +100,6 @@ function accessWith(capabilities: readonly (typeof CAPABILITIES)[number][]): Por
     may_rotate: mayManage || capabilities.includes("ManageEndpointSecret"),
     may_resend: mayAttempt,
     may_test: mayAttempt,
+    may_poll: mayManage,
   };
 }

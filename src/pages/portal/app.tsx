@@ -32,6 +32,7 @@ import { registerEndpointPages } from "./pages/endpoints.tsx";
 import { registerEnter, registerVisit, showEnded } from "./pages/enter.tsx";
 import { registerPortalEventTypes } from "./pages/event-types.tsx";
 import { registerPortalNotices } from "./pages/notices.tsx";
+import { registerPortalPolling } from "./pages/polling.tsx";
 import { registerResend } from "./pages/resend.tsx";
 import { registerVerify } from "./pages/verify.tsx";
 import { type PortalEnv, setLook, visiting } from "./session.ts";
@@ -64,6 +65,7 @@ export function createPortal({ services = servicesOf }: Options = {}) {
     registerEndpointActions,
     registerResend,
     registerPortalNotices,
+    registerPortalPolling,
     registerEndpoint,
     registerVerify,
     registerAgentPage,

@@ -44,6 +44,7 @@ const outcomes = [
   "replaying",
   "replay-cancelled",
   "rotated-before",
+  "key-revoked",
   "none-selected",
 ] as const;
 

@@ -108,6 +108,7 @@ export const keyFields = {
   name: ["name", "Name"],
   scopes: ["scope_read", "Scopes"],
   tenant: ["tenant", "Tenant"],
+  destination_id: ["destination_id", "Polled destination"],
   expires_at: ["expires_at", "Expires (UTC)"],
   confirm: ["confirm", "Approval"],
 } as const satisfies FormFields;
@@ -118,6 +119,7 @@ const portalRules = {
   may_rotate: ["may_rotate", "Rotate signing secrets"],
   may_resend: ["may_resend", "Send deliveries again"],
   may_test: ["may_test", "Send test events"],
+  may_poll: ["may_poll", "Create keys for polled endpoints"],
   may_see_payloads: ["may_see_payloads", "See the contents of events"],
   max_endpoints: ["max_endpoints", "Endpoints at most"],
   max_concurrency: ["max_concurrency", "Highest concurrency"],

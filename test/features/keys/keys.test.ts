@@ -103,6 +103,7 @@ describe("POST /v1/keys", () => {
       scopes: ["read", "admin"],
       destination_id: null,
       confirm: null,
+      made_in: null,
       created_at: new Date(NOW).toISOString(),
       expires_at: null,
       last_used_at: null,

@@ -43,12 +43,12 @@ describe("an access to the portal", () => {
     [["ViewBase"], []],
     [
       ["ViewBase", "ManageEndpoint"],
-      ["may_edit_endpoints", "may_rotate"],
+      ["may_edit_endpoints", "may_rotate", "may_poll"],
     ],
     [["CreateAttempts"], ["may_resend", "may_test"]],
     [
       ["ManageEndpointSecret", "ManageEndpoint"],
-      ["may_edit_endpoints", "may_rotate"],
+      ["may_edit_endpoints", "may_rotate", "may_poll"],
     ],
   ])("with the capabilities %j lets the visitor do %j", async (capabilities, expected) => {
     const { json } = await access({ capabilities });

@@ -330,7 +330,8 @@ describe("a visitor that may only read", () => {
         .replace("/portal/deliveries/:id", `/portal/deliveries/${delivery}`)
         .replace("/portal/actions/:id", `/portal/actions/act_${"0".repeat(20)}`)
         .replace(":id", id)
-        .replace(":replay", "rpl_00000000000000000000");
+        .replace(":replay", "rpl_00000000000000000000")
+        .replace(":key", "key_00000000000000000000");
       const { status, html } = await browser.post(place, {
         url: URL_OF_HOOK,
         which: "all",

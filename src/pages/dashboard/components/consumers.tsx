@@ -4,10 +4,24 @@ import type { ConsumerList } from "../../../features/polling/schema.ts";
 import { agoOf, countOf, durationOf } from "../../ui/format.ts";
 import { ColumnHeads, Section } from "../../ui/parts.tsx";
 
-export const Consumers: FC<{ list: ConsumerList; now: number }> = ({ list: { data }, now }) => (
+type Props = Readonly<{
+  list: ConsumerList;
+  now: number;
+  /** The page of the destination's keys; undefined for those who may not see them. */
+  keysAt: string | undefined;
+}>;
+
+export const Consumers: FC<Props> = ({ list: { data }, now, keysAt }) => (
   <Section id="consumers" title="Consumers">
+    {keysAt !== undefined && (
+      <p>
+        <a href={keysAt}>Keys that poll this destination alone</a>
+      </p>
+    )}
     {data.length === 0 ? (
-      <p class="empty">Nobody has fetched from this destination yet.</p>
+      <p class="empty">
+        Nobody has fetched from this destination yet. A program needs a key with the scope <code>poll</code>.
+      </p>
     ) : (
       <table class="lines">
         <ColumnHeads

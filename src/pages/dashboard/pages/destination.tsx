@@ -7,6 +7,7 @@ import { kindNameOf } from "../../../delivery/kinds/registry.ts";
 import { type BlockedKeyPage, getBlockedKeys } from "../../../features/deliveries/ordering.ts";
 import { historyOf } from "../../../features/destinations/health.ts";
 import { pauseDestination, updateDestination } from "../../../features/destinations/service.ts";
+import { getKeys } from "../../../features/keys/service.ts";
 import type { ConsumerList } from "../../../features/polling/schema.ts";
 import { getConsumers } from "../../../features/polling/service.ts";
 import { COUNTED, readFleet } from "../../../features/stats/fleet.ts";
@@ -77,6 +78,7 @@ export async function showDestination(c: DashboardContext, id: string, refusedFo
       blocked={blocked?.kind === "ok" ? blocked.value : undefined}
       consumers={consumers?.kind === "ok" ? consumers.value : undefined}
       now={now}
+      maySeeKeys={mayCall(c, getKeys)}
       mayRepair={mayCall(c, pauseDestination)}
       mayConfigure={mayCall(c, updateDestination)}
       outcome={c.req.query("done")}
@@ -96,6 +98,7 @@ type Props = Readonly<{
   /** Undefined where the destination is not polled, or its inbox cannot be reached. */
   consumers: ConsumerList | undefined;
   now: number;
+  maySeeKeys: boolean;
   /** Pauses, tests, cancels and replays. */
   mayRepair: boolean;
   /** Changes what is stored of the destination. */
@@ -114,6 +117,7 @@ const DestinationPage: FC<Props> = ({
   blocked,
   consumers,
   now,
+  maySeeKeys,
   mayRepair,
   mayConfigure,
   outcome,
@@ -157,7 +161,13 @@ const DestinationPage: FC<Props> = ({
         </div>
       </div>
       {blocked && <BlockedKeys page={blocked} mayRepair={mayRepair} />}
-      {consumers && <Consumers list={consumers} now={now} />}
+      {consumers && (
+        <Consumers
+          list={consumers}
+          now={now}
+          keysAt={maySeeKeys ? `/dashboard/keys?destination=${row.id}` : undefined}
+        />
+      )}
       <DestinationLog path={path} id={row.id} page={deliveries} mayRepair={mayRepair} now={now} />
     </>
   );

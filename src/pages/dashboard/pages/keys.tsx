@@ -68,6 +68,7 @@ export function keyIn(form: Form) {
     name: textIn(form, "name"),
     scopes: scopes.filter((scope) => form[inputOf(scope)] === "on"),
     tenant: textIn(form, "tenant"),
+    destination_id: textIn(form, "destination_id"),
     expires_at: utcIn(form, "expires_at"),
     ...(form.confirm === "on" && { confirm: "dashboard" }),
   };
@@ -85,11 +86,13 @@ async function showKeys(c: DashboardContext, { typed, refused }: Partial<Typed> 
   const { tenant, principal } = c.get("visitor");
   const given = c.req.query("cursor");
   const after = keyCursor.safeParse(given);
-  const page = { tenant, after: after.data, limit: PAGE_SIZE + 1 };
+  const destination = c.req.query("destination");
+  const page = { tenant, destination, after: after.data, limit: PAGE_SIZE + 1 };
   const listed = await attempt(callerOnPage(c), () => getKeys(callerOnPage(c), page));
   if (listed.kind !== "ok") return showRefusal(c, listed, PATH);
   const { data: keys, next_cursor: next } = pageFrom(listed.value, PAGE_SIZE, ({ id }) => id);
-  const values = typed ?? { tenant, [inputOf("read")]: "on" };
+  const isFor = destination !== undefined && { destination_id: destination };
+  const values = typed ?? { tenant, ...isFor, [inputOf(isFor ? "poll" : "read")]: "on" };
   return showPage(
     c,
     { title: "API keys", place: "keys" },
@@ -97,6 +100,7 @@ async function showKeys(c: DashboardContext, { typed, refused }: Partial<Typed> 
       keys={keys}
       next={next}
       isFirst={given === undefined}
+      destination={destination}
       form={formState(values, keyFields, refused)}
       asksTenant={mayNameTenant(c)}
       own={principal.key}
@@ -111,6 +115,8 @@ type Props = Readonly<{
   keys: readonly KeyView[];
   next: string | null;
   isFirst: boolean;
+  /** The destination whose own keys are listed; undefined: all keys are. */
+  destination: string | undefined;
   form: FormState;
   asksTenant: boolean;
   /** The key that the session was opened with. */
@@ -119,9 +125,14 @@ type Props = Readonly<{
   outcome: string | undefined;
 }>;
 
-const Keys: FC<Props> = ({ keys, next, isFirst, form, asksTenant, own, now, outcome }) => (
+const Keys: FC<Props> = ({ keys, next, isFirst, destination, form, asksTenant, own, now, outcome }) => (
   <>
     <section>
+      {destination !== undefined && (
+        <p class="crumb">
+          <a href={`/dashboard/destinations/${encodeURIComponent(destination)}`}>Destination</a>
+        </p>
+      )}
       <h1>API keys</h1>
       <p class="lede">
         Programs authenticate with these keys; you sign in with one. Only a hash of each is stored.
@@ -135,8 +146,9 @@ const Keys: FC<Props> = ({ keys, next, isFirst, form, asksTenant, own, now, outc
         <KeyTable keys={keys} own={own} now={now} />
       )}
       <p class="pager">
-        {!isFirst && <a href={PATH}>First page</a>}
-        {next !== null && <a href={`${PATH}?${new URLSearchParams({ cursor: next })}`}>Next page</a>}
+        {destination !== undefined && <a href={PATH}>All keys</a>}
+        {!isFirst && <a href={listOf(destination)}>First page</a>}
+        {next !== null && <a href={listOf(destination, next)}>Next page</a>}
       </p>
     </Section>
     <Section id="new" title="New key" of="narrow">
@@ -147,6 +159,11 @@ const Keys: FC<Props> = ({ keys, next, isFirst, form, asksTenant, own, now, outc
           {asksTenant && (
             <TextField form={form} name="tenant" placeholder="acme" hint="Empty means all tenants." />
           )}
+          <TextField
+            form={form}
+            name="destination_id"
+            hint="Polls this destination alone; the scope is poll then."
+          />
           <TextField form={form} name="expires_at" type="datetime-local" hint="Empty means never." />
         </div>
         <fieldset class="fields">
@@ -171,6 +188,11 @@ const Keys: FC<Props> = ({ keys, next, isFirst, form, asksTenant, own, now, outc
     </Section>
   </>
 );
+
+function listOf(destination: string | undefined, cursor?: string): string {
+  const query = new URLSearchParams({ ...(destination && { destination }), ...(cursor && { cursor }) });
+  return query.size === 0 ? PATH : `${PATH}?${query}`;
+}
 
 const scopeTexts: Readonly<Record<(typeof scopes)[number], string>> = {
   "events:write": "Post events.",
@@ -202,6 +224,8 @@ const KeyRow: FC<Pick<Props, "own" | "now"> & Readonly<{ shown: KeyView }>> = ({
   const { id, name, tenant, expires_at: expires, last_used_at: used } = shown;
   const about = [
     tenant === null ? "all tenants" : `of tenant ${tenant}`,
+    ...(shown.destination_id === null ? [] : [`polls ${shown.destination_id}`]),
+    ...(shown.made_in === null ? [] : ["made in the portal"]),
     ...(shown.confirm === null ? [] : ["changes are approved"]),
     ...(id === own ? ["your session's key"] : []),
     ...(name === null ? [] : [id]),

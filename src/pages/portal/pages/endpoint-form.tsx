@@ -270,7 +270,7 @@ const EndpointForm: FC<Props> = ({ look, title, typed, faults, types, row, acces
             )}
           />
         ) : (
-          <p class="soft">{t.endpoint.notHttps}</p>
+          <p class="soft">{kindNameOf(row.url) === "poll" ? t.polling.target : t.endpoint.notHttps}</p>
         )}
         <TypeChoice look={look} typed={typed} types={types} fault={faults.event_types} />
         <details open={isMoreOpen}>

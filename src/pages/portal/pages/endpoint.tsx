@@ -108,6 +108,7 @@ const EndpointPage: FC<Props> = ({
   const { tone, text, label } = portalStatusText(look, statusOfRow(row, figures, now), now);
   const series = figures?.windows["24h"]?.series ?? [];
   const { all, failed } = totalsOf(series);
+  const isPolled = kindNameOf(row.url) === "poll";
   const isAny = allows(access, "change_endpoint") || allows(access, "send_test");
   return (
     <>
@@ -130,7 +131,12 @@ const EndpointPage: FC<Props> = ({
         <p>{text}</p>
       </section>
       <section class="actions" aria-label={t.endpoint.settings}>
-        {allows(access, "send_test") && (
+        {isPolled && allows(access, "manage_poll_keys") && (
+          <a class="button" href={`${path}/poll`}>
+            {t.polling.title}
+          </a>
+        )}
+        {!isPolled && allows(access, "send_test") && (
           <a class="button" href={`${path}/test`}>
             {t.endpoint.test}
           </a>
@@ -195,7 +201,13 @@ const EndpointPage: FC<Props> = ({
   );
 };
 
-const Settings: FC<{ look: Look; row: Destination }> = ({ look: { t, f }, row }) => {
+function targetText({ t }: Look, { url }: Destination): string {
+  const kind = kindNameOf(url);
+  return kind === "https" ? url : kind === "poll" ? t.polling.target : t.endpoint.notHttps;
+}
+
+const Settings: FC<{ look: Look; row: Destination }> = ({ look, row }) => {
+  const { t, f } = look;
   const view = destinationView(row);
   const limits = limitsOf(row);
   const headers = Object.entries(view.headers).map(([name, mask]) =>
@@ -206,7 +218,7 @@ const Settings: FC<{ look: Look; row: Destination }> = ({ look: { t, f }, row })
       <SectionHead id="settings" title={t.endpoint.settings} />
       <dl class="settings">
         <dt>{t.endpoint.address}</dt>
-        <dd>{kindNameOf(row.url) === "https" ? row.url : t.endpoint.notHttps}</dd>
+        <dd>{targetText(look, row)}</dd>
         <dt>{t.endpoint.events}</dt>
         <dd>{view.event_types === null ? t.endpoint.allEvents : view.event_types.join(", ")}</dd>
         {view.filter !== null && (

@@ -81,6 +81,7 @@ export const de: Texts = {
     rotate_secret: "Sie dürfen hier keine Signaturgeheimnisse erneuern.",
     send_test: "Sie dürfen hier keine Testereignisse senden.",
     resend: "Sie dürfen hier keine Zustellungen erneut senden.",
+    manage_poll_keys: "Sie dürfen hier keine Schlüssel erstellen.",
     see_payload: "Sie dürfen hier die Inhalte von Ereignissen nicht sehen.",
   },
   faults: {
@@ -422,6 +423,7 @@ export const de: Texts = {
     "replay-cancelled": "Beendet. Bereits eingereihte Zustellungen werden noch gesendet.",
     "rotated-before":
       "Dieses Formular wurde zweimal gesendet. Das Geheimnis wurde nur einmal erneuert. Wenn Sie das neue Geheimnis nicht gespeichert haben, erneuern Sie es noch einmal.",
+    "key-revoked": "Schlüssel widerrufen. Er gilt höchstens noch eine Minute.",
     "none-selected": "Es war nichts ausgewählt.",
   },
   resentSome: (done, all) => `Erneut gesendet: ${done} von ${all}.`,
@@ -567,6 +569,36 @@ export const de: Texts = {
     next: "Nächste Seite",
     first: "Erste Seite",
     none: "Keine weiteren Ereignistypen.",
+  },
+
+  polling: {
+    title: "Ereignisse abholen",
+    target: "An diesen Endpunkt wird nichts gesendet: Ihre Programme holen seine Ereignisse ab.",
+    lede: "Ereignisse warten hier, bis Ihre Programme sie abholen. Ein Programm braucht einen Schlüssel, der von diesem Endpunkt abholt und sonst nichts darf.",
+    keys: "Schlüssel",
+    none: "Noch keine Schlüssel. Erstellen Sie einen, kopieren Sie ihn, und führen Sie damit einen der Befehle unten aus.",
+    name: "Bezeichnung",
+    nameHint: "Woran Sie ihn erkennen, etwa das Programm, das ihn benutzt.",
+    nameFault: "Höchstens 100 Zeichen.",
+    create: "Schlüssel erstellen",
+    once: "Der Schlüssel wird einmal gezeigt.",
+    full: "Mehr Schlüssel darf der Endpunkt nicht haben. Widerrufen Sie einen, der nicht mehr benutzt wird.",
+    createdTitle: "Schlüssel erstellt",
+    createdLede: "Kopieren Sie ihn jetzt: er wird nicht noch einmal gezeigt.",
+    key: "Der Schlüssel",
+    created: "Erstellt",
+    used: "Zuletzt benutzt",
+    never: "nie",
+    revoke: "Widerrufen",
+    revokeText:
+      "Programme mit diesem Schlüssel können keine Ereignisse mehr abholen. Das kann nicht rückgängig gemacht werden.",
+    commands: "Befehle",
+    setKey: "Den Schlüssel in die Shell geben",
+    listen: "Ereignisse an einen Server auf Ihrem Rechner weiterleiten, an Port 3000",
+    fetch: "Die nächsten Ereignisse abholen, und bis zu 30 Sekunden auf eines warten",
+    commit: "Bestätigen, was Sie verarbeitet haben, mit dem iterator der Antwort",
+    again:
+      "Was nicht innerhalb einer Minute bestätigt wird, kommt wieder. Ein Ereignis kann also zweimal kommen: verarbeiten Sie jede id einmal.",
   },
 
   agent: {

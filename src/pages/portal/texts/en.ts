@@ -97,6 +97,7 @@ const refusals: Readonly<Record<PortalAction, string>> = {
   rotate_secret: "You may not rotate signing secrets here.",
   send_test: "You may not send test events here.",
   resend: "You may not send deliveries again here.",
+  manage_poll_keys: "You may not create keys here.",
   see_payload: "You may not see the contents of events here.",
 };
 
@@ -420,6 +421,7 @@ export const en = {
     "replay-cancelled": "Stopped. Deliveries that are already queued are still sent.",
     "rotated-before":
       "This form was sent twice. The secret was rotated only once. If you did not save the new secret, rotate it again.",
+    "key-revoked": "Key revoked. It stops working within a minute.",
     "none-selected": "Nothing was selected.",
   },
   resentSome: (done: string, all: string) => `Sending ${done} of ${all} again.`,
@@ -564,6 +566,35 @@ export const en = {
     next: "Next page",
     first: "First page",
     none: "No further event types.",
+  },
+
+  polling: {
+    title: "Fetch events",
+    target: "Nothing is sent to this endpoint: your programs fetch its events.",
+    lede: "Events wait here until your programs fetch them. A program needs a key, which fetches from this endpoint and does nothing else.",
+    keys: "Keys",
+    none: "No keys yet. Create one, copy it, and run one of the commands below with it.",
+    name: "Name",
+    nameHint: "To recognise it by, such as the program that uses it.",
+    nameFault: "Use at most 100 characters.",
+    create: "Create key",
+    once: "The key is shown once.",
+    full: "The endpoint has as many keys as it may. Revoke one that is no longer used.",
+    createdTitle: "Key created",
+    createdLede: "Copy it now: it is not shown again.",
+    key: "The key",
+    created: "Created",
+    used: "Last used",
+    never: "never",
+    revoke: "Revoke",
+    revokeText: "Programs with this key can no longer fetch events. This cannot be undone.",
+    commands: "Commands",
+    setKey: "Put the key into your shell",
+    listen: "Forward events to a server on your machine, at port 3000",
+    fetch: "Fetch the next events, and wait up to 30 seconds for one",
+    commit: "Commit what you have processed, with the iterator of the answer",
+    again:
+      "What is not committed within a minute comes again. So an event may come twice: handle each id once.",
   },
 
   agent: {
