@@ -183,7 +183,7 @@ export const portalActions = {
   rotate_secret: "may_rotate",
   send_test: "may_test",
   resend: "may_resend",
-  /** Whoever has such a key reads the bodies of events. */
+  /** The key reads the bodies of events. */
   manage_poll_keys: ["may_poll", "may_see_payloads"],
   see_payload: "may_see_payloads",
 } as const satisfies Readonly<Record<string, Capability | readonly Capability[] | null>>;

@@ -59,7 +59,7 @@ export const newKeySchema = strict({
     }),
 }).openapi("NewApiKey");
 
-/** What a visitor of the portal says about a new key. */
+/** A new key as a visitor of the portal asks for it. */
 export const newPollKey = newKeySchema.pick({ name: true });
 
 export const keySchema = z
