@@ -1,7 +1,8 @@
 /** The schema of an event filter, as the API takes it. routing.ts applies filters, invalid ones too. */
 import { z } from "zod";
+import { isJsonObject } from "./json-value.ts";
 import { recordOf } from "./record.ts";
-import { hasTexts, isAlternatives, isJsonObject, MAX_FILTER_DEPTH, OF_TEXTS } from "./routing.ts";
+import { hasTexts, isAlternatives, MAX_FILTER_DEPTH, OF_TEXTS } from "./routing.ts";
 
 /** Conditions of one filter, `or` counting as one; and in all, with those of the filters within. */
 const MAX_CONDITIONS = 10;

@@ -5,7 +5,7 @@
  * event number is the head of its key. Numbers only grow, so a head stays the head until it ends: whoever has read that a
  * delivery is the head may send it without another look.
  */
-import { numberOf, valueAt } from "./routing.ts";
+import { numberOf, valueAt } from "./json-value.ts";
 
 /** `destination`: all events stand in one line. `key`: those with the same key do. */
 export const orderings = ["destination", "key"] as const;

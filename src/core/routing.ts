@@ -17,13 +17,8 @@
  * A destination's settings may have been edited by hand into something invalid. An invalid filter takes everything, as
  * does an invalid list of channels, so that a mistake loses no event.
  */
+import { isJsonObject, numberOf, valueAt } from "./json-value.ts";
 import { readAs, type Shape } from "./shape.ts";
-
-declare global {
-  interface JSON {
-    isRawJSON(value: unknown): boolean;
-  }
-}
 
 /** What routing needs of a destination. */
 export type Route = Readonly<{
@@ -221,15 +216,6 @@ function same(value: unknown, given: unknown): boolean {
   return typeof given === "number" ? numberOf(value) === given : value === given;
 }
 
-/**
- * The number, also where its digits are kept as written (JSON.rawJSON). A filter's own numbers are exact, so rounding
- * the other to the nearest double changes no comparison between whole numbers below 2^53.
- */
-export function numberOf(value: unknown): number | undefined {
-  if (typeof value === "number") return value;
-  return isRaw(value) ? Number(value.rawJSON) : undefined;
-}
-
 /** Whether all hold; undefined when there are none or one of them is invalid. */
 function all<T>(list: readonly T[], test: (one: T) => Met): Met {
   const met = list.map(test);
@@ -241,16 +227,6 @@ function any<T>(list: readonly T[], test: (one: T) => Met): Met {
   return met.length === 0 || met.includes(undefined) ? undefined : met.includes(true);
 }
 
-/** The value at a path of keys; undefined where there is none. */
-export function valueAt(data: unknown, keys: readonly string[]): unknown {
-  let value = data;
-  for (const key of keys) {
-    if (!isJsonObject(value) || isRaw(value) || !Object.hasOwn(value, key)) return undefined;
-    value = value[key];
-  }
-  return value;
-}
-
 /** Whether this may be between the dots of a path. */
 function isKey(key: string): boolean {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what a path may not have.
@@ -259,14 +235,6 @@ function isKey(key: string): boolean {
 
 function isScalar(value: unknown): boolean {
   return value === null || typeof value !== "object";
-}
-
-export function isJsonObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function isRaw(value: unknown): value is Readonly<{ rawJSON: string }> {
-  return JSON.isRawJSON(value);
 }
 
 /** The name of a channel. */

@@ -17,7 +17,7 @@ import { blockAtGroup, reportToGroup, standingAtGroup } from "../gate/group-clie
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { type Destination, gateSettingsOf } from "../store/destination.ts";
-import { findGroup, groupSettingsOf } from "../store/groups.ts";
+import { findGroup, groupSettingsOf } from "../store/group.ts";
 
 /** How long an isolate remembers a group's limits. */
 const REMEMBERED_MS = 10_000;

@@ -3,6 +3,11 @@ import { defineConfig } from "drizzle-kit";
 
 export default defineConfig({
   dialect: "sqlite",
-  schema: ["./src/store/schema.ts", "./src/store/destination.ts", "./src/store/tables.ts"],
+  schema: [
+    "./src/store/schema.ts",
+    "./src/store/destination.ts",
+    "./src/store/group.ts",
+    "./src/store/tables.ts",
+  ],
   out: "./migrations",
 });

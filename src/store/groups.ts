@@ -1,55 +1,13 @@
-/** Groups of destinations that share a receiver: their limits. Most groups have no row. */
+/** Groups with limits of their own: listed, put and removed. */
 import { asc, eq, gt } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
-import type { GroupSettings } from "../core/group/group-state.ts";
-import {
-  defaultGroupLimits,
-  type GroupLimits,
-  groupBurstOf,
-  groupLimitShape,
-  groupSettingsFrom,
-} from "../core/group/limits.ts";
 import { BY_HOST } from "../core/group/name.ts";
-import { type Breaker, breakerShape, defaultBreaker } from "../core/limits.ts";
-import { readAs } from "../core/shape.ts";
 import { modelOf, type RawRow } from "./columns.ts";
-import { usable } from "./destination.ts";
-import { groups } from "./schema.ts";
+import { type Group, groups } from "./group.ts";
 import { countUpTo } from "./sql.ts";
-
-export type Group = typeof groups.$inferSelect;
 
 /** Groups with limits of their own. */
 export const MOST_GROUPS = 1_000;
-
-/** The limits in effect, as the API writes them. */
-export function groupLimitsOf(row: Group | undefined): GroupLimits {
-  const { rate_burst: _, ...defaults } = defaultGroupLimits;
-  const limits = usable(groupLimitShape.fields, defaults, {
-    max_concurrency: row?.maxConcurrency ?? defaults.max_concurrency,
-    rate_per_second: row?.ratePerSecond ?? defaults.rate_per_second,
-  });
-  const burst = readAs(groupLimitShape.fields.rate_burst, row?.rateBurst);
-  return { ...limits, rate_burst: burst ?? groupBurstOf(limits.rate_per_second) };
-}
-
-export function groupBreakerOf(row: Group | undefined): Breaker {
-  return usable(breakerShape.fields, defaultBreaker, {
-    failure_ratio: row?.breakerFailureRatio ?? defaultBreaker.failure_ratio,
-    min_attempts: row?.breakerMinAttempts ?? defaultBreaker.min_attempts,
-    window_s: row?.breakerWindowS ?? defaultBreaker.window_s,
-    cooldown_s: row?.breakerCooldownS ?? defaultBreaker.cooldown_s,
-    max_cooldown_s: row?.breakerMaxCooldownS ?? defaultBreaker.max_cooldown_s,
-  });
-}
-
-export function groupSettingsOf(row: Group | undefined): GroupSettings {
-  return groupSettingsFrom(groupLimitsOf(row), groupBreakerOf(row));
-}
-
-export async function findGroup(db: D1Database, name: string): Promise<Group | undefined> {
-  return drizzle(db).select().from(groups).where(eq(groups.name, name)).get();
-}
 
 /** A look-up for each name, however many destinations have it. */
 const USED = `

@@ -1,6 +1,6 @@
 /**
- * The tables of all but events and deliveries, which are in tables.ts, and destinations, which are in destination.ts:
- * tenants, event types, keys, the audit trail, and the progress of jobs. docs/data-model.md describes all of them for people.
+ * The tables of all but events and deliveries, which are in tables.ts, and destinations and groups, which are in destination.ts
+ * and group.ts: tenants, event types, keys, the audit trail, and the progress of jobs. docs/data-model.md describes all of them for people.
  *
  * Drizzle cannot express triggers and views: they are added to the generated migration by hand, and tests hold this file
  * and the migrations together. Columns named `…_at` are epoch milliseconds.
@@ -11,24 +11,6 @@ import type { Actor, AuditAction, Changes } from "../core/audit.ts";
 import type { PauseReason, ReplayReason } from "../core/reasons.ts";
 import type { BundleFault } from "../core/stored-bundle.ts";
 import { jsonText } from "./columns.ts";
-
-/**
- * Limits of groups of destinations (core/group), made by an operator; null, or what is out of its range, is the default. A
- * group without a row has the defaults.
- */
-export const groups = sqliteTable("groups", {
-  name: text().primaryKey(),
-  maxConcurrency: integer("max_concurrency"),
-  ratePerSecond: real("rate_per_second"),
-  rateBurst: integer("rate_burst"),
-  breakerFailureRatio: real("breaker_failure_ratio"),
-  breakerMinAttempts: integer("breaker_min_attempts"),
-  breakerWindowS: integer("breaker_window_s"),
-  breakerCooldownS: integer("breaker_cooldown_s"),
-  breakerMaxCooldownS: integer("breaker_max_cooldown_s"),
-  createdAt: integer("created_at").notNull(),
-  updatedAt: integer("updated_at").notNull(),
-});
 
 /** Revisions of tenants' destinations. Triggers raise them with every change that routing can see, even one by hand. */
 export const tenants = sqliteTable("tenants", {

@@ -7,17 +7,8 @@ import { type Principal, refuseBound } from "../../core/principal.ts";
 import { invalidFields, missing, ok, unavailable } from "../../core/result.ts";
 import { resetGroup, viewGroup } from "../../gate/group-client.ts";
 import type { Services } from "../../services.ts";
-import {
-  findGroup,
-  type Group,
-  groupBreakerOf,
-  groupLimitsOf,
-  groupSettingsOf,
-  listGroups,
-  MOST_GROUPS,
-  putGroup,
-  removeGroup,
-} from "../../store/groups.ts";
+import { findGroup, type Group, groupBreakerOf, groupLimitsOf, groupSettingsOf } from "../../store/group.ts";
+import { listGroups, MOST_GROUPS, putGroup, removeGroup } from "../../store/groups.ts";
 import { isoTime } from "../../time.ts";
 import { service } from "../service.ts";
 import type { GroupFields, GroupJson, GroupStateJson } from "./schema.ts";

@@ -1,0 +1,34 @@
+/** Parsed JSON, with numbers whose digits are kept as written (JSON.rawJSON). */
+
+declare global {
+  interface JSON {
+    isRawJSON(value: unknown): boolean;
+  }
+}
+
+export function isJsonObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+export function isRaw(value: unknown): value is Readonly<{ rawJSON: string }> {
+  return JSON.isRawJSON(value);
+}
+
+/**
+ * The number, also where its digits are kept as written (JSON.rawJSON). A filter's own numbers are exact, so rounding
+ * the other to the nearest double changes no comparison between whole numbers below 2^53.
+ */
+export function numberOf(value: unknown): number | undefined {
+  if (typeof value === "number") return value;
+  return isRaw(value) ? Number(value.rawJSON) : undefined;
+}
+
+/** The value at a path of keys; undefined where there is none. */
+export function valueAt(data: unknown, keys: readonly string[]): unknown {
+  let value = data;
+  for (const key of keys) {
+    if (!isJsonObject(value) || isRaw(value) || !Object.hasOwn(value, key)) return undefined;
+    value = value[key];
+  }
+  return value;
+}

@@ -1,0 +1,64 @@
+/** Groups of destinations that share a receiver, as they are stored, and what that means for delivery. Most groups have no row. */
+import { eq } from "drizzle-orm";
+import { drizzle } from "drizzle-orm/d1";
+import { integer, real, sqliteTable, text } from "drizzle-orm/sqlite-core";
+import type { GroupSettings } from "../core/group/group-state.ts";
+import {
+  defaultGroupLimits,
+  type GroupLimits,
+  groupBurstOf,
+  groupLimitShape,
+  groupSettingsFrom,
+} from "../core/group/limits.ts";
+import { type Breaker, breakerShape, defaultBreaker } from "../core/limits.ts";
+import { readAs } from "../core/shape.ts";
+import { usable } from "./destination.ts";
+
+/**
+ * Limits of groups of destinations (core/group), made by an operator; null, or what is out of its range, is the default. A
+ * group without a row has the defaults.
+ */
+export const groups = sqliteTable("groups", {
+  name: text().primaryKey(),
+  maxConcurrency: integer("max_concurrency"),
+  ratePerSecond: real("rate_per_second"),
+  rateBurst: integer("rate_burst"),
+  breakerFailureRatio: real("breaker_failure_ratio"),
+  breakerMinAttempts: integer("breaker_min_attempts"),
+  breakerWindowS: integer("breaker_window_s"),
+  breakerCooldownS: integer("breaker_cooldown_s"),
+  breakerMaxCooldownS: integer("breaker_max_cooldown_s"),
+  createdAt: integer("created_at").notNull(),
+  updatedAt: integer("updated_at").notNull(),
+});
+
+export type Group = typeof groups.$inferSelect;
+
+/** The limits in effect, as the API writes them. */
+export function groupLimitsOf(row: Group | undefined): GroupLimits {
+  const { rate_burst: _, ...defaults } = defaultGroupLimits;
+  const limits = usable(groupLimitShape.fields, defaults, {
+    max_concurrency: row?.maxConcurrency ?? defaults.max_concurrency,
+    rate_per_second: row?.ratePerSecond ?? defaults.rate_per_second,
+  });
+  const burst = readAs(groupLimitShape.fields.rate_burst, row?.rateBurst);
+  return { ...limits, rate_burst: burst ?? groupBurstOf(limits.rate_per_second) };
+}
+
+export function groupBreakerOf(row: Group | undefined): Breaker {
+  return usable(breakerShape.fields, defaultBreaker, {
+    failure_ratio: row?.breakerFailureRatio ?? defaultBreaker.failure_ratio,
+    min_attempts: row?.breakerMinAttempts ?? defaultBreaker.min_attempts,
+    window_s: row?.breakerWindowS ?? defaultBreaker.window_s,
+    cooldown_s: row?.breakerCooldownS ?? defaultBreaker.cooldown_s,
+    max_cooldown_s: row?.breakerMaxCooldownS ?? defaultBreaker.max_cooldown_s,
+  });
+}
+
+export function groupSettingsOf(row: Group | undefined): GroupSettings {
+  return groupSettingsFrom(groupLimitsOf(row), groupBreakerOf(row));
+}
+
+export async function findGroup(db: D1Database, name: string): Promise<Group | undefined> {
+  return drizzle(db).select().from(groups).where(eq(groups.name, name)).get();
+}
