@@ -32,6 +32,7 @@ export const pages: readonly Shown[] = [
   { name: "new-destination", path: "/dashboard/destinations/new" },
   { name: "edit-destination", path: `${destination}/edit` },
   { name: "edit-refused", path: `${destination}/edit`, press: "Save changes" },
+  { name: "transform", path: `${destination}/transform?ready=slack`, press: "Try it" },
   { name: "delete-destination", path: `${destination}/delete` },
   { name: "event-types", path: "/dashboard/event-types" },
   { name: "new-event-type", path: "/dashboard/event-types/new" },
@@ -71,6 +72,12 @@ export const pages: readonly Shown[] = [
     path: `${endpoint}/change`,
     who: "visitor",
     press: "Try it on the last events",
+  },
+  {
+    name: "portal-transform",
+    path: `${endpoint}/transform?ready=cloudevents-binary`,
+    who: "german",
+    press: "Ausprobieren",
   },
   { name: "portal-verify", path: `${endpoint}/verify?in=python`, who: "visitor" },
   {

@@ -24,6 +24,7 @@ const skipped = [
   ...["dead", "event-types", "limits-saved", "not-found", "test-event", "edit-refused", "delete-destination"],
   ...["new-event-type", "audit", "all-tenants", "tenants", "portal-links"],
   ...["import", "import-refused", "delete-tenant", "erasures", "erasure", "portal-preview"],
+  ...["transform", "portal-transform"],
   ...["deliveries", "repair", "replays", "search", "search-empty"],
   ...["portal-event-types", "portal-not-found", "portal-reader", "portal-test"],
 ];

@@ -94,6 +94,36 @@ test("a customer says where notices go, is told what is wrong with an address, a
   expect(await page.getByRole("button", { name: "Stop notices" }).count()).toBe(0);
 });
 
+test("a customer starts from a ready template, corrects it, previews it on an event, saves it and is sent its request", async ({
+  page,
+  customer,
+  endpoint,
+}) => {
+  const { id } = await newDestination(customer, endpoint);
+  await postEvents(customer, 1);
+  await visit(page, customer);
+  await page.goto(`/portal/endpoints/${id}`);
+  await page.getByRole("link", { name: "Transformation" }).click();
+  await page.getByLabel("Start from").selectOption({ label: "Plain text" });
+  await page.getByRole("button", { name: "Fill in" }).click();
+  const body = page.getByLabel("Body");
+  expect(await body.inputValue()).toContain("{{ type }} {{ timestamp }}");
+  await body.fill("Order\n{{ data.order | nosuch }}");
+  await page.getByRole("button", { name: "Try it" }).click();
+  await page.getByText("undefined filter: nosuch").waitFor();
+  expect(await page.evaluate(() => document.activeElement?.id)).toBe("f-body");
+  await body.fill("Order\n{{ data.order | plus: 7 }}");
+  await page.getByRole("button", { name: "Try it" }).click();
+  await page.getByRole("region", { name: "with it" }).getByText("Order\n7").waitFor();
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Saved. It is for events that are accepted from now on").waitFor();
+  await postEvents(customer, 1);
+  await until(() => endpoint.hits.at(-1)?.body === "Order\n7", {
+    withinMs: 20_000,
+    otherwise: () => `the endpoint got ${endpoint.hits.at(-1)?.body}`,
+  });
+});
+
 test("several deliveries are selected and sent again, and one click selects all", async ({
   page,
   customer,

@@ -73,6 +73,7 @@ export const serviceInputs: Readonly<Record<string, Inputs>> = {
   getDeliveryLog: lists,
   findOneDelivery: deliveries,
   getDelivery: deliveries,
+  getTransformFaults: ({ destination }) => [destination],
   getDeliveryNamed: deliveries,
   getDeliveryInFull: deliveries,
   retryDeliveries: ({ ids }) => [[ids.deliveries]],

@@ -275,6 +275,7 @@ async function formFields(): Promise<URLSearchParams> {
     overlap_hours: "1",
     secret_version: row?.version ?? "",
     read_at: new Date(row?.at ?? 0).toISOString(),
+    read_version: "0",
     tenant: CROWDED,
     name: "page.made",
     scope_read: "on",

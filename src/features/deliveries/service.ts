@@ -207,6 +207,22 @@ export const getDelivery = service(reading, async (call, id: string) => {
   return found && shown ? ok(await withFault(call, found, shown)) : missing("delivery", id);
 });
 
+/** Deliveries that are shown with the faults that keep them waiting. */
+const FAULTS_SHOWN = 3;
+
+/** The newest deliveries that wait because their destination's transformation fails for them, with its faults. */
+export const getTransformFaults = service(
+  reading,
+  async (call, destination: Pick<Destination, "id" | "tenant">) => {
+    const page = await deliveryPage(call, { destination, reason: "transform_failed", limit: FAULTS_SHOWN });
+    if (page.kind !== "ok") return page;
+    const shown = await shownDeliveries(call, page.value.found);
+    return ok(
+      await Promise.all(page.value.found.map((found, i) => withFault(call, found, shown[i] as DeliveryJson))),
+    );
+  },
+);
+
 /** With the fault of the destination's transformation where that keeps it waiting: nothing is stored of it. */
 async function withFault(
   { services, principal }: Caller,

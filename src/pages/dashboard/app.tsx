@@ -47,6 +47,7 @@ import { registerSettings } from "./pages/settings.tsx";
 import { refuseVisitor, registerSignIn, registerSignOut } from "./pages/sign-in.tsx";
 import { registerTenantConfigPages } from "./pages/tenant-config.tsx";
 import { registerTenantPage } from "./pages/tenants.tsx";
+import { registerTransformPages } from "./pages/transform.tsx";
 import { type DashboardEnv, ofTenant, signedIn } from "./session.ts";
 import { registerSimulator } from "./simulator/page.tsx";
 
@@ -89,6 +90,7 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerAllDestinations,
     registerDestination,
     registerNoticePages,
+    registerTransformPages,
     registerDeliveriesPage,
     registerRepairPage,
     registerReplaysPage,

@@ -23,7 +23,7 @@ import {
   placeErrors,
   templateFields,
 } from "../ui/form-fields.ts";
-import { type Form, jsonIn, listIn, numberIn, textIn } from "../ui/format.ts";
+import { type Form, jsonIn, listIn, numberIn, pairsIn, textIn } from "../ui/format.ts";
 import { policyFieldsOf, specIn } from "./simulator/policy-form.tsx";
 
 type DestinationView = ReturnType<typeof destinationView>;
@@ -56,7 +56,7 @@ export function destinationSettingsIn(form: Form): Typed {
   const simple = fieldDescriptions.flatMap(([name, { input }]) =>
     input ? [valueIn(form, name, input)] : [],
   );
-  const [headers, auth] = [headersIn(form), authIn(form)];
+  const [headers, auth] = [pairsIn(form, "headers"), authIn(form)];
   const retry = specIn(form);
   const { breaker } = limitsIn(form);
   return {
@@ -178,25 +178,6 @@ function shownTargetOf(view: DestinationView): Readonly<Record<string, unknown>>
 
 function faultsOf(field: string, fault: string | undefined, expected: string): FieldError[] {
   return fault === undefined ? [] : [{ field, fault, expected }];
-}
-
-/** One header a line, each once; null where there are none. */
-export function headersIn(
-  form: Form,
-): Readonly<{ value: Readonly<Record<string, string>> | null; errors: FieldError[] }> {
-  const lines = (textIn(form, "headers") ?? "").split("\n").filter((line) => line.trim() !== "");
-  const parsed = lines.map((line) => /^\s*([^:]*?)\s*:\s*(.*?)\s*$/.exec(line)?.slice(1) ?? [line.trim()]);
-  const entries = parsed.map(([name = "", value]) => [name, value] as const);
-  const names = entries.map(([name]) => name.toLowerCase());
-  const errors = entries.flatMap(([, value], i): FieldError[] => {
-    const field = `headers[${i}]`;
-    if (value === undefined)
-      return [{ field, fault: "has no colon", expected: "a name and a value, such as X-Api-Key: abc" }];
-    if (names.indexOf(names[i] ?? "") === i) return [];
-    return [{ field, fault: `is ${names[i]} once more`, expected: "each header once" }];
-  });
-  const value = Object.fromEntries(entries.map(([name, one]) => [name, one ?? ""]));
-  return { value: entries.length === 0 ? null : value, errors };
 }
 
 /** A secret that is left alone is the mask, which the API refuses, unless nothing has changed and all of it stays. */

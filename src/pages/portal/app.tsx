@@ -34,6 +34,7 @@ import { registerPortalEventTypes } from "./pages/event-types.tsx";
 import { registerPortalNotices } from "./pages/notices.tsx";
 import { registerPortalPolling } from "./pages/polling.tsx";
 import { registerResend } from "./pages/resend.tsx";
+import { registerPortalTransform } from "./pages/transform.tsx";
 import { registerVerify } from "./pages/verify.tsx";
 import { type PortalEnv, setLook, visiting } from "./session.ts";
 
@@ -66,6 +67,7 @@ export function createPortal({ services = servicesOf }: Options = {}) {
     registerResend,
     registerPortalNotices,
     registerPortalPolling,
+    registerPortalTransform,
     registerEndpoint,
     registerVerify,
     registerAgentPage,

@@ -2,6 +2,8 @@
  * Text for people and from people: numbers and times as they are read, the fields of a form as they are typed, and
  * text for a shell. Pure; times in epoch ms.
  */
+import type { FieldError } from "../../core/result.ts";
+
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
@@ -125,6 +127,26 @@ export function jsonIn(form: Form, name: string): Readonly<{ value: unknown; fau
   } catch (error) {
     return { value: null, fault: `is not JSON: ${(error as Error).message}` };
   }
+}
+
+/** A name and a value on each line, each name once; null where there are none. */
+export function pairsIn(
+  form: Form,
+  field: string,
+): Readonly<{ value: Readonly<Record<string, string>> | null; errors: FieldError[] }> {
+  const lines = (textIn(form, field) ?? "").split("\n").filter((line) => line.trim() !== "");
+  const parsed = lines.map((line) => /^\s*([^:]*?)\s*:\s*(.*?)\s*$/.exec(line)?.slice(1) ?? [line.trim()]);
+  const entries = parsed.map(([name = "", value]) => [name, value] as const);
+  const names = entries.map(([name]) => name.toLowerCase());
+  const errors = entries.flatMap(([, value], i): FieldError[] => {
+    const at = `${field}[${i}]`;
+    if (value === undefined)
+      return [{ field: at, fault: "has no colon", expected: "a name and a value, such as X-Api-Key: abc" }];
+    if (names.indexOf(names[i] ?? "") === i) return [];
+    return [{ field: at, fault: `is ${names[i]} once more`, expected: "each name once" }];
+  });
+  const value = Object.fromEntries(entries.map(([name, one]) => [name, one ?? ""]));
+  return { value: entries.length === 0 ? null : value, errors };
 }
 
 /** Deeper JSON would be mostly indentation, and so would a list of very many short values. */

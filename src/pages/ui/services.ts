@@ -34,7 +34,7 @@ export async function attemptWith<I, T, K extends RefusalKind>(
   typed: unknown,
   work: (input: I) => Promise<Result<T, K>>,
 ): Promise<Result<T, K | Trouble | "invalid">> {
-  return attemptRead(caller, read(schema, typed), work);
+  return attemptRead(caller, readTyped(schema, typed), work);
 }
 
 /** Runs a service with an input that has been read from a form, unless it could not be read. */
@@ -46,7 +46,8 @@ export async function attemptRead<I, T, K extends RefusalKind>(
   return input.kind === "ok" ? attempt(caller, () => work(input.value)) : input;
 }
 
-function read<T>(schema: z.ZodType<T>, typed: unknown): Result<T, "invalid"> {
+/** A form's input as the schema has it, or its faults. */
+export function readTyped<T>(schema: z.ZodType<T>, typed: unknown): Result<T, "invalid"> {
   const result = checked(schema, typed);
   return "data" in result ? ok(result.data) : invalidFields(result);
 }

@@ -243,6 +243,8 @@ form:has([name="auth_kind"] option[value="header"]:checked) .by-auth .only:not(.
 form:has([name="auth_kind"] option[value="oauth2"]:checked) .by-auth .only:not(.for-oauth2) { display: none; }
 input[type="checkbox"], input[type="radio"] { width: auto; margin: 0 0.375rem 0 0; accent-color: var(--accent); }
 textarea { font-family: var(--mono); font-size: 0.8125rem; min-height: 7rem; resize: vertical; }
+.tall textarea { min-height: 20rem; }
+.actions select { width: auto; margin-top: 0; }
 fieldset { border: 0; margin: 0; padding: 0; min-width: 0; }
 legend { padding: 0; margin-bottom: 0.625rem; font-size: 0.875rem; font-weight: 550; }
 .fields { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: 0.875rem 1.125rem; }

@@ -40,6 +40,10 @@ async function store(text: string): Promise<void> {
       sealed: text,
     },
     signature_forms: [{ form: "template", content: "{body}", signature_header: "x-sig", prefix: text }],
+    transform: {
+      ...{ version: 1, after: -1, at: NOW, by: { kind: "api_key", key: text, session: text, person: text } },
+      template: { body: text, headers: { "x-a": text }, path: `/${text}`, query: { [text]: text } },
+    },
     status: "paused",
     status_reason: text,
     secret: text,
@@ -123,6 +127,7 @@ async function pagesWith(text: string): Promise<ReadonlyMap<string, string>> {
     `/dashboard/destinations/${ID}`,
     `/dashboard/destinations/${ID}?window=7d`,
     `/dashboard/destinations/${ID}?state=dead`,
+    `/dashboard/destinations/${ID}/transform`,
     `/dashboard/events/${eventId(EVENT)}`,
     `/dashboard/simulator?destination=${ID}`,
     "/dashboard/deliveries?state=dead",

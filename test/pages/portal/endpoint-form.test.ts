@@ -92,7 +92,7 @@ describe("the preview of an endpoint", () => {
     const browser = await visitor("acme", { access: { may_see_payloads: false } });
     expect((await browser.get(`/portal/endpoints/${id}/change`)).html).not.toContain("/preview");
     const { status, html } = await browser.post(`/portal/endpoints/${id}/preview`, form);
-    expect([status, html.includes("You may not try filters on past events here.")]).toEqual([403, true]);
+    expect([status, html.includes("You may not try settings on past events here.")]).toEqual([403, true]);
     expect(html).not.toContain("order.paid");
     const other = await visitor("acme");
     expect((await other.get(`/portal/endpoints/${id}/change`)).html).toContain(

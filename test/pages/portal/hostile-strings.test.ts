@@ -29,6 +29,10 @@ async function store(text: string): Promise<void> {
     filter: { total: text.replaceAll(/\p{Cc}/gu, "") },
     headers: { [text]: text },
     signature_forms: [{ form: "template", content: "{body}", signature_header: "x-sig", prefix }],
+    transform: {
+      ...{ version: 1, after: -1, at: NOW, by: { kind: "api_key", key: text, session: text, person: text } },
+      template: { body: text, headers: { "x-a": text }, path: `/${text}`, query: { [text]: text } },
+    },
     status: "paused",
     status_reason: text,
     secret: text,
@@ -81,6 +85,7 @@ async function pagesWith(text: string): Promise<ReadonlyMap<string, string>> {
     "/portal/endpoints/new",
     `/portal/endpoints/${ID}`,
     `/portal/endpoints/${ID}?state=dead`,
+    `/portal/endpoints/${ID}/transform`,
     `/portal/endpoints/${ID}/change`,
     `/portal/endpoints/${ID}/verify`,
     `/portal/deliveries/${deliveryId(EVENT, ID)}`,

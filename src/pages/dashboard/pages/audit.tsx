@@ -193,7 +193,7 @@ const actorTexts: Readonly<Record<AuditEntryView["actor"]["kind"], string>> = {
   breakwater: "By Breakwater",
 };
 
-function actorText({ kind, key, person, approver }: AuditEntryView["actor"]): string {
+export function actorText({ kind, key, person, approver }: AuditEntryView["actor"]): string {
   const who = person ?? key;
   const text = who === null ? actorTexts[kind] : `${actorTexts[kind]}, ${who}`;
   if (approver === undefined) return text;

@@ -11,7 +11,7 @@ import { getKeys } from "../../../features/keys/service.ts";
 import type { ConsumerList } from "../../../features/polling/schema.ts";
 import { getConsumers } from "../../../features/polling/service.ts";
 import { COUNTED, readFleet } from "../../../features/stats/fleet.ts";
-import { limitsOf } from "../../../store/destination.ts";
+import { type Destination, limitsOf } from "../../../store/destination.ts";
 import { listReplays, type Replay } from "../../../store/replays.ts";
 import { TrafficChart, TrafficLegend } from "../../ui/charts.tsx";
 import { type LogPage, logStates, readLog } from "../../ui/delivery-log.tsx";
@@ -27,6 +27,7 @@ import { atMost, countOf, decimalOf, durationOrNone, type Form } from "../../ui/
 import { Figure, OutcomeNotice, RefusedNotice, Section, WindowTabs, windowNamed } from "../../ui/parts.tsx";
 import { statusOfRefused } from "../../ui/services.ts";
 import type { StatusText } from "../../ui/status-text.ts";
+import { readTransformFaults, TransformSummary } from "../../ui/transform-page.tsx";
 import { BlockedKeys } from "../components/blocked-keys.tsx";
 import { CircuitHistory, CircuitTimeline, interruptionsOf } from "../components/circuit-history.tsx";
 import { Consumers } from "../components/consumers.tsx";
@@ -40,6 +41,7 @@ import {
 import { showNotFound, showPage } from "../components/layout.tsx";
 import { isUnderWay, ReplayProgress } from "../components/replay-progress.tsx";
 import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
+import { transformWords } from "./transform.tsx";
 
 export function registerDestination(app: Hono<DashboardEnv>): void {
   app.get("/dashboard/destinations/:id", (c) => showDestination(c, c.req.param("id")));
@@ -60,11 +62,12 @@ export async function showDestination(c: DashboardContext, id: string, refusedFo
   const state = logStates.find((name) => name === c.req.query("state")) ?? "all";
   const latest = { tenant, destinationId: id, state: undefined, before: undefined, limit: REPLAYS_SHOWN };
   const caller = callerOnPage(c);
-  const [deliveries, { replays }, blocked, consumers] = await Promise.all([
+  const [deliveries, { replays }, blocked, consumers, transformFaults] = await Promise.all([
     readLog(caller, seen.row, { state, before: c.req.query("before") }),
     listReplays(services, latest),
     seen.row.ordering === null ? undefined : getBlockedKeys(caller, { destination: id }),
     kindNameOf(seen.row.url) === "poll" ? getConsumers(caller, id) : undefined,
+    readTransformFaults(caller, seen.row),
   ]);
   const now = services.now();
   return showPage(
@@ -77,6 +80,7 @@ export async function showDestination(c: DashboardContext, id: string, refusedFo
       replays={replays}
       blocked={blocked?.kind === "ok" ? blocked.value : undefined}
       consumers={consumers?.kind === "ok" ? consumers.value : undefined}
+      transformFaults={transformFaults}
       now={now}
       maySeeKeys={mayCall(c, getKeys)}
       mayRepair={mayCall(c, pauseDestination)}
@@ -97,6 +101,7 @@ type Props = Readonly<{
   blocked: BlockedKeyPage | undefined;
   /** Undefined where the destination is not polled, or its inbox cannot be reached. */
   consumers: ConsumerList | undefined;
+  transformFaults: Awaited<ReturnType<typeof readTransformFaults>>;
   now: number;
   maySeeKeys: boolean;
   /** Pauses, tests, cancels and replays. */
@@ -116,6 +121,7 @@ const DestinationPage: FC<Props> = ({
   replays,
   blocked,
   consumers,
+  transformFaults,
   now,
   maySeeKeys,
   mayRepair,
@@ -142,9 +148,7 @@ const DestinationPage: FC<Props> = ({
       </section>
       {refused && !typed ? <RefusedNotice refused={refused} /> : <OutcomeNotice name={outcome} />}
       <StatusPanel status={status} />
-      {mayRepair && (
-        <Actions path={path} isPaused={row.status === "paused"} isHeld={isHeld} mayConfigure={mayConfigure} />
-      )}
+      {mayRepair && <Actions path={path} row={row} isHeld={isHeld} mayConfigure={mayConfigure} />}
       <CurrentFigures health={health} />
       {mayRepair && depth.waiting > 0 && <CancelWaiting path={path} waiting={depth.waiting} />}
       <Traffic path={path} health={health} window={window} now={now} />
@@ -155,6 +159,12 @@ const DestinationPage: FC<Props> = ({
         </div>
         <div class="column">
           <Sending row={row} />
+          <TransformSummary
+            words={transformWords(now)}
+            row={row}
+            path={`${path}/transform`}
+            faults={transformFaults}
+          />
           <LimitsForm row={row} path={path} mayChange={mayConfigure} typed={typed} refused={refused} />
           <RetryPolicySummary row={row} />
           {mayConfigure && <SecretRotation path={path} row={row} now={now} />}
@@ -185,13 +195,13 @@ const StatusPanel: FC<{ status: StatusText }> = ({ status: { tone, label, text, 
   </section>
 );
 
-type ActionsProps = Readonly<{ path: string; isPaused: boolean; isHeld: boolean; mayConfigure: boolean }>;
+type ActionsProps = Readonly<{ path: string; row: Destination; isHeld: boolean; mayConfigure: boolean }>;
 
-const Actions: FC<ActionsProps> = ({ path, isPaused, isHeld, mayConfigure }) => (
+const Actions: FC<ActionsProps> = ({ path, row: { status, url }, isHeld, mayConfigure }) => (
   <section class="actions" aria-label="Actions">
-    <form method="post" action={`${path}/${isPaused ? "resume" : "pause"}`}>
-      <button type="submit" class={isPaused ? "main" : ""}>
-        {isPaused ? "Resume" : "Pause"}
+    <form method="post" action={`${path}/${status === "paused" ? "resume" : "pause"}`}>
+      <button type="submit" class={status === "paused" ? "main" : ""}>
+        {status === "paused" ? "Resume" : "Pause"}
       </button>
     </form>
     {isHeld && (
@@ -205,6 +215,11 @@ const Actions: FC<ActionsProps> = ({ path, isPaused, isHeld, mayConfigure }) => 
     {mayConfigure && (
       <a class="button" href={`${path}/edit`}>
         Edit
+      </a>
+    )}
+    {kindNameOf(url) !== "poll" && (
+      <a class="button" href={`${path}/transform`}>
+        Transformation
       </a>
     )}
     <a class="button" href={`${path}/notices`}>

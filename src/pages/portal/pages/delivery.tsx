@@ -88,6 +88,7 @@ const DeliveryView: FC<Props> = (props) => {
           <strong>{label}</strong>
         </p>
         <p class="break">{text}</p>
+        {delivery.transform_fault !== undefined && <p class="break">{delivery.transform_fault}</p>}
       </section>
       {mayResend && isEnded && event.isErased && <p class="soft">{t.delivery.notAgain}</p>}
       {mayResend && isEnded && !event.isErased && (

@@ -21,8 +21,7 @@ import { readChange, readCreation } from "../../../features/destinations/validat
 import { newTokenId } from "../../../secrets/tokens.ts";
 import { type Destination, limitsOf } from "../../../store/destination.ts";
 import { type EventType, listEventTypes } from "../../../store/event-types.ts";
-import { headersIn } from "../../dashboard/destination-input.ts";
-import { type Form, indented, jsonIn, listIn, numberIn, textIn } from "../../ui/format.ts";
+import { type Form, indented, jsonIn, listIn, numberIn, pairsIn, textIn } from "../../ui/format.ts";
 import { attemptRead, attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { FilterPreview } from "../filter-preview.tsx";
 import { showPortalNotFound, showPortalPage, showRefused } from "../layout.tsx";
@@ -140,7 +139,7 @@ function inputOf(c: PortalContext, form: Form, row?: Destination): Input {
   const { t } = look;
   const types = chosenTypes(form);
   const filter = jsonIn(form, "filter");
-  const headers = headersIn(form);
+  const headers = pairsIn(form, "headers");
   const isBare = form.headers_remove === "on";
   const { access } = c.get("visitor");
   const asked = Object.fromEntries(limitedFields.map((name) => [name, numberIn(form, name)]));

@@ -18,6 +18,7 @@ import { type LogPage, logStates, readLog } from "../../ui/delivery-log.tsx";
 import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
 import { indented } from "../../ui/format.ts";
 import { Figure, Press } from "../../ui/parts.tsx";
+import { readTransformFaults, TransformSummary } from "../../ui/transform-page.tsx";
 import { PortalBlockedKeys } from "../blocked-keys.tsx";
 import { DeliveryTable } from "../delivery-table.tsx";
 import { showPortalNotFound, showPortalPage } from "../layout.tsx";
@@ -28,6 +29,7 @@ import { ResendMany } from "../resend-many.tsx";
 import { callerInPortal, type PortalContext, type PortalEnv } from "../session.ts";
 import { portalStatusText } from "../state-text.ts";
 import { statusOfRow } from "./endpoints.tsx";
+import { portalTransformWords } from "./transform.tsx";
 
 export function registerEndpoint(app: Hono<PortalEnv>): void {
   app.get("/portal/endpoints/:id", (c) => showEndpoint(c, c.req.param("id")));
@@ -47,12 +49,13 @@ export async function showEndpoint(c: PortalContext, id: string, shown: Shown = 
   const row = found.value;
   const state = logStates.find((name) => name === c.req.query("state")) ?? "all";
   const latest = { tenant, destinationId: id, state: undefined, before: undefined, limit: REPLAYS_SHOWN };
-  const [[figures], backlogs, deliveries, { replays }, blocked] = await Promise.all([
+  const [[figures], backlogs, deliveries, { replays }, blocked, transformFaults] = await Promise.all([
     queryGates(services, [row], { windows: ["24h"], series: true }),
     backlogOf(services, [id], COUNTED),
     readLog(callerInPortal(c), row, { state, before: c.req.query("before") }),
     listReplays(services, latest),
     row.ordering === null ? undefined : getBlockedKeys(callerInPortal(c), { destination: id }),
+    readTransformFaults(callerInPortal(c), row),
   ]);
   return showPortalPage(
     c,
@@ -66,6 +69,7 @@ export async function showEndpoint(c: PortalContext, id: string, shown: Shown = 
       deliveries={deliveries}
       replays={replays}
       blocked={blocked?.kind === "ok" ? blocked.value : undefined}
+      transformFaults={transformFaults}
       now={services.now()}
       outcome={c.req.query("done")}
       {...shown}
@@ -85,6 +89,7 @@ type Props = Omit<Shown, "status"> &
     replays: readonly Replay[];
     /** Undefined where the endpoint is not ordered. */
     blocked: BlockedKeyPage | undefined;
+    transformFaults: Awaited<ReturnType<typeof readTransformFaults>>;
     now: number;
     outcome: string | undefined;
   }>;
@@ -98,6 +103,7 @@ const EndpointPage: FC<Props> = ({
   deliveries,
   replays,
   blocked,
+  transformFaults,
   now,
   outcome,
   faults = {},
@@ -154,6 +160,13 @@ const EndpointPage: FC<Props> = ({
         <a class={isAny ? "button" : ""} href={`${path}/verify`}>
           {t.endpoint.verify}
         </a>
+        {kindNameOf(row.url) !== "poll" &&
+          allows(access, "change_endpoint") &&
+          allows(access, "write_transform") && (
+            <a class="button" href={`${path}/transform`}>
+              {t.transform.title}
+            </a>
+          )}
         {(allows(access, "change_endpoint") || row.noticeChannel !== null) && (
           <a class={isAny ? "button" : ""} href={`${path}/notices`}>
             {t.notices.title}
@@ -192,6 +205,12 @@ const EndpointPage: FC<Props> = ({
       )}
       <div class="columns">
         <Settings look={look} row={row} />
+        <TransformSummary
+          words={portalTransformWords(look, now)}
+          row={row}
+          path={`${path}/transform`}
+          faults={transformFaults}
+        />
         {allows(access, "rotate_secret") && (
           <Secret look={look} path={path} row={row} now={now} faults={faults} />
         )}

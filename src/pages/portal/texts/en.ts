@@ -6,6 +6,7 @@ import type { LimitedField, PortalAction } from "../../../core/portal-access.ts"
 import type { deliveryReasons, pauseReasons, replayReasons } from "../../../core/reasons.ts";
 import type { VisitorField, VisitorText } from "../../../features/destinations/fields.ts";
 import { noticeTexts } from "../../ui/notice-form.tsx";
+import { transformTexts } from "../../ui/transform-texts.ts";
 
 type Reason = (typeof deliveryReasons)[number] | "token_unavailable" | "token_refused";
 
@@ -90,7 +91,7 @@ const refusals: Readonly<Record<PortalAction, string>> = {
   create_endpoint: "You may not add endpoints here.",
   change_endpoint: "You may not change endpoints here.",
   write_transform: "You may not write transformations here.",
-  preview_endpoint: "You may not try filters on past events here.",
+  preview_endpoint: "You may not try settings on past events here.",
   pause_endpoint: "You may not pause endpoints here.",
   resume_endpoint: "You may not resume endpoints here.",
   delete_endpoint: "You may not delete endpoints here.",
@@ -298,6 +299,8 @@ export const en = {
   },
 
   notices: noticeTexts,
+
+  transform: transformTexts,
 
   secret: {
     title: "Signing secret",

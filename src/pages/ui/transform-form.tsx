@@ -1,0 +1,166 @@
+/** The form of a transformation's template: a field for each part, in the words of dashboard or portal. */
+import type { FC } from "hono/jsx";
+import type { FieldError, Refused, Result } from "../../core/result.ts";
+import { invalidFields, ok } from "../../core/result.ts";
+import { type ReadyTemplate, readyTemplates } from "../../core/transform/ready.ts";
+import { methods, type TransformTemplate } from "../../core/transform/template.ts";
+import { transformShown } from "../../features/destinations/fields.ts";
+import { AreaField, ChoiceField, type FormState, type Option, TextField } from "./fields.tsx";
+import { type Form, jsonIn, pairsIn, textIn } from "./format.ts";
+import { readTyped } from "./services.ts";
+import { serviceNames, type TransformPart, type TransformTexts } from "./transform-texts.ts";
+
+const PARTS = ["body", "content_type", "headers", "method", "path", "query"] as const;
+
+/** The template in a form; null where all of it is empty. A form that is sent as it was shown means the stored template, to the letter. */
+export function templateTyped(
+  form: Form,
+  stored: TransformTemplate | null,
+): Result<TransformTemplate | null, "invalid"> {
+  const was = typedOf(stored);
+  if (PARTS.every((part) => typedIn(form, part) === typedIn(was, part))) return ok(stored);
+  const [headers, query] = [namedIn(form, "headers"), namedIn(form, "query")];
+  const errors = [...headers.errors, ...query.errors];
+  if (errors.length > 0) return invalidFields(errors);
+  const body = typedIn(form, "body");
+  const template = {
+    body: body.trim() === "" ? undefined : body,
+    content_type: textIn(form, "content_type"),
+    headers: headers.value ?? undefined,
+    method: textIn(form, "method"),
+    path: textIn(form, "path"),
+    query: query.value ?? undefined,
+  };
+  if (Object.values(template).every((value) => value === undefined)) return ok(null);
+  return readTyped(transformShown.shape.template, template);
+}
+
+/** Browsers send line breaks as CRLF. */
+function typedIn(form: Form, part: TransformPart): string {
+  return String(form[part] ?? "").replaceAll("\r\n", "\n");
+}
+
+type Pairs = Readonly<Record<string, string>>;
+
+/** Names with their values: a pair on each line, or JSON where lines could not say it. */
+function namedIn(form: Form, part: "headers" | "query"): ReturnType<typeof pairsIn> {
+  if (!typedIn(form, part).trimStart().startsWith("{")) return pairsIn(form, part);
+  const { value, fault } = jsonIn(form, part);
+  if (fault === undefined) return { value: value as Pairs, errors: [] };
+  return {
+    value: null,
+    errors: [{ field: part, fault, expected: "a name, a colon and a value on each line" }],
+  };
+}
+
+function pairsText(pairs: Pairs = {}): string {
+  const lines = Object.entries(pairs).map(([name, value]) => `${name}: ${value}`);
+  const read = namedIn({ headers: lines.join("\n") }, "headers");
+  const isSame = read.errors.length === 0 && JSON.stringify(read.value ?? {}) === JSON.stringify(pairs);
+  return isSame ? lines.join("\n") : JSON.stringify(pairs, null, 2);
+}
+
+/** The form of a template. */
+export function typedOf(template: TransformTemplate | null): Form {
+  const { body, content_type, headers, method, path, query } = template ?? {};
+  return {
+    body,
+    content_type,
+    headers: pairsText(headers),
+    method: method === "POST" ? "" : method,
+    path,
+    query: pairsText(query),
+  };
+}
+
+/** The form's state: each fault of a refusal at its field, and others above. */
+export function transformFormState(values: Form, t: TransformTexts, refused?: Refused): FormState {
+  const labels = Object.fromEntries(PARTS.map((part) => [part, [part, t.labels[part]] as const]));
+  const errors = (refused?.errors ?? []).map((error) => placed(error, t));
+  const detail = refused === undefined ? undefined : refused.kind === "conflict" ? t.outdated : t.notSaved;
+  return { values, labels, errors, ...(detail !== undefined && { detail }) };
+}
+
+function placed({ field, fault, expected }: FieldError, t: TransformTexts): FormState["errors"][number] {
+  const bare = field.replace(/^transform\./, "").replace(/^template\./, "");
+  const [, name = "", place = ""] = /^(\w+)\.?(.*)$/s.exec(bare) ?? [];
+  const part = PARTS.find((one) => one === name);
+  const text = `${t.wrong}${place === "" ? "" : ` (${place})`}: ${fault}; ${expected}.`;
+  return { input: part, label: part ? t.labels[part] : name, text };
+}
+
+export const TransformNotice: FC<{ form: FormState; t: TransformTexts }> = ({
+  form: { errors, detail },
+  t,
+}) => {
+  if (detail === undefined) return null;
+  const general = errors.filter(({ input }) => input === undefined);
+  const links = new Map(errors.flatMap(({ input, label }) => (input ? [[input, label] as const] : [])));
+  return (
+    <div class="notice tone-bad break" role="alert">
+      {errors.length === 0 && <p>{detail}</p>}
+      {general.map(({ text }) => (
+        <p>{text}</p>
+      ))}
+      {links.size > 0 && (
+        <p>
+          {`${t.check} `}
+          {[...links].map(([input, label], i) => (
+            <>
+              {i > 0 && ", "}
+              <a href={`#f-${input}`}>{label}</a>
+            </>
+          ))}
+        </p>
+      )}
+    </div>
+  );
+};
+
+type FieldsProps = Readonly<{
+  form: FormState;
+  t: TransformTexts;
+  /** Whether the kind of destination has a URL, of which a method, a path and a query are parts. */
+  hasUrl: boolean;
+}>;
+
+export const TemplateFields: FC<FieldsProps> = ({ form, t, hasUrl }) => (
+  <>
+    <AreaField form={form} name="body" hint={t.hints.body} of="all tall" />
+    <TextField form={form} name="content_type" hint={t.hints.content_type} placeholder="application/json" />
+    <AreaField form={form} name="headers" hint={t.hints.headers} />
+    {hasUrl && (
+      <>
+        <ChoiceField form={form} name="method" options={methodOptions} />
+        <TextField form={form} name="path" hint={t.hints.path} />
+        <AreaField form={form} name="query" hint={t.hints.query} />
+      </>
+    )}
+  </>
+);
+
+const methodOptions: readonly Option[] = methods.map((method) => [method === "POST" ? "" : method, method]);
+
+/** A form that is sent as a query: it changes nothing, and its address can be shared. */
+export const ReadyTemplates: FC<{ path: string; t: TransformTexts; chosen: string | undefined }> = ({
+  path,
+  t,
+  chosen,
+}) => (
+  <form class="actions" method="get" action={path}>
+    <label for="ready">{t.ready}</label>
+    <select id="ready" name="ready" class="inline">
+      <option value="">{t.asTheyAre}</option>
+      {readyTemplates.map((name) => (
+        <option value={name} selected={name === chosen}>
+          {readyName(name, t)}
+        </option>
+      ))}
+    </select>
+    <button type="submit">{t.fillIn}</button>
+  </form>
+);
+
+function readyName(name: ReadyTemplate, t: TransformTexts): string {
+  return { ...serviceNames, ...t.readyNames }[name];
+}

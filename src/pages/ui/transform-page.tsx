@@ -1,0 +1,213 @@
+/**
+ * The page of a transformation: its form, ready templates, a preview, its versions. Dashboard and portal show the same, each in
+ * its words, and say who may do what.
+ */
+import type { FC } from "hono/jsx";
+import { conflict, type Refused } from "../../core/result.ts";
+import { type ReadyTemplate, readyTemplate, readyTemplates } from "../../core/transform/ready.ts";
+import type { TransformTemplate } from "../../core/transform/template.ts";
+import { kindNameOf } from "../../delivery/kinds/registry.ts";
+import { getTransformFaults } from "../../features/deliveries/service.ts";
+import { updateDestination } from "../../features/destinations/service.ts";
+import {
+  getTransformVersions,
+  previewTransform,
+  type TransformPreview,
+  type TransformVersions,
+} from "../../features/destinations/transforms.ts";
+import { readChange } from "../../features/destinations/validate.ts";
+import { getTypesWithExamples } from "../../features/event-types/service.ts";
+import type { Caller } from "../../features/service.ts";
+import type { Destination } from "../../store/destination.ts";
+import { currentTransform } from "../../store/transforms.ts";
+import { ChoiceField, type FormState } from "./fields.tsx";
+import { type Form, textIn } from "./format.ts";
+import { Section } from "./parts.tsx";
+import { attempt, attemptRead } from "./services.ts";
+import {
+  ReadyTemplates,
+  TemplateFields,
+  TransformNotice,
+  templateTyped,
+  transformFormState,
+  typedOf,
+} from "./transform-form.tsx";
+import { TransformFaults, TransformTrial, type TransformWords, VersionList } from "./transform-view.tsx";
+
+/** The template at work; null: none, or one that cannot be read. */
+function templateNow(row: Destination): TransformTemplate | null {
+  return currentTransform(row)?.template ?? null;
+}
+
+/** The version at work as a form names it, so that another one that was saved meanwhile is noticed. */
+function versionNow(row: Destination): string {
+  return String(currentTransform(row)?.version ?? 0);
+}
+
+/** Saves the template in a form. */
+export async function saveTransform(caller: Caller, row: Destination, form: Form, requestUrl: string) {
+  if (textIn(form, "read_version") !== versionNow(row))
+    return conflict("Another version was saved after the form was opened");
+  return attemptRead(caller, templateTyped(form, templateNow(row)), async (template) => {
+    const read = readChange(caller.services, { transform: template && { template } }, requestUrl);
+    if (read.kind !== "ok") return read;
+    return updateDestination(caller, { id: row.id, change: read.value, requestUrl });
+  });
+}
+
+/** Previews the template in a form. */
+export async function tryTransform(caller: Caller, row: Destination, form: Form) {
+  const type = textIn(form, "type");
+  return attemptRead(caller, templateTyped(form, templateNow(row)), (template) =>
+    previewTransform(caller, { id: row.id, template: template ?? {}, ...(type !== undefined && { type }) }),
+  );
+}
+
+/** Whether the form is shown again with the refusal. */
+export function isOfForm({ kind }: Refused): boolean {
+  return kind !== "not_found" && kind !== "forbidden";
+}
+
+type Versions = TransformVersions["data"];
+
+/** Reads everything that the page shows besides its form. */
+export async function readTransformPage(caller: Caller, row: Destination) {
+  const [types, versions, faults] = await Promise.all([
+    getTypesWithExamples(caller, undefined),
+    getTransformVersions(caller, row.id),
+    readTransformFaults(caller, row),
+  ]);
+  return {
+    types: types.kind === "ok" ? types.value : [],
+    versions: versions.kind === "ok" ? versions.value.data : [],
+    faults,
+  };
+}
+
+/** The last faults of the current template; none where they cannot be read, so that the page is shown all the same. */
+export async function readTransformFaults(caller: Caller, row: Destination) {
+  if (templateNow(row) === null) return [];
+  const found = await attempt(caller, () => getTransformFaults(caller, row));
+  return found.kind === "ok" ? found.value : [];
+}
+
+type Asked = Readonly<{ ready?: string | undefined; version?: string | undefined }>;
+
+/** The form at first: of the ready template or the version that the address names, or else of the current template. */
+export function transformTyped(row: Destination, versions: Versions, { ready, version }: Asked): Form {
+  if (ready !== undefined) {
+    const name = readyTemplates.find((one): one is ReadyTemplate => one === ready);
+    return typedOf(name === undefined ? null : readyTemplate(name));
+  }
+  const former = versions.find((one) => String(one.version) === version);
+  return typedOf(former ? former.template : templateNow(row));
+}
+
+type PageProps = Readonly<{
+  words: TransformWords;
+  row: Destination;
+  /** The page's own. */
+  path: string;
+  typed: Form;
+  refused?: Refused | undefined;
+  preview?: TransformPreview | undefined;
+  ready?: string | undefined;
+  /** Whether to show where requests go. */
+  showsUrl: boolean;
+  mayChange: boolean;
+  mayPreview: boolean;
+}> &
+  Awaited<ReturnType<typeof readTransformPage>>;
+
+export const TransformPage: FC<PageProps> = (props) => {
+  const { words, row, path, typed, refused, preview, ready, versions, faults, mayChange } = props;
+  const { t } = words;
+  const form = transformFormState(typed, t, refused);
+  return (
+    <>
+      <TransformNotice form={form} t={t} />
+      {currentTransform(row) === undefined && <p class="notice tone-bad">{t.unreadable}</p>}
+      <TransformFaults words={words} faults={faults} />
+      {mayChange && <ReadyTemplates path={path} t={t} chosen={ready} />}
+      <div class="columns">
+        <TransformForm {...props} form={form} />
+        <VersionList words={words} path={path} versions={versions} mayChange={mayChange} />
+      </div>
+      {preview && <TransformTrial preview={preview} t={t} showsUrl={props.showsUrl} />}
+    </>
+  );
+};
+
+const TransformForm: FC<PageProps & Readonly<{ form: FormState }>> = ({
+  words: { t },
+  row,
+  path,
+  form,
+  types,
+  mayChange,
+  mayPreview,
+}) => (
+  <form class="stack" method="post" action={path} aria-label={t.title}>
+    <input type="hidden" name="read_version" value={versionNow(row)} autocomplete="off" />
+    <fieldset class="stack" disabled={!mayChange}>
+      <legend class="hidden">{t.title}</legend>
+      <TemplateFields form={form} t={t} hasUrl={kindNameOf(row.url) !== "queue"} />
+    </fieldset>
+    {mayChange && mayPreview && types.length > 0 && (
+      <ChoiceField
+        form={{ ...form, labels: { ...form.labels, type: ["type", t.example] } }}
+        name="type"
+        options={[["", t.noExample], ...types.map((type) => [type, type] as const)]}
+      />
+    )}
+    {mayChange && (
+      <div class="actions">
+        <button type="submit" class="main">
+          {t.save}
+        </button>
+        {mayPreview && (
+          <>
+            <button type="submit" formaction={`${path}/preview#preview`}>
+              {t.try}
+            </button>
+            <span class="hint">{t.tryHint}</span>
+          </>
+        )}
+      </div>
+    )}
+  </form>
+);
+
+type SummaryProps = Readonly<{
+  words: TransformWords;
+  row: Destination;
+  /** The page of the transformation. */
+  path: string;
+  faults: Awaited<ReturnType<typeof readTransformFaults>>;
+}>;
+
+/** On a destination's page: which version is at work, and what it failed for. Nothing where events are sent as they are. */
+export const TransformSummary: FC<SummaryProps> = ({ words, row, path, faults }) => {
+  const { t, count, ago, author } = words;
+  const current = currentTransform(row);
+  if (current === null || current?.template === null) return null;
+  return (
+    <Section id="transform" title={t.title}>
+      <div class="stack">
+        {current === undefined ? (
+          <p class="notice tone-bad">{t.unreadable}</p>
+        ) : (
+          <p class="break">
+            {`${t.current} ${t.version(count(current.version))}, `}
+            {ago(current.at)}
+            {`, ${author({ ...current.by, person: current.by.person ?? null })}`}
+          </p>
+        )}
+        <TransformFaults words={words} faults={faults} />
+        <p>
+          <a href={path}>{t.edit}</a>
+        </p>
+      </div>
+    </Section>
+  );
+};
