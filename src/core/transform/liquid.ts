@@ -3,7 +3,8 @@
  * for a destination that has a template. An own wrapper bounds it, because its time limit reads a clock that stands still
  * while a Worker computes:
  *
- * - every node that is rendered is a step, and every operation is charged for the values that it reads and makes;
+ * - every node that is rendered is a step, more where its text is long, and every operation is charged for the values that
+ *   it reads and makes;
  * - only tags and filters that are charged so, and that depend on nothing but the event, exist: no clock, no randomness,
  *   no files, no regular expressions over what somebody else has written.
  */
@@ -26,6 +27,8 @@ import {
   type Template as Node,
   RawTag,
   Tag,
+  Tokenizer,
+  TokenKind,
   toValueSync,
   UnlessTag,
 } from "liquidjs";
@@ -34,6 +37,8 @@ import { isFormType, isJsonType, type TransformTemplate } from "./template.ts";
 
 /** Nodes rendered for one event at most. */
 const MOST_STEPS = 10_000;
+/** Characters of a tag that one step covers: a longer one reads and compares more, some of it without a charge. */
+const STEP_LENGTH = 64;
 /** Characters and elements read and made for one event at most. */
 const MOST_WORK = 2_000_000;
 /** Characters written for one event at most. */
@@ -107,6 +112,9 @@ export const templateWords = { tags: Object.keys(TAGS), filters: FILTERS };
 
 type Handler = (this: { context: Context }, value: unknown, ...args: unknown[]) => unknown;
 
+/** Filters that copy references to the elements of a list, whatever these are. All others read their texts. */
+const SHALLOW = new Set("compact concat default first last map reverse size slice where".split(" "));
+
 /** Units of work for an element, for filters that take longer with each than to copy it. */
 const WORK: Readonly<Record<string, number>> = { map: 40, sort: 16, where: 100 };
 
@@ -114,8 +122,9 @@ const WORK: Readonly<Record<string, number>> = { map: 40, sort: 16, where: 100 }
 function charged(name: string, handler: Handler): Handler {
   const { [name]: perElement = 1 } = WORK;
   const isSearch = /^(replace|remove|split)/.test(name);
+  const weigh = SHALLOW.has(name) ? weightOf : wholeWeightOf;
   return function (value, ...args) {
-    const [own = 0, pattern = 0, ...others] = [value, ...args].map(weightOf);
+    const [own = 0, pattern = 0, ...others] = [value, ...args].map(weigh);
     const searched = isSearch ? (own * pattern) / COMPARED : 0;
     this.context.memoryLimit.use(
       others.reduce((sum, one) => sum + one, 1 + own * perElement + pattern + searched),
@@ -131,6 +140,18 @@ function weightOf(value: unknown): number {
   if (typeof value === "string") return value.length;
   if (typeof value !== "object" || value === null) return 1;
   return Array.isArray(value) ? value.length : Object.keys(value).length;
+}
+
+const wholeWeights = new WeakMap<object, number>();
+
+/** The same, with those of all elements. Nothing changes a value once it is made. */
+function wholeWeightOf(value: unknown): number {
+  if (typeof value !== "object" || value === null) return weightOf(value);
+  const known = wholeWeights.get(value);
+  if (known !== undefined) return known;
+  const whole = Object.values(value).reduce((sum: number, one) => sum + wholeWeightOf(one), weightOf(value));
+  wholeWeights.set(value, whole);
+  return whole;
 }
 
 type Operator = (left: unknown, right: unknown, ctx: Context) => unknown;
@@ -189,15 +210,15 @@ function written(value: unknown): string {
 
 /** The limits of one event: steps, work, and characters written. */
 class Budget {
-  readonly renderLimit = { check: bounded(MOST_STEPS, `takes more than ${MOST_STEPS} steps`, () => 1) };
-  readonly memoryLimit = { use: bounded(MOST_WORK, "reads and makes too much", (count) => count) };
-  readonly write = bounded(MOST_WRITTEN, `is longer than ${MOST_WRITTEN} characters`, (count) => count);
+  readonly step = bounded(MOST_STEPS, `takes more than ${MOST_STEPS} steps`);
+  readonly memoryLimit = { use: bounded(MOST_WORK, "reads and makes too much") };
+  readonly write = bounded(MOST_WRITTEN, `is longer than ${MOST_WRITTEN} characters`);
 }
 
-function bounded(most: number, fault: string, costOf: (count: number) => number): (count: number) => void {
+function bounded(most: number, fault: string): (count: number) => void {
   let used = 0;
   return (count) => {
-    used += costOf(count);
+    used += count;
     if (used > most) throw new Error(fault);
   };
 }
@@ -234,14 +255,22 @@ type Filling = (event: EventFacts, budget: Budget) => Written;
 /** Throws a `TemplateError` where the text is not Liquid. */
 function parsed(liquid: Liquid, text: string, field: string): Filling {
   const nodes = named(field, () => liquid.parse(text) as Node[]);
+  const steps = stepsOfNode(text);
   return (event, budget) =>
     named(field, () => {
-      const limits = { renderLimit: budget.renderLimit, memoryLimit: budget.memoryLimit, liquid };
+      const renderLimit = { check: () => budget.step(steps) };
+      const limits = { renderLimit, memoryLimit: budget.memoryLimit, liquid };
       const context = new Context(event, liquid.options, { sync: true }, limits as never);
       const emitter = new Written(budget);
       toValueSync(liquid.renderer.renderTemplates(nodes, context, emitter) as never);
       return emitter;
     });
+}
+
+/** Steps that a node of the text counts as: by its longest tag, because nothing says which node is rendered. */
+function stepsOfNode(text: string): number {
+  const tags = new Tokenizer(text).readTopLevelTokens().filter(({ kind }) => kind !== TokenKind.HTML);
+  return Math.max(1, ...tags.map(({ begin, end }) => Math.ceil((end - begin) / STEP_LENGTH)));
 }
 
 /** Returns what the work returns; its errors name the field, and where in it. */

@@ -13,6 +13,7 @@ const data = {
   big: "a".repeat(200_000),
   pattern: `b${"a".repeat(99_999)}`,
   list: Array.from({ length: 20_000 }, (_, n) => n),
+  digits: Array.from({ length: 10 }, () => "1".repeat(100)),
 };
 const event = {
   id: "evt_0000000000001",
@@ -114,6 +115,8 @@ describe("nothing but the event is known:", () => {
 
 describe("no template takes long:", () => {
   const loop = (body: string) => `{% for i in (1..9000) %}${body}{% endfor %}`;
+  /** Of few steps, were each of them one. */
+  const short = (body: string) => `{% for i in (1..4000) %}${body}{% endfor %}`;
   test.each([
     "{% for i in (1..100000000) %}x{% endfor %}",
     "{% for i in data.list %}{% for j in data.list %}{% endfor %}{% endfor %}",
@@ -133,6 +136,9 @@ describe("no template takes long:", () => {
     loop("{% assign x = data.list | concat: data.list %}"),
     '{{ timestamp | date: "%9999999999s" }}',
     loop("x".repeat(15_000)),
+    short("{% assign x = data.digits | sum %}"),
+    short("{% assign x = data.digits | times: 2 %}"),
+    short(`{% assign x = data${".a".repeat(100)} %}`),
   ])("%s", (body) => {
     expect(text(body)).toMatchObject({
       field: "body",
