@@ -183,8 +183,11 @@ function compared(same: (left: unknown, right: unknown) => boolean, name: "==" |
   };
 }
 
-/** @param outputEscape what becomes of each value that a text is filled in with */
-function engine(outputEscape?: (value: unknown) => string): Liquid {
+/**
+ * @param outputEscape what becomes of each value that a text is filled in with
+ * @param whole the filter whose results are filled in as they are
+ */
+function engine(outputEscape?: (value: unknown) => string, whole?: string): Liquid {
   const liquid = new Liquid({
     operators: operators as never,
     strictFilters: true,
@@ -195,13 +198,20 @@ function engine(outputEscape?: (value: unknown) => string): Liquid {
     ...(outputEscape && { outputEscape }),
   });
   const all = filters as unknown as Readonly<Record<string, Handler>>;
-  const own = Object.fromEntries(FILTERS.map((name) => [name, charged(name, all[name] as Handler)]));
+  const own = Object.fromEntries(
+    FILTERS.map((name) => [name, { raw: name === whole, handler: charged(name, all[name] as Handler) }]),
+  );
   return Object.assign(liquid, { tags: { ...TAGS }, filters: own });
 }
 
 const plain = engine();
 /** For paths, queries and forms: what is filled in is percent-encoded. */
 const encoding = engine((value) => encodeURIComponent(written(value).toWellFormed()));
+/** For JSON that is written as a text: no text that is filled in ends the quotes around it. */
+const quoting = engine(
+  (value) => (typeof value === "string" ? JSON.stringify(value).slice(1, -1) : written(value)),
+  "json",
+);
 
 function written(value: unknown): string {
   if (value === undefined || value === null) return "";
@@ -293,16 +303,17 @@ function named<T>(field: string, work: () => T): T {
 
 /** The body: JSON whose strings are filled in, or a text. */
 function bodyOf(text: string, contentType: string): (event: EventFacts, budget: Budget) => string | null {
-  const json = isJsonType(contentType) ? jsonIn(text) : undefined;
+  const isJson = isJsonType(contentType);
+  const json = isJson ? jsonIn(text) : undefined;
   if (typeof json === "object" && json !== null) {
     const fill = structured(json, "body");
     return (event, budget) => JSON.stringify(fill(event, budget));
   }
-  const fill = parsed(isFormType(contentType) ? encoding : plain, text, "body");
+  const fill = parsed(isJson ? quoting : isFormType(contentType) ? encoding : plain, text, "body");
   return (event, budget) => {
     const made = fill(event, budget).text();
     if (made.trim() === "") return null;
-    if (isJsonType(contentType) && jsonIn(made) === undefined)
+    if (isJson && jsonIn(made) === undefined)
       throw new TemplateError({ field: "body", fault: "comes out as text that is no JSON" });
     return made;
   };

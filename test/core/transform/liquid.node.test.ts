@@ -60,6 +60,13 @@ describe("a body", () => {
     });
   });
 
+  test("that is JSON only when it is filled in has its texts escaped, so that no event adds to it", () => {
+    const body =
+      '{"text":"Hi {{ data.name | default: "you" }}!","n":{{ data.count }},"all":{{ data.items }},"own":{{ data.name | json }}}';
+    const filledIn = { text: 'Hi B"ob\n!', n: 5, all: [{ a: 1 }, { a: 2 }], own: 'B"ob\n' };
+    expect(JSON.parse(String(bodyOf(body)))).toEqual(filledIn);
+  });
+
   test("of a form has its values encoded", () => {
     expect(bodyOf("a={{ data['a&b'] }}&l={{ data.items }}", "application/x-www-form-urlencoded")).toBe(
       "a=c%3Dd&l=%5B%7B%22a%22%3A1%7D%2C%7B%22a%22%3A2%7D%5D",
