@@ -225,17 +225,31 @@ export function givenTo(result: Checked): unknown {
 
 /** The errors of a value that a schema has refused; each unknown field is an error of its own. */
 function fieldErrors(issues: readonly Issue[], value: unknown): FieldError[] {
-  return issues.flatMap((issue) =>
-    issue.code === "unrecognized_keys"
-      ? issue.keys.map((key) => unknownField([...issue.path, key], issue.message))
-      : [
-          {
-            field: fieldName(issue.path),
-            fault: issue.code === "invalid_key" ? keyFault(issue.path) : faultAt(issue.path, value),
-            expected: expectation(issue),
-          },
-        ],
+  return issues.flatMap((issue) => {
+    if (issue.code === "unrecognized_keys")
+      return issue.keys.map((key) => unknownField([...issue.path, key], issue.message));
+    const within = issue.code === "invalid_union" ? issuesOfKind(issue) : undefined;
+    if (within) return fieldErrors(within, value);
+    return {
+      field: fieldName(issue.path),
+      fault: issue.code === "invalid_key" ? keyFault(issue.path) : faultAt(issue.path, value),
+      expected: expectation(issue),
+    };
+  });
+}
+
+type UnionIssue = z.core.$ZodIssueInvalidUnion;
+
+/**
+ * The issues of the alternative of which the value has the type, as faults in its fields; undefined: it has that of none, or
+ * the schema says what it expects in its own words.
+ */
+function issuesOfKind({ errors, path, message }: UnionIssue): readonly Issue[] | undefined {
+  if (message.startsWith("expected ")) return undefined;
+  const ofKind = errors.find((issues) =>
+    issues.every((issue) => issue.path.length > 0 || issue.code === "unrecognized_keys"),
   );
+  return ofKind?.map((issue) => ({ ...issue, path: [...path, ...issue.path] }));
 }
 
 /** Characters of a value that an answer repeats. */
@@ -270,6 +284,8 @@ function expectation(issue: Issue): string {
       return `at most ${issue.maximum}${unitOf(issue.origin)}`;
     case "too_small":
       return `at least ${issue.minimum}${unitOf(issue.origin)}`;
+    case "invalid_union":
+      return issue.errors.flatMap(([first]) => (first ? expectation(first) : [])).join(", or ");
     default:
       return issue.message;
   }

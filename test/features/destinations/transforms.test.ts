@@ -26,19 +26,32 @@ test("a ready template is stored as its text", async () => {
 });
 
 test.each([
-  [{ template: { body: "a\n{{ b | nosuch }}" } }, "transform.template.body", /line 2/],
-  [{ template: { headers: { "x-a": "{% if %}" } } }, "transform.template.headers.x-a", /./],
-  [{ template: { headers: { "content-type": "a/b" } } }, "transform", /./],
-  [{ template: { content_type: "text\r\nx: y" } }, "transform", /./],
-  [{ template: { path: "no" } }, "transform", /./],
-  [{ template: { body: "x".repeat(16_001) } }, "transform", /./],
-  [{ template: "nosuch" }, "transform", /./],
-  [{ template: {}, more: 1 }, "transform", /./],
-])("%j is refused with its field", async (transform, field, fault) => {
+  [{ template: { body: "a\n{{ b | nosuch }}" } }, "body", "(line 2", "Liquid"],
+  [{ template: { headers: { "x-a": "{% if %}" } } }, "headers.x-a", "(line 1", "Liquid"],
+  [
+    { template: { headers: { "content-type": "a/b" } } },
+    "headers.content-type",
+    "is a string of 3",
+    "at most 20",
+  ],
+  [{ template: { content_type: "text\r\nx: y" } }, "content_type", 'is "text', "a media type"],
+  [{ template: { path: "no" } }, "path", 'is "no"', "a text that begins with /"],
+  [{ template: { body: "x".repeat(16_001) } }, "body", "is a string of 16001", "a text of at most 16000"],
+  [{ template: { body: 5 } }, "body", "is 5", "a text of at most 16000"],
+  [{ template: { bdy: "{}" } }, "bdy", "is not a known field (did you mean body?)", "one of body"],
+  [{ template: "nosuch" }, "", 'is "nosuch"', "one of slack, discord"],
+  [{ template: 5 }, "", "is 5", /one of slack, .*, or an object/],
+])("%j is refused with its field, fault and expectation", async (transform, part, fault, expected) => {
   const { status, json } = await change(transform);
   expect(status).toBe(422);
-  const error = json.errors.find((one: { field: string }) => one.field.startsWith(field));
-  expect(error).toMatchObject({ fault: expect.stringMatching(fault) });
+  const field = ["transform.template", part].filter((name) => name !== "").join(".");
+  const error = { field, fault: expect.stringContaining(fault), expected: expect.stringMatching(expected) };
+  expect(json.errors).toEqual([error]);
+});
+
+test("nothing but a template is taken", async () => {
+  const { json } = await change({ template: {}, more: 1 });
+  expect(json.errors).toMatchObject([{ field: "transform.more", fault: "is not a known field" }]);
 });
 
 test("a queue takes no method, path and query", async () => {
