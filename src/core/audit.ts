@@ -15,6 +15,7 @@ export const auditActions = [
   "delivery.cancelled",
   "delivery.skipped",
   "delivery.retried",
+  "destination.certified",
   "destination.changed",
   "destination.created",
   "destination.deleted",

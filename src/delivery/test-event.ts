@@ -16,7 +16,16 @@ import { type Destination, gateSettingsOf } from "../store/destination.ts";
 import { isoTime } from "../time.ts";
 import { prepare } from "./admission.ts";
 import { maskedHeaders } from "./authorization.ts";
-import { bodyOfText, call, connections, excerptOf, type OutgoingCall, requestHeadersOf } from "./http.ts";
+import {
+  bodyOfText,
+  call,
+  connections,
+  type EventRequest,
+  excerptOf,
+  type OutgoingCall,
+  requestHeadersOf,
+  type Sender,
+} from "./http.ts";
 import { kindNameOf, kindOf } from "./kinds/registry.ts";
 import { sentSecrets } from "./shown-request.ts";
 import { requestFor } from "./transform.ts";
@@ -42,26 +51,13 @@ export async function sendTestEvent(
   destination: Destination,
   { type, data }: TestContent = plainTest,
 ): Promise<TestResult> {
-  const { config, now } = services;
-  const body = bodyOfText(envelopeOf(type, isoTime(now()), data));
-  if (kindNameOf(destination.url) === "poll")
-    return {
-      kind: "not_made",
-      fault: "An inbox gets no test events: post an event of a type that it takes.",
-    };
-  const event = { id: newestNumber, type, tenant: destination.tenant, acceptedAt: now(), body };
-  const request = await requestFor(services, event, destination);
-  if ("kind" in request) return { kind: "not_made", fault: whyNot(request) };
+  const envelope = envelopeOf(type, isoTime(services.now()), data);
+  const request = await testRequest(services, destination, type, envelope);
+  if ("fault" in request) return { kind: "not_made", ...request };
+  const sender = await testSender(services, destination);
+  if ("fault" in sender) return { kind: "not_made", ...sender };
   const { payload, way, headers: given } = request;
-  const obstacle = kindOf(destination).obstacle(destination, payload.body, config);
-  if (obstacle) return { kind: "not_made", fault: obstacle.fault };
-  const prepared = await prepare(services, connections(), destination, { force: true });
-  if (prepared.kind === "unready") {
-    const { refusal, fault } = prepared;
-    return { kind: "not_made", fault: fault ?? faults[refusal.reason] ?? "" };
-  }
-  const { sender } = prepared;
-  const message = { id: `test_${randomText(13)}`, type, headers: given, ...payload, attempt: 1 };
+  const message = { id: newTestId(), type, headers: given, ...payload, attempt: 1 };
   let headers: Record<string, string> = {};
   const made = await call(services, {
     post: sender.post,
@@ -93,6 +89,40 @@ export async function sendTestEvent(
       headers: maskedHeaders(headers, sender.credentials.headers()),
     },
   };
+}
+
+/** A sentence: why a destination cannot be called. */
+type NoTest = Readonly<{ fault: string }>;
+
+/** The request that an event with this envelope makes. */
+export async function testRequest(
+  services: Services,
+  destination: Destination,
+  type: string,
+  envelope: string,
+): Promise<EventRequest | NoTest> {
+  if (kindNameOf(destination.url) === "poll")
+    return { fault: "An inbox gets no test events: post an event of a type that it takes." };
+  const { config, now } = services;
+  const body = bodyOfText(envelope);
+  const event = { id: newestNumber, type, tenant: destination.tenant, acceptedAt: now(), body };
+  const request = await requestFor(services, event, destination);
+  if ("kind" in request) return { fault: whyNot(request) };
+  const obstacle = kindOf(destination).obstacle(destination, request.payload.body, config);
+  return obstacle ? { fault: obstacle.fault } : request;
+}
+
+/** What sends requests of `testRequest`, whatever the state of the destination. */
+export async function testSender(services: Services, destination: Destination): Promise<Sender | NoTest> {
+  const prepared = await prepare(services, connections(), destination, { force: true });
+  if (prepared.kind === "ready") return prepared.sender;
+  const { refusal, fault } = prepared;
+  return { fault: fault ?? faults[refusal.reason] ?? "" };
+}
+
+/** An id that marks a test. */
+export function newTestId(): string {
+  return `test_${randomText(13)}`;
 }
 
 /** The number of an event that no version of a transformation is too new for. */

@@ -70,12 +70,13 @@ function timesOf(event: CircuitEvent, figures: SettleResult["figures"] | undefin
   return event === "held" ? { until: figures?.heldUntil } : {};
 }
 
-/** When a test event may be sent: null for now, else epoch ms; undefined when the gate cannot be reached. */
+/** When a test event, or a suite, may be sent: null for now, else epoch ms; undefined when the gate cannot be reached. */
 export function claimTestAtGate(
   services: GateServices,
   destination: string,
+  isSuite = false,
 ): Promise<number | null | undefined> {
-  return call(services, destination, (gate) => gate.claimTest(), "once");
+  return call(services, destination, (gate) => gate.claimTest(isSuite), "once");
 }
 
 /** The destination's access token, why there is none, or the claim to fetch one; undefined when the gate cannot be reached. */

@@ -151,10 +151,10 @@ export class DestinationGate extends DurableObject<Env> {
     return isDue;
   }
 
-  /** Claims the right to send a test event now: null, or else when it may be sent (epoch ms). */
-  async claimTest(): Promise<number | null> {
+  /** Claims the right to send a test event, or a suite, now: null, or else when it may be sent (epoch ms). */
+  async claimTest(isSuite = false): Promise<number | null> {
     const { until } = await this.#decide((state, now) => {
-      const until = testRefusedUntil(state.testedAt, now);
+      const until = testRefusedUntil(state, now, isSuite);
       return { state: until === undefined ? { ...state, testedAt: now } : state, until };
     });
     return until ?? null;

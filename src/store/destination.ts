@@ -96,6 +96,8 @@ export const destinations = sqliteTable(
     onDead: text("on_dead").$type<DeadEnd>(),
     /** The current version of its transformation (core/transform); null: it never had one. Edited into what is no JSON, it must not read as none. */
     transform: jsonText<Readonly<Record<string, unknown>> | null>({})(),
+    /** The last result of the conformance suite (core/certification.ts), as JSON that no delivery reads; null: none of this target. */
+    certification: text(),
   },
   (t) => [
     // In order of id, so that a page reads only what it shows. The second one has deleted destinations too.

@@ -456,5 +456,15 @@ it.each<[string, number, number | undefined]>([
   ["not at the same time", now, now + 5_000],
   ["after one of a clock that was ahead", now + 1, undefined],
 ])("a test event may be sent %s", (_, testedAt, until) => {
-  expect(testRefusedUntil(testedAt, now)).toBe(until);
+  expect(testRefusedUntil({ ...newGateState(now), testedAt }, now)).toBe(until);
+});
+
+it.each<[string, number, number, number | undefined]>([
+  ["a minute after the last test", now - 60_000, 0, undefined],
+  ["not sooner", now - 59_999, 0, now + 1],
+  ["not during a hold", 0, now + 9, now + 9],
+])("the conformance suite may be run %s", (_, testedAt, heldUntil, until) => {
+  const state = newGateState(now);
+  const destinationState = { ...state.destinationState, heldUntil };
+  expect(testRefusedUntil({ ...state, testedAt, destinationState }, now, true)).toBe(until);
 });

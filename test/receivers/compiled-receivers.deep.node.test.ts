@@ -1,5 +1,9 @@
 /** The receivers of docs/receivers that are compiled first, against live deliveries. */
 import { compiled } from "./languages.ts";
+import { describeCertification } from "./certification.ts";
 import { describeReceiver } from "./live-deliveries.ts";
 
-for (const language of compiled) await describeReceiver(language);
+for (const language of compiled) {
+  await describeReceiver(language);
+  await describeCertification(language);
+}

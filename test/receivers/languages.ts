@@ -3,16 +3,17 @@
  * and started.
  */
 import { type ChildProcess, execFile, spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { promisify } from "node:util";
 import { startRuntime } from "../support/runtime.ts";
 
 const ROOT = new URL("../..", import.meta.url).pathname;
-const RECEIVERS = join(ROOT, "docs/receivers");
+/** The folder of docs/receivers. */
+export const RECEIVERS = join(ROOT, "docs/receivers");
 /** What is compiled, kept between runs. */
 const BUILT = join(ROOT, "node_modules/.cache/receivers");
 
@@ -31,7 +32,8 @@ export type Language = Readonly<{
   file: string;
   /** What this machine lacks for it; undefined when it can run. */
   lacks: () => Promise<string | undefined>;
-  start: (settings: Settings) => Promise<RunningReceiver>;
+  /** @param file another version of the receiver's file, under the same name in another folder */
+  start: (settings: Settings, file?: string) => Promise<RunningReceiver>;
 }>;
 
 const run = promisify(execFile);
@@ -87,8 +89,8 @@ const node: Language = {
   name: "Node",
   file: "node/receiver.mjs",
   lacks: async () => undefined,
-  start: (settings) =>
-    startProcess({ command: process.execPath, args: [fileOf("node/receiver.mjs")] }, settings),
+  start: (settings, file = fileOf("node/receiver.mjs")) =>
+    startProcess({ command: process.execPath, args: [file] }, settings),
 };
 
 const TABLE = "CREATE TABLE received (id TEXT PRIMARY KEY, at INTEGER NOT NULL) WITHOUT ROWID";
@@ -97,12 +99,12 @@ const workers: Language = {
   name: "Workers",
   file: "workers/receiver.mjs",
   lacks: async () => undefined,
-  start: async (settings) => {
+  start: async (settings, file = fileOf("workers/receiver.mjs")) => {
     const lines: string[] = [];
     const options = {
       name: "receiver",
-      scriptPath: fileOf("workers/receiver.mjs"),
-      modulesRoot: fileOf("workers"),
+      scriptPath: file,
+      modulesRoot: dirname(file),
       compatibilityDate: "2026-08-01",
       bindings: settings,
       d1Databases: ["DB"],
@@ -118,23 +120,25 @@ const python: Language = {
   name: "Python",
   file: "python/receiver.py",
   lacks: () => lacking("python3 with cryptography", "python3", ["-c", "import cryptography"]),
-  start: (settings) => startProcess({ command: "python3", args: [fileOf("python/receiver.py")] }, settings),
+  start: (settings, file = fileOf("python/receiver.py")) =>
+    startProcess({ command: "python3", args: [file] }, settings),
 };
 
 const ruby: Language = {
   name: "Ruby",
   file: "ruby/receiver.rb",
   lacks: () => lacking("ruby with webrick", "ruby", ["-e", 'require "webrick"']),
-  start: (settings) => startProcess({ command: "ruby", args: [fileOf("ruby/receiver.rb")] }, settings),
+  start: (settings, file = fileOf("ruby/receiver.rb")) =>
+    startProcess({ command: "ruby", args: [file] }, settings),
 };
 
 const php: Language = {
   name: "PHP",
   file: "php/receiver.php",
   lacks: () => lacking("php with sodium", "php", ["-r", 'exit(extension_loaded("sodium") ? 0 : 1);']),
-  start: async (settings) => {
+  start: async (settings, file = fileOf("php/receiver.php")) => {
     const state = mkdtempSync(join(tmpdir(), "breakwater-receiver-"));
-    const args = ["-S", `127.0.0.1:${await freePort()}`, fileOf("php/receiver.php")];
+    const args = ["-S", `127.0.0.1:${await freePort()}`, file];
     const env = { WEBHOOK_STATE: state };
     const { stop, ...running } = await startProcess(
       { command: "php", args, env },
@@ -162,22 +166,31 @@ const go: Language = {
   name: "Go",
   file: "go/receiver.go",
   lacks: () => lacking("go", "go", ["version"]),
-  start: async (settings) => {
-    const command = join(BUILT, "go/receiver");
-    await run("go", ["build", "-o", command, fileOf("go/receiver.go")]);
+  start: async (settings, file) => {
+    const command = join(file === undefined ? join(BUILT, "go") : dirname(file), "receiver");
+    await run("go", ["build", "-o", command, file ?? fileOf("go/receiver.go")]);
     return startProcess({ command, args: [] }, settings);
   },
 };
 
 const manifest = ["--locked", "--manifest-path", fileOf("rust/Cargo.toml")];
 
+/** Of a crate beside the file, which cargo wants in a folder `src`. */
+function manifestFor(file: string): readonly string[] {
+  const folder = dirname(file);
+  mkdirSync(join(folder, "src"));
+  copyFileSync(file, join(folder, "src/main.rs"));
+  for (const name of ["Cargo.toml", "Cargo.lock"]) copyFileSync(fileOf(`rust/${name}`), join(folder, name));
+  return ["--locked", "--manifest-path", join(folder, "Cargo.toml")];
+}
+
 const rust: Language = {
   name: "Rust",
   file: "rust/src/main.rs",
   lacks: () => lacking("cargo, or its crates", "cargo", ["fetch", ...manifest]),
-  start: async (settings) => {
+  start: async (settings, file) => {
     const target = join(BUILT, "rust");
-    await run("cargo", ["build", "--quiet", ...manifest, "--target-dir", target]);
+    await run("cargo", ["build", "--quiet", ...(file === undefined ? manifest : manifestFor(file)), "--target-dir", target]);
     return startProcess({ command: join(target, "debug/receiver"), args: [] }, settings);
   },
 };
@@ -186,9 +199,9 @@ const java: Language = {
   name: "Java",
   file: "java/Receiver.java",
   lacks: () => lacking("a JDK of version 17 or later", "javac", ["--release", "17", "-version"]),
-  start: async (settings) => {
-    const classes = join(BUILT, "java");
-    await run("javac", ["--release", "17", "-d", classes, fileOf("java/Receiver.java")]);
+  start: async (settings, file) => {
+    const classes = file === undefined ? join(BUILT, "java") : dirname(file);
+    await run("javac", ["--release", "17", "-d", classes, file ?? fileOf("java/Receiver.java")]);
     return startProcess({ command: "java", args: ["-cp", classes, "Receiver"] }, settings);
   },
 };

@@ -1,5 +1,9 @@
 /** The receivers of docs/receivers that need no compiler, against live deliveries. */
 import { interpreted } from "./languages.ts";
+import { describeCertification } from "./certification.ts";
 import { describeReceiver } from "./live-deliveries.ts";
 
-for (const language of interpreted) await describeReceiver(language);
+for (const language of interpreted) {
+  await describeReceiver(language);
+  await describeCertification(language);
+}

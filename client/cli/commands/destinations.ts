@@ -13,7 +13,7 @@ import {
   listOptions,
 } from "../command.ts";
 import { present, readObject, textsOf } from "../input.ts";
-import { printList, printObject, remark } from "../output.ts";
+import { print, printList, printObject, printTable, remark } from "../output.ts";
 
 /** Fields that have an option of their own; --file has all of them. */
 const fieldOptions: Readonly<Record<string, CommandOption>> = {
@@ -128,6 +128,39 @@ export const destinationCommands: readonly Command[] = [
       printObject(call, report);
       const { status = 0 } = report;
       return status >= 200 && status < 300 ? EXIT.ok : EXIT.no;
+    },
+  },
+  {
+    name: "certify",
+    args: "<id>",
+    summary: "Test an endpoint's conformance: valid requests, forged ones, and how fast it answers",
+    details:
+      "Sends the endpoint at most eight signed requests, whose ids begin with test_; their type is breakwater.test. Its owner must\n" +
+      "agree: say so with --consent. Without it the last result is shown. Exits with 8 if the endpoint has not passed.",
+    options: { consent: { help: "The owner of the endpoint agrees to the requests" } },
+    async run(call) {
+      const { api } = call.connection();
+      const path = "/v1/destinations/{id}/certification";
+      const body = { consent: true } as const;
+      const result = dataOf(
+        call.has("consent")
+          ? await api.POST(path, { ...byId(call), body })
+          : await api.GET(path, byId(call)),
+      );
+      const { certified, at, checks } = result;
+      if (call.has("json")) printObject(call, result);
+      else {
+        printTable(call, checks, {
+          check: ({ check }) => check,
+          result: ({ result }) => result,
+          status: ({ status, error }) => error ?? status,
+          ms: ({ took_ms }) => took_ms,
+          id: ({ id }) => id,
+        });
+        for (const { check, reason, fix } of checks) if (reason) print(`\n${check}: ${reason} ${fix}`);
+        remark(`\nThe endpoint has ${certified ? "" : "not "}passed the test of ${at}`);
+      }
+      return certified ? EXIT.ok : EXIT.no;
     },
   },
   {

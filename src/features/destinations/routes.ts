@@ -25,6 +25,12 @@ import { withinAnonymousLimit, withinAnyReadLimit } from "../../http/rate-limit.
 import { answers, routeTo } from "../../http/routes.ts";
 import { idPatterns } from "../../ids.ts";
 import { BUNDLES_LOOKED_AT } from "../../store/event-list.ts";
+import {
+  certificationOrder,
+  certificationSchema,
+  certifyDestination,
+  getCertification,
+} from "./certification.ts";
 import { clearHold, getDestinationHealth, healthSchema } from "./health.ts";
 import { masterKeyRotation, rotateMasterKey } from "./master-key.ts";
 import { MOST_PREVIEWED, previewDestination, previewSchema } from "./preview.ts";
@@ -138,6 +144,17 @@ export function registerDestinationTest(api: Api): void {
     const { type } = c.req.valid("json") ?? {};
     const tested = await testDestination(callerIn(c), { ...c.req.valid("param"), type });
     return tested.kind === "ok" ? c.json(tested.value, 200) : answerOf(tested);
+  });
+
+  api.openapi(certification, async (c) => {
+    const order = { ...c.req.valid("json"), ...c.req.valid("param") };
+    const certified = await certifyDestination(callerIn(c), order);
+    return certified.kind === "ok" ? c.json(certified.value, 200) : answerOf(certified);
+  });
+
+  api.openapi(lastCertification, async (c) => {
+    const found = await getCertification(callerIn(c), c.req.valid("param").id);
+    return found.kind === "ok" ? c.json(found.value, 200) : answerOf(found);
   });
 }
 
@@ -352,6 +369,33 @@ const testEvent = createRoute({
     200: jsonAnswer(testResultSchema, "What was sent, and the result."),
     ...problemResponses(400, 401, 403, 404, 409, 413, 415, 422, 429, 503),
   },
+});
+
+const certification = createRoute({
+  ...routeTo("post", "/v1/destinations/{id}/certification", certifyDestination, jsonBody()),
+  summary: "Test a receiver's conformance",
+  tags,
+  description:
+    "Sends the endpoint at most eight signed requests, right ones and forged ones, one after the other, and judges each by " +
+    "the status and the time of its answer. They are events of the type `breakwater.test` with ids that begin with `test_`; " +
+    "they are not stored as deliveries and do not affect circuit or limits. At most once a minute, not while a " +
+    "`Retry-After` holds the destination, and for at most 45 seconds.",
+  request: { params: idParam, body: jsonRequest(certificationOrder) },
+  responses: answers(
+    200,
+    certificationSchema,
+    "The result of each check.",
+    [400, 401, 403, 404, 409, 413, 415, 422, 429, 503],
+  ),
+});
+
+const lastCertification = createRoute({
+  ...routeTo("get", "/v1/destinations/{id}/certification", getCertification),
+  summary: "Show a receiver's conformance",
+  tags,
+  description: "The last result for the destination's current target.",
+  request: { params: idParam },
+  responses: answers(200, certificationSchema, "The result of each check.", [401, 403, 404]),
 });
 
 const preview = createRoute({

@@ -38,7 +38,7 @@ export function targetErrors(given: unknown): FieldError[] {
 
 /** The columns of a target, or the errors that it has in this deployment. */
 type TargetColumns =
-  | Readonly<{ url?: string; targetToken?: string | null }>
+  | Readonly<{ url?: string; targetToken?: string | null; certification?: null }>
   | Readonly<{ errors: readonly FieldError[] }>;
 
 /** The columns of a new destination's target, which the hook has found to be complete. */
@@ -76,7 +76,13 @@ export async function changedTarget(
   const errors = targetFaults(kind, target);
   const all = errors.length > 0 ? errors : deploymentFaults(services, kind, target, stored.tenant);
   if (all.length > 0) return { errors: all };
-  return { url: targetText(kind, target), ...(await tokenColumn(services, stored.id, target.token)) };
+  const url = targetText(kind, target);
+  return {
+    url,
+    ...(await tokenColumn(services, stored.id, target.token)),
+    // Another receiver has not been tested.
+    ...(url !== stored.url && { certification: null }),
+  };
 }
 
 /** Stands for a token that is stored and stays: nobody needs to open it. */

@@ -27,6 +27,7 @@ import { registerAuditPages } from "./pages/audit.tsx";
 import { registerTenantDeletionPages } from "./pages/delete-tenant.tsx";
 import { registerDeliveriesPage } from "./pages/deliveries.tsx";
 import { registerDestination } from "./pages/destination.tsx";
+import { registerCertification } from "./pages/certification.tsx";
 import { registerActions, registerForms, registerTestEvent } from "./pages/destination-actions.tsx";
 import { registerEditDestination } from "./pages/edit-destination.tsx";
 import { registerEditEventType } from "./pages/edit-event-type.tsx";
@@ -78,6 +79,7 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerEditDestination,
     registerForms,
     registerTestEvent,
+    registerCertification,
     registerSimulator,
     registerKeyPages,
     registerPortalLinkPage,

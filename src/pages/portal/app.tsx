@@ -25,6 +25,7 @@ import { registerActionPages } from "./pages/actions.tsx";
 import { registerAgentPage } from "./pages/agent.tsx";
 import { registerPortalAttempt } from "./pages/attempt.tsx";
 import { registerPortalDelivery } from "./pages/delivery.tsx";
+import { registerPortalCertification } from "./pages/certification.tsx";
 import { registerEndpoint } from "./pages/endpoint.tsx";
 import { registerEndpointActions } from "./pages/endpoint-actions.tsx";
 import { registerEndpointForms } from "./pages/endpoint-form.tsx";
@@ -64,6 +65,7 @@ export function createPortal({ services = servicesOf }: Options = {}) {
     // Before registerEndpoint: /portal/endpoints/:id would match its path.
     registerEndpointForms,
     registerEndpointActions,
+    registerPortalCertification,
     registerResend,
     registerPortalNotices,
     registerPortalPolling,

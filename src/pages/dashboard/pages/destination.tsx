@@ -3,6 +3,7 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
 import { type StatsWindow, spans } from "../../../core/rollups.ts";
+import { canCertify } from "../../../delivery/certification.ts";
 import { kindNameOf } from "../../../delivery/kinds/registry.ts";
 import { type BlockedKeyPage, getBlockedKeys } from "../../../features/deliveries/ordering.ts";
 import { historyOf } from "../../../features/destinations/health.ts";
@@ -24,7 +25,7 @@ import {
   shortUrl,
 } from "../../ui/destination-table.tsx";
 import { atMost, countOf, decimalOf, durationOrNone, type Form } from "../../ui/format.ts";
-import { Figure, OutcomeNotice, RefusedNotice, Section, WindowTabs, windowNamed } from "../../ui/parts.tsx";
+import { Figure, OutcomeNotice, Press, RefusedNotice, Section, WindowTabs, windowNamed } from "../../ui/parts.tsx";
 import { statusOfRefused } from "../../ui/services.ts";
 import type { StatusText } from "../../ui/status-text.ts";
 import { readTransformFaults, TransformSummary } from "../../ui/transform-page.tsx";
@@ -195,15 +196,15 @@ const StatusPanel: FC<{ status: StatusText }> = ({ status: { tone, label, text, 
   </section>
 );
 
-type ActionsProps = Readonly<{ path: string; row: Destination; isHeld: boolean; mayConfigure: boolean }>;
+type ActionsProps = Readonly<{ row: Destination; path: string; isHeld: boolean; mayConfigure: boolean }>;
 
-const Actions: FC<ActionsProps> = ({ path, row: { status, url }, isHeld, mayConfigure }) => (
+const Actions: FC<ActionsProps> = ({ row, path, isHeld, mayConfigure }) => (
   <section class="actions" aria-label="Actions">
-    <form method="post" action={`${path}/${status === "paused" ? "resume" : "pause"}`}>
-      <button type="submit" class={status === "paused" ? "main" : ""}>
-        {status === "paused" ? "Resume" : "Pause"}
-      </button>
-    </form>
+    {row.status === "paused" ? (
+      <Press action={`${path}/resume`} label="Resume" isMain />
+    ) : (
+      <Press action={`${path}/pause`} label="Pause" />
+    )}
     {isHeld && (
       <form method="post" action={`${path}/clear-hold`}>
         <button type="submit">Clear hold</button>
@@ -212,12 +213,17 @@ const Actions: FC<ActionsProps> = ({ path, row: { status, url }, isHeld, mayConf
     <a class="button" href={`${path}/test`}>
       Send a test event
     </a>
+    {canCertify(row) && (
+      <a class="button" href={`${path}/certification`}>
+        Conformance
+      </a>
+    )}
     {mayConfigure && (
       <a class="button" href={`${path}/edit`}>
         Edit
       </a>
     )}
-    {kindNameOf(url) !== "poll" && (
+    {kindNameOf(row.url) !== "poll" && (
       <a class="button" href={`${path}/transform`}>
         Transformation
       </a>

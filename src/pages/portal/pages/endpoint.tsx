@@ -1,9 +1,11 @@
 /** The page of one endpoint: what it does now, its traffic, its deliveries, and its settings. */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
+import { certificationIn } from "../../../core/certification.ts";
 import { previousSecrets } from "../../../core/credentials.ts";
 import { allows } from "../../../core/portal-access.ts";
 import { formsOf, recipeOf } from "../../../core/signature-forms.ts";
+import { canCertify } from "../../../delivery/certification.ts";
 import { kindNameOf } from "../../../delivery/kinds/registry.ts";
 import { type BlockedKeyPage, getBlockedKeys } from "../../../features/deliveries/ordering.ts";
 import { destinationView } from "../../../features/destinations/schema.ts";
@@ -13,6 +15,7 @@ import { COUNTED, queryGates } from "../../../features/stats/fleet.ts";
 import { type Destination, limitsOf } from "../../../store/destination.ts";
 import { listReplays, type Replay } from "../../../store/replays.ts";
 import { backlogOf } from "../../../store/stats.ts";
+import { certificationSummary } from "../../ui/certification-panel.tsx";
 import { SeriesChart, totalsOf } from "../../ui/charts.tsx";
 import { type LogPage, logStates, readLog } from "../../ui/delivery-log.tsx";
 import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
@@ -167,6 +170,11 @@ const EndpointPage: FC<Props> = ({
               {t.transform.title}
             </a>
           )}
+        {canCertify(row) && (
+          <a class={isAny ? "button" : ""} href={`${path}/certification`}>
+            {t.certification.title}
+          </a>
+        )}
         {(allows(access, "change_endpoint") || row.noticeChannel !== null) && (
           <a class={isAny ? "button" : ""} href={`${path}/notices`}>
             {t.notices.title}
@@ -258,6 +266,12 @@ const Settings: FC<{ look: Look; row: Destination }> = ({ look, row }) => {
             <div>{`${form.form}: ${recipeOf(form).header}`}</div>
           ))}
         </dd>
+        {row.certification !== null && (
+          <>
+            <dt>{t.certification.title}</dt>
+            <dd>{certificationSummary(t.certification, certificationIn(row.certification))}</dd>
+          </>
+        )}
         <dt>{t.endpoint.limits}</dt>
         <dd>{t.endpoint.limitsText(f.count(limits.max_concurrency), f.count(limits.rate_per_second))}</dd>
       </dl>

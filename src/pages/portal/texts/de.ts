@@ -628,6 +628,64 @@ export const de: Texts = {
     tooSoon: (time) => `Gerade wurde ein Testereignis gesendet. Versuchen Sie es in ${time} erneut.`,
   },
 
+  certification: {
+    checks: {
+      valid: "Eine gültige Anfrage",
+      duplicate: "Dieselbe Kennung noch einmal",
+      rotated_secret: "Mit zwei Geheimnissen signiert, wie beim Erneuern",
+      large_body: "Ein Inhalt von 250 KB",
+      prompt_answer: "Zeit bis zur Antwort",
+      unsigned: "Ohne Signatur",
+      wrong_signature: "Mit einem anderen Geheimnis signiert",
+      altered_body: "Inhalt nach dem Signieren geändert",
+      old_timestamp: "Vor zehn Minuten signiert",
+    },
+    results: {
+      passed: "Bestanden",
+      failed: "Nicht bestanden",
+      not_applicable: "Entfällt",
+      not_run: "Nicht geprüft",
+    },
+    faults: {
+      no_answer: ({ error }) => `Es kam keine Antwort: ${error}.`,
+      not_accepted: ({ status }) => `Die Antwort war ${status}; richtig ist 2xx.`,
+      accepted: ({ status }) => `Die Anfrage wurde mit ${status} angenommen; richtig ist 400 oder 401.`,
+      not_refused: ({ status }) => `Die Antwort war ${status}; richtig ist 400 oder 401.`,
+      too_slow: ({ limit }) =>
+        `Eine Antwort brauchte mehr als ${limit}, die Hälfte der Zeit, die der Endpunkt hat.`,
+    },
+    fixes: {
+      no_answer:
+        "Sorgen Sie dafür, dass der Endpunkt erreichbar ist und jede Anfrage mit einem Status beantwortet.",
+      valid:
+        "Prüfen Sie die Bytes des Inhalts, wie sie ankommen, mit dem aktuellen Geheimnis des Endpunkts, und antworten Sie bei jedem Ereignistyp mit 2xx.",
+      duplicate:
+        "Antworten Sie auf eine Kennung, die Sie schon verarbeitet haben, mit 2xx, und tun Sie sonst nichts: Nach einem anderen Status wird noch einmal gesendet.",
+      rotated_secret:
+        "Nehmen Sie eine Anfrage an, wenn eine beliebige der Signaturen in ihrem Header stimmt.",
+      large_body:
+        "Erhöhen Sie die Grenzen von Server, Framework und Proxy: Ein Ereignis darf 256 KB groß sein.",
+      prompt_answer: "Speichern Sie das Ereignis, antworten Sie mit 2xx, und verarbeiten Sie es danach.",
+      unsigned: "Lehnen Sie eine Anfrage ohne Signatur mit 401 ab, bevor Sie etwas anderes lesen.",
+      wrong_signature:
+        "Berechnen Sie die Signatur mit dem Geheimnis, vergleichen Sie in konstanter Zeit, und lehnen Sie andere mit 401 ab.",
+      altered_body:
+        "Prüfen Sie die Bytes des Inhalts, wie sie ankommen, nicht gelesenes und neu geschriebenes JSON.",
+      old_timestamp:
+        "Lehnen Sie einen Zeitstempel, der um mehr als fünf Minuten von Ihrer Uhr abweicht, mit 401 ab.",
+    },
+    title: "Konformitätstest",
+    lede: "Prüft, ob Ihr Server Signaturen prüft, Fälschungen ablehnt und rechtzeitig antwortet. Er erhält acht Anfragen nacheinander; ihre Kennungen beginnen mit test_, ihr Typ ist breakwater.test. Keine davon wird gespeichert oder wiederholt. Höchstens einmal je Minute.",
+    consent: "Diese Anfragen an meinen Endpunkt senden",
+    run: "Test starten",
+    certified: "Ihr Endpunkt hat bestanden",
+    notCertified: "Ihr Endpunkt hat nicht bestanden",
+    never: "Noch nicht geprüft",
+    check: "Prüfung",
+    result: "Ergebnis",
+    answer: "Antwort",
+  },
+
   types: {
     title: "Ereignistypen",
     lede: "Die Namen der Ereignistypen und der Aufbau ihrer Daten.",

@@ -2,9 +2,11 @@
  * Every text of the portal, in English. The type of this object is what each other language has to fill: a text that is
  * missing there does not compile. Parts that depend on a number are functions; numbers and times come formatted.
  */
+import { certificationTexts } from "../../../core/certification.ts";
 import type { LimitedField, PortalAction } from "../../../core/portal-access.ts";
 import type { deliveryReasons, pauseReasons, replayReasons } from "../../../core/reasons.ts";
 import type { VisitorField, VisitorText } from "../../../features/destinations/fields.ts";
+import type { CertificationPageTexts } from "../../ui/certification-panel.tsx";
 import { noticeTexts } from "../../ui/notice-form.tsx";
 import { transformTexts } from "../../ui/transform-texts.ts";
 
@@ -557,6 +559,20 @@ export const en = {
     redirect: "Redirect (not followed)",
     tooSoon: (time: string) => `A test event was sent a moment ago. Try again in ${time}.`,
   },
+
+  certification: {
+    ...certificationTexts,
+    title: "Conformance test",
+    lede: "Checks that your server verifies signatures, refuses forgeries, and answers in time. It is sent eight requests, one after the other; their ids begin with test_, and their type is breakwater.test. None of them is stored or repeated. At most once a minute.",
+    consent: "Send these requests to my endpoint",
+    run: "Run the test",
+    certified: "Your endpoint has passed",
+    notCertified: "Your endpoint has not passed",
+    never: "Not tested yet",
+    check: "Check",
+    result: "Result",
+    answer: "Answer",
+  } as CertificationPageTexts,
 
   types: {
     title: "Event types",

@@ -1,0 +1,130 @@
+/** The conformance of a receiver, on the dashboard and in the portal: what is sent by whose consent, and the last result. */
+import type { FC } from "hono/jsx";
+import {
+  type Certification,
+  type CertificationOutcome,
+  type CertificationTexts,
+  explainedFault,
+  isCertified,
+} from "../../core/certification.ts";
+import { isoTime } from "../../time.ts";
+import { ClippedCell, ColumnHeads, StateCell } from "./parts.tsx";
+import type { Tone } from "./status-text.ts";
+
+/** The texts, in the language of the page. */
+export type CertificationPageTexts = CertificationTexts &
+  Readonly<{
+    title: string;
+    lede: string;
+    consent: string;
+    run: string;
+    certified: string;
+    notCertified: string;
+    never: string;
+    check: string;
+    result: string;
+    answer: string;
+  }>;
+
+const tones: Readonly<Record<CertificationOutcome["result"], Tone>> = {
+  passed: "good",
+  failed: "bad",
+  not_applicable: "quiet",
+  not_run: "quiet",
+};
+
+type Formats = Readonly<{
+  duration: (ms: number) => string;
+  moment: (at: number) => string;
+  /** The cause of a missing answer. */
+  error: (name: string) => string;
+}>;
+
+type Props = Readonly<{
+  t: CertificationPageTexts;
+  f: Formats;
+  last: Certification | undefined;
+  path: string;
+  mayRun: boolean;
+}>;
+
+export const CertificationPanel: FC<Props> = ({ t, f, last, path, mayRun }) => (
+  <>
+    <section class="stack narrow">
+      <h1>{t.title}</h1>
+      <p class="lede">{t.lede}</p>
+      {mayRun && (
+        <form class="stack" method="post" action={path}>
+          <label class="check">
+            <input type="checkbox" name="consent" value="true" required autocomplete="off" />
+            {t.consent}
+          </label>
+          <div class="actions">
+            <button type="submit" class="main">
+              {t.run}
+            </button>
+          </div>
+        </form>
+      )}
+    </section>
+    <section aria-labelledby="result">
+      <div class="head">
+        <h2 id="result">{certificationSummary(t, last)}</h2>
+        {last && (
+          <time class="small soft" datetime={isoTime(last.at)}>
+            {`${f.moment(last.at)} UTC`}
+          </time>
+        )}
+      </div>
+      {last && <Checks t={t} f={f} checks={last.checks} />}
+    </section>
+  </>
+);
+
+/** The last result in a few words. */
+export function certificationSummary(
+  t: Pick<CertificationPageTexts, "certified" | "notCertified" | "never">,
+  last: Certification | undefined,
+): string {
+  if (last === undefined) return t.never;
+  return isCertified(last) ? t.certified : t.notCertified;
+}
+
+const Checks: FC<Pick<Props, "t" | "f"> & Readonly<{ checks: readonly CertificationOutcome[] }>> = ({
+  t,
+  f,
+  checks,
+}) => (
+  <table class="lines">
+    <ColumnHeads columns={[[t.check, "main"], [t.result], [t.answer, "wide"]]} />
+    <tbody>
+      {checks.map((one) => {
+        const { error, limit_ms = 0 } = one;
+        const texts = { limit: f.duration(limit_ms), errorText: error === undefined ? "" : f.error(error) };
+        const why = explainedFault(t, one, texts);
+        return (
+          <tr>
+            <td>
+              {t.checks[one.check]}
+              {why && <span class="sub">{`${why.reason} ${why.fix}`}</span>}
+            </td>
+            <StateCell tone={tones[one.result]} label={t.results[one.result]} />
+            <ClippedCell of="wide" text={answerOf(one, f)}>
+              {answerOf(one, f)}
+              {one.id !== undefined && <span class="sub">{one.id}</span>}
+            </ClippedCell>
+          </tr>
+        );
+      })}
+    </tbody>
+  </table>
+);
+
+function answerOf({ status, error, took_ms }: CertificationOutcome, f: Formats): string {
+  const parts = [
+    status === undefined ? "" : `HTTP ${status}`,
+    error === undefined ? "" : f.error(error),
+    took_ms === undefined ? "" : f.duration(took_ms),
+  ];
+  return parts.filter((part) => part !== "").join(" · ") || "–";
+}

@@ -1,0 +1,84 @@
+/**
+ * The conformance suite against the receivers of docs/receivers: they pass, and one without any of the rules fails the check
+ * of that rule.
+ */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { runCertification } from "../../src/delivery/certification.ts";
+import { newSecret } from "../../src/secrets/signing.ts";
+import { newSending } from "../support/sending.ts";
+import { vault } from "../support/vault.ts";
+import { type Language, RECEIVERS, type RunningReceiver, type Settings } from "./languages.ts";
+import { mutants, type Rule, rules, WORK_MS } from "./mutants.ts";
+
+/** The names of the checks that fail. */
+async function failedChecks(
+  receiver: RunningReceiver,
+  secret: string,
+  timeoutMs: number,
+): Promise<readonly string[]> {
+  const { services } = newSending({ allowPrivateDestinations: true });
+  const real = { ...services, now: Date.now, fetch };
+  const destination = {
+    ...{ id: "dst_1", tenant: "acme", url: receiver.url, secret: await vault.seal("dst_1", secret), timeoutMs },
+    ...{ previousSecrets: null, signatureForms: null, headers: null, sealedHeaders: null, auth: null },
+    ...{ body: null, template: null, targetToken: null, status: "active" },
+  };
+  const ran = await runCertification(real, destination as never);
+  if ("fault" in ran) throw new Error(ran.fault);
+  return ran.checks.flatMap(({ check, result }) => (result === "passed" ? [] : [check]));
+}
+
+async function whileRunning<T>(
+  language: Language,
+  settings: Settings,
+  file: string | undefined,
+  work: (receiver: RunningReceiver) => Promise<T>,
+): Promise<T> {
+  const receiver = await language.start(settings, file);
+  try {
+    return await work(receiver);
+  } finally {
+    await receiver.stop();
+  }
+}
+
+/** Long enough that no machine is too slow for it. */
+const PATIENT_MS = 30_000;
+
+/** Tests of a language's receiver and its mutants; nothing where it cannot run (live-deliveries.ts says so). */
+export async function describeCertification(language: Language): Promise<void> {
+  if ((await language.lacks()) !== undefined) return;
+  const secret = newSecret("hmac-sha256");
+  const settings = { WEBHOOK_SECRET: secret };
+
+  describe(`the conformance suite, against the receiver in ${language.name}`, () => {
+    test("passes", async () => {
+      const run = (receiver: RunningReceiver) => failedChecks(receiver, secret, PATIENT_MS);
+      expect(await whileRunning(language, settings, undefined, run)).toEqual([]);
+    });
+
+    test.each(Object.entries(mutants[language.name] ?? {}))(
+      "finds one that no longer %s",
+      async (rule, [from, to]) => {
+        const original = join(RECEIVERS, language.file);
+        const source = readFileSync(original, "utf8");
+        expect(source.split(from)).toHaveLength(2);
+        const folder = mkdtempSync(join(tmpdir(), "breakwater-mutant-"));
+        try {
+          const file = join(folder, basename(original));
+          writeFileSync(file, source.replace(from, () => to));
+          const check = rules[rule as Rule];
+          // The slower the machine, the later is the answer.
+          const timeoutMs = check === "prompt_answer" ? WORK_MS * 2 - 100 : PATIENT_MS;
+          const run = (receiver: RunningReceiver) => failedChecks(receiver, secret, timeoutMs);
+          expect(await whileRunning(language, settings, file, run)).toContain(check);
+        } finally {
+          rmSync(folder, { recursive: true, force: true });
+        }
+      },
+    );
+  });
+}
