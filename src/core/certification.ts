@@ -279,7 +279,8 @@ export const certificationTexts: CertificationTexts = {
     large_body: "Raise the limits of server, framework and proxy: an event may have 256 KB.",
     prompt_answer: "Store the event, answer 2xx, and process it afterwards.",
     unsigned: "Refuse a request without a signature with 401 before you read anything else.",
-    wrong_signature: "Compute the signature with the secret, compare it in constant time, and refuse others with 401.",
+    wrong_signature:
+      "Compute the signature with the secret, compare it in constant time, and refuse others with 401.",
     altered_body: "Verify the raw bytes of the body, not JSON that was parsed and written again.",
     old_timestamp: "Refuse a timestamp that differs from your clock by more than five minutes with 401.",
   },

@@ -3,8 +3,8 @@
  * against private addresses, the same headers and signatures. Its requests are made one after the other.
  */
 import {
-  altered,
   type AnsweredRequest,
+  altered,
   type CertificationAnswer,
   type CertificationOutcome,
   type CertificationRequest,
@@ -42,7 +42,12 @@ export async function runCertification(
   const timestamp = isoTime(services.now());
   const [small, large] = await Promise.all(
     [false, true].map((isLarge) =>
-      testRequest(services, destination, plainTest.type, certificationBody(plainTest.type, timestamp, isLarge)),
+      testRequest(
+        services,
+        destination,
+        plainTest.type,
+        certificationBody(plainTest.type, timestamp, isLarge),
+      ),
     ),
   );
   if (small === undefined || "fault" in small) return { fault: small?.fault ?? "" };
@@ -75,7 +80,10 @@ async function signersFor(services: Services, destination: Destination, own: Sig
   const { id, secret, signatureForms } = destination;
   const stranger = await vault.seal(id, newSecret(sealedScheme(secret) ?? "hmac-sha256"));
   const signing = { id, secret: stranger, signatureForms };
-  const replaced = [{ secret, expires_at: now() + 3_600_000 }, ...previousSecrets(destination.previousSecrets)];
+  const replaced = [
+    { secret, expires_at: now() + 3_600_000 },
+    ...previousSecrets(destination.previousSecrets),
+  ];
   const headers = formsOf(signatureForms).map((form) => recipeOf(form).header);
   return {
     own,

@@ -33,6 +33,7 @@ const needed: Readonly<Record<Exclude<Role, "look">, readonly string[]>> = {
     "deliveries/repairs.ts retryDelivery",
     "deliveries/repairs.ts tryDeliveryNow",
     "destinations/health.ts clearHold",
+    "destinations/certification.ts certifyDestination",
     "destinations/service.ts pauseDestination",
     "destinations/service.ts resumeDestination",
     "destinations/service.ts testDestination",

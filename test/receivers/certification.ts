@@ -7,8 +7,9 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { runCertification } from "../../src/delivery/certification.ts";
+import { newMemory } from "../../src/memory.ts";
 import { newSecret } from "../../src/secrets/signing.ts";
-import { newSending } from "../support/sending.ts";
+import { testConfig } from "../support/config.ts";
 import { vault } from "../support/vault.ts";
 import { type Language, RECEIVERS, type RunningReceiver, type Settings } from "./languages.ts";
 import { mutants, type Rule, rules, WORK_MS } from "./mutants.ts";
@@ -19,14 +20,20 @@ async function failedChecks(
   secret: string,
   timeoutMs: number,
 ): Promise<readonly string[]> {
-  const { services } = newSending({ allowPrivateDestinations: true });
-  const real = { ...services, now: Date.now, fetch };
+  const config = testConfig({ allowPrivateDestinations: true });
+  const services = { config, vault, memory: newMemory(), fetch, now: Date.now, log: () => {} };
   const destination = {
-    ...{ id: "dst_1", tenant: "acme", url: receiver.url, secret: await vault.seal("dst_1", secret), timeoutMs },
+    ...{
+      id: "dst_1",
+      tenant: "acme",
+      url: receiver.url,
+      secret: await vault.seal("dst_1", secret),
+      timeoutMs,
+    },
     ...{ previousSecrets: null, signatureForms: null, headers: null, sealedHeaders: null, auth: null },
     ...{ body: null, template: null, targetToken: null, status: "active" },
   };
-  const ran = await runCertification(real, destination as never);
+  const ran = await runCertification(services as never, destination as never);
   if ("fault" in ran) throw new Error(ran.fault);
   return ran.checks.flatMap(({ check, result }) => (result === "passed" ? [] : [check]));
 }
@@ -60,25 +67,28 @@ export async function describeCertification(language: Language): Promise<void> {
       expect(await whileRunning(language, settings, undefined, run)).toEqual([]);
     });
 
-    test.each(Object.entries(mutants[language.name] ?? {}))(
-      "finds one that no longer %s",
-      async (rule, [from, to]) => {
-        const original = join(RECEIVERS, language.file);
-        const source = readFileSync(original, "utf8");
-        expect(source.split(from)).toHaveLength(2);
-        const folder = mkdtempSync(join(tmpdir(), "breakwater-mutant-"));
-        try {
-          const file = join(folder, basename(original));
-          writeFileSync(file, source.replace(from, () => to));
-          const check = rules[rule as Rule];
-          // The slower the machine, the later is the answer.
-          const timeoutMs = check === "prompt_answer" ? WORK_MS * 2 - 100 : PATIENT_MS;
-          const run = (receiver: RunningReceiver) => failedChecks(receiver, secret, timeoutMs);
-          expect(await whileRunning(language, settings, file, run)).toContain(check);
-        } finally {
-          rmSync(folder, { recursive: true, force: true });
-        }
-      },
-    );
+    test.each(Object.entries(mutants[language.name] ?? {}))("finds one that no longer %s", async (rule, [
+      from,
+      to,
+    ]) => {
+      const original = join(RECEIVERS, language.file);
+      const source = readFileSync(original, "utf8");
+      expect(source.split(from)).toHaveLength(2);
+      const folder = mkdtempSync(join(tmpdir(), "breakwater-mutant-"));
+      try {
+        const file = join(folder, basename(original));
+        writeFileSync(
+          file,
+          source.replace(from, () => to),
+        );
+        const check = rules[rule as Rule];
+        // The slower the machine, the later is the answer.
+        const timeoutMs = check === "prompt_answer" ? WORK_MS * 2 - 100 : PATIENT_MS;
+        const run = (receiver: RunningReceiver) => failedChecks(receiver, secret, timeoutMs);
+        expect(await whileRunning(language, settings, file, run)).toContain(check);
+      } finally {
+        rmSync(folder, { recursive: true, force: true });
+      }
+    });
   });
 }

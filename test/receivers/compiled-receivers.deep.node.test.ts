@@ -1,6 +1,7 @@
 /** The receivers of docs/receivers that are compiled first, against live deliveries. */
-import { compiled } from "./languages.ts";
+
 import { describeCertification } from "./certification.ts";
+import { compiled } from "./languages.ts";
 import { describeReceiver } from "./live-deliveries.ts";
 
 for (const language of compiled) {

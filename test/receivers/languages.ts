@@ -190,7 +190,13 @@ const rust: Language = {
   lacks: () => lacking("cargo, or its crates", "cargo", ["fetch", ...manifest]),
   start: async (settings, file) => {
     const target = join(BUILT, "rust");
-    await run("cargo", ["build", "--quiet", ...(file === undefined ? manifest : manifestFor(file)), "--target-dir", target]);
+    await run("cargo", [
+      "build",
+      "--quiet",
+      ...(file === undefined ? manifest : manifestFor(file)),
+      "--target-dir",
+      target,
+    ]);
     return startProcess({ command: join(target, "debug/receiver"), args: [] }, settings);
   },
 };

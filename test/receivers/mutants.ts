@@ -41,7 +41,10 @@ export const mutants: Readonly<Record<string, Readonly<Record<Rule, Replacement>
     ],
     "refuses an old timestamp": [" || Math.abs(age) > TOLERANCE_S", " || age === 0.5"],
     "accepts any of several signatures": ['signatures.split(" ")', 'signatures.split(" ").slice(0, 1)'],
-    "accepts a duplicate": ["return console.log(`duplicate ${id}`);", 'throw new Refused(409, "duplicate");'],
+    "accepts a duplicate": [
+      "if (!claim(id)) return",
+      'if (!claim(id)) throw new Refused(409, "duplicate");\n  if (id === "") return',
+    ],
     "accepts a large body": ["1024 * 1024", "16 * 1024"],
     "answers before it works": [
       "    handle(id, JSON",
@@ -60,7 +63,10 @@ export const mutants: Readonly<Record<string, Readonly<Record<Rule, Replacement>
     ],
     "refuses an old timestamp": [" || Math.abs(age) > TOLERANCE_S", " || age === 0.5"],
     "accepts any of several signatures": ['signatures.split(" ")', 'signatures.split(" ").slice(0, 1)'],
-    "accepts a duplicate": ["return console.log(`duplicate ${id}`);", 'throw new Refused(409, "duplicate");'],
+    "accepts a duplicate": [
+      "if (!(await claim(env.DB, id))) return",
+      'if (!(await claim(env.DB, id))) throw new Refused(409, "duplicate");\n  if (id === "") return',
+    ],
     "accepts a large body": ["1024 * 1024", "16 * 1024"],
     "answers before it works": [
       "    await handle(",
@@ -76,10 +82,7 @@ export const mutants: Readonly<Record<string, Readonly<Record<Rule, Replacement>
     "refuses a request without a signature": ['raise Refused(401, "a webhook header is missing")', "return"],
     "refuses an old timestamp": [" or abs(time.time() - int(timestamp)) > TOLERANCE_S", ""],
     "accepts any of several signatures": ['signatures.split(" ")]', 'signatures.split(" ")[:1]]'],
-    "accepts a duplicate": [
-      'logging.info("duplicate %s", message_id)',
-      'raise Refused(409, "duplicate")',
-    ],
+    "accepts a duplicate": ['logging.info("duplicate %s", message_id)', 'raise Refused(409, "duplicate")'],
     "accepts a large body": ["1024 * 1024", "16 * 1024"],
     "answers before it works": [
       "            handle(message_id, json",
@@ -97,7 +100,10 @@ export const mutants: Readonly<Record<string, Readonly<Record<Rule, Replacement>
       "return if",
     ],
     "refuses an old timestamp": [" && (Time.now.to_i - timestamp.to_i).abs <= TOLERANCE_S", ""],
-    "accepts any of several signatures": ['signatures.split(" ").filter_map', 'signatures.split(" ").first(1).filter_map'],
+    "accepts any of several signatures": [
+      'signatures.split(" ").filter_map',
+      'signatures.split(" ").first(1).filter_map',
+    ],
     "accepts a duplicate": ['return puts("duplicate #{id}")', 'raise Refused.new(409, "duplicate")'],
     "accepts a large body": ["1024 * 1024", "16 * 1024"],
     "answers before it works": [
@@ -115,8 +121,14 @@ export const mutants: Readonly<Record<string, Readonly<Record<Rule, Replacement>
       'return refused{http.StatusUnauthorized, "a webhook header is missing"}',
       "return nil",
     ],
-    "refuses an old timestamp": [" || time.Since(time.Unix(int64(seconds), 0)).Abs() > tolerance", " || seconds == 0"],
-    "accepts any of several signatures": ['strings.Split(signatures, " "))', 'strings.Split(signatures, " ")[:1])'],
+    "refuses an old timestamp": [
+      " || time.Since(time.Unix(int64(seconds), 0)).Abs() > tolerance",
+      " || seconds == 0",
+    ],
+    "accepts any of several signatures": [
+      'strings.Split(signatures, " "))',
+      'strings.Split(signatures, " ")[:1])',
+    ],
     "accepts a duplicate": [
       'fmt.Println("duplicate", id)\n\t\treturn nil',
       'return refused{http.StatusConflict, "duplicate"}',
@@ -140,9 +152,15 @@ export const mutants: Readonly<Record<string, Readonly<Record<Rule, Replacement>
       "return Err(missing);",
       "let _ = missing;\n            return Ok(());",
     ],
-    "refuses an old timestamp": [".is_ok_and(|at| now.abs_diff(at) <= TOLERANCE)", ".is_ok_and(|at| now.abs_diff(at) <= TOLERANCE * 9)"],
+    "refuses an old timestamp": [
+      ".is_ok_and(|at| now.abs_diff(at) <= TOLERANCE)",
+      ".is_ok_and(|at| now.abs_diff(at) <= TOLERANCE * 9)",
+    ],
     "accepts any of several signatures": [".split(' ')", ".split(' ')\n        .take(1)"],
-    "accepts a duplicate": ["return Ok(());\n    }\n    handle", 'return Err(Refused(409, "duplicate"));\n    }\n    handle'],
+    "accepts a duplicate": [
+      "return Ok(());\n    }\n    handle",
+      'return Err(Refused(409, "duplicate"));\n    }\n    handle',
+    ],
     "accepts a large body": ["1024 * 1024", "16 * 1024"],
     "answers before it works": [
       "    handle(id, &body)",

@@ -1,6 +1,7 @@
 /** The receivers of docs/receivers that need no compiler, against live deliveries. */
-import { interpreted } from "./languages.ts";
+
 import { describeCertification } from "./certification.ts";
+import { interpreted } from "./languages.ts";
 import { describeReceiver } from "./live-deliveries.ts";
 
 for (const language of interpreted) {

@@ -128,6 +128,8 @@ export const serviceInputs: Readonly<Record<string, Inputs>> = {
   pauseDestination: destinations,
   resumeDestination: destinations,
   testDestination: ({ ids }) => [{ id: ids.destinations }],
+  certifyDestination: ({ ids }) => [{ id: ids.destinations, consent: true }],
+  getCertification: destinations,
   getNoticeChannel: destinations,
   removeNoticeChannel: destinations,
   testNoticeChannel: destinations,

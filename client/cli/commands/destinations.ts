@@ -143,9 +143,7 @@ export const destinationCommands: readonly Command[] = [
       const path = "/v1/destinations/{id}/certification";
       const body = { consent: true } as const;
       const result = dataOf(
-        call.has("consent")
-          ? await api.POST(path, { ...byId(call), body })
-          : await api.GET(path, byId(call)),
+        call.has("consent") ? await api.POST(path, { ...byId(call), body }) : await api.GET(path, byId(call)),
       );
       const { certified, at, checks } = result;
       if (call.has("json")) printObject(call, result);

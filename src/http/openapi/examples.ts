@@ -331,6 +331,23 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
       body: '{"type":"breakwater.test","timestamp":"2026-11-21T09:00:00.000Z","data":{}}',
     },
   },
+  Certification: {
+    certified: false,
+    at: TIME,
+    checks: [
+      { check: "valid", result: "passed", id: "test_8m2x0f7q9a4r6", status: 204, took_ms: 41 },
+      {
+        check: "old_timestamp",
+        result: "failed",
+        fault: "accepted",
+        id: "test_6t1v3w5y8m2x0",
+        status: 204,
+        took_ms: 38,
+        reason: "It was accepted with 204; right is 400 or 401.",
+        fix: "Refuse a timestamp that differs from your clock by more than five minutes with 401.",
+      },
+    ],
+  },
   DestinationDraft: {
     event_types: ["invoice.*"],
     filter: { amount: { gte: 1000 }, or: [{ currency: "EUR" }, { invoice: { prefix: "inv_" } }] },

@@ -24,10 +24,10 @@ import {
 import { registerApprovalPages } from "./pages/approvals.tsx";
 import { registerAttemptPage } from "./pages/attempt.tsx";
 import { registerAuditPages } from "./pages/audit.tsx";
+import { registerCertification } from "./pages/certification.tsx";
 import { registerTenantDeletionPages } from "./pages/delete-tenant.tsx";
 import { registerDeliveriesPage } from "./pages/deliveries.tsx";
 import { registerDestination } from "./pages/destination.tsx";
-import { registerCertification } from "./pages/certification.tsx";
 import { registerActions, registerForms, registerTestEvent } from "./pages/destination-actions.tsx";
 import { registerEditDestination } from "./pages/edit-destination.tsx";
 import { registerEditEventType } from "./pages/edit-event-type.tsx";

@@ -68,6 +68,8 @@ const OPERATIONS: Readonly<Record<string, Capability | null>> = {
   "POST /v1/destinations/{id}/resume": "may_edit_endpoints",
   "POST /v1/destinations/{id}/rotate-secret": "may_rotate",
   "POST /v1/destinations/{id}/test": "may_test",
+  "POST /v1/destinations/{id}/certification": "may_test",
+  "GET /v1/destinations/{id}/certification": null,
   "POST /v1/destinations/{id}/preview": "may_see_payloads",
   "POST /v1/destinations/{id}/transform/preview": "may_see_payloads",
   "GET /v1/destinations/{id}/transform/versions": null,

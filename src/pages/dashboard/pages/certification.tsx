@@ -4,7 +4,7 @@ import { certificationIn, certificationTexts } from "../../../core/certification
 import { certifyDestination } from "../../../features/destinations/certification.ts";
 import { getDestination } from "../../../features/destinations/service.ts";
 import { isoTime } from "../../../time.ts";
-import { CertificationPanel, type CertificationPageTexts } from "../../ui/certification-panel.tsx";
+import { type CertificationPageTexts, CertificationPanel } from "../../ui/certification-panel.tsx";
 import { nameOf } from "../../ui/destination-table.tsx";
 import { durationOf, textIn } from "../../ui/format.ts";
 import { attempt } from "../../ui/services.ts";
@@ -29,7 +29,11 @@ export function registerCertification(app: Hono<DashboardEnv>): void {
         </p>
         <CertificationPanel
           t={texts}
-          f={{ duration: durationOf, moment: (at) => isoTime(at).slice(0, 16).replace("T", " "), error: causeText }}
+          f={{
+            duration: durationOf,
+            moment: (at) => isoTime(at).slice(0, 16).replace("T", " "),
+            error: causeText,
+          }}
           last={certificationIn(row.certification)}
           path={`${path}/certification`}
           mayRun={mayCall(c, certifyDestination)}

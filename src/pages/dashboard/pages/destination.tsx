@@ -25,7 +25,15 @@ import {
   shortUrl,
 } from "../../ui/destination-table.tsx";
 import { atMost, countOf, decimalOf, durationOrNone, type Form } from "../../ui/format.ts";
-import { Figure, OutcomeNotice, Press, RefusedNotice, Section, WindowTabs, windowNamed } from "../../ui/parts.tsx";
+import {
+  Figure,
+  OutcomeNotice,
+  Press,
+  RefusedNotice,
+  Section,
+  WindowTabs,
+  windowNamed,
+} from "../../ui/parts.tsx";
 import { statusOfRefused } from "../../ui/services.ts";
 import type { StatusText } from "../../ui/status-text.ts";
 import { readTransformFaults, TransformSummary } from "../../ui/transform-page.tsx";
