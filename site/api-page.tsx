@@ -1,6 +1,7 @@
 /** The reference that a deployment serves at /docs, as a page of the site, with the documents that it links to. */
 import { createApp } from "../src/http/app.ts";
 import { layout } from "../src/http/docs/app.tsx";
+import { referenceMarkdown } from "../src/http/docs/markdown.ts";
 import { Contents } from "../src/http/docs/reference.tsx";
 import { documentOf } from "../src/http/openapi/document.ts";
 import { typesOf } from "../src/http/openapi/typescript.ts";
@@ -31,4 +32,5 @@ sidebar: false
 export const files = {
   "openapi.json": JSON.stringify(document, null, 2),
   "openapi.d.ts": typesOf(document),
+  "openapi.md": referenceMarkdown(document, ORIGIN),
 };

@@ -49,6 +49,33 @@ export function linkWithin(from: string, link: string): string | undefined {
   return `/${page.replace(/\.md$/, "")}${anchor === undefined ? "" : `#${anchor}`}`;
 }
 
+/** The pages with their Markdown, whose links lead to the Markdown of other pages: for programs, and for agents. */
+export function markdownFiles(): Readonly<Record<string, string>> {
+  const pages = [...fileAt].map(([address, file]) => [address, withinMarkdown(address, file)]);
+  return Object.fromEntries(pages);
+}
+
+function withinMarkdown(address: string, file: string): string {
+  const text = contentOf(file);
+  if (extname(file) !== ".md") return text;
+  return text.replaceAll(/\]\(([^)\s]+)\)/g, (all, link: string) => {
+    const [path = "", anchor] = link.split("#");
+    const other = posix.join(posix.dirname(file), path);
+    if (/^\w+:/.test(link) || path === "" || !fileAt.has(addressOf(other))) return all;
+    const to = posix.relative(posix.dirname(address), addressOf(other));
+    return `](${to}${anchor === undefined ? "" : `#${anchor}`})`;
+  });
+}
+
+/** `llms.txt` of the site: the sidebar, each entry with its Markdown (https://llmstxt.org). */
+export function llmsIndex(description: string): string {
+  const lines = sidebar().flatMap(({ text, items }) => [
+    `\n## ${text}\n`,
+    ...items.map(({ text, link }) => `- [${text}](.${link === "/" ? "/index" : link}.md)`),
+  ]);
+  return [`# Breakwater\n\n> ${description}\n\nThe API: [openapi.md](./openapi.md).`, ...lines].join("\n");
+}
+
 /** An anchor as GitHub makes it of a heading, so that links to headings lead to the same place in both. */
 export function anchorOf(heading: string): string {
   return heading

@@ -37,6 +37,7 @@ test.each<[path: string, status: number, init?: RequestInit]>([
   ["/docs", 200],
   ["/docs/nothing", 404],
   ["/llms.txt", 200],
+  ["/openapi.md", 200],
   ["/mcp", 401, { method: "POST" }],
   ["/mcp", 405, { headers: key }],
   [

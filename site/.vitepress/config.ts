@@ -1,18 +1,20 @@
 /** The site that `npm run site` makes of README.md, CHANGELOG.md, docs/ and the reference of the API. */
 import { createHash } from "node:crypto";
-import { writeFileSync } from "node:fs";
-import { extname, join } from "node:path";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { dirname, extname, join } from "node:path";
 import { defineConfig } from "vitepress";
 import { mark } from "../../src/pages/ui/assets.ts";
 import { tokens } from "../../src/pages/ui/style.ts";
 import { api } from "../api.ts";
 import { adapt } from "../markdown.ts";
-import { addressOf, anchorOf, contentOf, fileOf, sidebar } from "../pages.ts";
+import { addressOf, anchorOf, contentOf, fileOf, llmsIndex, markdownFiles, sidebar } from "../pages.ts";
+
+const description =
+  "Webhook delivery on Cloudflare Workers that does not turn one customer's outage into a retry storm";
 
 export default defineConfig({
   title: "Breakwater",
-  description:
-    "Webhook delivery on Cloudflare Workers that does not turn one customer's outage into a retry storm",
+  description,
   head: [
     ["link", { rel: "icon", type: "image/svg+xml", href: markIn("#0b6a72") }],
     ["style", {}, tokens],
@@ -49,7 +51,11 @@ export default defineConfig({
   vite: { build: { license: { fileName: "licenses.txt" }, chunkSizeWarningLimit: 1000 } },
   transformHtml: (html) => html.replace("<head>", `<head>\n    ${policyOf(html)}`),
   buildEnd: ({ outDir }) => {
-    for (const [name, text] of Object.entries(api.files)) writeFileSync(join(outDir, name), text);
+    const files = { ...api.files, ...markdownFiles(), "llms.txt": llmsIndex(description) };
+    for (const [name, text] of Object.entries(files)) {
+      mkdirSync(dirname(join(outDir, name)), { recursive: true });
+      writeFileSync(join(outDir, name), text);
+    }
   },
 });
 

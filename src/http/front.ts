@@ -49,6 +49,7 @@ const partByFirstStep: ReadonlyMap<string | undefined, Part> = new Map([
   ["docs", "docs"],
   ["problems", "docs"],
   ["llms.txt", "docs"],
+  ["openapi.md", "docs"],
   ["dashboard", "dashboard"],
   ["mcp", "mcp"],
   ["portal", "portal"],

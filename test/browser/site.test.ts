@@ -49,6 +49,29 @@ describe("the site", () => {
     expect(links.filter(({ from, to }) => !leadsSomewhere(from, to))).toEqual([]);
   });
 
+  plainTest(
+    "has each page as Markdown beside it, whose links lead to Markdown, and an index of them for agents",
+    () => {
+      const markdown = site.paths.filter((path) => path.endsWith(".md"));
+      const pages = [...site.pages.keys()].filter((path) => !/\/(404|api)$/.test(path));
+      for (const page of pages)
+        expect(markdown).toContain(page.endsWith("/") ? `${page}index.md` : `${page}.md`);
+      const broken = [...markdown, "/breakwater/llms.txt"].flatMap((from) =>
+        [
+          ...site
+            .textOf(from)
+            .replaceAll(/^```[\s\S]*?^```/gm, "")
+            .matchAll(/\]\(([^):\s#]+\.(?:md|txt))(?:#[^)]*)?\)/g),
+        ]
+          .map(([, link = ""]) => new URL(link, `http://site${from}`).pathname)
+          .filter((to) => !site.has(to))
+          .map((to) => ({ from, to })),
+      );
+      expect(broken).toEqual([]);
+      expect(site.textOf("/breakwater/llms.txt")).toContain("](./using.md)");
+    },
+  );
+
   plainTest("has every page of docs/ in its sidebar", () => {
     const [, sidebar = ""] =
       site.pages.get("/breakwater/")?.match(/<aside class="VPSidebar([\s\S]*?)<\/aside>/) ?? [];

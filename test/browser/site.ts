@@ -19,6 +19,9 @@ export type Site = Readonly<{
   pages: ReadonlyMap<string, string>;
   /** Whether a path of the site is a page or another file. */
   has: (path: string) => boolean;
+  paths: readonly string[];
+  /** The text of a file of the site. */
+  textOf: (path: string) => string;
   stop: () => void;
 }>;
 
@@ -46,6 +49,8 @@ export async function startSite(): Promise<Site> {
     origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     pages: new Map(pages.map(([path, file]) => [path, readFileSync(file, "utf8")])),
     has: (path) => files.has(path),
+    paths: [...files.keys()],
+    textOf: (path) => readFileSync(files.get(path) ?? "", "utf8"),
     stop: () => {
       server.closeAllConnections();
       server.close();

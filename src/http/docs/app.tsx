@@ -11,9 +11,10 @@ import type { Document } from "../openapi/document.ts";
 import { type ProblemStatus, pathOfProblem, problemStatuses, problemTypes } from "../problem-types.ts";
 import { problemExample } from "../problems.ts";
 import { llmsText } from "./llms.ts";
+import { referenceMarkdown } from "./markdown.ts";
 import { ProblemPage, Reference } from "./reference.tsx";
 
-/** Everything under /docs and /problems, and /llms.txt. The page is rendered once for each origin, when it is first requested. */
+/** Everything under /docs and /problems, /llms.txt and /openapi.md. The page is rendered once for each origin, when it is first requested. */
 export function createDocs(documentOf: () => Document) {
   let rendered: Readonly<{ origin: string; html: string }> | undefined;
   const app = new Hono();
@@ -30,6 +31,12 @@ export function createDocs(documentOf: () => Document) {
   });
   app.get("/llms.txt", etag(), (c) =>
     c.text(llmsText(documentOf(), new URL(c.req.url).origin), 200, { "cache-control": "public, no-cache" }),
+  );
+  app.get("/openapi.md", etag(), (c) =>
+    c.body(referenceMarkdown(documentOf(), new URL(c.req.url).origin), 200, {
+      "content-type": "text/markdown; charset=utf-8",
+      "cache-control": "public, no-cache",
+    }),
   );
   app.get("/docs/:version{[0-9a-f]+}/style.css", (c) =>
     c.body(style, 200, {

@@ -10,8 +10,8 @@ import { remedies, steps } from "./remedies.ts";
 export function llmsText(document: Document, origin: string): string {
   return [
     `# Breakwater\n\n> ${document.info.description}`,
-    `A request needs an API key, as \`Authorization: Bearer …\`. Schemas: [OpenAPI](${origin}/openapi.json) and
-[TypeScript types](${origin}/openapi.d.ts); for people: [the reference](${origin}/docs). Agents can also use the MCP server at
+    `A request needs an API key, as \`Authorization: Bearer …\`. Schemas: [Markdown](${origin}/openapi.md),
+[OpenAPI](${origin}/openapi.json) and [TypeScript types](${origin}/openapi.d.ts); for people: [the reference](${origin}/docs). Agents can also use the MCP server at
 \`${origin}/mcp\`, with the same keys.`,
     `## Post an event\n\nCreate a destination once, and store the \`secret\` of the answer. Then post:\n\n${[
       exampleOf(document, origin, "/v1/destinations"),

@@ -99,7 +99,8 @@ const Introduction: FC<{ document: Document; origin: string }> = ({ document, or
     <p class="lede">
       A request needs an API key, as <code>Authorization: Bearer …</code>, with the scope that is shown beside
       the operation; some need none. This page is generated from <a href="/openapi.json">/openapi.json</a>,
-      which tools can read. <a href="/openapi.d.ts">/openapi.d.ts</a> has the same as TypeScript types.
+      which tools can read. <a href="/openapi.d.ts">/openapi.d.ts</a> has the same as TypeScript types,{" "}
+      <a href="/openapi.md">/openapi.md</a> as Markdown.
     </p>
     <Code text={`export BREAKWATER_KEY=bw_…   # an API key for ${origin}`} label="Before the examples" />
   </section>
@@ -141,7 +142,7 @@ function anchorOf(tag: string): string {
   return tag.toLowerCase().replaceAll(" ", "-");
 }
 
-type Described = Readonly<{ method: Method; path: string; operation: Operation }>;
+export type Described = Readonly<{ method: Method; path: string; operation: Operation }>;
 
 type OperationProps = Readonly<{ described: Described; document: Document; origin: string }>;
 
@@ -184,17 +185,17 @@ const Scope: FC<{ operation: Operation }> = ({ operation: { security } }) => {
   );
 };
 
-const Parameters: FC<{ operation: Operation }> = ({ operation: { parameters = [] } }) => {
-  const fields: DocumentedField[] = parameters.flatMap(
-    ({ name, schema, required = false, description, in: where }) =>
-      documentedFieldsOf({ properties: { [name]: schema }, required: required ? [name] : [] }, {}).map(
-        (field) => ({
-          ...field,
-          description,
-          type: [{ text: `${where}, ` }, ...field.type],
-        }),
-      ),
+/** The parameters, their types with where they are: "query, integer". */
+export function parameterFields({ parameters = [] }: Operation): DocumentedField[] {
+  return parameters.flatMap(({ name, schema, required = false, description, in: where }) =>
+    documentedFieldsOf({ properties: { [name]: schema }, required: required ? [name] : [] }, {}).map(
+      (field) => ({ ...field, description, type: [{ text: `${where}, ` }, ...field.type] }),
+    ),
   );
+}
+
+const Parameters: FC<{ operation: Operation }> = ({ operation }) => {
+  const fields = parameterFields(operation);
   return fields.length === 0 ? null : (
     <>
       <h4>Parameters</h4>

@@ -13,7 +13,7 @@ const text = await answer.text();
 test("it is plain text, with the addresses of the deployment", () => {
   expect(answer.headers.get("content-type")).toContain("text/plain");
   expect(text.startsWith("# Breakwater\n\n> ")).toBe(true);
-  for (const path of ["/openapi.json", "/docs", "/mcp", "/v1/events"])
+  for (const path of ["/openapi.json", "/openapi.md", "/docs", "/mcp", "/v1/events"])
     expect(text).toContain(`https://breakwater.example${path}`);
 });
 
@@ -51,4 +51,25 @@ test("its code verifies a signature, and no other", () => {
     false,
     false,
   ]);
+});
+
+test("/openapi.md has every operation with its fields, its example and its answers, and every schema", async () => {
+  const read = await createDocs(() => document).request("https://breakwater.example/openapi.md");
+  expect(read.headers.get("content-type")).toBe("text/markdown; charset=utf-8");
+  const markdown = await read.text();
+  for (const [path, methods] of Object.entries(document.paths))
+    for (const [method, { summary }] of Object.entries(methods))
+      expect(markdown).toContain(`\n### ${summary}\n\n\`${method.toUpperCase()} ${path}\`, `);
+  for (const name of Object.keys(document.components.schemas)) expect(markdown).toContain(`\n### ${name}\n`);
+  const [, creation = ""] = markdown.split("### Create a destination\n");
+  const [operation = ""] = creation.split("\n### ");
+  for (const part of [
+    "- `url` (",
+    "- `idempotency-key` (header, ",
+    "```sh\ncurl https://breakwater.example/",
+    "- 201: ",
+    "- 422: ",
+  ])
+    expect(operation).toContain(part);
+  expect(markdown).not.toMatch(/\[object Object\]|undefined/);
 });
