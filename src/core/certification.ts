@@ -8,7 +8,7 @@ import { type AttemptError, attemptErrors } from "./reasons.ts";
 import { readAs, type Shape, type ShapeType } from "./shape.ts";
 import { recipeOf, type SignatureForm } from "./signature-forms.ts";
 
-/** What is checked, in the order of the requests; `prompt_answer` is judged by all that are to be accepted. */
+/** The checks in the order of their requests; `prompt_answer` is judged by all that are to be accepted. */
 export const certificationChecks = [
   "valid",
   "duplicate",
@@ -232,9 +232,10 @@ export function certificationBody(type: string, timestamp: string, isLarge: bool
 /** The body with a space more: the same JSON, in other bytes. */
 export function altered(body: Uint8Array): Uint8Array<ArrayBuffer> {
   const changed = new Uint8Array(body.length + 1);
-  changed.set(body.subarray(0, 1));
-  changed[1] = 0x20;
-  changed.set(body.subarray(1), 2);
+  const at = Math.min(1, body.length);
+  changed.set(body.subarray(0, at));
+  changed[at] = 0x20;
+  changed.set(body.subarray(at), at + 1);
   return changed;
 }
 

@@ -112,7 +112,7 @@ export async function testRequest(
   return obstacle ? { fault: obstacle.fault } : request;
 }
 
-/** What sends requests of `testRequest`, whatever the state of the destination. */
+/** The sender of requests of `testRequest`, whatever the state of the destination. */
 export async function testSender(services: Services, destination: Destination): Promise<Sender | NoTest> {
   const prepared = await prepare(services, connections(), destination, { force: true });
   if (prepared.kind === "ready") return prepared.sender;

@@ -175,7 +175,7 @@ const go: Language = {
 
 const manifest = ["--locked", "--manifest-path", fileOf("rust/Cargo.toml")];
 
-/** Of a crate beside the file, which cargo wants in a folder `src`. */
+/** The manifest of a crate beside the file, which cargo wants in a folder `src`. */
 function manifestFor(file: string): readonly string[] {
   const folder = dirname(file);
   mkdirSync(join(folder, "src"));

@@ -21,7 +21,7 @@ type Replacement = readonly [from: string, to: string];
 /** How long a receiver that works first takes to answer. */
 export const WORK_MS = 600;
 
-/** What several rules have in common: a request whose signature does not match is let through. */
+/** A request whose signature does not match is let through, which breaks two rules. */
 const unverified = (from: string, to: string) =>
   ({
     "refuses a signature that does not match": [from, to],
