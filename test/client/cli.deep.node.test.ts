@@ -276,6 +276,22 @@ describe("destinations", () => {
     answers({ "POST /v1/destinations/dst_1/test": { body: { status, latency_ms: 1 } } });
     expect((await breakwater(["destinations", "test", "dst_1"])).code).toBe(code);
   });
+
+  test("an endpoint is certified with consent alone, and the reasons are printed", async () => {
+    const path = "/v1/destinations/dst_1/certification";
+    const failed = { check: "unsigned", result: "failed", status: 204, reason: "Accepted.", fix: "Refuse." };
+    const body = { certified: false, at: "2026-11-26T09:00:00.000Z", checks: [failed] };
+    const passed = { ...body, certified: true, checks: [{ check: "unsigned", result: "passed" }] };
+    const sent = answers({ [`GET ${path}`]: { body: passed }, [`POST ${path}`]: { body } });
+    expect((await breakwater(["certify", "dst_1"])).code).toBe(0);
+    const run = await breakwater(["certify", "dst_1", "--consent"]);
+    expect([run.code, run.out.includes("unsigned: Accepted. Refuse.")]).toEqual([8, true]);
+    expect(run.error).toContain("has not passed the test of 2026-11-26");
+    expect(sent.map(({ method, body }) => [method, body])).toEqual([
+      ["GET", undefined],
+      ["POST", { consent: true }],
+    ]);
+  });
 });
 
 test("a replay is started, waited for and stopped", async () => {

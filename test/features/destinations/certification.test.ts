@@ -34,16 +34,16 @@ async function created(fields: object = {}): Promise<Created> {
   return made.json as Created;
 }
 
-/** A receiver that verifies as the library of Standard Webhooks does. */
+/** A receiver that verifies, by the clock of the test. */
 const verifying =
   (secret: string) =>
   ({ body, headers }: Call) => {
-    try {
-      new Webhook(secret).verify(body, Object.fromEntries(headers));
-      return new Response(null, { status: 204 });
-    } catch {
-      return new Response(null, { status: 401 });
-    }
+    const [id = "", at = "", signatures = ""] = ["id", "timestamp", "signature"].map(
+      (name) => headers.get(`webhook-${name}`) ?? "",
+    );
+    const isRecent = Math.abs(NOW - Number(at) * 1000) < 300_000;
+    const signature = new Webhook(secret).sign(id, new Date(Number(at) * 1000), body);
+    return new Response(null, { status: isRecent && signatures.split(" ").includes(signature) ? 204 : 401 });
   };
 
 const pathOf = (id: string) => `/v1/destinations/${id}/certification`;
