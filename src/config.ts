@@ -135,6 +135,19 @@ function hostList(given: string): Reading<readonly string[]> {
   );
 }
 
+type SharedHosts = readonly string[] | number;
+const NO_HOSTS: SharedHosts = [];
+
+/** Hosts, or how many destinations a host has at most without being shared. */
+function sharedHosts(given: string): Reading<SharedHosts> {
+  if (given.trim() === "") return { value: NO_HOSTS };
+  if (!/^\s*\d+\s*$/.test(given)) return hostList(given);
+  const most = Number(given);
+  return most >= 1 && most <= 1_000_000
+    ? { value: most }
+    : fault("expected hosts, or a number from 1 to 1000000");
+}
+
 function isHost(host: string): boolean {
   if (!/^(\*[.-])?[a-z0-9_.-]+(:\d{1,5})?$/.test(host)) return false;
   return URL.canParse(`http://${host.replace(/^\*[.-]/, "")}`);
@@ -188,7 +201,7 @@ const variables = {
   AUDIT_DAYS: number(days, 365),
   ALLOW_PRIVATE_DESTINATIONS: oneOf(["true", "false"], '"true" or "false"', "false"),
   OWN_HOSTS: text(hostList, []),
-  SHARED_HOSTS: text(hostList, []),
+  SHARED_HOSTS: text(sharedHosts, NO_HOSTS),
   EVENT_DATABASES: number(upTo(1_000), undefined),
   MAX_DESTINATIONS_PER_TENANT: number(upTo(10_000), undefined),
   MAX_DELIVERIES_PER_REQUEST: number(upTo(1_000_000), undefined),
@@ -239,8 +252,11 @@ export type Config = Readonly<{
    * is known.
    */
   ownHosts?: readonly string[];
-  /** Hosts whose destinations are in a group, or `*` and what they end with; absent: none. */
-  sharedHosts?: readonly string[];
+  /**
+   * Hosts whose destinations are in a group, or `*` and what they end with; or a number: hosts with more destinations than
+   * that. Absent: none.
+   */
+  sharedHosts?: SharedHosts;
   /** How many of the databases, from the first on, take new events; absent: all. */
   eventDatabases?: number;
   /** Destinations that a tenant may have, and deliveries that one request may plan; `capsOf` has the defaults. */
@@ -335,7 +351,7 @@ export function parseConfig(env: object, others: readonly string[] = []): Config
     auditMs: data.AUDIT_DAYS * 86_400_000,
     allowPrivateDestinations: data.ALLOW_PRIVATE_DESTINATIONS === "true",
     ...(data.OWN_HOSTS.length > 0 && { ownHosts: data.OWN_HOSTS }),
-    ...(data.SHARED_HOSTS.length > 0 && { sharedHosts: data.SHARED_HOSTS }),
+    ...(data.SHARED_HOSTS !== NO_HOSTS && { sharedHosts: data.SHARED_HOSTS }),
     ...(data.EVENT_DATABASES && { eventDatabases: data.EVENT_DATABASES }),
     ...(data.MAX_DESTINATIONS_PER_TENANT && {
       maxDestinationsPerTenant: data.MAX_DESTINATIONS_PER_TENANT,

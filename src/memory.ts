@@ -59,6 +59,11 @@ export type Memory = Readonly<{
    */
   groupSettings: BoundedMap<Readonly<{ settings: GroupSettings; until: number }>>;
   /**
+   * The hosts that many destinations share, where the configuration counts them: one entry. It saves a query of one row a
+   * minute; a missing one costs that query.
+   */
+  sharedHosts: BoundedMap<Readonly<{ hosts: readonly string[]; until: number }>>;
+  /**
    * Templates ready to be filled in, by their JSON. Each saves parsing it, less than a millisecond; a missing one costs that.
    * None can be out of date.
    */
@@ -80,6 +85,7 @@ export function newMemory(): Memory {
     resolutions: new BoundedMap(MOST_KEPT),
     accessTokens: new BoundedMap(MOST_KEPT),
     groupSettings: new BoundedMap(MOST_KEPT),
+    sharedHosts: new BoundedMap(1),
     templates: new BoundedMap(MOST_TEMPLATES),
     formerTransforms: new BoundedMap(MOST_TEMPLATES),
   };

@@ -4,6 +4,7 @@ import { MINUTE_MS } from "./core/rollups.ts";
 import { archiveCleaning } from "./features/archive/job.ts";
 import { forgetAuditEntries } from "./features/audit/sql.ts";
 import { erasing } from "./features/erasures/job.ts";
+import { noteSharedHosts } from "./features/groups/shared-hosts.ts";
 import { noticing } from "./features/notices/job.ts";
 import { checkStall, publishDigest, publishLeftovers } from "./features/notifications/publish.ts";
 import { continueCheck } from "./features/notifications/thresholds.ts";
@@ -35,6 +36,7 @@ export const { runCron, consumeUpkeep, consumeDrains } = upkeepOf([
   noticing,
   { run: (services) => countKeyed(services, Math.floor(services.now() / MINUTE_MS)) },
   { run: storePlaces },
+  { run: noteSharedHosts },
   unreadableRetry,
   { name: "alerts", receive: (services, { subject }) => continueCheck(services, subject as FleetRound) },
   { name: "deadLetterDigest", receive: (services, { subject }) => publishDigest(services, String(subject)) },

@@ -78,6 +78,16 @@ test("takes the hosts under which it is reached, and knows none when it says not
     expect(() => read(wrong)).toThrow("OWN_HOSTS expected host names with commas between");
 });
 
+test("takes hosts that share a group, or a number that makes them so, and knows none when it says nothing", () => {
+  const read = (SHARED_HOSTS: string) => parseConfig({ ADMIN_KEY, MASTER_KEYS, SHARED_HOSTS });
+  expect(read("hooks.example.com,*.example.org").sharedHosts).toEqual(["hooks.example.com", "*.example.org"]);
+  expect(read(" 20 ").sharedHosts).toBe(20);
+  expect(read(" ")).not.toHaveProperty("sharedHosts");
+  for (const wrong of ["0", "1000001"])
+    expect(() => read(wrong)).toThrow("SHARED_HOSTS expected hosts, or a number");
+  expect(() => read("20, a b")).toThrow("SHARED_HOSTS expected host names");
+});
+
 test.each([
   ["INTAKE_SHARDS", "0", "a whole number, 1 to 64"],
   ["INTAKE_SHARDS", "1.5", "a whole number, 1 to 64"],

@@ -15,7 +15,7 @@ import type { LoadedDelivery } from "../store/deliveries.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../store/destination.ts";
 import type { NoToken } from "./access-token.ts";
 import { credentialsOf } from "./authorization.ts";
-import { admitMember, groupOf, learnedState, reportThrottled, settleMember } from "./group.ts";
+import { admitMember, learnedState, memberOf, reportThrottled, settleMember } from "./group.ts";
 import { type Connections, payloadOf, type Sender, send } from "./http.ts";
 import { kindOf } from "./kinds/registry.ts";
 import {
@@ -203,16 +203,15 @@ export async function admitDue(
   return { ...leased, result: answer, grant, run, left, recoverAt };
 }
 
-function requestAdmission(
+async function requestAdmission(
   services: Services,
   { destination, request, after, connections = CONNECTIONS }: Due,
   lookedUpMsAgo: number,
 ): Promise<AdmitResult | undefined> {
   const succeeds = after && { succeeds: after.lease };
   const whole = { ...request, connections, lookedUpMsAgo, ...succeeds };
-  const group = groupOf(destination, services.config);
-  if (group !== undefined)
-    return admitMember(services, { destination, group }, whole, services.now() - lookedUpMsAgo);
+  const member = await memberOf(services, destination);
+  if (member) return admitMember(services, member, whole, services.now() - lookedUpMsAgo);
   return admitAtGate(services, destination.id, whole, gateSettingsOf(destination));
 }
 

@@ -2,7 +2,6 @@
  * Destinations in a group: objects never call each other, so a Worker carries what a gate needs to the group, the
  * group's block to the gate, and outcomes and ends of blocks back. A destination in no group costs no call of this.
  */
-import type { Config } from "../config.ts";
 import type { AdmitRequest, AdmitResult } from "../core/admit.ts";
 import type { DestinationState } from "../core/destination-state.ts";
 import type { GroupSettings } from "../core/group/group-state.ts";
@@ -17,26 +16,54 @@ import { blockAtGroup, reportToGroup, standingAtGroup } from "../gate/group-clie
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { type Destination, gateSettingsOf } from "../store/destination.ts";
-import { findGroup, groupSettingsOf } from "../store/group.ts";
+import { findGroup, findSharedHosts, groupSettingsOf } from "../store/group.ts";
 
 /** How long an isolate remembers a group's limits. */
 const REMEMBERED_MS = 10_000;
+/** And the hosts that were counted. */
+const HOSTS_REMEMBERED_MS = 60_000;
 
 /**
- * The group that the destination is in; undefined when it is in none. `group: "host"` and the operator's `SHARED_HOSTS`
- * are for URLs only; a name is for any kind of destination.
+ * The group that the destination is in; undefined when it is in none. `group: "host"` and shared hosts are for URLs only; a
+ * name is for any kind of destination.
  */
 export function groupOf(
   { group, url }: Pick<Destination, "group" | "url">,
-  { sharedHosts = [] }: Pick<Config, "sharedHosts">,
+  shared: readonly string[],
 ): string | undefined {
   if (group !== null && group !== BY_HOST && GROUP_NAME.test(group)) return group;
-  if (group !== BY_HOST && sharedHosts.length === 0) return undefined;
+  if (group !== BY_HOST && shared.length === 0) return undefined;
   const host = /^https?:/i.test(url) ? URL.parse(url)?.host : undefined;
   if (!host) return undefined;
   const isListed = (listed: string) =>
     listed.startsWith("*") ? host.endsWith(listed.slice(1)) : host === listed;
-  return group === BY_HOST || sharedHosts.some(isListed) ? groupOfHost(host) : undefined;
+  return group === BY_HOST || shared.some(isListed) ? groupOfHost(host) : undefined;
+}
+
+/**
+ * The hosts whose destinations are in a group without saying so: the operator's list, or those that were counted, a minute
+ * old at most. Where these cannot be read, older ones are used; without any it rejects.
+ */
+export async function sharedHostsOf({ config, db, memory, now }: Services): Promise<readonly string[]> {
+  const { sharedHosts: shared = [] } = config;
+  if (typeof shared !== "number") return shared;
+  const name = String(shared);
+  const known = memory.sharedHosts.get(name);
+  if (known && known.until > now()) return known.hosts;
+  try {
+    const { hosts = [] } = (await findSharedHosts(db, shared)) ?? {};
+    memory.sharedHosts.set(name, { hosts, until: now() + HOSTS_REMEMBERED_MS });
+    return hosts;
+  } catch (error) {
+    if (known) return known.hosts;
+    throw error;
+  }
+}
+
+/** The destination as a member of its group; undefined when it is in none. */
+export async function memberOf(services: Services, destination: Destination): Promise<Member | undefined> {
+  const group = groupOf(destination, await sharedHostsOf(services));
+  return group === undefined ? undefined : { destination, group };
 }
 
 /** The group's limits, at most ten seconds old. Rejects while they cannot be read: nothing is sent without them. */
@@ -114,9 +141,9 @@ export async function settleMember(
   { attempts, block }: Readonly<{ attempts: readonly Ended[]; block: string | undefined }>,
 ): Promise<SettleResult | undefined> {
   const settings = gateSettingsOf(destination);
-  const group = groupOf(destination, services.config);
-  if (group === undefined) return settleAtGate(services, destination.id, settlement, settings);
-  const member = { destination, group };
+  // Settled also where its group cannot be known.
+  const member = await memberOf(services, destination).catch(() => undefined);
+  if (member === undefined) return settleAtGate(services, destination.id, settlement, settings);
   const trouble = troubleIn(attempts);
   const counted =
     trouble.failed + trouble.limited > 0 &&
@@ -136,11 +163,13 @@ export async function settleMember(
 
 /** A 429 is reported at once, because other members must stop too. */
 export function reportThrottled(services: Services, destination: Destination, attempt: Ended): void {
-  const group = groupOf(destination, services.config);
-  if (group === undefined) return;
   const { limited, waitUntil } = troubleIn([attempt]);
-  if (limited > 0 && waitUntil > 0)
-    services.background(report(services, { destination, group }, { limited, waitUntil }));
+  if (limited === 0 || waitUntil === 0) return;
+  const reported = memberOf(services, destination).then(
+    (member) => member && report(services, member, { limited, waitUntil }),
+    () => undefined,
+  );
+  services.background(reported);
 }
 
 /** What concerns the receiver as a whole: it failed, it could not be connected to, or it asked for less. */
@@ -166,11 +195,11 @@ export async function learnedState(
   services: Services,
   destination: Destination,
 ): Promise<DestinationState | undefined> {
-  const group = groupOf(destination, services.config);
-  if (group === undefined) return destinationStateAtGate(services, destination.id);
+  const member = await memberOf(services, destination).catch(() => undefined);
+  if (member === undefined) return destinationStateAtGate(services, destination.id);
   const [state, standing] = await Promise.all([
     destinationStateAtGate(services, destination.id),
-    standingAtGroup(services, group),
+    standingAtGroup(services, member.group),
   ]);
   if (!state || !standing) return state;
   const { heldUntil, openUntil, trips } = standing;

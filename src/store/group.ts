@@ -12,6 +12,7 @@ import {
 } from "../core/group/limits.ts";
 import { type Breaker, breakerShape, defaultBreaker } from "../core/limits.ts";
 import { readAs } from "../core/shape.ts";
+import { jsonText } from "./columns.ts";
 import { usable } from "./destination.ts";
 
 /**
@@ -61,4 +62,19 @@ export function groupSettingsOf(row: Group | undefined): GroupSettings {
 
 export async function findGroup(db: D1Database, name: string): Promise<Group | undefined> {
   return drizzle(db).select().from(groups).where(eq(groups.name, name)).get();
+}
+
+/** Hosts that more destinations share than the configuration says, as they were counted last (features/groups). */
+export const sharedHosts = sqliteTable("shared_hosts", {
+  /** Destinations that a host has at most without being shared. */
+  most: integer().primaryKey(),
+  countedAt: integer("counted_at").notNull(),
+  hosts: jsonText<readonly string[]>([])().notNull(),
+});
+
+type CountedHosts = typeof sharedHosts.$inferSelect;
+
+/** Undefined where they have not been counted by that number. */
+export async function findSharedHosts(db: D1Database, most: number): Promise<CountedHosts | undefined> {
+  return drizzle(db).select().from(sharedHosts).where(eq(sharedHosts.most, most)).get();
 }

@@ -1,9 +1,9 @@
 /** Groups with limits of their own: listed, put and removed. */
-import { asc, eq, gt } from "drizzle-orm";
+import { asc, eq, gt, ne } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import { BY_HOST } from "../core/group/name.ts";
 import { modelOf, type RawRow } from "./columns.ts";
-import { type Group, groups } from "./group.ts";
+import { type Group, groups, sharedHosts } from "./group.ts";
 import { countUpTo } from "./sql.ts";
 
 /** Groups with limits of their own. */
@@ -83,4 +83,24 @@ export async function removeGroup(db: D1Database, name: string): Promise<boolean
     .where(eq(groups.name, name))
     .returning({ name: groups.name });
   return removed.length > 0;
+}
+
+/** Hosts that are shared at once, those with the most destinations first. */
+const MOST_SHARED = 1_000;
+
+/** Every destination is read, and none of them twice. */
+const COUNT_SHARED = `
+  INSERT INTO shared_hosts (most, counted_at, hosts)
+  SELECT ?1, ?2, json_group_array(host) FROM (
+    SELECT substr(rest, 1, instr(rest, '/') - 1) AS host
+    FROM (SELECT substr(url, instr(url, '://') + 3) AS rest FROM destinations
+      WHERE deleted_at IS NULL AND (url GLOB 'https://*/*' OR url GLOB 'http://*/*'))
+    GROUP BY host HAVING count(*) > ?1 ORDER BY count(*) DESC, host LIMIT ${MOST_SHARED})
+  WHERE true
+  ON CONFLICT (most) DO UPDATE SET counted_at = excluded.counted_at, hosts = excluded.hosts`;
+
+/** Counts the destinations of all hosts, and stores those that have more than `most`. @param now epoch ms */
+export async function countSharedHosts(db: D1Database, most: number, now: number): Promise<void> {
+  await db.prepare(COUNT_SHARED).bind(most, now).run();
+  await drizzle(db).delete(sharedHosts).where(ne(sharedHosts.most, most));
 }

@@ -1,9 +1,12 @@
 /** Destinations that share a receiver: the group's object, what Workers carry, and what it costs. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { groupOf } from "../../src/delivery/group.ts";
+import { groupOf, memberOf, sharedHostsOf } from "../../src/delivery/group.ts";
+import { noteSharedHosts } from "../../src/features/groups/shared-hosts.ts";
 import type { DrainMessage } from "../../src/queue-messages.ts";
+import type { Destination } from "../../src/store/destination.ts";
 import { accept } from "../support/accept.ts";
+import { newIsolate } from "../support/isolates.ts";
 import { fakeQueue } from "../support/queues.ts";
 import { execute, newDestination, newWorld, storedRows, type World } from "../support/world.ts";
 
@@ -203,19 +206,94 @@ describe("a destination in a group", () => {
 
 describe("the group of a destination", () => {
   it.each([
-    [null, "https://a.example/x", undefined, undefined],
-    ["billing", "https://a.example/x", undefined, "billing"],
-    ["billing", "queue:ORDERS", undefined, "billing"],
-    ["host", "https://A.example/x", undefined, "host:a.example"],
-    ["host", "https://a.example:8443/x", undefined, "host:a.example:8443"],
-    ["host", "queue:ORDERS", undefined, undefined],
+    [null, "https://a.example/x", [], undefined],
+    ["billing", "https://a.example/x", [], "billing"],
+    ["billing", "queue:ORDERS", [], "billing"],
+    ["host", "https://A.example/x", [], "host:a.example"],
+    ["host", "https://a.example:8443/x", [], "host:a.example:8443"],
+    ["host", "queue:ORDERS", [], undefined],
     [null, "https://a.example/x", ["a.example"], "host:a.example"],
     [null, "https://a.example:8443/x", ["a.example"], undefined],
     [null, "https://b.a.example/x", ["*.a.example"], "host:b.a.example"],
     [null, "https://ba.example/x", ["*.a.example"], undefined],
     ["billing", "https://a.example/x", ["a.example"], "billing"],
-    ["host:evil", "https://a.example/x", undefined, undefined],
-  ])("of group %j at %s with SHARED_HOSTS %j is %j", (given, url, sharedHosts, expected) => {
-    expect(groupOf({ group: given, url }, sharedHosts ? { sharedHosts } : {})).toBe(expected);
+    ["host:evil", "https://a.example/x", [], undefined],
+  ])("of group %j at %s with shared hosts %j is %j", (given, url, shared, expected) => {
+    expect(groupOf({ group: given, url }, shared)).toBe(expected);
+  });
+});
+
+describe("where hosts with more than two destinations are shared", () => {
+  const at = (url: string, tenant = "acme") => newDestination({ tenant, url });
+  const shared = async () => [...(await sharedHostsOf(world.services))].toSorted();
+  /** The services of another isolate, which remembers nothing. */
+  const elsewhere = () => newIsolate().own(world.services);
+
+  beforeEach(async () => {
+    Object.assign(world.services.config, { sharedHosts: 2 });
+    for (const path of ["", "a", "b?c=https://few.example/"])
+      for (const host of ["many.example", "many.example:8443"]) await at(`https://${host}/${path}`);
+    await at("https://few.example/a");
+    await at("https://few.example/b", "globex");
+    await at("queue:MANY");
+    await at("https://gone.example/a");
+    await at("https://gone.example/b");
+    const gone = await at("https://gone.example/c");
+    await execute("UPDATE destinations SET deleted_at = 1 WHERE id = ?1", gone);
+  });
+
+  it("they are counted by the cron, and each is a group", async () => {
+    expect(await shared()).toEqual([]);
+    await noteSharedHosts(world.services);
+    // An isolate learns of it within a minute.
+    expect(await shared()).toEqual([]);
+    world.clock.pass(60_000);
+    expect(await shared()).toEqual(["many.example", "many.example:8443"]);
+    const url = "https://many.example/x";
+    expect(await memberOf(world.services, { group: null, url } as Destination)).toMatchObject({
+      group: "host:many.example",
+    });
+  });
+
+  it("they are counted once an hour, and at once after another number", async () => {
+    await noteSharedHosts(world.services);
+    await at("https://few.example/c");
+    world.clock.pass(3_599_999);
+    await noteSharedHosts(world.services);
+    expect(await sharedHostsOf(elsewhere())).not.toContain("few.example");
+    world.clock.pass(1);
+    await noteSharedHosts(world.services);
+    expect(await sharedHostsOf(elsewhere())).toContain("few.example");
+    Object.assign(world.services.config, { sharedHosts: 3 });
+    expect(await sharedHostsOf(elsewhere())).toEqual([]);
+    await noteSharedHosts(world.services);
+    expect(await sharedHostsOf(elsewhere())).toEqual([]);
+    const { results } = await env.DB.prepare("SELECT most FROM shared_hosts").all();
+    expect(results).toEqual([{ most: 3 }]);
+  });
+
+  it("deliveries are sent with a block of the group, and an isolate reads the hosts once a minute", async () => {
+    await noteSharedHosts(world.services);
+    await deliver("acme");
+    expect(world.groups.called()).toContain("deal");
+    world.d1.used();
+    for (let i = 0; i < 5; i++) await sharedHostsOf(world.services);
+    expect(world.d1.used()).toMatchObject({ queries: 0 });
+  });
+
+  it("the last ones are used while they cannot be read", async () => {
+    await noteSharedHosts(world.services);
+    const known = await shared();
+    world.clock.pass(60_000);
+    const broken = {
+      ...world.services,
+      db: {
+        prepare: () => {
+          throw new Error("D1 is away");
+        },
+      } as never,
+    };
+    expect([...(await sharedHostsOf(broken))].toSorted()).toEqual(known);
+    await expect(sharedHostsOf(newIsolate().own(broken))).rejects.toThrow("D1 is away");
   });
 });

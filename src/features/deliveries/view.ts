@@ -8,7 +8,7 @@ import { allows } from "../../core/portal-access.ts";
 import type { Principal } from "../../core/principal.ts";
 import type { AttemptError, Cause, DeliveryReason } from "../../core/reasons.ts";
 import { ageLimitOf } from "../../core/retry/policy.ts";
-import { groupOf } from "../../delivery/group.ts";
+import { groupOf, sharedHostsOf } from "../../delivery/group.ts";
 import { refusalAtGate } from "../../gate/client.ts";
 import { deliveryId, deliveryKey, eventId } from "../../ids.ts";
 import { dueAtOf, liveUntilOf } from "../../store/deliveries.ts";
@@ -63,9 +63,11 @@ export async function shownDeliveries(
   const now = services.now();
   const seesAnswers = seesContent(principal);
   // Who is bound to a tenant learns only that there is a shared limit.
+  const isGrouped = principal.tenant === undefined && destinations.length > 0;
+  const shared = isGrouped ? await sharedHostsOf(services) : [];
   const withGroup = (shown: DeliveryJson, { destination }: FoundDelivery): DeliveryJson => {
     const isGroup = shown.reason === "group" && principal.tenant === undefined && destination !== null;
-    const group = isGroup ? groupOf(destination, services.config) : undefined;
+    const group = isGroup ? groupOf(destination, shared) : undefined;
     return group === undefined ? shown : { ...shown, group };
   };
   return found.map((one) => {
