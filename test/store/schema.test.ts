@@ -10,11 +10,12 @@ import {
 import { describe, expect, test } from "vitest";
 import { defaultBreaker, defaultLimits } from "../../src/core/limits.ts";
 import { destinations } from "../../src/store/destination.ts";
+import { groups, sharedHosts } from "../../src/store/group.ts";
 import * as settings from "../../src/store/schema.ts";
 import { LATEST_MIGRATION } from "../../src/store/stats.ts";
 import * as events from "../../src/store/tables.ts";
 
-const tables = Object.values({ ...settings, ...events, destinations }) as SQLiteTable[];
+const tables = Object.values({ ...settings, ...events, destinations, groups, sharedHosts }) as SQLiteTable[];
 const dialect = new SQLiteSyncDialect();
 
 async function select<T>(query: string, ...values: unknown[]): Promise<T[]> {
