@@ -7,9 +7,17 @@ import type { Look } from "./look.ts";
 import { PortalAgo, PortalEventLabels, SectionHead } from "./parts.tsx";
 import { answerText, portalDeliveryText } from "./state-text.ts";
 
-type Props = Readonly<{ look: Look; access: PortalAccess; path: string; page: LogPage; now: number }>;
+type Props = Readonly<{
+  look: Look;
+  access: PortalAccess;
+  /** Whether the endpoint takes test events of this visitor. */
+  mayTest: boolean;
+  path: string;
+  page: LogPage;
+  now: number;
+}>;
 
-export const DeliveryTable: FC<Props> = ({ look, access, path, page, now }) => {
+export const DeliveryTable: FC<Props> = ({ look, access, mayTest, path, page, now }) => {
   const { t } = look;
   const mayResend = allows(access, "resend");
   return (
@@ -27,7 +35,7 @@ export const DeliveryTable: FC<Props> = ({ look, access, path, page, now }) => {
         </nav>
       </SectionHead>
       {page.entries.length === 0 ? (
-        <p class="empty">{emptyText(look, page, allows(access, "send_test"))}</p>
+        <p class="empty">{emptyText(look, page, mayTest)}</p>
       ) : (
         <Selectable look={look} path={path} isOn={mayResend}>
           <table class="lines">

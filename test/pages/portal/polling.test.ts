@@ -33,7 +33,11 @@ describe("a key that a visitor makes", () => {
   it("is shown once, polls the endpoint that it was made for, and does nothing else", async () => {
     const [id, other] = [await inboxOf(), await inboxOf()];
     const browser = await visitor("acme");
-    expect((await browser.get(`/portal/endpoints/${id}`)).html).toContain(`/portal/endpoints/${id}/poll`);
+    const page = (await browser.get(`/portal/endpoints/${id}`)).html;
+    expect(page).toContain(`/portal/endpoints/${id}/poll`);
+    expect(page).toContain(`>Inbox ${id}</h1>`);
+    // An inbox takes no test event.
+    expect(page).not.toContain("Send a test event");
     const made = await browser.post(`/portal/endpoints/${id}/poll`, { name: "Night <job>" });
     const key = keyIn(made.html);
     expect([made.status, made.headers.get("cache-control")]).toEqual([200, "no-store"]);

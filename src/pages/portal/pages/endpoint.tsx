@@ -163,13 +163,11 @@ const EndpointPage: FC<Props> = ({
         <a class={isAny ? "button" : ""} href={`${path}/verify`}>
           {t.endpoint.verify}
         </a>
-        {kindNameOf(row.url) !== "poll" &&
-          allows(access, "change_endpoint") &&
-          allows(access, "write_transform") && (
-            <a class="button" href={`${path}/transform`}>
-              {t.transform.title}
-            </a>
-          )}
+        {!isPolled && allows(access, "change_endpoint") && allows(access, "write_transform") && (
+          <a class="button" href={`${path}/transform`}>
+            {t.transform.title}
+          </a>
+        )}
         {canCertify(row) && (
           <a class={isAny ? "button" : ""} href={`${path}/certification`}>
             {t.certification.title}
@@ -207,7 +205,14 @@ const EndpointPage: FC<Props> = ({
         )}
       </section>
       {blocked && <PortalBlockedKeys look={look} page={blocked} />}
-      <DeliveryTable look={look} access={access} path={path} page={deliveries} now={now} />
+      <DeliveryTable
+        look={look}
+        access={access}
+        mayTest={!isPolled && allows(access, "send_test")}
+        path={path}
+        page={deliveries}
+        now={now}
+      />
       {allows(access, "resend") && (
         <ResendMany look={look} path={path} replays={replays} now={now} faults={faults} />
       )}
