@@ -24,6 +24,7 @@ import { preflight, readableByPages } from "./pages.ts";
 import { registerPoller } from "./poller.ts";
 import { registerLogout, registerPortalAccess } from "./portal.ts";
 import { errorOf, inTheirShape, notFoundProblem } from "./shapes.ts";
+import { registerTransformation } from "./transformation.ts";
 
 const namedWell = namesChecked<ApiEnv>((_, { what, value }) => notFoundProblem(what, value));
 
@@ -49,6 +50,7 @@ export function createSvixApi({ services = servicesOf, authenticate = byKey() }:
     app.use(path, authenticated(authenticate), withinLimits, namedWell);
   registerApplications(app);
   registerEndpoints(app);
+  registerTransformation(app);
   registerMessages(app);
   registerAttempts(app);
   registerEndpointMessages(app);

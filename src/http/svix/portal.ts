@@ -89,7 +89,7 @@ const accessInput = z.object({
   expiry: z.unknown().optional(),
 });
 
-/** The rights of a visitor with these. Secrets are shown once, and there are no transformations. */
+/** The rights of a visitor with these. Secrets are shown once. */
 function accessWith(capabilities: readonly (typeof CAPABILITIES)[number][]): PortalRules {
   const mayAttempt = capabilities.includes("CreateAttempts");
   const mayManage = capabilities.includes("ManageEndpoint");

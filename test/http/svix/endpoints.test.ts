@@ -2,7 +2,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, test } from "vitest";
 import { createSvixApi } from "../../../src/http/svix/app.ts";
-import { countRows, emptyDatabase, testApi } from "../../support/api.ts";
+import { countRows, emptyDatabase, NOW, testApi } from "../../support/api.ts";
 
 const { call, gateCalls } = testApi({ create: createSvixApi });
 const native = testApi();
@@ -249,4 +249,40 @@ test("headers are set, merged and removed, and their values are never shown", as
   expect((await call("GET", headers)).json.sensitive).toEqual(["x-three"]);
   const stored = await env.DB.prepare("SELECT sealed_headers AS h FROM destinations").first<string>("h");
   expect(stored).toMatch(/^\{"x-three":/);
+});
+
+describe("the transformation of an endpoint", () => {
+  test("is off without one, on with a template, and removed by switching it off or by unsetting its code", async () => {
+    const { id } = await create();
+    const path = `${at}/${id}/transformation`;
+    const off = { code: null, enabled: false, updatedAt: null, variables: {} };
+    expect((await call("GET", path)).json).toEqual(off);
+    for (const patch of [
+      { enabled: false },
+      { code: null },
+      { code: null, enabled: false, variables: null },
+    ]) {
+      await native.call("PATCH", `/v1/destinations/${id}`, { transform: { template: "slack" } });
+      const on = { ...off, enabled: true, updatedAt: new Date(NOW).toISOString() };
+      expect((await call("GET", path)).json).toEqual(on);
+      for (const nothing of [{}, { enabled: true }, { code: null, enabled: true }])
+        expect((await call("PATCH", path, nothing)).status).toBe(204);
+      expect((await call("GET", path)).json).toEqual(on);
+      expect((await call("PATCH", path, patch)).status).toBe(204);
+      expect((await call("GET", path)).json.enabled).toBe(false);
+      expect((await native.call("GET", `/v1/destinations/${id}`)).json.transform).toBeNull();
+    }
+  });
+
+  test.each([
+    [{ code: "function handler(webhook) { return webhook }" }, "code"],
+    [{ enabled: true }, "enabled"],
+    [{ variables: { a: "b" } }, "variables"],
+    [{ enabled: "yes" }, "enabled"],
+    [{ code: 5 }, "code"],
+  ])("refuses %j, with the field", async (patch, field) => {
+    const { id } = await create();
+    const { status, json } = await call("PATCH", `${at}/${id}/transformation`, patch);
+    expect([status, json.detail[0].loc]).toEqual([422, ["body", field]]);
+  });
 });
