@@ -21,7 +21,7 @@ test("a customer adds an endpoint, tests it, sees a delivery fail, repairs the s
   // The browser takes any URL; what is wrong with it is said at the field, and what was typed is kept.
   await page.getByText("Enter a public address that begins with https://").waitFor();
   expect(await page.getByLabel("Address (URL)").getAttribute("aria-invalid")).toBe("true");
-  expect(await page.evaluate(() => document.activeElement?.id)).toBe("url");
+  await page.locator("#url:focus").waitFor();
   // What was typed keeps its fold open.
   expect(await page.getByLabel("Name").isVisible()).toBe(true);
   expect(await page.getByLabel("Name").inputValue()).toBe("Shop");
@@ -111,7 +111,7 @@ test("a customer starts from a ready template, corrects it, previews it on an ev
   await body.fill("Order\n{{ data.order | nosuch }}");
   await page.getByRole("button", { name: "Try it" }).click();
   await page.getByText("undefined filter: nosuch").waitFor();
-  expect(await page.evaluate(() => document.activeElement?.id)).toBe("f-body");
+  await page.locator("#f-body:focus").waitFor();
   await body.fill("Order\n{{ data.order | plus: 7 }}");
   await page.getByRole("button", { name: "Try it" }).click();
   await page.getByRole("region", { name: "with it" }).getByText("Order\n7").waitFor();
