@@ -2,6 +2,7 @@
 import type { Browser, BrowserContext, BrowserContextOptions, Page } from "playwright-core";
 import { deliveryId, eventId } from "../../src/ids.ts";
 import { apiClient } from "../../tools/stack.ts";
+import { agentActions } from "./fixture/agents.ts";
 import { billing, ledger } from "./fixture/destinations.ts";
 import { erasure, SHOWN_EVENT } from "./fixture/events.ts";
 import { signIn } from "./steps.ts";
@@ -39,6 +40,9 @@ export const pages: readonly Shown[] = [
   { name: "group-limits", path: "/dashboard/groups/limits?name=host:hooks.example.com" },
   { name: "keys", path: "/dashboard/keys" },
   { name: "portal-links", path: "/dashboard/portal-links" },
+  { name: "approvals", path: "/dashboard/actions" },
+  { name: "approval", path: `/dashboard/actions/${agentActions[0]?.id}` },
+  { name: "approval-done", path: `/dashboard/actions/${agentActions[4]?.id}` },
   { name: "audit", path: "/dashboard/audit" },
   { name: "tenants", path: "/dashboard/tenants" },
   { name: "settings", path: "/dashboard/settings?tenant=default" },

@@ -22,7 +22,18 @@ const maxBytes = 250_000;
 /** Further states of pages that have a picture, pages of text alone, and a page with an id that differs on every run. */
 const skipped = [
   ...["dead", "event-types", "limits-saved", "not-found", "test-event", "edit-refused", "delete-destination"],
-  ...["new-event-type", "audit", "all-tenants", "tenants", "portal-links"],
+  ...[
+    "new-event-type",
+    "audit",
+    "approval",
+    "approval-done",
+    "approvals",
+    "certification",
+    "portal-certification",
+    "all-tenants",
+    "tenants",
+    "portal-links",
+  ],
   ...["import", "import-refused", "delete-tenant", "erasures", "erasure", "portal-preview"],
   ...["transform", "portal-transform"],
   ...["deliveries", "repair", "replays", "search", "search-empty"],

@@ -1,6 +1,7 @@
 /** An action that an agent has asked for, on the dashboard and in the portal: its changes, the decision, and what came of it. */
-import type { FC } from "hono/jsx";
+import type { Child, FC } from "hono/jsx";
 import type { ActionView } from "../../features/approvals/service.ts";
+import { idPatterns } from "../../ids.ts";
 import { ColumnHeads, Press, StateCell, StateLabel } from "./parts.tsx";
 import type { Tone } from "./status-text.ts";
 
@@ -33,15 +34,22 @@ type Props = Readonly<{
   /** The name of its tool. */
   title: string;
   path: string;
+  /** Where the pages of destinations are. */
+  destinations: string;
   mayDecide: boolean;
+  /** What leads back to the list. */
+  children?: Child;
 }>;
 
 /** Values are shown as the tool gets them: whoever approves must see all of it. */
-export const ActionPanel: FC<Props> = ({ t, action, title, path, mayDecide }) => {
+export const ActionPanel: FC<Props> = ({ t, action, title, path, destinations, mayDecide, children }) => {
   const { state, input, outcome } = action;
   return (
     <section class="stack narrow" aria-labelledby="action">
-      <h1 id="action">{title}</h1>
+      <div>
+        {children}
+        <h1 id="action">{title}</h1>
+      </div>
       <p>
         <StateLabel tone={tones[state]}>{t.states[state]}</StateLabel>
       </p>
@@ -50,12 +58,12 @@ export const ActionPanel: FC<Props> = ({ t, action, title, path, mayDecide }) =>
         {Object.entries(Object(input)).map(([name, value]) => (
           <li class="break">
             <span class="soft">{`${name.replaceAll("_", " ")}: `}</span>
-            <code>{typeof value === "string" ? value : JSON.stringify(value)}</code>
+            <Value value={value} destinations={destinations} />
           </li>
         ))}
       </ul>
       <p class="small soft break">
-        {`${t.asked}: ${action.created_at} · ${action.key_id ?? action.session_id} · ${t.until} ${action.expires_at}`}
+        {`${t.asked}: ${minuteOf(action.created_at)} · ${action.key_id ?? action.session_id} · ${t.until}: ${minuteOf(action.expires_at)}`}
       </p>
       {state === "pending" && mayDecide && (
         <div class="actions">
@@ -72,6 +80,17 @@ export const ActionPanel: FC<Props> = ({ t, action, title, path, mayDecide }) =>
   );
 };
 
+const Value: FC<{ value: unknown; destinations: string }> = ({ value, destinations }) => {
+  const code = <code>{typeof value === "string" ? value : JSON.stringify(value)}</code>;
+  const isDestination = typeof value === "string" && idPatterns.destination.test(value);
+  return isDestination ? <a href={`${destinations}/${value}`}>{code}</a> : code;
+};
+
+/** A time of the API in UTC, to the minute. */
+function minuteOf(time: string): string {
+  return time.slice(0, 16).replace("T", " ");
+}
+
 function indented(json: string): string {
   return JSON.stringify(JSON.parse(json), undefined, 2);
 }
@@ -85,7 +104,13 @@ type ListProps = Readonly<{
 
 export const ActionTable: FC<ListProps> = ({ t, actions, path, titleOf }) => (
   <table class="lines">
-    <ColumnHeads columns={[[t.asked, "main"], [t.state], [t.until, "wide"]]} />
+    <ColumnHeads
+      columns={[
+        [t.asked, "main"],
+        [t.state, "status"],
+        [t.until, "status wide"],
+      ]}
+    />
     <tbody>
       {actions.map((action) => (
         <tr>
@@ -96,7 +121,7 @@ export const ActionTable: FC<ListProps> = ({ t, actions, path, titleOf }) => (
             <span class="sub">{String(Object.values(Object(action.input))[0] ?? "")}</span>
           </td>
           <StateCell tone={tones[action.state]} label={t.states[action.state]} />
-          <td class="wide">{action.expires_at}</td>
+          <td class="wide">{minuteOf(action.expires_at)}</td>
         </tr>
       ))}
     </tbody>

@@ -1,5 +1,5 @@
 /** The conformance of a receiver, on the dashboard and in the portal: what is sent by whose consent, and the last result. */
-import type { FC } from "hono/jsx";
+import type { Child, FC } from "hono/jsx";
 import {
   type Certification,
   type CertificationOutcome,
@@ -8,7 +8,7 @@ import {
   isCertified,
 } from "../../core/certification.ts";
 import { isoTime } from "../../time.ts";
-import { ClippedCell, ColumnHeads, StateCell } from "./parts.tsx";
+import { StateLabel } from "./parts.tsx";
 import type { Tone } from "./status-text.ts";
 
 /** The texts, in the language of the page. */
@@ -21,9 +21,6 @@ export type CertificationPageTexts = CertificationTexts &
     certified: string;
     notCertified: string;
     never: string;
-    check: string;
-    result: string;
-    answer: string;
   }>;
 
 const tones: Readonly<Record<CertificationOutcome["result"], Tone>> = {
@@ -46,27 +43,30 @@ type Props = Readonly<{
   last: Certification | undefined;
   path: string;
   mayRun: boolean;
+  children?: Child;
 }>;
 
-export const CertificationPanel: FC<Props> = ({ t, f, last, path, mayRun }) => (
+/** @param children what leads back to the destination */
+export const CertificationPanel: FC<Props> = ({ t, f, last, path, mayRun, children }) => (
   <>
-    <section class="stack narrow">
+    <section>
+      {children}
       <h1>{t.title}</h1>
       <p class="lede">{t.lede}</p>
-      {mayRun && (
-        <form class="stack" method="post" action={path}>
-          <label class="check">
-            <input type="checkbox" name="consent" value="true" required autocomplete="off" />
-            {t.consent}
-          </label>
-          <div class="actions">
-            <button type="submit" class="main">
-              {t.run}
-            </button>
-          </div>
-        </form>
-      )}
     </section>
+    {mayRun && (
+      <form class="stack" method="post" action={path}>
+        <label class="check">
+          <input type="checkbox" name="consent" value="true" required autocomplete="off" />
+          {t.consent}
+        </label>
+        <div class="actions">
+          <button type="submit" class="main">
+            {t.run}
+          </button>
+        </div>
+      </form>
+    )}
     <section aria-labelledby="result">
       <div class="head">
         <h2 id="result">{certificationSummary(t, last)}</h2>
@@ -76,7 +76,13 @@ export const CertificationPanel: FC<Props> = ({ t, f, last, path, mayRun }) => (
           </time>
         )}
       </div>
-      {last && <Checks t={t} f={f} checks={last.checks} />}
+      {last && (
+        <ul class="log">
+          {last.checks.map((outcome) => (
+            <Check t={t} f={f} outcome={outcome} />
+          ))}
+        </ul>
+      )}
     </section>
   </>
 );
@@ -90,35 +96,25 @@ export function certificationSummary(
   return isCertified(last) ? t.certified : t.notCertified;
 }
 
-const Checks: FC<Pick<Props, "t" | "f"> & Readonly<{ checks: readonly CertificationOutcome[] }>> = ({
+const Check: FC<Pick<Props, "t" | "f"> & Readonly<{ outcome: CertificationOutcome }>> = ({
   t,
   f,
-  checks,
-}) => (
-  <table class="lines">
-    <ColumnHeads columns={[[t.check, "main"], [t.result], [t.answer, "wide"]]} />
-    <tbody>
-      {checks.map((one) => {
-        const { error, limit_ms = 0 } = one;
-        const texts = { limit: f.duration(limit_ms), errorText: error === undefined ? "" : f.error(error) };
-        const why = explainedFault(t, one, texts);
-        return (
-          <tr>
-            <td>
-              {t.checks[one.check]}
-              {why && <span class="sub">{`${why.reason} ${why.fix}`}</span>}
-            </td>
-            <StateCell tone={tones[one.result]} label={t.results[one.result]} />
-            <ClippedCell of="wide" text={answerOf(one, f)}>
-              {answerOf(one, f)}
-              {one.id !== undefined && <span class="sub">{one.id}</span>}
-            </ClippedCell>
-          </tr>
-        );
-      })}
-    </tbody>
-  </table>
-);
+  outcome,
+}) => {
+  const { check, result, error, limit_ms = 0, id } = outcome;
+  const words = { limit: f.duration(limit_ms), errorText: error === undefined ? "" : f.error(error) };
+  const why = explainedFault(t, outcome, words);
+  return (
+    <li>
+      <StateLabel tone={tones[result]}>{t.results[result]}</StateLabel>
+      <div>
+        <p>{t.checks[check]}</p>
+        {why && <p>{`${why.reason} ${why.fix}`}</p>}
+        <p class="small soft break">{[answerOf(outcome, f), id].filter(Boolean).join(" · ")}</p>
+      </div>
+    </li>
+  );
+};
 
 function answerOf({ status, error, took_ms }: CertificationOutcome, f: Formats): string {
   const parts = [
@@ -126,5 +122,5 @@ function answerOf({ status, error, took_ms }: CertificationOutcome, f: Formats):
     error === undefined ? "" : f.error(error),
     took_ms === undefined ? "" : f.duration(took_ms),
   ];
-  return parts.filter((part) => part !== "").join(" · ") || "–";
+  return parts.filter((part) => part !== "").join(" · ");
 }

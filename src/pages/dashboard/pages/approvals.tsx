@@ -18,17 +18,23 @@ export function registerApprovalPages(app: Hono<DashboardEnv>): void {
     return showPage(
       c,
       { title: "Approvals", place: "actions", live: true },
-      <section>
-        <h1>Approvals</h1>
-        <p class="lede">
-          What agents want to change, newest first. Each waits for a decision for up to a day.
-        </p>
-        {listed.value.length === 0 ? (
-          <p class="empty">Nothing yet. Create a key whose changes are approved, and give it to an agent.</p>
-        ) : (
-          <ActionTable t={texts} actions={listed.value} path={PATH} titleOf={titleOf} />
-        )}
-      </section>,
+      <>
+        <section>
+          <h1>Approvals</h1>
+          <p class="lede">
+            What agents want to change, newest first. Each waits for a decision for up to a day.
+          </p>
+        </section>
+        <section aria-label="Approvals">
+          {listed.value.length === 0 ? (
+            <p class="empty">
+              Nothing yet. Create a key whose changes are approved, and give it to an agent.
+            </p>
+          ) : (
+            <ActionTable t={texts} actions={listed.value} path={PATH} titleOf={titleOf} />
+          )}
+        </section>
+      </>,
     );
   });
 
@@ -40,17 +46,19 @@ export function registerApprovalPages(app: Hono<DashboardEnv>): void {
       c,
       { title: titleOf(action), place: "actions" },
       <>
-        <p class="crumb">
-          <a href={PATH}>Approvals</a>
-        </p>
         <OutcomeNotice name={c.req.query("done")} />
         <ActionPanel
           t={texts}
           action={action}
           title={titleOf(action)}
           path={`${PATH}/${action.id}`}
+          destinations="/dashboard/destinations"
           mayDecide={mayCall(c, decideAction)}
-        />
+        >
+          <p class="crumb">
+            <a href={PATH}>Approvals</a>
+          </p>
+        </ActionPanel>
       </>,
     );
   });

@@ -23,22 +23,21 @@ export function registerCertification(app: Hono<DashboardEnv>): void {
     return showPage(
       c,
       { title: texts.title },
-      <>
+      <CertificationPanel
+        t={texts}
+        f={{
+          duration: durationOf,
+          moment: (at) => isoTime(at).slice(0, 16).replace("T", " "),
+          error: causeText,
+        }}
+        last={certificationIn(row.certification)}
+        path={`${path}/certification`}
+        mayRun={mayCall(c, certifyDestination)}
+      >
         <p class="crumb">
           <a href={path}>{nameOf(row)}</a>
         </p>
-        <CertificationPanel
-          t={texts}
-          f={{
-            duration: durationOf,
-            moment: (at) => isoTime(at).slice(0, 16).replace("T", " "),
-            error: causeText,
-          }}
-          last={certificationIn(row.certification)}
-          path={`${path}/certification`}
-          mayRun={mayCall(c, certifyDestination)}
-        />
-      </>,
+      </CertificationPanel>,
     );
   });
 
@@ -61,7 +60,4 @@ const texts: CertificationPageTexts = {
   certified: "The receiver has passed",
   notCertified: "The receiver has not passed",
   never: "Not tested yet",
-  check: "Check",
-  result: "Result",
-  answer: "Answer",
 };

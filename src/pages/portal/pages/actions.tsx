@@ -20,12 +20,18 @@ export function registerActionPages(app: Hono<PortalEnv>): void {
     return showPortalPage(
       c,
       { title, place: "endpoints" },
-      <>
+      <ActionPanel
+        t={t.actions}
+        action={action}
+        title={title}
+        path={`${ACTIONS}/${action.id}`}
+        destinations="/portal/endpoints"
+        mayDecide
+      >
         <p class="crumb">
           <a href="/portal/agent">{t.agent.title}</a>
         </p>
-        <ActionPanel t={t.actions} action={action} title={title} path={`${ACTIONS}/${action.id}`} mayDecide />
-      </>,
+      </ActionPanel>,
     );
   });
 

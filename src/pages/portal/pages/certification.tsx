@@ -26,18 +26,17 @@ export function registerPortalCertification(app: Hono<PortalEnv>): void {
     return showPortalPage(
       c,
       { title: t.certification.title, place: "endpoints" },
-      <>
+      <CertificationPanel
+        t={t.certification}
+        f={{ duration: f.duration, moment: f.moment, error: (name) => reasonText(look, name) }}
+        last={certificationIn(row.certification)}
+        path={`${path}/certification`}
+        mayRun={allows(c.get("visitor").access, "send_test")}
+      >
         <p class="crumb">
           <a href={path}>{nameOf(row)}</a>
         </p>
-        <CertificationPanel
-          t={t.certification}
-          f={{ duration: f.duration, moment: f.moment, error: (name) => reasonText(look, name) }}
-          last={certificationIn(row.certification)}
-          path={`${path}/certification`}
-          mayRun={allows(c.get("visitor").access, "send_test")}
-        />
-      </>,
+      </CertificationPanel>,
     );
   });
 

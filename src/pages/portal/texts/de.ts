@@ -681,9 +681,6 @@ export const de: Texts = {
     certified: "Ihr Endpunkt hat bestanden",
     notCertified: "Ihr Endpunkt hat nicht bestanden",
     never: "Noch nicht geprüft",
-    check: "Prüfung",
-    result: "Ergebnis",
-    answer: "Antwort",
   },
 
   types: {

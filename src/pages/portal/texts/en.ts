@@ -569,9 +569,6 @@ export const en = {
     certified: "Your endpoint has passed",
     notCertified: "Your endpoint has not passed",
     never: "Not tested yet",
-    check: "Check",
-    result: "Result",
-    answer: "Answer",
   } as CertificationPageTexts,
 
   types: {
