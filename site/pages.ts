@@ -71,7 +71,7 @@ function withinMarkdown(address: string, file: string): string {
 export function llmsIndex(description: string): string {
   const lines = sidebar().flatMap(({ text, items }) => [
     `\n## ${text}\n`,
-    ...items.map(({ text, link }) => `- [${text}](.${link === "/" ? "/index" : link}.md)`),
+    ...items.map(({ text, link }) => `- [${text}](.${link.replace(/\/$/, "/index")}.md)`),
   ]);
   return [`# Breakwater\n\n> ${description}\n\nThe API: [openapi.md](./openapi.md).`, ...lines].join("\n");
 }
