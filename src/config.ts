@@ -199,6 +199,7 @@ const variables = {
   GRACE_SECONDS: number({ min: 1, max: 3600, unit: "seconds" }, 300),
   RETENTION_DAYS: number(days, 30),
   AUDIT_DAYS: number(days, 365),
+  POLL_LAG_MINUTES: number({ min: 15, max: 5_256_000, unit: "whole minutes", isWhole: true }, 1_500),
   ALLOW_PRIVATE_DESTINATIONS: oneOf(["true", "false"], '"true" or "false"', "false"),
   OWN_HOSTS: text(hostList, []),
   SHARED_HOSTS: text(sharedHosts, NO_HOSTS),
@@ -245,6 +246,8 @@ export type Config = Readonly<{
   retentionMs: number;
   /** How long entries of the audit trail are kept. */
   auditMs: number;
+  /** A consumer of a polled destination lags behind when it has not committed an event for longer. */
+  pollLagMs: number;
   /** Destinations may be plain http and on private addresses: for development only. */
   allowPrivateDestinations: boolean;
   /**
@@ -349,6 +352,7 @@ export function parseConfig(env: object, others: readonly string[] = []): Config
     graceMs: data.GRACE_SECONDS * 1000,
     retentionMs: data.RETENTION_DAYS * 86_400_000,
     auditMs: data.AUDIT_DAYS * 86_400_000,
+    pollLagMs: data.POLL_LAG_MINUTES * 60_000,
     allowPrivateDestinations: data.ALLOW_PRIVATE_DESTINATIONS === "true",
     ...(data.OWN_HOSTS.length > 0 && { ownHosts: data.OWN_HOSTS }),
     ...(data.SHARED_HOSTS !== NO_HOSTS && { sharedHosts: data.SHARED_HOSTS }),

@@ -16,6 +16,8 @@ const kinds = {
   "destination.recovered": { title: "Retry storm is over", severity: "info" },
   "delivery.held": { title: "A key is held", severity: "error" },
   "delivery.dead": { title: "Deliveries ended dead", severity: "error" },
+  "consumer.lagging": { title: "A consumer lags behind", severity: "warning" },
+  "consumer.caught_up": { title: "A consumer has caught up", severity: "info" },
   "sweep.stalled": { title: "The sweep has stalled", severity: "critical" },
   "threshold.crossed": { title: "A threshold is crossed", severity: "warning" },
 } as const satisfies Readonly<Record<string, Readonly<{ title: string; severity: Severity }>>>;
@@ -30,6 +32,7 @@ const endings: ReadonlyMap<string, OperationalType> = new Map([
   ["destination.circuit_closed", "destination.circuit_opened"],
   ["destination.resumed", "destination.paused"],
   ["destination.recovered", "destination.storm_detected"],
+  ["consumer.caught_up", "consumer.lagging"],
 ]);
 
 export type OperationalMessage = Readonly<{
@@ -54,7 +57,7 @@ type Data = Readonly<Record<string, unknown>>;
 export function messageAbout(type: string, data: unknown): OperationalMessage {
   const fields: Data = isRecord(data) ? data : { data };
   const { title, severity } = kindOf(type) ?? { title: type, severity: "info" };
-  const { link, destination_id: destination, threshold } = fields;
+  const { link, destination_id: destination, threshold, consumer } = fields;
   const began = endings.get(type);
   const facts = flat(fields)
     .filter(([name]) => name !== "link")
@@ -65,7 +68,7 @@ export function messageAbout(type: string, data: unknown): OperationalMessage {
     subject: oneLine(subjectOf(fields)),
     facts,
     ...(typeof link === "string" && /^https:\/\//.test(link) && { link }),
-    problem: [began ?? type, destination ?? threshold].join(" ").trim(),
+    problem: [began ?? type, destination ?? threshold, consumer].join(" ").trim(),
     isEnd: began !== undefined,
   };
 }

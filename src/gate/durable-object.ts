@@ -50,6 +50,7 @@ import {
   type CommittedPage,
   type ConsumerView,
   Inbox,
+  type LagChange,
   type LateEvent,
   type NextInInbox,
   type PageClaim,
@@ -228,6 +229,11 @@ export class DestinationGate extends DurableObject<Env> {
   /** The consumers of the inbox. Changes nothing. */
   inboxConsumers(): ConsumerView[] {
     return this.#inbox.view();
+  }
+
+  /** Lags of consumers of the inbox have begun, were published or have ended. Safe to repeat. */
+  noteLags(changes: readonly LagChange[]): void {
+    this.#inbox.noteLags(changes);
   }
 
   /** These deliveries are changed in D1. Returns those that are in flight, which their senders change. Safe to repeat. */

@@ -6,6 +6,7 @@ import type { DestinationGate } from "./durable-object.ts";
 import type {
   CommittedPage,
   ConsumerView,
+  LagChange,
   LateEvent,
   NextInInbox,
   PageClaim,
@@ -114,6 +115,19 @@ export function consumersOf(
   destination: string,
 ): Promise<ConsumerView[] | undefined> {
   return call(services, destination, async (gate) => gate.inboxConsumers());
+}
+
+/** False when the gate cannot be reached. */
+export async function noteLags(
+  services: InboxServices,
+  destination: string,
+  changes: readonly LagChange[],
+): Promise<boolean> {
+  const noted = await call(services, destination, async (gate) => {
+    await gate.noteLags(changes);
+    return true;
+  });
+  return noted === true;
 }
 
 /** A page whose answer gets lost is handed out again when its time is over. */

@@ -91,7 +91,15 @@ export type ConsumerView = Readonly<{
   /** Late events behind the position, and since when the first of them could be read. */
   late: number;
   lateSince: number | null;
+  /** Absent where it does not lag behind, as far as the gate has been told. */
+  lagging?: LaggingConsumer;
 }>;
+
+/** A consumer that lags behind. The time, epoch ms, tells one lag from the next. */
+export type LaggingConsumer = Readonly<{ since: number; isPublished: boolean }>;
+
+/** A consumer's lag has begun, was published, or has ended. */
+export type LagChange = Readonly<{ consumer: string; is: "begun" | "published" | "ended"; since: number }>;
 
 type ConsumerRow = Readonly<{
   name: string;
@@ -111,6 +119,8 @@ type PageRow = Readonly<{
   committed: number;
 }>;
 
+type LaggingRow = Readonly<{ consumer: string; since: number; is_published: number }>;
+
 const TABLES = `
   CREATE TABLE IF NOT EXISTS consumers (
     name TEXT PRIMARY KEY, position TEXT NOT NULL, last_page INTEGER NOT NULL, fetched_at INTEGER, committed_at INTEGER
@@ -124,7 +134,10 @@ const TABLES = `
   ) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS late (
     position INTEGER PRIMARY KEY AUTOINCREMENT, event INTEGER NOT NULL, placed_at INTEGER NOT NULL
-  );`;
+  );
+  CREATE TABLE IF NOT EXISTS lagging (
+    consumer TEXT PRIMARY KEY, since INTEGER NOT NULL, is_published INTEGER NOT NULL
+  ) WITHOUT ROWID;`;
 
 /** Late events that are too old and are removed when one is added. */
 const REMOVED_AT_ONCE = 4;
@@ -237,10 +250,24 @@ export class Inbox {
     );
   }
 
+  /** Notes which lags are known and published. A change that another one has overtaken changes nothing. */
+  noteLags(changes: readonly LagChange[]): void {
+    for (const { consumer, is, since } of changes)
+      if (is === "begun")
+        this.#rows("INSERT INTO lagging VALUES (?, ?, 0) ON CONFLICT DO NOTHING", consumer, since);
+      else if (is === "published")
+        this.#rows("UPDATE lagging SET is_published = 1 WHERE consumer = ? AND since = ?", consumer, since);
+      else this.#rows("DELETE FROM lagging WHERE consumer = ? AND since = ?", consumer, since);
+  }
+
   /** The consumers, by name. */
   view(): ConsumerView[] {
+    const lags = new Map(
+      this.#rows<LaggingRow>("SELECT * FROM lagging").map((row) => [row.consumer, row] as const),
+    );
     return this.#rows<ConsumerRow>("SELECT * FROM consumers ORDER BY name").map((row) => {
       const position = JSON.parse(row.position) as InboxPosition;
+      const lag = lags.get(row.name);
       return {
         name: row.name,
         position,
@@ -250,6 +277,7 @@ export class Inbox {
         returned: this.#count("returned WHERE consumer = ?", row.name),
         late: this.#count("late WHERE position > ?", position.late),
         lateSince: this.#late(position.late, Number.MAX_SAFE_INTEGER, 1)[0]?.placedAt ?? null,
+        ...(lag && { lagging: { since: lag.since, isPublished: lag.is_published === 1 } }),
       };
     });
   }

@@ -5,9 +5,9 @@
  *
  * A page reads as many packs as it may have events, and at most `STORED_BYTES` of bodies, whatever else is stored.
  */
-import { type BundlePart, bundleOf, eventAt, partsOf } from "../core/bundle.ts";
+import { type BundlePart, bundleOf, eventAt, indexOf, partsOf } from "../core/bundle.ts";
 import { type InboxPosition, PAGE_BYTES, withNext } from "../core/inbox.ts";
-import { indexesIn, type Mask } from "../core/pack.ts";
+import { HALF, indexesIn, type Mask } from "../core/pack.ts";
 import { allOf, type Databases } from "./databases.ts";
 import { type LoadedDelivery, liveUntilOf, loadDeliveries } from "./deliveries.ts";
 
@@ -101,51 +101,102 @@ export async function readInbox(
   return { deliveries: taken, damaged, end: end ?? position, isLast };
 }
 
-/** How far a position is behind. */
-export type InboxLag = Readonly<{
+/** How many events are behind a position. */
+export type EventsBehind = Readonly<{
   events: number;
   /** Whether there are more than were counted. */
   isMore: boolean;
-  /** Since when the oldest of them could be read, epoch ms; null: there are none. */
-  since: number | null;
 }>;
 
-/** Packs that are counted for a lag in each database. */
-const COUNTED_PACKS = 1_000;
-
+/** The newest packs of a destination in a database. */
 const NEWEST = `
-  SELECT p.bundle_id AS bundle, p.delivered0, p.delivered1, b.accepted_at AS acceptedAt, b.deliver_at AS deliverAt
+  SELECT p.bundle_id AS bundle, p.delivered0, p.delivered1, b.deliver_at AS deliverAt
   FROM (SELECT bundle_id, delivered0, delivered1 FROM packs
-    WHERE destination_id = ?1 ORDER BY bundle_id DESC LIMIT ${COUNTED_PACKS}) p
+    WHERE destination_id = ?1 ORDER BY bundle_id DESC LIMIT ?2) p
   CROSS JOIN bundles b ON b.id = p.bundle_id`;
 
-/** How far the positions are behind, but for late events. Reads the newest thousand packs of each database, for all of them. */
-export async function lagsBehind(
+/**
+ * How many events are behind each of the positions, without late ones.
+ * @param packs the newest packs of each database that are read, for all of the positions
+ */
+export async function countBehind(
   databases: Databases,
   destination: string,
   positions: readonly InboxPosition[],
-): Promise<readonly InboxLag[]> {
+  packs: number,
+): Promise<readonly EventsBehind[]> {
+  if (positions.length === 0) return [];
   const read = await Promise.all(
-    allOf(databases).map((db) => db.prepare(NEWEST).bind(destination).all<Omit<PackRow, "size">>()),
+    allOf(databases).map((db) =>
+      db.prepare(NEWEST).bind(destination, packs).all<Omit<PackRow, "size" | "acceptedAt">>(),
+    ),
   );
   return positions.map(({ next }) => {
     let events = 0;
     let isMore = false;
-    let since: number | null = null;
     for (const [database, { results }] of read.entries()) {
       const from = next[database] ?? 0;
       const oldest = results.at(-1);
-      isMore ||= results.length === COUNTED_PACKS && oldest !== undefined && eventAt(oldest.bundle, 0) > from;
-      for (const { bundle, deliverAt, acceptedAt, ...masks } of results) {
+      isMore ||= results.length === packs && oldest !== undefined && eventAt(oldest.bundle, 0) > from;
+      for (const { bundle, deliverAt, delivered0, delivered1 } of results) {
         if (deliverAt !== null || bundle < bundleOf(from)) continue;
-        const indexes = indexesIn([masks.delivered0, masks.delivered1]);
-        const unread = indexes.filter((index) => eventAt(bundle, index) >= from).length;
-        if (unread > 0) since = Math.min(since ?? acceptedAt, acceptedAt);
-        events += unread;
+        const indexes = indexesIn([delivered0, delivered1]);
+        events += indexes.filter((index) => eventAt(bundle, index) >= from).length;
       }
     }
-    return { events, isMore, since };
+    return { events, isMore };
   });
+}
+
+/** A position in the inbox of a destination. */
+export type InboxPlace = Readonly<{ destination: string; position: InboxPosition }>;
+
+/** Packs of scheduled bundles that are passed to find an unread event. */
+const PASSED_PACKS = 1_000;
+/** Places in one statement. */
+const PLACES = 5_000;
+
+/**
+ * When the first unread event behind each place was accepted, in its turn. Two rows for most places, because the statement ends
+ * with the first event.
+ */
+const OLDEST_UNREAD = `
+  SELECT (
+    SELECT b.accepted_at FROM (
+      SELECT bundle_id, delivered0, delivered1 FROM packs
+      WHERE destination_id = s.value ->> 0 AND bundle_id >= s.value ->> 1
+      ORDER BY bundle_id LIMIT ${PASSED_PACKS}) p
+    CROSS JOIN bundles b ON b.id = p.bundle_id
+    WHERE b.deliver_at IS NULL AND CASE
+      WHEN p.bundle_id > s.value ->> 1 THEN p.delivered0 | p.delivered1
+      WHEN s.value ->> 2 < ${HALF} THEN (p.delivered0 >> (s.value ->> 2)) | p.delivered1
+      ELSE p.delivered1 >> (s.value ->> 2) - ${HALF} END <> 0
+    LIMIT 1) AS since
+  FROM json_each(?1) s ORDER BY s.key`;
+
+/** When the oldest unread event of each place was accepted, epoch ms, without late ones; null where there is none. */
+export async function oldestUnread(
+  databases: Databases,
+  places: readonly InboxPlace[],
+): Promise<readonly (number | null)[]> {
+  const oldest: (number | null)[] = [];
+  for (let from = 0; from < places.length; from += PLACES) {
+    const some = places.slice(from, from + PLACES);
+    const read = await Promise.all(
+      allOf(databases).map((db, database) => {
+        const starts = some.map(({ destination, position: { next } }) => {
+          const event = next[database] ?? 0;
+          return [destination, bundleOf(event), indexOf(event)];
+        });
+        return db.prepare(OLDEST_UNREAD).bind(JSON.stringify(starts)).all<{ since: number | null }>();
+      }),
+    );
+    for (const i of some.keys()) {
+      const found = read.flatMap(({ results }) => results[i]?.since ?? []);
+      oldest.push(found.length === 0 ? null : Math.min(...found));
+    }
+  }
+  return oldest;
 }
 
 /** Reads events that a consumer has returned. Undefined where only later code can read some of them. */

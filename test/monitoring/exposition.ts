@@ -46,6 +46,17 @@ const health: Parameters<typeof familiesOf>[1] = {
       },
     },
   ],
+  consumers: [
+    {
+      destination: { id: "dst_00000000000000000000" } as Fleet["seen"][number]["row"],
+      consumer: {
+        ...{ name: "billing", position: { late: 0, next: [] }, fetchedAt: 0, committedAt: 0 },
+        ...{ pages: 0, returned: 0, late: 0, lateSince: null },
+      },
+      lagMs: 0,
+      events: 0,
+    },
+  ],
   backlogs: (["deliveries", "drains", "upkeep"] as const).map((queue) => ({
     queue,
     messages: 0,

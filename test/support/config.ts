@@ -12,6 +12,7 @@ export function testConfig(other: Partial<Config> = {}): Config {
     graceMs: 300_000,
     retentionMs: 30 * 86_400_000,
     auditMs: 365 * 86_400_000,
+    pollLagMs: 1_500 * 60_000,
     allowPrivateDestinations: false,
     intakeShards: 1,
     intakeLingerMs: 0,

@@ -63,6 +63,29 @@ export function heldEvent(destination: Named, event: number, at: number): Operat
   return { ...about(destination, "delivery.held", at, ids), key: `delivery.held ${ids.delivery_id} ${at}` };
 }
 
+type Lag = Readonly<{
+  consumer: string;
+  lagMs: number;
+  fetchedAt: number | null;
+  isEnd: boolean;
+  /** When the lag was found, epoch ms. */
+  since: number;
+}>;
+
+/** A consumer of a polled destination lags behind, or no longer does. Once for each lag. */
+export function lagEvent(
+  destination: Named,
+  { consumer, lagMs, fetchedAt, isEnd, since }: Lag,
+  at: number,
+): OperationalEvent {
+  const type = isEnd ? "consumer.caught_up" : "consumer.lagging";
+  const figures = { consumer, lag_s: Math.floor(lagMs / 1000), fetched_at: isoTime(fetchedAt) };
+  return {
+    ...about(destination, type, at, figures),
+    key: `${type} ${destination.id} ${consumer} ${since}`,
+  };
+}
+
 /** The sweep has stalled. Once for each heartbeat that stays the last. */
 export function stallEvent(heartbeatAt: number, at: number): OperationalEvent {
   const age = Math.floor((at - heartbeatAt) / 1000);

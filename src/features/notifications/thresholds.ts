@@ -30,6 +30,7 @@ import { backlogOf, retryingForADay, saveBacklogSnapshot } from "../../store/sta
 import { moveCursor, readCursor } from "../../store/sweep.ts";
 import { destinationsBehind, fleetSize, watchedDestinations } from "../../store/watched-destinations.ts";
 import { COUNTED, depthsOf, MOST_SHOWN, queryGates, type Seen } from "../stats/fleet.ts";
+import { checkLags } from "./lags.ts";
 import { mailboxOf } from "./mail.ts";
 import { thresholdEvent } from "./operational-events.ts";
 import { publish, raisesNotifications } from "./publish.ts";
@@ -88,6 +89,7 @@ async function lookOn(services: Services, begun: FleetRound): Promise<FleetRound
     const { destinations, upto } = await destinationsBehind(services, round.after, Math.min(PAGE, left));
     const rows = destinations.filter(raisesNotifications);
     const figures = await queryGates(services, rows, { windows: ["1h", "24h"], series: false });
+    await checkLags(services, rows);
     const lookedAt = rows.map((row, i) => lookAt(row, figures[i]));
     round = roundAfter(round, lookedAt, upto);
   }

@@ -68,6 +68,15 @@ const statusChange = z.object({
   }),
 });
 
+const consumerLag = z.object({
+  ...aboutDestination,
+  consumer: z.string().openapi({ example: "billing" }),
+  lag_s: z.int().openapi({
+    description: "For how many seconds the oldest event that it has not committed could be fetched.",
+  }),
+  fetched_at: time.nullable().openapi({ description: "When it last fetched, accurate to the minute." }),
+});
+
 const operationalEvents: Readonly<Record<OperationalType, Readonly<{ summary: string; data: z.ZodObject }>>> =
   {
     "destination.circuit_opened": { summary: "A circuit has opened", data: gateChange },
@@ -93,6 +102,14 @@ const operationalEvents: Readonly<Record<OperationalType, Readonly<{ summary: st
         delivery_id: z.string().openapi({ example: deliveryId(4711, "dst_8m2x0f7q9a4r6t1v3w5y") }),
         event_id: z.string().openapi({ example: eventId(4711) }),
       }),
+    },
+    "consumer.lagging": {
+      summary: "A consumer of a polled destination lags behind",
+      data: consumerLag,
+    },
+    "consumer.caught_up": {
+      summary: "A consumer of a polled destination no longer lags behind",
+      data: consumerLag,
     },
     "sweep.stalled": {
       summary: "The sweep has not run for five minutes",

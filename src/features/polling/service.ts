@@ -36,10 +36,11 @@ import { allOf } from "../../store/databases.ts";
 import type { LoadedDelivery } from "../../store/deliveries.ts";
 import { type Destination, statusOf } from "../../store/destination.ts";
 import { findDestination } from "../../store/destinations.ts";
-import { type InboxRead, lagsBehind, readInbox, readReturned } from "../../store/inbox.ts";
+import { countBehind, type InboxRead, oldestUnread, readInbox, readReturned } from "../../store/inbox.ts";
 import { idBefore } from "../../store/time-ranges.ts";
 import { isoTime } from "../../time.ts";
 import { service } from "../service.ts";
+import { lagMsOf } from "./lag.ts";
 import type { CommitInput, ConsumerList, PollPage, PollQuery, SeekInput } from "./schema.ts";
 
 const polling = { scope: "poll" } as const;
@@ -49,6 +50,9 @@ type At<T> = Readonly<{ id: string }> & T;
 /** Rounds of reading and claiming: each further one needs another request that claims at that very moment, or a page of nothing. */
 const ROUNDS = 10;
 const BUSY_S = 1;
+
+/** The newest packs of each database that are read to count the events that consumers have not committed. */
+const COUNTED_PACKS = 1_000;
 
 const UNREACHABLE = "The destination's inbox cannot be reached at the moment";
 
@@ -177,22 +181,25 @@ export const getConsumers = service(
     if (found.kind !== "ok") return found;
     const consumers = await consumersOf(services, id);
     if (consumers === undefined) return unavailable(UNREACHABLE);
-    const lags = await lagsBehind(
-      services,
-      id,
-      consumers.map(({ position }) => position),
-    );
+    const positions = consumers.map(({ position }) => position);
+    const [behind, oldest] = await Promise.all([
+      countBehind(services, id, positions, COUNTED_PACKS),
+      oldestUnread(
+        services,
+        positions.map((position) => ({ destination: id, position })),
+      ),
+    ]);
     const now = services.now();
     return ok<ConsumerList>({
-      data: consumers.map(({ name, late, lateSince, pages, returned, fetchedAt, committedAt }, i) => {
-        const { events = 0, isMore = false, since = null } = lags[i] ?? {};
-        const oldest = Math.min(since ?? now, lateSince ?? now);
+      data: consumers.map((consumer, i) => {
+        const { name, late, pages, returned, fetchedAt, committedAt } = consumer;
+        const { events = 0, isMore = false } = behind[i] ?? {};
         return {
           name,
           lag: {
             events: events + late + returned,
             is_more: isMore,
-            seconds: Math.max(0, Math.floor((now - oldest) / 1000)),
+            seconds: Math.floor(lagMsOf(consumer, oldest[i] ?? null, now) / 1000),
           },
           pages,
           returned,

@@ -17,6 +17,8 @@ import {
 import { results } from "../../core/retry/classify.ts";
 import type { StatsWindow } from "../../core/rollups.ts";
 import type { Services } from "../../services.ts";
+import { allOf } from "../../store/databases.ts";
+import { countBehind } from "../../store/inbox.ts";
 import {
   AGES_COUNTED,
   RETRIES_COUNTED,
@@ -27,6 +29,7 @@ import {
 import { UNREADABLE_COUNTED } from "../../store/unreadable.ts";
 import type { GroupStateJson } from "../groups/schema.ts";
 import { groupsWithState } from "../groups/service.ts";
+import { type ConsumerLag, isPolled, lagsOf } from "../polling/lag.ts";
 import {
   counter,
   type Family,
@@ -53,6 +56,13 @@ const CIRCUIT_VALUES = { closed: 0, half_open: 1, open: 2 } as const;
 
 /** The state of each is a call. */
 const GROUPS_SHOWN = 50;
+/** Polled destinations whose consumers are shown: each is a call and a query of every database. */
+const INBOXES_SHOWN = 20;
+const INBOX_QUERIES = 200;
+/** Consumers of a destination that are shown, the furthest behind first: they have names that their owners choose. */
+const CONSUMERS_SHOWN = 5;
+/** Newest packs of a destination in which events are counted. */
+const LAG_PACKS = 100;
 
 const EXPOSED_WINDOWS: readonly StatsWindow[] = ["15m", "1h", "24h"];
 
@@ -66,7 +76,32 @@ export async function scrape(services: Services): Promise<Family[]> {
     queueBacklogs(services),
     groupsWithState(services, { after: undefined, limit: GROUPS_SHOWN }),
   ]);
-  return familiesOf(fleet, { system, retryingForADay: old, backlogs, groups }, now);
+  const consumers = await consumersSeen(services, fleet);
+  return familiesOf(fleet, { system, retryingForADay: old, backlogs, groups, consumers }, now);
+}
+
+type ConsumerSeen = ConsumerLag & Readonly<{ events: number }>;
+
+/** The consumers of some of the polled destinations that are shown. */
+async function consumersSeen(services: Services, { seen }: Fleet): Promise<readonly ConsumerSeen[]> {
+  const most = Math.min(INBOXES_SHOWN, Math.floor(INBOX_QUERIES / allOf(services).length));
+  const rows = seen.map(({ row }) => row).filter(isPolled);
+  const lags = await lagsOf(services, rows.slice(0, most));
+  const shown = [...Map.groupBy(lags, ({ destination }) => destination.id)].map(([id, own]) => ({
+    id,
+    own: own.toSorted((a, b) => b.lagMs - a.lagMs).slice(0, CONSUMERS_SHOWN),
+  }));
+  const counted = await Promise.all(
+    shown.map(async ({ id, own }) => {
+      const positions = own.map(({ consumer }) => consumer.position);
+      const behind = await countBehind(services, id, positions, LAG_PACKS);
+      return own.map((one, i) => {
+        const { late, returned } = one.consumer;
+        return { ...one, events: (behind[i]?.events ?? 0) + late + returned };
+      });
+    }),
+  );
+  return counted.flat();
 }
 
 type Health = Readonly<{
@@ -74,6 +109,7 @@ type Health = Readonly<{
   retryingForADay: number;
   backlogs: readonly QueueBacklog[];
   groups: readonly GroupStateJson[];
+  consumers: readonly ConsumerSeen[];
 }>;
 
 export function familiesOf(fleet: Fleet, health: Health, now: number): Family[] {
@@ -86,6 +122,36 @@ export function familiesOf(fleet: Fleet, health: Health, now: number): Family[] 
     ...databaseFamilies(health),
     ...coverageFamilies(fleet),
     ...groupFamilies(health),
+    ...consumerFamilies(health, now),
+  ];
+}
+
+/** Only where there are consumers. */
+function consumerFamilies({ consumers }: Health, now: number): Family[] {
+  if (consumers.length === 0) return [];
+  const each = (value: (seen: ConsumerSeen) => number | null) =>
+    consumers.map((seen) => ({
+      labels: { destination: seen.destination.id, consumer: seen.consumer.name },
+      value: value(seen),
+    }));
+  return [
+    gauge(
+      "consumer_lag_seconds",
+      "For how long the oldest event that a consumer of a polled destination has not committed could be fetched.",
+      each(({ lagMs }) => lagMs / 1000),
+    ),
+    gauge(
+      "consumer_lag_events",
+      `Events that the consumer has not committed, of the ${LAG_PACKS} newest bundles with one for its destination.`,
+      each(({ events }) => events),
+    ),
+    gauge(
+      "consumer_last_fetch_seconds",
+      "Time since the consumer last fetched, accurate to the minute.",
+      each(({ consumer: { fetchedAt } }) =>
+        fetchedAt === null ? null : Math.max(0, now - fetchedAt) / 1000,
+      ),
+    ),
   ];
 }
 

@@ -5,6 +5,7 @@ import {
   alertEvent,
   deadEvent,
   heldEvent,
+  lagEvent,
   type OperationalEvent,
   stallEvent,
   statusEvent,
@@ -32,6 +33,9 @@ const all: readonly OperationalEvent[] = [
   statusEvent({ ...destination, status: "active", reason: null, changedAt: AT }),
   deadEvent(destination, { dead: 12, since: AT }, AT),
   heldEvent(destination, 4711, AT),
+  ...[false, true].map((isEnd) =>
+    lagEvent(destination, { consumer: "billing", lagMs: 90_061_000, fetchedAt: null, isEnd, since: AT }, AT),
+  ),
   stallEvent(AT - 400_000, AT),
   thresholdEvent(
     { threshold: "retry_rate", value: 0.2, limit: 0.1, window: "1h", destinations: ["dst_one"] },

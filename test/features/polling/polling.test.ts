@@ -1,4 +1,5 @@
 /** Polled destinations: consumers fetch pages and commit them, and nothing is skipped. */
+import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import type { Principal } from "../../../src/core/principal.ts";
 import { attemptWaiting } from "../../../src/delivery/message-group.ts";
@@ -11,6 +12,7 @@ import {
 import { eventId, eventNumber } from "../../../src/ids.ts";
 import { runCron } from "../../../src/upkeep.ts";
 import { accept } from "../../support/accept.ts";
+import { insertBundles } from "../../support/bundle-rows.ts";
 import { requeueOne } from "../../support/requeue.ts";
 import { execute, gateOf, newDestination, newWorld, rowOf, TENANT, type World } from "../../support/world.ts";
 
@@ -270,6 +272,21 @@ test("consumers are listed with how far they are behind", async () => {
   expect(await list()).toMatchObject([{ lag: { events: 2, seconds: 0 }, pages: 0, returned: 0 }]);
   await drained();
   expect(await list()).toMatchObject([{ lag: { events: 0, is_more: false, seconds: 0 } }]);
+});
+
+test("a consumer far behind is as old as the event that is next, however many newer ones there are", async () => {
+  const now = world.clock.now();
+  await insertBundles(
+    env.DB,
+    Array.from({ length: 1_100 }, (_, i) => ({ events: [{}], acceptedAt: i === 0 ? now - 60_000 : now })),
+  );
+  const packs = "INSERT INTO packs (destination_id, bundle_id, delivered0) SELECT ?1, id, 1 FROM bundles";
+  await execute(packs, id);
+  await page({ limit: 1 });
+  const found = await getConsumers({ services: world.services, principal: { scopes: ["read"] } }, id);
+  expect(found).toMatchObject({
+    value: { data: [{ lag: { events: 1_000, is_more: true, seconds: 60 } }] },
+  });
 });
 
 describe("a request that waits", () => {

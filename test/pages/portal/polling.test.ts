@@ -212,6 +212,19 @@ describe("a visitor", () => {
   });
 });
 
+describe("the page of a polled endpoint", () => {
+  it("says who has fetched from it, and how far each is behind", async () => {
+    const id = await inboxOf();
+    const options = { services: { gates: env.GATES } };
+    const browser = await visitor("acme", { language: "de" }, options);
+    const path = `/portal/endpoints/${id}`;
+    expect((await browser.get(path)).html).toContain("noch niemand abgeholt");
+    await call("GET", `/v1/destinations/${id}/poll?consumer=nightly`);
+    const { html } = await browser.get(path);
+    expect(html).toMatch(/<td>nightly<\/td><td>0<\/td><td>–<\/td>/);
+  });
+});
+
 describe("the dashboard", () => {
   it("lists the keys of a polled destination, and makes one that polls it alone", async () => {
     const id = await inboxOf();

@@ -1,8 +1,17 @@
 /** The consumers of a polled destination, and how far each is behind. */
 import type { FC } from "hono/jsx";
 import type { ConsumerList } from "../../../features/polling/schema.ts";
+import { ConsumerTable } from "../../ui/consumer-table.tsx";
 import { agoOf, countOf, durationOf } from "../../ui/format.ts";
-import { ColumnHeads, Section } from "../../ui/parts.tsx";
+import { Section } from "../../ui/parts.tsx";
+
+const HEADS = {
+  consumer: "Consumer",
+  events: "Not committed",
+  oldest: "Oldest",
+  fetched: "Last fetch",
+  committed: "Last commit",
+};
 
 type Props = Readonly<{
   list: ConsumerList;
@@ -23,28 +32,13 @@ export const Consumers: FC<Props> = ({ list: { data }, now, keysAt }) => (
         Nobody has fetched from this destination yet. A program needs a key with the scope <code>poll</code>.
       </p>
     ) : (
-      <table class="lines">
-        <ColumnHeads
-          columns={[
-            ["Consumer", "main"],
-            ["Not committed"],
-            ["Oldest"],
-            ["Last fetch", "wide"],
-            ["Last commit", "wide"],
-          ]}
-        />
-        <tbody>
-          {data.map(({ name, lag, fetched_at, committed_at }) => (
-            <tr>
-              <td>{name}</td>
-              <td>{`${countOf(lag.events)}${lag.is_more ? " or more" : ""}`}</td>
-              <td>{lag.events === 0 ? "–" : durationOf(lag.seconds * 1000)}</td>
-              <td class="wide">{fetched_at === null ? "–" : agoOf(Date.parse(fetched_at), now)}</td>
-              <td class="wide">{committed_at === null ? "–" : agoOf(Date.parse(committed_at), now)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <ConsumerTable
+        consumers={data}
+        heads={HEADS}
+        eventsOf={(events, isMore) => `${countOf(events)}${isMore ? " or more" : ""}`}
+        durationOf={durationOf}
+        agoOf={(at) => agoOf(at, now)}
+      />
     )}
   </Section>
 );

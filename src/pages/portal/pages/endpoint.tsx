@@ -10,6 +10,9 @@ import { kindNameOf } from "../../../delivery/kinds/registry.ts";
 import { type BlockedKeyPage, getBlockedKeys } from "../../../features/deliveries/ordering.ts";
 import { destinationView } from "../../../features/destinations/schema.ts";
 import { getDestination } from "../../../features/destinations/service.ts";
+import { isPolled } from "../../../features/polling/lag.ts";
+import type { ConsumerList } from "../../../features/polling/schema.ts";
+import { getConsumers } from "../../../features/polling/service.ts";
 import type { PortalVisitor } from "../../../features/portal-links/visits.ts";
 import { COUNTED, queryGates } from "../../../features/stats/fleet.ts";
 import { type Destination, limitsOf } from "../../../store/destination.ts";
@@ -17,6 +20,7 @@ import { listReplays, type Replay } from "../../../store/replays.ts";
 import { backlogOf } from "../../../store/stats.ts";
 import { certificationSummary } from "../../ui/certification-panel.tsx";
 import { SeriesChart, totalsOf } from "../../ui/charts.tsx";
+import { ConsumerTable } from "../../ui/consumer-table.tsx";
 import { type LogPage, logStates, readLog } from "../../ui/delivery-log.tsx";
 import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
 import { indented } from "../../ui/format.ts";
@@ -52,13 +56,14 @@ export async function showEndpoint(c: PortalContext, id: string, shown: Shown = 
   const row = found.value;
   const state = logStates.find((name) => name === c.req.query("state")) ?? "all";
   const latest = { tenant, destinationId: id, state: undefined, before: undefined, limit: REPLAYS_SHOWN };
-  const [[figures], backlogs, deliveries, { replays }, blocked, transformFaults] = await Promise.all([
+  const [[figures], backlogs, deliveries, { replays }, blocked, transformFaults, consumers] = await Promise.all([
     queryGates(services, [row], { windows: ["24h"], series: true }),
     backlogOf(services, [id], COUNTED),
     readLog(callerInPortal(c), row, { state, before: c.req.query("before") }),
     listReplays(services, latest),
     row.ordering === null ? undefined : getBlockedKeys(callerInPortal(c), { destination: id }),
     readTransformFaults(callerInPortal(c), row),
+    isPolled(row) ? getConsumers(callerInPortal(c), id) : undefined,
   ]);
   return showPortalPage(
     c,
@@ -73,6 +78,7 @@ export async function showEndpoint(c: PortalContext, id: string, shown: Shown = 
       replays={replays}
       blocked={blocked?.kind === "ok" ? blocked.value : undefined}
       transformFaults={transformFaults}
+      consumers={consumers?.kind === "ok" ? consumers.value : undefined}
       now={services.now()}
       outcome={c.req.query("done")}
       {...shown}
@@ -93,6 +99,8 @@ type Props = Omit<Shown, "status"> &
     /** Undefined where the endpoint is not ordered. */
     blocked: BlockedKeyPage | undefined;
     transformFaults: Awaited<ReturnType<typeof readTransformFaults>>;
+    /** Undefined where the endpoint is not polled, or its inbox cannot be reached. */
+    consumers: ConsumerList | undefined;
     now: number;
     outcome: string | undefined;
   }>;
@@ -107,6 +115,7 @@ const EndpointPage: FC<Props> = ({
   replays,
   blocked,
   transformFaults,
+  consumers,
   now,
   outcome,
   faults = {},
@@ -117,7 +126,6 @@ const EndpointPage: FC<Props> = ({
   const { tone, text, label } = portalStatusText(look, statusOfRow(row, figures, now), now);
   const series = figures?.windows["24h"]?.series ?? [];
   const { all, failed } = totalsOf(series);
-  const isPolled = kindNameOf(row.url) === "poll";
   const isAny = allows(access, "change_endpoint") || allows(access, "send_test");
   return (
     <>
@@ -140,12 +148,12 @@ const EndpointPage: FC<Props> = ({
         <p>{text}</p>
       </section>
       <section class="actions" aria-label={t.endpoint.settings}>
-        {isPolled && allows(access, "manage_poll_keys") && (
+        {isPolled(row) && allows(access, "manage_poll_keys") && (
           <a class="button" href={`${path}/poll`}>
             {t.polling.title}
           </a>
         )}
-        {!isPolled && allows(access, "send_test") && (
+        {!isPolled(row) && allows(access, "send_test") && (
           <a class="button" href={`${path}/test`}>
             {t.endpoint.test}
           </a>
@@ -205,10 +213,11 @@ const EndpointPage: FC<Props> = ({
         )}
       </section>
       {blocked && <PortalBlockedKeys look={look} page={blocked} />}
+      {consumers && <PortalConsumers look={look} list={consumers} now={now} />}
       <DeliveryTable
         look={look}
         access={access}
-        mayTest={!isPolled && allows(access, "send_test")}
+        mayTest={!isPolled(row) && allows(access, "send_test")}
         path={path}
         page={deliveries}
         now={now}
@@ -291,6 +300,25 @@ type SecretProps = Readonly<{
   now: number;
   faults: FieldFaults;
 }>;
+
+type ConsumersProps = Readonly<{ look: Look; list: ConsumerList; now: number }>;
+
+const PortalConsumers: FC<ConsumersProps> = ({ look: { t, f }, list: { data }, now }) => (
+  <section aria-labelledby="consumers">
+    <SectionHead id="consumers" title={t.polling.consumers} />
+    {data.length === 0 ? (
+      <p class="empty">{t.polling.noConsumers}</p>
+    ) : (
+      <ConsumerTable
+        consumers={data}
+        heads={t.polling.heads}
+        eventsOf={(events, isMore) => (isMore ? t.polling.orMore(f.count(events)) : f.count(events))}
+        durationOf={f.duration}
+        agoOf={(at) => f.ago(at, now)}
+      />
+    )}
+  </section>
+);
 
 /** Takes two clicks: the first one only opens the form. */
 const Secret: FC<SecretProps> = ({ look: { t, f }, path, row, now, faults }) => {
