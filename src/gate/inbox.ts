@@ -91,11 +91,11 @@ export type ConsumerView = Readonly<{
   /** Late events behind the position, and since when the first of them could be read. */
   late: number;
   lateSince: number | null;
-  /** Absent where it does not lag behind, as far as the gate has been told. */
+  /** Absent where it does not lag behind, as far as the gate knows. */
   lagging?: LaggingConsumer;
 }>;
 
-/** A consumer that lags behind. The time, epoch ms, tells one lag from the next. */
+/** A consumer that lags behind. The time, epoch ms, distinguishes one lag from the next. */
 export type LaggingConsumer = Readonly<{ since: number; isPublished: boolean }>;
 
 /** A consumer's lag has begun, was published, or has ended. */

@@ -1,6 +1,6 @@
 /**
  * Publishes that a consumer of a polled destination lags behind, and that it no longer does: each once. The thresholds' round
- * over the fleet (thresholds.ts) looks at the consumers, so a lag is found within a quarter of an hour, and in a large fleet
+ * over the fleet (thresholds.ts) checks the consumers, so a lag is found within a quarter of an hour, and in a large fleet
  * within a whole round.
  *
  * The gate remembers known lags. A lag is noted, published under its time, and noted as published: an invocation that dies
@@ -15,7 +15,7 @@ import { type ConsumerLag, lagsOf } from "../polling/lag.ts";
 import { lagEvent } from "./operational-events.ts";
 import { publish } from "./publish.ts";
 
-/** Looks at the consumers of those destinations that are polled and active. A failure is logged: the next round looks again. */
+/** Checks the consumers of those destinations that are polled and active. A failure is logged: the next round checks again. */
 export async function checkLags(services: Services, destinations: readonly Destination[]): Promise<void> {
   try {
     const active = destinations.filter(({ status }) => status !== "paused");
@@ -27,7 +27,7 @@ export async function checkLags(services: Services, destinations: readonly Desti
   }
 }
 
-/** A lag that begins or ends. `since` tells it from the consumer's other lags. */
+/** A lag that begins or ends. `since` distinguishes it from the consumer's other lags. */
 type Step = Readonly<{ lag: ConsumerLag; isEnd: boolean; since: number }>;
 
 function stepOf({ config, now }: Services, lag: ConsumerLag): Step | undefined {

@@ -278,7 +278,10 @@ test("a consumer far behind is as old as the event that is next, however many ne
   const now = world.clock.now();
   await insertBundles(
     env.DB,
-    Array.from({ length: 1_100 }, (_, i) => ({ events: [{}], acceptedAt: i === 0 ? now - 60_000 : now })),
+    Array.from({ length: 1_100 }, (_, i) => ({
+      events: [{ destinations: [id] }],
+      acceptedAt: i === 0 ? now - 60_000 : now,
+    })),
   );
   const packs = "INSERT INTO packs (destination_id, bundle_id, delivered0) SELECT ?1, id, 1 FROM bundles";
   await execute(packs, id);
