@@ -56,15 +56,16 @@ export async function showEndpoint(c: PortalContext, id: string, shown: Shown = 
   const row = found.value;
   const state = logStates.find((name) => name === c.req.query("state")) ?? "all";
   const latest = { tenant, destinationId: id, state: undefined, before: undefined, limit: REPLAYS_SHOWN };
-  const [[figures], backlogs, deliveries, { replays }, blocked, transformFaults, consumers] = await Promise.all([
-    queryGates(services, [row], { windows: ["24h"], series: true }),
-    backlogOf(services, [id], COUNTED),
-    readLog(callerInPortal(c), row, { state, before: c.req.query("before") }),
-    listReplays(services, latest),
-    row.ordering === null ? undefined : getBlockedKeys(callerInPortal(c), { destination: id }),
-    readTransformFaults(callerInPortal(c), row),
-    isPolled(row) ? getConsumers(callerInPortal(c), id) : undefined,
-  ]);
+  const [[figures], backlogs, deliveries, { replays }, blocked, transformFaults, consumers] =
+    await Promise.all([
+      queryGates(services, [row], { windows: ["24h"], series: true }),
+      backlogOf(services, [id], COUNTED),
+      readLog(callerInPortal(c), row, { state, before: c.req.query("before") }),
+      listReplays(services, latest),
+      row.ordering === null ? undefined : getBlockedKeys(callerInPortal(c), { destination: id }),
+      readTransformFaults(callerInPortal(c), row),
+      isPolled(row) ? getConsumers(callerInPortal(c), id) : undefined,
+    ]);
   return showPortalPage(
     c,
     { title: nameOf(row), place: "endpoints", live: shown.faults === undefined },
@@ -171,7 +172,7 @@ const EndpointPage: FC<Props> = ({
         <a class={isAny ? "button" : ""} href={`${path}/verify`}>
           {t.endpoint.verify}
         </a>
-        {!isPolled && allows(access, "change_endpoint") && allows(access, "write_transform") && (
+        {!isPolled(row) && allows(access, "change_endpoint") && allows(access, "write_transform") && (
           <a class="button" href={`${path}/transform`}>
             {t.transform.title}
           </a>
