@@ -240,7 +240,7 @@ const InFlight: FC<{ count: number | undefined; limit: number }> = ({ count, lim
   );
 };
 
-/** The owner's description, or the URL when there is none. All inboxes have the same target, so their ids tell them apart. */
+/** The owner's description, or the URL when there is none. All inboxes have the same target, so each shows its id. */
 export function nameOf({ id, description, url }: Pick<Destination, "id" | "description" | "url">): string {
   return description?.trim() || (kindNameOf(url) === "poll" ? `Inbox ${id}` : shortUrl(url));
 }

@@ -2,8 +2,10 @@
  * The page of a transformation: its form, ready templates, a preview, its versions. Dashboard and portal show the same, each in
  * its words, and say who may do what.
  */
+import type { Context, Env, Hono } from "hono";
 import type { FC } from "hono/jsx";
-import { conflict, type Refused } from "../../core/result.ts";
+import type { MiddlewareHandler } from "hono/types";
+import { conflict, type Refused, type Result } from "../../core/result.ts";
 import { type ReadyTemplate, readyTemplate, readyTemplates } from "../../core/transform/ready.ts";
 import type { TransformTemplate } from "../../core/transform/template.ts";
 import { kindNameOf } from "../../delivery/kinds/registry.ts";
@@ -12,6 +14,7 @@ import { updateDestination } from "../../features/destinations/service.ts";
 import {
   getTransformVersions,
   previewTransform,
+  restoreTransform,
   type TransformPreview,
   type TransformVersions,
 } from "../../features/destinations/transforms.ts";
@@ -45,7 +48,7 @@ function versionNow(row: Destination): string {
 }
 
 /** Saves the template in a form. */
-export async function saveTransform(caller: Caller, row: Destination, form: Form, requestUrl: string) {
+async function saveTransform(caller: Caller, row: Destination, form: Form, requestUrl: string) {
   if (textIn(form, "read_version") !== versionNow(row))
     return conflict("Another version was saved after the form was opened");
   return attemptRead(caller, templateTyped(form, templateNow(row)), async (template) => {
@@ -56,7 +59,7 @@ export async function saveTransform(caller: Caller, row: Destination, form: Form
 }
 
 /** Previews the template in a form. */
-export async function tryTransform(caller: Caller, row: Destination, form: Form) {
+async function tryTransform(caller: Caller, row: Destination, form: Form) {
   const type = textIn(form, "type");
   return attemptRead(caller, templateTyped(form, templateNow(row)), (template) =>
     previewTransform(caller, { id: row.id, template: template ?? {}, ...(type !== undefined && { type }) }),
@@ -64,8 +67,70 @@ export async function tryTransform(caller: Caller, row: Destination, form: Form)
 }
 
 /** Whether the form is shown again with the refusal. */
-export function isOfForm({ kind }: Refused): boolean {
+function isOfForm({ kind }: Refused): boolean {
   return kind !== "not_found" && kind !== "forbidden";
+}
+
+/** The outcome of a form, for the page that shows it again. */
+export type ShownTransform = Readonly<{ typed?: Form; refused?: Refused; preview?: TransformPreview }>;
+
+type Answer = Response | Promise<Response>;
+
+/** What dashboard and portal each do in their own way. */
+type Surface<E extends Env> = Readonly<{
+  /** The address of the page, with `:id` for the destination. */
+  path: string;
+  /** Refuse visitors who may not change it, and those who may not preview. */
+  changing: readonly MiddlewareHandler<E>[];
+  previewing: readonly MiddlewareHandler<E>[];
+  callerOf: (c: Context<E>) => Caller;
+  find: (c: Context<E>, id: string) => Promise<Result<Destination>>;
+  show: (c: Context<E>, id: string, shown?: ShownTransform) => Answer;
+  showMissing: (c: Context<E>) => Answer;
+  showRefused: (c: Context<E>, refused: Refused, back: string) => Answer;
+}>;
+
+/** Registers the page and its forms: save, preview, restore. */
+export function registerTransformForms<E extends Env>(app: Hono<E>, surface: Surface<E>): void {
+  const { path: page, changing, previewing, callerOf, find, show, showMissing, showRefused } = surface;
+  const pathOf = (id: string) => page.replace(":id", id);
+  const idIn = (c: Context<E>) => c.req.param("id") ?? "";
+  const toSaved = (c: Context<E>) => c.redirect(`${pathOf(idIn(c))}?done=saved`, 303);
+
+  for (const guard of changing) for (const path of [page, `${page}/restore`]) app.post(path, guard);
+  for (const guard of previewing) app.post(`${page}/preview`, guard);
+
+  app.get(page, (c) => show(c, idIn(c)));
+
+  app.post(page, async (c) => {
+    const typed: Form = await c.req.parseBody();
+    const found = await find(c, idIn(c));
+    if (found.kind !== "ok") return showMissing(c);
+    const saved = await saveTransform(callerOf(c), found.value, typed, c.req.url);
+    return saved.kind === "ok" ? toSaved(c) : showAgain(c, typed, saved);
+  });
+
+  app.post(`${page}/preview`, async (c) => {
+    const typed: Form = await c.req.parseBody();
+    const found = await find(c, idIn(c));
+    if (found.kind !== "ok") return showMissing(c);
+    const tried = await tryTransform(callerOf(c), found.value, typed);
+    return tried.kind === "ok"
+      ? show(c, idIn(c), { typed, preview: tried.value })
+      : showAgain(c, typed, tried);
+  });
+
+  app.post(`${page}/restore`, async (c) => {
+    const id = idIn(c);
+    const input = { id, version: Number((await c.req.parseBody()).version), requestUrl: c.req.url };
+    const restored = await attempt(callerOf(c), () => restoreTransform(callerOf(c), input));
+    return restored.kind === "ok" ? toSaved(c) : showRefused(c, restored, pathOf(id));
+  });
+
+  function showAgain(c: Context<E>, typed: Form, refused: Refused): Answer {
+    const id = idIn(c);
+    return isOfForm(refused) ? show(c, id, { typed, refused }) : showRefused(c, refused, pathOf(id));
+  }
 }
 
 type Versions = TransformVersions["data"];
