@@ -102,6 +102,7 @@ const readFor: (shape: Shape, value: unknown) => unknown = readAs as never;
 
 /** Values of shapes whose fields seldom go together by chance. */
 const examples: Readonly<Record<string, readonly unknown[]>> = {
+  everyForm: [{ any: 1.5, word: "abc", one: "1", list: ["a"], texts: { a: "x" }, either: [1] }],
   retryShape: [
     { preset: "svix", schedule: [60, 120], max_attempts: 3, on: { retry: [404], fail: [503] } },
     { base: 30, factor: 2, cap: 3600, jitter: { proportional: 0.5 }, give_up_after: 86_400 },

@@ -8,7 +8,7 @@ import { emptyDatabase, insertRow, NOW, testApi } from "../../support/api.ts";
 import { insertBundles } from "../../support/bundle-rows.ts";
 import { thingsOf } from "../../support/operations.ts";
 
-const scopes = ["events:write", "read", "admin"] as const;
+const scopes = ["events:write", "read", "poll", "admin"] as const;
 const { call } = testApi({ authenticate: async () => ({ scopes }) });
 const acme = testApi({ authenticate: async () => ({ scopes, tenant: "acme" }) });
 const reader = testApi({ authenticate: async () => ({ scopes: ["read"], tenant: "acme" }) });

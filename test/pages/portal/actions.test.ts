@@ -430,7 +430,8 @@ it("a visitor changes nothing of another tenant", async () => {
       .replace("/portal/deliveries/:id", `/portal/deliveries/${delivery}`)
       .replace(":id", id)
       .replace(":replay", "rpl_00000000000000000000");
-    const form = { url: URL_OF_HOOK, which: "all", secret_version: "1", since: "2026-11-21T08:00", delivery };
+    const typed = { url: URL_OF_HOOK, which: "all", secret_version: "1", since: "2026-11-21T08:00" };
+    const form = { ...typed, delivery, consent: "true" };
     const { status } = await browser.post(place, form);
     expect([place, status]).toEqual([place, 404]);
   }
