@@ -66,6 +66,11 @@ export async function memberOf(services: Services, destination: Destination): Pr
   return group === undefined ? undefined : { destination, group };
 }
 
+/** The same, and undefined where it cannot be known: leases are settled all the same. */
+function knownMemberOf(services: Services, destination: Destination): Promise<Member | undefined> {
+  return memberOf(services, destination).catch(() => undefined);
+}
+
 /** The group's limits, at most ten seconds old. Rejects while they cannot be read: nothing is sent without them. */
 async function settingsOf({ db, memory, now }: Services, group: string): Promise<GroupSettings> {
   const known = memory.groupSettings.get(group);
@@ -141,8 +146,7 @@ export async function settleMember(
   { attempts, block }: Readonly<{ attempts: readonly Ended[]; block: string | undefined }>,
 ): Promise<SettleResult | undefined> {
   const settings = gateSettingsOf(destination);
-  // Settled also where its group cannot be known.
-  const member = await memberOf(services, destination).catch(() => undefined);
+  const member = await knownMemberOf(services, destination);
   if (member === undefined) return settleAtGate(services, destination.id, settlement, settings);
   const trouble = troubleIn(attempts);
   const counted =
@@ -165,9 +169,8 @@ export async function settleMember(
 export function reportThrottled(services: Services, destination: Destination, attempt: Ended): void {
   const { limited, waitUntil } = troubleIn([attempt]);
   if (limited === 0 || waitUntil === 0) return;
-  const reported = memberOf(services, destination).then(
+  const reported = knownMemberOf(services, destination).then(
     (member) => member && report(services, member, { limited, waitUntil }),
-    () => undefined,
   );
   services.background(reported);
 }
@@ -195,7 +198,7 @@ export async function learnedState(
   services: Services,
   destination: Destination,
 ): Promise<DestinationState | undefined> {
-  const member = await memberOf(services, destination).catch(() => undefined);
+  const member = await knownMemberOf(services, destination);
   if (member === undefined) return destinationStateAtGate(services, destination.id);
   const [state, standing] = await Promise.all([
     destinationStateAtGate(services, destination.id),

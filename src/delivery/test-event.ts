@@ -26,7 +26,7 @@ import {
   requestHeadersOf,
   type Sender,
 } from "./http.ts";
-import { kindNameOf, kindOf } from "./kinds/registry.ts";
+import { isPolled, kindOf } from "./kinds/registry.ts";
 import { sentSecrets } from "./shown-request.ts";
 import { requestFor } from "./transform.ts";
 
@@ -101,7 +101,7 @@ export async function testRequest(
   type: string,
   envelope: string,
 ): Promise<EventRequest | NoTest> {
-  if (kindNameOf(destination.url) === "poll")
+  if (isPolled(destination))
     return { fault: "An inbox gets no test events: post an event of a type that it takes." };
   const { config, now } = services;
   const body = bodyOfText(envelope);

@@ -31,6 +31,11 @@ export function kindNameOf(target: string): DestinationKind {
   return isDestinationKind(scheme) ? scheme : "https";
 }
 
+/** Whether nothing is sent to the destination: consumers fetch. */
+export function isPolled({ url }: Readonly<{ url: string }>): boolean {
+  return kindNameOf(url) === "poll";
+}
+
 /** How to deliver to a stored target. */
 export function kindOf({ url }: Readonly<{ url: string }>): Kind {
   return kinds[kindNameOf(url)];

@@ -7,7 +7,7 @@ import { changesBetween } from "../../core/audit.ts";
 import { type Principal, refuseScopes, refuseTenant } from "../../core/principal.ts";
 import { conflict, type FieldError, invalidFields, missing, ok, type Result } from "../../core/result.ts";
 import { scopes } from "../../core/scopes.ts";
-import { kindNameOf } from "../../delivery/kinds/registry.ts";
+import { isPolled } from "../../delivery/kinds/registry.ts";
 import { newKey } from "../../http/auth.ts";
 import type { Destination } from "../../store/destination.ts";
 import { findDestination } from "../../store/destinations.ts";
@@ -76,7 +76,7 @@ async function inboxFor(
   if (wanted.some((scope) => scope !== "poll"))
     return invalidFields([{ field, fault: "is given with other scopes", expected: "the scope poll alone" }]);
   const row = await findDestination(db, id, principal.tenant ?? tenant);
-  if (row && kindNameOf(row.url) === "poll") return ok(row);
+  if (row && isPolled(row)) return ok(row);
   const fault = row ? "is of another kind" : "is not known";
   return invalidFields([{ field, fault, expected: "a destination of the kind poll" }]);
 }
@@ -148,7 +148,7 @@ export const removePollKey = service(
 
 async function inboxNamed(db: D1Database, id: string, tenant: string | undefined) {
   const row = await findDestination(db, id, tenant);
-  return row && kindNameOf(row.url) === "poll" ? row : undefined;
+  return row && isPolled(row) ? row : undefined;
 }
 
 /** Scopes that were edited into something else are left out. */

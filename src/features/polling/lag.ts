@@ -2,7 +2,7 @@
  * How far consumers are behind, of several polled destinations at once: for alerts and metrics. It costs a call to each
  * destination's gate and, for all of them together, a statement in each database that reads about two rows for each consumer.
  */
-import { kindNameOf } from "../../delivery/kinds/registry.ts";
+import { isPolled } from "../../delivery/kinds/registry.ts";
 import type { ConsumerView } from "../../gate/inbox.ts";
 import { consumersOf } from "../../gate/inbox-client.ts";
 import type { Services } from "../../services.ts";
@@ -44,8 +44,4 @@ export async function lagsOf(
 /** @param since when the oldest event that it has not committed was accepted, late ones aside; null: there is none */
 export function lagMsOf({ lateSince }: ConsumerView, since: number | null, now: number): number {
   return Math.max(0, now - Math.min(since ?? now, lateSince ?? now));
-}
-
-export function isPolled({ url }: Pick<Destination, "url">): boolean {
-  return kindNameOf(url) === "poll";
 }

@@ -19,7 +19,7 @@ import { conflict, invalidFields, missing, ok, type Refused, unavailable } from 
 import { prepare } from "../../delivery/admission.ts";
 import { connections, payloadOf, requestHeadersOf, type Sender } from "../../delivery/http.ts";
 import { queueMessageOf } from "../../delivery/kinds/queue.ts";
-import { kindNameOf } from "../../delivery/kinds/registry.ts";
+import { isPolled } from "../../delivery/kinds/registry.ts";
 import type { InboxPage } from "../../gate/inbox.ts";
 import {
   claimPage,
@@ -226,7 +226,7 @@ async function activeInbox(services: Services, principal: Principal, id: string)
 async function polledDestination({ db }: Services, { tenant, destination }: Principal, id: string) {
   const row = (destination ?? id) === id ? await findDestination(db, id, tenant) : undefined;
   if (row === undefined) return missing("destination", id);
-  return kindNameOf(row.url) === "poll" ? ok(row) : conflict("The destination is not of the kind poll");
+  return isPolled(row) ? ok(row) : conflict("The destination is not of the kind poll");
 }
 
 type NextPage = Readonly<{

@@ -16,6 +16,7 @@ import {
 } from "../../core/metrics.ts";
 import { results } from "../../core/retry/classify.ts";
 import type { StatsWindow } from "../../core/rollups.ts";
+import { isPolled } from "../../delivery/kinds/registry.ts";
 import type { Services } from "../../services.ts";
 import { allOf } from "../../store/databases.ts";
 import { countBehind } from "../../store/inbox.ts";
@@ -29,7 +30,7 @@ import {
 import { UNREADABLE_COUNTED } from "../../store/unreadable.ts";
 import type { GroupStateJson } from "../groups/schema.ts";
 import { groupsWithState } from "../groups/service.ts";
-import { type ConsumerLag, isPolled, lagsOf } from "../polling/lag.ts";
+import { type ConsumerLag, lagsOf } from "../polling/lag.ts";
 import {
   counter,
   type Family,

@@ -6,7 +6,7 @@ import type { FC } from "hono/jsx";
 import type { FiguresQuery } from "../../core/gate-view.ts";
 import { emptyCounters, type Rates, ratesOf } from "../../core/metrics.ts";
 import type { Series, StatsWindow } from "../../core/rollups.ts";
-import { kindNameOf } from "../../delivery/kinds/registry.ts";
+import { isPolled } from "../../delivery/kinds/registry.ts";
 import { COUNTED, type Seen } from "../../features/stats/fleet.ts";
 import { type Destination, gateSettingsOf } from "../../store/destination.ts";
 import { Sparkline } from "./charts.tsx";
@@ -242,7 +242,7 @@ const InFlight: FC<{ count: number | undefined; limit: number }> = ({ count, lim
 
 /** The owner's description, or the URL when there is none. All inboxes have the same target, so each shows its id. */
 export function nameOf({ id, description, url }: Pick<Destination, "id" | "description" | "url">): string {
-  return description?.trim() || (kindNameOf(url) === "poll" ? `Inbox ${id}` : shortUrl(url));
+  return description?.trim() || (isPolled({ url }) ? `Inbox ${id}` : shortUrl(url));
 }
 
 /** The name of where something is delivered. */

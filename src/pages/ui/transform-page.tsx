@@ -23,6 +23,7 @@ import { getTypesWithExamples } from "../../features/event-types/service.ts";
 import type { Caller } from "../../features/service.ts";
 import type { Destination } from "../../store/destination.ts";
 import { currentTransform } from "../../store/transforms.ts";
+import { nameOf } from "./destination-table.tsx";
 import { ChoiceField, type FormState } from "./fields.tsx";
 import { type Form, textIn } from "./format.ts";
 import { Section } from "./parts.tsx";
@@ -171,8 +172,10 @@ export function transformTyped(row: Destination, versions: Versions, { ready, ve
 type PageProps = Readonly<{
   words: TransformWords;
   row: Destination;
-  /** The page's own. */
+  /** The page's own, and the destination's. */
   path: string;
+  destinationPath: string;
+  isSaved: boolean;
   typed: Form;
   refused?: Refused | undefined;
   preview?: TransformPreview | undefined;
@@ -190,6 +193,14 @@ export const TransformPage: FC<PageProps> = (props) => {
   const form = transformFormState(typed, t, refused);
   return (
     <>
+      <section>
+        <p class="crumb">
+          <a href={props.destinationPath}>{nameOf(row)}</a>
+        </p>
+        <h1>{t.title}</h1>
+        <p class="lede">{t.lede}</p>
+      </section>
+      {props.isSaved && <output class="notice tone-good">{t.saved}</output>}
       <TransformNotice form={form} t={t} />
       {currentTransform(row) === undefined && <p class="notice tone-bad">{t.unreadable}</p>}
       <TransformFaults words={words} faults={faults} />

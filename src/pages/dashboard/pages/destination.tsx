@@ -4,7 +4,7 @@ import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
 import { type StatsWindow, spans } from "../../../core/rollups.ts";
 import { canCertify } from "../../../delivery/certification.ts";
-import { kindNameOf } from "../../../delivery/kinds/registry.ts";
+import { isPolled } from "../../../delivery/kinds/registry.ts";
 import { type BlockedKeyPage, getBlockedKeys } from "../../../features/deliveries/ordering.ts";
 import { historyOf } from "../../../features/destinations/health.ts";
 import { pauseDestination, updateDestination } from "../../../features/destinations/service.ts";
@@ -75,7 +75,7 @@ export async function showDestination(c: DashboardContext, id: string, refusedFo
     readLog(caller, seen.row, { state, before: c.req.query("before") }),
     listReplays(services, latest),
     seen.row.ordering === null ? undefined : getBlockedKeys(caller, { destination: id }),
-    kindNameOf(seen.row.url) === "poll" ? getConsumers(caller, id) : undefined,
+    isPolled(seen.row) ? getConsumers(caller, id) : undefined,
     readTransformFaults(caller, seen.row),
   ]);
   const now = services.now();
@@ -231,7 +231,7 @@ const Actions: FC<ActionsProps> = ({ row, path, isHeld, mayConfigure }) => (
         Edit
       </a>
     )}
-    {kindNameOf(row.url) !== "poll" && (
+    {!isPolled(row) && (
       <a class="button" href={`${path}/transform`}>
         Transformation
       </a>

@@ -59,28 +59,20 @@ async function showTransform(c: DashboardContext, id: string, { typed, ...shown 
   return showPage(
     c,
     { title: `${t.title}: ${nameOf(row)}` },
-    <>
-      <section>
-        <p class="crumb">
-          <a href={`/dashboard/destinations/${id}`}>{nameOf(row)}</a>
-        </p>
-        <h1>{t.title}</h1>
-        <p class="lede">{t.lede}</p>
-      </section>
-      {c.req.query("done") === "saved" && <output class="notice tone-good">{t.saved}</output>}
-      <TransformPage
-        {...read}
-        {...shown}
-        words={transformWords(c.get("services").now())}
-        row={row}
-        path={PATH.replace(":id", id)}
-        typed={typed ?? transformTyped(row, read.versions, { ready, version })}
-        ready={ready}
-        showsUrl
-        mayChange={mayChange}
-        mayPreview
-      />
-    </>,
+    <TransformPage
+      {...read}
+      {...shown}
+      words={transformWords(c.get("services").now())}
+      row={row}
+      destinationPath={`/dashboard/destinations/${id}`}
+      isSaved={c.req.query("done") === "saved"}
+      path={PATH.replace(":id", id)}
+      typed={typed ?? transformTyped(row, read.versions, { ready, version })}
+      ready={ready}
+      showsUrl
+      mayChange={mayChange}
+      mayPreview
+    />,
     shown.refused ? statusOfRefused(shown.refused) : 200,
   );
 }

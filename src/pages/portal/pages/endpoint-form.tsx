@@ -4,7 +4,7 @@ import type { Child, FC } from "hono/jsx";
 import { defaultLimits } from "../../../core/limits.ts";
 import { allows, limitedFields, limitsWithin, type PortalAccess } from "../../../core/portal-access.ts";
 import type { Refused } from "../../../core/result.ts";
-import { kindNameOf } from "../../../delivery/kinds/registry.ts";
+import { isPolled, kindNameOf } from "../../../delivery/kinds/registry.ts";
 import { visitorTexts } from "../../../features/destinations/fields.ts";
 import { type DestinationPreview, previewDestination } from "../../../features/destinations/preview.ts";
 import {
@@ -269,7 +269,7 @@ const EndpointForm: FC<Props> = ({ look, title, typed, faults, types, row, acces
             )}
           />
         ) : (
-          <p class="soft">{kindNameOf(row.url) === "poll" ? t.polling.target : t.endpoint.notHttps}</p>
+          <p class="soft">{isPolled(row) ? t.polling.target : t.endpoint.notHttps}</p>
         )}
         <TypeChoice look={look} typed={typed} types={types} fault={faults.event_types} />
         <details open={isMoreOpen}>

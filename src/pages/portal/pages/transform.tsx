@@ -3,7 +3,6 @@ import type { Hono } from "hono";
 import { allows } from "../../../core/portal-access.ts";
 import { kindNameOf } from "../../../delivery/kinds/registry.ts";
 import { getDestination } from "../../../features/destinations/service.ts";
-import { nameOf } from "../../ui/destination-table.tsx";
 import { statusOfRefused } from "../../ui/services.ts";
 import {
   readTransformPage,
@@ -60,28 +59,20 @@ async function showTransform(c: PortalContext, id: string, { typed, ...shown }: 
   return showPortalPage(
     c,
     { title: t.title, place: "endpoints" },
-    <>
-      <section>
-        <p class="crumb">
-          <a href={`/portal/endpoints/${id}`}>{nameOf(row)}</a>
-        </p>
-        <h1>{t.title}</h1>
-        <p class="lede">{t.lede}</p>
-      </section>
-      {c.req.query("done") === "saved" && <output class="notice tone-good">{t.saved}</output>}
-      <TransformPage
-        {...read}
-        {...shown}
-        words={portalTransformWords(look, c.get("services").now())}
-        row={row}
-        path={PATH.replace(":id", id)}
-        typed={typed ?? transformTyped(row, read.versions, { ready, version })}
-        ready={ready}
-        showsUrl={kindNameOf(row.url) === "https"}
-        mayChange={allows(access, "change_endpoint") && allows(access, "write_transform")}
-        mayPreview={allows(access, "preview_endpoint")}
-      />
-    </>,
+    <TransformPage
+      {...read}
+      {...shown}
+      words={portalTransformWords(look, c.get("services").now())}
+      row={row}
+      destinationPath={`/portal/endpoints/${id}`}
+      isSaved={c.req.query("done") === "saved"}
+      path={PATH.replace(":id", id)}
+      typed={typed ?? transformTyped(row, read.versions, { ready, version })}
+      ready={ready}
+      showsUrl={kindNameOf(row.url) === "https"}
+      mayChange={allows(access, "change_endpoint") && allows(access, "write_transform")}
+      mayPreview={allows(access, "preview_endpoint")}
+    />,
     shown.refused ? statusOfRefused(shown.refused) : 200,
   );
 }
