@@ -61,11 +61,15 @@ export function virtualReceivers(engine: Engine, db: () => DatabaseSync): Virtua
   const open = new Map<string, number>();
   const holds = new Map<string, Hold>();
   const broken = new Set<string>();
+  let prepared: ReturnType<typeof statementsOf> | undefined;
+
+  const statements = () => {
+    prepared ??= statementsOf(db());
+    return prepared;
+  };
 
   function targetOf(url: string): Target {
-    const found = db()
-      .prepare("SELECT id, max_concurrency AS max FROM destinations WHERE url = ? ORDER BY deleted_at")
-      .get(url) as Target | undefined;
+    const found = statements().target.get(url) as Target | undefined;
     if (!found) throw new Error(`No destination has the URL ${url}`);
     return found;
   }
@@ -82,7 +86,7 @@ export function virtualReceivers(engine: Engine, db: () => DatabaseSync): Virtua
     const now = (open.get(id) ?? 0) + 1;
     open.set(id, now);
     if (now > max) broken.add(`${id} had ${now} requests in flight, and takes ${max}`);
-    if (hasEnded(db(), event, id)) broken.add(`${key} was sent after it had ended`);
+    if (statements().ended.get(event, id)?.ended === 1) broken.add(`${key} was sent after it had ended`);
     checkHold(request, key);
     return request;
   }
@@ -151,9 +155,15 @@ export function virtualReceivers(engine: Engine, db: () => DatabaseSync): Virtua
   };
 }
 
-function hasEnded(db: DatabaseSync, event: number, destination: string): boolean {
-  const row = db.prepare(`SELECT ${hasEndedSql("?1", "?2")} AS ended`).get(event, destination);
-  return row?.ended === 1;
+function statementsOf(db: DatabaseSync) {
+  // A request knows nothing else of its destination, of which a world may have a thousand.
+  db.exec("CREATE INDEX destinations_by_url ON destinations (url)");
+  return {
+    target: db.prepare(
+      "SELECT id, max_concurrency AS max FROM destinations WHERE url = ? ORDER BY deleted_at",
+    ),
+    ended: db.prepare(`SELECT ${hasEndedSql("?1", "?2")} AS ended`),
+  };
 }
 
 /** As much of a response as the client reads; a real one costs the simulation ten times as much. */

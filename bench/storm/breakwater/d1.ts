@@ -23,24 +23,26 @@ export type MemoryD1 = Readonly<{
 export function memoryD1(): MemoryD1 {
   const direct = new DatabaseSync(":memory:");
   migrate(direct);
-  const statements = new Map<string, StatementSync>();
+  const statementFor = preparedIn(direct);
+  const rowsAsArraysFor = preparedIn(direct, true);
+  const changes = direct.prepare("SELECT changes() AS changes");
 
-  function statementFor(sql: string): StatementSync {
-    const known = statements.get(sql) ?? direct.prepare(sql);
-    statements.set(sql, known);
-    return known;
+  function executed(sql: string, values: readonly SQLInputValue[]): Result {
+    const results = statementFor(sql).all(...values);
+    const meta = { ...(changes.get() as { changes: number }), rows_read: 0, rows_written: 0, duration: 0 };
+    return { success: true, results, meta };
   }
 
   function bindingFor(trip: Trip): D1Database {
     function bound(sql: string, values: readonly SQLInputValue[]) {
-      const execute = () => executed(direct, statementFor(sql), values);
+      const execute = () => executed(sql, values);
       return {
         sql,
         execute,
         bind: (...given: SQLInputValue[]) => bound(sql, given),
         all: () => trip(sql, execute),
         run: () => trip(sql, execute),
-        raw: () => trip(sql, () => rowsAsArrays(direct, sql, values)),
+        raw: () => trip(sql, () => rowsAsArraysFor(sql).all(...values)),
         first: async (column?: string) => {
           const { results } = await trip(sql, execute);
           const row = results[0] as Record<string, unknown> | undefined;
@@ -63,17 +65,20 @@ function migrate(db: DatabaseSync): void {
   for (const sql of migrationFiles()) db.exec(sql);
 }
 
-function executed(db: DatabaseSync, statement: StatementSync, values: readonly SQLInputValue[]): Result {
-  const results = statement.all(...values);
-  const { changes } = db.prepare("SELECT changes() AS changes").get() as { changes: number };
-  return { success: true, results, meta: { changes, rows_read: 0, rows_written: 0, duration: 0 } };
-}
-
-/** Columns of the same name stay apart. */
-function rowsAsArrays(db: DatabaseSync, sql: string, values: readonly SQLInputValue[]): unknown[] {
-  const statement = db.prepare(sql);
-  statement.setReturnArrays(true);
-  return statement.all(...values);
+/**
+ * Each statement once.
+ * @param asArrays whether its rows are arrays, in which columns of the same name stay apart
+ */
+function preparedIn(db: DatabaseSync, asArrays = false): (sql: string) => StatementSync {
+  const statements = new Map<string, StatementSync>();
+  return (sql) => {
+    const known = statements.get(sql);
+    if (known) return known;
+    const statement = db.prepare(sql);
+    statement.setReturnArrays(asArrays);
+    statements.set(sql, statement);
+    return statement;
+  };
 }
 
 function transaction<T>(db: DatabaseSync, work: () => T): T {

@@ -89,7 +89,7 @@ export function virtualObjects<Object extends Rpc.DurableObjectBranded>(
       get: (key: string) => storage.get(key),
       put: (key: string, value: unknown) => {
         onRow();
-        storage.set(key, structuredClone(value));
+        storage.set(key, typeof value === "string" ? value : structuredClone(value));
       },
       delete: (key: string) => {
         onRow();
