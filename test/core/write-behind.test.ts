@@ -31,13 +31,15 @@ const failed = (at: number): AttemptSignal => ({ at, health: "unhealthy", backsO
 type Instance = { isCurrent: boolean; memory: GateMemory | undefined };
 
 /** One object's storage and the instances that work on it: a newer one cuts the older ones off from writing. */
-function gateObject(stored?: GateState) {
-  let text = stored && JSON.stringify(stored);
+function gateObject(beginning?: GateState) {
+  let stored = beginning;
   let alarmAt: number | null = null;
   let rows = 0;
   let now = start;
   const newest = () => instances.at(-1) as Instance;
-  const load = () => restored(text === undefined ? undefined : (JSON.parse(text) as GateState), now);
+  /** As storage has it. Text is made of it only when somebody reads it. */
+  const read = () => stored && (JSON.parse(JSON.stringify(stored)) as GateState);
+  const load = () => restored(read(), now);
   const instances: Instance[] = [{ isCurrent: true, memory: load() }];
 
   /** Undefined when the instance could not write, and is no more: nobody gets an answer. */
@@ -46,7 +48,7 @@ function gateObject(stored?: GateState) {
       instance.memory = undefined;
       return undefined;
     }
-    if (step.writes) text = JSON.stringify(step.memory.state);
+    if (step.writes) stored = step.memory.state;
     if (step.alarm !== undefined) alarmAt = step.alarm;
     rows += (step.writes ? 1 : 0) + (step.alarm === undefined ? 0 : 1);
     instance.memory = step.memory;
@@ -66,7 +68,7 @@ function gateObject(stored?: GateState) {
     now: () => now,
     rows: () => rows,
     alarmAt: () => alarmAt,
-    stored: () => (text === undefined ? undefined : (JSON.parse(text) as GateState)),
+    stored: read,
     pass: (ms: number): number => {
       now += ms;
       return ms;
@@ -619,7 +621,9 @@ describe("through evictions, crashes, lost answers, changed limits and instances
           if (!granted.by.isCurrent) unstored += 1;
           // One that is cut off does not learn of a limit that is raised, and lowered again, while its slack lasts.
           const limit = capOf(granted.by.isCurrent ? 0 : SPARSE_BEHIND_MS);
-          expect(slotsOf([...others, granted] as never)).toBeLessThanOrEqual(limit);
+          const slots = slotsOf([...others, granted] as never);
+          // Of half a million grants, expecting it of each takes longer than all else.
+          if (slots > limit) expect(slots).toBeLessThanOrEqual(limit);
         });
       }),
       { numRuns: 6_000 },

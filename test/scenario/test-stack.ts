@@ -6,7 +6,7 @@
 import { type Hit, type ReceiverServer, type Reply, startReceiver } from "../../tools/receiver.ts";
 import { type ApiClient, apiClient, keepFiring, killStack, type Stack } from "../../tools/stack.ts";
 import { prepareThrowaway, THROWAWAY_KEY } from "../../tools/throwaway.ts";
-import { pieceIn, piecesOf, secretsIn } from "../support/secret-pieces.ts";
+import { SecretPieces, secretsIn } from "../support/secret-pieces.ts";
 
 /**
  * Seconds instead of production's minutes; but longer than the calls of one delivery, each of which may take a second:
@@ -49,8 +49,9 @@ export async function prepareTestStack(answer: (hit: Hit) => Reply, seed = 1): P
     leave: async () => {
       await running?.kill();
       receiver.close();
-      const secrets = [...receiver.secrets.values()].flatMap(secretsIn);
-      const piece = pieceIn(throwaway.output(), new Set(secrets.flatMap(piecesOf)));
+      const secrets = new SecretPieces();
+      for (const secret of [...receiver.secrets.values()].flatMap(secretsIn)) secrets.add(secret);
+      const piece = secrets.in(throwaway.output());
       if (piece !== undefined) throw new Error(`The output contains ${piece}…, a piece of a secret`);
       const [breach] = /QUOTA BREACH: .*/.exec(throwaway.output()) ?? [];
       if (breach !== undefined) throw new Error(breach);

@@ -7,6 +7,7 @@ import {
   deliveriesOf,
   eventAt,
   headersText,
+  joined,
   MAX_EVENTS,
   type Plan,
   planOf,
@@ -61,7 +62,7 @@ export function columnsOf({ events, keys }: Pick<BundleRow, "events" | "keys">):
   );
   const ownHeaders = headersText(events.map(({ headers }) => headers));
   const part = ownHeaders === undefined ? [] : [encoder.encode(ownHeaders)];
-  const whole = new Uint8Array([...bodies, ...part].flatMap((bytes) => [...bytes]));
+  const whole = joined([...bodies, ...part]);
   const plan = planOf(events.map(({ destinations = [] }) => destinations));
   const headers = events.map(({ tenant = "acme", type = "a", tags, channels, ttlSeconds, content }, i) => ({
     ...{ tenant, type, tags, channels, ttlSeconds, contentType: content?.type },
@@ -78,8 +79,16 @@ export function columnsOf({ events, keys }: Pick<BundleRow, "events" | "keys">):
     planned: deliveriesOf(plan),
     plan,
     header: JSON.stringify(storedHeader(headers, stored)),
-    hex: [...whole].map((byte) => byte.toString(16).padStart(2, "0")).join(""),
+    hex: hexOf(whole),
   };
+}
+
+const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, "0"));
+
+function hexOf(bytes: Uint8Array): string {
+  let hex = "";
+  for (const byte of bytes) hex += HEX[byte];
+  return hex;
 }
 
 /** Events in full bundles, or in bundles of `size` each. */

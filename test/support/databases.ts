@@ -22,14 +22,55 @@ export async function rowsOfAll<T>(sql: string, ...values: readonly unknown[]): 
   return answers.flatMap(({ results }) => results);
 }
 
+/**
+ * A reading of the databases that is repeated only when rows have been written since, by SQLite's own count: it rises with each
+ * row that is inserted, updated or deleted, whatever becomes of it.
+ */
+export function unlessWritten<T>(read: () => Promise<T>): () => Promise<T> {
+  let last: Readonly<{ written: string; value: T }> | undefined;
+  return async () => {
+    const counts = await rowsOfAll<{ rows: number }>("SELECT total_changes() AS rows");
+    const written = counts.map(({ rows }) => rows).join();
+    if (last?.written !== written) last = { written, value: await read() };
+    return last.value;
+  };
+}
+
 /** Destinations first: removing one writes to `tenants` by a trigger. */
 const tables = [destinations, ...Object.values({ ...settings, ...events })].map((table) =>
   getTableName(table),
 );
 
+/** One statement, because each by itself costs the simulator more than the rows that a test has left. */
+const EMPTYING = tables.map((table) => `DELETE FROM ${table}`).join(";");
+
+/** Empties every table of a database. */
+export async function emptied(db: D1Database): Promise<void> {
+  await db.prepare(EMPTYING).run();
+}
+
 /** Empties every table in all databases. */
 export async function emptyDatabase(): Promise<void> {
-  await Promise.all(
-    testDatabases.map((db) => db.batch(tables.map((table) => db.prepare(`DELETE FROM ${table}`)))),
-  );
+  await Promise.all(testDatabases.map(emptied));
+}
+
+const SCHEMA = `
+  SELECT json_group_array(json_array(type, name, sql)) AS schema
+  FROM (SELECT type, name, sql FROM sqlite_schema WHERE name NOT GLOB '_cf_*' ORDER BY type, name)`;
+
+/** The schemas of databases as the migrations have left them: files of tests share a Worker, and this module. */
+const migrated = new Map<D1Database, string>();
+
+async function schemaOf(db: D1Database): Promise<string> {
+  return (await db.prepare(SCHEMA).first<string>("schema")) ?? "";
+}
+
+/** Whether the schema is still as it was after the migrations. */
+export async function isMigrated(db: D1Database): Promise<boolean> {
+  return migrated.get(db) === (await schemaOf(db));
+}
+
+/** Notes that all migrations have been applied. */
+export async function noteMigrated(db: D1Database): Promise<void> {
+  migrated.set(db, await schemaOf(db));
 }

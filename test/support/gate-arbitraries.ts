@@ -273,9 +273,11 @@ function signsOf(attempts: readonly Attempted[], { grantedAt }: Ticket, now: num
 }
 
 /** Every number in a value, however deep. */
-export function numbersIn(value: unknown): number[] {
-  if (typeof value === "number") return [value];
-  return typeof value === "object" && value !== null ? Object.values(value).flatMap(numbersIn) : [];
+export function numbersIn(value: unknown, found: number[] = []): number[] {
+  if (typeof value === "number") found.push(value);
+  else if (typeof value === "object" && value !== null)
+    for (const part of Object.values(value)) numbersIn(part, found);
+  return found;
 }
 
 export function sumOf<T>(items: readonly T[], amount: (item: T) => number): number {

@@ -6,6 +6,9 @@
 /** Makes the call by calling `work`, at most once. `name` is the statements, or the method. */
 export type Around = <T>(name: string, work: () => Promise<T>) => Promise<T>;
 
+/** Statements whose columns have different names: their rows as objects lose nothing. */
+const plain = new Set<string>();
+
 export function interceptedD1(real: D1Database, around: Around): D1Database {
   const inner = new WeakMap<D1PreparedStatement, { statement: D1PreparedStatement; sql: string }>();
 
@@ -18,12 +21,15 @@ export function interceptedD1(real: D1Database, around: Around): D1Database {
     /**
      * D1 reports no figures for raw rows, which Drizzle uses. So the call is made as `all`, whose rows have the same
      * columns in the same order. Joined tables may have columns of the same name, which `all` would lose: so statements
-     * that only read are run once more for their rows.
+     * that only read are run once more for their rows, until that has shown that they have none.
      */
     async function raw(): Promise<unknown[][]> {
       const { results } = await all<Record<string, unknown>>();
-      if (results.length > 0 && /^\s*(select|with)\b/i.test(sql)) return statement.raw();
-      return results.map((row) => Object.values(row));
+      const rows = results.map((row) => Object.values(row));
+      if (rows.length === 0 || plain.has(sql) || !/^\s*(select|with)\b/i.test(sql)) return rows;
+      const whole = await statement.raw();
+      if (JSON.stringify(whole) === JSON.stringify(rows)) plain.add(sql);
+      return whole;
     }
     const wrapped = {
       bind: (...values: unknown[]) => intercepted(statement.bind(...values), sql),

@@ -12,6 +12,13 @@ export function callsUnderWay(): number {
   return underWay;
 }
 
+let ended = Promise.withResolvers<void>();
+
+/** Resolves when one of them has returned. */
+export function callEnded(): Promise<void> {
+  return ended.promise;
+}
+
 /** Makes a call that `callsUnderWay` counts. What a test holds up must stay outside of it. */
 export async function counted<T>(call: () => Promise<T>): Promise<T> {
   underWay += 1;
@@ -19,6 +26,8 @@ export async function counted<T>(call: () => Promise<T>): Promise<T> {
     return await call();
   } finally {
     underWay -= 1;
+    ended.resolve();
+    ended = Promise.withResolvers();
   }
 }
 

@@ -1,13 +1,13 @@
 /**
- * Drops what the files before have left, applies the migrations, and notes them as wrangler does: every test file begins with
- * empty databases. Not with `applyD1Migrations`, because `cloudflare:test` loads the whole Worker, which takes most of a
- * file's set-up, and few files need it.
+ * Every test file begins with empty databases. The first file of a Worker applies the migrations, and notes them as wrangler
+ * does; so does a file after one that has changed the schema. All others empty the tables. Not with `applyD1Migrations`, because
+ * `cloudflare:test` loads the whole Worker, which takes most of a file's set-up, and few files need it.
  */
 // Before all schemas, as in the Worker: it extends those that are made after it.
 import "@hono/zod-openapi";
 import type { D1Migration } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { testDatabases } from "./databases.ts";
+import { emptied, isMigrated, noteMigrated, testDatabases } from "./databases.ts";
 
 const NOTES = "CREATE TABLE d1_migrations (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE)";
 
@@ -27,10 +27,19 @@ function migrating(db: D1Database): D1PreparedStatement[] {
   return [db.prepare(NOTES), ...steps];
 }
 
+/** Numbers of rows begin at one again. */
+const NUMBERS = "DELETE FROM sqlite_sequence WHERE name <> 'd1_migrations'";
+
 async function begin(db: D1Database): Promise<void> {
+  if (await isMigrated(db)) {
+    await emptied(db);
+    await db.prepare(NUMBERS).run();
+    return;
+  }
   const { results: left } = await db.prepare(LEFT).all<{ type: string; name: string }>();
   const dropping = left.map(({ type, name }) => db.prepare(`DROP ${type} ${name}`));
   await db.batch([...dropping, ...migrating(db)]);
+  await noteMigrated(db);
 }
 
 await Promise.all(testDatabases.map(begin));

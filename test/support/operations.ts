@@ -7,6 +7,7 @@ import { createApp } from "../../src/http/app.ts";
 import { type Document, documentOf, type Method, type Operation } from "../../src/http/openapi/document.ts";
 import { eventNumber, newAgentActionId } from "../../src/ids.ts";
 import { insertRow, NOW, type testApi } from "./api.ts";
+import { unlessWritten } from "./databases.ts";
 
 type Call = ReturnType<typeof testApi>["call"];
 
@@ -139,11 +140,11 @@ export function idNamed(name: string, { ids }: Things): string | undefined {
 }
 
 /** All that is stored, as text: what is the same before and after has not been touched. */
-export async function everythingStored(): Promise<string> {
+export const everythingStored = unlessWritten(async (): Promise<string> => {
   const tables = await env.DB.prepare(
     "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*' AND name NOT GLOB '_cf_*' AND name NOT GLOB 'd1_*'",
   ).all<{ name: string }>();
   const names = tables.results.map(({ name }) => name);
   const rows = await env.DB.batch(names.map((name) => env.DB.prepare(`SELECT * FROM "${name}"`)));
   return JSON.stringify(rows.map(({ results }, i) => [names[i], results]));
-}
+});

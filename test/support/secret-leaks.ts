@@ -4,7 +4,7 @@
  * after every test of the Worker.
  */
 import { env } from "cloudflare:workers";
-import { pieceIn, piecesOf, secretsIn } from "./secret-pieces.ts";
+import { SecretPieces, secretsIn } from "./secret-pieces.ts";
 import { bodyText } from "./utf8.ts";
 import { MASTER_KEYS } from "./vault.ts";
 
@@ -29,7 +29,7 @@ const SHOWN = [
 /** The secret that the API's document shows. It would be a leak in the document, for tests that share a Worker. */
 const DOCUMENTED = "C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 
-const pieces = new Set<string>();
+const pieces = new SecretPieces();
 const captured: Readonly<{ where: string; text: string }>[] = [];
 
 learnWhole(env.ADMIN_KEY);
@@ -43,7 +43,7 @@ export function learn(text: string): void {
 function learnWhole(secret: string): void {
   if (secret.includes(DOCUMENTED))
     throw new Error("A test uses the secret of the API's document: use another one");
-  for (const piece of piecesOf(secret)) pieces.add(piece);
+  pieces.add(secret);
 }
 
 /** Keeps a text to check later: a log line comes before the answer with the secret. */
@@ -69,7 +69,7 @@ export function captureConsole(): void {
 /** The captured texts with a piece of a secret, since the last call. */
 export function takeLeaks(): string[] {
   return captured.splice(0).flatMap(({ where, text }) => {
-    const piece = pieceIn(text, pieces);
+    const piece = pieces.in(text);
     return piece === undefined ? [] : [`${where} contains ${piece}…, a piece of a secret`];
   });
 }

@@ -32,18 +32,46 @@ export function formsOf(secret: string): string[] {
 }
 
 /** All pieces of the secret in any form. */
-export function piecesOf(secret: string): string[] {
+function piecesOf(secret: string): string[] {
   return formsOf(secret).flatMap((form) => {
     const count = Math.max(0, form.length - PIECE + 1);
     return Array.from({ length: count }, (_, at) => form.slice(at, at + PIECE));
   });
 }
 
-/** The first of these pieces in the text. */
-export function pieceIn(text: string, pieces: ReadonlySet<string>): string | undefined {
-  for (let at = 0; at + PIECE <= text.length; at++) {
-    const piece = text.slice(at, at + PIECE);
-    if (pieces.has(piece)) return piece;
+/** Places of marks: a power of two, many more than there are pieces. */
+const MARKS = 2 ** 23;
+
+/** Pieces of secrets, which are looked for in texts. */
+export class SecretPieces {
+  readonly #secrets = new Set<string>();
+  readonly #pieces = new Set<string>();
+  /** A bit for four characters of each piece: nearly every place of a text is passed over by it, without a piece of its own. */
+  readonly #marks = new Uint8Array(MARKS / 8);
+
+  add(secret: string): void {
+    if (this.#secrets.has(secret)) return;
+    this.#secrets.add(secret);
+    for (const piece of piecesOf(secret)) {
+      const mark = markAt(piece, 0);
+      this.#marks[mark >> 3] = (this.#marks[mark >> 3] ?? 0) | (1 << (mark & 7));
+      this.#pieces.add(piece);
+    }
   }
-  return undefined;
+
+  /** The first piece in the text. */
+  in(text: string): string | undefined {
+    for (let at = 0; at + PIECE <= text.length; at++) {
+      const mark = markAt(text, at);
+      if (((this.#marks[mark >> 3] ?? 0) & (1 << (mark & 7))) === 0) continue;
+      const piece = text.slice(at, at + PIECE);
+      if (this.#pieces.has(piece)) return piece;
+    }
+    return undefined;
+  }
+}
+
+function markAt(text: string, at: number): number {
+  const bits = (offset: number, mask: number) => text.charCodeAt(at + offset) & mask;
+  return bits(0, 63) | (bits(3, 63) << 6) | (bits(6, 63) << 12) | (bits(9, 31) << 18);
 }

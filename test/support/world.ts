@@ -45,7 +45,7 @@ import { START, standingClock } from "./clock.ts";
 import { testConfig } from "./config.ts";
 import { emptyDatabase, rowsOfAll, testDatabases } from "./databases.ts";
 import { newIsolate } from "./isolates.ts";
-import { callsUnderWay, meteredD1, meteredGates } from "./meter.ts";
+import { callEnded, callsUnderWay, meteredD1, meteredGates } from "./meter.ts";
 import { batchOf, fakeQueue, type MessageResult } from "./queues.ts";
 import { receivers } from "./receivers.ts";
 import { captureText, learn } from "./secret-leaks.ts";
@@ -327,7 +327,11 @@ const QUIET_TURNS = 4;
 
 /** Waits until nothing can proceed without the test or its clock, however long calls to D1, gates and buckets take. */
 export async function calm(): Promise<void> {
-  for (let quiet = 0; quiet < QUIET_TURNS; quiet = callsUnderWay() > 0 ? 0 : quiet + 1) await turn();
+  for (let quiet = 0; quiet < QUIET_TURNS; ) {
+    const isBusy = callsUnderWay() > 0;
+    await (isBusy ? callEnded() : turn());
+    quiet = isBusy || callsUnderWay() > 0 ? 0 : quiet + 1;
+  }
 }
 
 /** One turn of the event loop: calls may still be under way. */

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { seededRandom } from "../../../src/core/seeded-random.ts";
 import { type Hit, type ReceiverServer, startReceiver } from "../../../tools/receiver.ts";
 import { apiClient } from "../../../tools/stack.ts";
-import { pieceIn, piecesOf, secretsIn } from "../../support/secret-pieces.ts";
+import { SecretPieces, secretsIn } from "../../support/secret-pieces.ts";
 import { isMisreading, kindOf } from "../log-lines.ts";
 import { type StackProcess, startStackProcess } from "../stack-process.ts";
 import { currentVersion, FORMER, TABLES, temporaryDirectory, type Version, versionAt } from "../versions.ts";
@@ -75,7 +75,7 @@ export class World {
   readonly #masterKey = `soak:${randomBytes(32).toString("base64")}`;
   readonly #destinations = new Map<string, string>();
   readonly #keys = new Map<string, string>();
-  readonly #secrets = new Set<string>();
+  readonly #secrets = new SecretPieces();
   readonly #quietMs = new WeakMap<Hit, number>();
   readonly #data = new WeakMap<Hit, SoakData>();
   readonly #looked = new Map<string, number>();
@@ -164,7 +164,7 @@ export class World {
   }
 
   #remember(token: string): void {
-    for (const piece of secretsIn(token).flatMap(piecesOf)) this.#secrets.add(piece);
+    for (const secret of secretsIn(token)) this.#secrets.add(secret);
   }
 
   #answer(hit: Hit) {
@@ -210,11 +210,7 @@ export class World {
     const { findings } = this.ledger;
     const kind = kindOf(line);
     this.logged.set(kind, (this.logged.get(kind) ?? 0) + 1);
-    findings.observe(
-      "secrets",
-      pieceIn(line, this.#secrets) === undefined,
-      () => `a line of the kind ${kind}`,
-    );
+    findings.observe("secrets", this.#secrets.in(line) === undefined, () => `a line of the kind ${kind}`);
     findings.observe("misread", !isMisreading(line), () => line.slice(0, 400));
     // 0.2.0 asks for a seventh connection at times.
     if (this.#share === 1 && Date.now() > this.#formerUntil + FORMER_MS)
