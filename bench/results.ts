@@ -165,6 +165,26 @@ export type StormRow = Readonly<{
   /** From the recovery to the next request; absent where there was none. */
   noticedS?: number;
 }>;
+
+/** A host that many tenants share, which is down for an hour. */
+export type SharedReceiver = Readonly<{
+  /** Requests in the fullest second after the recovery ÷ capacity. */
+  peak: number;
+  secondOutages: number;
+  wasted: number;
+  /** From the recovery until nothing is older than three seconds ÷ the time at the best possible rate. */
+  drain: number;
+  /** Jain's index of what each tenant has got half-way through the drain. */
+  fairness: number;
+  /** From acceptance to delivery at other hosts, of what is accepted from the outage to the end of the drain. */
+  others: Quantiles;
+  /** Of the same events, where the host is never down. */
+  undisturbed: Quantiles;
+  lost: number;
+}>;
+
+type Quantiles = Readonly<{ p50Ms: number; p99Ms: number }>;
+
 export type StormResults = Readonly<{
   seed: number;
   goals: readonly Readonly<{ id: string; value: number; met: boolean }>[];
@@ -172,6 +192,7 @@ export type StormResults = Readonly<{
   hour: readonly StormRow[];
   /** Breakwater in every scenario, which are the names here. */
   ours: readonly StormRow[];
+  shared: readonly (Readonly<{ name: string }> & SharedReceiver)[];
 }>;
 
 export type KillResults = Readonly<{

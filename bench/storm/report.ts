@@ -1,11 +1,11 @@
 /** The figures file: every table with what it counts, generated, the same bytes for the same seed. */
-import type { StormResults, StormRow } from "../results.ts";
+import type { SharedReceiver, StormResults, StormRow } from "../results.ts";
 import type { Contention } from "./aws.ts";
 import { type Comparison, type Result, resultOf } from "./compare.ts";
 import { ourselves } from "./contenders.ts";
 import { type PolicyFigures, policySection } from "./default-policy.ts";
 import type { Goal } from "./goals.ts";
-import type { SharedReceiver } from "./shared-receiver.ts";
+import { othersRatio } from "./shared-receiver.ts";
 import { alignedTable, duration, figureTable, grouped } from "./table.ts";
 import type { WideDrain } from "./wide-drain.ts";
 
@@ -16,6 +16,7 @@ export type Report = Readonly<{
   policies: readonly PolicyFigures[];
   goals: readonly Goal[];
   wide: WideDrain;
+  shared: readonly SharedRun[];
   contention: readonly Contention[];
 }>;
 
@@ -43,6 +44,10 @@ slower; with more than 300 it breaks down for a minute and fails all it holds.
 const DEFAULT_POLICY = `What the default is chosen by: settings of a Breakwater destination, all behind the gate. **recovered**: of what was
 waiting when the receiver recovered, from the recovery to the delivery, the median and the last of them.`;
 
+const SHARED = `Each tenant has a destination at one host, which takes 50 requests a second, 10 at once, and is down for an hour. The
+group has 13 at once and 46 a second. **other hosts**: from acceptance to delivery at ten others, of what is accepted during
+outage and drain, and of the same events where nothing is ever down.`;
+
 export function reportOf(report: Report): string {
   return `${[
     INTRODUCTION,
@@ -58,6 +63,9 @@ export function reportOf(report: Report): string {
     ...report.policies.flatMap(policySection),
     "## A wide drain",
     wideText(report.wide),
+    "## One host of many tenants",
+    SHARED,
+    sharedTable(report.shared),
     "## Is the model honest? AWS, “Exponential Backoff And Jitter”",
     "Clients contend for one row (20 runs each). The article's findings must come out: without jitter most calls\nand most time; equal jitter takes longer than full; full and decorrelated do far fewer calls than none.",
     contentionTable(report.contention),
@@ -69,13 +77,15 @@ export function resultsOf({
   seed,
   comparisons,
   goals,
-}: Pick<Report, "seed" | "comparisons" | "goals">): StormResults {
+  shared,
+}: Pick<Report, "seed" | "comparisons" | "goals" | "shared">): StormResults {
   const hour = comparisons.find(({ scenario }) => scenario.name === "outage-1h");
   return {
     seed,
     goals: goals.map(({ id, value, met }) => ({ id, value, met })),
     hour: hour?.results.map((result) => rowOf(result.name, result)) ?? [],
     ours: comparisons.map((one) => rowOf(one.scenario.name, resultOf(one, ourselves.name))),
+    shared: shared.map(([name, figures]) => ({ name, ...figures })),
   };
 }
 
@@ -112,6 +122,10 @@ export function wideText({ deliveries, sustained, seconds, rampS }: WideDrain): 
 
 export type SharedRun = readonly [title: string, figures: SharedReceiver];
 
+function shownQuantiles({ p50Ms, p99Ms }: SharedReceiver["others"]): string {
+  return `${(p50Ms / 1000).toFixed(2)}, ${(p99Ms / 1000).toFixed(2)}`;
+}
+
 export function sharedTable(runs: readonly SharedRun[]): string {
   const row = (name: string, of: (figures: SharedReceiver) => string) => [
     name,
@@ -125,8 +139,9 @@ export function sharedTable(runs: readonly SharedRun[]): string {
       row("attempts wasted", ({ wasted }) => grouped(wasted)),
       row("time to drain ÷ optimum", ({ drain }) => drain.toFixed(2)),
       row("fairness half-way (Jain's index)", ({ fairness }) => fairness.toFixed(2)),
-      row("other hosts, p50", ({ othersP50Ms }) => duration(othersP50Ms / 1000)),
-      row("other hosts, p99", ({ othersP99Ms }) => duration(othersP99Ms / 1000)),
+      row("other hosts, p50 and p99 (s)", ({ others }) => shownQuantiles(others)),
+      row("the same without the outage", ({ undisturbed }) => shownQuantiles(undisturbed)),
+      row("larger ratio of the two", (figures) => othersRatio(figures).toFixed(2)),
       row("lost", ({ lost }) => grouped(lost)),
     ],
   );

@@ -1,10 +1,11 @@
 /**
  * Many tenants, one host: each has a destination of its own there, and no destination's limits know of the others'.
  * The host takes 50 requests a second and is down for an hour. With and without a group of all of them, beside
- * destinations of other hosts.
+ * destinations of other hosts, whose deliveries are compared with the same ones where the host is never down.
  */
 import type { Simulated } from "../../src/simulator/figures.ts";
 import { BEGINNING, FINE, isWithin, recoveryOf, steady } from "../../src/simulator/scenario.ts";
+import type { SharedReceiver } from "../results.ts";
 import { quantile } from "../throughput/round.ts";
 import { breakwater } from "./breakwater/sender.ts";
 import type { Scenario } from "./scenarios.ts";
@@ -15,27 +16,13 @@ const BEFORE_MS = 60_000;
 const AFTER_MS = 300_000;
 /** Ten at once for 200 ms each. */
 const CAPACITY = 50;
-const OTHERS = 3;
+const OTHERS = 10;
+const OTHERS_PER_SECOND = 0.1;
 const GROUP = "shared";
 /** Its slots, and what is under way to it: attempts that queue at the host start when others end, not when they should. */
 const AT_ONCE = 13;
 /** A second's worth of attempts that are late fits beside it. */
 const RATE = 46;
-
-export type SharedReceiver = Readonly<{
-  /** Requests in the fullest second after the recovery ÷ capacity. */
-  peak: number;
-  secondOutages: number;
-  wasted: number;
-  /** From the recovery until nothing is older than three seconds ÷ the time at the best possible rate. */
-  drain: number;
-  /** Jain's index of what each tenant has got half-way through the drain. */
-  fairness: number;
-  /** From acceptance to delivery, at other hosts. */
-  othersP50Ms: number;
-  othersP99Ms: number;
-  lost: number;
-}>;
 
 /** @param each events of each tenant in the hour */
 export async function sharedReceiver(
@@ -44,7 +31,20 @@ export async function sharedReceiver(
   grouped: boolean,
   seed: number,
 ): Promise<SharedReceiver> {
-  const outage = [{ from: BEFORE_MS, to: BEFORE_MS + HOUR_MS }];
+  const run = (isDown: boolean) => {
+    const [scenario, contender] = playOf(tenants, each, grouped, isDown);
+    return simulate(scenario, contender, seed);
+  };
+  return figuresOf(await run(true), await run(false), tenants);
+}
+
+/** The p50 and p99 of other hosts during the storm ÷ without one: the larger ratio. */
+export function othersRatio({ others, undisturbed }: SharedReceiver): number {
+  return Math.max(others.p50Ms / undisturbed.p50Ms, others.p99Ms / undisturbed.p99Ms);
+}
+
+function playOf(tenants: number, each: number, grouped: boolean, isDown: boolean) {
+  const outage = isDown ? [{ from: BEFORE_MS, to: BEFORE_MS + HOUR_MS }] : [];
   const isMember = (receiver: number) => receiver < tenants;
   const until = { from: 0, to: BEFORE_MS + HOUR_MS + AFTER_MS };
   const scenario: Scenario = {
@@ -58,7 +58,7 @@ export async function sharedReceiver(
     troubleAt: (receiver, now) => (receiver === 0 && isWithin(outage, now) ? { kind: "down" } : FINE),
     posts: (random) =>
       Array.from({ length: tenants + OTHERS }, (_, receiver) =>
-        steady(isMember(receiver) ? (each * 1000) / HOUR_MS : 0.05, until, receiver, random),
+        steady(isMember(receiver) ? (each * 1000) / HOUR_MS : OTHERS_PER_SECOND, until, receiver, random),
       )
         .flat()
         .sort((a, b) => a.at - b.at),
@@ -78,10 +78,11 @@ export async function sharedReceiver(
             .run(GROUP, AT_ONCE, RATE),
       }),
   };
-  return figuresOf(await simulate(scenario, contender, seed), tenants);
+  return [scenario, contender] as const;
 }
 
-function figuresOf({ scenario, ledger, breakdowns }: Simulated, tenants: number): SharedReceiver {
+function figuresOf(stormy: Simulated, quiet: Simulated, tenants: number): SharedReceiver {
+  const { scenario, ledger, breakdowns } = stormy;
   const recovery = recoveryOf(scenario);
   const from = (recovery - BEGINNING) / 1000;
   const seconds: number[] = [];
@@ -89,9 +90,6 @@ function figuresOf({ scenario, ledger, breakdowns }: Simulated, tenants: number)
     for (const [second, count] of bins.entries())
       if (second >= from) seconds[second] = (seconds[second] ?? 0) + (count ?? 0);
   const mine = ledger.deliveries.filter(({ receiver }) => receiver < tenants);
-  const others = ledger.deliveries
-    .filter(({ receiver, endedAt }) => receiver >= tenants && endedAt > 0)
-    .map(({ acceptedAt, endedAt }) => endedAt - acceptedAt);
   const drainedAt = mine.reduce(
     (last, { acceptedAt, endedAt }) => (endedAt - acceptedAt > 3_000 ? Math.max(last, endedAt) : last),
     recovery,
@@ -108,10 +106,19 @@ function figuresOf({ scenario, ledger, breakdowns }: Simulated, tenants: number)
       (drainedAt - recovery) /
       ((open.length * 1000) / (CAPACITY - tenants * ratePer(scenario, mine.length, tenants))),
     fairness: jain(got),
-    othersP50Ms: quantile(others, 0.5),
-    othersP99Ms: quantile(others, 0.99),
+    others: othersOf(stormy, tenants, drainedAt),
+    undisturbed: othersOf(quiet, tenants, drainedAt),
     lost: ledger.deliveries.filter(({ dead, endedAt }) => dead || endedAt === 0).length,
   };
+}
+
+/** Of what is accepted from the outage until then. */
+function othersOf({ ledger }: Simulated, tenants: number, until: number): SharedReceiver["others"] {
+  const waits = ledger.deliveries
+    .filter(({ receiver, endedAt }) => receiver >= tenants && endedAt > 0)
+    .filter(({ acceptedAt }) => acceptedAt >= BEGINNING + BEFORE_MS && acceptedAt <= until)
+    .map(({ acceptedAt, endedAt }) => endedAt - acceptedAt);
+  return { p50Ms: quantile(waits, 0.5), p99Ms: quantile(waits, 0.99) };
 }
 
 /** Events a second of one tenant. */
