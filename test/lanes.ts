@@ -43,6 +43,7 @@ export const projects = {
     include: [
       "test/delivery/every-fault/sending-again.deep.test.ts",
       "test/features/polling/polling-model.deep.test.ts",
+      "test/ingest/pinned-tenants.deep.test.ts",
     ],
   },
   "deep scenario": { include: scenarios, exclude: inNode },

@@ -48,6 +48,11 @@ export function lineOf({ by, path }: OrderRule, event: OrderedEvent): string | u
   return key === undefined ? undefined : hashOf(key);
 }
 
+/** Whether it orders events without an `ordering_key`: then all of their tenant's have to be numbered by one database. */
+export function pinsTenant({ by, path }: OrderRule): boolean {
+  return by === "destination" || path !== null;
+}
+
 /** The line of a destination that has one only. No hash is this. */
 export const ONE_LINE = "*";
 

@@ -16,6 +16,7 @@ import type { Services } from "../services.ts";
 import { addToCount } from "../store/stats.ts";
 import { within } from "../time.ts";
 import {
+  type CommitOutcome,
   type CommitResult,
   type Entry,
   entryBytes,
@@ -23,6 +24,7 @@ import {
   type PostedEvent,
   routedBy,
   routeOf,
+  tenantsOf,
   UNAVAILABLE,
 } from "./bundle.ts";
 import { commitEntries, storedResults, WAIT_MS } from "./commit.ts";
@@ -48,24 +50,47 @@ export async function accept(
   key?: string,
 ): Promise<CommitResult> {
   const now = services.now();
-  const tenant = posted.at(-1)?.tenant ?? "";
   const places = await placesOf(services);
   if (places === undefined) return UNAVAILABLE;
-  const database = placeOf(posted, key, places.count, now);
   const entry: Entry = {
     token: randomText(TOKEN_LENGTH),
     events: posted.map((event) => scheduled(event, now)),
     key: key === undefined ? undefined : { key, fingerprint: await fingerprintOf(posted) },
     deadlineAt: now + WAIT_MS,
   };
-  const elsewhere = formerPlaces(services, places, { tenant, key }, now).filter((one) => one !== database);
+  const first = await placeAndCommit(services, places, entry, now);
+  // Placed again, with the tenants known as pinned.
+  const outcome =
+    settled(first) ?? settled(await placeAndCommit(services, places, entry, now)) ?? UNAVAILABLE;
+  if (outcome.kind === "replayed") services.background(countRepeat(services, posted));
+  return outcome;
+}
+
+/** The outcome of an entry, if it was placed rightly. The first database misplaces none. */
+function settled(outcome: CommitOutcome | undefined): CommitResult | undefined {
+  return outcome?.kind === "misplaced" ? undefined : outcome;
+}
+
+async function placeAndCommit(
+  services: Services,
+  places: Places,
+  entry: Entry,
+  now: number,
+): Promise<CommitOutcome> {
+  const database = placeOf(services, entry, places.count, now);
+  const sender = { tenant: keyTenantOf(entry), key: entry.key?.key };
+  const elsewhere = formerPlaces(services, places, sender, now).filter((one) => one !== database);
   const { outcomes } = await lookUpStored(services, new Map(elsewhere.map((one) => [one, [entry]])));
   const outcome =
     outcomes.get(entry) ??
     (entry.events.length === 1 ? await commitByIntake(services, database, entry) : undefined) ??
     (await commitHere(services, database, entry));
-  if (outcome.kind === "replayed") services.background(countRepeat(services, posted));
+  rememberPinned(services, [outcome]);
   return outcome;
+}
+
+function rememberPinned({ placement, now }: Services, outcomes: Iterable<CommitOutcome>): void {
+  for (const outcome of outcomes) if (outcome.kind === "misplaced") placement.pin(outcome.tenants, now());
 }
 
 /** How a queue hands an event over: again and again, until it is acknowledged. */
@@ -118,10 +143,26 @@ export async function acceptEach(
 ): Promise<readonly CommitResult[]> {
   const places = await placesOf(services);
   if (places === undefined) return entries.map(() => UNAVAILABLE);
+  const results = await placeAndCommitEach(services, places, entries);
+  const misplaced = entries.filter((entry) => results.get(entry)?.kind === "misplaced");
+  const again = misplaced.length > 0 ? await placeAndCommitEach(services, places, misplaced) : results;
+  const outcomes = entries.map(
+    (entry) => settled(results.get(entry)) ?? settled(again.get(entry)) ?? UNAVAILABLE,
+  );
+  for (const [i, { kind }] of outcomes.entries())
+    if (kind === "replayed") services.background(countRepeat(services, entries[i]?.events ?? []));
+  return outcomes;
+}
+
+async function placeAndCommitEach(
+  services: Services,
+  places: Places,
+  entries: readonly Entry[],
+): Promise<ReadonlyMap<Entry, CommitOutcome>> {
   const { outcomes, highest } = await lookUpStored(services, placesToAsk(services, places, entries));
-  const results = new Map<Entry, CommitResult>(outcomes);
+  const results = new Map<Entry, CommitOutcome>(outcomes);
   const open = entries.filter((entry) => !results.has(entry));
-  const byDatabase = Map.groupBy(open, (entry) => databaseOf(entry, places.count));
+  const byDatabase = Map.groupBy(open, (entry) => databaseOf(services, entry, places.count));
   const routes = await routesBeyond(services, byDatabase);
   for (const [database, some] of byDatabase) {
     // What was looked up is in no bundle up to there; and what was not has never been tried.
@@ -135,14 +176,14 @@ export async function acceptEach(
       for (const [i, entry] of portion.entries()) results.set(entry, committed.outcomes[i] ?? UNAVAILABLE);
     }
   }
-  for (const entry of entries)
-    if (results.get(entry)?.kind === "replayed") services.background(countRepeat(services, entry.events));
-  return entries.map((entry) => results.get(entry) ?? UNAVAILABLE);
+  rememberPinned(services, results.values());
+  return results;
 }
 
 /** The database, of so many, where the entry of a message is stored if it is not stored yet. */
-function databaseOf({ key, handed, events }: Entry, count: number): number {
-  return placeOf(events, handed?.isKeyed ? key?.key : undefined, count, handed?.sentAt ?? 0);
+function databaseOf(services: Services, entry: Entry, count: number): number {
+  const { key, handed } = entry;
+  return placeOf(services, { ...entry, key: handed?.isKeyed ? key : undefined }, count, handed?.sentAt ?? 0);
 }
 
 /** The entry of a message as it is committed at that time. */
@@ -169,11 +210,12 @@ function placesToAsk(
   const asked = new Map<number, Entry[]>();
   for (const entry of entries) {
     const { isRepeated = false, isKeyed = false, sentAt = 0 } = entry.handed ?? {};
-    const database = databaseOf(entry, places.count);
+    const database = databaseOf(services, entry, places.count);
     const sender = { tenant: keyTenantOf(entry), key: isKeyed ? entry.key?.key : undefined, sentAt };
     const former = isRepeated || isKeyed ? formerPlaces(services, places, sender, now) : [];
     // Concurrent requests with a key meet in the transaction of the commit; what this very message stored is looked up.
-    const own = isRepeated ? [database, ...former] : former.filter((at) => at !== database);
+    // An earlier try may have been made while its tenant was pinned to the first database.
+    const own = isRepeated ? [database, 0, ...former] : former.filter((at) => at !== database);
     for (const at of new Set(own)) asked.set(at, [...(asked.get(at) ?? []), entry]);
   }
   return asked;
@@ -238,14 +280,26 @@ export async function acceptOperational(services: Services, keyed: readonly Keye
 }
 
 /**
- * The database that stores new events. Those with an ordering key go to the first one, however many there are and were:
- * order is that of the numbers in one database.
+ * The database that stores new events. Those with an ordering key go to the first one, however many there are and were, and so
+ * does everything of tenants with destinations that order other events: order is that of the numbers in one database. A commit
+ * to another one refuses such a tenant's, so it need not be known here.
  * @param at epoch ms
  */
-function placeOf(posted: readonly PostedEvent[], key: string | undefined, count: number, at: number): number {
-  const tenant = posted.at(-1)?.tenant ?? "";
-  if (posted.some(({ options }) => options?.orderingKey !== undefined)) return 0;
-  return key === undefined ? placeByTime(tenant, count, at) : placeByKey(tenant, key, count);
+function placeOf({ placement, now }: Services, entry: Entry, count: number, at: number): number {
+  const { key, events } = entry;
+  const tenant = keyTenantOf(entry);
+  if (count > 1 && pinnedAmong({ placement, now }, [entry]).length > 0) return 0;
+  if (events.some(({ options }) => options?.orderingKey !== undefined)) return 0;
+  return key === undefined ? placeByTime(tenant, count, at) : placeByKey(tenant, key.key, count);
+}
+
+/** The tenants of the entries that this isolate knows to be pinned to the first database. */
+function pinnedAmong(
+  { placement, now }: Pick<Services, "placement" | "now">,
+  entries: readonly Entry[],
+): string[] {
+  const at = now();
+  return tenantsOf(entries).filter((tenant) => placement.isPinned(tenant, at));
 }
 
 /** How many databases take new events, and have taken them; undefined where that cannot be read. */
@@ -266,20 +320,21 @@ export const KEPT_LONGER_MS = 60 * 86_400_000;
  * the number of databases stays as it is, that is the one in which it is placed now.
  */
 function formerPlaces(
-  { config }: Services,
+  { config, placement }: Services,
   places: Places,
   { tenant, key, sentAt = 0 }: Readonly<{ tenant: string; key?: string | undefined; sentAt?: number }>,
   now: number,
 ): number[] {
   if (key === undefined && sentAt === 0) return [];
-  const counts = places.countsSince(key === undefined ? sentAt : now - config.retentionMs - KEPT_LONGER_MS);
-  const placeOf = (count: number) =>
+  const from = key === undefined ? sentAt : now - config.retentionMs - KEPT_LONGER_MS;
+  const placed = (count: number) =>
     key === undefined ? placeByTime(tenant, count, sentAt) : placeByKey(tenant, key, count);
-  return [...new Set(counts.map(placeOf))];
+  const all = [...new Set(places.countsSince(from).map(placed))];
+  return all.filter((database) => placement.refusedSince(database, tenant) > from);
 }
 
 type LookedUp = Readonly<{
-  outcomes: ReadonlyMap<Entry, CommitResult>;
+  outcomes: ReadonlyMap<Entry, CommitOutcome>;
   /** The highest bundle id of each database that was asked, at that time. */
   highest: ReadonlyMap<number, number>;
 }>;
@@ -291,22 +346,34 @@ const LOOK_UP_MS = 5_000;
 
 /**
  * Looks the entries up in the databases where they may be stored, and enqueues what an earlier try has stored. Where one of
- * these cannot be asked, those that might be there are unavailable.
+ * these cannot be asked, those that might be there are unavailable. A further database refuses from then on what pinned tenants
+ * post, and tenants whose key such an entry has used.
  */
 async function lookUpStored(
   services: Services,
   asked: ReadonlyMap<number, readonly Entry[]>,
 ): Promise<LookedUp> {
-  const outcomes = new Map<Entry, CommitResult>();
+  const outcomes = new Map<Entry, CommitOutcome>();
   const highest = new Map<number, number>();
   const left = [...asked];
   const ask = async () => {
     for (let next = left.shift(); next; next = left.shift()) {
       const [database, entries] = next;
       try {
-        const found = await storedResults(services, database, entries);
+        const pinned = entries.flatMap((entry) => {
+          const known = pinnedAmong(services, [entry]);
+          return known.length > 0 ? [...known, keyTenantOf(entry)] : [];
+        });
+        const found = await storedResults(services, database, entries, [...new Set(pinned)]);
         services.background(enqueueCommitted(services, found.bundles));
         for (const [entry, outcome] of found.outcomes) outcomes.set(entry, outcome);
+        services.placement.keepRefused(database, found.pinned);
+        for (const entry of entries) {
+          const tenants = tenantsOf([entry]).filter((tenant) => found.pinned.has(tenant));
+          if (tenants.length === 0 || outcomes.has(entry) || pinnedAmong(services, [entry]).length > 0)
+            continue;
+          outcomes.set(entry, { kind: "misplaced", tenants });
+        }
         highest.set(database, found.highest);
       } catch (error) {
         services.log({ what: "keys_unavailable", database, error: faultOf(error) });
@@ -327,7 +394,7 @@ async function commitByIntake(
   services: Services,
   database: number,
   entry: Entry,
-): Promise<CommitResult | undefined> {
+): Promise<CommitOutcome | undefined> {
   const { intake, config, placement } = services;
   if (!intake) return undefined;
   const location = config.intakeLocation && { locationHint: config.intakeLocation };
@@ -342,7 +409,7 @@ async function callIntake(
   objectOf: () => DurableObjectStub<IntakeRpc>,
   database: number,
   entry: Entry,
-): Promise<CommitResult | undefined> {
+): Promise<CommitOutcome | undefined> {
   const { deadlineAt } = entry;
   let triedAt: number | undefined;
   for (let attempt = 1; attempt <= INTAKE_ATTEMPTS; attempt++) {
@@ -369,7 +436,7 @@ async function callIntake(
   return UNAVAILABLE;
 }
 
-async function commitHere(services: Services, database: number, entry: Entry): Promise<CommitResult> {
+async function commitHere(services: Services, database: number, entry: Entry): Promise<CommitOutcome> {
   const { outcomes, bundles } = await commitEntries(services, database, [entry], services.now());
   services.background(enqueueCommitted(services, bundles));
   return outcomes[0] ?? UNAVAILABLE;

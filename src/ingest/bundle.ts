@@ -17,7 +17,7 @@ import {
 import { Content, envelopeOf, stamp } from "../core/content.ts";
 import type { JsonSchema } from "../core/json-schema.ts";
 import { dataFaults, REQUEST_STEPS, type StepBudget } from "../core/json-schema-check.ts";
-import { lineOf } from "../core/order.ts";
+import { lineOf, pinsTenant } from "../core/order.ts";
 import { endsText, maskOf } from "../core/pack.ts";
 import { routed } from "../core/routing.ts";
 import {
@@ -151,6 +151,9 @@ export type CommitResult =
 
 export const UNAVAILABLE: CommitResult = { kind: "unavailable" };
 
+/** The result of an entry in one of the databases. Misplaced: nothing was stored, these tenants' events go to the first one. */
+export type CommitOutcome = CommitResult | Readonly<{ kind: "misplaced"; tenants: readonly string[] }>;
+
 /** Entries that are committed all or none: one entry of several events, or some of one event each. */
 export type Draft = Readonly<{ entries: readonly Entry[]; bundles: readonly DraftBundle[] }>;
 
@@ -218,8 +221,12 @@ export async function unitOf(
     for (const { event } of items)
       if (event.options?.contentType === undefined) stamp(event.body, event.type, timestamp);
   const bundles = await Promise.all(draft.bundles.map((bundle) => newBundle(bundle, routes, acceptedAt)));
-  const tenants = database === 0 ? routedBy(draft.entries) : [];
-  const revisions = tenants.map((tenant) => [tenant, routes.get(tenant)?.revision ?? 0] as const);
+  // In a further database a tenant has a row only when it is pinned to the first one. That matters to what others may repeat.
+  const repeatable = draft.entries.filter(({ key, handed }) => key !== undefined || handed !== undefined);
+  const revisions =
+    database === 0
+      ? routedBy(draft.entries).map((tenant) => [tenant, routes.get(tenant)?.revision ?? 0] as const)
+      : tenantsOf(repeatable).map((tenant) => [tenant, 0] as const);
   // Where no type has ever been validated there is nothing to name.
   const compared = revisions.filter(([tenant, revision]) => tenant !== CATALOGUE || revision > 0);
   return { bundles, revisions: Object.fromEntries(compared), keys: keysOf(draft.bundles) };
@@ -417,6 +424,13 @@ export function routedBy(entries: readonly Entry[]): string[] {
   return [...tenantsOf(entries), CATALOGUE];
 }
 
-function tenantsOf(entries: readonly Entry[]): string[] {
+/** The tenants of the entry whose destinations order events without an `ordering_key`. */
+export function pinnedBy(entry: Entry, routes: ReadonlyMap<string, Routes>): string[] {
+  return tenantsOf([entry]).filter((tenant) =>
+    [...(routes.get(tenant)?.orders?.values() ?? [])].some(pinsTenant),
+  );
+}
+
+export function tenantsOf(entries: readonly Entry[]): string[] {
   return [...new Set(entries.flatMap(({ events }) => events.map(({ tenant }) => tenant)))];
 }

@@ -29,6 +29,7 @@ import { idBefore } from "../store/time-ranges.ts";
 import { repeatedly, within } from "../time.ts";
 import {
   type AcceptedEvent,
+  type CommitOutcome,
   type CommitResult,
   type Draft,
   type DraftBundle,
@@ -39,8 +40,10 @@ import {
   eventFaultsOf,
   filterEntries,
   keyTenantOf,
+  pinnedBy,
   routedBy,
   routeOf,
+  tenantsOf,
   UNAVAILABLE,
   unitOf,
 } from "./bundle.ts";
@@ -61,7 +64,7 @@ export type CommittedBundle = Readonly<{
 
 export type Committed = Readonly<{
   /** The results, in the order of the entries. */
-  outcomes: readonly CommitResult[];
+  outcomes: readonly CommitOutcome[];
   bundles: readonly CommittedBundle[];
   /** Whose entries D1 refuses however often they are committed. */
   faultyTenants: readonly string[];
@@ -99,7 +102,9 @@ type Context = Readonly<{
   acceptedAt: number;
   /** Routes of the entries beyond the first database, read after they arrived; absent: it is read. */
   routes?: ReadonlyMap<string, Routes> | undefined;
-  outcomes: Map<Entry, CommitResult>;
+  outcomes: Map<Entry, CommitOutcome>;
+  /** Entries that a call without an answer may still store. */
+  uncertain: Set<Entry>;
   bundles: Map<number, CommittedBundle>;
   faultyTenants: Set<string>;
 }>;
@@ -115,15 +120,16 @@ export async function commitEntries(
   acceptedAt: number,
   routes?: ReadonlyMap<string, Routes>,
 ): Promise<Committed> {
-  const outcomes = new Map<Entry, CommitResult>();
+  const outcomes = new Map<Entry, CommitOutcome>();
   const bundles = new Map<number, CommittedBundle>();
   const faultyTenants = new Set<string>();
+  const uncertain = new Set(entries.filter(({ triedAt }) => triedAt !== undefined));
   try {
     const [bound] = await Promise.all([
       boundFor(services, database, entries),
       database === 0 && routesFor(services, database, routedBy(entries)),
     ]);
-    const context = { services, database, acceptedAt, outcomes, bundles, faultyTenants };
+    const context = { services, database, acceptedAt, outcomes, uncertain, bundles, faultyTenants };
     await commitInTurn(database > 0 ? { ...context, routes } : context, bound, entries);
   } catch (error) {
     services.log({ what: "commit_failed", entries: entries.length, error: faultOf(error) });
@@ -275,6 +281,7 @@ async function commitRound(context: Context, { floor, far }: Bound, given: reado
     return commitUnits(databaseAt(services, database), database, commit);
   });
   services.routing.raiseFloor(database, highest);
+  if (tries > 1) for (const { entries } of drafts) for (const entry of entries) context.uncertain.add(entry);
   const missed = drafts.flatMap((draft, i) => {
     const own = ids[i];
     if (!own) return draft.entries;
@@ -293,13 +300,15 @@ type Routed = Readonly<{ routes: ReadonlyMap<string, Routes>; valid: readonly Dr
  */
 async function routedFor(context: Context, floor: number, drafts: readonly Draft[]): Promise<Routed> {
   const { services, database, outcomes } = context;
-  const entries = drafts.flatMap((draft) => draft.entries);
-  const tenants = routedBy(entries);
-  const asked = await askedSchemas(context, entries);
+  const given = drafts.flatMap((draft) => draft.entries);
+  const tenants = routedBy(given);
+  const asked = await askedSchemas(context, given);
   const withAsked = (found: ReadonlyMap<string, Routes>) => withSchemas(found, asked);
   let routes = withAsked(context.routes ?? (await routesFor(services, database, tenants)));
+  const placed = database === 0 ? drafts : await withoutMisplaced(context, floor, drafts, routes);
+  const entries = placed === drafts ? given : placed.flatMap((draft) => draft.entries);
   const isFaulty = (entry: Entry) => eventFaultsOf(entry, routes).length > 0;
-  if (!entries.some(isFaulty)) return { routes, valid: drafts };
+  if (!entries.some(isFaulty)) return { routes, valid: placed };
   if (database === 0)
     routes = withAsked(await withTimeout(services, services.routing.read(services.db, tenants)));
   const faulty = entries.filter(isFaulty);
@@ -307,7 +316,37 @@ async function routedFor(context: Context, floor: number, drafts: readonly Draft
   if (repeats.length > 0) await lookUp(context, floor, repeats, ({ triedAt }) => triedAt !== undefined);
   for (const entry of faulty)
     if (!outcomes.has(entry)) outcomes.set(entry, { kind: "invalid", faults: eventFaultsOf(entry, routes) });
-  return { routes, valid: filterEntries(drafts, (entry) => !outcomes.has(entry)) };
+  return { routes, valid: filterEntries(placed, (entry) => !outcomes.has(entry)) };
+}
+
+/**
+ * The drafts without the entries of tenants that are pinned to the first database. Their routes were read after they arrived,
+ * so no isolate stores any here that was posted after the tenant was pinned, whatever it has heard. One that may be stored
+ * already is looked up, and is unavailable where it is not found.
+ */
+async function withoutMisplaced(
+  context: Context,
+  floor: number,
+  drafts: readonly Draft[],
+  routes: ReadonlyMap<string, Routes>,
+): Promise<readonly Draft[]> {
+  const entries = drafts.flatMap((draft) => draft.entries);
+  const misplaced = new Map(
+    entries.flatMap((entry) => {
+      const tenants = pinnedBy(entry, routes);
+      return tenants.length > 0 ? [[entry, tenants] as const] : [];
+    }),
+  );
+  if (misplaced.size === 0) return drafts;
+  const repeats = [...misplaced.keys()].filter((entry) => context.uncertain.has(entry));
+  if (repeats.length > 0) await lookUp(context, floor, repeats);
+  for (const [entry, tenants] of misplaced) keepMisplaced(context, entry, tenants);
+  return filterEntries(drafts, (entry) => !misplaced.has(entry));
+}
+
+/** Has the caller place the entry again, unless it may be stored here. */
+function keepMisplaced({ outcomes, uncertain }: Context, entry: Entry, tenants: readonly string[]): void {
+  if (!outcomes.has(entry) && !uncertain.has(entry)) outcomes.set(entry, { kind: "misplaced", tenants });
 }
 
 type Schemas = ReadonlyMap<string, JsonSchema>;
@@ -409,7 +448,7 @@ async function lookUp(
 ): Promise<LookedUp> {
   const { services, database, outcomes } = context;
   const db = databaseAt(services, database);
-  const [{ found, highest }] = await withTimeout(
+  const [{ found, highest, pinned }] = await withTimeout(
     services,
     Promise.all([
       findStored(services, database, floor, missed, isTried),
@@ -417,15 +456,22 @@ async function lookUp(
     ]),
   );
   await keepFound(services, db, found, context);
+  if (pinned.size > 0)
+    for (const entry of missed) {
+      const tenants = tenantsOf([entry]).filter((tenant) => pinned.has(tenant));
+      if (tenants.length > 0) keepMisplaced(context, entry, tenants);
+    }
   return { missed: missed.filter((entry) => !outcomes.has(entry)), highest };
 }
+
+type Kept = Readonly<{ outcomes: Map<Entry, CommitOutcome>; bundles: Map<number, CommittedBundle> }>;
 
 /** Keeps the results of entries that are stored, and the bundles to enqueue of those that an earlier try has stored. */
 async function keepFound(
   services: Services,
   db: D1Database,
   found: readonly Found[],
-  { outcomes, bundles }: Pick<Context, "outcomes" | "bundles">,
+  { outcomes, bundles }: Kept,
 ): Promise<void> {
   const numbers = found.flatMap((one) => one.numbers);
   const plans = await withTimeout(services, plansOf(db, numbers));
@@ -462,7 +508,8 @@ async function findStored(
   within: number | readonly NumberSpan[],
   entries: readonly Entry[],
   isTried: (entry: Entry) => boolean,
-): Promise<Readonly<{ found: readonly Found[]; highest: number }>> {
+  pin?: Parameters<typeof findCommitted>[2]["pin"],
+): Promise<Readonly<{ found: readonly Found[]; highest: number; pinned: ReadonlyMap<string, number> }>> {
   const keys = entries.flatMap((entry) =>
     entry.key ? [{ tenant: keyTenantOf(entry), key: entry.key.key }] : [],
   );
@@ -470,7 +517,9 @@ async function findStored(
   const tokens = drafts.flatMap(({ entry, bundles }) =>
     isTried(entry) ? bundles.flatMap((bundle) => bundle.tokens) : [],
   );
-  const known = await findCommitted(databaseAt(services, database), database, { tokens, keys, within });
+  const tenants = tenantsOf(entries);
+  const sought = { tokens, keys, within, tenants, pin };
+  const known = await findCommitted(databaseAt(services, database), database, sought);
   const byToken = new Map(known.tokens.map((found) => [found.token, found]));
   const byKey = new Map(known.keys.map((stored) => [`${stored.tenant} ${stored.key}`, stored]));
   const found = drafts.map(({ entry, bundles }) => {
@@ -478,12 +527,12 @@ async function findStored(
     const stored = entry.key && byKey.get(`${keyTenantOf(entry)} ${entry.key.key}`);
     return { entry, own, stored, numbers: own ?? (stored ? numbersOf(stored) : []) };
   });
-  return { found, highest: known.highest };
+  return { found, highest: known.highest, pinned: known.pinned };
 }
 
 /** An earlier try of the entry was committed, and its result got lost. Its bundles are enqueued again, which is harmless. */
 function keepCommittedBefore(
-  { outcomes, bundles }: Pick<Context, "outcomes" | "bundles">,
+  { outcomes, bundles }: Kept,
   entry: Entry,
   events: readonly AcceptedEvent[],
   plans: Plans,
@@ -507,30 +556,34 @@ async function plansOf(db: D1Database, numbers: readonly number[]): Promise<Plan
 }
 
 export type StoredResults = Readonly<{
-  outcomes: ReadonlyMap<Entry, CommitResult>;
+  outcomes: ReadonlyMap<Entry, CommitOutcome>;
   bundles: readonly CommittedBundle[];
   /** The highest bundle id at that time: what is not among the outcomes is in no bundle up to this one. */
   highest: number;
+  /** Since when the database refuses those of the entries' tenants that are pinned to the first one, epoch ms. */
+  pinned: ReadonlyMap<string, number>;
 }>;
 
 /**
  * The results of those entries that a database has already, and the bundles to enqueue again: stored under their keys by
  * another request, or by an earlier try of their own.
+ * @param pinned tenants that this database refuses from now on: what it does not have now, it never gets
  */
 export async function storedResults(
   services: Services,
   database: number,
   entries: readonly Entry[],
+  pinned: readonly string[],
 ): Promise<StoredResults> {
-  const results = { outcomes: new Map<Entry, CommitResult>(), bundles: new Map<number, CommittedBundle>() };
+  const results = { outcomes: new Map<Entry, CommitOutcome>(), bundles: new Map<number, CommittedBundle>() };
   const spans = entries.flatMap(({ triedWithin }) => (triedWithin ? [triedWithin] : []));
   const isTried = ({ triedWithin }: Entry) => triedWithin !== undefined;
-  const { found, highest } = await withTimeout(
-    services,
-    findStored(services, database, spans, entries, isTried),
-  );
-  await keepFound(services, databaseAt(services, database), found, results);
-  return { outcomes: results.outcomes, bundles: [...results.bundles.values()], highest };
+  const pin = database > 0 && pinned.length > 0 ? { tenants: pinned, at: services.now() } : undefined;
+  const stored = await withTimeout(services, findStored(services, database, spans, entries, isTried, pin));
+  await keepFound(services, databaseAt(services, database), stored.found, results);
+  const { highest } = stored;
+  const bundles = [...results.bundles.values()];
+  return { outcomes: results.outcomes, bundles, highest, pinned: stored.pinned };
 }
 
 function numbersOf({ bundles, places }: StoredIdempotencyKey): number[] {

@@ -3,7 +3,7 @@
  * some minutes: any other version is answered `unknown`, and the Worker commits the event itself. Versions 1 and 2 were one
  * argument, an object.
  */
-import type { CommitResult, Entry } from "./bundle.ts";
+import type { CommitOutcome, Entry } from "./bundle.ts";
 
 /**
  * A Worker whose call gets lost calls again, perhaps another object, but not sooner than this after the first call, ms. So
@@ -11,11 +11,11 @@ import type { CommitResult, Entry } from "./bundle.ts";
  */
 export const SECOND_CALL_MS = 100;
 
-/** To be raised with each change of `Entry` that a former object or Worker would misread. */
-export const INTAKE_VERSION = 4;
+/** To be raised with each change of `Entry` or a result that a former object or Worker would misread. */
+export const INTAKE_VERSION = 5;
 
 export type IntakeResult =
-  | Readonly<{ kind: "done"; outcome: CommitResult }>
+  | Readonly<{ kind: "done"; outcome: CommitOutcome }>
   /** Not taken: too much is pending already. */
   | Readonly<{ kind: "full" }>
   /** Not taken: the object does not know this version. */

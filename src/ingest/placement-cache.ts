@@ -17,6 +17,10 @@ const TIMEOUT_MS = 5_000;
 const MANY = 3;
 const SECOND_MS = 1_000;
 
+/** How long a tenant is remembered as pinned, ms, and how many are. */
+const PINNED_MS = 10 * 60_000;
+const MOST_PINNED = 10_000;
+
 type Isolate = Databases &
   Timing &
   Readonly<{
@@ -58,6 +62,37 @@ export class PlacementCache {
   readonly #calls = new Map<number, number>();
   #second = 0;
   #posts = new Map<string, number>();
+
+  /**
+   * Until when tenants are taken to be pinned to the first database, epoch ms; and since when a further database has refused
+   * one (store/commit.ts), by `database tenant`.
+   *
+   * - The first saves a post a commit to a further database that refuses it; the second saves one with a key a look there.
+   * - Cold it costs that refusal, once for each tenant in ten minutes, and those looks. Full the same for the tenants remembered
+   *   first.
+   * - Old it sends events to the first database for up to ten minutes after a tenant's last ordered destination is gone, which
+   *   is right too. A tenant that it does not know as pinned is noticed by the commit.
+   * - Nothing invalidates it.
+   */
+  readonly #pinnedUntil = new Map<string, number>();
+  readonly #refusedSince = new Map<string, number>();
+
+  isPinned(tenant: string, now: number): boolean {
+    return (this.#pinnedUntil.get(tenant) ?? 0) > now;
+  }
+
+  pin(tenants: Iterable<string>, now: number): void {
+    for (const tenant of tenants) keep(this.#pinnedUntil, tenant, now + PINNED_MS);
+  }
+
+  /** Since when the further database refuses the tenant, epoch ms; infinity where that is not known. */
+  refusedSince(database: number, tenant: string): number {
+    return this.#refusedSince.get(`${database} ${tenant}`) ?? Number.POSITIVE_INFINITY;
+  }
+
+  keepRefused(database: number, pinned: ReadonlyMap<string, number>): void {
+    for (const [tenant, since] of pinned) keep(this.#refusedSince, `${database} ${tenant}`, since);
+  }
 
   /** Throws where the history is needed and cannot be read. */
   async places(services: Isolate): Promise<Places> {
@@ -135,4 +170,12 @@ export class PlacementCache {
     this.#posts.set(tenant, posts);
     return posts;
   }
+}
+
+/** The newest ones, so many. */
+function keep(map: Map<string, number>, name: string, value: number): void {
+  map.delete(name);
+  map.set(name, value);
+  const [oldest] = map.keys();
+  if (map.size > MOST_PINNED && oldest !== undefined) map.delete(oldest);
 }

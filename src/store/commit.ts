@@ -16,6 +16,7 @@ import type { Mask } from "../core/pack.ts";
 import { beforeFirstBundleOf } from "../core/placement.ts";
 import { planIn } from "../core/stored-bundle.ts";
 import { LISTED_BUNDLES, through } from "./bundles.ts";
+import { repeatable } from "./databases.ts";
 import { firstSince, SKEW_MS } from "./time-ranges.ts";
 
 export type NewBundle = Readonly<{
@@ -58,7 +59,7 @@ export type StoredIdempotencyKey = Omit<NewIdempotencyKey, "tokens"> &
 /** Bundles that are committed all or none: those of one request, or one that single events share. */
 export type Unit = Readonly<{
   bundles: readonly NewBundle[];
-  /** The revision of each tenant that the events were routed by; empty in databases that do not store tenants. */
+  /** The revision of each tenant that the events were routed by; 0 in a further database, which has only those that are pinned. */
   revisions: Readonly<Record<string, number>>;
   keys: readonly NewIdempotencyKey[];
 }>;
@@ -232,10 +233,13 @@ function keyValues(
 /** A stored token, its bundle, and its place among the bundle's tokens, which is the index of its event. */
 export type KnownToken = Readonly<{ id: number; place: number; token: string }>;
 
-/** Tokens that are looked up, and those of them that are stored. */
+/** Tokens and keys that are looked up, and in a further database the tenants that are pinned to the first one. */
 type Sought = Readonly<{
   tokens: readonly string[];
   keys: readonly KeyName[];
+  tenants?: readonly string[];
+  /** Tenants to be pinned from now on, epoch ms, as far as this database is concerned. */
+  pin?: Readonly<{ tenants: readonly string[]; at: number }> | undefined;
   /** Where tokens are looked for: above a bundle, or in those accepted within the spans of time, epoch ms. */
   within: number | readonly NumberSpan[];
 }>;
@@ -248,16 +252,28 @@ type Stored = Readonly<{
   keys: readonly StoredIdempotencyKey[];
   /** The highest bundle id at that time: what was not found is in no bundle up to this one. */
   highest: number;
+  /** Since when this database has refused each pinned tenant of those sought, epoch ms. */
+  pinned: ReadonlyMap<string, number>;
 }>;
 
 /**
- * Looks up tokens and keys in one transaction. Reads the bundles above the given one, or those of the spans and of a
+ * A tenant that is pinned to the first database has a row here, in a further one, as soon as something of it was looked up
+ * here: no commit of what may be repeated gets past it, so what was not found then is never stored here.
+ */
+const PIN = repeatable(
+  "INSERT INTO tenants (id, revision) SELECT value, ?2 FROM json_each(?1) WHERE true ON CONFLICT DO NOTHING",
+);
+
+const PINNED = "SELECT t.id, t.revision AS since FROM json_each(?1) w JOIN tenants t ON t.id = w.value";
+
+/**
+ * Looks up tokens, keys and tenants in one transaction. Reads the bundles above the given one, or those of the spans and of a
  * minute before and after each, however long ago they were.
  */
 export async function findCommitted(
   db: D1Database,
   database: number,
-  { tokens, keys, within }: Sought,
+  { tokens, keys, within, tenants = [], pin }: Sought,
 ): Promise<Stored> {
   const highest = db.prepare(HIGHEST).bind(beforeFirstBundleOf(database));
   const stored = db.prepare(STORED_KEYS).bind(namesOf(keys));
@@ -265,14 +281,21 @@ export async function findCommitted(
     typeof within === "number"
       ? db.prepare(KNOWN).bind(within, JSON.stringify(tokens))
       : db.prepare(KNOWN_WITHIN).bind(JSON.stringify(joinedSpans(within)), JSON.stringify(tokens));
-  // Without a token to look for, every bundle there would be read in vain.
-  const results = await db.batch<Record<string, unknown>>(
-    tokens.length > 0 ? [stored, highest, known] : [stored, highest],
-  );
+  const results = await db.batch<Record<string, unknown>>([
+    ...(pin ? [db.prepare(PIN).bind(JSON.stringify(pin.tenants), pin.at)] : []),
+    stored,
+    highest,
+    // Without a token to look for, every bundle there would be read in vain.
+    ...(tokens.length > 0 ? [known] : []),
+    ...(database > 0 ? [db.prepare(PINNED).bind(JSON.stringify(tenants))] : []),
+  ]);
+  const [ofKeys, ofHighest, ...others] = (pin ? results.slice(1) : results).map((one) => one.results);
+  const ofPinned = ((database > 0 ? others.at(-1) : undefined) ?? []) as { id: string; since: number }[];
   return {
-    keys: (results[0]?.results ?? []).map(storedKeyOf),
-    highest: Number(results[1]?.results[0]?.id ?? 0),
-    tokens: (results[2]?.results ?? []) as KnownToken[],
+    keys: (ofKeys ?? []).map(storedKeyOf),
+    highest: Number(ofHighest?.[0]?.id ?? 0),
+    tokens: ((tokens.length > 0 ? others[0] : undefined) ?? []) as KnownToken[],
+    pinned: new Map(ofPinned.map(({ id, since }) => [id, since])),
   };
 }
 

@@ -12,7 +12,10 @@ import type { PauseReason, ReplayReason } from "../core/reasons.ts";
 import type { BundleFault } from "../core/stored-bundle.ts";
 import { jsonText } from "./columns.ts";
 
-/** Revisions of tenants' destinations. Triggers raise them with every change that routing can see, even one by hand. */
+/**
+ * Revisions of tenants' destinations. Triggers raise them with every change that routing can see, even one by hand. In a further
+ * database: since when it has refused events of tenants that are pinned to the first one (commit.ts), epoch ms.
+ */
 export const tenants = sqliteTable("tenants", {
   id: text().primaryKey(),
   revision: integer().notNull(),

@@ -139,10 +139,12 @@ describe("what is stored", () => {
   const unit = (entries: readonly Entry[], database = 0, routes = routesOf({ acme: [], other: [] })) =>
     unitOf(draftOf(entries), database, routes, 0);
 
-  test("depends on the revisions of its tenants, in the first database alone", async () => {
+  test("depends on the revisions of its tenants, and in a further database, of what may be repeated, on their having none", async () => {
     const entries = [entry("x"), entry("y", [event("a", { tenant: "new" })]), entry("z")];
     expect((await unit(entries)).revisions).toEqual({ acme: 3, new: 0 });
     expect((await unit(entries, 1)).revisions).toEqual({});
+    const keyed = entry("k", [event("a")], { key: { key: "k", fingerprint: "" } });
+    expect((await unit([...entries, keyed], 1)).revisions).toEqual({ acme: 0 });
     const validated = routesOf({ acme: [] }, { revision: 7 });
     expect((await unit([entry("x")], 0, validated)).revisions).toEqual({ acme: 3, [CATALOGUE]: 7 });
   });

@@ -2,7 +2,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { retention } from "../../src/features/retention/job.ts";
-import { type CommitResult, type Entry, postedEvent } from "../../src/ingest/bundle.ts";
+import { type CommitOutcome, type Entry, postedEvent } from "../../src/ingest/bundle.ts";
 import { commitEntries, WAIT_MS } from "../../src/ingest/commit.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import type { Services } from "../../src/services.ts";
@@ -69,7 +69,7 @@ const types = async () =>
     }>()
   ).results.map(({ type }) => type);
 
-const idsOf = (outcome: CommitResult | undefined) =>
+const idsOf = (outcome: CommitOutcome | undefined) =>
   outcome && "events" in outcome ? outcome.events.map(({ id }) => id) : [];
 
 const INSERTS = (sql: string) => sql.includes("INSERT INTO bundles");

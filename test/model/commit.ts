@@ -4,7 +4,7 @@
  * and a destination that is created meanwhile.
  */
 import { destinationsOf, type Plan } from "../../src/core/bundle.ts";
-import type { CommitResult, Entry } from "../../src/ingest/bundle.ts";
+import type { CommitOutcome, Entry } from "../../src/ingest/bundle.ts";
 import { commitEntries } from "../../src/ingest/commit.ts";
 import { PlacementCache } from "../../src/ingest/placement-cache.ts";
 import { CATALOGUE, RoutingCache } from "../../src/ingest/routing-cache.ts";
@@ -54,7 +54,7 @@ type World = Readonly<{
   posts: readonly number[];
   requests: readonly Request[];
   /** The results that senders have got. */
-  results: readonly (CommitResult | undefined)[];
+  results: readonly (CommitOutcome | undefined)[];
   /** Calls whose callers have given up, and which may still be executed. */
   late: readonly (readonly Statement[])[];
   /** Whether each sender's first request came after the creation. */
@@ -96,7 +96,7 @@ export function commitModel(
       const name = nameOf(senders, request);
       const standing = await standingOf(programOf(request), request.answers);
       if (standing.kind !== "calls") {
-        const result: CommitResult = standing.kind === "ended" ? standing.value : { kind: "unavailable" };
+        const result: CommitOutcome = standing.kind === "ended" ? standing.value : { kind: "unavailable" };
         add(`${name} is answered: ${textOf(result)}.`, answered(world, i, result));
         continue;
       }
@@ -184,7 +184,7 @@ function commitProgram(
   sender: number,
   post: number,
   forgetsTries: boolean,
-): Program<CommitResult> {
+): Program<CommitOutcome> {
   const { key } = senders[sender] ?? {};
   return {
     name: `${sender} ${post} ${key} ${creates} ${forgetsTries}`,
@@ -252,7 +252,7 @@ function isUncertain({ results }: World, i: number): boolean {
   return results[i]?.kind === "unavailable";
 }
 
-function answered(world: World, i: number, result: CommitResult): World {
+function answered(world: World, i: number, result: CommitOutcome): World {
   const { sender = 0 } = world.requests[i] ?? {};
   return { ...world, requests: world.requests.toSpliced(i, 1), results: world.results.with(sender, result) };
 }
@@ -271,7 +271,7 @@ function callText(statements: readonly Statement[]): string {
   return "reads the plans of bundles";
 }
 
-function textOf(result: CommitResult): string {
+function textOf(result: CommitOutcome): string {
   if (result.kind !== "accepted" && result.kind !== "replayed") return result.kind;
   return `${result.kind} as event ${result.events.map(({ id }) => id).join(", ")}`;
 }

@@ -194,7 +194,7 @@ describe("a commit", () => {
   test("without tokens to look for is not looked for in any bundle", async () => {
     const { db: metered, used } = meteredD1(db);
     const found = await findCommitted(metered, 0, { within: 0, tokens: [], keys: [] });
-    expect(found).toEqual({ tokens: [], keys: [], highest: 0 });
+    expect(found).toEqual({ tokens: [], keys: [], highest: 0, pinned: new Map() });
     expect(used().queries).toBe(2);
   });
 });

@@ -358,7 +358,7 @@ export async function preparedRow(
     ...formErrors(input),
     ...conflictErrors(input),
     ...templateErrors(input, tenant),
-    ...orderErrors(services, input),
+    ...orderErrors(input),
     ...kindErrors(input, input.kind ?? "https"),
     ...(await transformErrors(input)),
     ...("errors" in chosen ? chosen.errors : []),
@@ -449,7 +449,7 @@ async function editStored<R = never>(
     if ("refused" in made) return made.refused;
     const { input, columns } = made;
     const target = await changedTarget(services, input, stored);
-    const errors = [...changeErrors(services, input, stored), ...("errors" in target ? target.errors : [])];
+    const errors = [...changeErrors(input, stored), ...("errors" in target ? target.errors : [])];
     if ("errors" in target || errors.length > 0) return invalidFields(errors);
     // It always changes: changes that depend on each other know by it that there was another.
     const updatedAt = Math.max(now(), stored.updatedAt + 1);
@@ -471,14 +471,14 @@ async function editStored<R = never>(
 }
 
 /** The errors of a change that depend on what is stored, but for its target. */
-export function changeErrors(services: Services, input: DestinationInput, stored: Destination): FieldError[] {
+export function changeErrors(input: DestinationInput, stored: Destination): FieldError[] {
   const scheme = sealedScheme(stored.secret) ?? "hmac-sha256";
   return [
     ...breakerErrors(input.breaker, breakerOf(stored)),
     ...formErrors(input, { ...stored, scheme }),
     ...conflictErrors(input, stored),
     ...templateErrors(input, stored.tenant, stored),
-    ...orderErrors(services, input, stored),
+    ...orderErrors(input, stored),
     ...kindErrors(input, kindNameOf(stored.url)),
   ];
 }

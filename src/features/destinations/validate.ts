@@ -26,7 +26,6 @@ import { resolve, targetProblem } from "../../delivery/url-guard.ts";
 import { checked } from "../../http/problems.ts";
 import { newSecret, type Scheme, schemeOf, secretBytes, signingKey } from "../../secrets/signing.ts";
 import type { Services } from "../../services.ts";
-import { allOf, type Databases } from "../../store/databases.ts";
 import { type Destination, storedHeaders } from "../../store/destination.ts";
 
 import { shownAfter } from "./auth.ts";
@@ -213,26 +212,12 @@ export function kindErrors(
   return given.map((name) => ({ field: `transform.template.${name}`, fault, expected }));
 }
 
-/**
- * The errors of an order that an inbox has no use for, or that several databases cannot keep: only events with an
- * `ordering_key` all go to the first.
- */
-export function orderErrors(
-  databases: Databases,
-  input: DestinationInput,
-  stored?: Pick<Destination, "url">,
-): FieldError[] {
+/** The errors of an order that an inbox has no use for. */
+export function orderErrors(input: DestinationInput, stored?: Pick<Destination, "url">): FieldError[] {
   const isPolled = (stored ? kindNameOf(stored.url) : input.kind) === "poll";
-  if (isPolled && input.ordering) {
-    const expected = "null: consumers get events in the order of acceptance";
-    return [{ field: "ordering", fault: `is ${input.ordering}, for the kind poll`, expected }];
-  }
-  if (allOf(databases).length === 1) return [];
-  const expected = 'null, or `ordering: "key"` with an `ordering_key`: this deployment has several databases';
-  return [
-    ...(input.ordering === "destination" ? [{ field: "ordering", fault: "is destination", expected }] : []),
-    ...(input.ordering_path ? [{ field: "ordering_path", fault: "is given", expected }] : []),
-  ];
+  if (!isPolled || !input.ordering) return [];
+  const expected = "null: consumers get events in the order of acceptance";
+  return [{ field: "ordering", fault: `is ${input.ordering}, for the kind poll`, expected }];
 }
 
 type StoredForms = Pick<Destination, "headers" | "sealedHeaders" | "auth" | "signatureForms"> &

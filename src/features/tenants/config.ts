@@ -276,7 +276,7 @@ async function changeOf(services: Services, given: Portable, stored: Destination
   const input = Object.fromEntries(differing) as DestinationInput;
   const target = await changedTarget(services, input, stored);
   const errors = [
-    ...changeErrors(services, input, stored),
+    ...changeErrors(input, stored),
     ...("errors" in target ? target.errors : []),
     ...(await addressErrors(services, input)),
     ...(await transformErrors(input)),
