@@ -20,21 +20,15 @@ describe.each(pages)("%s", (page) => {
 });
 
 test("the README has at most 200 lines", () => {
-  expect(textOf("README.md").split("\n").length).toBeLessThanOrEqual(201);
+  expect(textOf("README.md").split("\n").length).toBeLessThanOrEqual(200);
 });
 
-test("every invariant and rule names files with tests, whose titles are there", () => {
+test("every invariant and rule has tests, whose titles are there", () => {
   const named: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = JSON.parse(
     textOf("test/invariants.json"),
   );
-  const parts = textOf("docs/invariants.md")
-    .split(/^#{2,3} /m)
-    .filter((part) => /^\d/.test(part));
-  const filesOf = (part: string) =>
-    [...(/^Tests: .*(?:\n.+)*/m.exec(part)?.[0] ?? "").matchAll(/`([^`]+)`/g)].map(([, file = ""]) => file);
-  expect(parts.map((part) => [part.split("\n")[0], filesOf(part).toSorted()])).toEqual(
-    Object.entries(named).map(([title, files]) => [title, Object.keys(files).toSorted()]),
-  );
+  const headings = [...textOf("docs/invariants.md").matchAll(/^### (\d.*)$/gm)].map(([, title]) => title);
+  expect(headings).toEqual(Object.keys(named));
   const all = Object.values(named).flatMap((files) => Object.entries(files));
   expect(all.length).toBeGreaterThan(60);
   const missing = all.flatMap(([file, titles]) =>

@@ -20,7 +20,6 @@ import {
   oursIn,
   peersTable,
   rateRow,
-  spreadOf,
   stepsOf,
   stormGoal,
 } from "./find.ts";
@@ -62,14 +61,9 @@ export const figures: Readonly<Record<string, () => string>> = {
   growth: growthTable,
   dimensions: () => dimensionTable(saved("dimensions")),
   "growth-written": () => fixed(stepsOf("stored")[0]?.rowsWritten, 3),
-  "growth-read": () => range("stored", "destinations"),
-  "growth-waiting": () => range("waiting"),
-  "drain-written": () => fixed(stepsOf("past")[0]?.rowsWritten, 3),
-  "drain-read": () => fixed(stepsOf("past")[0]?.rowsRead, 3),
 
   "throughput-single": () => loads("One by one"),
   "throughput-batches": () => loads("In batches"),
-  "throughput-ratios": throughputRatios,
   "throughput-readme": throughputReadme,
   "throughput-capacity": throughputCapacity,
 
@@ -121,36 +115,30 @@ function costReadme(): string {
   return table(["cost, dollars per million deliveries, all included but storage", "", "goal"], rows);
 }
 
+/** A row for each thing that grows, because nothing differs between its steps but what arrives together. */
 function growthTable(): string {
-  const rows = saved("growth").tables.flatMap(({ what, steps }) =>
-    steps.map(({ size, rowsWritten, rowsRead }, i) => [
-      i === 0 ? what : "",
-      fixed(size),
-      fixed(rowsWritten, 3),
-      fixed(rowsRead, 3),
-    ]),
-  );
-  return table(["what grows", "to", "rows written", "rows read"], rows);
-}
-
-function range(...ids: readonly string[]): string {
-  const { least, most } = spreadOf(...ids);
-  return `${fixed(least, 3)} to ${fixed(most, 3)}`;
+  const span = (figures: readonly number[], digits?: number) =>
+    [...new Set([Math.min(...figures), Math.max(...figures)].map((figure) => fixed(figure, digits)))].join(
+      " to ",
+    );
+  const rows = saved("growth").tables.map(({ what, steps }) => [
+    what,
+    span(steps.map(({ size }) => size)),
+    span(
+      steps.map(({ rowsWritten }) => rowsWritten),
+      3,
+    ),
+    span(
+      steps.map(({ rowsRead }) => rowsRead),
+      3,
+    ),
+  ]);
+  return table(["what grows", "from, to", "rows written", "rows read"], rows);
 }
 
 function loads(shape: string): string {
   const one = found(saved("throughput").tables, ({ name }) => name === shape, shape);
   return `${titleOf(one)}\n\n${loadTable(one)}`;
-}
-
-function throughputRatios(): string {
-  const names =
-    saved("throughput")
-      .tables[0]?.contenders.slice(1)
-      .map(({ name }) => name) ?? [];
-  const of = (shape: string) =>
-    names.map((name) => `${fixed(contender(shape, name).ratio, 2)} × ${name}`).join(", ");
-  return `${of("In batches")}; one by one ${of("One by one")}`;
 }
 
 const STACKS = ["Breakwater", "BullMQ + Redis", "BullMQ + Redis + Postgres"];

@@ -121,7 +121,7 @@ export type LeaseRun<Delivery, Result> = Readonly<{
   done: readonly Result[];
   /** One for each attempt that has ended, in the order of their ends. */
   signals: readonly AttemptSignal[];
-  /** True when the rest takes no longer than to be admitted again; false when it is over without that. */
+  /** True as soon as the remaining attempts take no longer than another admit call; false if the lease ends first. */
   readyForSuccessor: Promise<boolean>;
   /**
    * All attempts have ended, or nothing more is started, because one has been without an answer for too long: what is in
@@ -269,8 +269,8 @@ class LeaseRunner<Delivery, Result extends AttemptResult> {
   }
 
   /**
-   * Until one attempt has been without an answer for too long, or none runs. One timer for all: an invocation has only
-   * so many. It is watched no more after that, because one slow attempt is enough.
+   * Resolves when one attempt has had no answer for too long, or when none runs. All attempts share one timer, because an
+   * invocation has few. One slow attempt decides, so watching ends with it.
    */
   async #watch(): Promise<void> {
     this.#isWatching = true;
@@ -294,7 +294,7 @@ class LeaseRunner<Delivery, Result extends AttemptResult> {
     for (const lease of this.#leases) this.#look(lease);
   }
 
-  /** Looks whether the lease is nearly over, or over. */
+  /** Checks whether the lease is ready for a successor, or has ended. */
   #look(lease: Lease<Delivery, Result>): void {
     const { tookMs } = this.#state.destinationState;
     const isQuick = tookMs > 0 && tookMs <= QUICK_MS;

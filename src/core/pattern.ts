@@ -11,7 +11,7 @@
 type Piece = Readonly<{
   /** First and last code point of each range, ascending and apart from one another. */
   ranges: readonly number[];
-  /** Fewer are not enough. */
+  /** How many must match at least. */
   least: number;
   isOpen: boolean;
   /** The highest count behind which one more may follow; where it is open, it stays there. */

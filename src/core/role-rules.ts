@@ -59,7 +59,7 @@ function textOf({ kind, name }: Who): string {
   return kind === "email" ? name : kind === "domain" ? `@${name}` : `${kind} ${name}`;
 }
 
-/** Whether whoever the second names is always named by the first. */
+/** Whether the first names everybody whom the second names. */
 function covers(first: Who, second: Who): boolean {
   if (first.kind === "domain" && second.kind === "email") return domainOf(second.name) === first.name;
   return first.kind === second.kind && first.name === second.name;

@@ -32,7 +32,7 @@ import { transformed } from "./transform.ts";
 
 /** A destination that cannot be sent to is tried again by the sweep, which runs every minute. */
 const UNREADY_MS = 60_000;
-/** For a gate that could not be reached: come back after this, spread over as much again. */
+/** After an unreachable gate, retry after this, plus up to 100 % jitter. */
 const UNREACHABLE_MS = 5_000;
 
 type Triaged = Readonly<{ due: readonly LoadedDelivery[]; dispositions: readonly Disposition[] }>;

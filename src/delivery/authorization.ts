@@ -1,9 +1,9 @@
 /**
- * A destination's credentials, which requests carry so that the receiver lets them in: headers of its owner's own, and the
- * header that its `auth` makes. Their values are sealed at rest, shown to nobody, and opened to send.
+ * A destination's credentials for its receiver: its custom headers, and the header that its `auth` makes. Their values are sealed
+ * at rest, never shown, and opened to send.
  *
- * Of `auth` everything but its secret is stored and shown as it is, and is authenticated with the sealed secret: whoever
- * can write into the database cannot have a client secret sent to another token endpoint.
+ * The other fields of `auth` are stored in plain text and authenticated with the sealed secret, so that an edit in the database
+ * cannot send a client secret to another token endpoint.
  */
 import type { TokenReason } from "../core/reasons.ts";
 import { readAs, type Shape, type ShapeType } from "../core/shape.ts";

@@ -197,8 +197,8 @@ function redeliveredBundles(messages: readonly MessageGroup[]): ReadonlySet<numb
 }
 
 /**
- * Bundles or destinations that are not in D1: there is nothing to deliver. Or not yet: an isolate of an older version
- * does not know a database that has just been added. Returns the bundles of such.
+ * Logs bundles and destinations that are not in D1, whose deliveries nothing can send. Returns the bundles of databases that
+ * this isolate does not know yet: a newer version has just added them.
  */
 function logMissing(services: Services, missing: readonly BundlePart[]): ReadonlySet<number> {
   const unbound = new Set<number>();

@@ -151,20 +151,20 @@ class Drain {
     throw ended.reason;
   }
 
-  /** The next step, begun as soon as this one is nearly over. */
+  /** Begins the next step when the current lease is ready for a successor. */
   async #follow(step: Step): Promise<Begun> {
     const isNear =
       mayGoOn(step) && step.dispatch.stage === "leased" && (await step.dispatch.run.readyForSuccessor);
     if (!isNear || !this.#hasTime()) return nothing("more");
     const begun = await this.#begin(step);
     if (begun.kind === "nothing" || isDecided(begun)) return begun;
-    // Others hold all that was found: it looks again when this step is over.
+    // Others hold all deliveries that were found: the drain reads again after this step.
     step.isFollowed = false;
     return nothing("more");
   }
 }
 
-/** Whether the drain goes on when this step is over. */
+/** Whether the drain continues after this step. */
 function mayGoOn({ dispatch }: Step): boolean {
   return dispatch.stage === "leased" && !dispatch.result.refused;
 }
@@ -200,7 +200,7 @@ async function beginStep(
   const range = rangeFor(own.size);
   const { destination, events, probe, isAll } = await lookAtWaiting(services, id, range, services.random);
   const others = events.filter((event) => !own.has(event));
-  // Perhaps nothing waits but what it holds itself: it looks again when that is over.
+  // Perhaps only its own deliveries wait: the drain reads again when they have ended.
   if (others.length === 0 && former) return nothing("more");
   if (others.length === 0) {
     await reportEmptyDrain(services, id, lookedAt);

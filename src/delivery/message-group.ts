@@ -115,8 +115,8 @@ function unclaimed(part: BundlePart, owner: string | undefined, claimed: Map<str
 }
 
 /**
- * Finds the message that delivers a delivery: of a retry its owner, or any that names it when it is overdue at `now`,
- * because then its owner has not come. Undefined when none of these messages is to deliver it.
+ * Finds the message that delivers a delivery. For a retry this is its owner, or any message that names it if it is overdue at
+ * `now`. Undefined when none of these messages may deliver it.
  */
 export function messageGroupFinder(
   messageGroups: readonly MessageGroup[],

@@ -81,8 +81,8 @@ export function deadAmong(dispositions: readonly Disposition[]) {
 }
 
 /**
- * The row as it is, or as it would be if it had been written at acceptance. One that is loaded as in flight is changed
- * only when it is overdue (triage): its sender is lost by then.
+ * The row as it is, or as it would be if it had been written at acceptance. A row loaded as in flight is changed
+ * only when it is overdue (triage), because its sender is lost by then.
  */
 export function currentRow({ event, destination, row, place }: LoadedDelivery): DeliveryRecord {
   const liveUntil = liveUntilOf(event);

@@ -130,7 +130,7 @@ export async function noteLags(
   return noted === true;
 }
 
-/** A page whose answer gets lost is handed out again when its time is over. */
+/** A page whose answer is lost is handed out again when its visibility expires. */
 function call<T>(
   services: InboxServices,
   destination: string,

@@ -282,7 +282,7 @@ export class Inbox {
     });
   }
 
-  /** The oldest page that was handed out until a time that is over, handed out anew. */
+  /** Hands out again the oldest page whose visibility has expired. */
   #overduePage(consumer: string, until: number, overdueAt: number): InboxPage | undefined {
     const [row] = this.#rows<PageRow>(
       "SELECT * FROM pages WHERE consumer = ? AND committed = 0 AND until <= ? ORDER BY id LIMIT 1",

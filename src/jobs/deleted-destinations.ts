@@ -55,9 +55,9 @@ export async function endReplaysOfDeleted(services: Services, destination?: stri
     });
 }
 
-/** Rows of a deleted destination that one statement looks at. */
+/** Rows of a deleted destination that one statement reads. */
 const RETRY_ROWS = 500;
-/** Pages of them that are looked at when the destination is deleted: a page takes up to two calls of each kind. */
+/** Pages of them that are read when the destination is deleted: a page takes up to two calls of each kind. */
 const PAGES_AT_ONCE = 10;
 /** Destinations that were deleted are looked at again after this: an attempt that was under way has been recorded. */
 const DELETED_MS = 2 * 60_000;

@@ -55,7 +55,7 @@ const PARTS: Parts = {
 
 /** A delivery counts as lost after this, however old the queue's oldest message is: that may be a delayed retry. */
 const SLOW_MS = 15 * 60_000;
-/** What one statement looks at. */
+/** Bundles and planned deliveries that one statement reads. */
 const LOST_PAGE = { bundles: 1_000, deliveries: 20_000 };
 const SCHEDULED_PAGE = { bundles: 500, deliveries: 2_000 };
 /** How long the sends of a page of scheduled bundles are repeated: a step has other parts to run. */

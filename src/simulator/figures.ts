@@ -9,9 +9,9 @@ import { capacityOf } from "./receiver.ts";
 import { recoveryOf, type Scenario } from "./scenario.ts";
 import { WIRE_MS } from "./sender.ts";
 
-/** A delivery is overdue when it has not ended so long after it was accepted: the way through an idle sender. */
+/** A delivery is overdue if it has not ended this long after acceptance: the time through an idle sender. */
 const OVERDUE_MS = 3_000;
-/** Less than this at the best possible rate is no backlog to speak of. */
+/** A backlog that the best possible rate delivers in less than this is ignored. */
 const BACKLOG_MS = 5_000;
 
 /** A simulation that has ended. */

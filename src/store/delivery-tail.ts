@@ -1,9 +1,8 @@
 /**
  * The deliveries of new events as they come, and what becomes of them.
  *
- * Nothing is written for whoever watches, and nothing is read while nobody does. A step looks at the bundles above a
- * watermark, for each database one row and those that have come; and looks up again what it has shown and has not ended.
- * All of that is bounded: where more comes than a step takes, the newest is shown, and a gap event marks omissions.
+ * Watching writes nothing. A step reads the new bundles of each database above a watermark, and reads again the deliveries that
+ * it has shown and that have not ended. Both are bounded: if more arrive, the newest are shown, and a gap event marks omissions.
  */
 
 import { bundleOf, type StoredHeader } from "../core/bundle.ts";
@@ -72,7 +71,7 @@ export function tailAfter(after: Watermarks): Tail {
   return { after, followed: [] };
 }
 
-/** How far back a tail goes that goes on, at most: less than a step looks at. */
+/** How many bundles back a resumed tail may start: fewer than a step reads. */
 const MOST_RESUMED = BUNDLES / 2;
 
 /** Where a tail goes on that has broken off: with what has not ended, as far as that is near. It is shown again. */

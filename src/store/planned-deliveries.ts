@@ -62,7 +62,7 @@ export type BundleRow = Times &
 /** SQL: the columns of a `BundleRow`. */
 export const BUNDLE_COLUMNS = "id, accepted_at AS acceptedAt, deliver_at AS deliverAt, plan, header";
 
-/** An event with all its deliveries in the order of its plan; undefined when there is none, or it is over. */
+/** An event with all its deliveries in the order of its plan; undefined if it does not exist or has expired. */
 export async function findEvent(
   databases: Databases,
   eventId: number,
@@ -83,8 +83,8 @@ export async function findEvent(
 const LOOKED_UP = 100;
 
 /**
- * An event without its deliveries; undefined when there is none, or it is over. Only an old one needs them: they are read
- * until one is found that has not ended for good.
+ * An event without its deliveries; undefined if it does not exist or has expired. Deliveries of an old event are read until one is
+ * found that has not ended.
  */
 export async function findEventAlone(
   databases: Databases,
@@ -108,8 +108,8 @@ export async function findEventAlone(
 }
 
 /**
- * An event alone, with the bundle that it is in; undefined when there is none. It may be over: its deliveries show it, and
- * whoever asks has found one of them.
+ * An event with its bundle; undefined if it does not exist. It may have expired, because callers have already found one of its
+ * deliveries.
  */
 export async function readEvent(databases: Databases, eventId: number, tenant: string | undefined) {
   const home = homeOf(databases, eventId);
@@ -161,7 +161,7 @@ function haveEnded(found: readonly FoundDelivery[], over: Over): boolean {
   return found.every((one) => one.kind === "stored" && hasEnded(one.row, over));
 }
 
-/** One delivery; undefined when no event has planned it, or its event is over. */
+/** One delivery; undefined if no event has planned it, or its event has expired. */
 export async function findDelivery(
   databases: Databases,
   { eventId, destinationId }: DeliveryKey,

@@ -33,7 +33,7 @@ export type GroupBlock = Readonly<{
   slots: number;
   /** The one attempt that a half-open circuit admits. */
   probe?: true;
-  /** Given to a tenant that had none, out of what is left for such. */
+  /** Given from the share reserved for tenants that hold no block. */
   fresh?: true;
   everyMs: number;
   /** The rate's theoretical arrival time after its sends. */

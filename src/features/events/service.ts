@@ -173,7 +173,7 @@ function tooFarAhead(given: readonly EventInput[], now: number): FieldError[] {
   );
 }
 
-/** Why events are too large; undefined when none is. One that came alone has been measured by whoever read it. */
+/** Why events are too large; undefined when none is. The reader of the body has measured an event that came alone. */
 function oversized(events: readonly EventInput[], bytes: number): Refused<"too_large"> | undefined {
   if (bytes <= MAX_EVENT_BYTES) return undefined;
   const sizes = events.map((event) => new TextEncoder().encode(JSON.stringify(event)).byteLength);

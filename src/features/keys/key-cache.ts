@@ -111,7 +111,7 @@ export class KeyCache {
     const ended = () => {
       if (this.#checking === checking) this.#checking = undefined;
     };
-    // A failure is that of whoever has to wait for it.
+    // A failure is reported to the callers that wait for the check.
     services.background(done.then(ended, ended));
     return done;
   }

@@ -675,7 +675,7 @@ export const de: Texts = {
         "Lehnen Sie einen Zeitstempel, der um mehr als fünf Minuten von Ihrer Uhr abweicht, mit 401 ab.",
     },
     title: "Konformitätstest",
-    lede: "Prüft, ob Ihr Server Signaturen prüft, Fälschungen ablehnt und rechtzeitig antwortet. Er erhält acht Anfragen nacheinander; ihre Kennungen beginnen mit test_, ihr Typ ist breakwater.test. Keine davon wird gespeichert oder wiederholt. Höchstens einmal je Minute.",
+    lede: "Testet, ob Ihr Server Signaturen prüft, Fälschungen ablehnt und rechtzeitig antwortet. Er erhält acht Anfragen nacheinander; ihre Kennungen beginnen mit test_, ihr Typ ist breakwater.test. Keine davon wird gespeichert oder wiederholt. Höchstens einmal je Minute.",
     consent: "Diese Anfragen an meinen Endpunkt senden",
     run: "Test starten",
     certified: "Ihr Endpunkt hat bestanden",
@@ -716,10 +716,10 @@ export const de: Texts = {
     nameHint: "Woran Sie ihn erkennen, etwa das Programm, das ihn benutzt.",
     nameFault: "Höchstens 100 Zeichen.",
     create: "Schlüssel erstellen",
-    once: "Der Schlüssel wird einmal gezeigt.",
+    once: "Der Schlüssel wird einmal angezeigt.",
     full: "Mehr Schlüssel darf der Endpunkt nicht haben. Widerrufen Sie einen, der nicht mehr benutzt wird.",
     createdTitle: "Schlüssel erstellt",
-    createdLede: "Kopieren Sie ihn jetzt: er wird nicht noch einmal gezeigt.",
+    createdLede: "Kopieren Sie ihn jetzt: Er wird nicht wieder angezeigt.",
     key: "Der Schlüssel",
     created: "Erstellt",
     used: "Zuletzt benutzt",
@@ -733,7 +733,7 @@ export const de: Texts = {
     fetch: "Die nächsten Ereignisse abholen, und bis zu 30 Sekunden auf eines warten",
     commit: "Bestätigen, was Sie verarbeitet haben, mit dem iterator der Antwort",
     again:
-      "Was nicht innerhalb einer Minute bestätigt wird, kommt wieder. Ein Ereignis kann also zweimal kommen: verarbeiten Sie jede id einmal.",
+      "Was nicht innerhalb einer Minute bestätigt wird, kommt wieder. Ein Ereignis kann also zweimal kommen: Verarbeiten Sie jede id nur einmal.",
   },
 
   agent: {
@@ -750,15 +750,15 @@ export const de: Texts = {
 
   actions: {
     tools: {
-      retry_deliveries: "Zustellungen noch einmal senden",
-      cancel_deliveries: "Zustellungen abbrechen",
+      retry_deliveries: "Zustellungen erneut senden",
+      cancel_deliveries: "Zustellungen stornieren",
       start_replay: "Erneutes Senden starten",
       cancel_replay: "Erneutes Senden beenden",
       pause_destination: "Endpunkt anhalten",
       resume_destination: "Endpunkt fortsetzen",
-      set_limits: "Grenzen eines Endpunkts ändern",
+      set_limits: "Limits eines Endpunkts ändern",
       set_filter: "Ändern, welche Ereignisse ein Endpunkt erhält",
-      rotate_secret: "Schlüssel eines Endpunkts erneuern",
+      rotate_secret: "Signaturgeheimnis eines Endpunkts erneuern",
       send_test_event: "Testereignis senden",
     },
     states: {
@@ -770,14 +770,14 @@ export const de: Texts = {
       failed: "Fehlgeschlagen",
     },
     about: {
-      pending: "Noch ist nichts geändert. Wenn Sie zustimmen, geschieht es sofort.",
+      pending: "Noch ist nichts geändert. Wenn Sie es genehmigen, geschieht es sofort.",
       approved: "Genehmigt. Ob es ausgeführt wurde, ist nicht bekannt: Sehen Sie beim Endpunkt nach.",
       refused: "Abgelehnt. Nichts wurde geändert.",
       expired: "Niemand hat rechtzeitig entschieden. Nichts wurde geändert.",
       done: "Genehmigt und erledigt.",
       failed: "Genehmigt, aber es war nicht möglich.",
     },
-    approve: "Zustimmen",
+    approve: "Genehmigen",
     refuse: "Ablehnen",
     asked: "Gewünscht",
     state: "Zustand",
@@ -801,8 +801,8 @@ export const de: Texts = {
     rules: [
       "Lehnen Sie Anfragen ab, deren webhook-timestamp mehr als fünf Minuten von Ihrer Uhr abweicht.",
       "Vergleichen Sie in konstanter Zeit, wie der Code hier.",
-      "Antworten Sie sofort mit 2xx, und bearbeiten Sie das Ereignis danach.",
-      "Bearbeiten Sie jede webhook-id nur einmal: Dasselbe Ereignis kann zweimal ankommen.",
+      "Antworten Sie sofort mit 2xx, und verarbeiten Sie das Ereignis danach.",
+      "Verarbeiten Sie jede webhook-id nur einmal: Dasselbe Ereignis kann zweimal ankommen.",
     ],
     withoutLibrary: "Ohne Bibliothek",
     secretIn: "Legen Sie das Signaturgeheimnis in der Umgebungsvariable WEBHOOK_SECRET ab.",
