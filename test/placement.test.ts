@@ -33,7 +33,7 @@ async function callGate(variables: object) {
   return calls;
 }
 
-test("gates, groups and intake are anywhere, near whoever calls first, when nothing is configured", async () => {
+test("gates, groups and intake are near their first caller when nothing is configured", async () => {
   expect(await callGate({})).toEqual([
     ["anywhere", "dst_1", undefined],
     ["anywhere", "0.0", undefined],

@@ -48,7 +48,7 @@ describe("what a receiver repeats of the headers", () => {
     expect(withoutValues(text, [secret, "another"])).toBe(shown);
   });
 
-  test("is left where a value is too short to be told from ordinary text", () => {
+  test("is left where a value is too short to distinguish from ordinary text", () => {
     expect(withoutValues("a team of a b", ["a b", "team"])).toBe("a team of a b");
   });
 

@@ -70,7 +70,7 @@ function admitting(
 }
 
 describe("a drain", () => {
-  test("delivers what waits in the order in which it was admitted, and tells the gate that nothing is left", async () => {
+  test("delivers what waits in the order in which it was admitted, and reports to the gate that nothing is left", async () => {
     for (let bundle = 0; bundle < 3; bundle++) await waiting(2);
     const before = world.now();
     expect(await world.drain(message())).toEqual(["left"]);
@@ -88,7 +88,7 @@ describe("a drain", () => {
     expect(nextDrains()).toEqual([]);
   });
 
-  test("that finds nothing tells the gate, and asks for nothing", async () => {
+  test("that finds nothing reports it to the gate, and requests nothing", async () => {
     expect(await world.drain(message())).toEqual(["left"]);
     expect(world.gateCalls.map(({ method }) => method)).toEqual(["reportEmptyDrain"]);
     expect(nextDrains()).toEqual([]);
@@ -463,7 +463,7 @@ describe("a waiting delivery", () => {
     expect(world.asked("countDead")).toEqual([]);
   });
 
-  test("that only later code can read waits on, and the gate is told that it is left", async () => {
+  test("that only later code can read keeps waiting, and the gate learns that it is left", async () => {
     await waiting(2);
     await waiting(2);
     world.sql("UPDATE bundles SET header = json_set(header, '$.version', 9) WHERE id = 1");

@@ -373,7 +373,7 @@ describe("a drain", () => {
     await Promise.all(draining);
   });
 
-  test("that finds nothing tells the gate, which then schedules no more drains", async () => {
+  test("that finds nothing reports it to the gate, which then schedules no more drains", async () => {
     await waitBehindHold(1);
     await forgetOutcomes();
     world.clock.pass(HELD_MS);

@@ -120,7 +120,7 @@ describe("the messages of a batch", () => {
     expect(results).toEqual(["left", "left", "left", "acked"]);
   });
 
-  test("that name nothing are acknowledged, and those that nobody can read are dropped and logged", () => {
+  test("that name nothing are acknowledged, and unreadable ones are dropped and logged", () => {
     const { groups, results, log } = grouped([{ bundles: [] }, "text", { bundles: [part(1, [A])] }]);
     expect(groups).toHaveLength(1);
     expect(results).toEqual(["acked", "acked", "left"]);

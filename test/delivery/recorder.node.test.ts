@@ -149,7 +149,7 @@ describe("a report whose neighbours are near", () => {
     expect(trips).toHaveLength(1);
   });
 
-  test("is written at once with the last of them, and not a second time when its wait is over", async () => {
+  test("is written at once with the last of them, and not a second time after its wait", async () => {
     const { states, watch } = watched();
     const recorder = new Recorder(services);
     watch(recorder.report([ending(128)], LINGER_MS));

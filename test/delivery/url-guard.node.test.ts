@@ -51,7 +51,7 @@ describe("targetFault", () => {
     expect(targetFault(`https://example.com/${"ü".repeat(400)}`, true)).toContain("characters long");
   });
 
-  it("tells public addresses, which no Worker can call, from those that are not public", () => {
+  it("distinguishes public addresses, which no Worker can call, from those that are not public", () => {
     for (const url of publicAddresses)
       expect(targetFault(url, false), url).toMatch(/points to the IP address \S+; expected a host name/);
     const mixed = ["public addresses, which a Worker cannot call", "inner ports"];

@@ -171,7 +171,7 @@ describe("to settle", () => {
 });
 
 describe("to look", () => {
-  test("tells why a delivery would wait, and changes nothing", async () => {
+  test("says why a delivery would wait, and changes nothing", async () => {
     const { id } = await admitted([1]);
     await settle(id, Array.from({ length: 5 }, unhealthy));
     const before = await storedState();
@@ -241,7 +241,7 @@ describe("a hold that is reported at once", () => {
 });
 
 describe("a hold that a person clears", () => {
-  test("is over at once, and what waits is sent for", async () => {
+  test("ends at once, and drains are scheduled for what waits", async () => {
     await gateOf(destination).hold(clock.now() + 86_400_000);
     expect(await admit([2])).toMatchObject({ refused: { reason: "hold" } });
     expect(await gateOf(destination).clearHold()).toEqual(["hold_ended"]);

@@ -84,7 +84,7 @@ describe("a scheduled event", () => {
     }
   });
 
-  test("whose time is over goes at once, like any other", async () => {
+  test("whose time has passed goes at once, like any other", async () => {
     const [event = 0] = await schedule(START - 1);
     const body = { bundles: [{ bundle: bundleOf(event), destinations: [destination] }] };
     expect(world.deliveryQueue.taken()).toEqual([{ body }]);

@@ -459,7 +459,7 @@ describe("what waits", () => {
     expect((await storedRows()).filter(({ state }) => state === "dead")).toHaveLength(1);
   });
 
-  test("is looked at for its age limit in turn, when there is more of it than one sweep looks at", async () => {
+  test("is checked for its age limit over several sweeps, when one cannot check all of it", async () => {
     const all = 100_000;
     await execute(
       `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${all})
@@ -545,7 +545,7 @@ describe("a sweep", () => {
     expect(world.logged("sweep_stalled")).toMatchObject([{ heartbeat_at: START, age_ms: 360_000 }]);
   });
 
-  test("is one at a time: another one begins when it is over, or has been dead for most of a minute", async () => {
+  test("runs alone: another one begins after its end, or when it has been dead for most of a minute", async () => {
     await lose(3);
     world.clock.pass(GRACE_MS);
     world.d1.failing((sql) => (sql.includes("leased_until <= ") ? "after" : undefined));
