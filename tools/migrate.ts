@@ -1,5 +1,7 @@
 /** Applies the migrations to the local copies of the D1 databases that wrangler.toml binds. */
+import { readdirSync } from "node:fs";
 import { join } from "node:path";
+import { copyKept } from "./kept-folders.ts";
 import { projectRoot, readWranglerConfig, runWrangler } from "./wrangler.ts";
 
 /** @param persistTo where wrangler keeps the local state; its default place when absent */
@@ -8,6 +10,18 @@ export async function applyMigrations(persistTo?: string): Promise<void> {
   for (const binding of await databasesIn()) {
     await runWrangler(["d1", "migrations", "apply", binding, ...flags]);
   }
+}
+
+/** Makes empty databases with all migrations in a directory that has none: as `applyMigrations` does, but that once. */
+export async function copyMigrated(persistTo: string): Promise<void> {
+  await copyKept(persistTo, "migrated", async (directory) => {
+    await applyMigrations(directory);
+    const migrations = join(projectRoot, "migrations");
+    const files = readdirSync(migrations).map((name) => join(migrations, name));
+    return ["wrangler.toml", "package-lock.json"]
+      .map((name) => join(projectRoot, name))
+      .concat(migrations, files);
+  });
 }
 
 /** The bindings of the databases, in the order of the file. */

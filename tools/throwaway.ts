@@ -6,11 +6,12 @@ import { randomBytes } from "node:crypto";
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { bundleWorker } from "./bundle.ts";
 import { ensureDevVars } from "./dev-vars.ts";
-import { applyMigrations } from "./migrate.ts";
+import { copyMigrated } from "./migrate.ts";
 import { type Stack, startStack } from "./stack.ts";
 import { STRICT_WORKER, type Strict, strictFlags, strictVars } from "./strict-flags.ts";
-import { bundleWorker, projectRoot } from "./wrangler.ts";
+import { projectRoot } from "./wrangler.ts";
 
 /** Given to wrangler, which would look for it beside the bundle. */
 const config = join(projectRoot, "wrangler.toml");
@@ -51,7 +52,7 @@ export async function prepareThrowaway(
   const flags = strict ? await strictFlags() : [];
   const [worker] = await Promise.all([
     bundleWorker(join(directory, "bundle"), strict && STRICT_WORKER, flags),
-    applyMigrations(directory),
+    copyMigrated(directory),
   ]);
   const args = [
     worker,

@@ -6,7 +6,7 @@ import { type ChildProcess, type StdioOptions, spawn } from "node:child_process"
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
-import { basename, join } from "node:path";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Environment } from "./deploy/config-faults.ts";
 import { endGroupOnExit, signalGroup, startWatchdog } from "./process-groups.ts";
@@ -91,21 +91,6 @@ export async function runWrangler(args: readonly string[]): Promise<void> {
   const code = await exitOf(child);
   clearTimeout(timer);
   if (code !== 0) throw new Error(`wrangler ${args.join(" ")} failed (${code}):\n${output}`);
-}
-
-/**
- * Bundles the Worker into a directory and returns the path of the file. `wrangler dev` watches the sources and
- * restarts the Worker and its queues whenever one is saved; a bundle stays as it was.
- * @param main the entry point
- * @param flags further flags for wrangler
- */
-export async function bundleWorker(
-  directory: string,
-  main = "src/worker.ts",
-  flags: readonly string[] = [],
-): Promise<string> {
-  await runWrangler(["deploy", main, "--dry-run", "--outdir", directory, ...flags]);
-  return join(directory, `${basename(main, ".ts")}.js`);
 }
 
 /** A command's output, standard error included, its exit code, and its notes for other programs. */

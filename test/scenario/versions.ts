@@ -8,8 +8,9 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { convertV4MiniflareOptions, Miniflare, type V4MiniflareOptions } from "miniflare";
 import { unstable_getMiniflareWorkerOptions as workerOptionsOf } from "wrangler";
+import { bundleWorker } from "../../tools/bundle.ts";
 import { STRICT_WORKER, strictFlags, strictVars } from "../../tools/strict-flags.ts";
-import { bundleWorker, projectRoot } from "../../tools/wrangler.ts";
+import { projectRoot } from "../../tools/wrangler.ts";
 import { liveHeapOf } from "./isolate-heap.ts";
 
 export type Version = Readonly<{

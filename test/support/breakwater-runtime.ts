@@ -1,8 +1,9 @@
 /** Breakwater in the local runtime: a Worker bundled once, with the bindings that wrangler.toml names. */
 import { join } from "node:path";
 import { unstable_getMiniflareWorkerOptions as workerOptionsOf } from "wrangler";
+import { bundleWorker } from "../../tools/bundle.ts";
 import { ensureDevVars } from "../../tools/dev-vars.ts";
-import { bundleWorker, projectRoot } from "../../tools/wrangler.ts";
+import { projectRoot } from "../../tools/wrangler.ts";
 import { migrationFiles } from "./migration-files.ts";
 import { type Runtime, startRuntime } from "./runtime.ts";
 

@@ -8,8 +8,9 @@ import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync }
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { bundleWorker } from "../bundle.ts";
 import { startStack, stopStack } from "../stack.ts";
-import { addressIn, bundleWorker, projectRoot, wranglerResult } from "../wrangler.ts";
+import { addressIn, projectRoot, wranglerResult } from "../wrangler.ts";
 import type { EndpointHit, Hits, Script } from "./protocol.ts";
 
 const MAIN = "tools/verify/receiver/worker.ts";

@@ -1,0 +1,91 @@
+/**
+ * Folders that wrangler takes some seconds to make, and that are made of files alone: kept between runs, in
+ * node_modules/.cache, and made again when one of the files differs.
+ */
+import { createHash } from "node:crypto";
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { projectRoot } from "./wrangler.ts";
+
+const KEPT = join(projectRoot, "node_modules/.cache/kept");
+/** A process that has found a folder copies it well within this time. */
+const COPIED_MS = 3_600_000;
+
+type Index = Readonly<{ files: readonly string[]; print: string }>;
+
+/**
+ * Copies the folder of that name into a directory.
+ * @param make fills an empty directory, and returns the files and directories that it is made of; of a directory the names
+ * in it count
+ */
+export async function copyKept(
+  directory: string,
+  name: string,
+  make: (directory: string) => Promise<readonly string[]>,
+): Promise<void> {
+  const known = readIndex(name);
+  if (known && printOf(known.files) === known.print && existsSync(folderOf(name, known.print))) {
+    cpSync(folderOf(name, known.print), directory, { recursive: true });
+    return;
+  }
+  mkdirSync(KEPT, { recursive: true });
+  const made = mkdtempSync(join(KEPT, "new-"));
+  try {
+    const startedAt = Date.now();
+    const files = await make(made);
+    cpSync(made, directory, { recursive: true });
+    // A file that was changed meanwhile may have been read before or after that.
+    if (files.every((file) => statSync(file).mtimeMs < startedAt)) keep(name, made, files);
+  } finally {
+    rmSync(made, { recursive: true, force: true });
+  }
+}
+
+function keep(name: string, made: string, files: readonly string[]): void {
+  const index: Index = { files, print: printOf(files) };
+  for (const old of readdirSync(KEPT).filter((one) => one.startsWith(`${name}-`)))
+    if (statSync(join(KEPT, old)).mtimeMs < Date.now() - COPIED_MS)
+      rmSync(join(KEPT, old), { recursive: true, force: true });
+  const folder = folderOf(name, index.print);
+  // Another process may have made the same.
+  if (!existsSync(folder)) renameSync(made, folder);
+  const next = `${folder}.${process.pid}.json`;
+  writeFileSync(next, JSON.stringify(index));
+  renameSync(next, indexOf(name));
+}
+
+function folderOf(name: string, print: string): string {
+  return join(KEPT, `${name}-${print}`);
+}
+
+function indexOf(name: string): string {
+  return join(KEPT, `${name}.json`);
+}
+
+function readIndex(name: string): Index | undefined {
+  return existsSync(indexOf(name)) ? JSON.parse(readFileSync(indexOf(name), "utf8")) : undefined;
+}
+
+/** A hash of the names and contents of the files. */
+function printOf(files: readonly string[]): string {
+  const print = createHash("sha256");
+  for (const file of files) print.update(`${file}\n`).update(contentOf(file)).update("\n");
+  return print.digest("hex").slice(0, 32);
+}
+
+function contentOf(file: string): string | Buffer {
+  const stat = statSync(file, { throwIfNoEntry: false });
+  if (!stat) return "";
+  return stat.isDirectory() ? readdirSync(file).sort().join() : readFileSync(file);
+}
