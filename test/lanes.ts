@@ -10,6 +10,7 @@
  * | `*.deep.test.ts`                            | deep workers         | workerd, one database      | deep |
  * | (some of those again)                       | deep three databases | workerd, three databases   | deep |
  * | `test/scenario/*.test.ts`                   | deep scenario        | Node, and a whole stack    | deep |
+ * | (some of those)                             | deep scenario alone  | Node, and a whole stack    | deep |
  * | `test/browser/*.test.ts`                    | (its own config)     | Node, and a browser        | browser |
  *
  * `npm run test:unit` is the unit lane, `npm test` is unit and test, `npm run test:deep` is deep, and
@@ -24,6 +25,8 @@ const deep = ["test/**/*.deep.test.ts", "{test,bench}/**/*.deep.node.test.ts"];
 const deepInNode = ["{test,bench}/**/*.deep.node.test.ts"];
 const sharded = ["test/sharded/**/*.test.ts"];
 const scenarios = ["test/scenario/**/*.test.ts"];
+/** What they see depends on how soon the stack gets to it: beside another stack they would see its time too. */
+const alone = ["test/scenario/verify.test.ts", "test/scenario/cost.test.ts"];
 export const browser = ["test/browser/**/*.test.ts"];
 
 export const projects = {
@@ -46,7 +49,8 @@ export const projects = {
       "test/ingest/pinned-tenants.deep.test.ts",
     ],
   },
-  "deep scenario": { include: scenarios, exclude: inNode },
+  "deep scenario": { include: scenarios, exclude: [...inNode, ...alone] },
+  "deep scenario alone": { include: alone },
 } as const satisfies Readonly<Record<string, Globs>>;
 
 export type Project = keyof typeof projects;
@@ -56,6 +60,23 @@ export const lanes = {
   test: { script: "test", projects: ["workers", "three databases"] },
   deep: {
     script: "test:deep",
-    projects: ["deep", "deep workers", "deep three databases", "deep scenario"],
+    projects: ["deep", "deep workers", "deep three databases", "deep scenario", "deep scenario alone"],
   },
 } as const satisfies Readonly<Record<string, Readonly<{ script: string; projects: readonly Project[] }>>>;
+
+/** What takes longest, in that order: begun last, it would leave the other cores with nothing to do. */
+export const longest: readonly string[] = [
+  "bench/storm.deep.node.test.ts",
+  "test/delivery/every-fault/sending-again.deep.test.ts",
+  "test/model/model.deep.node.test.ts",
+  "test/features/notices/storm.deep.node.test.ts",
+  "test/delivery/every-fault/erasing.deep.test.ts",
+  "test/delivery/every-fault/waiting.deep.test.ts",
+  "test/http/svix/hostile.deep.test.ts",
+  "test/receivers/mutants.deep.node.test.ts",
+  "test/routes/strangers.deep.test.ts",
+  "test/delivery/every-fault/requeueing.deep.test.ts",
+  "test/receivers/receivers.deep.node.test.ts",
+  "test/simulator/simulate-outage.deep.node.test.ts",
+  "test/http/fuzz.deep.test.ts",
+];

@@ -5,7 +5,8 @@
  */
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
-import { type Project, projects } from "./lanes.ts";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
+import { longest, type Project, projects } from "./lanes.ts";
 import { MASTER_KEYS } from "./support/vault.ts";
 
 // Otherwise wrangler warns, once for each test file, of secrets that the bindings below provide.
@@ -98,7 +99,8 @@ function workersProject(
   };
 }
 
-function nodeProject(name: Project, { fileParallelism = true, isolate = true } = {}) {
+/** @param group projects of a later group are run after those of an earlier one */
+function nodeProject(name: Project, { isolate = true, maxWorkers, group = 0 }: NodeOptions = {}) {
   return {
     extends: true as const,
     // The simulator runs the gate's class in Node, where the runtime's own module does not exist.
@@ -106,7 +108,8 @@ function nodeProject(name: Project, { fileParallelism = true, isolate = true } =
     test: {
       ...filesOf(name),
       environment: "node" as const,
-      fileParallelism,
+      ...(maxWorkers && { maxWorkers }),
+      sequence: { groupOrder: group },
       // Reading the modules anew for each file takes longer than most files' tests.
       isolate,
       setupFiles: isolate ? [] : ["test/support/real-time.ts"],
@@ -114,9 +117,24 @@ function nodeProject(name: Project, { fileParallelism = true, isolate = true } =
   };
 }
 
+type NodeOptions = Readonly<{ isolate?: boolean; maxWorkers?: number; group?: number }>;
+
+/** The longest first; else in Vitest's order: by the last run's times, or by size where there are none, as in CI. */
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const place = ({ moduleId }: TestSpecification) => {
+      const at = longest.findIndex((file) => moduleId === root + file);
+      return at < 0 ? longest.length : at;
+    };
+    const sorted = await super.sort(files);
+    return sorted.sort((a, b) => place(a) - place(b));
+  }
+}
+
 export default defineConfig({
   root,
   test: {
+    sequence: { sequencer: LongestFirst },
     reporters: process.env.GITHUB_ACTIONS ? ["default", "github-actions"] : ["default"],
     silent: "passed-only",
     slowTestThreshold: 5_000,
@@ -131,7 +149,8 @@ export default defineConfig({
       nodeProject("deep"),
       workersProject("deep workers", { isolate: true }),
       workersProject("deep three databases", { d1Databases: threeDatabases, isolate: true }),
-      nodeProject("deep scenario", { fileParallelism: false }),
+      nodeProject("deep scenario", { maxWorkers: 2, group: 1 }),
+      nodeProject("deep scenario alone", { maxWorkers: 1, group: 2 }),
     ],
   },
 });
