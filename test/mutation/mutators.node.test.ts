@@ -76,15 +76,16 @@ describe("a mutant of SQL", () => {
   });
 });
 
+const plan = planned();
+
 test("every file with its mutants in it can be parsed", () => {
-  const plan = planned();
   const { transform } = mutationPlugin(plan);
   expect(plan.mutants.length).toBeGreaterThan(5_000);
   for (const file of plan.files.keys()) expect(() => parse(transform("", ROOT + file) ?? "")).not.toThrow();
 });
 
 test("every explanation belongs to a mutant and says why it stays", () => {
-  expect(unmatched(planned().mutants)).toEqual([]);
+  expect(unmatched(plan.mutants)).toEqual([]);
   expect(explanations.filter(({ reason }) => reason.length < 20)).toEqual([]);
 });
 
