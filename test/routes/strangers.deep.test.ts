@@ -109,10 +109,10 @@ async function faultsAfter(requests: readonly Sent[], how: How): Promise<Faults>
   );
   const faults = answers.flatMap((answer) => answer.faults);
   const now = await stored();
-  const differing = [
-    ...[...now].filter((row) => !before.has(row)),
-    ...[...before].filter((row) => !now.has(row)),
-  ];
+  const isSame = now === before;
+  const differing = isSame
+    ? []
+    : [...[...now].filter((row) => !before.has(row)), ...[...before].filter((row) => !now.has(row))];
   before = now;
   const mayChange = mayChangeOwn && answers.some(({ status }) => status < 400);
   const changed = differing.find((row) => isRivals(world, row)) ?? (mayChange ? undefined : differing[0]);

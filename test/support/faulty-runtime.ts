@@ -75,9 +75,14 @@ export function faultyRuntime(outside: Outside, options: RuntimeOptions = {}): F
   let failedCall: string | undefined;
   /** Real calls under way, including those that wait for a receiver. */
   let busy = 0;
+  /** Resolves when one of them has ended, or waits for a receiver. */
+  let changed = Promise.withResolvers<void>();
   let driving: Promise<void> | undefined;
 
-  receiver.pausing(() => clock.sleep(Math.round(ANSWER_MS[0] + random() * (ANSWER_MS[1] - ANSWER_MS[0]))));
+  receiver.pausing(() => {
+    changed.resolve();
+    return clock.sleep(Math.round(ANSWER_MS[0] + random() * (ANSWER_MS[1] - ANSWER_MS[0])));
+  });
 
   async function real<T>(work: () => Promise<T>): Promise<T> {
     busy += 1;
@@ -85,6 +90,7 @@ export function faultyRuntime(outside: Outside, options: RuntimeOptions = {}): F
       return await work();
     } finally {
       busy -= 1;
+      changed.resolve();
     }
   }
 
@@ -163,9 +169,12 @@ export function faultyRuntime(outside: Outside, options: RuntimeOptions = {}): F
     try {
       for (let idle = 0; invocations.size > 0; ) {
         const isBusy = busy > receiver.open();
-        // Real calls return by themselves; a timer leaves the machine to them.
-        await (isBusy ? new Promise((resolve) => setTimeout(resolve)) : scheduler.wait(0));
-        idle = busy > receiver.open() ? 0 : idle + 1;
+        // Real calls return by themselves.
+        if (isBusy) {
+          await changed.promise;
+          changed = Promise.withResolvers();
+        } else await scheduler.wait(0);
+        idle = isBusy || busy > receiver.open() ? 0 : idle + 1;
         for (const invocation of invocations)
           if (invocation.ended || (invocation.over && invocation.open === 0)) leave(invocation);
         if (idle < TURNS || invocations.size === 0) continue;

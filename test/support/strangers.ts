@@ -24,7 +24,7 @@ import { accessWith, assertionOf, payloadFor, publishedKeys, signingKey } from "
 import { withoutTailPauses } from "./clock.ts";
 import { testConfig } from "./config.ts";
 import { ORIGIN } from "./dashboard.ts";
-import { rowsOfAll } from "./databases.ts";
+import { rowsOfAll, unlessWritten } from "./databases.ts";
 import { idleGates } from "./idle-gates.ts";
 import { bodyFor, operations, shared, type Things, thingsOf } from "./operations.ts";
 import { fakeQueue } from "./queues.ts";
@@ -372,7 +372,7 @@ export function formOf({ tenant, ids }: Things): Record<string, string> {
 }
 
 /** Every row as text. */
-export async function stored(): Promise<ReadonlySet<string>> {
+export const stored = unlessWritten(async (): Promise<ReadonlySet<string>> => {
   const tables = await rowsOfAll<{ name: string }>(
     "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*' AND name NOT GLOB '_cf_*' AND name NOT GLOB 'd1_*'",
   );
@@ -380,7 +380,7 @@ export async function stored(): Promise<ReadonlySet<string>> {
   return new Set(
     rows.flatMap(({ results }, i) => results.map((row) => `${tables[i]?.name} ${JSON.stringify(row)}`)),
   );
-}
+});
 
 /** Whether the row is the rival's, and does not only repeat a text that a request has put there. */
 export function isRivals({ rival: { tenant, ids } }: World, row: string): boolean {
