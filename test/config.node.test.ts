@@ -1,9 +1,14 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, test } from "vitest";
+import { version as clientVersion } from "../client/package.json" with { type: "json" };
 import { version } from "../package.json" with { type: "json" };
 import { parseConfig } from "../src/config.ts";
+import { VERSION } from "../src/core/version.ts";
 import { destinationBindings } from "../src/destination-bindings.ts";
 import { USER_AGENT } from "../src/secrets/deployment-marker.ts";
 import { furtherDatabases } from "../src/store/databases.ts";
+import { projectRoot } from "../tools/wrangler.ts";
 import { keysOf, MASTER_KEYS } from "./support/vault.ts";
 
 const ADMIN_KEY = "a key of sixteen characters and more";
@@ -351,6 +356,12 @@ test("takes the portal's name, logo and colour, and names what is wrong with the
   expect(() => read({ PORTAL_NAME: "a\nb" })).toThrow("PORTAL_NAME expected 1 to 80 characters");
 });
 
-test("the user agent has the major and minor version of the package", () => {
+test("the release has one number, wherever it is named", () => {
+  expect(VERSION).toBe(version);
+  expect(clientVersion).toBe(version);
   expect(USER_AGENT).toBe(`Breakwater/${version.split(".").slice(0, 2).join(".")} (webhooks)`);
+  for (const file of [".github/actions/publish-event-types/publish.sh", "examples/express/package.json"]) {
+    const named = /breakwater-client(?:@|": ")([\d.]+)/.exec(readFileSync(join(projectRoot, file), "utf8"));
+    expect(named?.[1], file).toBe(version);
+  }
 });

@@ -49,6 +49,8 @@ export type Deployment = Readonly<{
   advance: (ms: number) => Promise<void>;
   /** One request, whose events are for these tenants. */
   post: (tenants: readonly string[], idempotencyKey?: string) => Promise<void>;
+  /** The next so many calls reach their intakes at the same moment, as those that have waited for a commit to end. */
+  gather: (calls: number) => void;
   /** What is on the queue is delivered, ten messages an invocation. */
   consume: () => Promise<void>;
   settled: () => Promise<void>;
@@ -96,6 +98,19 @@ export async function deployment(size: DeploymentSize): Promise<Deployment> {
   const groups = virtualObjects(ringing, ReceiverGroup, () => drains.queue);
   const calledAt = new Map<string, number>();
   const intakes = new Map<string, GroupCommit>();
+  let expected = 0;
+  const gathered: (() => void)[] = [];
+
+  /** Until all that are expected have come. */
+  async function gathering(): Promise<void> {
+    if (expected === 0) return;
+    const all = new Promise<void>((resolve) => void gathered.push(resolve));
+    if (gathered.length === expected) {
+      expected = 0;
+      for (const resolve of gathered.splice(0)) resolve();
+    }
+    await all;
+  }
 
   const shared: Parameters<Isolate["own"]>[0] = {
     config: testConfig({ intakeShards: size.shards, allowPrivateDestinations: true }),
@@ -128,8 +143,9 @@ export async function deployment(size: DeploymentSize): Promise<Deployment> {
     get: (name: string) => {
       const object = intakes.get(name) ?? new GroupCommit(newIsolate().own(shared));
       intakes.set(name, object);
-      const rpc = (...request: Parameters<IntakeRpc["accept"]>) => {
+      const rpc = async (...request: Parameters<IntakeRpc["accept"]>) => {
         counted.intakeCalls += 1;
+        await gathering();
         return object.accept(...structuredClone(request));
       };
       return { accept: rpc };
@@ -190,6 +206,9 @@ export async function deployment(size: DeploymentSize): Promise<Deployment> {
     random,
     advance,
     post,
+    gather: (calls) => {
+      expected = calls;
+    },
     consume,
     settled,
     cron: () => runCron(anyIsolate().services),

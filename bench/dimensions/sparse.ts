@@ -96,15 +96,29 @@ async function pass(world: Deployment, { tenants, gapMs, keyed }: Sparse, gaps: 
       tenant: `tenant-${tenant}`,
     }));
   });
-  const bySlot = Map.groupBy(times.flat(), ({ at }) => Math.ceil(at / COMMIT_MS));
-  for (const [slot, posts] of [...bySlot].sort(([a], [b]) => a - b)) {
-    await world.advance(Math.max(0, slot * COMMIT_MS - world.now()));
-    await Promise.all(posts.map(({ at, tenant }) => world.post([tenant], keyed && `key-${at}`)));
+  const commits = commitsOf(times.flat());
+  for (const { at, posts } of commits) {
+    await world.advance(Math.max(0, at - world.now()));
+    world.gather(posts.length);
+    await Promise.all(posts.map((post) => world.post([post.tenant], keyed && `key-${post.at}`)));
     await world.settled();
     await world.consume();
     await world.settled();
   }
-  return { delivered: tenants * gaps, commits: bySlot.size };
+  return { delivered: tenants * gaps, commits: commits.length };
+}
+
+type Post = Readonly<{ at: number; tenant: string }>;
+
+/** An intake commits at once unless a commit is under way; what arrives meanwhile shares the next one. */
+function commitsOf(posts: Post[]): Readonly<{ at: number; posts: Post[] }>[] {
+  const commits: { at: number; posts: Post[] }[] = [];
+  for (const post of posts.sort((a, b) => a.at - b.at)) {
+    const last = commits.at(-1);
+    if (last && post.at <= last.at) last.posts.push(post);
+    else commits.push({ at: Math.max(post.at, last ? last.at + COMMIT_MS : 0), posts: [post] });
+  }
+  return commits;
 }
 
 async function stored({ all }: Deployment): Promise<{ rows: number; bytes: number }> {

@@ -23,8 +23,8 @@ const claims: readonly Claim[] = [
   },
   {
     page: BENCHMARKS,
-    says: "Events every four seconds and every minute cost a little more than their goals",
-    holds: () => ["every-4", "every-60"].every((id) => !meetsGoal(costOf(id))),
+    says: "Events every minute cost a little more than their goal",
+    holds: () => meetsGoal(costOf("every-4")) && !meetsGoal(costOf("every-60")),
   },
   {
     page: BENCHMARKS,
@@ -41,11 +41,10 @@ const claims: readonly Claim[] = [
   },
   {
     page: BENCHMARKS,
-    says: "**In batches** Breakwater is ahead of both stacks on Postgres",
+    says: "**In batches** Breakwater is ahead of BullMQ with Postgres, and level with pg-boss",
     holds: () =>
-      ["BullMQ + Redis + Postgres", "pg-boss + Postgres"].every(
-        (name) => contender("In batches", name).ratio > 1,
-      ),
+      contender("In batches", "BullMQ + Redis + Postgres").ratio > 1.1 &&
+      Math.abs(contender("In batches", "pg-boss + Postgres").ratio - 1) < 0.1,
   },
   {
     page: BENCHMARKS,

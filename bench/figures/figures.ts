@@ -3,6 +3,7 @@ import { remedies, steps } from "../../src/http/docs/remedies.ts";
 import { libraries } from "../../src/pages/portal/libraries.ts";
 import { snippetLanguages } from "../../src/pages/portal/snippets.ts";
 import { costTable, meetsGoal } from "../cost/report.ts";
+import { distanceTable } from "../distance/report.ts";
 import { dimensionTable } from "../growth/dimensions.ts";
 import { isolationTable, textOf } from "../isolation/report.ts";
 import { latencyTable } from "../latency/report.ts";
@@ -32,6 +33,7 @@ const BENCHES: readonly Bench[] = [
   "dimensions",
   "throughput",
   "latency",
+  "distance",
   "profile",
   "isolation",
   "storm",
@@ -68,6 +70,7 @@ export const figures: Readonly<Record<string, () => string>> = {
   "throughput-capacity": throughputCapacity,
 
   latency: () => latencyTable(saved("latency")),
+  distance: () => distanceTable(saved("distance")),
 
   profile: () => profileTable(saved("profile"), "in batches of 100"),
   "profile-single": () => fixed(micros("one by one", "delivered")),

@@ -1,6 +1,7 @@
 /** Single figures of what is saved. Each throws where there is none: a bench was renamed, and not its page. */
 import {
   type CostEntry,
+  type DistanceRow,
   type GrowthResults,
   type IsolationResults,
   type LatencyRow,
@@ -28,6 +29,11 @@ export function peersTable(shape: string): LoadTable {
 export function rateRow(perSecond: number, name: string): LatencyRow {
   const isIt = (row: LatencyRow) => row.perSecond === perSecond && row.name === name;
   return found(saved("latency").rows, isIt, `${name} at ${perSecond} a second`);
+}
+
+export function distanceRow(distanceMs: number, perSecond: number): DistanceRow {
+  const isIt = (row: DistanceRow) => row.distanceMs === distanceMs && row.perSecond === perSecond;
+  return found(saved("distance").rows, isIt, `${perSecond} a second at ${distanceMs} ms`);
 }
 
 export function stepsOf(id: string): GrowthResults["tables"][number]["steps"] {

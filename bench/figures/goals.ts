@@ -2,12 +2,12 @@
 import { meetsGoal } from "../cost/report.ts";
 import { fixed, table } from "../markdown.ts";
 import { type CostEntry, saved } from "../results.ts";
-import { contender, rateRow, spreadOf, stepsOf, stormGoal } from "./find.ts";
+import { contender, distanceRow, micros, rateRow, spreadOf, stepsOf, stormGoal } from "./find.ts";
 
 export type Goal = Readonly<{ goal: string; figure: string; isMet: boolean }>;
 
 export function goals(): Goal[] {
-  return [...cost(), ...growth(), ...speed(), isolation(), ...storm(), kills()];
+  return [...cost(), ...growth(), ...speed(), ...distance(), isolation(), ...storm(), kills()];
 }
 
 export function goalsTable(): string {
@@ -67,6 +67,35 @@ function speed(): Goal[] {
       isMet: p50 <= 25 && p99 <= 100,
     },
     { goal: "CPU in batches ≤ 0.22 s per 1,000", figure: fixed(cpu, 2), isMet: cpu <= 0.22 },
+    beside("CPU one by one ≤ 1.0 × a bare Worker", "one by one", 1),
+    beside("CPU in batches ≤ 1.4 × a bare Worker", "in batches of 100", 1.4),
+  ];
+}
+
+function beside(goal: string, shape: string, limit: number): Goal {
+  const ratio = micros(shape, "delivered") / micros(shape, "by a bare Worker");
+  return { goal, figure: `${fixed(ratio, 2)} ×`, isMet: ratio <= limit };
+}
+
+/** At 50 ms from databases and gates, with one consumer. */
+function distance(): Goal[] {
+  const [alone, fifty, most] = [distanceRow(50, 1), distanceRow(50, 50), distanceRow(50, 250)];
+  return [
+    {
+      goal: "50 ms away, alone: accept to arrival p50 ≤ 120 ms",
+      figure: fixed(alone.arrivalP50Ms),
+      isMet: alone.arrivalP50Ms <= 120,
+    },
+    {
+      goal: "50 ms away, 50 a second: accept to arrival p50 ≤ 300 ms, p99 ≤ 1 s",
+      figure: `${fixed(fifty.arrivalP50Ms)}, ${fixed(fifty.arrivalP99Ms)}`,
+      isMet: fifty.arrivalP50Ms <= 300 && fifty.arrivalP99Ms <= 1000,
+    },
+    {
+      goal: "50 ms away, 250 a second: one consumer keeps up, so the last event arrives within a second of its post",
+      figure: `${fixed(most.behindMs)} ms`,
+      isMet: most.behindMs <= 1000,
+    },
   ];
 }
 

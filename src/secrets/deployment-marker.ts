@@ -3,10 +3,11 @@
  * as events under whatever name. It is derived from the master keys and `ADMIN_KEY`, so that nobody can predict
  * it, and another deployment has another one. A receiver that copies it can only get its own posts refused.
  */
+import { VERSION } from "../core/version.ts";
 import { derivedKeys, type MasterKeys } from "./vault.ts";
 
-/** The User-Agent of requests to receivers and token endpoints. */
-export const USER_AGENT = "Breakwater/0.3 (webhooks)";
+/** The User-Agent of requests to receivers and token endpoints: a patch of a release does not change it, because firewalls permit it exactly. */
+export const USER_AGENT = `Breakwater/${VERSION.slice(0, VERSION.lastIndexOf("."))} (webhooks)`;
 
 export const MARKER = "webhook-deployment";
 

@@ -23,11 +23,11 @@ export type Version = Readonly<{
   migrations: ReadonlyMap<string, string>;
 }>;
 
-/** Where releases up to 0.3.0 have the Worker under production's quotas. */
+/** Where the release before this one has the Worker under production's quotas. */
 const FORMER_STRICT_WORKER = "src/local/strict/worker.ts";
 
 /** The commit of the release before this one, which upgrades are tried from. */
-export const FORMER = "e8716085ec1c99de7b0170c3fd4fa79dc90cb34f";
+export const FORMER = "a86691ca5fedf38402355c302dc891ecc09c9104";
 
 /** Whether the repository's history reaches back to that commit: a shallow clone's may not. */
 export function hasCommit(ref: string): boolean {

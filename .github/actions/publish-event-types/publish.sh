@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Shows the plan of a file of event types, and applies it unless APPLY is false. The client's version is that of the action.
 set -uo pipefail
-client() { npx --yes breakwater-client@0.3.0 "$@"; }
+client() { npx --yes breakwater-client@0.4.0 "$@"; }
 
 flags=(-f "$FILE")
 [ "${PRUNE:-false}" != true ] || flags+=(--prune)

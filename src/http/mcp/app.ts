@@ -6,6 +6,7 @@ import { Hono, type MiddlewareHandler } from "hono";
 import { joined } from "../../core/bundle.ts";
 import { refuseWithout } from "../../core/principal.ts";
 import type { Refused } from "../../core/result.ts";
+import { VERSION } from "../../core/version.ts";
 import { findVisitorsAgent } from "../../features/portal-links/visits.ts";
 import type { Caller } from "../../features/service.ts";
 import { faultOf } from "../../log.ts";
@@ -123,7 +124,7 @@ function toolNamed(name: unknown): Tool | undefined {
   return tools.find((tool) => tool.name === name);
 }
 
-const SERVER = { name: "breakwater", version: "0.3.0" };
+const SERVER = { name: "breakwater", version: VERSION };
 const CAPABILITIES = { tools: {} };
 
 const INSTRUCTIONS =

@@ -31,8 +31,10 @@ describe("an operator", () => {
     const found = await browser.get("/dashboard/search?q=hello");
     expect([found.html.includes("order.paid"), found.html.includes("cart.left")]).toEqual([true, false]);
     expect((await browser.get(`/dashboard/destinations/${acme}`)).status).toBe(200);
-    const hidden = await browser.get(`/dashboard/destinations/${other}`);
-    expect([hidden.status, hidden.html.includes("You see only the tenant acme.")]).toEqual([404, true]);
+    for (const page of ["", "/certification"]) {
+      const hidden = await browser.get(`/dashboard/destinations/${other}${page}`);
+      expect([hidden.status, hidden.html.includes("You see only the tenant acme.")]).toEqual([404, true]);
+    }
     expect((await browser.get(`/dashboard/destinations/${other}?tenant=`)).status).toBe(200);
     for (const path of pages) expect([path, await shown(path)]).toEqual([path, [true, true]]);
   });

@@ -9,15 +9,15 @@ import { nameOf } from "../../ui/destination-table.tsx";
 import { durationOf, textIn } from "../../ui/format.ts";
 import { attempt } from "../../ui/services.ts";
 import { causeText } from "../../ui/status-text.ts";
-import { showPage, showRefusal } from "../components/layout.tsx";
-import { callerOnPage, type DashboardEnv, mayCall } from "../session.ts";
+import { showNotFound, showPage, showRefusal } from "../components/layout.tsx";
+import { callerOnPage, callerWithinTenant, type DashboardEnv, mayCall } from "../session.ts";
 
 const PATH = "/dashboard/destinations/:id/certification";
 
 export function registerCertification(app: Hono<DashboardEnv>): void {
   app.get(PATH, async (c) => {
-    const found = await getDestination(callerOnPage(c), c.req.param("id"));
-    if (found.kind !== "ok") return showRefusal(c, found, "/dashboard");
+    const found = await getDestination(callerWithinTenant(c), c.req.param("id"));
+    if (found.kind !== "ok") return showNotFound(c);
     const row = found.value;
     const path = `/dashboard/destinations/${row.id}`;
     return showPage(
