@@ -53,7 +53,7 @@ type Wanted = Readonly<{
 
 /** Resolution of the name, request and answer together. Shorter than a gate lets the others wait. */
 const FETCH_MS = 8_000;
-/** A gate that cannot be reached is asked again after this. */
+/** An unreachable gate is called again after this. */
 const UNREACHABLE_MS = 5_000;
 
 /** The token to send now, of this isolate, of the gate, or fetched for everybody. */

@@ -160,7 +160,7 @@ type Refused = Stage<"refused"> & Readonly<{ result: AdmitResult }>;
 
 export type Leased = Stage<"leased"> &
   Readonly<{
-    /** Of those that were asked for, some may have been refused. */
+    /** Some of the requested deliveries may have been refused. */
     result: AdmitResult;
     grant: Grant;
     run: DeliveryLease;

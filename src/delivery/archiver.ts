@@ -79,7 +79,7 @@ class Archiver {
     return true;
   }
 
-  /** The batch is done: writes what there is, in the background, and from now on each exchange as it comes. */
+  /** Called when the batch is done. Writes the collected exchanges in the background, and each later one as it arrives. */
   release(): void {
     this.#mayWrite = true;
     this.#writeAll();

@@ -201,7 +201,7 @@ function termsOf(sealed: string): string {
   return sealed.slice(-22);
 }
 
-/** A destination's own headers, opened; their names are spelled as its owner does. Rejects when one does not open. */
+/** A destination's custom headers, decrypted, with names as its owner spells them. Rejects if one cannot be decrypted. */
 export async function ownHeaders(
   vault: Vault,
   destination: Pick<Columns, "id" | "headers" | "sealedHeaders">,

@@ -65,7 +65,7 @@ type Step = {
   readonly kind: "step";
   readonly dispatch: Awaited<ReturnType<typeof admitDue>>;
   readonly isCrowded: boolean;
-  /** Whether the gate has been asked for the one that comes after it. */
+  /** Whether its successor has been requested from the gate. */
   isFollowed: boolean;
 };
 

@@ -124,7 +124,7 @@ function reportOf({ destination, group }: Member, part: Partial<GroupReport>): G
   return { ...none, member, tenant, isOneHost: isGroupOfHost(group), ...part };
 }
 
-/** Never rejects: a lease is settled also where its group learns nothing of it. */
+/** Never rejects, so that a lease is settled even if its group gets no report. */
 async function report(services: Services, member: Member, part: Partial<GroupReport>): Promise<boolean> {
   const { group } = member;
   try {

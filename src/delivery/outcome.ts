@@ -28,7 +28,7 @@ export type Disposition = Readonly<{
   gone?: boolean;
 }>;
 
-/** An attempt that has ended, what it makes of its delivery, and what is counted of it. */
+/** A finished attempt: the disposition of its delivery, and what is counted. */
 export type Finished = Readonly<{ attempt: Attempt; outcome: DeliveryOutcome; metric: AttemptMetric }>;
 
 export type DeliveryOutcome = Readonly<{ row: DeliveryRecord; transition: Transition }>;

@@ -335,11 +335,11 @@ function formerPlaces(
 
 type LookedUp = Readonly<{
   outcomes: ReadonlyMap<Entry, CommitOutcome>;
-  /** The highest bundle id of each database that was asked, at that time. */
+  /** The highest bundle id of each queried database at that time. */
   highest: ReadonlyMap<number, number>;
 }>;
 
-/** Databases that are asked at the same time: an invocation has six connections. */
+/** Databases queried at the same time: an invocation has six connections. */
 const ASKED_AT_ONCE = 5;
 /** The timeout of a read of the database. */
 const LOOK_UP_MS = 5_000;

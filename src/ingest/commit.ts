@@ -483,7 +483,7 @@ async function keepFound(
   }
 }
 
-/** Whether what is stored under an entry's key was stored by an earlier try of its own. */
+/** Whether an earlier try of the same entry stored what its key names. */
 function isOwn({ token, events }: Entry, plans: Plans, [first = 0]: readonly number[]): boolean {
   const name = events.length > 1 ? `${token}.0` : token;
   return plans.get(bundleOf(first))?.tokens.includes(name) ?? false;

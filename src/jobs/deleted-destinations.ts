@@ -151,7 +151,7 @@ async function placeAfter(
 
 /** Deleted destinations checked each minute. */
 const TOMBSTONES = 100;
-/** Gates called at once: as many as there are connections, in case the calls count as such. */
+/** Gates called at once: as many as there are connections, in case calls count as connections. */
 const GATES = CONNECTIONS;
 
 /**

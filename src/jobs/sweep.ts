@@ -222,7 +222,7 @@ async function makeLostWait(
   const known = new Map((await destinationsNamed(services.db, ids)).map((one) => [one.id, one]));
   const rows = lost.flatMap(({ eventId, destinationId, ...limits }) => {
     const destination = known.get(destinationId);
-    // The row has nothing of the event's content in it.
+    // The row contains no event content.
     const event = { id: eventId, ...limits, tenant: "", type: "", body: undefined };
     return destination
       ? [waitingRow({ event, destination, row: undefined }, { reason: "recovered", until: now })]

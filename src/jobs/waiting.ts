@@ -47,7 +47,7 @@ const ROUND_MS = MINUTE_MS / 1_000;
 const LONGEST_ROUND_MS = 30 * MINUTE_MS;
 /** Databases that a step looks into. With more, the walks go over one group of them after the other. */
 const GROUP = 50;
-/** Gates called at once: as many as there are connections, in case the calls count as such. */
+/** Gates called at once: as many as there are connections, in case calls count as connections. */
 const GATES = CONNECTIONS;
 /** Waiting deliveries, or packs of them, that one statement checks for their age limits. */
 const CHECKED = 2_000;

@@ -38,7 +38,7 @@ const COUNT = `
   UPDATE replays SET failed = failed + 1 WHERE id = (
     SELECT replay FROM deliveries WHERE destination_id = ?1 AND event_id = ?2 AND ${IS_OPEN})`;
 
-/** A trigger clears the bit of one that waits in a pack, and another one refuses the row of one that has ended in it. */
+/** One trigger clears the bit of a delivery that waits in a pack; another refuses the row of one that has ended in it. */
 const CANCEL = `
   INSERT INTO deliveries (destination_id, event_id, state, reason, give_up_at, ended_at)
   SELECT ?1, ?2, 'cancelled', '${REASON}', ?3, ?4 WHERE NOT EXISTS (

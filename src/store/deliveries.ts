@@ -32,7 +32,7 @@ type LoadedEvent = Readonly<{
   id: number;
   tenant: string;
   type: string;
-  /** Undefined when it was not asked for; null when the stored bytes are damaged. */
+  /** Undefined if not requested; null when the stored bytes are damaged. */
   body: Uint8Array<ArrayBuffer> | null | undefined;
   /** Of content that is sent as it was posted; absent: the body is an envelope. */
   contentType?: string | undefined;
@@ -290,7 +290,7 @@ function rowsByKey(
 
 type Entry = Readonly<{ index: number; destination: Destination; row: DeliveryRow | undefined }>;
 
-/** A loaded bundle with the deliveries that were asked for. */
+/** A loaded bundle with the requested deliveries. */
 type Opened = {
   readonly stored: BundleRow;
   header: StoredHeader;

@@ -44,7 +44,7 @@ export type DeliveryFilter = EventFilter &
     reason?: string | undefined;
     /** A tag of the event; needs a tenant: see deliveries-by-event.ts. */
     tag?: string | undefined;
-    /** Content to be hidden, whatever else is asked for. */
+    /** Content to hide, regardless of other conditions. */
     over?: Over | undefined;
     /** Where the page starts: lists descend by key. */
     before?: DeliveryKey | undefined;

@@ -354,7 +354,7 @@ type Walk = Readonly<{
 /** The table that is walked through: rows by their events, or packs by their bundles. */
 type Table = "deliveries" | "packs";
 
-/** The partial index that holds only the state asked for, if there is one in the order of the walk. */
+/** The partial index that contains only the requested state, if one has the order of the walk. */
 const sources: Readonly<Record<Table, Readonly<Partial<Record<StoredState, SQL>>>>> = {
   deliveries: {
     waiting: sql.raw(`${WAITING_ROWS} AND`),

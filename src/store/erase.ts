@@ -261,7 +261,7 @@ async function eraseDeliveries(
   });
 }
 
-/** Whether the log of attempts has what may be content: answers, remarks, or what an edit by hand has made of it. */
+/** Whether the log of attempts may contain content: responses, remarks, or a manual edit. */
 function hasContent(row: DeliveryRow | undefined): boolean {
   if (row === undefined) return false;
   const entries = entriesOf(row);

@@ -28,7 +28,7 @@ export function isDataAsked(route: Criteria, event: ComparedEvent): boolean {
 
 function refusalWithoutData(route: Criteria, { type, channels, contentType }: ComparedEvent) {
   const isContent = contentType !== undefined;
-  // In content a filter finds nothing; of the others the filter is asked with their data.
+  // A filter finds nothing in non-JSON content; other events are matched by their data.
   const filter = isContent ? route.filter : null;
   return refusalOf({ ...route, filter }, { type, channels, isContent, data: () => undefined });
 }

@@ -59,7 +59,7 @@ type ReplayFilter = Readonly<{
 /** `next` is the position that the next page starts after; undefined on the last one. */
 type ReplayPage = Readonly<{ replays: readonly Replay[]; next: number | undefined }>;
 
-/** Most replays that one page looks at when a state is asked for. */
+/** Most replays that one page reads when a state is requested. */
 const LOOKED_AT = 1_000;
 
 /** The newest first. With a state in the filter a page may be short, or empty, and still have a next one. */

@@ -193,7 +193,7 @@ export type CountedState = StoredState | "in_flight";
 
 /**
  * How many deliveries of a destination are in which state, of events accepted within the range: the newest rows and packs
- * up to the bound. Queued deliveries have neither and are not counted. A range is wider than asked for by up to a minute.
+ * up to the bound. Queued deliveries have neither and are not counted. A range may be up to a minute wider than requested.
  */
 export async function countOutcomes(
   databases: Databases,

@@ -303,7 +303,7 @@ const WORK = `
 export type SweepWork = Readonly<Record<"scheduled" | "lost" | "overdue" | "expired", boolean>>;
 
 /**
- * Looks for what there is to do, in one statement of a few seeks: most databases have nothing in most minutes.
+ * Finds out in one statement of a few seeks whether there is work: most databases have none in most minutes.
  * @param until scheduled bundles due by then are to be enqueued, epoch ms
  * @param horizon what was due by then has been lost
  */

@@ -28,7 +28,7 @@ export type Kind = Readonly<{
   fieldsOf: (text: string) => TargetFields | undefined;
   /** Why the body can never be delivered to the destination: its deliveries end without an attempt. */
   obstacle: (destination: Target, body: Uint8Array, config: Config) => Obstacle | undefined;
-  /** What must hold before the gate is asked, and then how events are posted. */
+  /** The checks before the gate is called, and how events are posted. */
   prepare: (services: Services, shared: Connections, destination: Destination) => Promise<PreparedSend>;
 }>;
 
@@ -114,7 +114,7 @@ export function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise
   return Promise.race([work, ended.promise]).finally(() => signal.removeEventListener("abort", end));
 }
 
-/** A target's token at rest. It is sealed under a name of its own: in the place of a signing secret it does not open. */
+/** A target's token at rest. It is sealed under another name than signing secrets, so that it cannot be decrypted as one. */
 export function sealToken(vault: Vault, destination: string, token: string): Promise<string> {
   return vault.seal(tokenName(destination), token, "token");
 }

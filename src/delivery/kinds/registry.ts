@@ -74,7 +74,7 @@ export function deploymentFaults(
   return binds === undefined ? [] : bindingFaults(services, binds, binding, tenant);
 }
 
-/** The target's fields among a body's; one of another type than text counts as given, its own error says the rest. */
+/** The target's fields among a body's; a field of another type than text counts as given, and its validation reports it. */
 export function targetAmong(given: object): TargetFields {
   const body = given as Readonly<Record<string, unknown>>;
   const named = Object.keys(targetFields).flatMap((field) => {
