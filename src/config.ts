@@ -271,9 +271,9 @@ export type Config = Readonly<{
   intakeShards: number;
   /** How long they wait for more events to commit together, while several are pending. */
   intakeLingerMs: number;
-  /** Their location hint, near the database; absent: near whoever posts first. */
+  /** Their location hint, near the database; absent: near the first post. */
   intakeLocation?: (typeof locations)[number];
-  /** The location hint of gates; absent: near whoever delivers first. */
+  /** The location hint of gates; absent: near the first delivery. */
   gateLocation?: (typeof locations)[number];
   /** Where the Durable Objects run and store; absent: anywhere. */
   jurisdiction?: (typeof jurisdictions)[number];

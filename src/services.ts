@@ -88,7 +88,7 @@ export type Services = Readonly<{
   upkeep: Queue<UpkeepQueueMessage>;
   gates: DurableObjectNamespace<DestinationGate>;
   groups: DurableObjectNamespace<ReceiverGroup>;
-  /** Near where a gate is created at its first use; absent: near whoever calls it first. */
+  /** The location in which gates are created; absent: near their first caller. */
   gateLocation?: Config["gateLocation"];
   /** Commits single events of concurrent requests together; absent where each request commits its own. */
   intake?: DurableObjectNamespace<IntakeRpc> | undefined;

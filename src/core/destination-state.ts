@@ -59,7 +59,7 @@ export function newDestinationState(now: number): DestinationState {
   };
 }
 
-/** The state at `now`: a cool-down that is over makes the circuit half-open. */
+/** The state at `now`: a cool-down that has ended makes the circuit half-open. */
 export function destinationStateAt(destinationState: DestinationState, now: number): DestinationState {
   const circuit = circuitAt(destinationState.circuit, now);
   return circuit === destinationState.circuit ? destinationState : { ...destinationState, circuit };

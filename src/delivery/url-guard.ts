@@ -215,7 +215,7 @@ function isPublicAddress(host: string): boolean {
 
 /**
  * Link-local, or where a machine gets its own credentials, also in every IPv6 form of an IPv4 address. Never to be
- * called, not even where private addresses are allowed: whoever may write a destination would read the credentials of
+ * called, not even where private addresses are allowed: anybody who may write a destination could read the credentials of
  * the machine that Breakwater runs on.
  */
 function isMetadataAddress(host: string): boolean {

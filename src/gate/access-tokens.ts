@@ -1,6 +1,6 @@
 /**
  * A destination's access token, kept by its gate for all isolates, so that however many need it at once one of them
- * fetches it. The gate calls nobody and opens nothing: whoever gets the claim fetches, and hands in the sealed token;
+ * fetches it. The gate calls nobody and decrypts nothing: the isolate with the claim fetches the token and stores it sealed;
  * the others wait for that. Stored as a row of its own, which only destinations with OAuth have.
  */
 import {

@@ -21,7 +21,7 @@ export type Identified =
       /** The person chooses one of them; absent: all. */
       tenants?: readonly string[];
     }>
-  /** The assertion is valid, and no rule names whoever it is for. */
+  /** The assertion is valid, but no rule names its subject. */
   | Readonly<{ kind: "unnamed"; name: string }>
   /** @param fault completes "The assertion of Cloudflare Access" */
   | Readonly<{ kind: "refused"; fault: string }>

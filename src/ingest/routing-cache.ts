@@ -107,7 +107,7 @@ export class RoutingCache {
   readonly #floors: number[] = [];
   /**
    * Readings under way, by the invocation's own database object. A reading must not outlive the invocation that began it: one
-   * that was killed never settles, and whoever else waited for it would wait for ever.
+   * that was killed never settles, and others that waited for it would wait for ever.
    */
   readonly #readings = new WeakMap<D1Database, Promise<void>>();
 

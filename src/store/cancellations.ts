@@ -77,7 +77,7 @@ export async function cancelDeliveries(
   return rows.flat();
 }
 
-/** Rows, and packs, that one page looks at. */
+/** Rows and packs that one page reads. */
 const ROWS = 500;
 const PACKS = 20;
 

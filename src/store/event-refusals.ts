@@ -28,7 +28,7 @@ export function isDataAsked(route: Criteria, event: ComparedEvent): boolean {
 
 function refusalWithoutData(route: Criteria, { type, channels, contentType }: ComparedEvent) {
   const isContent = contentType !== undefined;
-  // A filter finds nothing in non-JSON content; other events are matched by their data.
+  // A filter finds nothing in non-JSON content. For other events it is applied later, to their data.
   const filter = isContent ? route.filter : null;
   return refusalOf({ ...route, filter }, { type, channels, isContent, data: () => undefined });
 }

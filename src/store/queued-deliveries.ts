@@ -28,7 +28,7 @@ import {
 import { type Position, readCursor, scheduledAfter, WATERMARK } from "./sweep.ts";
 import { idRangeOf } from "./time-ranges.ts";
 
-/** Most bundles that one page of queued deliveries looks at, and most scheduled ones. */
+/** Most bundles that one page of queued deliveries reads, and most scheduled ones. */
 const SCANNED = 50;
 const SCHEDULED = 50;
 

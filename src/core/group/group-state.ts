@@ -116,7 +116,7 @@ export function newGroupState(now: number): GroupState {
   };
 }
 
-/** The state at `now`: expired blocks are gone, and a cool-down that is over makes the circuit half-open. */
+/** The state at `now`: expired blocks are gone, and a cool-down that has ended makes the circuit half-open. */
 export function groupStateAt(state: GroupState, now: number): GroupState {
   const { circuit, blocks } = state;
   const live = blocks.filter(({ expiresAt }) => expiresAt > now);

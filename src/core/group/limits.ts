@@ -39,7 +39,7 @@ export const groupLimitShape = {
 
 export type GroupLimits = Readonly<ShapeType<typeof groupLimitShape>>;
 
-/** Members are paced by one block after the other, so that a small burst is enough. */
+/** Blocks pace the members one after the other, so a small burst suffices. */
 export function groupBurstOf(ratePerSecond: number): number {
   return Math.max(1, Math.ceil(ratePerSecond / 10));
 }

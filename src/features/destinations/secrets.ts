@@ -99,7 +99,7 @@ export const revealSecret = service(
   },
 );
 
-/** The keys that verify the destination's deliveries now, for whoever knows its id: they are public. */
+/** The public keys that verify the destination's deliveries now. Anybody who knows its id may read them. */
 export async function publicKeysOf(
   services: Services,
   id: string,

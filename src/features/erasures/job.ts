@@ -41,7 +41,7 @@ import {
   type TenantBundle,
 } from "./sql.ts";
 
-/** Bundles that one statement looks at. */
+/** Bundles that one statement reads. */
 const PAGE = 100;
 /** Longer than the invocation of a queue lives: none that has read a body before still runs by then. */
 const QUIET_MS = 16 * 60_000;

@@ -3,7 +3,7 @@
  * sweep, which repairs whatever was lost: that it has stalled is the one failure that nothing else would show.
  *
  * Anybody may ask for the health, so an isolate reads it once in a few seconds at most, however many ask, and the sizes of
- * the databases, which reveal the traffic, are in the metrics alone. A stall is published by whoever reads it.
+ * the databases, which reveal the traffic, are in the metrics alone. The request that finds a stall publishes it.
  */
 import { createRoute, z } from "@hono/zod-openapi";
 import { isStalled } from "../../core/alerts.ts";

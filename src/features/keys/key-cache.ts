@@ -27,7 +27,7 @@ const MOST_CHANGES = 1_000;
 /** Keys read beside a missing one, and pages of them. */
 const PAGE = 1_000;
 const MOST_PAGES = 50;
-/** The least time between two looks at what has changed. */
+/** The least time between two reads of the changes. */
 const CHECKED_MS = 10_000;
 /** How long a request waits for a look that another has begun. */
 const PATIENCE_MS = 5_000;

@@ -241,7 +241,7 @@ type NextPage = Readonly<{
 
 type NextQuery = Pick<PollQuery, "consumer" | "limit" | "visibility_s"> & Readonly<{ isAlone?: boolean }>;
 
-/** The next page that has an event, or the last one when the wait is over. */
+/** The next page that has an event, or the last page read before the wait ends. */
 async function awaitedPage(services: Services, destination: Destination, query: PollQuery) {
   const until = services.now() + query.wait_s * 1000;
   const ear = await listenAtInbox(services, destination.id);

@@ -47,7 +47,7 @@ import type { BegunErasure } from "../../store/schema.ts";
 import { type KeptWalk, moveCursor, type Position, readCursors } from "../../store/sweep.ts";
 import { removeArchived } from "../archive/job.ts";
 
-/** Bundles that one statement looks at. */
+/** Bundles that one statement reads. */
 const PAGE = 200;
 /** Bundles of the list: each of them costs queries of its own. */
 const LATER_PAGE = 50;

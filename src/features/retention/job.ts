@@ -11,7 +11,7 @@ import { reportUnreadable } from "../../jobs/unreadable.ts";
 import { destinationFacts, oldBundles, removeEnded } from "../../store/retention.ts";
 import type { Position } from "../../store/sweep.ts";
 
-/** What one statement looks at: a step with one database gets through 3,000 full bundles. */
+/** Bundles that one statement reads: a step with one database gets through 3,000 full bundles. */
 const PAGE = { bundles: 500, deliveries: 25_000 };
 
 export const retention = periodicJob({

@@ -143,7 +143,7 @@ const attemptQuery = {
 
 const position = z.object({ destinationId: z.string(), eventId: z.int().nonnegative() });
 
-/** Deliveries that a page looks at. */
+/** Deliveries that a page reads. */
 const MOST_DELIVERIES = 100;
 
 /** The position in each database behind which to go on, and of a delivery that was shown in part, until when (epoch ms). */
