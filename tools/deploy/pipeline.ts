@@ -26,7 +26,7 @@ export type Deployment = Readonly<{
   secretsFile?: string | undefined;
   /** Near where databases are created. */
   location?: string | undefined;
-  /** How long the Worker may take until it is healthy; 0: it is not asked. */
+  /** How long the Worker may take until it is healthy; 0: it is not polled. */
   healthMs: number;
 }>;
 

@@ -55,7 +55,7 @@ type Got =
 const TIMEOUT_MS = 30_000;
 /** How long a request is repeated that is refused for a while, or not answered. */
 const PATIENCE_MS = 180_000;
-/** A side that asks for a longer pause is come back to by hand. */
+/** After a longer Retry-After the command ends, to be run again. */
 const LONGEST_PAUSE_MS = 120_000;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_BACKOFF_MS = 15_000;

@@ -2,7 +2,7 @@
  * Deliveries sent again and cancelled: one, those that are selected, all that a filter finds, or what waits for a destination.
  *
  * An attempt that is under way is never cancelled, because its outcome would be unknown: such a delivery is refused, or
- * left out. The destination's gate is asked first which deliveries these are, and is notified afterwards, so that no sender
+ * left out. A repair first queries the destination's gate for these, and notifies it afterwards, so that no sender
  * continues with what it has read before.
  */
 import type { z } from "zod";

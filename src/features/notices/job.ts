@@ -29,7 +29,7 @@ import {
   reportTrouble,
 } from "./sql.ts";
 
-/** Before a gate that cannot be reached is asked again. */
+/** How long after a failed call a gate is called again. */
 const UNREACHABLE_MS = MINUTE_MS;
 
 export const noticing = queuedJob<NoticeRow & Readonly<{ state: string }>>({

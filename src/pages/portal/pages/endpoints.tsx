@@ -16,7 +16,7 @@ import { PortalOutcomeNotice } from "../parts.tsx";
 import { callerInPortal, type PortalEnv } from "../session.ts";
 import { portalStatusText } from "../state-text.ts";
 
-/** Each asks a gate. */
+/** Each costs a call of a gate. */
 const PAGE_SIZE = 20;
 
 type Figures = Awaited<ReturnType<typeof queryGates>>[number];
