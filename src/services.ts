@@ -7,6 +7,7 @@ import { type Config, Misconfiguration, parseConfig } from "./config.ts";
 import type { SettleResult } from "./core/settle.ts";
 import { type DestinationBindings, destinationBindings } from "./destination-bindings.ts";
 import type { DestinationGate } from "./gate/durable-object.ts";
+import type { TenantFunctions } from "./gate/functions-object.ts";
 import type { ReceiverGroup } from "./gate/group-object.ts";
 import type { IntakeRpc } from "./ingest/intake-protocol.ts";
 import { PlacementCache } from "./ingest/placement-cache.ts";
@@ -88,6 +89,8 @@ export type Services = Readonly<{
   upkeep: Queue<UpkeepQueueMessage>;
   gates: DurableObjectNamespace<DestinationGate>;
   groups: DurableObjectNamespace<ReceiverGroup>;
+  /** Runs transformations in code; absent where they are not switched on. */
+  functions?: DurableObjectNamespace<TenantFunctions> | undefined;
   /** The location in which gates are created; absent: near their first caller. */
   gateLocation?: Config["gateLocation"];
   /** Commits single events of concurrent requests together; absent where each request commits its own. */
@@ -162,6 +165,7 @@ export function servicesOf(
     upkeep: env.UPKEEP,
     gates: inJurisdiction(config, env.GATES),
     groups: inJurisdiction(config, env.GROUPS),
+    functions: inJurisdiction(config, functionsIn(env, config)),
     gateLocation: config.gateLocation,
     intake: inJurisdiction(config, env.INTAKE),
     routing,
@@ -202,8 +206,27 @@ export function misconfigurationOf(env: Env): Misconfiguration | undefined {
 function inJurisdiction<T extends Rpc.DurableObjectBranded>(
   { jurisdiction }: Config,
   namespace: DurableObjectNamespace<T>,
-): DurableObjectNamespace<T> {
-  return jurisdiction === undefined ? namespace : namespace.jurisdiction(jurisdiction);
+): DurableObjectNamespace<T>;
+function inJurisdiction<T extends Rpc.DurableObjectBranded>(
+  config: Config,
+  namespace: DurableObjectNamespace<T> | undefined,
+): DurableObjectNamespace<T> | undefined;
+function inJurisdiction<T extends Rpc.DurableObjectBranded>(
+  { jurisdiction }: Config,
+  namespace: DurableObjectNamespace<T> | undefined,
+): DurableObjectNamespace<T> | undefined {
+  return jurisdiction === undefined ? namespace : namespace?.jurisdiction(jurisdiction);
+}
+
+type FunctionBindings = Readonly<{
+  FUNCTIONS?: DurableObjectNamespace<TenantFunctions>;
+  LOADER?: WorkerLoader;
+}>;
+
+/** Both bindings switch functions on. Not in development: the local runtime stops no endless loop. */
+function functionsIn(env: Env, config: Config): DurableObjectNamespace<TenantFunctions> | undefined {
+  const { FUNCTIONS, LOADER } = env as FunctionBindings;
+  return LOADER !== undefined && !config.allowPrivateDestinations ? FUNCTIONS : undefined;
 }
 
 /** State that all invocations of an isolate share. */

@@ -14,6 +14,7 @@ import { misconfigurationOf, type Notify, type Services, servicesOf } from "./se
 
 export { Events } from "./bindings/entrypoint.ts";
 export { DestinationGate } from "./gate/durable-object.ts";
+export { TenantFunctions } from "./gate/functions-object.ts";
 export { ReceiverGroup } from "./gate/group-object.ts";
 export { Intake } from "./ingest/intake.ts";
 

@@ -55,6 +55,8 @@ function workerd(d1Databases: string[] = []) {
     wrangler: { configPath: `${root}wrangler.toml` },
     miniflare: {
       d1Databases,
+      durableObjects: { FUNCTIONS: { className: "TenantFunctions", useSQLite: true } },
+      workerLoaders: { LOADER: {} },
       // Not under the name that the Worker knows: what is kept without a bucket is the default.
       r2Buckets: ["TEST_BODIES"],
       queueProducers: { TEST_QUEUE: { queueName: "test-queue" } },

@@ -45,6 +45,8 @@ export class DestinationGate extends Gate {
   }
 }
 
+export { TenantFunctions } from "../../src/worker.ts";
+
 export class ReceiverGroup extends NearGroup {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, far(env));

@@ -13,6 +13,8 @@ export const capabilities = [
   "may_edit_endpoints",
   /** Write the transformations of endpoints. */
   "may_transform",
+  /** Write them in code, which runs. It is the one right that a tenant's settings have to give. */
+  "may_write_code",
   "may_rotate",
   "may_resend",
   "may_test",
@@ -44,6 +46,10 @@ export const rulesShape = {
     may_edit_endpoints: flag("Create, change, pause, resume and delete endpoints; true by default."),
     may_transform: flag(
       "Write endpoints' transformations, where the visitor may edit endpoints too; true by default.",
+    ),
+    may_write_code: flag(
+      "Write transformations in code, where the visitor may write transformations. False by default: only the tenant's " +
+        "settings can give it.",
     ),
     may_rotate: flag("Rotate signing secrets; true by default."),
     may_resend: flag("Send deliveries again; true by default."),
@@ -138,6 +144,7 @@ export type PortalAccess = Readonly<
 export const readOnlyRules: PortalRules = {
   may_edit_endpoints: false,
   may_transform: false,
+  may_write_code: false,
   may_rotate: false,
   may_resend: false,
   may_test: false,
@@ -165,7 +172,8 @@ function lower(a: number | null, b: number | null): number | null {
 
 /** The scopes that such a visitor's requests need: nothing but to read, where it may change nothing. */
 export function scopesUnder(access: PortalAccess): readonly Scope[] {
-  const changes = capabilities.some((name) => name !== "may_see_payloads" && access[name]);
+  const alone = capabilities.filter((name) => name !== "may_see_payloads" && name !== "may_write_code");
+  const changes = alone.some((name) => access[name]);
   return changes ? ["read", "admin"] : ["read"];
 }
 
@@ -175,6 +183,7 @@ export const portalActions = {
   create_endpoint: "may_edit_endpoints",
   change_endpoint: "may_edit_endpoints",
   write_transform: "may_transform",
+  write_code: ["may_transform", "may_write_code"],
   /** Previewing a filter on past events reveals their content. */
   preview_endpoint: "may_see_payloads",
   pause_endpoint: "may_edit_endpoints",

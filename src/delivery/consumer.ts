@@ -85,15 +85,38 @@ async function deliverPortion(
       batch.later.push(deliverPortions(services, batch, { ...portion, parts, load: () => loaded }));
     const sourceOf = (delivery: LoadedDelivery) =>
       takesWaiting(batch.messageOf(delivery), delivery) ? "drain" : SOURCE;
-    const readAgain = (own: readonly LoadedDelivery[]) => loadAgain(services, own, sourceOf);
-    const triaged = await triage(services, deliveries, sourceOf);
-    const dispatches = dispatchesOf(triaged, portion.lookedUpAt, readAgain);
-    const work = () => Promise.all(dispatches.map((dispatch) => deliverTo(services, batch, dispatch)));
-    await sharing(batch, dispatches, work);
+    await Promise.all(
+      apart(deliveries).map((own) => deliverTriaged(services, batch, { own, sourceOf, ...portion })),
+    );
     return rest;
   } catch (error) {
     keepFailure(batch, messagesOf(batch, portion.parts), error);
     return [];
+  }
+}
+
+/** A destination's transformation may take its time: those with one are triaged by themselves. */
+function apart(deliveries: readonly LoadedDelivery[]): readonly (readonly LoadedDelivery[])[] {
+  const groups = Map.groupBy(deliveries, ({ destination }) => (destination.transform ? destination.id : ""));
+  return [...groups.values()];
+}
+
+type Untriaged = Readonly<{
+  own: readonly LoadedDelivery[];
+  sourceOf: (delivery: LoadedDelivery) => DeliverySource;
+  lookedUpAt: number;
+}>;
+
+/** Delivers what is due of some deliveries, each destination by itself. */
+async function deliverTriaged(services: Services, batch: Batch, { own, sourceOf, lookedUpAt }: Untriaged) {
+  try {
+    const readAgain = (some: readonly LoadedDelivery[]) => loadAgain(services, some, sourceOf);
+    const triaged = await triage(services, own, sourceOf);
+    const dispatches = dispatchesOf(triaged, lookedUpAt, readAgain);
+    const work = () => Promise.all(dispatches.map((dispatch) => deliverTo(services, batch, dispatch)));
+    await sharing(batch, dispatches, work);
+  } catch (error) {
+    keepFailure(batch, new Set(own.flatMap((delivery) => batch.messageOf(delivery) ?? [])), error);
   }
 }
 

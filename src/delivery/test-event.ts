@@ -106,7 +106,7 @@ export async function testRequest(
   const { config, now } = services;
   const body = bodyOfText(envelope);
   const event = { id: newestNumber, type, tenant: destination.tenant, acceptedAt: now(), body };
-  const request = await requestFor(services, event, destination);
+  const request = await requestFor(services, event, destination, "try");
   if ("kind" in request) return { fault: whyNot(request) };
   const obstacle = kindOf(destination).obstacle(destination, request.payload.body, config);
   return obstacle ? { fault: obstacle.fault } : request;

@@ -1,21 +1,30 @@
 /**
  * What destinations' transformations make of events, before their gates are asked: a gate admits nothing that cannot be sent.
  * Destinations without one cost nothing here, and the interpreter of templates (core/transform/liquid.ts) is loaded with the
- * first event that needs it.
+ * first event that needs it. What code makes is stored before it is sent (store/transform-results.ts).
  */
+import { type FunctionCall, type FunctionOutcome, functionUnavailable } from "../core/transform/code.ts";
 import {
   faultText,
   guardedRequest,
+  type Made,
   type Transformed,
   type TransformedRequest,
   type TransformFault,
 } from "../core/transform/result.ts";
 import type { TransformTemplate } from "../core/transform/template.ts";
-import { isFor, resultFor, type TransformVersion, type Versioned } from "../core/transform/versions.ts";
+import { isFor, type TransformVersion, type Versioned, versionsFor } from "../core/transform/versions.ts";
+import { runFunction } from "../gate/functions-client.ts";
 import { eventId } from "../ids.ts";
 import type { Services } from "../services.ts";
 import type { LoadedDelivery } from "../store/deliveries.ts";
 import type { Destination } from "../store/destination.ts";
+import {
+  hasFunctionsOff,
+  readTransformResults,
+  storeTransformResults,
+  type TransformResult,
+} from "../store/transform-results.ts";
 import { currentTransform, formerTransforms } from "../store/transforms.ts";
 import { isoTime } from "../time.ts";
 import { bodyOfText, type EventRequest, payloadOf, textOf, transformedRequest } from "./http.ts";
@@ -33,31 +42,36 @@ export type TransformedEvent = Readonly<{
 
 type Transforming = Pick<Destination, "id" | "transform" | "body" | "template">;
 
+/** `send`: what code makes is stored, and sent. `try`: it runs, and nothing is stored. `show`: only what is stored is shown. */
+type Purpose = "send" | "try" | "show";
+
 /** The deliveries with what is sent in place of their events. Those without a body stay as they are. */
 export async function transformed(
   services: Services,
   deliveries: readonly LoadedDelivery[],
 ): Promise<readonly LoadedDelivery[]> {
   if (deliveries.every(({ destination }) => !destination.transform)) return deliveries;
-  const faulty: Faulty[] = [];
-  const results: LoadedDelivery[] = [];
-  for (const delivery of deliveries) {
+  const work = deliveries.flatMap((delivery) => {
     const { event, destination, row } = delivery;
     const isOpen = (row?.endedAt ?? null) === null;
-    if (!destination.transform || !event.body || !isOpen) {
-      results.push(delivery);
-      continue;
-    }
-    const { version, result } = await transform(services, { ...event, body: event.body }, destination);
-    results.push(result ? { ...delivery, transformed: result } : delivery);
-    if (result?.kind === "fault") faulty.push({ delivery, version, fault: result.fault });
-  }
+    if (!destination.transform || !event.body || !isOpen) return [];
+    return [{ delivery, event: { ...event, body: event.body }, destination }];
+  });
+  const made = await transformEach(services, work, "send");
+  const found = new Map(work.map(({ delivery }, i) => [delivery, made[i]]));
+  const faulty = work.flatMap(({ delivery }): Faulty[] => {
+    const { version = 0, result } = found.get(delivery) ?? {};
+    return result?.kind === "fault" ? [{ delivery, version, ...result }] : [];
+  });
   for (const theirs of Map.groupBy(faulty, ({ delivery }) => delivery.destination.id).values())
     reportFaulty(services, theirs);
-  return results;
+  return deliveries.map((delivery) => {
+    const result = found.get(delivery)?.result;
+    return result ? { ...delivery, transformed: result } : delivery;
+  });
 }
 
-type Faulty = Readonly<{ delivery: LoadedDelivery; version: number; fault: TransformFault }>;
+type Faulty = Readonly<{ delivery: LoadedDelivery; version: number; fault: TransformFault; passing?: true }>;
 
 /** One log line says what is wrong. Deliveries that waited for the same reason before are counted already. */
 function reportFaulty(services: Services, faulty: readonly Faulty[]): void {
@@ -73,7 +87,10 @@ function reportFaulty(services: Services, faulty: readonly Faulty[]): void {
     fault: faultText(first.fault),
     deliveries: added.length,
   });
-  services.background(countTransformFaults(services, destination, first.version, added.length));
+  const counted = added.filter(({ passing }) => !passing);
+  const [{ version } = first] = counted;
+  if (counted.length > 0)
+    services.background(countTransformFaults(services, destination, version, counted.length));
 }
 
 /** Applies the destination's transformation to the event, in the version that counts for it; undefined: it is sent as it is. */
@@ -81,25 +98,240 @@ export async function transform(
   services: Services,
   event: TransformedEvent,
   destination: Transforming,
+  purpose: "try" | "show",
 ): Promise<Versioned> {
-  const versions = await versionsFor(services, event, destination);
-  if (versions === undefined) return { version: 0, result: UNREADABLE };
-  if (versions.every(({ template }) => template === null)) return resultFor(versions, event, () => undefined);
-  const apply = await applier(services, event, destination);
-  return resultFor(versions, event, ({ template }) => (template === null ? undefined : apply(template)));
+  const [made] = await transformEach(services, [{ event, destination }], purpose);
+  return made ?? NONE;
 }
 
+const NONE: Versioned = { version: 0, result: undefined };
+
 /** An edit by hand that leaves no transformation must not send events as they are. */
-const UNREADABLE: Transformed = {
+const UNREADABLE: Versioned = {
+  version: 0,
+  result: {
+    kind: "fault",
+    fault: { field: "transform", fault: "what is stored cannot be read; save it again" },
+  },
+};
+const NO_TEXT: Transformed = {
   kind: "fault",
-  fault: { field: "transform", fault: "what is stored cannot be read; save it again" },
+  fault: { field: "data", fault: "is content that is no text in UTF-8" },
+};
+const NOT_RUN: Versioned = {
+  version: 0,
+  result: passing({ field: "code", fault: "has not run for this event yet" }),
+};
+const WITHHELD = passing({ field: "code", fault: "has made more than can be loaded at once" });
+
+function passing(fault: TransformFault): Transformed {
+  return { kind: "fault", fault, passing: true };
+}
+
+type Work = Readonly<{ event: TransformedEvent; destination: Transforming }>;
+
+/** Work under way, with the versions that are left to try. */
+type Task = Work & {
+  versions: readonly TransformVersion[];
+  /** Whether its result may be another one the next time. */
+  readonly hasCode: boolean;
+  made: Versioned;
+  /** The result that is to be stored. */
+  found: TransformResult | undefined;
 };
 
-/** The versions from which the event's is chosen; undefined where they cannot be read. */
-async function versionsFor(
-  { db, memory }: Services,
-  event: TransformedEvent,
+/** The results, in the order of the work. Without code nothing is read or stored but former versions. */
+async function transformEach(
+  services: Services,
+  work: readonly Work[],
+  purpose: Purpose,
+): Promise<readonly Versioned[]> {
+  const tasks: Task[] = [];
+  const former = new Map<string, readonly TransformVersion[]>();
+  // One after the other, because the first one's former versions are in memory for the others.
+  for (const one of work) {
+    const all = await storedVersions(services, one, former);
+    tasks.push(all ? newTask(one, versionsFor(all, one.event)) : { ...newTask(one, []), made: UNREADABLE });
+  }
+  const coded = tasks.filter(({ hasCode }) => hasCode);
+  if (coded.length > 0) await readStored(services, coded, purpose);
+  await applyAll(services, tasks);
+  const found = coded.flatMap((task) => task.found ?? []);
+  if (purpose === "send" && found.length > 0) await keepFirst(services, coded, found);
+  return tasks.map(({ made }) => made);
+}
+
+/** The results of the saved versions; what code makes is neither stored nor sent. */
+export async function tryTransform(
+  services: Services,
+  events: readonly TransformedEvent[],
   destination: Transforming,
+): Promise<readonly (Transformed | undefined)[]> {
+  const work = events.map((event) => ({ event, destination }));
+  return (await transformEach(services, work, "try")).map(({ result }) => result);
+}
+
+/** The results of a version that is not saved, for events of the destination. */
+export async function applyDraft(
+  services: Services,
+  events: readonly TransformedEvent[],
+  destination: Transforming,
+  draft: TransformVersion,
+): Promise<readonly (Transformed | undefined)[]> {
+  const tasks = events.map((event) => newTask({ event, destination }, [draft]));
+  await applyAll(services, tasks);
+  return tasks.map(({ made }) => made.result);
+}
+
+function newTask(work: Work, versions: readonly TransformVersion[]): Task {
+  return {
+    ...work,
+    versions,
+    hasCode: versions.some(({ code }) => code !== undefined),
+    made: NONE,
+    found: undefined,
+  };
+}
+
+async function applyAll(services: Services, tasks: readonly Task[]): Promise<void> {
+  const left = () => tasks.filter(({ versions }) => versions.length > 0);
+  for (let open = left(); open.length > 0; open = left()) await applyFirst(services, open);
+}
+
+/** Takes what is stored of the tasks. */
+async function readStored(services: Services, tasks: readonly Task[], purpose: Purpose): Promise<void> {
+  const stored = await readTransformResults(services, tasks.map(keyOf));
+  const byKey = new Map(stored.map((result) => [nameOfKey(result), result]));
+  for (const task of tasks) {
+    const result = byKey.get(nameOfKey(keyOf(task)));
+    if (result) take(task, result);
+    if (purpose === "show") end(task, task.made === NONE ? NOT_RUN : task.made);
+  }
+}
+
+function take(task: Task, result: TransformResult): void {
+  const { version } = result;
+  if (!("fault" in result)) {
+    end(task, { version, result: "made" in result ? guarded(task, result.made) : WITHHELD });
+    return;
+  }
+  task.made = { version, result: { kind: "fault", fault: result.fault } };
+  const isLeft = (one: TransformVersion) =>
+    one.version > version || (result.stopped && one.version === version);
+  task.versions = task.versions.filter(isLeft);
+}
+
+function end(task: Task, made: Versioned): void {
+  task.made = made;
+  task.versions = [];
+}
+
+/** Applies the first version that is left of each task: it is the last one unless it fails. */
+async function applyFirst(services: Services, tasks: readonly Task[]): Promise<void> {
+  const coded: Task[] = [];
+  for (const task of tasks) {
+    const [version] = task.versions;
+    if (version?.code !== undefined) coded.push(task);
+    else if (version) {
+      const { template } = version;
+      settle(task, version, template ? await applyTemplate(services, task, template) : { result: undefined });
+    }
+  }
+  const groups = Map.groupBy(
+    coded,
+    ({ destination, versions: [version] }) => `${destination.id} ${version?.version}`,
+  );
+  await Promise.all([...groups.values()].map((group) => runGroup(services, group)));
+}
+
+/** Events of one destination and version, in one call. */
+async function runGroup(services: Services, tasks: readonly Task[]): Promise<void> {
+  const [first] = tasks;
+  const version = first?.versions[0];
+  if (first === undefined || version?.code === undefined) return;
+  const readable = tasks.flatMap((task) => {
+    const facts = factsOf(task.event);
+    if (facts === undefined) settle(task, version, { result: NO_TEXT });
+    return facts === undefined ? [] : [{ task, text: JSON.stringify(facts) }];
+  });
+  if (readable.length === 0) return;
+  const { tenant } = first.event;
+  const call = { tenant, code: version.code, events: readable.map(({ text }) => text) };
+  const outcomes = await runTransformCode(services, call);
+  for (const [i, { task }] of readable.entries()) {
+    const outcome = outcomes[i];
+    if (outcome) settle(task, version, codeOutcome(task, outcome));
+  }
+}
+
+/** Runs a tenant's code, unless the operator has switched its functions off. */
+export async function runTransformCode(
+  services: Services,
+  call: FunctionCall,
+): Promise<readonly FunctionOutcome[]> {
+  if (services.functions === undefined || !(await hasFunctionsOff(services, call.tenant)))
+    return runFunction(services, call);
+  return [...call.events, ""].map(() =>
+    functionUnavailable("is not run: the operator has switched the tenant's functions off"),
+  );
+}
+
+/** A version's result, with what it is made of where that is to be stored. */
+type Outcome = Readonly<{ result: Transformed | undefined; made?: Made; stopped?: boolean }>;
+
+function codeOutcome(task: Task, outcome: FunctionOutcome): Outcome {
+  if (outcome.kind === "unavailable") return { result: passing(outcome.fault) };
+  if (outcome.kind === "fault")
+    return { result: { kind: "fault", fault: outcome.fault }, stopped: outcome.stopped };
+  return { result: guarded(task, outcome.made), made: outcome.made };
+}
+
+function settle(
+  task: Task,
+  { version }: TransformVersion,
+  { result, made = {}, stopped = false }: Outcome,
+): void {
+  const isFault = result?.kind === "fault";
+  task.made = { version, result };
+  task.versions = isFault && !result.passing ? task.versions.slice(1) : [];
+  if (!task.hasCode || (isFault && result.passing)) return;
+  task.found = { ...keyOf(task), version, ...(isFault ? { fault: result.fault, stopped } : { made }) };
+}
+
+/** Stores what code has made, before any of it is sent. The result that another isolate has stored first stands. */
+async function keepFirst(
+  services: Services,
+  tasks: readonly Task[],
+  found: readonly TransformResult[],
+): Promise<void> {
+  const others = await storeTransformResults(services, found);
+  const byKey = new Map(others.map((result) => [nameOfKey(result), result]));
+  for (const task of tasks) {
+    const other = task.found && byKey.get(nameOfKey(task.found));
+    if (other) take(task, other);
+  }
+}
+
+function keyOf({ event, destination }: Work) {
+  return { eventId: event.id, destinationId: destination.id };
+}
+
+function nameOfKey({ eventId, destinationId }: ReturnType<typeof keyOf>): string {
+  return `${eventId} ${destinationId}`;
+}
+
+function guarded({ event, destination }: Work, made: Made): Transformed {
+  return guardedRequest(made, () => payloadOf(event, destination), bodyOfText);
+}
+
+/** Characters of former versions that are kept in memory for a destination. */
+const MOST_KEPT = 200_000;
+
+/** The versions of the destination, the oldest first, as far as the event may need them; undefined where they cannot be read. */
+async function storedVersions(
+  { db, memory }: Services,
+  { event, destination }: Work,
+  former: Map<string, readonly TransformVersion[]>,
 ): Promise<readonly TransformVersion[] | undefined> {
   const current = currentTransform(destination);
   if (current === undefined) return undefined;
@@ -107,15 +339,12 @@ async function versionsFor(
   if (isFor(current, event)) return [current];
   const known = memory.formerTransforms.get(destination.id);
   if (known?.before === current.version) return [...known.versions, current];
-  const versions = await formerTransforms(db, destination.id);
-  memory.formerTransforms.set(destination.id, { before: current.version, versions });
+  const versions = former.get(destination.id) ?? (await formerTransforms(db, destination.id));
+  former.set(destination.id, versions);
+  if (JSON.stringify(versions).length <= MOST_KEPT)
+    memory.formerTransforms.set(destination.id, { before: current.version, versions });
   return [...versions, current];
 }
-
-const NO_TEXT: Transformed = {
-  kind: "fault",
-  fault: { field: "data", fault: "is content that is no text in UTF-8" },
-};
 
 /** The request that an attempt would send of the event, or why there is none. */
 export async function requestFor(
@@ -125,31 +354,35 @@ export async function requestFor(
     ...event
   }: TransformedEvent & Readonly<{ headers?: Readonly<Record<string, string>> | undefined }>,
   destination: Transforming,
+  purpose: "try" | "show" = "show",
 ): Promise<EventRequest | Exclude<Transformed, TransformedRequest>> {
-  const result = destination.transform ? (await transform(services, event, destination)).result : undefined;
+  const { result } = destination.transform ? await transform(services, event, destination, purpose) : NONE;
   if (result === undefined) return { payload: payloadOf(event, destination), headers };
   return result.kind === "request" ? transformedRequest(result, headers) : result;
 }
 
-/** Applies templates to the event. */
-export async function applier(
-  { memory }: Pick<Services, "memory">,
-  event: TransformedEvent,
-  destination: Pick<Destination, "body" | "template">,
-): Promise<(template: TransformTemplate) => Transformed> {
-  const { compile, fillIn } = await import("../core/transform/liquid.ts");
-  const { id, type, tenant, acceptedAt, body, contentType } = event;
+/** The event as a transformation sees it; undefined where its content is no text. */
+function factsOf({ id, type, tenant, acceptedAt, body, contentType }: TransformedEvent) {
   const text = textOf(body);
-  if (text === undefined) return () => NO_TEXT;
+  if (text === undefined) return undefined;
   const content =
     contentType === undefined ? JSON.parse(text) : { timestamp: isoTime(acceptedAt), data: text };
-  const facts = { ...content, id: eventId(id), type, tenant };
-  return (template) => {
-    const name = JSON.stringify(template);
-    const compiled = memory.templates.get(name) ?? compile(template);
-    memory.templates.set(name, compiled);
-    const filled = "fill" in compiled ? fillIn(compiled, facts) : compiled;
-    if (!("made" in filled)) return { kind: "fault", fault: filled };
-    return guardedRequest(filled.made, () => payloadOf(event, destination), bodyOfText);
-  };
+  return { ...content, id: eventId(id), type, tenant };
+}
+
+/** Applies a template to an event. */
+async function applyTemplate(
+  { memory }: Services,
+  work: Work,
+  template: TransformTemplate,
+): Promise<Outcome> {
+  const { compile, fillIn } = await import("../core/transform/liquid.ts");
+  const facts = factsOf(work.event);
+  if (facts === undefined) return { result: NO_TEXT };
+  const name = JSON.stringify(template);
+  const compiled = memory.templates.get(name) ?? compile(template);
+  memory.templates.set(name, compiled);
+  const filled = "fill" in compiled ? fillIn(compiled, facts) : compiled;
+  if (!("made" in filled)) return { result: { kind: "fault", fault: filled } };
+  return { result: guarded(work, filled.made), made: filled.made };
 }

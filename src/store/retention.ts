@@ -10,11 +10,20 @@
  * and for deleting once.
  */
 
-import { lengthOf, type Plan, type StoredHeader } from "../core/bundle.ts";
+import { eventAt, lengthOf, type Plan, type StoredHeader } from "../core/bundle.ts";
 import { type BundleFault, planIn, type UnreadableBundle } from "../core/stored-bundle.ts";
 import { allOf, type Databases, repeatable } from "./databases.ts";
 import { QUIET_MS } from "./delivery-filter.ts";
-import { anyOf, countIn, endedOf, IS_UNDER_WAY, inPortions, isInBundle, listInHeaderSql } from "./sql.ts";
+import {
+  anyOf,
+  bundleIdOf,
+  countIn,
+  endedOf,
+  IS_UNDER_WAY,
+  inPortions,
+  isInBundle,
+  listInHeaderSql,
+} from "./sql.ts";
 import { fitting, type Position } from "./sweep.ts";
 
 /** A bundle that has been kept for the retention time. */
@@ -186,6 +195,11 @@ const REMOVE_KEYS = `
   DELETE FROM idempotency_keys WHERE (tenant, key) IN (
     SELECT k.value ->> 0, k.value ->> 1 FROM json_each(?1) b JOIN json_each(b.value -> 'keys') k WHERE ${IS_REMOVED})`;
 
+/** By their range: one look for a whole page where no code has made anything. */
+const REMOVE_RESULTS = `
+  DELETE FROM transform_results WHERE event_id >= ?1 AND event_id <= ?2
+    AND NOT EXISTS (SELECT 1 FROM bundles WHERE id = ${bundleIdOf("event_id")})`;
+
 export type Removed = Readonly<{ events: number; deliveries: number }>;
 
 /** Removes the bundles whose deliveries have all ended, with packs, rows and keys. */
@@ -217,11 +231,13 @@ export async function removeEnded(
   const list = JSON.stringify(
     bundles.map(({ bundle, plan }) => ({ bundle, destinations: Object.keys(plan) })),
   );
+  const ids = bundles.map(({ bundle }) => bundle);
   const keyed = bundles.flatMap(({ bundle, keys }) => (keys.length > 0 ? [{ bundle, keys }] : []));
   const [removed, deliveries, packed] = await db.batch<{ count: number }>([
     db.prepare(REMOVE).bind(JSON.stringify(ending), now - QUIET_MS),
     db.prepare(REMOVE_DELIVERIES).bind(list),
     db.prepare(REMOVE_PACKS).bind(list),
+    db.prepare(REMOVE_RESULTS).bind(eventAt(Math.min(...ids), 0), eventAt(Math.max(...ids) + 1, 0) - 1),
     ...inPortions(keyed).map((portion) => db.prepare(REMOVE_KEYS).bind(portion)),
   ]);
   const sumOf = (counted: D1Result<{ count: number }> | undefined) =>

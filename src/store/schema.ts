@@ -32,6 +32,8 @@ export const tenantSettings = sqliteTable(
     retentionDays: integer("retention_days"),
     /** 1: the content of an event is erased once all of its deliveries have been delivered. */
     payloadFree: integer("payload_free").notNull().default(0),
+    /** 1: no transformation in code runs for it. */
+    functionsOff: integer("functions_off").notNull().default(0),
     /** What visitors of its portal may do, and up to which limits. Edited into what is no JSON, it must not read as none. */
     portal: jsonText<Readonly<Record<string, unknown>> | null>({ "": "" })(),
     /** The name, logo and colour of its portal. */

@@ -183,4 +183,21 @@ export const transforms = sqliteTable(
   (t) => [primaryKey({ columns: [t.destinationId, t.version] })],
 );
 
+/**
+ * Results of transformations in code, a row for each delivery (transform-results.ts). Retention removes them with their
+ * bundle, and a trigger when a header says that their event is erased.
+ */
+export const transformResults = sqliteTable(
+  "transform_results",
+  {
+    eventId: integer("event_id").notNull(),
+    destinationId: text("destination_id").notNull(),
+    version: integer().notNull(),
+    /** The request, as JSON; null while there is only a fault. */
+    made: text(),
+    fault: text(),
+  },
+  (t) => [primaryKey({ columns: [t.eventId, t.destinationId] })],
+);
+
 export type PackRow = typeof packs.$inferSelect;

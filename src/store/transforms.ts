@@ -12,13 +12,15 @@ import { transforms } from "./tables.ts";
 const { transform } = destinations;
 
 /**
- * The column's value with this as the next version; as it is where the template is the same. In the statement that saves it,
+ * The column's value with this as the next version; as it is where template and code are the same. In the statement that saves it,
  * so that two at the same time become two versions, and the events of the first database are on one side of it.
  */
 export function nextVersion(next: TransformVersion): SQL {
   const current = sql`iif(json_valid(${transform}), ${transform}, NULL)`;
-  const template = JSON.stringify(next.template);
-  return sql`CASE WHEN coalesce(${current} -> '$.template', 'null') = ${template} THEN ${transform}
+  const template = JSON.stringify(next.template ?? null);
+  const isSame = sql`coalesce(${current} -> '$.template', 'null') = ${template}
+    AND coalesce(${current} ->> '$.code', '') = ${next.code ?? ""}`;
+  return sql`CASE WHEN ${isSame} THEN ${transform}
     ELSE json_set(${JSON.stringify(next)}, '$.version', coalesce(${current} ->> '$.version', 0) + 1,
       '$.after', (SELECT coalesce(max(id), 0) FROM bundles)) END`;
 }

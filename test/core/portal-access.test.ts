@@ -26,6 +26,7 @@ describe("access", () => {
     expect(everything).toEqual({
       may_edit_endpoints: true,
       may_transform: true,
+      may_write_code: true,
       may_rotate: true,
       may_resend: true,
       may_test: true,
@@ -179,7 +180,7 @@ test("what a link says of its visit is complete, and leads back to https alone",
 });
 
 const RULES =
-  "may_edit_endpoints, may_transform, may_rotate, may_resend, may_test, may_poll, may_see_payloads, max_endpoints, max_concurrency, rate_per_second";
+  "may_edit_endpoints, may_transform, may_write_code, may_rotate, may_resend, may_test, may_poll, may_see_payloads, max_endpoints, max_concurrency, rate_per_second";
 
 test("rules that nobody knows are refused by name", () => {
   const { error } = zodOf(rulesShape).safeParse({ may_fly: true });

@@ -20,8 +20,10 @@ import {
   runsInclude,
   storedHeader,
 } from "../../src/core/bundle.ts";
+import type { FunctionCall, FunctionOutcome } from "../../src/core/transform/code.ts";
 import { sealedHeaders } from "../../src/delivery/authorization.ts";
 import { consumeDeliveries } from "../../src/delivery/consumer.ts";
+import type { TenantFunctions } from "../../src/gate/functions-object.ts";
 import { newDestinationId } from "../../src/ids.ts";
 import type { EventOptions } from "../../src/ingest/bundle.ts";
 import type { LogLine } from "../../src/log.ts";
@@ -72,6 +74,7 @@ export async function newWorld() {
   const deliveryQueue = fakeQueue<DeliveryMessage>();
   const drainQueue = fakeQueue<DrainQueueMessage>();
   const upkeepQueue = fakeQueue<UpkeepQueueMessage>();
+  const functions = scriptedFunctions();
   const log: LogLine[] = [];
   const pending: Promise<unknown>[] = [];
   let random = 0.5;
@@ -86,6 +89,7 @@ export async function newWorld() {
     upkeep: upkeepQueue.queue,
     gates: gates.gates,
     groups: groups.gates,
+    functions: functions.namespace,
     fetch: receiver.fetch,
     now: clock.now,
     random: () => random,
@@ -189,6 +193,7 @@ export async function newWorld() {
     d1,
     gates,
     groups,
+    functions,
     deliveryQueue,
     drainQueue,
     upkeepQueue,
@@ -209,6 +214,26 @@ export async function newWorld() {
     },
     /** The log lines of that kind. */
     logged: (what: string) => log.filter((line) => line.what === what),
+  };
+}
+
+/** The real object of functions, whose calls are counted; a script answers in its place. */
+function scriptedFunctions() {
+  const { FUNCTIONS } = env as unknown as { FUNCTIONS: DurableObjectNamespace<TenantFunctions> };
+  const calls: FunctionCall[] = [];
+  let script: ((call: FunctionCall) => Promise<FunctionOutcome[]>) | undefined;
+  const run = async (call: FunctionCall): Promise<FunctionOutcome[]> => {
+    calls.push(call);
+    if (script) return script(call);
+    return structuredClone(await FUNCTIONS.get(FUNCTIONS.idFromName(call.tenant)).run(call));
+  };
+  const namespace = { idFromName: (name: string) => name, get: () => ({ run }) };
+  return {
+    namespace: namespace as unknown as DurableObjectNamespace<TenantFunctions>,
+    calls,
+    script: (answer: typeof script) => {
+      script = answer;
+    },
   };
 }
 

@@ -10,6 +10,7 @@ import worker, {
   Events as RealEvents,
   ReceiverGroup as RealGroup,
   Intake as RealIntake,
+  TenantFunctions,
 } from "../../src/worker.ts";
 import { type Latency, randomLatency, strictBatch, strictEnv, strictFetch } from "./bindings.ts";
 import { type Breach, Invocation } from "./invocation.ts";
@@ -106,6 +107,8 @@ export class DestinationGate extends Gate {
     return invoke(this.env, () => super.alarm());
   }
 }
+
+export { TenantFunctions };
 
 export class ReceiverGroup extends RealGroup {
   constructor(ctx: DurableObjectState, env: Env) {

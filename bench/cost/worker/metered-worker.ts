@@ -26,6 +26,8 @@ export class DestinationGate extends Gate {
   }
 }
 
+export { TenantFunctions } from "../../../src/worker.ts";
+
 /** The group with a meter at its storage. */
 export class ReceiverGroup extends RealGroup {
   constructor(ctx: DurableObjectState, env: Env) {

@@ -41,7 +41,8 @@ export type TransformedRequest = Readonly<{
 export type Transformed =
   | TransformedRequest
   | Readonly<{ kind: "cancelled" }>
-  | Readonly<{ kind: "fault"; fault: TransformFault }>;
+  /** `passing`: it says nothing about the transformation, and the delivery is tried again soon. */
+  | Readonly<{ kind: "fault"; fault: TransformFault; passing?: true }>;
 
 /** Bytes of a body that is made. An event has at most half as many. */
 export const MOST_MADE_BYTES = 524_288;

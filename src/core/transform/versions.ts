@@ -29,8 +29,10 @@ const stored = {
       },
       others: "dropped",
     },
-    /** Null: from this version on events are sent as they are. */
-    template: { ...templateShape, nullable: true },
+    /** Null: from this version on events are sent as they are. Absent where there is code. */
+    template: { ...templateShape, nullable: true, optional: true },
+    /** The module of a version in code (code.ts). Earlier versions of Breakwater cannot read such a version, and wait. */
+    code: { kind: "text", optional: true },
   },
   others: "dropped",
 } as const satisfies Shape;
@@ -39,7 +41,13 @@ export type TransformVersion = Readonly<ShapeType<typeof stored>>;
 
 /** The version in a stored value; undefined when it was edited into something else. */
 export function transformVersionIn(value: unknown): TransformVersion | undefined {
-  return readAs(stored, value);
+  const version = readAs(stored, value);
+  return version && (version.template === undefined) !== (version.code === undefined) ? version : undefined;
+}
+
+/** Whether events are sent as they are from the version on. */
+export function sendsAsIs({ template }: TransformVersion): boolean {
+  return template === null;
 }
 
 /**
@@ -61,23 +69,15 @@ export function isFor({ after, at }: TransformVersion, { id, acceptedAt }: Numbe
 export type Versioned = Readonly<{ version: number; result: Transformed | undefined }>;
 
 /**
- * The result of the version that counts for the event. One that fails is always going to, so no attempt can have been
- * made with it: then the next newer one counts, and saving a better template repairs what waits.
+ * The versions that may make the event's request, in the order in which they are tried: the one that counts for the event,
+ * and later ones. One that fails is always going to, so no attempt can have been made with it: then the next newer one
+ * counts, and saving a better version repairs what waits. None: the event is from before the first one.
  * @param versions the oldest first
- * @param apply the result of a version
  */
-export function resultFor(
+export function versionsFor(
   versions: readonly TransformVersion[],
   event: Numbered,
-  apply: (version: TransformVersion) => Transformed | undefined,
-): Versioned {
+): readonly TransformVersion[] {
   const own = versions.findLastIndex((version) => isFor(version, event));
-  if (own < 0) return { version: 0, result: undefined };
-  let failed: Versioned | undefined;
-  for (const version of versions.slice(own)) {
-    const result = apply(version);
-    if (result?.kind !== "fault") return { version: version.version, result };
-    failed = { version: version.version, result };
-  }
-  return failed ?? { version: 0, result: undefined };
+  return own < 0 ? [] : versions.slice(own);
 }

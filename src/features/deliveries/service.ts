@@ -223,7 +223,7 @@ export const getTransformFaults = service(
   },
 );
 
-/** With the fault of the destination's transformation where that keeps it waiting: nothing is stored of it. */
+/** With the fault of the destination's transformation where that keeps it waiting: a template is applied again, and of code it is stored. */
 async function withFault(
   { services, principal }: Caller,
   { eventId, destination }: FoundDelivery,
@@ -233,7 +233,7 @@ async function withFault(
   const read = await readEvent(services, eventId, principal.tenant);
   if (!read?.event.body) return shown;
   const { body } = read.event;
-  const { result } = await transform(services, { ...read.event, body }, destination);
+  const { result } = await transform(services, { ...read.event, body }, destination, "show");
   return result?.kind === "fault" ? { ...shown, transform_fault: faultText(result.fault) } : shown;
 }
 

@@ -22,8 +22,10 @@ import { retryShape } from "../../core/retry/policy.ts";
 import { channelsInEffect, destinationChannels } from "../../core/routing.ts";
 import { readAs } from "../../core/shape.ts";
 import { namedHeaders, signatureFormsShape } from "../../core/signature-forms.ts";
+import { MOST_CODE_BYTES } from "../../core/transform/code.ts";
 import { readyTemplate, readyTemplates } from "../../core/transform/ready.ts";
 import { type TransformTemplate, templateShape } from "../../core/transform/template.ts";
+import type { TransformVersion } from "../../core/transform/versions.ts";
 import { zodFieldsOf, zodOf } from "../../core/zod-of.ts";
 import { authOf, MASK, maskedHeaders, sealedHeaders } from "../../delivery/authorization.ts";
 import { eventTypePattern, strict } from "../../http/parameters.ts";
@@ -171,13 +173,30 @@ export const nameFields = {
 
 const template = zodOf(templateShape);
 
-export const transformInput = strict({
-  template: z.union([z.enum(readyTemplates), template]).openapi({
-    description: `A template of your own, or the name of a ready one, which is stored as it is now: ${readyTemplates.join(", ")}.`,
-  }),
-}).openapi("Transform");
+const SOURCE_EXPECTED = "expected either template or code";
+const CODE_EXPECTED = `expected a module of at most ${MOST_CODE_BYTES} bytes, whose default export is a function`;
 
-export const transformShown = z.object({ template });
+const code = z.string({ error: CODE_EXPECTED }).openapi({
+  description:
+    "In place of a template: a JavaScript module whose default export is a function of the event. It returns the request, or " +
+    "null to cancel the delivery. Where the deployment runs code: see docs/transformations.md.",
+});
+
+export const transformInput = strict({
+  template: z
+    .union([z.enum(readyTemplates), template])
+    .optional()
+    .openapi({
+      description: `A template of your own, or the name of a ready one, which is stored as it is now: ${readyTemplates.join(", ")}.`,
+    }),
+  code: code.optional(),
+})
+  .refine((given) => (given.template === undefined) !== (given.code === undefined), {
+    error: SOURCE_EXPECTED,
+  })
+  .openapi("Transform");
+
+export const transformShown = z.object({ template: template.optional(), code: code.optional() });
 
 /** The order of fields by which two templates are compared. */
 function ordered(given: TransformTemplate): TransformTemplate {
@@ -185,11 +204,21 @@ function ordered(given: TransformTemplate): TransformTemplate {
   return { body, content_type, headers, method, path, query };
 }
 
-/** The template that is meant; null: none. */
-export function templateIn(transform: z.infer<typeof transformInput> | null): TransformTemplate | null {
-  if (transform === null) return null;
-  const { template: given } = transform;
-  return typeof given === "string" ? readyTemplate(given) : ordered(given);
+/** What makes the requests: a template, code, or nothing: events are sent as they are. */
+export type TransformSource = Readonly<{ template: TransformTemplate | null }> | Readonly<{ code: string }>;
+
+/** The source that is meant; null: none. */
+export function sourceIn(transform: z.infer<typeof transformInput> | null): TransformSource {
+  const { template: given, code } = transform ?? {};
+  if (code !== undefined) return { code };
+  if (given === undefined) return { template: null };
+  return { template: typeof given === "string" ? readyTemplate(given) : ordered(given) };
+}
+
+/** The source of a version as the API shows it; null: events are sent as they are. */
+export function shownSource({ template, code }: TransformVersion): z.infer<typeof transformShown> | null {
+  if (code !== undefined) return { code };
+  return template ? { template } : null;
 }
 
 /** Which events it takes, and what it gets of them. */
@@ -361,11 +390,11 @@ export const contentFields = {
       }),
       shown: transformShown.nullable(),
       of: (row) => {
-        const shown = currentTransform(row)?.template;
-        return shown ? { template: shown } : null;
+        const current = currentTransform(row);
+        return current ? shownSource(current) : null;
       },
       columns: (given, { by, at }) => ({
-        transform: { version: 1, after: -1, at, by, template: templateIn(given) },
+        transform: { version: 1, after: -1, at, by, ...sourceIn(given) },
       }),
     },
     { label: "Transformation", visitors: true },

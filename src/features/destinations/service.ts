@@ -314,10 +314,16 @@ function visitorErrors(principal: Principal, input: object): FieldError[] {
   const given = Object.entries(input).filter(
     ([name, value]) =>
       value !== undefined &&
-      !(forVisitors.has(name) && (name !== "transform" || allows(visit, "write_transform"))),
+      !(forVisitors.has(name) && (name !== "transform" || allows(visit, writing(value)))),
   );
   const [fault, expected] = ["is not for visitors to set", "it to be left out"];
   return given.map(([field]) => ({ field, fault, expected }));
+}
+
+/** The action that setting a transformation is. */
+function writing(transform: unknown): "write_code" | "write_transform" {
+  const isCode = typeof transform === "object" && transform !== null && "code" in transform;
+  return isCode ? "write_code" : "write_transform";
 }
 
 /** The errors of fields that are the operator's, where the principal is bound to a tenant. */
@@ -360,7 +366,7 @@ export async function preparedRow(
     ...templateErrors(input, tenant),
     ...orderErrors(input),
     ...kindErrors(input, input.kind ?? "https"),
-    ...(await transformErrors(input)),
+    ...(await transformErrors(services, input, tenant)),
     ...("errors" in chosen ? chosen.errors : []),
   ];
   if ("errors" in chosen || errors.length > 0) return { errors };
@@ -426,10 +432,13 @@ export async function editDestination(
   input: DestinationInput,
 ): Promise<Edited> {
   const { services } = caller;
-  const unfit = [...(await addressErrors(services, input)), ...(await transformErrors(input))];
+  const unfit = await addressErrors(services, input);
   if (unfit.length > 0) return invalidFields(unfit);
   const columns = await columnsOf(savingBy(caller, id), input);
-  return editStored(services, id, tenant, async () => ({ input, columns }));
+  return editStored<Refused<"invalid">>(services, id, tenant, async (stored) => {
+    const errors = await transformErrors(services, input, stored.tenant);
+    return errors.length > 0 ? { refused: invalidFields(errors) } : { input, columns };
+  });
 }
 
 type Change = Readonly<{ input: DestinationInput; columns: DestinationChange }>;

@@ -1,16 +1,17 @@
 /** Transformations before they are saved, and after: what they make of events, their versions, and restoring one. */
 import { createRoute, z } from "@hono/zod-openapi";
 import { envelopeOf } from "../../core/content.ts";
+import { allows } from "../../core/portal-access.ts";
 import { type FieldError, invalidFields, missing, ok } from "../../core/result.ts";
 import { faultText, type Transformed, transformedUrl } from "../../core/transform/result.ts";
 import type { TransformVersion } from "../../core/transform/versions.ts";
 import { bodyOfText, payloadOf, readable, textOf } from "../../delivery/http.ts";
-import { applier, type TransformedEvent, transform } from "../../delivery/transform.ts";
+import { applyDraft, type TransformedEvent, tryTransform } from "../../delivery/transform.ts";
 import { permitting } from "../../http/auth.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
 import { eventType, idParam, jsonAnswer, jsonRequest, optionalJson, strict } from "../../http/parameters.ts";
-import { answerOf, problemResponses } from "../../http/problems.ts";
+import { answerOf, checked, problemResponses } from "../../http/problems.ts";
 import { withinAnyReadLimit } from "../../http/rate-limit.ts";
 import { answers, routeTo } from "../../http/routes.ts";
 import { eventId } from "../../ids.ts";
@@ -24,9 +25,10 @@ import { readEvent } from "../../store/planned-deliveries.ts";
 import { currentTransform, formerTransforms } from "../../store/transforms.ts";
 import { isoTime } from "../../time.ts";
 import { actorSchema } from "../audit/schema.ts";
+import { actorOf } from "../audit/trail.ts";
 import { exampleIn } from "../event-types/service.ts";
 import { service } from "../service.ts";
-import { templateIn, transformInput, transformShown } from "./fields.ts";
+import { shownSource, sourceIn, transformInput, transformShown } from "./fields.ts";
 import { destinationSchema, destinationViewFor } from "./schema.ts";
 import { updateDestination, visibleDestination } from "./service.ts";
 import { transformErrors } from "./validate.ts";
@@ -63,21 +65,29 @@ const transformPreviewSchema = z.object({ events: z.array(triedEvent) }).openapi
 export type TransformPreview = z.infer<typeof transformPreviewSchema>;
 
 const draftSchema = strict({
-  template: transformInput.shape.template.optional(),
+  template: transformInput.shape.template,
+  code: transformInput.shape.code,
   type: eventType.optional().openapi({ description: "A type of the catalogue whose example is tried too." }),
 }).openapi("TransformDraft");
 
 type Draft = Readonly<{ id: string }> & z.infer<typeof draftSchema>;
 
-/** Applies a template, or the saved one, to the destination's last events. Nothing is changed or sent. */
+/** Applies a template or code, or the saved one, to the destination's last events. Nothing is changed or sent. */
 export const previewTransform = service(
   { scope: "read", action: "preview_endpoint" },
-  async ({ services, principal }, { id, template: given, type }: Draft) => {
+  async ({ services, principal }, { id, template, code, type }: Draft) => {
     const found = await visibleDestination(services, principal, id);
     if (found.kind !== "ok") return found;
     const destination = found.value;
-    const template = given === undefined ? undefined : templateIn({ template: given });
-    const errors = given === undefined ? [] : await transformErrors({ transform: { template: given } });
+    const { visit } = principal;
+    const refused =
+      code !== undefined && (visit ? !allows(visit, "write_code") : !principal.scopes.includes("admin"));
+    if (refused) {
+      const expected = "it to be left out: this caller may not write code";
+      return invalidFields([{ field: "code", fault: "runs in a preview", expected }]);
+    }
+    const draft = template === undefined && code === undefined ? undefined : { template, code };
+    const errors = draft ? await draftErrors(services, draft, destination.tenant) : [];
     if (errors.length > 0) return invalidFields(errors.map(withoutTransform));
     const example = type === undefined ? undefined : await exampleOf(services, destination, type);
     if (example === null) {
@@ -85,15 +95,24 @@ export const previewTransform = service(
       return invalidFields([{ field: "type", fault, expected }]);
     }
     const events = [...(example ? [example] : []), ...(await lastTaken(services, destination))];
-    const tried = events.map(async (event) => {
-      const result = template
-        ? (await applier(services, event, destination))(template)
-        : (await transform(services, event, destination)).result;
-      return shownEvent(destination, event, result);
+    const version = { version: 0, after: -1, at: 0, by: actorOf(principal) };
+    const results = draft
+      ? await applyDraft(services, events, destination, { ...version, ...sourceIn(draft) })
+      : await tryTransform(services, events, destination);
+    return ok<TransformPreview>({
+      events: events.map((event, i) => shownEvent(destination, event, results[i])),
     });
-    return ok<TransformPreview>({ events: await Promise.all(tried) });
   },
 );
+
+async function draftErrors(
+  services: Services,
+  draft: Pick<Draft, "template" | "code">,
+  tenant: string,
+): Promise<FieldError[]> {
+  const read = checked(transformInput, draft);
+  return "data" in read ? transformErrors(services, { transform: read.data }, tenant) : [...read];
+}
 
 function withoutTransform(error: FieldError): FieldError {
   return { ...error, field: error.field.replace(/^transform\./, "") };
@@ -164,8 +183,13 @@ const versionSchema = z.object({
   created_at: z.iso.datetime(),
   author: actorSchema.openapi({ description: "Who saved it, as the audit trail names them." }),
   template: transformShown.shape.template
+    .unwrap()
     .nullable()
-    .openapi({ description: "Null: events are sent as they are." }),
+    .openapi({ description: "Null where there is code, or events are sent as they are." }),
+  code: transformShown.shape.code
+    .unwrap()
+    .nullable()
+    .openapi({ description: "Null where there is a template, or events are sent as they are." }),
 });
 
 const versionsSchema = z
@@ -192,9 +216,10 @@ async function versionsOf({ db }: Services, destination: Destination): Promise<T
   return [...former, ...(current ? [current] : [])].toReversed();
 }
 
-function versionView({ version, at, by, template }: TransformVersion): TransformVersions["data"][number] {
+function versionView({ version, at, by, ...source }: TransformVersion): TransformVersions["data"][number] {
   const author = { ...by, person: by.person ?? null };
-  return { version, created_at: isoTime(at), author, template };
+  const { template = null, code = null } = source;
+  return { version, created_at: isoTime(at), author, template, code };
 }
 
 type Restoring = Readonly<{ id: string; version: number; requestUrl: string }>;
@@ -208,8 +233,7 @@ export const restoreTransform = service(
     const versions = await versionsOf(services, found.value);
     const wanted = versions.find((one) => one.version === version);
     if (wanted === undefined) return missing("version", String(version));
-    const { template } = wanted;
-    const change = { transform: template && { template } };
+    const change = { transform: shownSource(wanted) };
     return updateDestination({ services, principal }, { id, change, requestUrl });
   },
 );
@@ -243,7 +267,7 @@ const preview = createRoute({
   summary: "Preview a transformation",
   tags,
   description:
-    `What a template, or the saved one, makes of the last events that the destination takes, at most ${MOST_TRIED}, and of a ` +
+    `What a template or code, or the saved one, makes of the last events that the destination takes, at most ${MOST_TRIED}, and of a ` +
     "type's example. Nothing is changed or sent.",
   middleware: [permitting(previewTransform.permission), withinAnyReadLimit, jsonBody({ mayBeEmpty: true })],
   request: { params: idParam, body: optionalJson(draftSchema) },

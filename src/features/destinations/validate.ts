@@ -18,10 +18,12 @@ import {
   takesKeyPair,
   takesPlainText,
 } from "../../core/signature-forms.ts";
+import { codeFault } from "../../core/transform/code.ts";
 import { faultText } from "../../core/transform/result.ts";
 import { headerOf, type ShownAuth } from "../../delivery/authorization.ts";
 import { type DestinationKind, kindNameOf } from "../../delivery/kinds/registry.ts";
 import { shakeHands } from "../../delivery/test-event.ts";
+import { runTransformCode } from "../../delivery/transform.ts";
 import { resolve, targetProblem } from "../../delivery/url-guard.ts";
 import { checked } from "../../http/problems.ts";
 import { newSecret, type Scheme, schemeOf, secretBytes, signingKey } from "../../secrets/signing.ts";
@@ -29,7 +31,7 @@ import type { Services } from "../../services.ts";
 import { type Destination, storedHeaders } from "../../store/destination.ts";
 
 import { shownAfter } from "./auth.ts";
-import { templateIn } from "./fields.ts";
+import { sourceIn } from "./fields.ts";
 import {
   type DestinationInput,
   destinationChange,
@@ -180,14 +182,17 @@ export function templateErrors(
   return [{ field: "headers", fault: `have no ${ROUTING_KEY}`, expected }];
 }
 
-/** The errors of a template that is not Liquid. Its interpreter is loaded only where one is given. */
-export async function transformErrors({
-  transform,
-}: Pick<DestinationInput, "transform">): Promise<FieldError[]> {
-  const template = templateIn(transform ?? null);
-  if (template === null) return [];
+/** The errors of a template that is not Liquid, and of code that is not taken. What they need is loaded only where one is given. */
+export async function transformErrors(
+  services: Services,
+  { transform }: Pick<DestinationInput, "transform">,
+  tenant: string,
+): Promise<FieldError[]> {
+  const source = sourceIn(transform ?? null);
+  if ("code" in source) return codeErrors(services, source.code, tenant);
+  if (source.template === null) return [];
   const { compile } = await import("../../core/transform/liquid.ts");
-  const found = compile(template);
+  const found = compile(source.template);
   if ("fill" in found) return [];
   const [field, fault] = [
     `transform.template.${found.field}`,
@@ -196,16 +201,36 @@ export async function transformErrors({
   return [{ field, fault, expected: "Liquid; see docs/transformations.md" }];
 }
 
+const CODE = "transform.code";
+
+/** Code is loaded where it is to run, to see whether it is a module with a function. */
+async function codeErrors(services: Services, code: string, tenant: string): Promise<FieldError[]> {
+  const { config, functions } = services;
+  const expected = "a module without imports, with export default (event) => …; see docs/transformations.md";
+  if (functions === undefined) {
+    const wanted = config.allowPrivateDestinations
+      ? "a template: the local runtime stops no endless loop (ALLOW_PRIVATE_DESTINATIONS is true)"
+      : "a template; an operator switches code on by FUNCTIONS and [[worker_loaders]] in wrangler.toml";
+    return [{ field: CODE, fault: "is not run by this deployment", expected: wanted }];
+  }
+  const fault = codeFault(code);
+  if (fault !== undefined) return [{ field: CODE, fault, expected }];
+  const [loaded] = await runTransformCode(services, { tenant, code, events: [] });
+  if (loaded === undefined || loaded.kind === "made") return [];
+  return [{ field: CODE, fault: faultText({ ...loaded.fault, field: "" }).replace(/^[ :]+/, ""), expected }];
+}
+
 /** The errors of a transformation that the kind of destination cannot follow: a queue has no method, an inbox sends nothing. */
 export function kindErrors(
   { transform }: Pick<DestinationInput, "transform">,
   kind: DestinationKind,
 ): FieldError[] {
-  const template = templateIn(transform ?? null);
-  if (template !== null && kind === "poll") {
+  if (transform && kind === "poll") {
     const expected = "null: consumers get events as they are";
     return [{ field: "transform", fault: "is for the kinds that are sent to", expected }];
   }
+  const source = sourceIn(transform ?? null);
+  const template = "template" in source ? source.template : null;
   if (template === null || kind !== "queue") return [];
   const given = (["method", "path", "query"] as const).filter((name) => template[name] !== undefined);
   const [fault, expected] = ["is given", "none: a queue has no method, path and query"];

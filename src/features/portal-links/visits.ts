@@ -86,7 +86,7 @@ async function visitorIn(services: Services, session: OpenSession | undefined) {
   const { tenant, id: sessionId, expiresAt } = session;
   const settings = await findTenantSettings(services.db, tenant);
   const { language: _, theme: __, ...rules } = tenantPortalOf(settings?.portal);
-  const access = accessUnder(rules, visit.rules);
+  const access = accessUnder({ ...rules, may_write_code: rules.may_write_code === true }, visit.rules);
   const needed = scopesUnder(access);
   const granted = principalOf(session);
   const scopes = granted.scopes.filter((scope) => needed.includes(scope));

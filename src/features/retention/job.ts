@@ -17,7 +17,7 @@ const PAGE = { bundles: 500, deliveries: 25_000 };
 export const retention = periodicJob({
   name: "retention",
   line: "removed",
-  budget: { queries: 100 },
+  budget: { queries: 120 },
   hasPages: true,
   step: async (turn) => {
     const { services, startedAt: now, mayContinue } = turn;

@@ -279,7 +279,7 @@ async function changeOf(services: Services, given: Portable, stored: Destination
     ...changeErrors(input, stored),
     ...("errors" in target ? target.errors : []),
     ...(await addressErrors(services, input)),
-    ...(await transformErrors(input)),
+    ...(await transformErrors(services, input, stored.tenant)),
   ];
   return errors.length > 0 ? { errors } : { kind: "change", id, input };
 }

@@ -22,8 +22,8 @@ const FORGET_ACTIONS = "DELETE FROM agent_actions WHERE tenant = ?1";
 /** What was set is gone; `deleted_at` makes links worthless that were made before. */
 const CLEAR_SETTINGS = `
   INSERT INTO tenant_settings (tenant, deleted_at, created_at, updated_at) VALUES (?1, ?2, ?2, ?2)
-  ON CONFLICT (tenant) DO UPDATE SET contact_email = NULL, retention_days = NULL, payload_free = 0, portal = NULL,
-    branding = NULL, deleted_at = excluded.deleted_at, updated_at = excluded.updated_at`;
+  ON CONFLICT (tenant) DO UPDATE SET contact_email = NULL, retention_days = NULL, payload_free = 0, functions_off = 0,
+    portal = NULL, branding = NULL, deleted_at = excluded.deleted_at, updated_at = excluded.updated_at`;
 
 /** @param job the erasure that begins with it */
 export async function eraseTenantRows(

@@ -22,6 +22,11 @@ const payloadFree = z.boolean({ error: "expected true or false" }).openapi({
   description: "With true, the content of an event is erased once all of its deliveries have been delivered.",
 });
 
+const functions = z.boolean({ error: "expected true or false" }).openapi({
+  description:
+    "With false, no transformation in code runs for the tenant, from now on: its deliveries wait. Results that are stored are sent.",
+});
+
 const portal = zodOf(tenantPortalShape)
   .openapi("TenantPortal")
   .nullable()
@@ -39,6 +44,7 @@ export const tenantChange = strict({
   contact_email: contactEmail.optional(),
   retention_days: retentionDaysField.optional(),
   payload_free: payloadFree.optional(),
+  functions: functions.optional(),
   portal: portal.optional(),
   branding: branding.optional(),
 }).openapi("TenantChange");
@@ -49,6 +55,7 @@ export const tenantSchema = z
     contact_email: contactEmail,
     retention_days: retentionDaysField,
     payload_free: payloadFree,
+    functions,
     portal,
     branding,
     updated_at: z.iso

@@ -83,12 +83,13 @@ export function settingsErrors({ config }: Services, { retention_days: days }: T
 export async function setSettings(
   { db, now }: Services,
   tenant: string,
-  { contact_email, retention_days, payload_free, portal, branding }: TenantChange,
+  { contact_email, retention_days, payload_free, functions, portal, branding }: TenantChange,
 ) {
   const change = {
     ...(contact_email !== undefined && { contactEmail: contact_email }),
     ...(retention_days !== undefined && { retentionDays: retention_days }),
     ...(payload_free !== undefined && { payloadFree: payload_free ? 1 : 0 }),
+    ...(functions !== undefined && { functionsOff: functions ? 0 : 1 }),
     ...(portal !== undefined && { portal }),
     ...(branding !== undefined && { branding }),
   };
@@ -106,6 +107,7 @@ export function settingsView(tenant: string, row: TenantSettings | undefined): T
     contact_email: contactEmail.safeParse(row?.contactEmail).data ?? null,
     retention_days: wholeDays(row?.retentionDays),
     payload_free: row?.payloadFree === 1,
+    functions: row?.functionsOff !== 1,
     portal: readAs(tenantPortalShape, row?.portal) ?? null,
     branding: brandingIn(row?.branding),
     updated_at: isoTime(row?.updatedAt ?? null),

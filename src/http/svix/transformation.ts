@@ -5,6 +5,7 @@
 
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
+import { sendsAsIs } from "../../core/transform/versions.ts";
 import { updateDestination } from "../../features/destinations/service.ts";
 import type { Destination } from "../../store/destination.ts";
 import { currentTransform } from "../../store/transforms.ts";
@@ -27,7 +28,7 @@ const transformationPatch = z.object({
 /** One that an edit by hand has made unreadable is on too: nothing is sent until it is replaced or removed. */
 function isOn(row: Destination): boolean {
   const current = currentTransform(row);
-  return current !== null && current?.template !== null;
+  return current === undefined || (current !== null && !sendsAsIs(current));
 }
 
 export function registerTransformation(app: Hono<ApiEnv>): void {

@@ -116,6 +116,7 @@ export const keyFields = {
 const portalRules = {
   may_edit_endpoints: ["may_edit_endpoints", "Add, change, pause and delete endpoints"],
   may_transform: ["may_transform", "Write transformations"],
+  may_write_code: ["may_write_code", "Write transformations in code"],
   may_rotate: ["may_rotate", "Rotate signing secrets"],
   may_resend: ["may_resend", "Send deliveries again"],
   may_test: ["may_test", "Send test events"],
@@ -167,6 +168,7 @@ export const tenantFields: FormFields = {
   contact_email: ["contact_email", "Contact address"],
   retention_days: ["retention_days", "Retention (days)"],
   payload_free: ["payload_free", "Remove bodies after delivery"],
+  functions: ["functions", "Run transformations in code"],
   ...inside("portal", { ...portalRules, ...portalAppearance }),
   "branding.name": ["brand_name", "Name in the portal"],
   "branding.logo": ["brand_logo", "Logo"],

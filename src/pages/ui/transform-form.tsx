@@ -4,13 +4,14 @@ import type { FieldError, Refused, Result } from "../../core/result.ts";
 import { invalidFields, ok } from "../../core/result.ts";
 import { type ReadyTemplate, readyTemplates } from "../../core/transform/ready.ts";
 import { methods, type TransformTemplate } from "../../core/transform/template.ts";
-import { transformShown } from "../../features/destinations/fields.ts";
+import { type shownSource, transformShown } from "../../features/destinations/fields.ts";
 import { AreaField, ChoiceField, type FormState, type Option, TextField } from "./fields.tsx";
 import { type Form, jsonIn, pairsIn, textIn } from "./format.ts";
 import { readTyped } from "./services.ts";
 import { serviceNames, type TransformPart, type TransformTexts } from "./transform-texts.ts";
 
 const PARTS = ["body", "content_type", "headers", "method", "path", "query"] as const;
+const INPUTS = [...PARTS, "code"] as const;
 
 /** The template in a form; null where all of it is empty. A form that is sent as it was shown means the stored template, to the letter. */
 export function templateTyped(
@@ -32,7 +33,26 @@ export function templateTyped(
     query: query.value ?? undefined,
   };
   if (Object.values(template).every((value) => value === undefined)) return ok(null);
-  return readTyped(transformShown.shape.template, template);
+  return readTyped(transformShown.shape.template.unwrap(), template);
+}
+
+/** A template or code; null: events are sent as they are. */
+export type ShownSource = ReturnType<typeof shownSource>;
+
+/** The source that a form means. A form that is sent as it was shown means the stored source, to the letter. */
+export function sourceTyped(form: Form, stored: ShownSource): Result<ShownSource, "invalid"> {
+  const code = typedIn(form, "code");
+  const template = templateTyped(form, stored?.template ?? null);
+  if (template.kind !== "ok") return template;
+  if (code.trim() === "") return ok(template.value && { template: template.value });
+  if (template.value === null) return ok({ code });
+  const [fault, expected] = ["is there beside a template", "either of them: empty the fields of the other"];
+  return invalidFields([{ field: "code", fault, expected }]);
+}
+
+/** The form of a source. */
+export function typedOfSource(source: ShownSource): Form {
+  return { ...typedOf(source?.template ?? null), code: source?.code };
 }
 
 /** Browsers send line breaks as CRLF. */
@@ -75,7 +95,7 @@ export function typedOf(template: TransformTemplate | null): Form {
 
 /** The form's state: each fault of a refusal at its field, and others above. */
 export function transformFormState(values: Form, t: TransformTexts, refused?: Refused): FormState {
-  const labels = Object.fromEntries(PARTS.map((part) => [part, [part, t.labels[part]] as const]));
+  const labels = Object.fromEntries(INPUTS.map((part) => [part, [part, t.labels[part]] as const]));
   const errors = (refused?.errors ?? []).map((error) => placed(error, t));
   const detail = refused === undefined ? undefined : refused.kind === "conflict" ? t.outdated : t.notSaved;
   return { values, labels, errors, ...(detail !== undefined && { detail }) };
@@ -84,7 +104,7 @@ export function transformFormState(values: Form, t: TransformTexts, refused?: Re
 function placed({ field, fault, expected }: FieldError, t: TransformTexts): FormState["errors"][number] {
   const bare = field.replace(/^transform\./, "").replace(/^template\./, "");
   const [, name = "", place = ""] = /^(\w+)\.?(.*)$/s.exec(bare) ?? [];
-  const part = PARTS.find((one) => one === name);
+  const part = INPUTS.find((one) => one === name);
   const text = `${t.wrong}${place === "" ? "" : ` (${place})`}: ${fault}; ${expected}.`;
   return { input: part, label: part ? t.labels[part] : name, text };
 }
@@ -122,9 +142,11 @@ type FieldsProps = Readonly<{
   t: TransformTexts;
   /** Whether the kind of destination has a URL, of which a method, a path and a query are parts. */
   hasUrl: boolean;
+  /** Whether there is a field for code: where it runs, and the person may write it, or there is some already. */
+  hasCode: boolean;
 }>;
 
-export const TemplateFields: FC<FieldsProps> = ({ form, t, hasUrl }) => (
+export const TemplateFields: FC<FieldsProps> = ({ form, t, hasUrl, hasCode }) => (
   <>
     <AreaField form={form} name="body" hint={t.hints.body} of="all tall" />
     <TextField form={form} name="content_type" hint={t.hints.content_type} placeholder="application/json" />
@@ -136,6 +158,7 @@ export const TemplateFields: FC<FieldsProps> = ({ form, t, hasUrl }) => (
         <AreaField form={form} name="query" hint={t.hints.query} />
       </>
     )}
+    {hasCode && <AreaField form={form} name="code" hint={t.hints.code} of="all tall" />}
   </>
 );
 

@@ -7,9 +7,10 @@ import type { FC } from "hono/jsx";
 import type { MiddlewareHandler } from "hono/types";
 import { conflict, type Refused, type Result } from "../../core/result.ts";
 import { type ReadyTemplate, readyTemplate, readyTemplates } from "../../core/transform/ready.ts";
-import type { TransformTemplate } from "../../core/transform/template.ts";
+import { sendsAsIs } from "../../core/transform/versions.ts";
 import { kindNameOf } from "../../delivery/kinds/registry.ts";
 import { getTransformFaults } from "../../features/deliveries/service.ts";
+import { shownSource } from "../../features/destinations/fields.ts";
 import { updateDestination } from "../../features/destinations/service.ts";
 import {
   getTransformVersions,
@@ -30,17 +31,19 @@ import { Section } from "./parts.tsx";
 import { attempt, attemptRead } from "./services.ts";
 import {
   ReadyTemplates,
+  type ShownSource,
+  sourceTyped,
   TemplateFields,
   TransformNotice,
-  templateTyped,
   transformFormState,
-  typedOf,
+  typedOfSource,
 } from "./transform-form.tsx";
 import { TransformFaults, TransformTrial, type TransformWords, VersionList } from "./transform-view.tsx";
 
-/** The template at work; null: none, or one that cannot be read. */
-function templateNow(row: Destination): TransformTemplate | null {
-  return currentTransform(row)?.template ?? null;
+/** The source at work; null: none, or one that cannot be read. */
+function sourceNow(row: Destination): ShownSource {
+  const current = currentTransform(row);
+  return current ? shownSource(current) : null;
 }
 
 /** The version at work as a form names it, so that another one that was saved meanwhile is noticed. */
@@ -48,22 +51,26 @@ function versionNow(row: Destination): string {
   return String(currentTransform(row)?.version ?? 0);
 }
 
-/** Saves the template in a form. */
+/** Saves the source in a form. */
 async function saveTransform(caller: Caller, row: Destination, form: Form, requestUrl: string) {
   if (textIn(form, "read_version") !== versionNow(row))
     return conflict("Another version was saved after the form was opened");
-  return attemptRead(caller, templateTyped(form, templateNow(row)), async (template) => {
-    const read = readChange(caller.services, { transform: template && { template } }, requestUrl);
+  return attemptRead(caller, sourceTyped(form, sourceNow(row)), async (transform) => {
+    const read = readChange(caller.services, { transform }, requestUrl);
     if (read.kind !== "ok") return read;
     return updateDestination(caller, { id: row.id, change: read.value, requestUrl });
   });
 }
 
-/** Previews the template in a form. */
+/** Previews the source in a form. */
 async function tryTransform(caller: Caller, row: Destination, form: Form) {
   const type = textIn(form, "type");
-  return attemptRead(caller, templateTyped(form, templateNow(row)), (template) =>
-    previewTransform(caller, { id: row.id, template: template ?? {}, ...(type !== undefined && { type }) }),
+  return attemptRead(caller, sourceTyped(form, sourceNow(row)), (source) =>
+    previewTransform(caller, {
+      id: row.id,
+      ...(source ?? { template: {} }),
+      ...(type !== undefined && { type }),
+    }),
   );
 }
 
@@ -150,23 +157,25 @@ export async function readTransformPage(caller: Caller, row: Destination) {
   };
 }
 
-/** The last faults of the current template; none where they cannot be read, so that the page is shown all the same. */
+/** The last faults of the current source; none where they cannot be read, so that the page is shown all the same. */
 export async function readTransformFaults(caller: Caller, row: Destination) {
-  if (templateNow(row) === null) return [];
+  if (sourceNow(row) === null) return [];
   const found = await attempt(caller, () => getTransformFaults(caller, row));
   return found.kind === "ok" ? found.value : [];
 }
 
 type Asked = Readonly<{ ready?: string | undefined; version?: string | undefined }>;
 
-/** The form at first: of the ready template or the version that the address names, or else of the current template. */
+/** The form at first: of the ready template or the version that the address names, or else of what is at work. */
 export function transformTyped(row: Destination, versions: Versions, { ready, version }: Asked): Form {
   if (ready !== undefined) {
     const name = readyTemplates.find((one): one is ReadyTemplate => one === ready);
-    return typedOf(name === undefined ? null : readyTemplate(name));
+    return typedOfSource(name === undefined ? null : { template: readyTemplate(name) });
   }
   const former = versions.find((one) => String(one.version) === version);
-  return typedOf(former ? former.template : templateNow(row));
+  if (former === undefined) return typedOfSource(sourceNow(row));
+  const { template, code } = former;
+  return typedOfSource(code === null ? template && { template } : { code });
 }
 
 type PageProps = Readonly<{
@@ -183,6 +192,7 @@ type PageProps = Readonly<{
   /** Whether to show where requests go. */
   showsUrl: boolean;
   mayChange: boolean;
+  mayWriteCode: boolean;
   mayPreview: boolean;
 }> &
   Awaited<ReturnType<typeof readTransformPage>>;
@@ -221,13 +231,19 @@ const TransformForm: FC<PageProps & Readonly<{ form: FormState }>> = ({
   form,
   types,
   mayChange,
+  mayWriteCode,
   mayPreview,
 }) => (
   <form class="stack" method="post" action={path} aria-label={t.title}>
     <input type="hidden" name="read_version" value={versionNow(row)} autocomplete="off" />
     <fieldset class="stack" disabled={!mayChange}>
       <legend class="hidden">{t.title}</legend>
-      <TemplateFields form={form} t={t} hasUrl={kindNameOf(row.url) !== "queue"} />
+      <TemplateFields
+        form={form}
+        t={t}
+        hasUrl={kindNameOf(row.url) !== "queue"}
+        hasCode={mayWriteCode || sourceNow(row)?.code !== undefined}
+      />
     </fieldset>
     {mayChange && mayPreview && types.length > 0 && (
       <ChoiceField
@@ -266,7 +282,7 @@ type SummaryProps = Readonly<{
 export const TransformSummary: FC<SummaryProps> = ({ words, row, path, faults }) => {
   const { t, count, ago, author } = words;
   const current = currentTransform(row);
-  if (current === null || current?.template === null) return null;
+  if (current === null || (current && sendsAsIs(current))) return null;
   return (
     <Section id="transform" title={t.title}>
       <div class="stack">

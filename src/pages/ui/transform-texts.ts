@@ -3,7 +3,7 @@ import type { ReadyTemplate } from "../../core/transform/ready.ts";
 import type { TransformTemplate } from "../../core/transform/template.ts";
 import type { TransformPreview } from "../../features/destinations/transforms.ts";
 
-export type TransformPart = keyof TransformTemplate;
+export type TransformPart = keyof TransformTemplate | "code";
 type Preview = TransformPreview["events"][number];
 
 /** Names that are the same in every language. */
@@ -50,7 +50,7 @@ export type TransformTexts = Readonly<{
   versions: string;
   noVersions: string;
   version: (number: string) => string;
-  /** A version without a template. */
+  /** A version without a template or code. */
   none: string;
   show: string;
   restore: string;
@@ -82,6 +82,7 @@ export const transformTexts: TransformTexts = {
     method: "Method",
     path: "Path",
     query: "Query",
+    code: "Code, in place of a template",
   },
   hints: {
     body: "In JSON the strings are filled in one by one and need no escaping; a string that is one {{ value }} keeps its type. An event whose body comes out empty is not sent, nor one that reaches {% cancel %}.",
@@ -89,6 +90,7 @@ export const transformTexts: TransformTexts = {
     headers: "One on each line, such as X-Order: {{ data.order.id }}.",
     path: "Begins with /, and follows the path of the URL.",
     query: "One on each line, such as type: {{ type }}. It follows the query of the URL.",
+    code: "A JavaScript module: export default (event) => ({ body: event.data }). It returns body, content_type, headers, method and path, all optional, or null so that nothing is sent.",
   },
   save: "Save",
   saved: "Saved. It is for events that are accepted from now on, and for those that wait because of it.",

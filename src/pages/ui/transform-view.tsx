@@ -91,11 +91,11 @@ export const VersionList: FC<VersionsProps> = ({
   <Section id="versions" title={t.versions}>
     {versions.length === 0 && <p class="empty">{t.noVersions}</p>}
     <ol>
-      {versions.map(({ version, created_at, author: by, template }, i) => (
+      {versions.map(({ version, created_at, author: by, template, code }, i) => (
         <li class="delivery">
           <p class="break">
             <strong>{t.version(count(version))}</strong>
-            {template === null && `, ${t.none}`}
+            {template === null && code === null && `, ${t.none}`}
             <span class="soft small">
               {" "}
               {ago(Date.parse(created_at))}

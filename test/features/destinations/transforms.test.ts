@@ -1,7 +1,10 @@
 /** The transformation of a destination in the API: saved, previewed, listed by versions and restored. */
+import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { readyTemplate } from "../../../src/core/transform/ready.ts";
 import { emptyDatabase, testApi } from "../../support/api.ts";
+import { testConfig } from "../../support/config.ts";
+import { visitor } from "../../support/portal.ts";
 
 const url = "https://example.com/hook";
 
@@ -49,7 +52,11 @@ test.each([
   expect(json.errors).toEqual([error]);
 });
 
-test("nothing but a template is taken", async () => {
+test("nothing but either a template or code is taken", async () => {
+  for (const both of [{}, { template: {}, code: "export default () => null" }])
+    expect((await change(both)).json.errors).toMatchObject([
+      { field: "transform", expected: "either template or code" },
+    ]);
   const { json } = await change({ template: {}, more: 1 });
   expect(json.errors).toMatchObject([{ field: "transform.more", fault: "is not a known field" }]);
 });
@@ -117,4 +124,103 @@ test("versions are listed with author and time, and an earlier one can be restor
   const audit = await api.call("GET", `/v1/audit?subject=${id}`);
   expect(audit.json.data[0]).toMatchObject({ action: "destination.changed" });
   expect(Object.keys(audit.json.data[0].changes)).toEqual(["transform"]);
+});
+
+describe("code", () => {
+  const CODE = "export default ({ data }) => (data.n > 1 ? null : { body: { n: data.n } });";
+  const saved = async () => (await api.call("GET", `/v1/destinations/${id}`)).json.transform;
+
+  test("is saved, listed, restored and previewed as a template is", async () => {
+    expect((await change({ code: CODE })).json.transform).toEqual({ code: CODE });
+    await change({ template: { body: "1" } });
+    expect((await api.call("POST", path("restore"), { version: 1 })).json.transform).toEqual({ code: CODE });
+    const { data } = (await api.call("GET", path("versions"))).json;
+    expect(data.map(({ code, template }: Record<string, unknown>) => [code, template])).toEqual([
+      [CODE, null],
+      [null, { body: "1" }],
+      [CODE, null],
+    ]);
+    await api.call("POST", "/v1/events", { type: "order.paid", data: { n: 1 } });
+    await api.call("POST", "/v1/events", { type: "order.paid", data: { n: 2 } });
+    const results = [
+      { result: "cancelled", fault: null, after: null },
+      { result: "sent", fault: null, after: { body: '{"n":1}' }, changed: ["body"] },
+    ];
+    expect((await api.call("POST", path("preview"), {})).json.events).toMatchObject(results);
+    expect((await api.call("POST", path("preview"), { code: CODE })).json.events).toMatchObject(results);
+    const failing = "export default () => {\n  throw new Error('no') };";
+    expect((await api.call("POST", path("preview"), { code: failing })).json.events[0]).toMatchObject({
+      result: "failed",
+      fault: expect.stringMatching(/^code \(line 2, column \d+\): threw no$/),
+    });
+    expect(await saved()).toEqual({ code: CODE });
+    expect((await env.DB.prepare("SELECT * FROM transform_results").all()).results).toEqual([]);
+  });
+
+  test.each([
+    ["export const x = 1;", "has no default export"],
+    ['import a from "a";\nexport default () => a;', "imports a module"],
+    ['export { default } from "./b.js";', "imports a module"],
+    ["export default (", "threw"],
+    ["export default 7;", "The default export is no function"],
+    [`export default () => "${"é".repeat(33_000)}";`, "is larger than 65536 bytes"],
+  ])("that is %j is refused", async (code, fault) => {
+    const { status, json } = await change({ code });
+    expect(status).toBe(422);
+    expect(json.errors).toMatchObject([
+      {
+        field: "transform.code",
+        fault: expect.stringContaining(fault),
+        expected: expect.stringContaining("export default"),
+      },
+    ]);
+    expect((await api.call("POST", path("preview"), { code })).json.errors).toMatchObject([
+      { field: "code" },
+    ]);
+  });
+
+  test.each([
+    [false, "[[worker_loaders]]"],
+    [true, "ALLOW_PRIVATE_DESTINATIONS"],
+  ])("is refused where the deployment does not run it, in development too (%j), with how that is changed", async (allowPrivateDestinations, how) => {
+    const services = { functions: undefined, config: testConfig({ allowPrivateDestinations }) };
+    const other = testApi({ services });
+    const { status, json } = await other.call("POST", "/v1/destinations", { url, transform: { code: CODE } });
+    expect(status).toBe(422);
+    expect(json.errors).toMatchObject([{ field: "transform.code", expected: expect.stringContaining(how) }]);
+  });
+
+  test("is not run in a preview for keys that only read", async () => {
+    const reader = testApi({ authenticate: async () => ({ scopes: ["read"] }) });
+    const { status, json } = await reader.call("POST", path("preview"), { code: CODE });
+    expect([status, json.errors]).toMatchObject([422, [{ field: "code" }]]);
+  });
+
+  test("of a tenant is switched off by its settings", async () => {
+    await api.call("PATCH", "/v1/tenants/default", { functions: false });
+    expect((await change({ code: CODE })).json.errors).toMatchObject([
+      { field: "transform.code", fault: expect.stringContaining("switched") },
+    ]);
+    await api.call("PATCH", "/v1/tenants/default", { functions: true });
+    expect((await change({ code: CODE })).status).toBe(200);
+  });
+
+  test("is written by a visitor of the portal only where the tenant's settings give that right", async () => {
+    const linked = async (portal: object | null, access: object = {}) => {
+      await api.call("PATCH", "/v1/tenants/default", { portal });
+      const browser = await visitor("default", { access });
+      const form = {
+        read_version: String((await api.call("GET", path("versions"))).json.data[0]?.version ?? 0),
+        code: CODE,
+      };
+      return (await browser.post(`/portal/endpoints/${id}/transform`, form)).status;
+    };
+    expect(await linked(null)).toBe(422);
+    expect(await linked(null, { may_write_code: true })).toBe(422);
+    expect(await linked({ may_write_code: true }, { may_write_code: false })).toBe(422);
+    expect(await linked({ may_write_code: true, may_transform: false })).not.toBe(303);
+    expect(await saved()).toBeNull();
+    expect(await linked({ may_write_code: true })).toBe(303);
+    expect(await saved()).toEqual({ code: CODE });
+  });
 });

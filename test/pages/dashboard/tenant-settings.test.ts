@@ -25,7 +25,9 @@ const countRows = (table: "destinations" | "erasures" | "tenant_settings") =>
   env.DB.prepare(`SELECT count(*) n FROM ${table}`).first<number>("n");
 
 /** All boxes of what visitors may do, as they are ticked at first. */
-const allowed = Object.fromEntries(capabilities.map((name) => [name, "on"]));
+const boxes = Object.fromEntries(capabilities.map((name) => [name, "on"]));
+/** The form of a tenant's settings at first: nothing is restricted, and nobody writes code. */
+const allowed = { ...boxes, may_write_code: "", functions: "on" };
 const filled = {
   ...allowed,
   tenant: "acme",
@@ -55,12 +57,26 @@ beforeEach(emptyDatabase);
 
 describe("the form of settings", () => {
   it.each([
-    { contact_email: null, retention_days: null, payload_free: false, portal: null, branding: null },
+    {
+      contact_email: null,
+      retention_days: null,
+      payload_free: false,
+      functions: true,
+      portal: null,
+      branding: null,
+    },
     {
       contact_email: "ops@acme.example",
       retention_days: 7,
       payload_free: true,
-      portal: { may_rotate: false, max_endpoints: 0, rate_per_second: 0.5, language: "de" as const },
+      functions: false,
+      portal: {
+        may_rotate: false,
+        may_write_code: true,
+        max_endpoints: 0,
+        rate_per_second: 0.5,
+        language: "de" as const,
+      },
       branding: { name: "Acme", accent: "#aa3366" },
     },
   ])("says the same as the settings that it was filled with: %j", (settings) => {
@@ -174,9 +190,9 @@ describe("the settings of a tenant", () => {
 
 describe("the form of a portal link", () => {
   it("asks for everything that a link may say", () => {
-    const { may_test: _, ...boxes }: Record<string, string> = allowed;
+    const { may_test: _, ...others }: Record<string, string> = boxes;
     const form = {
-      ...boxes,
+      ...others,
       tenant: "acme",
       expires_in_s: "900",
       read_only: "on",
@@ -194,7 +210,7 @@ describe("the form of a portal link", () => {
       theme: "light",
       return_url: "https://app.example.com/settings",
     });
-    expect(linkIn({ ...allowed, tenant: "acme" }, undefined)).toEqual({
+    expect(linkIn({ ...boxes, tenant: "acme" }, undefined)).toEqual({
       tenant: "acme",
       expires_in_s: undefined,
       read_only: false,

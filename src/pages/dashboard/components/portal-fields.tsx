@@ -17,6 +17,21 @@ import { type Form, numberIn, textIn } from "../../ui/format.ts";
 
 const limits = ["max_endpoints", ...limitedFields] as const;
 
+/** The right that a tenant's settings give: without them it is not there. A link takes it away, as all others. */
+const GRANTED = "may_write_code" satisfies Capability;
+
+/** The rules of a tenant's settings in a form. */
+export function tenantRulesIn(form: Form): Readonly<Record<string, unknown>> {
+  const { [GRANTED]: _, ...rules } = rulesIn(form);
+  return { ...rules, ...(form[GRANTED] === "on" && { [GRANTED]: true }) };
+}
+
+/** The inputs of a tenant's rules: the inverse of `tenantRulesIn`, with language and theme. */
+export function tenantInputs(portal: TenantPortal): Readonly<Record<string, string>> {
+  const { [GRANTED]: _, ...inputs } = portalInputs(portal);
+  return { ...inputs, ...(portal[GRANTED] === true && { [GRANTED]: "on" }) };
+}
+
 /** The rules in a form; what restricts nothing is left out. */
 export function rulesIn(form: Form): Readonly<Record<string, unknown>> {
   const denied = capabilities.filter((name) => form[name] !== "on").map((name) => [name, false] as const);
@@ -41,6 +56,7 @@ export function portalInputs(portal: PortalRules & TenantPortal): Readonly<Recor
 }
 
 const hints: Readonly<Partial<Record<Capability, string>>> = {
+  may_write_code: "It runs in isolates of its own. A link gives this only where the tenant's settings do.",
   may_see_payloads: "Without this, visitors see neither contents nor tags of events.",
 };
 

@@ -14,9 +14,9 @@ import { showPage, showRefusal } from "../components/layout.tsx";
 import {
   AppearanceFields,
   appearanceIn,
-  portalInputs,
   RuleFields,
-  rulesIn,
+  tenantInputs,
+  tenantRulesIn,
 } from "../components/portal-fields.tsx";
 import { TenantForm } from "../components/tenant-form.tsx";
 import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
@@ -58,7 +58,8 @@ export function tenantSettingsIn(form: Form) {
     contact_email: text("contact_email"),
     retention_days: numberIn(form, "retention_days"),
     payload_free: form.payload_free === "on",
-    portal: orNull({ ...rulesIn(form), ...appearanceIn(form) }),
+    functions: form.functions === "on",
+    portal: orNull({ ...tenantRulesIn(form), ...appearanceIn(form) }),
     branding: orNull(Object.fromEntries(Object.entries(branding).filter(([, value]) => value !== null))),
   };
 }
@@ -69,12 +70,13 @@ function orNull(given: Readonly<Record<string, unknown>>) {
 
 /** The inputs of stored settings: the inverse of `tenantSettingsIn`. */
 export function inputsOf({ portal, branding, ...settings }: Settings): Form {
-  const { contact_email, retention_days, payload_free } = settings;
+  const { contact_email, retention_days, payload_free, functions } = settings;
   return {
     contact_email,
     retention_days: retention_days?.toString(),
     payload_free: payload_free ? "on" : "",
-    ...portalInputs(portal ?? {}),
+    functions: functions ? "on" : "",
+    ...tenantInputs(portal ?? {}),
     brand_name: branding?.name,
     brand_logo: branding?.logo,
     brand_accent: branding?.accent,
@@ -178,6 +180,11 @@ const SettingFields: FC<{ form: FormState }> = ({ form }) => (
       form={form}
       name="payload_free"
       hint="The body of an event is removed once all of its deliveries have been delivered."
+    />
+    <CheckField
+      form={form}
+      name="functions"
+      hint="Without this, none runs, and deliveries that need one wait."
     />
     <h2>Portal</h2>
     <p class="hint">

@@ -71,6 +71,7 @@ async function showTransform(c: DashboardContext, id: string, { typed, ...shown 
       ready={ready}
       showsUrl
       mayChange={mayChange}
+      mayWriteCode={mayChange && c.get("services").functions !== undefined}
       mayPreview
     />,
     shown.refused ? statusOfRefused(shown.refused) : 200,

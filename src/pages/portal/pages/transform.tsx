@@ -56,6 +56,7 @@ async function showTransform(c: PortalContext, id: string, { typed, ...shown }: 
   const { access } = c.get("visitor");
   const { ready, version } = c.req.query();
   const { transform: t } = look.t;
+  const mayChange = allows(access, "change_endpoint") && allows(access, "write_transform");
   return showPortalPage(
     c,
     { title: t.title, place: "endpoints" },
@@ -70,7 +71,8 @@ async function showTransform(c: PortalContext, id: string, { typed, ...shown }: 
       typed={typed ?? transformTyped(row, read.versions, { ready, version })}
       ready={ready}
       showsUrl={kindNameOf(row.url) === "https"}
-      mayChange={allows(access, "change_endpoint") && allows(access, "write_transform")}
+      mayChange={mayChange}
+      mayWriteCode={mayChange && allows(access, "write_code") && caller.services.functions !== undefined}
       mayPreview={allows(access, "preview_endpoint")}
     />,
     shown.refused ? statusOfRefused(shown.refused) : 200,

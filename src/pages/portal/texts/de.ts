@@ -74,6 +74,7 @@ export const de: Texts = {
     create_endpoint: "Sie dürfen hier keine Endpunkte hinzufügen.",
     change_endpoint: "Sie dürfen hier keine Endpunkte ändern.",
     write_transform: "Sie dürfen hier keine Umformungen schreiben.",
+    write_code: "Sie dürfen hier keinen Code schreiben.",
     preview_endpoint: "Sie dürfen hier keine Einstellungen an vergangenen Ereignissen ausprobieren.",
     pause_endpoint: "Sie dürfen hier keine Endpunkte anhalten.",
     resume_endpoint: "Sie dürfen hier keine Endpunkte fortsetzen.",
@@ -318,6 +319,7 @@ export const de: Texts = {
       method: "Methode",
       path: "Pfad",
       query: "Parameter",
+      code: "Code statt einer Vorlage",
     },
     hints: {
       body: "In JSON werden die Zeichenketten einzeln ausgefüllt und brauchen keine Maskierung; eine, die nur aus {{ value }} besteht, behält ihren Typ. Ein Ereignis, dessen Inhalt leer bleibt oder das {% cancel %} erreicht, wird nicht gesendet.",
@@ -325,6 +327,7 @@ export const de: Texts = {
       headers: "Einer je Zeile, etwa X-Order: {{ data.order.id }}.",
       path: "Beginnt mit / und folgt auf den Pfad der URL.",
       query: "Einer je Zeile, etwa type: {{ type }}. Sie folgen auf die Parameter der URL.",
+      code: "Ein JavaScript-Modul: export default (event) => ({ body: event.data }). Es gibt body, content_type, headers, method und path zurück, alle freiwillig, oder null, damit nichts gesendet wird.",
     },
     save: "Speichern",
     saved:

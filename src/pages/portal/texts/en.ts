@@ -93,6 +93,7 @@ const refusals: Readonly<Record<PortalAction, string>> = {
   create_endpoint: "You may not add endpoints here.",
   change_endpoint: "You may not change endpoints here.",
   write_transform: "You may not write transformations here.",
+  write_code: "You may not write code here.",
   preview_endpoint: "You may not try settings on past events here.",
   pause_endpoint: "You may not pause endpoints here.",
   resume_endpoint: "You may not resume endpoints here.",

@@ -1,0 +1,105 @@
+/**
+ * Results of transformations in code, stored before they are sent: code may make something else each time, and a delivery is to
+ * have the same bytes on every attempt. A row for each delivery, in its event's database; they go with the event's content.
+ * Nothing is here of templates, which make the same again.
+ *
+ * Raw SQL: `json_each` takes any number of rows, and the first result of a delivery stays, whichever isolate brings another.
+ */
+import type { DeliveryKey } from "../core/bundle.ts";
+import type { Made, TransformFault } from "../core/transform/result.ts";
+import { sharesOf } from "./bundles.ts";
+import { type Databases, repeatable } from "./databases.ts";
+import { bundleIdOf, inPortions, isErasedSql } from "./sql.ts";
+
+/** What code has made of an event, or why it has not. */
+export type TransformResult = DeliveryKey &
+  Readonly<{ version: number }> &
+  (
+    | Readonly<{ made: Made }>
+    /** It is not loaded, because the results before it are too much at once. */
+    | Readonly<{ withheld: true }>
+    /** `stopped`: it was ended from outside, and may succeed at another time. */
+    | Readonly<{ fault: TransformFault; stopped: boolean }>
+  );
+
+type Row = Readonly<{
+  eventId: number;
+  destinationId: string;
+  version: number;
+  made: string | null;
+  fault: string | null;
+}>;
+
+/** Characters of results that are loaded at once from a database, as with bodies (deliveries.ts). */
+const HELD_CHARACTERS = 8_000_000;
+
+const COLUMNS = `r.event_id AS eventId, r.destination_id AS destinationId, r.version, r.fault,
+  iif(sum(length(r.made)) OVER (ORDER BY w.key) > ${HELD_CHARACTERS}, NULL, r.made) AS made`;
+const LISTED = `json_each(?1) w CROSS JOIN transform_results r
+  ON r.event_id = w.value ->> 'eventId' AND r.destination_id = w.value ->> 'destinationId'`;
+
+const READ = `SELECT ${COLUMNS} FROM ${LISTED}`;
+
+/** Nothing of an event whose content has been erased, or that is gone: what is stored goes with it. */
+const STORE = repeatable(`
+  INSERT INTO transform_results (event_id, destination_id, version, made, fault)
+  SELECT w.value ->> 'eventId', w.value ->> 'destinationId', w.value ->> 'version', w.value ->> 'made', w.value ->> 'fault'
+  FROM json_each(?1) w CROSS JOIN bundles b ON b.id = ${bundleIdOf("(w.value ->> 'eventId')")}
+  WHERE NOT ${isErasedSql("b.header", "(w.value ->> 'eventId')")}
+  ON CONFLICT DO UPDATE SET version = excluded.version, made = excluded.made, fault = excluded.fault
+  WHERE made IS NULL`);
+
+/** Results of which another isolate has stored other ones. */
+const OTHERS = `SELECT ${COLUMNS} FROM ${LISTED} WHERE r.made IS NOT w.value ->> 'made'`;
+
+/** The stored results of the deliveries, as far as there are any. */
+export async function readTransformResults(
+  databases: Databases,
+  deliveries: readonly DeliveryKey[],
+): Promise<readonly TransformResult[]> {
+  const shares = [...sharesOf(databases, deliveries, ({ eventId }) => eventId)];
+  const found = await Promise.all(
+    shares.map(([db, share]) => db.prepare(READ).bind(JSON.stringify(share)).all<Row>()),
+  );
+  return found.flatMap(({ results }) => results.map(resultOf));
+}
+
+/** Stores results that are not stored yet. Returns those that stand in place of others. */
+export async function storeTransformResults(
+  databases: Databases,
+  results: readonly TransformResult[],
+): Promise<readonly TransformResult[]> {
+  const shares = [...sharesOf(databases, results.map(rowOf), ({ eventId }) => eventId)];
+  const found = await Promise.all(
+    shares.map(([db, share]) =>
+      db.batch<Row>(
+        inPortions(share).flatMap((rows) => [STORE, OTHERS].map((sql) => db.prepare(sql).bind(rows))),
+      ),
+    ),
+  );
+  return found.flat().flatMap(({ results }) => results.map(resultOf));
+}
+
+function rowOf(result: TransformResult): Row {
+  const { eventId, destinationId, version } = result;
+  const key = { eventId, destinationId, version };
+  if ("made" in result) return { ...key, made: JSON.stringify(result.made), fault: null };
+  if ("withheld" in result) throw new Error("A result that was not loaded cannot be stored");
+  const { fault, stopped } = result;
+  return { ...key, made: null, fault: JSON.stringify({ ...fault, stopped }) };
+}
+
+function resultOf({ eventId, destinationId, version, made, fault }: Row): TransformResult {
+  const key = { eventId, destinationId, version };
+  if (made !== null) return { ...key, made: JSON.parse(made) };
+  if (fault === null) return { ...key, withheld: true };
+  const { stopped, ...rest } = JSON.parse(fault);
+  return { ...key, fault: rest, stopped };
+}
+
+const FUNCTIONS_OFF = "SELECT functions_off AS isOff FROM tenant_settings WHERE tenant = ?1";
+
+/** Whether the operator has switched the tenant's functions off. */
+export async function hasFunctionsOff({ db }: Pick<Databases, "db">, tenant: string): Promise<boolean> {
+  return (await db.prepare(FUNCTIONS_OFF).bind(tenant).first<{ isOff: number }>())?.isOff === 1;
+}
