@@ -50,7 +50,7 @@ export function withShortNames(key: string): string {
 }
 
 /** States share most of their parts. */
-function remembered<Part extends object>(keyOfPart: (part: Part) => string): (part: Part) => string {
+export function remembered<Part extends object>(keyOfPart: (part: Part) => string): (part: Part) => string {
   const keys = new WeakMap<Part, string>();
   return (part) => {
     const key = keys.get(part) ?? keyOfPart(part);

@@ -15,7 +15,7 @@ import { afterGroupReport, type GroupReport } from "../../src/core/group/report.
 import type { Grant } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
 import { type Adder, adderTo, type Model, type Step, type Steps } from "./explorer.ts";
-import { withShortNames } from "./gate-key.ts";
+import { remembered, withShortNames } from "./gate-key.ts";
 import { busyObject, called, evicted, production as gate, requestOf, signalOf } from "./gate-object.ts";
 import { secondsOf } from "./gate-text.ts";
 import { BEGINNING, type ObjectWorld } from "./gate-world.ts";
@@ -350,33 +350,31 @@ function sumOf(all: readonly Readonly<{ slots: number }>[]): number {
 
 /** No rate limits anything here, and nothing fails: rates, votes and figures decide nothing. */
 function keyOf({ now, faults, delays, ticks, group, stored, members, holders, orphans }: World): string {
-  return withShortNames(
-    JSON.stringify([
-      [now, faults, delays, ticks],
-      groupKey(group),
-      groupKey(stored),
-      members.map(({ gate: { storage, current }, wanted, askAt, asking }) => [
-        [wanted, Math.max(askAt, now), asking],
-        storage && gateKey(storage),
-        current && [gateKey(current.memory.state), current.memory.isBehind],
-      ]),
-      holders.map(({ member, grant, startedAt, startsUntilAt }) => [
-        member,
-        grant.id,
-        startedAt,
-        startsUntilAt,
-      ]),
-      orphans.filter(({ until }) => until > now),
+  const key = [
+    JSON.stringify([now, faults, delays, ticks]),
+    groupKey(group),
+    groupKey(stored),
+    ...members.flatMap(({ gate: { storage, current }, wanted, askAt, asking }) => [
+      JSON.stringify([wanted, Math.max(askAt, now), asking, current?.memory.isBehind]),
+      storage && gateKey(storage),
+      current && gateKey(current.memory.state),
     ]),
-  );
+    holders.map(holderKey).join(),
+    JSON.stringify(orphans.filter(({ until }) => until > now)),
+  ];
+  return withShortNames(key.join("|"));
 }
 
-function groupKey({ blocks, ring, served }: GroupState) {
+const holderKey = remembered(({ member, grant, startedAt, startsUntilAt }: Holder) =>
+  JSON.stringify([member, grant.id, startedAt, startsUntilAt]),
+);
+
+const groupKey = remembered(({ blocks, ring, served }: GroupState) => {
   const held = blocks.map(({ id, member, slots, fresh, expiresAt }) => [id, member, slots, fresh, expiresAt]);
-  return [held, ring, served];
-}
+  return JSON.stringify([held, ring, served]);
+});
 
-function gateKey({ leases, membership, slack, turns }: Parameters<GroupParts["admit"]>[0]) {
+const gateKey = remembered(({ leases, membership, slack, turns }: Parameters<GroupParts["admit"]>[0]) => {
   const held = leases.map(({ id, slots, expiresAt, share }) => [id, slots, expiresAt, share]);
-  return [held, membership, slack, turns];
-}
+  return JSON.stringify([held, membership, slack, turns]);
+});

@@ -2,11 +2,13 @@
  * The rate limit's model: the gate's object of test/model/gate.ts with a rate that is scarce, and consumers that start
  * attempts when their slots allow it, end early, or die. An attempt takes no time.
  */
+import type { GateState } from "../../src/core/gate-state.ts";
 import type { Grant } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
 import { type SendSlots, sendSlotsOf } from "../../src/core/rate-limit.ts";
+import type { GateMemory } from "../../src/core/write-behind.ts";
 import { type Adder, adderTo, type Model, type Step, type Steps } from "./explorer.ts";
-import { withShortNames } from "./gate-key.ts";
+import { remembered, withShortNames } from "./gate-key.ts";
 import {
   afterItsAlarm,
   busyObject,
@@ -187,8 +189,9 @@ class RateModel {
     return { ...next, wrong: `An attempt starts ${(earliest - now) / 1000} s before the rate allows it.` };
   }
 
-  #settled(world: World, i: number, { grant, grantedAt, starts }: Holder): World | undefined {
-    const tat = slotsAfter({ grant, grantedAt, starts }).tat();
+  #settled(world: World, i: number, holder: Holder): World | undefined {
+    const { grant, starts } = holder;
+    const tat = slotsAfter(holder).tat();
     const request = {
       lease: grant.id,
       signals: starts.map((at) => signalOf(at, true)),
@@ -212,13 +215,18 @@ function faultSteps(world: World, add: Adder<World>) {
     add(`${nameOf(i)} dies.`, { ...world, holders: world.holders.toSpliced(i, 1) });
 }
 
-/** The production's send slots, after the starts that there were. */
-function slotsAfter({ grant, grantedAt, starts }: Pick<Holder, "grant" | "grantedAt" | "starts">): SendSlots {
-  const slots = sendSlotsOf(grant, grantedAt);
-  for (const at of starts) {
+const slotsOf = new WeakMap<Holder, SendSlots>();
+
+/** The production's send slots, after the starts that there were. Nobody changes them any more. */
+function slotsAfter(holder: Holder): SendSlots {
+  const known = slotsOf.get(holder);
+  if (known) return known;
+  const slots = sendSlotsOf(holder.grant, holder.grantedAt);
+  for (const at of holder.starts) {
     slots.claim();
     slots.use(at);
   }
+  slotsOf.set(holder, slots);
   return slots;
 }
 
@@ -242,46 +250,34 @@ function isPrompt({ holders, alarmAt, now }: World): boolean {
 /** What has been sent counts by what it leaves of the slots, and a rate that is not used up is as if never used. */
 function keyOf(world: World): string {
   const { now, faults, delays, wanted, askAt, holders, usedUpTo, alarmAt, storage, current, wrong } = world;
-  const memory = current?.memory;
   const key = [
-    [now, faults, delays, wanted, Math.max(askAt, now), Math.max(usedUpTo, now), alarmAt, wrong],
-    holders
-      .map((holder) => {
-        const { grant, grantedAt, startsUntilAt, starts } = holder;
-        return [grant.id, grantedAt, startsUntilAt, starts.length, slotsAfter(holder).tat()];
-      })
-      .sort(),
+    JSON.stringify([
+      ...[now, faults, delays, wanted, Math.max(askAt, now), Math.max(usedUpTo, now), alarmAt, wrong],
+    ]),
+    holders.map(holderKey).sort().join(),
     storage && stateKey(storage),
-    memory && [
-      stateKey(memory.state),
-      memory.written && [memory.written.at, [...memory.written.leases].sort()],
-    ],
-    memory && [memory.isBehind, memory.alarmAt, memory.askedBefore, memory.leaseMs],
+    current && memoryKey(current.memory),
   ];
-  return withShortNames(JSON.stringify(key));
+  return withShortNames(key.join("|"));
 }
 
-function stateKey({
-  tat,
-  leases,
-  presumed,
-  slack,
-  turns,
-  crashLoop,
-  drainSchedule,
-  forgottenAt,
-}: Parameters<Parts["admit"]>[0]) {
+const holderKey = remembered((holder: Holder) => {
+  const { grant, grantedAt, startsUntilAt, starts } = holder;
+  return JSON.stringify([grant.id, grantedAt, startsUntilAt, starts.length, slotsAfter(holder).tat()]);
+});
+
+const memoryKey = remembered(({ state, written, isBehind, alarmAt, askedBefore, leaseMs }: GateMemory) => {
+  const known = written && [written.at, [...written.leases].sort()];
+  return stateKey(state) + JSON.stringify([known, isBehind, alarmAt, askedBefore, leaseMs]);
+});
+
+const stateKey = remembered((state: GateState) => {
+  const { tat, leases, presumed, slack, turns, crashLoop, drainSchedule, forgottenAt } = state;
   const held = leases.map(({ id, slots, width, tat: own, expiresAt, lone, inherited }) => {
     return [id, slots, width, own, expiresAt, lone, inherited];
   });
-  return [
-    tat,
-    held,
-    presumed.map(({ expiresAt }) => expiresAt),
-    slack,
-    turns,
-    crashLoop,
-    drainSchedule,
-    forgottenAt,
-  ];
-}
+  return JSON.stringify([
+    ...[tat, held, presumed.map(({ expiresAt }) => expiresAt), slack],
+    ...[turns, crashLoop, drainSchedule, forgottenAt],
+  ]);
+});
