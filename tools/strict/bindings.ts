@@ -148,9 +148,13 @@ function sizeOf(value: unknown): number {
   return (value as ArrayBuffer | null | undefined)?.byteLength ?? 8;
 }
 
+const wordsOf = new Map<string, string>();
+
 /** Enough of a statement to recognize it. */
 function firstWords(sql: string): string {
-  return sql.trimStart().slice(0, 300).replace(/\s+/g, " ").slice(0, 80);
+  const words = wordsOf.get(sql) ?? sql.trimStart().slice(0, 300).replace(/\s+/g, " ").slice(0, 80);
+  wordsOf.set(sql, words);
+  return words;
 }
 
 function beginning(statements: readonly Statement[]): string {

@@ -20,6 +20,8 @@ export type MemoryD1 = Readonly<{
   direct: DatabaseSync;
 }>;
 
+const READS = /^\s*select\b/i;
+
 export function memoryD1(): MemoryD1 {
   const direct = new DatabaseSync(":memory:");
   migrate(direct);
@@ -29,8 +31,9 @@ export function memoryD1(): MemoryD1 {
 
   function executed(sql: string, values: readonly SQLInputValue[]): Result {
     const results = statementFor(sql).all(...values);
-    const meta = { ...(changes.get() as { changes: number }), rows_read: 0, rows_written: 0, duration: 0 };
-    return { success: true, results, meta };
+    // A read changes nothing.
+    const changed = READS.test(sql) ? 0 : (changes.get() as { changes: number }).changes;
+    return { success: true, results, meta: { changes: changed, rows_read: 0, rows_written: 0, duration: 0 } };
   }
 
   function bindingFor(trip: Trip): D1Database {
