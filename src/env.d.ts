@@ -10,6 +10,7 @@ interface __BaseEnv_Env {
 	READ_LIMIT: RateLimit;
 	WRITE_LIMIT: RateLimit;
 	ANONYMOUS_LIMIT: RateLimit;
+	CHALLENGE_LIMIT: RateLimit;
 	GRACE_SECONDS: string;
 	RETENTION_DAYS: string;
 	AUDIT_DAYS: string;

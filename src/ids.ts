@@ -66,6 +66,11 @@ export async function destinationIdFor(tenant: string, key: string): Promise<str
   return `dst_${await digestText([tenant, key], 20)}`;
 }
 
+/** The id of an MCP Events subscription, the same for the same parts: 100 bits of SHA-256. */
+export async function subscriptionIdFor(parts: readonly string[]): Promise<string> {
+  return `sub_${await digestText(parts, 20)}`;
+}
+
 /** A new application id: 100 random bits. */
 export function newApplicationId(): string {
   return `app_${randomText(20)}`;

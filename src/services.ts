@@ -109,6 +109,8 @@ export type Services = Readonly<{
   writeLimit?: RateLimit | undefined;
   /** Limits how often requests without a valid key come from an address. */
   anonymousLimit?: RateLimit | undefined;
+  /** Limits how often a tenant's subscriptions over MCP ask a host for its consent. */
+  challengeLimit?: RateLimit | undefined;
   /** Takes a data point for each attempt; absent where Analytics Engine is not bound. */
   attempts?: AnalyticsEngineDataset | undefined;
   /** Sends mails to the operator; absent where `send_email` is not bound. */
@@ -175,6 +177,7 @@ export function servicesOf(
     readLimit: env.READ_LIMIT,
     writeLimit: env.WRITE_LIMIT,
     anonymousLimit: env.ANONYMOUS_LIMIT,
+    challengeLimit: env.CHALLENGE_LIMIT,
     attempts: (env as { ATTEMPTS?: AnalyticsEngineDataset }).ATTEMPTS,
     mailer: (env as { EMAIL?: SendEmail }).EMAIL,
     bodies: (env as { BODIES?: R2Bucket }).BODIES,

@@ -13,6 +13,7 @@ import { contentRetention } from "./features/retention/content-job.ts";
 import { retention } from "./features/retention/job.ts";
 import { KEPT_LONGER_MS } from "./ingest/accept.ts";
 import { endReplaysOfDeleted, removeDeleted } from "./jobs/deleted-destinations.ts";
+import { removeExpired } from "./jobs/expired-destinations.ts";
 import { sweep } from "./jobs/sweep.ts";
 import { unreadableRetry } from "./jobs/unreadable-retry.ts";
 import { upkeepOf } from "./jobs/upkeep.ts";
@@ -25,6 +26,7 @@ export const { runCron, consumeUpkeep, consumeDrains } = upkeepOf([
   { run: checkStall },
   sweep,
   replaying,
+  { run: removeExpired },
   { run: (services) => endReplaysOfDeleted(services) },
   erasing,
   retention,

@@ -46,6 +46,12 @@ export function stamp(envelope: Uint8Array, type: string, timestamp: string): vo
   for (let i = 0; i < TIMESTAMP_LENGTH; i++) envelope[begin.length + i] = timestamp.charCodeAt(i);
 }
 
+/** The timestamp of an envelope, in ISO 8601. */
+export function timestampIn(envelope: Uint8Array, type: string): string {
+  const begin = new TextEncoder().encode(`{"type":${JSON.stringify(type)},"timestamp":"`).length;
+  return new TextDecoder().decode(envelope.subarray(begin, envelope.indexOf(QUOTE, begin)));
+}
+
 /** The bytes of `data` in the UTF-8 of an envelope: the value to the digit, without white space around it. */
 export function dataIn<T extends ArrayBufferLike>(envelope: Uint8Array<T>, type: string): Uint8Array<T> {
   const timestamp = `{"type":${JSON.stringify(type)},"timestamp":"`.length;

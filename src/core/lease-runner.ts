@@ -90,6 +90,8 @@ export type LeaseEffects = Readonly<{
 export type AttemptResult = Readonly<{
   attempt: Readonly<{ exchange: Exchange; startedAt: number; endedAt: number; limits?: StatedLimits }>;
   metric?: AttemptMetric;
+  /** A 410 is about the delivery alone, and the destination goes on. */
+  isGoneAlone?: boolean;
 }>;
 
 export type LeaseOrder<Delivery, Result> = Readonly<{
@@ -464,14 +466,14 @@ function withLease(state: SendingState, { grant, settings }: Terms): SendingStat
 
 function afterAttempt(
   state: SendingState,
-  { attempt }: AttemptResult,
+  { attempt, isGoneAlone = false }: AttemptResult,
   signal: AttemptSignal,
   random: number,
 ): SendingState {
   const { destinationState: before, settings } = state;
   return {
     ...state,
-    stopped: causeOf(attempt.exchange) === "http_410" ? "gone" : state.stopped,
+    stopped: causeOf(attempt.exchange) === "http_410" && !isGoneAlone ? "gone" : state.stopped,
     destinationState: destinationStateAfter(before, signal, settings, random),
   };
 }

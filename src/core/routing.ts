@@ -31,6 +31,8 @@ export type Route = Readonly<{
   filter: unknown;
   /** Whether it takes content that is not JSON. */
   takesContent?: boolean;
+  /** From then on it takes nothing, epoch ms; absent: it has no end. */
+  expiresAt?: number;
 }>;
 
 /** What routing needs of an event. */
@@ -43,10 +45,13 @@ export type RoutedEvent = Readonly<{
   isContent?: boolean;
 }>;
 
-/** The destinations that get an event, in the order of `routes`. */
-export function routed(routes: readonly Route[], event: RoutedEvent): string[] {
+/**
+ * The destinations that get an event, in the order of `routes`.
+ * @param at when it is accepted, epoch ms; 0 includes routes that have expired
+ */
+export function routed(routes: readonly Route[], event: RoutedEvent, at = 0): string[] {
   return routes
-    .filter((route) => refusalOf(route, event) === undefined)
+    .filter((route) => (route.expiresAt ?? at + 1) > at && refusalOf(route, event) === undefined)
     .map(({ destination }) => destination);
 }
 

@@ -12,7 +12,7 @@ import { eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import type { LoadedDelivery } from "../store/deliveries.ts";
-import { type Destination, gateSettingsOf, retryPolicyOf } from "../store/destination.ts";
+import { type Destination, gateSettingsOf, isDestinationOver, retryPolicyOf } from "../store/destination.ts";
 import type { NoToken } from "./access-token.ts";
 import { credentialsOf } from "./authorization.ts";
 import { admitMember, learnedState, memberOf, reportThrottled, settleMember } from "./group.ts";
@@ -48,7 +48,11 @@ export async function triage(
   const due: LoadedDelivery[] = [];
   const dispositions: Disposition[] = [];
   for (const delivery of deliveries) {
-    const readiness = guarded(services, delivery, readinessOf(progressOf(delivery), sourceOf(delivery), now));
+    const readiness = guarded(
+      services,
+      delivery,
+      readinessOf(progressOf(delivery, now), sourceOf(delivery), now),
+    );
     if (readiness.kind === "due") due.push(delivery);
     else dispositions.push(withoutAttempt(delivery, readiness, now));
   }
@@ -76,9 +80,9 @@ function guarded({ config, log, now }: Services, delivery: LoadedDelivery, readi
 
 const loggedAs = { forbidden_target: "target_forbidden", too_large: "message_too_large" } as const;
 
-function progressOf(delivery: LoadedDelivery) {
+function progressOf(delivery: LoadedDelivery, now: number) {
   const { giveUpAt, nextAttemptAt } = currentRow(delivery);
-  const destinationDeleted = delivery.destination.deletedAt !== null;
+  const destinationDeleted = isDestinationOver(delivery.destination, now);
   const erased = delivery.event.isErased === true;
   return { state: delivery.row?.state, nextAttemptAt, giveUpAt, destinationDeleted, erased };
 }

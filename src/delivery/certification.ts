@@ -18,7 +18,7 @@ import { formsOf, recipeOf } from "../core/signature-forms.ts";
 import { newSecret } from "../secrets/signing.ts";
 import { sealedScheme } from "../secrets/vault.ts";
 import type { Services } from "../services.ts";
-import { type Destination, gateSettingsOf } from "../store/destination.ts";
+import { type Destination, gateSettingsOf, isSubscription } from "../store/destination.ts";
 import { isoTime } from "../time.ts";
 import { call, type EventRequest, requestHeadersOf, type Sender } from "./http.ts";
 import { kindNameOf } from "./kinds/registry.ts";
@@ -29,8 +29,8 @@ import { newTestId, plainTest, testRequest, testSender } from "./test-event.ts";
 const MOST_TIMEOUT_MS = 15_000;
 
 /** Whether a destination answers requests, so that its answers can be judged. */
-export function canCertify({ url }: Pick<Destination, "url">): boolean {
-  return ["https", "service"].includes(kindNameOf(url));
+export function canCertify(destination: Pick<Destination, "url" | "subscriber">): boolean {
+  return ["https", "service"].includes(kindNameOf(destination.url)) && !isSubscription(destination);
 }
 
 /** The results of the suite; `fault` is a sentence that says why it cannot be run. */

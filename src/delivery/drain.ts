@@ -22,7 +22,7 @@ import type { DrainMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
 import { sumOver } from "../store/databases.ts";
 import { type LoadedDelivery, loadDeliveries } from "../store/deliveries.ts";
-import type { Destination } from "../store/destination.ts";
+import { type Destination, isDestinationOver } from "../store/destination.ts";
 import { cancelWaitingDeliveries, endRemoved, lookAtWaiting } from "../store/waiting.ts";
 import { admitDue, type Due, triage } from "./admission.ts";
 import type { Connections } from "./http.ts";
@@ -121,8 +121,8 @@ class Drain {
   }
 
   #hasTime(): boolean {
-    const isOver = this.#isSlow || this.#steps >= this.#most;
-    return !isOver && this.#services.now() < this.#endsAt;
+    const isDestinationOver = this.#isSlow || this.#steps >= this.#most;
+    return !isDestinationOver && this.#services.now() < this.#endsAt;
   }
 
   async #begin(former?: Step): Promise<Begun> {
@@ -206,7 +206,7 @@ async function beginStep(
     await reportEmptyDrain(services, id, lookedAt);
     return nothing("empty");
   }
-  if (!destination || destination.deletedAt !== null) {
+  if (!destination || isDestinationOver(destination, lookedAt)) {
     const cancelled = await sumOver(services, (db) => cancelWaitingDeliveries(db, id, lookedAt, CANCELLED));
     services.log({ what: "deliveries_cancelled", destination: id, deliveries: cancelled });
     return nothing("more");

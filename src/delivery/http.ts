@@ -5,6 +5,7 @@
  */
 import { bodyFormOf, dataIn } from "../core/content.ts";
 import { CONNECTIONS } from "../core/lease.ts";
+import { occurrenceOf } from "../core/mcp-events.ts";
 import { rendered, templateOf } from "../core/message-templates.ts";
 import type { AttemptError } from "../core/reasons.ts";
 import { type Exchange, exchangeOf } from "../core/retry/classify.ts";
@@ -15,7 +16,7 @@ import { faultOf } from "../log.ts";
 import { MARKER, markerOf, USER_AGENT } from "../secrets/deployment-marker.ts";
 import type { Arrived, Services } from "../services.ts";
 import type { LoadedDelivery } from "../store/deliveries.ts";
-import type { Destination } from "../store/destination.ts";
+import { type Destination, isSubscription } from "../store/destination.ts";
 import { type Credentials, type Headers, type Renewal, withoutValues } from "./authorization.ts";
 import { sentSecrets } from "./shown-request.ts";
 import type { Signer } from "./signature.ts";
@@ -295,20 +296,25 @@ export function readable(text: string | undefined): string | undefined {
 }
 
 type StoredEvent = Readonly<{
+  id: number;
   type: string;
   body: Uint8Array<ArrayBuffer>;
   contentType?: string | undefined;
 }>;
 
+/** What decides about the payload of an event. */
+export type PayloadForm = Pick<Destination, "body" | "template" | "subscriber" | "eventCursor">;
+
 /**
- * The payload of an event for the destination: content as it was posted, or of JSON the envelope, the data alone, or the
- * message that its template makes of it.
+ * The payload of an event for the destination: content as it was posted, or of JSON the envelope, the data alone, what MCP
+ * Events sends, or the message that its template makes of it.
  */
-export function payloadOf(
-  { type, body, contentType }: StoredEvent,
-  destination: Pick<Destination, "body" | "template">,
-): Payload {
+export function payloadOf({ id, type, body, contentType }: StoredEvent, destination: PayloadForm): Payload {
   if (contentType !== undefined) return { body, contentType };
+  if (isSubscription(destination)) {
+    const about = { id: eventId(id), type, cursor: destination.eventCursor };
+    return { body: occurrenceOf(body, about), contentType: "application/json" };
+  }
   const template = templateOf(destination.template);
   if (template !== undefined) {
     const text = rendered(template, new TextDecoder().decode(body));

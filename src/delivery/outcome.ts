@@ -14,7 +14,7 @@ import { ageLimitOf, type RetryPolicy } from "../core/retry/policy.ts";
 import { type Transition, transition } from "../core/retry/transition.ts";
 import { dueAtOf, type LoadedDelivery, liveUntilOf } from "../store/deliveries.ts";
 import type { AttemptEntry, DeliveryRecord, DeliveryRow } from "../store/delivery.ts";
-import { retryPolicyOf } from "../store/destination.ts";
+import { isSubscription, retryPolicyOf } from "../store/destination.ts";
 import type { Attempt } from "./http.ts";
 
 /** The action that a delivery needs. */
@@ -29,7 +29,12 @@ export type Disposition = Readonly<{
 }>;
 
 /** A finished attempt: the disposition of its delivery, and what is counted. */
-export type Finished = Readonly<{ attempt: Attempt; outcome: DeliveryOutcome; metric: AttemptMetric }>;
+export type Finished = Readonly<{
+  attempt: Attempt;
+  outcome: DeliveryOutcome;
+  metric: AttemptMetric;
+  isGoneAlone?: boolean;
+}>;
 
 export type DeliveryOutcome = Readonly<{ row: DeliveryRecord; transition: Transition }>;
 
@@ -39,7 +44,8 @@ const LOG_ENTRIES = 40;
 /** @param random in [0, 1), the jitter */
 export function finish(attempt: Attempt, policy: RetryPolicy, random: number): Finished {
   const outcome = outcomeOf(attempt, policy, random);
-  return { attempt, outcome, metric: attemptMetricOf(attempt, outcome) };
+  const isGoneAlone = isSubscription(attempt.delivery.destination);
+  return { attempt, outcome, metric: attemptMetricOf(attempt, outcome), ...(isGoneAlone && { isGoneAlone }) };
 }
 
 /** @param owner the message that delivers the retry, if there is one; without, it is that of the bundle */
@@ -50,7 +56,7 @@ export function attemptDisposition({ attempt, outcome }: Finished, owner: string
     case "delivered":
       return { delivery, row };
     case "dead":
-      return { delivery, row, gone: transition.reason === "gone" };
+      return { delivery, row, gone: transition.reason === "gone" && !isSubscription(delivery.destination) };
     case "retry":
       return { delivery, row: { ...row, owner }, retryAt: transition.at };
   }

@@ -12,7 +12,7 @@ import { faultText, type Transformed, type TransformedRequest } from "../core/tr
 import { randomText } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
-import { type Destination, gateSettingsOf } from "../store/destination.ts";
+import { type Destination, gateSettingsOf, isSubscription } from "../store/destination.ts";
 import { isoTime } from "../time.ts";
 import { prepare } from "./admission.ts";
 import { maskedHeaders } from "./authorization.ts";
@@ -103,6 +103,8 @@ export async function testRequest(
 ): Promise<EventRequest | NoTest> {
   if (isPolled(destination))
     return { fault: "An inbox gets no test events: post an event of a type that it takes." };
+  if (isSubscription(destination))
+    return { fault: "An MCP Events subscription gets the events of its type alone: post one." };
   const { config, now } = services;
   const body = bodyOfText(envelope);
   const event = { id: newestNumber, type, tenant: destination.tenant, acceptedAt: now(), body };

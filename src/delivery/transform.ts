@@ -27,7 +27,14 @@ import {
 } from "../store/transform-results.ts";
 import { currentTransform, formerTransforms } from "../store/transforms.ts";
 import { isoTime } from "../time.ts";
-import { bodyOfText, type EventRequest, payloadOf, textOf, transformedRequest } from "./http.ts";
+import {
+  bodyOfText,
+  type EventRequest,
+  type PayloadForm,
+  payloadOf,
+  textOf,
+  transformedRequest,
+} from "./http.ts";
 import { countTransformFaults } from "./news.ts";
 
 /** The parts of an event that a transformation reads. */
@@ -40,7 +47,7 @@ export type TransformedEvent = Readonly<{
   contentType?: string | undefined;
 }>;
 
-type Transforming = Pick<Destination, "id" | "transform" | "body" | "template">;
+type Transforming = Pick<Destination, "id" | "transform"> & PayloadForm;
 
 /** `send`: what code makes is stored, and sent. `try`: it runs, and nothing is stored. `show`: only what is stored is shown. */
 type Purpose = "send" | "try" | "show";

@@ -34,6 +34,11 @@ const limits = {
     binding: "anonymousLimit",
     detail: "Too many requests without a valid key come from this address. Send a valid key, or wait",
   },
+  challenge: {
+    binding: "challengeLimit",
+    detail:
+      "This host has been asked for its consent too often. Wait, or renew the subscriptions that there are",
+  },
 } as const;
 
 /** The answer to a client that is over the anonymous limit. */
@@ -157,6 +162,18 @@ export async function overCallerLimit(
   const counted = countedBy(principal);
   if (counted === undefined || (await isAllowed(services, name, counted))) return undefined;
   return overLimit(`${callerOf(principal)} ${limits[name].detail}`);
+}
+
+const CHALLENGE_PERIOD_S = 60;
+
+/** 429 when subscriptions of the tenant have asked the host for its consent too often; else undefined. */
+export async function overChallengeLimit(
+  services: Services,
+  tenant: string,
+  host: string,
+): Promise<Refused<"too_many"> | undefined> {
+  if (await isAllowed(services, "challenge", `${tenant} ${host}`)) return undefined;
+  return { ...overLimit(limits.challenge.detail), retryAfterS: CHALLENGE_PERIOD_S };
 }
 
 /**

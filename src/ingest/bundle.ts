@@ -251,7 +251,7 @@ async function newBundle(
   const keys = items.flatMap(({ entry, place }): [string, string][] =>
     entry.key && place === 0 ? [[keyTenantOf(entry), entry.key.key]] : [],
   );
-  const destinations = events.map((event) => routeOf(event, routes));
+  const destinations = events.map((event) => routeOf(event, routes, acceptedAt));
   const lines = linesOf(events, destinations, routes, acceptedAt);
   const plan = planOf(destinations);
   const deliverAt = events[0]?.deliverAt;
@@ -328,12 +328,12 @@ function keysOf(bundles: readonly DraftBundle[]): NewIdempotencyKey[] {
   return [...keys.values()];
 }
 
-/** The destinations of an event. */
-export function routeOf(event: PostedEvent, routes: ReadonlyMap<string, Routes>): string[] {
+/** The destinations of an event. @param at when it is accepted, epoch ms; 0 includes those that have expired */
+export function routeOf(event: PostedEvent, routes: ReadonlyMap<string, Routes>, at = 0): string[] {
   const { type, options } = event;
   const isContent = options?.contentType !== undefined;
   const data = () => dataOf(event);
-  return routed(candidatesFor(event, routes), { type, channels: options?.channels, data, isContent });
+  return routed(candidatesFor(event, routes), { type, channels: options?.channels, data, isContent }, at);
 }
 
 /** The data of the event; undefined of content. Read only where a destination has a filter or a path, and parsed once. */

@@ -54,6 +54,7 @@ const REVISIONS = `
 /** Reads those tenants of an object whose revision is not the one there, which is compared before they are read. */
 const ROUTES = `
   SELECT d.tenant, d.id, d.event_types AS types, d.channels, d.filter, d.body, d.url = '${POLLED_TARGET}' AS polled,
+    d.expires_at AS expiresAt,
     d.ordering, d.ordering_path AS orderingPath, d.on_dead AS onDead, iif(d.ordering IS NULL, NULL, d.retry) AS retry
   FROM (SELECT w.key AS tenant FROM json_each(?1) w LEFT JOIN tenants t ON t.id = w.key
     WHERE coalesce(t.revision, 0) <> w.value) changed
@@ -84,6 +85,7 @@ type RouteRow = Readonly<{
   filter: string | null;
   body: string;
   polled: number;
+  expiresAt: number | null;
 }> &
   OrderColumns;
 
@@ -259,7 +261,7 @@ function keptOf(routes: Routes, rows: readonly RouteRow[]): Kept {
   return { routes, weight: weights.reduce((sum, one) => sum + one, 1) };
 }
 
-function routeOf({ id, types, channels, filter, body }: RouteRow): Route {
+function routeOf({ id, types, channels, filter, body, expiresAt }: RouteRow): Route {
   const parsed = jsonOr(types, null);
   return {
     destination: id,
@@ -267,6 +269,7 @@ function routeOf({ id, types, channels, filter, body }: RouteRow): Route {
     channels: channelsInEffect(jsonOr(channels, null)),
     filter: jsonOr(filter, null),
     ...(bodyFormOf(body) === "data" && { takesContent: true }),
+    ...(expiresAt !== null && { expiresAt }),
   };
 }
 

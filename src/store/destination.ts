@@ -98,6 +98,12 @@ export const destinations = sqliteTable(
     transform: jsonText<Readonly<Record<string, unknown>> | null>({})(),
     /** The last result of the conformance suite (core/certification.ts), as JSON that no delivery reads; null: none of this target. */
     certification: text(),
+    /** When it ends, epoch ms: from then on it gets nothing, whether or not its row is still there. Null: it has no end. */
+    expiresAt: integer("expires_at"),
+    /** Whose MCP Events subscription it is: an API key, a visit of the portal, or `admin`; null: it is none. */
+    subscriber: text(),
+    /** The cursor that deliveries of a subscription have. Events behind it have been delivered or given up. */
+    eventCursor: text("event_cursor"),
   },
   (t) => [
     // In order of id, so that a page reads only what it shows. The second one has deleted destinations too.
@@ -105,6 +111,10 @@ export const destinations = sqliteTable(
     index("destinations_by_tenant_with_deleted").on(t.tenant, t.id),
     index("destinations_deleted").on(t.deletedAt).where(sql`deleted_at IS NOT NULL`),
     index("destinations_by_group").on(t.group).where(sql`group_name IS NOT NULL AND deleted_at IS NULL`),
+    index("destinations_expiring").on(t.expiresAt).where(sql`expires_at IS NOT NULL AND deleted_at IS NULL`),
+    index("destinations_by_subscriber")
+      .on(t.subscriber)
+      .where(sql`subscriber IS NOT NULL AND deleted_at IS NULL`),
     uniqueIndex("destinations_by_uid").on(t.tenant, t.uid).where(sql`uid IS NOT NULL AND deleted_at IS NULL`),
   ],
 );
@@ -137,6 +147,19 @@ const UNREADABLE = { "": "" };
 /** The settings that the gate applies. */
 export function gateSettingsOf(row: Destination): GateSettings {
   return gateSettingsFrom(limitsOf(row), breakerOf(row), statusOf(row) === "paused");
+}
+
+/** Whether nothing is sent to it any more: it is deleted, or has expired. */
+export function isDestinationOver(
+  { deletedAt, expiresAt }: Pick<Destination, "deletedAt" | "expiresAt">,
+  now: number,
+): boolean {
+  return deletedAt !== null || (expiresAt !== null && expiresAt <= now);
+}
+
+/** Whether it is an MCP Events subscription. */
+export function isSubscription({ subscriber }: Pick<Destination, "subscriber">): boolean {
+  return typeof subscriber === "string";
 }
 
 /** The status in effect: anything but `paused` counts as active. */

@@ -142,6 +142,18 @@ export async function activeRoutes(
     .where(and(isNull(deletedAt), eq(owner, tenant), ne(status, "paused")));
 }
 
+const DELETE_EXPIRED = `
+  UPDATE destinations SET deleted_at = ?1, updated_at = ?1 WHERE id IN (
+    SELECT id FROM destinations INDEXED BY destinations_expiring
+    WHERE expires_at <= ?1 AND deleted_at IS NULL ORDER BY expires_at LIMIT ?2) AND expires_at <= ?1
+  RETURNING id`;
+
+/** Makes tombstones of the destinations that had expired by then, the first `most` of them; returns their ids. */
+export async function deleteExpired(db: D1Database, by: number, most: number): Promise<string[]> {
+  const { results } = await db.prepare(DELETE_EXPIRED).bind(by, most).all<{ id: string }>();
+  return results.map(({ id }) => id);
+}
+
 /** The values of columns that a change was decided by. */
 type Seen = Partial<
   Pick<

@@ -125,7 +125,8 @@ function isIn({ id }: ListedEvent, database: number): boolean {
 
 // ── A page of one database ──
 
-type Row = Readonly<{
+/** A bundle of a list. */
+export type ListedRow = Readonly<{
   id: number;
   acceptedAt: number;
   deliverAt: number | null;
@@ -142,7 +143,7 @@ type Looked = Readonly<{ next: EventPosition | undefined; lookedBackTo: number }
 const TO_THE_END: Looked = { next: undefined, lookedBackTo: 0 };
 
 /** Bundles that may have events that are wanted, and where the list continues after them. */
-type Walked = Readonly<{ rows: readonly Row[]; looked: Looked }>;
+type Walked = Readonly<{ rows: readonly ListedRow[]; looked: Looked }>;
 
 async function listedIn(
   db: D1Database,
@@ -157,7 +158,9 @@ async function listedIn(
   const { rows, looked } = await (filter.tag !== undefined && filter.tenant !== undefined
     ? taggedBundles(db, about)
     : walked(db, about));
-  const wanted = rows.flatMap(eventsIn).filter((event) => event.id < position && isWanted(event, filter));
+  const wanted = rows
+    .flatMap(listedEventsIn)
+    .filter((event) => event.id < position && isWanted(event, filter));
   const isOld = await oldAmong(filter.over, wanted);
   const found = wanted.filter((event) => !isOld(event));
   const shown = found.slice(0, limit);
@@ -201,7 +204,7 @@ async function walked(
   db: D1Database,
   { first, last, destination = "none", ...filter }: Walk,
 ): Promise<Walked> {
-  const [taken, below] = await db.batch<Row>([
+  const [taken, below] = await db.batch<ListedRow>([
     db.prepare(WALKED).bind(first, last, ...namesInHeaders(filter), destination),
     db.prepare(BELOW_WALKED).bind(first, last),
   ]);
@@ -231,18 +234,18 @@ async function taggedBundles(
   db: D1Database,
   { first, last, destination = "none", tenant, tag }: Walk,
 ): Promise<Walked> {
-  const { results } = await db.prepare(TAGGED).bind(first, last, tenant, tag, destination).all<Row>();
+  const { results } = await db.prepare(TAGGED).bind(first, last, tenant, tag, destination).all<ListedRow>();
   return { rows: results, looked: restAfter(results) ?? TO_THE_END };
 }
 
 /** Where the list continues when there may be more bundles than were taken. */
-function restAfter(rows: readonly Row[]): Looked | undefined {
+function restAfter(rows: readonly ListedRow[]): Looked | undefined {
   const last = rows.length === BUNDLES_TAKEN ? rows.at(-1) : undefined;
   return last && { next: before(last.id), lookedBackTo: last.acceptedAt };
 }
 
 /** All events of a bundle, the last one first. */
-function eventsIn({ id, acceptedAt, deliverAt, header, runs }: Row): ListedEvent[] {
+export function listedEventsIn({ id, acceptedAt, deliverAt, header, runs }: ListedRow): ListedEvent[] {
   const stored = JSON.parse(header) as StoredHeader;
   const about = headersOf(stored);
   const planned: Runs = runs === null ? [] : JSON.parse(runs);
@@ -291,8 +294,10 @@ export async function eventsById(
   const found = await Promise.all(
     [...sharesOf(databases, ids, (id) => id)].map(async ([db, share]) => {
       const listed = JSON.stringify([...new Set(share.map(bundleOf))]);
-      const { results } = await db.prepare(LISTED).bind(listed).all<Row>();
-      return results.flatMap(eventsIn).filter((event) => wanted.has(event.id) && event.tenant === tenant);
+      const { results } = await db.prepare(LISTED).bind(listed).all<ListedRow>();
+      return results
+        .flatMap(listedEventsIn)
+        .filter((event) => wanted.has(event.id) && event.tenant === tenant);
     }),
   );
   return new Map(found.flat().map((event) => [event.id, event]));

@@ -86,7 +86,7 @@ function bindingOf(number: number): string {
 }
 
 /** The latest migration, which this code was written for. A test holds it together with the files in migrations/. */
-export const LATEST_MIGRATION = "0014_transform_results.sql";
+export const LATEST_MIGRATION = "0016_mcp_events.sql";
 
 /** Wrangler's record of what it has applied, under the name that it has unless `migrations_table` says otherwise. */
 const APPLIED_MIGRATION = "SELECT name FROM d1_migrations ORDER BY id DESC LIMIT 1";

@@ -327,7 +327,11 @@ describe("bytes are text", () => {
 describe("a destination gets of an event", () => {
   const type = "operational.destination_paused";
   const data = { destination: "dst_1", tenant: "acme" };
-  const event = { type, body: utf8(JSON.stringify({ type, timestamp: "2050-06-01T12:00:00.000Z", data })) };
+  const event = {
+    id: 1,
+    type,
+    body: utf8(JSON.stringify({ type, timestamp: "2050-06-01T12:00:00.000Z", data })),
+  };
   const payload = (destination: object, contentType?: string) => {
     const { body, contentType: sentAs } = payloadOf({ ...event, ...(contentType && { contentType }) }, {
       body: null,

@@ -60,6 +60,8 @@ const needed: Readonly<Record<Exclude<Role, "look">, readonly string[]>> = {
     "groups/service.ts replaceGroup",
     "notices/service.ts removeNoticeChannel",
     "notices/service.ts setNoticeChannel",
+    "subscriptions/service.ts subscribe",
+    "subscriptions/service.ts unsubscribe",
     "tenants/service.ts changeTenant",
   ],
   own: [

@@ -5,6 +5,7 @@
 import { env } from "cloudflare:workers";
 import { beforeAll, expect, test } from "vitest";
 import { changingTools } from "../../src/http/mcp/changing.ts";
+import { eventMethods } from "../../src/http/mcp/events.ts";
 import { readingTools } from "../../src/http/mcp/reading.ts";
 import { createSvixApi } from "../../src/http/svix/app.ts";
 import { createDashboard } from "../../src/pages/dashboard/app.tsx";
@@ -242,7 +243,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "PUT /v1/event-types/{name}": [1_010, 2],
   // What is to be retried is cancelled with it, at most ten pages.
   "DELETE /v1/destinations/{id}": [140, 4],
-  "DELETE /v1/keys/{id}": [11, 2],
+  "DELETE /v1/keys/{id}": [12, 2],
   "DELETE /v1/groups/{name}": [10, 2],
   "POST /dashboard/groups/:name/reset": [10, 5],
   "DELETE /v1/event-types/{name}": [10, 2],
@@ -406,6 +407,10 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /mcp set_filter": [10, 4],
   "POST /mcp rotate_secret": [10, 3],
   "POST /mcp send_test_event": [5, 2],
+  "POST /mcp events/list": [510, 1],
+  "POST /mcp events/poll": [2_300, 6],
+  "POST /mcp events/subscribe": [1_020, 8],
+  "POST /mcp events/unsubscribe": [20, 6],
   // With the tenant's thousand destinations; what waits for ten of them is cancelled at once.
   "DELETE /api/v1/app/:app": [7_000, 46],
   // Ten thousand are waiting deliveries, of which a tick checks the age limits of 24,000 at most. Nine thousand are for a
@@ -520,7 +525,9 @@ const described = operations.map(({ method, path }) => `${method} ${path}`);
 const others = [...createDashboard().routes, ...createPortal().routes, ...createSvixApi().routes]
   .filter(({ method, path }) => method !== "ALL" && method !== "OPTIONS" && !/:version|:name\{/.test(path))
   .map(({ method, path }) => `${method} ${path}`);
-const tools = [...readingTools, ...changingTools].map(({ name }) => `POST /mcp ${name}`);
+const tools = [...[...readingTools, ...changingTools].map(({ name }) => name), ...eventMethods].map(
+  (name) => `POST /mcp ${name}`,
+);
 
 beforeAll(async () => {
   await inviteEveryone();

@@ -7,6 +7,7 @@ import type { Destination } from "../../src/store/destination.ts";
 import type { ListedEvent } from "../../src/store/event-list.ts";
 import { NOW } from "./api.ts";
 import type { Things } from "./operations.ts";
+import { SECRET } from "./world.ts";
 
 /** One of everything that a tenant has. */
 export type Owned = Things &
@@ -25,6 +26,12 @@ const url = "https://example.com/other";
 const noticeChannel = { kind: "webhook", url, on: ["dead"], open_after_minutes: 10, language: "en" };
 const page = { after: undefined, limit: 50 };
 const since = NOW - 3_600_000;
+
+const subscription = {
+  name: "shared.by-all",
+  arguments: {},
+  delivery: { mode: "webhook", url: "https://example.com/agent", secret: SECRET },
+};
 
 const destinations: Inputs = ({ ids }) => [ids.destinations];
 const deliveries: Inputs = ({ ids }) => [ids.deliveries];
@@ -166,6 +173,14 @@ export const serviceInputs: Readonly<Record<string, Inputs>> = {
   deleteEventType: () => ["shared.by-all"],
   importEventTypes: ({ canary }) => [
     { types: [{ name: canary, description: "" }], field: "spec", isDryRun: false, replaces: true },
+  ],
+
+  listEventKinds: () => [undefined],
+  subscribe: () => [{ params: subscription, requestUrl }],
+  unsubscribe: () => [subscription],
+  pollEvents: () => [
+    { name: "shared.by-all", arguments: {}, maxEvents: 100 },
+    { name: "shared.by-all", arguments: {}, maxEvents: 100, cursor: "0" },
   ],
 
   getGroups: () => [page],

@@ -139,7 +139,8 @@ export async function tour(routes: readonly string[]) {
     readLimit: undefined,
     anonymousLimit: undefined,
     mailer: { send: async () => {} },
-    fetch: async () => new Response(),
+    // What is sent comes back: so a challenge is answered.
+    fetch: async (_: unknown, { body }: RequestInit = {}) => new Response(body ?? null),
     now: () => NOW,
     random: seededRandom(1),
     sleep: withoutTailPauses(timeless),
@@ -179,6 +180,7 @@ export async function tour(routes: readonly string[]) {
 
 /** Who only looks comes first, and what ends something last, a session after all else. */
 function lateness(route: string): number {
+  if (route.endsWith("events/unsubscribe")) return 2;
   if (route.startsWith("GET") || readingTools.some(({ name }) => route.endsWith(` ${name}`))) return 0;
   if (route.endsWith("/sign-out")) return 3;
   return route.startsWith("DELETE") || /\/(leave|delete|revoke)$/.test(route) ? 2 : 1;
@@ -209,14 +211,20 @@ function visitorOf(services: Services, principal: Principal) {
     const pages = { dashboard, portal }[first];
     const isPage = pages !== undefined;
     const app = pages ?? { api: svix, mcp }[first] ?? api;
-    const call = tool === undefined ? undefined : { name: tool, arguments: inputFor(tool, things) };
-    const body = isPage ? await pageBody(path, principal) : call ? callBody(call) : apiBody(method, path);
+    const isEvents = tool?.startsWith("events/") ?? false;
+    const call = tool === undefined ? undefined : isEvents ? eventParams : toolCall(tool);
+    const rpc = isEvents ? (tool ?? "") : "tools/call";
+    const body = isPage
+      ? await pageBody(path, principal)
+      : call
+        ? callBody(rpc, call)
+        : apiBody(method, path);
     const headers = {
       ...(isPage
         ? { cookie: cookies.get(first) ?? "", origin: ORIGIN, "sec-fetch-site": "same-origin" }
         : { authorization: "Bearer x" }),
       ...(!isPage && body !== undefined && { "content-type": "application/json" }),
-      ...(call && messageHeaders("tools/call", call)),
+      ...(call && messageHeaders(rpc, call)),
     };
     const init = { method, headers, ...(method !== "GET" && body !== undefined && { body }) };
     const response = await app.fetch(new Request(url, init), env, context);
@@ -246,8 +254,19 @@ function filled(path: string): string {
   return pathFor(path.replaceAll(/:(\w+)/g, "{$1}"), things);
 }
 
-function callBody(call: object): string {
-  return JSON.stringify(messageOf("tools/call", call));
+function toolCall(tool: string) {
+  return { name: tool, arguments: inputFor(tool, things) };
+}
+
+/** What any method of MCP Events takes. */
+const eventParams = {
+  name: EVENT_TYPE,
+  arguments: { total: { gte: 1 } },
+  delivery: { mode: "webhook", url: "https://example.com/agent", secret: SECRET },
+};
+
+function callBody(method: string, params: object): string {
+  return JSON.stringify(messageOf(method, params));
 }
 
 function apiBody(method: string, path: string): string | undefined {

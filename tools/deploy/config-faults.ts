@@ -66,7 +66,12 @@ export const QUEUES = {
 } as const;
 const OBJECTS = { GATES: "DestinationGate", INTAKE: "Intake", GROUPS: "ReceiverGroup" } as const;
 const SECRETS = ["ADMIN_KEY", "MASTER_KEYS"];
-const LIMITS = { INGEST_LIMIT: "posting", READ_LIMIT: "reading", WRITE_LIMIT: "changing" } as const;
+const LIMITS = {
+  INGEST_LIMIT: "posting",
+  READ_LIMIT: "reading",
+  WRITE_LIMIT: "changing",
+  CHALLENGE_LIMIT: "asking for consent",
+} as const;
 const BUCKET = "BODIES";
 const EVERY_MINUTE = ["* * * * *", "*/1 * * * *"];
 

@@ -1,6 +1,8 @@
 /** Destinations of the kind `https`: endpoints on the internet, behind the guard against server-side request forgery. */
+import { MOST_OCCURRENCE_BYTES } from "../../core/mcp-events.ts";
 import type { TextShape } from "../../core/shape.ts";
 import { transformedUrl } from "../../core/transform/result.ts";
+import { isSubscription } from "../../store/destination.ts";
 import { resolve, targetFault } from "../url-guard.ts";
 import { type Kind, type PreparedSend, requestInit } from "./kind.ts";
 
@@ -26,9 +28,14 @@ export const https = {
 
   fieldsOf: (text) => ({ url: text }),
 
-  obstacle({ url }, _body, { allowPrivateDestinations, ownHosts }) {
+  obstacle({ url, subscriber }, body, { allowPrivateDestinations, ownHosts }) {
     const fault = targetFault(url, allowPrivateDestinations, ownHosts);
-    return fault === undefined ? undefined : { reason: "forbidden_target", fault };
+    if (fault !== undefined) return { reason: "forbidden_target", fault };
+    if (!isSubscription({ subscriber }) || body.byteLength <= MOST_OCCURRENCE_BYTES) return undefined;
+    return {
+      reason: "too_large",
+      fault: "The event is larger than 256 KiB, the most that MCP Events sends.",
+    };
   },
 
   /** Where the deployment has a resolver, the name must lead to no private address. The query takes a connection. */

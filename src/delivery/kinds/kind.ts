@@ -37,7 +37,7 @@ export type TargetFields = Readonly<Record<string, string | undefined>>;
 /** A field at fault, in the words of the API's problems. */
 export type TargetFault = Readonly<{ field: string; fault: string; expected: string }>;
 
-export type Target = Pick<Destination, "url" | "headers" | "sealedHeaders">;
+export type Target = Pick<Destination, "url" | "headers" | "sealedHeaders" | "subscriber">;
 
 export type Obstacle = Readonly<{
   reason: Extract<DeadReason, "forbidden_target" | "too_large">;

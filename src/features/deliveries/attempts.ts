@@ -167,7 +167,9 @@ async function bodyThen(
 ) {
   const { body } = event;
   if (body === null || (transformed && destination === null)) return NO_BODY;
-  if (!transformed || destination === null) return encodedOf(payloadOf({ ...event, body }, form).body);
+  const { subscriber = null, eventCursor = null } = destination ?? {};
+  if (!transformed || destination === null)
+    return encodedOf(payloadOf({ ...event, body }, { ...form, subscriber, eventCursor }).body);
   const request = await requestFor(services, { ...event, body }, { ...destination, ...form });
   return "kind" in request ? NO_BODY : encodedOf(request.payload.body);
 }

@@ -147,6 +147,9 @@ export const destinationSchema = z
       description: "Secrets that were replaced and still sign until they expire, the newest first.",
     }),
     ...shownShape(sendingFields),
+    expires_at: z.iso.datetime().optional().openapi({
+      description: "Of an MCP Events subscription: when it ends, unless its client renews it.",
+    }),
     created_at: z.iso.datetime(),
     updated_at: z.iso.datetime(),
   })
@@ -180,6 +183,7 @@ export function destinationView(row: Destination): z.infer<typeof destinationSch
       expires_at: isoTime(each.expires_at),
     })),
     ...shownFields(sendingFields, row),
+    ...(row.expiresAt !== null && { expires_at: isoTime(row.expiresAt) }),
     created_at: isoTime(row.createdAt),
     updated_at: isoTime(row.updatedAt),
   };

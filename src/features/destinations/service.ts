@@ -5,6 +5,7 @@
 import { capsOf } from "../../config.ts";
 import { changesBetween } from "../../core/audit.ts";
 import { defaultLimits } from "../../core/limits.ts";
+import { canonicalJson } from "../../core/mcp-events.ts";
 import { allows, type LimitedField, limitedFields } from "../../core/portal-access.ts";
 import { notYourTenant, type Principal, refuseTenant, tenantFor } from "../../core/principal.ts";
 import {
@@ -27,7 +28,7 @@ import { destinationIdFor, newDestinationId } from "../../ids.ts";
 import { endDeleted } from "../../jobs/deleted-destinations.ts";
 import { sealedScheme } from "../../secrets/vault.ts";
 import type { Services } from "../../services.ts";
-import { breakerOf, type Destination, pauseOf } from "../../store/destination.ts";
+import { breakerOf, type Destination, isSubscription, pauseOf } from "../../store/destination.ts";
 import {
   changeDestination,
   type DestinationChange,
@@ -71,6 +72,16 @@ type Creation = Readonly<{
   key?: string | undefined;
   /** The URL of the caller's request: its host can be no destination, and a handshake names it. */
   requestUrl: string;
+  /** Makes it an MCP Events subscription. Set by that feature alone. */
+  subscription?: SubscriptionOrder;
+}>;
+
+/** The additions of a subscription to a new destination, whoever asks for it. */
+export type SubscriptionOrder = Readonly<{
+  input: Pick<NewDestinationInput, "secret" | "uid" | "headers" | "retry" | "description">;
+  columns: Pick<NewDestination, "expiresAt" | "subscriber" | "eventCursor">;
+  /** Asks the receiver for its consent; a refusal keeps the destination from being created. */
+  confirm: (row: Pick<NewDestination, "id" | "secret">) => Promise<Refused<"conflict"> | undefined>;
 }>;
 
 const creates = { scope: "admin", action: "create_endpoint", role: "configure" } as const;
@@ -82,7 +93,7 @@ const creates = { scope: "admin", action: "create_endpoint", role: "configure" }
 export const createDestination = service(
   creates,
   async ({ services, principal, changed }, input: Creation) => {
-    const { destination: given, key, requestUrl } = input;
+    const { destination: given, key, requestUrl, subscription } = input;
     const { db, config } = services;
     const tenant = tenantFor(principal, given.tenant);
     if (tenant === undefined) return notYourTenant(principal);
@@ -97,14 +108,16 @@ export const createDestination = service(
     if (errors.length > 0) return invalidFields(errors);
     const prepared = await preparedRow(
       { services, principal },
-      given,
+      { ...given, ...subscription?.input },
       { id, tenant },
       new URL(requestUrl).host,
     );
     if ("errors" in prepared) return invalidFields(prepared.errors);
+    const unconfirmed = await subscription?.confirm(prepared.row);
+    if (unconfirmed) return unconfirmed;
     const most = principal.visit?.max_endpoints ?? Number.POSITIVE_INFINITY;
     const max = Math.min(capsOf(config).destinations, most);
-    const row = await insertDestination(db, prepared.row, max);
+    const row = await insertDestination(db, { ...prepared.row, ...subscription?.columns }, max);
     if (row !== undefined) {
       changed("destination.created", row);
       return ok({ row, shown: await shownOfSecret(prepared.secret) });
@@ -112,7 +125,7 @@ export const createDestination = service(
     // A random id cannot be taken.
     if (key !== undefined && (await isTaken(db, id))) return alreadyCreated(id);
     return (
-      (await uidConflict(db, { id, tenant }, given)) ??
+      (await uidConflict(db, { id, tenant }, { ...given, ...subscription?.input })) ??
       (await refuseApplicationsName(services, principal, tenant)) ??
       invalidFields([tooManyDestinations(tenant, max)])
     );
@@ -489,5 +502,18 @@ export function changeErrors(input: DestinationInput, stored: Destination): Fiel
     ...templateErrors(input, stored.tenant, stored),
     ...orderErrors(input, stored),
     ...kindErrors(input, kindNameOf(stored.url)),
+    ...subscriptionErrors(input, stored),
   ];
+}
+
+/** The errors of fields that say what an MCP Events subscription is: its client looks it up by them. */
+function subscriptionErrors(input: DestinationInput, stored: Destination): FieldError[] {
+  if (!isSubscription(stored)) return [];
+  const fixed = { url: stored.url, event_types: stored.eventTypes, filter: stored.filter, uid: stored.uid };
+  const others = Object.entries(fixed).filter(([name, value]) => {
+    const given = input[name as keyof typeof fixed];
+    return given !== undefined && canonicalJson(given) !== canonicalJson(value);
+  });
+  const [fault, expected] = ["is that of an MCP Events subscription", "it to be left: subscribe anew"];
+  return others.map(([field]) => ({ field, fault, expected }));
 }

@@ -69,9 +69,14 @@ export async function findVisitor(services: Services, token: string) {
 /** Who an agent's token stands for: the visitor in whose visit it was made. Undefined where that has ended. */
 export async function findVisitorsAgent(services: Services, token: string): Promise<Principal | undefined> {
   const free = await visitorIn(services, await sessionOf(services, "agent", token));
-  if (free) return free.visitor.principal;
+  if (free) return agentIn(free.visitor);
   const bound = await visitorIn(services, await sessionOf(services, "confirming_agent", token));
-  return bound && { ...bound.visitor.principal, confirm: true };
+  return bound && { ...agentIn(bound.visitor), confirm: true };
+}
+
+/** The agent ends with the visit, and so does what it subscribes to. */
+function agentIn({ principal, expiresAt }: PortalVisitor): Principal {
+  return { ...principal, expiresAt: Math.min(expiresAt, principal.expiresAt ?? expiresAt) };
 }
 
 /** The visitor of a visit, by the id of its session; undefined where it has ended. */

@@ -16,7 +16,7 @@ import { strict } from "../../http/parameters.ts";
 import { idPatterns } from "../../ids.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";
-import type { Destination } from "../../store/destination.ts";
+import { type Destination, isSubscription } from "../../store/destination.ts";
 import {
   destinationsByIds,
   insertDestinations,
@@ -57,7 +57,9 @@ export const exportTenant = service(
     if (!isVisible(principal, tenant)) return missing("tenant", tenant);
     const refusal = withSecrets ? refuseTenantsOwn(principal) : undefined;
     if (refusal) return refusal;
-    const rows = await destinationsOf(services.db, tenant);
+    const all = await destinationsOf(services.db, tenant);
+    // Subscriptions over MCP are their clients', who make them anew.
+    const rows = all.filter((row) => !isSubscription(row));
     const {
       tenant: _,
       updated_at,

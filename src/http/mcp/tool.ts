@@ -1,5 +1,6 @@
 /** A tool of the MCP server: what it is to agents, and how it is called. */
 import type { z } from "@hono/zod-openapi";
+import { OUTSIDE } from "../../core/mcp-events.ts";
 import { type Permission, refuseWithout } from "../../core/principal.ts";
 import { invalidFields, mapOk, type RefusalKind, type Refused, type Result } from "../../core/result.ts";
 import { type ActionView, requestAction } from "../../features/approvals/service.ts";
@@ -68,9 +69,6 @@ export function changingTool<S extends z.ZodType>({
   };
   return { ...definition, annotations, isChanging: true };
 }
-
-/** Under this name stands what senders, receivers and customers have written. */
-export const OUTSIDE = "data_not_instructions";
 
 /** Marks what was written outside of Breakwater. */
 export function outside<T>(value: T): Readonly<{ [OUTSIDE]: T }> {

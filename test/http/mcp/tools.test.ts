@@ -1,11 +1,11 @@
 /** The tools of the MCP server: who may use which, what they change and show, and what they answer to anything at all. */
 import { Validator } from "@cfworker/json-schema";
 import { beforeEach, describe, expect, test } from "vitest";
+import { OUTSIDE } from "../../../src/core/mcp-events.ts";
 import type { Scope } from "../../../src/core/scopes.ts";
 import { scopes } from "../../../src/core/scopes.ts";
 import { changingTools } from "../../../src/http/mcp/changing.ts";
 import { readingTools } from "../../../src/http/mcp/reading.ts";
-import { OUTSIDE } from "../../../src/http/mcp/tool.ts";
 import { agentWith } from "../../support/agent.ts";
 import { emptyDatabase, NOW, testApi } from "../../support/api.ts";
 import { hostileStrings } from "../../support/hostile-strings.ts";

@@ -60,6 +60,9 @@ function sendingOf(row: Destination): Setting[] {
   );
   return [
     ["Kind", kindTexts[view.kind]],
+    ...(view.expires_at === undefined
+      ? []
+      : [["MCP Events", `A subscription, until ${view.expires_at} unless its client renews it`] as const]),
     ...(targets.length > 0 ? targets : [["Target", UNREADABLE] as const]),
     ...(row.channels === null ? [] : [["Channels", view.channels?.join(", ") ?? UNREADABLE] as const]),
     ...(row.filter === null ? [] : [["Takes events whose data", ...filterLines(row.filter)] as const]),

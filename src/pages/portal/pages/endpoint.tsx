@@ -286,6 +286,12 @@ const Settings: FC<{ look: Look; row: Destination }> = ({ look, row }) => {
             <dd>{certificationSummary(t.certification, certificationIn(row.certification))}</dd>
           </>
         )}
+        {row.expiresAt !== null && (
+          <>
+            <dt>{t.endpoint.subscription}</dt>
+            <dd>{t.endpoint.subscriptionUntil(f.moment(row.expiresAt))}</dd>
+          </>
+        )}
         <dt>{t.endpoint.limits}</dt>
         <dd>{t.endpoint.limitsText(f.count(limits.max_concurrency), f.count(limits.rate_per_second))}</dd>
       </dl>

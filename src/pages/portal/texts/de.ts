@@ -240,6 +240,8 @@ export const de: Texts = {
     filter: "Filter",
     headers: "Eigene Header",
     signature: "Signatur",
+    subscription: "Abonnement",
+    subscriptionUntil: (time) => `Das eines Agenten (MCP Events), bis ${time}, wenn er es nicht verlängert`,
     limits: "Limits",
     limitsText: (concurrency, rate) => `${requests(concurrency)} gleichzeitig, ${rate} pro Sekunde`,
     waiting: "Wartend",

@@ -273,6 +273,8 @@ export const en = {
     filter: "Filter",
     headers: "Your own headers",
     signature: "Signature",
+    subscription: "Subscription",
+    subscriptionUntil: (time: string) => `An agent's (MCP Events), until ${time} unless the agent renews it`,
     limits: "Limits",
     limitsText: (concurrency: string, rate: string) =>
       `${requests(concurrency)} at the same time, ${rate} per second`,

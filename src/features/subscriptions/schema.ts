@@ -1,0 +1,63 @@
+/** What MCP Events takes from clients, and gives them (SEP-3415). Members that are not known are passed over. */
+import { z } from "@hono/zod-openapi";
+
+const NAME_EXPECTED = "expected the name of an event that events/list has";
+const ARGUMENTS_EXPECTED = 'expected an object of conditions on data, such as {"order.total": {"gte": 100}}';
+const CURSOR_EXPECTED = "expected a cursor that this server has given, or null";
+
+function positive(what: string) {
+  const error = `expected ${what}, a whole number that is not negative`;
+  return z.int({ error }).min(0, { error });
+}
+
+const subscribed = {
+  name: z.string({ error: NAME_EXPECTED }).max(256, { error: NAME_EXPECTED }),
+  arguments: z.record(z.string(), z.unknown(), { error: ARGUMENTS_EXPECTED }).default({}),
+};
+
+const URL_EXPECTED = "expected an https URL";
+const urlField = z
+  .string({ error: URL_EXPECTED })
+  .max(2048, { error: `${URL_EXPECTED} of at most 2048 characters` });
+
+const resumed = {
+  cursor: z.string({ error: CURSOR_EXPECTED }).nullish(),
+  maxAgeMs: positive("milliseconds").nullish(),
+};
+
+export const subscribeParams = z.object({
+  ...subscribed,
+  ...resumed,
+  delivery: z.object(
+    {
+      mode: z.string({ error: "expected webhook" }),
+      url: urlField,
+      secret: z.string({ error: "expected whsec_ and the base64 of 24 to 64 random bytes" }),
+    },
+    { error: 'expected {"mode": "webhook", "url": …, "secret": …}' },
+  ),
+  ttlMs: positive("milliseconds").nullish(),
+});
+
+export const unsubscribeParams = z.object({
+  ...subscribed,
+  delivery: z.object({ url: urlField }, { error: 'expected {"url": …}' }),
+});
+
+const MOST_POLLED = 100;
+
+export const pollParams = z.object({
+  ...subscribed,
+  ...resumed,
+  maxEvents: z
+    .int({ error: "expected a whole number of 1 or more" })
+    .min(1, { error: "expected a whole number of 1 or more" })
+    .default(50)
+    .transform((asked) => Math.min(asked, MOST_POLLED)),
+});
+
+export const listParams = z.object({ cursor: z.string({ error: CURSOR_EXPECTED }).nullish() });
+
+export type SubscribeParams = z.output<typeof subscribeParams>;
+export type UnsubscribeParams = z.output<typeof unsubscribeParams>;
+export type PollParams = z.output<typeof pollParams>;
