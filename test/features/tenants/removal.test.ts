@@ -39,7 +39,13 @@ async function newTenant(tenant: string): Promise<void> {
   await insertRow("sessions", { ...session, id: `ses_${tenant}_expired`, expires_at: 50 });
   await insertRow("sessions", { ...session, id: `ses_${tenant}_ended`, expires_at: 99, ended_at: 5 });
   await insertRow("applications", { id: tenant, name: tenant, created_at: 1, updated_at: 1 });
-  const portal = { retention_days: 7, payload_free: 1, portal: { a: 1 }, branding: { b: 1 } };
+  const portal = {
+    retention_days: 7,
+    payload_free: 1,
+    functions_off: 1,
+    portal: { a: 1 },
+    branding: { b: 1 },
+  };
   const times = { created_at: 1, updated_at: 1 };
   await insertRow("tenant_settings", { tenant, contact_email: "a@b.example", ...portal, ...times });
 }
@@ -82,7 +88,7 @@ test("what opens or describes something is gone, and another tenant keeps all", 
   expect(mine.settings).toEqual([
     {
       ...{ tenant: "acme", contact_email: null, retention_days: null, payload_free: 0, portal: null },
-      ...{ branding: null, deleted_at: 50, created_at: 1, updated_at: 50 },
+      ...{ functions_off: 0, branding: null, deleted_at: 50, created_at: 1, updated_at: 50 },
     },
   ]);
   expect(await all("rival")).toEqual(theirs);
