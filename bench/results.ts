@@ -30,6 +30,7 @@ export type Results = Readonly<{
   profile: ProfileResults;
   isolation: IsolationResults;
   storm: StormResults;
+  shared: SharedResults;
   kills: KillResults;
   peers: PeerResults;
 }>;
@@ -192,7 +193,16 @@ export type StormResults = Readonly<{
   hour: readonly StormRow[];
   /** Breakwater in every scenario, which are the names here. */
   ours: readonly StormRow[];
-  shared: readonly (Readonly<{ name: string }> & SharedReceiver)[];
+}>;
+
+/** The p50 and p99 of other hosts during the storm ÷ without one: the larger ratio. */
+export function othersRatio({ others, undisturbed }: SharedReceiver): number {
+  return Math.max(others.p50Ms / undisturbed.p50Ms, others.p99Ms / undisturbed.p99Ms);
+}
+
+export type SharedResults = Readonly<{
+  seed: number;
+  runs: readonly (Readonly<{ name: string; isGrouped: boolean }> & SharedReceiver)[];
 }>;
 
 export type KillResults = Readonly<{
@@ -246,6 +256,7 @@ const SCRIPTS = {
   profile: "bench:profile",
   isolation: "bench:isolation",
   storm: "bench:storm",
+  shared: "bench:storm",
   kills: "test:kill",
   peers: "bench:peers",
 } as const satisfies Record<Bench, string>;

@@ -4,10 +4,10 @@
  *
  * `npm run bench:storm -- outage-1h slow` runs only the scenarios named and writes nothing; `default-policy`
  * stands for what the default policy is chosen by, which takes longest, and `shared-receiver` for a host that many
- * tenants share.
+ * tenants share, which is saved with `--save`.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
-import { benchArgs, save } from "./results.ts";
+import { benchArgs, type SharedResults, save } from "./results.ts";
 import { type Contention, contend } from "./storm/aws.ts";
 import { type Comparison, compare } from "./storm/compare.ts";
 import { behindTheGate, contenders } from "./storm/contenders.ts";
@@ -19,7 +19,6 @@ import {
   goalTable,
   reportOf,
   resultsOf,
-  type SharedRun,
   section,
   sharedTable,
   wideText,
@@ -36,7 +35,7 @@ const SOME = [100, 100] as const;
 const FIGURES = `${import.meta.dirname}/storm/figures.md`;
 const PICTURES = `${import.meta.dirname}/../.github/pictures`;
 
-const { words: named } = benchArgs();
+const { words: named, save: isSaved } = benchArgs();
 const startedAt = performance.now();
 
 /** Overwrites itself on a terminal; elsewhere it stays silent. */
@@ -90,8 +89,8 @@ async function contendAll(): Promise<Contention[]> {
   return all;
 }
 
-async function shareReceiver(): Promise<SharedRun[]> {
-  const runs: SharedRun[] = [];
+async function shareReceiver(): Promise<SharedResults["runs"]> {
+  const runs: SharedResults["runs"][number][] = [];
   for (const [title, [tenants, each], isGrouped] of [
     ["1,000 tenants in a group", MANY, true],
     ["1,000 without", MANY, false],
@@ -99,9 +98,10 @@ async function shareReceiver(): Promise<SharedRun[]> {
     ["100 without", SOME, false],
   ] as const) {
     progress(`a shared host: ${title}`);
-    runs.push([title, await sharedReceiver(tenants, each, isGrouped, SEED)]);
+    runs.push({ name: title, isGrouped, ...(await sharedReceiver(tenants, each, isGrouped, SEED)) });
   }
   show("# One host of many tenants", sharedTable(runs));
+  if (isSaved || named.length === 0) save("shared", { seed: SEED, runs });
   return runs;
 }
 
@@ -116,14 +116,13 @@ if (named.length === 0) {
   const contention = await contendAll();
   const wide = await wideDrain(WIDE, SEED);
   const shared = await shareReceiver();
-  const grouped = shared.filter(([title]) => title.includes("in a group")).map(([, figures]) => figures);
-  const goals = goalsOf(comparisons, wide, grouped);
+  const goals = goalsOf(comparisons, wide);
   show(wideText(wide), goalTable(goals));
   writeFileSync(
     FIGURES,
     reportOf({ seed: SEED, comparisons, behindTheGate: presets, policies, goals, wide, shared, contention }),
   );
   mkdirSync(PICTURES, { recursive: true });
-  save("storm", resultsOf({ seed: SEED, comparisons, goals, shared }));
+  save("storm", resultsOf({ seed: SEED, comparisons, goals }));
   for (const { file, svg } of pictures(comparisons)) writeFileSync(`${PICTURES}/${file}`, svg);
 }

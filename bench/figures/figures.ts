@@ -37,6 +37,7 @@ const BENCHES: readonly Bench[] = [
   "profile",
   "isolation",
   "storm",
+  "shared",
   "kills",
   "peers",
 ];
@@ -85,6 +86,7 @@ export const figures: Readonly<Record<string, () => string>> = {
   "storm-misjudged": () => fixed(stormGoal("misjudged").value, 2),
   "storm-weak": () => fixed(oursIn("weak").peak, 2),
   "storm-429": () => fixed(oursIn("429").peak, 2),
+  "storm-shared": stormShared,
   "storm-noticed-hour": () => fixed(inTheHour("Breakwater").noticedS),
   "storm-noticed-10m": () => fixed(oursIn("outage-10m").noticedS),
 
@@ -214,6 +216,28 @@ function stormHour(): string {
     fixed(lost),
   ]);
   return table(["", "peak ÷ capacity", "second outages", "wasted", "drain ÷ optimum", "lost"], rows);
+}
+
+function stormShared(): string {
+  const runs = saved("shared").runs;
+  const row = (what: string, read: (run: (typeof runs)[number]) => string) => [what, ...runs.map(read)];
+  const quantiles = (of: "others" | "undisturbed") =>
+    row(
+      of === "others" ? "other hosts, p50 and p99 (s)" : "the same without the outage",
+      (run) => `${fixed(run[of].p50Ms / 1000, 2)}, ${fixed(run[of].p99Ms / 1000, 2)}`,
+    );
+  return table(
+    ["", ...runs.map(({ name }) => name)],
+    [
+      row("fullest second after the recovery ÷ capacity", ({ peak }) => fixed(peak, 2)),
+      row("second outages", ({ secondOutages }) => fixed(secondOutages)),
+      row("attempts wasted", ({ wasted }) => fixed(wasted)),
+      row("time to drain ÷ optimum", ({ drain }) => fixed(drain, 2)),
+      row("fairness half-way (Jain's index)", ({ fairness }) => fixed(fairness, 2)),
+      quantiles("others"),
+      quantiles("undisturbed"),
+    ],
+  );
 }
 
 function stormReadme(): string {

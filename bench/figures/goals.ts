@@ -1,7 +1,7 @@
 /** What Breakwater is to reach, and whether the saved figures do. */
 import { meetsGoal } from "../cost/report.ts";
 import { fixed, table } from "../markdown.ts";
-import { type CostEntry, saved } from "../results.ts";
+import { type CostEntry, othersRatio, saved } from "../results.ts";
 import { contender, distanceRow, micros, rateRow, spreadOf, stepsOf, stormGoal } from "./find.ts";
 
 export type Goal = Readonly<{ goal: string; figure: string; isMet: boolean }>;
@@ -125,7 +125,21 @@ function storm(): Goal[] {
     of("wasted attempts in an outage of an hour: ≤ 100", ["wasted"]),
     of("time to drain ÷ optimum, outage of an hour: ≤ 1.15", ["drain"], 2),
     of("wide drain: ≥ 800 of 1,000 a second", ["wide"], 0, " a second"),
+    besideGroups(),
   ];
+}
+
+function besideGroups(): Goal {
+  const ratio = Math.max(
+    ...saved("shared")
+      .runs.filter(({ isGrouped }) => isGrouped)
+      .map(othersRatio),
+  );
+  return {
+    goal: "other hosts beside the storm of a group: p50 and p99 ≤ 1.1 ×",
+    figure: fixed(ratio, 2),
+    isMet: ratio <= 1.1,
+  };
 }
 
 function kills(): Goal {

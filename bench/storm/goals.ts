@@ -1,10 +1,8 @@
 /** What is promised, and whether the figures keep it. */
 
 import type { Figures } from "../../src/simulator/figures.ts";
-import type { SharedReceiver } from "../results.ts";
 import { type Comparison, resultOf } from "./compare.ts";
 import { ourselves } from "./contenders.ts";
-import { othersRatio } from "./shared-receiver.ts";
 import type { WideDrain } from "./wide-drain.ts";
 
 export type Goal = Readonly<{
@@ -15,24 +13,17 @@ export type Goal = Readonly<{
   value: number;
   met: boolean;
 }>;
-export type GoalId = "peak" | "misjudged" | "outages" | "wasted" | "drain" | "lost" | "wide" | "others";
+export type GoalId = "peak" | "misjudged" | "outages" | "wasted" | "drain" | "lost" | "wide";
 
-export const limits = { peak: 1, wasted: 100, drain: 1.15, wide: 800, others: 1.1 };
+export const limits = { peak: 1, wasted: 100, drain: 1.15, wide: 800 };
 
 /** Receivers that take less than the limits of their destinations say: the fault is not ours, the figure is. */
 const MISJUDGED: readonly string[] = ["weak", "429", "429-known"];
 
 type Ours = Readonly<{ name: string; figures: Figures }>;
 
-/**
- * The drain and the waste are promised for the outage of an hour, the rest for every scenario.
- * @param shared hosts that many tenants share, in a group
- */
-export function goalsOf(
-  comparisons: readonly Comparison[],
-  wide: WideDrain,
-  shared: readonly SharedReceiver[],
-): Goal[] {
+/** The drain and the waste are promised for the outage of an hour, the rest for every scenario. */
+export function goalsOf(comparisons: readonly Comparison[], wide: WideDrain): Goal[] {
   const ours = comparisons.map((comparison) => ({
     name: comparison.scenario.name,
     figures: resultOf(comparison, ourselves.name).figures,
@@ -62,12 +53,6 @@ export function goalsOf(
       value: wide.sustained,
       met: wide.sustained >= limits.wide,
     },
-    atMost(
-      "others",
-      "other hosts beside a group's storm: p50 and p99 ≤ 1.1 ×",
-      Math.max(...shared.map(othersRatio)),
-      limits.others,
-    ),
   ];
 }
 

@@ -1,11 +1,16 @@
 /** The figures file: every table with what it counts, generated, the same bytes for the same seed. */
-import type { SharedReceiver, StormResults, StormRow } from "../results.ts";
+import {
+  othersRatio,
+  type SharedReceiver,
+  type SharedResults,
+  type StormResults,
+  type StormRow,
+} from "../results.ts";
 import type { Contention } from "./aws.ts";
 import { type Comparison, type Result, resultOf } from "./compare.ts";
 import { ourselves } from "./contenders.ts";
 import { type PolicyFigures, policySection } from "./default-policy.ts";
 import type { Goal } from "./goals.ts";
-import { othersRatio } from "./shared-receiver.ts";
 import { alignedTable, duration, figureTable, grouped } from "./table.ts";
 import type { WideDrain } from "./wide-drain.ts";
 
@@ -16,7 +21,7 @@ export type Report = Readonly<{
   policies: readonly PolicyFigures[];
   goals: readonly Goal[];
   wide: WideDrain;
-  shared: readonly SharedRun[];
+  shared: SharedResults["runs"];
   contention: readonly Contention[];
 }>;
 
@@ -77,15 +82,13 @@ export function resultsOf({
   seed,
   comparisons,
   goals,
-  shared,
-}: Pick<Report, "seed" | "comparisons" | "goals" | "shared">): StormResults {
+}: Pick<Report, "seed" | "comparisons" | "goals">): StormResults {
   const hour = comparisons.find(({ scenario }) => scenario.name === "outage-1h");
   return {
     seed,
     goals: goals.map(({ id, value, met }) => ({ id, value, met })),
     hour: hour?.results.map((result) => rowOf(result.name, result)) ?? [],
     ours: comparisons.map((one) => rowOf(one.scenario.name, resultOf(one, ourselves.name))),
-    shared: shared.map(([name, figures]) => ({ name, ...figures })),
   };
 }
 
@@ -120,19 +123,14 @@ export function wideText({ deliveries, sustained, seconds, rampS }: WideDrain): 
   return `100 at once, 100 ms each, so 1,000 a second at best: ${grouped(deliveries)} deliveries in ${seconds} s, ${rate}, 80 % of the ideal ${duration(rampS)} after the first request.`;
 }
 
-export type SharedRun = readonly [title: string, figures: SharedReceiver];
-
 function shownQuantiles({ p50Ms, p99Ms }: SharedReceiver["others"]): string {
   return `${(p50Ms / 1000).toFixed(2)}, ${(p99Ms / 1000).toFixed(2)}`;
 }
 
-export function sharedTable(runs: readonly SharedRun[]): string {
-  const row = (name: string, of: (figures: SharedReceiver) => string) => [
-    name,
-    ...runs.map(([, figures]) => of(figures)),
-  ];
+export function sharedTable(runs: SharedResults["runs"]): string {
+  const row = (name: string, of: (figures: SharedReceiver) => string) => [name, ...runs.map(of)];
   return alignedTable(
-    ["", ...runs.map(([title]) => title)],
+    ["", ...runs.map(({ name: title }) => title)],
     [
       row("fullest second after the recovery ÷ capacity", ({ peak }) => peak.toFixed(2)),
       row("second outages", ({ secondOutages }) => grouped(secondOutages)),

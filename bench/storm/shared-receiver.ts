@@ -38,11 +38,6 @@ export async function sharedReceiver(
   return figuresOf(await run(true), await run(false), tenants);
 }
 
-/** The p50 and p99 of other hosts during the storm ÷ without one: the larger ratio. */
-export function othersRatio({ others, undisturbed }: SharedReceiver): number {
-  return Math.max(others.p50Ms / undisturbed.p50Ms, others.p99Ms / undisturbed.p99Ms);
-}
-
 function playOf(tenants: number, each: number, grouped: boolean, isDown: boolean) {
   const outage = isDown ? [{ from: BEFORE_MS, to: BEFORE_MS + HOUR_MS }] : [];
   const isMember = (receiver: number) => receiver < tenants;
