@@ -43,9 +43,15 @@ export type FunctionCall = Readonly<{
 export function codeFault(code: string): string | undefined {
   if (new TextEncoder().encode(code).byteLength > MOST_CODE_BYTES)
     return `is larger than ${MOST_CODE_BYTES} bytes`;
-  if (/^\s*(import\b(?!\s*\.)|export\b[^;'"`{(]*(\{[^}]*\})?\s*from\b)/m.test(code))
-    return "imports a module";
+  if (code.split("\n").some(importsModule)) return "imports a module";
   return /\bexport\s+default\b|\bas\s+default\b/.test(code) ? undefined : "has no default export";
+}
+
+/** Looks at each character a few times at most. An import that spans lines is left to the runtime, which has no other module. */
+function importsModule(line: string): boolean {
+  const statement = line.trim();
+  if (/^import\b(?!\s*\.)/.test(statement)) return true;
+  return /^export\s*[*{]/.test(statement) && /\bfrom\s*["']/.test(statement);
 }
 
 function fault(text: string, field = "code"): FunctionOutcome {

@@ -161,6 +161,7 @@ describe("code", () => {
     ["export const x = 1;", "has no default export"],
     ['import a from "a";\nexport default () => a;', "imports a module"],
     ['export { default } from "./b.js";', "imports a module"],
+    ['export * from "b";', "imports a module"],
     ["export default (", "threw"],
     ["export default 7;", "The default export is no function"],
     [`export default () => "${"é".repeat(33_000)}";`, "is larger than 65536 bytes"],
@@ -177,6 +178,13 @@ describe("code", () => {
     expect((await api.call("POST", path("preview"), { code })).json.errors).toMatchObject([
       { field: "code" },
     ]);
+  });
+
+  test("is looked through once: from each line anew it would take a quarter of a minute", async () => {
+    for (const code of ["\n".repeat(65_000), `export${" ".repeat(65_000)}`, "export\n".repeat(9_000)]) {
+      const { json } = await change({ code });
+      expect(json.errors).toMatchObject([{ fault: expect.stringContaining("has no default export") }]);
+    }
   });
 
   test.each([
