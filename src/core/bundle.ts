@@ -16,7 +16,7 @@ export const MAX_EVENTS = 100;
 export const MAX_BYTES = 512 * 1024;
 
 /** The latest version of headers that this code knows. */
-export const HEADER_VERSION = 3;
+export const HEADER_VERSION = 4;
 
 const INDEXES = 128;
 
@@ -122,6 +122,9 @@ export function deliveriesOf(plan: Plan): number {
   return Object.values(plan).reduce((sum, runs) => sum + lengthOf(runs), 0);
 }
 
+/** A version of an event's type, and when it was published, epoch ms. */
+export type EventVersion = Readonly<{ version: number; since: number }>;
+
 /** One event in the header. */
 export type EventHeader = Readonly<{
   tenant: string;
@@ -137,6 +140,8 @@ export type EventHeader = Readonly<{
   contentType?: string | undefined;
   /** It was posted for certain destinations, whatever others take. */
   isAddressed?: boolean | undefined;
+  /** The version of its type that its data has; undefined: its type has but one. */
+  version?: EventVersion | undefined;
 }>;
 
 /**
@@ -146,9 +151,9 @@ export type EventHeader = Readonly<{
 export type StoredHeader = Readonly<{
   /**
    * With what code that does not know it must not deliver without. 2: times to live, headers, content types, erasures. 3:
-   * lines.
+   * lines. 4: versions of types.
    */
-  version: 1 | 2 | 3;
+  version: 1 | 2 | 3 | 4;
   /** How the bodies are stored. */
   encoding: "gzip" | "plain";
   /** CRC-32 of plain bodies; gzip has one of its own. */
@@ -172,6 +177,8 @@ export type StoredHeader = Readonly<{
   erased?: Runs;
   /** The events that were posted for certain destinations. */
   addressed?: Runs;
+  /** The versions that events' types have beyond the first, and when those were published, with the events. */
+  versions?: readonly (readonly [version: number, since: number, ...events: number[]])[];
   /** Which events stand in lines, by destination. A trigger writes a row of `lines` for each. */
   lines?: Lines;
 }>;
@@ -199,9 +206,10 @@ export function storedHeader(
   const ttls = withRuns(events.map(({ ttlSeconds }) => (ttlSeconds === undefined ? [] : [ttlSeconds])));
   const contentTypes = contentTypesOf(events);
   const addressed = runsOf(events.flatMap(({ isAddressed }, index) => (isAddressed ? [index] : [])));
+  const versions = versionsOf(events);
   const isPlain = ttls.length === 0 && stored.headerBytes === undefined && contentTypes === undefined;
   return {
-    version: stored.lines ? 3 : isPlain ? 1 : 2,
+    version: versions ? 4 : stored.lines ? 3 : isPlain ? 1 : 2,
     ...stored,
     tenants,
     types,
@@ -211,7 +219,24 @@ export function storedHeader(
     ...(ttls.length > 0 && { ttls }),
     ...(contentTypes && { contentTypes }),
     ...(addressed.length > 0 && { addressed }),
+    ...(versions && { versions }),
   };
+}
+
+function versionsOf(events: readonly EventHeader[]): StoredHeader["versions"] {
+  const some = events.flatMap(({ version }, index) => (version ? [{ ...version, index }] : []));
+  if (some.length === 0) return undefined;
+  const groups = Map.groupBy(some, ({ version, since }) => `${version} ${since}`);
+  return [...groups.values()].flatMap((group) => {
+    const [first] = group;
+    return first ? [[first.version, first.since, ...runsOf(group.map(({ index }) => index))] as const] : [];
+  });
+}
+
+/** The version of the data of the event at an index; undefined when its type had but one. */
+function versionAt({ versions = [] }: Pick<StoredHeader, "versions">, index: number) {
+  const found = versions.find(([, , ...events]) => runsInclude(events, index));
+  return found && ({ version: found[0], since: found[1] } satisfies EventVersion);
 }
 
 function contentTypesOf(events: readonly EventHeader[]): StoredHeader["contentTypes"] {
@@ -278,11 +303,13 @@ export function headerAt(header: StoredHeader, index: number): EventHeader | und
   const [tenant, type, bytes] = events.slice(index * FIELDS, index * FIELDS + FIELDS);
   if (tenant === undefined || type === undefined || bytes === undefined) return undefined;
   const contentType = contentTypes?.[index];
+  const version = versionAt(header, index);
   return {
     tenant: tenants[tenant] ?? "",
     type: types[type] ?? "",
     bytes,
     ...(contentType !== undefined && { contentType }),
+    ...(version && { version }),
   };
 }
 

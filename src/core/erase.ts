@@ -39,7 +39,7 @@ export function headerWithout(
   return {
     ...rest,
     ...stored,
-    version: 2,
+    version: header.version === 4 ? 4 : 2,
     events: header.events.map((value, at) => (isBytes(at) && gone.has(Math.floor(at / FIELDS)) ? 0 : value)),
     erased: runsOf([...new Set([...indexesOf(header.erased ?? []), ...gone])].sort((a, b) => a - b)),
     ...(keptKeys.length > 0 && { keys: keptKeys }),

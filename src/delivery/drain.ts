@@ -230,16 +230,16 @@ async function beginStep(
 }
 
 /**
- * The events that the destination's transformation makes a request of, or cancels, as far as their bodies fit into one trip:
+ * The events that conversions and the destination's transformation make a request of, or cancels, as far as their bodies fit into one trip:
  * the gate admits nothing that cannot be sent, or a half-open circuit would wait for it. They are loaded again under the
- * lease; a destination without a transformation costs nothing here.
+ * lease; a destination without a transformation, pins or a conversion that has failed costs nothing here.
  */
 async function withoutFaulty(
   { services, recorder }: DrainContext,
   destination: Destination,
   events: readonly number[],
 ): Promise<readonly number[]> {
-  if (!destination.transform) return events;
+  if (!destination.transform && !destination.eventVersions) return events;
   const keys = events.map((eventId) => ({ eventId, destinationId: destination.id }));
   const { deliveries } = await loadDeliveries(services, partsOf(keys));
   const results = await transformed(services, deliveries);

@@ -6,6 +6,7 @@
  * accepts our events, and how many requests a minute it allows.
  */
 
+import type { EventVersion } from "../core/bundle.ts";
 import { envelopeOf } from "../core/content.ts";
 import { exchangeOf } from "../core/retry/classify.ts";
 import { faultText, type Transformed, type TransformedRequest } from "../core/transform/result.ts";
@@ -38,7 +39,7 @@ export type TestResult =
 export type Sent = Readonly<{ id: string; headers: Readonly<Record<string, string>>; body: string }>;
 
 /** The content of a test event. */
-export type TestContent = Readonly<{ type: string; data: unknown }>;
+export type TestContent = Readonly<{ type: string; data: unknown; version?: EventVersion | undefined }>;
 
 /** The test event of a deployment without a catalogue of types. */
 export const plainTest: TestContent = {
@@ -49,10 +50,10 @@ export const plainTest: TestContent = {
 export async function sendTestEvent(
   services: Services,
   destination: Destination,
-  { type, data }: TestContent = plainTest,
+  { type, data, version }: TestContent = plainTest,
 ): Promise<TestResult> {
   const envelope = envelopeOf(type, isoTime(services.now()), data);
-  const request = await testRequest(services, destination, type, envelope);
+  const request = await testRequest(services, destination, type, envelope, version);
   if ("fault" in request) return { kind: "not_made", ...request };
   const sender = await testSender(services, destination);
   if ("fault" in sender) return { kind: "not_made", ...sender };
@@ -100,6 +101,7 @@ export async function testRequest(
   destination: Destination,
   type: string,
   envelope: string,
+  version?: EventVersion,
 ): Promise<EventRequest | NoTest> {
   if (isPolled(destination))
     return { fault: "An inbox gets no test events: post an event of a type that it takes." };
@@ -107,7 +109,7 @@ export async function testRequest(
     return { fault: "An MCP Events subscription gets the events of its type alone: post one." };
   const { config, now } = services;
   const body = bodyOfText(envelope);
-  const event = { id: newestNumber, type, tenant: destination.tenant, acceptedAt: now(), body };
+  const event = { id: newestNumber, type, tenant: destination.tenant, acceptedAt: now(), body, version };
   const request = await requestFor(services, event, destination, "try");
   if ("kind" in request) return { fault: whyNot(request) };
   const obstacle = kindOf(destination).obstacle(destination, request.payload.body, config);

@@ -1,8 +1,9 @@
 /**
- * What destinations' transformations make of events, before their gates are asked: a gate admits nothing that cannot be sent.
+ * Conversions of versions, and destinations' transformations, before gates are asked: a gate admits nothing that cannot be sent.
  * Destinations without one cost nothing here, and the interpreter of templates (core/transform/liquid.ts) is loaded with the
  * first event that needs it. What code makes is stored before it is sent (store/transform-results.ts).
  */
+import type { EventVersion } from "../core/bundle.ts";
 import { type FunctionCall, type FunctionOutcome, functionUnavailable } from "../core/transform/code.ts";
 import {
   faultText,
@@ -19,6 +20,7 @@ import { eventId } from "../ids.ts";
 import type { Services } from "../services.ts";
 import type { LoadedDelivery } from "../store/deliveries.ts";
 import type { Destination } from "../store/destination.ts";
+import { noteFailingConversion } from "../store/event-versions.ts";
 import {
   hasFunctionsOff,
   readTransformResults,
@@ -27,6 +29,7 @@ import {
 } from "../store/transform-results.ts";
 import { currentTransform, formerTransforms } from "../store/transforms.ts";
 import { isoTime } from "../time.ts";
+import { converted, isConverted, versionsToConvert } from "./event-versions.ts";
 import {
   bodyOfText,
   type EventRequest,
@@ -45,9 +48,11 @@ export type TransformedEvent = Readonly<{
   acceptedAt: number;
   body: Uint8Array<ArrayBuffer>;
   contentType?: string | undefined;
+  /** The version of its type that its data has; absent: its type has but one. */
+  version?: EventVersion | undefined;
 }>;
 
-type Transforming = Pick<Destination, "id" | "transform"> & PayloadForm;
+type Transforming = Pick<Destination, "id" | "transform" | "createdAt" | "eventVersions"> & PayloadForm;
 
 /** `send`: what code makes is stored, and sent. `try`: it runs, and nothing is stored. `show`: only what is stored is shown. */
 type Purpose = "send" | "try" | "show";
@@ -57,16 +62,28 @@ export async function transformed(
   services: Services,
   deliveries: readonly LoadedDelivery[],
 ): Promise<readonly LoadedDelivery[]> {
-  if (deliveries.every(({ destination }) => !destination.transform)) return deliveries;
-  const work = deliveries.flatMap((delivery) => {
+  const isPlain = ({ destination, event }: LoadedDelivery) =>
+    !destination.transform && !isConverted(event, destination);
+  if (deliveries.every(isPlain)) return deliveries;
+  const open = deliveries.flatMap((delivery) => {
     const { event, destination, row } = delivery;
     const isOpen = (row?.endedAt ?? null) === null;
-    if (!destination.transform || !event.body || !isOpen) return [];
+    if (isPlain(delivery) || !event.body || !isOpen) return [];
     return [{ delivery, event: { ...event, body: event.body }, destination }];
   });
+  const versions = await versionsToConvert(services, open);
+  const found = new Map<LoadedDelivery, Versioned>();
+  const events = new Map<LoadedDelivery, LoadedDelivery["event"]>();
+  const work: (typeof open)[number][] = [];
+  for (const one of open) {
+    const got = await converted(services, one.event, one.destination, versions);
+    if (got.kind === "event") events.set(one.delivery, got.event);
+    if (got.kind !== "event") found.set(one.delivery, { version: CONVERSION, result: got });
+    else if (one.destination.transform) work.push({ ...one, event: got.event });
+  }
   const made = await transformEach(services, work, "send");
-  const found = new Map(work.map(({ delivery }, i) => [delivery, made[i]]));
-  const faulty = work.flatMap(({ delivery }): Faulty[] => {
+  for (const [i, { delivery }] of work.entries()) found.set(delivery, made[i] ?? NONE);
+  const faulty = open.flatMap(({ delivery }): Faulty[] => {
     const { version = 0, result } = found.get(delivery) ?? {};
     return result?.kind === "fault" ? [{ delivery, version, ...result }] : [];
   });
@@ -74,9 +91,13 @@ export async function transformed(
     reportFaulty(services, theirs);
   return deliveries.map((delivery) => {
     const result = found.get(delivery)?.result;
-    return result ? { ...delivery, transformed: result } : delivery;
+    const got = { ...delivery, event: events.get(delivery) ?? delivery.event };
+    return result ? { ...got, transformed: result } : got;
   });
 }
+
+/** Stands for the version of a transformation where the conversion before it fails. Those are positive. */
+const CONVERSION = -1;
 
 type Faulty = Readonly<{ delivery: LoadedDelivery; version: number; fault: TransformFault; passing?: true }>;
 
@@ -98,6 +119,8 @@ function reportFaulty(services: Services, faulty: readonly Faulty[]): void {
   const [{ version } = first] = counted;
   if (counted.length > 0)
     services.background(countTransformFaults(services, destination, version, counted.length));
+  if (added.some(({ version }) => version === CONVERSION) && destination.eventVersions === null)
+    services.background(noteFailingConversion(services.db, destination.id));
 }
 
 /** Applies the destination's transformation to the event, in the version that counts for it; undefined: it is sent as it is. */
@@ -353,6 +376,28 @@ async function storedVersions(
   return [...versions, current];
 }
 
+/** One event as the destination gets it before its transformation; or why there is none. */
+export async function convertedFor<E extends TransformedEvent>(
+  services: Services,
+  event: E,
+  destination: Transforming,
+) {
+  const versions = await versionsToConvert(services, [{ event, destination }]);
+  return converted(services, event, destination, versions);
+}
+
+/** The fault of a conversion of its version, or of the destination's transformation, that keeps the event from being sent. */
+export async function faultFor(
+  services: Services,
+  event: TransformedEvent,
+  destination: Transforming,
+): Promise<TransformFault | undefined> {
+  const got = await convertedFor(services, event, destination);
+  const result =
+    got.kind === "event" ? (await transform(services, got.event, destination, "show")).result : got;
+  return result?.kind === "fault" ? result.fault : undefined;
+}
+
 /** The request that an attempt would send of the event, or why there is none. */
 export async function requestFor(
   services: Services,
@@ -363,9 +408,14 @@ export async function requestFor(
   destination: Transforming,
   purpose: "try" | "show" = "show",
 ): Promise<EventRequest | Exclude<Transformed, TransformedRequest>> {
-  const { result } = destination.transform ? await transform(services, event, destination, purpose) : NONE;
-  if (result === undefined) return { payload: payloadOf(event, destination), headers };
-  return result.kind === "request" ? transformedRequest(result, headers) : result;
+  const got = await convertedFor(services, { ...event, headers }, destination);
+  if (got.kind !== "event") return got;
+  const { headers: own } = got.event;
+  const { result } = destination.transform
+    ? await transform(services, got.event, destination, purpose)
+    : NONE;
+  if (result === undefined) return { payload: payloadOf(got.event, destination), headers: own };
+  return result.kind === "request" ? transformedRequest(result, own) : result;
 }
 
 /** The event as a transformation sees it; undefined where its content is no text. */

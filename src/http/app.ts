@@ -15,6 +15,7 @@ import {
 import { registerTransforms } from "../features/destinations/transforms.ts";
 import { registerErasures } from "../features/erasures/routes.ts";
 import { registerEventTypes } from "../features/event-types/routes.ts";
+import { registerEventVersions } from "../features/event-types/version-routes.ts";
 import { registerEvents } from "../features/events/routes.ts";
 import { registerGroups } from "../features/groups/routes.ts";
 import { registerHealth, registerMetrics } from "../features/health/routes.ts";
@@ -40,6 +41,7 @@ export function createApp(options?: ApiOptions): Api {
       keyed: [
         registerEvents,
         registerEventTypes,
+        registerEventVersions,
         registerDestinations,
         registerDestinationStatus,
         registerDestinationTest,

@@ -53,6 +53,7 @@ const kinds: ReadonlyMap<string, Kind> = new Map([
   ["erasures/:id", generated("erasure", idPatterns.erasure)],
   ["tenants/:tenant", chosen("tenant", TENANT_NAME)],
   ["event-types/:name", chosen("event type", EVENT_TYPE, MAX_EVENT_TYPE)],
+  ["versions/:version", chosen("version", /^[1-9][0-9]{0,3}$/)],
   ["groups/:name", chosen("group", GROUP_ID, 260)],
   ["app/:app", application],
   ["app-portal-access/:app", application],

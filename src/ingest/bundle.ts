@@ -227,7 +227,7 @@ export async function unitOf(
     database === 0
       ? routedBy(draft.entries).map((tenant) => [tenant, routes.get(tenant)?.revision ?? 0] as const)
       : tenantsOf(repeatable).map((tenant) => [tenant, 0] as const);
-  // Where no type has ever been validated there is nothing to name.
+  // Where no type has ever been validated or versioned there is nothing to name.
   const compared = revisions.filter(([tenant, revision]) => tenant !== CATALOGUE || revision > 0);
   return { bundles, revisions: Object.fromEntries(compared), keys: keysOf(draft.bundles) };
 }
@@ -242,10 +242,22 @@ async function newBundle(
   const behind = own === undefined ? undefined : encoder.encode(own);
   const bodies = events.map(({ body }) => body);
   const { hex, ...stored } = await storeBodies(behind ? [...bodies, behind] : bodies);
+  const { versions } = routes.get(CATALOGUE) ?? {};
   const headers = events.map(({ tenant, type, body, options = {} }) => {
     const { tags, channels, ttlSeconds, contentType, destinationIds } = options;
     const isAddressed = destinationIds !== undefined;
-    return { tenant, type, bytes: body.byteLength, tags, channels, ttlSeconds, contentType, isAddressed };
+    const known = {
+      tenant,
+      type,
+      bytes: body.byteLength,
+      tags,
+      channels,
+      ttlSeconds,
+      contentType,
+      isAddressed,
+    };
+    const version = contentType === undefined ? versions?.get(type) : undefined;
+    return version ? { ...known, version } : known;
   });
   // Retention removes a key together with the bundle of its entry's first event.
   const keys = items.flatMap(({ entry, place }): [string, string][] =>

@@ -10,11 +10,12 @@
  *   transaction, and for one to another database they are read after the events arrived.
  * - Nothing invalidates it. Where a revision has changed, the destinations of that tenant are read again.
  *
- * The schemas of validated event types belong to the whole deployment. They are cached in the same way, under the tenant
+ * The schemas of validated event types, and the newest versions of types that have several, belong to the whole deployment. They are cached in the same way, under the tenant
  * without a name: so a commit notices a change of them by the comparison that it makes anyway, and where no type is
- * validated nothing is read for them.
+ * validated or has versions nothing is read for them.
  */
 
+import type { EventVersion } from "../core/bundle.ts";
 import { bodyFormOf } from "../core/content.ts";
 import { POLLED_TARGET } from "../core/inbox.ts";
 import { type JsonSchema, schemaFaults } from "../core/json-schema.ts";
@@ -33,6 +34,8 @@ export type Routes = Readonly<{
   polled?: ReadonlySet<string>;
   /** By event type; of the catalogue only. */
   schemas?: ReadonlyMap<string, JsonSchema>;
+  /** The newest versions of event types that have more than one; of the catalogue only. */
+  versions?: ReadonlyMap<string, EventVersion>;
   /** The same, for those events alone that ask to be validated whether or not their type is. */
   asked?: ReadonlyMap<string, JsonSchema>;
 }>;
@@ -61,17 +64,17 @@ const ROUTES = `
   CROSS JOIN destinations d ON d.tenant = changed.tenant AND d.deleted_at IS NULL ORDER BY d.tenant, d.id`;
 
 /** Only if their revision is not the known one, `?1`: compared first, because as a condition on each type it reads them all. */
-const VALIDATED = `
-  SELECT name, schema
+const CATALOGUED = `
+  SELECT name, iif(validates = 1, schema, NULL) AS schema, version, version_at AS since
   FROM (SELECT 1 WHERE coalesce((SELECT revision FROM tenants WHERE id = '${CATALOGUE}'), 0) <> ?1)
-  CROSS JOIN event_types INDEXED BY event_types_validating WHERE validates = 1`;
+  CROSS JOIN event_types INDEXED BY event_types_posted WHERE validates = 1 OR version > 1`;
 
 /** Stands for that of a tenant of which nothing is known. Revisions are not negative. */
 const UNKNOWN = -1;
 
 type Revision = Readonly<{ tenant: string; revision: number }>;
 
-type ValidatedRow = Readonly<{ name: string; schema: string | null }>;
+type CatalogueRow = EventVersion & Readonly<{ name: string; schema: string | null }>;
 
 type OrderColumns = Readonly<
   Pick<Destination, "ordering" | "orderingPath" | "onDead"> & { retry: string | null }
@@ -176,18 +179,21 @@ export class RoutingCache {
     const revisionOf = (tenant: string) => known.get(tenant)?.routes.revision ?? UNKNOWN;
     const named = tenants.filter((tenant) => tenant !== CATALOGUE);
     const wanted = Object.fromEntries(named.map((tenant) => [tenant, revisionOf(tenant)]));
-    const [revisions, rows, validated] = await db.batch<Record<string, unknown>>([
+    const [revisions, rows, catalogued] = await db.batch<Record<string, unknown>>([
       db.prepare(REVISIONS).bind(JSON.stringify(tenants)),
       db.prepare(ROUTES).bind(JSON.stringify(wanted)),
-      ...(tenants.includes(CATALOGUE) ? [db.prepare(VALIDATED).bind(revisionOf(CATALOGUE))] : []),
+      ...(tenants.includes(CATALOGUE) ? [db.prepare(CATALOGUED).bind(revisionOf(CATALOGUE))] : []),
     ]);
     const found = Map.groupBy((rows?.results ?? []) as RouteRow[], ({ tenant }) => tenant);
     const read = ((revisions?.results ?? []) as Revision[]).map(({ tenant, revision }): [string, Kept] => {
       const cached = known.get(tenant);
       if (cached?.routes.revision === revision) return [tenant, cached];
       if (tenant === CATALOGUE) {
-        const schemas = schemasIn((validated?.results ?? []) as ValidatedRow[]);
-        return [tenant, keptOf({ revision, routes: [], schemas }, [])];
+        const types = (catalogued?.results ?? []) as CatalogueRow[];
+        return [
+          tenant,
+          keptOf({ revision, routes: [], schemas: schemasIn(types), ...versionsIn(types) }, []),
+        ];
       }
       const own = found.get(tenant) ?? [];
       return [
@@ -237,7 +243,13 @@ function routesOf(kept: ReadonlyMap<string, Kept>): ReadonlyMap<string, Routes> 
   return new Map([...kept].map(([tenant, { routes }]) => [tenant, routes]));
 }
 
-function schemasIn(rows: readonly ValidatedRow[]): ReadonlyMap<string, JsonSchema> {
+function versionsIn(rows: readonly CatalogueRow[]): Pick<Routes, "versions"> {
+  const some = rows.filter(({ version }) => version > 1);
+  if (some.length === 0) return {};
+  return { versions: new Map(some.map(({ name, version, since }) => [name, { version, since }])) };
+}
+
+function schemasIn(rows: readonly CatalogueRow[]): ReadonlyMap<string, JsonSchema> {
   return new Map(
     rows.flatMap(({ name, schema }): [string, JsonSchema][] => {
       const parsed = schemaOf(schema);

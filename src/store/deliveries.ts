@@ -7,6 +7,7 @@
 
 import {
   type BundlePart,
+  type EventVersion,
   eventAt,
   HEADER_VERSION,
   headerAt,
@@ -37,6 +38,8 @@ type LoadedEvent = Readonly<{
   /** Of content that is sent as it was posted; absent: the body is an envelope. */
   contentType?: string | undefined;
   acceptedAt: number;
+  /** The version of its type that its data has; absent: its type has but one. */
+  version?: EventVersion | undefined;
   /** Not delivered before; null: delivered at once. */
   deliverAt: number | null;
   /** How long its deliveries may take from when it is due. */
@@ -402,13 +405,14 @@ function deliveriesIn({ stored, header, entries, due, bodies }: Opened): LoadedD
   return entries.map(({ index, destination, row }) => {
     let event = events.get(index);
     if (!event) {
-      const { tenant = "", type = "", contentType } = headerAt(header, index) ?? {};
+      const { tenant = "", type = "", contentType, version } = headerAt(header, index) ?? {};
       const isGone = isErased(header, index);
       const content = due.has(index) && !isGone ? (bodies?.get(index) ?? null) : undefined;
       const body = content === null ? null : content?.body;
       const ttlSeconds = ttlAt(header, index);
       event = { id: eventAt(id, index), tenant, type, body, contentType, acceptedAt, deliverAt };
       if (ttlSeconds !== undefined) event = { ...event, ttlSeconds };
+      if (version) event = { ...event, version };
       if (isGone) event = { ...event, isErased: true };
       if (content?.headers) event = { ...event, headers: content.headers };
       events.set(index, event);

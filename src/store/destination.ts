@@ -96,6 +96,8 @@ export const destinations = sqliteTable(
     onDead: text("on_dead").$type<DeadEnd>(),
     /** The current version of its transformation (core/transform); null: it never had one. Edited into what is no JSON, it must not read as none. */
     transform: jsonText<Readonly<Record<string, unknown>> | null>({})(),
+    /** Its pins to versions of event types (core/event-versions.ts); null: none. */
+    eventVersions: jsonText<readonly unknown[] | null>(["unreadable"])("event_versions"),
     /** The last result of the conformance suite (core/certification.ts), as JSON that no delivery reads; null: none of this target. */
     certification: text(),
     /** When it ends, epoch ms: from then on it gets nothing, whether or not its row is still there. Null: it has no end. */

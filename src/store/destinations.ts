@@ -9,10 +9,12 @@ import { and, asc, desc, eq, getTableColumns, gt, isNull, lt, ne, type SQL, sql 
 import { drizzle } from "drizzle-orm/d1";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import type { PreviousSecret } from "../core/credentials.ts";
+import type { PinChanges } from "../core/event-versions.ts";
 import type { TransformVersion } from "../core/transform/versions.ts";
 import { modelOf, type RawRow } from "./columns.ts";
 import { repeatable } from "./databases.ts";
 import { type Destination, destinations, LISTED_DESTINATIONS } from "./destination.ts";
+import { pinned } from "./event-versions.ts";
 import { countUpTo, OWN_DESTINATIONS } from "./sql.ts";
 import { nextVersion } from "./transforms.ts";
 
@@ -176,11 +178,12 @@ export async function changeDestination(
   const unchanged = (Object.keys(seen) as (keyof Seen)[]).map((name) =>
     isSame(destinations[name], seen[name]),
   );
-  const { transform, ...others } = change;
+  const { transform, eventVersions, ...others } = change;
+  const pins = eventVersions && { eventVersions: pinned(eventVersions as PinChanges) };
   const next = transform && { transform: nextVersion(transform as TransformVersion) };
   return drizzle(db)
     .update(destinations)
-    .set({ ...others, ...next })
+    .set({ ...others, ...next, ...pins })
     .where(and(undeleted(id, tenant), ...unchanged, change.uid ? isFree(change.uid) : undefined))
     .returning()
     .get();

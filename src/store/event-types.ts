@@ -117,11 +117,11 @@ export async function listTypesWithExamples(db: D1Database): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-/** Returns whether there was one. */
+/** Removes a type, unless it has versions, by which its recorded events are converted. Returns whether it has. */
 export async function removeEventType(db: D1Database, name: string): Promise<boolean> {
   const removed = await drizzle(db)
     .delete(eventTypes)
-    .where(eq(eventTypes.name, name))
+    .where(and(eq(eventTypes.name, name), eq(eventTypes.version, 1)))
     .returning({ name: eventTypes.name });
   return removed.length > 0;
 }
@@ -156,6 +156,18 @@ export async function eventTypesByName(
     for (const raw of results) found.set(String(raw.name), modelOf(eventTypes, raw));
   }
   return found;
+}
+
+/** The newest versions of the existing types, by name. */
+export async function newestVersions(
+  db: D1Database,
+  names: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
+  const { results } = await db
+    .prepare(`SELECT e.name, e.version FROM json_each(?1) n CROSS JOIN event_types e ON e.name = n.value`)
+    .bind(JSON.stringify(names))
+    .all<{ name: string; version: number }>();
+  return new Map(results.map(({ name, version }) => [name, version]));
 }
 
 /** One statement for all, so that none is written where the catalogue has no room for one of them. */

@@ -188,7 +188,7 @@ const LINES_IN = (header: string) =>
  * which is written whole.
  */
 const NAME_LINES = `
-  UPDATE bundles SET header = json_set(json_set(json_insert(header, '$.lines', json('{}')), '$.version', ${LINES_VERSION}),
+  UPDATE bundles SET header = json_set(json_set(json_insert(header, '$.lines', json('{}')), '$.version', max(header ->> '$.version', ${LINES_VERSION})),
     '$.lines.' || ?2, json((SELECT json_group_array(json(one)) FROM (
       SELECT value AS one FROM ${LINES_IN("header")}
       UNION SELECT json_array((value ->> 0) || '${REPLAYED}', 0, 0) FROM ${LINES_IN("header")}

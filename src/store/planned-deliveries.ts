@@ -10,6 +10,7 @@ import {
   channelsAt,
   type DeliveryKey,
   destinationsOf,
+  type EventVersion,
   eventAt,
   headerAt,
   indexesOf,
@@ -48,6 +49,8 @@ export type StoredEvent = Readonly<{
   body: Uint8Array<ArrayBuffer> | null;
   isErased: boolean;
   contentType?: string | undefined;
+  /** The version of its type that its data has; absent: its type has but one. */
+  version?: EventVersion | undefined;
 }>;
 
 type Times = Readonly<{ acceptedAt: number; deliverAt: number | null }>;
@@ -125,8 +128,8 @@ export async function readEvent(databases: Databases, eventId: number, tenant: s
   const contents = isGone ? undefined : await readContents(row.body, header);
   const { body = null, headers } = contents?.[indexOf(eventId)] ?? {};
   const { acceptedAt, deliverAt } = row;
-  const { type, contentType } = about;
-  const options = { ...optionsAt(header, eventId), headers, contentType };
+  const { type, contentType, version } = about;
+  const options = { ...optionsAt(header, eventId), headers, contentType, version };
   const event: StoredEvent = {
     id: eventId,
     tenant: about.tenant,

@@ -129,12 +129,36 @@ export const eventTypes = sqliteTable(
     retentionDays: integer("retention_days"),
     createdAt: integer("created_at").notNull(),
     updatedAt: integer("updated_at").notNull(),
+    /** Its newest version, which `schema` and `example` are of. */
+    version: integer().notNull().default(1),
+    /** When that was published, epoch ms; of the first one: 0. */
+    versionAt: integer("version_at").notNull().default(0),
   },
   (t) => [
     index("event_types_validating").on(t.name).where(sql`validates = 1`),
+    index("event_types_posted").on(t.name).where(sql`validates = 1 OR version > 1`),
     index("event_types_kept").on(t.retentionDays).where(sql`retention_days IS NOT NULL`),
     index("event_types_kept_changed").on(t.updatedAt).where(sql`retention_days IS NOT NULL`),
   ],
+);
+
+/** The versions of those event types that have more than one. */
+export const eventTypeVersions = sqliteTable(
+  "event_type_versions",
+  {
+    type: text().notNull(),
+    version: integer().notNull(),
+    /** A former version's; the newest one's are in `event_types`. */
+    schema: text(),
+    example: text(),
+    /** The templates that have converted its data to the version before (core/event-versions.ts). */
+    conversions: jsonText<unknown>(null)().notNull(),
+    /** Epoch ms; of the first one: 0. */
+    publishedAt: integer("published_at").notNull(),
+    deprecatedAt: integer("deprecated_at"),
+    sunsetAt: integer("sunset_at"),
+  },
+  (t) => [primaryKey({ columns: [t.type, t.version] })],
 );
 
 /** Applications of the Svix API: each is the tenant that is named by its id. Tenants of the native API have no row. */

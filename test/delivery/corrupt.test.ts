@@ -62,7 +62,7 @@ describe("deliveries of a damaged bundle", () => {
 
   test("are retried when the header has an unknown version: another isolate may know it", async () => {
     const messages = await twoBundles();
-    await execute("UPDATE bundles SET header = json_set(header, '$.version', 4) WHERE id = 1");
+    await execute("UPDATE bundles SET header = json_set(header, '$.version', 5) WHERE id = 1");
     const results = await world.consume(messages);
     expect(results).toEqual([{ retryIn: expect.any(Number) }, "acked"]);
     expect(await outcomes()).toEqual([delivered, delivered]);

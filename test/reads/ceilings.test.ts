@@ -147,6 +147,10 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /v1/event-types": [510, 1],
   "GET /v1/event-types?archived=true": [100, 1],
   "GET /v1/event-types/{name}": [2, 1],
+  "GET /v1/event-types/{name}/versions": [22, 2],
+  "GET /v1/event-types/{name}/endpoints": [150, 3],
+  // As many events as it tries, among the bundles that a page looks at.
+  "POST /v1/event-types/{name}/versions/check": [2_500, 54],
   "GET /v1/tenants/{tenant}": [2, 1],
   "GET /v1/erasures": [150, 1],
   "GET /v1/erasures/{id}": [2, 1],
@@ -241,6 +245,8 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /v1/groups/{name}/reset": [10, 2],
   "POST /dashboard/groups/limits": [1_020, 6],
   "PUT /v1/event-types/{name}": [1_010, 2],
+  "PUT /v1/event-types/{name}/versions/{version}": [30, 7],
+  "PATCH /v1/event-types/{name}/versions/{version}": [30, 4],
   // What is to be retried is cancelled with it, at most ten pages.
   "DELETE /v1/destinations/{id}": [140, 4],
   "DELETE /v1/keys/{id}": [12, 2],
@@ -280,7 +286,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /portal/deliveries/:id": [1_200, 6],
   "GET /portal/deliveries/:id/attempts/:at": [1_200, 5],
   "GET /portal/deliveries/:id/attempts/:at/answer": [1_200, 5],
-  "GET /portal/event-types": [520, 3],
+  "GET /portal/event-types": [520, 4],
   // The visit's actions are found among the tenant's.
   "GET /portal/agent": [1_010, 3],
   "GET /portal/actions/:id": [10, 3],
@@ -472,9 +478,9 @@ const bounded: readonly (readonly [scan: string, within: string, by: string])[] 
   ],
   ["bundles", "SELECT plan FROM bundles ORDER BY id DESC LIMIT 1000", "the newest 1,000 by their key"],
   [
-    "event_types USING INDEX event_types_validating",
-    "CROSS JOIN event_types INDEXED BY event_types_validating",
-    "a hundred types at most are validated",
+    "event_types USING INDEX event_types_posted",
+    "CROSS JOIN event_types INDEXED BY event_types_posted",
+    "types that are validated or have versions, among 500 at most",
   ],
   ["event_types", "SELECT 1 FROM event_types LIMIT 500", "500 types at most are in the catalogue"],
   [

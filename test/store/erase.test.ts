@@ -211,7 +211,7 @@ describe("a bundle", () => {
 
   test("that a later version has written is left to later code", async () => {
     await insertBundles(env.DB, [{ events: [{ data: "one" }] }]);
-    await env.DB.prepare("UPDATE bundles SET header = json_set(header, '$.version', 4)").run();
+    await env.DB.prepare("UPDATE bundles SET header = json_set(header, '$.version', 5)").run();
     const erased = eraseFrom(env.DB, { id: 1, plan: {}, indexes: [0] }, content, NOW);
     await expect(erased).rejects.toThrow("version");
     expect((await bundles())[0]?.header.erased).toBeUndefined();

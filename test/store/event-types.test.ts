@@ -45,7 +45,16 @@ describe("a type", () => {
   const whole = { description: "d", schema: '{"type":"object"}', example: "{}", retentionDays: 3 };
 
   test("is stored as it was given, and replaced with all of it", async () => {
-    const stored = { name: "a", ...whole, validates: 1, archivedAt: null, createdAt: 10, updatedAt: 10 };
+    const first = { version: 1, versionAt: 0 };
+    const stored = {
+      name: "a",
+      ...whole,
+      ...first,
+      validates: 1,
+      archivedAt: null,
+      createdAt: 10,
+      updatedAt: 10,
+    };
     expect(await put("a", { ...whole, validates: true })).toEqual(stored);
     await put("b");
     expect(await find("a")).toEqual(stored);

@@ -176,8 +176,8 @@ describe("what is loaded", () => {
 
   test("leaves what a later version has stored to code that knows it", async () => {
     await insertBundles(env.DB, [{ events: [saying("one")] }, { events: [saying("two")] }]);
-    await execute("UPDATE bundles SET header = json_set(header, '$.version', 4) WHERE id = 1");
-    await execute("UPDATE bundles SET header = json_set(header, '$.version', 3) WHERE id = 2");
+    await execute("UPDATE bundles SET header = json_set(header, '$.version', 5) WHERE id = 1");
+    await execute("UPDATE bundles SET header = json_set(header, '$.version', 4) WHERE id = 2");
     const [later, known] = [
       { bundle: 1, destinations: [A] },
       { bundle: 2, destinations: [A] },

@@ -95,7 +95,9 @@ export function pathFor(path: string, { tenant, ids }: Things): string {
     const id =
       plural === "tenants"
         ? tenant
-        : (ids[isPolled && plural !== "keys" ? "inboxes" : plural] ?? shared[plural]);
+        : plural === "versions"
+          ? "1"
+          : (ids[isPolled && plural !== "keys" ? "inboxes" : plural] ?? shared[plural]);
     if (id === undefined) {
       throw new Error(`Teach thingsOf in test/support/operations.ts to make one of ${plural}, for ${path}`);
     }

@@ -182,6 +182,12 @@ export const serviceInputs: Readonly<Record<string, Inputs>> = {
     { name: "shared.by-all", arguments: {}, maxEvents: 100 },
     { name: "shared.by-all", arguments: {}, maxEvents: 100, cursor: "0" },
   ],
+  getEventVersions: () => ["shared.by-all"],
+  getDeprecatedVersions: () => [[{ name: "shared.by-all", version: 2 }]],
+  getVersionEndpoints: () => [{ name: "shared.by-all", after: undefined, limit: 50 }],
+  publishEventVersion: () => [{ name: "shared.by-all", version: 2, fields: { schema: true } }],
+  changePublishedVersion: () => [{ name: "shared.by-all", version: 1, change: {} }],
+  checkEventVersion: () => [{ name: "shared.by-all", fields: { schema: true } }],
 
   getGroups: () => [page],
   getGroupsWithState: () => [page],

@@ -58,9 +58,10 @@ export function sendsAsIs({ template }: TransformVersion): boolean {
 export const CLOCKS_DIFFER_MS = 5_000;
 
 type Numbered = Readonly<{ id: number; acceptedAt: number }>;
+type Saved = Pick<TransformVersion, "after" | "at">;
 
 /** Whether the event came after the version was saved. */
-export function isFor({ after, at }: TransformVersion, { id, acceptedAt }: Numbered): boolean {
+export function isFor({ after, at }: Saved, { id, acceptedAt }: Numbered): boolean {
   if (after < 0) return true;
   return databaseNumberOf(id) === 0 ? bundleOf(id) > after : acceptedAt >= at + CLOCKS_DIFFER_MS;
 }
@@ -74,10 +75,7 @@ export type Versioned = Readonly<{ version: number; result: Transformed | undefi
  * counts, and saving a better version repairs what waits. None: the event is from before the first one.
  * @param versions the oldest first
  */
-export function versionsFor(
-  versions: readonly TransformVersion[],
-  event: Numbered,
-): readonly TransformVersion[] {
+export function versionsFor<V extends Saved>(versions: readonly V[], event: Numbered): readonly V[] {
   const own = versions.findLastIndex((version) => isFor(version, event));
   return own < 0 ? [] : versions.slice(own);
 }

@@ -166,11 +166,13 @@ async function bodyThen(
   destination: Destination | null,
 ) {
   const { body } = event;
-  if (body === null || (transformed && destination === null)) return NO_BODY;
+  const isMade = transformed || event.version !== undefined;
+  if (body === null || (isMade && destination === null)) return NO_BODY;
   const { subscriber = null, eventCursor = null } = destination ?? {};
-  if (!transformed || destination === null)
+  if (!isMade || destination === null)
     return encodedOf(payloadOf({ ...event, body }, { ...form, subscriber, eventCursor }).body);
-  const request = await requestFor(services, { ...event, body }, { ...destination, ...form });
+  const plain = !transformed && { transform: null };
+  const request = await requestFor(services, { ...event, body }, { ...destination, ...form, ...plain });
   return "kind" in request ? NO_BODY : encodedOf(request.payload.body);
 }
 

@@ -4,7 +4,7 @@ import { refuseTenant } from "../../core/principal.ts";
 import { stateOfReason } from "../../core/reasons.ts";
 import { invalidFields, missing, ok, type Result } from "../../core/result.ts";
 import { faultText } from "../../core/transform/result.ts";
-import { transform } from "../../delivery/transform.ts";
+import { faultFor } from "../../delivery/transform.ts";
 import { rangeErrors } from "../../http/parameters.ts";
 import type { Services } from "../../services.ts";
 import { allOf } from "../../store/databases.ts";
@@ -233,8 +233,8 @@ async function withFault(
   const read = await readEvent(services, eventId, principal.tenant);
   if (!read?.event.body) return shown;
   const { body } = read.event;
-  const { result } = await transform(services, { ...read.event, body }, destination, "show");
-  return result?.kind === "fault" ? { ...shown, transform_fault: faultText(result.fault) } : shown;
+  const fault = await faultFor(services, { ...read.event, body }, destination);
+  return fault ? { ...shown, transform_fault: faultText(fault) } : shown;
 }
 
 /** A delivery with what its event and its destination are called. */

@@ -13,6 +13,7 @@ import {
   metadataLimits,
 } from "../../core/destination-fields.ts";
 import { eventFilter } from "../../core/event-filter.ts";
+import { pinsIn } from "../../core/event-versions.ts";
 import { GROUP_NAME } from "../../core/group/name.ts";
 import { breakerShape, defaultBreaker, defaultLimits, type Limits, limitShape } from "../../core/limits.ts";
 import { templateOf, templates } from "../../core/message-templates.ts";
@@ -28,7 +29,7 @@ import { type TransformTemplate, templateShape } from "../../core/transform/temp
 import type { TransformVersion } from "../../core/transform/versions.ts";
 import { zodFieldsOf, zodOf } from "../../core/zod-of.ts";
 import { authOf, MASK, maskedHeaders, sealedHeaders } from "../../delivery/authorization.ts";
-import { eventTypePattern, strict } from "../../http/parameters.ts";
+import { eventType, eventTypePattern, strict } from "../../http/parameters.ts";
 import { looksLikeId } from "../../ids.ts";
 import type { Vault } from "../../secrets/vault.ts";
 import {
@@ -221,6 +222,17 @@ export function shownSource({ template, code }: TransformVersion): z.infer<typeo
   return template ? { template } : null;
 }
 
+/** Types that a destination is pinned to versions of. */
+const MOST_PINS = 50;
+const VERSION_EXPECTED = "expected the number of a version, such as 1";
+const PINS_EXPECTED = `expected at most ${MOST_PINS} event types with the numbers of their versions`;
+const pinnedVersion = z.int({ error: VERSION_EXPECTED }).min(1, { error: VERSION_EXPECTED });
+
+/** By type: so that the same pins are stored in the same way. */
+function sortedPins(pins: Readonly<Record<string, number>>): Record<string, number> {
+  return Object.fromEntries(Object.entries(pins).sort(([a], [b]) => (a < b ? -1 : 1)));
+}
+
 /** Which events it takes, and what it gets of them. */
 export const contentFields = {
   event_types: field(
@@ -398,6 +410,24 @@ export const contentFields = {
       }),
     },
     { label: "Transformation", visitors: true },
+  ),
+  event_versions: field(
+    {
+      given: recordOf(eventType, pinnedVersion, { error: PINS_EXPECTED })
+        .refine((given) => Object.keys(given).length <= MOST_PINS, { error: PINS_EXPECTED })
+        .nullish()
+        .openapi({
+          type: "object",
+          additionalProperties: { type: "integer", minimum: 1 },
+          description:
+            "The versions of event types that it gets, by type, for events that are accepted from now on. Of a type that is " +
+            "not there, the newest at its creation. Null: of all types.",
+        }),
+      shown: z.record(z.string(), z.int()),
+      of: ({ eventVersions }) => pinsIn(eventVersions)?.at(-1)?.pins ?? {},
+      columns: (given, { at }) => ({ eventVersions: [{ pins: sortedPins(given ?? {}), at, after: -1 }] }),
+    },
+    { label: "Versions of event types", visitors: true },
   ),
 } as const;
 

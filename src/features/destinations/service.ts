@@ -43,7 +43,7 @@ import {
 import { findEventType } from "../../store/event-types.ts";
 import { refuseApplicationsName } from "../applications/service.ts";
 import { actorOf } from "../audit/trail.ts";
-import { exampleIn } from "../event-types/service.ts";
+import { eventVersionOf, exampleIn } from "../event-types/service.ts";
 import { publishStatusChangeOf } from "../notifications/publish.ts";
 import { type Call, type Caller, service } from "../service.ts";
 import { conflictErrors } from "./auth.ts";
@@ -64,6 +64,7 @@ import {
   templateErrors,
   transformErrors,
   urlErrors,
+  versionErrors,
 } from "./validate.ts";
 
 type Creation = Readonly<{
@@ -292,7 +293,7 @@ async function testContent({ db }: Services, type: string | undefined): Promise<
   if (type === undefined || type === plainTest.type) return plainTest;
   const row = await findEventType(db, type);
   const data = row && exampleIn(row);
-  return data === undefined ? undefined : { type, data };
+  return data === undefined ? undefined : { type, data, version: row && eventVersionOf(row) };
 }
 
 export const GATE_UNREACHABLE = "The destination's gate cannot be reached at the moment";
@@ -380,6 +381,7 @@ export async function preparedRow(
     ...orderErrors(input),
     ...kindErrors(input, input.kind ?? "https"),
     ...(await transformErrors(services, input, tenant)),
+    ...(await versionErrors(services, input)),
     ...("errors" in chosen ? chosen.errors : []),
   ];
   if ("errors" in chosen || errors.length > 0) return { errors };
@@ -445,7 +447,7 @@ export async function editDestination(
   input: DestinationInput,
 ): Promise<Edited> {
   const { services } = caller;
-  const unfit = await addressErrors(services, input);
+  const unfit = [...(await addressErrors(services, input)), ...(await versionErrors(services, input))];
   if (unfit.length > 0) return invalidFields(unfit);
   const columns = await columnsOf(savingBy(caller, id), input);
   return editStored<Refused<"invalid">>(services, id, tenant, async (stored) => {

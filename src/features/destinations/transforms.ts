@@ -6,7 +6,7 @@ import { type FieldError, invalidFields, missing, ok } from "../../core/result.t
 import { faultText, type Transformed, transformedUrl } from "../../core/transform/result.ts";
 import type { TransformVersion } from "../../core/transform/versions.ts";
 import { bodyOfText, payloadOf, readable, textOf } from "../../delivery/http.ts";
-import { applyDraft, type TransformedEvent, tryTransform } from "../../delivery/transform.ts";
+import { applyDraft, convertedFor, type TransformedEvent, tryTransform } from "../../delivery/transform.ts";
 import { permitting } from "../../http/auth.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
@@ -26,7 +26,7 @@ import { currentTransform, formerTransforms } from "../../store/transforms.ts";
 import { isoTime } from "../../time.ts";
 import { actorSchema } from "../audit/schema.ts";
 import { actorOf } from "../audit/trail.ts";
-import { exampleIn } from "../event-types/service.ts";
+import { eventVersionOf, exampleIn } from "../event-types/service.ts";
 import { service } from "../service.ts";
 import { shownSource, sourceIn, transformInput, transformShown } from "./fields.ts";
 import { destinationSchema, destinationViewFor } from "./schema.ts";
@@ -96,11 +96,17 @@ export const previewTransform = service(
     }
     const events = [...(example ? [example] : []), ...(await lastTaken(services, destination))];
     const version = { version: 0, after: -1, at: 0, by: actorOf(principal) };
+    const got = await Promise.all(events.map((event) => convertedFor(services, event, destination)));
+    const sound = got.flatMap((one) => (one.kind === "event" ? [one.event] : []));
     const results = draft
-      ? await applyDraft(services, events, destination, { ...version, ...sourceIn(draft) })
-      : await tryTransform(services, events, destination);
+      ? await applyDraft(services, sound, destination, { ...version, ...sourceIn(draft) })
+      : await tryTransform(services, sound, destination);
     return ok<TransformPreview>({
-      events: events.map((event, i) => shownEvent(destination, event, results[i])),
+      events: events.map((posted, i) => {
+        const one = got[i];
+        if (one?.kind !== "event") return shownEvent(destination, posted, one);
+        return shownEvent(destination, one.event, results[sound.indexOf(one.event)]);
+      }),
     });
   },
 );
@@ -128,7 +134,7 @@ async function exampleOf(
   const data = row && exampleIn(row);
   if (data === undefined) return null;
   const body = bodyOfText(envelopeOf(type, isoTime(now()), data));
-  return { id: 0, tenant, type, acceptedAt: now(), body };
+  return { id: 0, tenant, type, acceptedAt: now(), body, version: row && eventVersionOf(row) };
 }
 
 /** The last events of the tenant that the destination takes, the newest first. */

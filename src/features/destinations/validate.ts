@@ -29,6 +29,7 @@ import { checked } from "../../http/problems.ts";
 import { newSecret, type Scheme, schemeOf, secretBytes, signingKey } from "../../secrets/signing.ts";
 import type { Services } from "../../services.ts";
 import { type Destination, storedHeaders } from "../../store/destination.ts";
+import { newestVersions } from "../../store/event-types.ts";
 
 import { shownAfter } from "./auth.ts";
 import { sourceIn } from "./fields.ts";
@@ -220,11 +221,34 @@ async function codeErrors(services: Services, code: string, tenant: string): Pro
   return [{ field: CODE, fault: faultText({ ...loaded.fault, field: "" }).replace(/^[ :]+/, ""), expected }];
 }
 
+/** The errors of pins to versions that are not in the catalogue. */
+export async function versionErrors(
+  { db }: Pick<Services, "db">,
+  { event_versions: pins }: Pick<DestinationInput, "event_versions">,
+): Promise<FieldError[]> {
+  const given = Object.entries(pins ?? {});
+  if (given.length === 0) return [];
+  const newest = await newestVersions(
+    db,
+    given.map(([type]) => type),
+  );
+  return given.flatMap(([type, version]) => {
+    const last = newest.get(type);
+    if (last !== undefined && version <= last) return [];
+    const expected = last === undefined ? "a type of the catalogue" : `a version from 1 to ${last}`;
+    return [{ field: `event_versions.${type}`, fault: `is ${version}`, expected }];
+  });
+}
+
 /** The errors of a transformation that the kind of destination cannot follow: a queue has no method, an inbox sends nothing. */
 export function kindErrors(
-  { transform }: Pick<DestinationInput, "transform">,
+  { transform, event_versions: pins }: Pick<DestinationInput, "transform" | "event_versions">,
   kind: DestinationKind,
 ): FieldError[] {
+  if (pins && Object.keys(pins).length > 0 && kind === "poll") {
+    const expected = "null: consumers get events in the version that was posted";
+    return [{ field: "event_versions", fault: "is for the kinds that are sent to", expected }];
+  }
   if (transform && kind === "poll") {
     const expected = "null: consumers get events as they are";
     return [{ field: "transform", fault: "is for the kinds that are sent to", expected }];

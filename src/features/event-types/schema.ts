@@ -37,12 +37,22 @@ export const typeSchema = z
     example: z.unknown().openapi({ description: "An example of `data`; null when there is none." }),
     validate: z.boolean(),
     archived: z.boolean(),
+    version: z.int().openapi({ description: "The newest version, which `schema` and `example` are of." }),
     retention_days: retentionDaysField,
     created_at: z.iso.datetime(),
     updated_at: z.iso.datetime(),
   })
   .openapi("EventType", {
-    required: ["name", "description", "validate", "archived", "retention_days", "created_at", "updated_at"],
+    required: [
+      "name",
+      "description",
+      "validate",
+      "archived",
+      "version",
+      "retention_days",
+      "created_at",
+      "updated_at",
+    ],
   });
 
 /** What `PUT /v1/event-types/{name}` takes; what is left out is removed. */

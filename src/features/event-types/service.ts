@@ -2,6 +2,7 @@
  * The catalogue of event types: what a deployment's events are called and what their data looks like. It belongs to the
  * operator; principals of tenants read it. A type that is not in it can be posted all the same.
  */
+import type { EventVersion } from "../../core/bundle.ts";
 import { type JsonSchema, type SchemaFault, schemaFaults } from "../../core/json-schema.ts";
 import { dataFaults } from "../../core/json-schema-check.ts";
 import { type Principal, refuseBound } from "../../core/principal.ts";
@@ -26,27 +27,27 @@ import { retentionErrors } from "../retention/field.ts";
 import { service } from "../service.ts";
 import type { EventTypeFields, EventTypeView } from "./schema.ts";
 
-const reading = { scope: "read", action: "read" } as const;
-const changing = { scope: "admin", role: "configure" } as const;
+export const readingTypes = { scope: "read", action: "read" } as const;
+export const changingTypes = { scope: "admin", role: "configure" } as const;
 
-function refuseTenants(principal: Principal) {
+export function refuseBoundToTypes(principal: Principal) {
   return refuseBound(principal, "the catalogue belongs to the whole deployment");
 }
 
 /** Types by name, at most `limit`. */
 export const getEventTypes = service(
-  reading,
+  readingTypes,
   async ({ services }, page: Parameters<typeof listEventTypes>[1]) =>
     ok(await listEventTypes(services.db, page)),
 );
 
-export const getEventType = service(reading, async ({ services }, name: string) => {
+export const getEventType = service(readingTypes, async ({ services }, name: string) => {
   const row = await findEventType(services.db, name);
   return row ? ok(row) : missing("event type", name);
 });
 
 /** The names of the types that a test event can be of. */
-export const getTypesWithExamples = service(reading, async ({ services }, _: undefined) =>
+export const getTypesWithExamples = service(readingTypes, async ({ services }, _: undefined) =>
   ok(await listTypesWithExamples(services.db)),
 );
 
@@ -60,6 +61,11 @@ export function exampleIn({ example, schema }: Pick<EventType, "example" | "sche
   return Array.isArray(examples) ? examples[index] : undefined;
 }
 
+/** The newest version of a type, as events of it carry it; undefined where there is only one. */
+export function eventVersionOf({ version, versionAt }: EventType): EventVersion | undefined {
+  return version > 1 ? { version, since: versionAt } : undefined;
+}
+
 type Replacement = Readonly<{
   name: string;
   fields: EventTypeFields;
@@ -69,16 +75,16 @@ type Replacement = Readonly<{
 
 /** Creates or replaces a type. A conflict when it is no longer as it was seen. */
 export const replaceEventType = service(
-  changing,
+  changingTypes,
   async ({ services, principal, changed }, { name, fields, seen }: Replacement) => {
-    const refusal = refuseTenants(principal);
+    const refusal = refuseBoundToTypes(principal);
     if (refusal) return refusal;
     const { db, config, now } = services;
     const { description = null, schema, example, validate: validates = false, archived = false } = fields;
     const { retention_days: retentionDays = null } = fields;
     const errors = [...nameErrors(name), ...inputErrors(fields), ...retentionErrors(retentionDays, config)];
     if (errors.length > 0) return invalidFields(errors);
-    const texts = { schema: textOf(schema), example: textOf(example) };
+    const texts = { schema: jsonOrNone(schema), example: jsonOrNone(example) };
     const type = { name, description, ...texts, validates, archived, retentionDays };
     const row = await putEventType(db, type, now(), seen);
     if (row) {
@@ -94,13 +100,21 @@ async function isAsSeen(db: D1Database, name: string, seen: EventType | null | u
   return seen === undefined || (await findEventType(db, name))?.updatedAt === seen?.updatedAt;
 }
 
-export const deleteEventType = service(changing, async ({ services, principal, changed }, name: string) => {
-  const refusal = refuseTenants(principal);
-  if (refusal) return refusal;
-  if (!(await removeEventType(services.db, name))) return missing("event type", name);
-  changed("event_type.deleted", { id: name, tenant: null });
-  return ok(undefined);
-});
+export const deleteEventType = service(
+  changingTypes,
+  async ({ services, principal, changed }, name: string) => {
+    const refusal = refuseBoundToTypes(principal);
+    if (refusal) return refusal;
+    if (!(await removeEventType(services.db, name))) {
+      if (!(await findEventType(services.db, name))) return missing("event type", name);
+      return conflict(
+        "The event type has versions, which endpoints get its events in; it can be archived instead",
+      );
+    }
+    changed("event_type.deleted", { id: name, tenant: null });
+    return ok(undefined);
+  },
+);
 
 /** An imported document's description of a type. */
 export type ImportedType = Readonly<{
@@ -124,9 +138,9 @@ const MAX_IMPORTED = 1_500_000;
 
 /** Puts all types into the catalogue, or none. Returns the names of those that change. */
 export const importEventTypes = service(
-  changing,
+  changingTypes,
   async ({ services, principal, changed }, { types, field, isDryRun, replaces }: Import) => {
-    const refusal = refuseTenants(principal);
+    const refusal = refuseBoundToTypes(principal);
     if (refusal) return refusal;
     const { db, now } = services;
     const names = types.map(({ name }) => name);
@@ -157,11 +171,11 @@ function importedRow(
   { name, description, schema, example }: ImportedType,
   before: EventType | undefined,
 ): ImportedRow {
-  const stored = textOf(schema) ?? before?.schema ?? null;
+  const stored = jsonOrNone(schema) ?? before?.schema ?? null;
   const shape = storedJson(stored) as JsonSchema | null;
   const fits = (one: string | null) =>
     one !== null && (shape === null || dataFaults(shape, storedJson(one)).length === 0);
-  const examples = [textOf(example), before?.example ?? null];
+  const examples = [jsonOrNone(example), before?.example ?? null];
   return { name, description, schema: stored, example: examples.find(fits) ?? null };
 }
 
@@ -191,21 +205,21 @@ function inputErrors({ schema, example, validate }: EventTypeFields): FieldError
   };
   const errors = [
     ...(validate && !isGiven ? [missing] : []),
-    ...(isGiven ? placed("schema", schemaFaults(schema)) : []),
-    ...sizeErrors(example),
+    ...(isGiven ? placedFaults("schema", schemaFaults(schema)) : []),
+    ...exampleSizeErrors(example),
   ];
   if (errors.length > 0 || !isGiven || example === undefined || example === null) return errors;
-  return placed("example", dataFaults(schema as JsonSchema, example));
+  return placedFaults("example", dataFaults(schema as JsonSchema, example));
 }
 
-function sizeErrors(example: unknown): FieldError[] {
-  const { length } = textOf(example) ?? "";
+export function exampleSizeErrors(example: unknown): FieldError[] {
+  const { length } = jsonOrNone(example) ?? "";
   if (length <= MAX_EXAMPLE) return [];
   return [{ field: "example", fault: `is ${length} characters long`, expected: `at most ${MAX_EXAMPLE}` }];
 }
 
 /** Each fault with its field and its place in that, as a JSON Pointer. */
-function placed(field: string, faults: readonly SchemaFault[]): FieldError[] {
+export function placedFaults(field: string, faults: readonly SchemaFault[]): FieldError[] {
   return faults.map(({ pointer, ...rest }) => ({ field: `${field}#${pointer}`, ...rest }));
 }
 
@@ -215,7 +229,7 @@ function full(name: string, validates: boolean): FieldError {
   return { field: "name", fault: `is ${name}, for which there is no room`, expected };
 }
 
-function textOf(value: unknown): string | null {
+export function jsonOrNone(value: unknown): string | null {
   return value === undefined || value === null ? null : JSON.stringify(value);
 }
 
@@ -227,6 +241,7 @@ export function typeView(row: EventType): EventTypeView {
     example: storedJson(row.example),
     validate: row.validates === 1,
     archived: row.archivedAt !== null,
+    version: row.version,
     retention_days: wholeDays(row.retentionDays),
     created_at: isoTime(row.createdAt),
     updated_at: isoTime(row.updatedAt),

@@ -34,7 +34,7 @@ import {
 } from "../destinations/schema.ts";
 import { changeErrors, editDestination, operatorErrors, preparedRow } from "../destinations/service.ts";
 import { changedTarget, targetErrors } from "../destinations/target.ts";
-import { addressErrors, transformErrors, urlErrors } from "../destinations/validate.ts";
+import { addressErrors, transformErrors, urlErrors, versionErrors } from "../destinations/validate.ts";
 import { type Call, type Caller, service } from "../service.ts";
 import { tenantChange } from "./schema.ts";
 import {
@@ -282,6 +282,7 @@ async function changeOf(services: Services, given: Portable, stored: Destination
     ...("errors" in target ? target.errors : []),
     ...(await addressErrors(services, input)),
     ...(await transformErrors(services, input, stored.tenant)),
+    ...(await versionErrors(services, input)),
   ];
   return errors.length > 0 ? { errors } : { kind: "change", id, input };
 }

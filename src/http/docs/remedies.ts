@@ -118,9 +118,9 @@ export const remedies: readonly Remedy[] = [
   {
     reason: "transform_failed",
     meaning:
-      "The destination's transformation fails for this event, makes a request that may not be sent, or is code that cannot run now. `transform_fault` of the delivery says what and where. No attempt is used up.",
+      "The destination's transformation, or the conversion of the event's data to an earlier version of its type, fails for this event, makes a request that may not be sent, or is code that cannot run now. `transform_fault` of the delivery says what and where. No attempt is used up.",
     remedy:
-      "Correct the transformation: what waits is sent by the corrected version, or, where code could not run, within minutes by itself. After more than forty such deliveries the destination is paused: resume it.",
+      "Correct the transformation or the conversion: what waits is sent by the corrected version, or, where code could not run, within minutes by itself. After more than forty such deliveries the destination is paused: resume it.",
   },
   {
     reason: "scheduled",

@@ -219,6 +219,19 @@ const group = {
   updated_at: "2026-11-21T08:00:00Z",
 };
 
+const eventVersion = {
+  schema: {
+    type: "object",
+    required: ["invoice", "total"],
+    properties: {
+      invoice: { type: "string" },
+      total: { type: "object", required: ["amount"], properties: { amount: { type: "integer" } } },
+    },
+  },
+  example: { invoice: invoice.invoice, total: { amount: invoice.amount } },
+  conversion: '{"invoice": "{{ data.invoice }}", "amount": "{{ data.total.amount }}"}',
+};
+
 const eventType = {
   description: "An invoice has been paid in full.",
   schema: {
@@ -286,7 +299,22 @@ export const schemaExamples: Readonly<Record<string, Record<string, unknown>>> =
     },
   },
   NewEventType: eventType,
-  EventType: { name: "invoice.paid", ...eventType, archived: false, retention_days: null },
+  EventType: { name: "invoice.paid", ...eventType, archived: false, version: 1, retention_days: null },
+  NewEventVersion: eventVersion,
+  EventVersionDraft: { schema: eventVersion.schema, conversion: eventVersion.conversion },
+  EventVersionChange: { conversion: eventVersion.conversion },
+  EventVersion: { version: 2, ...eventVersion, published_at: TIME, deprecated_at: null, sunset_at: null },
+  EventVersions: {
+    data: [{ version: 2, ...eventVersion, published_at: TIME, deprecated_at: null, sunset_at: null }],
+  },
+  VersionEndpoint: { destination_id: DESTINATION, tenant: "acme", version: 1 },
+  EventVersionCheck: {
+    looked_back_to: null,
+    skipped: 0,
+    tenants: [
+      { tenant: "acme", events: 50, refused: 2, failed: 0, unfit: 0, faults: ["data#/invoice is missing"] },
+    ],
+  },
   Delivery: delivery,
   Attempt: attempt,
   WaitingFilter: { since: "2026-11-21T08:00:00Z", until: "2026-11-21T09:00:00Z", event_types: ["invoice.*"] },

@@ -33,6 +33,7 @@ describe("the catalogue", () => {
     expect(json).toEqual({
       name: "order.paid",
       ...full,
+      version: 1,
       created_at: "2026-11-21T09:00:00.000Z",
       updated_at: "2026-11-21T09:00:00.000Z",
     });

@@ -82,6 +82,8 @@ const OPERATIONS: Readonly<Record<string, Capability | null>> = {
   "POST /v1/destinations/{id}/notices/test": "may_test",
   "GET /v1/event-types": null,
   "GET /v1/event-types/{name}": null,
+  "GET /v1/event-types/{name}/versions": null,
+  "GET /v1/event-types/{name}/endpoints": null,
   "GET /v1/deliveries": null,
   "GET /v1/deliveries/{id}": null,
   "GET /v1/deliveries/{id}/attempts/{at}": null,

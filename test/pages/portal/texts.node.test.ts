@@ -13,6 +13,7 @@ const SAME = [
   "Limits",
   "JSON Schema",
   "HTTP 1",
+  "Version 1",
 ];
 
 type Leaf = Readonly<{ path: string; text: string }>;

@@ -42,7 +42,7 @@ export function registerEditEventType(app: Hono<DashboardEnv>): void {
     ["restore", false, "type-restored"],
   ] as const)
     app.post(`${ONE}/${verb}`, (c) =>
-      withType(c, async ({ name, created_at: _, updated_at: __, ...settings }) => {
+      withType(c, async ({ name, version: _, created_at: __, updated_at: ___, ...settings }) => {
         const result = await replace(c, name, { ...settings, archived });
         return result.kind === "ok"
           ? c.redirect(outcomeAt(LIST, outcome), 303)

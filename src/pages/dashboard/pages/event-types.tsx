@@ -127,6 +127,7 @@ const TypePanel: FC<PanelProps> = ({ type, place, mayEdit }) => {
         <h2 class="break" id={`type-${place}`}>
           {name}
         </h2>
+        {type.version > 1 && <StateLabel tone="quiet">{`Version ${type.version}`}</StateLabel>}
         {type.archivedAt !== null && <StateLabel tone="quiet">Archived</StateLabel>}
         {validates === 1 ? (
           <StateLabel tone="good">Validated</StateLabel>

@@ -2,6 +2,7 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { getEventTypes } from "../../../features/event-types/service.ts";
+import { type DeprecatedVersion, getDeprecatedVersions } from "../../../features/event-types/versions.ts";
 import type { EventType } from "../../../store/event-types.ts";
 import { showPortalPage, showPortalRefusal } from "../layout.tsx";
 import type { Look } from "../look.ts";
@@ -21,6 +22,8 @@ export function registerPortalEventTypes(app: Hono<PortalEnv>): void {
     const listed = await getEventTypes(callerInPortal(c), page);
     if (listed.kind !== "ok") return showPortalRefusal(c, t.refusals.read, "/portal", 403);
     const rows = listed.value;
+    const deprecated = await getDeprecatedVersions(callerInPortal(c), rows.slice(0, PAGE_SIZE));
+    if (deprecated.kind !== "ok") return showPortalRefusal(c, t.refusals.read, "/portal", 403);
     const isEmpty = rows.length === 0 && after === undefined;
     return showPortalPage(
       c,
@@ -30,13 +33,22 @@ export function registerPortalEventTypes(app: Hono<PortalEnv>): void {
           <h1>{isEmpty ? t.types.empty : t.types.title}</h1>
           <p class="lede">{isEmpty ? t.types.emptyText : t.types.lede}</p>
         </section>
-        {!isEmpty && <Types look={look} rows={rows} isFirst={after === undefined} />}
+        {!isEmpty && (
+          <Types look={look} rows={rows} deprecated={deprecated.value} isFirst={after === undefined} />
+        )}
       </>,
     );
   });
 }
 
-const Types: FC<{ look: Look; rows: readonly EventType[]; isFirst: boolean }> = ({ look, rows, isFirst }) => {
+type TypesProps = Readonly<{
+  look: Look;
+  rows: readonly EventType[];
+  deprecated: ReadonlyMap<string, readonly DeprecatedVersion[]>;
+  isFirst: boolean;
+}>;
+
+const Types: FC<TypesProps> = ({ look, rows, deprecated, isFirst }) => {
   const { t } = look;
   const shown = rows.slice(0, PAGE_SIZE);
   const next = rows.length > PAGE_SIZE ? shown.at(-1)?.name : undefined;
@@ -44,7 +56,7 @@ const Types: FC<{ look: Look; rows: readonly EventType[]; isFirst: boolean }> = 
     <section aria-label={t.types.title}>
       {shown.length === 0 && <p class="empty">{t.types.none}</p>}
       {shown.map((type, i) => (
-        <TypePanel look={look} type={type} place={i} />
+        <TypePanel look={look} type={type} deprecated={deprecated.get(type.name) ?? []} place={i} />
       ))}
       {(next !== undefined || !isFirst) && (
         <nav class="pager" aria-label={t.types.title}>
@@ -56,9 +68,17 @@ const Types: FC<{ look: Look; rows: readonly EventType[]; isFirst: boolean }> = 
   );
 };
 
-/** @param place makes ids, which a name might not be fit for */
-const TypePanel: FC<{ look: Look; type: EventType; place: number }> = ({ look, type, place }) => {
-  const { t } = look;
+type PanelProps = Readonly<{
+  look: Look;
+  type: EventType;
+  deprecated: readonly DeprecatedVersion[];
+  /** Makes ids, which a name might not be fit for. */
+  place: number;
+}>;
+
+const TypePanel: FC<PanelProps> = ({ look, type, deprecated, place }) => {
+  const { t, f } = look;
+  const timeOf = (at: number) => `${f.moment(at)} UTC`;
   const { name, description, schema } = type;
   return (
     <article class="delivery" aria-labelledby={`type-${place}`}>
@@ -67,6 +87,16 @@ const TypePanel: FC<{ look: Look; type: EventType; place: number }> = ({ look, t
       </h2>
       <div class="stack">
         {description !== null && <p class="break">{description}</p>}
+        {type.version > 1 && <p class="small soft">{t.types.version(type.version)}</p>}
+        {deprecated.map(({ version, deprecatedAt, sunsetAt }) => (
+          <p class="small">
+            {t.types.deprecated(
+              version,
+              timeOf(deprecatedAt),
+              sunsetAt === null ? undefined : timeOf(sunsetAt),
+            )}
+          </p>
+        ))}
         <TypeExample look={look} type={type} place={place} />
         {schema !== null && (
           <details>

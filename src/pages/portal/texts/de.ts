@@ -95,6 +95,7 @@ export const de: Texts = {
       "Einer der Header kann nicht gesetzt werden. Verwenden Sie einen eigenen Namen wie X-Api-Key und einen Wert aus höchstens 1.024 einfachen Zeichen.",
     headerLines: "Schreiben Sie je Zeile einen Header, und jeden nur einmal: Name, Doppelpunkt, Wert.",
     body: "Wählen Sie eines von beiden.",
+    event_versions: "Wählen Sie Versionen, die es von diesen Ereignistypen gibt.",
     transform: "Diese Vorlage ist nicht gültig.",
     signature_forms:
       "So lässt sich der Endpunkt nicht signieren: Jeder Header darf nur einmal gesetzt werden, von einer Form oder von einem eigenen Header, und ein Schlüsselpaar gilt nur für Standard Webhooks.",
@@ -699,6 +700,9 @@ export const de: Texts = {
     next: "Nächste Seite",
     first: "Erste Seite",
     none: "Keine weiteren Ereignistypen.",
+    version: (n) => `Version ${n}`,
+    deprecated: (n, since, until) =>
+      `Version ${n} ist veraltet seit ${since}${until === undefined ? "" : ` und endet am ${until}`}.`,
   },
 
   polling: {

@@ -118,6 +118,7 @@ const faults: Faults = {
   headerLines: "Write one header on each line, and each header once: the name, a colon, and the value.",
   body: "Choose one of the two.",
   transform: "This template is not valid.",
+  event_versions: "Choose versions that these event types have.",
   signature_forms:
     "The endpoint cannot be signed like this: each header may be set only once, by a form or by your own headers, and a key pair works only with Standard Webhooks.",
   overlap_hours: "Enter a number of hours from 0 to 168.",
@@ -585,6 +586,9 @@ export const en = {
     next: "Next page",
     first: "First page",
     none: "No further event types.",
+    version: (n: number) => `Version ${n}`,
+    deprecated: (n: number, since: string, until: string | undefined) =>
+      `Version ${n} is deprecated since ${since}${until === undefined ? "" : ` and ends on ${until}`}.`,
   },
 
   polling: {

@@ -1,0 +1,326 @@
+/**
+ * Versions of event types: published, listed, deprecated, and tried on recorded events before. Endpoints get events in the version
+ * that they are pinned to; delivery/event-versions.ts converts them.
+ */
+import { changesBetween } from "../../core/audit.ts";
+import { newestAt, versionFor } from "../../core/event-versions.ts";
+import { type JsonSchema, schemaFaults } from "../../core/json-schema.ts";
+import { dataFaults } from "../../core/json-schema-check.ts";
+import { conflict, type FieldError, invalidFields, missing, ok } from "../../core/result.ts";
+import { takesType } from "../../core/routing.ts";
+import { faultText } from "../../core/transform/result.ts";
+import { conversions } from "../../delivery/event-versions.ts";
+import { textOf } from "../../delivery/http.ts";
+import type { Services } from "../../services.ts";
+import { overBy } from "../../store/delivery-filter.ts";
+import type { Destination } from "../../store/destination.ts";
+import { listDestinations } from "../../store/destinations.ts";
+import { listEvents } from "../../store/event-list.ts";
+import { type EventType, findEventType } from "../../store/event-types.ts";
+import {
+  changeEventVersion,
+  insertEventVersion,
+  listEventVersions,
+  MOST_VERSIONS,
+  type StoredVersion,
+  versionsOfTypes,
+} from "../../store/event-versions.ts";
+import { readEvent } from "../../store/planned-deliveries.ts";
+import { isoTime } from "../../time.ts";
+import { service } from "../service.ts";
+import {
+  changingTypes,
+  exampleSizeErrors,
+  jsonOrNone,
+  placedFaults,
+  readingTypes,
+  refuseBoundToTypes,
+  storedJson,
+} from "./service.ts";
+import type {
+  EventVersionChange,
+  EventVersionFields,
+  EventVersionView,
+  VersionCheck,
+} from "./version-schema.ts";
+
+/** The conversion of a version that only adds to the one before it. */
+const AS_IT_IS = "{{ data | json }}";
+
+/** All versions of a type, the newest first. */
+export const getEventVersions = service(readingTypes, async ({ services }, name: string) => {
+  const row = await findEventType(services.db, name);
+  if (!row) return missing("event type", name);
+  return ok({ data: await viewsOf(services, row) });
+});
+
+async function viewsOf({ db }: Services, row: EventType): Promise<EventVersionView[]> {
+  const stored = row.version > 1 ? await listEventVersions(db, row.name) : [onlyVersion(row)];
+  return stored.map((one) => versionView(row, one)).toReversed();
+}
+
+/** The version of a type that has but one. */
+function onlyVersion({ name: type, schema, example }: EventType): StoredVersion {
+  const dates = { publishedAt: 0, deprecatedAt: null, sunsetAt: null };
+  return { type, version: 1, schema, example, conversions: [], ...dates };
+}
+
+function versionView(type: EventType, stored: StoredVersion): EventVersionView {
+  const { version, publishedAt, deprecatedAt, sunsetAt } = stored;
+  const { schema, example } = version === type.version ? type : stored;
+  const { template = null } = (Array.isArray(stored.conversions) && stored.conversions.at(-1)) || {};
+  return {
+    version,
+    schema: storedJson(schema),
+    example: storedJson(example),
+    conversion: version > 1 ? template : null,
+    published_at: isoTime(publishedAt === 0 ? type.createdAt : publishedAt),
+    deprecated_at: deprecatedAt === null ? null : isoTime(deprecatedAt),
+    sunset_at: sunsetAt === null ? null : isoTime(sunsetAt),
+  };
+}
+
+type Publication = Readonly<{ name: string; version: number; fields: EventVersionFields }>;
+
+/** Publishes the next version of a type: the data of events from then on. Endpoints that there are keep the one that they get. */
+export const publishEventVersion = service(
+  changingTypes,
+  async ({ services, principal, changed }, { name, version, fields }: Publication) => {
+    const refusal = refuseBoundToTypes(principal);
+    if (refusal) return refusal;
+    const { schema, example = null, conversion = AS_IT_IS } = fields;
+    const row = await findEventType(services.db, name);
+    if (!row) return missing("event type", name);
+    if (version <= row.version)
+      return conflict(`Version ${version} of ${name} is published; its conversion and dates can be changed`);
+    const errors = [
+      ...(version === row.version + 1 ? [] : [notNext(version, row)]),
+      ...(version > MOST_VERSIONS ? [tooMany(version)] : []),
+      ...draftErrors(fields),
+      ...(await conversionErrors(conversion)),
+    ];
+    if (errors.length > 0) return invalidFields(errors);
+    const unfit = example === null ? [] : await exampleErrors(services, row, example, conversion);
+    if (unfit.length > 0) return invalidFields(unfit);
+    const publication = { schema: JSON.stringify(schema), example: jsonOrNone(example), conversion };
+    const made = await insertEventVersion(services.db, row, publication, services.now());
+    if (!made) return conflict("The event type is being changed by other requests at the same time");
+    const changes = changesBetween({ version: row.version }, { version: made.version });
+    changed("event_type.changed", { id: name, tenant: null }, changes);
+    const [newest] = await viewsOf(services, made);
+    return newest ? ok(newest) : missing("version", String(version));
+  },
+);
+
+function notNext(version: number, row: EventType): FieldError {
+  return { field: "version", fault: `is ${version}`, expected: `${row.version + 1}, the next one` };
+}
+
+function tooMany(version: number): FieldError {
+  return {
+    field: "version",
+    fault: `is ${version}`,
+    expected: `at most ${MOST_VERSIONS} versions of a type`,
+  };
+}
+
+function draftErrors({ schema, example }: Pick<EventVersionFields, "schema" | "example">): FieldError[] {
+  const errors = [...placedFaults("schema", schemaFaults(schema)), ...exampleSizeErrors(example)];
+  if (errors.length > 0 || example === undefined || example === null) return errors;
+  return placedFaults("example", dataFaults(schema as JsonSchema, example));
+}
+
+async function conversionErrors(conversion: string): Promise<FieldError[]> {
+  const { compile } = await import("../../core/transform/liquid.ts");
+  const found = compile({ body: conversion });
+  if ("fill" in found) return [];
+  const fault = faultText({ ...found, field: "" }).replace(/^[ :]+/, "");
+  return [{ field: "conversion", fault, expected: "Liquid; see docs/event-versions.md" }];
+}
+
+/** The errors of a conversion that makes of the example no data of the version before. */
+async function exampleErrors(
+  services: Services,
+  row: EventType,
+  example: unknown,
+  conversion: string,
+): Promise<FieldError[]> {
+  const result = (await trying(services, row, conversion))({ id: 0, tenant: "example", data: example });
+  if (result === undefined) return [];
+  const expected = `data of version ${row.version}`;
+  return [{ field: "conversion", fault: `makes of the example: ${result.fault}`, expected }];
+}
+
+type Tried = Readonly<{ id: number; tenant: string; data: unknown }>;
+type Breakage = Readonly<{ kind: "failed" | "unfit"; fault: string }>;
+
+/** Tries a conversion down to the type's newest version on data, and returns what breaks; undefined: nothing. */
+async function trying(services: Services, row: EventType, conversion: string) {
+  const conversionOf = await conversions(services);
+  const former = storedJson(row.schema) as JsonSchema | null;
+  return ({ id, tenant, data }: Tried): Breakage | undefined => {
+    const at = services.now();
+    const made = conversionOf({ id, tenant, type: row.name }, isoTime(at))(conversion, data);
+    if (made.kind === "fault") return { kind: "failed", fault: faultText(made.fault) };
+    if (made.kind === "cancelled" || former === null) return undefined;
+    const [fault] = placedFaults("data", dataFaults(former, made.data));
+    return fault && { kind: "unfit", fault: sentence(fault) };
+  };
+}
+
+function sentence({ field, fault, expected }: FieldError): string {
+  return `${field} ${fault}, expected ${expected}`;
+}
+
+type Change = Readonly<{ name: string; version: number; change: EventVersionChange }>;
+
+/** Changes a version's conversion, for events that are accepted from now on and those that wait because it fails, or its dates. */
+export const changePublishedVersion = service(
+  changingTypes,
+  async ({ services, principal, changed }, { name, version, change }: Change) => {
+    const refusal = refuseBoundToTypes(principal);
+    if (refusal) return refusal;
+    const { db, now } = services;
+    const row = await findEventType(db, name);
+    if (!row) return missing("event type", name);
+    const before = (await viewsOf(services, row)).find((one) => one.version === version);
+    if (!before) return missing("version", String(version));
+    const { conversion, deprecated_at: deprecatedAt, sunset_at: sunsetAt } = change;
+    const errors = [
+      ...dateErrors(row, before, change),
+      ...(conversion === undefined ? [] : await conversionErrors(conversion)),
+      ...(conversion !== undefined && version === 1 ? [FIRST] : []),
+    ];
+    if (errors.length > 0) return invalidFields(errors);
+    const columns = { conversion, deprecatedAt, sunsetAt };
+    const stored = await changeEventVersion(db, name, version, columns, now());
+    if (!stored) return ok(before);
+    const after = versionView(row, stored);
+    const changes = changesBetween(before, after);
+    if (changes) changed("event_type.changed", { id: name, tenant: null }, changes);
+    return ok(after);
+  },
+);
+
+const FIRST: FieldError = {
+  field: "conversion",
+  fault: "is of the first version",
+  expected: "the version that is converted: there is none before the first",
+};
+
+function dateErrors(row: EventType, before: EventVersionView, change: EventVersionChange): FieldError[] {
+  const timeOf = (text: string | null) => (text === null ? null : Date.parse(text));
+  const { deprecated_at: deprecated = timeOf(before.deprecated_at) } = change;
+  const { sunset_at: sunset = timeOf(before.sunset_at) } = change;
+  if (before.version === row.version && (deprecated !== null || sunset !== null))
+    return [{ field: "deprecated_at", fault: "is of the newest version", expected: "a former version" }];
+  if (sunset === null || (deprecated !== null && deprecated <= sunset)) return [];
+  const fault = `is ${isoTime(sunset)}`;
+  return [{ field: "sunset_at", fault, expected: "a deprecated_at that is not later" }];
+}
+
+export type DeprecatedVersion = Readonly<{ version: number; deprecatedAt: number; sunsetAt: number | null }>;
+
+/** The deprecated versions of the types, by their names. Reads nothing where each has but one version. */
+export const getDeprecatedVersions = service(
+  readingTypes,
+  async ({ services }, types: readonly Pick<EventType, "name" | "version">[]) => {
+    const names = types.filter(({ version }) => version > 1).map(({ name }) => name);
+    const found = names.length > 0 ? await versionsOfTypes(services.db, names) : new Map<string, never>();
+    const deprecated = [...found].map(([name, versions]) => {
+      const own = versions.flatMap(({ version, deprecatedAt, sunsetAt }): DeprecatedVersion[] =>
+        deprecatedAt === null ? [] : [{ version, deprecatedAt, sunsetAt }],
+      );
+      return [name, own] as const;
+    });
+    return ok<ReadonlyMap<string, readonly DeprecatedVersion[]>>(new Map(deprecated));
+  },
+);
+
+type EndpointPage = Readonly<{ name: string; after: string | undefined; limit: number }>;
+
+/** Which version the principal's endpoints get of a type; those of a page that take it. One row more than `limit` is read. */
+export const getVersionEndpoints = service(
+  readingTypes,
+  async ({ services, principal }, { name, after, limit }: EndpointPage) => {
+    const { db } = services;
+    const row = await findEventType(db, name);
+    if (!row) return missing("event type", name);
+    const versions = row.version > 1 ? await listEventVersions(db, name) : [];
+    const page = await listDestinations(db, { tenant: principal.tenant, after, limit: limit + 1 });
+    const shown = page.slice(0, limit);
+    const taking = shown.filter(({ eventTypes }) => takesType(eventTypes, name));
+    return ok({
+      endpoints: taking.map((one) => ({ ...one, version: versionNow(row, versions, one) })),
+      last: page.length > limit ? shown.at(-1)?.id : undefined,
+    });
+  },
+);
+
+/** The version that the destination gets of events that are accepted now; null where an edit by hand has left none. */
+function versionNow(
+  row: EventType,
+  versions: readonly StoredVersion[],
+  destination: Destination,
+): number | null {
+  const version = { version: row.version, since: row.versionAt };
+  const event = { id: Number.MAX_SAFE_INTEGER, acceptedAt: Number.MAX_SAFE_INTEGER, type: row.name, version };
+  const found = versionFor(event, destination);
+  if (found === "unreadable") return null;
+  return found === "as_created" ? newestAt(versions, destination.createdAt) : found;
+}
+
+/** Recorded events that a version is tried on. */
+const MOST_TRIED = 50;
+/** Faults that are shown of each tenant. */
+const FAULTS_SHOWN = 3;
+
+type Draft = Readonly<{ name: string; fields: Omit<EventVersionFields, "example"> }>;
+
+/**
+ * Tries the next version of a type on its last recorded events, of all tenants: which of them would no longer be accepted,
+ * and of the others, whose conversion would break for endpoints that stay at the version before. Nothing is changed.
+ */
+export const checkEventVersion = service(
+  changingTypes,
+  async ({ services, principal }, { name, fields }: Draft) => {
+    const refusal = refuseBoundToTypes(principal);
+    if (refusal) return refusal;
+    const { schema, conversion = AS_IT_IS } = fields;
+    const row = await findEventType(services.db, name);
+    if (!row) return missing("event type", name);
+    const errors = [...draftErrors({ schema }), ...(await conversionErrors(conversion))];
+    if (errors.length > 0) return invalidFields(errors);
+    const page = { types: [name], over: overBy(services), limit: MOST_TRIED };
+    const { found, lookedBackTo } = await listEvents(services, page);
+    const convert = await trying(services, row, conversion);
+    const tenants = new Map<string, VersionCheck["tenants"][number]>();
+    let skipped = 0;
+    for (const { id, tenant } of found) {
+      const data = await dataOf(services, id);
+      if (data === undefined) {
+        skipped += 1;
+        continue;
+      }
+      const own = tenants.get(tenant) ?? { tenant, events: 0, refused: 0, failed: 0, unfit: 0, faults: [] };
+      tenants.set(tenant, own);
+      own.events += 1;
+      const [refused] = placedFaults("data", dataFaults(schema as JsonSchema, data.value));
+      const broken = refused
+        ? ({ kind: "refused", fault: sentence(refused) } as const)
+        : convert({ id, tenant, data: data.value });
+      if (!broken) continue;
+      own[broken.kind] += 1;
+      if (own.faults.length < FAULTS_SHOWN) own.faults.push(broken.fault);
+    }
+    const looked = lookedBackTo === undefined ? null : isoTime(lookedBackTo);
+    return ok<VersionCheck>({ looked_back_to: looked, skipped, tenants: [...tenants.values()] });
+  },
+);
+
+/** The data of an event; undefined where it has been erased, is not kept, or is no JSON. */
+async function dataOf(services: Services, id: number): Promise<Readonly<{ value: unknown }> | undefined> {
+  const { event } = (await readEvent(services, id, undefined)) ?? {};
+  const text = event?.body && event.contentType === undefined ? textOf(event.body) : undefined;
+  return text === undefined ? undefined : { value: (JSON.parse(text) as { data: unknown }).data };
+}

@@ -1,0 +1,146 @@
+/**
+ * Versions of event types as they are stored: the newest in the type's own row, which posts are checked by, and all versions of
+ * a type that has several in a table of their own. A type with one version has no row there.
+ */
+import { asc, eq, type SQL, sql } from "drizzle-orm";
+import { drizzle } from "drizzle-orm/d1";
+import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
+import { MOST_CHANGES, type PinChanges, type PublishedVersion } from "../core/event-versions.ts";
+import { modelOf, type RawRow } from "./columns.ts";
+import { destinations } from "./destination.ts";
+import type { EventType } from "./event-types.ts";
+import { eventTypes, eventTypeVersions } from "./schema.ts";
+
+export type StoredVersion = typeof eventTypeVersions.$inferSelect;
+
+/** Versions of a type, all of which a conversion may read. */
+export const MOST_VERSIONS = 20;
+
+/** The type as it was seen, with room for another version. */
+const SEEN = `FROM event_types WHERE name = ?1 AND version = ?2 AND updated_at = ?3 AND version < ${MOST_VERSIONS}`;
+
+const KEEP_FORMER = `
+  INSERT INTO event_type_versions (type, version, schema, example, conversions, published_at)
+  SELECT name, version, schema, example, '[]', version_at ${SEEN}
+  ON CONFLICT (type, version) DO UPDATE SET schema = excluded.schema, example = excluded.example`;
+
+const ADD = `
+  INSERT INTO event_type_versions (type, version, conversions, published_at)
+  SELECT name, version + 1, json_array(json_object('after', -1, 'at', ?4, 'template', ?5)), max(?4, version_at + 1) ${SEEN}`;
+
+const MAKE_NEWEST = `
+  UPDATE event_types SET version = version + 1, version_at = max(?4, version_at + 1), schema = ?5, example = ?6,
+    updated_at = max(?4, updated_at + 1)
+  WHERE name = ?1 AND version = ?2 AND updated_at = ?3 AND version < ${MOST_VERSIONS} RETURNING *`;
+
+type Publication = Readonly<{ schema: string; example: string | null; conversion: string }>;
+
+/** Adds a version to a type, in one transaction; undefined when the type is no longer as it was seen, or has as many as it may. */
+export async function insertEventVersion(
+  db: D1Database,
+  { name, version, updatedAt }: EventType,
+  { schema, example, conversion }: Publication,
+  now: number,
+): Promise<EventType | undefined> {
+  const seen = [name, version, updatedAt];
+  const [, , made] = await db.batch<RawRow>([
+    db.prepare(KEEP_FORMER).bind(...seen),
+    db.prepare(ADD).bind(...seen, now, conversion),
+    db.prepare(MAKE_NEWEST).bind(...seen, now, schema, example),
+  ]);
+  const raw = made?.results[0];
+  return raw && modelOf(eventTypes, raw);
+}
+
+/** The versions of a type that has several, the first one first. */
+export async function listEventVersions(db: D1Database, type: string): Promise<StoredVersion[]> {
+  return drizzle(db)
+    .select()
+    .from(eventTypeVersions)
+    .where(eq(eventTypeVersions.type, type))
+    .orderBy(asc(eventTypeVersions.version))
+    .limit(MOST_VERSIONS);
+}
+
+const LISTED = `
+  SELECT v.type, v.version, v.published_at AS publishedAt, v.conversions, v.deprecated_at AS deprecatedAt, v.sunset_at AS sunsetAt
+  FROM json_each(?1) n CROSS JOIN event_type_versions v ON v.type = n.value`;
+
+/** A version as far as conversions need it. */
+export type ConvertingVersion = PublishedVersion & Pick<StoredVersion, "type" | "deprecatedAt" | "sunsetAt">;
+
+/** The versions of the types, without their schemas. */
+export async function versionsOfTypes(
+  db: D1Database,
+  types: readonly string[],
+): Promise<ReadonlyMap<string, readonly ConvertingVersion[]>> {
+  const { results } = await db
+    .prepare(LISTED)
+    .bind(JSON.stringify([...new Set(types)]))
+    .all<ConvertingVersion & { conversions: string }>();
+  const read = results.map((row) => ({ ...row, conversions: jsonOrNull(row.conversions) }));
+  return Map.groupBy(read, ({ type }) => type);
+}
+
+function jsonOrNull(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+type VersionChange = Readonly<{
+  conversion?: string | undefined;
+  deprecatedAt?: number | null | undefined;
+  sunsetAt?: number | null | undefined;
+}>;
+
+/** Changes a version; undefined when there is none. Its former conversion stays for events that were accepted before. */
+export async function changeEventVersion(
+  db: D1Database,
+  type: string,
+  version: number,
+  { conversion, ...dates }: VersionChange,
+  now: number,
+): Promise<StoredVersion | undefined> {
+  const { conversions } = eventTypeVersions;
+  const change =
+    conversion === undefined ? {} : { conversions: withChange(conversions, { template: conversion }, now) };
+  const set = { ...dates, ...change };
+  if (Object.values(set).every((value) => value === undefined)) return undefined;
+  return drizzle(db)
+    .update(eventTypeVersions)
+    .set(set)
+    .where(sql`${eventTypeVersions.type} = ${type} AND ${eventTypeVersions.version} = ${version}`)
+    .returning()
+    .get();
+}
+
+/**
+ * A column of changes with another one at its end. In the statement that saves it, so that the events of the first database
+ * are on one side of it; as it is where the last one is the same. Of as many as are kept, the oldest goes, and the next one counts for its events too.
+ */
+function withChange(column: SQLiteColumn, change: object, at: number): SQL {
+  const stored = sql`iif(json_valid(${column}) AND json_type(${column}) = 'array', ${column}, '[]')`;
+  const kept = sql`iif(json_array_length(${stored}) < ${MOST_CHANGES}, ${stored},
+    json_replace(json_remove(${stored}, '$[0]'), '$[0].after', -1))`;
+  const added = sql`json_insert(${kept}, '$[#]', json_set(${JSON.stringify({ ...change, at })}, '$.after',
+    (SELECT coalesce(max(id), 0) FROM bundles)))`;
+  const last = sql`json_remove(json_extract(${stored}, '$[#-1]'), '$.at', '$.after')`;
+  return sql`iif(${last} = ${JSON.stringify(change)}, ${column}, ${added})`;
+}
+
+/** The column of a destination's pins with these from now on. */
+export function pinned([change]: PinChanges): SQL {
+  const { pins = {}, at = 0 } = change ?? {};
+  return withChange(destinations.eventVersions, { pins }, at);
+}
+
+/** Notes that a conversion fails for the destination: from now on drains look at what waits for it before they have it admitted. */
+export async function noteFailingConversion(db: D1Database, destination: string): Promise<void> {
+  await drizzle(db)
+    .update(destinations)
+    .set({ eventVersions: [] })
+    .where(sql`${destinations.id} = ${destination} AND ${destinations.eventVersions} IS NULL`);
+}
