@@ -23,6 +23,7 @@ async function callGate(variables: object) {
     GATES: recordingNamespace(calls),
     INTAKE: recordingNamespace(calls),
     GROUPS: recordingNamespace(calls),
+    FUNCTIONS: recordingNamespace(calls),
   };
   const services = servicesOf({ ...env, ...objects, ...variables } as unknown as Env, {
     waitUntil: () => {},

@@ -235,7 +235,7 @@ async function eventTypeSteps(api: Breakwater, wanted: Named, { prune }: PlanOpt
     const stored = await foundOf(() => api.GET("/v1/event-types/{name}", { params }));
     const changes = changesIn(fields, stored ?? {});
     if (stored && changes.length === 0) continue;
-    const { name: _, created_at, updated_at, ...before } = stored ?? ({} as Partial<EventType>);
+    const { name: _, version, created_at, updated_at, ...before } = stored ?? ({} as Partial<EventType>);
     const body = { ...before, ...fields } as NewEventType;
     steps.push({
       ...{

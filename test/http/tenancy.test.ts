@@ -32,7 +32,7 @@ const OPERATORS = [
   "DELETE /v1/event-types/{name}",
   "PUT /v1/event-types/{name}/versions/{version}",
   "PATCH /v1/event-types/{name}/versions/{version}",
-  "POST /v1/event-types/{name}/versions/check",
+  "POST /v1/event-types/{name}/check",
   "PATCH /v1/tenants/{tenant}",
   "DELETE /v1/tenants/{tenant}",
   "POST /v1/tenants/{tenant}/import",

@@ -150,7 +150,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /v1/event-types/{name}/versions": [22, 2],
   "GET /v1/event-types/{name}/endpoints": [150, 3],
   // As many events as it tries, among the bundles that a page looks at.
-  "POST /v1/event-types/{name}/versions/check": [2_500, 54],
+  "POST /v1/event-types/{name}/check": [2_500, 54],
   "GET /v1/tenants/{tenant}": [2, 1],
   "GET /v1/erasures": [150, 1],
   "GET /v1/erasures/{id}": [2, 1],

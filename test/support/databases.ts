@@ -4,6 +4,7 @@ import { env } from "cloudflare:workers";
 import { getTableName } from "drizzle-orm";
 import { furtherDatabases } from "../../src/store/databases.ts";
 import { destinations } from "../../src/store/destination.ts";
+import { groups, sharedHosts } from "../../src/store/group.ts";
 import * as settings from "../../src/store/schema.ts";
 import * as events from "../../src/store/tables.ts";
 
@@ -37,8 +38,8 @@ export function unlessWritten<T>(read: () => Promise<T>): () => Promise<T> {
 }
 
 /** Destinations first: removing one writes to `tenants` by a trigger. */
-const tables = [destinations, ...Object.values({ ...settings, ...events })].map((table) =>
-  getTableName(table),
+const tables = [destinations, groups, sharedHosts, ...Object.values({ ...settings, ...events })].map(
+  (table) => getTableName(table),
 );
 
 /** One statement, because each by itself costs the simulator more than the rows that a test has left. */

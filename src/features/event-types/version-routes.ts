@@ -114,7 +114,7 @@ const patchVersion = createRoute({
 });
 
 const checkVersion = createRoute({
-  ...routeTo("post", "/v1/event-types/{name}/versions/check", checkEventVersion, jsonBody()),
+  ...routeTo("post", "/v1/event-types/{name}/check", checkEventVersion, jsonBody()),
   summary: "Check a version of an event type",
   tags,
   description:

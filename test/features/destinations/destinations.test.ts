@@ -22,6 +22,7 @@ const defaults = {
   body: "envelope",
   template: null,
   transform: null,
+  event_versions: {},
   description: null,
   metadata: {},
   headers: {},

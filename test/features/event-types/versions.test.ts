@@ -89,7 +89,7 @@ describe("publishing", () => {
       expect((await acme.call("PUT", `/v1/event-types/${type}/versions/2`, version)).status).toBe(403);
     expect((await acme.call("PATCH", `/v1/event-types/${TYPE}/versions/1`, {})).status).toBe(403);
     expect(
-      (await acme.call("POST", `/v1/event-types/${TYPE}/versions/check`, { schema: second })).status,
+      (await acme.call("POST", `/v1/event-types/${TYPE}/check`, { schema: second })).status,
     ).toBe(403);
     expect((await acme.call("GET", `/v1/event-types/${TYPE}/versions`)).status).toBe(200);
     for (const type of ["Order.paid", "order.paid%20", "nobody"])
@@ -222,7 +222,7 @@ test("a check says what would break for whom, without changing anything; erased 
   const erased = (await say("beta", { order: { id: 4 } })).json.id;
   expect((await call("POST", "/v1/erasures", { tenant: "beta", event_id: erased })).status).toBeLessThan(300);
   const draft = { schema: second, conversion: '{"id": {% if data.order.name %}"x"{% else %}1{% endif %}}' };
-  const { status, json } = await call("POST", `/v1/event-types/${TYPE}/versions/check`, draft);
+  const { status, json } = await call("POST", `/v1/event-types/${TYPE}/check`, draft);
   expect(status).toBe(200);
   const byTenant = Object.fromEntries(json.tenants.map((one: { tenant: string }) => [one.tenant, one]));
   expect(byTenant.acme).toMatchObject({ events: 2, refused: 1, failed: 0, unfit: 0 });
