@@ -13,9 +13,10 @@ const SECRET = `whsec_${new Uint8Array(32).fill(9).toBase64()}`;
 const HOOK = `${HOOKS}agent`;
 const SEP = { "io.modelcontextprotocol/events": {} };
 
+const challengeIn = (call: Call): string | undefined => JSON.parse(call.body).challenge;
 const consenting = (call: Call) => {
-  const { type, challenge } = JSON.parse(call.body);
-  return type === "verification" ? Response.json({ challenge }) : new Response(null, { status: 204 });
+  const challenge = challengeIn(call);
+  return challenge ? Response.json({ challenge }) : new Response(null, { status: 204 });
 };
 
 let events: EventsWorld;
@@ -173,6 +174,8 @@ describe("a subscription", () => {
     await events.world.consume(planned);
     await events.happen({ amount: 2 });
     expect(delivered()).toEqual([]);
+    const plans = await env.DB.prepare("SELECT plan FROM bundles ORDER BY id DESC").all();
+    expect(plans.results[0]).toEqual({ plan: "{}" });
     const { removeExpired } = await import("../../../src/jobs/expired-destinations.ts");
     await removeExpired(events.world.services);
     expect((await rows())[0]).toMatchObject({ deleted_at: START + 300_000 });
@@ -237,6 +240,10 @@ describe("a subscription", () => {
 describe("a receiver that has not consented", () => {
   test.each<[string, (call: Call) => Response]>([
     ["answers something else", () => Response.json({ challenge: "guess" })],
+    [
+      "answers another text as long",
+      (call) => Response.json({ challenge: [...(challengeIn(call) ?? "")].reverse().join("") }),
+    ],
     ["answers no JSON", () => new Response("ok")],
     ["answers null", () => new Response("null")],
     ["answers nothing", () => new Response(null, { status: 204 })],
