@@ -271,6 +271,7 @@ const nobodys: Readonly<Record<string, string>> = {
   ...shared,
   "event-type": shared["event-types"] ?? "",
   consumer: "default",
+  versions: "1",
   dashboard: "0",
   portal: "0",
   docs: "0",
