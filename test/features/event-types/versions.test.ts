@@ -88,9 +88,7 @@ describe("publishing", () => {
     for (const type of [TYPE, "order%2Epaid"])
       expect((await acme.call("PUT", `/v1/event-types/${type}/versions/2`, version)).status).toBe(403);
     expect((await acme.call("PATCH", `/v1/event-types/${TYPE}/versions/1`, {})).status).toBe(403);
-    expect(
-      (await acme.call("POST", `/v1/event-types/${TYPE}/check`, { schema: second })).status,
-    ).toBe(403);
+    expect((await acme.call("POST", `/v1/event-types/${TYPE}/check`, { schema: second })).status).toBe(403);
     expect((await acme.call("GET", `/v1/event-types/${TYPE}/versions`)).status).toBe(200);
     for (const type of ["Order.paid", "order.paid%20", "nobody"])
       expect((await put(2, version, type)).status).toBe(404);
