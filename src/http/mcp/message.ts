@@ -83,7 +83,8 @@ function eraOf({ method, params }: Unread, headers: Headers): boolean | RpcFault
   if (named === undefined) {
     if (method === "initialize" || (header !== undefined && HANDSHAKE_REVISIONS.includes(header)))
       return false;
-    if (header === undefined) return headerMismatch("MCP-Protocol-Version is missing");
+    if (header === undefined)
+      return headerMismatch(`MCP-Protocol-Version is missing; send ${REVISION}, or begin with initialize`);
     return header === REVISION ? missingMeta("protocolVersion") : unsupported(header);
   }
   if (named !== header) return headerMismatch("MCP-Protocol-Version and the protocolVersion in _meta differ");
