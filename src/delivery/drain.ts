@@ -121,8 +121,8 @@ class Drain {
   }
 
   #hasTime(): boolean {
-    const isDestinationOver = this.#isSlow || this.#steps >= this.#most;
-    return !isDestinationOver && this.#services.now() < this.#endsAt;
+    const isOver = this.#isSlow || this.#steps >= this.#most;
+    return !isOver && this.#services.now() < this.#endsAt;
   }
 
   async #begin(former?: Step): Promise<Begun> {
