@@ -7,6 +7,7 @@ import type { EventVersion } from "../core/bundle.ts";
 import { envelopeOf } from "../core/content.ts";
 import { type Converted, convertedTo, newestAt, versionFor } from "../core/event-versions.ts";
 import type { Transformed, TransformedRequest } from "../core/transform/result.ts";
+import type { TransformTemplate } from "../core/transform/template.ts";
 import { eventId } from "../ids.ts";
 import type { Services } from "../services.ts";
 import type { Destination } from "../store/destination.ts";
@@ -35,7 +36,8 @@ type Pair = Readonly<{ event: Posted; destination: Getting }>;
 export type TypeVersions = ReadonlyMap<string, readonly ConvertingVersion[]>;
 
 /** Whether the destination gets another version of the event than was posted. */
-export function isConverted({ version, ...event }: Posted, destination: Getting): boolean {
+export function isConverted(event: Posted, destination: Getting): boolean {
+  const { version } = event;
   return version !== undefined && versionFor({ ...event, version }, destination) !== version.version;
 }
 
@@ -56,17 +58,23 @@ export type ConversionOf = (
   timestamp: string,
 ) => (template: string, data: unknown) => Converted;
 
-/** The interpreter of templates, loaded where something is converted. */
-export async function conversions({ memory }: Pick<Services, "memory">): Promise<ConversionOf> {
+/** The interpreter of templates, loaded with the first event that needs it. Compiled templates stay in memory. */
+export async function templateFiller({ memory }: Pick<Services, "memory">) {
   const { compile, fillIn } = await import("../core/transform/liquid.ts");
+  return (template: TransformTemplate, facts: Parameters<typeof fillIn>[1]) => {
+    const name = JSON.stringify(template);
+    const compiled = memory.templates.get(name) ?? compile(template);
+    memory.templates.set(name, compiled);
+    return "fill" in compiled ? fillIn(compiled, facts) : compiled;
+  };
+}
+
+/** Conversions of data by templates. */
+export async function conversions(services: Pick<Services, "memory">): Promise<ConversionOf> {
+  const fill = await templateFiller(services);
   return ({ id, tenant, type }, timestamp) =>
     (body, data) => {
-      const template = { body };
-      const name = JSON.stringify(template);
-      const compiled = memory.templates.get(name) ?? compile(template);
-      memory.templates.set(name, compiled);
-      if (!("fill" in compiled)) return { kind: "fault", fault: compiled };
-      const filled = fillIn(compiled, { id: eventId(id), type, tenant, timestamp, data });
+      const filled = fill({ body }, { id: eventId(id), type, tenant, timestamp, data });
       if (!("made" in filled)) return { kind: "fault", fault: filled };
       const made = filled.made?.body;
       return made === undefined ? { kind: "cancelled" } : { kind: "data", data: JSON.parse(made) };

@@ -29,7 +29,7 @@ import {
 } from "../store/transform-results.ts";
 import { currentTransform, formerTransforms } from "../store/transforms.ts";
 import { isoTime } from "../time.ts";
-import { converted, isConverted, versionsToConvert } from "./event-versions.ts";
+import { converted, isConverted, templateFiller, versionsToConvert } from "./event-versions.ts";
 import {
   bodyOfText,
   type EventRequest,
@@ -428,18 +428,11 @@ function factsOf({ id, type, tenant, acceptedAt, body, contentType }: Transforme
 }
 
 /** Applies a template to an event. */
-async function applyTemplate(
-  { memory }: Services,
-  work: Work,
-  template: TransformTemplate,
-): Promise<Outcome> {
-  const { compile, fillIn } = await import("../core/transform/liquid.ts");
+async function applyTemplate(services: Services, work: Work, template: TransformTemplate): Promise<Outcome> {
+  const fill = await templateFiller(services);
   const facts = factsOf(work.event);
   if (facts === undefined) return { result: NO_TEXT };
-  const name = JSON.stringify(template);
-  const compiled = memory.templates.get(name) ?? compile(template);
-  memory.templates.set(name, compiled);
-  const filled = "fill" in compiled ? fillIn(compiled, facts) : compiled;
+  const filled = fill(template, facts);
   if (!("made" in filled)) return { result: { kind: "fault", fault: filled } };
   return { result: guarded(work, filled.made), made: filled.made };
 }

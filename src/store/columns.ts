@@ -14,7 +14,8 @@ export function jsonText<T>(fallback: T) {
   });
 }
 
-function parsedOr<T>(stored: unknown, fallback: T): T {
+/** The value of a JSON text, or the fallback where it is none. */
+export function parsedOr<T>(stored: unknown, fallback: T): T {
   try {
     return JSON.parse(String(stored));
   } catch {

@@ -6,7 +6,7 @@ import { asc, eq, type SQL, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { MOST_CHANGES, type PinChanges, type PublishedVersion } from "../core/event-versions.ts";
-import { modelOf, type RawRow } from "./columns.ts";
+import { modelOf, parsedOr, type RawRow } from "./columns.ts";
 import { destinations } from "./destination.ts";
 import type { EventType } from "./event-types.ts";
 import { eventTypes, eventTypeVersions } from "./schema.ts";
@@ -78,16 +78,8 @@ export async function versionsOfTypes(
     .prepare(LISTED)
     .bind(JSON.stringify([...new Set(types)]))
     .all<ConvertingVersion & { conversions: string }>();
-  const read = results.map((row) => ({ ...row, conversions: jsonOrNull(row.conversions) }));
+  const read = results.map((row) => ({ ...row, conversions: parsedOr<unknown>(row.conversions, null) }));
   return Map.groupBy(read, ({ type }) => type);
-}
-
-function jsonOrNull(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }
 
 type VersionChange = Readonly<{
