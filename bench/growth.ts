@@ -52,7 +52,7 @@ const names = Object.keys(DIMENSIONS).filter(isWanted);
 if (names.length > 0) {
   const place = import.meta.dirname;
   // In a process of its own, whose clock is virtual.
-  const script = ["--import", `${place}/../support/in-node.ts`, `${place}/dimensions.ts`];
+  const script = ["--import", `${place}/../test/support/in-node.ts`, `${place}/dimensions.ts`];
   execFileSync(process.execPath, [...script, ...names, ...(isSaved ? ["--save"] : [])], { stdio: "inherit" });
 }
 const isFlat = isWanted(STACK) ? await onTheStack(isSaved) : true;
