@@ -84,10 +84,23 @@ function doorsOf(env: Env): (part: Part) => Promise<Door> {
 const LOOP =
   "The request is a delivery to a service binding that leads back to Breakwater: it would go round in circles";
 
+/**
+ * Refuses a compressed body (RFC 9110, section 15.5.16): an event's content would be stored and sent without the header that says how it
+ * is compressed.
+ */
+function compressed({ headers }: Request): Response | undefined {
+  const encoding = headers.get("content-encoding")?.trim() || "identity";
+  if (/^identity$/i.test(encoding)) return undefined;
+  const detail = `Content-Encoding is ${encoding.slice(0, 100)}; expected a body that is not compressed`;
+  return problem(415, detail, undefined, { "accept-encoding": "identity" });
+}
+
 export async function answerTo(request: Request, env: Env, ctx: ExecutionContext): Promise<Response> {
   const { hostname, pathname } = new URL(request.url);
   const [, first] = pathname.split("/");
   if (hostname.endsWith(SERVICE_HOST)) return problem(403, LOOP);
+  const refused = compressed(request);
+  if (refused) return refused;
   const isEventPost = request.method === "POST" && EVENT_POSTS.has(pathname);
   const part = isEventPost ? "events" : (partByFirstStep.get(first) ?? "app");
   // The documentation needs no configuration, and describes the problem of a missing one.

@@ -66,8 +66,8 @@ export const problemTypes = {
   415: {
     slug: "unsupported-media-type",
     title: "The content type is not supported",
-    meaning: "The operation does not read bodies of this `Content-Type`.",
-    remedy: "Send the content type that `detail` expects.",
+    meaning: "The operation does not read bodies of this `Content-Type`, or the body is compressed.",
+    remedy: "Send the content type that `detail` expects, without `Content-Encoding`.",
     example: "Content-Type is text/plain; expected application/json",
   },
   422: {
