@@ -28,7 +28,7 @@ const Page: FC<{ title: string; styleAt: string; children: Child }> = ({ title, 
       <body>
         <Skip />
         <header class="top">
-          <div class="wide">
+          <div class="frame">
             <ProductName />
             <nav aria-label="Pages">
               <a href="/dashboard">Overview</a>
@@ -46,7 +46,7 @@ const Page: FC<{ title: string; styleAt: string; children: Child }> = ({ title, 
 
 /** The reference below the header, for pages with a header of their own. */
 export const Contents: FC<Omit<Props, "styleAt">> = ({ document, origin }) => (
-  <div class="wide reference">
+  <div class="frame reference">
     <Index document={document} />
     <main id="main" tabindex={-1}>
       <Introduction document={document} origin={origin} />
@@ -356,7 +356,7 @@ const ProblemText: FC<{ status: ProblemStatus }> = ({ status }) => (
 /** The page at the address that is the `type` of such problems. */
 export const ProblemPage: FC<{ status: ProblemStatus; styleAt: string }> = ({ status, styleAt }) => (
   <Page title={problemTypes[status].title} styleAt={styleAt}>
-    <div class="wide">
+    <div class="frame">
       <main id="main" tabindex={-1} class="reference">
         <section>
           <h1>{problemTypes[status].title}</h1>

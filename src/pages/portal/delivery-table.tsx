@@ -44,7 +44,7 @@ export const DeliveryTable: FC<Props> = ({ look, access, mayTest, path, page, no
                 ...(mayResend ? [[<span class="hidden">{t.log.resendSelected}</span>, "pick"] as const] : []),
                 [t.log.event, "main"],
                 [t.log.state, "state-cell"],
-                [t.log.attempts, "num wide"],
+                [t.log.attempts, "num count wide"],
                 [t.log.answer, "num wide"],
                 [t.log.accepted, "num time"],
               ]}

@@ -28,7 +28,7 @@ export async function showPortalPage(c: PortalContext, frame: Frame, content: Ch
   c.header("vary", PART);
   c.header("cache-control", "no-store");
   const page = (
-    <main id="main" class="wide" tabindex={-1} {...(frame.live && { "data-live": "" })}>
+    <main id="main" class="frame" tabindex={-1} {...(frame.live && { "data-live": "" })}>
       {content}
     </main>
   );
@@ -66,7 +66,7 @@ const Page: FC<PageProps> = ({ frame, main, look, path, isVisit }) => {
           <script src={assetPath("portal.js")} defer></script>
         </head>
         <body
-          class={isVisit ? "" : "signed-out wide"}
+          class={isVisit ? "" : "signed-out frame"}
           data-words={JSON.stringify(words)}
           data-origins={JSON.stringify(origins)}
         >
@@ -87,7 +87,7 @@ const Top: FC<{ look: Look; place: Frame["place"] }> = ({ look, place }) => {
         {t.skip}
       </a>
       <header class="top">
-        <div class="wide">
+        <div class="frame">
           <BrandName look={look} />
           <nav aria-label={t.pages}>
             <a href="/portal" {...(place === "endpoints" && { "aria-current": "page" })}>
@@ -128,7 +128,7 @@ const Foot: FC<{ look: Look; path: string; live: boolean }> = ({
   path,
   live,
 }) => (
-  <footer class="foot wide">
+  <footer class="foot frame">
     {live && <span class="live-indicator">{t.live}</span>}
     <span>{t.timesAreUtc}</span>
     <form method="post" action="/portal/preferences">

@@ -108,7 +108,7 @@ export const ActionTable: FC<ListProps> = ({ t, actions, path, titleOf }) => (
       columns={[
         [t.asked, "main"],
         [t.state, "status"],
-        [t.until, "status wide"],
+        [t.until, "brief wide"],
       ]}
     />
     <tbody>

@@ -84,7 +84,7 @@ export const LogTable: FC<TableProps> = ({ entries, now, showTenant = false, may
         ...(mayPick ? [[<span class="hidden">Select</span>, "pick"] as const] : []),
         ["Event", "main"],
         ["State", "state-cell"],
-        ["Attempts", "num wide"],
+        ["Attempts", "num count wide"],
         ["Last response", "num wide"],
         ["Accepted", "num time"],
       ]}

@@ -67,7 +67,7 @@ const descending = (of: (one: Health) => number) => (a: Health, b: Health) => of
 
 const columns: Readonly<Record<string, Column>> = {
   name: { title: "Destination", of: "main", compare: (a, b) => nameOf(a.row).localeCompare(nameOf(b.row)) },
-  status: { title: "Status", of: "state-cell status", compare: byUrgency },
+  status: { title: "Status", of: "state-cell brief", compare: byUrgency },
   traffic: { title: "15 minutes", of: "spark wide" },
   in_flight: {
     title: "In flight",

@@ -50,9 +50,9 @@ h2 { font-size: 1.0625rem; line-height: 1.3; font-weight: 600; letter-spacing: -
 h3 { font-size: 0.9375rem; font-weight: 600; }
 ol, ul { list-style: none; }
 code, pre, kbd { font-family: var(--mono); font-size: 0.8125rem; }
-.wide { width: 100%; max-width: 74rem; margin-inline: auto; padding-inline: var(--gap); }
+.frame { width: 100%; max-width: 74rem; margin-inline: auto; padding-inline: var(--gap); }
 .top { border-bottom: 1px solid var(--line); }
-.top > .wide { display: flex; align-items: center; gap: 0.25rem 1.25rem; min-height: 3.5rem; padding-block: 0.375rem; flex-wrap: wrap; }
+.top > .frame { display: flex; align-items: center; gap: 0.25rem 1.25rem; min-height: 3.5rem; padding-block: 0.375rem; flex-wrap: wrap; }
 .brand { display: inline-flex; align-items: center; gap: 0.5rem; font-weight: 650; letter-spacing: -0.015em; text-decoration: none; }
 .brand svg { width: 1.375rem; height: 1.375rem; color: var(--accent); }
 .top nav { display: flex; flex-wrap: wrap; gap: 0 1.25rem; flex: 1; }
@@ -139,13 +139,13 @@ tr:has(a.name):hover { background: color-mix(in oklab, var(--accent-wash), trans
 .lines th { width: 8rem; }
 .lines th.num { width: 9.5rem; }
 .lines th.time { width: 9.75rem; }
-.lines th.state-cell { width: 30%; }
+.lines th.state-cell { width: 34%; }
 .lines th.main { width: auto; }
 .lines th.count { width: 6rem; }
-.lines th.rate { width: 8rem; }
-.lines th.status { width: 18%; }
+.lines th.rate { width: 7rem; }
+.lines th.brief { width: 24%; }
 .lines th.spark { width: 8.5rem; }
-.lines th.flight { width: 10.25rem; }
+.lines th.flight { width: 8.75rem; }
 .lines th.scopes { width: 15rem; }
 .lines th.pick { width: 2rem; }
 .lines .sub { color: var(--soft); font-size: 0.8125rem; margin-left: 0.5rem; }
@@ -250,6 +250,7 @@ legend { padding: 0; margin-bottom: 0.625rem; font-size: 0.875rem; font-weight: 
 .fields { display: grid; grid-template-columns: repeat(auto-fit, minmax(9.5rem, 1fr)); gap: 0.875rem 1.125rem; }
 .fields > label > :is(select, input) { min-height: 2.375rem; }
 .fields .all { grid-column: 1 / -1; }
+.fields:not(:has(.hint)) { align-items: end; }
 .hint { color: var(--soft); font-size: 0.8125rem; margin-top: 0.25rem; }
 .fault { color: var(--bad); font-size: 0.8125rem; margin-top: 0.25rem; }
 details > summary { cursor: pointer; color: var(--soft); font-size: 0.875rem; width: fit-content; }
@@ -265,7 +266,7 @@ details .copy { margin-bottom: 1rem; }
   .lines .wide, .lines .state-cell .sub { display: none; }
   .lines td, .lines th { padding-inline: 0.375rem; font-size: 0.8125rem; line-height: 1.35; }
   .lines td { padding-block: 0.1875rem; }
-  .lines th.state-cell, .lines th.status { width: 7.5rem; }
+  .lines th.state-cell, .lines th.brief { width: 7.5rem; }
   .lines th.num { width: 6rem; }
   .lines th.time { width: 7.75rem; }
   .lines th.count { width: 4.5rem; }

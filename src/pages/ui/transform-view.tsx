@@ -44,7 +44,7 @@ export const TransformTrial: FC<PreviewProps> = ({ preview: { events }, t, shows
         {tried.fault !== null && <p class="fault break">{tried.fault}</p>}
         {tried.result === "sent" && <p class="small soft">{changesText(tried, t)}</p>}
         <details open={i === 0}>
-          <summary>{tried.after ? `${t.before}, ${t.after}` : t.before}</summary>
+          <summary>{tried.after ? `${t.before} · ${t.after}` : t.before}</summary>
           <div class="columns">
             <Request title={t.before} part={tried.before} t={t} showsUrl={showsUrl} />
             {tried.after && <Request title={t.after} part={tried.after} t={t} showsUrl={showsUrl} />}

@@ -87,7 +87,7 @@ function whoOf(c: DashboardContext): Who {
 }
 
 const Main: FC<{ live: boolean; children?: Child }> = ({ live, children }) => (
-  <main id="main" class="wide" tabindex={-1} {...(live && { "data-live": "" })}>
+  <main id="main" class="frame" tabindex={-1} {...(live && { "data-live": "" })}>
     {children}
   </main>
 );
@@ -100,7 +100,7 @@ const Page: FC<Frame & { main: Child; who?: Who }> = ({ title, place, query, liv
         <meta name="robots" content="noindex" />
         <script src={assetPath("live.js")} defer></script>
       </DocumentHead>
-      <body class={who === undefined ? "signed-out wide" : ""}>
+      <body class={who === undefined ? "signed-out frame" : ""}>
         {who !== undefined && <Top place={place} query={query} who={who} />}
         {main}
         {who !== undefined && <Foot live={live} />}
@@ -115,7 +115,7 @@ const Top: FC<TopProps> = ({ place, query, who }) => (
   <>
     <Skip />
     <header class="top">
-      <div class="wide">
+      <div class="frame">
         <ProductName />
         <details class="menu">
           <summary>Menu</summary>
@@ -208,7 +208,7 @@ export const ProductName: FC = () => (
 );
 
 const Foot: FC<{ live: boolean }> = ({ live }) => (
-  <footer class="foot wide">
+  <footer class="foot frame">
     {live && <span class="live-indicator">Live</span>}
     <span>Times are UTC.</span>
     <a href="/docs">API reference</a>

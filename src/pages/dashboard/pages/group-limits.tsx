@@ -71,7 +71,7 @@ function showForm(c: DashboardContext, typed: Form, refused?: Refused) {
         <h1>Limits of a group</h1>
         <p class="lede">All members together get no more than this. An empty field means the default.</p>
       </section>
-      <form method="post" action={GROUP_LIMITS}>
+      <form class="stack" method="post" action={GROUP_LIMITS}>
         <FormNotice form={form} />
         <div class="fields">
           <TextField

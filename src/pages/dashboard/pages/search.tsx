@@ -102,7 +102,7 @@ const Results: FC<Props> = ({ q, data, next, lookedBackTo, isFirst, now }) => (
             columns={[
               ["Found", "main"],
               ["What", "wide"],
-              ["State", "state-cell"],
+              ["State", "state-cell brief"],
               ["When", "num"],
             ]}
           />

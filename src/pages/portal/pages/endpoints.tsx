@@ -111,7 +111,7 @@ const Endpoints: FC<Props> = ({ look, visitor, rows, figures, isFirst, next, now
           {next !== undefined && <a href={`/portal?after=${next}`}>{t.list.more}</a>}
         </nav>
       )}
-      <p class="small">
+      <p class="pager">
         <a href="/portal/agent">{t.agent.title}</a>
       </p>
     </section>
