@@ -72,7 +72,7 @@ export async function transformed(
     return [{ delivery, event: { ...event, body: event.body }, destination }];
   });
   const versions = await versionsToConvert(services, open);
-  const found = new Map<LoadedDelivery, Versioned>();
+  const found = new Map<LoadedDelivery, Found>();
   const events = new Map<LoadedDelivery, LoadedDelivery["event"]>();
   const work: (typeof open)[number][] = [];
   for (const one of open) {
@@ -84,8 +84,8 @@ export async function transformed(
   const made = await transformEach(services, work, "send");
   for (const [i, { delivery }] of work.entries()) found.set(delivery, made[i] ?? NONE);
   const faulty = open.flatMap(({ delivery }): Faulty[] => {
-    const { version = 0, result } = found.get(delivery) ?? {};
-    return result?.kind === "fault" ? [{ delivery, version, ...result }] : [];
+    const { version = 0, result, isFirstFault } = found.get(delivery) ?? {};
+    return result?.kind === "fault" ? [{ delivery, version, isFirstFault, ...result }] : [];
   });
   for (const theirs of Map.groupBy(faulty, ({ delivery }) => delivery.destination.id).values())
     reportFaulty(services, theirs);
@@ -99,11 +99,21 @@ export async function transformed(
 /** Stands for the version of a transformation where the conversion before it fails. Those are positive. */
 const CONVERSION = -1;
 
-type Faulty = Readonly<{ delivery: LoadedDelivery; version: number; fault: TransformFault; passing?: true }>;
+type Faulty = Readonly<{
+  delivery: LoadedDelivery;
+  version: number;
+  isFirstFault: boolean | undefined;
+  fault: TransformFault;
+  passing?: true;
+}>;
 
-/** One log line says what is wrong. Deliveries that waited for the same reason before are counted already. */
+/**
+ * One log line says what is wrong. Deliveries that waited for the same reason before are counted already, apart from those
+ * whose code has not run until now.
+ */
 function reportFaulty(services: Services, faulty: readonly Faulty[]): void {
-  const isNew = ({ delivery: { row } }: Faulty) => row?.reason !== "transform_failed";
+  const isNew = ({ delivery: { row }, isFirstFault }: Faulty) =>
+    row?.reason !== "transform_failed" || isFirstFault;
   const added = faulty.filter(isNew);
   const [first] = added;
   if (!first) return;
@@ -160,11 +170,16 @@ function passing(fault: TransformFault): Transformed {
 
 type Work = Readonly<{ event: TransformedEvent; destination: Transforming }>;
 
+/** `isFirstFault`: a version of a transformation with code has failed for the event for the first time. */
+type Found = Versioned & Readonly<{ isFirstFault?: boolean }>;
+
 /** Work under way, with the versions that are left to try. */
 type Task = Work & {
   versions: readonly TransformVersion[];
   /** Whether its result may be another one the next time. */
   readonly hasCode: boolean;
+  /** The version that is known to have failed; 0: none. */
+  failed: number;
   made: Versioned;
   /** The result that is to be stored. */
   found: TransformResult | undefined;
@@ -175,7 +190,7 @@ async function transformEach(
   services: Services,
   work: readonly Work[],
   purpose: Purpose,
-): Promise<readonly Versioned[]> {
+): Promise<readonly Found[]> {
   const tasks: Task[] = [];
   const former = new Map<string, readonly TransformVersion[]>();
   // One after the other, because the first one's former versions are in memory for the others.
@@ -188,7 +203,10 @@ async function transformEach(
   await applyAll(services, tasks);
   const found = coded.flatMap((task) => task.found ?? []);
   if (purpose === "send" && found.length > 0) await keepFirst(services, coded, found);
-  return tasks.map(({ made }) => made);
+  return tasks.map(({ made, found, failed }) => ({
+    ...made,
+    isFirstFault: found !== undefined && "fault" in found && found.version > failed,
+  }));
 }
 
 /** The results of the saved versions; what code makes is neither stored nor sent. */
@@ -218,6 +236,7 @@ function newTask(work: Work, versions: readonly TransformVersion[]): Task {
     ...work,
     versions,
     hasCode: versions.some(({ code }) => code !== undefined),
+    failed: 0,
     made: NONE,
     found: undefined,
   };
@@ -235,6 +254,7 @@ async function readStored(services: Services, tasks: readonly Task[], purpose: P
   for (const task of tasks) {
     const result = byKey.get(nameOfKey(keyOf(task)));
     if (result) take(task, result);
+    if (result && "fault" in result) task.failed = result.version;
     if (purpose === "show") end(task, task.made === NONE ? NOT_RUN : task.made);
   }
 }

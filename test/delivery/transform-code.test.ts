@@ -361,6 +361,23 @@ test("where functions cannot run, deliveries wait uncounted, and are sent once t
   expect(sentTo(id).length).toBeGreaterThan(0);
 });
 
+test("deliveries that first wait uncounted count once the code fails for them, and each of them once", async () => {
+  const id = await coded("export default () => { throw new Error('x') }");
+  world.functions.script(async ({ events }) => events.map(() => functionUnavailable("busy")));
+  await world.consume(await world.postBundles(41, { data: {} }));
+  await world.settled();
+  world.functions.script(async ({ events }) => events.map(() => functionStopped("takes too long")));
+  const isPaused = async () => {
+    await world.answer([{ destination: id, drains: 1 }]);
+    await world.settled();
+    return (await findDestination(env.DB, id, TENANT))?.statusReason === "transform_failing";
+  };
+  expect(await isPaused()).toBe(true);
+  expect(world.logged("transform_failed").map(({ deliveries }) => deliveries)).toEqual([41, 41]);
+  await execute("UPDATE destinations SET status = 'active', status_reason = NULL WHERE id = ?1", id);
+  expect(await isPaused()).toBe(false);
+});
+
 test("an operator switches a tenant's functions off at once", async () => {
   const id = await coded(COUNTING);
   await execute(
