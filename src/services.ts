@@ -7,7 +7,7 @@ import { type Config, Misconfiguration, parseConfig } from "./config.ts";
 import type { SettleResult } from "./core/settle.ts";
 import { type DestinationBindings, destinationBindings } from "./destination-bindings.ts";
 import type { DestinationGate } from "./gate/durable-object.ts";
-import type { TenantFunctions } from "./gate/functions-object.ts";
+import type { FunctionLoader, TenantFunctions } from "./gate/functions-object.ts";
 import type { ReceiverGroup } from "./gate/group-object.ts";
 import type { IntakeRpc } from "./ingest/intake-protocol.ts";
 import { PlacementCache } from "./ingest/placement-cache.ts";
@@ -223,13 +223,14 @@ function inJurisdiction<T extends Rpc.DurableObjectBranded>(
 
 type FunctionBindings = Readonly<{
   FUNCTIONS?: DurableObjectNamespace<TenantFunctions>;
-  LOADER?: WorkerLoader;
+  LOADER?: FunctionLoader;
 }>;
 
-/** Both bindings switch functions on. Not in development: the local runtime stops no endless loop. */
+/** Both bindings switch functions on. Not in the local runtime, which stops no endless loop, but in one that ends them for it. */
 function functionsIn(env: Env, config: Config): DurableObjectNamespace<TenantFunctions> | undefined {
   const { FUNCTIONS, LOADER } = env as FunctionBindings;
-  return LOADER !== undefined && !config.allowPrivateDestinations ? FUNCTIONS : undefined;
+  const isSafe = LOADER !== undefined && (!config.allowPrivateDestinations || LOADER.endsLoops === true);
+  return isSafe ? FUNCTIONS : undefined;
 }
 
 /** State that all invocations of an isolate share. */

@@ -35,7 +35,7 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
       packages: [/^cloudflare:workers$/, /^zod$/],
     },
     tools: {
-      folders: ["tools", "secrets", "core", ""],
+      folders: ["tools", "gate", "secrets", "core", ""],
       packages: [/^node:/, /^standardwebhooks$/, /^wrangler$/, /^zod$/],
     },
   };
@@ -98,10 +98,13 @@ describe.each(folders.filter((folder) => folder in rules))("%s", (folder) => {
   });
 });
 
-test("nothing imports the worker, for types neither, but the one that runs it under quotas", () => {
-  expect(imports.filter(({ to }) => to === "worker.ts").map(spell)).toEqual([
-    "tools/strict/worker.ts → worker.ts",
-  ]);
+test("nothing imports the worker, for types neither, but those that run it in development", () => {
+  expect(
+    imports
+      .filter(({ to }) => to === "worker.ts")
+      .map(spell)
+      .sort(),
+  ).toEqual(["tools/dev/worker.ts → worker.ts", "tools/strict/worker.ts → worker.ts"]);
 });
 
 test("nothing of the Worker imports what is for development", () => {

@@ -3,6 +3,7 @@
 import { heldOutput } from "./dev-output.ts";
 import { devVar, ensureDevVars } from "./dev-vars.ts";
 import { type Flags, readFlags, runScript, whereabouts } from "./flags.ts";
+import { startFunctionsRuntime } from "./functions-runtime.ts";
 import { applyMigrations } from "./migrate.ts";
 import { whenOrphaned } from "./process-groups.ts";
 import { getFromStack, keepFiring, READY_MS, STOP_TIMEOUT_MS, type Stack, startStack } from "./stack.ts";
@@ -20,6 +21,8 @@ const HELP = `npm run dev -- [flags]    Breakwater on this machine, from its sou
 
 Other flags of wrangler dev that work here: --log-level, --local-protocol, --https-key-path, --https-cert-path,
 --host, --local-upstream, --upstream-protocol, --env, --env-file.`;
+
+const DEV_WORKER = "tools/dev/worker.ts";
 
 const text = { type: "string" } as const;
 const ownFlags = { strict: { type: "boolean" }, latency: text } as const;
@@ -50,14 +53,15 @@ async function dev({ values, others }: Flags): Promise<number> {
   await applyMigrations(typeof directory === "string" ? directory : undefined);
   const isStrict = values.strict === true || values.latency !== undefined;
   const latency = values.latency === undefined ? undefined : Number(values.latency);
+  const functions = await startFunctionsRuntime();
   let release = () => {};
   const stack = await startStack({
     onOutput: (stdout) => {
       release = heldOutput(stdout, (text) => process.stdout.write(text));
     },
     env: process.stdout.isTTY ? { FORCE_COLOR: "1" } : {},
-    args: isStrict ? [STRICT_WORKER, ...(await strictFlags()), ...others] : others,
-    vars: isStrict ? strictVars({ latency }) : {},
+    args: isStrict ? [STRICT_WORKER, ...(await strictFlags()), ...others] : [DEV_WORKER, ...others],
+    vars: { ...functions.vars, ...(isStrict && strictVars({ latency })) },
   }).catch((error) => {
     release();
     throw error;
@@ -69,6 +73,7 @@ async function dev({ values, others }: Flags): Promise<number> {
   });
   const code = await stack.exited;
   stopFiring();
+  functions.close();
   return code;
 }
 

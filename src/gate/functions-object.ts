@@ -64,18 +64,51 @@ function shown(thrown) {
   }
 }`;
 
+/** A `WorkerLoader`, or what development has in its place. */
+export type FunctionLoader = Readonly<{
+  get: (
+    name: string,
+    make: () => WorkerLoaderWorkerCode,
+  ) => Readonly<{
+    getEntrypoint: () => Readonly<{ fetch: (url: string, init: RequestInit) => Promise<Response> }>;
+  }>;
+  /** That it ends endless loops, also where the runtime itself does not. */
+  endsLoops?: boolean;
+}>;
+
+/** The name of the isolate in which the code runs for the tenant. */
+export async function isolateNameOf({ tenant, code }: FunctionCall): Promise<string> {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(code));
+  return `${tenant} ${new Uint8Array(digest).toHex()} ${CALL_CPU_MS}`;
+}
+
 export class TenantFunctions extends DurableObject<Env> {
-  #free = AT_ONCE;
-  readonly #waiting: (() => void)[] = [];
+  readonly #runner = new FunctionRunner((this.env as { LOADER?: FunctionLoader }).LOADER);
 
   /** Runs the code for each of the events. The answers are in their order. */
-  async run({ tenant, code, events }: FunctionCall): Promise<FunctionOutcome[]> {
-    const { LOADER: loader } = this.env as { LOADER?: WorkerLoader };
+  run(call: FunctionCall): Promise<FunctionOutcome[]> {
+    return this.#runner.run(call);
+  }
+}
+
+/** Runs functions, so many at once. */
+export class FunctionRunner {
+  #free = AT_ONCE;
+  readonly #waiting: (() => void)[] = [];
+  readonly #loader: FunctionLoader | undefined;
+
+  constructor(loader: FunctionLoader | undefined) {
+    this.#loader = loader;
+  }
+
+  /** See `TenantFunctions`. */
+  async run(call: FunctionCall): Promise<FunctionOutcome[]> {
+    const { code, events } = call;
+    const loader = this.#loader;
     const each = events.length === 0 ? [""] : events;
     if (loader === undefined)
       return each.map(() => functionUnavailable("has no [[worker_loaders]] to run in"));
-    const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(code));
-    const name = `${tenant} ${new Uint8Array(digest).toHex()} ${CALL_CPU_MS}`;
+    const name = await isolateNameOf(call);
     const outcomes = each.map(() =>
       functionUnavailable("has not had its turn: the rest of its batch was too much"),
     );
@@ -112,7 +145,7 @@ export class TenantFunctions extends DurableObject<Env> {
 }
 
 async function outcomeOf(
-  loader: WorkerLoader,
+  loader: FunctionLoader,
   name: string,
   code: string,
   event: string,

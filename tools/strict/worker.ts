@@ -12,6 +12,7 @@ import worker, {
   Intake as RealIntake,
   TenantFunctions,
 } from "../../src/worker.ts";
+import { withFunctions } from "../dev/functions.ts";
 import { type Latency, randomLatency, strictBatch, strictEnv, strictFetch } from "./bindings.ts";
 import { type Breach, Invocation } from "./invocation.ts";
 import { QUOTAS, type Quotas } from "./quotas.ts";
@@ -68,7 +69,7 @@ function isolatesOf(env: StrictEnv): readonly Env[] {
     latency ??= randomLatency(seededRandom(Number(env.STRICT_LATENCY)), (ms) => wait(ms));
   if (env.STRICT_QUOTAS) quotas = JSON.parse(env.STRICT_QUOTAS);
   const count = Number(env.STRICT_ISOLATES ?? 1);
-  const wrapped = Array.from({ length: count }, () => strictEnv<Env>(env, current, latency));
+  const wrapped = Array.from({ length: count }, () => strictEnv<Env>(withFunctions(env), current, latency));
   envs.set(env, wrapped);
   for (const one of wrapped) wrappedEnvs.add(one);
   return wrapped;

@@ -210,7 +210,7 @@ async function codeErrors(services: Services, code: string, tenant: string): Pro
   const expected = "a module without imports, with export default (event) => …; see docs/transformations.md";
   if (functions === undefined) {
     const wanted = config.allowPrivateDestinations
-      ? "a template: the local runtime stops no endless loop (ALLOW_PRIVATE_DESTINATIONS is true)"
+      ? "a template: the local runtime stops no endless loop (ALLOW_PRIVATE_DESTINATIONS is true); `npm run dev` runs code"
       : "a template; an operator switches code on by FUNCTIONS and [[worker_loaders]] in wrangler.toml";
     return [{ field: CODE, fault: "is not run by this deployment", expected: wanted }];
   }
