@@ -91,6 +91,8 @@ export type Services = Readonly<{
   groups: DurableObjectNamespace<ReceiverGroup>;
   /** Runs transformations in code; absent where they are not switched on. */
   functions?: DurableObjectNamespace<TenantFunctions> | undefined;
+  /** Why there are none, and how that is changed. */
+  functionsFault?: string | undefined;
   /** The location in which gates are created; absent: near their first caller. */
   gateLocation?: Config["gateLocation"];
   /** Commits single events of concurrent requests together; absent where each request commits its own. */
@@ -167,7 +169,7 @@ export function servicesOf(
     upkeep: env.UPKEEP,
     gates: inJurisdiction(config, env.GATES),
     groups: inJurisdiction(config, env.GROUPS),
-    functions: inJurisdiction(config, functionsIn(env, config)),
+    ...functionsIn(env, config),
     gateLocation: config.gateLocation,
     intake: inJurisdiction(config, env.INTAKE),
     routing,
@@ -221,16 +223,34 @@ function inJurisdiction<T extends Rpc.DurableObjectBranded>(
   return jurisdiction === undefined ? namespace : namespace?.jurisdiction(jurisdiction);
 }
 
-type FunctionBindings = Readonly<{
+export type FunctionBindings = Readonly<{
   FUNCTIONS?: DurableObjectNamespace<TenantFunctions>;
   LOADER?: FunctionLoader;
 }>;
 
-/** Both bindings switch functions on. Not in the local runtime, which stops no endless loop, but in one that ends them for it. */
-function functionsIn(env: Env, config: Config): DurableObjectNamespace<TenantFunctions> | undefined {
-  const { FUNCTIONS, LOADER } = env as FunctionBindings;
-  const isSafe = LOADER !== undefined && (!config.allowPrivateDestinations || LOADER.endsLoops === true);
-  return isSafe ? FUNCTIONS : undefined;
+/**
+ * Why code does not run here, and how that is changed; undefined where it runs. Both bindings switch it on; not in the
+ * local runtime, which stops no endless loop, but with a loader that ends them for it.
+ */
+export function functionsFault(env: FunctionBindings, config: Config): string | undefined {
+  const { FUNCTIONS, LOADER } = env;
+  if (FUNCTIONS === undefined && LOADER === undefined)
+    return "an operator switches code on by FUNCTIONS and [[worker_loaders]] in wrangler.toml";
+  if (LOADER === undefined)
+    return 'FUNCTIONS is bound and LOADER is not: add [[worker_loaders]] with binding = "LOADER" to wrangler.toml';
+  if (FUNCTIONS === undefined)
+    return 'LOADER is bound and FUNCTIONS is not: add { name = "FUNCTIONS", class_name = "TenantFunctions" } to durable_objects.bindings in wrangler.toml';
+  return config.allowPrivateDestinations && !LOADER.endsLoops
+    ? "the local runtime stops no endless loop (ALLOW_PRIVATE_DESTINATIONS is true); `npm run dev` runs code"
+    : undefined;
+}
+
+function functionsIn(env: Env, config: Config) {
+  const bound = env as FunctionBindings;
+  const fault = functionsFault(bound, config);
+  return fault === undefined
+    ? { functions: inJurisdiction(config, bound.FUNCTIONS) }
+    : { functionsFault: fault };
 }
 
 /** State that all invocations of an isolate share. */

@@ -291,6 +291,13 @@ describe("a configuration that cannot work is refused before anything is done", 
       "durable_objects.bindings: GATES has the objects of the Worker other; remove script_name",
     ],
     [
+      "functions of another class",
+      toml
+        .replace("  # { name", "  { name")
+        .replace('"FUNCTIONS", class_name = "TenantFunctions"', '"FUNCTIONS", class_name = "Intake"'),
+      "durable_objects.bindings: FUNCTIONS is bound to the class Intake; add",
+    ],
+    [
       "a binding for destinations that is not bound",
       toml.replace('DESTINATION_BINDINGS = ""', 'DESTINATION_BINDINGS = "ORDERS: *"'),
       "vars: DESTINATION_BINDINGS names ORDERS, which is not bound; add it to [[queues.producers]] or [[services]]",
@@ -616,6 +623,23 @@ test("without rate limits it deploys, and says that nothing is limited", async (
   const { failure, printed } = await run();
   expect(failure).toBeUndefined();
   expect(printed).toContain("Note: ratelimits has no INGEST_LIMIT: posting is not limited.");
+});
+
+test.each([
+  [
+    toml.replace("  # { name", "  { name"),
+    'Note: durable_objects.bindings has FUNCTIONS, and there is no LOADER: transformations in code are refused, and those that are saved wait; add [[worker_loaders]] with binding = "LOADER".',
+  ],
+  [
+    toml.replace('# [[worker_loaders]]\n# binding = "LOADER"', '[[worker_loaders]]\nbinding = "LOADER"'),
+    'Note: worker_loaders has LOADER, and there is no FUNCTIONS: transformations in code are refused, and those that are saved wait; add { name = "FUNCTIONS", class_name = "TenantFunctions" } to durable_objects.bindings.',
+  ],
+])("with half of what functions need it deploys, and says what is missing (%#)", async (text, note) => {
+  expect(text).not.toBe(toml);
+  writeFileSync(config, text);
+  const { failure, printed } = await run("--dry-run");
+  expect(failure).toBeUndefined();
+  expect(printed).toContain(note);
 });
 
 describe("the command line", () => {

@@ -35,6 +35,7 @@ type DeploymentConfig = Readonly<{
   secrets?: Readonly<{ required?: readonly string[] | undefined }> | undefined;
   routes?: readonly (string | Readonly<{ pattern: string }>)[] | undefined;
   ratelimits?: readonly Readonly<{ name: string }>[] | undefined;
+  worker_loaders?: readonly Readonly<{ binding: string }>[] | undefined;
   services?: readonly Readonly<{ binding: string; service: string }>[] | undefined;
   r2_buckets?:
     | readonly Readonly<{
@@ -64,6 +65,7 @@ export const QUEUES = {
   DEAD: "dead",
   UPKEEP: "upkeep",
 } as const;
+const FUNCTIONS = { FUNCTIONS: "TenantFunctions" } as const;
 const OBJECTS = { GATES: "DestinationGate", INTAKE: "Intake", GROUPS: "ReceiverGroup" } as const;
 const SECRETS = ["ADMIN_KEY", "MASTER_KEYS"];
 const LIMITS = {
@@ -90,7 +92,28 @@ export function configFaults(target: Environment, all: readonly Environment[]): 
 }
 
 /** Features that the environment does without, although it may not mean to: bindings are not inherited. */
-export function configNotes({ name, config }: Environment): string[] {
+export function configNotes(environment: Environment): string[] {
+  return [...limitNotes(environment), ...functionNotes(environment)];
+}
+
+/** Half of what runs code runs none. */
+function functionNotes({ name, config }: Environment): string[] {
+  const objects = settingPlaceOf(name, "durable_objects.bindings");
+  const loaders = settingPlaceOf(name, "worker_loaders");
+  const hasFunctions = config.durable_objects.bindings.some((object) => object.name === "FUNCTIONS");
+  const hasLoader = config.worker_loaders?.some(({ binding }) => binding === "LOADER") ?? false;
+  if (hasFunctions === hasLoader) return [];
+  const off = "transformations in code are refused, and those that are saved wait";
+  return hasFunctions
+    ? [
+        `${objects} has FUNCTIONS, and there is no LOADER: ${off}; add [[${loaders}]] with binding = "LOADER".`,
+      ]
+    : [
+        `${loaders} has LOADER, and there is no FUNCTIONS: ${off}; add { name = "FUNCTIONS", class_name = "TenantFunctions" } to ${objects}.`,
+      ];
+}
+
+function limitNotes({ name, config }: Environment): string[] {
   const bound = new Set(config.ratelimits?.map((limit) => limit.name));
   return Object.entries(LIMITS)
     .filter(([binding]) => !bound.has(binding))
@@ -139,7 +162,8 @@ function databaseFaults({ name, config }: Environment): ConfigFault[] {
 
 function objectFaults({ name, config }: Environment): ConfigFault[] {
   const place = settingPlaceOf(name, "durable_objects.bindings");
-  return Object.entries(OBJECTS).flatMap(([binding, className]) => {
+  const hasFunctions = config.durable_objects.bindings.some((object) => object.name === "FUNCTIONS");
+  return Object.entries({ ...OBJECTS, ...(hasFunctions && FUNCTIONS) }).flatMap(([binding, className]) => {
     const remedy = `add { name = "${binding}", class_name = "${className}" }`;
     const bound = config.durable_objects.bindings.find((object) => object.name === binding);
     if (!bound) return [{ place, fault: `the binding ${binding} is missing`, remedy }];

@@ -206,13 +206,11 @@ const CODE = "transform.code";
 
 /** Code is loaded where it is to run, to see whether it is a module with a function. */
 async function codeErrors(services: Services, code: string, tenant: string): Promise<FieldError[]> {
-  const { config, functions } = services;
+  const { functions, functionsFault = "this deployment runs none" } = services;
   const expected = "a module without imports, with export default (event) => …; see docs/transformations.md";
   if (functions === undefined) {
-    const wanted = config.allowPrivateDestinations
-      ? "a template: the local runtime stops no endless loop (ALLOW_PRIVATE_DESTINATIONS is true); `npm run dev` runs code"
-      : "a template; an operator switches code on by FUNCTIONS and [[worker_loaders]] in wrangler.toml";
-    return [{ field: CODE, fault: "is not run by this deployment", expected: wanted }];
+    const fault = "is not run by this deployment";
+    return [{ field: CODE, fault, expected: `a template: ${functionsFault}` }];
   }
   const fault = codeFault(code);
   if (fault !== undefined) return [{ field: CODE, fault, expected }];

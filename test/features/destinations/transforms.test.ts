@@ -2,6 +2,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
 import { readyTemplate } from "../../../src/core/transform/ready.ts";
+import { type FunctionBindings, functionsFault } from "../../../src/services.ts";
 import { emptyDatabase, testApi } from "../../support/api.ts";
 import { testConfig } from "../../support/config.ts";
 import { visitor } from "../../support/portal.ts";
@@ -187,15 +188,25 @@ describe("code", () => {
     }
   });
 
-  test.each([
-    [false, "[[worker_loaders]]"],
-    [true, "ALLOW_PRIVATE_DESTINATIONS"],
-  ])("is refused where the deployment does not run it, in development too (%j), with how that is changed", async (allowPrivateDestinations, how) => {
-    const services = { functions: undefined, config: testConfig({ allowPrivateDestinations }) };
-    const other = testApi({ services });
+  const { FUNCTIONS, LOADER } = env as unknown as Required<FunctionBindings>;
+  test.each<[FunctionBindings, boolean, string]>([
+    [{}, false, "an operator switches code on by FUNCTIONS and [[worker_loaders]]"],
+    [{ FUNCTIONS }, false, 'LOADER is not: add [[worker_loaders]] with binding = "LOADER"'],
+    [{ LOADER }, false, 'FUNCTIONS is not: add { name = "FUNCTIONS", class_name = "TenantFunctions" }'],
+    [{ FUNCTIONS, LOADER }, true, "ALLOW_PRIVATE_DESTINATIONS"],
+  ])("is refused where the deployment does not run it, with how that is changed (%#)", async (bindings, allowPrivateDestinations, how) => {
+    const fault = functionsFault(bindings, testConfig({ allowPrivateDestinations }));
+    const other = testApi({ services: { functions: undefined, functionsFault: fault } });
     const { status, json } = await other.call("POST", "/v1/destinations", { url, transform: { code: CODE } });
     expect(status).toBe(422);
     expect(json.errors).toMatchObject([{ field: "transform.code", expected: expect.stringContaining(how) }]);
+  });
+
+  test("runs in production with both bindings, and in development where its loader ends endless loops", () => {
+    const development = testConfig({ allowPrivateDestinations: true });
+    expect(functionsFault({ FUNCTIONS, LOADER }, testConfig({}))).toBeUndefined();
+    const ending = { ...LOADER, endsLoops: true };
+    expect(functionsFault({ FUNCTIONS, LOADER: ending }, development)).toBeUndefined();
   });
 
   test("is not run in a preview for keys that only read", async () => {
