@@ -240,13 +240,9 @@ export async function versionErrors(
 
 /** The errors of a transformation that the kind of destination cannot follow: a queue has no method, an inbox sends nothing. */
 export function kindErrors(
-  { transform, event_versions: pins }: Pick<DestinationInput, "transform" | "event_versions">,
+  { transform }: Pick<DestinationInput, "transform">,
   kind: DestinationKind,
 ): FieldError[] {
-  if (pins && Object.keys(pins).length > 0 && kind === "poll") {
-    const expected = "null: consumers get events in the version that was posted";
-    return [{ field: "event_versions", fault: "is for the kinds that are sent to", expected }];
-  }
   if (transform && kind === "poll") {
     const expected = "null: consumers get events as they are";
     return [{ field: "transform", fault: "is for the kinds that are sent to", expected }];

@@ -105,6 +105,14 @@ const polledEvent = z
       .string()
       .optional()
       .openapi({ description: "Of content that is not UTF-8, instead of `body`." }),
+    fault: z
+      .string()
+      .optional()
+      .openapi({
+        description:
+          "Why the event could not be converted to the version of its type that the destination gets: there is no body. " +
+          "Return it to get it again once the conversion is mended.",
+      }),
   })
   .openapi("PolledEvent");
 

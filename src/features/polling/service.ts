@@ -16,7 +16,9 @@ import {
 } from "../../core/inbox.ts";
 import type { Principal } from "../../core/principal.ts";
 import { conflict, invalidFields, missing, ok, type Refused, unavailable } from "../../core/result.ts";
+import { faultText } from "../../core/transform/result.ts";
 import { prepare } from "../../delivery/admission.ts";
+import { converted, isConverted, versionsToConvert } from "../../delivery/event-versions.ts";
 import { connections, payloadOf, requestHeadersOf, type Sender } from "../../delivery/http.ts";
 import { queueMessageOf } from "../../delivery/kinds/queue.ts";
 import { isPolled } from "../../delivery/kinds/registry.ts";
@@ -67,7 +69,8 @@ export const pollDestination = service(
       return unavailable("The destination's secrets cannot be opened at the moment");
     const read = await (query.wait_s > 0 ? awaitedPage : nextPage)(services, found.value, query);
     if (!("page" in read)) return read;
-    const { page, deliveries, isLast } = read;
+    const { page, isLast } = read;
+    const deliveries = await inVersions(services, read.deliveries);
     return ok({
       data: await Promise.all(deliveries.map((one) => polledEvent(services, prepared.sender, one))),
       iterator: iteratorText({ consumer: query.consumer, page }),
@@ -76,9 +79,12 @@ export const pollDestination = service(
   },
 );
 
+/** `fault`: why there is no data in the version that the destination gets. */
+type Polled = LoadedDelivery & Readonly<{ fault?: string }>;
+
 /** A page for callers that have another form of it, as the Svix API. */
 export type LoadedPage = Readonly<{
-  deliveries: readonly LoadedDelivery[];
+  deliveries: readonly Polled[];
   iterator: string;
   isLast: boolean;
 }>;
@@ -103,7 +109,8 @@ export const pollInLoop = service(
     }
     const read = await nextPage(services, found.value, { consumer, limit, visibility_s: 60, isAlone: true });
     if (!("page" in read)) return read;
-    const { page, deliveries, isLast } = read;
+    const { page, isLast } = read;
+    const deliveries = await inVersions(services, read.deliveries);
     return ok<LoadedPage>({ deliveries, iterator: iteratorText({ consumer, page }), isLast });
   },
 );
@@ -126,7 +133,9 @@ export const readFromPosition = service(
     if (late === undefined) return unavailable(UNREACHABLE);
     const from = isSince ? { ...start, next: await nextSince(services, after) } : start;
     const read = await readInbox(services, id, { start: from, late, limit }, services.now());
-    return ok<LoadedPage>({ ...read, iterator: positionText(read.end) });
+    const { isLast, end } = read;
+    const deliveries = await inVersions(services, read.deliveries);
+    return ok<LoadedPage>({ deliveries, iterator: positionText(end), isLast });
   },
 );
 
@@ -313,15 +322,58 @@ function logDamaged({ log }: Services, destination: string, { damaged }: InboxRe
   for (const event of damaged) log({ what: "polled_event_corrupt", destination, event: eventId(event) });
 }
 
+/** Bytes of converted bodies in a page: conversions may make much of little. */
+const CONVERTED_BYTES = 8 * 1024 * 1024;
+
+/**
+ * The events in the versions of their types that the destination gets, without those that a conversion leaves out. One
+ * that cannot be converted is there with its fault, so that it does not hold up those behind it.
+ */
+async function inVersions(
+  services: Services,
+  deliveries: readonly LoadedDelivery[],
+): Promise<readonly Polled[]> {
+  const versions = await versionsToConvert(services, deliveries);
+  const polled: Polled[] = [];
+  let bytes = 0;
+  for (const delivery of deliveries) {
+    const { event, destination } = delivery;
+    const { body } = event;
+    if (!body || !isConverted(event, destination)) polled.push(delivery);
+    else if (bytes > CONVERTED_BYTES) polled.push({ ...delivery, fault: TOO_MUCH });
+    else {
+      const got = await converted(services, { ...event, body }, destination, versions);
+      if (got.kind === "event") {
+        bytes += got.event.body.byteLength;
+        polled.push({ ...delivery, event: got.event });
+      } else if (got.kind === "fault") polled.push({ ...delivery, fault: faultText(got.fault) });
+    }
+  }
+  const faulty = polled.filter(({ fault }) => fault !== undefined);
+  const [{ event, destination, fault } = {}] = faulty;
+  if (event)
+    services.log({
+      what: "polled_event_unconverted",
+      destination: destination?.id,
+      event: eventId(event.id),
+      fault,
+      events: faulty.length,
+    });
+  return polled;
+}
+
+const TOO_MUCH = "more has been converted than one page may have: return the event, or fetch smaller pages";
+
 /** The message that a queue would get. */
 async function polledEvent(
   services: Services,
   sender: Sender,
-  { event, destination, row }: LoadedDelivery,
+  { event, destination, row, fault }: Polled,
 ): Promise<PollPage["data"][number]> {
   const { type, headers: posted, body } = event;
   if (!body) throw new Error("An event without its body must not be handed out");
   const id = eventId(event.id);
+  if (fault !== undefined) return { id, type, attempt: Math.max(1, row?.attempts ?? 1), headers: {}, fault };
   const payload = payloadOf({ ...event, body }, destination);
   const message = { id, type, headers: posted, ...payload, attempt: Math.max(1, row?.attempts ?? 1) };
   const headers = await requestHeadersOf(services, message, sender, services.now());

@@ -77,5 +77,10 @@ async function pageOf(
   { deliveries, iterator, isLast }: LoadedPage,
 ) {
   const events = deliveries.map(({ event }) => event);
-  return { data: await loadedMessageViews(caller, application, events), iterator, done: isLast };
+  const views = await loadedMessageViews(caller, application, events);
+  const data = views.map((view, i) => {
+    const fault = deliveries[i]?.fault;
+    return fault === undefined ? view : { ...view, payload: {}, fault };
+  });
+  return { data, iterator, done: isLast };
 }

@@ -10,6 +10,9 @@ import {
   seekPoll,
 } from "../../../src/features/polling/service.ts";
 import { eventId, eventNumber } from "../../../src/ids.ts";
+import { changeDestination } from "../../../src/store/destinations.ts";
+import { findEventType, putEventType } from "../../../src/store/event-types.ts";
+import { changeEventVersion, insertEventVersion } from "../../../src/store/event-versions.ts";
 import { runCron } from "../../../src/upkeep.ts";
 import { accept } from "../../support/accept.ts";
 import { insertBundles } from "../../support/bundle-rows.ts";
@@ -36,7 +39,11 @@ async function page(input: Partial<typeof fetching> = {}) {
   const polled = await poll(input);
   if (polled.kind !== "ok") throw new Error(JSON.stringify(polled));
   const { data, ...rest } = polled.value;
-  return { ...rest, data, numbers: data.map(({ body }) => JSON.parse(body ?? "").data.n as number) };
+  return {
+    ...rest,
+    data,
+    numbers: data.map(({ body }) => JSON.parse(body ?? '{"data": {}}').data.n as number),
+  };
 }
 
 async function commit(iterator: string, input: object = {}, as = principal) {
@@ -394,5 +401,73 @@ describe("polling is refused", () => {
         );
     });
     expect(await poll({ limit: 1 })).toMatchObject({ kind: "too_many", retryAfterS: 1 });
+  });
+});
+
+describe("an event whose type has versions", () => {
+  const TYPE = "order.paid";
+  const publish = async (conversion: string) => {
+    const plain = { name: TYPE, description: null, schema: null, example: null, retentionDays: null };
+    const now = world.services.now();
+    await putEventType(env.DB, { ...plain, validates: false, archived: false }, now - 2);
+    const seen = await findEventType(env.DB, TYPE);
+    if (!seen) throw new Error("There is no type");
+    await insertEventVersion(env.DB, seen, { schema: "true", example: null, conversion }, now - 1);
+    await execute("UPDATE destinations SET created_at = 0 WHERE id = ?1", id);
+  };
+
+  test("is handed out in the version that the destination gets, in the same bytes each time, for one query a page", async () => {
+    await publish('{"n": "{{ data.order }}", "was": 2}');
+    await world.postBundles(2, { data: { order: 7 } });
+    world.d1.used();
+    const first = await page();
+    const { queries } = world.d1.used();
+    expect(first.data.map(({ body }) => JSON.parse(body ?? "").data)).toEqual([
+      { n: 7, was: 2 },
+      { n: 7, was: 2 },
+    ]);
+    await changeEventVersion(env.DB, TYPE, 2, { conversion: '{"n": 0}' }, world.services.now());
+    world.clock.pass(2 * MINUTE);
+    expect((await page()).data.map(({ body }) => body)).toEqual(first.data.map(({ body }) => body));
+    const pins = [{ pins: { [TYPE]: 2 }, at: world.services.now(), after: -1 }];
+    await changeDestination(env.DB, id, { eventVersions: pins }, TENANT);
+    await commit((await page({ consumer: "other" })).iterator);
+    await world.postBundles(2, { data: { order: 7 } });
+    world.d1.used();
+    expect(JSON.parse((await page({ consumer: "other" })).data[0]?.body ?? "").data).toEqual({ order: 7 });
+    expect(queries - world.d1.used().queries).toBe(1);
+  });
+
+  test("that cannot be converted is there with its fault and without a body, holds up nothing, and comes again when it is returned", async () => {
+    await publish('{"n": {{ data.n }} }');
+    await world.postBundles(1, { data: { n: "no number" } });
+    await world.postBundles(1, { data: { n: 3 } });
+    const { data, iterator } = await page();
+    expect(data).toMatchObject([
+      { headers: {}, fault: expect.stringMatching(/^conversion of order.paid from version 2 to 1/) },
+      { body: expect.stringContaining('"n":3') },
+    ]);
+    expect(data[0]).not.toHaveProperty("body");
+    expect(world.logged("polled_event_unconverted")).toMatchObject([{ destination: id, events: 1 }]);
+    const faulty = eventNumber(data[0]?.id ?? "") ?? 0;
+    expect((await commit(iterator, { return: [{ id: faulty, retry_after_s: 0 }] })).kind).toBe("ok");
+    await changeEventVersion(env.DB, TYPE, 2, { conversion: '{"n": "mended"}' }, world.services.now());
+    const again = await page();
+    expect(again.data.map(({ body }) => JSON.parse(body ?? "").data)).toEqual([{ n: "mended" }]);
+  });
+
+  test("that its conversion leaves out is not handed out, and the position passes it", async () => {
+    await publish('{% if data.n == 1 %}{% cancel %}{% endif %}{"n": {{ data.n }}}');
+    await post(1, 2);
+    expect(await drained()).toEqual([2]);
+  });
+
+  test("is converted no further than what a page may have", async () => {
+    await publish(`{"n": "{{ data.n }}", "much": "{% for i in (1..500) %}${"x".repeat(1_000)}{% endfor %}"}`);
+    await world.postBundles(30, { data: { n: 1 } });
+    const { data } = await page();
+    const sizes = data.map(({ body }) => body?.length ?? 0);
+    expect(sizes.filter((size) => size > 500_000)).toHaveLength(17);
+    expect(data.at(-1)).toMatchObject({ fault: expect.stringContaining("return the event") });
   });
 });
