@@ -135,7 +135,7 @@ async function forwardPage(
 /** Posts an event, and prints what came of it; false where there was no answer. */
 async function forward(
   call: CommandCall,
-  { id, type, headers, body, body_base64: base64 }: PolledEvent,
+  { id, type, headers, body, body_base64: base64, fault }: PolledEvent,
   target: string,
   stop: AbortSignal,
 ): Promise<boolean> {
@@ -144,6 +144,7 @@ async function forward(
   let status: number | undefined;
   let answer: string;
   try {
+    if (fault !== undefined) throw new Error(fault);
     const content = base64 === undefined ? (body ?? "") : Buffer.from(base64, "base64");
     const response = await fetch(target, {
       method: "POST",
