@@ -44,6 +44,8 @@ export type NewEvent = Readonly<{
   ordering_key?: string | undefined;
   /** Refuse it unless its data fits the schema of its type. */
   validate?: boolean | undefined;
+  /** Refuse it unless this is the newest version of its type. */
+  version?: number | undefined;
 }>;
 
 export type SendOptions = Readonly<{

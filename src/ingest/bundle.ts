@@ -49,6 +49,8 @@ export type EventOptions = Readonly<{
   orderingKey?: string | undefined;
   /** Its data has to fit the schema of its type, also where the type is not validated otherwise. */
   validate?: true | undefined;
+  /** The version of its type that its data has: it has to be the newest. */
+  version?: number | undefined;
 }>;
 
 export type PostedEvent = Readonly<{
@@ -367,7 +369,7 @@ function candidatesFor({ tenant, options }: PostedEvent, routes: ReadonlyMap<str
  * are only destinations that take envelopes, data that does not fit its type's schema.
  */
 export function eventFaultsOf({ events, isOwn }: Entry, routes: ReadonlyMap<string, Routes>): EventFault[] {
-  const { schemas, asked } = routes.get(CATALOGUE) ?? {};
+  const { schemas, asked, versions } = routes.get(CATALOGUE) ?? {};
   const schemaFor = ({ type, options }: PostedEvent) =>
     schemas?.get(type) ?? (options?.validate ? asked?.get(type) : undefined);
   const budget = { left: REQUEST_STEPS };
@@ -376,6 +378,7 @@ export function eventFaultsOf({ events, isOwn }: Entry, routes: ReadonlyMap<stri
       ...unknownDestinations(event, routes),
       ...envelopesOnly(event, routes),
       ...(isOwn ? [] : unfitData(event, schemaFor(event), budget)),
+      ...otherVersion(event, versions?.get(event.type)?.version ?? 1),
     ].map((fault) => ({ place, ...fault })),
   );
 }
@@ -403,6 +406,13 @@ function envelopesOnly(event: PostedEvent, routes: ReadonlyMap<string, Routes>):
   const named = refusing.slice(0, MOST_NAMED).join(", ");
   const fault = `is not JSON, and is taken only by destinations that get envelopes: ${named}`;
   return [{ field: "body", fault, expected: 'JSON, or a destination with `body: "data"`' }];
+}
+
+/** Data is converted downwards alone, so that only the newest version reaches everybody. */
+function otherVersion({ type, options }: PostedEvent, newest: number): Fault[] {
+  const { version = newest } = options ?? {};
+  if (version === newest) return [];
+  return [{ field: "version", fault: `is ${version}`, expected: `${newest}, the newest version of ${type}` }];
 }
 
 function unfitData(

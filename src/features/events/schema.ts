@@ -45,6 +45,7 @@ const MAX_HEADER_BYTES = 2048;
 const DESTINATIONS_EXPECTED = `expected a list of 1 to ${MAX_DESTINATIONS} ids of destinations`;
 const TAGS_EXPECTED = `expected a list of 1 to ${MAX_TAGS} tags`;
 const TTL_EXPECTED = `expected a whole number of seconds from 1 to ${MAX_TTL_S}`;
+const VERSION_EXPECTED = "expected the number of the type's newest version";
 const KEY_EXPECTED = `expected 1 to ${MAX_ORDERING_KEY} characters`;
 const HEADERS_EXPECTED = `expected at most ${MAX_HEADERS} headers, each named once, of ${MAX_HEADER_BYTES} bytes together`;
 
@@ -112,6 +113,10 @@ const optionFields = {
         "With true, `data` has to fit the schema of its type in the catalogue (`/v1/event-types`), even if the type does " +
         "not demand it of every event.",
     }),
+  version: z.int({ error: VERSION_EXPECTED }).min(1, { error: VERSION_EXPECTED }).optional().openapi({
+    description:
+      "The version of its type that `data` has. It is refused unless it is the newest, the one that is expected without it.",
+  }),
 };
 
 function areFewAndSmall(headers: Readonly<Record<string, string>>): boolean {

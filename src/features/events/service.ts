@@ -143,6 +143,7 @@ function optionsOf({
   headers,
   ordering_key,
   validate,
+  version,
 }: OptionsInput): EventOptions | undefined {
   const options = {
     ...(destination_ids && { destinationIds: destination_ids }),
@@ -152,6 +153,7 @@ function optionsOf({
     ...(headers && Object.keys(headers).length > 0 && { headers }),
     ...(ordering_key !== undefined && { orderingKey: ordering_key }),
     ...(validate && { validate }),
+    ...(version !== undefined && { version }),
   };
   return Object.keys(options).length > 0 ? options : undefined;
 }

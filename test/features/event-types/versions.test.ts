@@ -165,6 +165,27 @@ describe("pinning", () => {
     expect(inbox.json.event_versions).toEqual({ [TYPE]: 1 });
   });
 
+  it("is converted downwards alone: a post that names another version than the newest is refused, with what is expected", async () => {
+    const post = (event: object) =>
+      call("POST", "/v1/events", { type: TYPE, tenant: "acme", data: { order: { id: 1 } }, ...event });
+    expect((await post({ version: 2 })).status).toBe(202);
+    for (const version of [1, 3]) {
+      const { status, json } = await post({ version });
+      const expected = `2, the newest version of ${TYPE}`;
+      expect([status, json.errors]).toEqual([422, [{ field: "version", fault: `is ${version}`, expected }]]);
+    }
+    const other = await call("POST", "/v1/events/batch", {
+      events: [
+        { type: "a", data: 1, version: 1 },
+        { type: "a", data: 1, version: 2 },
+      ],
+    });
+    expect(other.json.errors).toMatchObject([
+      { field: "events[1].version", expected: "1, the newest version of a" },
+    ]);
+    expect((await post({ version: "2" })).status).toBe(422);
+  });
+
   it("keeps the last changes alone, and the oldest of them counts for what is older", async () => {
     const { json } = await endpoint();
     for (let i = 0; i < 25; i++)
