@@ -1,6 +1,7 @@
 /**
- * An endpoint's transformation. In the Svix API it is code; Breakwater has templates, so code is refused, and a template shows as a
- * transformation without code, which is switched off the same way.
+ * An endpoint's transformation. In the Svix API it is a function `handler(webhook)`, which is stored as a module of
+ * Breakwater's form around it. A template, or code of that form, shows as a transformation without code, which is switched off
+ * the same way.
  */
 
 import { z } from "@hono/zod-openapi";
@@ -25,6 +26,31 @@ const transformationPatch = z.object({
   variables: z.record(z.string(), z.unknown(), { error: "expected an object" }).nullish(),
 });
 
+/**
+ * Stands behind a function of the Svix API in the stored module, so that its lines keep their numbers. The endpoint's address
+ * may be extended alone: no request leaves it.
+ */
+const HANDLER_END = "\n// The function above, called as Svix does.\n";
+
+function moduleOf(code: string, url: string): string {
+  return `${code}${HANDLER_END}export default ((handle) => async ({ type, data }) => {
+  const from = ${JSON.stringify(url)};
+  const given = { method: "POST", url: from, eventType: type, headers: {}, payload: data, cancel: false };
+  const { method, url, headers, payload, cancel } = await handle(given);
+  if (cancel) return null;
+  if (!String(url).startsWith(from)) throw new Error("url may only be extended");
+  const path = url.slice(from.length) || undefined;
+  return { method, headers, path, body: JSON.stringify(payload) };
+})(handler);\n`;
+}
+
+/** The function of the Svix API in a stored module; null where there is none. */
+function handlerOf(row: Destination): string | null {
+  const { code = "" } = currentTransform(row) ?? {};
+  const end = code.lastIndexOf(HANDLER_END);
+  return end < 0 ? null : code.slice(0, end);
+}
+
 /** One that an edit by hand has made unreadable is on too: nothing is sent until it is replaced or removed. */
 function isOn(row: Destination): boolean {
   const current = currentTransform(row);
@@ -37,7 +63,7 @@ export function registerTransformation(app: Hono<ApiEnv>): void {
     if (found instanceof Response) return found;
     const current = currentTransform(found.row);
     const updatedAt = current ? isoTime(current.at) : null;
-    return c.json({ code: null, enabled: isOn(found.row), updatedAt, variables: {} });
+    return c.json({ code: handlerOf(found.row), enabled: isOn(found.row), updatedAt, variables: {} });
   });
 
   app.patch(TRANSFORMATION, requires("admin"), jsonBody(), async (c) => {
@@ -47,17 +73,26 @@ export function registerTransformation(app: Hono<ApiEnv>): void {
     const found = await endpointOf(c);
     if (found instanceof Response) return found;
     const errors = [
-      ...(code ? [unsupported("code", "null: transform of the destination takes a template")] : []),
-      ...(enabled && !isOn(found.row)
-        ? [unsupported("enabled", "false: there is no template to switch on")]
+      ...(code && enabled !== true && (enabled === false || !isOn(found.row))
+        ? [unsupported("enabled", "true: code that is switched off is not kept")]
+        : []),
+      ...(enabled && !code && !isOn(found.row)
+        ? [unsupported("enabled", "false: there is no template or code to switch on")]
         : []),
       ...(Object.keys(variables ?? {}).length > 0 ? [unsupported("variables", "none")] : []),
     ];
     if (errors.length > 0) return invalid(errors);
-    if (enabled || (enabled !== false && code === undefined)) return c.body(null, 204);
+    if (!code && (enabled || (enabled !== false && code === undefined))) return c.body(null, 204);
     const { application, row } = found;
-    const change = { id: row.id, change: { transform: null }, requestUrl: c.req.url };
+    const transform = code ? { code: moduleOf(code, row.url) } : null;
+    const change = { id: row.id, change: { transform }, requestUrl: c.req.url };
     const updated = await updateDestination(callerWithin(c, application), change);
+    if (updated.kind === "invalid")
+      return invalid(
+        (updated.errors ?? []).map((error) =>
+          error.field === "transform.code" ? { ...error, field: "code" } : error,
+        ),
+      );
     return updated.kind === "ok" ? c.body(null, 204) : answerOf(updated);
   });
 }

@@ -295,7 +295,7 @@ describe("POST /v1/events/batch", () => {
         field: "events[0]",
         fault: "is 3",
         expected:
-          "an object of type, data, tenant, deliver_at, destination_ids, tags, channels, ttl, headers, ordering_key, validate",
+          "an object of type, data, tenant, deliver_at, destination_ids, tags, channels, ttl, headers, ordering_key, validate, version",
       },
     ],
     [
@@ -305,7 +305,7 @@ describe("POST /v1/events/batch", () => {
         field: "events[0].x",
         fault: "is not a known field",
         expected:
-          "one of type, data, tenant, deliver_at, destination_ids, tags, channels, ttl, headers, ordering_key, validate",
+          "one of type, data, tenant, deliver_at, destination_ids, tags, channels, ttl, headers, ordering_key, validate, version",
       },
     ],
   ])("refuses %s", async (_what, body, error) => {

@@ -274,8 +274,44 @@ describe("the transformation of an endpoint", () => {
     }
   });
 
+  test("is Svix's function: shown as it was saved, and called with what Svix calls it with", async () => {
+    const { id } = await create();
+    const path = `${at}/${id}/transformation`;
+    const code = `function handler(webhook) {
+      if (webhook.payload.cancel) return { ...webhook, cancel: true };
+      if (webhook.payload.elsewhere) webhook.url = "https://elsewhere.example";
+      else webhook.url += "/" + webhook.eventType;
+      return { ...webhook, method: "PUT", headers: { "x-a": "b" }, payload: { n: webhook.payload.n + 1 } };
+    }`;
+    expect((await call("PATCH", path, { code, enabled: true })).status).toBe(204);
+    expect((await call("GET", path)).json).toMatchObject({ code, enabled: true });
+    for (const data of [{ n: 1 }, { cancel: true }, { elsewhere: true }])
+      await native.call("POST", "/v1/events", { type: "order.paid", tenant: app, data });
+    const preview = await native.call("POST", `/v1/destinations/${id}/transform/preview`, {});
+    expect(preview.json.events).toMatchObject([
+      { result: "failed", fault: expect.stringContaining("url may only be extended") },
+      { result: "cancelled" },
+      {
+        result: "sent",
+        after: { method: "PUT", url: `${url}/order.paid`, body: '{"n":2}', headers: { "x-a": "b" } },
+      },
+    ]);
+    const changed = `${code}\n// changed`;
+    expect((await call("PATCH", path, { code: changed })).status).toBe(204);
+    expect((await call("GET", path)).json.code).toBe(changed);
+    await native.call("PATCH", `/v1/destinations/${id}`, {
+      transform: { code: "export default () => null" },
+    });
+    expect((await call("GET", path)).json).toMatchObject({ code: null, enabled: true });
+    expect((await call("PATCH", path, { code: null })).status).toBe(204);
+    expect((await call("GET", path)).json.enabled).toBe(false);
+  });
+
   test.each([
-    [{ code: "function handler(webhook) { return webhook }" }, "code"],
+    [{ code: "function handler(webhook) { return webhook }" }, "enabled"],
+    [{ code: "function handler(webhook) { return webhook }", enabled: false }, "enabled"],
+    [{ code: "function handle(webhook) { return webhook }", enabled: true }, "code"],
+    [{ code: "import a from 'a'; function handler() {}", enabled: true }, "code"],
     [{ enabled: true }, "enabled"],
     [{ variables: { a: "b" } }, "variables"],
     [{ enabled: "yes" }, "enabled"],
