@@ -127,6 +127,47 @@ describe("a result is stored before it is sent, so that it stays the same", () =
     expect(await results()).toHaveLength(1);
   });
 
+  test("with its path, and what was edited by hand meanwhile passes the same guards", async () => {
+    const code = COUNTING.replace("({ body:", '({ path: "/orders", body:');
+    const id = await coded(code, { retry: { schedule: [60, 60], max_attempts: 5 } });
+    world.receiver.script(`${urlOf(id)}/orders`, 500, 500, 204);
+    const messages = await consumed();
+    world.clock.pass(120_000);
+    await world.consume(messages);
+    const urls = world.receiver.calls.map(({ url }) => url);
+    expect(urls).toEqual([`${urlOf(id)}/orders`, `${urlOf(id)}/orders`]);
+    await execute("UPDATE transform_results SET made = json_set(made, '$.path', '/../admin')");
+    world.clock.pass(120_000);
+    await world.consume(messages);
+    expect(world.receiver.calls).toHaveLength(2);
+    expect(world.logged("transform_failed")).toMatchObject([
+      { fault: expect.stringMatching(/^path: is no path/) },
+    ]);
+  });
+
+  test("and is loaded with others only as far as memory allows: the rest waits uncounted", async () => {
+    const id = await coded(COUNTING);
+    const deliveries = await loaded(id, await world.post(17, { data: { text: "a" } }));
+    await transformed(world.services, deliveries);
+    const body = `'"' || hex(zeroblob(249000)) || '"'`;
+    await execute(`UPDATE transform_results SET made = json_set(made, '$.body', ${body})`);
+    const kinds = (await transformed(world.services, deliveries)).map((one) => one.transformed?.kind);
+    expect(kinds.filter((kind) => kind === "fault")).toHaveLength(1);
+    const left = deliveries.filter((_, i) => kinds[i] === "fault");
+    expect((await transformed(world.services, left))[0]?.transformed?.kind).toBe("request");
+    expect(world.functions.calls).toHaveLength(1);
+  });
+
+  test("and nothing runs for a delivery that is only shown", async () => {
+    const id = await coded(COUNTING);
+    const [delivery] = await loaded(id, await world.post(1, { data: { text: "a" } }));
+    const { event, destination } = delivery ?? {};
+    const { result } =
+      event && destination ? await transform(world.services, event, destination, "show") : {};
+    expect(result).toMatchObject({ kind: "fault", fault: { fault: "has not run for this event yet" } });
+    expect([world.functions.calls, await results()]).toEqual([[], []]);
+  });
+
   test("until its event's content is erased, or its bundle is removed", async () => {
     const id = await coded(COUNTING);
     const [first, second] = await consumed(2);
