@@ -28,7 +28,6 @@ import {
   waitingDisposition,
 } from "./outcome.ts";
 import { signerFor } from "./signature.ts";
-import { transformed } from "./transform.ts";
 
 /** A destination that cannot be sent to is tried again by the sweep, which runs every minute. */
 const UNREADY_MS = 60_000;
@@ -43,7 +42,9 @@ export async function triage(
   loaded: readonly LoadedDelivery[],
   sourceOf: (delivery: LoadedDelivery) => DeliverySource,
 ): Promise<Triaged> {
-  const deliveries = await transformed(services, loaded);
+  const deliveries = loaded.every(isPlain)
+    ? loaded
+    : await (await import("./transform.ts")).transformed(services, loaded);
   const now = services.now();
   const due: LoadedDelivery[] = [];
   const dispositions: Disposition[] = [];
@@ -58,6 +59,11 @@ export async function triage(
   }
   const { ready, parked } = whoseTurn(due);
   return { due: ready, dispositions: [...dispositions, ...parked.map((delivery) => ({ delivery }))] };
+}
+
+/** Whether the event is sent as it was posted, for certain: the code of transformations and conversions is loaded for others alone. */
+function isPlain({ destination, event }: LoadedDelivery): boolean {
+  return !destination.transform && event.version === undefined;
 }
 
 /** The target is checked at every send: the rules, or the row, may have changed since the destination was created. */
