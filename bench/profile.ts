@@ -1,33 +1,43 @@
 /**
- * `npm run bench:profile [-- --save]`: where CPU time goes for each event, when it is only accepted, when it is delivered
- * too, and when a bare Worker delivers it.
+ * `npm run bench:profile [-- rounds --save]`: where CPU time goes for each event, when it is only accepted, when it is
+ * delivered too, and when a bare Worker delivers it. Short rounds of the three in turn: what else the machine does meets
+ * all of them, and the ratio is the median of those of the rounds.
  *
  * `perf` watches the process of the local runtime, in which the Worker, the gates, and the simulated D1 and
  * queues take turns on one thread. Debuggers' profiles would not do: they know the Worker's isolate alone,
  * and count as its time what it spends waiting for the others.
  */
 import { machine } from "./machine.ts";
-import { sharesOf } from "./profile/costs.ts";
+import { type Stack, sharesOf } from "./profile/costs.ts";
 import { missingPerf, recorded } from "./profile/perf.ts";
 import { profileTable } from "./profile/report.ts";
 import { benchArgs, type ProfileResults, save } from "./results.ts";
+import { inTurn } from "./rotate.ts";
 import { bareWorker, breakwater } from "./throughput/breakwater.ts";
 import type { Contender, Running } from "./throughput/contender.ts";
-import { type Endpoints, openEndpoints } from "./throughput/endpoints.ts";
+import { openEndpoints } from "./throughput/endpoints.ts";
 import { post, type Shape } from "./throughput/load.ts";
-import { childOf } from "./throughput/processes.ts";
+import { childOf, cpuSeconds } from "./throughput/processes.ts";
+import { quantile } from "./throughput/round.ts";
 
 const ENDPOINTS = 10;
 const PATIENCE_MS = 120_000;
+const args = benchArgs();
+const ROUNDS = Number(args.words[0] ?? 7);
 /** Rounds before it is watched, so that what is hot has been compiled. */
 const WARM_UP = 2;
 
 const shapes: readonly Shape[] = [
-  { name: "one by one", events: 4_000, perPost: 1, connections: 20 },
-  { name: "in batches of 100", events: 10_000, perPost: 100, connections: 4 },
+  { name: "one by one", events: 1_000, perPost: 1, connections: 20 },
+  { name: "in batches of 100", events: 5_000, perPost: 100, connections: 4 },
 ];
 
-type Column = ProfileResults["columns"][number];
+const DELIVERED = "delivered";
+const BARE = "by a bare Worker";
+
+type Entrant = Readonly<{ what: string; running: Running; runtime: number; isDelivering: boolean }>;
+/** What a round of one of them took: µs for each event, and stacks at work. */
+type Round = Readonly<{ what: string; shape: Shape; micros: number; stacks: readonly Stack[] }>;
 
 const missing = missingPerf();
 if (missing) {
@@ -37,45 +47,77 @@ if (missing) {
 // Has V8 name its compiled functions for perf.
 process.env.MINIFLARE_WORKERD_V8_FLAGS = "--perf-basic-prof";
 const endpoints = await openEndpoints(ENDPOINTS);
-const arrived = (events: number) => endpoints.arrived(events, PATIENCE_MS);
-const columns = [
-  await columnsOf("accepted, no destination", breakwater, [], async () => {}),
-  await columnsOf("delivered", breakwater, endpoints.urls, arrived),
-  await columnsOf("by a bare Worker", bareWorker, endpoints.urls, arrived),
+const entrants = [
+  await started("accepted, no destination", breakwater, false),
+  await started(DELIVERED, breakwater, true),
+  await started(BARE, bareWorker, true),
 ];
-const results = { columns: shapes.flatMap((_, i) => columns.flatMap((ofShapes) => ofShapes[i] ?? [])) };
-console.log(`\n${shapes.map(({ name }) => profileTable(results, name)).join("\n\n")}\n\n${machine()}`);
-if (benchArgs().save) save("profile", results);
+const rounds: Round[] = [];
+for (let round = -WARM_UP; round < ROUNDS; round++) {
+  for (const shape of shapes) {
+    for (const entrant of inTurn(entrants, round + WARM_UP)) {
+      if (round < 0) await play(entrant, shape);
+      else rounds.push(await watched(entrant, shape));
+    }
+  }
+  console.log(round < 0 ? "warm-up" : `round ${round + 1} of ${ROUNDS}`);
+}
+const results: ProfileResults = { columns: shapes.flatMap(columnsOf), ratios: shapes.map(ratioOf) };
+const tables = shapes.map(({ name }) => profileTable(results, name));
+const ratios = results.ratios.map(
+  ({ shape, median, least, most }) =>
+    `${shape}: ${median.toFixed(2)} × a bare Worker's (${least.toFixed(2)} to ${most.toFixed(2)})`,
+);
+console.log(`\n${[...tables, ratios.join("\n"), machine()].join("\n\n")}`);
+if (args.save) save("profile", results);
+await Promise.all(entrants.map(({ running }) => running.stop()));
 process.exit(0);
 
-/** @param urls of the endpoints that take the events; none: they are only stored */
-async function columnsOf(
-  what: string,
-  contender: Contender,
-  urls: Endpoints["urls"],
-  arrived: (events: number) => Promise<void>,
-): Promise<Column[]> {
-  const running = await contender.start(urls);
-  const runtime = childOf(running.pids[0] ?? 0, "workerd");
-  const columns: Column[] = [];
-  for (const shape of shapes) {
-    for (let round = 0; round < WARM_UP; round++) await play(running, shape, arrived);
-    const { stacks, cpuSeconds } = await recorded(runtime, () => play(running, shape, arrived));
-    const micros = (cpuSeconds * 1_000_000) / shape.events;
-    const parts = [...sharesOf(stacks)].map(([kind, share]) => [kind, share * micros]);
-    columns.push({ shape: shape.name, what, micros, parts: Object.fromEntries(parts) });
-    console.log(`${shape.name}: ${what}: ${stacks.length} samples`);
-  }
-  await running.stop();
-  return columns;
+/** @param isDelivering has destinations, so that what is posted arrives */
+async function started(what: string, contender: Contender, isDelivering: boolean): Promise<Entrant> {
+  const running = await contender.start(isDelivering ? endpoints.urls : []);
+  return { what, running, runtime: childOf(running.pids[0] ?? 0, "workerd"), isDelivering };
 }
 
-async function play(
-  running: Running,
-  shape: Shape,
-  arrived: (events: number) => Promise<void>,
-): Promise<void> {
+async function watched(entrant: Entrant, shape: Shape): Promise<Round> {
+  const { what, runtime } = entrant;
+  const before = cpuSeconds([runtime]);
+  const stacks = await recorded(runtime, () => play(entrant, shape));
+  const micros = ((cpuSeconds([runtime]) - before) * 1_000_000) / shape.events;
+  return { what, shape, micros, stacks };
+}
+
+async function play({ running, isDelivering }: Entrant, shape: Shape): Promise<void> {
   endpoints.forget();
   await post(running, shape, ENDPOINTS);
-  await arrived(shape.events);
+  if (isDelivering) await endpoints.arrived(shape.events, PATIENCE_MS);
+}
+
+function columnsOf(shape: Shape): ProfileResults["columns"] {
+  return entrants.map(({ what }) => {
+    const own = rounds.filter((round) => round.shape === shape && round.what === what);
+    const micros = quantile(
+      own.map((round) => round.micros),
+      0.5,
+    );
+    const parts = [...sharesOf(own.flatMap(({ stacks }) => stacks))].map(([kind, share]) => [
+      kind,
+      share * micros,
+    ]);
+    return { shape: shape.name, what, micros, parts: Object.fromEntries(parts) };
+  });
+}
+
+/** Of the rounds' ratios of a delivery's CPU to the bare Worker's. */
+function ratioOf(shape: Shape): ProfileResults["ratios"][number] {
+  const microsOf = (what: string) =>
+    rounds.filter((round) => round.shape === shape && round.what === what).map(({ micros }) => micros);
+  const bare = microsOf(BARE);
+  const ratios = microsOf(DELIVERED).map((micros, round) => micros / (bare[round] ?? Number.NaN));
+  return {
+    shape: shape.name,
+    median: quantile(ratios, 0.5),
+    least: Math.min(...ratios),
+    most: Math.max(...ratios),
+  };
 }

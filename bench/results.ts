@@ -140,6 +140,8 @@ export type ProfileResults = Readonly<{
     micros: number;
     parts: Readonly<Record<string, number>>;
   }>[];
+  /** A delivery's CPU ÷ the bare Worker's, of the rounds. */
+  ratios: readonly Readonly<{ shape: string; median: number; least: number; most: number }>[];
 }>;
 
 /** `more`: it had not ended when it was looked at, so that it is so much at least. */

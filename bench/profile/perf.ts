@@ -9,8 +9,6 @@ import type { Stack } from "./costs.ts";
 /** No round number, so that nothing periodic is always or never seen. */
 const SAMPLES_PER_CPU_SECOND = 997;
 
-export type Recording = Readonly<{ stacks: readonly Stack[]; cpuSeconds: number }>;
-
 export function missingPerf(): string | undefined {
   try {
     execFileSync("perf", ["--version"], { stdio: "ignore" });
@@ -20,8 +18,8 @@ export function missingPerf(): string | undefined {
   }
 }
 
-/** The process and all its threads, while `work` goes on. */
-export async function recorded(pid: number, work: () => Promise<void>): Promise<Recording> {
+/** What the process and all its threads are at while `work` goes on. */
+export async function recorded(pid: number, work: () => Promise<void>): Promise<readonly Stack[]> {
   const place = mkdtempSync(join(tmpdir(), "breakwater-perf-"));
   const file = join(place, "perf.data");
   try {
@@ -31,8 +29,7 @@ export async function recorded(pid: number, work: () => Promise<void>): Promise<
     await work();
     perf.kill("SIGINT");
     await ended;
-    const stacks = await stacksIn(file);
-    return { stacks, cpuSeconds: stacks.length / SAMPLES_PER_CPU_SECOND };
+    return await stacksIn(file);
   } finally {
     rmSync(place, { recursive: true });
   }
