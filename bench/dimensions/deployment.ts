@@ -112,6 +112,13 @@ export async function deployment(size: DeploymentSize): Promise<Deployment> {
     await all;
   }
 
+  /** Pauses that begin together end together. */
+  async function pause(ms: number): Promise<void> {
+    const until = Math.ceil(now + ms);
+    await Promise.resolve();
+    now = Math.max(now, until);
+  }
+
   const shared: Parameters<Isolate["own"]>[0] = {
     config: testConfig({ intakeShards: size.shards, allowPrivateDestinations: true }),
     vault: openVault,
@@ -130,9 +137,11 @@ export async function deployment(size: DeploymentSize): Promise<Deployment> {
     fetch: (async () => new Response(null, { status: 204 })) as typeof fetch,
     now: () => now,
     random,
-    // A pause is over at once; longer than that, it is a limit, which the clock decides about.
-    sleep: (ms, signal) =>
-      signal || ms < LIMIT_MS ? timeless(ms, signal) : new Promise((resolve) => clock.at(now + ms, resolve)),
+    // A pause takes no real time; longer than that, it is a limit, which the clock decides about.
+    sleep: (ms, signal) => {
+      if (signal) return timeless(ms, signal);
+      return ms < LIMIT_MS ? pause(ms) : new Promise((resolve) => clock.at(now + ms, resolve));
+    },
     log: () => {
       counted.logLines += 1;
     },

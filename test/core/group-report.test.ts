@@ -251,18 +251,19 @@ describe("the ring", () => {
     expect(called(group.state, settings, group.now).members.slice(0, 2)).toEqual(["many-0", "one-1"]);
   });
 
-  it("calls one that has waited for a while a little before its turn, and never one that has just been refused", () => {
+  it("calls a few that have waited for a while a little before their turn, and never one that has just been refused", () => {
     const group = new Group();
     group.ask("acme", 8);
     group.ask("b");
-    for (const tenant of ["c", "d"]) group.ask(tenant);
+    for (const tenant of ["c", "d", "e", "f"]) group.ask(tenant);
+    group.now += 999;
     expect(called(group.state, settings, group.now).members).toEqual([]);
-    group.now += 3_000;
+    group.now += 1;
     const { members, state } = called(group.state, settings, group.now);
-    expect(members).toEqual(["c-1"]);
+    expect(members).toEqual(["c-1", "d-1", "e-1"]);
     group.state = state;
     group.ask("c");
-    expect(called(group.state, settings, group.now).members).toEqual(["d-1"]);
+    expect(called(group.state, settings, group.now).members).toEqual(["f-1"]);
   });
 
   it("gives up a member that was called and does not come", () => {

@@ -59,14 +59,9 @@ export const smallGates: readonly Checked[] = [
   checked("Two deliveries, one failed attempt that opens the circuit", () => gateModel(failing)),
   checked("A drain whose leases succeed one another", () => gateModel({ ...succeeding, messages: [] })),
   checked("Two deliveries, a hold that an operator may end", () => gateModel(held)),
-  checked("Two deliveries, a pause and a hold", () => gateModel(paused)),
-  checked("Two deliveries that come alone, the second after the first's lease, two faults", () =>
-    gateModel({ ...lone, faults: 2 }),
-  ),
   checked("Two deliveries that come alone, the second during the first's lease, two faults", () =>
     gateModel({ ...lone, faults: 2, quiet: { window: 2, arrivals: [0, 2] } }),
   ),
-  checked("Two deliveries that come soon after each other, two faults", () => gateModel(dense)),
   checked("Two deliveries that come soon after each other, and one after their leases, one fault", () =>
     gateModel(after),
   ),
@@ -76,6 +71,11 @@ export const smallGates: readonly Checked[] = [
 ];
 
 export const deepGates: readonly Checked[] = [
+  checked("Two deliveries, a pause and a hold", () => gateModel(paused)),
+  checked("Two deliveries that come alone, the second after the first's lease, two faults", () =>
+    gateModel({ ...lone, faults: 2 }),
+  ),
+  checked("Two deliveries that come soon after each other, two faults", () => gateModel(dense)),
   checked("One delivery, two faults, two delays", () => gateModel({ ...alone, delays: 2 })),
   checked("Three deliveries in a message each, one at once, one fault", () => gateModel(single)),
   checked("Two deliveries, one failed attempt, one fault", () => gateModel({ ...failing, faults: 1 })),

@@ -30,10 +30,10 @@ const slow: RateScenario = {
 /** Some thousands of states each. */
 export const smallRates: readonly Checked[] = [
   checked("One send a second, two at once, one fault", () => rateModel({ ...quick, ticks: 6 })),
-  checked("One send in five seconds, six at once, one fault", () => rateModel({ ...slow, ticks: 5 })),
 ];
 
 export const deepRates: readonly Checked[] = [
+  checked("One send in five seconds, six at once, one fault", () => rateModel({ ...slow, ticks: 5 })),
   checked("One send a second, two at once, one fault, beyond the end of a lease", () => rateModel(quick)),
   checked("One send a second, two at once, one fault, two delays", () =>
     rateModel({ ...quick, delays: 2, ticks: 6 }),

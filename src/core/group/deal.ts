@@ -72,7 +72,9 @@ const TURN_SENDS = 10;
 /** A member that was called and has not come by then is not waited for. */
 const CALLED_MS = 5_000;
 /** One that asked this long ago may be called before there is anything for it: by the time it comes there may be. */
-const AHEAD_AFTER_MS = 3_000;
+const AHEAD_AFTER_MS = 1_000;
+/** So many of those, for each slot that is left for tenants without a block: a drain takes longer to come than a block to end. */
+const AHEAD_EACH = 3;
 /** A member asks again by itself after this, and the longer the more wait before it: a call may get lost. */
 const FALLBACK_MS = 60_000;
 const FALLBACK_EACH_MS = 1_000;
@@ -316,7 +318,7 @@ function servable(
   const free = Math.max(0, capacity - kept - slotsOut(blocks.filter((block) => !block.fresh)));
   const sends = sendsBy(now + takenMs(), groupTat(state), groupRate(settings), now);
   const bySends = Math.ceil(sends / TURN_SENDS);
-  return { free: Math.min(free, bySends), ahead: Math.min(kept, Math.max(0, bySends - free)) };
+  return { free: Math.min(free, bySends), ahead: Math.min(AHEAD_EACH * kept, Math.max(0, bySends - free)) };
 }
 
 function partition<T>(all: readonly T[], is: (one: T) => boolean): readonly [T[], T[]] {
