@@ -101,6 +101,36 @@ describe("drains of one batch", () => {
     expect(firstAdmit(hanging)?.given[0]).toMatchObject({ most: 20, connections: 1 });
   });
 
+  test("use no more leases together than one by itself", async () => {
+    const ids = await waitingAt(5, 120);
+    await world.drainTogether(ids.map((destination) => ({ destination, drains: 1 })));
+    for (const id of ids) {
+      const admits = world.gateCalls.filter((call) => call.method === "admit" && call.destination === id);
+      expect(admits).toHaveLength(5);
+      expect(stateOf(id).filter((state) => state === "delivered")).toHaveLength(100);
+    }
+    expect(world.sentDrains().map(({ body }) => body)).toEqual(
+      expect.arrayContaining(ids.map((destination) => ({ destination, drains: 1 }))),
+    );
+  });
+
+  test("await a receiver for less time than one by itself does", async () => {
+    const tookMs = async (count: number) => {
+      const ids = await waitingAt(count, 1);
+      for (const id of ids) {
+        world.edit(id, { timeoutMs: 10_000 });
+        world.script(id, { status: 204, afterMs: 9_000 });
+      }
+      const from = world.now();
+      await world.drainTogether(ids.map((destination) => ({ destination, drains: 1 })));
+      for (const id of ids) expect(world.rows(id).map(({ reason }) => reason)).toEqual(["in_flight"]);
+      return world.now() - from;
+    };
+    expect(await tookMs(1)).toBeGreaterThan(3_000);
+    world = worldByHand();
+    expect(await tookMs(2)).toBeLessThan(1_500);
+  });
+
   test("have a destination's connections and leases to themselves where each comes alone", async () => {
     const [only = ""] = await waitingAt(1, 4);
     await world.drain({ destination: only, drains: 1 });
