@@ -7,6 +7,7 @@ import {
   type LatencyRow,
   type LoadFigures,
   type LoadTable,
+  type ProfileResults,
   type StormResults,
   type StormRow,
   saved,
@@ -50,6 +51,11 @@ export function micros(shape: string, what: string): number {
   const isIt = (column: Readonly<{ shape: string; what: string }>) =>
     column.shape === shape && column.what === what;
   return found(saved("profile").columns, isIt, `profile ${shape}: ${what}`).micros;
+}
+
+/** A delivery's CPU ÷ the bare Worker's. */
+export function cpuRatio(shape: string): ProfileResults["ratios"][number] {
+  return found(saved("profile").ratios, (one) => one.shape === shape, `profile ratio ${shape}`);
 }
 
 export function byTrouble(trouble: string): IsolationResults["rows"] {
