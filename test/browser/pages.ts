@@ -37,6 +37,11 @@ export const pages: readonly Shown[] = [
   { name: "delete-destination", path: `${destination}/delete` },
   { name: "event-types", path: "/dashboard/event-types" },
   { name: "new-event-type", path: "/dashboard/event-types/new" },
+  {
+    name: "event-type-versions",
+    path: "/dashboard/event-types/order.created/versions",
+    press: "Try it on recorded events",
+  },
   { name: "group-limits", path: "/dashboard/groups/limits?name=host:hooks.example.com" },
   { name: "keys", path: "/dashboard/keys" },
   { name: "portal-links", path: "/dashboard/portal-links" },

@@ -120,6 +120,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /dashboard/event-types/new": [2, 1],
   "GET /dashboard/event-types/:name/edit": [4, 3],
   "GET /dashboard/event-types/:name/delete": [4, 3],
+  "GET /dashboard/event-types/:name/versions": [80, 7],
   "GET /dashboard/destinations/:id/edit": [520, 3],
   "GET /dashboard/destinations/:id/delete": [10, 2],
   "GET /dashboard/destinations/:id/test": [520, 3],
@@ -266,6 +267,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /dashboard/settings/import": [2_110, 6],
   "POST /dashboard/event-types/new": [1_020, 7],
   "POST /dashboard/event-types/:name/edit": [1_020, 6],
+  "POST /dashboard/event-types/:name/versions": [1_020, 9],
   "POST /dashboard/event-types/:name/archive": [1_020, 6],
   "POST /dashboard/event-types/:name/restore": [1_020, 6],
   // Each page reads the session, its key and the tenant's settings.

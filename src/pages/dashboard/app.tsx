@@ -33,6 +33,7 @@ import { registerEditDestination } from "./pages/edit-destination.tsx";
 import { registerEditEventType } from "./pages/edit-event-type.tsx";
 import { registerErasurePages } from "./pages/erasures.tsx";
 import { registerEventPage } from "./pages/event.tsx";
+import { registerEventTypeVersions } from "./pages/event-type-versions.tsx";
 import { registerEventTypePages } from "./pages/event-types.tsx";
 import { registerGroupLimitPages } from "./pages/group-limits.tsx";
 import { registerGroupPages } from "./pages/groups.tsx";
@@ -101,6 +102,7 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerEventPage,
     registerAttemptPage,
     registerEventTypePages,
+    registerEventTypeVersions,
     registerGroupLimitPages,
     registerGroupPages,
     registerErasurePages,

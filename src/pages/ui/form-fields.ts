@@ -156,6 +156,15 @@ export const eventTypeFields = {
   retention_days: ["retention_days", "Retention (days)"],
 } as const satisfies FormFields;
 
+export const eventVersionFields = {
+  version: ["version", "Version"],
+  schema: ["schema", "JSON Schema of the data"],
+  example: ["example", "Example of the data (JSON)"],
+  conversion: ["conversion", "Conversion to the version before"],
+  deprecated_at: ["deprecated_at", "Deprecated since (UTC)"],
+  sunset_at: ["sunset_at", "For use until (UTC)"],
+} as const satisfies FormFields;
+
 export const auditFields = {
   tenant: ["tenant", "Tenant"],
   subject: ["subject", "ID of what was changed"],

@@ -175,6 +175,8 @@ const outcomes = {
   "type-archived": "Event type archived. Its events are still accepted and validated.",
   "type-restored": "Event type restored.",
   "type-deleted": "Event type deleted. Its events are no longer validated.",
+  "version-published": "Version published. Events that are posted from now on have it.",
+  "version-dated": "Dates saved.",
   "group-limits": "Limits saved. They apply within ten seconds.",
   "action-approved": "Approved. The answer of the tool is below.",
   "action-refused": "Refused. Nothing is changed.",

@@ -86,7 +86,7 @@ export function mayEditTypes(c: DashboardContext): boolean {
 }
 
 /** The address of a page about one type. */
-export function typePath(name: string, page: "edit" | "archive" | "restore" | "delete"): string {
+export function typePath(name: string, page: "edit" | "versions" | "archive" | "restore" | "delete"): string {
   return `${LIST}/${encodeURIComponent(name)}/${page}`;
 }
 

@@ -105,6 +105,9 @@ const TypeActions: FC<{ type: EventType }> = ({ type: { name, archivedAt } }) =>
     <a class="button" href={typePath(name, "edit")} aria-label={`Edit ${name}`}>
       Edit
     </a>
+    <a class="button" href={typePath(name, "versions")} aria-label={`Versions of ${name}`}>
+      Versions
+    </a>
     <form method="post" action={typePath(name, archivedAt === null ? "archive" : "restore")}>
       <button type="submit" aria-label={`${archivedAt === null ? "Archive" : "Restore"} ${name}`}>
         {archivedAt === null ? "Archive" : "Restore"}
@@ -157,7 +160,15 @@ const TypePanel: FC<PanelProps> = ({ type, place, mayEdit }) => {
             />
           </details>
         )}
-        {mayEdit && <TypeActions type={type} />}
+        {mayEdit ? (
+          <TypeActions type={type} />
+        ) : (
+          type.version > 1 && (
+            <p class="small">
+              <a href={typePath(name, "versions")}>Versions</a>
+            </p>
+          )
+        )}
       </div>
     </article>
   );

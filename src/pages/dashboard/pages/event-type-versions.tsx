@@ -1,0 +1,365 @@
+/**
+ * The versions of an event type: what there is, and who gets which. The operator publishes the next one here, tried on recorded
+ * events before, and says until when a former one is for use.
+ */
+import type { Hono } from "hono";
+import type { FC } from "hono/jsx";
+import type { Refused } from "../../../core/result.ts";
+import { getEventType, typeView } from "../../../features/event-types/service.ts";
+import {
+  type EventVersionView,
+  eventVersionChange,
+  eventVersionDraft,
+  newEventVersion,
+  type VersionCheck,
+} from "../../../features/event-types/version-schema.ts";
+import {
+  changePublishedVersion,
+  checkEventVersion,
+  getEventVersions,
+  getVersionEndpoints,
+  publishEventVersion,
+} from "../../../features/event-types/versions.ts";
+import type { Destination } from "../../../store/destination.ts";
+import { nameOf } from "../../ui/destination-table.tsx";
+import { AreaField, ChoiceField, FormNotice, formState, TextField } from "../../ui/fields.tsx";
+import { eventVersionFields } from "../../ui/form-fields.ts";
+import { type Form, indented, jsonIn, momentOf, plural, textIn, utcIn } from "../../ui/format.ts";
+import {
+  ClippedCell,
+  ColumnHeads,
+  Copyable,
+  OutcomeNotice,
+  outcomeAt,
+  Section,
+  StateLabel,
+} from "../../ui/parts.tsx";
+import { attempt, attemptWith, statusOfRefused, unreadable } from "../../ui/services.ts";
+import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
+import { callerOnPage, type DashboardContext, type DashboardEnv } from "../session.ts";
+import { mayEditTypes, typePath } from "./edit-event-type.tsx";
+
+const LIST = "/dashboard/event-types";
+const VERSIONS = `${LIST}/:name/versions`;
+const PAGE_SIZE = 50;
+
+/** What a form has sent: it is shown again where it is refused, and with what the version would break where it was tried. */
+type Sent = Readonly<{ typed: Form; refused?: Refused; check?: VersionCheck }>;
+
+export function registerEventTypeVersions(app: Hono<DashboardEnv>): void {
+  app.get(VERSIONS, (c) => show(c));
+
+  app.post(VERSIONS, async (c) => {
+    if (!mayEditTypes(c)) return showReadOnly(c);
+    const name = c.req.param("name");
+    const typed = await c.req.parseBody();
+    if (typed.action === "date") return date(c, name, typed);
+    const read = draftIn(typed);
+    if (read.errors.length > 0) return show(c, { typed, refused: unreadable(read.errors) });
+    return typed.action === "try" ? tryIt(c, name, typed, read.input) : publish(c, name, typed, read.input);
+  });
+
+  async function date(c: DashboardContext, name: string, typed: Form) {
+    const caller = callerOnPage(c);
+    const version = Number(textIn(typed, "version"));
+    const dates = {
+      deprecated_at: utcIn(typed, "deprecated_at") ?? null,
+      sunset_at: utcIn(typed, "sunset_at") ?? null,
+    };
+    const saved = await attemptWith(caller, eventVersionChange, dates, (change) =>
+      changePublishedVersion(caller, { name, version, change }),
+    );
+    if (saved.kind !== "ok") return show(c, { typed, refused: saved });
+    return c.redirect(outcomeAt(typePath(name, "versions"), "version-dated"), 303);
+  }
+
+  async function tryIt(c: DashboardContext, name: string, typed: Form, input: Draft) {
+    const caller = callerOnPage(c);
+    const { example: _, ...draft } = input;
+    const tried = await attemptWith(caller, eventVersionDraft, draft, (fields) =>
+      checkEventVersion(caller, { name, fields }),
+    );
+    return show(c, tried.kind === "ok" ? { typed, check: tried.value } : { typed, refused: tried });
+  }
+
+  async function publish(c: DashboardContext, name: string, typed: Form, input: Draft) {
+    const caller = callerOnPage(c);
+    const version = Number(textIn(typed, "next"));
+    const made = await attemptWith(caller, newEventVersion, input, (fields) =>
+      publishEventVersion(caller, { name, version, fields }),
+    );
+    if (made.kind !== "ok") return show(c, { typed, refused: made });
+    return c.redirect(outcomeAt(typePath(name, "versions"), "version-published"), 303);
+  }
+}
+
+type Draft = ReturnType<typeof draftIn>["input"];
+
+/** A version as the API takes it; what is empty is left out. */
+function draftIn(form: Form) {
+  const [schema, example] = [jsonIn(form, "schema"), jsonIn(form, "example")];
+  const conversion = textIn(form, "conversion");
+  const input = { schema: schema.value, example: example.value, ...(conversion && { conversion }) };
+  const errors = [
+    { field: "schema", ...schema, expected: 'a JSON Schema, such as {"type": "object"}' },
+    { field: "example", ...example, expected: "JSON" },
+  ].flatMap(({ field, fault, expected }) => (fault === undefined ? [] : [{ field, fault, expected }]));
+  return { input, errors };
+}
+
+async function show(c: DashboardContext, sent?: Sent) {
+  const caller = callerOnPage(c);
+  const name = c.req.param("name") ?? "";
+  const found = await getEventType(caller, name);
+  if (found.kind !== "ok") return showNotFound(c);
+  const after = c.req.query("after");
+  const [listed, used] = await Promise.all([
+    attempt(caller, () => getEventVersions(caller, name)),
+    attempt(caller, () => getVersionEndpoints(caller, { name, after, limit: PAGE_SIZE })),
+  ]);
+  if (listed.kind !== "ok") return showRefusal(c, listed, LIST);
+  if (used.kind !== "ok") return showRefusal(c, used, LIST);
+  const type = typeView(found.value);
+  const now = c.get("services").now();
+  const path = typePath(name, "versions");
+  return showPage(
+    c,
+    { title: `Versions of ${name}`, place: "event-types" },
+    <>
+      <section>
+        <p class="crumb">
+          <a href={LIST}>Event types</a>
+        </p>
+        <h1 class="break">Versions of {name}</h1>
+        <p class="lede">
+          Events have the newest version. A destination keeps the version that was the newest when it was
+          created, or the one that it is set to; data is converted down to it.
+        </p>
+      </section>
+      <OutcomeNotice name={sent === undefined ? c.req.query("done") : undefined} />
+      <VersionList versions={listed.value.data} now={now} />
+      <Usage {...used.value} path={path} isFirst={after === undefined} />
+      {mayEditTypes(c) && (
+        <>
+          {type.version > 1 && <DateForm path={path} newest={type.version} sent={of(sent, "date")} />}
+          <NextVersion path={path} type={type} sent={of(sent, "next")} />
+        </>
+      )}
+    </>,
+    sent?.refused ? statusOfRefused(sent.refused) : 200,
+  );
+}
+
+/** What was sent by this form; undefined where it was the other one, or none. */
+function of(sent: Sent | undefined, form: "date" | "next"): Sent | undefined {
+  return sent && (sent.typed.action === "date") === (form === "date") ? sent : undefined;
+}
+
+const VersionList: FC<{ versions: readonly EventVersionView[]; now: number }> = ({ versions, now }) => {
+  const time = (at: string | null) => (at === null ? "–" : momentOf(Date.parse(at), now));
+  return (
+    <section aria-label="Versions">
+      {versions.map((one, i) => (
+        <article class="delivery" aria-labelledby={`version-${one.version}`}>
+          <div class="head">
+            <h2 id={`version-${one.version}`}>Version {one.version}</h2>
+            {i === 0 && <StateLabel tone="good">Newest</StateLabel>}
+            {one.deprecated_at !== null && <StateLabel tone="warn">Deprecated</StateLabel>}
+          </div>
+          <div class="stack">
+            <p class="small soft">
+              Published {time(one.published_at)}
+              {one.deprecated_at !== null && `, deprecated ${time(one.deprecated_at)}`}
+              {one.sunset_at !== null && `, for use until ${time(one.sunset_at)}`}
+            </p>
+            {one.conversion !== null && (
+              <details>
+                <summary>Conversion to version {one.version - 1}</summary>
+                <Copyable
+                  id={`conversion-${one.version}`}
+                  label={`The conversion of version ${one.version}`}
+                  text={one.conversion}
+                />
+              </details>
+            )}
+            {one.schema !== null && (
+              <details>
+                <summary>JSON Schema</summary>
+                <Copyable
+                  id={`schema-of-${one.version}`}
+                  label={`The JSON Schema of version ${one.version}`}
+                  text={indented(JSON.stringify(one.schema))}
+                />
+              </details>
+            )}
+          </div>
+        </article>
+      ))}
+    </section>
+  );
+};
+
+type UsageProps = Readonly<{
+  endpoints: readonly (Destination & { version: number | null })[];
+  last: string | undefined;
+  path: string;
+  isFirst: boolean;
+}>;
+
+const Usage: FC<UsageProps> = ({ endpoints, last, path, isFirst }) => (
+  <Section id="usage" title="Who gets which">
+    {endpoints.length === 0 ? (
+      <p class="empty">
+        {last === undefined
+          ? "No destination takes this type."
+          : "None of these destinations takes this type."}
+      </p>
+    ) : (
+      <table class="lines">
+        <ColumnHeads columns={[["Destination", "main"], ["Tenant"], ["Version", "num"]]} />
+        <tbody>
+          {endpoints.map((one) => (
+            <tr>
+              <ClippedCell text={nameOf(one)}>
+                <a class="name" href={`/dashboard/destinations/${one.id}`}>
+                  {nameOf(one)}
+                </a>
+              </ClippedCell>
+              <ClippedCell text={one.tenant}>{one.tenant}</ClippedCell>
+              <td class="num">{one.version ?? "unreadable"}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    )}
+    {(last !== undefined || !isFirst) && (
+      <nav class="pager" aria-label="Pages of destinations">
+        {!isFirst && <a href={path}>First page</a>}
+        {last !== undefined && <a href={`${path}?after=${last}`}>Next page</a>}
+      </nav>
+    )}
+  </Section>
+);
+
+type FormProps = Readonly<{ path: string; sent: Sent | undefined }>;
+
+const DateForm: FC<FormProps & { newest: number }> = ({ path, newest, sent }) => {
+  const form = formState(sent?.typed ?? {}, eventVersionFields, sent?.refused);
+  const former = Array.from({ length: newest - 1 }, (_, i) => String(newest - 1 - i));
+  return (
+    <Section id="dates" title="Deprecate a version">
+      <form class="stack" method="post" action={path}>
+        <FormNotice form={form} />
+        <div class="fields">
+          <ChoiceField
+            form={form}
+            name="version"
+            options={former.map((number) => [number, `Version ${number}`])}
+          />
+          <TextField form={form} name="deprecated_at" type="datetime-local" hint="Empty: not deprecated." />
+          <TextField form={form} name="sunset_at" type="datetime-local" hint="Empty: no end." />
+        </div>
+        <div class="actions">
+          <button type="submit" name="action" value="date">
+            Save dates
+          </button>
+          <span class="hint">Deliveries of the version have the dates in headers. Nothing else happens.</span>
+        </div>
+      </form>
+    </Section>
+  );
+};
+
+type NextProps = FormProps & Readonly<{ type: ReturnType<typeof typeView> }>;
+
+const NextVersion: FC<NextProps> = ({ path, type, sent }) => {
+  const { version, schema, example } = type;
+  const json = (value: unknown) =>
+    value === null || value === undefined ? "" : JSON.stringify(value, null, 2);
+  const typed = sent?.typed ?? { schema: json(schema), example: json(example) };
+  const form = formState(typed, eventVersionFields, sent?.refused);
+  return (
+    <Section id="next" title={`Publish version ${version + 1}`}>
+      <form class="stack" method="post" action={`${path}#next`}>
+        <FormNotice form={form} />
+        <input type="hidden" name="next" value={String(version + 1)} />
+        <AreaField form={form} name="schema" hint="Of the new data. JSON Schema 2020-12." />
+        <AreaField form={form} name="example" hint="Must fit the schema." />
+        <AreaField
+          form={form}
+          name="conversion"
+          placeholder={'{"total": "{{ data.amount.value }}"}'}
+          hint={`Makes data of version ${version} of the new data: JSON with Liquid in its strings. Empty: the new data fits the version before as it is.`}
+        />
+        <div class="actions">
+          <button type="submit" name="action" value="try">
+            Try it on recorded events
+          </button>
+          <button type="submit" class="main" name="action" value="publish">
+            {`Publish version ${version + 1}`}
+          </button>
+        </div>
+        <p class="hint">A version cannot be taken back. Trying it changes nothing.</p>
+        {sent?.check && <Tried check={sent.check} version={version} />}
+      </form>
+    </Section>
+  );
+};
+
+/** What the next version would break, by tenant. */
+const Tried: FC<{ check: VersionCheck; version: number }> = ({ check: { tenants, skipped }, version }) => {
+  const events = tenants.reduce((sum, one) => sum + one.events, 0);
+  const broken = tenants.filter(({ refused, failed, unfit }) => refused + failed + unfit > 0);
+  const about =
+    skipped > 0
+      ? ` ${plural(skipped, "event")} without content ${skipped === 1 ? "was" : "were"} not tried.`
+      : "";
+  if (events === 0)
+    return <p class="notice tone-warn">There are no recorded events of this type to try it on.{about}</p>;
+  if (broken.length === 0)
+    return (
+      <p class="notice tone-good">
+        Nothing would break: the last {plural(events, "event")} fit, and are converted to version {version}.
+        {about}
+      </p>
+    );
+  return (
+    <>
+      <p class="notice tone-bad">
+        It would break events of {plural(broken.length, "tenant")}.{about}
+      </p>
+      <table class="lines">
+        <ColumnHeads
+          columns={[
+            ["Tenant", "main"],
+            ["Tried", "num count"],
+            ["Refused", "num count"],
+            ["Not converted", "num"],
+            [`Unfit for version ${version}`, "num"],
+          ]}
+        />
+        <tbody>
+          {broken.map((one) => (
+            <tr>
+              <ClippedCell text={one.tenant}>{one.tenant}</ClippedCell>
+              <td class="num">{one.events}</td>
+              <td class="num">{one.refused}</td>
+              <td class="num">{one.failed}</td>
+              <td class="num">{one.unfit}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <ul class="log">
+        {broken.flatMap(({ tenant, faults }) =>
+          [...new Set(faults)].map((fault) => (
+            <li>
+              <span class="soft">{tenant}</span>
+              <span class="break">{fault}</span>
+            </li>
+          )),
+        )}
+      </ul>
+    </>
+  );
+};
