@@ -96,6 +96,7 @@ export const pages: readonly Shown[] = [
     who: "visitor",
   },
   { name: "portal-event-types", path: "/portal/event-types", who: "visitor" },
+  { name: "portal-event-type", path: "/portal/event-types/order.created", who: "visitor" },
   { name: "portal-agent", path: "/portal/agent", who: "visitor", press: "Create a token" },
   { name: "portal-certification", path: `${endpoint}/certification`, who: "visitor" },
   { name: "portal-test", path: `${endpoint}/test`, who: "visitor", press: "Send test event" },

@@ -38,7 +38,7 @@ const skipped = [
   ...["import", "import-refused", "delete-tenant", "erasures", "erasure", "portal-preview"],
   ...["transform", "portal-transform"],
   ...["deliveries", "repair", "replays", "search", "search-empty"],
-  ...["portal-event-types", "portal-not-found", "portal-reader", "portal-test"],
+  ...["portal-event-types", "portal-event-type", "portal-not-found", "portal-reader", "portal-test"],
 ];
 
 const phonePictures = [

@@ -289,11 +289,13 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /portal/deliveries/:id/attempts/:at": [1_200, 5],
   "GET /portal/deliveries/:id/attempts/:at/answer": [1_200, 5],
   "GET /portal/event-types": [520, 4],
+  "GET /portal/event-types/:name": [100, 7],
   // The visit's actions are found among the tenant's.
   "GET /portal/agent": [1_010, 3],
   "GET /portal/actions/:id": [10, 3],
   "POST /portal/enter": [300, 5],
   "POST /portal/preferences": [10, 3],
+  "POST /portal/event-types/:name": [1_040, 12],
   "POST /portal/agent": [1_010, 3],
   "POST /portal/actions/:id/approve": [10, 5],
   "POST /portal/actions/:id/refuse": [10, 5],

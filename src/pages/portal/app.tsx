@@ -31,6 +31,7 @@ import { registerEndpointActions } from "./pages/endpoint-actions.tsx";
 import { registerEndpointForms } from "./pages/endpoint-form.tsx";
 import { registerEndpointPages } from "./pages/endpoints.tsx";
 import { registerEnter, registerVisit, showEnded } from "./pages/enter.tsx";
+import { registerPortalEventType } from "./pages/event-type.tsx";
 import { registerPortalEventTypes } from "./pages/event-types.tsx";
 import { registerPortalNotices } from "./pages/notices.tsx";
 import { registerPortalPolling } from "./pages/polling.tsx";
@@ -77,6 +78,7 @@ export function createPortal({ services = servicesOf }: Options = {}) {
     registerPortalDelivery,
     registerPortalAttempt,
     registerPortalEventTypes,
+    registerPortalEventType,
   ])
     register(app);
   app.notFound((c) => showPortalNotFound(c));

@@ -8,6 +8,7 @@ import { showPortalPage, showPortalRefusal } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import { callerInPortal, type PortalEnv } from "../session.ts";
 import { TypeExample, TypeSchema } from "../type-example.tsx";
+import { portalTypePath } from "./event-type.tsx";
 
 const PATH = "/portal/event-types";
 /** A type has up to 32 KB of schema and example. */
@@ -87,7 +88,11 @@ const TypePanel: FC<PanelProps> = ({ look, type, deprecated, place }) => {
       </h2>
       <div class="stack">
         {description !== null && <p class="break">{description}</p>}
-        {type.version > 1 && <p class="small soft">{t.types.version(type.version)}</p>}
+        {type.version > 1 && (
+          <p class="small soft">
+            {t.types.version(type.version)} · <a href={portalTypePath(name)}>{t.types.versions}</a>
+          </p>
+        )}
         {deprecated.map(({ version, deprecatedAt, sunsetAt }) => (
           <p class="small">
             {t.types.deprecated(

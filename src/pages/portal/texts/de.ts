@@ -704,6 +704,14 @@ export const de: Texts = {
     version: (n) => `Version ${n}`,
     deprecated: (n, since, until) =>
       `Version ${n} ist veraltet seit ${since}${until === undefined ? "" : ` und endet am ${until}`}.`,
+    versions: "Versionen",
+    versionsLede:
+      "Ein Endpunkt erhält die Version, die beim Hinzufügen die neueste war, bis Sie eine andere wählen. Eine Änderung gilt für Ereignisse, die danach angenommen werden.",
+    endpoints: "Ihre Endpunkte",
+    noEndpoints: "Keiner dieser Endpunkte erhält diesen Typ.",
+    gets: "Erhält",
+    versionOf: (name) => `Die Version, die ${name} erhält`,
+    saveOf: (name) => `Version von ${name} speichern`,
   },
 
   polling: {

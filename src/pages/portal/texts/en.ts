@@ -589,6 +589,14 @@ export const en = {
     version: (n: number) => `Version ${n}`,
     deprecated: (n: number, since: string, until: string | undefined) =>
       `Version ${n} is deprecated since ${since}${until === undefined ? "" : ` and ends on ${until}`}.`,
+    versions: "Versions",
+    versionsLede:
+      "An endpoint gets the version that was the newest when you added it, until you choose another one. A change is for events that are accepted from then on.",
+    endpoints: "Your endpoints",
+    noEndpoints: "None of these endpoints gets this type.",
+    gets: "Gets",
+    versionOf: (name: string) => `The version that ${name} gets`,
+    saveOf: (name: string) => `Save the version of ${name}`,
   },
 
   polling: {
