@@ -21,7 +21,7 @@ const OTHERS_PER_SECOND = 0.1;
 const GROUP = "shared";
 /** Its slots, and what is under way to it: attempts that queue at the host start when others end, not when they should. */
 const AT_ONCE = 13;
-/** What is late fits beside it. */
+/** Late attempts fit beside it. */
 const RATE = 47;
 
 /** @param each events of each tenant in the hour */

@@ -43,7 +43,7 @@ const LIST = "/dashboard/event-types";
 const VERSIONS = `${LIST}/:name/versions`;
 const PAGE_SIZE = 50;
 
-/** What a form has sent: it is shown again where it is refused, and with what the version would break where it was tried. */
+/** A form that was sent. It is shown again where it is refused, and with what the version would break where it was tried. */
 type Sent = Readonly<{ typed: Form; refused?: Refused; check?: VersionCheck }>;
 
 export function registerEventTypeVersions(app: Hono<DashboardEnv>): void {
@@ -150,7 +150,7 @@ async function show(c: DashboardContext, sent?: Sent) {
   );
 }
 
-/** What was sent by this form; undefined where it was the other one, or none. */
+/** Sent by this form; undefined where it was the other one, or none. */
 function of(sent: Sent | undefined, form: "date" | "next"): Sent | undefined {
   return sent && (sent.typed.action === "date") === (form === "date") ? sent : undefined;
 }
@@ -306,7 +306,7 @@ const NextVersion: FC<NextProps> = ({ path, type, sent }) => {
   );
 };
 
-/** What the next version would break, by tenant. */
+/** The tenants whose events the next version would break. */
 const Tried: FC<{ check: VersionCheck; version: number }> = ({ check: { tenants, skipped }, version }) => {
   const events = tenants.reduce((sum, one) => sum + one.events, 0);
   const broken = tenants.filter(({ refused, failed, unfit }) => refused + failed + unfit > 0);
