@@ -25,6 +25,51 @@ const own = {
   cwd: text,
   jurisdiction: text,
 } as const;
+/** Flags of `wrangler deploy` that are handed on. Any other is a mistake: one of `--dry-run` must deploy nothing. */
+const WRANGLERS = new Set([
+  ...[
+    "alias",
+    "assets",
+    "compatibility-date",
+    "compatibility-flag",
+    "compatibility-flags",
+    "containers-rollout",
+  ],
+  ...[
+    "define",
+    "dispatch-namespace",
+    "domain",
+    "domains",
+    "jsx-factory",
+    "jsx-fragment",
+    "keep-vars",
+    "latest",
+  ],
+  ...[
+    "logpush",
+    "message",
+    "metafile",
+    "minify",
+    "name",
+    "no-bundle",
+    "bundle",
+    "old-asset-ttl",
+    "outdir",
+    "outfile",
+  ],
+  ...[
+    "route",
+    "routes",
+    "schedule",
+    "schedules",
+    "strict",
+    "tag",
+    "triggers",
+    "tsconfig",
+    "upload-source-maps",
+    "var",
+  ],
+]);
 /** What all commands of wrangler must agree on. */
 const sharedFlags = {
   env: { type: "string", short: "e" },
@@ -52,6 +97,8 @@ export function readDeployment(
   for (const token of tokens) {
     const isKnown = token.kind === "option" && token.name in options;
     if (!isKnown) {
+      if (token.kind === "option" && !WRANGLERS.has(token.name.replace(/^no-(?!bundle)/, "")))
+        throw new UsageError(`Unknown flag: ${token.rawName}`);
       others.set(token.index, args[token.index] ?? "");
       continue;
     }

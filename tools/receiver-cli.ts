@@ -1,6 +1,6 @@
 /**
  * `npm run receiver`: an endpoint to try Breakwater with, beside `npm run dev`. It verifies the signature of each
- * delivery, prints one line for it, and answers 200, or as its flags say.
+ * delivery, prints one line for it, and answers 200, or as its flags say; 401 to what it cannot verify.
  */
 import { randomBytes } from "node:crypto";
 import { type Flags, readFlags, runScript, UsageError } from "./flags.ts";
@@ -39,7 +39,7 @@ async function receive({ values }: Flags): Promise<number> {
   const replyTo = repliesBy(values);
   const { url } = await startReceiver(
     (hit) => {
-      const reply = replyTo();
+      const reply = hit.rejection === undefined ? replyTo() : { status: 401 };
       console.log(lineOf(hit, reply));
       return reply;
     },

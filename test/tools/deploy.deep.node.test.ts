@@ -668,6 +668,8 @@ describe("the command line", () => {
 
   test.each([
     [["--env"], "--env needs a value"],
+    [["--dryrun"], "Unknown flag: --dryrun"],
+    [["--tag", "a", "--no-minfy"], "Unknown flag: --no-minfy"],
     [["--dry-run=no"], "--dry-run takes no value"],
     [["--health-timeout", "soon"], "--health-timeout needs a number of seconds"],
     [["--cwd", "/"], "--cwd does not work here"],

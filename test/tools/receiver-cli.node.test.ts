@@ -53,9 +53,9 @@ describe("a delivery", () => {
     expect(await line()).toMatch(/^\d\d:\d\d:\d\d {2}evt_1 {2}order\.created {2}verified {2}→ 200$/);
   });
 
-  test("that another secret signed, or none, is printed with the reason", async () => {
+  test("that another secret signed, or none, is refused with 401 and printed with the reason", async () => {
     const { url, line } = await start(["--secret", SECRET]);
-    await deliver(url, `whsec_${Buffer.alloc(32, 8).toString("base64")}`);
+    expect((await deliver(url, `whsec_${Buffer.alloc(32, 8).toString("base64")}`)).status).toBe(401);
     expect(await line()).toContain("not verified: No matching signature found");
     await deliver(url);
     expect(await line()).toContain("not verified: Missing required headers");

@@ -240,8 +240,9 @@ function acceptedView(
 }
 
 function hintFor(posted: PostedEvent | undefined): string {
-  const which = posted?.options?.destinationIds ? "of destination_ids" : `of the tenant ${posted?.tenant}`;
-  return `No destination ${which} takes this event: check their event_types, channels and filter, and the tenant, which for a Svix application is its id and not its uid`;
+  const { tenant, options } = posted ?? {};
+  const which = options?.destinationIds ? "of destination_ids" : `of the tenant ${tenant}`;
+  return `No destination ${which} takes this event: check their event_types, channels and filter, and the tenant`;
 }
 
 // ── One event ──

@@ -72,7 +72,7 @@ export const ColumnHeads: FC<{ columns: readonly ColumnHead[] }> = ({ columns })
 /** A table cell of one line. Its end is cut off where it does not fit; `text` is the tooltip with all of it. */
 export const ClippedCell: FC<{ text: string; of?: string; children?: Child }> = ({ text, of, children }) => (
   <td class={of === undefined ? "clip" : `clip ${of}`} title={text}>
-    {children}
+    <div class="line">{children}</div>
   </td>
 );
 
@@ -83,12 +83,8 @@ export const StateCell: FC<{ tone: Tone; label: string; text?: string | undefine
   text = "",
 }) => (
   <ClippedCell text={text || label} of="state-cell">
-    <div class="line">
-      <StateLabel tone={tone}>{label}</StateLabel>
-      {text !== "" && (
-        <span class="sub">{text.startsWith(`${label} `) ? text.slice(label.length) : text}</span>
-      )}
-    </div>
+    <StateLabel tone={tone}>{label}</StateLabel>
+    {text !== "" && <span class="sub">{text.startsWith(`${label} `) ? text.slice(label.length) : text}</span>}
   </ClippedCell>
 );
 

@@ -162,8 +162,11 @@ type Delivery = { readonly reason?: string | undefined; readonly group?: string 
 /** @param acceptedAt when the event was accepted */
 export function deliveryText(delivery: Delivery, acceptedAt: number, now: number): DeliveryText {
   switch (delivery.state) {
-    case "queued":
-      return { tone: "busy", label: "Queued", text: "Queued for the first attempt" };
+    case "queued": {
+      const { reason } = delivery;
+      const text = reason === undefined ? "Queued for the first attempt" : waitingText(delivery, now);
+      return { tone: reason === "order_held" ? "warn" : "busy", label: "Queued", text };
+    }
     case "waiting": {
       const isBlocked = ["paused", "hold", "circuit_open"].includes(delivery.reason ?? "");
       return { tone: isBlocked ? "warn" : "busy", label: "Waiting", text: waitingText(delivery, now) };

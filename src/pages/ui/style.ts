@@ -151,8 +151,10 @@ tr:has(a.name):hover { background: color-mix(in oklab, var(--accent-wash), trans
 .lines .sub { color: var(--soft); font-size: 0.8125rem; margin-left: 0.5rem; }
 .lines .sub.labels { display: inline; }
 .line { display: flex; align-items: baseline; }
+.line:not(:has(> *)) { display: block; overflow: hidden; text-overflow: ellipsis; }
 .line > * { min-width: 0; overflow: hidden; text-overflow: ellipsis; }
-.line > .state { flex: none; max-width: 100%; }
+.line > .state, .line > .name { flex: none; max-width: 100%; }
+.line > .sub ~ .sub { flex-shrink: 100; }
 .lines a:focus-visible { outline-offset: -2px; }
 .lines th a { text-decoration: none; }
 .lines th[aria-sort] a { color: var(--ink); border-bottom: 1px solid var(--accent); }

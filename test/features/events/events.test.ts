@@ -99,7 +99,7 @@ describe("POST /v1/events", () => {
     await call("POST", "/v1/destinations", { url: "https://example.com/", event_types: ["order.*"] });
     const nobody = await call("POST", "/v1/events", { type: "invoice.paid", data: 1 });
     const hint =
-      "No destination of the tenant default takes this event: check their event_types, channels and filter, and the tenant, which for a Svix application is its id and not its uid";
+      "No destination of the tenant default takes this event: check their event_types, channels and filter, and the tenant";
     expect([nobody.status, nobody.json]).toEqual([202, { id: nobody.json.id, hint, deliveries: [] }]);
     const somebody = await call("POST", "/v1/events", { type: "order.paid", data: 1 });
     expect(Object.keys(somebody.json)).toEqual(["id", "deliveries"]);

@@ -76,7 +76,7 @@ describe("the next version", () => {
       await call("POST", "/v1/events", { type: TYPE, data: { id: 1 }, tenant });
     const { status, html } = await (await signedIn()).post(PATH, { ...next, action: "try" });
     expect(status).toBe(200);
-    expect(html).toContain("It would break events of 2 tenants.");
+    expect(html).toContain("It would break events of 2 tenants:");
     expect(rowsIn(html).toSorted()).toEqual([
       ["acme", "1", "1", "0", "0"],
       ["globex", "1", "1", "0", "0"],

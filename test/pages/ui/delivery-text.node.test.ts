@@ -10,6 +10,11 @@ const fresh: Delivery = { state: "queued", attempts: 0, give_up_at: inMs(72 * 3_
 
 it.each<[Partial<Delivery>, string]>([
   [{}, "busy | Queued | Queued for the first attempt"],
+  [{ reason: "order" }, "busy | Queued | Waiting for an earlier event with the same key"],
+  [
+    { reason: "order_held" },
+    "warn | Queued | Waiting until an earlier event with the same key, which is dead, is retried or skipped",
+  ],
   [
     { state: "waiting", reason: "circuit_open", waiting_until: inMs(42_000) },
     "warn | Waiting | Waiting because the destination's circuit is open, for another 42 s",

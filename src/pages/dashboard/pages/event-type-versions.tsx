@@ -326,7 +326,8 @@ const Tried: FC<{ check: VersionCheck; version: number }> = ({ check: { tenants,
   return (
     <>
       <p class="notice tone-bad">
-        It would break events of {plural(broken.length, "tenant")}.{about}
+        It would break events of {plural(broken.length, "tenant")}: refused by the schema, not converted
+        (failed), or converted to what version {version} does not allow (unfit).{about}
       </p>
       <table class="lines">
         <ColumnHeads
@@ -334,8 +335,8 @@ const Tried: FC<{ check: VersionCheck; version: number }> = ({ check: { tenants,
             ["Tenant", "main"],
             ["Tried", "num count"],
             ["Refused", "num count"],
-            ["Not converted", "num"],
-            [`Unfit for version ${version}`, "num"],
+            ["Failed", "num count"],
+            ["Unfit", "num count"],
           ]}
         />
         <tbody>
