@@ -3,8 +3,6 @@ import type { z } from "zod";
 import { refuseTenant } from "../../core/principal.ts";
 import { stateOfReason } from "../../core/reasons.ts";
 import { invalidFields, missing, ok, type Result } from "../../core/result.ts";
-import { faultText } from "../../core/transform/result.ts";
-import { faultFor } from "../../delivery/transform.ts";
 import { rangeErrors } from "../../http/parameters.ts";
 import type { Services } from "../../services.ts";
 import { allOf } from "../../store/databases.ts";
@@ -24,7 +22,7 @@ import { queuedDeliveries } from "../../store/queued-deliveries.ts";
 import { acceptedBy } from "../../store/time-ranges.ts";
 import { type Call, type Caller, service } from "../service.ts";
 import type { DeliveryJson, deliveryQuery } from "./schema.ts";
-import { deliveryOf, seesContent, shownDeliveries } from "./view.ts";
+import { deliveryOf, FAULTS_SHOWN, seesContent, shownDeliveries, withFault } from "./view.ts";
 
 const reading = { scope: "read", action: "read" } as const;
 
@@ -204,11 +202,8 @@ export const findOneDelivery = service({ scope: "read" }, async (call, id: strin
 export const getDelivery = service(reading, async (call, id: string) => {
   const found = await deliveryOf(call, id);
   const [shown] = await shownDeliveries(call, found ? [found] : []);
-  return found && shown ? ok(await withFault(call, found, shown)) : missing("delivery", id);
+  return found && shown ? ok(await withFaultOf(call, found, shown)) : missing("delivery", id);
 });
-
-/** Deliveries that are shown with the faults that keep them waiting. */
-const FAULTS_SHOWN = 3;
 
 /** The newest deliveries that wait because their destination's transformation fails for them, with its faults. */
 export const getTransformFaults = service(
@@ -218,23 +213,22 @@ export const getTransformFaults = service(
     if (page.kind !== "ok") return page;
     const shown = await shownDeliveries(call, page.value.found);
     return ok(
-      await Promise.all(page.value.found.map((found, i) => withFault(call, found, shown[i] as DeliveryJson))),
+      await Promise.all(
+        page.value.found.map((found, i) => withFaultOf(call, found, shown[i] as DeliveryJson)),
+      ),
     );
   },
 );
 
-/** With the fault of the destination's transformation where that keeps it waiting: a template is applied again, and of code it is stored. */
-async function withFault(
+/** `withFault` of a delivery whose event has not been read. */
+async function withFaultOf(
   { services, principal }: Caller,
   { eventId, destination }: FoundDelivery,
   shown: DeliveryJson,
 ): Promise<DeliveryJson> {
-  if (shown.reason !== "transform_failed" || destination === null) return shown;
+  if (shown.reason !== "transform_failed") return shown;
   const read = await readEvent(services, eventId, principal.tenant);
-  if (!read?.event.body) return shown;
-  const { body } = read.event;
-  const fault = await faultFor(services, { ...read.event, body }, destination);
-  return fault ? { ...shown, transform_fault: faultText(fault) } : shown;
+  return read ? withFault(services, read.event, destination, shown) : shown;
 }
 
 /** A delivery with what its event and its destination are called. */
@@ -257,7 +251,7 @@ export const getDeliveryInFull = service(reading, async (call, id: string) => {
   const { services, principal } = call;
   const found = await deliveryOf(call, id);
   const [shown] = await shownDeliveries(call, found ? [found] : []);
-  const delivery = found && shown && (await withFault(call, found, shown));
+  const delivery = found && shown && (await withFaultOf(call, found, shown));
   const read = found && (await readEvent(services, found.eventId, principal.tenant));
   if (!delivery || !read) return missing("delivery", id);
   const event = seesContent(principal) ? read.event : { ...read.event, body: null };

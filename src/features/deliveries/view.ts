@@ -8,16 +8,19 @@ import { allows } from "../../core/portal-access.ts";
 import type { Principal } from "../../core/principal.ts";
 import type { AttemptError, Cause, DeliveryReason } from "../../core/reasons.ts";
 import { ageLimitOf } from "../../core/retry/policy.ts";
+import { faultText } from "../../core/transform/result.ts";
 import { groupOf, sharedHostsOf } from "../../delivery/group.ts";
+import { faultFor } from "../../delivery/transform.ts";
 import { refusalAtGate } from "../../gate/client.ts";
 import { deliveryId, deliveryKey, eventId } from "../../ids.ts";
+import type { Services } from "../../services.ts";
 import { dueAtOf, liveUntilOf } from "../../store/deliveries.ts";
 import { type AttemptEntry, type DeliveryRow, storedStatus } from "../../store/delivery.ts";
 import { overBy } from "../../store/delivery-filter.ts";
 import type { FoundDelivery } from "../../store/delivery-list.ts";
 import { type Destination, gateSettingsOf, retryPolicyOf } from "../../store/destination.ts";
 import { type Ahead, aheadOf } from "../../store/lines.ts";
-import { findDelivery } from "../../store/planned-deliveries.ts";
+import { findDelivery, type StoredEvent } from "../../store/planned-deliveries.ts";
 import { isoTime } from "../../time.ts";
 import type { Caller } from "../service.ts";
 import type { DeliveryJson } from "./schema.ts";
@@ -165,4 +168,20 @@ function present<T extends object>(fields: T): { [K in keyof T]?: NonNullable<T[
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value != null)) as {
     [K in keyof T]?: NonNullable<T[K]>;
   };
+}
+
+/** How many deliveries a page shows with the faults that keep them waiting: each costs queries of its own. */
+export const FAULTS_SHOWN = 3;
+
+/** With the fault of the destination's transformation where that keeps it waiting: a template is applied again, and of code it is stored. */
+export async function withFault(
+  services: Services,
+  event: StoredEvent,
+  destination: FoundDelivery["destination"],
+  shown: DeliveryJson,
+): Promise<DeliveryJson> {
+  const { body } = event;
+  if (shown.reason !== "transform_failed" || destination === null || !body) return shown;
+  const fault = await faultFor(services, { ...event, body }, destination);
+  return fault ? { ...shown, transform_fault: faultText(fault) } : shown;
 }

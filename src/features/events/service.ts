@@ -47,7 +47,7 @@ import { findEvent, type StoredEvent } from "../../store/planned-deliveries.ts";
 import type { TimeRange } from "../../store/time-ranges.ts";
 import { isoTime } from "../../time.ts";
 import type { DeliveryJson } from "../deliveries/schema.ts";
-import { shownDeliveries } from "../deliveries/view.ts";
+import { FAULTS_SHOWN, shownDeliveries, withFault } from "../deliveries/view.ts";
 import { type Caller, service } from "../service.ts";
 import { curlCommands } from "./curl.ts";
 import {
@@ -289,7 +289,14 @@ export const getEventInFull = service(reading, async (call, id: string) => {
   const { event } = found;
   const shown = await shownDeliveries(call, found.deliveries);
   const destinations = found.deliveries.map(({ destination }) => destination);
-  const deliveries = shown.map((delivery, i) => ({ delivery, destination: destinations[i] ?? null }));
+  const faulty = shown.filter(({ reason }) => reason === "transform_failed").slice(0, FAULTS_SHOWN);
+  const deliveries = await Promise.all(
+    shown.map(async (one, i) => {
+      const destination = destinations[i] ?? null;
+      const delivery = faulty.includes(one) ? await withFault(call.services, event, destination, one) : one;
+      return { delivery, destination };
+    }),
+  );
   const isAdmin = call.principal.scopes.includes("admin");
   const commands = isAdmin ? await curlCommands(call.services, event, destinations) : new Map();
   return ok<EventInFull>({ event, deliveries, commands });

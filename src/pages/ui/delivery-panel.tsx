@@ -42,6 +42,7 @@ export const DeliveryPanel: FC<Props> = ({
         {`${text}. `}
         {mayBeTried(delivery) && <a href={`/docs#${remedyAnchor(delivery.reason)}`}>What to do</a>}
       </p>
+      {delivery.transform_fault !== undefined && <p class="break">{delivery.transform_fault}</p>}
       <AttemptTimeline
         timeline={timelineOf(delivery, acceptedAt, now)}
         label={`${plural(delivery.attempts, "attempt")} on a timeline. ${text}.`}
