@@ -41,8 +41,8 @@ test("an estimate says how many deliveries and how long, for each destination, a
   const { status, html } = await browser.get(`${REPLAYS}?${plan(destinations, { estimate: "1" })}`);
   expect(status).toBe(200);
   expect(html).toContain("At most 15 deliveries");
-  expect(html).toMatch(/Billing<\/td><td class="num">10/);
-  expect(html).toMatch(/Ledger<\/td><td class="num">5/);
+  expect(html).toMatch(/Billing<\/div><\/td><td class="num">10/);
+  expect(html).toMatch(/Ledger<\/div><\/td><td class="num">5/);
   const before = await browser.get(
     `${REPLAYS}?${plan(destinations, { estimate: "1", until: local(NOW - 1.9 * HOUR) })}`,
   );
