@@ -98,31 +98,41 @@ const TAKEN = (name: string) => ({
 
 /** A type as the API takes it: what is empty is removed. */
 export function typeIn(form: Form) {
-  const [schema, example] = [jsonIn(form, "schema"), jsonIn(form, "example")];
+  const { schema, example, errors } = schemaIn(form);
   const input = {
     description: textIn(form, "description") ?? null,
-    schema: schema.value,
-    example: example.value,
+    schema,
+    example,
     validate: form.validate === "on",
     archived: form.archived === "on",
     retention_days: numberIn(form, "retention_days"),
   };
+  return { input, errors };
+}
+
+/** The schema and the example in a form, null where they are empty, and why one is no JSON. */
+export function schemaIn(form: Form) {
+  const [schema, example] = [jsonIn(form, "schema"), jsonIn(form, "example")];
   const errors = [
     { field: "schema", ...schema, expected: 'a JSON Schema, such as {"type": "object"}' },
     { field: "example", ...example, expected: "JSON" },
   ].flatMap(({ field, fault, expected }) => (fault === undefined ? [] : [{ field, fault, expected }]));
-  return { input, errors };
+  return { schema: schema.value, example: example.value, errors };
+}
+
+/** The schema and the example as a form shows them. */
+export function schemaTyped({ schema, example }: Readonly<{ schema?: unknown; example?: unknown }>) {
+  const json = (value: unknown) =>
+    value === null || value === undefined ? "" : JSON.stringify(value, null, 2);
+  return { schema: json(schema), example: json(example) };
 }
 
 function fieldsOf(type: EventTypeView): Form {
-  const { name, description, schema, example, validate, archived, retention_days } = type;
-  const json = (value: unknown) =>
-    value === null || value === undefined ? "" : JSON.stringify(value, null, 2);
+  const { name, description, validate, archived, retention_days } = type;
   return {
     name,
     description,
-    schema: json(schema),
-    example: json(example),
+    ...schemaTyped(type),
     validate: validate ? "on" : "",
     archived: archived ? "on" : "",
     retention_days,

@@ -5,7 +5,6 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
-import { getEventType, typeView } from "../../../features/event-types/service.ts";
 import {
   type EventVersionView,
   eventVersionChange,
@@ -24,7 +23,7 @@ import type { Destination } from "../../../store/destination.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
 import { AreaField, ChoiceField, FormNotice, formState, TextField } from "../../ui/fields.tsx";
 import { eventVersionFields } from "../../ui/form-fields.ts";
-import { type Form, indented, jsonIn, momentOf, plural, textIn, utcIn } from "../../ui/format.ts";
+import { type Form, indented, momentOf, plural, textIn, utcIn } from "../../ui/format.ts";
 import {
   ClippedCell,
   ColumnHeads,
@@ -37,7 +36,7 @@ import {
 import { attempt, attemptWith, statusOfRefused, unreadable } from "../../ui/services.ts";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import { callerOnPage, type DashboardContext, type DashboardEnv } from "../session.ts";
-import { mayEditTypes, typePath } from "./edit-event-type.tsx";
+import { mayEditTypes, schemaIn, schemaTyped, typePath } from "./edit-event-type.tsx";
 
 const LIST = "/dashboard/event-types";
 const VERSIONS = `${LIST}/:name/versions`;
@@ -97,29 +96,24 @@ type Draft = ReturnType<typeof draftIn>["input"];
 
 /** A version as the API takes it; what is empty is left out. */
 function draftIn(form: Form) {
-  const [schema, example] = [jsonIn(form, "schema"), jsonIn(form, "example")];
+  const { schema, example, errors } = schemaIn(form);
   const conversion = textIn(form, "conversion");
-  const input = { schema: schema.value, example: example.value, ...(conversion && { conversion }) };
-  const errors = [
-    { field: "schema", ...schema, expected: 'a JSON Schema, such as {"type": "object"}' },
-    { field: "example", ...example, expected: "JSON" },
-  ].flatMap(({ field, fault, expected }) => (fault === undefined ? [] : [{ field, fault, expected }]));
-  return { input, errors };
+  return { input: { schema, example, ...(conversion && { conversion }) }, errors };
 }
 
 async function show(c: DashboardContext, sent?: Sent) {
   const caller = callerOnPage(c);
   const name = c.req.param("name") ?? "";
-  const found = await getEventType(caller, name);
-  if (found.kind !== "ok") return showNotFound(c);
   const after = c.req.query("after");
   const [listed, used] = await Promise.all([
     attempt(caller, () => getEventVersions(caller, name)),
     attempt(caller, () => getVersionEndpoints(caller, { name, after, limit: PAGE_SIZE })),
   ]);
+  if (listed.kind === "not_found") return showNotFound(c);
   if (listed.kind !== "ok") return showRefusal(c, listed, LIST);
   if (used.kind !== "ok") return showRefusal(c, used, LIST);
-  const type = typeView(found.value);
+  const versions = listed.value.data;
+  const [newest] = versions;
   const now = c.get("services").now();
   const path = typePath(name, "versions");
   return showPage(
@@ -137,12 +131,12 @@ async function show(c: DashboardContext, sent?: Sent) {
         </p>
       </section>
       <OutcomeNotice name={sent === undefined ? c.req.query("done") : undefined} />
-      <VersionList versions={listed.value.data} now={now} />
+      <VersionList versions={versions} now={now} />
       <Usage {...used.value} path={path} isFirst={after === undefined} />
-      {mayEditTypes(c) && (
+      {newest && mayEditTypes(c) && (
         <>
-          {type.version > 1 && <DateForm path={path} newest={type.version} sent={of(sent, "date")} />}
-          <NextVersion path={path} type={type} sent={of(sent, "next")} />
+          {newest.version > 1 && <DateForm path={path} newest={newest.version} sent={of(sent, "date")} />}
+          <NextVersion path={path} newest={newest} sent={of(sent, "next")} />
         </>
       )}
     </>,
@@ -156,7 +150,7 @@ function of(sent: Sent | undefined, form: "date" | "next"): Sent | undefined {
 }
 
 const VersionList: FC<{ versions: readonly EventVersionView[]; now: number }> = ({ versions, now }) => {
-  const time = (at: string | null) => (at === null ? "–" : momentOf(Date.parse(at), now));
+  const time = (at: string) => momentOf(Date.parse(at), now);
   return (
     <section aria-label="Versions">
       {versions.map((one, i) => (
@@ -270,13 +264,11 @@ const DateForm: FC<FormProps & { newest: number }> = ({ path, newest, sent }) =>
   );
 };
 
-type NextProps = FormProps & Readonly<{ type: ReturnType<typeof typeView> }>;
+type NextProps = FormProps & Readonly<{ newest: EventVersionView }>;
 
-const NextVersion: FC<NextProps> = ({ path, type, sent }) => {
-  const { version, schema, example } = type;
-  const json = (value: unknown) =>
-    value === null || value === undefined ? "" : JSON.stringify(value, null, 2);
-  const typed = sent?.typed ?? { schema: json(schema), example: json(example) };
+const NextVersion: FC<NextProps> = ({ path, newest, sent }) => {
+  const { version } = newest;
+  const typed = sent?.typed ?? schemaTyped(newest);
   const form = formState(typed, eventVersionFields, sent?.refused);
   return (
     <Section id="next" title={`Publish version ${version + 1}`}>
