@@ -42,7 +42,8 @@ export async function copyKept(
   mkdirSync(KEPT, { recursive: true });
   const made = mkdtempSync(join(KEPT, "new-"));
   try {
-    const startedAt = Date.now();
+    // By the clock of the file system, whose times are some milliseconds behind those of Date.now().
+    const startedAt = statSync(made).mtimeMs;
     const files = await make(made);
     cpSync(made, directory, { recursive: true });
     // A file that was changed meanwhile may have been read before or after that.
