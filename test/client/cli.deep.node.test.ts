@@ -109,6 +109,29 @@ describe("deliveries", () => {
     });
   });
 
+  test("why takes an event's id, and explains each of its deliveries", async () => {
+    const other = { ...waiting, id: `${DELIVERY}2`, destination_id: "dst_2", reason: "paused", log: [] };
+    const event = { id: EVENT, timestamp: "2026-11-21T09:00:00Z", deliveries: [waiting, other] };
+    answers({ [`GET /v1/events/${EVENT}`]: { body: event } });
+    const { out, code } = await breakwater(["deliveries", "why", EVENT]);
+    for (const one of [waiting, other]) {
+      expect(out).toContain(deliveryText(one, 0, Date.now()).text);
+      expect(out).toContain(`What to do: ${url}/docs#reason-${one.reason}`);
+    }
+    expect(out.match(/^id .*/gm)).toEqual([waiting, other].map(({ id }) => `id              ${id}`));
+    expect(code).toBe(0);
+    const lines = (await breakwater(["deliveries", "why", EVENT, "--json"])).out.trim().split("\n");
+    expect(lines.map((line) => JSON.parse(line).delivery.id)).toEqual([waiting.id, other.id]);
+  });
+
+  test("why says of an event without deliveries that no destination took it", async () => {
+    answers({
+      [`GET /v1/events/${EVENT}`]: { body: { id: EVENT, timestamp: "2026-11-21T09:00:00Z", deliveries: [] } },
+    });
+    const { out, error } = await breakwater(["deliveries", "why", EVENT]);
+    expect([out, error]).toEqual(["", "No destination took the event when it was accepted.\n"]);
+  });
+
   test("list sends the filters and prints a table, or a line of JSON for each", async () => {
     const sent = answers({ "GET /v1/deliveries": page(waiting, waiting) });
     const filters = ["--state", "waiting", "--destination", waiting.destination_id, "--limit", "1"];

@@ -60,22 +60,8 @@ export const deliveryCommands: readonly Command[] = [
     name: "deliveries why",
     args: "<id>",
     summary: "Explain in a sentence what a delivery does now, why, and until when",
-    async run(call) {
-      const { api, url } = call.connection();
-      const delivery = await deliveryOf(api, call.arg);
-      const { text } = deliveryText(delivery, await acceptedAt(api, delivery), Date.now());
-      const until = delivery.waiting_until ?? delivery.next_attempt_at;
-      if (call.has("json")) {
-        return printObject(call, { explanation: text, ...present({ until }), delivery });
-      }
-      print(`${text}${until ? ` (${until})` : ""}.\n`);
-      const { id, event_id, destination_id, attempts, give_up_at } = delivery;
-      const isOver = ["delivered", "dead", "cancelled"].includes(delivery.state);
-      printObject(call, { id, event_id, destination_id, attempts, ...(!isOver && { give_up_at }) });
-      if (delivery.log.length > 0) print(`\n${tableOf(delivery.log, logColumns)}`);
-      if (!isOver && delivery.reason) print(`\nWhat to do: ${url}/docs#${remedyAnchor(delivery.reason)}`);
-      return undefined;
-    },
+    details: "With the id of an event it explains each of the event's deliveries.",
+    run: why,
   },
   {
     name: "deliveries retry",
@@ -108,6 +94,49 @@ export const deliveryCommands: readonly Command[] = [
   },
 ];
 
+async function why(call: CommandCall): Promise<undefined> {
+  const { api } = call.connection();
+  if (!call.arg.startsWith("evt_")) {
+    const delivery = await deliveryOf(api, call.arg);
+    const explained = explanationOf(delivery, await acceptedAt(api, delivery));
+    return call.has("json") ? printObject(call, explained) : printExplanation(call, explained);
+  }
+  const { timestamp, deliveries } = await eventOf(api, call.arg);
+  const explained = deliveries.map((delivery) => explanationOf(delivery, Date.parse(timestamp)));
+  if (deliveries.length === 0) remark("No destination took the event when it was accepted.");
+  if (call.has("json")) printTable(call, explained, {});
+  else
+    for (const [index, one] of explained.entries()) {
+      if (index > 0) print("");
+      printExplanation(call, one);
+    }
+  return undefined;
+}
+
+/** @param acceptedMs when its event was accepted, epoch ms; only the sentence of a delivered one has it */
+function explanationOf(delivery: Delivery, acceptedMs: number) {
+  const { text } = deliveryText(delivery, acceptedMs, Date.now());
+  return {
+    explanation: text,
+    ...present({ until: delivery.waiting_until ?? delivery.next_attempt_at }),
+    delivery,
+  };
+}
+
+function printExplanation(
+  call: CommandCall,
+  { explanation, until, delivery }: ReturnType<typeof explanationOf>,
+): undefined {
+  print(`${explanation}${until ? ` (${until})` : ""}.\n`);
+  const { id, event_id, destination_id, attempts, give_up_at } = delivery;
+  const isOver = ["delivered", "dead", "cancelled"].includes(delivery.state);
+  printObject(call, { id, event_id, destination_id, attempts, ...(!isOver && { give_up_at }) });
+  if (delivery.log.length > 0) print(`\n${tableOf(delivery.log, logColumns)}`);
+  if (!isOver && delivery.reason)
+    print(`\nWhat to do: ${call.connection().url}/docs#${remedyAnchor(delivery.reason)}`);
+  return undefined;
+}
+
 const logColumns: Columns<Delivery["log"][number]> = {
   attempt: ({ at }) => at,
   status: ({ status }) => status,
@@ -120,11 +149,13 @@ async function deliveryOf(api: Breakwater, id: string): Promise<Delivery> {
   return dataOf(await api.GET("/v1/deliveries/{id}", { params: { path: { id } } }));
 }
 
-/** When its event was accepted, epoch ms: only the sentence of one that was delivered has it. */
+async function eventOf(api: Breakwater, id: string) {
+  return dataOf(await api.GET("/v1/events/{id}", { params: { path: { id } } }));
+}
+
+/** When its event was accepted, epoch ms; 0 where the sentence does not say it. */
 async function acceptedAt(api: Breakwater, { state, event_id }: Delivery): Promise<number> {
-  if (state !== "delivered") return 0;
-  const { timestamp } = dataOf(await api.GET("/v1/events/{id}", { params: { path: { id: event_id } } }));
-  return Date.parse(timestamp);
+  return state === "delivered" ? Date.parse((await eventOf(api, event_id)).timestamp) : 0;
 }
 
 /** The API takes so many ids at once. */
