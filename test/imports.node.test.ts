@@ -20,11 +20,11 @@ const rules: Readonly<Record<string, Readonly<{ folders: readonly string[]; pack
     jobs: { folders: ["jobs", ...ENGINE], packages: [] },
     features: {
       folders: ["features", "http", "jobs", ...ENGINE],
-      packages: [/^hono(\/|$)/, /^@hono\//, /^zod$/, /^drizzle-orm(\/|$)/],
+      packages: [/^hono(\/|$)/, /^@hono\//, /^zod$/, /^drizzle-orm(\/|$)/, /^yaml$/],
     },
     http: {
       folders: ["http", "features", "jobs", "pages", ...ENGINE],
-      packages: [/^hono(\/|$)/, /^@hono\//, /^zod$/, /^yaml$/],
+      packages: [/^hono(\/|$)/, /^@hono\//, /^zod$/],
     },
     pages: {
       folders: ["pages", "features", "http", "simulator", ...ENGINE],

@@ -5,6 +5,7 @@ import { accessCommands } from "./commands/access.ts";
 import { applyCommand } from "./commands/apply.ts";
 import { deliveryCommands } from "./commands/deliveries.ts";
 import { destinationCommands } from "./commands/destinations.ts";
+import { eventTypeCommands } from "./commands/event-types.ts";
 import { eventCommands } from "./commands/events.ts";
 import { initCommand } from "./commands/init.ts";
 import { listenCommand } from "./commands/listen.ts";
@@ -22,6 +23,7 @@ const commands: readonly Command[] = [
   ...replayCommands,
   listenCommand,
   applyCommand,
+  ...eventTypeCommands,
   ...accessCommands,
   initCommand,
   verifyCommand,

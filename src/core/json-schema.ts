@@ -11,6 +11,7 @@
  *
  * An unknown keyword is refused rather than ignored, so that nobody relies on it.
  */
+import { canonicalJson } from "./canonical-json.ts";
 import { isFormat } from "./json-formats.ts";
 import { patternOf } from "./pattern.ts";
 
@@ -92,7 +93,7 @@ const RULES: Readonly<Record<string, Rule>> = {
     `one of ${TYPES.join(", ")}, or a list of them`,
   ],
   enum: [(value) => Array.isArray(value) && value.length > 0, "a list of values"],
-  const: NOTE,
+  const: [isAnything, ""],
   required: [isNames, "a list of names"],
   dependentRequired: [
     (value) => isSchemaObject(value) && Object.values(value).every(isNames),
@@ -138,6 +139,28 @@ const RULES: Readonly<Record<string, Rule>> = {
 };
 
 const KEYWORDS = [...Object.keys(APPLICATORS), ...Object.keys(RULES)].join(", ");
+
+const ANNOTATIONS = Object.keys(RULES).filter(
+  (keyword) => RULES[keyword] === NOTE || RULES[keyword] === TEXT,
+);
+
+/** Whether two schemas differ in nothing but annotations and the order of keys: the same data fits both. */
+export function isSameShape(a: JsonSchema, b: JsonSchema): boolean {
+  return canonicalJson(shapeOf(a)) === canonicalJson(shapeOf(b));
+}
+
+function shapeOf(schema: unknown): unknown {
+  if (!isSchemaObject(schema)) return schema;
+  const kept = Object.entries(schema).filter(([keyword]) => !ANNOTATIONS.includes(keyword));
+  return Object.fromEntries(
+    kept.map(([keyword, value]): [string, unknown] => {
+      const child = Object.hasOwn(APPLICATORS, keyword) ? APPLICATORS[keyword]?.child : undefined;
+      if (child === "list" && Array.isArray(value)) return [keyword, value.map(shapeOf)];
+      if (child !== "map" || !isSchemaObject(value)) return [keyword, child ? shapeOf(value) : value];
+      return [keyword, Object.fromEntries(Object.entries(value).map(([key, one]) => [key, shapeOf(one)]))];
+    }),
+  );
+}
 
 /** Why a schema cannot be stored; empty when it can. */
 export function schemaFaults(schema: unknown): SchemaFault[] {

@@ -62,14 +62,6 @@ export function endedBefore(now: number): number {
   return now - 2 * RETRIED_S * 1000 - MINUTE_MS;
 }
 
-/** JSON in one spelling, whatever the order of its keys. */
-export function canonicalJson(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(",")}]`;
-  if (typeof value !== "object" || value === null) return JSON.stringify(value);
-  const fields = Object.entries(value).toSorted(([a], [b]) => (a < b ? -1 : 1));
-  return `{${fields.map(([key, one]) => `${JSON.stringify(key)}:${canonicalJson(one)}`).join(",")}}`;
-}
-
 type Schema = Readonly<Record<string, unknown>>;
 
 function isObjectSchema(schema: unknown): schema is Schema {

@@ -170,38 +170,82 @@ export async function newestVersions(
   return new Map(results.map(({ name, version }) => [name, version]));
 }
 
-/** One statement for all, so that none is written where the catalogue has no room for one of them. */
+/** A type as it is to be. */
+export type EventTypeWrite = Pick<EventType, "name" | "description" | "schema" | "example" | "archivedAt"> &
+  Readonly<{
+    /** The type as it was seen; undefined for none. */
+    seen: EventType | undefined;
+    /** Where the schema and the example are those of the next version: the conversion to the one that was seen. */
+    conversion?: string | undefined;
+  }>;
+
+/** That the types are as they were seen, and the catalogue has room for the new ones: every statement of the transaction has it. */
+const AS_SEEN = `NOT EXISTS (
+    SELECT 1 FROM json_each(?1) s LEFT JOIN event_types t ON t.name = s.value ->> 'name'
+    WHERE t.updated_at IS NOT s.value ->> 'seen')
+  AND (?2 = 0 OR ${countUpTo(MOST_TYPES + 1, "event_types")} + ?2 <= ${MOST_TYPES})`;
+
+const KEEP_FORMER = `
+  INSERT INTO event_type_versions (type, version, schema, example, conversions, published_at)
+  SELECT e.name, e.version, e.schema, e.example, '[]', e.version_at
+  FROM json_each(?3) p CROSS JOIN event_types e ON e.name = p.value ->> 'name' WHERE ${AS_SEEN}
+  ON CONFLICT (type, version) DO UPDATE SET schema = excluded.schema, example = excluded.example`;
+
+const ADD_VERSIONS = `
+  INSERT INTO event_type_versions (type, version, conversions, published_at)
+  SELECT e.name, e.version + 1, json_array(json_object('after', -1, 'at', ?4, 'template', p.value ->> 'conversion')),
+    max(?4, e.version_at + 1)
+  FROM json_each(?3) p CROSS JOIN event_types e ON e.name = p.value ->> 'name' WHERE ${AS_SEEN}`;
+
+const ARCHIVE_OTHERS = `
+  UPDATE event_types SET archived_at = ?4, updated_at = max(?4, updated_at + 1)
+  WHERE archived_at IS NULL AND name NOT IN (SELECT value FROM json_each(?3)) AND ${AS_SEEN}`;
+
 const PUT_ALL = `
   INSERT INTO event_types (name, description, schema, example, validates, archived_at, created_at, updated_at)
-  SELECT t.value ->> 'name', t.value ->> 'description', t.value ->> 'schema', t.value ->> 'example', 0, NULL, ?2, ?2
-  FROM json_each(?1) t
-  WHERE ${countUpTo(MOST_TYPES + 1, "event_types")} + (
-    SELECT count(*) FROM json_each(?1) n LEFT JOIN event_types e ON e.name = n.value ->> 'name'
-    WHERE e.name IS NULL) <= ${MOST_TYPES}
+  SELECT t.value ->> 'name', t.value ->> 'description', t.value ->> 'schema', t.value ->> 'example', 0,
+    t.value ->> 'archivedAt', ?4, ?4
+  FROM json_each(?3) t WHERE ${AS_SEEN}
   ON CONFLICT (name) DO UPDATE SET description = excluded.description, schema = excluded.schema,
-    example = excluded.example, updated_at = excluded.updated_at, archived_at = NULL
+    example = excluded.example, updated_at = max(excluded.updated_at, updated_at + 1), archived_at = excluded.archived_at
   RETURNING name`;
 
-/** Not without the types that are put before it in the same transaction. */
-const ARCHIVE_OTHERS = `
-  UPDATE event_types SET archived_at = ?3, updated_at = ?3
-  WHERE archived_at IS NULL AND name NOT IN (SELECT value FROM json_each(?1))
-    AND NOT EXISTS (SELECT 1 FROM json_each(?2) n LEFT JOIN event_types e ON e.name = n.value WHERE e.updated_at IS NOT ?3)`;
+/** A version beyond its type's newest is there within this transaction only, so that the statement needs no other guard. */
+const MAKE_NEWEST = `
+  UPDATE event_types SET version = version + 1, version_at = max(?2, version_at + 1)
+  WHERE name IN (SELECT value ->> 'name' FROM json_each(?1)) AND EXISTS (
+    SELECT 1 FROM event_type_versions v WHERE v.type = event_types.name AND v.version = event_types.version + 1)
+  RETURNING *`;
 
 /**
- * Creates or replaces types, archived ones too, all or none; whether they are validated stays as it was. False when the
- * catalogue has no room for them.
+ * Creates or replaces types, in one transaction; whether they are validated stays as it was. Undefined, and nothing is written,
+ * when one of them is no longer as it was seen, or the catalogue has no room.
  * @param kept where given, all other types are archived
+ * @returns the types that have got a version
  */
 export async function putEventTypes(
   db: D1Database,
-  types: readonly Pick<EventType, "name" | "description" | "schema" | "example">[],
+  types: readonly EventTypeWrite[],
   kept: readonly string[] | undefined,
   now: number,
-): Promise<boolean> {
-  const names = JSON.stringify(types.map(({ name }) => name));
-  const archive = kept && db.prepare(ARCHIVE_OTHERS).bind(JSON.stringify(kept), names, now);
-  const put = db.prepare(PUT_ALL).bind(JSON.stringify(types), now);
-  const [written] = await db.batch(archive ? [put, archive] : [put]);
-  return written?.results.length === types.length;
+): Promise<readonly EventType[] | undefined> {
+  const seen = JSON.stringify(types.map((one) => ({ name: one.name, seen: one.seen?.updatedAt ?? null })));
+  const added = types.filter((one) => one.seen === undefined).length;
+  const rows = JSON.stringify(types.map(({ seen: _, conversion: __, ...row }) => row));
+  const published = types.flatMap(({ name, conversion }) =>
+    conversion === undefined ? [] : [{ name, conversion }],
+  );
+  const versions = JSON.stringify(published);
+  const guarded = (statement: string, list: string) => db.prepare(statement).bind(seen, added, list, now);
+  const results = await db.batch<RawRow>([
+    ...(published.length > 0
+      ? [db.prepare(KEEP_FORMER).bind(seen, added, versions), guarded(ADD_VERSIONS, versions)]
+      : []),
+    ...(kept ? [guarded(ARCHIVE_OTHERS, JSON.stringify(kept))] : []),
+    guarded(PUT_ALL, rows),
+    ...(published.length > 0 ? [db.prepare(MAKE_NEWEST).bind(versions, now)] : []),
+  ]);
+  const made = published.length > 0 ? (results.pop()?.results ?? []) : [];
+  const isWritten = results.pop()?.results.length === types.length;
+  return isWritten ? made.map((raw) => modelOf(eventTypes, raw)) : undefined;
 }

@@ -6,50 +6,33 @@ import { asc, eq, type SQL, sql } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/d1";
 import type { SQLiteColumn } from "drizzle-orm/sqlite-core";
 import { MOST_CHANGES, type PinChanges, type PublishedVersion } from "../core/event-versions.ts";
-import { modelOf, parsedOr, type RawRow } from "./columns.ts";
+import { parsedOr } from "./columns.ts";
 import { destinations } from "./destination.ts";
-import type { EventType } from "./event-types.ts";
-import { eventTypes, eventTypeVersions } from "./schema.ts";
+import { type EventType, putEventTypes } from "./event-types.ts";
+import { eventTypeVersions } from "./schema.ts";
 
 export type StoredVersion = typeof eventTypeVersions.$inferSelect;
 
 /** Versions of a type, all of which a conversion may read. */
 export const MOST_VERSIONS = 20;
 
-/** The type as it was seen, with room for another version. */
-const SEEN = `FROM event_types WHERE name = ?1 AND version = ?2 AND updated_at = ?3 AND version < ${MOST_VERSIONS}`;
-
-const KEEP_FORMER = `
-  INSERT INTO event_type_versions (type, version, schema, example, conversions, published_at)
-  SELECT name, version, schema, example, '[]', version_at ${SEEN}
-  ON CONFLICT (type, version) DO UPDATE SET schema = excluded.schema, example = excluded.example`;
-
-const ADD = `
-  INSERT INTO event_type_versions (type, version, conversions, published_at)
-  SELECT name, version + 1, json_array(json_object('after', -1, 'at', ?4, 'template', ?5)), max(?4, version_at + 1) ${SEEN}`;
-
-const MAKE_NEWEST = `
-  UPDATE event_types SET version = version + 1, version_at = max(?4, version_at + 1), schema = ?5, example = ?6,
-    updated_at = max(?4, updated_at + 1)
-  WHERE name = ?1 AND version = ?2 AND updated_at = ?3 AND version < ${MOST_VERSIONS} RETURNING *`;
-
 type Publication = Readonly<{ schema: string; example: string | null; conversion: string }>;
 
-/** Adds a version to a type, in one transaction; undefined when the type is no longer as it was seen, or has as many as it may. */
+/** Adds a version to a type; undefined when the type is no longer as it was seen. */
 export async function insertEventVersion(
   db: D1Database,
-  { name, version, updatedAt }: EventType,
-  { schema, example, conversion }: Publication,
+  seen: EventType,
+  publication: Publication,
   now: number,
 ): Promise<EventType | undefined> {
-  const seen = [name, version, updatedAt];
-  const [, , made] = await db.batch<RawRow>([
-    db.prepare(KEEP_FORMER).bind(...seen),
-    db.prepare(ADD).bind(...seen, now, conversion),
-    db.prepare(MAKE_NEWEST).bind(...seen, now, schema, example),
-  ]);
-  const raw = made?.results[0];
-  return raw && modelOf(eventTypes, raw);
+  const { name, description, archivedAt } = seen;
+  const made = await putEventTypes(
+    db,
+    [{ name, description, archivedAt, seen, ...publication }],
+    undefined,
+    now,
+  );
+  return made?.[0];
 }
 
 /** The versions of a type that has several, the first one first. */

@@ -37,6 +37,7 @@ export const pages: readonly Shown[] = [
   { name: "delete-destination", path: `${destination}/delete` },
   { name: "event-types", path: "/dashboard/event-types" },
   { name: "new-event-type", path: "/dashboard/event-types/new" },
+  { name: "import-event-types", path: "/dashboard/event-types/import" },
   {
     name: "event-type-versions",
     path: "/dashboard/event-types/order.created/versions",

@@ -360,6 +360,35 @@ test("keys are created, listed and revoked, and links to the portal made", async
   expect(sent.at(-1)?.body).toEqual({ tenant: "acme", read_only: true });
 });
 
+describe("event-types import", () => {
+  const IMPORT = "POST /v1/event-types/import";
+  const args = ["event-types", "import", "-f", "-"];
+  const step = (action: string, ...errors: string[]) => ({ name: "order.paid", action, version: 2, errors });
+
+  test("shows what would be done to each type, and imports with --yes", async () => {
+    const sent = answers({ [IMPORT]: { body: { types: [step("publish")] } } });
+    const plan = await breakwater(args, { input: "webhooks: {}" });
+    expect([plan.code, plan.error]).toEqual([8, "--yes imports this.\n"]);
+    expect(plan.out).toMatch(/order\.paid +publish +2/);
+    const done = await breakwater([...args, "--yes", "--archive-others"], { input: "webhooks: {}" });
+    expect([done.code, done.error]).toEqual([0, ""]);
+    expect(sent.map(({ body }) => body)).toEqual([
+      { document: "webhooks: {}", dry_run: true, archive_others: false },
+      { document: "webhooks: {}", dry_run: false, archive_others: true },
+    ]);
+  });
+
+  test("says why nothing would be imported, and that nothing is to be done", async () => {
+    answers({ [IMPORT]: { body: { types: [step("refuse", "the conversion is missing")] } } });
+    const refused = await breakwater(args, { input: "" });
+    expect([refused.code, refused.error]).toEqual([8, "Nothing would be imported.\n"]);
+    expect(refused.out).toContain("order.paid: the conversion is missing");
+    answers({ [IMPORT]: { body: { types: [step("keep")] } } });
+    expect((await breakwater(args, { input: "" })).code).toBe(0);
+    expect((await breakwater(["event-types", "import"])).code).toBe(2);
+  });
+});
+
 describe("apply", () => {
   const yaml = "tenants:\n  acme:\n    settings: { retention_days: 30 }\nevent_types:\n  order.paid:\n";
   const tenant = (retention_days: number | null) => ({

@@ -33,6 +33,7 @@ const OPERATORS = [
   "PUT /v1/event-types/{name}/versions/{version}",
   "PATCH /v1/event-types/{name}/versions/{version}",
   "POST /v1/event-types/{name}/check",
+  "POST /v1/event-types/import",
   "PATCH /v1/tenants/{tenant}",
   "DELETE /v1/tenants/{tenant}",
   "POST /v1/tenants/{tenant}/import",

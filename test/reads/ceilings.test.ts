@@ -118,6 +118,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /dashboard/groups/limits": [5, 3],
   "GET /dashboard/event-types": [510, 2],
   "GET /dashboard/event-types/new": [2, 1],
+  "GET /dashboard/event-types/import": [2, 1],
   "GET /dashboard/event-types/:name/edit": [4, 3],
   "GET /dashboard/event-types/:name/delete": [4, 3],
   "GET /dashboard/event-types/:name/versions": [80, 7],
@@ -152,6 +153,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "GET /v1/event-types/{name}/endpoints": [150, 3],
   // As many events as it tries, among the bundles that a page looks at.
   "POST /v1/event-types/{name}/check": [2_500, 54],
+  "POST /v1/event-types/import": [1_020, 4],
   "GET /v1/tenants/{tenant}": [2, 1],
   "GET /v1/erasures": [150, 1],
   "GET /v1/erasures/{id}": [2, 1],
@@ -266,6 +268,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   "POST /dashboard/settings/export": [1_020, 5],
   "POST /dashboard/settings/import": [2_110, 6],
   "POST /dashboard/event-types/new": [1_020, 7],
+  "POST /dashboard/event-types/import": [1_020, 7],
   "POST /dashboard/event-types/:name/edit": [1_020, 6],
   "POST /dashboard/event-types/:name/versions": [1_020, 9],
   "POST /dashboard/event-types/:name/archive": [1_020, 6],

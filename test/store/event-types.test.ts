@@ -176,8 +176,11 @@ describe("types by their names", () => {
 
 describe("many types at once", () => {
   const some = (...list: string[]) => list.map((name) => typeOf(name, { description: `new ${name}` }));
-  const putAll = (list: string[], kept?: string[], now = 10) =>
-    putEventTypes(env.DB, some(...list), kept, now);
+  async function putAll(list: string[], kept?: string[], now = 10): Promise<boolean> {
+    const before = await eventTypesByName(env.DB, list);
+    const types = some(...list).map((one) => ({ ...one, archivedAt: null, seen: before.get(one.name) }));
+    return (await putEventTypes(env.DB, types, kept, now)) !== undefined;
+  }
 
   test("are created or replaced, are archived no more, and stay validated", async () => {
     await put("a", { validates: true, archived: true, retentionDays: 4 }, 1);

@@ -172,7 +172,7 @@ export const serviceInputs: Readonly<Record<string, Inputs>> = {
   replaceEventType: ({ canary }) => [{ name: canary, fields: {} }],
   deleteEventType: () => ["shared.by-all"],
   importEventTypes: ({ canary }) => [
-    { types: [{ name: canary, description: "" }], field: "spec", isDryRun: false, replaces: true },
+    { document: { webhooks: { [canary]: { post: {} } } }, field: "spec", isDryRun: false, replaces: true },
   ],
 
   listEventKinds: () => [undefined],

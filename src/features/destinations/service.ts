@@ -4,8 +4,8 @@
  */
 import { capsOf } from "../../config.ts";
 import { changesBetween } from "../../core/audit.ts";
+import { canonicalJson } from "../../core/canonical-json.ts";
 import { defaultLimits } from "../../core/limits.ts";
-import { canonicalJson } from "../../core/mcp-events.ts";
 import { allows, type LimitedField, limitedFields } from "../../core/portal-access.ts";
 import { notYourTenant, type Principal, refuseTenant, tenantFor } from "../../core/principal.ts";
 import {

@@ -6,6 +6,7 @@ import {
   cursorParam,
   eventType,
   jsonAnswer,
+  jsonRequest,
   limitParam,
   optionalJson,
   pageFrom,
@@ -15,7 +16,8 @@ import {
 import { answerOf, problemResponses } from "../../http/problems.ts";
 import { answers, routeTo } from "../../http/routes.ts";
 import { MOST_TYPES, MOST_VALIDATED } from "../../store/event-types.ts";
-import { newEventType, typeSchema } from "./schema.ts";
+import { importEventTypes } from "./import.ts";
+import { eventTypeImport, importedTypesSchema, newEventType, typeSchema } from "./schema.ts";
 import { deleteEventType, getEventType, getEventTypes, replaceEventType, typeView } from "./service.ts";
 
 export function registerEventTypes(api: Api): void {
@@ -42,6 +44,17 @@ export function registerEventTypes(api: Api): void {
   api.openapi(getType, async (c) => {
     const found = await getEventType(callerIn(c), c.req.valid("param").name);
     return found.kind === "ok" ? c.json(typeView(found.value), 200) : answerOf(found);
+  });
+
+  api.openapi(importTypes, async (c) => {
+    const { document, dry_run: isDryRun = false, archive_others: replaces = false } = c.req.valid("json");
+    const imported = await importEventTypes(callerIn(c), { document, field: "document", isDryRun, replaces });
+    if (imported.kind !== "ok") return answerOf(imported);
+    const types = imported.value.map(({ webhook: _, errors, ...type }) => ({
+      ...type,
+      errors: errors.map(({ fault, expected }) => `${fault}; expected ${expected}`),
+    }));
+    return c.json({ types }, 200);
   });
 
   api.openapi(deleteType, async (c) => {
@@ -93,6 +106,23 @@ const getType = createRoute({
   tags,
   request: { params: nameParam },
   responses: answers(200, typeSchema, "The event type.", [401, 403, 404, 429]),
+});
+
+const importTypes = createRoute({
+  ...routeTo("post", "/v1/event-types/import", importEventTypes, jsonBody({ maxBytes: 1024 * 1024 })),
+  summary: "Import event types from an OpenAPI document",
+  tags,
+  description:
+    "All webhooks of the document, or none. A schema that has changed is published as the next version where there is a " +
+    "conversion; without one it replaces the schema of a type that has one version, and is refused for others. Repeating it " +
+    "changes nothing. Not for keys that are bound to a tenant.",
+  request: { body: jsonRequest(eventTypeImport) },
+  responses: answers(
+    200,
+    importedTypesSchema,
+    "What is done to each type, or would be.",
+    [400, 401, 403, 409, 413, 415, 422],
+  ),
 });
 
 const deleteType = createRoute({

@@ -58,3 +58,41 @@ export const typeSchema = z
 /** What `PUT /v1/event-types/{name}` takes; what is left out is removed. */
 export type EventTypeFields = z.infer<typeof newEventType>;
 export type EventTypeView = z.infer<typeof typeSchema>;
+
+const FLAG_EXPECTED = "expected true or false";
+const DOCUMENT_EXPECTED = "expected an OpenAPI document: an object, or its text as YAML or JSON";
+
+export const eventTypeImport = strict({
+  document: z.union([z.string(), z.record(z.string(), z.unknown())], { error: DOCUMENT_EXPECTED }).openapi({
+    description:
+      "An OpenAPI document, or its text as YAML or JSON. Its `webhooks` are the types; `x-breakwater-conversion` of an operation " +
+      "is the conversion of a schema that has changed.",
+    example: "webhooks: { invoice.paid: { post: { description: An invoice was paid } } }",
+  }),
+  dry_run: z.boolean({ error: FLAG_EXPECTED }).optional().openapi({
+    description: "With true, nothing is changed.",
+  }),
+  archive_others: z.boolean({ error: FLAG_EXPECTED }).optional().openapi({
+    description: "With true, types that the document does not have are archived.",
+  }),
+}).openapi("EventTypeImport");
+
+const importActions = ["create", "change", "publish", "archive", "keep", "refuse"] as const;
+export type ImportAction = (typeof importActions)[number];
+
+export const importedTypesSchema = z
+  .object({
+    types: z.array(
+      z.object({
+        name: z.string().openapi({ example: "invoice.paid" }),
+        action: z.enum(importActions).openapi({
+          description:
+            "`change`: in place. `publish`: as the next version. `keep`: it is as in the document. `refuse`: in a dry run " +
+            "alone; the import is refused as a whole.",
+        }),
+        version: z.int().nullable().openapi({ description: "The newest version afterwards." }),
+        errors: z.array(z.string()).openapi({ description: "Why it is refused.", example: [] }),
+      }),
+    ),
+  })
+  .openapi("ImportedEventTypes");

@@ -11,15 +11,12 @@ import { wholeDays } from "../../core/retention.ts";
 import { eventType } from "../../http/parameters.ts";
 import {
   type EventType,
-  eventTypesByName,
   findEventType,
   listEventTypes,
-  listTypeNames,
   listTypesWithExamples,
   MOST_TYPES,
   MOST_VALIDATED,
   putEventType,
-  putEventTypes,
   removeEventType,
 } from "../../store/event-types.ts";
 import { isoTime } from "../../time.ts";
@@ -115,76 +112,6 @@ export const deleteEventType = service(
     return ok(undefined);
   },
 );
-
-/** An imported document's description of a type. */
-export type ImportedType = Readonly<{
-  name: string;
-  description: string;
-  schema?: unknown;
-  example?: unknown;
-}>;
-
-type Import = Readonly<{
-  types: readonly ImportedType[];
-  /** The field that the document came in, for errors. */
-  field: string;
-  isDryRun: boolean;
-  /** Whether types that are not in the document are archived. */
-  replaces: boolean;
-}>;
-
-/** Characters of all types together: they are parameters of one statement. */
-const MAX_IMPORTED = 1_500_000;
-
-/** Puts all types into the catalogue, or none. Returns the names of those that change. */
-export const importEventTypes = service(
-  changingTypes,
-  async ({ services, principal, changed }, { types, field, isDryRun, replaces }: Import) => {
-    const refusal = refuseBoundToTypes(principal);
-    if (refusal) return refusal;
-    const { db, now } = services;
-    const names = types.map(({ name }) => name);
-    const before = await eventTypesByName(db, names);
-    const rows = types.map((type) => importedRow(type, before.get(type.name)));
-    const written = rows.filter((row) => isChange(row, before.get(row.name)));
-    const size = JSON.stringify(written).length;
-    if (size > MAX_IMPORTED) {
-      const expected = `at most ${MAX_IMPORTED}: import the document in parts`;
-      return invalidFields([{ field, fault: `gives types of ${size} characters`, expected }]);
-    }
-    const all = replaces ? await listTypeNames(db, MOST_TYPES) : [];
-    const modified = [...written.map(({ name }) => name), ...all.filter((name) => !names.includes(name))];
-    if (isDryRun) return ok(modified);
-    if (!(await putEventTypes(db, written, replaces ? names : undefined, now()))) {
-      const expected = `at most ${MOST_TYPES} types in the catalogue, archived ones included`;
-      return invalidFields([{ field, fault: "has more types than there is room for", expected }]);
-    }
-    for (const name of modified) changed("event_type.changed", { id: name, tenant: null });
-    return ok(modified);
-  },
-);
-
-type ImportedRow = Pick<EventType, "name" | "description" | "schema" | "example">;
-
-/** Without a schema in the document, a type keeps the one that it has; and its example, where that fits still. */
-function importedRow(
-  { name, description, schema, example }: ImportedType,
-  before: EventType | undefined,
-): ImportedRow {
-  const stored = jsonOrNone(schema) ?? before?.schema ?? null;
-  const shape = storedJson(stored) as JsonSchema | null;
-  const fits = (one: string | null) =>
-    one !== null && (shape === null || dataFaults(shape, storedJson(one)).length === 0);
-  const examples = [jsonOrNone(example), before?.example ?? null];
-  return { name, description, schema: stored, example: examples.find(fits) ?? null };
-}
-
-function isChange(row: ImportedRow, before: EventType | undefined): boolean {
-  if (before === undefined || before.archivedAt !== null) return true;
-  return (["description", "schema", "example"] as const).some(
-    (column) => (row[column] ?? "") !== (before[column] ?? ""),
-  );
-}
 
 const MAX_EXAMPLE = 16 * 1024;
 

@@ -95,7 +95,7 @@ export const publishEventVersion = service(
       return conflict(`Version ${version} of ${name} is published; its conversion and dates can be changed`);
     const errors = [
       ...(version === row.version + 1 ? [] : [notNext(version, row)]),
-      ...(version > MOST_VERSIONS ? [tooMany(version)] : []),
+      ...(version > MOST_VERSIONS ? [tooManyVersions(version)] : []),
       ...draftErrors(fields),
       ...(await conversionErrors(conversion)),
     ];
@@ -116,7 +116,7 @@ function notNext(version: number, row: EventType): FieldError {
   return { field: "version", fault: `is ${version}`, expected: `${row.version + 1}, the next one` };
 }
 
-function tooMany(version: number): FieldError {
+export function tooManyVersions(version: number): FieldError {
   return {
     field: "version",
     fault: `is ${version}`,
@@ -130,16 +130,17 @@ function draftErrors({ schema, example }: Pick<EventVersionFields, "schema" | "e
   return placedFaults("example", dataFaults(schema as JsonSchema, example));
 }
 
-async function conversionErrors(conversion: string): Promise<FieldError[]> {
+/** Why a text is no conversion. */
+export async function conversionErrors(conversion: string): Promise<FieldError[]> {
   const { compile } = await import("../../core/transform/liquid.ts");
   const found = compile({ body: conversion });
   if ("fill" in found) return [];
   const fault = faultText({ ...found, field: "" }).replace(/^[ :]+/, "");
-  return [{ field: "conversion", fault, expected: "Liquid; see docs/event-versions.md" }];
+  return [{ field: "conversion", fault, expected: "JSON with Liquid in its strings" }];
 }
 
 /** The errors of a conversion that makes of the example no data of the version before. */
-async function exampleErrors(
+export async function exampleErrors(
   services: Services,
   row: EventType,
   example: unknown,

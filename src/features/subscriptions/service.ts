@@ -3,8 +3,9 @@
  * tenant that expires, made by the client's principal through the services of destinations, so that rights, limits, the guard of
  * URLs and the audit trail are those of any other. Its client is known again by the subscription's id, which is its `uid`.
  */
+
+import { canonicalJson } from "../../core/canonical-json.ts";
 import {
-  canonicalJson,
   cursorIn,
   cursorText,
   endedBefore,

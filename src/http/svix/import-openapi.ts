@@ -2,13 +2,12 @@
 
 import { z } from "@hono/zod-openapi";
 import type { Hono } from "hono";
-import { parse } from "yaml";
-import { importEventTypes } from "../../features/event-types/service.ts";
+import { importEventTypes } from "../../features/event-types/import.ts";
+import type { WebhookType } from "../../features/event-types/openapi-webhooks.ts";
 import { requires } from "../auth.ts";
 import { type ApiContext, type ApiEnv, callerIn } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
 import { answerOf, invalid, problem } from "../problems.ts";
-import { isFaulty, type WebhookType, webhooksIn } from "./openapi-webhooks.ts";
 import { bodyOf } from "./shapes.ts";
 
 const MAX_BYTES = 1024 * 1024;
@@ -31,35 +30,20 @@ async function importDocument(c: ApiContext): Promise<Response> {
   if (input instanceof Response) return input;
   const { spec, specRaw, dryRun = false, replaceAll = false } = input;
   if ((spec == null) === (specRaw == null)) return problem(400, "The body needs either spec or specRaw");
-  const field = spec == null ? "specRaw" : "spec";
-  const document = spec ?? parsed(specRaw ?? "");
-  if (document === undefined) return invalid([{ field, ...NO_DOCUMENT }]);
-  const read = webhooksIn(document);
-  if (isFaulty(read))
-    return invalid(
-      read.map(({ pointer, fault, expected }) => ({ field, fault: `${pointer || "/"} ${fault}`, expected })),
-    );
-  const wish = { field, isDryRun: dryRun === true, replaces: replaceAll === true };
-  const imported = await importEventTypes(callerIn(c), { types: read, ...wish });
+  const isDryRun = dryRun === true;
+  const imported = await importEventTypes(callerIn(c), {
+    document: spec ?? specRaw ?? "",
+    field: spec == null ? "specRaw" : "spec",
+    isDryRun,
+    replaces: replaceAll === true,
+  });
   if (imported.kind !== "ok") return answerOf(imported);
-  const modified = imported.value;
-  const toModify = read.filter(({ name }) => modified.includes(name)).map(shownType);
-  return c.json({ data: { modified, to_modify: wish.isDryRun ? toModify : null } });
-}
-
-const NO_DOCUMENT = { fault: "cannot be read as YAML or JSON", expected: "an OpenAPI document: an object" };
-
-/**
- * YAML is a superset of JSON. Undefined for what is neither, is no object, or nests deeper than the stack. The library
- * refuses aliases that multiply; those that are left are copied.
- */
-function parsed(text: string): Record<string, unknown> | undefined {
-  try {
-    const value = JSON.parse(JSON.stringify(parse(text, { logLevel: "silent" })));
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
+  const errors = imported.value.flatMap((type) => type.errors);
+  if (errors.length > 0) return invalid(errors);
+  const changed = imported.value.filter(({ action }) => action !== "keep");
+  const modified = changed.map(({ name }) => name);
+  const toModify = changed.flatMap(({ webhook }) => (webhook ? [shownType(webhook)] : []));
+  return c.json({ data: { modified, to_modify: isDryRun ? toModify : null } });
 }
 
 /** As the document has it. */

@@ -37,6 +37,7 @@ import { registerEventTypeVersions } from "./pages/event-type-versions.tsx";
 import { registerEventTypePages } from "./pages/event-types.tsx";
 import { registerGroupLimitPages } from "./pages/group-limits.tsx";
 import { registerGroupPages } from "./pages/groups.tsx";
+import { registerImportEventTypes } from "./pages/import-event-types.tsx";
 import { registerKeyPages } from "./pages/keys.tsx";
 import { registerNewDestination } from "./pages/new-destination.tsx";
 import { registerNoticePages } from "./pages/notices.tsx";
@@ -85,6 +86,7 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     registerKeyPages,
     registerPortalLinkPage,
     registerEditEventType,
+    registerImportEventTypes,
     registerSettings,
     registerTenantConfigPages,
     registerTenantDeletionPages,

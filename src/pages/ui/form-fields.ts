@@ -156,6 +156,11 @@ export const eventTypeFields = {
   retention_days: ["retention_days", "Retention (days)"],
 } as const satisfies FormFields;
 
+export const eventTypeImportFields = {
+  document: ["document", "OpenAPI document"],
+  archive_others: ["archive_others", "Archive event types that the document does not have"],
+} as const satisfies FormFields;
+
 export const eventVersionFields = {
   version: ["version", "Version"],
   schema: ["schema", "JSON Schema of the data"],

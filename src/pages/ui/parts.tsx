@@ -168,6 +168,7 @@ const outcomes = {
   revoked: "Key revoked. Within a minute it is refused everywhere.",
   settings: "Settings saved.",
   "type-saved": "Event type saved. It applies to the next event posted.",
+  "types-imported": "Event types imported.",
   "type-archived": "Event type archived. Its events are still accepted and validated.",
   "type-restored": "Event type restored.",
   "type-deleted": "Event type deleted. Its events are no longer validated.",

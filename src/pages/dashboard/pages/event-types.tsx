@@ -62,9 +62,14 @@ const Catalogue: FC<Props> = ({ types, isFirst, next, mayEdit, archived, outcome
       <div class="head">
         <h1>Event types</h1>
         {mayEdit && (
-          <a class="button" href={`${PATH}/new`}>
-            New event type
-          </a>
+          <div class="actions">
+            <a class="button" href={`${PATH}/import`}>
+              Import
+            </a>
+            <a class="button" href={`${PATH}/new`}>
+              New event type
+            </a>
+          </div>
         )}
       </div>
       <p class="lede">
@@ -188,9 +193,14 @@ const EmptyCatalogue: FC<{ origin?: string }> = ({ origin }) => (
       <section aria-labelledby="first">
         <div class="head">
           <h2 id="first">Add the first one</h2>
-          <a class="button" href={`${PATH}/new`}>
-            Use a form instead
-          </a>
+          <div class="actions">
+            <a class="button" href={`${PATH}/import`}>
+              Import
+            </a>
+            <a class="button" href={`${PATH}/new`}>
+              Use a form instead
+            </a>
+          </div>
         </div>
         <Copyable
           id="create"

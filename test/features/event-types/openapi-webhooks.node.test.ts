@@ -1,7 +1,11 @@
 /** Which event types the webhooks of an OpenAPI document are, and what is wrong with a document. */
 import { describe, expect, it, test } from "vitest";
 import { schemaFaults } from "../../../src/core/json-schema.ts";
-import { isFaulty, type WebhookType, webhooksIn } from "../../../src/http/svix/openapi-webhooks.ts";
+import {
+  isFaulty,
+  type WebhookType,
+  webhooksIn,
+} from "../../../src/features/event-types/openapi-webhooks.ts";
 
 const json = (schema: unknown, media = {}) => ({
   requestBody: { content: { "application/json": { schema, ...media } } },
@@ -12,7 +16,7 @@ const withSchemas = (schema: unknown, schemas: object) => document(json(schema),
 function read(given: object): readonly WebhookType[] {
   const types = webhooksIn(given as Record<string, unknown>);
   if (isFaulty(types)) throw new Error(JSON.stringify(types));
-  return types;
+  return types.map(({ conversion: _, conversionAt: __, ...type }) => type as WebhookType);
 }
 const schemaOf = (given: object) => read(given)[0]?.schema;
 const faultsOf = (given: object) => webhooksIn(given as Record<string, unknown>);

@@ -7,8 +7,9 @@
  * itself, through ten others at most, and each is taken along once.
  */
 import { isFormat } from "../../core/json-formats.ts";
-import { APPLICATORS, type JsonSchema, schemaFaults } from "../../core/json-schema.ts";
+import { APPLICATORS, faultOfValue, type JsonSchema, schemaFaults } from "../../core/json-schema.ts";
 import { dataFaults } from "../../core/json-schema-check.ts";
+import { MOST_TEMPLATE } from "../../core/transform/template.ts";
 
 export type WebhookType = Readonly<{
   name: string;
@@ -17,6 +18,10 @@ export type WebhookType = Readonly<{
   /** Undefined where the document has none. */
   schema: JsonSchema | undefined;
   example: unknown;
+  /** To the version before, where the schema is that of another version than the newest. */
+  conversion: string | undefined;
+  /** Where the document has the conversion, or would have it, as a JSON Pointer. */
+  conversionAt: string;
 }>;
 
 export type WebhookFault = Readonly<{
@@ -90,11 +95,23 @@ function readWebhook(document: Json, name: string, path: Path): WebhookType | We
   const text = typeof description === "string" ? description : "";
   if (text.length > MAX_DESCRIPTION)
     return [faultAt(operation.path, LONG_DESCRIPTION(text.length), `at most ${MAX_DESCRIPTION}`)];
+  const conversionAt = pointerOf([...operation.path, CONVERSION]);
+  const conversion = post[CONVERSION];
+  if (conversion !== undefined && !isConversion(conversion))
+    return [{ pointer: conversionAt, fault: faultOfValue(conversion), expected: CONVERSION_EXPECTED }];
   const content = contentOf(document, operation);
   if ("fault" in content) return [content];
-  const base = { name, description: text, deprecated: post.deprecated === true };
+  const base = { name, description: text, deprecated: post.deprecated === true, conversion, conversionAt };
   if (!isObject(content.value)) return { ...base, schema: undefined, example: undefined };
   return withSchema(document, base, { path: content.path, value: content.value });
+}
+
+/** The extension of the operation that has the conversion. */
+const CONVERSION = "x-breakwater-conversion";
+const CONVERSION_EXPECTED = `a text of 1 to ${MOST_TEMPLATE} characters`;
+
+function isConversion(value: unknown): value is string {
+  return typeof value === "string" && value.length >= 1 && value.length <= MOST_TEMPLATE;
 }
 
 const MAX_DESCRIPTION = 1_000;
@@ -121,7 +138,7 @@ function contentOf(document: Json, operation: Place): Place | WebhookFault {
   return type === undefined ? { path: content.path, value: undefined } : step(document, content, type);
 }
 
-type Base = Pick<WebhookType, "name" | "description" | "deprecated">;
+type Base = Omit<WebhookType, "schema" | "example">;
 
 function withSchema(document: Json, base: Base, media: Place): WebhookType | WebhookFault[] {
   const { value } = media as { value: Json };

@@ -1,0 +1,231 @@
+/**
+ * The import of an OpenAPI document's webhooks into the catalogue of event types: all of them or none. A schema that has changed
+ * is the type's next version where the document has a conversion. Without one it replaces the schema of a type that has but one
+ * version, and is refused for others: conversions are written for the data of their version.
+ */
+import { changesBetween } from "../../core/audit.ts";
+import { canonicalJson } from "../../core/canonical-json.ts";
+import { isSameShape, type JsonSchema } from "../../core/json-schema.ts";
+import { dataFaults } from "../../core/json-schema-check.ts";
+import { conflict, type FieldError, invalidFields, ok } from "../../core/result.ts";
+import type { Services } from "../../services.ts";
+import {
+  type EventType,
+  type EventTypeWrite,
+  eventTypesByName,
+  listTypeNames,
+  MOST_TYPES,
+  putEventTypes,
+} from "../../store/event-types.ts";
+import { MOST_VERSIONS } from "../../store/event-versions.ts";
+import { service } from "../service.ts";
+import { isFaulty, type WebhookType, webhooksIn } from "./openapi-webhooks.ts";
+import type { ImportAction } from "./schema.ts";
+import { changingTypes, jsonOrNone, refuseBoundToTypes, storedJson } from "./service.ts";
+import { conversionErrors, exampleErrors, tooManyVersions } from "./versions.ts";
+
+type Import = Readonly<{
+  /** An object, or its text as YAML or JSON. */
+  document: string | Readonly<Record<string, unknown>>;
+  /** The field that the document came in, for errors. */
+  field: string;
+  isDryRun: boolean;
+  /** Whether types that are not in the document are archived. */
+  replaces: boolean;
+}>;
+
+/** An event type as the import leaves it, or would leave it. */
+export type ImportedType = Readonly<{
+  name: string;
+  action: ImportAction;
+  /** The newest version afterwards; null for a type that is archived. */
+  version: number | null;
+  /** Why it is refused. */
+  errors: readonly FieldError[];
+  /** As the document has it; undefined for a type that is archived. */
+  webhook: WebhookType | undefined;
+}>;
+
+/** Characters of a document, and of all types together: they are parameters of one statement. */
+const MAX_DOCUMENT = 1024 * 1024;
+const MAX_IMPORTED = 1_500_000;
+
+/** Puts all types into the catalogue, or none. Refused types are part of a dry run's value, and else the import is refused. */
+export const importEventTypes = service(
+  changingTypes,
+  async ({ services, principal, changed }, { document, field, isDryRun, replaces }: Import) => {
+    const refusal = refuseBoundToTypes(principal);
+    if (refusal) return refusal;
+    const webhooks = await webhooksOf(document);
+    if (isFaulty(webhooks))
+      return invalidFields(
+        webhooks.map(({ pointer, ...rest }) => ({
+          field,
+          ...rest,
+          fault: `${pointer} ${rest.fault}`.trim(),
+        })),
+      );
+    const { db, now } = services;
+    const names = webhooks.map(({ name }) => name);
+    const before = await eventTypesByName(db, names);
+    const planned = await Promise.all(
+      webhooks.map((one) => plannedType(services, field, one, before.get(one.name))),
+    );
+    const writes = planned.flatMap(({ write }) => write ?? []);
+    const size = JSON.stringify(writes).length;
+    if (size > MAX_IMPORTED) {
+      const expected = `at most ${MAX_IMPORTED}: import the document in parts`;
+      return invalidFields([{ field, fault: `gives types of ${size} characters`, expected }]);
+    }
+    const all = replaces ? await listTypeNames(db, MOST_TYPES) : [];
+    const archived = all.filter((name) => !names.includes(name)).map(archivedType);
+    const types: ImportedType[] = [...planned.map(({ write: _, ...type }) => type), ...archived];
+    if (isDryRun || types.every(({ action }) => action === "keep")) return ok(types);
+    const errors = types.flatMap((type) => type.errors);
+    if (errors.length > 0) return invalidFields(errors);
+    if (!(await putEventTypes(db, writes, replaces ? names : undefined, now())))
+      return refusedWrite(services, field, writes);
+    for (const { name, action, version } of types) {
+      if (action === "keep") continue;
+      const changes =
+        action === "publish" ? changesBetween({ version: before.get(name)?.version }, { version }) : null;
+      changed("event_type.changed", { id: name, tenant: null }, changes);
+    }
+    return ok(types);
+  },
+);
+
+async function refusedWrite({ db }: Services, field: string, writes: readonly EventTypeWrite[]) {
+  const now = await eventTypesByName(
+    db,
+    writes.map(({ name }) => name),
+  );
+  if (writes.some(({ name, seen }) => now.get(name)?.updatedAt !== seen?.updatedAt))
+    return conflict("The event types are being changed by other requests at the same time");
+  const expected = `at most ${MOST_TYPES} types in the catalogue, archived ones included`;
+  return invalidFields([{ field, fault: "has more types than there is room for", expected }]);
+}
+
+const NO_DOCUMENT = { fault: "cannot be read as YAML or JSON", expected: "an OpenAPI document: an object" };
+
+async function webhooksOf(document: Import["document"]) {
+  if (typeof document !== "string") return webhooksIn(document);
+  if (document.length > MAX_DOCUMENT) {
+    const fault = `is ${document.length} characters long`;
+    return [{ pointer: "", fault, expected: `at most ${MAX_DOCUMENT}` }];
+  }
+  const read = await parsedDocument(document);
+  return read === undefined ? [{ pointer: "", ...NO_DOCUMENT }] : webhooksIn(read);
+}
+
+/**
+ * YAML is a superset of JSON. Undefined for what is neither, is no object, or nests deeper than the stack. The library
+ * refuses aliases that multiply; those that are left are copied.
+ */
+async function parsedDocument(text: string): Promise<Record<string, unknown> | undefined> {
+  const { parse } = await import("yaml");
+  try {
+    const value = JSON.parse(JSON.stringify(parse(text, { logLevel: "silent" })));
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+type PlannedType = ImportedType & Readonly<{ write?: EventTypeWrite }>;
+
+async function plannedType(
+  services: Services,
+  field: string,
+  webhook: WebhookType,
+  before: EventType | undefined,
+): Promise<PlannedType> {
+  const { name, conversion } = webhook;
+  const row = importedRow(webhook, before);
+  const write = { ...row, archivedAt: null, seen: before };
+  if (before === undefined) return { name, action: "create", version: 1, errors: [], webhook, write };
+  const { version } = before;
+  const isNew = hasOtherShape(row, before);
+  const next = version + 1;
+  const errors = await (conversion !== undefined
+    ? isNew
+      ? publicationErrors(services, webhook, before, conversion)
+      : conversionErrors(conversion)
+    : isNew && version > 1
+      ? [missingConversion(version)]
+      : []);
+  if (errors.length > 0) {
+    const placed = errors.map(({ fault, expected }) => ({
+      field,
+      fault: `${webhook.conversionAt} ${fault}`,
+      expected,
+    }));
+    return { name, action: "refuse", version, errors: placed, webhook };
+  }
+  if (isNew && conversion !== undefined) {
+    const publication = { ...write, example: jsonOrNone(webhook.example), conversion };
+    return { name, action: "publish", version: next, errors, webhook, write: publication };
+  }
+  if (!isChange(row, before)) return { name, action: "keep", version, errors, webhook };
+  return { name, action: "change", version, errors, webhook, write };
+}
+
+function missingConversion(version: number): FieldError {
+  return {
+    field: "",
+    fault: `is missing, and the schema is not that of version ${version}`,
+    expected:
+      `Liquid that makes data of version ${version} of the new data, ` +
+      '"{{ data | json }}" where the new schema only adds fields, or the schema as it was',
+  };
+}
+
+async function publicationErrors(
+  services: Services,
+  { example }: WebhookType,
+  before: EventType,
+  conversion: string,
+): Promise<FieldError[]> {
+  const next = before.version + 1;
+  const errors = [
+    ...(next > MOST_VERSIONS ? [tooManyVersions(next)] : []),
+    ...(await conversionErrors(conversion)),
+  ];
+  if (errors.length > 0 || example === undefined) return errors;
+  return exampleErrors(services, before, example, conversion);
+}
+
+function archivedType(name: string): ImportedType {
+  return { name, action: "archive", version: null, errors: [], webhook: undefined };
+}
+
+type ImportedRow = Pick<EventType, "name" | "description" | "schema" | "example">;
+
+/** Without a schema in the document, a type keeps the one that it has; and its example, where that fits still. */
+function importedRow(
+  { name, description, schema, example }: WebhookType,
+  before: EventType | undefined,
+): ImportedRow {
+  const stored = jsonOrNone(schema) ?? before?.schema ?? null;
+  const shape = storedJson(stored) as JsonSchema | null;
+  const fits = (one: string | null) =>
+    one !== null && (shape === null || dataFaults(shape, storedJson(one)).length === 0);
+  const examples = [jsonOrNone(example), before?.example ?? null];
+  return { name, description, schema: stored, example: examples.find(fits) ?? null };
+}
+
+function hasOtherShape(row: ImportedRow, before: EventType): boolean {
+  const [now, then] = [storedJson(row.schema), storedJson(before.schema)] as (JsonSchema | null)[];
+  return now !== null && (then === null || !isSameShape(now as JsonSchema, then as JsonSchema));
+}
+
+function isChange(row: ImportedRow, before: EventType): boolean {
+  const isOther = (column: "schema" | "example") =>
+    canonicalJson(storedJson(row[column])) !== canonicalJson(storedJson(before[column]));
+  return (
+    before.archivedAt !== null ||
+    row.description !== (before.description ?? "") ||
+    isOther("schema") ||
+    isOther("example")
+  );
+}
