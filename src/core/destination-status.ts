@@ -11,13 +11,8 @@ export type DestinationStatus =
   /** The gate does not answer. */
   | Readonly<{ kind: "unknown" }>
   | Readonly<{ kind: "hold"; until: number }>
-  /** `last`: the newest failures, and whether they were in the last minute; absent when they are long past. */
-  | Readonly<{
-      kind: "circuit_open";
-      until: number;
-      trips: number;
-      last?: Attempts & Readonly<{ isRecent: boolean }>;
-    }>
+  /** `last`: the attempts of the last 15 minutes; absent when none of them failed. */
+  | Readonly<{ kind: "circuit_open"; until: number; trips: number; last?: Attempts }>
   | Readonly<{ kind: "probing"; trips: number }>
   | Readonly<{ kind: "storm"; retryRatio: number }>
   | Readonly<{ kind: "rate_limited"; until: number | null }>
@@ -48,17 +43,15 @@ function blocked(view: GateView, now: number): DestinationStatus | undefined {
   if (heldUntil !== null && heldUntil > now && heldUntil >= (circuitUntil ?? 0))
     return { kind: "hold", until: heldUntil };
   if (circuitUntil !== null) {
-    const last = lastFailures(view, now);
+    const last = recentFailures(view);
     return { kind: "circuit_open", until: circuitUntil, trips, ...(last && { last }) };
   }
   return circuit === "half_open" ? { kind: "probing", trips } : undefined;
 }
 
-function lastFailures({ minutes }: GateView, now: number) {
-  const last = minutes.findLast(({ troubled }) => troubled > 0);
-  if (last === undefined) return undefined;
-  const attempts = last.first + last.retries;
-  return { attempts, failures: last.troubled, isRecent: now - last.from <= 60_000 };
+function recentFailures({ minutes, traffic }: GateView): Attempts | undefined {
+  const failures = minutes.reduce((sum, { troubled }) => sum + troubled, 0);
+  return failures > 0 ? { attempts: traffic.first + traffic.retries, failures } : undefined;
 }
 
 function active({ traffic, window, refusal }: GateView, maxConcurrency: number): DestinationStatus {

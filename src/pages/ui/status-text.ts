@@ -20,7 +20,7 @@ export type StatusText = Readonly<{
   label: string;
   /** "Circuit open, next probe in 42 s". */
   text: string;
-  /** "12 of 20 attempts failed in the last minute". */
+  /** "12 of 20 attempts in the last 15 minutes failed". */
   reason?: string;
   /** What follows from it, or what to do about it: whole sentences. */
   hint?: string;
@@ -122,7 +122,7 @@ function disableReasonText(reason: string): string {
 type OpenCircuit = Extract<DestinationStatus, { kind: "circuit_open" }>;
 
 function circuitText({ until, trips, last }: OpenCircuit, now: number): StatusText {
-  const failures = last && failuresText(last);
+  const failures = last && failuresOf(last);
   return {
     tone: "bad",
     label: "Circuit open",
@@ -135,10 +135,9 @@ function circuitText({ until, trips, last }: OpenCircuit, now: number): StatusTe
 
 const gradualStart = "sending restarts with one attempt at a time";
 
-/** The newest failures, as the reason why the circuit opened. */
-function failuresText({ attempts, failures, isRecent }: NonNullable<OpenCircuit["last"]>): string {
-  if (attempts === 1) return "the last attempt failed";
-  return `${failures} of ${plural(attempts, "attempt")} failed ${isRecent ? "in the last minute" : "before it opened"}`;
+function failuresOf({ attempts, failures }: NonNullable<OpenCircuit["last"]>): string {
+  if (attempts === 1) return "the one attempt in the last 15 minutes failed";
+  return `${failures} of ${attempts} attempts in the last 15 minutes failed`;
 }
 
 function openings(trips: number): string {
