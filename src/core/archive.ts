@@ -13,12 +13,6 @@ import { readAs, type Shape, type ShapeType } from "./shape.ts";
 /** The most bytes of an answer's body that are stored. */
 export const MOST_BODY_BYTES = 65_536;
 
-/**
- * A failed attempt is kept when its answer has more characters: so many of it a delivery's log keeps, once there is a later
- * attempt (delivery/outcome.ts).
- */
-export const SHORT_ANSWER = 512;
-
 /** Which attempts are kept. `failed`: those that failed with an answer longer than the log keeps. */
 export const keptAttempts = ["failed", "all"] as const;
 

@@ -7,9 +7,6 @@ import { dataIn, timestampIn } from "./content.ts";
 /** A server names the extension in its capabilities; a client that names it in a request follows the SEP to the letter. */
 export const EVENTS_EXTENSION = "io.modelcontextprotocol/events";
 
-/** The largest body of a delivery. */
-export const MOST_OCCURRENCE_BYTES = 256 * 1024;
-
 /** Under this name stands what senders, receivers and customers have written. */
 export const OUTSIDE = "data_not_instructions";
 

@@ -16,7 +16,7 @@ import {
 } from "../core/access-token.ts";
 import { accessTokenAtGate, keepAccessTokenAtGate } from "../gate/client.ts";
 import { faultOf } from "../log.ts";
-import { toBase64 } from "../secrets/base64.ts";
+import { basic } from "../secrets/base64.ts";
 import { USER_AGENT } from "../secrets/deployment-marker.ts";
 import type { Services } from "../services.ts";
 import { within } from "../time.ts";
@@ -187,11 +187,6 @@ export function tokenRequest(credentials: ClientCredentials) {
     ...(way === "basic" && { authorization: basic(formEncoded(id), formEncoded(secret)) }),
   };
   return { headers, body: body.toString() };
-}
-
-/** The value of a header for HTTP Basic authentication, in UTF-8 (RFC 7617). */
-export function basic(username: string, password: string): string {
-  return `Basic ${toBase64(new TextEncoder().encode(`${username}:${password}`))}`;
 }
 
 function formEncoded(text: string): string {

@@ -7,17 +7,25 @@ import { arrivedGrant, CONNECTIONS, type Grant, settledSince } from "../core/lea
 import { type LeaseEffects, type LeaseRun, runLease } from "../core/lease-runner.ts";
 import { predecessors, whoseTurn } from "../core/order.ts";
 import { type DeliverySource, type Readiness, readinessOf } from "../core/triage.ts";
-import { admitAtGate, holdAtGate } from "../gate/client.ts";
+import { holdAtGate } from "../gate/client.ts";
 import { eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import type { LoadedDelivery } from "../store/deliveries.ts";
-import { type Destination, gateSettingsOf, isDestinationOver, retryPolicyOf } from "../store/destination.ts";
+import {
+  type Destination,
+  gateSettingsOf,
+  isDestinationOver,
+  isSubscription,
+  retryPolicyOf,
+} from "../store/destination.ts";
 import type { NoToken } from "./access-token.ts";
 import { credentialsOf } from "./authorization.ts";
-import { admitMember, learnedState, memberOf, reportThrottled, settleMember } from "./group.ts";
-import { type Connections, payloadOf, type Sender, send } from "./http.ts";
-import { kindOf } from "./kinds/registry.ts";
+import type { Connections } from "./connections.ts";
+import { admitDestination, learnedState, reportThrottled, settleDestination } from "./group.ts";
+import { plainPayload, type Sender, send } from "./http.ts";
+import type { Kind } from "./kinds/kind.ts";
+import { kindOf } from "./kinds/sending.ts";
 import {
   currentRow,
   type Disposition,
@@ -44,16 +52,14 @@ export async function triage(
 ): Promise<Triaged> {
   const deliveries = loaded.every(isPlain)
     ? loaded
-    : await (await import("./transform.ts")).transformed(services, loaded);
+    : await (await import("./transform.ts")).withPayloads(services, loaded);
   const now = services.now();
   const due: LoadedDelivery[] = [];
   const dispositions: Disposition[] = [];
   for (const delivery of deliveries) {
-    const readiness = guarded(
-      services,
-      delivery,
-      readinessOf(progressOf(delivery, now), sourceOf(delivery), now),
-    );
+    const ready = readinessOf(progressOf(delivery, now), sourceOf(delivery), now);
+    const readiness =
+      ready.kind === "due" ? guarded(services, delivery, await kindOf(delivery.destination)) : ready;
     if (readiness.kind === "due") due.push(delivery);
     else dispositions.push(withoutAttempt(delivery, readiness, now));
   }
@@ -61,24 +67,24 @@ export async function triage(
   return { due: ready, dispositions: [...dispositions, ...parked.map((delivery) => ({ delivery }))] };
 }
 
-/** Whether the event is sent as it was posted, for certain: the code of transformations and conversions is loaded for others alone. */
+/** Whether the event is sent as it was posted, for certain: the code of other forms is loaded for others alone. */
 function isPlain({ destination, event }: LoadedDelivery): boolean {
-  return !destination.transform && event.version === undefined;
+  const { transform, template } = destination;
+  return !transform && !template && !isSubscription(destination) && event.version === undefined;
 }
 
 /** The target is checked at every send: the rules, or the row, may have changed since the destination was created. */
-function guarded({ config, log, now }: Services, delivery: LoadedDelivery, readiness: Readiness): Readiness {
+function guarded({ config, log, now }: Services, delivery: LoadedDelivery, kind: Kind): Readiness {
   const { event, destination } = delivery;
-  if (readiness.kind !== "due") return readiness;
   // Due only since it was looked up: its body was not loaded.
   if (event.body === undefined) return { kind: "early", at: now() };
   if (event.body === null) return { kind: "over", state: "dead", reason: "corrupt" };
   const result = delivery.transformed;
   if (result?.kind === "cancelled") return { kind: "over", state: "cancelled", reason: "transformed" };
   if (result?.kind === "fault") return { kind: "faulty" };
-  const { body } = result ?? payloadOf({ ...event, body: event.body }, destination);
-  const obstacle = kindOf(destination).obstacle(destination, body, config);
-  if (obstacle === undefined) return readiness;
+  const { body } = result ?? delivery.payload ?? plainPayload({ ...event, body: event.body }, destination);
+  const obstacle = kind.obstacle(destination, body, config);
+  if (obstacle === undefined) return { kind: "due" };
   const { reason, fault } = obstacle;
   log({ what: loggedAs[reason], destination: destination.id, event: eventId(event.id), fault });
   return { kind: "over", state: "dead", reason };
@@ -220,9 +226,7 @@ async function requestAdmission(
 ): Promise<AdmitResult | undefined> {
   const succeeds = after && { succeeds: after.lease };
   const whole = { ...request, connections, lookedUpMsAgo, ...succeeds };
-  const member = await memberOf(services, destination);
-  if (member) return admitMember(services, member, whole, services.now() - lookedUpMsAgo);
-  return admitAtGate(services, destination.id, whole, gateSettingsOf(destination));
+  return admitDestination(services, destination, whole, services.now() - lookedUpMsAgo);
 }
 
 type Admitted = Readonly<{
@@ -297,7 +301,7 @@ async function loadAdmitted(
     // Only a drain leaves anything that waits.
     const left = source.kind === "waiting" ? grant.deliveries.length : 0;
     const unused = { lease: grant.id, signals: [], left };
-    await settleMember(services, destination, unused, { attempts: [], block: undefined });
+    await settleDestination(services, destination, unused, { attempts: [], block: undefined });
     throw error;
   }
 }
@@ -346,7 +350,7 @@ export async function prepare(
   destination: Destination,
   { force }: Readonly<{ force?: boolean }> = {},
 ): Promise<PreparedAdmission> {
-  const target = await kindOf(destination).prepare(services, shared, destination);
+  const target = await (await kindOf(destination)).prepare(services, shared, destination);
   if (target.kind === "unready") return unready(target.reason, services.now());
   const { post } = target;
   try {

@@ -14,19 +14,20 @@ import {
   archiveNameOf,
   type Encoded,
   MOST_BODY_BYTES,
-  SHORT_ANSWER,
 } from "../core/archive.ts";
 import { joined } from "../core/bundle.ts";
 import { bodyFormOf } from "../core/content.ts";
 import { templateOf } from "../core/message-templates.ts";
-import { transformedUrl } from "../core/transform/result.ts";
+import { transformedUrl } from "../core/transform/url.ts";
 import { eventId } from "../ids.ts";
 import { faultOf } from "../log.ts";
 import type { Arrived, Services } from "../services.ts";
 import type { LoadedDelivery } from "../store/deliveries.ts";
 import { within } from "../time.ts";
 import { MASK, withoutValues } from "./authorization.ts";
-import { type Connections, readable, textOf, transformedRequest } from "./http.ts";
+import type { Connections } from "./connections.ts";
+import { readable, textOf, transformedRequest } from "./http.ts";
+import { SHORT_ANSWER } from "./outcome.ts";
 import { shownHeaders } from "./shown-request.ts";
 
 /** The most that an invocation holds, answers that are being read counted as if they were the largest. */
@@ -269,13 +270,12 @@ function textIn(bytes: Uint8Array, isCut: boolean): string | undefined {
   return undefined;
 }
 
-/** The services of an invocation that keeps exchanges, and what it calls when its batch is done. */
+/** The services of an invocation that keeps exchanges in the bucket, and what it calls when its batch is done. */
 export function archiving(
   services: Services,
+  bodies: R2Bucket,
   connections: Connections,
 ): Readonly<{ services: Services; release: () => void }> {
-  const { bodies } = services;
-  if (bodies === undefined) return { services, release: () => {} };
   const archiver = new Archiver(services, bodies, connections);
   return {
     services: { ...services, archiveExchange: (...exchange) => archiver.take(...exchange) },

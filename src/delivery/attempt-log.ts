@@ -11,7 +11,29 @@ import { faultOf } from "../log.ts";
 import type { AttemptCounts, Services } from "../services.ts";
 import { dueAtOf } from "../store/deliveries.ts";
 import type { Leased } from "./admission.ts";
+import { type Connections, sendingInTurn } from "./connections.ts";
 import type { Finished } from "./outcome.ts";
+
+/**
+ * The services of an invocation that makes attempts: successes are logged together, messages are sent in turn, and
+ * exchanges are kept where a bucket is bound. `end` is for the end of its batch.
+ */
+export async function attempting(
+  given: Services,
+  source: AttemptCounts["source"],
+  shared: Connections,
+): Promise<Readonly<{ services: Services; end: () => void }>> {
+  const counted = sendingInTurn(withCounts(given, source));
+  const { bodies } = counted;
+  if (bodies === undefined) return { services: counted, end: () => logCounts(counted) };
+  const { archiving } = await import("./archiver.ts");
+  const { services, release } = archiving(counted, bodies, shared);
+  const end = () => {
+    logCounts(services);
+    release();
+  };
+  return { services, end };
+}
 
 /** The services of an invocation that logs its successes together: see `logCounts`. */
 export function withCounts(services: Services, source: AttemptCounts["source"]): Services {

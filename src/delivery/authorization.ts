@@ -7,10 +7,11 @@
  */
 import type { TokenReason } from "../core/reasons.ts";
 import { readAs, type Shape, type ShapeType } from "../core/shape.ts";
+import { basic } from "../secrets/base64.ts";
 import type { Vault } from "../secrets/vault.ts";
 import type { Services } from "../services.ts";
 import { type Destination, storedHeaders } from "../store/destination.ts";
-import { type AccessToken, accessTokenFor, basic, type NoToken } from "./access-token.ts";
+import type { AccessToken, NoToken } from "./access-token.ts";
 
 export type Headers = Readonly<Record<string, string>>;
 
@@ -145,6 +146,7 @@ export async function credentialsOf(
     terms: termsOf(sealed),
     credentials: { ...shown, client_secret: secret },
   };
+  const { accessTokenFor } = await import("./access-token.ts");
   const first = await accessTokenFor(services, { ...wanted, force, connect });
   if (first.kind === "failed") return first;
   // An attempt holds a connection, which is free again when its answer's headers are there.

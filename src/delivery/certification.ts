@@ -21,7 +21,7 @@ import type { Services } from "../services.ts";
 import { type Destination, gateSettingsOf, isSubscription } from "../store/destination.ts";
 import { isoTime } from "../time.ts";
 import { call, type EventRequest, requestHeadersOf, type Sender } from "./http.ts";
-import { kindNameOf } from "./kinds/registry.ts";
+import { kindNameOf } from "./kinds/sending.ts";
 import { type Signer, signerFor } from "./signature.ts";
 import { newTestId, plainTest, testRequest, testSender } from "./test-event.ts";
 

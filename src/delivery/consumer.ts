@@ -17,9 +17,8 @@ import type { Services } from "../services.ts";
 import { isBound, type Loaded, type LoadedDelivery, loadDeliveries } from "../store/deliveries.ts";
 import type { DeliveryRow } from "../store/delivery.ts";
 import { admitDue, type Decided, type Due, type LoadedAdmitted, triage } from "./admission.ts";
-import { archiving } from "./archiver.ts";
-import { logCounts, withCounts } from "./attempt-log.ts";
-import { type Connections, connections, sendingInTurn } from "./http.ts";
+import { attempting } from "./attempt-log.ts";
+import { type Connections, connections } from "./connections.ts";
 import {
   ackOrRetry,
   distinct,
@@ -42,7 +41,7 @@ const DATABASE_PATIENCE_MS = 1_000;
 
 export async function consumeDeliveries(given: Services, batch: MessageBatch): Promise<void> {
   const shared = connections();
-  const { services, release } = archiving(sendingInTurn(withCounts(given, SOURCE)), shared);
+  const { services, end } = await attempting(given, SOURCE, shared);
   const messages = groupMessages(services, batch);
   try {
     await deliver(services, shared, messages);
@@ -50,8 +49,7 @@ export async function consumeDeliveries(given: Services, batch: MessageBatch): P
     logFailed(services, messages.length, error);
     for (const message of messages) await postpone(services, message, pauseFor(message));
   } finally {
-    logCounts(services);
-    release();
+    end();
   }
 }
 

@@ -25,13 +25,12 @@ import { type LoadedDelivery, loadDeliveries } from "../store/deliveries.ts";
 import { type Destination, isDestinationOver } from "../store/destination.ts";
 import { cancelWaitingDeliveries, endRemoved, lookAtWaiting } from "../store/waiting.ts";
 import { admitDue, type Due, triage } from "./admission.ts";
-import type { Connections } from "./http.ts";
+import type { Connections } from "./connections.ts";
 import { sendRetries } from "./message-group.ts";
 import { countDead } from "./news.ts";
 import { faultyDisposition } from "./outcome.ts";
 import { hasProgress, Pipeline } from "./pipeline.ts";
 import type { Recorder } from "./recorder.ts";
-import { transformed } from "./transform.ts";
 
 /**
  * Leases that the drains of an invocation use, for receivers so fast that their time alone would not end them: the platform
@@ -242,6 +241,7 @@ async function withoutFaulty(
   if (!destination.transform && !destination.eventVersions) return events;
   const keys = events.map((eventId) => ({ eventId, destinationId: destination.id }));
   const { deliveries } = await loadDeliveries(services, partsOf(keys));
+  const { transformed } = await import("./transform.ts");
   const results = await transformed(services, deliveries);
   const faulty = results.filter((one) => one.transformed?.kind === "fault");
   await recorder.report(faulty.map(faultyDisposition));

@@ -1,27 +1,21 @@
 /**
- * Destinations in a group: objects never call each other, so a Worker carries what a gate needs to the group, the
- * group's block to the gate, and outcomes and ends of blocks back. A destination in no group costs no call of this.
+ * Whether a destination is in a group, and what that means for its leases. One in no group costs no call but its gate's, and
+ * the code of groups (group-member.ts) is loaded with the first member.
  */
 import type { AdmitRequest, AdmitResult } from "../core/admit.ts";
 import type { DestinationState } from "../core/destination-state.ts";
-import type { GroupSettings } from "../core/group/group-state.ts";
-import type { BlockNeeds } from "../core/group/member.ts";
-import { BY_HOST, GROUP_NAME, groupOfHost, isGroupOfHost } from "../core/group/name.ts";
-import type { GroupReport } from "../core/group/report.ts";
-import { type Exchange, healthOfExchange } from "../core/retry/classify.ts";
-import { holdUntil } from "../core/retry/transition.ts";
+import { BY_HOST, GROUP_NAME, groupOfHost } from "../core/group/name.ts";
+import { healthOfExchange } from "../core/retry/classify.ts";
 import type { SettleRequest, SettleResult } from "../core/settle.ts";
 import { admitAtGate, destinationStateAtGate, settleAtGate } from "../gate/client.ts";
-import { blockAtGroup, reportToGroup, standingAtGroup } from "../gate/group-client.ts";
-import { faultOf } from "../log.ts";
 import type { Services } from "../services.ts";
 import { type Destination, gateSettingsOf } from "../store/destination.ts";
-import { findGroup, findSharedHosts, groupSettingsOf } from "../store/group.ts";
+import type { Ended, LeaseAttempts, Member } from "./group-member.ts";
 
-/** How long an isolate remembers a group's limits. */
-const REMEMBERED_MS = 10_000;
-/** And the hosts that were counted. */
+/** How long an isolate remembers the hosts that were counted. */
 const HOSTS_REMEMBERED_MS = 60_000;
+
+const loadMember = () => import("./group-member.ts");
 
 /**
  * The group that the destination is in; undefined when it is in none. `group: "host"` and shared hosts are for URLs only; a
@@ -51,6 +45,7 @@ export async function sharedHostsOf({ config, db, memory, now }: Services): Prom
   const known = memory.sharedHosts.get(name);
   if (known && known.until > now()) return known.hosts;
   try {
+    const { findSharedHosts } = await import("../store/group.ts");
     const { hosts = [] } = (await findSharedHosts(db, shared)) ?? {};
     memory.sharedHosts.set(name, { hosts, until: now() + HOSTS_REMEMBERED_MS });
     return hosts;
@@ -71,126 +66,40 @@ function knownMemberOf(services: Services, destination: Destination): Promise<Me
   return memberOf(services, destination).catch(() => undefined);
 }
 
-/** The group's limits, at most ten seconds old. Rejects while they cannot be read: nothing is sent without them. */
-async function settingsOf({ db, memory, now }: Services, group: string): Promise<GroupSettings> {
-  const known = memory.groupSettings.get(group);
-  if (known && known.until > now()) return known.settings;
-  const settings = groupSettingsOf(await findGroup(db, group));
-  memory.groupSettings.set(group, { settings, until: now() + REMEMBERED_MS });
-  return settings;
-}
-
-type Member = Readonly<{ destination: Destination; group: string }>;
-
 /**
- * Asks the gate, and where it needs a block, the group and then the gate again. Undefined when one of them cannot be
- * reached. `lookedUpAt` is when the deliveries were read from D1, by this worker's clock.
+ * Requests a lease. Undefined when the gate, or the group of a member, cannot be reached.
+ * @param lookedUpAt when the deliveries were read from D1, by this worker's clock
  */
-export async function admitMember(
+export async function admitDestination(
   services: Services,
-  { destination, group }: Member,
+  destination: Destination,
   request: AdmitRequest,
   lookedUpAt: number,
 ): Promise<AdmitResult | undefined> {
-  const settings = gateSettingsOf(destination);
-  const admitWith = (part: NonNullable<AdmitRequest["group"]>) =>
-    admitAtGate(
-      services,
-      destination.id,
-      { ...request, lookedUpMsAgo: services.now() - lookedUpAt, group: part },
-      settings,
-    );
-  const first = await admitWith({});
-  if (!first?.needs) return first;
-  const answer = await blockFor(services, { destination, group }, first.needs);
-  const second = answer && (await admitWith({ answer }));
-  if (answer?.kind === "block" && second?.unused) {
-    const { id, sends } = answer.block;
-    const ends = [{ block: id, slots: 0, unused: sends }];
-    services.background(report(services, { destination, group }, { ends }));
-  }
-  return second;
+  const member = await memberOf(services, destination);
+  if (member) return (await loadMember()).admitMember(services, member, request, lookedUpAt);
+  return admitAtGate(services, destination.id, request, gateSettingsOf(destination));
 }
 
-async function blockFor(services: Services, member: Member, needs: BlockNeeds) {
-  const { slots, sends, leaseMs, ends, succeeded } = needs;
-  const request = { slots, sends, leaseMs, report: reportOf(member, { ends, succeeded }) };
-  return blockAtGroup(services, member.group, request, await settingsOf(services, member.group));
-}
-
-function reportOf({ destination, group }: Member, part: Partial<GroupReport>): GroupReport {
-  const { id: member, tenant } = destination;
-  const none = { ends: [], succeeded: 0, failed: 0, unreached: 0, limited: 0, waitUntil: 0 };
-  return { ...none, member, tenant, isOneHost: isGroupOfHost(group), ...part };
-}
-
-/** Never rejects, so that a lease is settled even if its group gets no report. */
-async function report(services: Services, member: Member, part: Partial<GroupReport>): Promise<boolean> {
-  const { group } = member;
-  try {
-    const settings = await settingsOf(services, group);
-    return (await reportToGroup(services, group, reportOf(member, part), settings)) ?? false;
-  } catch (error) {
-    services.log({ what: "group_unreachable", group, error: faultOf(error) });
-    return false;
-  }
-}
-
-type Ended = Readonly<{ exchange: Exchange; endedAt: number }>;
-
-/** Settles a lease. Outcomes that may concern the whole receiver are reported to the group before. */
-export async function settleMember(
+/** Settles a lease. Outcomes that may concern the whole receiver of a member are reported to its group before. */
+export async function settleDestination(
   services: Services,
   destination: Destination,
   settlement: SettleRequest,
-  { attempts, block }: Readonly<{ attempts: readonly Ended[]; block: string | undefined }>,
+  part: LeaseAttempts,
 ): Promise<SettleResult | undefined> {
-  const settings = gateSettingsOf(destination);
   const member = await knownMemberOf(services, destination);
-  if (member === undefined) return settleAtGate(services, destination.id, settlement, settings);
-  const trouble = troubleIn(attempts);
-  const counted =
-    trouble.failed + trouble.limited > 0 &&
-    (await report(services, member, { ...trouble, ...(block !== undefined && { block }) }));
-  const result = await settleAtGate(
-    services,
-    destination.id,
-    { ...settlement, ...(counted && { counted }) },
-    settings,
-  );
-  if (result?.over) {
-    const over = { ...result.over, ...(block !== undefined && trouble.failed === 0 && { block }) };
-    services.background(report(services, member, over));
-  }
-  return result;
+  if (member) return (await loadMember()).settleMember(services, member, settlement, part);
+  return settleAtGate(services, destination.id, settlement, gateSettingsOf(destination));
 }
 
-/** A 429 is reported at once, because other members must stop too. */
+/** A member's 429 is reported at once, because other members must stop too. */
 export function reportThrottled(services: Services, destination: Destination, attempt: Ended): void {
-  const { limited, waitUntil } = troubleIn([attempt]);
-  if (limited === 0 || waitUntil === 0) return;
+  if (healthOfExchange(attempt.exchange) !== "throttled") return;
   const reported = knownMemberOf(services, destination).then(
-    (member) => member && report(services, member, { limited, waitUntil }),
+    async (member) => member && (await loadMember()).reportLimited(services, member, attempt),
   );
   services.background(reported);
-}
-
-/** What concerns the receiver as a whole: it failed, it could not be connected to, or it asked for less. */
-function troubleIn(attempts: readonly Ended[]) {
-  const failures = attempts.filter(({ exchange }) => healthOfExchange(exchange) === "unhealthy");
-  const throttled = attempts.filter(({ exchange }) => healthOfExchange(exchange) === "throttled");
-  return {
-    failed: failures.length,
-    unreached: failures.filter(({ exchange }) => isUnreached(exchange)).length,
-    limited: throttled.length,
-    waitUntil: Math.max(0, ...throttled.map(({ exchange, endedAt }) => holdUntil(exchange, endedAt) ?? 0)),
-  };
-}
-
-/** No path can cause these. With a status they are an answer, which a path may have forged. */
-function isUnreached(exchange: Exchange): boolean {
-  const { kind } = exchange;
-  return (kind === "refused" || kind === "dns" || kind === "tls") && exchange.status === undefined;
 }
 
 /** What other leases have learned of the destination, and other members of its group. */
@@ -199,15 +108,6 @@ export async function learnedState(
   destination: Destination,
 ): Promise<DestinationState | undefined> {
   const member = await knownMemberOf(services, destination);
-  if (member === undefined) return destinationStateAtGate(services, destination.id);
-  const [state, standing] = await Promise.all([
-    destinationStateAtGate(services, destination.id),
-    standingAtGroup(services, member.group),
-  ]);
-  if (!state || !standing) return state;
-  const { heldUntil, openUntil, trips } = standing;
-  const now = services.now();
-  const circuit =
-    openUntil > now ? ({ kind: "open", since: now, until: openUntil, trips } as const) : state.circuit;
-  return { ...state, circuit, heldUntil: Math.max(state.heldUntil, heldUntil) };
+  if (member) return (await loadMember()).learnedMemberState(services, member);
+  return destinationStateAtGate(services, destination.id);
 }

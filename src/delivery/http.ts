@@ -3,10 +3,7 @@
  * goes wrong on the way is an outcome. Redirects are not followed, and no more of an answer is read than its operator
  * needs to see.
  */
-import { bodyFormOf, dataIn } from "../core/content.ts";
-import { CONNECTIONS } from "../core/lease.ts";
-import { occurrenceOf } from "../core/mcp-events.ts";
-import { rendered, templateOf } from "../core/message-templates.ts";
+import { bodyFormOf, dataIn, type Payload } from "../core/content.ts";
 import type { AttemptError } from "../core/reasons.ts";
 import { type Exchange, exchangeOf } from "../core/retry/classify.ts";
 import { type StatedLimits, statedLimits } from "../core/retry/retry-after.ts";
@@ -16,10 +13,9 @@ import { faultOf } from "../log.ts";
 import { MARKER, markerOf, USER_AGENT } from "../secrets/deployment-marker.ts";
 import type { Arrived, Services } from "../services.ts";
 import type { LoadedDelivery } from "../store/deliveries.ts";
-import { type Destination, isSubscription } from "../store/destination.ts";
+import type { Destination } from "../store/destination.ts";
 import { type Credentials, type Headers, type Renewal, withoutValues } from "./authorization.ts";
-import { sentSecrets } from "./shown-request.ts";
-import type { Signer } from "./signature.ts";
+import { type Signer, sentSecrets } from "./signature.ts";
 
 export type OutgoingCall = Readonly<{
   exchange: Exchange;
@@ -273,9 +269,6 @@ export type Message = Readonly<{
 }> &
   Payload;
 
-/** The body of a request, and its media type. */
-export type Payload = Readonly<{ body: Uint8Array<ArrayBuffer>; contentType: string }>;
-
 /** The text that is these bytes in UTF-8, a byte order mark included; undefined when there is none. */
 export function textOf(bytes: Uint8Array): string | undefined {
   try {
@@ -295,31 +288,16 @@ export function readable(text: string | undefined): string | undefined {
   return text?.includes("\0") ? undefined : text;
 }
 
-type StoredEvent = Readonly<{
-  id: number;
-  type: string;
-  body: Uint8Array<ArrayBuffer>;
-  contentType?: string | undefined;
-}>;
-
-/** What decides about the payload of an event. */
-export type PayloadForm = Pick<Destination, "body" | "template" | "subscriber" | "eventCursor">;
-
-/**
- * The payload of an event for the destination: content as it was posted, or of JSON the envelope, the data alone, what MCP
- * Events sends, or the message that its template makes of it.
- */
-export function payloadOf({ id, type, body, contentType }: StoredEvent, destination: PayloadForm): Payload {
+/** The payload of an event as it was posted: other content whole, of JSON the envelope or the data alone. */
+export function plainPayload(
+  {
+    type,
+    body,
+    contentType,
+  }: Readonly<{ type: string; contentType?: string | undefined }> & Pick<Payload, "body">,
+  destination: Pick<Destination, "body">,
+): Payload {
   if (contentType !== undefined) return { body, contentType };
-  if (isSubscription(destination)) {
-    const about = { id: eventId(id), type, cursor: destination.eventCursor };
-    return { body: occurrenceOf(body, about), contentType: "application/json" };
-  }
-  const template = templateOf(destination.template);
-  if (template !== undefined) {
-    const text = rendered(template, new TextDecoder().decode(body));
-    return { body: bodyOfText(text), contentType: "application/json" };
-  }
   const isWhole = bodyFormOf(destination.body) === "envelope";
   return { body: isWhole ? body : dataIn(body, type), contentType: "application/json" };
 }
@@ -332,13 +310,13 @@ export type EventRequest = Readonly<{
   headers?: Headers | undefined;
 }>;
 
-function requestOf({ event, destination, transformed: made }: LoadedDelivery): EventRequest {
+function requestOf({ event, destination, transformed: made, payload }: LoadedDelivery): EventRequest {
   const { body, headers } = event;
   if (!body || (made && made.kind !== "request"))
     throw new Error("A delivery without a body to send must not be attempted");
   return made
     ? transformedRequest(made, headers)
-    : { payload: payloadOf({ ...event, body }, destination), headers };
+    : { payload: payload ?? plainPayload({ ...event, body }, destination), headers };
 }
 
 /** @param posted the event's own request headers: those of the transformation replace them */
@@ -404,119 +382,4 @@ export async function requestHeadersOf(
 
 function lowerCased(headers: Headers): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
-}
-
-/**
- * The connections of one invocation (`CONNECTIONS`), fairly shared between destinations.
- *
- * The platform silently queues the seventh request of an invocation, and a timeout that is already running would then
- * blame a healthy destination. So the limit is enforced here, before any timeout starts. Where several destinations
- * share the connections, the last free one goes only to one that holds none: a destination that hangs can slow its own
- * deliveries, and nobody else's.
- *
- * What counts is requests that wait for their headers: a task may free its connection before it ends.
- */
-
-type Waiter = Readonly<{ destination: string; start: () => void }>;
-
-export type Connections = Readonly<{
-  /**
-   * Runs the task as soon as it is its destination's turn for a connection, which is free again when the task calls
-   * `free`, and at the latest when it ends.
-   */
-  run: <T>(destination: string, task: (free: () => void) => Promise<T>) => Promise<T>;
-  /** So many destinations share them from now on, including those that have no task at the moment. */
-  shareAmong: (destinations: number) => void;
-}>;
-
-/**
- * An invocation makes one, because what it began earlier may still hold connections. One destination has all of them.
- * @param kept for whom connections are kept that hold none: one for any of them, or one for each
- */
-export function connections(destinations = 1, kept: "one" | "each" = "one"): Connections {
-  let sharing = destinations;
-  const held = new Map<string, number>();
-  const waiting: Waiter[] = [];
-  let free = CONNECTIONS;
-
-  const heldBy = (destination: string) => held.get(destination) ?? 0;
-
-  /** The first of those whose destination holds the fewest. */
-  function fewestFirst(): Waiter | undefined {
-    let [best] = waiting;
-    for (const waiter of waiting)
-      if (best && heldBy(waiter.destination) < heldBy(best.destination)) best = waiter;
-    return best;
-  }
-
-  function keptFree(): number {
-    return kept === "each" ? sharing - held.size : Math.min(1, sharing - 1);
-  }
-
-  function assignNext(): void {
-    const next = free > 0 ? fewestFirst() : undefined;
-    if (!next || (heldBy(next.destination) > 0 && free <= keptFree())) return;
-    waiting.splice(waiting.indexOf(next), 1);
-    take(next.destination, 1);
-    next.start();
-    assignNext();
-  }
-
-  function take(destination: string, count: 1 | -1): void {
-    free -= count;
-    const now = heldBy(destination) + count;
-    if (now > 0) held.set(destination, now);
-    else held.delete(destination);
-  }
-
-  async function run<T>(destination: string, task: (free: () => void) => Promise<T>): Promise<T> {
-    await new Promise<void>((start) => {
-      waiting.push({ destination, start });
-      assignNext();
-    });
-    let isHeld = true;
-    const giveBack = () => {
-      if (!isHeld) return;
-      isHeld = false;
-      take(destination, -1);
-      assignNext();
-    };
-    try {
-      return await task(giveBack);
-    } finally {
-      giveBack();
-    }
-  }
-
-  function shareAmong(count: number): void {
-    sharing = count;
-    assignNext();
-  }
-
-  return { run, shareAmong };
-}
-
-/**
- * The same services, which send to queues one batch after the other: beside attempts on all of its connections, an
- * invocation has one left.
- */
-export function sendingInTurn(services: Services): Services {
-  let last: Promise<unknown> = Promise.resolve();
-  const inTurn = <T>(send: () => Promise<T>): Promise<T> => {
-    const sent = last.then(send);
-    last = sent.catch(() => {});
-    return sent;
-  };
-  const wrapped = <T>(queue: Queue<T>): Queue<T> => ({
-    metrics: () => queue.metrics(),
-    send: (body, options) => inTurn(() => queue.send(body, options)),
-    sendBatch: (messages, options) => inTurn(() => queue.sendBatch(messages, options)),
-  });
-  const { deliveries, drains, upkeep } = services;
-  return {
-    ...services,
-    deliveries: wrapped(deliveries),
-    drains: wrapped(drains),
-    upkeep: wrapped(upkeep),
-  };
 }

@@ -6,7 +6,6 @@
  */
 
 import type { Refusal } from "../core/admit.ts";
-import { SHORT_ANSWER } from "../core/archive.ts";
 import type { AttemptMetric } from "../core/metrics.ts";
 import { standsBehind } from "../core/order.ts";
 import { type Cause, causeOf, resultOf } from "../core/retry/classify.ts";
@@ -38,6 +37,8 @@ export type Finished = Readonly<{
 
 export type DeliveryOutcome = Readonly<{ row: DeliveryRecord; transition: Transition }>;
 
+/** Characters that the log keeps of an answer once there is a later attempt. The archive keeps a failed attempt whose answer has more. */
+export const SHORT_ANSWER = 512;
 /** Attempts that a delivery's log keeps: with more of them the oldest go. */
 const LOG_ENTRIES = 40;
 

@@ -19,7 +19,7 @@ import type { StatusChange } from "../store/status-changes.ts";
 import { within } from "../time.ts";
 import type { Dispatch, Due, Leased, Recorded } from "./admission.ts";
 import { logAttempt, logCounts, logLease } from "./attempt-log.ts";
-import { settleMember } from "./group.ts";
+import { settleDestination } from "./group.ts";
 import { sendRetries } from "./message-group.ts";
 import { applySettleResults, reportDead } from "./news.ts";
 import {
@@ -283,6 +283,9 @@ async function settle(
     ...(tat !== undefined && { tatInMs: tat - services.now() }),
   };
   const attempts = run.done.map(({ attempt }) => attempt);
-  const result = await settleMember(services, destination, settlement, { attempts, block: admitted.block });
+  const result = await settleDestination(services, destination, settlement, {
+    attempts,
+    block: admitted.block,
+  });
   return result && { destination, result };
 }

@@ -8,24 +8,6 @@ import { MARKER, USER_AGENT } from "../secrets/deployment-marker.ts";
 import { type Destination, storedHeaders } from "../store/destination.ts";
 import { authOf, headerOf, MASK } from "./authorization.ts";
 
-/** What may be a signature by itself, without the parts of its header that are known. No event id is as long. */
-const SIGNATURE = /[\w+/-]{27,}={0,2}/g;
-
-/**
- * The parts of a request for its receiver alone, credentials apart: the headers that the event was posted with, and
- * signatures, with and without what is beside them in their headers.
- * @param sent the headers of the request, in lower case
- */
-export function sentSecrets(
-  sent: Readonly<Record<string, string>>,
-  posted: Readonly<Record<string, string>> = {},
-  { signatureForms }: Pick<Destination, "signatureForms">,
-): readonly string[] {
-  const signatures = formsOf(signatureForms).map((form) => sent[recipeOf(form).header] ?? "");
-  const alone = signatures.flatMap((value) => value.match(SIGNATURE) ?? []);
-  return [...Object.values(posted), ...signatures, ...alone];
-}
-
 type Shown = Readonly<{
   /** The event's id, as it is sent. */
   id: string;

@@ -17,18 +17,18 @@ import { type Destination, gateSettingsOf, isSubscription } from "../store/desti
 import { isoTime } from "../time.ts";
 import { prepare } from "./admission.ts";
 import { maskedHeaders } from "./authorization.ts";
+import { connections } from "./connections.ts";
 import {
   bodyOfText,
   call,
-  connections,
   type EventRequest,
   excerptOf,
   type OutgoingCall,
   requestHeadersOf,
   type Sender,
 } from "./http.ts";
-import { isPolled, kindOf } from "./kinds/registry.ts";
-import { sentSecrets } from "./shown-request.ts";
+import { isPolled, kindOf } from "./kinds/sending.ts";
+import { sentSecrets } from "./signature.ts";
 import { requestFor } from "./transform.ts";
 
 export type TestResult =
@@ -112,7 +112,8 @@ export async function testRequest(
   const event = { id: newestNumber, type, tenant: destination.tenant, acceptedAt: now(), body, version };
   const request = await requestFor(services, event, destination, "try");
   if ("kind" in request) return { fault: whyNot(request) };
-  const obstacle = kindOf(destination).obstacle(destination, request.payload.body, config);
+  const kind = await kindOf(destination);
+  const obstacle = kind.obstacle(destination, request.payload.body, config);
   return obstacle ? { fault: obstacle.fault } : request;
 }
 

@@ -30,15 +30,9 @@ import {
 import { currentTransform, formerTransforms } from "../store/transforms.ts";
 import { isoTime } from "../time.ts";
 import { converted, isConverted, templateFiller, versionsToConvert } from "./event-versions.ts";
-import {
-  bodyOfText,
-  type EventRequest,
-  type PayloadForm,
-  payloadOf,
-  textOf,
-  transformedRequest,
-} from "./http.ts";
+import { bodyOfText, type EventRequest, textOf, transformedRequest } from "./http.ts";
 import { countTransformFaults } from "./news.ts";
+import { type PayloadForm, payloadOf } from "./payload.ts";
 
 /** The parts of an event that a transformation reads. */
 export type TransformedEvent = Readonly<{
@@ -56,6 +50,19 @@ type Transforming = Pick<Destination, "id" | "transform" | "createdAt" | "eventV
 
 /** `send`: what code makes is stored, and sent. `try`: it runs, and nothing is stored. `show`: only what is stored is shown. */
 type Purpose = "send" | "try" | "show";
+
+/** The deliveries with what is sent of them, whatever their destinations make of events. */
+export async function withPayloads(
+  services: Services,
+  deliveries: readonly LoadedDelivery[],
+): Promise<readonly LoadedDelivery[]> {
+  return (await transformed(services, deliveries)).map((delivery) => {
+    const { event, destination } = delivery;
+    const { body } = event;
+    if (delivery.transformed || !body) return delivery;
+    return { ...delivery, payload: payloadOf({ ...event, body }, destination) };
+  });
+}
 
 /** The deliveries with what is sent in place of their events. Those without a body stay as they are. */
 export async function transformed(

@@ -1,8 +1,7 @@
 /** The invocations that run jobs: the cron, and the consumers of the queues of upkeep and drains. */
-import { archiving } from "../delivery/archiver.ts";
-import { logCounts, withCounts } from "../delivery/attempt-log.ts";
+import { attempting } from "../delivery/attempt-log.ts";
+import { connections } from "../delivery/connections.ts";
 import { drain } from "../delivery/drain.ts";
-import { connections, sendingInTurn } from "../delivery/http.ts";
 import { Recorder } from "../delivery/recorder.ts";
 import { faultOf } from "../log.ts";
 import { type DrainMessage, drainMessage, upkeepMessage, waitingMessage } from "../queue-messages.ts";
@@ -59,7 +58,7 @@ export function upkeepOf(
     const running = new Set(together);
     const destinations = () => new Set([...running].map(({ order }) => order.destination)).size;
     const shared = connections(destinations(), "each");
-    const { services, release } = archiving(sendingInTurn(withCounts(given, "drain")), shared);
+    const { services, end } = await attempting(given, "drain", shared);
     const context = {
       ...{ services, connections: shared, recorder: new Recorder(services) },
       sideBySide: () => running.size,
@@ -81,8 +80,7 @@ export function upkeepOf(
       ),
     ]);
     for (const one of alone) await run(one);
-    logCounts(services);
-    release();
+    end();
   }
 
   return { runCron, consumeUpkeep, consumeDrains };

@@ -22,3 +22,8 @@ export function fromBase64Url(text: string): Bytes | undefined {
   const padding = "=".repeat((4 - (text.length % 4)) % 4);
   return fromBase64(text.replaceAll("-", "+").replaceAll("_", "/") + padding);
 }
+
+/** The value of a header for HTTP Basic authentication, in UTF-8 (RFC 7617). */
+export function basic(username: string, password: string): string {
+  return `Basic ${toBase64(new TextEncoder().encode(`${username}:${password}`))}`;
+}

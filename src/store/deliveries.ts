@@ -19,6 +19,7 @@ import {
   type StoredHeader,
   ttlAt,
 } from "../core/bundle.ts";
+import type { Payload } from "../core/content.ts";
 import type { LinePlace } from "../core/order.ts";
 import type { Transformed } from "../core/transform/result.ts";
 import { homeOfBundle, readContents, type StoredContent } from "./bundles.ts";
@@ -72,6 +73,8 @@ export type LoadedDelivery = Readonly<{
   place?: LinePlace;
   /** The result of the destination's transformation; absent: the event is sent as it is. */
   transformed?: Transformed;
+  /** Sent instead, where the destination gets neither the event's envelope nor its data. */
+  payload?: Payload;
 }>;
 
 export type Loaded = Readonly<{

@@ -3,11 +3,11 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { MAX_ANSWER_BYTES } from "../../src/core/access-token.ts";
 import {
   accessTokenFor,
-  basic,
   type ClientCredentials,
   fetchToken,
   tokenRequest,
 } from "../../src/delivery/access-token.ts";
+import { basic } from "../../src/secrets/base64.ts";
 import { type Script, silence } from "../support/receivers.ts";
 import { newSending, type Sending } from "../support/sending.ts";
 import { utf8 } from "../support/utf8.ts";

@@ -13,7 +13,7 @@ import {
   refusedBy,
   triage,
 } from "../../src/delivery/admission.ts";
-import { connections } from "../../src/delivery/http.ts";
+import { connections } from "../../src/delivery/connections.ts";
 import { eventId } from "../../src/ids.ts";
 import type { LogLine } from "../../src/log.ts";
 import { newMemory } from "../../src/memory.ts";

@@ -1,7 +1,7 @@
 /** What is kept of an exchange in R2, and that keeping it is never in the way of a delivery. */
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { archiving, storeExchange } from "../../src/delivery/archiver.ts";
-import { connections } from "../../src/delivery/http.ts";
+import { connections } from "../../src/delivery/connections.ts";
 import { emptyExchange } from "../../src/store/archive.ts";
 import type { LoadedDelivery } from "../../src/store/deliveries.ts";
 import { destinationsByIds } from "../../src/store/destinations.ts";
@@ -246,7 +246,7 @@ describe("keeping an exchange", () => {
   });
 
   test("holds 4 MB at most: the rest of a flood is not kept, and the log says how much", async () => {
-    const { services, release } = archiving(world.services, connections());
+    const { services, release } = archiving(world.services, r2.bucket, connections());
     const destination = await newDestination();
     const [row] = await destinationsByIds(world.services.db, [destination]);
     if (!row) throw new Error("The destination is there");

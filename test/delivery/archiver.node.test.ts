@@ -3,7 +3,8 @@ import { beforeEach, describe, expect, test } from "vitest";
 import { type ArchivedExchange, MOST_BODY_BYTES } from "../../src/core/archive.ts";
 import { CONNECTIONS } from "../../src/core/lease.ts";
 import { archiving } from "../../src/delivery/archiver.ts";
-import { connections } from "../../src/delivery/http.ts";
+import { attempting } from "../../src/delivery/attempt-log.ts";
+import { connections } from "../../src/delivery/connections.ts";
 import { eventId } from "../../src/ids.ts";
 import type { LogLine } from "../../src/log.ts";
 import type { Arrived, Services } from "../../src/services.ts";
@@ -36,7 +37,7 @@ beforeEach(() => {
   archive = archiverOf("all");
 });
 
-function archiverOf(bodiesOf: "all" | undefined, hasBucket = true) {
+function archiverOf(bodiesOf: "all" | undefined) {
   const bucket = {
     put: async (name: string, text: string) => {
       await put(name);
@@ -44,11 +45,11 @@ function archiverOf(bodiesOf: "all" | undefined, hasBucket = true) {
     },
   };
   const services = {
-    ...{ config: { bodiesOf }, now: clock.now, sleep: clock.sleep, bodies: hasBucket ? bucket : undefined },
+    ...{ config: { bodiesOf }, now: clock.now, sleep: clock.sleep },
     log: (line: LogLine) => log.push(line),
     background: (work: Promise<unknown>) => background.push(work),
   };
-  return archiving(services as unknown as Services, shared);
+  return archiving(services as unknown as Services, bucket as unknown as R2Bucket, shared);
 }
 
 const bytesOf = (text: string) => new TextEncoder().encode(text);
@@ -145,10 +146,11 @@ describe("an exchange", () => {
     expect(take(answer)).toBe(isKept);
   });
 
-  test("is not kept without a bucket, and nothing is to be released then", async () => {
-    archive = archiverOf("all", false);
-    expect(take(answerOf("no"))).toBeUndefined();
-    expect(await released()).toEqual([]);
+  test("is not kept without a bucket", async () => {
+    const given = { now: clock.now, log: (line: LogLine) => log.push(line) } as unknown as Services;
+    const { services, end } = await attempting(given, "queue", shared);
+    expect(services.archiveExchange).toBeUndefined();
+    end();
     expect(background).toEqual([]);
   });
 });

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { CONNECTIONS } from "../../src/core/lease.ts";
 import { noCredentials } from "../../src/delivery/authorization.ts";
-import { call, connections, sendingInTurn } from "../../src/delivery/http.ts";
+import { connections, sendingInTurn } from "../../src/delivery/connections.ts";
+import { call } from "../../src/delivery/http.ts";
 import type { Services } from "../../src/services.ts";
 import { strictFetch, strictQueue } from "../../tools/strict/bindings.ts";
 import { Invocation } from "../../tools/strict/invocation.ts";

@@ -7,12 +7,12 @@ import {
   ExchangeFailure,
   excerptOf,
   type Outgoing,
-  payloadOf,
   readable,
   requestHeadersOf,
   send,
   textOf,
 } from "../../src/delivery/http.ts";
+import { payloadOf } from "../../src/delivery/payload.ts";
 import { markerOf } from "../../src/secrets/deployment-marker.ts";
 import type { Arrived, Services } from "../../src/services.ts";
 import { testConfig } from "../support/config.ts";

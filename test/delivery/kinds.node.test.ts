@@ -1,9 +1,11 @@
 /** How each kind of destination is sent to, and when it is not, without a Worker around it. */
 import { beforeEach, describe, expect, test } from "vitest";
 import { CONNECTIONS } from "../../src/core/lease.ts";
-import { connections, type Outgoing } from "../../src/delivery/http.ts";
-import { openToken, rotatedToken, sealToken, unlessAborted } from "../../src/delivery/kinds/kind.ts";
-import { kindOf } from "../../src/delivery/kinds/registry.ts";
+import { connections } from "../../src/delivery/connections.ts";
+import type { Outgoing } from "../../src/delivery/http.ts";
+import { unlessAborted } from "../../src/delivery/kinds/kind.ts";
+import { kindOf } from "../../src/delivery/kinds/sending.ts";
+import { openToken, rotatedToken, sealToken } from "../../src/delivery/kinds/token.ts";
 import { vaultOf } from "../../src/secrets/vault.ts";
 import { listenersAt } from "../support/listeners.ts";
 import { silence } from "../support/receivers.ts";
@@ -23,9 +25,9 @@ beforeEach(() => {
 });
 
 /** The destination, ready to be sent to, or why it is not. */
-function prepared(url: string, { tenant = "acme", targetToken = null as string | null } = {}) {
+async function prepared(url: string, { tenant = "acme", targetToken = null as string | null } = {}) {
   const destination = { id: "dst_1", url, tenant, targetToken } as never;
-  return kindOf({ url }).prepare(sending.services, connections(), destination);
+  return (await kindOf({ url })).prepare(sending.services, connections(), destination);
 }
 
 async function posted(url: string, outgoing: Partial<Outgoing> = {}, targetToken: string | null = null) {
@@ -106,7 +108,10 @@ describe("a request to an https destination", () => {
     const shared = connections();
     for (let i = 0; i < CONNECTIONS; i++) void shared.run("dst_1", () => new Promise(() => {}));
     const url = "https://example.com/";
-    const ready = await kindOf({ url }).prepare(sending.services, shared, { id: "dst_1", url } as never);
+    const ready = await (await kindOf({ url })).prepare(sending.services, shared, {
+      id: "dst_1",
+      url,
+    } as never);
     expect(ready.kind).toBe("ready");
   });
 

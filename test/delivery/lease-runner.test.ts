@@ -4,7 +4,7 @@ import { partsOf } from "../../src/core/bundle.ts";
 import { newDestinationState } from "../../src/core/destination-state.ts";
 import { type Leased, startLease } from "../../src/delivery/admission.ts";
 import { noCredentials } from "../../src/delivery/authorization.ts";
-import { connections } from "../../src/delivery/http.ts";
+import { connections } from "../../src/delivery/connections.ts";
 
 import { loadDeliveries } from "../../src/store/deliveries.ts";
 import { silence } from "../support/receivers.ts";

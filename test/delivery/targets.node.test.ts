@@ -3,17 +3,15 @@ import { beforeEach, describe, expect, test } from "vitest";
 import type { z } from "zod";
 import { zodFieldsOf } from "../../src/core/zod-of.ts";
 import {
-  type DestinationKind,
   deploymentFaults,
   destinationKinds,
-  kindNameOf,
-  kindOf,
   shownTarget,
   targetAmong,
   targetFaults,
   targetFields,
   targetText,
 } from "../../src/delivery/kinds/registry.ts";
+import { type DestinationKind, kindNameOf, kindOf } from "../../src/delivery/kinds/sending.ts";
 import { type Sending, sendingThroughBindings } from "../support/sending.ts";
 import { utf8 } from "../support/utf8.ts";
 
@@ -76,9 +74,9 @@ describe("a target", () => {
     ["service:A/x?y=\\z", "service", {}],
     ["service:A/x\\y", "service", {}],
     [`service:A/${"x".repeat(1_024)}`, "service", {}],
-  ])("that was edited into %j is of kind %s, shown as %j, and gets nothing", (stored, kind, shown) => {
+  ])("that was edited into %j is of kind %s, shown as %j, and gets nothing", async (stored, kind, shown) => {
     expect([kindNameOf(stored), shownTarget(stored)]).toEqual([kind, shown]);
-    expect(obstacleOf(stored)).toEqual({
+    expect(await obstacleOf(stored)).toEqual({
       reason: "forbidden_target",
       fault: expect.stringMatching(kind === "https" ? /^The URL / : /^The target is malformed; expected .*:/),
     });
@@ -90,14 +88,14 @@ describe("a target", () => {
     `queue:${ACCOUNT}/${QUEUE}`,
     "service:A/",
     `service:A/${"x".repeat(1_023)}`,
-  ])("%s has nothing against it", (stored) => {
-    expect(obstacleOf(stored)).toBeUndefined();
+  ])("%s has nothing against it", async (stored) => {
+    expect(await obstacleOf(stored)).toBeUndefined();
   });
 });
 
-function obstacleOf(url: string, body = utf8("{}"), headers: object | null = null) {
+async function obstacleOf(url: string, body = utf8("{}"), headers: object | null = null) {
   const destination = { url, headers: null, sealedHeaders: headers } as never;
-  return kindOf({ url }).obstacle(destination, body, sending.services.config);
+  return (await kindOf({ url })).obstacle(destination, body, sending.services.config);
 }
 
 describe("the fields of a target", () => {
@@ -228,14 +226,14 @@ describe("a message of a queue", () => {
     ["\u0001", 20_000, fault(120_002, 120_000)],
     ["é", 59_999, undefined],
     ["é", 60_000, fault(120_002, 120_000)],
-  ])("has room for 120,000 bytes as a JSON string: %j %i times", (letter, times, obstacle) => {
-    expect(obstacleOf(url, utf8(letter.repeat(times)))).toEqual(obstacle);
+  ])("has room for 120,000 bytes as a JSON string: %j %i times", async (letter, times, obstacle) => {
+    expect(await obstacleOf(url, utf8(letter.repeat(times)))).toEqual(obstacle);
   });
 
-  test("shares the room with the destination's own headers", () => {
+  test("shares the room with the destination's own headers", async () => {
     const headers = { "x-a": "b".repeat(90) };
     const free = 120_000 - JSON.stringify(headers).length;
-    expect(obstacleOf(url, utf8("a".repeat(free - 2)), headers)).toBeUndefined();
-    expect(obstacleOf(url, utf8("a".repeat(free - 1)), headers)).toEqual(fault(free + 1, free));
+    expect(await obstacleOf(url, utf8("a".repeat(free - 2)), headers)).toBeUndefined();
+    expect(await obstacleOf(url, utf8("a".repeat(free - 1)), headers)).toEqual(fault(free + 1, free));
   });
 });

@@ -2,6 +2,7 @@
  * Results of transformations, and the guards that it passes whatever made it: the request goes to the
  * destination's own origin, sets no header of ours, breaks no line, and is not too large.
  */
+import type { Payload } from "../content.ts";
 import { HEADER_VALUE, MAX_HEADERS } from "../destination-fields.ts";
 import { isTransformHeader, MEDIA_TYPE, methods, type TransformMethod } from "./template.ts";
 
@@ -49,13 +50,10 @@ export const MOST_MADE_BYTES = 524_288;
 const MOST_PATH = 1_024;
 const MOST_QUERY_LENGTH = 2_048;
 
-/** What stays as it is where nothing else is made. */
-type Otherwise = Readonly<{ body: Uint8Array<ArrayBuffer>; contentType: string }>;
-
-/** The request, or the fault of what was made. */
+/** The request, or the fault of what was made. @param otherwise the payload where nothing else is made */
 export function guardedRequest(
   made: Made,
-  otherwise: () => Otherwise,
+  otherwise: () => Payload,
   encode: (text: string) => Uint8Array<ArrayBuffer>,
 ): Transformed {
   if (made === null) return { kind: "cancelled" };
@@ -101,19 +99,6 @@ function headerFault(name: string): string {
 function isPathSuffix(path: string): boolean {
   if (!/^\/[!-~]*$/.test(path) || /[\\?#]/.test(path)) return false;
   return !path.split("/").some((segment) => /^(\.|%2e){1,2}$/i.test(segment));
-}
-
-/** The URL of a request: that of the destination, with the path and the query of its transformation, if any, behind its own. */
-export function transformedUrl(
-  url: string,
-  { path, query }: Pick<TransformedRequest, "path" | "query"> = { path: "", query: "" },
-): string {
-  if (path === "" && query === "") return url;
-  const [, beginning = "", search = ""] = /^([^?#]*)(\?[^#]*)?/.exec(url) ?? [];
-  const base = path === "" ? beginning : `${beginning.replace(/\/$/, "")}${path}`;
-  const added =
-    query === "" ? search : `${search === "" ? "?" : `${search}${search === "?" ? "" : "&"}`}${query}`;
-  return `${base}${added}`;
 }
 
 /** A fault in a sentence. */

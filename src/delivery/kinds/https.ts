@@ -1,12 +1,13 @@
 /** Destinations of the kind `https`: endpoints on the internet, behind the guard against server-side request forgery. */
-import { MOST_OCCURRENCE_BYTES } from "../../core/mcp-events.ts";
 import type { TextShape } from "../../core/shape.ts";
-import { transformedUrl } from "../../core/transform/result.ts";
+import { transformedUrl } from "../../core/transform/url.ts";
 import { isSubscription } from "../../store/destination.ts";
 import { resolve, targetFault } from "../url-guard.ts";
 import { type Kind, type PreparedSend, requestInit } from "./kind.ts";
 
 const URL_EXPECTED = "an https URL";
+/** The largest body that MCP Events sends to a subscription. */
+const MOST_OCCURRENCE_BYTES = 256 * 1024;
 
 const url = {
   kind: "text",

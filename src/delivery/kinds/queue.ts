@@ -12,17 +12,16 @@ import { faultOf } from "../../log.ts";
 import { USER_AGENT } from "../../secrets/deployment-marker.ts";
 import { storedHeaders } from "../../store/destination.ts";
 import { ExchangeFailure, type Outgoing, type PostRequest, textOf } from "../http.ts";
+import { bindingField, bindingOf } from "./binding.ts";
 import {
-  bindingField,
-  bindingOf,
   type Kind,
   malformed,
-  openToken,
   type PreparedSend,
   type TargetFault,
   type TargetFields,
   unlessAborted,
 } from "./kind.ts";
+import { openToken } from "./token.ts";
 
 /** The message that a consumer of the queue gets. */
 export type QueueMessage = Readonly<{

@@ -1,19 +1,16 @@
-/**
- * The kinds of destinations: the one list that deliveries, API, OpenAPI and pages share. A destination's kind is the
- * scheme of its stored target, so no column can disagree with it.
- */
+/** The kinds of destinations with their fields: the one list that API, OpenAPI and pages share. */
 import type { Services } from "../../services.ts";
+import { bindingFaults } from "./binding.ts";
 import { https } from "./https.ts";
-import { bindingFaults, type Kind, type TargetFault, type TargetFields } from "./kind.ts";
+import type { Kind, TargetFault, TargetFields } from "./kind.ts";
 import { poll } from "./poll.ts";
 import { queue } from "./queue.ts";
+import { type DestinationKind, kindNameOf } from "./sending.ts";
 import { serviceBinding } from "./service-binding.ts";
 
 const kinds = { https, queue, service: serviceBinding, poll } as const satisfies Readonly<
-  Record<string, Kind>
+  Record<DestinationKind, Kind>
 >;
-
-export type DestinationKind = keyof typeof kinds;
 
 export const destinationKinds = Object.keys(kinds) as [DestinationKind, ...DestinationKind[]];
 
@@ -25,25 +22,9 @@ export function targetFieldNames(kind: DestinationKind): readonly string[] {
   return Object.keys(kinds[kind].fields);
 }
 
-/** The kind of a stored target. A target without another kind's scheme is a URL, or refused as one. */
-export function kindNameOf(target: string): DestinationKind {
-  const scheme = target.slice(0, Math.max(0, target.indexOf(":")));
-  return isDestinationKind(scheme) ? scheme : "https";
-}
-
-/** Whether nothing is sent to the destination: consumers fetch. */
-export function isPolled({ url }: Readonly<{ url: string }>): boolean {
-  return kindNameOf(url) === "poll";
-}
-
-/** How to deliver to a stored target. */
-export function kindOf({ url }: Readonly<{ url: string }>): Kind {
-  return kinds[kindNameOf(url)];
-}
-
 /** The fields of a stored target, as the API shows them; none where it was edited into something unreadable. */
 export function shownTarget(target: string): TargetFields {
-  return kindOf({ url: target }).fieldsOf(target) ?? {};
+  return kinds[kindNameOf(target)].fieldsOf(target) ?? {};
 }
 
 /** The text to store for fields that have no faults. */
@@ -83,8 +64,4 @@ export function targetAmong(given: object): TargetFields {
     return [[field, typeof value === "string" ? value : ""] as const];
   });
   return Object.fromEntries(named);
-}
-
-export function isDestinationKind(name: string): name is DestinationKind {
-  return Object.hasOwn(kinds, name);
 }

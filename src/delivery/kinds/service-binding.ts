@@ -7,12 +7,11 @@
  * refuses a binding to itself (worker.ts), whose deliveries would go round in circles.
  */
 
-import { transformedUrl } from "../../core/transform/result.ts";
+import { transformedUrl } from "../../core/transform/url.ts";
 import { faultOf } from "../../log.ts";
 import { ExchangeFailure, type PostRequest } from "../http.ts";
+import { bindingField, bindingOf } from "./binding.ts";
 import {
-  bindingField,
-  bindingOf,
   type Kind,
   malformed,
   type PreparedSend,

@@ -4,8 +4,9 @@
  */
 import type { ArchivedExchange, Encoded } from "../../core/archive.ts";
 import { conflict, missing, ok, unavailable } from "../../core/result.ts";
-import { transformedUrl } from "../../core/transform/result.ts";
-import { type EventRequest, payloadOf, readable, textOf } from "../../delivery/http.ts";
+import { transformedUrl } from "../../core/transform/url.ts";
+import { type EventRequest, readable, textOf } from "../../delivery/http.ts";
+import { payloadOf } from "../../delivery/payload.ts";
 import { shownHeaders } from "../../delivery/shown-request.ts";
 import { requestFor } from "../../delivery/transform.ts";
 import { eventId } from "../../ids.ts";
@@ -215,7 +216,10 @@ export async function sentNow(
   // Without its content no transformation can be applied.
   const request = body
     ? await requestFor(services, { ...event, body }, destination)
-    : { payload: payloadOf({ ...event, body: new Uint8Array() }, destination), headers: event.headers };
+    : {
+        payload: { body: new Uint8Array(), contentType: event.contentType ?? "application/json" },
+        headers: event.headers,
+      };
   return "kind" in request ? undefined : request;
 }
 

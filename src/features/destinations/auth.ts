@@ -15,7 +15,7 @@ import {
   sealedAuth,
   shownAuth,
 } from "../../delivery/authorization.ts";
-import { type DestinationKind, kindNameOf } from "../../delivery/kinds/registry.ts";
+import { type DestinationKind, kindNameOf } from "../../delivery/kinds/sending.ts";
 import { strict } from "../../http/parameters.ts";
 
 import type { Vault } from "../../secrets/vault.ts";

@@ -7,7 +7,7 @@ import { z } from "@hono/zod-openapi";
 import { previousSecrets } from "../../core/credentials.ts";
 import { ok, type Refused } from "../../core/result.ts";
 import { rotatedAuth, rotatedHeaders } from "../../delivery/authorization.ts";
-import { rotatedToken } from "../../delivery/kinds/kind.ts";
+import { rotatedToken } from "../../delivery/kinds/token.ts";
 import { encodeCursor } from "../../http/parameters.ts";
 import { faultOf } from "../../log.ts";
 import type { Services } from "../../services.ts";

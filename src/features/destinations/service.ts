@@ -20,7 +20,7 @@ import {
 } from "../../core/result.ts";
 import { formsOf } from "../../core/signature-forms.ts";
 import { ownHeaders } from "../../delivery/authorization.ts";
-import { kindNameOf } from "../../delivery/kinds/registry.ts";
+import { kindNameOf } from "../../delivery/kinds/sending.ts";
 import { plainTest, sendTestEvent, type TestContent, type TestResult } from "../../delivery/test-event.ts";
 import { claimTestAtGate, resumeAtGate, scheduleDrainAtGate } from "../../gate/client.ts";
 import { checked } from "../../http/problems.ts";

@@ -5,17 +5,18 @@
  */
 
 import type { FieldError } from "../../core/result.ts";
-import { sealToken, type TargetFields } from "../../delivery/kinds/kind.ts";
+import type { TargetFields } from "../../delivery/kinds/kind.ts";
 import {
   deploymentFaults,
   destinationKinds,
-  kindNameOf,
   shownTarget,
   targetAmong,
   targetFaults,
   targetFields,
   targetText,
 } from "../../delivery/kinds/registry.ts";
+import { kindNameOf } from "../../delivery/kinds/sending.ts";
+import { sealToken } from "../../delivery/kinds/token.ts";
 
 import type { Services } from "../../services.ts";
 import type { Destination } from "../../store/destination.ts";

@@ -21,7 +21,7 @@ import {
 import { codeFault } from "../../core/transform/code.ts";
 import { faultText } from "../../core/transform/result.ts";
 import { headerOf, type ShownAuth } from "../../delivery/authorization.ts";
-import { type DestinationKind, kindNameOf } from "../../delivery/kinds/registry.ts";
+import { type DestinationKind, kindNameOf } from "../../delivery/kinds/sending.ts";
 import { shakeHands } from "../../delivery/test-event.ts";
 import { runTransformCode } from "../../delivery/transform.ts";
 import { resolve, targetProblem } from "../../delivery/url-guard.ts";

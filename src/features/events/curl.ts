@@ -1,9 +1,9 @@
 /** An event as commands for a shell, which send it as an attempt would. */
 import type { RequestHeaders } from "../../core/bundle.ts";
-import { transformedUrl } from "../../core/transform/result.ts";
+import { transformedUrl } from "../../core/transform/url.ts";
 import { authOf, headerOf } from "../../delivery/authorization.ts";
 import { textOf } from "../../delivery/http.ts";
-import { kindNameOf } from "../../delivery/kinds/registry.ts";
+import { kindNameOf } from "../../delivery/kinds/sending.ts";
 import { signerFor } from "../../delivery/signature.ts";
 import { requestFor } from "../../delivery/transform.ts";
 import { eventId } from "../../ids.ts";

@@ -7,7 +7,7 @@ import { changesBetween } from "../../core/audit.ts";
 import { type Principal, refuseScopes, refuseTenant } from "../../core/principal.ts";
 import { conflict, type FieldError, invalidFields, missing, ok, type Result } from "../../core/result.ts";
 import { scopes } from "../../core/scopes.ts";
-import { isPolled } from "../../delivery/kinds/registry.ts";
+import { isPolled } from "../../delivery/kinds/sending.ts";
 import { newKey } from "../../http/auth.ts";
 import type { Destination } from "../../store/destination.ts";
 import { findDestination } from "../../store/destinations.ts";

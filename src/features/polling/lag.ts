@@ -2,7 +2,7 @@
  * How far consumers are behind, of several polled destinations at once: for alerts and metrics. It costs a call to each
  * destination's gate and, for all of them together, a statement in each database that reads about two rows for each consumer.
  */
-import { isPolled } from "../../delivery/kinds/registry.ts";
+import { isPolled } from "../../delivery/kinds/sending.ts";
 import type { ConsumerView } from "../../gate/inbox.ts";
 import { consumersOf } from "../../gate/inbox-client.ts";
 import type { Services } from "../../services.ts";

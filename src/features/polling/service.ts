@@ -18,10 +18,12 @@ import type { Principal } from "../../core/principal.ts";
 import { conflict, invalidFields, missing, ok, type Refused, unavailable } from "../../core/result.ts";
 import { faultText } from "../../core/transform/result.ts";
 import { prepare } from "../../delivery/admission.ts";
+import { connections } from "../../delivery/connections.ts";
 import { converted, isConverted, versionsToConvert } from "../../delivery/event-versions.ts";
-import { connections, payloadOf, requestHeadersOf, type Sender } from "../../delivery/http.ts";
+import { requestHeadersOf, type Sender } from "../../delivery/http.ts";
 import { queueMessageOf } from "../../delivery/kinds/queue.ts";
-import { isPolled } from "../../delivery/kinds/registry.ts";
+import { isPolled } from "../../delivery/kinds/sending.ts";
+import { payloadOf } from "../../delivery/payload.ts";
 import type { InboxPage } from "../../gate/inbox.ts";
 import {
   claimPage,

@@ -16,7 +16,7 @@ import {
 } from "../../core/metrics.ts";
 import { results } from "../../core/retry/classify.ts";
 import type { StatsWindow } from "../../core/rollups.ts";
-import { isPolled } from "../../delivery/kinds/registry.ts";
+import { isPolled } from "../../delivery/kinds/sending.ts";
 import type { Services } from "../../services.ts";
 import { allOf } from "../../store/databases.ts";
 import { countBehind } from "../../store/inbox.ts";

@@ -11,7 +11,7 @@ import { capsOf } from "../../config.ts";
 import { changesBetween } from "../../core/audit.ts";
 import { conflict, type FieldError, invalidFields, missing, ok, type Refused } from "../../core/result.ts";
 import { openedAuth, ownHeaders } from "../../delivery/authorization.ts";
-import { openToken } from "../../delivery/kinds/kind.ts";
+import { openToken } from "../../delivery/kinds/token.ts";
 import { strict } from "../../http/parameters.ts";
 import { idPatterns } from "../../ids.ts";
 import { faultOf } from "../../log.ts";

@@ -6,7 +6,7 @@ import type { FC } from "hono/jsx";
 import type { FiguresQuery } from "../../core/gate-view.ts";
 import { emptyCounters, type Rates, ratesOf } from "../../core/metrics.ts";
 import type { Series, StatsWindow } from "../../core/rollups.ts";
-import { isPolled } from "../../delivery/kinds/registry.ts";
+import { isPolled } from "../../delivery/kinds/sending.ts";
 import { COUNTED, type Seen } from "../../features/stats/fleet.ts";
 import { type Destination, gateSettingsOf } from "../../store/destination.ts";
 import { Sparkline } from "./charts.tsx";

@@ -2,7 +2,7 @@
 import type { BodyForm } from "../../core/content.ts";
 import type { Template } from "../../core/message-templates.ts";
 import type { SignatureForm } from "../../core/signature-forms.ts";
-import type { DestinationKind } from "../../delivery/kinds/registry.ts";
+import type { DestinationKind } from "../../delivery/kinds/sending.ts";
 
 export const kindTexts: Readonly<Record<DestinationKind, string>> = {
   https: "HTTPS endpoint",

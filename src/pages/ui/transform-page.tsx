@@ -8,7 +8,7 @@ import type { MiddlewareHandler } from "hono/types";
 import { conflict, type Refused, type Result } from "../../core/result.ts";
 import { type ReadyTemplate, readyTemplate, readyTemplates } from "../../core/transform/ready.ts";
 import { sendsAsIs } from "../../core/transform/versions.ts";
-import { kindNameOf } from "../../delivery/kinds/registry.ts";
+import { kindNameOf } from "../../delivery/kinds/sending.ts";
 import { getTransformFaults } from "../../features/deliveries/service.ts";
 import { shownSource } from "../../features/destinations/fields.ts";
 import { updateDestination } from "../../features/destinations/service.ts";

@@ -2,8 +2,9 @@
 import { describe, expect, test } from "vitest";
 import { compile, fillIn } from "../../../src/core/transform/liquid.ts";
 import { readyTemplate, readyTemplates } from "../../../src/core/transform/ready.ts";
-import { guardedRequest, transformedUrl } from "../../../src/core/transform/result.ts";
+import { guardedRequest } from "../../../src/core/transform/result.ts";
 import type { TransformTemplate } from "../../../src/core/transform/template.ts";
+import { transformedUrl } from "../../../src/core/transform/url.ts";
 
 const data = {
   name: 'B"ob\n',

@@ -2,7 +2,7 @@
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { beforeEach, describe, expect, test } from "vitest";
-import { openToken } from "../../../src/delivery/kinds/kind.ts";
+import { openToken } from "../../../src/delivery/kinds/token.ts";
 import type { DestinationBinding } from "../../../src/destination-bindings.ts";
 import { vaultOf } from "../../../src/secrets/vault.ts";
 import { findDestination } from "../../../src/store/destinations.ts";

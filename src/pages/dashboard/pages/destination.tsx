@@ -4,7 +4,7 @@ import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
 import { type StatsWindow, spans } from "../../../core/rollups.ts";
 import { canCertify } from "../../../delivery/certification.ts";
-import { isPolled } from "../../../delivery/kinds/registry.ts";
+import { isPolled } from "../../../delivery/kinds/sending.ts";
 import { type BlockedKeyPage, getBlockedKeys } from "../../../features/deliveries/ordering.ts";
 import { historyOf } from "../../../features/destinations/health.ts";
 import { pauseDestination, updateDestination } from "../../../features/destinations/service.ts";

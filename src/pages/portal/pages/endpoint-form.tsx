@@ -4,7 +4,7 @@ import type { Child, FC } from "hono/jsx";
 import { defaultLimits } from "../../../core/limits.ts";
 import { allows, limitedFields, limitsWithin, type PortalAccess } from "../../../core/portal-access.ts";
 import type { Refused } from "../../../core/result.ts";
-import { isPolled, kindNameOf } from "../../../delivery/kinds/registry.ts";
+import { isPolled, kindNameOf } from "../../../delivery/kinds/sending.ts";
 import { visitorTexts } from "../../../features/destinations/fields.ts";
 import { type DestinationPreview, previewDestination } from "../../../features/destinations/preview.ts";
 import {

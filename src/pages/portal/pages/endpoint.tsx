@@ -6,7 +6,7 @@ import { previousSecrets } from "../../../core/credentials.ts";
 import { allows } from "../../../core/portal-access.ts";
 import { formsOf, recipeOf } from "../../../core/signature-forms.ts";
 import { canCertify } from "../../../delivery/certification.ts";
-import { isPolled, kindNameOf } from "../../../delivery/kinds/registry.ts";
+import { isPolled, kindNameOf } from "../../../delivery/kinds/sending.ts";
 import { type BlockedKeyPage, getBlockedKeys } from "../../../features/deliveries/ordering.ts";
 import { destinationView } from "../../../features/destinations/schema.ts";
 import { getDestination } from "../../../features/destinations/service.ts";

@@ -1,7 +1,7 @@
 /** The page of an endpoint's transformation: read by every visitor, changed by those who may. */
 import type { Hono } from "hono";
 import { allows } from "../../../core/portal-access.ts";
-import { kindNameOf } from "../../../delivery/kinds/registry.ts";
+import { kindNameOf } from "../../../delivery/kinds/sending.ts";
 import { getDestination } from "../../../features/destinations/service.ts";
 import { statusOfRefused } from "../../ui/services.ts";
 import {
