@@ -107,6 +107,15 @@ describe("an attempt", () => {
     expect(await get(path)).toMatchObject({ archive: "none", response: { body: LONG.slice(0, 4_096) } });
   });
 
+  test("without its content is shown with its headers, for a destination with a template too", async () => {
+    Object.assign(world.services, { bodies: undefined });
+    const { path } = await attempted(LONG);
+    await execute("UPDATE destinations SET template = 'slack'");
+    await execute("UPDATE bundles SET header = json_set(header, '$.erased', json('[0,1]'), '$.version', 2)");
+    const { request } = await get(path);
+    expect(request).toMatchObject({ headers: { "content-type": "application/json" }, body: null });
+  });
+
   test("of which R2 is no longer bound is unavailable", async () => {
     const { path } = await attempted(LONG);
     Object.assign(world.services, { bodies: undefined });
