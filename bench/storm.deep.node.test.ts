@@ -6,7 +6,14 @@ import { compare, resultOf } from "./storm/compare.ts";
 import { ourselves } from "./storm/contenders.ts";
 import { limits } from "./storm/goals.ts";
 import { section } from "./storm/report.ts";
-import { outageOf30Seconds, outageOfAnHour, slow, WEEKENDS, weekend } from "./storm/scenarios.ts";
+import {
+  outageOf30Seconds,
+  outageOfAnHour,
+  quietOutage,
+  slow,
+  WEEKENDS,
+  weekend,
+} from "./storm/scenarios.ts";
 import { svix } from "./storm/senders/peers.ts";
 import { withoutJitter } from "./storm/senders/policies.ts";
 import { simulate } from "./storm/simulate.ts";
@@ -22,8 +29,8 @@ function once<T>(make: () => Promise<T>): () => Promise<T> {
 }
 
 describe("storm benchmark: the production delivery path in virtual time", () => {
-  // A minute or more for each seed, so one: what it shows is always the same.
-  const hour = once(async () => simulationFiguresOf(await simulate(outageOfAnHour(), ourselves, 1)));
+  // One seed: what it shows is always the same. The benchmark itself has 50,000 deliveries, and its goals are for these.
+  const hour = once(async () => simulationFiguresOf(await simulate(outageOfAnHour(20_000), ourselves, 1)));
 
   it("loses nothing and brings nothing down in an outage of an hour", async () => {
     expect(await hour()).toMatchObject({ secondOutages: 0, lost: 0, pending: 0 });
@@ -38,7 +45,9 @@ describe("storm benchmark: the production delivery path in virtual time", () => 
   });
 
   it("drains close to the optimum, the time to notice the recovery included", async () => {
-    expect((await hour()).drain).toBeLessThanOrEqual(limits.drain);
+    const { drain = Number.NaN, optimumS } = await hour();
+    // As much longer as 50,000 may take, whose optimum is 652 s: most of it does not depend on their number.
+    expect((drain - 1) * optimumS).toBeLessThanOrEqual((limits.drain - 1) * 652);
   });
 
   it.each([
@@ -61,7 +70,7 @@ describe("storm benchmark: the production delivery path in virtual time", () => 
   });
 
   it("drains as wide as the destination allows", async () => {
-    const { sustained } = await wideDrain(15_000, 1);
+    const { sustained } = await wideDrain(7_000, 1);
     expect(sustained).toBeGreaterThanOrEqual(limits.wide);
   });
 
@@ -73,7 +82,7 @@ describe("storm benchmark: the production delivery path in virtual time", () => 
 
   it("writes and draws the same bytes for the same seed, and others for another", async () => {
     const run = async (seed: number) => {
-      const comparison = await compare(outageOf30Seconds, [svix, ourselves], seed);
+      const comparison = await compare(quietOutage, [svix, ourselves], seed);
       return [...section(comparison), chart(comparison.scenario, comparison.results, 600)];
     };
     const first = await run(7);

@@ -61,6 +61,8 @@ export function outageOfAnHour(deliveries = 50_000): Scenario {
 }
 
 export const outageOf30Seconds = troubled("outage-30s", "Down for 30 s, 20/s", 30 * SECOND, 600);
+/** The same with a tenth of the traffic. */
+export const quietOutage = troubled("quiet-30s", "Down for 30 s, 2/s", 30 * SECOND, 60);
 export const outageOf10Minutes = troubled("outage-10m", "Down for 10 min, 10/s", 10 * MINUTE, 6_000);
 export const outageOf6Hours = troubled("outage-6h", "Down for 6 h, 12,000 deliveries", 6 * HOUR, 12_000);
 

@@ -1,121 +1,30 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type AdmitRequest, admit } from "../../src/core/admit.ts";
+import type { AdmitRequest } from "../../src/core/admit.ts";
 import type { AttemptSignal } from "../../src/core/destination-state.ts";
 import type { GateState } from "../../src/core/gate-state.ts";
 import { figuresOf } from "../../src/core/gate-view.ts";
-import { type Grant, liveLeases, slotsOf } from "../../src/core/lease.ts";
+import { liveLeases } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
 import { type MetricResult, results } from "../../src/core/retry/classify.ts";
-import { afterHold, afterUnattemptedDead, scheduleDrain, settle } from "../../src/core/settle.ts";
+import { afterHold, afterUnattemptedDead, scheduleDrain } from "../../src/core/settle.ts";
+import { afterDecision, BEHIND_MS, restored } from "../../src/core/write-behind.ts";
+import { historyArbitrary, momentsOf, start, sumOf, trusted } from "../support/gate-arbitraries.ts";
 import {
-  afterAlarm,
-  afterDecision,
-  BEHIND_MS,
-  type GateMemory,
-  type GateStep,
-  restored,
-  SPARSE_BEHIND_MS,
-} from "../../src/core/write-behind.ts";
-import { historyArbitrary, momentsOf, start, steady, sumOf, trusted } from "../support/gate-arbitraries.ts";
-
-const fast: GateSettings = { ...steady, ratePerSecond: 10_000, rateBurst: 10_000 };
-
-function fine(at: number): AttemptSignal {
-  const metric = { attempt: 1, result: "2xx", end: "delivered", tookMs: 5, lateMs: 5 } as const;
-  return { at, health: "healthy", backsOff: false, tookMs: 5, metric };
-}
-const failed = (at: number): AttemptSignal => ({ at, health: "unhealthy", backsOff: true });
-
-/** An instance of the object: whether it may still write, and what it has in memory. */
-type Instance = { isCurrent: boolean; memory: GateMemory | undefined };
-
-/** One object's storage and the instances that work on it: a newer one cuts the older ones off from writing. */
-function gateObject(beginning?: GateState) {
-  let stored = beginning;
-  let alarmAt: number | null = null;
-  let rows = 0;
-  let now = start;
-  const newest = () => instances.at(-1) as Instance;
-  /** As storage has it. Text is made of it only when somebody reads it. */
-  const read = () => stored && (JSON.parse(JSON.stringify(stored)) as GateState);
-  const load = () => restored(read(), now);
-  const instances: Instance[] = [{ isCurrent: true, memory: load() }];
-
-  /** Undefined when the instance could not write, and is no more: nobody gets an answer. */
-  function keep<T extends GateStep>(instance: Instance, step: T): T | undefined {
-    if ((step.writes || step.alarm !== undefined) && !instance.isCurrent) {
-      instance.memory = undefined;
-      return undefined;
-    }
-    if (step.writes) stored = step.memory.state;
-    if (step.alarm !== undefined) alarmAt = step.alarm;
-    rows += (step.writes ? 1 : 0) + (step.alarm === undefined ? 0 : 1);
-    instance.memory = step.memory;
-    return step;
-  }
-
-  function call<T extends { state: GateState }>(decide: (state: GateState) => T, instance = newest()) {
-    if (!instance.memory) return undefined;
-    const decision = decide(instance.memory.state);
-    return keep(instance, afterDecision(instance.memory, decision.state, now)) && decision;
-  }
-
-  return {
-    call,
-    newest,
-    instances,
-    now: () => now,
-    rows: () => rows,
-    alarmAt: () => alarmAt,
-    stored: read,
-    pass: (ms: number): number => {
-      now += ms;
-      return ms;
-    },
-    /** A new instance begins, and the one before is cut off without knowing it. */
-    begin: () => {
-      newest().isCurrent = false;
-      instances.push({ isCurrent: true, memory: load() });
-    },
-    /** The instance is gone with its memory, and another begins. */
-    evict: () => {
-      newest().isCurrent = false;
-      newest().memory = undefined;
-      instances.push({ isCurrent: true, memory: load() });
-    },
-    alarm: () => {
-      if (alarmAt === null || alarmAt > now) return;
-      alarmAt = null;
-      const { memory } = newest();
-      if (memory) keep(newest(), afterAlarm(memory, now));
-    },
-    admit: (ask: Partial<AdmitRequest>, settings = fast, instance = newest()) => {
-      const whole: AdmitRequest = {
-        lane: "fresh",
-        deliveries: [1],
-        connections: 6,
-        startWithinMs: 5_000,
-        ...ask,
-      };
-      return call((state) => admit(state, whole, settings, now), instance)?.result;
-    },
-    settle: (
-      lease: string,
-      signals: readonly AttemptSignal[],
-      settings = fast,
-      instance = newest(),
-      left = 0,
-    ) => call((state) => settle(state, { lease, signals, left }, settings, now, 0.5), instance),
-  };
-}
+  checkSlots,
+  failed,
+  fast,
+  fine,
+  type GateObject,
+  gateObject,
+  life,
+  play,
+} from "../support/gate-lives.ts";
 
 function withResult(rollups: GateState["rollups"], result: MetricResult): GateState["rollups"] {
   const counts = rollups.ever.results.map((count, i) => count + (results[i] === result ? 1 : 0));
   return { ...rollups, ever: { ...rollups.ever, results: counts } };
 }
-
-type GateObject = ReturnType<typeof gateObject>;
 
 let delivery = 0;
 /** One delivery is admitted, delivered and settled. */
@@ -503,132 +412,10 @@ describe("a new incarnation", () => {
   });
 });
 
-type Ticket = Grant & { by: Instance; until: number; isOver: boolean };
-
-const caps = fc.oneof(
-  { weight: 1, arbitrary: fc.constantFrom(1, 2, 3) },
-  { weight: 5, arbitrary: fc.integer({ min: 4, max: 12 }) },
-);
-/** True once in so many times. */
-const rarely = (once: number) => fc.nat(once - 1).map((n) => n === 0);
-/** What an instance may do alone, and what happens to it: asks come several at a time, as traffic does. */
-const doing = fc.oneof(
-  {
-    weight: 8,
-    arbitrary: fc.record({
-      do: fc.constant("ask" as const),
-      times: fc.integer({ min: 1, max: 6 }),
-      old: rarely(3),
-      lane: rarely(20).map((is) => (is ? ("backlog" as const) : ("fresh" as const))),
-      first: rarely(8).chain((is) => (is ? fc.nat(20) : fc.nat(5_000))),
-      count: fc.constantFrom(1, 1, 1, 2, 3),
-      startWithinMs: fc.constantFrom(500, 5_000, 5_000),
-      unanswered: rarely(20),
-    }),
-  },
-  {
-    weight: 4,
-    arbitrary: fc.record({
-      do: fc.constant("settle" as const),
-      times: fc.integer({ min: 1, max: 8 }),
-      old: rarely(3),
-      back: fc.nat(3),
-      fails: rarely(60),
-      left: rarely(40).map((is) => (is ? 1 : 0)),
-    }),
-  },
-  {
-    weight: 3,
-    arbitrary: fc
-      .oneof(fc.nat(50), fc.nat(50), fc.nat(2_000), fc.nat(2_000), fc.nat(12_000), fc.nat(40_000))
-      .map((ms) => ({ do: "wait" as const, ms })),
-  },
-  {
-    weight: 3,
-    arbitrary: fc
-      .constantFrom("evict" as const, "begin" as const, "begin" as const, "alarm" as const)
-      .map((what) => ({ do: what })),
-  },
-  {
-    weight: 1,
-    arbitrary: rarely(2)
-      .chain((is) => (is ? caps : fc.constant(0)))
-      .map((cap) => ({ do: "limit" as const, cap })),
-  },
-);
-
-/** Plays a history over several instances; `check` sees each grant that has reached its caller. */
-function play(
-  opening: number,
-  steps: readonly (typeof doing extends fc.Arbitrary<infer S> ? S : never)[],
-  check: (granted: Ticket, others: readonly Ticket[], capOf: (ms: number) => number) => void,
-): void {
-  const gate = gateObject({ ...trusted(20), maxConcurrency: opening });
-  const tickets: Ticket[] = [];
-  const limits = [{ cap: opening, from: start }];
-  const capNow = () => limits.at(-1)?.cap ?? opening;
-  /** The highest that it was within so long. */
-  const capOf = (ms: number) =>
-    Math.max(
-      ...limits
-        .filter((_, i) => (limits[i + 1]?.from ?? gate.now() + 1) > gate.now() - ms)
-        .map(({ cap }) => cap),
-      capNow(),
-    );
-  const instanceFor = (old: boolean) => (old ? (gate.instances.at(-2) ?? gate.newest()) : gate.newest());
-
-  for (const step of steps) {
-    const settings = { ...fast, maxConcurrency: capNow(), timeoutMs: 5_000 };
-    if (step.do === "wait") gate.pass(step.ms);
-    if (step.do === "evict") gate.evict();
-    if (step.do === "begin") gate.begin();
-    if (step.do === "alarm") gate.alarm();
-    if (step.do === "limit" && step.cap > 0) limits.push({ cap: step.cap, from: gate.now() });
-    if (step.do === "settle") {
-      const { times, old, back, fails, left } = step;
-      const open = tickets.filter(({ isOver }) => !isOver);
-      for (const ticket of open.slice(Math.max(0, open.length - back - times), open.length - back)) {
-        ticket.isOver = true;
-        const signal = fails ? failed(gate.now()) : fine(gate.now());
-        const signals = ticket.deliveries.map(() => signal);
-        gate.settle(ticket.id, signals, settings, instanceFor(old), left);
-      }
-    }
-    if (step.do !== "ask") continue;
-    const { times, lane, first, count, startWithinMs, old, unanswered } = step;
-    for (let i = 0; i < times; i++) {
-      const deliveries = Array.from({ length: count }, (_, n) => first + i * count + n);
-      const by = instanceFor(old);
-      const grant = gate.admit({ lane, deliveries, startWithinMs }, settings, by)?.grant;
-      if (!grant) break;
-      if (unanswered) continue;
-      const others = tickets.filter(({ isOver, until }) => !isOver && until > gate.now());
-      const ticket = { ...grant, by, until: gate.now() + grant.expiresInMs, isOver: false };
-      tickets.push(ticket);
-      check(ticket, others, capOf);
-    }
-  }
-}
-
-const life = fc.tuple(caps, fc.array(doing, { minLength: 20, maxLength: 120, size: "max" }));
-
 describe("through evictions, crashes, lost answers, changed limits and instances that are cut off", () => {
   it("the slots in flight are never more than max_concurrency", () => {
-    let unstored = 0;
-    fc.assert(
-      fc.property(life, ([cap, steps]) => {
-        play(cap, steps, (granted, others, capOf) => {
-          if (!granted.by.isCurrent) unstored += 1;
-          // One that is cut off does not learn of a limit that is raised, and lowered again, while its slack lasts.
-          const limit = capOf(granted.by.isCurrent ? 0 : SPARSE_BEHIND_MS);
-          const slots = slotsOf([...others, granted] as never);
-          // Of half a million grants, expecting it of each takes longer than all else.
-          if (slots > limit) expect(slots).toBeLessThanOrEqual(limit);
-        });
-      }),
-      { numRuns: 6_000 },
-    );
-    expect(unstored).toBeGreaterThan(500);
+    // The deep lane has ten times as many.
+    checkSlots(600);
   });
 
   it("no two leases have the same name, and no instance grants twice what it knows to be in flight", () => {

@@ -15,7 +15,7 @@ import { afterGroupReport, type GroupReport } from "../../src/core/group/report.
 import type { Grant } from "../../src/core/lease.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
 import { type Adder, adderTo, type Model, type Step, type Steps } from "./explorer.ts";
-import { remembered, withShortNames } from "./gate-key.ts";
+import { partOf, remembered, withShortNames } from "./gate-key.ts";
 import { busyObject, called, evicted, production as gate, requestOf, signalOf } from "./gate-object.ts";
 import { secondsOf } from "./gate-text.ts";
 import { BEGINNING, type ObjectWorld } from "./gate-world.ts";
@@ -350,19 +350,22 @@ function sumOf(all: readonly Readonly<{ slots: number }>[]): number {
 
 /** No rate limits anything here, and nothing fails: rates, votes and figures decide nothing. */
 function keyOf({ now, faults, delays, ticks, group, stored, members, holders, orphans }: World): string {
-  const key = [
-    JSON.stringify([now, faults, delays, ticks]),
-    groupKey(group),
-    groupKey(stored),
-    ...members.flatMap(({ gate: { storage, current }, wanted, askAt, asking }) => [
-      JSON.stringify([wanted, Math.max(askAt, now), asking, current?.memory.isBehind]),
-      storage && gateKey(storage),
-      current && gateKey(current.memory.state),
-    ]),
-    holders.map(holderKey).join(),
-    JSON.stringify(orphans.filter(({ until }) => until > now)),
+  const own = [
+    [now, faults, delays, ticks],
+    members.map(({ gate, wanted, askAt }) => [wanted, Math.max(askAt, now), gate.current?.memory.isBehind]),
+    orphans.filter(({ until }) => until > now),
   ];
-  return withShortNames(key.join("|"));
+  const parts = members.flatMap(({ gate: { storage, current }, asking }) => [
+    asking && partOf(asking),
+    storage && gateKey(storage),
+    current && gateKey(current.memory.state),
+  ]);
+  return withShortNames(
+    JSON.stringify(own),
+    [groupKey(group), groupKey(stored)],
+    parts,
+    holders.map(holderKey),
+  );
 }
 
 const holderKey = remembered(({ member, grant, startedAt, startsUntilAt }: Holder) =>

@@ -8,7 +8,7 @@ import type { GateSettings } from "../../src/core/limits.ts";
 import { type SendSlots, sendSlotsOf } from "../../src/core/rate-limit.ts";
 import type { GateMemory } from "../../src/core/write-behind.ts";
 import { type Adder, adderTo, type Model, type Step, type Steps } from "./explorer.ts";
-import { remembered, withShortNames } from "./gate-key.ts";
+import { remembered, sorted, withShortNames } from "./gate-key.ts";
 import {
   afterItsAlarm,
   busyObject,
@@ -250,15 +250,11 @@ function isPrompt({ holders, alarmAt, now }: World): boolean {
 /** What has been sent counts by what it leaves of the slots, and a rate that is not used up is as if never used. */
 function keyOf(world: World): string {
   const { now, faults, delays, wanted, askAt, holders, usedUpTo, alarmAt, storage, current, wrong } = world;
-  const key = [
-    JSON.stringify([
-      ...[now, faults, delays, wanted, Math.max(askAt, now), Math.max(usedUpTo, now), alarmAt, wrong],
-    ]),
-    holders.map(holderKey).sort().join(),
+  const own = [now, faults, delays, wanted, Math.max(askAt, now), Math.max(usedUpTo, now), alarmAt, wrong];
+  return withShortNames(JSON.stringify(own), sorted(holders.map(holderKey)), [
     storage && stateKey(storage),
     current && memoryKey(current.memory),
-  ];
-  return withShortNames(key.join("|"));
+  ]);
 }
 
 const holderKey = remembered((holder: Holder) => {
@@ -268,7 +264,7 @@ const holderKey = remembered((holder: Holder) => {
 
 const memoryKey = remembered(({ state, written, isBehind, alarmAt, askedBefore, leaseMs }: GateMemory) => {
   const known = written && [written.at, [...written.leases].sort()];
-  return stateKey(state) + JSON.stringify([known, isBehind, alarmAt, askedBefore, leaseMs]);
+  return stateKey(state).text + JSON.stringify([known, isBehind, alarmAt, askedBefore, leaseMs]);
 });
 
 const stateKey = remembered((state: GateState) => {
