@@ -41,9 +41,9 @@ export function policyTable(): readonly (readonly string[])[] {
 export const commonRules: readonly string[] = [
   "Every 2xx is a success. A 3xx is never followed and ends the delivery. 410 ends it and pauses the destination.",
   "5xx, 429, a timeout, a refused connection, a name that does not resolve, a failed TLS handshake and a broken connection are retried.",
-  "`Retry-After` counts on 429 and 503: nobody sends sooner, to the whole destination, for up to 30 days. A 429 without it waits twice as long. `retry.retry_after` decides whether that of a 429 replaces the wait (`instead`) or only lengthens it (`floor`).",
-  "Both limits hold: attempts, and the time since the first attempt (`give_up_after`). A delivery that has not been attempted, because of a pause, a hold or an open circuit, has `expire_unattempted_after`: 14 days.",
-  '`retry.on` decides about single statuses from 400 to 599 but 410: `{"on": {"retry": [400], "fail": [503]}}`.',
+  "`Retry-After` of a 429 or 503 holds the whole destination, for up to 30 days. A 429 without it doubles the wait. `retry.retry_after` says whether that of a 429 replaces the wait (`instead`) or only lengthens it (`floor`).",
+  "Two limits apply: the number of attempts, and the time since the first one (`give_up_after`). A delivery without an attempt, because of a pause, a hold or an open circuit, ends after `expire_unattempted_after`, 14 days by default.",
+  '`retry.on` overrides single statuses from 400 to 599 except 410: `{"on": {"retry": [400], "fail": [503]}}`.',
 ];
 
 function waitsText(delays: Delays): string {
