@@ -121,7 +121,10 @@ function nodeProject(name: Project, { isolate = true, maxWorkers, group = 0 }: N
 
 type NodeOptions = Readonly<{ isolate?: boolean; maxWorkers?: number; group?: number }>;
 
-/** The longest first; else in Vitest's order: by the last run's times, or by size where there are none, as in CI. */
+/**
+ * The longest first; else in Vitest's order: by the last run's times, or by size where there are none, as in CI. Files that share
+ * a Worker or a process stay together by project: Vitest ends it when the next file is another project's.
+ */
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const place = ({ moduleId }: TestSpecification) => {
@@ -129,7 +132,10 @@ class LongestFirst extends BaseSequencer {
       return at < 0 ? longest.length : at;
     };
     const sorted = await super.sort(files);
-    return sorted.sort((a, b) => place(a) - place(b));
+    const names = sorted.map(({ project }) => project.name);
+    const together = ({ project }: TestSpecification) =>
+      project.config.isolate ? -1 : names.indexOf(project.name);
+    return sorted.sort((a, b) => together(a) - together(b) || place(a) - place(b));
   }
 }
 

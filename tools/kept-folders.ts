@@ -21,6 +21,8 @@ import { projectRoot } from "./wrangler.ts";
 const KEPT = join(projectRoot, "node_modules/.cache/kept");
 /** A process that has found a folder copies it well within this time. */
 const COPIED_MS = 3_600_000;
+/** Times of files come from a clock that ticks every few milliseconds, and so may be behind. */
+const TICK_MS = 100;
 
 type Index = Readonly<{ files: readonly string[]; print: string }>;
 
@@ -47,7 +49,7 @@ export async function copyKept(
     const files = await make(made);
     cpSync(made, directory, { recursive: true });
     // A file that was changed meanwhile may have been read before or after that.
-    if (files.every((file) => statSync(file).mtimeMs < startedAt)) keep(name, made, files);
+    if (files.every((file) => statSync(file).mtimeMs < startedAt - TICK_MS)) keep(name, made, files);
   } finally {
     rmSync(made, { recursive: true, force: true });
   }

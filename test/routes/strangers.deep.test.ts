@@ -70,9 +70,9 @@ const odd: readonly Spelling[] = [
   { name: "no UTF-8", of: () => "%FF%zz" },
 ];
 
-/** Whoever may do most gets every spelling; for others there is less that a spelling could reach. */
-function spellingsFor({ principal, denied, isOperator, rule }: Caller): readonly Spelling[] {
-  const mayMost = principal?.scopes.includes("admin") || denied?.length === 0 || rule?.includes(": own in");
+/** Who may do most in a tenant gets every spelling, in each app once; for others there is less that a spelling could reach. */
+function spellingsFor({ principal, denied, isOperator }: Caller): readonly Spelling[] {
+  const mayMost = (principal?.scopes.includes("admin") && !isOperator) || denied?.length === 0;
   const all = mayMost ? [...leading, ...odd] : leading;
   return isOperator ? all.filter((spelling) => spelling !== foreign) : all;
 }

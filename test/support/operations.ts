@@ -141,12 +141,43 @@ export function idNamed(name: string, { ids }: Things): string | undefined {
   return thing && (ids[`${thing}s`] ?? ids[thing.replace(/y$/, "ies")]);
 }
 
-/** All that is stored, as text: what is the same before and after has not been touched. */
-export const everythingStored = unlessWritten(async (): Promise<string> => {
+type Table = Readonly<{ name: string; rows: readonly Readonly<Record<string, unknown>>[] }>;
+
+/** Tables whose rows write to others by triggers. */
+const TRIGGERING = ["destinations", "event_types", "bundles", "packs", "deliveries", "api_keys"];
+
+async function tablesStored(): Promise<Table[]> {
   const tables = await env.DB.prepare(
     "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT GLOB 'sqlite_*' AND name NOT GLOB '_cf_*' AND name NOT GLOB 'd1_*'",
   ).all<{ name: string }>();
   const names = tables.results.map(({ name }) => name);
-  const rows = await env.DB.batch(names.map((name) => env.DB.prepare(`SELECT * FROM "${name}"`)));
-  return JSON.stringify(rows.map(({ results }, i) => [names[i], results]));
-});
+  const rows = await env.DB.batch<Record<string, unknown>>(
+    names.map((name) => env.DB.prepare(`SELECT * FROM "${name}"`)),
+  );
+  return rows.map(({ results }, i) => ({ name: names[i] ?? "", rows: results }));
+}
+
+/** All that is stored, as text: what is the same before and after has not been touched. */
+export const everythingStored = unlessWritten(async () => JSON.stringify(await tablesStored()));
+
+/** Keeps all that is stored; what it returns writes it back, in place of whatever is there then. */
+export async function saved(): Promise<() => Promise<void>> {
+  const tables = await tablesStored();
+  const place = ({ name }: Table) =>
+    TRIGGERING.includes(name) ? TRIGGERING.indexOf(name) : Number.POSITIVE_INFINITY;
+  const statements = tables
+    .toSorted((a, b) => (place(a) < place(b) ? -1 : 1))
+    .flatMap(({ name, rows }) => [
+      env.DB.prepare(`DELETE FROM "${name}"`),
+      ...rows.map((row) => {
+        const columns = Object.keys(row).map((column) => `"${column}"`);
+        const values = Object.values(row).map((value) =>
+          Array.isArray(value) ? new Uint8Array(value) : value,
+        );
+        return env.DB.prepare(
+          `INSERT INTO "${name}" (${columns}) VALUES (${columns.map((_, i) => `?${i + 1}`)})`,
+        ).bind(...values);
+      }),
+    ]);
+  return async () => void (await env.DB.batch(statements));
+}

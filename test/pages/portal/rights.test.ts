@@ -1,7 +1,7 @@
 /** A visit has the rights that its link and its tenant's settings leave, wherever it gets, and does not read its link's key. */
 import { env } from "cloudflare:workers";
 import { sign } from "hono/jwt";
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeAll, beforeEach, describe, expect, it } from "vitest";
 import {
   accessUnder,
   type Capability,
@@ -13,8 +13,17 @@ import { forVisitors } from "../../../src/features/destinations/fields.ts";
 import { derivedKeys } from "../../../src/secrets/vault.ts";
 import { emptyDatabase, NOW, testApi } from "../../support/api.ts";
 import { testConfig } from "../../support/config.ts";
-import { bodyFor, everythingStored, operations, pathFor, thingsOf } from "../../support/operations.ts";
+import {
+  bodyFor,
+  everythingStored,
+  operations,
+  pathFor,
+  saved,
+  type Things,
+  thingsOf,
+} from "../../support/operations.ts";
 import { enter, testPortal, visitor } from "../../support/portal.ts";
+import { newGates } from "../../support/world.ts";
 
 const { call } = testApi();
 
@@ -111,12 +120,19 @@ function bodyOfVisitor(described: (typeof operations)[number], things: Parameter
 
 describe("the API, called for a visitor of the portal,", () => {
   const all = Object.fromEntries(capabilities.map((name) => [name, true]));
+  let things: Things;
+  let restore: () => Promise<void>;
+  beforeAll(async () => {
+    await emptyDatabase();
+    things = await thingsOf(call, "acme");
+    restore = await saved();
+  });
+  beforeEach(() => restore());
 
   it.each(
     operations.filter(({ operation }) => operation.security.length > 0),
   )("lets it do no more than its rules: $method $path", async (described) => {
     const { method, path } = described;
-    const things = await thingsOf(call, "acme");
     const needed = OPERATIONS[`${method} ${path}`];
     const before = await everythingStored();
     if (needed !== null) {
@@ -126,6 +142,8 @@ describe("the API, called for a visitor of the portal,", () => {
       expect(await everythingStored()).toBe(before);
     }
     if (needed === undefined) return;
+    // A gate allows one test in a minute, and knows of former ones.
+    if (needed === "may_test") await newGates([things.ids.destinations ?? ""]);
     const none = Object.fromEntries(capabilities.map((name) => [name, name === needed]));
     const answer = await apiUnder(none).call(method, pathFor(path, things), bodyOfVisitor(described, things));
     // No version has been saved that could be restored: the visitor may ask for one.
@@ -143,7 +161,7 @@ describe("the API, called for a visitor of the portal,", () => {
     "timeout_ms",
     "binding",
   ])("sets nothing that is not for visitors: %s", async (field) => {
-    const { ids } = await thingsOf(call, "acme");
+    const { ids } = things;
     const before = await everythingStored();
     const api = apiUnder({});
     const path = `/v1/destinations/${ids.destinations}`;
@@ -159,7 +177,7 @@ describe("the API, called for a visitor of the portal,", () => {
   });
 
   it("sets no limit above the visitor's, by name or by default", async () => {
-    const { ids } = await thingsOf(call, "acme");
+    const { ids } = things;
     const api = apiUnder({ max_concurrency: 5 }, { rate_per_second: 2 });
     const url = "https://example.com/hook";
     const limits = { max_concurrency: 5, rate_per_second: 2 };
