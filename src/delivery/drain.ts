@@ -14,13 +14,14 @@
 import type { AdmitResult } from "../core/admit.ts";
 import { type BundlePart, eventAt, indexesOf, partsOf } from "../core/bundle.ts";
 import { SLOW_MS } from "../core/capacity.ts";
+import { mayBeginSteps, mostOfStep } from "../core/drain-queries.ts";
 import { type DrainRange, drainRangeOf, LEASED, nextDistance } from "../core/drain-scheduler.ts";
 import { CONNECTIONS } from "../core/lease.ts";
 import { DRAIN_BUDGET_MS, DRAIN_STEP_MS, drainPatienceMs } from "../core/lease-runner.ts";
 import { reportEmptyDrain } from "../gate/client.ts";
 import type { DrainMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
-import { sumOver } from "../store/databases.ts";
+import { allOf, sumOver } from "../store/databases.ts";
 import { type LoadedDelivery, loadDeliveries } from "../store/deliveries.ts";
 import { type Destination, isDestinationOver } from "../store/destination.ts";
 import { cancelWaitingDeliveries, endRemoved, lookAtWaiting } from "../store/waiting.ts";
@@ -47,6 +48,10 @@ const SHRINKS_BY = 4;
 /** The parts that the drains of one invocation share. */
 export type DrainContext = Readonly<{
   services: Services;
+  /** D1 queries made so far. */
+  queries: () => number;
+  /** How many drains come after those that run now. */
+  toCome: () => number;
   connections: Connections;
   recorder: Recorder;
   /** How many drains run beside each other now, this one included. */
@@ -97,6 +102,7 @@ class Drain {
   readonly #portion: number;
   readonly #endsAt: number;
   readonly #most: number;
+  readonly #databases: number;
   #steps = 0;
   /** Its receiver takes long: after a lease the next drain's turn comes, in case somebody waits for this one. */
   #isSlow = false;
@@ -109,6 +115,7 @@ class Drain {
     this.#message = message;
     this.#portion = portion;
     this.#most = Math.ceil(STEPS / context.sideBySide());
+    this.#databases = allOf(context.services).length;
     this.#endsAt = context.services.now() + DRAIN_BUDGET_MS;
   }
 
@@ -120,8 +127,14 @@ class Drain {
   }
 
   #hasTime(): boolean {
-    const isOver = this.#isSlow || this.#steps >= this.#most;
+    const isOver = this.#isSlow || this.#steps >= this.#most || !this.#hasQueries();
     return !isOver && this.#services.now() < this.#endsAt;
+  }
+
+  /** Its first step is left to whoever has begun it. */
+  #hasQueries(): boolean {
+    const { queries, sideBySide, toCome } = this.#context;
+    return this.#steps === 0 || mayBeginSteps(queries(), this.#databases, sideBySide() + toCome());
   }
 
   async #begin(former?: Step): Promise<Begun> {
@@ -130,7 +143,8 @@ class Drain {
     const rangeFor = (own: number) => drainRangeOf(this.#message.drains, from, own);
     const leftMs = this.#endsAt - this.#services.now();
     const { destination } = this.#message;
-    const portion = Math.ceil(this.#portion / this.#context.sideBySide());
+    const share = Math.ceil(this.#portion / this.#context.sideBySide());
+    const portion = Math.min(share, mostOfStep(this.#databases));
     const bounds = { destination, rangeFor, portion, leftMs };
     const begun = await beginStep(this.#context, bounds, former);
     this.#distance = nextDistance(from, begun.kind === "step" && begun.isCrowded);

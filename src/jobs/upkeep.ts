@@ -1,4 +1,5 @@
 /** The invocations that run jobs: the cron, and the consumers of the queues of upkeep and drains. */
+import { mostSideBySide } from "../core/drain-queries.ts";
 import { attempting } from "../delivery/attempt-log.ts";
 import { connections } from "../delivery/connections.ts";
 import { drain } from "../delivery/drain.ts";
@@ -6,6 +7,7 @@ import { Recorder } from "../delivery/recorder.ts";
 import { faultOf } from "../log.ts";
 import { type DrainMessage, drainMessage, upkeepMessage, waitingMessage } from "../queue-messages.ts";
 import type { Services } from "../services.ts";
+import { allOf, countQueries } from "../store/databases.ts";
 import type { UpkeepTask } from "./runner.ts";
 import { scheduleDrainsOf } from "./waiting.ts";
 
@@ -24,7 +26,7 @@ export type Upkeep = Readonly<{
   consumeUpkeep: Consume;
   /**
    * Each message is handled by itself. Drains run side by side, so that none waits for another destination's, and share
-   * connections. Drains that an invocation may die of run after the others, one by one. Up to 0.3.0 this was the queue of upkeep
+   * connections and queries. Drains that an invocation may die of run after the others, one by one. Up to 0.3.0 this was the queue of upkeep
    * too: what such a version has left on it is handled as well.
    */
   consumeDrains: Consume;
@@ -54,14 +56,18 @@ export function upkeepOf(
   }
 
   async function consumeDrains(given: Services, batch: MessageBatch): Promise<void> {
-    const { others, together, alone } = arranged(batch.messages);
+    const { others, ready, alone } = arranged(batch.messages);
+    const most = mostSideBySide(allOf(given).length, alone.length);
+    const together = ready.slice(0, most);
     const running = new Set(together);
     const destinations = () => new Set([...running].map(({ order }) => order.destination)).size;
     const shared = connections(destinations(), "each");
-    const { services, end } = await attempting(given, "drain", shared);
+    const { queries, ...databases } = countQueries(given);
+    const { services, end } = await attempting({ ...given, ...databases }, "drain", shared);
+    let toCome = alone.length;
     const context = {
-      ...{ services, connections: shared, recorder: new Recorder(services) },
-      sideBySide: () => running.size,
+      ...{ services, connections: shared, recorder: new Recorder(services), queries },
+      ...{ sideBySide: () => running.size, toCome: () => toCome },
     };
     const run = async (one: Ordered) => {
       const { message, order } = one;
@@ -72,6 +78,12 @@ export function upkeepOf(
     };
     await Promise.all([
       ...together.map(run),
+      // For these the queries of this invocation do not suffice.
+      ...ready
+        .slice(most)
+        .map(({ message, order }) =>
+          attempt(services, "drain_failed", message, () => services.drains.send(order)),
+        ),
       ...others.map((message) =>
         attempt(services, "drain_failed", message, (_, body) => {
           const handedOn = waitingMessage(body);
@@ -79,7 +91,10 @@ export function upkeepOf(
         }),
       ),
     ]);
-    for (const one of alone) await run(one);
+    for (const one of alone) {
+      toCome -= 1;
+      await run(one);
+    }
     end();
   }
 
@@ -97,7 +112,7 @@ function arranged(messages: readonly Message[]) {
   // One that has come before may have ended its invocation then.
   const isSuspect = ({ message, order }: Ordered) => order.alone || message.attempts > 1;
   return {
-    together: ordered.filter((one) => !isSuspect(one)),
+    ready: ordered.filter((one) => !isSuspect(one)),
     alone: ordered.filter(isSuspect),
     others: messages.filter(({ body }) => drainMessage(body) === undefined),
   };

@@ -155,40 +155,54 @@ const PACKS = `${WAITING_PACKS} AND destination_id = ?1`;
 const OLDEST = `SELECT event_id, attempts FROM ${ROWS} ORDER BY event_id LIMIT ?2`;
 const NEWEST = `SELECT event_id, attempts FROM ${ROWS} ORDER BY event_id DESC LIMIT ?2`;
 
-/** From a point between the oldest id and the newest on: `?3` is 0 for the one and 1 for the other. */
+/** From a point between the oldest id and the newest on: `?4` is 0 for the one and 1 for the other. */
 const pointIn = (source: string, id: string) => `
-  SELECT oldest + CAST((newest - oldest) * ?3 AS INTEGER) FROM (
+  SELECT oldest + CAST((newest - oldest) * ?4 AS INTEGER) FROM (
     SELECT (SELECT min(${id}) FROM ${source}) AS oldest, (SELECT max(${id}) FROM ${source}) AS newest)`;
 
 const BETWEEN = `
   SELECT event_id, attempts FROM ${ROWS} AND event_id >= (${pointIn(ROWS, "event_id")})
-  ORDER BY event_id LIMIT ?2`;
+  ORDER BY event_id LIMIT ?3`;
 
 /**
- * As many packs from the first one on as hold `?2` waiting deliveries. Each step of the recursion seeks the next pack, so
+ * As many packs from the first one on as hold so many waiting deliveries. Each step of the recursion seeks the next pack, so
  * no more packs are read than are needed.
  */
-const packsFrom = (first: string, next: string) => `
+const packsFrom = (first: string, next: string, count: string) => `
   WITH RECURSIVE walk (bundle, waiting0, waiting1, before) AS (
     SELECT bundle_id, waiting0, waiting1, 0 FROM packs WHERE destination_id = ?1 AND bundle_id = (${first})
     UNION ALL
     SELECT p.bundle_id, p.waiting0, p.waiting1, walk.before + ${countIn((half) => `walk.waiting${half}`)}
     FROM walk JOIN packs p ON p.destination_id = ?1 AND p.bundle_id = (${next})
-    WHERE walk.before + ${countIn((half) => `walk.waiting${half}`)} < ?2
+    WHERE walk.before + ${countIn((half) => `walk.waiting${half}`)} < ${count}
   )
   SELECT bundle, waiting0, waiting1 FROM walk`;
 
 const LATER = `SELECT min(bundle_id) FROM ${PACKS} AND bundle_id > walk.bundle`;
 const EARLIER = `SELECT max(bundle_id) FROM ${PACKS} AND bundle_id < walk.bundle`;
 
-const OLDEST_PACKS = packsFrom(`SELECT min(bundle_id) FROM ${PACKS}`, LATER);
-const NEWEST_PACKS = packsFrom(`SELECT max(bundle_id) FROM ${PACKS}`, EARLIER);
+const OLDEST_PACKS = packsFrom(`SELECT min(bundle_id) FROM ${PACKS}`, LATER, "?2");
+const NEWEST_PACKS = packsFrom(`SELECT max(bundle_id) FROM ${PACKS}`, EARLIER, "?2");
 const PACKS_BETWEEN = packsFrom(
   `SELECT min(bundle_id) FROM ${PACKS} AND bundle_id >= (${pointIn(PACKS, "bundle_id")})`,
   LATER,
+  "?3",
 );
 
-type FoundPack = Readonly<{ bundle: number; waiting0: number; waiting1: number }>;
+/** SQL: a column with the rows of a look at deliveries, and one with those of a look at packs, as JSON. */
+const columnsOf = (name: Look, rows: string, packs: string) => `
+  (SELECT json_group_array(json_array(event_id, attempts)) FROM (${rows})) AS ${name},
+  (SELECT json_group_array(json_array(bundle, waiting0, waiting1)) FROM (${packs})) AS ${name}_packs`;
+
+/** One statement, because an invocation's queries are limited, and a drain looks into every database at each step. */
+const ENDS = `SELECT ${columnsOf("oldest", OLDEST, OLDEST_PACKS)}, ${columnsOf("newest", NEWEST, NEWEST_PACKS)}`;
+const ENDS_AND_BETWEEN = `${ENDS}, ${columnsOf("middle", BETWEEN, PACKS_BETWEEN)}`;
+
+const LOOKS = ["oldest", "newest", "middle"] as const;
+type Look = (typeof LOOKS)[number];
+
+/** A row of the statement; without `middle` when nothing between the ends is asked for. */
+type Looked = Readonly<Partial<Record<Look | `${Look}_packs`, string>>>;
 
 export type Waiting = Readonly<{
   destination: Destination | undefined;
@@ -219,13 +233,13 @@ export async function lookAtWaiting(
   random: () => number,
 ): Promise<Waiting> {
   const { db: first, further = [] } = databases;
-  const look = (db: D1Database) => looksOf(db, destination, range, random);
-  const [[stored, ...found], ...others] = await Promise.all([
-    first.batch<RawRow>([first.prepare(DESTINATION).bind(destination), ...look(first)]),
-    ...further.map((db) => db.batch<RawRow>(look(db))),
+  const look = lookFor(destination, range, random);
+  const [[stored, found], ...others] = await Promise.all([
+    first.batch<RawRow>([first.prepare(DESTINATION).bind(destination), look(first)]),
+    ...further.map((db) => look(db).first<Looked>()),
   ]);
-  const lists = [found, ...others].map((looks) => looksIn(looks.map(({ results }) => results)));
-  const [oldest = [], newest = [], between = []] = [0, 1, 2].map((which) =>
+  const lists = [found?.results[0] as Looked | undefined, ...others].map((looked) => looksIn(looked ?? {}));
+  const [oldest = [], newest = [], between = []] = LOOKS.map((_, which) =>
     interleaved(lists.map((looks) => looks[which]?.events ?? [])),
   );
   const each = inTurn(oldest, newest, between, random());
@@ -241,19 +255,19 @@ export async function lookAtWaiting(
 
 type LookedAt = Readonly<{ events: readonly Found[]; rows: number; packed: number }>;
 
-/** The results of `looksOf`: the first half are of rows, the second of packs; each oldest, newest, between. */
-function looksIn(results: readonly (readonly RawRow[])[]): LookedAt[] {
-  const count = results.length / 2;
-  return results.slice(0, count).map((rows, which) => {
-    const packed = foundIn((results[count + which] ?? []) as unknown as FoundPack[]);
-    const direction = which === NEWEST_LOOK ? -1 : 1;
-    const events = [...(rows as unknown as Found[]), ...packed];
-    events.sort((a, b) => direction * (a.event_id - b.event_id));
+/** By the looks: oldest, newest, middle. */
+function looksIn(looked: Looked): LookedAt[] {
+  return LOOKS.map((look) => {
+    const rows = (JSON.parse(looked[look] ?? "[]") as [number, number][]).map(([event_id, attempts]) => ({
+      event_id,
+      attempts,
+    }));
+    const packed = foundIn(JSON.parse(looked[`${look}_packs`] ?? "[]"));
+    const direction = look === "newest" ? -1 : 1;
+    const events = [...rows, ...packed].sort((a, b) => direction * (a.event_id - b.event_id));
     return { events, rows: rows.length, packed: packed.length };
   });
 }
-
-const NEWEST_LOOK = 1;
 
 /** Each event once: the four classes in turn, beginning with a random one, and then those between. */
 function inTurn(
@@ -271,26 +285,17 @@ function inTurn(
   return [...new Map([...ends, ...between].map((one) => [one.event_id, one])).values()];
 }
 
-/** The statements: three for rows, then three for packs; two each when nothing between is asked for. */
-function looksOf(
-  db: D1Database,
-  destination: string,
-  { perEnd, between }: DrainRange,
-  random: () => number,
-): D1PreparedStatement[] {
-  const from = between > 0 ? random() : 0;
-  const looks = (oldest: string, newest: string, middle: string) => [
-    db.prepare(oldest).bind(destination, perEnd),
-    db.prepare(newest).bind(destination, perEnd),
-    ...(between > 0 ? [db.prepare(middle).bind(destination, between, from)] : []),
-  ];
-  return [...looks(OLDEST, NEWEST, BETWEEN), ...looks(OLDEST_PACKS, NEWEST_PACKS, PACKS_BETWEEN)];
+/** The statement that looks into a database, at the same point between the oldest and the newest in each. */
+function lookFor(destination: string, { perEnd, between }: DrainRange, random: () => number) {
+  if (between === 0) return (db: D1Database) => db.prepare(ENDS).bind(destination, perEnd);
+  const point = random();
+  return (db: D1Database) => db.prepare(ENDS_AND_BETWEEN).bind(destination, perEnd, between, point);
 }
 
-/** The waiting deliveries of the packs, in the order of the packs. */
-function foundIn(packs: readonly FoundPack[]): Found[] {
-  return packs.flatMap(({ bundle, waiting0, waiting1 }) =>
-    indexesIn([waiting0, waiting1]).map((index) => ({ event_id: eventAt(bundle, index), attempts: 0 })),
+/** The waiting deliveries of the packs (bundle, and the bits of both halves), in the order of the packs. */
+function foundIn(packs: readonly (readonly [number, number, number])[]): Found[] {
+  return packs.flatMap(([bundle, ...waiting]) =>
+    indexesIn(waiting).map((index) => ({ event_id: eventAt(bundle, index), attempts: 0 })),
   );
 }
 

@@ -241,7 +241,7 @@ describe("the rows read", () => {
     await look();
     const { rowsRead, queries } = world.d1.used();
     expect(rowsRead).toBeLessThanOrEqual(2 * ENDS.perEnd + 7);
-    expect(queries).toBe(5);
+    expect(queries).toBe(2);
   });
 
   test.each(

@@ -5,6 +5,7 @@
 
 import type { DatabaseSync } from "node:sqlite";
 import type { Engine } from "../../bench/storm/engine.ts";
+import { databaseNumberOf } from "../../src/core/placement.ts";
 import { eventNumber } from "../../src/ids.ts";
 import { hasEndedSql } from "./ended.ts";
 import { textOf } from "./utf8.ts";
@@ -54,7 +55,8 @@ const NEWS_MS = 4_000;
 type Target = Readonly<{ id: string; max: number }>;
 type Hold = Readonly<{ from: number; until: number }>;
 
-export function virtualReceivers(engine: Engine, db: () => DatabaseSync): VirtualReceivers {
+/** @param databases all of them, when the first request comes */
+export function virtualReceivers(engine: Engine, databases: () => readonly DatabaseSync[]): VirtualReceivers {
   const requests: Request[] = [];
   const scripts = new Map<string, Answer[]>();
   const attempts = new Map<string, number>();
@@ -64,7 +66,7 @@ export function virtualReceivers(engine: Engine, db: () => DatabaseSync): Virtua
   let prepared: ReturnType<typeof statementsOf> | undefined;
 
   const statements = () => {
-    prepared ??= statementsOf(db());
+    prepared ??= statementsOf(databases());
     return prepared;
   };
 
@@ -86,7 +88,8 @@ export function virtualReceivers(engine: Engine, db: () => DatabaseSync): Virtua
     const now = (open.get(id) ?? 0) + 1;
     open.set(id, now);
     if (now > max) broken.add(`${id} had ${now} requests in flight, and takes ${max}`);
-    if (statements().ended.get(event, id)?.ended === 1) broken.add(`${key} was sent after it had ended`);
+    if (statements().ended[databaseNumberOf(event)]?.get(event, id)?.ended === 1)
+      broken.add(`${key} was sent after it had ended`);
     checkHold(request, key);
     return request;
   }
@@ -155,14 +158,16 @@ export function virtualReceivers(engine: Engine, db: () => DatabaseSync): Virtua
   };
 }
 
-function statementsOf(db: DatabaseSync) {
+function statementsOf(databases: readonly DatabaseSync[]) {
+  const [first] = databases;
+  if (first === undefined) throw new Error("There is no database");
   // A request knows nothing else of its destination, of which a world may have a thousand.
-  db.exec("CREATE INDEX destinations_by_url ON destinations (url)");
+  first.exec("CREATE INDEX destinations_by_url ON destinations (url)");
   return {
-    target: db.prepare(
+    target: first.prepare(
       "SELECT id, max_concurrency AS max FROM destinations WHERE url = ? ORDER BY deleted_at",
     ),
-    ended: db.prepare(`SELECT ${hasEndedSql("?1", "?2")} AS ended`),
+    ended: databases.map((db) => db.prepare(`SELECT ${hasEndedSql("?1", "?2")} AS ended`)),
   };
 }
 

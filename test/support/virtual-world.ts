@@ -12,7 +12,7 @@
  *     expect(world.broken()).toEqual([]);
  */
 
-import type { SQLInputValue } from "node:sqlite";
+import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import { drizzle } from "drizzle-orm/d1";
 import { isWanted, noTroubles, type Troubles } from "../../bench/storm/breakwater/invocations.ts";
 import {
@@ -67,6 +67,8 @@ export type WorldOptions = Readonly<{
   isDeadly?: PlatformOptions["isDeadly"];
   /** The cron comes every minute; false: never by itself. */
   cron?: boolean;
+  /** How many databases there are; without: one. */
+  databases?: PlatformOptions["databases"];
   /** Of the isolates that invocations run in; without: five. */
   isolates?: PlatformOptions["isolates"];
 }>;
@@ -97,7 +99,7 @@ export type VirtualWorld = Readonly<{
   /** Every request so far, in the order in which they were started. */
   requests: readonly Request[];
   requestsTo: (destination: string) => readonly Request[];
-  /** Any statement, in no time. */
+  /** Any statement in the first database, in no time. */
   sql: <Row>(statement: string, ...values: SQLInputValue[]) => Row[];
   pause: (destination: string) => void;
   /** Lifts the pause as a person does, and tells the gate. */
@@ -126,7 +128,7 @@ export type VirtualWorld = Readonly<{
 }>;
 
 export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
-  const { seed = 1, latency, consumers, vars, wrap, isDeadly, cron: hasCron = true } = options;
+  const { seed = 1, latency, consumers, vars, wrap, isDeadly, databases = 1, cron: hasCron = true } = options;
   const engine = createEngine(seed);
   const log: LogLine[] = [];
   const breaches: string[] = [];
@@ -134,13 +136,14 @@ export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
   let reported = new Map<string, number>();
   let made = 0;
 
-  const receivers = virtualReceivers(engine, () => platform.db);
+  const receivers = virtualReceivers(engine, () => platform.databases);
   const platform = virtualPlatform(engine, {
     ...(latency && { latency }),
     ...(consumers && { consumers }),
     ...(vars && { vars }),
     ...(wrap && { wrap }),
     ...(isDeadly && { isDeadly }),
+    databases,
     isolates: { count: 5, seed, ...options.isolates },
     travel: { ...hardTravel, ...options.travel },
     troubles: () => troubles,
@@ -238,8 +241,8 @@ export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
       return invoke("resume", (services) => resumeAtGate(services, id));
     },
     edit,
-    rows: (id) => rowsOf(sql, id),
-    open: () => sql(OPEN).length,
+    rows: (id) => rowsOf(platform.databases, id),
+    open: () => platform.databases.reduce((sum, one) => sum + one.prepare(OPEN).all().length, 0),
     gate: gates.stateOf,
     evict: gates.evict,
     log,
@@ -259,7 +262,7 @@ export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
     broken: () => [
       ...receivers.broken(),
       ...breaches,
-      ...countsBroken(rowsOf(sql), receivers.requests),
+      ...countsBroken(rowsOf(platform.databases), receivers.requests),
       ...invocations.thrown.flatMap(({ name, error }) => (isWanted(error) ? [] : `${name} threw ${error}`)),
     ],
   };
@@ -267,12 +270,11 @@ export function virtualWorld(options: WorldOptions = {}): VirtualWorld {
 
 const OPEN = `SELECT 1 FROM events e, json_each(e.plan) p WHERE NOT ${hasEndedSql("e.id", "p.value")}`;
 
-function rowsOf(sql: VirtualWorld["sql"], destination?: string): StoredRow[] {
-  const of = (table: string) =>
-    sql<RawRow & Record<string, SQLInputValue>>(
-      `SELECT * FROM ${table} WHERE ?1 IS NULL OR destination_id = ?1 ORDER BY destination_id`,
-      destination ?? null,
-    );
+function rowsOf(databases: readonly DatabaseSync[], destination: string | null = null): StoredRow[] {
+  const of = (table: string) => {
+    const sql = `SELECT * FROM ${table} WHERE ?1 IS NULL OR destination_id = ?1 ORDER BY destination_id`;
+    return databases.flatMap((db) => db.prepare(sql).all(destination) as RawRow[]);
+  };
   const packed = packsOf(of("packs")).flatMap((pack) => packedRows(pack, null).map(storedRow));
   const rows = [...of("deliveries").map((raw) => modelOf(deliveries, raw)), ...packed];
   const byDestination = (a: StoredRow, b: StoredRow) => a.destinationId.localeCompare(b.destinationId);

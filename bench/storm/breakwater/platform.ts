@@ -50,6 +50,8 @@ export type PlatformOptions = Readonly<{
   wrap?: (services: Services) => Services;
   /** Told when an invocation has gone beyond one of production's quotas, which fails it as there. */
   onBreach?: (name: string, breach: Breach) => void;
+  /** How many databases there are. Without: one. */
+  databases?: number;
   /** Environment variables. */
   vars?: Readonly<Record<string, string>>;
   /** Each invocation is in one of them, at random. Without: there is one, whose clock is right. */
@@ -61,7 +63,10 @@ export type PlatformOptions = Readonly<{
 }>;
 
 export type VirtualPlatform = Readonly<{
+  /** The first database. */
   db: DatabaseSync;
+  /** All of them. */
+  databases: readonly DatabaseSync[];
   gates: Gates;
   invocations: Invocations;
   /** Runs the handler as an invocation, with services of its own. */
@@ -97,7 +102,7 @@ export function virtualPlatform(engine: Engine, options: PlatformOptions): Virtu
     ALLOW_PRIVATE_DESTINATIONS: "true",
     ...vars,
   });
-  const db = memoryD1();
+  const all = Array.from({ length: options.databases ?? 1 }, memoryD1);
   const invocations = virtualInvocations(engine, latenciesOf(options.latency), troubles);
 
   const dead = virtualQueue<DeliveryMessage>({
@@ -142,10 +147,13 @@ export function virtualPlatform(engine: Engine, options: PlatformOptions): Virtu
 
   function servicesFor(life: Life, isolate: Isolate): Services {
     const { call } = invocations;
+    const [db, ...further] = all.map((one) => one.bindingFor((_, work) => call(life, "d1", "d1", work)));
+    if (db === undefined) throw new Error("There is no database");
     return isolate.own({
       config,
       vault: openVault,
-      db: db.bindingFor((_, work) => call(life, "d1", "d1", work)),
+      db,
+      ...(further.length > 0 && { further }),
       deliveries: deliveries.bindingFor((method, work) => call(life, "queue", `deliveries ${method}`, work)),
       drains: drains.bindingFor((method, work) => call(life, "queue", `drains ${method}`, work)),
       upkeep: upkeep.bindingFor((method, work) => call(life, "queue", `upkeep ${method}`, work)),
@@ -181,8 +189,12 @@ export function virtualPlatform(engine: Engine, options: PlatformOptions): Virtu
     });
   }
 
+  const databases = all.map(({ direct }) => direct);
+  const [first] = databases;
+  if (first === undefined) throw new Error("There is no database");
   return {
-    db: db.direct,
+    db: first,
+    databases,
     gates,
     invocations,
     invoke,
