@@ -59,7 +59,18 @@ export type SettleRequest = Readonly<{
   continues?: boolean;
   /** The failures count in the group's circuit, and so not in this one. */
   counted?: boolean;
+  /** When the request was sent, by the worker's clock; absent from 0.3.0. */
+  sentAt?: number;
 }>;
+
+/**
+ * The end of a hold by the gate's clock. A worker's clock may be behind: what is left of the hold counts from the arrival of its
+ * call, so that a hold ends later by the time that the call took, and never earlier than the receiver asked.
+ * @param until by the clock of the worker that sent it at `sentAt`
+ */
+export function holdByGate(until: number, sentAt: number | undefined, now: number): number {
+  return sentAt === undefined ? until : now + until - sentAt;
+}
 
 /** Blocks that are over, to be reported to the group. */
 type BlocksOver = Readonly<{ ends: readonly BlockEnd[]; succeeded: number }>;
@@ -103,7 +114,12 @@ export function settle(
   const lease = leases.find(({ id }) => id === request.lease);
   if (!lease) return { state: current, events: [], alerts: [], digestDue: false };
   const start = destinationStateAt(current.destinationState, now);
-  const signals = request.counted ? request.signals.map(asCounted) : request.signals;
+  const signals = request.signals.map((signal) => {
+    const { holdUntil: until } = signal;
+    const own =
+      until === undefined ? signal : { ...signal, holdUntil: holdByGate(until, request.sentAt, now) };
+    return request.counted ? asCounted(own) : own;
+  });
   const destinationState = stateAfter(start, lease, signals, settings, now, random);
   const { holding, events } = circuitChange(before, destinationState, now);
   const state = {

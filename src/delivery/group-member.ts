@@ -67,7 +67,7 @@ async function blockFor(services: Services, member: Member, needs: BlockNeeds) {
 
 function reportOf({ destination, group }: Member, part: Partial<GroupReport>): GroupReport {
   const { id: member, tenant } = destination;
-  const none = { ends: [], succeeded: 0, failed: 0, unreached: 0, limited: 0, waitUntil: 0 };
+  const none = { ends: [], succeeded: 0, failed: 0, unreached: 0, limited: 0, waitMs: 0 };
   return { ...none, member, tenant, isOneHost: isGroupOfHost(group), ...part };
 }
 
@@ -97,7 +97,7 @@ export async function settleMember(
 ): Promise<SettleResult | undefined> {
   const { destination } = member;
   const settings = gateSettingsOf(destination);
-  const trouble = troubleIn(attempts);
+  const trouble = troubleIn(attempts, services.now());
   const counted =
     trouble.failed + trouble.limited > 0 &&
     (await report(services, member, { ...trouble, ...(block !== undefined && { block }) }));
@@ -116,19 +116,22 @@ export async function settleMember(
 
 /** Reports a 429 that says how long to wait. */
 export async function reportLimited(services: Services, member: Member, attempt: Ended): Promise<void> {
-  const { limited, waitUntil } = troubleIn([attempt]);
-  if (waitUntil > 0) await report(services, member, { limited, waitUntil });
+  const { limited, waitMs } = troubleIn([attempt], services.now());
+  if (waitMs > 0) await report(services, member, { limited, waitMs });
 }
 
 /** What concerns the receiver as a whole: it failed, it could not be connected to, or it asked for less. */
-function troubleIn(attempts: readonly Ended[]) {
+function troubleIn(attempts: readonly Ended[], now: number) {
   const failures = attempts.filter(({ exchange }) => healthOfExchange(exchange) === "unhealthy");
   const throttled = attempts.filter(({ exchange }) => healthOfExchange(exchange) === "throttled");
   return {
     failed: failures.length,
     unreached: failures.filter(({ exchange }) => isUnreached(exchange)).length,
     limited: throttled.length,
-    waitUntil: Math.max(0, ...throttled.map(({ exchange, endedAt }) => holdUntil(exchange, endedAt) ?? 0)),
+    waitMs: Math.max(
+      0,
+      ...throttled.map(({ exchange, endedAt }) => (holdUntil(exchange, endedAt) ?? now) - now),
+    ),
   };
 }
 

@@ -59,7 +59,9 @@ export async function settleAtGate(
   request: SettleRequest,
   settings: GateSettings,
 ): Promise<SettleResult | undefined> {
-  const result = await call(services, destination, (gate) => gate.settle(request, settings));
+  const result = await call(services, destination, (gate) =>
+    gate.settle({ ...request, sentAt: services.now() }, settings),
+  );
   for (const what of result?.events ?? [])
     services.log({ what, destination, ...timesOf(what, result?.figures) });
   return result ?? undefined;
@@ -102,7 +104,7 @@ export async function keepAccessTokenAtGate(
  * The receiver asked for quiet until then: reported before the lease is settled, because other leases must stop too.
  */
 export async function holdAtGate(services: GateServices, destination: string, until: number): Promise<void> {
-  const events = await call(services, destination, (gate) => gate.hold(until));
+  const events = await call(services, destination, (gate) => gate.hold(until, services.now()));
   for (const what of events ?? []) services.log({ what, destination, ...(what === "held" && { until }) });
 }
 

@@ -36,6 +36,7 @@ import {
   afterResume,
   afterTransformFaults,
   afterUnattemptedDead,
+  holdByGate,
   type SettleRequest,
   type SettleResult,
   scheduleDrain,
@@ -83,9 +84,14 @@ export class DestinationGate extends DurableObject<Env> {
     return result;
   }
 
-  /** The receiver asked for quiet until then (epoch ms): from now on, for all leases. Safe to repeat. */
-  async hold(until: number): Promise<readonly CircuitEvent[]> {
-    const { events } = await this.#decide((state, now) => afterHold(state, until, now));
+  /**
+   * The receiver asked for quiet until then (epoch ms): from now on, for all leases. Safe to repeat.
+   * @param sentAt when this was sent, by the same clock; absent from 0.3.0
+   */
+  async hold(until: number, sentAt?: number): Promise<readonly CircuitEvent[]> {
+    const { events } = await this.#decide((state, now) =>
+      afterHold(state, holdByGate(until, sentAt, now), now),
+    );
     return events;
   }
 

@@ -24,7 +24,7 @@ const noOutcome = {
   failed: 0,
   unreached: 0,
   limited: 0,
-  waitUntil: 0,
+  waitMs: 0,
   isOneHost: true,
 } as const;
 

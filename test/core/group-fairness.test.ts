@@ -175,7 +175,7 @@ class SharedReceiver {
 }
 
 function reportOf({ name: member, tenant }: Member, part: Partial<GroupReport>): GroupReport {
-  const none = { ends: [], succeeded: 0, failed: 0, unreached: 0, limited: 0, waitUntil: 0 };
+  const none = { ends: [], succeeded: 0, failed: 0, unreached: 0, limited: 0, waitMs: 0 };
   return { ...none, member, tenant, isOneHost: true, ...part };
 }
 

@@ -13,6 +13,7 @@ import {
   afterHold,
   afterHoldCleared,
   afterResume,
+  holdByGate,
   type SettleRequest,
   settle,
   settleResultOf,
@@ -306,6 +307,27 @@ describe("a hold that is reported at once", () => {
     expect(twice.state.destinationState).toEqual(once);
     expect(once.window).toEqual({ size: 1, threshold: 8 });
     expect(twice.events).toEqual([]);
+  });
+
+  it.each([
+    ["behind", -3_000],
+    ["ahead", 3_000],
+  ])("lasts as long as asked where the worker's clock is %s", (_, skewMs) => {
+    const { state, grant } = lease(wide);
+    const [until, sentAt] = [now + skewMs + 10_000, now + skewMs];
+    expect(holdByGate(until, sentAt, now + 80)).toBe(now + 10_080);
+    const signal = { ...busy(now + skewMs), holdUntil: until };
+    const settled = settling(state, grant, [signal], now + 200, steady, { sentAt });
+    expect(settled.state.destinationState.heldUntil).toBe(now + 10_200);
+  });
+
+  it("is one event in the history, although the two calls that report it take different times", () => {
+    const { state, grant } = lease(wide);
+    const held = afterHold(state, until, now + 50).state;
+    const signal = { ...busy(now + 50), holdUntil: until };
+    const { state: settled } = settling(held, grant, [signal], now + 300, steady, { sentAt: now + 60 });
+    expect(settled.destinationState.heldUntil).toBe(until + 240);
+    expect(settled.history.filter(({ what }) => what === "held")).toHaveLength(1);
   });
 
   it("is not answered by successes that others bring home", () => {

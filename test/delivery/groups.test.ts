@@ -49,7 +49,7 @@ const request = (tenant: string, slots: number) => ({
   leaseMs: 30_000,
   report: {
     ...{ member: `dst_${tenant}`, tenant, ends: [], succeeded: 0, failed: 0, unreached: 0, limited: 0 },
-    ...{ waitUntil: 0, isOneHost: false },
+    ...{ waitMs: 0, isOneHost: false },
   },
 });
 

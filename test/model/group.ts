@@ -336,7 +336,7 @@ function withMember(world: World, i: number, member: Member): World {
 }
 
 function reportOf(i: number, part: Partial<GroupReport>): GroupReport {
-  const none = { ends: [], succeeded: 0, failed: 0, unreached: 0, limited: 0, waitUntil: 0 };
+  const none = { ends: [], succeeded: 0, failed: 0, unreached: 0, limited: 0, waitMs: 0 };
   return { ...none, member: `m${i}`, tenant: `t${i}`, isOneHost: true, ...part };
 }
 

@@ -34,6 +34,7 @@ export function ofFormerVersion(services: Services): Services {
     drains: formerQueue(drains, DRAIN_MESSAGE),
     gates: interceptedArguments(gates, (method, [request, ...others]) => {
       if (method === "admit") return [only(request, ADMIT_REQUEST), ...others];
+      if (method === "hold") return [request];
       return method === "settle" ? [only(request, SETTLE_REQUEST), ...others] : [request, ...others];
     }),
     ...(intake && {

@@ -87,8 +87,8 @@ export function isolates({ count = 5, seed = 1, skewMs = 2_000 }: IsolateOptions
 
 function drawn(random: Random, mostSkewMs: number): Isolate {
   const most = random() < FORMER_SHARE ? mostSkewMs : Math.min(USUAL_SKEW_MS, mostSkewMs);
-  return newIsolate({
-    skewMs: Math.round((2 * random() - 1) * most),
-    isFormer: random() < FORMER_SHARE,
-  });
+  const skewMs = Math.round((2 * random() - 1) * most);
+  const isFormer = random() < FORMER_SHARE;
+  // The former version ends a hold by its own clock.
+  return newIsolate({ skewMs: isFormer ? 0 : skewMs, isFormer });
 }

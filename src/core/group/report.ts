@@ -40,8 +40,8 @@ export type GroupReport = Readonly<{
   unreached: number;
   /** Answered 429. */
   limited: number;
-  /** The latest end of the holds that the receiver asked for, epoch ms; 0: none. */
-  waitUntil: number;
+  /** How much longer the receiver asked to be left alone, ms; 0: not at all. Clocks differ, so it counts from the report's arrival. */
+  waitMs: number;
   /** The block under which they were made. */
   block?: string;
   /** Whether all members send to one host. */
@@ -101,14 +101,11 @@ function withEnds(state: GroupState, { ends, member }: GroupReport): GroupState 
 }
 
 /** A hold lasts as long as two tenants have to wait; or a minute, where one has, for the first time in an hour. */
-function withThrottled(
-  state: GroupState,
-  { tenant, waitUntil, limited }: GroupReport,
-  now: number,
-): GroupState {
-  if (limited === 0 && waitUntil <= now) return state;
+function withThrottled(state: GroupState, { tenant, waitMs, limited }: GroupReport, now: number): GroupState {
+  if (limited === 0 && waitMs === 0) return state;
   const former = state.throttled.find((one) => one.tenant === tenant);
-  const until = Math.min(now + LONGEST_HOLD_MS, Math.max(former?.until ?? 0, waitUntil));
+  const asked = waitMs > 0 ? now + waitMs : 0;
+  const until = Math.min(now + LONGEST_HOLD_MS, Math.max(former?.until ?? 0, asked));
   const mine: ThrottledTenant = { tenant, until, at: now };
   const throttled = [
     ...state.throttled.filter((one) => one.tenant !== tenant && now - one.at < QUIET_MS),
