@@ -11,7 +11,12 @@ if (!isThere)
 test.runIf(isThere)(
   "keeps every promise under load, through a kill and a deployment to the former version and back",
   async () => {
-    const { counts, findings, kills, deploys } = await soak({ minutes: 0.6, seed: 7, rate: 20 });
+    const { counts, findings, kills, deploys } = await soak({
+      minutes: 0.6,
+      seed: 7,
+      rate: 20,
+      size: { tenants: 40, databases: 3, isolates: 2 },
+    });
     expect(findings.flatMap(({ check, seen }) => seen.map((text) => `${check}: ${text}`))).toEqual([]);
     expect({ kills, deploys }).toEqual({ kills: 1, deploys: 1 });
     expect(counts.accepted).toBeGreaterThan(100);

@@ -1,5 +1,5 @@
 /**
- * `npm run soak -- --minutes 60 --seed 1 --rate 50`: see soak/run.ts. Prints how it goes, writes a report, and exits 1 when
+ * `npm run soak -- --minutes 60 --seed 1 --rate 50 --tenants 1000 --databases 10 --isolates 3`: see soak/run.ts. Prints how it goes, writes a report, and exits 1 when
  * anything was not as promised.
  */
 import { execFileSync } from "node:child_process";
@@ -21,6 +21,9 @@ const { values } = parseArgs({
     minutes: { type: "string", default: "60" },
     seed: { type: "string", default: "1" },
     rate: { type: "string", default: "50" },
+    tenants: { type: "string", default: "1000" },
+    databases: { type: "string", default: "10" },
+    isolates: { type: "string", default: "3" },
     report: { type: "string" },
     figures: { type: "string" },
   },
@@ -70,6 +73,11 @@ const figures = await soak({
   minutes: Number(values.minutes),
   seed: Number(values.seed),
   rate: Number(values.rate),
+  size: {
+    tenants: Number(values.tenants),
+    databases: Number(values.databases),
+    isolates: Number(values.isolates),
+  },
   onProgress: show,
   onViolation: (check, text) => console.log(`\nviolation: ${check}: ${text}`),
 });

@@ -7,8 +7,8 @@ import { type SideBySide, type SideBySideOptions, startSideBySide } from "./vers
 /** What the other process asks for. */
 export type HostRequest =
   | Readonly<{ id: number; start: Omit<SideBySideOptions, "onLog"> }>
-  | Readonly<{ id: number; execute: string }>
-  | Readonly<{ id: number; query: string }>
+  | Readonly<{ id: number; execute: string; database: number | undefined }>
+  | Readonly<{ id: number; query: string; database: number | undefined }>
   | Readonly<{ id: number; heap: true }>;
 
 export type HostMessage =
@@ -24,9 +24,9 @@ async function answer(request: HostRequest): Promise<unknown> {
     running = await startSideBySide({ ...request.start, onLog: (line) => tell({ line }) });
     return running.url;
   }
-  if ("execute" in request) return running?.execute(request.execute);
+  if ("execute" in request) return running?.execute(request.execute, request.database);
   if ("heap" in request) return running?.heap();
-  return running?.query(request.query);
+  return running?.query(request.query, request.database);
 }
 
 process.on("message", (request: HostRequest) => {

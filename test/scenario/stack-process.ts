@@ -64,8 +64,8 @@ export async function startStackProcess({ onLog, ...options }: SideBySideOptions
     share: async (ofCurrent) => {
       await fetch(`${url}/share`, { method: "POST", body: String(ofCurrent) });
     },
-    execute: async (sql) => void (await call({ execute: sql })),
-    query: async <Row>(sql: string) => (await call({ query: sql })) as Row[],
+    execute: async (sql, database) => void (await call({ execute: sql, database })),
+    query: async <Row>(sql: string, database?: number) => (await call({ query: sql, database })) as Row[],
     heap: async () => (await call({ heap: true })) as number,
     kill: async () => {
       signalGroup(child, "SIGKILL");

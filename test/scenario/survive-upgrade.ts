@@ -91,12 +91,12 @@ export async function surviveUpgrade({
   const accepted: string[] = [];
   const restartedAt: number[] = [];
   const lines: string[] = [];
-  const start = (objects: Phase["objects"]) =>
-    startSideBySide({ former, current, objects, vars, directory, onLog: (line) => lines.push(line) });
+  const start = ({ objects, share }: Pick<Phase, "objects" | "share">) =>
+    startSideBySide({ former, current, objects, share, vars, directory, onLog: (line) => lines.push(line) });
 
   let objects: Phase["objects"] = "former";
   let isMigrated = false;
-  let running = await start(objects);
+  let running = await start({ objects, share: 0 });
   try {
     for (const sql of former.migrations.values()) await running.execute(sql);
     for (const path of paths) await createDestination(apiClient(running.url, KEY), receiver, path);
@@ -105,7 +105,7 @@ export async function surviveUpgrade({
         objects = phase.objects;
         await running.stop();
         restartedAt.push(Date.now());
-        running = await start(objects);
+        running = await start(phase);
       }
       await running.share(phase.share);
       const stopLoad = startLoad(running, accepted);

@@ -93,14 +93,14 @@ const QUEUES = {
   UPKEEP: "breakwater-upkeep",
   DEAD: "breakwater-dead",
 };
-/** As in wrangler.toml, but that a message of a version that has died is soon retried. */
+/** As in wrangler.toml. */
 const CONSUMERS = {
   "breakwater-deliveries": { maxBatchSize: 10, maxRetries: 100, deadLetterQueue: QUEUES.DEAD },
   "breakwater-drains": { maxBatchSize: 5, maxRetries: 3 },
   "breakwater-upkeep": { maxBatchSize: 1, maxRetries: 3 },
   "breakwater-dead": { maxBatchSize: 100, maxRetries: 100 },
 };
-/** The most messages of a queue that are handled at a time, by several invocations: see front.js. */
+/** The most messages of a queue that front.js takes at a time, for several invocations. */
 const AT_A_TIME = 100;
 /** The Worker that has the Durable Objects, whichever version its code is: their storage goes by this name. */
 const OBJECTS = "objects";
@@ -109,8 +109,16 @@ const CLASSES = { GATES: "DestinationGate", INTAKE: "Intake" };
 export type SideBySideOptions = Readonly<{
   former: Version;
   current: Version;
+  /** Isolates of each version, each with caches of its own; one unless given. Every invocation gets one at random. */
+  isolates?: number;
+  /** How far the clocks of the current version's isolates are from the true one at most, ms; 0 unless given. */
+  skewMs?: number;
+  /** One unless given. */
+  databases?: number;
   /** Whose code the Durable Objects run. */
   objects: "former" | "current";
+  /** The current version's share of requests, batches and crons at the start, 0 to 1. */
+  share: number;
   /** Variables and secrets of both versions. */
   vars: Readonly<Record<string, string>>;
   /** The seed of the latencies of versions that are built strict. */
@@ -126,20 +134,37 @@ export type SideBySide = Readonly<{
   url: string;
   /** From now on this share of requests, batches and crons comes to the current version. */
   share: (ofCurrent: number) => Promise<void>;
-  /** Runs SQL in the database, statement by statement. */
-  execute: (sql: string) => Promise<void>;
+  /** Runs SQL in a database, the first unless given, statement by statement. */
+  execute: (sql: string, database?: number) => Promise<void>;
   /** The rows of a query, or of a statement that returns some. */
-  query: <Row>(sql: string) => Promise<Row[]>;
+  query: <Row>(sql: string, database?: number) => Promise<Row[]>;
   /** The names of the tables. */
   tables: () => Promise<string[]>;
-  /** The bytes that the isolates of both versions and of the objects hold together, after a collection of garbage. */
+  /** The bytes that all isolates hold together, after a collection of garbage. */
   heap: () => Promise<number>;
   /** Ends it at once, with whatever it had in memory. */
   stop: () => Promise<void>;
 }>;
 
 export async function startSideBySide(options: SideBySideOptions): Promise<SideBySide> {
-  const { former, current, objects, directory, onLog } = options;
+  const {
+    former,
+    current,
+    objects,
+    share,
+    directory,
+    onLog,
+    isolates = 1,
+    skewMs = 0,
+    databases = 1,
+  } = options;
+  const numbers = Array.from({ length: isolates }, (_, i) => i);
+  const offset = (i: number) => (isolates > 1 ? Math.round(skewMs * ((2 * i) / (isolates - 1) - 1)) : skewMs);
+  const workers = [
+    ...numbers.map((i) => worker(`old${i}`, former, options)),
+    ...numbers.map((i) => worker(`new${i}`, current, options, offset(i))),
+    worker(OBJECTS, objects === "former" ? former : current, options),
+  ];
   const miniflare = new Miniflare(
     convertV4MiniflareOptions({
       host: "127.0.0.1",
@@ -147,32 +172,32 @@ export async function startSideBySide(options: SideBySideOptions): Promise<SideB
       inspectorPort: 0,
       resourcePersistencePath: join(directory, "state"),
       handleStructuredLogs: ({ message }: { message: string }) => onLog(message),
-      workers: [
-        front(),
-        worker("old", former, options),
-        worker("new", current, options),
-        worker(OBJECTS, objects === "former" ? former : current, options),
-      ],
+      workers: [front(isolates, share), ...workers],
     } as object as V4MiniflareOptions),
   );
   const { origin } = await miniflare.ready;
-  const db = await miniflare.getD1Database("DB", "new");
-  const query = async <Row>(sql: string) => (await db.prepare(sql).all<Row>()).results;
+  const bindings = Object.keys(databaseNames(databases));
+  const dbs = await Promise.all(bindings.map((binding) => miniflare.getD1Database(binding, "new0")));
+  const prepare = (sql: string, database = 0) => {
+    const db = dbs[database];
+    if (db === undefined) throw new Error(`There is no database ${database}`);
+    return db.prepare(sql);
+  };
+  const query = async <Row>(sql: string, database?: number) =>
+    (await prepare(sql, database).all<Row>()).results;
   return {
     url: origin,
     share: async (ofCurrent) => {
       await fetch(`${origin}/share`, { method: "POST", body: String(ofCurrent) });
     },
-    execute: async (sql) => {
-      for (const statement of sql.split("--> statement-breakpoint")) await db.prepare(statement).run();
+    execute: async (sql, database) => {
+      for (const statement of sql.split("--> statement-breakpoint")) await prepare(statement, database).run();
     },
     query,
     tables: async () => (await query<{ name: string }>(TABLES)).map(({ name }) => name),
     heap: async () => {
       const inspector = await miniflare.getInspectorURL();
-      const heaps = ["old", "new", OBJECTS].map((name) =>
-        liveHeapOf(new URL(`/core:user:${name}`, inspector)),
-      );
+      const heaps = workers.map(({ name }) => liveHeapOf(new URL(`/core:user:${name}`, inspector)));
       return (await Promise.all(heaps)).reduce((sum, bytes) => sum + bytes, 0);
     },
     stop: () => miniflare.dispose(),
@@ -183,54 +208,74 @@ export async function startSideBySide(options: SideBySideOptions): Promise<SideB
 export const TABLES =
   "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT GLOB '_cf_*' AND name NOT GLOB 'sqlite_*'";
 
-function front() {
+function front(isolates: number, share: number) {
+  const names = ["old", "new"].flatMap((version) =>
+    Array.from({ length: isolates }, (_, i) => `${version}${i}`),
+  );
   const source = join(import.meta.dirname, "front.js");
   return {
     name: "front",
     ...moduleOf(source),
     compatibilityDate: "2026-08-15",
-    compatibilityFlags: ["service_binding_extra_handlers"],
-    serviceBindings: { OLD: "old", NEW: "new" },
+    compatibilityFlags: ["service_binding_extra_handlers", "queue_consumer_no_wait_for_wait_until"],
+    serviceBindings: Object.fromEntries(names.map((name) => [name, name])),
     bindings: {
-      BATCH_SIZES: Object.fromEntries(
-        Object.entries(CONSUMERS).map(([name, { maxBatchSize }]) => [name, maxBatchSize]),
-      ),
+      ISOLATES: isolates,
+      SHARE: share,
+      CONSUMERS,
     },
+    queueProducers: producers(Object.keys(CONSUMERS).map((name) => [name, name])),
     queueConsumers: Object.fromEntries(
-      Object.entries(CONSUMERS).map(([name, consumer]) => [
-        name,
-        { maxBatchTimeout: 0, retryDelay: 1, ...consumer, maxBatchSize: AT_A_TIME },
-      ]),
+      Object.keys(CONSUMERS).map((name) => [name, { maxBatchTimeout: 0, maxBatchSize: AT_A_TIME }]),
     ),
   };
 }
 
-function worker(name: string, version: Version, { vars, latency, objects: run }: SideBySideOptions) {
+/** @param queues bindings and the queues that they send to */
+function producers(queues: readonly (readonly [string, string])[]) {
+  return Object.fromEntries(queues.map(([binding, queueName]) => [binding, { queueName }]));
+}
+
+/** The databases' names by their bindings. */
+function databaseNames(count: number): Record<string, string> {
+  const further = Array.from({ length: count - 1 }, (_, i) => [`DB_${i + 1}`, `breakwater-${i + 1}`]);
+  return { DB: "breakwater", ...Object.fromEntries(further) };
+}
+
+/** Has the clock of an isolate be wrong by so many ms. It stands before the script. */
+const skewed = (ms: number) =>
+  `{ const True = Date; globalThis.Date = class extends True {
+  constructor(...given) { if (given.length > 0) super(...given); else super(True.now() + ${ms}); }
+  static now() { return True.now() + ${ms}; }
+}; }
+`;
+
+function worker(name: string, version: Version, options: SideBySideOptions, skewMs = 0) {
+  const { vars, latency, databases = 1, current } = options;
   const { script, compatibilityDate, compatibilityFlags, variables } = version;
-  // The former version has no groups.
-  const classes = run === "current" ? { ...CLASSES, GROUPS: "ReceiverGroup" } : CLASSES;
-  const objects = Object.entries(classes).map(([binding, className]) => [
+  const hosted = (host: string) => ({ useSQLite: true, ...(name !== host && { scriptName: host }) });
+  const classes = Object.entries(CLASSES).map(([binding, className]) => [
     binding,
-    { className, useSQLite: true, ...(name !== OBJECTS && { scriptName: OBJECTS }) },
+    { className, ...hosted(OBJECTS) },
   ]);
+  // The former version has no groups: theirs always run the current code.
+  const groups = version === current && ["GROUPS", { className: "ReceiverGroup", ...hosted("new0") }];
   return {
     name,
-    ...moduleOf(script),
+    ...moduleOf(script, skewMs === 0 ? "" : skewed(skewMs)),
     compatibilityDate,
     compatibilityFlags: [...compatibilityFlags],
     bindings: { ...variables, ...strictVars({ latency }), ...vars },
-    d1Databases: { DB: "breakwater" },
-    queueProducers: Object.fromEntries(
-      Object.entries(QUEUES).map(([binding, queueName]) => [binding, { queueName }]),
-    ),
-    durableObjects: Object.fromEntries(objects),
+    d1Databases: databaseNames(databases),
+    queueProducers: producers(Object.entries(QUEUES)),
+    durableObjects: Object.fromEntries([...classes, ...(groups ? [groups] : [])]),
   };
 }
 
-function moduleOf(path: string) {
+function moduleOf(path: string, before = "") {
   return {
     modulesRoot: dirname(path),
-    modules: [{ type: "ESModule", path, contents: readFileSync(path, "utf8") }],
+    modules: [{ type: "ESModule", path, contents: before + readFileSync(path, "utf8") }],
   };
 }
 

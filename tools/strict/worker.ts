@@ -17,8 +17,7 @@ import { type Latency, randomLatency, strictBatch, strictEnv, strictFetch } from
 import { type Breach, Invocation } from "./invocation.ts";
 import { QUOTAS, type Quotas } from "./quotas.ts";
 
-type StrictEnv = Env &
-  Readonly<{ STRICT_LATENCY?: string; STRICT_QUOTAS?: string; STRICT_ISOLATES?: string }>;
+type StrictEnv = Env & Readonly<{ STRICT_LATENCY?: string; STRICT_QUOTAS?: string }>;
 
 /** Looked up at each call, because a Durable Object's counters are reset by each request. */
 const invocations = new AsyncLocalStorage<() => Invocation>();
@@ -44,34 +43,22 @@ function printBreach({ quota, limit, used, where }: Breach): void {
   error(`\n!!! QUOTA BREACH: ${quota}: ${used} asked for, ${limit} granted; at ${where}\n`);
 }
 
-/** The environments of its isolates: the Worker keeps what an isolate remembers by its environment. */
-const envs = new WeakMap<Env, readonly Env[]>();
+const envs = new WeakMap<Env, Env>();
 const wrappedEnvs = new WeakSet<Env>();
 let latency: Latency | undefined;
 let quotas: Partial<Quotas> = {};
 
-/** Always the same one, for objects. */
-function strict(env: Env): Env {
-  return isolatesOf(env)[0] ?? env;
-}
-
-/** Of one isolate at random, for an invocation. With `STRICT_ISOLATES` there are so many, each with caches of its own. */
-function strictOfAny(env: Env): Env {
-  const all = isolatesOf(env);
-  return all[Math.floor(Math.random() * all.length)] ?? env;
-}
-
-function isolatesOf(env: StrictEnv): readonly Env[] {
+/** Always the same one: the Worker keeps what an isolate remembers by its environment. */
+function strict(env: StrictEnv): Env {
   const known = envs.get(env);
   if (known) return known;
-  if (wrappedEnvs.has(env)) return [env];
+  if (wrappedEnvs.has(env)) return env;
   if (env.STRICT_LATENCY)
     latency ??= randomLatency(seededRandom(Number(env.STRICT_LATENCY)), (ms) => wait(ms));
   if (env.STRICT_QUOTAS) quotas = JSON.parse(env.STRICT_QUOTAS);
-  const count = Number(env.STRICT_ISOLATES ?? 1);
-  const wrapped = Array.from({ length: count }, () => strictEnv<Env>(withFunctions(env), current, latency));
+  const wrapped = strictEnv<Env>(withFunctions(env), current, latency);
   envs.set(env, wrapped);
-  for (const one of wrapped) wrappedEnvs.add(one);
+  wrappedEnvs.add(wrapped);
   return wrapped;
 }
 
@@ -79,7 +66,7 @@ async function invoke<T>(
   env: Env,
   handle: (strictEnvironment: Env, invocation: Invocation) => T | Promise<T>,
 ): Promise<T> {
-  const strictEnvironment = strictOfAny(env);
+  const strictEnvironment = strict(env);
   const invocation = new Invocation({ now: () => Date.now(), onBreach: printBreach, quotas });
   try {
     return await invocations.run(

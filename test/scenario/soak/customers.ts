@@ -2,7 +2,7 @@
  * The customers of the soak: tenants, their endpoints with limits, and how each endpoint gets into trouble. When it is in
  * trouble follows from the seed.
  */
-import { seededRandom } from "../../../src/core/seeded-random.ts";
+import { type Random, seededRandom } from "../../../src/core/seeded-random.ts";
 import type { Reply } from "../../../tools/receiver.ts";
 import { type FailingTimes, failingTimes } from "../unreliable-endpoints.ts";
 
@@ -33,58 +33,111 @@ export type Customer = Readonly<{
   trouble: Trouble;
   maxConcurrency: number;
   timeoutMs: number;
+  /** Its deliveries are in order: all of them, or those with the same key. */
+  ordering?: "key" | "destination";
+  /** It is one of those that share a receiver. */
+  isGrouped?: true;
+  /** It gets what a template makes of events. */
+  isShaped?: true;
+  /** Nothing is sent: this consumer fetches the events, from one inbox with the others of its tenant. */
+  consumer?: string;
+  /** What the report shows it under, unless it is its path. */
+  shownAs?: string;
 }>;
 
 const PATIENT_MS = 5_000;
 
-export const customers: readonly Customer[] = [
-  { path: "/acme/steady", tenant: "acme", trouble: "steady", maxConcurrency: 10, timeoutMs: PATIENT_MS },
-  {
-    path: "/acme/flaps",
-    tenant: "acme",
-    types: ["order.paid"],
-    trouble: "flaps",
-    maxConcurrency: 8,
-    timeoutMs: PATIENT_MS,
-  },
-  { path: "/bolt/fails", tenant: "bolt", trouble: "fails", maxConcurrency: 10, timeoutMs: PATIENT_MS },
-  {
-    path: "/bolt/slows",
-    tenant: "bolt",
-    types: ["order.paid"],
-    trouble: "slows",
-    maxConcurrency: 6,
-    timeoutMs: PATIENT_MS,
-  },
-  { path: "/cano/quiet", tenant: "cano", trouble: "quiet", maxConcurrency: 10, timeoutMs: PATIENT_MS },
-  { path: "/dune/hangs", tenant: "dune", trouble: "hangs", maxConcurrency: 5, timeoutMs: 2_000 },
-  {
-    path: "/dune/steady",
-    tenant: "dune",
-    types: ["order.*"],
-    trouble: "steady",
-    maxConcurrency: 4,
-    timeoutMs: PATIENT_MS,
-  },
-  { path: "/echo/lies", tenant: "echo", trouble: "lies", maxConcurrency: 20, timeoutMs: PATIENT_MS },
-  {
-    path: "/echo/rejects",
-    tenant: "echo",
-    types: ["order.created"],
-    trouble: "rejects",
-    maxConcurrency: 5,
-    timeoutMs: PATIENT_MS,
-  },
+type Traits = Partial<Omit<Customer, "path" | "tenant" | "trouble">>;
+
+const one = (path: string, trouble: Trouble, maxConcurrency: number, traits: Traits = {}): Customer => ({
+  path,
+  tenant: path.split("/")[1] ?? "",
+  trouble,
+  maxConcurrency,
+  timeoutMs: PATIENT_MS,
+  ...traits,
+});
+
+/** Those with much traffic, each with a trouble of its own. */
+const busy: readonly Customer[] = [
+  one("/acme/steady", "steady", 10),
+  one("/acme/flaps", "flaps", 8, { types: ["order.paid"] }),
+  one("/bolt/fails", "fails", 10),
+  one("/bolt/slows", "slows", 6, { types: ["order.paid"] }),
+  one("/cano/quiet", "quiet", 10),
+  one("/dune/hangs", "hangs", 5, { timeoutMs: 2_000 }),
+  one("/dune/steady", "steady", 4, { types: ["order.*"] }),
+  one("/echo/lies", "lies", 20),
+  one("/echo/rejects", "rejects", 5, { types: ["order.created"] }),
+  one("/fern/keys", "fails", 6, { ordering: "key" }),
+  one("/gale/line", "rejects", 4, { ordering: "destination" }),
+  one("/hill/inbox/slow", "steady", 1, { consumer: "slow" }),
+  one("/hill/inbox/picky", "steady", 1, { consumer: "picky" }),
+  one("/iris/shared", "steady", 5, { isGrouped: true }),
+  one("/jade/shared", "hangs", 5, { isGrouped: true, timeoutMs: 2_000 }),
+  one("/kite/shared", "fails", 5, { isGrouped: true }),
+  one("/lake/shaped", "flaps", 5, { isShaped: true }),
 ];
 
-export const tenants: readonly string[] = [...new Set(customers.map(({ tenant }) => tenant))];
-export const types: readonly string[] = ["order.created", "order.paid", "user.left"];
+/** The group that some of them share, and how many requests it takes at once. */
+export const GROUP = { name: "soak", maxConcurrency: 6 };
 
-/** The endpoints that get an event. */
-export function takersOf(tenant: string, type: string): Customer[] {
-  const takes = (pattern: string) =>
-    pattern === type || (pattern.endsWith(".*") && type.startsWith(pattern.slice(0, -1)));
-  return customers.filter((one) => one.tenant === tenant && (one.types?.some(takes) ?? true));
+const QUIET_TROUBLES: readonly Trouble[] = ["steady", "steady", "steady", "fails", "flaps", "quiet"];
+
+/** One of those who rarely get something, of every kind. */
+function rare(i: number): Customer {
+  const path = `/rare-${i}/hook`;
+  const kinds: Readonly<Record<number, Traits>> = {
+    3: { isGrouped: true },
+    7: { ordering: "destination" },
+    11: { isShaped: true },
+    13: { ordering: "key" },
+  };
+  const trouble = QUIET_TROUBLES[i % QUIET_TROUBLES.length] ?? "steady";
+  return one(path, trouble, 3, { shownAs: "all others", ...kinds[i % 20] });
+}
+
+const types: readonly string[] = ["order.created", "order.paid", "user.left"];
+export const oneType = (random: Random) => types[Math.floor(random() * types.length)] ?? "order.paid";
+
+export type Customers = Readonly<{
+  all: readonly Customer[];
+  tenants: readonly string[];
+  /** Those that get an event. */
+  takersOf: (tenant: string, type: string) => Customer[];
+  at: (path: string) => Customer | undefined;
+  /** A tenant with much traffic, or one of the others. */
+  oneTenant: (random: Random) => string;
+  one: (random: Random) => Customer;
+}>;
+
+/** The share of the posts that go to tenants with much traffic. */
+const BUSY = 0.6;
+
+/** @param tenants how many, at least those with much traffic */
+export function customersOf(tenants: number): Customers {
+  const busyTenants = [...new Set(busy.map(({ tenant }) => tenant))];
+  const rest = Array.from({ length: Math.max(0, tenants - busyTenants.length) }, (_, i) => rare(i));
+  const all = [...busy, ...rest];
+  const byTenant = Map.groupBy(all, ({ tenant }) => tenant);
+  const byPath = new Map(all.map((customer) => [customer.path, customer]));
+  const either = <T>(some: readonly T[], others: readonly T[], random: Random): T => {
+    const from = others.length === 0 || random() < BUSY ? some : others;
+    return from[Math.floor(random() * from.length)] as T;
+  };
+  const restTenants = rest.map(({ tenant }) => tenant);
+  return {
+    all,
+    tenants: [...byTenant.keys()],
+    takersOf: (tenant, type) => {
+      const takes = (pattern: string) =>
+        pattern === type || (pattern.endsWith(".*") && type.startsWith(pattern.slice(0, -1)));
+      return (byTenant.get(tenant) ?? []).filter((customer) => customer.types?.some(takes) ?? true);
+    },
+    at: (path) => byPath.get(path),
+    oneTenant: (random) => either(busyTenants, restTenants, random),
+    one: (random) => either(busy, rest, random),
+  };
 }
 
 /** What is in `data` of the soak's events. */
@@ -93,7 +146,7 @@ export type SoakData = Readonly<{
   ref: number;
   tenant: string;
   postedAt: number;
-  /** The endpoint that rejects refuses it. */
+  /** Endpoints that reject refuse it. */
   bad?: true;
 }>;
 
@@ -117,10 +170,10 @@ export type Endpoints = Readonly<{
 }>;
 
 /** @param times the longest times of working and of trouble */
-export function endpoints(seed: number, times: FailingTimes): Endpoints {
+export function endpoints(customers: Customers, seed: number, times: FailingTimes): Endpoints {
   const random = seededRandom(seed);
   const troubled = new Map(
-    customers.map(({ path }, i) => [path, failingTimes(seededRandom(seed * 31 + i), times)]),
+    customers.all.map(({ path }, i) => [path, failingTimes(seededRandom(seed * 31 + i), times)]),
   );
   const slowness = new Map<string, number>();
   const mendedAt = new Map<string, number>();
@@ -152,7 +205,7 @@ export function endpoints(seed: number, times: FailingTimes): Endpoints {
 
   return {
     answer: (path, at, { bad, postedAt }, inFlight) => {
-      const customer = customers.find((one) => one.path === path);
+      const customer = customers.at(path);
       if (customer === undefined || recovered) return OK;
       if (customer.trouble === "rejects" && bad && postedAt > (mendedAt.get(path) ?? 0))
         return { status: 400 };

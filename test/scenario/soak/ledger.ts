@@ -2,12 +2,19 @@
  * The soak's books: what was posted, what each receiver has got, and whether that is as promised. It is told of everything
  * with its time (epoch ms), and asks nobody.
  */
+
+import { databaseNumberOf } from "../../../src/core/placement.ts";
+import { eventNumber } from "../../../src/ids.ts";
 import type { Hit } from "../../../tools/receiver.ts";
 import { type Check, Findings } from "./checks.ts";
-import { type Customer, customers, type SoakData, takersOf } from "./customers.ts";
-import { EndpointBook, type Later, UNDER_WAY_MS } from "./endpoint-book.ts";
+import { Concurrency, type Later, LEASED_MS } from "./concurrency.ts";
+import { type Customer, type Customers, GROUP, type SoakData } from "./customers.ts";
+import { EndpointBook, UNDER_WAY_MS } from "./endpoint-book.ts";
 import { Kills, timeOf } from "./kills.ts";
+import { Order, type Place } from "./order.ts";
 
+/** How far two isolates' clocks are apart at most. One that is ahead sends what is scheduled that much too early. */
+export const CLOCKS_DIFFER_MS = 1_000;
 /** An answer so shortly before the sender's timeout may have come too late for it. */
 const NEARLY_LATE_MS = 500;
 /**
@@ -44,6 +51,7 @@ export type Posted = Readonly<{
   /** When it is due, where it is scheduled. */
   deliverAt?: number;
   ttlMs?: number;
+  orderingKey?: string;
 }>;
 
 type Event = Posted & {
@@ -71,6 +79,9 @@ export type Outcome = "done" | "refused" | "unknown";
 
 type Period = Readonly<{ since: number; until: number; diedBy: number }>;
 
+/** An event as a consumer gets it. */
+export type Fetched = Readonly<{ body: string; data: SoakData }>;
+
 /** A request for a delivery that its receiver has answered with success before. */
 export type Repeat = Readonly<{ event: string; path: string; attempt: number }>;
 
@@ -78,7 +89,15 @@ export class Ledger {
   readonly findings = new Findings();
   readonly #events = new Map<number, Event>();
   readonly #kills = new Kills();
+  readonly #customers: Customers;
   readonly #endpoints: ReadonlyMap<string, EndpointBook>;
+  readonly #group: Concurrency;
+  /** Of the ordered ones, by path. */
+  readonly #orders = new Map<string, Order>();
+  /** The newest event that each consumer has got, by database. */
+  readonly #newest = new Map<string, number>();
+  /** When the former version handled something for the last time. */
+  #formerUntil = 0;
   readonly #looking: Promise<void>[] = [];
   readonly #timedOut: (repeat: Repeat) => Promise<boolean>;
   readonly counts = {
@@ -107,12 +126,30 @@ export class Ledger {
    * @param timedOut looks up whether the attempt before this one has timed out for its sender
    */
   constructor(
+    customers: Customers,
     later: Later = (ms, then) => void setTimeout(then, ms),
     timedOut: (repeat: Repeat) => Promise<boolean> = () => Promise.resolve(false),
   ) {
     const bookOf = (customer: Customer) => new EndpointBook(customer, this.findings, this.#kills, later);
-    this.#endpoints = new Map(customers.map((customer) => [customer.path, bookOf(customer)]));
+    this.#customers = customers;
+    this.#endpoints = new Map(customers.all.map((customer) => [customer.path, bookOf(customer)]));
+    const { name, maxConcurrency: max } = GROUP;
+    const [findings, kills] = [this.findings, this.#kills];
+    this.#group = new Concurrency({ check: "group", name, max, findings, kills, later });
+    for (const { path, ordering } of customers.all) if (ordering) this.#orders.set(path, new Order());
     this.#timedOut = timedOut;
+  }
+
+  /**
+   * What only the current version does (groups, templates) is not expected until so long after that time.
+   * @param until Infinity while the former version handles something too
+   */
+  handledByFormer(until: number): void {
+    this.#formerUntil = until;
+  }
+
+  #isCurrent(at: number): boolean {
+    return at > this.#formerUntil + LEASED_MS;
   }
 
   // What is posted and asked for.
@@ -120,11 +157,12 @@ export class Ledger {
   posted(events: readonly Posted[]): void {
     const batch = events[0]?.data.ref ?? 0;
     for (const event of events) {
-      const takers = takersOf(event.data.tenant, event.type);
+      const takers = this.#customers.takersOf(event.data.tenant, event.type);
       const deliveries = new Map(
         takers.map((customer) => [customer.path, { customer, requests: 0, extra: 0 }]),
       );
       this.#events.set(event.data.ref, { ...event, batch, deliveries });
+      for (const customer of takers) this.#inOrder(customer, event, (order, place) => order.posted(place));
       this.counts.posted += 1;
     }
   }
@@ -170,7 +208,7 @@ export class Ledger {
     const delivery = this.#events.get(ref)?.deliveries.get(path);
     if (delivery === undefined) return;
     if (!isSure) delivery.mayEnd = true;
-    else if (delivery.end === undefined) this.#end(delivery, "cancelled", at);
+    else if (delivery.end === undefined) this.#end(ref, delivery, "cancelled", at);
   }
 
   /** @param isDone false: it has begun, or nobody knows whether it has */
@@ -179,7 +217,7 @@ export class Ledger {
     if (event) event.erasing = true;
     for (const delivery of event?.deliveries.values() ?? []) {
       if (!isDone) delivery.mayEnd = true;
-      else if (delivery.end === undefined) this.#end(delivery, "erased", at);
+      else if (delivery.end === undefined) this.#end(ref, delivery, "erased", at);
     }
   }
 
@@ -251,36 +289,125 @@ export class Ledger {
     const { findings } = this;
     this.counts.requests += 1;
     findings.observe("signature", hit.verified, () => `${hit.path} ${hit.id}: ${hit.rejection}`);
+    const customer = this.#customers.at(hit.path);
     this.endpoint(hit.path)?.arrived(hit);
-    const event = this.#events.get(data.ref);
+    if (customer?.isGrouped) this.#group.arrived(hit, customer.timeoutMs, this.#isCurrent(hit.at));
+    const found = this.#find(hit.path, hit.id, data);
+    if (found) this.#checkDelivery(hit, found.event, found.delivery);
+  }
+
+  /** The books' entry for what has come to this path; undefined where there is none, which is noted. */
+  #find(path: string, id: string, { ref, tenant }: SoakData) {
+    const { findings } = this;
+    const event = this.#events.get(ref);
     if (event === undefined) {
-      findings.observe("once", false, () => `${hit.path} ${hit.id}: came again after its end was forgotten`);
+      findings.observe("once", false, () => `${path} ${id}: came again after its end was forgotten`);
       return;
     }
-    this.#isOneEvent(event, hit.id);
-    const delivery = event.deliveries.get(hit.path);
-    findings.observe("tenants", delivery !== undefined, () => `${hit.path} got ${hit.id} of ${data.tenant}`);
-    if (delivery) this.#checkDelivery(hit, event, delivery);
+    this.#isOneEvent(event, id);
+    const delivery = event.deliveries.get(path);
+    findings.observe("tenants", delivery !== undefined, () => `${path} got ${id} of ${tenant}`);
+    return delivery && { event, delivery };
   }
+
+  // What consumers fetch.
+
+  /**
+   * A consumer has got an event in a page.
+   * @param isInOrder false: a page may have been lost, whose events come later
+   */
+  fetched(path: string, id: string, { body, data }: Fetched, at: number, isInOrder: boolean): void {
+    const { findings } = this;
+    this.counts.requests += 1;
+    const found = this.#find(path, id, data);
+    if (found === undefined) return;
+    const { event, delivery } = found;
+    const name = () => `${path} ${id} at ${timeOf(at)}`;
+    delivery.requests += 1;
+    if (delivery.requests === 1) this.#note({ path, at }, event);
+    this.#checkContent(body, at, event, delivery, name);
+    const { end } = delivery;
+    if (end?.how === "delivered")
+      findings.observe("committed", false, () => `${name()}: ${at - end.at} ms after its commit`);
+    else if (end) {
+      const isUnderWay = at <= end.at + UNDER_WAY_MS;
+      findings.observe("ended", isUnderWay, () => `${name()}: ${at - end.at} ms after it was ${end.how}`);
+    }
+    // What was due later has a log of its own.
+    if (delivery.requests === 1 && event.deliverAt === undefined) this.#checkLog(path, id, isInOrder);
+  }
+
+  /** What is handed out for the first time comes in the order of acceptance, in each database. */
+  #checkLog(path: string, id: string, isInOrder: boolean): void {
+    const number = eventNumber(id) ?? 0;
+    const log = `${path} ${databaseNumberOf(number)}`;
+    const newest = this.#newest.get(log) ?? 0;
+    this.findings.observe("log", number > newest || !isInOrder, () => `${path} got ${id} after a later one`);
+    this.#newest.set(log, Math.max(newest, number));
+  }
+
+  /** The commit of a page with these events was answered. */
+  committed(path: string, refs: readonly number[], at: number): void {
+    for (const ref of refs) {
+      const delivery = this.#events.get(ref)?.deliveries.get(path);
+      this.findings.observe("committed", true, () => "");
+      if (delivery && delivery.end === undefined) this.#end(ref, delivery, "delivered", at);
+    }
+  }
+
+  // What the receivers answer.
 
   /** A request was answered, or its sender has hung up. */
   answered(hit: Hit, data: SoakData, quietMs: number): void {
     this.endpoint(hit.path)?.ended(hit, quietMs);
+    this.#group.ended(hit);
     const at = hit.answeredAt ?? 0;
     if (hit.status !== 200) this.counts.failedRequests += 1;
-    const delivery = this.#events.get(data.ref)?.deliveries.get(hit.path);
-    if (hit.hungUp || delivery === undefined) return;
+    const event = this.#events.get(data.ref);
+    const delivery = event?.deliveries.get(hit.path);
+    if (hit.hungUp || event === undefined || delivery === undefined) return;
     if (hit.status === 200) {
+      if (delivery.delivered === undefined) this.#checkOrder(hit, event, delivery);
       delivery.delivered = hit;
       delete delivery.requeued;
-      if (delivery.end === undefined) this.#end(delivery, "delivered", at, hit.at);
-    } else if (hit.status === 400 && delivery.end === undefined) this.#end(delivery, "dead", at, hit.at);
+      if (delivery.end === undefined) this.#end(data.ref, delivery, "delivered", at, hit.at);
+    } else if (hit.status === 400 && delivery.end === undefined)
+      this.#end(data.ref, delivery, "dead", at, hit.at);
     else if (hit.status === 429) delivery.notBefore = { at: at + quietMs, arrivedAt: hit.at, answeredAt: at };
   }
 
-  #end(delivery: Delivery, how: End, at: number, arrivedAt?: number): void {
+  #end(ref: number, delivery: Delivery, how: End, at: number, arrivedAt?: number): void {
     delivery.end = { how, at, ...(arrivedAt !== undefined && { arrivedAt }) };
     this.counts[how] += 1;
+    const event = this.#events.get(ref);
+    if (event) this.#inOrder(delivery.customer, event, (order, place) => order.ended(place));
+  }
+
+  /** Nothing where the event has no place in the customer's order. */
+  #inOrder(
+    { path, ordering }: Customer,
+    { data: { ref }, orderingKey }: Posted,
+    then: (order: Order, place: Place) => void,
+  ): void {
+    const order = this.#orders.get(path);
+    const key = ordering === "destination" ? "" : orderingKey;
+    if (order !== undefined && key !== undefined) then(order, { key, ref });
+  }
+
+  /** Its first success: everything of its key that was accepted before has ended. */
+  #checkOrder({ path, at }: Hit, event: Event, { customer, extra, end }: Delivery): void {
+    // What was sent by hand is not in order.
+    if (extra > 0 || end) return;
+    this.#inOrder(customer, event, (order, place) => {
+      const overtaken = order.overtakenBy(place).filter((ref) => {
+        const other = this.#events.get(ref);
+        // What may have ended unseen.
+        return other && other.ttlMs === undefined && !other.deliveries.get(path)?.mayEnd;
+      });
+      const text = () =>
+        `${path} ${event.id} at ${timeOf(at)}: before ${overtaken.map((ref) => this.#events.get(ref)?.id ?? ref)} of the key ${place.key}`;
+      this.findings.observe("order", overtaken.length === 0, text);
+    });
   }
 
   #isOneEvent(event: Event, id: string): void {
@@ -293,20 +420,13 @@ export class Ledger {
     const name = () => `${hit.path} ${hit.id} at ${timeOf(hit.at)}`;
     delivery.requests += 1;
     if (delivery.requests === 1) this.#note(hit, event);
-    delivery.bytes ??= hit.body;
-    findings.observe("bytes", delivery.bytes === hit.body, name);
+    this.#checkContent(hit.body, hit.at, event, delivery, name);
     const isNumbered = hit.attempt >= 1 && hit.attempt <= delivery.requests;
     findings.observe(
       "attempts",
       isNumbered,
       () => `${name()}: attempt ${hit.attempt} of ${delivery.requests}`,
     );
-    if (event.deliverAt !== undefined)
-      findings.observe(
-        "scheduled",
-        hit.at >= event.deliverAt,
-        () => `${name()}: ${event.deliverAt} is its time`,
-      );
     const { notBefore } = delivery;
     if (notBefore) {
       const isInTime = hit.at >= notBefore.at || this.#kills.hasUndone(notBefore, hit.at);
@@ -314,6 +434,24 @@ export class Ledger {
       delete delivery.notBefore;
     }
     this.#checkEnded(hit, delivery, name);
+  }
+
+  /** The bytes of an event, and when they come. */
+  #checkContent(body: string, at: number, event: Event, delivery: Delivery, name: () => string): void {
+    const { findings } = this;
+    const { type, data, deliverAt } = event;
+    if (deliverAt !== undefined) {
+      const text = () => `${name()}: ${deliverAt} is its time`;
+      findings.observe("scheduled", at >= deliverAt - CLOCKS_DIFFER_MS, text);
+    }
+    // The former version knows no templates.
+    if (delivery.customer.isShaped && !this.#isCurrent(at)) return;
+    delivery.bytes ??= body;
+    findings.observe("bytes", delivery.bytes === body, name);
+    if (delivery.customer.isShaped) {
+      const { shape } = JSON.parse(body) as { shape?: string };
+      findings.observe("shape", shape === `${type} of ${data.tenant}`, () => `${name()}: ${shape}`);
+    }
   }
 
   #checkEnded(hit: Hit, delivery: Delivery, name: () => string): void {
@@ -353,8 +491,9 @@ export class Ledger {
     this.#looking.push(looking);
   }
 
-  #note({ path, at }: Hit, { data, deliverAt }: Event): void {
+  #note({ path: taker, at }: Pick<Hit, "path" | "at">, { data, deliverAt }: Event): void {
     if (deliverAt !== undefined) return;
+    const path = this.#customers.at(taker)?.shownAs ?? taker;
     const delays = this.delays.get(path) ?? [];
     delays.push(at - data.postedAt);
     this.delays.set(path, delays);
@@ -382,17 +521,18 @@ export class Ledger {
     const event = this.#byId(id);
     const delivery = event?.deliveries.get(path);
     if (event === undefined || delivery === undefined || delivery.end) return;
+    const { ref } = event.data;
     if (state === "queued" || state === "waiting" || state === "retrying") return;
     // A replay comes to it in its turn.
     if (delivery.requeued && (state === "dead" || state === "delivered")) return;
     const text = () => `${path} ${id} has not arrived and is ${state ?? "unknown"} (${reason})`;
     if (state === "dead" && reason === "expired" && event.ttlMs !== undefined)
-      this.#end(delivery, "expired", at);
+      this.#end(ref, delivery, "expired", at);
     else if (state === "cancelled" && delivery.mayEnd)
-      this.#end(delivery, reason === "erased" ? "erased" : "cancelled", at);
+      this.#end(ref, delivery, reason === "erased" ? "erased" : "cancelled", at);
     else {
       this.findings.observe("arrives", false, text);
-      this.#end(delivery, "dead", at);
+      this.#end(ref, delivery, "dead", at);
     }
   }
 
@@ -426,7 +566,9 @@ export class Ledger {
     }
     for (const { id, deliveries, acceptedAt, data } of this.#events.values()) {
       if (id === undefined) continue;
-      for (const [path, { end, requeued }] of deliveries) {
+      for (const [path, { end, requeued, mayEnd, customer }] of deliveries) {
+        // It may have been erased before anybody fetched it.
+        if (customer.consumer !== undefined && mayEnd) continue;
         const text = () =>
           `${path} ${id}, posted at ${timeOf(data.postedAt)}${acceptedAt ? "" : ", unanswered"}`;
         this.findings.observe("ends", end !== undefined, text);

@@ -1,17 +1,14 @@
 /**
- * The soak's load: events at a steady rate, singles and batches, with and without keys, scheduled and with a time to live;
- * some of them are cancelled, erased, retried and replayed. It posts as a client is told to: under a key a request without
- * an answer, or with a 503, is made again; without a key it is not.
+ * The soak's load: events at a steady rate, singles and batches, with and without keys, scheduled, with a time to live, and
+ * in order; some of them are cancelled, erased, retried and replayed.
  */
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { oneOf, type Random } from "../../../src/core/seeded-random.ts";
-import { customers, type SoakData, takersOf, tenants, types } from "./customers.ts";
+import type { Random } from "../../../src/core/seeded-random.ts";
+import { type Answer, type Ask, SoakClient, unexpected } from "./client.ts";
+import { type Customers, oneType, type SoakData } from "./customers.ts";
 import type { Ledger, Outcome, Posted } from "./ledger.ts";
 
-/** How long a request may take. */
-const PATIENCE_MS = 15_000;
-const AGAIN_MS = 700;
 const TICK_MS = 100;
 /** Posts that are under way at once; beyond that the load waits, and says so. */
 const MOST_POSTS = 150;
@@ -23,14 +20,21 @@ const BATCHES = { share: 0.5, least: 3, more: 10 };
 const LOOKS = 10;
 const LOOK_MS = 3_000;
 
-/** What an answer has told. */
-type Answer = Readonly<{ status: number; body: unknown }>;
+/** Keys of an ordered tenant. */
+const KEYS = 5;
+/** Until a scheduled event is due, at most. */
+const SCHEDULED_MS = 45_000;
+/** How much later it may be sent. */
+const LATE_MS = 30_000;
 
 export type Access = Readonly<{
+  customers: Customers;
   /** Resolves with the address when the stack is up. */
   url: () => Promise<string>;
   /** Whether the current version handles everything: what only that one knows is used then. */
   isCurrent: () => boolean;
+  /** Whether it does so for so many ms from now on. */
+  staysCurrent: (ms: number) => boolean;
   /** Whether so much has not ended that nothing is posted for a while. */
   isFull: () => boolean;
   adminKey: string;
@@ -59,14 +63,17 @@ export class Load {
     replays: 0,
     replayed: 0,
     keyedTwice: 0,
-    repeats: 0,
   };
+  readonly client: SoakClient;
+  /** What is posted for each ordered tenant, one request after the other. */
+  readonly #inTurn = new Map<string, Promise<void>>();
   readonly #running = new Set<Promise<void>>();
 
   /** @param mend has a receiver take what it has refused */
   constructor(ledger: Ledger, access: Access, random: Random, mend: (path: string, at: number) => void) {
     this.#ledger = ledger;
     this.#access = access;
+    this.client = new SoakClient(access.url, ledger.findings);
     this.#random = random;
     this.#mend = mend;
   }
@@ -104,49 +111,88 @@ export class Load {
       this.skipped += count;
       return count;
     }
-    const isKeyed = this.#random() < 0.6;
-    const tenant = oneOf(tenants as [string, ...string[]], this.#random);
     const mayBeNew = this.#access.isCurrent();
+    const tenant = this.#access.customers.oneTenant(this.#random);
+    const { isOrdered, isNew } = this.#traitsOf(tenant);
+    const isKeyed = this.#random() < 0.6 || isOrdered;
+    // What the former version does not know is not given to it.
+    if (isNew && !mayBeNew) return count;
     const events = Array.from({ length: count }, () => this.#event(tenant, mayBeNew));
-    this.#ledger.posted(events);
     this.#posts += 1;
+    const post = () => {
+      this.#ledger.posted(events);
+      return this.#post(events, { isBatch, isNew, key: isKeyed ? randomUUID() : undefined });
+    };
     this.#background(() =>
-      this.#post(events, isBatch, isKeyed ? randomUUID() : undefined).finally(() => {
+      (isOrdered ? this.#next(tenant, post) : post()).finally(() => {
         this.#posts -= 1;
       }),
     );
     return count;
   }
 
+  /** The work, when what was posted for this tenant before has been answered. */
+  #next(tenant: string, work: () => Promise<void>): Promise<void> {
+    const next = (this.#inTurn.get(tenant) ?? Promise.resolve()).then(work);
+    this.#inTurn.set(
+      tenant,
+      next.catch(() => {}),
+    );
+    return next;
+  }
+
+  #traitsOf(tenant: string) {
+    const own = this.#access.customers.takersOf(tenant, "order.paid");
+    const isOrdered = own.some(({ ordering }) => ordering);
+    const isPolled = own.some(({ consumer }) => consumer);
+    return { isOrdered, isPolled, isNew: isOrdered || isPolled || own.some(({ isShaped }) => isShaped) };
+  }
+
   #event(tenant: string, mayBeNew: boolean): Posted {
     this.#refs += 1;
     const random = this.#random;
     const postedAt = Date.now();
-    const isBad = tenant === "echo" && random() < 0.1;
+    const { isOrdered, isPolled } = this.#traitsOf(tenant);
+    const isBad = (tenant === "echo" || tenant === "gale") && random() < 0.1;
     const data: SoakData = { ref: this.#refs, tenant, postedAt, ...(isBad && { bad: true }) };
-    const type = oneOf(types as [string, ...string[]], random);
+    const event = {
+      data,
+      type: oneType(random),
+      ...(isOrdered && { orderingKey: `key ${Math.floor(random() * KEYS)}` }),
+    };
     const draw = random();
-    if (draw < 0.04) return { data, type, deliverAt: postedAt + 15_000 + Math.floor(random() * 30_000) };
-    if (mayBeNew && draw < 0.08) return { data, type, ttlMs: 1_000 * (5 + Math.floor(random() * 30)) };
-    return { data, type };
+    // In an inbox only the current version puts what is due.
+    const mayBeLater = !isOrdered && (!isPolled || this.#access.staysCurrent(SCHEDULED_MS + LATE_MS));
+    if (mayBeLater && draw < 0.04)
+      return {
+        ...event,
+        deliverAt: postedAt + SCHEDULED_MS / 3 + Math.floor(random() * (SCHEDULED_MS - SCHEDULED_MS / 3)),
+      };
+    // The API shows no end of what nobody has fetched.
+    if (mayBeNew && !isPolled && draw < 0.08)
+      return { ...event, ttlMs: 1_000 * (5 + Math.floor(random() * 30)) };
+    return event;
   }
 
-  async #post(events: readonly Posted[], isBatch: boolean, key: string | undefined): Promise<void> {
+  async #post(
+    events: readonly Posted[],
+    { isBatch, isNew, key }: { isBatch: boolean; isNew: boolean; key: string | undefined },
+  ): Promise<void> {
     const [first] = events;
     if (first === undefined) return;
     const { tenant } = first.data;
     const path = isBatch ? "/v1/events/batch" : "/v1/events";
-    const shown = events.map(({ data, type, deliverAt, ttlMs }) => ({
+    const shown = events.map(({ data, type, deliverAt, ttlMs, orderingKey }) => ({
       type,
       tenant,
       data,
       ...(deliverAt !== undefined && { deliver_at: new Date(deliverAt).toISOString() }),
       ...(ttlMs !== undefined && { ttl: ttlMs / 1000 }),
+      ...(orderingKey !== undefined && { ordering_key: orderingKey }),
     }));
-    const isNew = events.some(({ ttlMs }) => ttlMs !== undefined);
+    const toNew = isNew || events.some(({ ttlMs }) => ttlMs !== undefined) ? "/new" : "";
     const body = isBatch ? { events: shown } : shown[0];
-    const ask = () =>
-      this.#ask("POST", `${isNew ? "/new" : ""}${path}`, { body, key, apiKey: this.#keyFor(tenant) });
+    const ask = () => this.#ask("POST", `${toNew}${path}`, { body, key, apiKey: this.#keyFor(tenant) });
     const answer = await ask();
     const refs = events.map(({ data }) => data.ref);
     if (answer === undefined) {
@@ -173,20 +219,37 @@ export class Load {
         () => `${refs[0]} posted twice under a key: ${JSON.stringify(again?.body)}`,
       );
     }
-    if (!isBatch) await this.#follow(first);
+    if (this.#random() < 0.05) this.#background(() => this.#lookAsAnother(tenant, accepted[0]?.id ?? ""));
+    if (!isBatch) this.#follow(first);
+  }
+
+  /** Another tenant's key sees neither this event nor any other of the tenant's. */
+  async #lookAsAnother(tenant: string, event: string): Promise<void> {
+    const other = this.#access.customers.oneTenant(this.#random);
+    if (other === tenant) return;
+    const apiKey = this.#access.keyOf(other);
+    const isList = this.#random() < 0.2;
+    const path = isList ? "/v1/events?limit=20" : `/v1/events/${event}`;
+    const answer = await this.#ask("GET", path, { apiKey });
+    if (answer === undefined) return;
+    const { data = [] } = answer.body as { data?: readonly { tenant?: string }[] };
+    const isHidden = isList ? data.every((one) => one.tenant === other) : answer.status === 404;
+    const text = () => `${other} asked for ${path}: ${JSON.stringify(answer).slice(0, 300)}`;
+    this.#ledger.findings.observe("foreign", isHidden, text);
   }
 
   /** Some of the single events are cancelled, erased or retried; each of them in one way. */
-  async #follow(post: Posted): Promise<void> {
+  #follow(post: Posted): void {
     if (!this.#access.isCurrent()) return;
+    const { isPolled } = this.#traitsOf(post.data.tenant);
     const draw = this.#random();
     const shares: readonly Share[] = [
       {
-        of: post.deliverAt === undefined ? 0.02 : 0.4,
+        of: isPolled ? 0 : post.deliverAt === undefined ? 0.02 : 0.4,
         do: (one) => this.#background(() => this.#cancel(one)),
       },
       { of: 0.015, do: (one) => this.#background(() => this.#erase(one)) },
-      { of: 0.04, do: (one) => this.#background(() => this.#retry(one)) },
+      { of: isPolled ? 0 : 0.04, do: (one) => this.#background(() => this.#retry(one)) },
     ];
     let sum = 0;
     for (const share of shares) {
@@ -199,7 +262,7 @@ export class Load {
 
   async #cancel({ data, type, deliverAt }: Posted): Promise<void> {
     if (deliverAt !== undefined) await sleep(2_000 + this.#random() * 6_000);
-    const [taker] = takersOf(data.tenant, type);
+    const [taker] = this.#access.customers.takersOf(data.tenant, type);
     const id = taker && this.#ledger.deliveryId(data.ref, taker.path);
     if (!taker || !id || !this.#access.isCurrent()) return;
     const answer = await this.#ask("POST", `/new/v1/deliveries/${id}/cancel`);
@@ -226,13 +289,25 @@ export class Load {
       const shown = await this.#ask("GET", `/new/v1/erasures/${id}`);
       if (((shown?.body ?? {}) as { events?: number }).events !== 1) continue;
       this.#ledger.erased(data.ref, Date.now(), true);
+      await this.#lookAtErased(event);
       return;
     }
   }
 
+  async #lookAtErased(event: string): Promise<void> {
+    const shown = await this.#ask("GET", `/v1/events/${event}`);
+    if (shown === undefined) return;
+    const text = JSON.stringify(shown.body);
+    this.#ledger.findings.observe(
+      "erased",
+      !text.includes("postedAt"),
+      () => `${event}: ${text.slice(0, 300)}`,
+    );
+  }
+
   /** What was delivered is sent again. */
   async #retry({ data, type }: Posted): Promise<void> {
-    const [taker] = takersOf(data.tenant, type);
+    const [taker] = this.#access.customers.takersOf(data.tenant, type);
     await sleep(4_000 + this.#random() * 10_000);
     const id = taker && this.#ledger.deliveryId(data.ref, taker.path);
     if (!taker || !id || !this.#access.isCurrent()) return;
@@ -248,7 +323,7 @@ export class Load {
 
   /** The endpoint that rejects is mended, and its dead deliveries of the last minutes are replayed. */
   async replay(sinceMs: number): Promise<void> {
-    const customer = customers.find(({ trouble }) => trouble === "rejects");
+    const customer = this.#access.customers.at("/echo/rejects");
     const destination = customer && this.#access.destinations.get(customer.path);
     if (!customer || !destination || !this.#access.isCurrent()) return;
     const now = Date.now();
@@ -273,48 +348,9 @@ export class Load {
     return this.#random() < 0.5 ? this.#access.adminKey : this.#access.keyOf(tenant);
   }
 
-  /**
-   * Undefined when no answer has come and it is not known what has become of the request. With a key, or where nobody can
-   * have got it, it is made again.
-   */
-  async #ask(
-    method: string,
-    path: string,
-    {
-      body,
-      key,
-      apiKey = this.#access.adminKey,
-    }: { body?: unknown; key?: string | undefined; apiKey?: string } = {},
-  ): Promise<Answer | undefined> {
-    for (;;) {
-      const url = await this.#access.url();
-      try {
-        const response = await fetch(`${url}${path}`, {
-          method,
-          headers: {
-            authorization: `Bearer ${apiKey}`,
-            "content-type": "application/json",
-            ...(key !== undefined && { "idempotency-key": key }),
-          },
-          signal: AbortSignal.timeout(PATIENCE_MS),
-          ...(body !== undefined && { body: JSON.stringify(body) }),
-        });
-        const text = await response.text();
-        const isFault = response.status === 500;
-        this.#ledger.findings.observe("answers", !isFault, () => `${method} ${path}: ${text.slice(0, 300)}`);
-        if (response.status < 500) return { status: response.status, body: JSON.parse(text) };
-        if (key === undefined) return undefined;
-      } catch (error) {
-        if (key === undefined && !wasNotSent(error)) return undefined;
-      }
-      this.made.repeats += 1;
-      await sleep(AGAIN_MS);
-    }
+  #ask(method: string, path: string, options: Partial<Ask> = {}): Promise<Answer | undefined> {
+    return this.client.ask(method, path, { apiKey: this.#access.adminKey, ...options });
   }
-}
-
-function unexpected({ status, body }: Answer): never {
-  throw new Error(`Unexpected answer ${status}: ${JSON.stringify(body).slice(0, 300)}`);
 }
 
 function outcomeOf(answer: Answer | undefined): Outcome {
@@ -330,9 +366,4 @@ type Accepted = Readonly<{
 function acceptedIn(body: unknown): readonly Accepted[] {
   const { events } = body as { events?: readonly Accepted[] };
   return events ?? [body as Accepted];
-}
-
-/** Nobody listened. */
-function wasNotSent(error: unknown): boolean {
-  return (error as { cause?: { code?: string } }).cause?.code === "ECONNREFUSED";
 }

@@ -2,7 +2,7 @@
 import { machine } from "../../../bench/machine.ts";
 import { table } from "../../../bench/markdown.ts";
 import { checks } from "./checks.ts";
-import { customers } from "./customers.ts";
+import { customersOf } from "./customers.ts";
 import type { SoakFigures } from "./run.ts";
 import type { Trend } from "./vitals.ts";
 
@@ -17,14 +17,14 @@ export type Circumstances = Readonly<{
 }>;
 
 export function report(figures: SoakFigures, circumstances: Circumstances): string {
-  const { minutes, seed, rate, startedAt, loadMs, drainMs, counts, made } = figures;
+  const { minutes, seed, rate, size, startedAt, loadMs, drainMs, counts, made } = figures;
   const { commit, former, picture, load } = circumstances;
   const perSecond = (count: number) => (count / (loadMs / 1_000)).toFixed(1);
   const violations = figures.findings.reduce((sum, { count }) => sum + count, 0);
   return `## Report
 
 ${new Date(startedAt).toISOString().slice(0, 16).replace("T", " ")} UTC, commit \`${commit}\`, former version \`${former}\`,
-\`--minutes ${minutes} --rate ${rate} --seed ${seed}\`. ${machine()} The load average of the machine was ${load[0].toFixed(1)} at
+\`--minutes ${minutes} --rate ${rate} --seed ${seed} --tenants ${size.tenants} --databases ${size.databases} --isolates ${size.isolates}\`. ${machine()} The load average of the machine was ${load[0].toFixed(1)} at
 the beginning and ${load[1].toFixed(1)} at the end.
 
 **${violations} violations.** ${number(counts.accepted)} events were accepted, ${perSecond(counts.accepted)} a second, of ${rate} that were
@@ -101,7 +101,7 @@ From the post to the first arrival, of what was not scheduled. What has no troub
 
 ${table(
   ["endpoint", "events", "p50", "p90", "p99"],
-  customers.map(({ path }) => {
+  [...new Set(customersOf(size.tenants).all.map(({ path, shownAs = path }) => shownAs))].map((path) => {
     const delays = (figures.delays[path] ?? []).toSorted((a, b) => a - b);
     const at = (q: number) => seconds(delays[Math.floor(delays.length * q)] ?? 0);
     return [path, number(delays.length), at(0.5), at(0.9), at(0.99)];

@@ -9,7 +9,7 @@ import type { Ledger } from "./ledger.ts";
 import type { Load } from "./load.ts";
 import { timeline } from "./timeline.ts";
 import { judgeTrends, memoryTrend, type Sample, type Trend, tableTrends } from "./vitals.ts";
-import { type Progress, World } from "./world.ts";
+import { type Progress, type Size, World } from "./world.ts";
 
 const CRON_MS = 8_000;
 const SAMPLE_MS = 10_000;
@@ -26,6 +26,7 @@ export type Options = Readonly<{
   seed: number;
   /** Events a second. */
   rate: number;
+  size: Size;
   /** Called every second or so. */
   onProgress?: (progress: Progress) => void;
   /** Called with each violation when it is found, up to twenty of each check. */
@@ -36,6 +37,7 @@ export type SoakFigures = Readonly<{
   minutes: number;
   seed: number;
   rate: number;
+  size: Size;
   startedAt: number;
   loadMs: number;
   /** From the end of the load until everything had ended, ms. */
@@ -43,7 +45,7 @@ export type SoakFigures = Readonly<{
   /** After so long events are made a day older, so that retention removes them. */
   ageMs: number;
   counts: Ledger["counts"];
-  made: Load["made"];
+  made: Load["made"] & Readonly<{ repeats: number }>;
   skipped: number;
   kills: number;
   deploys: number;
@@ -58,10 +60,11 @@ export type SoakFigures = Readonly<{
 }>;
 
 export async function soak(options: Options): Promise<SoakFigures> {
-  const { minutes, seed, rate, onProgress = () => {}, onViolation = () => {} } = options;
+  const { minutes, seed, rate, size, onProgress = () => {}, onViolation = () => {} } = options;
   const totalMs = minutes * 60_000;
   const ageMs = Math.max(150_000, Math.min(360_000, totalMs / 10));
-  const world = await World.prepare(seed, totalMs);
+  const steps = timeline(totalMs, seed);
+  const world = await World.prepare({ seed, totalMs, size, steps });
   const { ledger, load } = world;
   ledger.findings.onViolation = onViolation;
   try {
@@ -81,7 +84,7 @@ export async function soak(options: Options): Promise<SoakFigures> {
       every(LOOK_UP_EVERY_MS, () => world.lookUp(LOOK_UP_MS)),
       every(1_000, async () => onProgress(world.progress(elapsed()))),
     ];
-    for (const step of timeline(totalMs, seed)) {
+    for (const step of steps) {
       await sleep(Math.max(0, step.at - elapsed()));
       await world.perform(step, elapsed());
     }
@@ -94,13 +97,16 @@ export async function soak(options: Options): Promise<SoakFigures> {
     await world.untilAllEnded();
     for (const stop of toTheEnd) stop();
     const drainMs = elapsed() - loadMs;
-    return await figuresOf(world, { minutes, seed, rate, startedAt, loadMs, drainMs, ageMs });
+    return await figuresOf(world, { minutes, seed, rate, size, startedAt, loadMs, drainMs, ageMs });
   } finally {
     await world.leave();
   }
 }
 
-type Run = Pick<SoakFigures, "minutes" | "seed" | "rate" | "startedAt" | "loadMs" | "drainMs" | "ageMs">;
+type Run = Pick<
+  SoakFigures,
+  "minutes" | "seed" | "rate" | "size" | "startedAt" | "loadMs" | "drainMs" | "ageMs"
+>;
 
 async function figuresOf(world: World, run: Run): Promise<SoakFigures> {
   const { ledger, load, samples, marks, kills, deploys, limitChanges } = world;
@@ -112,7 +118,7 @@ async function figuresOf(world: World, run: Run): Promise<SoakFigures> {
   return {
     ...run,
     counts: { ...ledger.counts, underWay: ledger.underWay() },
-    made: load.made,
+    made: { ...load.made, repeats: load.client.repeats },
     skipped: load.skipped,
     ...{ kills, deploys, limitChanges, trends, memory, samples, marks },
     delays: Object.fromEntries(ledger.delays),

@@ -23,14 +23,22 @@ export type Sample = Readonly<{
 /** Their rows are kept: receipts, and what was asked for. They may grow by what was made, and no more. */
 const KEPT = /^(replays|erasures|audit_entries|d1_migrations|mails|sessions|api_keys)$/;
 
-/** How many rows each of the tables has. */
+/** How many rows each of the tables has in all databases. */
 export async function rowsOf(
   stack: StackProcess,
+  databases: readonly number[],
   tables: readonly string[],
 ): Promise<Record<string, number>> {
   const columns = tables.map((name) => `(SELECT count(*) FROM ${name}) AS ${name}`);
-  const [counted = {}] = await stack.query<Record<string, number>>(`SELECT ${columns.join(", ")}`);
-  return counted;
+  const sums = Object.fromEntries(tables.map((name) => [name, 0]));
+  for (const database of databases) {
+    const [counted = {}] = await stack.query<Record<string, number>>(
+      `SELECT ${columns.join(", ")}`,
+      database,
+    );
+    for (const name of tables) sums[name] = (sums[name] ?? 0) + (counted[name] ?? 0);
+  }
+  return sums;
 }
 
 /** The bytes of the stored files below a directory whose path has the word. */

@@ -6,14 +6,15 @@ import { randomBytes } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { seededRandom } from "../../../src/core/seeded-random.ts";
 import { type Hit, type ReceiverServer, startReceiver } from "../../../tools/receiver.ts";
-import { apiClient } from "../../../tools/stack.ts";
+import { type ApiClient, apiClient } from "../../../tools/stack.ts";
 import { SecretPieces, secretsIn } from "../../support/secret-pieces.ts";
 import { isMisreading, kindOf } from "../log-lines.ts";
 import { type StackProcess, startStackProcess } from "../stack-process.ts";
 import { currentVersion, FORMER, TABLES, temporaryDirectory, type Version, versionAt } from "../versions.ts";
-import { customers, endpoints, type SoakData, tenants } from "./customers.ts";
-import { Ledger, type Open, type Repeat } from "./ledger.ts";
+import { type Customer, type Customers, customersOf, endpoints, GROUP, type SoakData } from "./customers.ts";
+import { CLOCKS_DIFFER_MS, Ledger, type Open, type Repeat } from "./ledger.ts";
 import { Load } from "./load.ts";
+import { Poller } from "./poller.ts";
 import type { Step } from "./timeline.ts";
 import { bytesIn, rowsOf, type Sample } from "./vitals.ts";
 
@@ -58,8 +59,19 @@ type Shown = Readonly<{
   log: readonly Readonly<{ error?: string }>[];
 }>;
 
+/** Keeps the data as they are. */
+const TEMPLATE = { body: '{"data": "{{ data }}", "shape": "{{ type }} of {{ tenant }}"}' };
+
+/** How many of each there are. */
+export type Size = Readonly<{ tenants: number; databases: number; isolates: number }>;
+
+type Given = Readonly<{ seed: number; totalMs: number; size: Size; steps: readonly Step[] }>;
+
+/** Requests at once while the tenants are made. */
+const MADE_AT_ONCE = 8;
+
 export class World {
-  readonly ledger = new Ledger(undefined, (repeat) => this.#hasTimedOut(repeat));
+  readonly ledger: Ledger;
   readonly receivers: ReturnType<typeof endpoints>;
   readonly load: Load;
   readonly samples: Sample[] = [];
@@ -73,6 +85,13 @@ export class World {
   readonly #directory: string;
   readonly #versions: Readonly<{ former: Version; current: Version }>;
   readonly #masterKey = `soak:${randomBytes(32).toString("base64")}`;
+  readonly #customers: Customers;
+  readonly #size: Size;
+  readonly #steps: readonly Step[];
+  readonly #pollers: Poller[] = [];
+  #polling: Promise<unknown> = Promise.resolve();
+  /** When the load began, epoch ms. */
+  #startedAt = 0;
   readonly #destinations = new Map<string, string>();
   readonly #keys = new Map<string, string>();
   readonly #secrets = new SecretPieces();
@@ -91,29 +110,34 @@ export class World {
   /** When the former version got its last invocation. */
   #formerUntil = 0;
 
-  static async prepare(seed: number, totalMs: number): Promise<World> {
+  static async prepare(given: Given): Promise<World> {
     const directory = temporaryDirectory();
     const [former, current] = await Promise.all([
       versionAt(FORMER, directory, { strict: true }),
       currentVersion(directory, { strict: true }),
     ]);
-    return new World(seed, totalMs, directory, { former, current });
+    return new World(given, directory, { former, current });
   }
 
   constructor(
-    seed: number,
-    totalMs: number,
+    { seed, totalMs, size, steps }: Given,
     directory: string,
     versions: Readonly<{ former: Version; current: Version }>,
   ) {
     this.#seed = seed;
+    this.#size = size;
+    this.#steps = steps;
     this.#directory = directory;
     this.#versions = versions;
+    this.#customers = customersOf(size.tenants);
+    this.ledger = new Ledger(this.#customers, undefined, (repeat) => this.#hasTimedOut(repeat));
     const most = Math.max(5_000, Math.min(45_000, totalMs / 12));
-    this.receivers = endpoints(seed, { workingMs: most, failingMs: most / 2 });
+    this.receivers = endpoints(this.#customers, seed, { workingMs: most, failingMs: most / 2 });
     const access = {
+      customers: this.#customers,
       url: async () => (await this.#up.promise).url,
-      isCurrent: () => this.#share === 1 && this.#objects === "current",
+      isCurrent: () => this.#isCurrent(),
+      staysCurrent: (ms: number) => this.#isCurrent() && !this.#isDeployedWithin(ms),
       isFull: () => this.#open >= MOST_OPEN,
       adminKey: ADMIN_KEY,
       keyOf: (tenant: string) => this.#keys.get(tenant) ?? "",
@@ -122,6 +146,15 @@ export class World {
     this.load = new Load(this.ledger, access, seededRandom(seed + 2), (path, at) =>
       this.receivers.mend(path, at),
     );
+  }
+
+  #isCurrent(): boolean {
+    return this.#share === 1 && this.#objects === "current";
+  }
+
+  #isDeployedWithin(ms: number): boolean {
+    const at = Date.now() - this.#startedAt;
+    return this.#steps.some((step) => step.do === "deploy" && step.at >= at && step.at <= at + ms);
   }
 
   async start(): Promise<void> {
@@ -133,34 +166,82 @@ export class World {
       },
     });
     const stack = await this.#launch();
-    for (const sql of this.#versions.current.migrations.values()) await stack.execute(sql);
-    const api = apiClient(stack.url, ADMIN_KEY);
-    for (const { path, tenant, types, maxConcurrency, timeoutMs } of customers) {
-      const { id, secret } = await api.post<{ id: string; secret: string }>("/v1/destinations", {
-        url: `${this.#receiver.url}${path}`,
-        tenant,
-        ...(types && { event_types: types }),
-        max_concurrency: maxConcurrency,
-        timeout_ms: timeoutMs,
-        rate_per_second: 1_000,
-        rate_burst: 1_000,
-        retry: { schedule: [1, 2, 4, 8], jitter: "full", max_attempts: 100 },
-        breaker: { cooldown_s: 2, max_cooldown_s: 5 },
-      });
-      this.#destinations.set(path, id);
-      this.#receiver.secrets.set(path, secret);
-      this.#remember(secret);
-    }
-    for (const tenant of tenants) {
-      const { key } = await api.post<{ key: string }>("/v1/keys", {
-        name: "soak",
-        scopes: ["events:write"],
-        tenant,
-      });
-      this.#keys.set(tenant, key);
-      this.#remember(key);
-    }
+    for (const database of this.#databases())
+      for (const sql of this.#versions.current.migrations.values()) await stack.execute(sql, database);
     this.#tables = (await stack.query<{ name: string }>(TABLES)).map(({ name }) => name);
+    const api = apiClient(stack.url, ADMIN_KEY);
+    await api.put(`/new/v1/groups/${GROUP.name}`, { max_concurrency: GROUP.maxConcurrency });
+    await this.#forEach(this.#customers.all, (customer) => this.#make(api, customer));
+    await this.#forEach(this.#customers.tenants, async (tenant) => {
+      const given = { name: "soak", scopes: ["events:write", "read"], tenant };
+      this.#keys.set(tenant, await this.#newKey(api, given));
+    });
+    this.#startedAt = Date.now();
+    this.#polling = this.#poll(api);
+  }
+
+  #databases(): number[] {
+    return Array.from({ length: this.#size.databases }, (_, database) => database);
+  }
+
+  async #forEach<T>(all: readonly T[], make: (one: T) => Promise<void>): Promise<void> {
+    const left = all.values();
+    const one = async () => {
+      for (const next of left) await make(next);
+    };
+    await Promise.all(Array.from({ length: MADE_AT_ONCE }, one));
+  }
+
+  async #make(api: ApiClient, customer: Customer): Promise<void> {
+    const { path, tenant, types, maxConcurrency, timeoutMs, ordering, isGrouped, isShaped, consumer } =
+      customer;
+    // The consumers of a tenant share an inbox.
+    const first = this.#customers.all.find((one) => one.tenant === tenant && one.consumer !== undefined);
+    if (consumer !== undefined && customer !== first) return;
+    const pushed = {
+      url: `${this.#receiver?.url}${path}`,
+      max_concurrency: maxConcurrency,
+      timeout_ms: timeoutMs,
+      rate_per_second: 1_000,
+      rate_burst: 1_000,
+      retry: { schedule: [1, 2, 4, 8], jitter: "full", max_attempts: 100 },
+      breaker: { cooldown_s: 2, max_cooldown_s: 5 },
+      ...(ordering && { ordering }),
+      ...(isGrouped && { group: GROUP.name }),
+      ...(isShaped && { transform: { template: TEMPLATE } }),
+    };
+    const { id, secret } = await api.post<{ id: string; secret: string }>("/new/v1/destinations", {
+      tenant,
+      ...(types && { event_types: types }),
+      ...(consumer === undefined ? pushed : { kind: "poll" }),
+    });
+    for (const one of this.#customers.all)
+      if (one.path === path || (consumer !== undefined && one.tenant === tenant))
+        this.#destinations.set(one.path, id);
+    this.#receiver?.secrets.set(path, secret);
+    this.#remember(secret);
+  }
+
+  async #newKey(api: ApiClient, given: object): Promise<string> {
+    const { key } = await api.post<{ key: string }>("/new/v1/keys", given);
+    this.#remember(key);
+    return key;
+  }
+
+  async #poll(api: ApiClient): Promise<void> {
+    for (const customer of this.#customers.all.filter(({ consumer }) => consumer !== undefined)) {
+      const destination = this.#destinations.get(customer.path) ?? "";
+      const access = {
+        client: this.load.client,
+        ledger: this.ledger,
+        isCurrent: () => this.#isCurrent(),
+        destination,
+        apiKey: await this.#newKey(api, { name: "poller", scopes: ["poll"], destination_id: destination }),
+      };
+      const random = seededRandom(this.#seed + 3 + this.#pollers.length);
+      this.#pollers.push(new Poller(customer, access, random));
+    }
+    await Promise.all(this.#pollers.map((poller) => poller.run()));
   }
 
   #remember(token: string): void {
@@ -186,7 +267,9 @@ export class World {
     this.#lives += 1;
     const stack = await startStackProcess({
       ...this.#versions,
+      ...{ isolates: this.#size.isolates, databases: this.#size.databases, skewMs: CLOCKS_DIFFER_MS / 2 },
       objects: this.#objects,
+      share: this.#share,
       vars: {
         ADMIN_KEY,
         MASTER_KEYS: this.#masterKey,
@@ -194,13 +277,11 @@ export class World {
         GRACE_SECONDS,
         RETENTION_DAYS: "1",
         JURISDICTION: "",
-        STRICT_ISOLATES: "4",
       },
       latency: this.#seed,
       directory: this.#directory,
       onLog: (line) => this.#read(line),
     });
-    await stack.share(this.#share);
     this.#stack = stack;
     this.#up.resolve(stack);
     return stack;
@@ -233,6 +314,7 @@ export class World {
     if (this.#share < 1) this.#formerUntil = Date.now();
     this.#share = step.share;
     this.#objects = step.objects;
+    this.ledger.handledByFormer(step.isBack ? Date.now() + FORMER_MS : Number.POSITIVE_INFINITY);
     if (isRestart) await this.#restart();
     else await this.#stack?.share(step.share);
     if (!step.isBack) return;
@@ -258,7 +340,7 @@ export class World {
   async sample(at: number): Promise<void> {
     const stack = await this.#up.promise;
     const life = this.#lives;
-    const rows = await rowsOf(stack, this.#tables);
+    const rows = await rowsOf(stack, this.#databases(), this.#tables);
     const memoryBytes = await stack.heap();
     this.samples.push({
       at,
@@ -276,8 +358,8 @@ export class World {
 
   /** By hand, in the database. */
   async changeLimit(random: () => number): Promise<void> {
-    const customer = customers[Math.floor(random() * customers.length)];
-    if (!customer) return;
+    const customer = this.#customers.one(random);
+    if (customer.consumer !== undefined) return;
     const max = Math.max(1, Math.round(customer.maxConcurrency * (0.3 + random())));
     const stack = await this.#up.promise;
     const book = this.ledger.endpoint(customer.path);
@@ -291,34 +373,45 @@ export class World {
   }
 
   /**
-   * Makes what is older than that a day older, and what has ended by then too, so that retention removes it. What a replay
-   * may select stays.
+   * Makes what is older than that a day older, and what has ended by then too, so that retention removes it. What has not
+   * ended, and what a replay may select, stays: in production retries end long before retention.
    */
   async age(ageMs: number): Promise<void> {
     const stack = await this.#up.promise;
     const now = Date.now();
-    const by = now - ageMs;
+    const open = this.ledger.open().map(({ acceptedAt }) => acceptedAt - 1);
+    const by = Math.min(now - ageMs, ...open);
     const recent = now - DAY_MS / 2;
-    const upto = `(SELECT coalesce(max(id), 0) FROM bundles WHERE accepted_at < min(${by}, coalesce((SELECT min(since) FROM replays WHERE state IN ('running', 'paused')), ${by})))`;
-    const [{ id = 0 } = {}] = await stack.query<{ id: number }>(`SELECT ${upto} AS id`);
+    const [{ since = by } = {}] = await stack.query<{ since: number | null }>(
+      "SELECT min(since) AS since FROM replays WHERE state IN ('running', 'paused')",
+    );
     const endedBy = now - Math.min(ageMs, 60_000);
     const older = (column: string) => `${column} = ${column} - ${2 * DAY_MS}`;
     const isRecent = (column: string, until: number) => `${column} > ${recent} AND ${column} <= ${until}`;
-    await stack.execute(
-      [
-        `UPDATE bundles SET ${older("accepted_at")} WHERE id <= ${id} AND ${isRecent("accepted_at", by)}`,
-        `UPDATE bundles SET ${older("deliver_at")} WHERE id <= ${id} AND ${isRecent("deliver_at", by)}`,
-        `UPDATE packs SET ${older("ended_at")} WHERE bundle_id <= ${id} AND ${isRecent("ended_at", endedBy)}`,
-        `UPDATE deliveries SET ${older("ended_at")} WHERE event_id < ${(id + 1) * 128} AND ${isRecent("ended_at", endedBy)}`,
-      ].join("--> statement-breakpoint"),
-    );
+    for (const database of this.#databases()) {
+      const [{ id = 0 } = {}] = await stack.query<{ id: number }>(
+        `SELECT coalesce(max(id), 0) AS id FROM bundles WHERE accepted_at < ${Math.min(by, since ?? by)}`,
+        database,
+      );
+      await stack.execute(
+        [
+          `UPDATE bundles SET ${older("accepted_at")} WHERE id <= ${id} AND ${isRecent("accepted_at", by)}`,
+          `UPDATE bundles SET ${older("deliver_at")} WHERE id <= ${id} AND ${isRecent("deliver_at", by)}`,
+          `UPDATE packs SET ${older("ended_at")} WHERE bundle_id <= ${id} AND ${isRecent("ended_at", endedBy)}`,
+          `UPDATE deliveries SET ${older("ended_at")} WHERE event_id < ${(id + 1) * 128} AND ${isRecent("ended_at", endedBy)}`,
+        ].join("--> statement-breakpoint"),
+        database,
+      );
+    }
   }
 
   /** Asks the API about some of what has not arrived for so long. */
   async lookUp(olderThanMs: number): Promise<void> {
     const now = Date.now();
-    if (this.#share !== 1 || this.#objects !== "current") return;
-    const open = this.ledger.open(now - olderThanMs);
+    if (!this.#isCurrent()) return;
+    // Of an inbox it shows what is stored, not what was fetched.
+    const isFetched = ({ path }: Open) => this.#customers.at(path)?.consumer !== undefined;
+    const open = this.ledger.open(now - olderThanMs).filter((one) => !isFetched(one));
     // What may have ended comes first, again and again: retention hides it some minutes later.
     const lookedAt = (event: string) => this.#looked.get(event) ?? 0;
     const isDoubtful = (event: string, [one]: readonly Open[]) =>
@@ -381,10 +474,16 @@ export class World {
     }
     await sleep(REPEATS_MS);
     const stack = await this.#up.promise;
-    const [left] = await stack.query<{ n: number }>(
-      "SELECT count(*) AS n FROM delivery_states WHERE state IN ('waiting', 'retrying')",
-    );
-    this.ledger.findings.observe("ends", left?.n === 0, () => `${left?.n} deliveries wait in the database`);
+    for (const poller of this.#pollers) poller.stop();
+    await this.#polling;
+    for (const database of this.#databases()) {
+      const [left] = await stack.query<{ n: number }>(
+        "SELECT count(*) AS n FROM delivery_states WHERE state IN ('waiting', 'retrying')",
+        database,
+      );
+      const text = () => `${left?.n} deliveries wait in database ${database}`;
+      this.ledger.findings.observe("ends", left?.n === 0, text);
+    }
   }
 
   progress(elapsedMs: number): Progress {
