@@ -125,6 +125,8 @@ export const importTenant = service({ scope: "admin" }, async (call, input: Impo
 
 /** Destinations read at once: a tenant has at most so many by default. */
 const PAGE = 1_000;
+/** Bytes of a document at most. */
+export const MOST_IMPORT_BYTES = 2 * 1024 * 1024;
 /** Each takes a query or two, of which an invocation has 1,000. */
 const MOST_IMPORTED = 200;
 

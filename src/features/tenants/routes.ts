@@ -8,7 +8,7 @@ import { answerOf, problemResponses } from "../../http/problems.ts";
 import { answers, routeTo } from "../../http/routes.ts";
 import { erasureSchema } from "../erasures/schema.ts";
 import { erasureView } from "../erasures/service.ts";
-import { exportTenant, importResult, importTenant, tenantDocument } from "./config.ts";
+import { exportTenant, importResult, importTenant, MOST_IMPORT_BYTES, tenantDocument } from "./config.ts";
 import { tenantChange, tenantParam, tenantSchema } from "./schema.ts";
 import { changeTenant, getTenant, removeTenant } from "./service.ts";
 
@@ -95,8 +95,6 @@ export function registerTenantConfig(api: Api): void {
   });
 }
 
-const MAX_BYTES = 2 * 1024 * 1024;
-
 const flag = z.enum(["true", "false"], { error: "expected true or false" }).optional();
 
 const exportRoute = createRoute({
@@ -117,7 +115,7 @@ const exportRoute = createRoute({
 });
 
 const importRoute = createRoute({
-  ...routeTo("post", "/v1/tenants/{tenant}/import", importTenant, jsonBody({ maxBytes: MAX_BYTES })),
+  ...routeTo("post", "/v1/tenants/{tenant}/import", importTenant, jsonBody({ maxBytes: MOST_IMPORT_BYTES })),
   summary: "Import a tenant's configuration",
   description:
     "Creates the destinations that there are not, under their ids, and changes those that there are; the secret of an existing one, " +

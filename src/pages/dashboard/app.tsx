@@ -48,7 +48,7 @@ import { registerReplaysPage } from "./pages/replays.tsx";
 import { registerSearchPage } from "./pages/search.tsx";
 import { registerSettings } from "./pages/settings.tsx";
 import { refuseVisitor, registerSignIn, registerSignOut } from "./pages/sign-in.tsx";
-import { registerTenantConfigPages } from "./pages/tenant-config.tsx";
+import { LARGEST_FORM, registerTenantConfigPages } from "./pages/tenant-config.tsx";
 import { registerTenantPage } from "./pages/tenants.tsx";
 import { registerTransformPages } from "./pages/transform.tsx";
 import { type DashboardEnv, ofTenant, signedIn } from "./session.ts";
@@ -69,7 +69,7 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     await next();
   });
   registerAssets(app);
-  app.use(readableForm({ unreadable: showUnreadableForm, tooMany: showTooMany }));
+  app.use(readableForm({ unreadable: showUnreadableForm, tooMany: showTooMany }, LARGEST_FORM));
   registerSignIn(app, authenticate);
   app.use(signedIn(byAccess(), refuseVisitor));
   app.use(withinPageLimit(showTooMany));

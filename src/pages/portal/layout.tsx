@@ -21,7 +21,7 @@ type Frame = Readonly<{
 /** The header of a request for a page's `main` alone. */
 const PART = "x-part";
 
-type Status = 200 | 400 | 401 | 403 | 404 | 422 | 429 | 500 | 503;
+type Status = 200 | 400 | 401 | 403 | 404 | 413 | 422 | 429 | 500 | 503;
 
 /** Responds with a page. A page that refuses something has the focus on what is at fault. */
 export async function showPortalPage(c: PortalContext, frame: Frame, content: Child, status: Status = 200) {
@@ -167,8 +167,8 @@ export function showPortalTooMany(c: PortalContext, seconds: number) {
 }
 
 /** For a form that no browser has sent. */
-export function showPortalUnreadableForm(c: PortalContext) {
-  return showPortalRefusal(c, c.get("look").t.refused.general, "/portal", 400);
+export function showPortalUnreadableForm(c: PortalContext, status: 400 | 413) {
+  return showPortalRefusal(c, c.get("look").t.refused.general, "/portal", status);
 }
 
 export function showPortalNotFound(c: PortalContext) {

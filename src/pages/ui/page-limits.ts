@@ -1,8 +1,9 @@
 /** Requests that a page refuses before it does anything: forms that cannot be read, and too many requests. */
 
 import type { Context, Env, MiddlewareHandler } from "hono";
+import { joined } from "../../core/bundle.ts";
 import type { Principal } from "../../core/principal.ts";
-
+import { readAtMost } from "../../http/json-body.ts";
 import { ANONYMOUS_REFUSAL, clientOf, isOverAnonymousLimit, overPageLimit } from "../../http/rate-limit.ts";
 import type { Services } from "../../services.ts";
 
@@ -23,21 +24,30 @@ export function withinPageLimit<E extends VisitorEnv>(
   };
 }
 
+/** Beyond that of every form but one: the longest code of a transformation, percent-encoded, is 192 KiB. */
+const MOST_FORM_BYTES = 512 * 1024;
+
+type Largest = Readonly<{ path: string; bytes: number }>;
+
 /**
- * Middleware: 400 for a form that cannot be read, such as one of parts without a boundary. It counts as a request without a
- * valid key, so that it is 429 beyond their limit.
+ * Middleware: 400 for a form that cannot be read, such as one of parts without a boundary, and 413 for one that is too large: anybody
+ * can send them, before there is a session. Both count as requests without a valid key, so that they are 429 beyond their limit.
+ * @param largest the form that may be larger than the others
  */
 export function readableForm<E extends Env & Readonly<{ Variables: Readonly<{ services: Services }> }>>(
   show: Readonly<{
-    unreadable: (c: Context<E>) => Shown;
+    unreadable: (c: Context<E>, status: 400 | 413) => Shown;
     tooMany: (c: Context<E>, seconds: number) => Shown;
   }>,
+  largest?: Largest,
 ): MiddlewareHandler<E> {
   return async (c, next) => {
-    if (c.req.method === "POST" && !(await isReadable(c))) {
+    const most = c.req.path === largest?.path ? largest.bytes : MOST_FORM_BYTES;
+    const fault = c.req.method === "POST" ? await formFault(c, most) : undefined;
+    if (fault !== undefined) {
       const client = clientOf(c.req.raw);
       const isOver = client !== undefined && (await isOverAnonymousLimit(c.get("services"), client));
-      return isOver ? show.tooMany(c, ANONYMOUS_REFUSAL.retryAfterS ?? 0) : show.unreadable(c);
+      return isOver ? show.tooMany(c, ANONYMOUS_REFUSAL.retryAfterS ?? 0) : show.unreadable(c, fault);
     }
     await next();
     return;
@@ -45,10 +55,14 @@ export function readableForm<E extends Env & Readonly<{ Variables: Readonly<{ se
 }
 
 /** Handlers get what has been read here. */
-async function isReadable({ req }: Context): Promise<boolean> {
-  if (!/^\s*multipart\/form-data/i.test(req.header("content-type") ?? "")) return true;
+async function formFault({ req }: Context, most: number): Promise<400 | 413 | undefined> {
+  const chunks: Uint8Array[] = [];
+  if (!(await readAtMost(req.raw, most, (chunk) => chunks.push(chunk)))) return 413;
+  const { url, method, headers } = req.raw;
+  req.raw = new Request(url, { method, headers, body: joined(chunks) });
+  if (!/^\s*multipart\/form-data/i.test(req.header("content-type") ?? "")) return undefined;
   return req.parseBody().then(
-    () => true,
-    () => false,
+    () => undefined,
+    () => 400,
   );
 }

@@ -55,7 +55,7 @@ export async function showPage(
   c: DashboardContext,
   frame: Frame,
   content: Child,
-  status: 200 | 400 | 401 | 403 | 404 | 409 | 422 | 429 | 500 | 503 = 200,
+  status: 200 | 400 | 401 | 403 | 404 | 409 | 413 | 422 | 429 | 500 | 503 = 200,
 ) {
   c.header("vary", PART);
   c.header("cache-control", "no-store");
@@ -269,17 +269,18 @@ export function showTooMany(c: DashboardContext, seconds: number) {
 }
 
 /** For a form that no browser has sent. */
-export function showUnreadableForm(c: DashboardContext) {
+export function showUnreadableForm(c: DashboardContext, status: 400 | 413) {
+  const title = status === 413 ? "The form is too large" : "The form cannot be read";
   return showPage(
     c,
-    { title: "The form cannot be read", signedIn: false },
+    { title, signedIn: false },
     <section>
-      <h1>The form cannot be read</h1>
+      <h1>{title}</h1>
       <p class="lede">
         <a href="/dashboard">Back to the overview</a>
       </p>
     </section>,
-    400,
+    status,
   );
 }
 

@@ -5,6 +5,7 @@ import type { Refused } from "../../../core/result.ts";
 import {
   exportTenant,
   importTenant,
+  MOST_IMPORT_BYTES,
   type TenantImport,
   tenantDocument,
 } from "../../../features/tenants/config.ts";
@@ -18,6 +19,9 @@ import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from 
 import { SETTINGS } from "./settings.tsx";
 
 const IMPORT = `${SETTINGS}/import`;
+
+/** As many bytes of JSON as the API takes, each of which may be written with three. */
+export const LARGEST_FORM = { path: IMPORT, bytes: 3 * MOST_IMPORT_BYTES };
 
 export function registerTenantConfigPages(app: Hono<DashboardEnv>): void {
   // A form, and no link: what it answers may have secrets in it, and is in the audit trail then.
