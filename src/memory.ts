@@ -73,6 +73,11 @@ export type Memory = Readonly<{
    * the current version; a missing one costs that query. A version never changes, and with a newer one they are read again.
    */
   formerTransforms: BoundedMap<Readonly<{ before: number; versions: readonly TransformVersion[] }>>;
+  /**
+   * Sessions that have ended, by id, with until when (epoch ms) they are not looked up again. Each saves a query for every further
+   * request with their token; a missing one costs that query. None comes back to life, so none can be wrong.
+   */
+  endedSessions: BoundedMap<number>;
 }>;
 
 const MOST_KEPT = 1_000;
@@ -88,5 +93,6 @@ export function newMemory(): Memory {
     sharedHosts: new BoundedMap(1),
     templates: new BoundedMap(MOST_TEMPLATES),
     formerTransforms: new BoundedMap(MOST_TEMPLATES),
+    endedSessions: new BoundedMap(MOST_KEPT),
   };
 }

@@ -176,6 +176,14 @@ export async function overChallengeLimit(
   return { ...overLimit(limits.challenge.detail), retryAfterS: CHALLENGE_PERIOD_S };
 }
 
+/** Whether the token of a portal link is used too often: it stays valid when it has opened its visit. */
+export async function isOverLinkLimit(
+  services: Services,
+  { tenant, id }: Readonly<{ tenant: string | null; id: string }>,
+): Promise<boolean> {
+  return !(await isAllowed(services, "read", `portal:${tenant}:link:${id}`));
+}
+
 /**
  * The key by which a principal's requests are counted. A visit of the portal counts by itself: the key that made its link
  * makes those of all customers. A session of the operator's own has no key, and no limit; a person has one in any role.

@@ -11,6 +11,7 @@ import {
   visitIn,
 } from "../../core/portal-access.ts";
 import type { Principal } from "../../core/principal.ts";
+import { isOverLinkLimit } from "../../http/rate-limit.ts";
 import { readToken, signToken } from "../../secrets/tokens.ts";
 import type { Services } from "../../services.ts";
 import { type AgentUse, openSession, principalOf, sessionOf } from "../sessions/sessions.ts";
@@ -19,16 +20,18 @@ import { isLinkVoid } from "../tenants/removal.ts";
 import { findTenantSettings } from "../tenants/settings.ts";
 
 /** The content of a link that may open a visit, with its tenant's settings. */
-export type PortalInvitation = NonNullable<Awaited<ReturnType<typeof findInvitation>>>;
+export type PortalInvitation = Exclude<Awaited<ReturnType<typeof findInvitation>>, "limited" | undefined>;
 
 /**
- * Reads a link's token; undefined when it is not valid. A link without a tenant never is: it would open all tenants.
- * A valid link may have been used before: `openVisit` finds out.
+ * Reads a link's token; undefined when it is not valid, "limited" when it is used too often. A link without a tenant never is
+ * valid: it would open all tenants. A valid link may have been used before: `openVisit` finds out.
  */
-export async function findInvitation({ config, db, now }: Services, token: string) {
+export async function findInvitation(services: Services, token: string) {
+  const { config, db, now } = services;
   const claims = await readToken(config, "portal", token, now());
   const visit = visitIn(claims?.visit);
   if (claims === undefined || claims.tenant === null || visit === undefined) return undefined;
+  if (await isOverLinkLimit(services, claims)) return "limited";
   const settings = await findTenantSettings(db, claims.tenant);
   if (isLinkVoid(claims.issuedAt, settings?.deletedAt)) return undefined;
   return { ...claims, tenant: claims.tenant, visit, settings };

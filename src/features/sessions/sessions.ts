@@ -5,6 +5,7 @@
 
 import type { Principal } from "../../core/principal.ts";
 import type { Scope } from "../../core/scopes.ts";
+import { isOverLinkLimit } from "../../http/rate-limit.ts";
 import { readToken, signToken } from "../../secrets/tokens.ts";
 import type { Services } from "../../services.ts";
 import { record } from "../audit/trail.ts";
@@ -41,15 +42,20 @@ export async function openSession(
   return signToken(config, use, { id, keyId: null, tenant, scopes, expiresAt });
 }
 
+/** A session that has ended is not looked up again within this: its signed token costs no query for each request. */
+const ENDED_MS = 10_000;
+
 /** The session of a token, while it and its key are valid. */
 export async function sessionOf(
-  { db, config, now }: Services,
+  { db, config, now, memory: { endedSessions } }: Services,
   use: SessionUse | AgentUse,
   token: string,
 ): Promise<OpenSession | undefined> {
   const at = now();
   const claims = await readToken(config, use, token, at);
-  const session = claims && (await findSession(db, claims.id, at));
+  if (claims === undefined || (endedSessions.get(claims.id) ?? 0) > at) return undefined;
+  const session = await findSession(db, claims.id, at);
+  if (session === undefined) endedSessions.set(claims.id, at + ENDED_MS);
   return session && (session.portal === null) === (use === "session") ? session : undefined;
 }
 
@@ -61,12 +67,13 @@ export async function closeSession(services: Services, principal: Principal): Pr
 
 /**
  * Ends the session that a portal link has opened, by the link's token, or keeps it from opening one. False when the token is
- * not valid.
+ * not valid, "limited" when it is used too often.
  */
-export async function endAccess(services: Services, token: string): Promise<boolean> {
+export async function endAccess(services: Services, token: string): Promise<boolean | "limited"> {
   const { config, db, now } = services;
   const claims = await readToken(config, "portal", token, now());
   if (claims === undefined) return false;
+  if (await isOverLinkLimit(services, claims)) return "limited";
   const { id, keyId, tenant, scopes, expiresAt } = claims;
   // A link that has opened nothing yet finds its session there, and is refused as one that was used.
   const session = { id, keyId, tenant, scopes, expiresAt, portal: null, createdAt: now() };

@@ -13,7 +13,7 @@ import { requires } from "../auth.ts";
 import { type ApiContext, type ApiEnv, callerIn } from "../context.ts";
 import { jsonBody } from "../json-body.ts";
 import { answerOf, checked, invalid, problem } from "../problems.ts";
-import { overAnonymousLimit } from "../rate-limit.ts";
+import { ANONYMOUS_REFUSAL, overAnonymousLimit } from "../rate-limit.ts";
 import { applicationInput } from "./applications.ts";
 import { applicationFor } from "./messages.ts";
 import { bodyOf, renamedRefusal, unsupported } from "./shapes.ts";
@@ -23,7 +23,9 @@ export function registerLogout(app: Hono<ApiEnv>): void {
   app.post("/api/v1/auth/logout", async (c) => {
     const services = c.get("services");
     const given = /^Bearer +([^\s]+) *$/i.exec(c.req.header("authorization") ?? "")?.[1];
-    if (given !== undefined && (await endAccess(services, given))) return c.body(null, 204);
+    const ended = given !== undefined && (await endAccess(services, given));
+    if (ended === "limited") return answerOf(ANONYMOUS_REFUSAL);
+    if (ended) return c.body(null, 204);
     return (await overAnonymousLimit(services, c.req.raw)) ?? problem(401, NOT_AN_ACCESS);
   });
 }

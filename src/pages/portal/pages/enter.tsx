@@ -26,6 +26,7 @@ export function registerEnter(app: Hono<PortalEnv>): void {
   app.get(PATH, async (c) => {
     const token = c.req.query("token") ?? "";
     const link = await chosenLink(c, token, c.req.query());
+    if (link === "limited") return refuseLimited(c);
     if (link === undefined) return refuseInvalid(c);
     const { t } = c.get("look");
     return showPortalPage(c, { title: t.enter.title }, <EnterPage token={token} look={c.get("look")} />);
@@ -34,6 +35,7 @@ export function registerEnter(app: Hono<PortalEnv>): void {
   app.post(PATH, async (c) => {
     const form = await c.req.parseBody();
     const link = await chosenLink(c, typeof form.token === "string" ? form.token : "", form);
+    if (link === "limited") return refuseLimited(c);
     if (link === undefined) return refuseInvalid(c);
     const mayBeFramed = c.get("look").origins.length > 0;
     const isFramed = mayBeFramed && (isInFrame(c) || form.framed === "1");
@@ -74,10 +76,10 @@ function isOwnPath(path: string): boolean {
   return /^\/portal(\/[\w/-]*)?(\?[\w.=&%-]*)?$/.test(path);
 }
 
-/** The link, with the language and theme that the address or the form asks for; sets the look of the page. */
+/** The link, with the language and theme that the address or the form asks for; sets the look of the page. See `findInvitation`. */
 async function chosenLink(c: PortalContext, token: string, asked: Readonly<Record<string, unknown>>) {
   const link = await findInvitation(c.get("services"), token);
-  if (link === undefined) return undefined;
+  if (link === undefined || link === "limited") return link;
   const language = languageNamed(asked.language) ?? link.visit.language;
   const theme = themeNamed(asked.theme) ?? svixTheme(asked.darkMode) ?? link.visit.theme;
   const visit = { ...link.visit, language, theme };
@@ -88,9 +90,12 @@ async function chosenLink(c: PortalContext, token: string, asked: Readonly<Recor
 /** Guesses of links count as requests without a valid key do. */
 async function refuseInvalid(c: PortalContext) {
   const client = clientOf(c.req.raw);
-  if (client !== undefined && (await isOverAnonymousLimit(c.get("services"), client)))
-    return showPortalTooMany(c, ANONYMOUS_REFUSAL.retryAfterS ?? 0);
-  return refuse(c, (t) => t.enter.invalid);
+  const isOver = client !== undefined && (await isOverAnonymousLimit(c.get("services"), client));
+  return isOver ? refuseLimited(c) : refuse(c, (t) => t.enter.invalid);
+}
+
+function refuseLimited(c: PortalContext) {
+  return showPortalTooMany(c, ANONYMOUS_REFUSAL.retryAfterS ?? 0);
 }
 
 function themeNamed(name: unknown): PortalTheme | undefined {
