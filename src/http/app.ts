@@ -73,16 +73,23 @@ export function createApp(options?: ApiOptions): Api {
   );
 }
 
-/** The document is made once, when it is first requested. */
+/** The document is made once, when it is first requested, and so is each of its texts: anybody may request them. */
 function registerDocument(app: Api): void {
   let document: Document | undefined;
-  app.get("/openapi.json", etag(), (c) => {
+  let json: string | undefined;
+  let types: string | undefined;
+  const made = () => {
     document ??= documentOf(app);
-    return c.json(document, 200, { "cache-control": "public, no-cache" });
+    return document;
+  };
+  const headers = { "cache-control": "public, no-cache" };
+  app.get("/openapi.json", etag(), (c) => {
+    json ??= JSON.stringify(made());
+    return c.body(json, 200, { ...headers, "content-type": "application/json" });
   });
   app.get("/openapi.d.ts", etag(), (c) => {
-    document ??= documentOf(app);
-    return c.text(typesOf(document), 200, { "cache-control": "public, no-cache" });
+    types ??= typesOf(made());
+    return c.text(types, 200, headers);
   });
 }
 

@@ -2,9 +2,10 @@
  * The reference of the API at /docs, rendered from the OpenAPI document, so that it cannot differ from what is
  * validated. The page loads nothing from elsewhere and runs no script.
  */
-import { Hono } from "hono";
+import { type Context, Hono } from "hono";
 import { etag } from "hono/etag";
 import { secureHeaders } from "hono/secure-headers";
+import { BoundedMap } from "../../memory.ts";
 import { versionOf } from "../../pages/ui/assets.ts";
 import { forms, page, parts, tokens } from "../../pages/ui/style.ts";
 import type { Document } from "../openapi/document.ts";
@@ -14,28 +15,37 @@ import { llmsText } from "./llms.ts";
 import { referenceMarkdown } from "./markdown.ts";
 import { ProblemPage, Reference } from "./reference.tsx";
 
-/** Everything under /docs and /problems, /llms.txt and /openapi.md. The page is rendered once for each origin, when it is first requested. */
+/** Texts kept at most: three for each name of the deployment. */
+const MOST_KEPT = 12;
+
+/**
+ * Everything under /docs and /problems, /llms.txt and /openapi.md. Anybody may request them, so an isolate makes each of them once for
+ * an origin.
+ */
 export function createDocs(documentOf: () => Document) {
-  let rendered: Readonly<{ origin: string; html: string }> | undefined;
+  let document: Document | undefined;
+  const made = new BoundedMap<string>(MOST_KEPT);
+  const textFor = ({ req }: Context, make: (document: Document, origin: string) => string) => {
+    const { origin, pathname } = new URL(req.url);
+    const name = `${origin}${pathname}`;
+    document ??= documentOf();
+    const text = made.get(name) ?? make(document, origin);
+    made.set(name, text);
+    return text;
+  };
   const app = new Hono();
   app.use(guarded);
   app.get("/docs", etag(), (c) => {
-    const { origin } = new URL(c.req.url);
-    if (rendered?.origin !== origin) {
-      rendered = {
-        origin,
-        html: String(<Reference document={documentOf()} origin={origin} styleAt={styleAt} />),
-      };
-    }
-    return c.html(rendered.html, 200, { "cache-control": "public, no-cache" });
+    const html = textFor(c, (document, origin) =>
+      String(<Reference document={document} origin={origin} styleAt={styleAt} />),
+    );
+    return c.html(html, 200, REVALIDATED);
   });
-  app.get("/llms.txt", etag(), (c) =>
-    c.text(llmsText(documentOf(), new URL(c.req.url).origin), 200, { "cache-control": "public, no-cache" }),
-  );
+  app.get("/llms.txt", etag(), (c) => c.text(textFor(c, llmsText), 200, REVALIDATED));
   app.get("/openapi.md", etag(), (c) =>
-    c.body(referenceMarkdown(documentOf(), new URL(c.req.url).origin), 200, {
+    c.body(textFor(c, referenceMarkdown), 200, {
+      ...REVALIDATED,
       "content-type": "text/markdown; charset=utf-8",
-      "cache-control": "public, no-cache",
     }),
   );
   app.get("/docs/:version{[0-9a-f]+}/style.css", (c) =>
@@ -55,6 +65,8 @@ export function createDocs(documentOf: () => Document) {
   });
   return app;
 }
+
+const REVALIDATED = { "cache-control": "public, no-cache" };
 
 function statusOf(slug: string): ProblemStatus | undefined {
   return problemStatuses.find((status) => problemTypes[status].slug === slug);

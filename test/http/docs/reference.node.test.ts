@@ -163,3 +163,25 @@ test("the part about event types leads to those of the deployment, which only wh
   const [, part = ""] = html.split('<h2 id="event-types">');
   expect(part.split("<article")[0]).toContain('<a href="/dashboard/event-types">');
 });
+
+test("anybody may request the texts, and each is made once for an origin", async () => {
+  let made = 0;
+  let read = 0;
+  const counted = new Proxy(document, {
+    get: (of, name: keyof Document) => {
+      read++;
+      return of[name];
+    },
+  });
+  const docs = createDocs(() => {
+    made++;
+    return counted;
+  });
+  const all = ["/docs", "/llms.txt", "/openapi.md"].map((path) => `${ORIGIN}${path}`);
+  for (const url of all) await docs.request(url);
+  const atFirst = read;
+  for (const url of [...all, ...all]) expect((await docs.request(url)).status).toBe(200);
+  expect([made, read]).toEqual([1, atFirst]);
+  const [other] = all.map((url) => url.replace(ORIGIN, "https://hooks.example"));
+  expect(await (await docs.request(other ?? "")).text()).toContain("https://hooks.example");
+});
