@@ -4,6 +4,7 @@ import { OUTSIDE } from "../../core/mcp-events.ts";
 import { type Permission, refuseWithout } from "../../core/principal.ts";
 import { invalidFields, mapOk, type RefusalKind, type Refused, type Result } from "../../core/result.ts";
 import { type ActionView, requestAction } from "../../features/approvals/service.ts";
+import { storedJson } from "../../features/event-types/service.ts";
 import type { Caller } from "../../features/service.ts";
 import { checked, problemOf, retryAfterOf } from "../problems.ts";
 
@@ -121,7 +122,7 @@ export function actionShown(
       next: "Nothing is changed yet. Ask the person to open approve_at, then call get_action.",
     }),
     ...(state === "approved" && { next: "Whether it was carried out is not known: read what it changes." }),
-    ...(outcome !== null && { result: JSON.parse(outcome) }),
+    ...(outcome !== null && { result: storedJson(outcome) }),
   };
 }
 

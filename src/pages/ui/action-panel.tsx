@@ -2,6 +2,7 @@
 import type { Child, FC } from "hono/jsx";
 import type { ActionView } from "../../features/approvals/service.ts";
 import { idPatterns } from "../../ids.ts";
+import { indented } from "./format.ts";
 import { ColumnHeads, Press, StateCell, StateLabel } from "./parts.tsx";
 import type { Tone } from "./status-text.ts";
 
@@ -89,10 +90,6 @@ const Value: FC<{ value: unknown; destinations: string }> = ({ value, destinatio
 /** A time of the API in UTC, to the minute. */
 function minuteOf(time: string): string {
   return time.slice(0, 16).replace("T", " ");
-}
-
-function indented(json: string): string {
-  return JSON.stringify(JSON.parse(json), undefined, 2);
 }
 
 type ListProps = Readonly<{

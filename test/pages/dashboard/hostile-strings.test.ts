@@ -1,21 +1,22 @@
-/**
- * Whatever is stored is shown as text. Each page is rendered with harmless strings and with hostile ones: one element
- * or attribute more would mean that a string escaped.
- */
+/** Whatever is stored or typed is shown as text on every page of the dashboard. New pages are taken up as they are registered. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { eventAt } from "../../../src/core/bundle.ts";
-import { eventId } from "../../../src/ids.ts";
+import { deliveryId, eventId } from "../../../src/ids.ts";
+import { createDashboard } from "../../../src/pages/dashboard/app.tsx";
+import { isoTime } from "../../../src/time.ts";
 import { emptyDatabase, insertRow, NOW } from "../../support/api.ts";
 import { insertBundles } from "../../support/bundle-rows.ts";
 import { testDashboard } from "../../support/dashboard.ts";
-import { addsOnlyText, hostileStrings } from "../../support/hostile-strings.ts";
+import { hostileTexts, namesIn, pagesAmong, pathNaming, strayMarkup } from "../../support/hostile-strings.ts";
 
 const EVENT = eventAt(1, 0);
 const ID = "dst_00000000000000000000";
 const EDITED = "dst_00000000000000000001";
 const ERASURE = "era_00000000000000000000";
 const KEY_ID = "key_00000000000000000000";
+const ACTION = "act_00000000000000000000";
+const TENANT = "default";
 
 beforeEach(emptyDatabase);
 
@@ -44,6 +45,12 @@ async function store(text: string): Promise<void> {
       ...{ version: 1, after: -1, at: NOW, by: { kind: "api_key", key: text, session: text, person: text } },
       template: { body: text, headers: { "x-a": text }, path: `/${text}`, query: { [text]: text } },
     },
+    notice_channel: { kind: "slack", target: text, on: ["dead"], open_after_minutes: 5, language: "en" },
+    notice_target: text,
+    certification: JSON.stringify({ at: NOW, checks: [{ name: text, passed: false, detail: text }] }),
+    uid: text,
+    group_name: text,
+    channels: [text],
     status: "paused",
     status_reason: text,
     secret: text,
@@ -53,7 +60,7 @@ async function store(text: string): Promise<void> {
   await insertRow("destinations", destination);
   // What a form has chosen must not depend on the string, since its choices are marked in the page.
   const auth = { ...destination.auth, client_auth: "basic" };
-  await insertRow("destinations", { ...destination, id: EDITED, auth, signature_forms: null });
+  await insertRow("destinations", { ...destination, id: EDITED, auth, signature_forms: null, uid: null });
   await insertRow("event_types", {
     name: text,
     description: text,
@@ -90,6 +97,46 @@ async function store(text: string): Promise<void> {
     created_at: NOW,
     updated_at: NOW,
   });
+  await insertRow("event_type_versions", {
+    ...{
+      type: text,
+      version: 1,
+      schema: JSON.stringify({ description: text }),
+      example: JSON.stringify(text),
+    },
+    ...{ conversions: [], published_at: 0, deprecated_at: NOW, sunset_at: NOW },
+  });
+  const conversions = [{ at: NOW, template: text }];
+  await insertRow("event_type_versions", { type: text, version: 2, conversions, published_at: NOW });
+  await insertRow("groups", { name: text, max_concurrency: 3, created_at: NOW, updated_at: NOW });
+  await insertRow("agent_actions", {
+    ...{ id: ACTION, tenant: text, key_id: text, session_id: text, tool: text, input: { [text]: text } },
+    ...{ state: "done", created_at: NOW, expires_at: NOW + 1, decided_at: NOW, outcome: text },
+  });
+  await insertRow("replays", {
+    ...{
+      id: "rpl_00000000000000000000",
+      tenant: text,
+      destination_id: ID,
+      include: "dead",
+      event_types: [text],
+      tag: text,
+    },
+    ...{
+      since: 0,
+      until: NOW,
+      rate_per_minute: 9,
+      state: "paused",
+      reason: text,
+      pace: 9,
+      next_step_at: NOW,
+    },
+    ...{ created_at: NOW, updated_at: NOW },
+  });
+  await insertRow("tenant_settings", {
+    ...{ tenant: TENANT, contact_email: text, portal: { [text]: text }, created_at: NOW, updated_at: NOW },
+    branding: { name: text.replaceAll(/\p{Cc}/gu, "").slice(0, 80) },
+  });
   const event = { tenant: text, type: text, data: text, destinations: [ID], tags: [text], channels: [text] };
   await insertBundles(env.DB, [{ acceptedAt: NOW, events: [event] }]);
   await insertRow("deliveries", {
@@ -104,50 +151,97 @@ async function store(text: string): Promise<void> {
   });
 }
 
+const pages = pagesAmong(createDashboard().routes);
+
+/** The paths of a page, with what it may be asked for besides. */
+function pathsOf(page: string, text: string): string[] {
+  const path = pathNaming(page, {
+    destinations: /(edit|delete)$/.test(page) ? EDITED : ID,
+    ...{ events: eventId(EVENT), deliveries: deliveryId(EVENT, ID), attempts: isoTime(NOW), keys: KEY_ID },
+    ...{ replays: "rpl_00000000000000000000", groups: "acme" },
+    ...{ actions: ACTION, erasures: ERASURE, "event-types": encodeURIComponent(text) },
+  });
+  const asked: Readonly<Record<string, readonly string[]>> = {
+    "/dashboard/destinations/:id": ["", "?window=7d", "?state=dead"],
+    "/dashboard/simulator": ["", `?destination=${ID}`],
+    "/dashboard/deliveries": ["", "?state=dead"],
+    "/dashboard/deliveries/repair": ["?action=retry&state=dead"],
+    "/dashboard/search": ["?q=type:*"],
+    "/dashboard/groups/limits": ["", "?name=acme"],
+  };
+  return (asked[page] ?? [""]).map((query) => `${path}${query}`);
+}
+
+/** Pages that show one tenant alone. */
+const isTenants = (path: string) => path.startsWith("/dashboard/settings");
+
 async function pagesWith(text: string): Promise<ReadonlyMap<string, string>> {
   await emptyDatabase();
   await store(text);
-  const browser = testDashboard();
+  const [browser, inTenant] = [testDashboard(), testDashboard()];
   await browser.signIn();
-  const paths = [
-    "/dashboard",
-    "/dashboard/destinations",
-    "/dashboard/destinations/new",
-    "/dashboard/event-types",
-    `/dashboard/event-types/${encodeURIComponent(text)}/edit`,
-    `/dashboard/event-types/${encodeURIComponent(text)}/delete`,
-    "/dashboard/keys",
-    `/dashboard/keys/${KEY_ID}/revoke`,
-    "/dashboard/audit",
-    "/dashboard/tenants",
-    "/dashboard/erasures",
-    `/dashboard/erasures/${ERASURE}`,
-    `/dashboard/destinations/${EDITED}/edit`,
-    `/dashboard/destinations/${EDITED}/delete`,
-    `/dashboard/destinations/${ID}`,
-    `/dashboard/destinations/${ID}?window=7d`,
-    `/dashboard/destinations/${ID}?state=dead`,
-    `/dashboard/destinations/${ID}/transform`,
-    `/dashboard/events/${eventId(EVENT)}`,
-    `/dashboard/simulator?destination=${ID}`,
-    "/dashboard/deliveries?state=dead",
-    "/dashboard/search?q=type:*",
-  ];
-  const pages = new Map<string, string>();
-  for (const path of paths) {
-    const { status, html } = await browser.get(path);
-    expect([path, status]).toEqual([path, 200]);
-    pages.set(path.replace(encodeURIComponent(text), ":name"), html);
+  await inTenant.signIn();
+  await inTenant.get(`/dashboard?tenant=${TENANT}`);
+  const shown = new Map<string, string>();
+  const failed: string[] = [];
+  for (const path of pages.flatMap((page) => pathsOf(page, text))) {
+    const { status, html } = await (isTenants(path) ? inTenant : browser).get(path);
+    if (status !== 200) failed.push(`${path}: ${status} ${html}`);
+    shown.set(path.replace(encodeURIComponent(text), ":name"), html);
   }
-  return pages;
+  expect(failed).toEqual([]);
+  return shown;
 }
 
-describe("a stored string", () => {
-  it.each(hostileStrings)("is text on every page: %j", addsOnlyText(pagesWith));
+/** Pages that show nothing of what is stored here. */
+const showNothing = [
+  "/dashboard/portal-links",
+  "/dashboard/event-types/new",
+  "/dashboard/event-types/import",
+  "/dashboard/settings/import",
+  "/dashboard/settings/delete",
+  "/dashboard/deliveries/repair?action=retry&state=dead",
+  "/dashboard/groups/limits",
+  "/dashboard/groups/limits?name=acme",
+];
+
+describe("a stored text", () => {
+  it.each(hostileTexts)("is text on every page: %j", async (text) => {
+    const stray: string[] = [];
+    for (const [path, html] of await pagesWith(text))
+      for (const found of await strayMarkup(html)) stray.push(`${path}: ${found}`);
+    expect(stray).toEqual([]);
+  });
 
   it("is shown, escaped", async () => {
-    for (const [path, html] of await pagesWith("<b>bold</b>")) {
-      expect([path, html.includes("&lt;b&gt;bold&lt;/b&gt;")]).toEqual([path, true]);
-    }
+    const shown = await pagesWith("<b>bold</b>");
+    const without = [...shown].filter(([, html]) => !html.includes("&lt;b&gt;bold&lt;/b&gt;"));
+    expect(without.map(([path]) => path)).toEqual(showNothing);
   });
+});
+
+it("whatever is typed or asked for is text on the page that answers", async () => {
+  const text = hostileTexts.join(" ");
+  const shown = await pagesWith("harmless");
+  const browser = testDashboard();
+  await browser.signIn();
+  const names = new Set([
+    "done",
+    "after",
+    "before",
+    "cursor",
+    "window",
+    ...[...shown.values()].flatMap(namesIn),
+  ]);
+  const typed = new URLSearchParams([...names].map((name) => [name, text]));
+  const stray: string[] = [];
+  for (const { method, path } of createDashboard().routes) {
+    if (!/^(GET|POST)$/.test(method) || /[*{]|(sign-out|tail)$/.test(path)) continue;
+    const at = pathsOf(path, "harmless")[0]?.split("?")[0] ?? "";
+    const asked = method === "GET" ? browser.get(`${at}?${typed}`) : browser.post(at, typed);
+    const { status, html } = await asked;
+    const found = await strayMarkup(html);
+    if (found.length > 0 || status === 500) stray.push(`${method} ${path}: ${status} ${found}`);
+  }
+  expect(stray).toEqual([]);
 });
