@@ -42,7 +42,7 @@ export type Cost = Readonly<{ rowsRead: number; queries: number; status: string 
 const OWN = 5;
 const EVENT_TYPE = "a.crowd.0450";
 
-const things = {
+export const things = {
   tenant: CROWDED,
   ids: {
     destinations: idOfOwn("dst", OWN),
@@ -95,7 +95,7 @@ const words: Readonly<Record<string, string>> = {
   "{hour}": new Date(NOW - 3_600_000).toISOString(),
 };
 
-const visitors: readonly Principal[] = [
+export const visitors: readonly Principal[] = [
   { scopes: ["read"], tenant: CROWDED },
   { scopes: ["events:write", "read", "poll", "admin"], tenant: CROWDED },
   { scopes: ["events:write", "read", "poll", "admin"] },
@@ -103,11 +103,8 @@ const visitors: readonly Principal[] = [
 
 const gates = idleGates(NOW);
 
-/**
- * Visits the routes, named by method and path, with a question or without, and `/mcp` with the name of a tool after it; then
- * the clock ticks.
- */
-export async function tour(routes: readonly string[]) {
+/** Services over the crowded database, and a meter of what a piece of work costs there, with what it leaves for later. */
+export async function crowdedServices() {
   const { inboxes } = things.ids;
   await env.DB.prepare("UPDATE destinations SET url = ?1, secret = ?2 WHERE id = ?3")
     .bind(POLLED_TARGET, await vault.seal(inboxes, SECRET), inboxes)
@@ -148,7 +145,7 @@ export async function tour(routes: readonly string[]) {
     background: (work: Promise<unknown>) => void pending.push(work),
   } as unknown as Services;
 
-  async function measured(work: () => Promise<number>): Promise<Cost> {
+  async function measured(work: () => Promise<number | string>): Promise<Cost> {
     metered.used();
     const status = String(await work());
     while (pending.length > 0) await Promise.all(pending.splice(0));
@@ -156,6 +153,15 @@ export async function tour(routes: readonly string[]) {
     return { rowsRead, queries, status };
   }
 
+  return { services, measured, statements };
+}
+
+/**
+ * Visits the routes, named by method and path, with a question or without, and `/mcp` with the name of a tool after it; then
+ * the clock ticks.
+ */
+export async function tour(routes: readonly string[]) {
+  const { services, measured, statements } = await crowdedServices();
   const costs = new Map<string, Cost>();
   const add = (route: string, cost: Cost) => {
     const other = costs.get(route);
