@@ -5,9 +5,10 @@
  * registered.
  */
 import { beforeAll, describe, expect, test } from "vitest";
+import { scopes } from "../../src/core/scopes.ts";
 import { changingTools } from "../../src/http/mcp/changing.ts";
+import { eventMethods } from "../../src/http/mcp/events.ts";
 import { readingTools } from "../../src/http/mcp/reading.ts";
-import { inputSchemas } from "../../src/http/mcp/schemas.ts";
 import {
   type AppName,
   appNames,
@@ -30,9 +31,10 @@ import {
   send,
   stepBefore,
   stored,
+  subscriptionTo,
   type World,
 } from "../support/strangers.ts";
-import { inputFor, thingFor } from "../support/tool-inputs.ts";
+import { inputFor, thingFor, toolFields } from "../support/tool-inputs.ts";
 
 /** For machines that are busy with other things: a test sends some hundred requests. */
 const TIMEOUT_MS = 300_000;
@@ -72,7 +74,7 @@ const odd: readonly Spelling[] = [
 
 /** Who may do most in a tenant gets every spelling, in each app once; for others there is less that a spelling could reach. */
 function spellingsFor({ principal, denied, isOperator }: Caller): readonly Spelling[] {
-  const mayMost = (principal?.scopes.includes("admin") && !isOperator) || denied?.length === 0;
+  const mayMost = (principal?.scopes.length === scopes.length && !isOperator) || denied?.length === 0;
   const all = mayMost ? [...leading, ...odd] : leading;
   return isOperator ? all.filter((spelling) => spelling !== foreign) : all;
 }
@@ -285,12 +287,6 @@ describe("fields of forms with what is not the caller's reach nothing", () => {
 
 const tools = [...readingTools, ...changingTools];
 
-/** The fields that the tool takes, by its schema. */
-function fieldsOf(tool: string): string[] {
-  const schema = inputSchemas(tools).get(tool) as { properties?: object } | undefined;
-  return Object.keys(schema?.properties ?? {});
-}
-
 /** What a field of a tool is given in its turn; ids are found by words and subjects too. */
 function foreignValues(field: string): unknown[] {
   const { rival } = world;
@@ -313,10 +309,11 @@ describe("arguments of an agent's tools that are not the caller's reach nothing"
       before = await stored();
       const faults: string[] = [];
       let foreign = 0;
-      for (const { name: tool } of tools) {
+      for (const { name: tool, input } of tools) {
         const own = inputFor(tool, world.own);
-        const bodyWith = (input: object) => messageOf("tools/call", { name: tool, arguments: input });
-        const strange = fieldsOf(tool).flatMap((field) =>
+        expect([tool, input.safeParse(own).success]).toEqual([tool, true]);
+        const bodyWith = (given: object) => messageOf("tools/call", { name: tool, arguments: given });
+        const strange = toolFields(tool).all.flatMap((field) =>
           foreignValues(field).map((value) => ({
             name: field,
             path: "/mcp",
@@ -335,6 +332,47 @@ describe("arguments of an agent's tools that are not the caller's reach nothing"
         faults.push(...found.map((one) => `${tool} ${one}`));
       }
       expect(foreign).toBeGreaterThan(50);
+      expect(faults).toEqual([]);
+    },
+    TIMEOUT_MS,
+  );
+});
+
+describe("parameters of MCP's methods that are not the caller's reach nothing", () => {
+  beforeAll(async () => {
+    world = await newWorld();
+  });
+
+  test.each(callerNames("mcp").filter((name) => name !== "the operator"))(
+    "by %s",
+    async (name) => {
+      const { headers } = await callerNamed("mcp", name);
+      before = await stored();
+      const faults: string[] = [];
+      const rivals = Object.values(world.rival.ids);
+      for (const method of [...eventMethods, "tools/list", "initialize", "ping"]) {
+        const own = subscriptionTo("own");
+        const strange = [
+          subscriptionTo(CANARY),
+          ...rivals.flatMap((id) => [
+            { ...own, name: id },
+            { ...own, cursor: id },
+            { ...own, arguments: { id } },
+          ]),
+        ];
+        const requests = strange.map((params) => ({
+          name: "",
+          path: "/mcp",
+          body: messageOf(method, params),
+        }));
+        const found = await faultsAfter(requests, {
+          app: "mcp",
+          method: "POST",
+          headers,
+          mayChangeOwn: true,
+        });
+        faults.push(...found.map((one) => `${method} ${one}`));
+      }
       expect(faults).toEqual([]);
     },
     TIMEOUT_MS,

@@ -13,13 +13,14 @@ import { createDocs } from "../../src/http/docs/app.tsx";
 import { createMcp } from "../../src/http/mcp/app.ts";
 import { documentOf } from "../../src/http/openapi/document.ts";
 import { createSvixApi } from "../../src/http/svix/app.ts";
+import { newDestinationId, subscriptionIdFor } from "../../src/ids.ts";
 import { RoutingCache } from "../../src/ingest/routing-cache.ts";
 import { createDashboard } from "../../src/pages/dashboard/app.tsx";
 import { createPortal } from "../../src/pages/portal/app.tsx";
 import { newTokenId, signToken } from "../../src/secrets/tokens.ts";
 import { type Services, servicesOf } from "../../src/services.ts";
 import { sleepByTimer } from "../../src/time.ts";
-import { emptyDatabase, NOW, testApi } from "./api.ts";
+import { emptyDatabase, insertRow, NOW, testApi } from "./api.ts";
 import { accessWith, assertionOf, payloadFor, publishedKeys, signingKey } from "./assertions.ts";
 import { withoutTailPauses } from "./clock.ts";
 import { testConfig } from "./config.ts";
@@ -29,6 +30,7 @@ import { idleGates } from "./idle-gates.ts";
 import { bodyFor, operations, shared, type Things, thingsOf } from "./operations.ts";
 import { fakeQueue } from "./queues.ts";
 import { vault } from "./vault.ts";
+import { SECRET } from "./world.ts";
 
 const gates = idleGates(NOW);
 
@@ -111,8 +113,10 @@ export type Caller = Readonly<{
 const ofTenant = (tenant: string): readonly Caller[] => [
   { name: "the operator", principal: { scopes }, isOperator: true },
   { name: "a tenant's administrator", principal: { scopes, tenant } },
-  { name: "a tenant's reader", principal: { scopes: ["read"], tenant } },
-  { name: "a key that only posts", principal: { scopes: ["events:write"], tenant } },
+  ...scopes.map((scope) => ({
+    name: `a tenant's key of the scope ${scope} alone`,
+    principal: { scopes: [scope], tenant },
+  })),
   { name: "nobody" },
 ];
 
@@ -221,6 +225,12 @@ export const CANARY = "kanarienvogel";
 
 export type World = Readonly<{ own: Things; rival: Things }>;
 
+/** The parameters of the subscription that the operator has made for whoever has that word. */
+export function subscriptionTo(word: string) {
+  const delivery = { mode: "webhook", url: `https://${word}.example/agent`, secret: SECRET };
+  return { name: shared["event-types"] ?? "", arguments: {}, delivery };
+}
+
 /** Two applications with one of everything. What the rival has says so, wherever it can. */
 export async function newWorld(): Promise<World> {
   await emptyDatabase();
@@ -252,6 +262,18 @@ async function everythingOf(word: string): Promise<Things> {
   )
     .bind(word, ids.destinations)
     .run();
+  const { delivery, name } = subscriptionTo(word);
+  const uid = await subscriptionIdFor([tenant, "admin", delivery.url, name, "{}"]);
+  const subscription = {
+    tenant,
+    uid,
+    url: delivery.url,
+    event_types: [name],
+    subscriber: "admin",
+    secret: "",
+  };
+  const times = { created_at: NOW, updated_at: NOW, expires_at: NOW + 3_600_000 };
+  await insertRow("destinations", { id: newDestinationId(), ...subscription, ...times });
   const at = Date.parse(ids.attempts ?? "").toString(36);
   const attempt = `atmpt_${ids.deliveries?.slice(4)}_${at}`;
   return { tenant, ids: { ...ids, attempt } };

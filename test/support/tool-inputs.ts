@@ -1,4 +1,7 @@
 /** An input that each tool of the MCP server takes, made of the tenant's own. */
+import { changingTools } from "../../src/http/mcp/changing.ts";
+import { readingTools } from "../../src/http/mcp/reading.ts";
+import { inputSchemas } from "../../src/http/mcp/schemas.ts";
 import { NOW } from "./api.ts";
 import type { Things } from "./operations.ts";
 
@@ -14,28 +17,6 @@ const others: Readonly<Record<string, (things: Things) => object>> = {
   preview_policy: () => ({ retry: { preset: "svix" } }),
 };
 
-/** The ids that a tool needs, by its name. */
-const idFields: Readonly<Record<string, readonly string[]>> = {
-  explain_delivery: ["delivery_id"],
-  get_event: ["event_id"],
-  get_attempt: ["delivery_id"],
-  get_destination: ["destination_id"],
-  destination_health: ["destination_id"],
-  preview_filter: ["destination_id"],
-  get_replay: ["replay_id"],
-  get_action: ["action_id"],
-  retry_deliveries: ["delivery_ids"],
-  cancel_deliveries: ["delivery_ids"],
-  start_replay: ["destination_id"],
-  cancel_replay: ["replay_id"],
-  pause_destination: ["destination_id"],
-  resume_destination: ["destination_id"],
-  set_limits: ["destination_id"],
-  set_filter: ["destination_id"],
-  rotate_secret: ["destination_id"],
-  send_test_event: ["destination_id"],
-};
-
 const kinds: Readonly<Record<string, string>> = {
   action_id: "actions",
   delivery_id: "deliveries",
@@ -49,10 +30,24 @@ const kinds: Readonly<Record<string, string>> = {
 export function thingFor(field: string, { tenant, ids }: Things): unknown {
   if (field === "tenant") return tenant;
   const id = ids[kinds[field] ?? ""];
+  if (id === undefined && /_ids?$/.test(field)) throw new Error(`Teach tool-inputs.ts what ${field} names`);
   return field.endsWith("_ids") ? [id] : id;
 }
 
-export function inputFor(tool: string, things: Things): object {
-  const ids = (idFields[tool] ?? []).map((field) => [field, thingFor(field, things)]);
-  return { ...Object.fromEntries(ids), ...others[tool]?.(things) };
+const tools = [...readingTools, ...changingTools];
+
+/** The fields that a tool takes, and those that it needs, by its schema. */
+export function toolFields(tool: string) {
+  type Described = Readonly<{ properties?: object; required?: readonly string[] }>;
+  const { properties = {}, required = [] } = (inputSchemas(tools).get(tool) ?? {}) as Described;
+  return { all: Object.keys(properties), required };
+}
+
+export function inputFor(tool: string, things: Things): Readonly<Record<string, unknown>> {
+  const more = others[tool]?.(things) ?? {};
+  const needed = toolFields(tool).required.map((field) => [field, thingFor(field, things)]);
+  const input: Readonly<Record<string, unknown>> = { ...Object.fromEntries(needed), ...more };
+  const missing = Object.keys(input).filter((field) => input[field] === undefined);
+  if (missing.length > 0) throw new Error(`Teach tool-inputs.ts which ${missing} ${tool} takes`);
+  return input;
 }
