@@ -70,7 +70,7 @@ export const remedies: readonly Remedy[] = [
     meaning:
       "The receiver's shared limit applies: destinations that share it, of all tenants, take turns, and stop together when it fails or asks for less.",
     remedy:
-      "Nothing: it is called when it is its turn. `GET /v1/groups/{name}` shows the group to an operator.",
+      "Nothing: the destination gets its turn. `GET /v1/groups/{name}` shows the group to an operator.",
   },
   {
     reason: "recovered, retried, replayed",
@@ -101,7 +101,7 @@ export const remedies: readonly Remedy[] = [
     meaning:
       "The token endpoint of the destination's `auth` cannot be reached, fails, redirects, or gives no token.",
     remedy:
-      "Nothing, if it passes: the endpoint is asked again, with growing delays up to 15 minutes. Otherwise send a test event, which shows the endpoint's answer, and repair the endpoint or `auth.token_url`.",
+      "Nothing, if it passes: the endpoint is called again, with growing delays up to 15 minutes. Otherwise send a test event, which shows the endpoint's answer, and repair the endpoint or `auth.token_url`.",
   },
   {
     reason: "token_refused",
