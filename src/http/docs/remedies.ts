@@ -69,8 +69,7 @@ export const remedies: readonly Remedy[] = [
     reason: "group",
     meaning:
       "The receiver's shared limit applies: destinations that share it, of all tenants, take turns, and stop together when it fails or asks for less.",
-    remedy:
-      "Nothing: the destination gets its turn. `GET /v1/groups/{name}` shows the group to an operator.",
+    remedy: "Nothing: the destination gets its turn. `GET /v1/groups/{name}` shows the group to an operator.",
   },
   {
     reason: "recovered, retried, replayed",

@@ -12,12 +12,18 @@ const quiet = idleGateView.traffic;
 
 const calm: GateView = { ...idleGateView, tookMs: 120 };
 
-const minute = (ago: number, attempts: number, failures: number) => ({
+const minute = (ago: number, failures: number) => ({
   from: NOW - ago,
-  first: attempts,
+  first: failures,
   retries: 0,
   failures,
   troubled: failures,
+});
+
+/** So many attempts in the last 15 minutes, of which those of these minutes failed. */
+const failed = (attempts: number, ...minutes: ReturnType<typeof minute>[]) => ({
+  minutes,
+  traffic: { ...quiet, first: attempts },
 });
 
 const open = { circuit: "open", circuitUntil: NOW + 42 * SECOND, trips: 1 } as const;
@@ -32,18 +38,13 @@ describe("the status of a destination", () => {
   it.each<[string, Partial<GateView>, string]>([
     [
       "an open circuit",
-      { ...open, minutes: [minute(30 * SECOND, 20, 12)] },
-      "bad | Circuit open | Circuit open, next probe in 42 s: 12 of 20 attempts failed in the last minute",
-    ],
-    [
-      "an open circuit whose failures are older",
-      { ...open, minutes: [minute(5 * MINUTE, 20, 12), minute(2 * MINUTE, 8, 0)] },
-      "bad | Circuit open | Circuit open, next probe in 42 s: 12 of 20 attempts failed before it opened",
+      { ...open, ...failed(28, minute(5 * MINUTE, 12), minute(2 * MINUTE, 0)) },
+      "bad | Circuit open | Circuit open, next probe in 42 s: 12 of 28 attempts in the last 15 minutes failed",
     ],
     [
       "a circuit opened again by its probe",
-      { ...open, trips: 3, minutes: [minute(4 * MINUTE, 20, 12), minute(10 * SECOND, 1, 1)] },
-      "bad | Circuit open | Circuit open, next probe in 42 s: the last attempt failed",
+      { ...open, trips: 3, ...failed(1, minute(10 * SECOND, 1)) },
+      "bad | Circuit open | Circuit open, next probe in 42 s: the one attempt in the last 15 minutes failed",
     ],
     [
       "an open circuit whose failures are no longer recorded",
