@@ -10,7 +10,7 @@
 import { bundleOf, type DeliveryKey } from "../core/bundle.ts";
 import { type LinePlace, ONE_LINE, type Ordering, REPLAYED } from "../core/order.ts";
 import { homeOf, sharesOf } from "./bundles.ts";
-import type { Databases } from "./databases.ts";
+import { addedUp, allOf, type Databases } from "./databases.ts";
 import type { DeliveryRecord, DeliveryRow } from "./delivery.ts";
 import { rowsIn } from "./packs.ts";
 import { bundleIdOf, countUpTo, isInBundle } from "./sql.ts";
@@ -233,14 +233,36 @@ export function enteringLines(
 const LOOKED_AT = 100;
 export const COUNTED_BEHIND = 100;
 
-const LINES = `
-  WITH RECURSIVE walk (line, place) AS (
-    SELECT (SELECT min(line) FROM lines WHERE destination_id = ?1 AND line > ?2), 1
-    UNION ALL SELECT (SELECT min(line) FROM lines WHERE destination_id = ?1 AND line > walk.line), place + 1
-    FROM walk WHERE walk.line IS NOT NULL AND place < ${LOOKED_AT})
-  SELECT line, (SELECT min(event_id) FROM lines WHERE destination_id = ?1 AND line = walk.line) AS head,
-    ${countUpTo(COUNTED_BEHIND + 1, "lines WHERE destination_id = ?1 AND line = walk.line")} - 1 AS behind
+/** The next lines of destinations. */
+const WALK = `
+  WITH RECURSIVE walk (destination, line, place) AS (
+    SELECT value, (SELECT min(line) FROM lines WHERE destination_id = value AND line > ?2), 1 FROM json_each(?1)
+    UNION ALL SELECT destination, (SELECT min(line) FROM lines WHERE destination_id = walk.destination AND line > walk.line), place + 1
+    FROM walk WHERE walk.line IS NOT NULL AND place < ${LOOKED_AT})`;
+const OF_WALK = "lines WHERE destination_id = walk.destination AND line = walk.line";
+
+const LINES = `${WALK}
+  SELECT line, (SELECT min(event_id) FROM ${OF_WALK}) AS head, ${countUpTo(COUNTED_BEHIND + 1, OF_WALK)} - 1 AS behind
   FROM walk WHERE line IS NOT NULL`;
+
+const HELD_LINES = `${WALK}
+  SELECT destination AS id, count(*) AS held FROM walk
+  WHERE line IS NOT NULL AND EXISTS (SELECT 1 FROM deliveries d
+    WHERE d.destination_id = walk.destination AND d.event_id = (SELECT min(event_id) FROM ${OF_WALK}) AND d.state = 'dead')
+  GROUP BY destination`;
+
+/** How many of the first lines of each destination, up to a hundred, are held by a dead delivery; those without one are left out. */
+export async function heldLines(
+  databases: Databases,
+  destinations: readonly string[],
+): Promise<ReadonlyMap<string, number>> {
+  if (destinations.length === 0) return new Map();
+  const list = JSON.stringify(destinations);
+  const rows = await Promise.all(
+    allOf(databases).map((db) => db.prepare(HELD_LINES).bind(list, "").all<{ id: string; held: number }>()),
+  );
+  return addedUp(rows.flatMap(({ results }) => results.map(({ id, held }) => [id, held] as const)));
+}
 
 /** A line with deliveries that wait for its first one. */
 export type BlockedLine = Readonly<{
@@ -256,7 +278,10 @@ type LinePage = Readonly<{ lines: readonly BlockedLine[]; upto: string | undefin
 /** The blocked ones among the destination's next lines after one; `upto`: where more may come after. */
 export async function blockedLines(db: D1Database, destination: string, after: string): Promise<LinePage> {
   type Row = Readonly<{ line: string; head: number; behind: number }>;
-  const { results } = await db.prepare(LINES).bind(destination, after).all<Row>();
+  const { results } = await db
+    .prepare(LINES)
+    .bind(JSON.stringify([destination]), after)
+    .all<Row>();
   const rows = await rowsIn(
     db,
     results.map(({ head }) => [bundleOf(head), destination]),

@@ -57,6 +57,28 @@ test("a dead delivery that holds its key is shown with what waits, and can be sk
   expect((await browser.post(`/dashboard/deliveries/${dead}/skip`)).status).toBe(422);
 });
 
+test("a destination of which a dead delivery holds a key needs attention, until it is skipped", async () => {
+  const { dead } = await heldKey();
+  const browser = await browserOf();
+  const { html } = await browser.get("/dashboard");
+  expect(html).toContain("<h1>1 of 1 destination needs attention</h1>");
+  expect(html.replace(/<[^>]*>/g, " ").replace(/\s+/g, " ")).toContain("Key held its first delivery is dead");
+  await browser.post(`/dashboard/deliveries/${dead}/skip`);
+  expect((await browser.get("/dashboard")).html).toContain("No destination needs attention");
+});
+
+test.each([
+  ["order_held", "blocked-keys"],
+  ["scheduled", "state=queued"],
+])("a list cannot be filtered by the reason %s, and says where else it is found", async (reason, where) => {
+  await heldKey();
+  const { status, json } = await call("GET", `/v1/deliveries?reason=${reason}`);
+  expect([status, json.errors]).toMatchObject([
+    422,
+    [{ field: "reason", expected: expect.stringContaining(where) }],
+  ]);
+});
+
 test("who may only look sees blocked keys without a button, and skips nothing", async () => {
   const { destination, second, dead } = await heldKey();
   const { json } = await call("POST", "/v1/keys", { name: "look", scopes: ["read"] });

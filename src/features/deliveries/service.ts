@@ -2,7 +2,7 @@
 import type { z } from "zod";
 import { refuseTenant } from "../../core/principal.ts";
 import { stateOfReason } from "../../core/reasons.ts";
-import { invalidFields, missing, ok, type Result } from "../../core/result.ts";
+import { type FieldError, invalidFields, missing, ok, type Result } from "../../core/result.ts";
 import { rangeErrors } from "../../http/parameters.ts";
 import type { Services } from "../../services.ts";
 import { allOf } from "../../store/databases.ts";
@@ -151,7 +151,7 @@ async function deliveryPage(
   { services, principal }: Call,
   { destination, cursor: before, since, until, order, state: asked, tag, ...query }: DeliveryQuery,
 ): Promise<Result<MergedPage, "forbidden" | "invalid">> {
-  const errors = rangeErrors(since, until);
+  const errors = [...rangeErrors(since, until), ...derivedReasonErrors(query.reason)];
   if (errors.length > 0) return invalidFields(errors);
   const refusal = refuseTenant(principal, destination?.tenant) ?? refuseTenant(principal, query.tenant);
   if (refusal) return refusal;
@@ -171,6 +171,18 @@ async function deliveryPage(
   // A queued delivery has neither an attempt nor a stored reason.
   const matchesNone = filter.status !== undefined || filter.reason !== undefined;
   return ok(matchesNone ? { found: [], next: undefined } : await queuedDeliveries(services, filter));
+}
+
+/** Reasons that are not stored: no index leads to them. */
+const DERIVED: Readonly<Record<string, string>> = {
+  scheduled: "state=queued, which lists what is scheduled",
+  order_held: "a stored reason; GET /v1/destinations/{id}/blocked-keys lists what is held",
+};
+
+function derivedReasonErrors(reason: string | undefined): FieldError[] {
+  const expected = reason === undefined ? undefined : DERIVED[reason];
+  if (expected === undefined) return [];
+  return [{ field: "reason", fault: `is ${reason}, which is worked out as a delivery is shown`, expected }];
 }
 
 /** The tenant of a destination, deleted or not; an id that names none has a tenant without events. */

@@ -16,6 +16,7 @@ import type { Services } from "../../services.ts";
 import type { Databases } from "../../store/databases.ts";
 import { type Destination, gateSettingsOf } from "../../store/destination.ts";
 import { findDestination } from "../../store/destinations.ts";
+import { heldLines } from "../../store/lines.ts";
 import { type Backlog, backlogOf, retriesByDestination, type StatsScope } from "../../store/stats.ts";
 import { drawnDestinations, type Watched, watchedDestinations } from "../../store/watched-destinations.ts";
 
@@ -27,7 +28,12 @@ const AT_ONCE = 6;
 export const COUNTED = 1_000;
 
 /** How many deliveries are not delivered now. */
-export type Depth = Backlog & Readonly<{ retrying: number }>;
+export type Depth = Backlog &
+  Readonly<{
+    retrying: number;
+    /** Keys that a dead delivery holds. */
+    held: number;
+  }>;
 
 export type Seen = Readonly<{
   row: Destination;
@@ -94,9 +100,14 @@ export async function depthsOf(
     backlogOf(databases, ids, COUNTED),
     retriesByDestination(databases),
   ]);
+  const ordered = destinations.filter(({ id, onDead }) => onDead === "hold" && backlogs.get(id)?.dead);
+  const held = await heldLines(
+    databases,
+    ordered.map(({ id }) => id),
+  );
   return destinations.map((row) => {
     const backlog = backlogs.get(row.id) ?? { waiting: 0, dead: 0 };
-    return { row, depth: { ...backlog, retrying: retries.get(row.id) ?? 0 } };
+    return { row, depth: { ...backlog, retrying: retries.get(row.id) ?? 0, held: held.get(row.id) ?? 0 } };
   });
 }
 

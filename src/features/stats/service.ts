@@ -93,7 +93,7 @@ function destinationView({ row, depth, figures }: Seen, window: StatsWindow) {
   return [{ destination_id: row.id, ...figuresView(sum, depth), circuit, storm: traffic.storm }];
 }
 
-function figuresView(sum: Counters, { waiting, retrying, dead: dead_letters }: Depth) {
+function figuresView(sum: Counters, { waiting, retrying, dead: dead_letters }: Omit<Depth, "held">) {
   const rates = ratesOf(sum);
   return {
     attempts: totalOf(sum.attempts),

@@ -3,7 +3,7 @@
 import type { DestinationStatus } from "../../core/destination-status.ts";
 import { pauseReasons } from "../../core/reasons.ts";
 import type { DeliveryJson } from "../../features/deliveries/schema.ts";
-import { capitalized, type Tone } from "../ui/status-text.ts";
+import { attemptsMade, capitalized, type Tone } from "../ui/status-text.ts";
 import type { Look } from "./look.ts";
 
 type StateText = Readonly<{ tone: Tone; label: string; text: string }>;
@@ -54,7 +54,7 @@ function sentence({ t, f }: Look, status: DestinationStatus, now: number): strin
 type Delivery = Pick<
   DeliveryJson,
   "state" | "attempts" | "reason" | "next_attempt_at" | "waiting_until" | "last_status" | "last_error"
->;
+> & { readonly log?: readonly unknown[] };
 
 const BLOCKED: readonly unknown[] = ["paused", "hold", "circuit_open"];
 
@@ -80,6 +80,7 @@ function deliveryTone({ state, reason }: Delivery): Tone {
 function deliverySentence(look: Look, delivery: Delivery, now: number): string {
   const { t, f } = look;
   const { state, attempts, reason = "" } = delivery;
+  const made = attemptsMade(delivery);
   const why = reasonText(look, reason);
   switch (state) {
     case "queued":
@@ -97,7 +98,7 @@ function deliverySentence(look: Look, delivery: Delivery, now: number): string {
         : t.delivery.retryingNow(number, why);
     }
     case "delivered":
-      return attempts <= 1 ? t.delivery.delivered : t.delivery.deliveredAt(f.count(attempts));
+      return made <= 1 ? t.delivery.delivered : t.delivery.deliveredAt(f.count(made));
     case "dead":
     case "cancelled":
       return why;

@@ -12,7 +12,7 @@ import { type Destination, gateSettingsOf } from "../../store/destination.ts";
 import { Sparkline } from "./charts.tsx";
 import { atMost, decimalOf, durationOrNone } from "./format.ts";
 import { ClippedCell, StateCell } from "./parts.tsx";
-import { type StatusText, statusText, type Tone } from "./status-text.ts";
+import { heldText, type StatusText, statusText, type Tone } from "./status-text.ts";
 
 const HEALTH_WINDOW: StatsWindow = "15m";
 
@@ -32,10 +32,12 @@ export type Health = Seen &
 export function destinationHealthOf(seen: Seen, now: number): Health {
   const { row, figures } = seen;
   const { maxConcurrency } = gateSettingsOf(row);
-  const status = statusText(
+  const own = statusText(
     { status: row.status, statusReason: row.statusReason, maxConcurrency, view: figures?.view },
     now,
   );
+  const isCalm = own.tone !== "bad" && own.tone !== "warn";
+  const status = isCalm && seen.depth.held > 0 ? heldText(seen.depth.held) : own;
   const { sum = emptyCounters(now), series = [] } = figures?.windows[HEALTH_WINDOW] ?? {};
   return { ...seen, status, rates: ratesOf(sum), series };
 }

@@ -119,6 +119,19 @@ function disableReasonText(reason: string): string {
   return texts[reason] ?? spelledOut(reason);
 }
 
+/** A destination that sends, and of which keys are held by deliveries that are dead. */
+export function heldText(keys: number): StatusText {
+  const isOne = keys === 1;
+  return {
+    tone: "warn",
+    label: isOne ? "Key held" : "Keys held",
+    text: `Sending, but ${isOne ? "one key is" : `${keys} keys are`} held`,
+    reason: `${isOne ? "its first delivery is" : "their first deliveries are"} dead`,
+    until: `until ${isOne ? "it is" : "they are"} retried or skipped`,
+    hint: "Events with the same key wait behind the dead delivery: retry or skip it.",
+  };
+}
+
 type OpenCircuit = Extract<DestinationStatus, { kind: "circuit_open" }>;
 
 function circuitText({ until, trips, last }: OpenCircuit, now: number): StatusText {
@@ -153,7 +166,11 @@ function successes({ attempts, failures }: Readonly<{ attempts: number; failures
 
 type DeliveryText = Readonly<{ tone: Tone; label: string; text: string }>;
 
-type Delivery = { readonly reason?: string | undefined; readonly group?: string | undefined } & Pick<
+type Delivery = {
+  readonly reason?: string | undefined;
+  readonly group?: string | undefined;
+  readonly log?: readonly unknown[];
+} & Pick<
   DeliveryJson,
   "state" | "attempts" | "next_attempt_at" | "waiting_until" | "delivered_at" | "give_up_at"
 >;
@@ -224,7 +241,14 @@ function retryingText({ reason = "", attempts, next_attempt_at }: Delivery, now:
   return `Attempt ${attempts + 1} ${when}; the last one failed: ${causeText(reason)}${hint ? `. ${hint}` : ""}`;
 }
 
-function deliveredText({ attempts, delivered_at }: Delivery, acceptedAt: number): string {
+/** All attempts of a delivery, also those before it was sent again: the API counts anew from there. */
+export function attemptsMade({ attempts, log = [] }: Pick<Delivery, "attempts" | "log">): number {
+  return Math.max(attempts, log.length);
+}
+
+function deliveredText(delivery: Delivery, acceptedAt: number): string {
+  const { delivered_at } = delivery;
+  const attempts = attemptsMade(delivery);
   const text = attempts === 1 ? "Delivered at the first attempt" : `Delivered at attempt ${attempts}`;
   if (delivered_at === undefined) return text;
   return `${text}, ${durationOf(Date.parse(delivered_at) - acceptedAt)} after it was accepted`;

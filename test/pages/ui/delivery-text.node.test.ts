@@ -56,6 +56,10 @@ it.each<[Partial<Delivery>, string]>([
     "good | Delivered | Delivered at the first attempt, 1 s after it was accepted",
   ],
   [
+    { state: "delivered", attempts: 1, log: [{}, {}, {}], delivered_at: inMs(-58_800) },
+    "good | Delivered | Delivered at attempt 3, 1 s after it was accepted",
+  ],
+  [
     { state: "delivered", attempts: 4, delivered_at: inMs(0) },
     "good | Delivered | Delivered at attempt 4, 1 min after it was accepted",
   ],
