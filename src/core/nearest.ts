@@ -4,8 +4,9 @@
 const MOST_CHARACTERS = 64;
 
 /**
- * The known name that a mistyped one most probably stands for: the same letters in another style (`maxConcurrency`), or at most
- * one change in three letters. Undefined where none is near, or two are equally near.
+ * The known name that a mistyped one most probably stands for: the same letters in another style (`maxConcurrency`), at most
+ * one change in three letters, or else its last words (`event_type` for `type`). Undefined where none is near, or two are
+ * equally near.
  */
 export function nearestName(given: string, known: readonly string[]): string | undefined {
   if (given.length > MOST_CHARACTERS) return undefined;
@@ -16,7 +17,9 @@ export function nearestName(given: string, known: readonly string[]): string | u
     .filter(({ distance }) => distance <= most)
     .sort((a, b) => a.distance - b.distance);
   const [first, second] = near;
-  return first && first.distance !== second?.distance ? first.name : undefined;
+  if (first) return first.distance !== second?.distance ? first.name : undefined;
+  const ends = known.filter((name) => given.endsWith(`_${name}`));
+  return ends.length === 1 ? ends[0] : undefined;
 }
 
 function plainOf(name: string): string {

@@ -12,6 +12,7 @@ test.each([
   ["tenatn", "tenant"],
   ["timeout", "timeout_ms"],
   ["urls", "url"],
+  ["webhook_url", "url"],
 ])("%s is taken for %s", (given, expected) => {
   expect(nearestName(given, FIELDS)).toBe(expected);
 });

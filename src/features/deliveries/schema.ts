@@ -104,7 +104,7 @@ export const deliverySchema = z
 
 export type DeliveryJson = z.infer<typeof deliverySchema>;
 
-const STATUS_EXPECTED = "expected an HTTP status code, 100 to 999";
+const STATUS_EXPECTED = "expected an HTTP status code, 100 to 999; `state` has the states, such as dead";
 
 const position = z
   .tuple([z.string(), z.int().nonnegative()])

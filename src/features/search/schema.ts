@@ -86,17 +86,18 @@ export type SearchCursor = z.infer<typeof cursorOfSearch>;
 
 /** Characters of a search. */
 const MOST_CHARACTERS = 256;
-const Q_EXPECTED = `expected at most ${MOST_CHARACTERS} characters`;
+const Q_EXPECTED = `expected an id, or words and conditions, of 1 to ${MOST_CHARACTERS} characters`;
 
 export const searchQuery = strict({
   q: z
     .string({ error: Q_EXPECTED })
+    .trim()
+    .min(1, { error: Q_EXPECTED })
     .max(MOST_CHARACTERS, { error: Q_EXPECTED })
-    .default("")
     .openapi({
       description:
         "An id of anything, or words and conditions: `type:`, `tag:`, `tenant:`, `since:` and `until:`, and for deliveries " +
-        "`status:`, `reason:`, `state:` and `destination:`. Without any, the newest events.",
+        "`status:`, `reason:`, `state:` and `destination:`.",
       example: "inv_42 type:invoice.*",
     }),
   limit: limitParam,

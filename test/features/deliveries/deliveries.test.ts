@@ -231,7 +231,7 @@ describe("GET /v1/deliveries", () => {
       "is not a known field (did you mean destination_id?)",
       "destination_id, state, tenant, type, tag, status, reason, since, until, order, limit, cursor",
     ],
-    ["status=2xx", "status", 'is "2xx"', "an HTTP status code"],
+    ["status=dead", "status", 'is "dead"', "an HTTP status code, 100 to 999; `state` has the states"],
     ["reason=It%20died", "reason", 'is "It died"', deliveryReasons.join(", ")],
     ["reason=http_5xx", "reason", 'is "http_5xx"', "as in http_503"],
     ["type=a..b", "type", 'is "a..b"', "a prefix"],
