@@ -8,6 +8,7 @@ import { logToConsole } from "../log.ts";
 import { misconfigurationOf } from "../services.ts";
 import { type Authenticate, byKey } from "./auth.ts";
 import type { Api } from "./context.ts";
+import { refusedEncoding } from "./json-body.ts";
 import { answerOf, misconfigured, problem } from "./problems.ts";
 
 type Door = Readonly<{
@@ -84,25 +85,15 @@ function doorsOf(env: Env): (part: Part) => Promise<Door> {
 const LOOP =
   "The request is a delivery to a service binding that leads back to Breakwater: it would go round in circles";
 
-/**
- * Refuses a compressed body (RFC 9110, section 15.5.16): an event's content would be stored and sent without the header that says how it
- * is compressed.
- */
-function compressed({ headers }: Request): Response | undefined {
-  const encoding = headers.get("content-encoding")?.trim() || "identity";
-  if (/^identity$/i.test(encoding)) return undefined;
-  const detail = `Content-Encoding is ${encoding.slice(0, 100)}; expected a body that is not compressed`;
-  return problem(415, detail, undefined, { "accept-encoding": "identity" });
-}
-
 export async function answerTo(request: Request, env: Env, ctx: ExecutionContext): Promise<Response> {
   const { hostname, pathname } = new URL(request.url);
   const [, first] = pathname.split("/");
   if (hostname.endsWith(SERVICE_HOST)) return problem(403, LOOP);
-  const refused = compressed(request);
-  if (refused) return refused;
   const isEventPost = request.method === "POST" && EVENT_POSTS.has(pathname);
   const part = isEventPost ? "events" : (partByFirstStep.get(first) ?? "app");
+  // The Svix API and agents have errors of other forms, and refuse it themselves.
+  const refused = part === "svix" || part === "mcp" ? undefined : refusedEncoding(request);
+  if (refused) return refused;
   // The documentation needs no configuration, and describes the problem of a missing one.
   const fault = part === "docs" ? undefined : misconfigurationOf(env);
   if (fault) return answerOf(misconfigured(fault, "fetch", logToConsole));

@@ -238,3 +238,21 @@ function keepNumber(_key: string, value: unknown, context?: { source?: string })
   if (typeof value !== "number" || context?.source === undefined) return value;
   return String(value) === context.source ? value : JSON.rawJSON(context.source);
 }
+
+/**
+ * Refuses a compressed body (RFC 9110, section 15.5.16): an event's content would be stored and sent without the header that says how it
+ * is compressed.
+ */
+export function refusedEncoding({ headers }: Request): Response | undefined {
+  const detail = encodingFault(headers);
+  return detail === undefined
+    ? undefined
+    : problem(415, detail, undefined, { "accept-encoding": "identity" });
+}
+
+/** The fault of a body that is compressed. */
+export function encodingFault(headers: Headers): string | undefined {
+  const encoding = headers.get("content-encoding")?.trim() || "identity";
+  if (/^identity$/i.test(encoding)) return undefined;
+  return `Content-Encoding is ${encoding.slice(0, 100)}; expected a body that is not compressed`;
+}

@@ -180,7 +180,7 @@ const CODE_EXPECTED = `expected a module of at most ${MOST_CODE_BYTES} bytes, wh
 const code = z.string({ error: CODE_EXPECTED }).openapi({
   description:
     "In place of a template: a JavaScript module whose default export is a function of the event. It returns the request, or " +
-    "null to cancel the delivery. Where the deployment runs code: see docs/transformations.md.",
+    "null to cancel the delivery. Where the deployment runs code.",
 });
 
 export const transformInput = strict({
@@ -397,8 +397,7 @@ export const contentFields = {
   transform: field(
     {
       given: transformInput.nullish().openapi({
-        description:
-          "The request that is sent in place of the event: see docs/transformations.md. Null: the event as it is.",
+        description: "The request that is sent in place of the event. Null: the event as it is.",
       }),
       shown: transformShown.nullable(),
       of: (row) => {

@@ -199,7 +199,7 @@ export async function transformErrors(
     `transform.template.${found.field}`,
     faultText({ ...found, field: "" }).replace(/^[ :]+/, ""),
   ];
-  return [{ field, fault, expected: "Liquid; see docs/transformations.md" }];
+  return [{ field, fault, expected: "Liquid" }];
 }
 
 const CODE = "transform.code";
@@ -207,7 +207,7 @@ const CODE = "transform.code";
 /** Code is loaded where it is to run, to see whether it is a module with a function. */
 async function codeErrors(services: Services, code: string, tenant: string): Promise<FieldError[]> {
   const { functions, functionsFault = "this deployment runs none" } = services;
-  const expected = "a module without imports, with export default (event) => …; see docs/transformations.md";
+  const expected = "a module without imports, with export default (event) => …";
   if (functions === undefined) {
     const fault = "is not run by this deployment";
     return [{ field: CODE, fault, expected: `a template: ${functionsFault}` }];

@@ -14,7 +14,7 @@ import { faultOf } from "../../log.ts";
 import { type Services, servicesOf } from "../../services.ts";
 import { type Authenticate, authenticated, byKey } from "../auth.ts";
 import type { ApiContext, ApiEnv } from "../context.ts";
-import { parseJson, readAtMost } from "../json-body.ts";
+import { encodingFault, parseJson, readAtMost } from "../json-body.ts";
 import { onError, problem, retryAfterOf, serverStatusOf, unexpectedError } from "../problems.ts";
 import { overCallerLimit } from "../rate-limit.ts";
 import { changingTools } from "./changing.ts";
@@ -104,6 +104,8 @@ async function readMessage(request: Request) {
   const type = request.headers.get("content-type") ?? "";
   if (!/^application\/json\s*(;|$)/i.test(type))
     return fault(415, rpcCodes.notARequest, "expected Content-Type: application/json");
+  const encoding = encodingFault(request.headers);
+  if (encoding) return fault(415, rpcCodes.notARequest, encoding);
   const chunks: Uint8Array[] = [];
   if (!(await readAtMost(request, MOST_BYTES, (chunk) => chunks.push(chunk))))
     return fault(413, rpcCodes.notARequest, `The body is larger than ${MOST_BYTES} bytes`);

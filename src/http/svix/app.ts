@@ -7,6 +7,7 @@ import { Hono } from "hono";
 import { type Services, servicesOf } from "../../services.ts";
 import { type Authenticate, authenticated, byKey } from "../auth.ts";
 import type { ApiEnv } from "../context.ts";
+import { refusedEncoding } from "../json-body.ts";
 import { namesChecked } from "../path-names.ts";
 import { onError } from "../problems.ts";
 import { withinLimits } from "../rate-limit.ts";
@@ -38,6 +39,7 @@ export function createSvixApi({ services = servicesOf, authenticate = byKey() }:
   const app = new Hono<ApiEnv>();
   app.use(readableByPages);
   app.use(inTheirShape);
+  app.use(async (c, next) => refusedEncoding(c.req.raw) ?? next());
   app.use(async (c, next) => {
     c.set("services", services(c.env, c.executionCtx));
     await next();
@@ -62,10 +64,7 @@ export function createSvixApi({ services = servicesOf, authenticate = byKey() }:
   registerOperationalWebhooks(app);
   registerPortalAccess(app);
   app.notFound((c) =>
-    errorOf(
-      501,
-      `${c.req.method} ${c.req.path.slice(0, 500)} is not supported by Breakwater: see docs/from-svix.md`,
-    ),
+    errorOf(501, `${c.req.method} ${c.req.path.slice(0, 500)} is not supported by Breakwater`),
   );
   app.onError(onError);
   return app;

@@ -154,6 +154,17 @@ describe("the filters", () => {
     expect(none).not.toContain("Secret plans");
   });
 
+  test.each([
+    ["dns", "DNS"],
+    ["tls", "TLS"],
+    ["http_503", "HTTP 503"],
+    ["circuit_open", "Circuit open"],
+  ])("name the reason %s as %s", async (reason, text) => {
+    await destination("acme", "https://example.com/own");
+    const { html } = await (await customer("acme")).get(`${LOG}?reason=${reason}`);
+    expect(html).toContain(`: ${text}"`);
+  });
+
   test("of a form become an address that has them alone, with times as datetime-local fields send them", async () => {
     await destination("acme", "https://example.com/own");
     const browser = await customer("acme");

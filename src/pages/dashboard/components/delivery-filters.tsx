@@ -94,6 +94,7 @@ function valueText(name: string, value: string, { chosen }: DeliveryChoices): st
 }
 
 function reasonText(reason: string): string {
+  if (reason === "dns" || reason === "tls") return reason.toUpperCase();
   return capitalized(reason.replace(/^http_/, "HTTP ").replaceAll("_", " "));
 }
 
