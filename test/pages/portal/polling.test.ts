@@ -36,8 +36,11 @@ describe("a key that a visitor makes", () => {
     const page = (await browser.get(`/portal/endpoints/${id}`)).html;
     expect(page).toContain(`/portal/endpoints/${id}/poll`);
     expect(page).toContain(`>Inbox ${id}</h1>`);
-    // An inbox takes no test event.
+    // An inbox takes no test event, and nothing is sent to it.
     expect(page).not.toContain("Send a test event");
+    expect(page).not.toMatch(/Nothing was sent|24 hours/);
+    expect(page).toContain("your programs fetch its events");
+    expect((await browser.get("/portal")).html).not.toMatch(/\d requests?, \d failed/);
     const made = await browser.post(`/portal/endpoints/${id}/poll`, { name: "Night <job>" });
     const key = keyIn(made.html);
     expect([made.status, made.headers.get("cache-control")]).toEqual([200, "no-store"]);

@@ -4,6 +4,7 @@ import type { FC } from "hono/jsx";
 import { certificationIn } from "../../../core/certification.ts";
 import { previousSecrets } from "../../../core/credentials.ts";
 import { allows } from "../../../core/portal-access.ts";
+import type { Series } from "../../../core/rollups.ts";
 import { formsOf, recipeOf } from "../../../core/signature-forms.ts";
 import { canCertify } from "../../../delivery/certification.ts";
 import { isPolled, kindNameOf } from "../../../delivery/kinds/sending.ts";
@@ -121,11 +122,11 @@ const EndpointPage: FC<Props> = ({
   faults = {},
   notice,
 }) => {
-  const { t, f } = look;
+  const { t } = look;
   const path = `/portal/endpoints/${row.id}`;
-  const { tone, text, label } = portalStatusText(look, statusOfRow(row, figures, now), now);
-  const series = figures?.windows["24h"]?.series ?? [];
-  const { all, failed } = totalsOf(series);
+  const status = statusOfRow(row, figures, now);
+  const isFetched = isPolled(row);
+  const { tone, text, label } = portalStatusText(look, status, now);
   const isAny = allows(access, "change_endpoint") || allows(access, "send_test");
   return (
     <>
@@ -145,15 +146,15 @@ const EndpointPage: FC<Props> = ({
         <p>
           <strong>{label}</strong>
         </p>
-        <p>{text}</p>
+        <p>{isFetched && status.kind === "idle" ? t.polling.target : text}</p>
       </section>
       <section class="actions" aria-label={t.endpoint.settings}>
-        {isPolled(row) && allows(access, "manage_poll_keys") && (
+        {isFetched && allows(access, "manage_poll_keys") && (
           <a class="button" href={`${path}/poll`}>
             {t.polling.title}
           </a>
         )}
-        {!isPolled(row) && allows(access, "send_test") && (
+        {!isFetched && allows(access, "send_test") && (
           <a class="button" href={`${path}/test`}>
             {t.endpoint.test}
           </a>
@@ -171,7 +172,7 @@ const EndpointPage: FC<Props> = ({
         <a class={isAny ? "button" : ""} href={`${path}/verify`}>
           {t.endpoint.verify}
         </a>
-        {!isPolled(row) && allows(access, "change_endpoint") && allows(access, "write_transform") && (
+        {!isFetched && allows(access, "change_endpoint") && allows(access, "write_transform") && (
           <a class="button" href={`${path}/transform`}>
             {t.transform.title}
           </a>
@@ -188,40 +189,19 @@ const EndpointPage: FC<Props> = ({
         )}
         {!isAny && <span class="small soft">{t.readOnly}</span>}
       </section>
-      <section aria-label={t.endpoint.attempts24h}>
-        <dl class="figures">
-          <Figure name={t.endpoint.attempts24h} value={f.count(all)} />
-          <Figure name={t.endpoint.waiting} value={f.atMost(backlog.waiting, COUNTED)} />
-          <Figure
-            name={t.endpoint.dead}
-            value={f.atMost(backlog.dead, COUNTED)}
-            tone={backlog.dead > 0 ? "bad" : undefined}
-          />
-        </dl>
-        {all > 0 && (
-          <>
-            <div class="legend" aria-hidden="true">
-              <span class="tone-good">{t.endpoint.succeeded}</span>
-              <span class="tone-bad">{t.endpoint.failedLegend}</span>
-            </div>
-            <SeriesChart
-              series={series}
-              label={t.endpoint.chart(f.count(all), f.count(failed))}
-              axis={[t.endpoint.hoursAgo, t.endpoint.now]}
-            />
-          </>
-        )}
-      </section>
+      {!isFetched && <Traffic look={look} series={figures?.windows["24h"]?.series ?? []} backlog={backlog} />}
       {blocked && <PortalBlockedKeys look={look} page={blocked} />}
       {consumers && <PortalConsumers look={look} list={consumers} now={now} />}
-      <DeliveryTable
-        look={look}
-        access={access}
-        mayTest={!isPolled(row) && allows(access, "send_test")}
-        path={path}
-        page={deliveries}
-        now={now}
-      />
+      {!isFetched && (
+        <DeliveryTable
+          look={look}
+          access={access}
+          mayTest={allows(access, "send_test")}
+          path={path}
+          page={deliveries}
+          now={now}
+        />
+      )}
       {allows(access, "resend") && (
         <ResendMany look={look} path={path} replays={replays} now={now} faults={faults} />
       )}
@@ -239,6 +219,38 @@ const EndpointPage: FC<Props> = ({
         {allows(access, "delete_endpoint") && <Deletion look={look} path={path} />}
       </div>
     </>
+  );
+};
+
+type TrafficProps = Pick<Props, "look" | "backlog"> & Readonly<{ series: Series }>;
+
+const Traffic: FC<TrafficProps> = ({ look: { t, f }, series, backlog }) => {
+  const { all, failed } = totalsOf(series);
+  return (
+    <section aria-label={t.endpoint.attempts24h}>
+      <dl class="figures">
+        <Figure name={t.endpoint.attempts24h} value={f.count(all)} />
+        <Figure name={t.endpoint.waiting} value={f.atMost(backlog.waiting, COUNTED)} />
+        <Figure
+          name={t.endpoint.dead}
+          value={f.atMost(backlog.dead, COUNTED)}
+          tone={backlog.dead > 0 ? "bad" : undefined}
+        />
+      </dl>
+      {all > 0 && (
+        <>
+          <div class="legend" aria-hidden="true">
+            <span class="tone-good">{t.endpoint.succeeded}</span>
+            <span class="tone-bad">{t.endpoint.failedLegend}</span>
+          </div>
+          <SeriesChart
+            series={series}
+            label={t.endpoint.chart(f.count(all), f.count(failed))}
+            axis={[t.endpoint.hoursAgo, t.endpoint.now]}
+          />
+        </>
+      )}
+    </section>
   );
 };
 

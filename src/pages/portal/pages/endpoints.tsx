@@ -3,6 +3,7 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { destinationStatus } from "../../../core/destination-status.ts";
 import { allows, allowsAnother } from "../../../core/portal-access.ts";
+import { isPolled } from "../../../delivery/kinds/registry.ts";
 import { getDestinations } from "../../../features/destinations/service.ts";
 import type { PortalVisitor } from "../../../features/portal-links/visits.ts";
 import { queryGates } from "../../../features/stats/fleet.ts";
@@ -141,7 +142,9 @@ const Row: FC<{ look: Look; row: Destination; figures: Figures; now: number }> =
       <ClippedCell text={events} of="wide">
         {events}
       </ClippedCell>
-      <td class="num wide">{figures === undefined ? "–" : t.list.attempts(f.count(all), f.count(failed))}</td>
+      <td class="num wide">
+        {figures === undefined || isPolled(row) ? "–" : t.list.attempts(f.count(all), f.count(failed))}
+      </td>
     </tr>
   );
 };
