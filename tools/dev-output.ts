@@ -1,17 +1,12 @@
-/** The output of `wrangler dev` as `npm run dev` prints it: after the address, and without what it says twice. */
+/** The output of `wrangler dev` as `npm run dev` prints it: after the address, and without the tables of bindings. */
 import type { Readable } from "node:stream";
 
 const BINDINGS = "Your Worker has access to the following bindings:";
 
-/** The text without repeated tables of bindings: wrangler prints one before and one after it starts. */
-export function withoutRepeatedBindings(text: string): string {
+/** The text without the tables of bindings, which wrangler prints before and after it starts. */
+export function withoutBindings(text: string): string {
   const [before = "", ...tables] = text.split(`${BINDINGS}\n`);
-  const others = tables.map((table, i) => {
-    const end = table.indexOf("\n\n");
-    return i === 0 || end < 0 ? table : table.slice(end + 2);
-  });
-  const [first, ...rest] = others;
-  return first === undefined ? before : [before, `${BINDINGS}\n`, first, ...rest].join("");
+  return [before, ...tables.map((table) => table.split("\n\n").slice(1).join("\n\n"))].join("");
 }
 
 /**
@@ -25,7 +20,7 @@ export function heldOutput(stream: Readable, print: (text: string) => void): () 
     else held += text;
   });
   return () => {
-    if (held !== undefined) print(withoutRepeatedBindings(held));
+    if (held !== undefined) print(withoutBindings(held));
     held = undefined;
   };
 }

@@ -5,6 +5,7 @@ import { devVar, ensureDevVars } from "./dev-vars.ts";
 import { type Flags, readFlags, runScript, whereabouts } from "./flags.ts";
 import { startFunctionsRuntime } from "./functions-runtime.ts";
 import { applyMigrations } from "./migrate.ts";
+import { listenFault, portIn } from "./ports.ts";
 import { whenOrphaned } from "./process-groups.ts";
 import { getFromStack, keepFiring, READY_MS, STOP_TIMEOUT_MS, type Stack, startStack } from "./stack.ts";
 import { STRICT_WORKER, strictFlags, strictVars } from "./strict-flags.ts";
@@ -42,12 +43,29 @@ const wranglerFlags = {
   "env-file": text,
 } as const;
 
+const PORT = 8787;
+
 function read(): Flags {
-  return readFlags(process.argv.slice(2), ownFlags, wranglerFlags);
+  const flags = readFlags(process.argv.slice(2), ownFlags, wranglerFlags);
+  portIn(flags.values.port, PORT);
+  return flags;
+}
+
+/** Refuses a port that is in use: wrangler would silently take another, with the same database beside whoever has this one. */
+async function checkPort({ ip = "localhost", port }: Flags["values"]): Promise<void> {
+  const number = portIn(port, PORT);
+  const fault = await listenFault(String(ip).replace(/^\*$/, "0.0.0.0"), number);
+  if (fault === undefined) return;
+  const remedy =
+    fault === "EADDRINUSE"
+      ? "it is in use, perhaps by another npm run dev. End that, or start this one with --port and --persist-to of its own"
+      : fault;
+  throw new Error(`Breakwater cannot listen on port ${number} of ${ip}: ${remedy}`);
 }
 
 async function dev({ values, others }: Flags): Promise<number> {
   const endOnSignals = handleSignals();
+  await checkPort(values);
   if (ensureDevVars()) console.log("Made .dev.vars: secrets and settings for development.");
   const directory = values["persist-to"];
   await applyMigrations(typeof directory === "string" ? directory : undefined);
@@ -60,7 +78,11 @@ async function dev({ values, others }: Flags): Promise<number> {
       release = heldOutput(stdout, (text) => process.stdout.write(text));
     },
     env: process.stdout.isTTY ? { FORCE_COLOR: "1" } : {},
-    args: isStrict ? [STRICT_WORKER, ...(await strictFlags()), ...others] : [DEV_WORKER, ...others],
+    args: [
+      ...(isStrict ? [STRICT_WORKER, ...(await strictFlags())] : [DEV_WORKER]),
+      ...(values.port === undefined ? ["--port", String(PORT)] : []),
+      ...others,
+    ],
     vars: { ...functions.vars, ...(isStrict && strictVars({ latency })) },
   }).catch((error) => {
     release();

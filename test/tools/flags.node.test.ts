@@ -1,8 +1,11 @@
 /** What the scripts for developers make of what is typed after them. */
 import { execFile } from "node:child_process";
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
 import { promisify } from "node:util";
 import { describe, expect, test } from "vitest";
 import { readFlags } from "../../tools/flags.ts";
+import { listenFault } from "../../tools/ports.ts";
 import { projectRoot } from "../../tools/wrangler.ts";
 
 const own = { strict: { type: "boolean" }, latency: { type: "string" } } as const;
@@ -48,5 +51,34 @@ describe.each([
     const failure = await run("--bogus").catch((error: unknown) => error);
     expect(failure).toMatchObject({ code: 2, stderr: expect.stringContaining("Unknown flag: --bogus") });
     expect(failure).toMatchObject({ stderr: expect.stringContaining(flag) });
+  });
+});
+
+describe("the port of npm run dev", () => {
+  const dev = (...args: string[]) =>
+    promisify(execFile)(process.execPath, ["tools/dev.ts", ...args], { cwd: projectRoot }).catch(
+      (error: unknown) => error,
+    );
+
+  test.each(["abc", "65536", "-1", "1.5", ""])("is no %j", async (port) => {
+    expect(await dev(`--port=${port}`)).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining(`--port is ${port}; expected a port, 0 to 65535`),
+    });
+  });
+
+  test("is refused where it is in use, with what to do, and nothing is started", async () => {
+    const server = createServer().listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    const failure = await dev("--port", String(port), "--ip", "127.0.0.1");
+    expect(failure).toMatchObject({ code: 1, stdout: "" });
+    expect(failure).toMatchObject({
+      stderr: expect.stringMatching(new RegExp(`^Breakwater cannot listen on port ${port} .*--persist-to`)),
+    });
+    expect(await listenFault("localhost", port)).toBe("EADDRINUSE");
+    server.close();
+    await once(server, "close");
+    expect(await listenFault("localhost", port)).toBeUndefined();
   });
 });

@@ -1,0 +1,34 @@
+/** Ports of this machine to listen on: wrangler takes another one, or prints a stack trace, where one is in use. */
+import { lookup } from "node:dns/promises";
+import { createServer } from "node:net";
+import { UsageError } from "./flags.ts";
+
+/** The port that a flag names; 0 is any that is free. @throws UsageError for what is none */
+export function portIn(flag: string | boolean | undefined, usual: number): number {
+  const port = flag === undefined ? usual : Number(flag);
+  if (Number.isInteger(port) && port >= 0 && port <= 65_535 && String(flag ?? port).trim() !== "")
+    return port;
+  throw new UsageError(`--port is ${flag}; expected a port, 0 to 65535`);
+}
+
+/** Why nothing can listen there: the code of the error; undefined where it can. A name is tried at all of its addresses. */
+export async function listenFault(host: string, port: number): Promise<string | undefined> {
+  const addresses = await lookup(host, { all: true }).catch(
+    (error: NodeJS.ErrnoException) => error.code ?? "",
+  );
+  if (typeof addresses === "string") return addresses;
+  for (const { address } of addresses) {
+    const fault = await faultAt(address, port);
+    // A machine without IPv6 has a name for its loopback address all the same.
+    if (fault !== undefined && (fault !== "EADDRNOTAVAIL" || addresses.length === 1)) return fault;
+  }
+  return undefined;
+}
+
+function faultAt(host: string, port: number): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once("error", ({ code }: NodeJS.ErrnoException) => resolve(code ?? "an error"));
+    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(undefined)));
+  });
+}
