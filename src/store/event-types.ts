@@ -170,6 +170,17 @@ export async function newestVersions(
   return new Map(results.map(({ name, version }) => [name, version]));
 }
 
+const VERSIONED = `
+  SELECT name, version, version_at AS versionAt FROM event_types INDEXED BY event_types_posted
+  WHERE version > 1 ORDER BY name LIMIT ${MOST_TYPES}`;
+
+/** The types that have several versions, without the rest, which may be large. */
+export async function listVersionedTypes(
+  db: D1Database,
+): Promise<Pick<EventType, "name" | "version" | "versionAt">[]> {
+  return (await db.prepare(VERSIONED).all<Pick<EventType, "name" | "version" | "versionAt">>()).results;
+}
+
 /** A type as it is to be. */
 export type EventTypeWrite = Pick<EventType, "name" | "description" | "schema" | "example" | "archivedAt"> &
   Readonly<{

@@ -3,7 +3,7 @@
  * that they are pinned to; delivery/event-versions.ts converts them.
  */
 import { changesBetween } from "../../core/audit.ts";
-import { newestAt, versionFor } from "../../core/event-versions.ts";
+import { newestAt, type PublishedVersion, versionFor } from "../../core/event-versions.ts";
 import { type JsonSchema, schemaFaults } from "../../core/json-schema.ts";
 import { dataFaults } from "../../core/json-schema-check.ts";
 import { conflict, type FieldError, invalidFields, missing, ok } from "../../core/result.ts";
@@ -16,7 +16,7 @@ import { overBy } from "../../store/delivery-filter.ts";
 import type { Destination } from "../../store/destination.ts";
 import { listDestinations } from "../../store/destinations.ts";
 import { listEvents } from "../../store/event-list.ts";
-import { type EventType, findEventType } from "../../store/event-types.ts";
+import { type EventType, findEventType, listVersionedTypes } from "../../store/event-types.ts";
 import {
   changeEventVersion,
   insertEventVersion,
@@ -55,8 +55,12 @@ export const getEventVersions = service(readingTypes, async ({ services }, name:
 });
 
 async function viewsOf({ db }: Services, row: EventType): Promise<EventVersionView[]> {
-  const stored = row.version > 1 ? await listEventVersions(db, row.name) : [onlyVersion(row)];
-  return stored.map((one) => versionView(row, one)).toReversed();
+  return viewsIn(row, row.version > 1 ? await listEventVersions(db, row.name) : []);
+}
+
+function viewsIn(row: EventType, stored: readonly StoredVersion[]): EventVersionView[] {
+  const all = row.version > 1 ? stored : [onlyVersion(row)];
+  return all.map((one) => versionView(row, one)).toReversed();
 }
 
 /** The version of a type that has but one. */
@@ -240,7 +244,10 @@ export const getDeprecatedVersions = service(
 
 type EndpointPage = Readonly<{ name: string; after: string | undefined; limit: number }>;
 
-/** Which version the principal's endpoints get of a type; those of a page that take it. One row more than `limit` is read. */
+/**
+ * The versions of a type, the newest first, and which one the principal's endpoints get; those of a page that take the type. One row
+ * more than `limit` is read.
+ */
 export const getVersionEndpoints = service(
   readingTypes,
   async ({ services, principal }, { name, after, limit }: EndpointPage) => {
@@ -252,17 +259,38 @@ export const getVersionEndpoints = service(
     const shown = page.slice(0, limit);
     const taking = shown.filter(({ eventTypes }) => takesType(eventTypes, name));
     return ok({
+      versions: viewsIn(row, versions),
       endpoints: taking.map((one) => ({ ...one, version: versionNow(row, versions, one) })),
       last: page.length > limit ? shown.at(-1)?.id : undefined,
     });
   },
 );
 
+type Pinnable = Pick<Destination, "eventTypes" | "eventVersions" | "createdAt">;
+
+/**
+ * The versions that destinations get, by type, where they are former ones: by pins, or because they were created before the newest.
+ * As pins they give a destination that is created later the same.
+ */
+export async function formerVersions({ db }: Pick<Services, "db">) {
+  const types = await listVersionedTypes(db);
+  const names = types.map(({ name }) => name);
+  const versions = names.length > 0 ? await versionsOfTypes(db, names) : undefined;
+  return (destination: Pinnable): Readonly<Record<string, number>> =>
+    Object.fromEntries(
+      types.flatMap((type) => {
+        if (!takesType(destination.eventTypes, type.name)) return [];
+        const version = versionNow(type, versions?.get(type.name) ?? [], destination);
+        return version === null || version === type.version ? [] : [[type.name, version]];
+      }),
+    );
+}
+
 /** The version that the destination gets of events that are accepted now; null where an edit by hand has left none. */
 function versionNow(
-  row: EventType,
-  versions: readonly StoredVersion[],
-  destination: Destination,
+  row: Pick<EventType, "name" | "version" | "versionAt">,
+  versions: readonly PublishedVersion[],
+  destination: Pinnable,
 ): number | null {
   const version = { version: row.version, since: row.versionAt };
   const event = { id: Number.MAX_SAFE_INTEGER, acceptedAt: Number.MAX_SAFE_INTEGER, type: row.name, version };

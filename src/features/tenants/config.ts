@@ -35,6 +35,7 @@ import {
 import { changeErrors, editDestination, operatorErrors, preparedRow } from "../destinations/service.ts";
 import { changedTarget, targetErrors } from "../destinations/target.ts";
 import { addressErrors, transformErrors, urlErrors, versionErrors } from "../destinations/validate.ts";
+import { formerVersions } from "../event-types/versions.ts";
 import { type Call, type Caller, service } from "../service.ts";
 import { tenantChange } from "./schema.ts";
 import {
@@ -65,10 +66,16 @@ export const exportTenant = service(
       updated_at,
       ...settings
     } = settingsView(tenant, await findTenantSettings(services.db, tenant));
+    const former = await formerVersions(services);
     const destinations = await Promise.all(
-      rows.map((row) =>
-        portable(services, principal.tenant === undefined ? row : { ...row, group: null }, withSecrets),
-      ),
+      rows.map(async (row) => ({
+        ...(await portable(
+          services,
+          principal.tenant === undefined ? row : { ...row, group: null },
+          withSecrets,
+        )),
+        event_versions: pinsOf(row, former),
+      })),
     );
     if (withSecrets) changed("tenant.exported", { id: tenant, tenant });
     const exportedAt = isoTime(services.now());
@@ -140,6 +147,14 @@ async function destinationsOf(db: D1Database, tenant: string): Promise<Destinati
   }
 }
 
+type FormerVersions = Awaited<ReturnType<typeof formerVersions>>;
+
+/** The pins by which a destination that is created later gets what this one gets. */
+function pinsOf(row: Destination, former: FormerVersions): Readonly<Record<string, number>> {
+  const pins = Object.entries({ ...former(row), ...destinationView(row).event_versions });
+  return Object.fromEntries(pins.toSorted(([a], [b]) => (a < b ? -1 : 1)));
+}
+
 /** The part of a stored destination that another deployment needs to have the same. */
 async function portable(services: Services, row: Destination, withSecrets: boolean): Promise<Portable> {
   const { headers, auth, ...view } = destinationView(row);
@@ -198,6 +213,7 @@ async function stepsOf(call: Caller, { tenant, document: { destinations }, reque
   const own = await destinationsOf(services.db, tenant);
   const ids = destinations.map(({ id }) => id);
   const known = new Map((await destinationsByIds(services.db, ids)).map((row) => [row.id, row]));
+  const former = await formerVersions(services);
   const uids = new Map(own.flatMap(({ id, uid }) => (uid === null ? [] : [[uid, id] as const])));
   const steps: Step[] = [];
   const errors: FieldError[] = [];
@@ -206,7 +222,9 @@ async function stepsOf(call: Caller, { tenant, document: { destinations }, reque
     const found =
       identityErrors(given, stored, tenant, { ids: ids.slice(0, index), uids }) ??
       errorsOrNone(urlErrors(services, given, requestUrl)) ??
-      (stored ? await changeOf(services, given, stored) : await creationOf(call, given, tenant, origin));
+      (stored
+        ? await changeOf(services, given, stored, former)
+        : await creationOf(call, given, tenant, origin));
     if (given.uid) uids.set(given.uid, given.id);
     if ("kind" in found) steps.push(found);
     else errors.push(...found.errors.map((error) => within(`destinations[${index}]`, error)));
@@ -267,14 +285,22 @@ async function creationOf(
 }
 
 /** The change from what is stored. An existing destination keeps its secret, and whether it is paused. */
-async function changeOf(services: Services, given: Portable, stored: Destination): Promise<Step | Errors> {
+async function changeOf(
+  services: Services,
+  given: Portable,
+  stored: Destination,
+  former: FormerVersions,
+): Promise<Step | Errors> {
   const { id, omitted: _, secret: __, status: ___, ...wanted } = given;
   const now: Readonly<Record<string, unknown>> = {
     ...(await portable(services, stored, false)),
     ...(await opened(services, stored)).fields,
   };
+  const isAs = (value: unknown, other: unknown) =>
+    JSON.stringify(value ?? null) === JSON.stringify(other ?? null);
   const differing = Object.entries(wanted).filter(
-    ([name, value]) => JSON.stringify(value ?? null) !== JSON.stringify(now[name] ?? null),
+    ([name, value]) =>
+      !isAs(value, now[name]) && !(name === "event_versions" && isAs(value, pinsOf(stored, former))),
   );
   if (differing.length === 0) return { kind: "keep", id };
   const input = Object.fromEntries(differing) as DestinationInput;

@@ -2,7 +2,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { scopes } from "../../../src/core/scopes.ts";
-import { emptyDatabase, testApi } from "../../support/api.ts";
+import { emptyDatabase, NOW, testApi } from "../../support/api.ts";
 import { testConfig } from "../../support/config.ts";
 import { interceptedD1 } from "../../support/intercept.ts";
 
@@ -270,5 +270,57 @@ describe("an import", () => {
     ).toMatchObject({
       field: "settings.retention_days",
     });
+  });
+});
+
+describe("the versions of event types that destinations get", () => {
+  const type = { schema: { type: "object" } };
+  const later = testApi({ services: { now: () => NOW + 60_000 } });
+  const publish = async () => {
+    await call("PUT", "/v1/event-types/order.paid", type);
+    expect((await later.call("PUT", "/v1/event-types/order.paid/versions/2", type)).status).toBe(201);
+  };
+  const given = async () => {
+    const { json } = await later.call("GET", "/v1/event-types/order.paid/endpoints");
+    return new Map(
+      json.data.map((one: { destination_id: string; version: number }) => [one.destination_id, one.version]),
+    );
+  };
+
+  it("are those that they got before, also where they are created after a later version", async () => {
+    const old = await create({ event_types: ["order.*"] });
+    const other = await create({ event_types: ["bill.*"] });
+    await publish();
+    const fresh = (
+      await later.call("POST", "/v1/destinations", { url: "https://example.com/in", tenant: "acme" })
+    ).json.id;
+    const document = await exported();
+    const pinsOf = (id: string) =>
+      document.destinations.find((one: { id: string }) => one.id === id).event_versions;
+    expect([old, other, fresh].map(pinsOf)).toEqual([{ "order.paid": 1 }, {}, {}]);
+    const unchanged = await imported(document);
+    expect(unchanged.json).toMatchObject({
+      changed: [],
+      unchanged: expect.arrayContaining([old, other, fresh]),
+    });
+    const former = document.destinations.map((one: object) => ({ ...one, event_versions: {} }));
+    expect((await imported({ version: 1, destinations: former })).json.changed).toEqual([]);
+
+    await emptyDatabase();
+    const early = await imported(document);
+    expect([early.status, early.json.errors]).toMatchObject([
+      422,
+      [
+        {
+          field: expect.stringMatching(/^destinations\[\d\]\.event_versions\.order\.paid$/),
+          expected: "a type of the catalogue",
+        },
+      ],
+    ]);
+    await publish();
+    const created = await later.call("POST", "/v1/tenants/acme/import", document);
+    expect(created.json.created).toHaveLength(3);
+    const versions = await given();
+    expect([versions.get(old), versions.get(fresh)]).toEqual([1, 2]);
   });
 });

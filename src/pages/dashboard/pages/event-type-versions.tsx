@@ -15,7 +15,6 @@ import {
 import {
   changePublishedVersion,
   checkEventVersion,
-  getEventVersions,
   getVersionEndpoints,
   publishEventVersion,
 } from "../../../features/event-types/versions.ts";
@@ -105,14 +104,10 @@ async function show(c: DashboardContext, sent?: Sent) {
   const caller = callerOnPage(c);
   const name = c.req.param("name") ?? "";
   const after = c.req.query("after");
-  const [listed, used] = await Promise.all([
-    attempt(caller, () => getEventVersions(caller, name)),
-    attempt(caller, () => getVersionEndpoints(caller, { name, after, limit: PAGE_SIZE })),
-  ]);
-  if (listed.kind === "not_found") return showNotFound(c);
-  if (listed.kind !== "ok") return showRefusal(c, listed, LIST);
+  const used = await attempt(caller, () => getVersionEndpoints(caller, { name, after, limit: PAGE_SIZE }));
+  if (used.kind === "not_found") return showNotFound(c);
   if (used.kind !== "ok") return showRefusal(c, used, LIST);
-  const versions = listed.value.data;
+  const { versions } = used.value;
   const [newest] = versions;
   const now = c.get("services").now();
   const path = typePath(name, "versions");

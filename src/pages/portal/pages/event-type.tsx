@@ -6,7 +6,7 @@ import { destinationView } from "../../../features/destinations/schema.ts";
 import { getDestination, updateDestination } from "../../../features/destinations/service.ts";
 import { readChange } from "../../../features/destinations/validate.ts";
 import type { EventVersionView } from "../../../features/event-types/version-schema.ts";
-import { getEventVersions, getVersionEndpoints } from "../../../features/event-types/versions.ts";
+import { getVersionEndpoints } from "../../../features/event-types/versions.ts";
 import type { Destination } from "../../../store/destination.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
 import { indented, numberIn, textIn } from "../../ui/format.ts";
@@ -33,12 +33,10 @@ export function registerPortalEventType(app: Hono<PortalEnv>): void {
     const look = c.get("look");
     const name = c.req.param("name");
     const after = c.req.query("after");
-    const listed = await attempt(caller, () => getEventVersions(caller, name));
-    if (listed.kind === "not_found") return showPortalNotFound(c);
-    if (listed.kind !== "ok") return showRefused(c, listed, LIST);
     const used = await attempt(caller, () => getVersionEndpoints(caller, { name, after, limit: PAGE_SIZE }));
+    if (used.kind === "not_found") return showPortalNotFound(c);
     if (used.kind !== "ok") return showRefused(c, used, LIST);
-    const versions = listed.value.data;
+    const { versions } = used.value;
     return showPortalPage(
       c,
       { title: name, place: "event-types" },
