@@ -91,6 +91,41 @@ test("forwards with the headers and the body of a delivery, and shows what came 
   expect(sent.at(-1)).toMatchObject({ method: "DELETE" });
 });
 
+test("does not forward an event that cannot be converted, says why, and gets it again a minute later", async () => {
+  const { got, port } = await receiver(() => 204);
+  const { routes } = inboxOf(0);
+  const fault = "conversion of order.paid from version 2 to 1: body is no JSON";
+  const rest = { type: "order.paid", attempt: 1 };
+  const data = [
+    { id: "evt_0", ...rest, headers: {}, fault },
+    { id: "evt_1", ...rest, headers: { "webhook-id": "evt_1" }, body: "{}" },
+  ];
+  const commits: unknown[] = [];
+  answers({
+    ...routes,
+    [`GET /v1/destinations/${ID}/poll`]: () => ({
+      body: { data: commits.length === 0 ? data : [], iterator: "listen.1", done: true },
+    }),
+    [`POST /v1/destinations/${ID}/poll/commit`]: ({ body }) => {
+      commits.push(body);
+      world.emit("change");
+      return { status: 204 };
+    },
+  });
+  const child = started(["listen", String(port)]);
+  let out = "";
+  child.stdout.on("data", (chunk: Buffer) => {
+    out += chunk.toString();
+    world.emit("change");
+  });
+  await until(() => commits.length > 0 && out.split("\n").length > 2);
+  child.kill("SIGINT");
+  await once(child, "close");
+  expect(got.map(({ id }) => id)).toEqual(["evt_1"]);
+  expect(out).toMatch(/ {2}not sent {2}\d+ ms {2}order\.paid {2}evt_0 {2}conversion of order\.paid/);
+  expect(commits).toMatchObject([{ return: [{ id: "evt_0", retry_after_s: 60 }] }]);
+});
+
 test("killed in the middle of a thousand, it continues where it was, and all arrive", async () => {
   const { got, port } = await receiver(() => 204);
   const { open, routes } = inboxOf(1000);

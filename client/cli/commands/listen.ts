@@ -33,6 +33,8 @@ const CONSUMER = "listen";
 const PAGE = { consumer: CONSUMER, limit: 100, wait_s: 30, visibility_s: 120 } as const;
 /** When an event that was not answered comes again, and when the deployment is asked again after a failure. */
 const AGAIN_S = 5;
+/** When an event comes again that could not be converted to the version that the destination gets. */
+const UNCONVERTED_AGAIN_S = 60;
 const ANSWER_MS = 60_000;
 
 async function listen(call: CommandCall): Promise<undefined> {
@@ -117,17 +119,20 @@ async function forwardPage(
   const params = { path: { id }, query: PAGE };
   const { data, iterator } = dataOf(await api.GET("/v1/destinations/{id}/poll", { params, signal }));
   const waiting = [...data];
-  const unanswered: string[] = [];
+  const unanswered: PolledEvent[] = [];
   const work = async () => {
     for (let event = waiting.shift(); event && !signal.aborted; event = waiting.shift())
-      if (!(await forward(call, event, target, signal))) unanswered.push(event.id);
+      if (!(await forward(call, event, target, signal))) unanswered.push(event);
   };
   await Promise.all(Array.from({ length: call.number("concurrency") ?? 10 }, work));
   if (data.length === 0 || signal.aborted) return;
   const body = {
     consumer: CONSUMER,
     iterator,
-    return: unanswered.map((one) => ({ id: one, retry_after_s: AGAIN_S })),
+    return: unanswered.map((one) => ({
+      id: one.id,
+      retry_after_s: one.fault === undefined ? AGAIN_S : UNCONVERTED_AGAIN_S,
+    })),
   };
   dataOf(await api.POST("/v1/destinations/{id}/poll/commit", { params: { path: { id } }, body }));
 }
@@ -162,7 +167,16 @@ async function forward(
   if (call.has("json")) print(JSON.stringify({ id, type, status: status ?? null, latency_ms: ms, answer }));
   else
     print(
-      [new Date().toISOString(), status ?? "no answer", `${ms} ms`, type, id, answer].join("  ").trimEnd(),
+      [
+        new Date().toISOString(),
+        status ?? (fault === undefined ? "no answer" : "not sent"),
+        `${ms} ms`,
+        type,
+        id,
+        answer,
+      ]
+        .join("  ")
+        .trimEnd(),
     );
   return status !== undefined;
 }

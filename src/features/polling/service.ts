@@ -93,9 +93,12 @@ export type LoadedPage = Readonly<{
 
 type LoopInput = At<Readonly<{ consumer: string; limit: number; iterator?: string | undefined }>>;
 
+/** When an event that could not be converted is tried again, where its consumer would take it for an empty one. */
+const UNCONVERTED_AGAIN_MS = 60_000;
+
 /**
  * The next page of a consumer with one process: the iterator commits the page before it, and a page that is not committed
- * comes again at once.
+ * comes again at once. An event that cannot be converted is left out, and comes once it can be.
  */
 export const pollInLoop = service(
   polling,
@@ -112,7 +115,18 @@ export const pollInLoop = service(
     const read = await nextPage(services, found.value, { consumer, limit, visibility_s: 60, isAlone: true });
     if (!("page" in read)) return read;
     const { page, isLast } = read;
-    const deliveries = await inVersions(services, read.deliveries);
+    const all = await inVersions(services, read.deliveries);
+    const returned = all.flatMap(({ event, fault }) =>
+      fault === undefined
+        ? []
+        : [{ event: event.id, afterMs: fault === TOO_MUCH ? 0 : UNCONVERTED_AGAIN_MS }],
+    );
+    if (returned.length > 0) {
+      const left = await commitPage(services, id, { consumer, page, acknowledged: [], returned });
+      if (left === undefined) return unavailable(UNREACHABLE);
+      if (left.kind === "full") return tooMany(MANY_RETURNED);
+    }
+    const deliveries = all.filter(({ fault }) => fault === undefined);
     return ok<LoadedPage>({ deliveries, iterator: iteratorText({ consumer, page }), isLast });
   },
 );
@@ -159,7 +173,7 @@ export const commitPoll = service(
     });
     if (committed === undefined) return unavailable(UNREACHABLE);
     if (committed.kind === "unknown_page") return unknownIterator(input.iterator, consumer);
-    if (committed.kind === "full") return tooMany("So many events are returned that no more can be");
+    if (committed.kind === "full") return tooMany(MANY_RETURNED);
     if (committed.kind === "committed") return ok(undefined);
     return invalidFields(
       committed.events.map((event) => ({
@@ -384,6 +398,7 @@ async function polledEvent(
 
 const LATER_VERSION = "Some events can only be read by a later version of Breakwater";
 const MANY_PAGES = "The consumer has so many pages that are not committed that it gets no more";
+const MANY_RETURNED = "So many events are returned that no more can be";
 const MANY_CONSUMERS = "The destination has so many consumers that it gets no more";
 
 function tooMany(detail: string): Refused<"too_many"> {

@@ -21,9 +21,9 @@ afterAll(() => runtime?.stop());
 /** A process of the customer. */
 const sdk = () => new Svix(KEY, { serverUrl: runtime.url });
 
-async function post(path: string, body: object): Promise<void> {
+async function post(path: string, body: object, method = "POST"): Promise<void> {
   const headers = { authorization: `Bearer ${KEY}`, "content-type": "application/json" };
-  const response = await fetch(runtime.url + path, { method: "POST", headers, body: JSON.stringify(body) });
+  const response = await fetch(runtime.url + path, { method, headers, body: JSON.stringify(body) });
   if (!response.ok) throw new Error(await response.text());
 }
 
@@ -90,4 +90,22 @@ test("with an iterator of its own it reads on from there, and a consumer begins 
   const { iterator: at } = await poller.consumerSeek(app, "inbox", "late", { after: new Date(0) });
   const again = await poller.consumerPoll(app, "inbox", "late", { limit: 1, iterator: at });
   expect(numbers(again.data)).toEqual([0]);
+});
+
+test("an event that cannot be converted never reaches its loop as an empty one, and holds up no other", async () => {
+  await post("/v1/event-types/bill.paid", { schema: { type: "object" } }, "PUT");
+  await post("/v1/destinations", { kind: "poll", tenant: app, uid: "bills", event_types: ["bill.paid"] });
+  const version = { schema: { type: "object", required: ["n"] }, conversion: '{"n": {{ data.n }} }' };
+  await post("/v1/event-types/bill.paid/versions/2", version, "PUT");
+  const events = ["no number", 2, 3].map((n) => ({ type: "bill.paid", tenant: app, data: { n } }));
+  await post("/v1/events/batch", { events });
+  const { poller } = sdk().message;
+  const seen: number[] = [];
+  let iterator: string | undefined;
+  for (let isOver = false; !isOver; ) {
+    const page = await poller.consumerPoll(app, "bills", "loop", { limit: 2, ...(iterator && { iterator }) });
+    seen.push(...numbers(page.data));
+    ({ iterator, done: isOver } = page);
+  }
+  expect(seen).toEqual([2, 3]);
 });
