@@ -15,7 +15,7 @@ export async function explanationOf(call: AgentCall, id: string): Promise<Result
   const found = await getDeliveryInFull(call, id);
   if (found.kind !== "ok") return found;
   const { delivery, event, destination } = found.value;
-  const { state, reason, last_error, log, destination_id, event_id, ...progress } = delivery;
+  const { state, reason, last_error, log, destination_id, event_id, transform_fault, ...progress } = delivery;
   const isOpen = state === "waiting" || state === "retrying" || state === "queued";
   const health = destination && isOpen ? await getDestinationHealth(call, destination_id) : undefined;
   const now = health?.kind === "ok" ? health.value : undefined;
@@ -28,6 +28,8 @@ export async function explanationOf(call: AgentCall, id: string): Promise<Result
       ...(reason && { reason }),
       summary: deliveryText(delivery, event.acceptedAt, call.services.now()).text,
       ...remedyOf(reason),
+      // Code words its own faults.
+      ...(transform_fault && outside({ transform_fault })),
       ...(cause && { last_failure: { cause, ...remedyOf(cause) } }),
       last_attempts: log.slice(-ATTEMPTS_SHOWN).map(({ response, note, archived: _, ...attempt }) => ({
         ...attempt,

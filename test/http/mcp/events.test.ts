@@ -1,10 +1,12 @@
 /** MCP Events: what is listed, who may subscribe and to where, what a subscription is, and how it ends. */
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, test } from "vitest";
+import { OUTSIDE } from "../../../src/core/mcp-events.ts";
 import { accessUnder } from "../../../src/core/portal-access.ts";
 import type { Principal } from "../../../src/core/principal.ts";
 import { scopes } from "../../../src/core/scopes.ts";
-import { putEventType } from "../../../src/store/event-types.ts";
+import { findEventType, putEventType } from "../../../src/store/event-types.ts";
+import { insertEventVersion } from "../../../src/store/event-versions.ts";
 import { type EventsWorld, HOOKS, KEY_OF_AGENT, newEventsWorld } from "../../support/mcp-events.ts";
 import type { Call } from "../../support/receivers.ts";
 import { newDestination, START, TENANT } from "../../support/world.ts";
@@ -113,6 +115,45 @@ describe("events/list", () => {
     await subscribe({ name: "text" });
     await events.happen("a text", "text");
     expect(delivered()[0].data).toEqual({ value: "a text" });
+  });
+});
+
+describe("an event type with versions", () => {
+  const publish = async (conversion: string) => {
+    const seen = await findEventType(env.DB, "order.paid");
+    if (!seen) throw new Error("There is no type");
+    events.world.clock.pass(60_000);
+    const schema = JSON.stringify({ type: "object", required: ["order"] });
+    await insertEventVersion(env.DB, seen, { schema, example: null, conversion }, events.world.clock.now());
+    events.world.clock.pass(60_000);
+  };
+
+  test("is listed with its newest, which a new subscription gets; one that there was keeps its own when it is renewed", async () => {
+    await subscribe();
+    await publish('{"amount": "{{ data.order.amount }}"}');
+    const { result } = await send("events/list");
+    expect(result.events.at(-1).payloadSchema).toMatchObject({ required: ["order"] });
+    await subscribe();
+    await subscribe({ arguments: { "order.amount": { gt: 1 } } });
+    await events.happen({ order: { amount: 5 } });
+    expect(delivered().map(({ data }) => data)).toEqual(
+      expect.arrayContaining([{ amount: 5 }, { order: { amount: 5 } }]),
+    );
+    expect(delivered()).toHaveLength(2);
+  });
+
+  test("whose conversion fails is explained with the fault, as a text of others, and with what to do", async () => {
+    await subscribe();
+    await publish('{"amount": {{ data.order }} }');
+    await events.happen({ order: "no number" });
+    expect(delivered()).toEqual([]);
+    const listed = await events.agent.use("list_deliveries", { state: "waiting" });
+    const [delivery] = listed.value.deliveries;
+    expect(delivery).toMatchObject({ reason: "transform_failed" });
+    const { value } = await events.agent.use("explain_delivery", { delivery_id: delivery.id });
+    expect(value).toMatchObject({ reason: "transform_failed", attempts: 0, remedy: expect.any(String) });
+    expect(value).not.toHaveProperty("transform_fault");
+    expect(value[OUTSIDE].transform_fault).toContain("conversion of order.paid from version 2 to 1");
   });
 });
 
