@@ -15,7 +15,7 @@ import { projectRoot } from "../../tools/wrangler.ts";
 const CRON_MS = 5_000;
 
 /** What only an account, the internet or a flag can show. */
-const SKIPPED = ["billed", "dead-origin", "dropped", "ip-address"];
+const SKIPPED = ["billed", "dead-origin", "dropped", "functions", "ip-address"];
 
 let throwaway: Awaited<ReturnType<typeof prepareThrowaway>>;
 let stack: Stack;

@@ -14,6 +14,7 @@ import {
   noAnswer,
   ownHost,
 } from "./checks/failures.ts";
+import { functions } from "./checks/functions.ts";
 import { soak } from "./checks/soak.ts";
 import { circuit, concurrency, hold, retry } from "./checks/trouble.ts";
 
@@ -26,6 +27,6 @@ export const checks: readonly Check[] = [
   ...[heartbeat, idempotency, retry, hold, circuit, slow],
   ...[missingName, closedPort, badCertificate, deadOrigin, noAnswer, ownHost, ipAddress, strangers],
   hanging,
-  ...[batch, concurrency],
+  ...[batch, concurrency, functions],
   ...[billed, dropped, soak],
 ];
