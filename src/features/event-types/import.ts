@@ -72,7 +72,7 @@ export const importEventTypes = service(
       webhooks.map((one) => plannedType(services, field, one, before.get(one.name))),
     );
     const writes = planned.flatMap(({ write }) => write ?? []);
-    const size = JSON.stringify(writes).length;
+    const size = JSON.stringify(writes.map(({ seen: _, ...row }) => row)).length;
     if (size > MAX_IMPORTED) {
       const expected = `at most ${MAX_IMPORTED}: import the document in parts`;
       return invalidFields([{ field, fault: `gives types of ${size} characters`, expected }]);

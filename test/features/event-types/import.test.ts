@@ -185,6 +185,18 @@ test("others are archived on request, which a dry run says", async () => {
   expect(await stored("old")).toMatchObject({ archived: true });
 });
 
+test("types of nearly all that may be imported at once replace others of as much", async () => {
+  const some = (text: string) =>
+    Object.fromEntries(
+      Array.from({ length: 62 }, (_, i) => [
+        `x.${i}`,
+        { schema: { type: "object", description: text.repeat(15_000) }, description: "" },
+      ]),
+    );
+  expect((await send(some("a"))).status).toBe(200);
+  expect((await send(some("b"))).json.types[0]).toEqual(step("change", 1, "x.0"));
+});
+
 test("a document is read from text too, and refused with its field", async () => {
   const yaml = `webhooks: {${TYPE}: {post: {}}}`;
   expect((await call("POST", "/v1/event-types/import", { document: yaml })).json.types).toEqual([
