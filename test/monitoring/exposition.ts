@@ -14,7 +14,7 @@ const figures = { view: gateFixture(noTraffic).view, ever: emptyCounters(0), win
 const seen: Fleet["seen"] = [
   {
     row: { id: "dst_00000000000000000000", status: "active" } as Fleet["seen"][number]["row"],
-    depth: { waiting: 0, dead: 0, retrying: 0 },
+    depth: { waiting: 0, dead: 0, retrying: 0, held: 0 },
     figures,
   },
 ];

@@ -3,7 +3,7 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import { destinationStatus } from "../../../core/destination-status.ts";
 import { allows, allowsAnother } from "../../../core/portal-access.ts";
-import { isPolled } from "../../../delivery/kinds/registry.ts";
+import { isPolled } from "../../../delivery/kinds/sending.ts";
 import { getDestinations } from "../../../features/destinations/service.ts";
 import type { PortalVisitor } from "../../../features/portal-links/visits.ts";
 import { queryGates } from "../../../features/stats/fleet.ts";
