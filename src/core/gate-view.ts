@@ -3,7 +3,7 @@ import { type Refusal, refusalAt } from "./admit.ts";
 import { widthOf } from "./concurrency-window.ts";
 import { destinationStateAt } from "./destination-state.ts";
 import { type GateState, type HistoryEntry, withoutExpired } from "./gate-state.ts";
-import { slotsOf, tatOf } from "./lease.ts";
+import { type Lease, slotsOf, tatOf } from "./lease.ts";
 import type { GateSettings } from "./limits.ts";
 import type { Counters } from "./metrics.ts";
 import { effectiveRate, nextSendAt, type Rate } from "./rate-limit.ts";
@@ -28,7 +28,7 @@ export type GateView = Readonly<{
   heldUntil: number | null;
   /** Attempts allowed at once. */
   window: number;
-  /** Connections under lease. */
+  /** Connections under lease, as far as it is known: see `isUnderWay`. */
   inFlight: number;
   /** Attempts a second: the owner's rate, or the adaptive limit where it is lower. */
   ratePerSecond: number;
@@ -57,7 +57,7 @@ export function viewOf(stored: GateState, settings: GateSettings, now: number): 
     trips: circuit.trips,
     heldUntil: heldUntil > now ? heldUntil : null,
     window: widthOf(window, settings.maxConcurrency),
-    inFlight: slotsOf(state.leases),
+    inFlight: slotsOf(state.leases.filter(isUnderWay)),
     ratePerSecond: rate.perSecond,
     rateTokens: tokensAt(tatOf(state.leases, state.tat), rate, now),
     tookMs: Math.round(tookMs),
@@ -66,6 +66,14 @@ export function viewOf(stored: GateState, settings: GateSettings, now: number): 
     minutes,
     history: state.history,
   };
+}
+
+/**
+ * Whether attempts of a lease are probably under way. What an incarnation finds counts against the limit, and mostly stands for what is
+ * over: slack that was not used, and the success of a delivery that came alone, whose end is not written.
+ */
+function isUnderWay({ lost, inherited, lone }: Lease): boolean {
+  return !lost && !(inherited && lone !== undefined);
 }
 
 function tokensAt(tat: number, rate: Rate, now: number): number {

@@ -5,6 +5,7 @@ import { figuresOf, viewOf } from "../../src/core/gate-view.ts";
 import type { GateSettings } from "../../src/core/limits.ts";
 import { rollupsAfter, windows } from "../../src/core/rollups.ts";
 import { settle } from "../../src/core/settle.ts";
+import { restored } from "../../src/core/write-behind.ts";
 import { metric } from "../support/attempt-metrics.ts";
 
 const NOW = 1_000_000_000_000;
@@ -36,6 +37,18 @@ describe("the view of a gate", () => {
     const { state } = admit(newGateState(NOW), ask, settings, NOW);
     expect(viewOf(state, settings, NOW)).toMatchObject({ inFlight: 3, rateTokens: 2 });
     expect(viewOf(state, settings, NOW + 100).rateTokens).toBe(3);
+  });
+
+  it("shows nothing as in flight that an incarnation of the gate assumes for its predecessor, which counts against the limit", () => {
+    const alone = { ...ask, deliveries: [1] };
+    const { state } = admit(newGateState(NOW), alone, settings, NOW);
+    expect(viewOf(state, settings, NOW).inFlight).toBe(1);
+    const slack = { slots: 4, width: 1, grantsUntil: NOW, expiresAt: NOW + 30_000, aheadMs: 0 };
+    const { state: woken } = restored({ ...state, slack }, NOW + 20);
+    expect(woken.leases.reduce((sum, { slots }) => sum + slots, 0)).toBe(5);
+    expect(viewOf(woken, settings, NOW + 20).inFlight).toBe(0);
+    const more = admit(newGateState(NOW), ask, settings, NOW);
+    expect(viewOf(restored(more.state, NOW + 20).state, settings, NOW + 20).inFlight).toBe(3);
   });
 
   it("says why it is blocked and until when, and has the history of it", () => {
