@@ -69,8 +69,8 @@ export function viewOf(stored: GateState, settings: GateSettings, now: number): 
 }
 
 /**
- * Whether attempts of a lease are probably under way. What an incarnation finds counts against the limit, and mostly stands for what is
- * over: slack that was not used, and the success of a delivery that came alone, whose end is not written.
+ * Whether attempts of a lease are probably under way. Leases that an incarnation finds count against the limit, and mostly stand for
+ * slack that was not used, or for the success of a delivery that came alone, whose end is not written.
  */
 function isUnderWay({ lost, inherited, lone }: Lease): boolean {
   return !lost && !(inherited && lone !== undefined);
