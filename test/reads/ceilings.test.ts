@@ -199,8 +199,8 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   // Its entry of the audit trail.
   "POST /v1/portal-links": [6, 2],
   // Every destination of the tenant.
-  "GET /v1/tenants/{tenant}/export": [1_010, 3],
-  "POST /v1/tenants/{tenant}/import": [2_100, 4],
+  "GET /v1/tenants/{tenant}/export": [1_010, 5],
+  "POST /v1/tenants/{tenant}/import": [2_100, 5],
   "PATCH /v1/tenants/{tenant}": [6, 4],
   "POST /v1/erasures": [10, 3],
   "POST /v1/replays": [500, 10],
