@@ -124,7 +124,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   search: [1_500, 11],
   pollEvents: [2_600, 6],
   subscribe: [1_400, 11],
-  exportTenant: [1_400, 5],
+  exportTenant: [1_400, 6],
   importTenant: [1_400, 7],
   changeTenant: [10, 5],
   removeApplication: [9_400, 53],

@@ -46,8 +46,9 @@ export type ImportedType = Readonly<{
   webhook: WebhookType | undefined;
 }>;
 
-/** Characters of a document, and of all types together: they are parameters of one statement. */
-const MAX_DOCUMENT = 1024 * 1024;
+/** Characters of a document. */
+export const MAX_DOCUMENT = 1024 * 1024;
+/** Characters of all types together: they are parameters of one statement. */
 const MAX_IMPORTED = 1_500_000;
 
 /** Puts all types into the catalogue, or none. Refused types are part of a dry run's value, and else the import is refused. */

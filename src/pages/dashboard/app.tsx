@@ -37,7 +37,7 @@ import { registerEventTypeVersions } from "./pages/event-type-versions.tsx";
 import { registerEventTypePages } from "./pages/event-types.tsx";
 import { registerGroupLimitPages } from "./pages/group-limits.tsx";
 import { registerGroupPages } from "./pages/groups.tsx";
-import { registerImportEventTypes } from "./pages/import-event-types.tsx";
+import { LARGEST_IMPORT, registerImportEventTypes } from "./pages/import-event-types.tsx";
 import { registerKeyPages } from "./pages/keys.tsx";
 import { registerNewDestination } from "./pages/new-destination.tsx";
 import { registerNoticePages } from "./pages/notices.tsx";
@@ -69,7 +69,9 @@ export function createDashboard({ services = servicesOf, authenticate = byKey() 
     await next();
   });
   registerAssets(app);
-  app.use(readableForm({ unreadable: showUnreadableForm, tooMany: showTooMany }, LARGEST_FORM));
+  app.use(
+    readableForm({ unreadable: showUnreadableForm, tooMany: showTooMany }, [LARGEST_FORM, LARGEST_IMPORT]),
+  );
   registerSignIn(app, authenticate);
   app.use(signedIn(byAccess(), refuseVisitor));
   app.use(withinPageLimit(showTooMany));

@@ -32,17 +32,17 @@ type Largest = Readonly<{ path: string; bytes: number }>;
 /**
  * Middleware: 400 for a form that cannot be read, such as one of parts without a boundary, and 413 for one that is too large: anybody
  * can send them, before there is a session. Both count as requests without a valid key, so that they are 429 beyond their limit.
- * @param largest the form that may be larger than the others
+ * @param larger forms that may be larger than the others
  */
 export function readableForm<E extends Env & Readonly<{ Variables: Readonly<{ services: Services }> }>>(
   show: Readonly<{
     unreadable: (c: Context<E>, status: 400 | 413) => Shown;
     tooMany: (c: Context<E>, seconds: number) => Shown;
   }>,
-  largest?: Largest,
+  larger: readonly Largest[] = [],
 ): MiddlewareHandler<E> {
   return async (c, next) => {
-    const most = c.req.path === largest?.path ? largest.bytes : MOST_FORM_BYTES;
+    const most = larger.find(({ path }) => path === c.req.path)?.bytes ?? MOST_FORM_BYTES;
     const fault = c.req.method === "POST" ? await formFault(c, most) : undefined;
     if (fault !== undefined) {
       const client = clientOf(c.req.raw);

@@ -46,6 +46,12 @@ test("a document that is none is shown again with its fault", async () => {
   expect(html).toContain("&lt;b&gt;</textarea>");
 });
 
+test("a document of nearly a megabyte is read, whatever its encoding takes", async () => {
+  const document = JSON.stringify({ webhooks: { "order.paid": { post: {} } }, info: '"'.repeat(480_000) });
+  const { status, html } = await (await signedIn()).post(PATH, { document, action: "try" });
+  expect([status, html]).toEqual([200, expect.stringContaining("Created")]);
+});
+
 test("the page is the operator's", async () => {
   const browser = await customer("acme");
   expect((await browser.get(PATH)).status).toBe(403);

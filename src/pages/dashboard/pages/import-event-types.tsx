@@ -2,7 +2,7 @@
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { Refused } from "../../../core/result.ts";
-import { type ImportedType, importEventTypes } from "../../../features/event-types/import.ts";
+import { type ImportedType, importEventTypes, MAX_DOCUMENT } from "../../../features/event-types/import.ts";
 import type { ImportAction } from "../../../features/event-types/schema.ts";
 import { AreaField, CheckField, FormNotice, formState } from "../../ui/fields.tsx";
 import { eventTypeImportFields } from "../../ui/form-fields.ts";
@@ -15,6 +15,9 @@ import { mayEditTypes } from "./edit-event-type.tsx";
 
 const LIST = "/dashboard/event-types";
 const PATH = `${LIST}/import`;
+
+/** Encoded, a character takes up to three bytes. */
+export const LARGEST_IMPORT = { path: PATH, bytes: 3 * MAX_DOCUMENT };
 
 type Sent = Readonly<{ typed: Form; refused?: Refused; plan?: readonly ImportedType[] }>;
 
