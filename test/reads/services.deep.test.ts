@@ -125,7 +125,7 @@ const ceilings: Readonly<Record<string, Ceiling>> = {
   pollEvents: [2_600, 6],
   subscribe: [1_400, 11],
   exportTenant: [1_400, 6],
-  importTenant: [1_400, 7],
+  importTenant: [1_400, 8],
   changeTenant: [10, 5],
   removeApplication: [9_400, 53],
   removeAttemptContent: [12, 4],
