@@ -31,18 +31,19 @@ const none = {
 /** A group, its clock and what members report to it. */
 class Group {
   now = start;
+  settings = settings;
   state: GroupState = newGroupState(start);
 
   report(tenant: string, part: Partial<GroupReport>): boolean {
     const report = { ...none, member: `${tenant}-1`, tenant, ...part };
-    const after = afterGroupReport(this.state, report, settings, this.now, 0);
+    const after = afterGroupReport(this.state, report, this.settings, this.now, 0);
     this.state = after.state;
     return after.counted;
   }
 
   ask(tenant: string, slots = 1, sends = slots): BlockAnswer {
     const report = { ...none, member: `${tenant}-1`, tenant };
-    const dealt = deal(this.state, { slots, sends, leaseMs: 20_000, report }, settings, this.now, 0);
+    const dealt = deal(this.state, { slots, sends, leaseMs: 20_000, report }, this.settings, this.now, 0);
     this.state = dealt.state;
     return dealt.answer;
   }
@@ -164,6 +165,180 @@ describe("the circuit of a group", () => {
   });
 });
 
+describe("the votes of tenants", () => {
+  const failing = (tenants: readonly string[], part: Partial<GroupReport>) => {
+    const group = new Group();
+    for (const tenant of tenants) group.report(tenant, part);
+    return group;
+  };
+
+  it("count for a window after the tenant's first", () => {
+    for (const [waitMs, circuit] of [
+      [59_999, "open"],
+      [60_000, "closed"],
+    ] as const) {
+      const group = failing(["acme"], { failed: 3 });
+      group.now += waitMs;
+      group.report("globex", { failed: 3 });
+      expect(group.circuit).toBe(circuit);
+    }
+  });
+
+  it("open it for as many failures as the breaker wants, over several reports, and for no fewer", () => {
+    const group = failing(["acme", "globex"], { failed: 2 });
+    expect(group.circuit).toBe("closed");
+    expect(group.report("acme", { failed: 1 })).toBe(true);
+    expect(failing(["acme", "acme"], { failed: 3 }).circuit).toBe("closed");
+  });
+
+  it("are those of tenants of whose attempts the breaker's share fail", () => {
+    const two = ["acme", "globex"];
+    expect(failing(two, { failed: 3, succeeded: 3 }).circuit).toBe("open");
+    expect(failing(two, { failed: 3, succeeded: 4 }).circuit).toBe("closed");
+  });
+
+  it("open it when so large a share of those fails that have sent anything", () => {
+    for (const [others, circuit] of [
+      [2, "open"],
+      [3, "closed"],
+    ] as const) {
+      const group = failing(["a", "b", "c"].slice(0, others), { succeeded: 1 });
+      outage(group);
+      expect(group.circuit).toBe(circuit);
+    }
+    const group = failing(["a", "b", "c"], {});
+    outage(group);
+    expect(group.circuit).toBe("open");
+  });
+
+  it("are not counted while it is open, and a success is no failure of the group", () => {
+    const group = new Group();
+    outage(group);
+    const { state } = group;
+    expect(group.report("initech", { succeeded: 3 })).toBe(false);
+    outage(group);
+    expect(group.state.circuit).toEqual(state.circuit);
+    expect(group.state.window).toEqual(state.window);
+  });
+
+  it("of one tenant that cannot connect begin anew with a success", () => {
+    const group = failing(["acme"], { failed: 4, unreached: 4 });
+    group.report("acme", { succeeded: 1 });
+    group.report("acme", { failed: 4, unreached: 4 });
+    expect(group.circuit).toBe("closed");
+  });
+
+  it("open it for twice as long within a window after it has closed, and then as at first", () => {
+    for (const [laterMs, openMs] of [
+      [59_999, 60_000],
+      [60_000, 30_000],
+    ] as const) {
+      const group = new Group();
+      outage(group);
+      group.now += 30_000;
+      group.report("acme", { succeeded: 1, ...group.end(group.probe("acme")) });
+      group.now += laterMs;
+      outage(group);
+      expect(group.blockedMs).toBe(openMs);
+    }
+  });
+});
+
+describe("a probe", () => {
+  const halfOpen = () => {
+    const group = new Group();
+    outage(group);
+    group.now += 30_000;
+    return group;
+  };
+
+  it("that has failed keeps its tenant from the next for the next cool-down, and proves nothing a second time", () => {
+    const group = halfOpen();
+    group.report("mallory", { failed: 1, ...group.end(group.probe("mallory")) });
+    group.now += 59_999;
+    expect(group.ask("mallory").kind).toBe("refused");
+    group.now += 1;
+    group.report("mallory", { failed: 1, ...group.end(group.probe("mallory")) });
+    expect(group.circuit).toBe("half_open");
+  });
+
+  it("that cannot connect to the only host opens it at once", () => {
+    const group = halfOpen();
+    group.report("acme", { failed: 1, unreached: 1, ...group.end(group.probe("acme")) });
+    expect(group.circuit).toBe("open");
+  });
+
+  it("without an outcome, or with a failure beside a success, does not close it", () => {
+    for (const part of [{}, { succeeded: 1, failed: 1 }]) {
+      const group = halfOpen();
+      group.report("acme", { ...part, ...group.end(group.probe("acme")) });
+      expect(group.circuit).toBe("half_open");
+      group.probe("globex");
+    }
+  });
+});
+
+describe("a report of a block", () => {
+  it("ends no other member's, and gives back the sends that were not made", () => {
+    const group = new Group();
+    group.settings = { ...settings, ratePerSecond: 100 };
+    group.ask("acme", 4, 4);
+    const [block] = group.state.blocks;
+    if (block === undefined) throw new Error("It was refused");
+    const inFlight = () => groupViewOf(group.state, settings, group.now).inFlight;
+    group.report("globex", group.end(block.id));
+    expect(inFlight()).toBe(4);
+    group.report("acme", { ends: [{ block: block.id, slots: 1, unused: 0 }] });
+    expect(inFlight()).toBe(1);
+    group.report("acme", { ends: [{ block: block.id, slots: 0, unused: 3 }] });
+    expect([inFlight(), group.state.tat]).toEqual([0, block.tat - 30]);
+  });
+});
+
+describe("the window of a group", () => {
+  const narrowed = () => {
+    const group = new Group();
+    group.report("acme", { limited: 1 });
+    group.report("globex", { limited: 1 });
+    return group;
+  };
+  const size = (group: Group) => group.state.window.size;
+
+  it("is halved once in a second, and widened by each success", () => {
+    const group = narrowed();
+    group.now += 999;
+    group.report("acme", { limited: 1 });
+    expect(size(group)).toBe(4);
+    group.now += 1;
+    group.report("acme", { limited: 1 });
+    expect(size(group)).toBe(2);
+    const [one, three] = [1, 3].map((succeeded) => {
+      const after = narrowed();
+      after.report("acme", { succeeded });
+      return size(after);
+    });
+    expect([(one ?? 0) > 4, (three ?? 0) > (one ?? 0)]).toEqual([true, true]);
+  });
+
+  it("stays while a hold lasts, and where it is wider than the limit", () => {
+    const group = narrowed();
+    group.report("initech", { limited: 1, waitMs: 5_000 });
+    const held = size(group);
+    group.report("acme", { succeeded: 3 });
+    expect(size(group)).toBe(held);
+    const wide = new Group();
+    const before = size(wide);
+    wide.report("acme", { succeeded: 3 });
+    expect(size(wide)).toBe(before);
+  });
+
+  it("is one when two tenants were told to wait", () => {
+    const group = new Group();
+    for (const tenant of ["acme", "globex"]) group.report(tenant, { failed: 1, waitMs: 120_000 });
+    expect([group.blockedMs, groupViewOf(group.state, settings, group.now).window]).toEqual([120_000, 1]);
+  });
+});
+
 describe("a 429 with Retry-After", () => {
   it("of two tenants holds all for as long as both were told", () => {
     const group = new Group();
@@ -193,6 +368,40 @@ describe("a 429 with Retry-After", () => {
     group.report("mallory", { limited: 1, waitMs: 86_400_000 });
     group.report("acme", { limited: 1, waitMs: 5_000 });
     expect(group.blockedMs).toBe(5_000);
+  });
+
+  it("of one tenant holds all again after an hour without", () => {
+    for (const [laterMs, heldMs] of [
+      [3_599_999, 0],
+      [3_600_000, 60_000],
+    ] as const) {
+      const group = new Group();
+      group.report("mallory", { limited: 1, waitMs: 60_000 });
+      group.now += laterMs;
+      group.report("mallory", { limited: 1, waitMs: 86_400_000 });
+      expect(group.blockedMs).toBe(heldMs);
+    }
+  });
+
+  it("of another tenant is for the same cause within a minute, by the longest that each was told", () => {
+    for (const [laterMs, heldMs] of [
+      [59_999, 3_600_000 - 59_999],
+      [60_000, 60_000],
+    ] as const) {
+      const group = new Group();
+      group.report("acme", { limited: 1, waitMs: 3_600_000 });
+      group.report("acme", { limited: 1, waitMs: 1_000 });
+      group.now += laterMs;
+      group.report("globex", { limited: 1, waitMs: 3_600_000 });
+      expect(group.blockedMs).toBe(heldMs);
+    }
+  });
+
+  it("is that of tenants that were refused: one that was answered is no second", () => {
+    const group = new Group();
+    group.report("acme", { succeeded: 1 });
+    group.report("mallory", { limited: 1 });
+    expect(groupViewOf(group.state, settings, group.now).window).toBe(8);
   });
 
   it("of two tenants narrows what is sent at once, and of one does not", () => {
