@@ -58,7 +58,10 @@ export function ok<T>(value: T): Ok<T> {
 }
 
 /** The result with another form of its value; a refusal as it is. */
-export function mapOk<T, U>(result: Result<T>, form: (value: T) => U): Result<U> {
+export function mapOk<T, U, K extends RefusalKind>(
+  result: Result<T, K>,
+  form: (value: T) => U,
+): Result<U, K> {
   return result.kind === "ok" ? ok(form(result.value)) : result;
 }
 

@@ -1,12 +1,14 @@
-/** The parts of a route that calls one service, as `createRoute` takes them. */
+/** The parts of a route that calls one service, as `createRoute` takes them, and its replies. */
 import type { z } from "@hono/zod-openapi";
-import type { MiddlewareHandler } from "hono";
+import type { MiddlewareHandler, TypedResponse } from "hono";
+import type { JSONParsed } from "hono/utils/types";
 import type { Permission } from "../core/principal.ts";
+import { mapOk, type RefusalKind, type Result } from "../core/result.ts";
 import { permitting } from "./auth.ts";
-import type { ApiEnv } from "./context.ts";
-import { jsonAnswer } from "./parameters.ts";
+import type { ApiContext, ApiEnv } from "./context.ts";
+import { jsonAnswer, pageFrom } from "./parameters.ts";
 import type { ProblemStatus } from "./problem-types.ts";
-import { problemResponses } from "./problems.ts";
+import { answerOf, problemResponses } from "./problems.ts";
 
 /** The method and the path; the service's permission is required before the other middleware. */
 export function routeTo<const M extends "get" | "post" | "put" | "patch" | "delete", const P extends string>(
@@ -18,13 +20,61 @@ export function routeTo<const M extends "get" | "post" | "put" | "patch" | "dele
   return { method, path, middleware: [permitting(permission), ...others] };
 }
 
+/** The problems of a route beside those that every request may meet; `body`: those of a JSON body. */
+type Problems = ProblemStatus | "body";
+type StatusOf<P extends Problems> =
+  | 401
+  | 403
+  | 429
+  | 503
+  | (P extends "body" ? 400 | 413 | 415 | 422 : Exclude<P, "body">);
+
 /** A JSON answer of this status, and problems. */
-export function answers<const S extends number, B extends z.ZodType, P extends ProblemStatus>(
+export function answers<const S extends number, B extends z.ZodType, const P extends Problems = never>(
   status: S,
   schema: B,
   description: string,
-  problems: readonly P[],
+  ...problems: readonly P[]
 ) {
   type Answer = Record<S, ReturnType<typeof jsonAnswer<B>>>;
-  return { ...({ [status]: jsonAnswer(schema, description) } as Answer), ...problemResponses(...problems) };
+  return { ...({ [status]: jsonAnswer(schema, description) } as Answer), ...refusals(problems) };
+}
+
+/** An empty answer of status 204, and problems. */
+export function emptied<const P extends Problems = never>(description: string, ...problems: readonly P[]) {
+  return { 204: { description }, ...refusals(problems) };
+}
+
+function refusals<P extends Problems>(problems: readonly P[]) {
+  const statuses = problems.flatMap((one) => (one === "body" ? [400, 413, 415, 422] : one));
+  return problemResponses(...([401, 403, ...statuses] as StatusOf<P>[]));
+}
+
+/** The value of a result as JSON, or the problem of its refusal. */
+export function reply<T, K extends RefusalKind, const S extends 200 | 201 | 202 = 200>(
+  c: ApiContext,
+  result: Result<T, K>,
+  status = 200 as S,
+) {
+  if (result.kind !== "ok") return answerOf(result);
+  return c.json(result.value as object, status) as unknown as Response &
+    TypedResponse<JSONParsed<T>, S, "json">;
+}
+
+/** A page of a list, of which the service was to read one entry more than `limit`; or the problem of its refusal. */
+export function replyPage<T, K extends RefusalKind>(
+  c: ApiContext,
+  result: Result<readonly T[], K>,
+  limit: number,
+  keyOf: (entry: T) => unknown,
+) {
+  return reply(
+    c,
+    mapOk(result, (entries) => pageFrom(entries, limit, keyOf)),
+  );
+}
+
+/** An empty answer, or the problem of a refusal. */
+export function replyEmpty<K extends RefusalKind>(c: ApiContext, result: Result<unknown, K>) {
+  return result.kind === "ok" ? c.body(null, 204) : answerOf(result);
 }

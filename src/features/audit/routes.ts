@@ -40,7 +40,7 @@ const getEntries = createRoute({
   summary: "List changes",
   description: "The newest first. Kept for `AUDIT_DAYS`.",
   request: { query: auditQuery },
-  responses: answers(200, pageOf(entrySchema), "A page of changes.", [401, 403, 422, 429]),
+  responses: answers(200, pageOf(entrySchema), "A page of changes.", 422),
 });
 
 const EXAMPLE = `{"id":"aud_1bm8hcd2k00","at":"2026-11-21T09:00:00.000Z","tenant":"acme","actor":{"kind":"admin_key","key":null,"session":null,"person":null},"action":"destination.paused","subject":"dst_8m2x0f7q9a4r6t1v3w5y","changes":null}

@@ -2,16 +2,9 @@
 import { createRoute } from "@hono/zod-openapi";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
-import {
-  encodeCursor,
-  idParam,
-  jsonAnswer,
-  jsonRequest,
-  optionalJson,
-  pageOf,
-} from "../../http/parameters.ts";
+import { encodeCursor, idParam, jsonRequest, optionalJson, pageOf } from "../../http/parameters.ts";
 import { answerOf, problemOf, problemResponses } from "../../http/problems.ts";
-import { answers, routeTo } from "../../http/routes.ts";
+import { answers, reply, routeTo } from "../../http/routes.ts";
 import { isoTime } from "../../time.ts";
 import { getAttempt } from "./attempts.ts";
 import { getBlockedKeys, skipDelivery } from "./ordering.ts";
@@ -57,10 +50,7 @@ export function registerDeliveries(api: Api): void {
     return tailed.kind === "ok" ? c.body(tailed.value, 200, STREAM_HEADERS) : answerOf(tailed);
   });
 
-  api.openapi(retryRoute, async (c) => {
-    const retried = await retryDelivery(callerIn(c), c.req.valid("param").id);
-    return retried.kind === "ok" ? c.json(retried.value, 200) : answerOf(retried);
-  });
+  api.openapi(retryRoute, async (c) => reply(c, await retryDelivery(callerIn(c), c.req.valid("param").id)));
 
   for (const { path } of [retryManyRoute, repairRoute])
     api.use(path, async (c, next) => (c.req.method === "POST" ? next() : c.notFound()));
@@ -89,26 +79,18 @@ export function registerDeliveries(api: Api): void {
     return c.json({ data, next_cursor: next ? encodeCursor(placesOf(next)) : null }, 200);
   });
 
-  api.openapi(showRoute, async (c) => {
-    const found = await getDelivery(callerIn(c), c.req.valid("param").id);
-    return found.kind === "ok" ? c.json(found.value, 200) : answerOf(found);
-  });
+  api.openapi(showRoute, async (c) => reply(c, await getDelivery(callerIn(c), c.req.valid("param").id)));
 
   api.openapi(attemptRoute, async (c) => {
     const { id: delivery, at } = c.req.valid("param");
-    const found = await getAttempt(callerIn(c), { delivery, at });
-    return found.kind === "ok" ? c.json(found.value, 200) : answerOf(found);
+    return reply(c, await getAttempt(callerIn(c), { delivery, at }));
   });
 
-  api.openapi(cancelRoute, async (c) => {
-    const cancelled = await cancelOneDelivery(callerIn(c), c.req.valid("param").id);
-    return cancelled.kind === "ok" ? c.json(cancelled.value, 200) : answerOf(cancelled);
-  });
+  api.openapi(cancelRoute, async (c) =>
+    reply(c, await cancelOneDelivery(callerIn(c), c.req.valid("param").id)),
+  );
 
-  api.openapi(skipRoute, async (c) => {
-    const skipped = await skipDelivery(callerIn(c), c.req.valid("param").id);
-    return skipped.kind === "ok" ? c.json(skipped.value, 200) : answerOf(skipped);
-  });
+  api.openapi(skipRoute, async (c) => reply(c, await skipDelivery(callerIn(c), c.req.valid("param").id)));
 
   api.openapi(blockedKeysRoute, async (c) => {
     const destination = c.req.valid("param").id;
@@ -140,7 +122,7 @@ const listRoute = createRoute({
     "are scheduled for later, the earliest first. With `order=event` or a `tag` the list has deliveries in all states, by " +
     "event alone.",
   request: { query: deliveryQuery },
-  responses: answers(200, pageOf(deliverySchema), "A page of deliveries.", [401, 403, 422, 429]),
+  responses: answers(200, pageOf(deliverySchema), "A page of deliveries.", 422),
 });
 
 const showRoute = createRoute({
@@ -148,7 +130,7 @@ const showRoute = createRoute({
   summary: "Show a delivery and its attempts",
   tags,
   request: { params: idParam },
-  responses: answers(200, deliverySchema, "The delivery.", [401, 403, 404, 429]),
+  responses: answers(200, deliverySchema, "The delivery.", 404),
 });
 
 const attemptRoute = createRoute({
@@ -159,7 +141,7 @@ const attemptRoute = createRoute({
     "Where the deployment keeps exchanges (R2), those that are marked as `archived` in the delivery's log are shown as they " +
     "were, with up to 64 KB of the answer. Of others the log has the beginning of the answer.",
   request: { params: attemptParam },
-  responses: answers(200, attemptSchema, "The attempt.", [401, 403, 404, 429]),
+  responses: answers(200, attemptSchema, "The attempt.", 404),
 });
 
 const stream = {
@@ -195,7 +177,7 @@ const retryRoute = createRoute({
     "receiver gets the same id and the same bytes with a fresh signature, and `webhook-attempt` begins at 1 again. Its " +
     "log is kept. A delivery that has not ended is refused with 409.",
   request: { params: idParam },
-  responses: answers(200, deliverySchema, "The delivery: it waits for its turn.", [401, 403, 404, 409]),
+  responses: answers(200, deliverySchema, "The delivery: it waits for its turn.", 404, 409),
 });
 
 const retryManyRoute = createRoute({
@@ -204,7 +186,7 @@ const retryManyRoute = createRoute({
   tags,
   description: `The same for up to ${MOST_IDS} deliveries. Each is requeued or refused by itself.`,
   request: { body: jsonRequest(deliveryIds) },
-  responses: answers(200, retriedDeliveries, "What became of each.", [400, 401, 403, 413, 415, 422]),
+  responses: answers(200, retriedDeliveries, "What became of each.", "body"),
 });
 
 const repairRoute = createRoute({
@@ -216,10 +198,7 @@ const repairRoute = createRoute({
     `by itself. A request repairs ${MOST_IDS} at most: repeat it with \`next_cursor\` as \`cursor\` until that is null. It may ` +
     "repair none and still have a `next_cursor`. To send a whole period again at a pace, start replays.",
   request: { body: jsonRequest(repairQuery) },
-  responses: {
-    200: jsonAnswer(repairedDeliveries, "How many were repaired, and why others were not."),
-    ...problemResponses(400, 401, 403, 413, 415, 422),
-  },
+  responses: answers(200, repairedDeliveries, "How many were repaired, and why others were not.", "body"),
 });
 
 const cancelRoute = createRoute({
@@ -231,7 +210,7 @@ const cancelRoute = createRoute({
     "While an attempt is under way, and once the delivery is delivered or dead, it is refused with 409. An attempt that " +
     "begins at the same moment may still arrive. A cancelled delivery may be sent again.",
   request: { params: idParam },
-  responses: answers(200, deliverySchema, "The delivery, cancelled.", [401, 403, 404, 409, 503]),
+  responses: answers(200, deliverySchema, "The delivery, cancelled.", 404, 409),
 });
 
 const skipRoute = createRoute({
@@ -242,12 +221,7 @@ const skipRoute = createRoute({
     'At a destination with `on_dead: "hold"` a dead delivery holds the key of its event. Skipping lets the key go on with ' +
     "the next event; the delivery stays dead. Any other delivery is refused with 409: cancel one that has not ended.",
   request: { params: idParam },
-  responses: answers(
-    200,
-    deliverySchema,
-    "The delivery, which holds its key no longer.",
-    [401, 403, 404, 409, 503],
-  ),
+  responses: answers(200, deliverySchema, "The delivery, which holds its key no longer.", 404, 409),
 });
 
 const blockedKeysRoute = createRoute({
@@ -258,10 +232,7 @@ const blockedKeysRoute = createRoute({
     "The keys of a destination with `ordering` of which deliveries wait for the first one, and those that are held, each " +
     "with that delivery. A page looks at a hundred keys: it may be short, or empty, and still have a `next_cursor`.",
   request: { params: idParam, query: blockedKeysQuery },
-  responses: {
-    200: jsonAnswer(pageOf(blockedKey), "A page of blocked keys."),
-    ...problemResponses(401, 403, 404, 422, 429),
-  },
+  responses: answers(200, pageOf(blockedKey), "A page of blocked keys.", 404, 422),
 });
 
 const cancelWaitingRoute = createRoute({
@@ -273,8 +244,5 @@ const cancelWaitingRoute = createRoute({
     "others that are `queued` or `retrying` are cancelled by themselves. A request cancels a few thousand at most: repeat it with `next_cursor` as `cursor` until that " +
     "is null. What begins to wait meanwhile may be left. Each may be sent again later.",
   request: { params: idParam, body: optionalJson(waitingQuery) },
-  responses: {
-    200: jsonAnswer(cancelledDeliveries, "How many were cancelled."),
-    ...problemResponses(400, 401, 403, 404, 413, 415, 422, 503),
-  },
+  responses: answers(200, cancelledDeliveries, "How many were cancelled.", "body", 404),
 });

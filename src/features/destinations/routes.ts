@@ -1,8 +1,8 @@
 /** The routes of destinations: their settings, status, secrets, health, test events and previews, and the master key. */
-
 import { createRoute, z } from "@hono/zod-openapi";
 import { MOST_PREVIOUS } from "../../core/credentials.ts";
 import { attemptErrors } from "../../core/reasons.ts";
+import { mapOk, type RefusalKind, type Result } from "../../core/result.ts";
 import { permitting } from "../../http/auth.ts";
 import { type Api, type ApiContext, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
@@ -22,8 +22,9 @@ import {
 } from "../../http/parameters.ts";
 import { answerOf, type Checked, errorsOf, givenTo, invalid, problemResponses } from "../../http/problems.ts";
 import { withinAnonymousLimit, withinAnyReadLimit } from "../../http/rate-limit.ts";
-import { answers, routeTo } from "../../http/routes.ts";
+import { answers, emptied, reply, replyEmpty, routeTo } from "../../http/routes.ts";
 import { idPatterns } from "../../ids.ts";
+import type { Destination } from "../../store/destination.ts";
 import { BUNDLES_LOOKED_AT } from "../../store/event-list.ts";
 import {
   certificationOrder,
@@ -90,31 +91,22 @@ export function registerDestinations(api: Api): void {
     );
   });
 
-  api.openapi(show, async (c) => {
-    const found = await getDestination(callerIn(c), c.req.valid("param").id);
-    return found.kind === "ok"
-      ? c.json(destinationViewFor(callerIn(c).principal, found.value), 200)
-      : answerOf(found);
-  });
+  api.openapi(show, async (c) => replyShown(c, await getDestination(callerIn(c), c.req.valid("param").id)));
 
   api.openapi(
     change,
     async (c) => {
       const { id } = c.req.valid("param");
       const input = { id, change: c.req.valid("json"), requestUrl: c.req.url };
-      const updated = await updateDestination(callerIn(c), input);
-      return updated.kind === "ok"
-        ? c.json(destinationViewFor(callerIn(c).principal, updated.value), 200)
-        : answerOf(updated);
+      return replyShown(c, await updateDestination(callerIn(c), input));
     },
     (result, c: ApiContext) =>
       refuseInvalid(result, urlErrors(c.get("services"), givenTo(result), c.req.url)),
   );
 
-  api.openapi(deletion, async (c) => {
-    const removed = await removeDestination(callerIn(c), c.req.valid("param").id);
-    return removed.kind === "ok" ? c.body(null, 204) : answerOf(removed);
-  });
+  api.openapi(deletion, async (c) =>
+    replyEmpty(c, await removeDestination(callerIn(c), c.req.valid("param").id)),
+  );
 }
 
 /** 422 with the errors of all fields at once: those that the schema finds, and the others. */
@@ -124,45 +116,35 @@ function refuseInvalid(result: Checked, others: ReturnType<typeof urlErrors>) {
 }
 
 export function registerDestinationStatus(api: Api): void {
-  api.openapi(pause, async (c) => {
-    const paused = await pauseDestination(callerIn(c), c.req.valid("param").id);
-    return paused.kind === "ok"
-      ? c.json(destinationViewFor(callerIn(c).principal, paused.value), 200)
-      : answerOf(paused);
-  });
+  api.openapi(pause, async (c) =>
+    replyShown(c, await pauseDestination(callerIn(c), c.req.valid("param").id)),
+  );
 
-  api.openapi(resume, async (c) => {
-    const resumed = await resumeDestination(callerIn(c), c.req.valid("param").id);
-    return resumed.kind === "ok"
-      ? c.json(destinationViewFor(callerIn(c).principal, resumed.value), 200)
-      : answerOf(resumed);
-  });
+  api.openapi(resume, async (c) =>
+    replyShown(c, await resumeDestination(callerIn(c), c.req.valid("param").id)),
+  );
 }
 
 export function registerDestinationTest(api: Api): void {
   api.openapi(testEvent, async (c) => {
     const { type } = c.req.valid("json") ?? {};
-    const tested = await testDestination(callerIn(c), { ...c.req.valid("param"), type });
-    return tested.kind === "ok" ? c.json(tested.value, 200) : answerOf(tested);
+    return reply(c, await testDestination(callerIn(c), { ...c.req.valid("param"), type }));
   });
 
   api.openapi(certification, async (c) => {
     const order = { ...c.req.valid("json"), ...c.req.valid("param") };
-    const certified = await certifyDestination(callerIn(c), order);
-    return certified.kind === "ok" ? c.json(certified.value, 200) : answerOf(certified);
+    return reply(c, await certifyDestination(callerIn(c), order));
   });
 
-  api.openapi(lastCertification, async (c) => {
-    const found = await getCertification(callerIn(c), c.req.valid("param").id);
-    return found.kind === "ok" ? c.json(found.value, 200) : answerOf(found);
-  });
+  api.openapi(lastCertification, async (c) =>
+    reply(c, await getCertification(callerIn(c), c.req.valid("param").id)),
+  );
 }
 
 export function registerDestinationPreview(api: Api): void {
   api.openapi(preview, async (c) => {
     const { id } = c.req.valid("param");
-    const previewed = await previewDestination(callerIn(c), { ...c.req.valid("json"), id });
-    return previewed.kind === "ok" ? c.json(previewed.value, 200) : answerOf(previewed);
+    return reply(c, await previewDestination(callerIn(c), { ...c.req.valid("json"), id }));
   });
 }
 
@@ -192,22 +174,25 @@ export function registerDestinationKeys(api: Api): void {
 const MAX_AGE_S = 300;
 
 export function registerMasterKeyRotation(api: Api): void {
-  api.openapi(masterKey, async (c) => {
-    const rotated = await rotateMasterKey(callerIn(c), c.req.valid("query").cursor ?? "");
-    return rotated.kind === "ok" ? c.json(rotated.value, 200) : answerOf(rotated);
-  });
+  api.openapi(masterKey, async (c) =>
+    reply(c, await rotateMasterKey(callerIn(c), c.req.valid("query").cursor ?? "")),
+  );
 }
 
 export function registerDestinationHealth(api: Api): void {
-  api.openapi(health, async (c) => {
-    const found = await getDestinationHealth(callerIn(c), c.req.valid("param").id);
-    return found.kind === "ok" ? c.json(found.value, 200) : answerOf(found);
-  });
+  api.openapi(health, async (c) =>
+    reply(c, await getDestinationHealth(callerIn(c), c.req.valid("param").id)),
+  );
 
-  api.openapi(holdEnd, async (c) => {
-    const cleared = await clearHold(callerIn(c), c.req.valid("param").id);
-    return cleared.kind === "ok" ? c.json(cleared.value, 200) : answerOf(cleared);
-  });
+  api.openapi(holdEnd, async (c) => reply(c, await clearHold(callerIn(c), c.req.valid("param").id)));
+}
+
+/** The destination as its caller may see it. */
+function replyShown<K extends RefusalKind>(c: ApiContext, result: Result<Destination, K>) {
+  return reply(
+    c,
+    mapOk(result, (row) => destinationViewFor(callerIn(c).principal, row)),
+  );
 }
 
 const tags = ["Destinations"];
@@ -229,13 +214,13 @@ const creation = createRoute({
     "destinations, unless the deployment sets another limit (`MAX_DESTINATIONS_PER_TENANT`).",
   tags,
   request: { headers: creationHeaders, body: jsonRequest(newDestination) },
-  responses: {
-    201: jsonAnswer(
-      destinationSchema.extend(shownSecret),
-      "The destination, with its secret; it is shown only here.",
-    ),
-    ...problemResponses(400, 401, 403, 409, 413, 415, 422),
-  },
+  responses: answers(
+    201,
+    destinationSchema.extend(shownSecret),
+    "The destination, with its secret; it is shown only here.",
+    "body",
+    409,
+  ),
 });
 
 const list = createRoute({
@@ -249,13 +234,12 @@ const list = createRoute({
       cursor: cursorParam(z.string().regex(idPatterns.destination)),
     }),
   },
-  responses: {
-    200: jsonAnswer(
-      pageOf(destinationSchema),
-      "A page of destinations, ordered by id, without deleted ones.",
-    ),
-    ...problemResponses(401, 403, 422, 429),
-  },
+  responses: answers(
+    200,
+    pageOf(destinationSchema),
+    "A page of destinations, ordered by id, without deleted ones.",
+    422,
+  ),
 });
 
 const show = createRoute({
@@ -263,7 +247,7 @@ const show = createRoute({
   summary: "Show a destination",
   tags,
   request: { params: idParam },
-  responses: answers(200, destinationSchema, "The destination.", [401, 403, 404, 429]),
+  responses: answers(200, destinationSchema, "The destination.", 404),
 });
 
 const change = createRoute({
@@ -272,10 +256,14 @@ const change = createRoute({
   description: "Fields that are left out keep their values; null resets a field to its default.",
   tags,
   request: { params: idParam, body: jsonRequest(destinationChange) },
-  responses: {
-    200: jsonAnswer(destinationSchema, "The changed destination; the change applies from the next batch."),
-    ...problemResponses(400, 401, 403, 404, 409, 413, 415, 422),
-  },
+  responses: answers(
+    200,
+    destinationSchema,
+    "The changed destination; the change applies from the next batch.",
+    "body",
+    404,
+    409,
+  ),
 });
 
 const deletion = createRoute({
@@ -286,17 +274,14 @@ const deletion = createRoute({
     "attempt that is under way is finished and recorded. To keep the deliveries, pause the destination instead.",
   tags,
   request: { params: idParam },
-  responses: {
-    204: { description: "The destination is deleted." },
-    ...problemResponses(401, 403, 404),
-  },
+  responses: emptied("The destination is deleted.", 404),
 });
 
 const statusCommon = {
   method: "post" as const,
   tags,
   request: { params: idParam },
-  responses: { 200: jsonAnswer(destinationSchema, "The destination."), ...problemResponses(401, 403, 404) },
+  responses: answers(200, destinationSchema, "The destination.", 404),
 };
 
 const pause = createRoute({
@@ -365,10 +350,7 @@ const testEvent = createRoute({
     "the catalogue of event types, or an event of the type `breakwater.test`. It is not stored as a delivery and does not " +
     "affect circuit or limits. At most once in five seconds.",
   request: { params: idParam, body: optionalJson(testOrderSchema) },
-  responses: {
-    200: jsonAnswer(testResultSchema, "What was sent, and the result."),
-    ...problemResponses(400, 401, 403, 404, 409, 413, 415, 422, 429, 503),
-  },
+  responses: answers(200, testResultSchema, "What was sent, and the result.", "body", 404, 409),
 });
 
 const certification = createRoute({
@@ -381,12 +363,7 @@ const certification = createRoute({
     "they are not stored as deliveries and do not affect circuit or limits. At most once a minute, not while a " +
     "`Retry-After` holds the destination, and for at most 45 seconds.",
   request: { params: idParam, body: jsonRequest(certificationOrder) },
-  responses: answers(
-    200,
-    certificationSchema,
-    "The result of each check.",
-    [400, 401, 403, 404, 409, 413, 415, 422, 429, 503],
-  ),
+  responses: answers(200, certificationSchema, "The result of each check.", "body", 404, 409),
 });
 
 const lastCertification = createRoute({
@@ -395,12 +372,17 @@ const lastCertification = createRoute({
   tags,
   description: "The last result for the destination's current target.",
   request: { params: idParam },
-  responses: answers(200, certificationSchema, "The result of each check.", [401, 403, 404]),
+  responses: answers(200, certificationSchema, "The result of each check.", 404),
 });
 
 const preview = createRoute({
-  method: "post",
-  path: "/v1/destinations/{id}/preview",
+  ...routeTo(
+    "post",
+    "/v1/destinations/{id}/preview",
+    previewDestination,
+    withinAnyReadLimit,
+    jsonBody({ mayBeEmpty: true }),
+  ),
   summary: "Preview which events a destination takes",
   tags,
   description:
@@ -408,12 +390,8 @@ const preview = createRoute({
     "`channels` and `filter` take, or those of the body, so that they can be tried before they are set. Nothing is " +
     `changed or sent. It looks at the last ${BUNDLES_LOOKED_AT} bundles, which other tenants' events share, and at 8 MB of bodies: where ` +
     "others post much, or events are large, fewer events are shown.",
-  middleware: [permitting(previewDestination.permission), withinAnyReadLimit, jsonBody({ mayBeEmpty: true })],
   request: { params: idParam, body: optionalJson(destinationDraft) },
-  responses: {
-    200: jsonAnswer(previewSchema, "The last events, and whether each would be taken."),
-    ...problemResponses(400, 401, 403, 404, 413, 415, 422),
-  },
+  responses: answers(200, previewSchema, "The last events, and whether each would be taken.", "body", 404),
 });
 
 const rotation = createRoute({
@@ -426,13 +404,14 @@ const rotation = createRoute({
     "With a secret of your own, or with `secret_version`, the request may be repeated. Signature forms with room for one " +
     "signature (`github`, `slack`, `shopify`, `template`) are signed with the new secret alone, from the next batch on.",
   request: { params: idParam, body: optionalJson(secretRotation) },
-  responses: {
-    200: jsonAnswer(
-      destinationSchema.extend(shownSecret),
-      "The destination, with its new secret; it is shown only here.",
-    ),
-    ...problemResponses(400, 401, 403, 404, 409, 413, 415, 422),
-  },
+  responses: answers(
+    200,
+    destinationSchema.extend(shownSecret),
+    "The destination, with its new secret; it is shown only here.",
+    "body",
+    404,
+    409,
+  ),
 });
 
 const keySet = createRoute({
@@ -463,7 +442,7 @@ const masterKey = createRoute({
     "Seals the secrets, headers, `auth` and tokens of up to 100 destinations with the newest master key. Repeat it with " +
     "each `next_cursor` until that is null. Not for keys that are bound to a tenant.",
   request: { query: strict({ cursor: cursorParam(z.string().regex(idPatterns.destination)) }) },
-  responses: answers(200, masterKeyRotation, "The result of the step.", [401, 403, 422]),
+  responses: answers(200, masterKeyRotation, "The result of the step.", 422),
 });
 
 const healthCommon = { tags, request: { params: idParam } };
@@ -473,7 +452,7 @@ const health = createRoute({
   ...routeTo("get", "/v1/destinations/{id}/health", getDestinationHealth),
   summary: "Show a destination's health",
   description: "The state of its gate: what it does now, why, and until when.",
-  responses: answers(200, healthSchema, "The destination's health.", [401, 403, 404, 429, 503]),
+  responses: answers(200, healthSchema, "The destination's health.", 404),
 });
 
 const holdEnd = createRoute({
@@ -484,5 +463,5 @@ const holdEnd = createRoute({
     "A `Retry-After` holds the whole destination until the time that it names. When the receiver's owner says that it " +
     "may be called sooner, this ends the hold: what waits is delivered, beginning with one attempt at a time. May be " +
     "repeated; without a hold nothing changes. An open circuit and a pause stay as they are.",
-  responses: answers(200, healthSchema, "The destination's health without the hold.", [401, 403, 404, 503]),
+  responses: answers(200, healthSchema, "The destination's health without the hold.", 404),
 });

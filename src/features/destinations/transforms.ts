@@ -2,20 +2,19 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { envelopeOf } from "../../core/content.ts";
 import { allows } from "../../core/portal-access.ts";
-import { type FieldError, invalidFields, missing, ok } from "../../core/result.ts";
+import { type FieldError, invalidFields, mapOk, missing, ok } from "../../core/result.ts";
 import { faultText, type Transformed } from "../../core/transform/result.ts";
 import { transformedUrl } from "../../core/transform/url.ts";
 import type { TransformVersion } from "../../core/transform/versions.ts";
 import { bodyOfText, readable, textOf } from "../../delivery/http.ts";
 import { payloadOf } from "../../delivery/payload.ts";
 import { applyDraft, convertedFor, type TransformedEvent, tryTransform } from "../../delivery/transform.ts";
-import { permitting } from "../../http/auth.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
-import { eventType, idParam, jsonAnswer, jsonRequest, optionalJson, strict } from "../../http/parameters.ts";
-import { answerOf, checked, problemResponses } from "../../http/problems.ts";
+import { eventType, idParam, jsonRequest, optionalJson, strict } from "../../http/parameters.ts";
+import { checked } from "../../http/problems.ts";
 import { withinAnyReadLimit } from "../../http/rate-limit.ts";
-import { answers, routeTo } from "../../http/routes.ts";
+import { answers, reply, routeTo } from "../../http/routes.ts";
 import { eventId } from "../../ids.ts";
 import type { Services } from "../../services.ts";
 import { overBy } from "../../store/delivery-filter.ts";
@@ -249,40 +248,41 @@ export const restoreTransform = service(
 export function registerTransforms(api: Api): void {
   api.openapi(preview, async (c) => {
     const { id } = c.req.valid("param");
-    const previewed = await previewTransform(callerIn(c), { ...c.req.valid("json"), id });
-    return previewed.kind === "ok" ? c.json(previewed.value, 200) : answerOf(previewed);
+    return reply(c, await previewTransform(callerIn(c), { ...c.req.valid("json"), id }));
   });
 
-  api.openapi(versions, async (c) => {
-    const listed = await getTransformVersions(callerIn(c), c.req.valid("param").id);
-    return listed.kind === "ok" ? c.json(listed.value, 200) : answerOf(listed);
-  });
+  api.openapi(versions, async (c) =>
+    reply(c, await getTransformVersions(callerIn(c), c.req.valid("param").id)),
+  );
 
   api.openapi(restoration, async (c) => {
     const input = { ...c.req.valid("param"), ...c.req.valid("json"), requestUrl: c.req.url };
-    const restored = await restoreTransform(callerIn(c), input);
-    return restored.kind === "ok"
-      ? c.json(destinationViewFor(callerIn(c).principal, restored.value), 200)
-      : answerOf(restored);
+    return reply(
+      c,
+      mapOk(await restoreTransform(callerIn(c), input), (row) =>
+        destinationViewFor(callerIn(c).principal, row),
+      ),
+    );
   });
 }
 
 const tags = ["Destinations"];
 
 const preview = createRoute({
-  method: "post",
-  path: "/v1/destinations/{id}/transform/preview",
+  ...routeTo(
+    "post",
+    "/v1/destinations/{id}/transform/preview",
+    previewTransform,
+    withinAnyReadLimit,
+    jsonBody({ mayBeEmpty: true }),
+  ),
   summary: "Preview a transformation",
   tags,
   description:
     `What a template or code, or the saved one, makes of the last events that the destination takes, at most ${MOST_TRIED}, and of a ` +
     "type's example. Nothing is changed or sent.",
-  middleware: [permitting(previewTransform.permission), withinAnyReadLimit, jsonBody({ mayBeEmpty: true })],
   request: { params: idParam, body: optionalJson(draftSchema) },
-  responses: {
-    200: jsonAnswer(transformPreviewSchema, "Each event before and after."),
-    ...problemResponses(400, 401, 403, 404, 413, 415, 422),
-  },
+  responses: answers(200, transformPreviewSchema, "Each event before and after.", "body", 404),
 });
 
 const versions = createRoute({
@@ -290,7 +290,7 @@ const versions = createRoute({
   summary: "List the versions of a transformation",
   tags,
   request: { params: idParam },
-  responses: answers(200, versionsSchema, "The versions.", [401, 403, 404]),
+  responses: answers(200, versionsSchema, "The versions.", 404),
 });
 
 const restoration = createRoute({
@@ -305,10 +305,5 @@ const restoration = createRoute({
       strict({ version: z.int({ error: "expected a whole number" }) }).openapi("TransformRestoration"),
     ),
   },
-  responses: answers(
-    200,
-    destinationSchema,
-    "The destination with it.",
-    [400, 401, 403, 404, 409, 413, 415, 422],
-  ),
+  responses: answers(200, destinationSchema, "The destination with it.", "body", 404, 409),
 });

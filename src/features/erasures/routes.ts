@@ -1,27 +1,26 @@
 /** The routes of erasures. */
 import { createRoute, z } from "@hono/zod-openapi";
+import { mapOk } from "../../core/result.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
 import {
   cursorParam,
   encodeCursor,
   idParam,
-  jsonAnswer,
   jsonRequest,
   limitParam,
   pageOf,
   strict,
 } from "../../http/parameters.ts";
-import { answerOf, problemResponses } from "../../http/problems.ts";
-import { routeTo } from "../../http/routes.ts";
+import { answerOf } from "../../http/problems.ts";
+import { answers, reply, routeTo } from "../../http/routes.ts";
 import { erasureSchema, newErasure } from "./schema.ts";
 import { beginErasure, erasureView, getErasure, getErasures } from "./service.ts";
 
 export function registerErasures(api: Api): void {
-  api.openapi(postErasure, async (c) => {
-    const begun = await beginErasure(callerIn(c), c.req.valid("json"));
-    return begun.kind === "ok" ? c.json(erasureView(begun.value), 202) : answerOf(begun);
-  });
+  api.openapi(postErasure, async (c) =>
+    reply(c, mapOk(await beginErasure(callerIn(c), c.req.valid("json")), erasureView), 202),
+  );
 
   api.openapi(listRoute, async (c) => {
     const { limit, cursor: before } = c.req.valid("query");
@@ -32,10 +31,9 @@ export function registerErasures(api: Api): void {
     return c.json({ data: erasures.map(erasureView), next_cursor }, 200);
   });
 
-  api.openapi(showRoute, async (c) => {
-    const found = await getErasure(callerIn(c), c.req.valid("param").id);
-    return found.kind === "ok" ? c.json(erasureView(found.value), 200) : answerOf(found);
-  });
+  api.openapi(showRoute, async (c) =>
+    reply(c, mapOk(await getErasure(callerIn(c), c.req.valid("param").id), erasureView)),
+  );
 }
 
 const tags = ["Erasures"];
@@ -49,10 +47,7 @@ const postErasure = createRoute({
     "that have not ended are cancelled (`erased`). An attempt that is under way at that moment may still arrive. The " +
     "erasure completes a quarter of an hour after it has gone through at the earliest: it looks once more then.",
   request: { body: jsonRequest(newErasure) },
-  responses: {
-    202: jsonAnswer(erasureSchema, "The erasure; it begins at once."),
-    ...problemResponses(400, 401, 403, 404, 409, 413, 415, 422),
-  },
+  responses: answers(202, erasureSchema, "The erasure; it begins at once.", "body", 404, 409),
 });
 
 const listRoute = createRoute({
@@ -60,10 +55,7 @@ const listRoute = createRoute({
   summary: "List erasures",
   tags,
   request: { query: strict({ limit: limitParam, cursor: cursorParam(z.int().positive()) }) },
-  responses: {
-    200: jsonAnswer(pageOf(erasureSchema), "A page of erasures, the newest first."),
-    ...problemResponses(401, 403, 422, 429),
-  },
+  responses: answers(200, pageOf(erasureSchema), "A page of erasures, the newest first.", 422),
 });
 
 const showRoute = createRoute({
@@ -71,8 +63,5 @@ const showRoute = createRoute({
   summary: "Show an erasure",
   tags,
   request: { params: idParam },
-  responses: {
-    200: jsonAnswer(erasureSchema, "What it erases, and what it has erased so far."),
-    ...problemResponses(401, 403, 404, 429),
-  },
+  responses: answers(200, erasureSchema, "What it erases, and what it has erased so far.", 404),
 });

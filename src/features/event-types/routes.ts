@@ -1,20 +1,19 @@
 /** The routes of event types. */
 import { createRoute, z } from "@hono/zod-openapi";
+import { mapOk } from "../../core/result.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
 import {
   cursorParam,
   eventType,
-  jsonAnswer,
   jsonRequest,
   limitParam,
   optionalJson,
-  pageFrom,
   pageOf,
   strict,
 } from "../../http/parameters.ts";
-import { answerOf, problemResponses } from "../../http/problems.ts";
-import { answers, routeTo } from "../../http/routes.ts";
+import { answerOf } from "../../http/problems.ts";
+import { answers, emptied, reply, replyEmpty, replyPage, routeTo } from "../../http/routes.ts";
 import { MOST_TYPES, MOST_VALIDATED } from "../../store/event-types.ts";
 import { importEventTypes } from "./import.ts";
 import { eventTypeImport, importedTypesSchema, newEventType, typeSchema } from "./schema.ts";
@@ -33,18 +32,17 @@ export function registerEventTypes(api: Api): void {
   api.openapi(getTypes, async (c) => {
     const { archived, limit, cursor: after } = c.req.valid("query");
     const page = { archived: archived === "true", after, limit: limit + 1 };
-    const listed = await getEventTypes(callerIn(c), page);
-    if (listed.kind !== "ok") return answerOf(listed);
-    return c.json(
-      pageFrom(listed.value.map(typeView), limit, ({ name }) => name),
-      200,
+    return replyPage(
+      c,
+      mapOk(await getEventTypes(callerIn(c), page), (rows) => rows.map(typeView)),
+      limit,
+      ({ name }) => name,
     );
   });
 
-  api.openapi(getType, async (c) => {
-    const found = await getEventType(callerIn(c), c.req.valid("param").name);
-    return found.kind === "ok" ? c.json(typeView(found.value), 200) : answerOf(found);
-  });
+  api.openapi(getType, async (c) =>
+    reply(c, mapOk(await getEventType(callerIn(c), c.req.valid("param").name), typeView)),
+  );
 
   api.openapi(importTypes, async (c) => {
     const { document, dry_run: isDryRun = false, archive_others: replaces = false } = c.req.valid("json");
@@ -57,10 +55,9 @@ export function registerEventTypes(api: Api): void {
     return c.json({ types }, 200);
   });
 
-  api.openapi(deleteType, async (c) => {
-    const removed = await deleteEventType(callerIn(c), c.req.valid("param").name);
-    return removed.kind === "ok" ? c.body(null, 204) : answerOf(removed);
-  });
+  api.openapi(deleteType, async (c) =>
+    replyEmpty(c, await deleteEventType(callerIn(c), c.req.valid("param").name)),
+  );
 }
 
 const nameParam = z.object({
@@ -77,7 +74,7 @@ const putType = createRoute({
     `The catalogue has at most ${MOST_TYPES} types, of which ${MOST_VALIDATED} are validated. A change applies to the next ` +
     "event posted. What is left out is removed. Not for keys that are bound to a tenant.",
   request: { params: nameParam, body: optionalJson(newEventType) },
-  responses: answers(200, typeSchema, "The event type.", [400, 401, 403, 413, 415, 422]),
+  responses: answers(200, typeSchema, "The event type.", "body"),
 });
 
 const getTypes = createRoute({
@@ -94,10 +91,7 @@ const getTypes = createRoute({
       cursor: cursorParam(eventType),
     }),
   },
-  responses: {
-    200: jsonAnswer(pageOf(typeSchema), "A page of event types, ordered by name."),
-    ...problemResponses(401, 403, 422, 429),
-  },
+  responses: answers(200, pageOf(typeSchema), "A page of event types, ordered by name.", 422),
 });
 
 const getType = createRoute({
@@ -105,7 +99,7 @@ const getType = createRoute({
   summary: "Show an event type",
   tags,
   request: { params: nameParam },
-  responses: answers(200, typeSchema, "The event type.", [401, 403, 404, 429]),
+  responses: answers(200, typeSchema, "The event type.", 404),
 });
 
 const importTypes = createRoute({
@@ -117,12 +111,7 @@ const importTypes = createRoute({
     "conversion; without one it replaces the schema of a type that has one version, and is refused for others. Repeating it " +
     "changes nothing. Not for keys that are bound to a tenant.",
   request: { body: jsonRequest(eventTypeImport) },
-  responses: answers(
-    200,
-    importedTypesSchema,
-    "What is done to each type, or would be.",
-    [400, 401, 403, 409, 413, 415, 422],
-  ),
+  responses: answers(200, importedTypesSchema, "What is done to each type, or would be.", "body", 409),
 });
 
 const deleteType = createRoute({
@@ -131,5 +120,5 @@ const deleteType = createRoute({
   tags,
   description: "Its events are no longer validated. To keep its description, archive it instead.",
   request: { params: nameParam },
-  responses: { 204: { description: "The event type is deleted." }, ...problemResponses(401, 403, 404) },
+  responses: emptied("The event type is deleted.", 404),
 });

@@ -10,7 +10,7 @@ import { eventLines, NDJSON, withLine, withLines } from "../../http/ndjson.ts";
 import { alsoAs, idempotencyKey, idParam, jsonAnswer, jsonRequest, pageOf } from "../../http/parameters.ts";
 import { answerOf, errorsOf, invalid, problemResponses } from "../../http/problems.ts";
 import { withinIngestLimit } from "../../http/rate-limit.ts";
-import { answers, routeTo } from "../../http/routes.ts";
+import { answers, reply, routeTo } from "../../http/routes.ts";
 import { BUNDLES_LOOKED_AT } from "../../store/event-list.ts";
 import { eventContent, noEventFields } from "./content.ts";
 import {
@@ -61,10 +61,9 @@ export function registerEvents(api: Api): void {
     return c.json(event, 202);
   });
 
-  api.openapi(showRoute, async (c) => {
-    const found = await getEvent(callerIn(c), { ...c.req.valid("param"), parse: parseExactly });
-    return found.kind === "ok" ? c.json(found.value, 200) : answerOf(found);
-  });
+  api.openapi(showRoute, async (c) =>
+    reply(c, await getEvent(callerIn(c), { ...c.req.valid("param"), parse: parseExactly })),
+  );
 
   api.openapi(listRoute, async (c) => {
     const { type, data: asked, ...query } = c.req.valid("query");
@@ -184,7 +183,7 @@ const showRoute = createRoute({
   description: "Each delivery with its state, its attempts, why it waits and until when.",
   tags,
   request: { params: idParam },
-  responses: answers(200, eventSchema, "The event and its deliveries.", [401, 403, 404, 429]),
+  responses: answers(200, eventSchema, "The event and its deliveries.", 404),
 });
 
 const listRoute = createRoute({
@@ -197,8 +196,10 @@ const listRoute = createRoute({
     "`/v1/deliveries`.",
   tags,
   request: { query: eventQuery },
-  responses: {
-    200: jsonAnswer(pageOf(listedEvent).extend({ looked_back_to: lookedBack }), "A page of events."),
-    ...problemResponses(401, 403, 422, 429),
-  },
+  responses: answers(
+    200,
+    pageOf(listedEvent).extend({ looked_back_to: lookedBack }),
+    "A page of events.",
+    422,
+  ),
 });

@@ -1,53 +1,29 @@
 /** The routes of groups, which only operators see. */
 import { createRoute, z } from "@hono/zod-openapi";
 import { GROUP_ID } from "../../core/group/name.ts";
-import { permitting } from "../../http/auth.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
-import {
-  cursorParam,
-  jsonAnswer,
-  limitParam,
-  optionalJson,
-  pageFrom,
-  pageOf,
-  strict,
-} from "../../http/parameters.ts";
-import { answerOf, problemResponses } from "../../http/problems.ts";
+import { cursorParam, limitParam, optionalJson, pageOf, strict } from "../../http/parameters.ts";
+import { answers, emptied, reply, replyEmpty, replyPage, routeTo } from "../../http/routes.ts";
 import { groupInput, groupSchema, groupWithState } from "./schema.ts";
 import { deleteGroup, getGroup, getGroups, replaceGroup, restartGroup } from "./service.ts";
 
 export function registerGroups(api: Api): void {
   api.openapi(list, async (c) => {
     const { limit, cursor: after } = c.req.valid("query");
-    const listed = await getGroups(callerIn(c), { after, limit: limit + 1 });
-    if (listed.kind !== "ok") return answerOf(listed);
-    return c.json(
-      pageFrom(listed.value, limit, ({ name }) => name),
-      200,
-    );
+    return replyPage(c, await getGroups(callerIn(c), { after, limit: limit + 1 }), limit, ({ name }) => name);
   });
 
-  api.openapi(show, async (c) => {
-    const found = await getGroup(callerIn(c), c.req.valid("param").name);
-    return found.kind === "ok" ? c.json(found.value, 200) : answerOf(found);
-  });
+  api.openapi(show, async (c) => reply(c, await getGroup(callerIn(c), c.req.valid("param").name)));
 
   api.openapi(put, async (c) => {
     const input = { name: c.req.valid("param").name, fields: c.req.valid("json") };
-    const made = await replaceGroup(callerIn(c), input);
-    return made.kind === "ok" ? c.json(made.value, 200) : answerOf(made);
+    return reply(c, await replaceGroup(callerIn(c), input));
   });
 
-  api.openapi(remove, async (c) => {
-    const removed = await deleteGroup(callerIn(c), c.req.valid("param").name);
-    return removed.kind === "ok" ? c.body(null, 204) : answerOf(removed);
-  });
+  api.openapi(remove, async (c) => replyEmpty(c, await deleteGroup(callerIn(c), c.req.valid("param").name)));
 
-  api.openapi(restart, async (c) => {
-    const done = await restartGroup(callerIn(c), c.req.valid("param").name);
-    return done.kind === "ok" ? c.json(done.value, 200) : answerOf(done);
-  });
+  api.openapi(restart, async (c) => reply(c, await restartGroup(callerIn(c), c.req.valid("param").name)));
 }
 
 const tags = ["Groups"];
@@ -63,62 +39,46 @@ const nameParam = z.object({
 const cursor = z.string().regex(GROUP_ID, { error: "expected the next_cursor of a page" });
 
 const list = createRoute({
-  method: "get",
-  path: "/v1/groups",
+  ...routeTo("get", "/v1/groups", getGroups),
   summary: "List groups",
   tags,
   description: `Groups that have limits of their own, and names that destinations have. A group of a host is listed where it has limits. ${NOT_BOUND}`,
-  middleware: [permitting(getGroups.permission)],
   request: { query: strict({ limit: limitParam, cursor: cursorParam(cursor) }) },
-  responses: {
-    200: jsonAnswer(pageOf(groupSchema), "A page of groups, ordered by name."),
-    ...problemResponses(401, 403, 422, 429),
-  },
+  responses: answers(200, pageOf(groupSchema), "A page of groups, ordered by name.", 422),
 });
 
 const show = createRoute({
-  method: "get",
-  path: "/v1/groups/{name}",
+  ...routeTo("get", "/v1/groups/{name}", getGroup),
   summary: "Show a group",
   tags,
   description: `Its limits, which are the defaults where it has none of its own, and its state. ${NOT_BOUND}`,
-  middleware: [permitting(getGroup.permission)],
   request: { params: nameParam },
-  responses: { 200: jsonAnswer(groupWithState, "The group."), ...problemResponses(401, 403, 404, 429) },
+  responses: answers(200, groupWithState, "The group.", 404),
 });
 
 const put = createRoute({
-  method: "put",
-  path: "/v1/groups/{name}",
+  ...routeTo("put", "/v1/groups/{name}", replaceGroup, jsonBody({ mayBeEmpty: true })),
   summary: "Set a group's limits",
   tags,
   description: `What is left out has its default. A change applies within ten seconds. ${NOT_BOUND}`,
-  middleware: [permitting(replaceGroup.permission), jsonBody({ mayBeEmpty: true })],
   request: { params: nameParam, body: optionalJson(groupInput) },
-  responses: {
-    200: jsonAnswer(groupSchema, "The group."),
-    ...problemResponses(400, 401, 403, 413, 415, 422),
-  },
+  responses: answers(200, groupSchema, "The group.", "body"),
 });
 
 const remove = createRoute({
-  method: "delete",
-  path: "/v1/groups/{name}",
+  ...routeTo("delete", "/v1/groups/{name}", deleteGroup),
   summary: "Remove a group's limits",
   tags,
   description: `It has the defaults then, and its members stay in it. ${NOT_BOUND}`,
-  middleware: [permitting(deleteGroup.permission)],
   request: { params: nameParam },
-  responses: { 204: { description: "The limits are removed." }, ...problemResponses(401, 403, 404) },
+  responses: emptied("The limits are removed.", 404),
 });
 
 const restart = createRoute({
-  method: "post",
-  path: "/v1/groups/{name}/reset",
+  ...routeTo("post", "/v1/groups/{name}/reset", restartGroup),
   summary: "End a group's circuit and hold",
   tags,
   description: `Members are tried again, from one attempt at a time. ${NOT_BOUND}`,
-  middleware: [permitting(restartGroup.permission)],
   request: { params: nameParam },
-  responses: { 200: jsonAnswer(groupWithState, "The group."), ...problemResponses(401, 403, 404, 503) },
+  responses: answers(200, groupWithState, "The group.", 404),
 });

@@ -3,33 +3,25 @@ import { createRoute } from "@hono/zod-openapi";
 import { permitting } from "../../http/auth.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
-import { idParam, jsonAnswer, jsonRequest } from "../../http/parameters.ts";
-import { answerOf, problemResponses } from "../../http/problems.ts";
+import { idParam, jsonRequest } from "../../http/parameters.ts";
+import { answers, emptied, reply, replyEmpty, routeTo } from "../../http/routes.ts";
 import { newNoticeChannel, noticeChannel, noticeTest } from "./schema.ts";
 import { getNoticeChannel, removeNoticeChannel, setNoticeChannel, testNoticeChannel } from "./service.ts";
 
 export function registerNotices(api: Api): void {
-  api.openapi(show, async (c) => {
-    const found = await getNoticeChannel(callerIn(c), c.req.valid("param").id);
-    return found.kind === "ok" ? c.json(found.value, 200) : answerOf(found);
-  });
+  api.openapi(show, async (c) => reply(c, await getNoticeChannel(callerIn(c), c.req.valid("param").id)));
 
   api.openapi(setting, async (c) => {
     const { id } = c.req.valid("param");
     const input = { id, channel: c.req.valid("json"), requestUrl: c.req.url };
-    const set = await setNoticeChannel(callerIn(c), input);
-    return set.kind === "ok" ? c.json(set.value, 200) : answerOf(set);
+    return reply(c, await setNoticeChannel(callerIn(c), input));
   });
 
-  api.openapi(removal, async (c) => {
-    const removed = await removeNoticeChannel(callerIn(c), c.req.valid("param").id);
-    return removed.kind === "ok" ? c.body(null, 204) : answerOf(removed);
-  });
+  api.openapi(removal, async (c) =>
+    replyEmpty(c, await removeNoticeChannel(callerIn(c), c.req.valid("param").id)),
+  );
 
-  api.openapi(test, async (c) => {
-    const tested = await testNoticeChannel(callerIn(c), c.req.valid("param").id);
-    return tested.kind === "ok" ? c.json(tested.value, 200) : answerOf(tested);
-  });
+  api.openapi(test, async (c) => reply(c, await testNoticeChannel(callerIn(c), c.req.valid("param").id)));
 }
 
 const tags = ["Destinations"];
@@ -41,10 +33,7 @@ const show = createRoute({
   summary: "Show a destination's notice channel",
   middleware: [permitting(getNoticeChannel.permission)],
   request: { params: idParam },
-  responses: {
-    200: jsonAnswer(noticeChannel, "The channel."),
-    ...problemResponses(401, 403, 404, 429),
-  },
+  responses: answers(200, noticeChannel, "The channel.", 404),
 });
 
 const setting = createRoute({
@@ -56,10 +45,7 @@ const setting = createRoute({
     "Without `url` or `email`, a channel of the same kind keeps its own.",
   middleware: [permitting(setNoticeChannel.permission), jsonBody()],
   request: { params: idParam, body: jsonRequest(newNoticeChannel) },
-  responses: {
-    200: jsonAnswer(noticeChannel, "The channel."),
-    ...problemResponses(400, 401, 403, 404, 409, 413, 415, 422),
-  },
+  responses: answers(200, noticeChannel, "The channel.", "body", 404, 409),
 });
 
 const removal = createRoute({
@@ -69,19 +55,14 @@ const removal = createRoute({
   description: "May be repeated.",
   middleware: [permitting(removeNoticeChannel.permission)],
   request: { params: idParam },
-  responses: { 204: { description: "There is no channel." }, ...problemResponses(401, 403, 404, 409) },
+  responses: emptied("There is no channel.", 404, 409),
 });
 
 const test = createRoute({
   tags,
-  method: "post",
-  path: "/v1/destinations/{id}/notices/test",
+  ...routeTo("post", "/v1/destinations/{id}/notices/test", testNoticeChannel),
   summary: "Send a test notice",
   description: "At most one in five seconds, together with test events; by mail at most one an hour.",
-  middleware: [permitting(testNoticeChannel.permission)],
   request: { params: idParam },
-  responses: {
-    200: jsonAnswer(noticeTest, "Whether the channel has taken it."),
-    ...problemResponses(401, 403, 404, 429, 503),
-  },
+  responses: answers(200, noticeTest, "Whether the channel has taken it.", 404),
 });

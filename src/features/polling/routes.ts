@@ -3,31 +3,26 @@ import { createRoute } from "@hono/zod-openapi";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
 import { idParam, jsonRequest } from "../../http/parameters.ts";
-import { answerOf, problemResponses } from "../../http/problems.ts";
-import { answers, routeTo } from "../../http/routes.ts";
+import { answers, emptied, reply, replyEmpty, routeTo } from "../../http/routes.ts";
 import { commitInput, consumerList, pollPage, pollQuery, seekInput } from "./schema.ts";
 import { commitPoll, getConsumers, pollDestination, seekPoll } from "./service.ts";
 
 export function registerPolling(api: Api): void {
-  api.openapi(pollRoute, async (c) => {
-    const polled = await pollDestination(callerIn(c), { ...c.req.valid("param"), ...c.req.valid("query") });
-    return polled.kind === "ok" ? c.json(polled.value, 200) : answerOf(polled);
-  });
+  api.openapi(pollRoute, async (c) =>
+    reply(c, await pollDestination(callerIn(c), { ...c.req.valid("param"), ...c.req.valid("query") })),
+  );
 
-  api.openapi(commitRoute, async (c) => {
-    const done = await commitPoll(callerIn(c), { ...c.req.valid("param"), ...c.req.valid("json") });
-    return done.kind === "ok" ? c.body(null, 204) : answerOf(done);
-  });
+  api.openapi(commitRoute, async (c) =>
+    replyEmpty(c, await commitPoll(callerIn(c), { ...c.req.valid("param"), ...c.req.valid("json") })),
+  );
 
-  api.openapi(consumersRoute, async (c) => {
-    const found = await getConsumers(callerIn(c), c.req.valid("param").id);
-    return found.kind === "ok" ? c.json(found.value, 200) : answerOf(found);
-  });
+  api.openapi(consumersRoute, async (c) =>
+    reply(c, await getConsumers(callerIn(c), c.req.valid("param").id)),
+  );
 
-  api.openapi(seekRoute, async (c) => {
-    const done = await seekPoll(callerIn(c), { ...c.req.valid("param"), ...c.req.valid("json") });
-    return done.kind === "ok" ? c.body(null, 204) : answerOf(done);
-  });
+  api.openapi(seekRoute, async (c) =>
+    replyEmpty(c, await seekPoll(callerIn(c), { ...c.req.valid("param"), ...c.req.valid("json") })),
+  );
 }
 
 const tags = ["Polling"];
@@ -40,7 +35,7 @@ const pollRoute = createRoute({
     "For destinations of the kind `poll`. The page is the consumer's until `visibility_s` is over: what is not committed by " +
     "then is handed out again, so an event may come twice, and none is skipped.",
   request: { params: idParam, query: pollQuery },
-  responses: answers(200, pollPage, "The next page; it may be empty.", [401, 403, 404, 409, 422, 429, 503]),
+  responses: answers(200, pollPage, "The next page; it may be empty.", 404, 409, 422),
 });
 
 const commitRoute = createRoute({
@@ -49,10 +44,13 @@ const commitRoute = createRoute({
   summary: "Acknowledge a page",
   description: "Also after its time, and in any order. A repeat changes nothing.",
   request: { params: idParam, body: jsonRequest(commitInput) },
-  responses: {
-    204: { description: "Committed: the consumer does not get these events again." },
-    ...problemResponses(400, 401, 403, 404, 409, 413, 415, 422, 429, 503),
-  },
+  responses: emptied("Committed: the consumer does not get these events again.", [
+    "body",
+    404,
+    409,
+    429,
+    503,
+  ]),
 });
 
 const consumersRoute = createRoute({
@@ -61,7 +59,7 @@ const consumersRoute = createRoute({
   summary: "List consumers",
   description: "The consumers of a polled destination, by name, and how far each is behind.",
   request: { params: idParam },
-  responses: answers(200, consumerList, "The consumers.", [401, 403, 404, 409, 429, 503]),
+  responses: answers(200, consumerList, "The consumers.", 404, 409),
 });
 
 const seekRoute = createRoute({
@@ -70,8 +68,5 @@ const seekRoute = createRoute({
   summary: "Set a consumer's position",
   description: "Pages that are handed out, and events that were returned, count no longer.",
   request: { params: idParam, body: jsonRequest(seekInput) },
-  responses: {
-    204: { description: "The consumer's next page begins there." },
-    ...problemResponses(400, 401, 403, 404, 409, 413, 415, 422, 429, 503),
-  },
+  responses: emptied("The consumer's next page begins there.", "body", 404, 409),
 });

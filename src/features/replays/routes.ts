@@ -1,5 +1,6 @@
 /** The routes of replays. */
 import { createRoute, z } from "@hono/zod-openapi";
+import { mapOk } from "../../core/result.ts";
 import { permitting } from "../../http/auth.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
@@ -7,14 +8,13 @@ import {
   cursorParam,
   encodeCursor,
   idParam,
-  jsonAnswer,
   jsonRequest,
   limitParam,
   pageOf,
   strict,
 } from "../../http/parameters.ts";
-import { answerOf, problemOf, problemResponses } from "../../http/problems.ts";
-import { answers, routeTo } from "../../http/routes.ts";
+import { answerOf, problemOf } from "../../http/problems.ts";
+import { answers, reply, routeTo } from "../../http/routes.ts";
 import {
   MOST_DESTINATIONS,
   newReplay,
@@ -35,10 +35,9 @@ import {
 } from "./service.ts";
 
 export function registerReplays(api: Api): void {
-  api.openapi(postReplay, async (c) => {
-    const started = await startReplay(callerIn(c), c.req.valid("json"));
-    return started.kind === "ok" ? c.json(replayView(started.value), 201) : answerOf(started);
-  });
+  api.openapi(postReplay, async (c) =>
+    reply(c, mapOk(await startReplay(callerIn(c), c.req.valid("json")), replayView), 201),
+  );
 
   api.use(postReplays.path, async (c, next) => (c.req.method === "POST" ? next() : c.notFound()));
   api.openapi(postReplays, async (c) => {
@@ -61,10 +60,9 @@ export function registerReplays(api: Api): void {
     return c.json({ data: replays.map(replayView), next_cursor }, 200);
   });
 
-  api.openapi(showRoute, async (c) => {
-    const found = await getReplay(callerIn(c), c.req.valid("param").id);
-    return found.kind === "ok" ? c.json(replayView(found.value), 200) : answerOf(found);
-  });
+  api.openapi(showRoute, async (c) =>
+    reply(c, mapOk(await getReplay(callerIn(c), c.req.valid("param").id), replayView)),
+  );
 }
 
 export function registerReplayStatus(api: Api): void {
@@ -74,10 +72,9 @@ export function registerReplayStatus(api: Api): void {
     [cancel, cancelReplay],
   ] as const;
   for (const [route, change] of routes)
-    api.openapi(route, async (c) => {
-      const done = await change(callerIn(c), c.req.valid("param").id);
-      return done.kind === "ok" ? c.json(replayView(done.value), 200) : answerOf(done);
-    });
+    api.openapi(route, async (c) =>
+      reply(c, mapOk(await change(callerIn(c), c.req.valid("param").id), replayView)),
+    );
 }
 
 const tags = ["Replays"];
@@ -90,10 +87,7 @@ const postReplay = createRoute({
     "Sends the dead deliveries of a range of time again, or the delivered ones, or sends what is missing. A destination " +
     "has one replay at a time.",
   request: { body: jsonRequest(newReplay) },
-  responses: {
-    201: jsonAnswer(replaySchema, "The replay; it starts at once."),
-    ...problemResponses(400, 401, 403, 404, 409, 413, 415, 422),
-  },
+  responses: answers(201, replaySchema, "The replay; it starts at once.", "body", 404, 409),
 });
 
 const postReplays = createRoute({
@@ -102,7 +96,7 @@ const postReplays = createRoute({
   tags,
   description: `A replay of each of up to ${MOST_DESTINATIONS} destinations. Each is started or refused by itself.`,
   request: { body: jsonRequest(replaysAtOnce) },
-  responses: answers(200, startedReplays, "What became of each.", [400, 401, 403, 413, 415, 422]),
+  responses: answers(200, startedReplays, "What became of each.", "body"),
 });
 
 const listRoute = createRoute({
@@ -120,7 +114,7 @@ const listRoute = createRoute({
       cursor: cursorParam(z.int().positive()),
     }),
   },
-  responses: answers(200, pageOf(replaySchema), "A page of replays.", [401, 403, 422, 429]),
+  responses: answers(200, pageOf(replaySchema), "A page of replays.", 422),
 });
 
 const showRoute = createRoute({
@@ -128,7 +122,7 @@ const showRoute = createRoute({
   summary: "Show a replay",
   tags,
   request: { params: idParam },
-  responses: answers(200, replaySchema, "The replay.", [401, 403, 404, 429]),
+  responses: answers(200, replaySchema, "The replay.", 404),
 });
 
 const common = {
@@ -136,7 +130,7 @@ const common = {
   tags: ["Replays"],
   middleware: [permitting(pauseReplay.permission)],
   request: { params: idParam },
-  responses: { 200: jsonAnswer(replaySchema, "The replay."), ...problemResponses(401, 403, 404, 409) },
+  responses: answers(200, replaySchema, "The replay.", 404, 409),
 };
 
 const pause = createRoute({

@@ -1,18 +1,14 @@
 /** `GET /v1/search`. */
 import { createRoute } from "@hono/zod-openapi";
 import { type Api, callerIn } from "../../http/context.ts";
-import { jsonAnswer, pageOf } from "../../http/parameters.ts";
-import { answerOf, problemResponses } from "../../http/problems.ts";
-import { routeTo } from "../../http/routes.ts";
+import { pageOf } from "../../http/parameters.ts";
+import { answers, reply, routeTo } from "../../http/routes.ts";
 import { lookedBack } from "../events/schema.ts";
 import { searchQuery, searchResult } from "./schema.ts";
 import { search } from "./service.ts";
 
 export function registerSearch(api: Api): void {
-  api.openapi(searchRoute, async (c) => {
-    const found = await search(callerIn(c), c.req.valid("query"));
-    return found.kind === "ok" ? c.json(found.value, 200) : answerOf(found);
-  });
+  api.openapi(searchRoute, async (c) => reply(c, await search(callerIn(c), c.req.valid("query"))));
 }
 
 const searchRoute = createRoute({
@@ -26,8 +22,10 @@ const searchRoute = createRoute({
     "a state finds deliveries, as do the conditions that only deliveries have.",
   tags: ["Search"],
   request: { query: searchQuery },
-  responses: {
-    200: jsonAnswer(pageOf(searchResult).extend({ looked_back_to: lookedBack }), "A page of matches."),
-    ...problemResponses(401, 403, 422, 429),
-  },
+  responses: answers(
+    200,
+    pageOf(searchResult).extend({ looked_back_to: lookedBack }),
+    "A page of matches.",
+    422,
+  ),
 });

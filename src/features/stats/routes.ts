@@ -1,18 +1,15 @@
 /** `GET /v1/stats`: statistics of a window of time, for one destination, a tenant or all. */
-
 import { createRoute, z } from "@hono/zod-openapi";
 import { windows } from "../../core/rollups.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { strict, tenantName } from "../../http/parameters.ts";
-import { answerOf } from "../../http/problems.ts";
-import { answers, routeTo } from "../../http/routes.ts";
+import { answers, reply, routeTo } from "../../http/routes.ts";
 import { getStats } from "./service.ts";
 
 export function registerStats(api: Api): void {
   api.openapi(statsRoute, async (c) => {
     const { window, destination_id: destination, tenant } = c.req.valid("query");
-    const shown = await getStats(callerIn(c), { window, destination, tenant });
-    return shown.kind === "ok" ? c.json(shown.value, 200) : answerOf(shown);
+    return reply(c, await getStats(callerIn(c), { window, destination, tenant }));
   });
 }
 
@@ -118,5 +115,5 @@ const statsRoute = createRoute({
       tenant: tenantName.optional().openapi({ description: "Only this tenant." }),
     }),
   },
-  responses: answers(200, statsSchema, "The statistics of the window.", [401, 403, 404, 422, 429]),
+  responses: answers(200, statsSchema, "The statistics of the window.", 404, 422),
 });

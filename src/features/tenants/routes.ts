@@ -1,11 +1,12 @@
 /** The routes of tenants. */
 import { createRoute, z } from "@hono/zod-openapi";
+import { mapOk } from "../../core/result.ts";
 import { permitting } from "../../http/auth.ts";
 import { type Api, callerIn } from "../../http/context.ts";
 import { jsonBody } from "../../http/json-body.ts";
-import { jsonAnswer, jsonRequest, strict } from "../../http/parameters.ts";
-import { answerOf, problemResponses } from "../../http/problems.ts";
-import { answers, routeTo } from "../../http/routes.ts";
+import { jsonRequest, strict } from "../../http/parameters.ts";
+import { answerOf } from "../../http/problems.ts";
+import { answers, reply, routeTo } from "../../http/routes.ts";
 import { erasureSchema } from "../erasures/schema.ts";
 import { erasureView } from "../erasures/service.ts";
 import { exportTenant, importResult, importTenant, MOST_IMPORT_BYTES, tenantDocument } from "./config.ts";
@@ -13,23 +14,18 @@ import { tenantChange, tenantParam, tenantSchema } from "./schema.ts";
 import { changeTenant, getTenant, removeTenant } from "./service.ts";
 
 export function registerTenants(api: Api): void {
-  api.openapi(showTenant, async (c) => {
-    const found = await getTenant(callerIn(c), c.req.valid("param").tenant);
-    return found.kind === "ok" ? c.json(found.value, 200) : answerOf(found);
-  });
+  api.openapi(showTenant, async (c) => reply(c, await getTenant(callerIn(c), c.req.valid("param").tenant)));
 
   api.openapi(patchTenant, async (c) => {
     const input = { tenant: c.req.valid("param").tenant, change: c.req.valid("json") };
-    const done = await changeTenant(callerIn(c), input);
-    return done.kind === "ok" ? c.json(done.value, 200) : answerOf(done);
+    return reply(c, await changeTenant(callerIn(c), input));
   });
 }
 
 export function registerTenantDeletion(api: Api): void {
-  api.openapi(deleteRoute, async (c) => {
-    const removed = await removeTenant(callerIn(c), c.req.valid("param").tenant);
-    return removed.kind === "ok" ? c.json(erasureView(removed.value), 202) : answerOf(removed);
-  });
+  api.openapi(deleteRoute, async (c) =>
+    reply(c, mapOk(await removeTenant(callerIn(c), c.req.valid("param").tenant), erasureView), 202),
+  );
 }
 
 const common = { tags: ["Tenants"], path: "/v1/tenants/{tenant}" as const };
@@ -40,7 +36,7 @@ const showTenant = createRoute({
   summary: "Show what is set for a tenant",
   middleware: [permitting(getTenant.permission)],
   request: { params: tenantParam },
-  responses: answers(200, tenantSchema, "The tenant's settings.", [401, 403, 404, 429]),
+  responses: answers(200, tenantSchema, "The tenant's settings.", 404),
 });
 
 const patchTenant = createRoute({
@@ -50,10 +46,7 @@ const patchTenant = createRoute({
   description: "What is left out stays as it is. Not for keys that are bound to a tenant.",
   middleware: [permitting(changeTenant.permission), jsonBody()],
   request: { params: tenantParam, body: jsonRequest(tenantChange) },
-  responses: {
-    200: jsonAnswer(tenantSchema, "The tenant's settings, as they are now."),
-    ...problemResponses(400, 401, 403, 404, 409, 413, 415, 422),
-  },
+  responses: answers(200, tenantSchema, "The tenant's settings, as they are now.", "body", 404, 409),
 });
 
 const deleteRoute = createRoute({
@@ -66,10 +59,12 @@ const deleteRoute = createRoute({
     "that are bound to a tenant.",
   middleware: [permitting(removeTenant.permission)],
   request: { params: tenantParam },
-  responses: {
-    202: jsonAnswer(erasureSchema, "The tenant is deleted; the erasure of its events begins at once."),
-    ...problemResponses(401, 403, 404),
-  },
+  responses: answers(
+    202,
+    erasureSchema,
+    "The tenant is deleted; the erasure of its events begins at once.",
+    404,
+  ),
 });
 
 export function registerTenantConfig(api: Api): void {
@@ -111,7 +106,7 @@ const exportRoute = createRoute({
       secrets: flag.openapi({ description: "With `true`, secrets are in the document, in plain text." }),
     }),
   },
-  responses: answers(200, tenantDocument, "The configuration.", [401, 403, 404, 422, 429]),
+  responses: answers(200, tenantDocument, "The configuration.", 404, 422),
 });
 
 const importRoute = createRoute({
@@ -127,8 +122,5 @@ const importRoute = createRoute({
     query: strict({ dry_run: flag.openapi({ description: "With `true`, nothing is changed." }) }),
     body: jsonRequest(tenantDocument),
   },
-  responses: {
-    200: jsonAnswer(importResult, "What was done, or would be."),
-    ...problemResponses(400, 401, 403, 404, 409, 413, 415, 422),
-  },
+  responses: answers(200, importResult, "What was done, or would be.", "body", 404, 409),
 });
