@@ -4,6 +4,7 @@ import type { Child, FC } from "hono/jsx";
 import { portalThemes } from "../../core/portal-access.ts";
 import type { Refused } from "../../core/result.ts";
 import { focusedOnFault } from "../ui/fault-focus.ts";
+import { Options } from "../ui/parts.tsx";
 import { statusOfRefused } from "../ui/services.ts";
 import { accentPath, assetPath } from "./assets.ts";
 import type { Look } from "./look.ts";
@@ -146,11 +147,7 @@ const Foot: FC<{ look: Look; path: string; live: boolean }> = ({
       <label>
         {t.theme}
         <select name="theme">
-          {portalThemes.map((name) => (
-            <option value={name} selected={name === theme}>
-              {t.themes[name]}
-            </option>
-          ))}
+          <Options of={portalThemes.map((name) => [name, t.themes[name]])} chosen={theme} />
         </select>
       </label>
       <button type="submit" class="tiny">

@@ -5,7 +5,6 @@ import { bodyForms } from "../../core/content.ts";
 import type { FieldError } from "../../core/result.ts";
 import { templateShapes, vendorForms } from "../../core/signature-forms.ts";
 import type { destinationView } from "../../features/destinations/schema.ts";
-
 import {
   errorsIn,
   MOST_TEMPLATES,
@@ -13,6 +12,7 @@ import {
   signatureFormsIn,
 } from "../dashboard/destination-input.ts";
 import { type Form, textIn } from "../ui/format.ts";
+import { Options } from "../ui/parts.tsx";
 import { formTexts } from "../ui/setting-texts.ts";
 import type { Look } from "./look.ts";
 import { PortalField } from "./parts.tsx";
@@ -76,11 +76,7 @@ export const SigningFields: FC<Props> = ({ look, typed, faults }) => {
           fault={faults.body}
           control={(attributes) => (
             <select {...attributes}>
-              {bodyForms.map((name) => (
-                <option value={name} selected={typed.body === name}>
-                  {t.signing.bodies[name]}
-                </option>
-              ))}
+              <Options of={bodyForms.map((name) => [name, t.signing.bodies[name]])} chosen={typed.body} />
             </select>
           )}
         />

@@ -3,7 +3,7 @@ import type { Child, FC } from "hono/jsx";
 import type { ActionView } from "../../features/approvals/service.ts";
 import { idPatterns } from "../../ids.ts";
 import { indented } from "./format.ts";
-import { ColumnHeads, Press, StateCell, StateLabel } from "./parts.tsx";
+import { Lines, Press, StateCell, StateLabel } from "./parts.tsx";
 import type { Tone } from "./status-text.ts";
 
 type State = ActionView["state"];
@@ -100,27 +100,24 @@ type ListProps = Readonly<{
 }>;
 
 export const ActionTable: FC<ListProps> = ({ t, actions, path, titleOf }) => (
-  <table class="lines">
-    <ColumnHeads
-      columns={[
-        [t.asked, "main"],
-        [t.state, "status"],
-        [t.until, "brief wide"],
-      ]}
-    />
-    <tbody>
-      {actions.map((action) => (
-        <tr>
-          <td class="clip">
-            <a class="name" href={`${path}/${action.id}`}>
-              {titleOf(action)}
-            </a>
-            <span class="sub">{String(Object.values(Object(action.input))[0] ?? "")}</span>
-          </td>
-          <StateCell tone={tones[action.state]} label={t.states[action.state]} />
-          <td class="wide">{minuteOf(action.expires_at)}</td>
-        </tr>
-      ))}
-    </tbody>
-  </table>
+  <Lines
+    columns={[
+      [t.asked, "main"],
+      [t.state, "status"],
+      [t.until, "brief wide"],
+    ]}
+  >
+    {actions.map((action) => (
+      <tr>
+        <td class="clip">
+          <a class="name" href={`${path}/${action.id}`}>
+            {titleOf(action)}
+          </a>
+          <span class="sub">{String(Object.values(Object(action.input))[0] ?? "")}</span>
+        </td>
+        <StateCell tone={tones[action.state]} label={t.states[action.state]} />
+        <td class="wide">{minuteOf(action.expires_at)}</td>
+      </tr>
+    ))}
+  </Lines>
 );

@@ -3,7 +3,7 @@ import type { Child, FC } from "hono/jsx";
 import type { BlockedKeyPage } from "../../features/deliveries/ordering.ts";
 import { blockedKeyView } from "../../features/deliveries/schema.ts";
 import { COUNTED_BEHIND } from "../../store/lines.ts";
-import { ClippedCell, ColumnHeads } from "./parts.tsx";
+import { ClippedCell, Lines } from "./parts.tsx";
 
 export type BlockedKey = ReturnType<typeof blockedKeyView>;
 
@@ -18,28 +18,25 @@ type Props = Readonly<{
 }>;
 
 export const BlockedKeyTable: FC<Props> = ({ page, heads, pathOf, stateOf, atMost, action }) => (
-  <table class="lines">
-    <ColumnHeads
-      columns={[
-        [heads.first, "main"],
-        [heads.state, "state-cell"],
-        [heads.behind, "num"],
-        ...(action ? [[<span class="hidden">{action.title}</span>, "num"] as const] : []),
-      ]}
-    />
-    <tbody>
-      {page.keys.map(blockedKeyView).map((key) => (
-        <tr>
-          <ClippedCell text={key.event_id}>
-            <a href={pathOf(key)}>{key.event_id}</a>
-          </ClippedCell>
-          <ClippedCell text={stateOf(key)} of="state-cell">
-            {stateOf(key)}
-          </ClippedCell>
-          <td class="num">{atMost(key.behind, COUNTED_BEHIND)}</td>
-          {action && <td class="num">{key.held && action.of(key)}</td>}
-        </tr>
-      ))}
-    </tbody>
-  </table>
+  <Lines
+    columns={[
+      [heads.first, "main"],
+      [heads.state, "state-cell"],
+      [heads.behind, "num"],
+      ...(action ? [[<span class="hidden">{action.title}</span>, "num"] as const] : []),
+    ]}
+  >
+    {page.keys.map(blockedKeyView).map((key) => (
+      <tr>
+        <ClippedCell text={key.event_id}>
+          <a href={pathOf(key)}>{key.event_id}</a>
+        </ClippedCell>
+        <ClippedCell text={stateOf(key)} of="state-cell">
+          {stateOf(key)}
+        </ClippedCell>
+        <td class="num">{atMost(key.behind, COUNTED_BEHIND)}</td>
+        {action && <td class="num">{key.held && action.of(key)}</td>}
+      </tr>
+    ))}
+  </Lines>
 );

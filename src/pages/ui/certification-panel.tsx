@@ -8,7 +8,7 @@ import {
   isCertified,
 } from "../../core/certification.ts";
 import { isoTime } from "../../time.ts";
-import { StateLabel } from "./parts.tsx";
+import { StateLabel, Submit } from "./parts.tsx";
 import type { Tone } from "./status-text.ts";
 
 /** The texts, in the language of the page. */
@@ -61,9 +61,7 @@ export const CertificationPanel: FC<Props> = ({ t, f, last, path, mayRun, childr
           {t.consent}
         </label>
         <div class="actions">
-          <button type="submit" class="main">
-            {t.run}
-          </button>
+          <Submit>{t.run}</Submit>
         </div>
       </form>
     )}

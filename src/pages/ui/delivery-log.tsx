@@ -8,7 +8,7 @@ import { eventId, eventNumber } from "../../ids.ts";
 import { END, isEnd, type Positions, START } from "../../store/delivery-list.ts";
 import type { Destination } from "../../store/destination.ts";
 import { deliveriesWithTag, EventLabels, labelsText } from "./event-labels.tsx";
-import { Ago, ClippedCell, ColumnHeads, StateCell } from "./parts.tsx";
+import { Ago, ClippedCell, Lines, StateCell } from "./parts.tsx";
 import { causeText, deliveryText } from "./status-text.ts";
 
 export const logStates = ["all", "queued", "waiting", "retrying", "delivered", "dead"] as const;
@@ -78,23 +78,20 @@ type TableProps = Readonly<{
 }>;
 
 export const LogTable: FC<TableProps> = ({ entries, now, showTenant = false, mayPick = false }) => (
-  <table class="lines">
-    <ColumnHeads
-      columns={[
-        ...(mayPick ? [[<span class="hidden">Select</span>, "pick"] as const] : []),
-        ["Event", "main"],
-        ["State", "state-cell"],
-        ["Attempts", "num count wide"],
-        ["Last response", "num wide"],
-        ["Accepted", "num time"],
-      ]}
-    />
-    <tbody>
-      {entries.map((entry) => (
-        <LogRow entry={entry} now={now} showTenant={showTenant} mayPick={mayPick} />
-      ))}
-    </tbody>
-  </table>
+  <Lines
+    columns={[
+      ...(mayPick ? [[<span class="hidden">Select</span>, "pick"] as const] : []),
+      ["Event", "main"],
+      ["State", "state-cell"],
+      ["Attempts", "num count wide"],
+      ["Last response", "num wide"],
+      ["Accepted", "num time"],
+    ]}
+  >
+    {entries.map((entry) => (
+      <LogRow entry={entry} now={now} showTenant={showTenant} mayPick={mayPick} />
+    ))}
+  </Lines>
 );
 
 /** Where Cloudflare's edge responded in the receiver's place, the error says more than the status. */

@@ -6,6 +6,7 @@ import type { Child, FC } from "hono/jsx";
 import type { Refused } from "../../core/result.ts";
 import { type FormFields, type PlacedError, placeErrors } from "./form-fields.ts";
 import type { Form } from "./format.ts";
+import { Options } from "./parts.tsx";
 
 /** The state that a form shows: its values, and why they were refused. */
 export type FormState = Readonly<{
@@ -172,11 +173,7 @@ export const ChoiceField: FC<FieldProps & Readonly<{ options: readonly Option[] 
   <div class={field.of}>
     <label for={idOf(field.name)}>{labelIn(field.form, field.name)}</label>
     <select id={idOf(field.name)} name={field.name} {...aboutInput(field)}>
-      {options.map(([value, text]) => (
-        <option value={value} selected={value === valueIn(field.form, field.name)}>
-          {text}
-        </option>
-      ))}
+      <Options of={options} chosen={valueIn(field.form, field.name)} />
     </select>
     <Below {...field} />
   </div>

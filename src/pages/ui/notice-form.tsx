@@ -7,7 +7,7 @@ import { type NoticeEvent, type NoticeKind, noticeEvents } from "../../core/noti
 import { type PortalLanguage, portalLanguages } from "../../core/portal-access.ts";
 import type { noticeChannelView } from "../../features/notices/schema.ts";
 import { type Form, numberIn, textIn } from "./format.ts";
-import { Press } from "./parts.tsx";
+import { Options, Press, Submit } from "./parts.tsx";
 
 export type NoticeTexts = Readonly<{
   title: string;
@@ -136,11 +136,7 @@ export const NoticeForm: FC<Props> = ({
           <div>
             <label for="kind">{t.kind}</label>
             <select id="kind" name="kind" {...marks("kind")}>
-              {kinds.map((kind) => (
-                <option value={kind} selected={value.kind === kind}>
-                  {kindName(kind, t)}
-                </option>
-              ))}
+              <Options of={kinds.map((kind) => [kind, kindName(kind, t)])} chosen={value.kind} />
             </select>
             <Fault name="kind" text={faults.kind} />
           </div>
@@ -185,18 +181,12 @@ export const NoticeForm: FC<Props> = ({
           <div>
             <label for="language">{t.language}</label>
             <select id="language" name="language" {...marks("language")}>
-              {portalLanguages.map((name) => (
-                <option value={name} selected={value.language === name}>
-                  {languages[name]}
-                </option>
-              ))}
+              <Options of={portalLanguages.map((name) => [name, languages[name]])} chosen={value.language} />
             </select>
             <Fault name="language" text={faults.language} />
           </div>
           <div class="actions">
-            <button type="submit" class="main">
-              {t.save}
-            </button>
+            <Submit>{t.save}</Submit>
           </div>
         </form>
       ) : (

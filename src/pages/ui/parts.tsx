@@ -22,6 +22,41 @@ export const Section: FC<{ id: string; title: string; of?: string; children?: Ch
   </section>
 );
 
+/** The link to the page that a page belongs to. */
+export const Crumb: FC<{ href: string; children?: Child }> = ({ href, children }) => (
+  <p class="crumb">
+    <a href={href}>{children}</a>
+  </p>
+);
+
+/** The main button of a form. */
+export const Submit: FC<{ children?: Child }> = ({ children }) => (
+  <button type="submit" class="main">
+    {children}
+  </button>
+);
+
+/** A link that looks like a button. */
+export const ButtonLink: FC<{ href: string; children?: Child }> = ({ href, children }) => (
+  <a class="button" href={href}>
+    {children}
+  </a>
+);
+
+/** The options of a select. @param of each with its text, in this order */
+export const Options: FC<{ of: readonly (readonly [value: string, text: string])[]; chosen?: unknown }> = ({
+  of,
+  chosen,
+}) => (
+  <>
+    {of.map(([value, text]) => (
+      <option value={value} selected={value === chosen}>
+        {text}
+      </option>
+    ))}
+  </>
+);
+
 /** A form that is one button. */
 export const Press: FC<{ action: string; label: string; isMain?: boolean }> = ({ action, label, isMain }) => (
   <form method="post" action={action}>
@@ -56,17 +91,20 @@ export const StateLabel: FC<{ tone: Tone; children?: Child }> = ({ tone, childre
 /** A column's heading, and the classes that give it its width and say when it is left out (style.ts). */
 type ColumnHead = readonly [title: Child, of?: string];
 
-/** The headings of a table whose rows are one line each. */
-export const ColumnHeads: FC<{ columns: readonly ColumnHead[] }> = ({ columns }) => (
-  <thead>
-    <tr>
-      {columns.map(([title, of]) => (
-        <th scope="col" class={of}>
-          {title}
-        </th>
-      ))}
-    </tr>
-  </thead>
+/** A table whose rows are one line each. */
+export const Lines: FC<{ columns: readonly ColumnHead[]; children?: Child }> = ({ columns, children }) => (
+  <table class="lines">
+    <thead>
+      <tr>
+        {columns.map(([title, of]) => (
+          <th scope="col" class={of}>
+            {title}
+          </th>
+        ))}
+      </tr>
+    </thead>
+    <tbody>{children}</tbody>
+  </table>
 );
 
 /** A table cell of one line. Its end is cut off where it does not fit; `text` is the tooltip with all of it. */

@@ -1,6 +1,7 @@
 /** The form that sends a test event: of the plain type, or with a type's example from the catalogue. */
 import type { Child, FC } from "hono/jsx";
 import { plainTest } from "../../delivery/test-event.ts";
+import { Submit } from "./parts.tsx";
 
 type Props = Readonly<{
   /** The page of the destination. */
@@ -30,9 +31,7 @@ export const TestForm: FC<Props> = ({ path, types, chosen, label, verb, children
       </div>
     )}
     <div class="actions">
-      <button type="submit" class="main">
-        {verb}
-      </button>
+      <Submit>{verb}</Submit>
       {children}
     </div>
   </form>

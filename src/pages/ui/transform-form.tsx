@@ -7,6 +7,7 @@ import { methods, type TransformTemplate } from "../../core/transform/template.t
 import { type shownSource, transformShown } from "../../features/destinations/fields.ts";
 import { AreaField, ChoiceField, type FormState, type Option, TextField } from "./fields.tsx";
 import { type Form, jsonIn, pairsIn, textIn } from "./format.ts";
+import { Options } from "./parts.tsx";
 import { readTyped } from "./services.ts";
 import { serviceNames, type TransformPart, type TransformTexts } from "./transform-texts.ts";
 
@@ -174,11 +175,7 @@ export const ReadyTemplates: FC<{ path: string; t: TransformTexts; chosen: strin
     <label for="ready">{t.ready}</label>
     <select id="ready" name="ready" class="inline">
       <option value="">{t.asTheyAre}</option>
-      {readyTemplates.map((name) => (
-        <option value={name} selected={name === chosen}>
-          {readyName(name, t)}
-        </option>
-      ))}
+      <Options of={readyTemplates.map((name) => [name, readyName(name, t)])} chosen={chosen} />
     </select>
     <button type="submit">{t.fillIn}</button>
   </form>

@@ -27,7 +27,7 @@ import { currentTransform } from "../../store/transforms.ts";
 import { nameOf } from "./destination-table.tsx";
 import { ChoiceField, type FormState } from "./fields.tsx";
 import { type Form, textIn } from "./format.ts";
-import { Section } from "./parts.tsx";
+import { Crumb, Section, Submit } from "./parts.tsx";
 import { attempt, attemptRead } from "./services.ts";
 import {
   ReadyTemplates,
@@ -204,9 +204,7 @@ export const TransformPage: FC<PageProps> = (props) => {
   return (
     <>
       <section>
-        <p class="crumb">
-          <a href={props.destinationPath}>{nameOf(row)}</a>
-        </p>
+        <Crumb href={props.destinationPath}>{nameOf(row)}</Crumb>
         <h1>{t.title}</h1>
         <p class="lede">{t.lede}</p>
       </section>
@@ -254,9 +252,7 @@ const TransformForm: FC<PageProps & Readonly<{ form: FormState }>> = ({
     )}
     {mayChange && (
       <div class="actions">
-        <button type="submit" class="main">
-          {t.save}
-        </button>
+        <Submit>{t.save}</Submit>
         {mayPreview && (
           <>
             <button type="submit" formaction={`${path}/preview#preview`}>

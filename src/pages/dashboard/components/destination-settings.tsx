@@ -20,7 +20,7 @@ import { ChoiceField, FormNotice, formState } from "../../ui/fields.tsx";
 import { filterTexts } from "../../ui/filter-text.ts";
 import { destinationLabels } from "../../ui/form-fields.ts";
 import { type Form, untilOf } from "../../ui/format.ts";
-import { Section } from "../../ui/parts.tsx";
+import { ButtonLink, Section } from "../../ui/parts.tsx";
 import { bodyTexts, formTexts, kindTexts, templateTexts } from "../../ui/setting-texts.ts";
 import { summaryOf } from "../simulator/schedule-chart.tsx";
 import { BreakerFields, LimitFields, schemeOptions } from "./destination-form.tsx";
@@ -162,9 +162,7 @@ export const RetryPolicySummary: FC<{ row: Destination }> = ({ row }) => {
   return (
     <Section id="retry-policy" title="Retry policy">
       <p class="summary">{summaryOf(policy, retryPreviewOf(policy, PREVIEWED))}</p>
-      <a class="button" href={`/dashboard/simulator?destination=${row.id}`}>
-        Open in the simulator
-      </a>
+      <ButtonLink href={`/dashboard/simulator?destination=${row.id}`}>Open in the simulator</ButtonLink>
     </Section>
   );
 };

@@ -1,6 +1,7 @@
 /** Repairs that the log of deliveries offers for those that are selected, or for all that its filters find. */
 import type { Child, FC } from "hono/jsx";
 import type { RepairAction } from "../../../features/deliveries/schema.ts";
+import { ButtonLink } from "../../ui/parts.tsx";
 import { DELIVERIES, logAt } from "./delivery-filters.tsx";
 
 export const REPAIR = `${DELIVERIES}/repair`;
@@ -44,15 +45,9 @@ export const HiddenFields: FC<{ query: URLSearchParams }> = ({ query }) => (
 export const RepairLinks: FC<{ query: URLSearchParams }> = ({ query }) => (
   <p class="actions">
     <span class="soft small">{allText(query)}</span>
-    <a class="button" href={logAt(query, { action: "retry" }, REPAIR)}>
-      Send all again
-    </a>
-    <a class="button" href={logAt(query, { action: "cancel" }, REPAIR)}>
-      Cancel all
-    </a>
-    <a class="button" href={replaysAt(query)}>
-      Replay…
-    </a>
+    <ButtonLink href={logAt(query, { action: "retry" }, REPAIR)}>Send all again</ButtonLink>
+    <ButtonLink href={logAt(query, { action: "cancel" }, REPAIR)}>Cancel all</ButtonLink>
+    <ButtonLink href={replaysAt(query)}>Replay…</ButtonLink>
   </p>
 );
 

@@ -1,5 +1,6 @@
 /** A form that chooses a tenant by its name, for the page at `action`. */
 import type { FC, PropsWithChildren } from "hono/jsx";
+import { Submit } from "../../ui/parts.tsx";
 
 /** @param props `children`: further actions, beside the button */
 export const TenantForm: FC<PropsWithChildren<Readonly<{ action: string; button: string }>>> = ({
@@ -13,9 +14,7 @@ export const TenantForm: FC<PropsWithChildren<Readonly<{ action: string; button:
       <input name="tenant" required maxlength={64} placeholder="acme" autocomplete="off" spellcheck={false} />
     </label>
     <div class="actions">
-      <button type="submit" class="main">
-        {button}
-      </button>
+      <Submit>{button}</Submit>
       {children}
     </div>
   </form>

@@ -3,7 +3,7 @@ import type { Hono } from "hono";
 import { type ActionView, decideAction, getAction, getActions } from "../../../features/approvals/service.ts";
 import { decide, decisions, toolOf } from "../../../http/mcp/approval.ts";
 import { ActionPanel, ActionTable, type ActionTexts } from "../../ui/action-panel.tsx";
-import { OutcomeNotice, outcomeAt } from "../../ui/parts.tsx";
+import { Crumb, OutcomeNotice, outcomeAt } from "../../ui/parts.tsx";
 import { attempt } from "../../ui/services.ts";
 import { showNotFound, showPage, showRefusal } from "../components/layout.tsx";
 import { callerOnPage, callerWithinTenant, type DashboardEnv, mayCall } from "../session.ts";
@@ -55,9 +55,7 @@ export function registerApprovalPages(app: Hono<DashboardEnv>): void {
           destinations="/dashboard/destinations"
           mayDecide={mayCall(c, decideAction)}
         >
-          <p class="crumb">
-            <a href={PATH}>Approvals</a>
-          </p>
+          <Crumb href={PATH}>Approvals</Crumb>
         </ActionPanel>
       </>,
     );

@@ -8,7 +8,7 @@ import { isSuccess, resultText } from "../../ui/delivery-panel.tsx";
 import { answerFile } from "../../ui/exchange.ts";
 import { type ExchangeTexts, ExchangeView } from "../../ui/exchange-view.tsx";
 import { durationOf, momentOf, plural } from "../../ui/format.ts";
-import { StateLabel } from "../../ui/parts.tsx";
+import { Crumb, StateLabel } from "../../ui/parts.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
 import { callerWithinTenant, type DashboardContext, type DashboardEnv } from "../session.ts";
 
@@ -53,9 +53,7 @@ const AttemptPage: FC<{ attempt: AttemptJson; now: number }> = ({ attempt, now }
   return (
     <>
       <section>
-        <p class="crumb">
-          <a href={`/dashboard/events/${eventId(event)}#${delivery}`}>Event</a>
-        </p>
+        <Crumb href={`/dashboard/events/${eventId(event)}#${delivery}`}>Event</Crumb>
         <h1>
           <StateLabel tone={isSuccess(attempt) ? "good" : "bad"}>{resultText(attempt)}</StateLabel>
         </h1>

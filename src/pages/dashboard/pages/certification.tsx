@@ -7,6 +7,7 @@ import { isoTime } from "../../../time.ts";
 import { type CertificationPageTexts, CertificationPanel } from "../../ui/certification-panel.tsx";
 import { nameOf } from "../../ui/destination-table.tsx";
 import { durationOf, textIn } from "../../ui/format.ts";
+import { Crumb } from "../../ui/parts.tsx";
 import { attempt } from "../../ui/services.ts";
 import { causeText } from "../../ui/status-text.ts";
 import { showNotFound, showPage, showRefusal } from "../components/layout.tsx";
@@ -34,9 +35,7 @@ export function registerCertification(app: Hono<DashboardEnv>): void {
         path={`${path}/certification`}
         mayRun={mayCall(c, certifyDestination)}
       >
-        <p class="crumb">
-          <a href={path}>{nameOf(row)}</a>
-        </p>
+        <Crumb href={path}>{nameOf(row)}</Crumb>
       </CertificationPanel>,
     );
   });

@@ -5,6 +5,7 @@ import { removeTenant } from "../../../features/tenants/service.ts";
 import { FormNotice, formState, TextField } from "../../ui/fields.tsx";
 import { tenantDeletionFields } from "../../ui/form-fields.ts";
 import { type Form, textIn } from "../../ui/format.ts";
+import { ButtonLink } from "../../ui/parts.tsx";
 import { attempt, statusOfRefused, unreadable } from "../../ui/services.ts";
 import { showPage, showRefusal } from "../components/layout.tsx";
 import { callerOnPage, type DashboardContext, type DashboardEnv } from "../session.ts";
@@ -64,9 +65,7 @@ function showForm(c: DashboardContext, tenant: string, { typed, refused }: Parti
             <button type="submit" class="main bad">
               Delete the tenant
             </button>
-            <a class="button" href={settings}>
-              Cancel
-            </a>
+            <ButtonLink href={settings}>Cancel</ButtonLink>
           </div>
         </form>
       </div>

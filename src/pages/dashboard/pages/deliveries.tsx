@@ -25,7 +25,7 @@ import { type LogEntry, LogRow, LogTable } from "../../ui/delivery-log.tsx";
 import { placeOf } from "../../ui/destination-table.tsx";
 import { deliveryFilters } from "../../ui/form-fields.ts";
 import { momentOf } from "../../ui/format.ts";
-import { RefusedNotice } from "../../ui/parts.tsx";
+import { ButtonLink, RefusedNotice } from "../../ui/parts.tsx";
 import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
 import {
   DELIVERIES,
@@ -220,13 +220,9 @@ function lookedText({ from, to }: LookedThrough, now: number): string {
 
 const FollowLink: FC<Pick<Props, "query" | "follow">> = ({ query, follow }) =>
   follow ? (
-    <a class="button" href={logAt(query)}>
-      Stop following
-    </a>
+    <ButtonLink href={logAt(query)}>Stop following</ButtonLink>
   ) : (
-    <a class="button" href={logAt(query, { follow: "1" })}>
-      Follow live
-    </a>
+    <ButtonLink href={logAt(query, { follow: "1" })}>Follow live</ButtonLink>
   );
 
 /** The script puts rows into the table that follows, and says here how it goes. */

@@ -33,7 +33,7 @@ import { deliveryKey, eventId } from "../../../ids.ts";
 import { isoTime } from "../../../time.ts";
 import { requestText, responseText } from "../../ui/exchange.ts";
 import { durationOf, numberIn, textIn } from "../../ui/format.ts";
-import { type ActionOutcome, Copyable, outcomeAt } from "../../ui/parts.tsx";
+import { type ActionOutcome, ButtonLink, Copyable, Crumb, outcomeAt } from "../../ui/parts.tsx";
 import { attempt, attemptRead, attemptWith } from "../../ui/services.ts";
 import { causeHint, causeText } from "../../ui/status-text.ts";
 import { TestForm } from "../../ui/test-form.tsx";
@@ -208,9 +208,7 @@ type TestPageProps = Readonly<{ path: string; types: readonly string[] }> & Part
 const TestEventPage: FC<TestPageProps> = ({ path, types, report, type }) => (
   <>
     <section>
-      <p class="crumb">
-        <a href={path}>Destination</a>
-      </p>
+      <Crumb href={path}>Destination</Crumb>
       <h1>{report ? headline(report) : "Send a test event"}</h1>
       <p class="lede">
         {`${report ? `It took ${durationOf(report.latency_ms)}. ` : ""}A test event is signed like any other event, but it is not stored, not retried and not counted.`}
@@ -224,9 +222,7 @@ const TestEventPage: FC<TestPageProps> = ({ path, types, report, type }) => (
       label="Event type"
       verb={report ? "Send another test event" : "Send test event"}
     >
-      <a class="button" href={path}>
-        Back to the destination
-      </a>
+      <ButtonLink href={path}>Back to the destination</ButtonLink>
     </TestForm>
     {types.length === 0 && (
       <p class="soft small">

@@ -26,6 +26,8 @@ import {
 } from "../../ui/destination-table.tsx";
 import { atMost, countOf, decimalOf, durationOrNone, type Form } from "../../ui/format.ts";
 import {
+  ButtonLink,
+  Crumb,
   Figure,
   OutcomeNotice,
   Press,
@@ -145,9 +147,7 @@ const DestinationPage: FC<Props> = ({
   return (
     <>
       <section>
-        <p class="crumb">
-          <a href="/dashboard">Overview</a>
-        </p>
+        <Crumb href="/dashboard">Overview</Crumb>
         <h1 class="break">{nameOf(row)}</h1>
         <p class="lede break">
           {row.description !== null && `${shortUrl(row.url)} · `}
@@ -218,27 +218,11 @@ const Actions: FC<ActionsProps> = ({ row, path, isHeld, mayConfigure }) => (
         <button type="submit">Clear hold</button>
       </form>
     )}
-    <a class="button" href={`${path}/test`}>
-      Send a test event
-    </a>
-    {canCertify(row) && (
-      <a class="button" href={`${path}/certification`}>
-        Conformance
-      </a>
-    )}
-    {mayConfigure && (
-      <a class="button" href={`${path}/edit`}>
-        Edit
-      </a>
-    )}
-    {!isPolled(row) && (
-      <a class="button" href={`${path}/transform`}>
-        Transformation
-      </a>
-    )}
-    <a class="button" href={`${path}/notices`}>
-      Notices
-    </a>
+    <ButtonLink href={`${path}/test`}>Send a test event</ButtonLink>
+    {canCertify(row) && <ButtonLink href={`${path}/certification`}>Conformance</ButtonLink>}
+    {mayConfigure && <ButtonLink href={`${path}/edit`}>Edit</ButtonLink>}
+    {!isPolled(row) && <ButtonLink href={`${path}/transform`}>Transformation</ButtonLink>}
+    <ButtonLink href={`${path}/notices`}>Notices</ButtonLink>
   </section>
 );
 

@@ -21,7 +21,7 @@ import { nameOf } from "../../ui/destination-table.tsx";
 import { FormNotice, formState } from "../../ui/fields.tsx";
 import { destinationLabels } from "../../ui/form-fields.ts";
 import { type Form, plural, textIn } from "../../ui/format.ts";
-import { Ago, Confirmation, outcomeAt } from "../../ui/parts.tsx";
+import { Ago, ButtonLink, Confirmation, Crumb, outcomeAt, Submit } from "../../ui/parts.tsx";
 import { attempt, attemptRead, attemptWith, statusOfRefused, unreadable } from "../../ui/services.ts";
 import { capitalized } from "../../ui/status-text.ts";
 import { DestinationFields } from "../components/destination-form.tsx";
@@ -136,9 +136,7 @@ async function showForm(c: DashboardContext, row: Destination, { typed, refused,
     c,
     { title: `Edit ${nameOf(row)}` },
     <section class="narrow">
-      <p class="crumb">
-        <a href={path}>{nameOf(row)}</a>
-      </p>
+      <Crumb href={path}>{nameOf(row)}</Crumb>
       <h1>Edit destination</h1>
       <form class="stack" method="post" action={`${path}/edit`} noValidate>
         <input type="hidden" name="read_at" value={isoTime(row.updatedAt)} autocomplete="off" />
@@ -149,12 +147,8 @@ async function showForm(c: DashboardContext, row: Destination, { typed, refused,
           preview={<PreviewPart preview={preview} now={now} />}
         />
         <div class="actions">
-          <button type="submit" class="main">
-            Save changes
-          </button>
-          <a class="button" href={path}>
-            Cancel
-          </a>
+          <Submit>Save changes</Submit>
+          <ButtonLink href={path}>Cancel</ButtonLink>
           <a class="danger" href={`${path}/delete`}>
             Delete the destination
           </a>

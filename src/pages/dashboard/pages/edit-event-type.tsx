@@ -11,7 +11,7 @@ import {
 import { AreaField, CheckField, FormNotice, formState, TextField } from "../../ui/fields.tsx";
 import { eventTypeFields } from "../../ui/form-fields.ts";
 import { type Form, jsonIn, numberIn, textIn } from "../../ui/format.ts";
-import { Confirmation, outcomeAt } from "../../ui/parts.tsx";
+import { ButtonLink, Confirmation, Crumb, outcomeAt, Submit } from "../../ui/parts.tsx";
 import { attempt, attemptWith, statusOfRefused, unreadable } from "../../ui/services.ts";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
@@ -147,9 +147,7 @@ function showForm(c: DashboardContext, type: EventTypeView | undefined, values: 
     c,
     { title, place: "event-types" },
     <section class="narrow">
-      <p class="crumb">
-        <a href={LIST}>Event types</a>
-      </p>
+      <Crumb href={LIST}>Event types</Crumb>
       <h1 class="break">{title}</h1>
       <form
         class="stack"
@@ -179,12 +177,8 @@ function showForm(c: DashboardContext, type: EventTypeView | undefined, values: 
           <CheckField form={form} name="archived" hint="Not listed. Its events are still accepted." />
         )}
         <div class="actions">
-          <button type="submit" class="main">
-            Save event type
-          </button>
-          <a class="button" href={LIST}>
-            Cancel
-          </a>
+          <Submit>Save event type</Submit>
+          <ButtonLink href={LIST}>Cancel</ButtonLink>
         </div>
       </form>
     </section>,

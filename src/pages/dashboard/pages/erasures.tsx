@@ -4,7 +4,7 @@ import type { FC } from "hono/jsx";
 import type { ErasureView } from "../../../features/erasures/schema.ts";
 import { erasureView, getErasure, getErasures } from "../../../features/erasures/service.ts";
 import { countOf } from "../../ui/format.ts";
-import { Ago, ClippedCell, ColumnHeads, Figure, StateCell } from "../../ui/parts.tsx";
+import { Ago, ClippedCell, Crumb, Figure, Lines, StateCell } from "../../ui/parts.tsx";
 import { showNotFound, showPage, showRefusal } from "../components/layout.tsx";
 import { callerWithinTenant, type DashboardEnv } from "../session.ts";
 
@@ -59,9 +59,7 @@ function subjectOf({ event_id: event, everything, since, until }: ErasureView): 
 const Receipt: FC<{ erasure: ErasureView; now: number }> = ({ erasure, now }) => (
   <>
     <section>
-      <p class="crumb">
-        <a href={ERASURES}>Erasures</a>
-      </p>
+      <Crumb href={ERASURES}>Erasures</Crumb>
       <h1 class="break">{`Erasure of ${erasure.tenant}`}</h1>
       <p class="lede break">
         <code>{erasure.id}</code>
@@ -111,26 +109,23 @@ const Erasures: FC<ListProps> = ({ erasures, next, isFirst, now }) => (
     {erasures.length === 0 ? (
       <p class="empty">{isFirst ? "Nothing has been erased yet." : "No more erasures."}</p>
     ) : (
-      <table class="lines">
-        <ColumnHeads columns={[["Erasure", "main"], ["State"], ["Events", "num"], ["Started", "num wide"]]} />
-        <tbody>
-          {erasures.map((erasure) => (
-            <tr>
-              <ClippedCell text={`${erasure.tenant}: ${subjectOf(erasure)}`}>
-                <a class="name" href={`${ERASURES}/${erasure.id}`}>
-                  {erasure.tenant}
-                </a>
-                <span class="sub">{subjectOf(erasure)}</span>
-              </ClippedCell>
-              <StateCell tone={tones[erasure.state]} label={states[erasure.state]} />
-              <td class="num">{countOf(erasure.events)}</td>
-              <td class="num wide">
-                <Ago at={Date.parse(erasure.created_at)} now={now} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <Lines columns={[["Erasure", "main"], ["State"], ["Events", "num"], ["Started", "num wide"]]}>
+        {erasures.map((erasure) => (
+          <tr>
+            <ClippedCell text={`${erasure.tenant}: ${subjectOf(erasure)}`}>
+              <a class="name" href={`${ERASURES}/${erasure.id}`}>
+                {erasure.tenant}
+              </a>
+              <span class="sub">{subjectOf(erasure)}</span>
+            </ClippedCell>
+            <StateCell tone={tones[erasure.state]} label={states[erasure.state]} />
+            <td class="num">{countOf(erasure.events)}</td>
+            <td class="num wide">
+              <Ago at={Date.parse(erasure.created_at)} now={now} />
+            </td>
+          </tr>
+        ))}
+      </Lines>
     )}
     <p class="pager">
       {!isFirst && <a href={ERASURES}>First page</a>}

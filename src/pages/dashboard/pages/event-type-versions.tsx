@@ -25,8 +25,9 @@ import { eventVersionFields } from "../../ui/form-fields.ts";
 import { type Form, indented, momentOf, plural, textIn, utcIn } from "../../ui/format.ts";
 import {
   ClippedCell,
-  ColumnHeads,
   Copyable,
+  Crumb,
+  Lines,
   OutcomeNotice,
   outcomeAt,
   Section,
@@ -116,9 +117,7 @@ async function show(c: DashboardContext, sent?: Sent) {
     { title: `Versions of ${name}`, place: "event-types" },
     <>
       <section>
-        <p class="crumb">
-          <a href={LIST}>Event types</a>
-        </p>
+        <Crumb href={LIST}>Event types</Crumb>
         <h1 class="break">Versions of {name}</h1>
         <p class="lede">
           Events have the newest version. A destination keeps the version that was the newest when it was
@@ -204,22 +203,19 @@ const Usage: FC<UsageProps> = ({ endpoints, last, path, isFirst }) => (
           : "None of these destinations takes this type."}
       </p>
     ) : (
-      <table class="lines">
-        <ColumnHeads columns={[["Destination", "main"], ["Tenant"], ["Version", "num"]]} />
-        <tbody>
-          {endpoints.map((one) => (
-            <tr>
-              <ClippedCell text={nameOf(one)}>
-                <a class="name" href={`/dashboard/destinations/${one.id}`}>
-                  {nameOf(one)}
-                </a>
-              </ClippedCell>
-              <ClippedCell text={one.tenant}>{one.tenant}</ClippedCell>
-              <td class="num">{one.version ?? "unreadable"}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <Lines columns={[["Destination", "main"], ["Tenant"], ["Version", "num"]]}>
+        {endpoints.map((one) => (
+          <tr>
+            <ClippedCell text={nameOf(one)}>
+              <a class="name" href={`/dashboard/destinations/${one.id}`}>
+                {nameOf(one)}
+              </a>
+            </ClippedCell>
+            <ClippedCell text={one.tenant}>{one.tenant}</ClippedCell>
+            <td class="num">{one.version ?? "unreadable"}</td>
+          </tr>
+        ))}
+      </Lines>
     )}
     {(last !== undefined || !isFirst) && (
       <nav class="pager" aria-label="Pages of destinations">
@@ -316,28 +312,25 @@ const Tried: FC<{ check: VersionCheck; version: number }> = ({ check: { tenants,
         It would break events of {plural(broken.length, "tenant")}: refused by the schema, not converted
         (failed), or converted to what version {version} does not allow (unfit).{about}
       </p>
-      <table class="lines">
-        <ColumnHeads
-          columns={[
-            ["Tenant", "main"],
-            ["Tried", "num count"],
-            ["Refused", "num count"],
-            ["Failed", "num count"],
-            ["Unfit", "num count"],
-          ]}
-        />
-        <tbody>
-          {broken.map((one) => (
-            <tr>
-              <ClippedCell text={one.tenant}>{one.tenant}</ClippedCell>
-              <td class="num">{one.events}</td>
-              <td class="num">{one.refused}</td>
-              <td class="num">{one.failed}</td>
-              <td class="num">{one.unfit}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <Lines
+        columns={[
+          ["Tenant", "main"],
+          ["Tried", "num count"],
+          ["Refused", "num count"],
+          ["Failed", "num count"],
+          ["Unfit", "num count"],
+        ]}
+      >
+        {broken.map((one) => (
+          <tr>
+            <ClippedCell text={one.tenant}>{one.tenant}</ClippedCell>
+            <td class="num">{one.events}</td>
+            <td class="num">{one.refused}</td>
+            <td class="num">{one.failed}</td>
+            <td class="num">{one.unfit}</td>
+          </tr>
+        ))}
+      </Lines>
       <ul class="log">
         {broken.flatMap(({ tenant, faults }) =>
           [...new Set(faults)].map((fault) => (

@@ -7,7 +7,7 @@ import type { FC } from "hono/jsx";
 import { getEventTypes } from "../../../features/event-types/service.ts";
 import type { EventType } from "../../../store/event-types.ts";
 import { indented } from "../../ui/format.ts";
-import { Copyable, OutcomeNotice, StateLabel } from "../../ui/parts.tsx";
+import { ButtonLink, Copyable, OutcomeNotice, StateLabel } from "../../ui/parts.tsx";
 import { showPage, showRefusal } from "../components/layout.tsx";
 import { callerOnPage, type DashboardEnv } from "../session.ts";
 import { mayEditTypes, typePath } from "./edit-event-type.tsx";
@@ -63,12 +63,8 @@ const Catalogue: FC<Props> = ({ types, isFirst, next, mayEdit, archived, outcome
         <h1>Event types</h1>
         {mayEdit && (
           <div class="actions">
-            <a class="button" href={`${PATH}/import`}>
-              Import
-            </a>
-            <a class="button" href={`${PATH}/new`}>
-              New event type
-            </a>
+            <ButtonLink href={`${PATH}/import`}>Import</ButtonLink>
+            <ButtonLink href={`${PATH}/new`}>New event type</ButtonLink>
           </div>
         )}
       </div>
@@ -194,12 +190,8 @@ const EmptyCatalogue: FC<{ origin?: string }> = ({ origin }) => (
         <div class="head">
           <h2 id="first">Add the first one</h2>
           <div class="actions">
-            <a class="button" href={`${PATH}/import`}>
-              Import
-            </a>
-            <a class="button" href={`${PATH}/new`}>
-              Use a form instead
-            </a>
+            <ButtonLink href={`${PATH}/import`}>Import</ButtonLink>
+            <ButtonLink href={`${PATH}/new`}>Use a form instead</ButtonLink>
           </div>
         </div>
         <Copyable

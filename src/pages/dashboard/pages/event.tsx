@@ -11,7 +11,7 @@ import { DeliveryPanel } from "../../ui/delivery-panel.tsx";
 import { placeOf } from "../../ui/destination-table.tsx";
 import { deliveriesWithTag, EventLabels } from "../../ui/event-labels.tsx";
 import { indented, plural } from "../../ui/format.ts";
-import { Ago, Copyable, OutcomeNotice, Section } from "../../ui/parts.tsx";
+import { Ago, Copyable, Crumb, OutcomeNotice, Section } from "../../ui/parts.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
 import { callerWithinTenant, type DashboardEnv, mayCall } from "../session.ts";
 
@@ -47,9 +47,7 @@ type Props = EventInFull &
 const EventPage: FC<Props> = ({ event, deliveries, commands, now, mayChange, areKept, outcome }) => (
   <>
     <section>
-      <p class="crumb">
-        <a href="/dashboard">Overview</a>
-      </p>
+      <Crumb href="/dashboard">Overview</Crumb>
       <h1 class="break">{event.type}</h1>
       <p class="lede">
         <code>{eventId(event.id)}</code> of tenant {event.tenant}, accepted{" "}

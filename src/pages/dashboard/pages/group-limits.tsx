@@ -7,7 +7,7 @@ import { deleteGroup, getGroup, replaceGroup } from "../../../features/groups/se
 import { FormNotice, formState, TextField } from "../../ui/fields.tsx";
 import { destinationLabels, type FormFields } from "../../ui/form-fields.ts";
 import { type Form, numberIn, textIn } from "../../ui/format.ts";
-import { outcomeAt } from "../../ui/parts.tsx";
+import { Crumb, outcomeAt } from "../../ui/parts.tsx";
 import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { BreakerFields, NumberFields } from "../components/destination-form.tsx";
 import { showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
@@ -65,9 +65,7 @@ function showForm(c: DashboardContext, typed: Form, refused?: Refused) {
     { title: "Limits of a group", place: "groups" },
     <>
       <section>
-        <p class="crumb">
-          <a href={GROUPS}>Groups</a>
-        </p>
+        <Crumb href={GROUPS}>Groups</Crumb>
         <h1>Limits of a group</h1>
         <p class="lede">All members together get no more than this. An empty field means the default.</p>
       </section>

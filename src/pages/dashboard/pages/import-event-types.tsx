@@ -7,7 +7,7 @@ import type { ImportAction } from "../../../features/event-types/schema.ts";
 import { AreaField, CheckField, FormNotice, formState } from "../../ui/fields.tsx";
 import { eventTypeImportFields } from "../../ui/form-fields.ts";
 import { type Form, plural, textIn } from "../../ui/format.ts";
-import { ClippedCell, ColumnHeads, outcomeAt } from "../../ui/parts.tsx";
+import { ClippedCell, Crumb, Lines, outcomeAt } from "../../ui/parts.tsx";
 import { attempt, statusOfRefused } from "../../ui/services.ts";
 import { showPage, showReadOnly } from "../components/layout.tsx";
 import { callerOnPage, type DashboardContext, type DashboardEnv } from "../session.ts";
@@ -50,9 +50,7 @@ function show(c: DashboardContext, { typed, refused, plan }: Sent) {
     c,
     { title: "Import event types", place: "event-types" },
     <section>
-      <p class="crumb">
-        <a href={LIST}>Event types</a>
-      </p>
+      <Crumb href={LIST}>Event types</Crumb>
       <h1>Import event types</h1>
       <p class="lede">
         The webhooks of an OpenAPI document become event types: all of them or none. A changed schema is
@@ -97,18 +95,15 @@ const Plan: FC<{ plan: readonly ImportedType[] }> = ({ plan }) => {
       ) : (
         <p class="notice tone-good">Nothing is changed yet. The import would do this:</p>
       )}
-      <table class="lines">
-        <ColumnHeads columns={[["Event type", "main"], ["Import"], ["Version", "num"]]} />
-        <tbody>
-          {plan.map(({ name, action, version }) => (
-            <tr>
-              <ClippedCell text={name}>{name}</ClippedCell>
-              <td>{actionTexts[action]}</td>
-              <td class="num">{version ?? "–"}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <Lines columns={[["Event type", "main"], ["Import"], ["Version", "num"]]}>
+        {plan.map(({ name, action, version }) => (
+          <tr>
+            <ClippedCell text={name}>{name}</ClippedCell>
+            <td>{actionTexts[action]}</td>
+            <td class="num">{version ?? "–"}</td>
+          </tr>
+        ))}
+      </Lines>
       <ul class="log">
         {refused.flatMap(({ name, errors }) =>
           errors.map(({ fault, expected }) => (

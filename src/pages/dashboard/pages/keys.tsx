@@ -11,13 +11,16 @@ import { keyFields } from "../../ui/form-fields.ts";
 import { type Form, momentOf, textIn, utcIn } from "../../ui/format.ts";
 import {
   Ago,
+  ButtonLink,
   ClippedCell,
-  ColumnHeads,
   Confirmation,
   Copyable,
+  Crumb,
+  Lines,
   OutcomeNotice,
   outcomeAt,
   Section,
+  Submit,
 } from "../../ui/parts.tsx";
 import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
@@ -129,9 +132,7 @@ const Keys: FC<Props> = ({ keys, next, isFirst, destination, form, asksTenant, o
   <>
     <section>
       {destination !== undefined && (
-        <p class="crumb">
-          <a href={`/dashboard/destinations/${encodeURIComponent(destination)}`}>Destination</a>
-        </p>
+        <Crumb href={`/dashboard/destinations/${encodeURIComponent(destination)}`}>Destination</Crumb>
       )}
       <h1>API keys</h1>
       <p class="lede">
@@ -179,9 +180,7 @@ const Keys: FC<Props> = ({ keys, next, isFirst, destination, form, asksTenant, o
           hint="What it changes waits under Approvals."
         />
         <div class="actions">
-          <button type="submit" class="main">
-            Create key
-          </button>
+          <Submit>Create key</Submit>
           <span class="hint">The key is shown once.</span>
         </div>
       </form>
@@ -202,22 +201,19 @@ const scopeTexts: Readonly<Record<(typeof scopes)[number], string>> = {
 };
 
 const KeyTable: FC<Pick<Props, "keys" | "own" | "now">> = ({ keys, own, now }) => (
-  <table class="lines">
-    <ColumnHeads
-      columns={[
-        ["Key", "main"],
-        ["Scopes", "scopes wide"],
-        ["Expires", "wide"],
-        ["Last used"],
-        [<span class="hidden">Actions</span>, "num count"],
-      ]}
-    />
-    <tbody>
-      {keys.map((key) => (
-        <KeyRow shown={key} own={own} now={now} />
-      ))}
-    </tbody>
-  </table>
+  <Lines
+    columns={[
+      ["Key", "main"],
+      ["Scopes", "scopes wide"],
+      ["Expires", "wide"],
+      ["Last used"],
+      [<span class="hidden">Actions</span>, "num count"],
+    ]}
+  >
+    {keys.map((key) => (
+      <KeyRow shown={key} own={own} now={now} />
+    ))}
+  </Lines>
 );
 
 const KeyRow: FC<Pick<Props, "own" | "now"> & Readonly<{ shown: KeyView }>> = ({ shown, own, now }) => {
@@ -259,9 +255,7 @@ function showKey(c: DashboardContext, key: string) {
       <div class="stack">
         <Copyable id="key" text={key} label="The API key" />
         <div class="actions">
-          <a class="button" href={PATH}>
-            Back to the keys
-          </a>
+          <ButtonLink href={PATH}>Back to the keys</ButtonLink>
         </div>
       </div>
     </section>,

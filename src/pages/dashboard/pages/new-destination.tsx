@@ -12,7 +12,7 @@ import { listTypeNames } from "../../../store/event-types.ts";
 import { FormNotice, formState } from "../../ui/fields.tsx";
 import { destinationLabels } from "../../ui/form-fields.ts";
 import { type Form, textIn } from "../../ui/format.ts";
-import { Copyable, outcomeAt } from "../../ui/parts.tsx";
+import { ButtonLink, Copyable, Crumb, outcomeAt, Submit } from "../../ui/parts.tsx";
 import { attemptRead, statusOfRefused, unreadable } from "../../ui/services.ts";
 import { DestinationFields } from "../components/destination-form.tsx";
 import { showPage, showReadOnly } from "../components/layout.tsx";
@@ -76,18 +76,14 @@ async function showForm(c: DashboardContext, typed: Form, refused?: Refused) {
     c,
     { title: "New destination" },
     <section class="narrow">
-      <p class="crumb">
-        <a href="/dashboard">Overview</a>
-      </p>
+      <Crumb href="/dashboard">Overview</Crumb>
       <h1>New destination</h1>
       <form class="stack" method="post" action={PATH} noValidate>
         <input type="hidden" name="form" value={textIn(typed, "form") ?? newTokenId()} autocomplete="off" />
         <FormNotice form={form} />
         <DestinationFields form={form} options={options} />
         <div class="actions">
-          <button type="submit" class="main">
-            Create destination
-          </button>
+          <Submit>Create destination</Submit>
         </div>
       </form>
     </section>,
@@ -127,9 +123,7 @@ export function showNewSecret(
         {publicKey !== undefined && <Copyable id="secret" text={publicKey} label="The public key" />}
         {secret !== undefined && <Copyable id="secret" text={secret} label="The signing secret" />}
         <div class="actions">
-          <a class="button" href={`/dashboard/destinations/${id}`}>
-            Go to the destination
-          </a>
+          <ButtonLink href={`/dashboard/destinations/${id}`}>Go to the destination</ButtonLink>
         </div>
       </div>
     </section>,

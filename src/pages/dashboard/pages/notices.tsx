@@ -18,6 +18,7 @@ import {
   noticeInput,
   noticeTexts,
 } from "../../ui/notice-form.tsx";
+import { Crumb } from "../../ui/parts.tsx";
 import { attempt, attemptWith } from "../../ui/services.ts";
 import { showPage, showRefusal } from "../components/layout.tsx";
 import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
@@ -78,9 +79,7 @@ async function showChannel(
     { title: noticeTexts.title },
     <>
       <section>
-        <p class="crumb">
-          <a href={`/dashboard/destinations/${id}`}>{nameOf(found.value)}</a>
-        </p>
+        <Crumb href={`/dashboard/destinations/${id}`}>{nameOf(found.value)}</Crumb>
         <h1>{noticeTexts.title}</h1>
         <p class="lede">{`The tenant ${found.value.tenant} gets a notice when something is wrong with this destination: at most one an hour.`}</p>
       </section>

@@ -30,7 +30,9 @@ import {
 } from "../../ui/destination-table.tsx";
 import { countOf, decimalOf, durationOrNone, percentOf, plural } from "../../ui/format.ts";
 import {
+  ButtonLink,
   Copyable,
+  Crumb,
   Figure,
   OutcomeNotice,
   Section,
@@ -213,9 +215,7 @@ const Totals: FC<{ fleet: Fleet; window: StatsWindow }> = ({ fleet, window }) =>
 };
 
 const NewDestinationLink: FC = () => (
-  <a class="button" href="/dashboard/destinations/new">
-    New destination
-  </a>
+  <ButtonLink href="/dashboard/destinations/new">New destination</ButtonLink>
 );
 
 type NoneProps = Readonly<{
@@ -248,9 +248,7 @@ const FirstSteps: FC<Pick<NoneProps, "origin" | "tenant">> = ({ origin, tenant }
     <section aria-labelledby="first">
       <div class="head">
         <h2 id="first">1. Create a destination</h2>
-        <a class="button" href="/dashboard/destinations/new">
-          Use a form instead
-        </a>
+        <ButtonLink href="/dashboard/destinations/new">Use a form instead</ButtonLink>
       </div>
       <Copyable
         id="create"
@@ -313,9 +311,7 @@ function emptyText(isFirst: boolean, mayChange: boolean): string {
 
 const AllDestinations: FC<AllProps> = ({ healths, isFirst, next, showTenant, mayChange }) => (
   <section>
-    <p class="crumb">
-      <a href="/dashboard">Overview</a>
-    </p>
+    <Crumb href="/dashboard">Overview</Crumb>
     <div class="head">
       <h1>All destinations</h1>
       {mayChange && <NewDestinationLink />}

@@ -6,7 +6,7 @@ import { createPortalLink } from "../../../features/portal-links/service.ts";
 import { CheckField, FormNotice, formState, TextField } from "../../ui/fields.tsx";
 import { portalLinkFields } from "../../ui/form-fields.ts";
 import { type Form, momentOf, numberIn, textIn } from "../../ui/format.ts";
-import { Copyable } from "../../ui/parts.tsx";
+import { ButtonLink, Copyable, Submit } from "../../ui/parts.tsx";
 import { attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { showPage, showReadOnly } from "../components/layout.tsx";
 import {
@@ -98,9 +98,7 @@ function showForm(c: DashboardContext, { typed, refused }: Partial<Typed> = {}) 
           hint="An https page of yours. Every page of the portal links back to it."
         />
         <div class="actions">
-          <button type="submit" class="main">
-            Create link
-          </button>
+          <Submit>Create link</Submit>
         </div>
       </form>
     </section>,
@@ -122,9 +120,7 @@ function showLink(c: DashboardContext, { url, tenant, read_only: readOnly, expir
       <div class="stack">
         <Copyable id="link" text={url} label="The portal link" />
         <div class="actions">
-          <a class="button" href={PATH}>
-            Create another link
-          </a>
+          <ButtonLink href={PATH}>Create another link</ButtonLink>
         </div>
       </div>
     </section>,

@@ -13,7 +13,7 @@ import { placesOf } from "../../../features/deliveries/service.ts";
 import { encodeCursor } from "../../../http/parameters.ts";
 import { deliveryFilters } from "../../ui/form-fields.ts";
 import { countOf, plural } from "../../ui/format.ts";
-import { RefusedNotice } from "../../ui/parts.tsx";
+import { ButtonLink, RefusedNotice, Submit } from "../../ui/parts.tsx";
 import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { FilterChips, filtersIn, logAt, NO_CHOICES, pageWanted } from "../components/delivery-filters.tsx";
 import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
@@ -199,12 +199,8 @@ const RepairForm: FC<FormProps> = ({ action, query, verb, cursor }) => (
     <input type="hidden" name="action" value={action} />
     <input type="hidden" name="all" value="1" />
     {cursor !== undefined && <input type="hidden" name="cursor" value={cursor} />}
-    <button type="submit" class="main">
-      {verb}
-    </button>
-    <a class="button" href={logAt(query)}>
-      Back to the log
-    </a>
+    <Submit>{verb}</Submit>
+    <ButtonLink href={logAt(query)}>Back to the log</ButtonLink>
   </form>
 );
 

@@ -22,7 +22,7 @@ import { isoTime } from "../../../time.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
 import { replaysFields } from "../../ui/form-fields.ts";
 import { atMost, countOf, durationOf, listIn, numberIn, plural, textIn, utcIn } from "../../ui/format.ts";
-import { ClippedCell, ColumnHeads, OutcomeNotice, RefusedNotice, Section } from "../../ui/parts.tsx";
+import { ClippedCell, Lines, Options, OutcomeNotice, RefusedNotice, Section } from "../../ui/parts.tsx";
 import { attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { showPage } from "../components/layout.tsx";
 import { REPLAYS } from "../components/repairs.tsx";
@@ -227,11 +227,7 @@ const Plan: FC<{ form: Form; choices: readonly Destination[]; now: number }> = (
         <label>
           Which
           <select name="include">
-            {Object.entries(whichTexts).map(([value, text]) => (
-              <option value={value} selected={textIn(form, "include") === value}>
-                {text}
-              </option>
-            ))}
+            <Options of={Object.entries(whichTexts)} chosen={textIn(form, "include")} />
           </select>
         </label>
         {text("event_types", { placeholder: "all" })}
@@ -262,24 +258,21 @@ const Estimates: FC<{ estimates: readonly ReplayEstimate[] }> = ({ estimates }) 
           ? "The number of missing events is known only while the replay runs."
           : `${isMore ? "Perhaps more than" : "At most"} ${plural(sum, "delivery", "deliveries")}, in ${durationOf(longest)}${isMore ? " or longer" : ""} while nothing fails. Types and tags are not taken into account.`}
       </output>
-      <table class="lines">
-        <ColumnHeads
-          columns={[
-            ["Destination", "main"],
-            ["Deliveries", "num"],
-            ["Time", "num"],
-          ]}
-        />
-        <tbody>
-          {estimates.map(({ destination, count, durationMs }) => (
-            <tr>
-              <ClippedCell text={nameOf(destination)}>{nameOf(destination)}</ClippedCell>
-              <td class="num">{count === undefined ? "–" : atMost(count, ESTIMATED)}</td>
-              <td class="num">{durationMs === undefined ? "–" : durationOf(durationMs)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <Lines
+        columns={[
+          ["Destination", "main"],
+          ["Deliveries", "num"],
+          ["Time", "num"],
+        ]}
+      >
+        {estimates.map(({ destination, count, durationMs }) => (
+          <tr>
+            <ClippedCell text={nameOf(destination)}>{nameOf(destination)}</ClippedCell>
+            <td class="num">{count === undefined ? "–" : atMost(count, ESTIMATED)}</td>
+            <td class="num">{durationMs === undefined ? "–" : durationOf(durationMs)}</td>
+          </tr>
+        ))}
+      </Lines>
     </>
   );
 };

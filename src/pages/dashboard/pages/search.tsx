@@ -10,7 +10,7 @@ import { search } from "../../../features/search/service.ts";
 import { EventLabels, labelsText } from "../../ui/event-labels.tsx";
 import { searchFields } from "../../ui/form-fields.ts";
 import { momentOf } from "../../ui/format.ts";
-import { Ago, ClippedCell, ColumnHeads, RefusedNotice, Section, StateCell } from "../../ui/parts.tsx";
+import { Ago, ClippedCell, Lines, RefusedNotice, Section, StateCell } from "../../ui/parts.tsx";
 import { attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { deliveryText } from "../../ui/status-text.ts";
 import { showPage } from "../components/layout.tsx";
@@ -97,21 +97,18 @@ const Results: FC<Props> = ({ q, data, next, lookedBackTo, isFirst, now }) => (
         <p class="empty">{next === null ? "Nothing more was found." : "Nothing was found so far."}</p>
       )}
       {data.length > 0 && (
-        <table class="lines">
-          <ColumnHeads
-            columns={[
-              ["Found", "main"],
-              ["What", "wide"],
-              ["State", "state-cell brief"],
-              ["When", "num"],
-            ]}
-          />
-          <tbody>
-            {data.map((one) => (
-              <FoundRow one={one} now={now} />
-            ))}
-          </tbody>
-        </table>
+        <Lines
+          columns={[
+            ["Found", "main"],
+            ["What", "wide"],
+            ["State", "state-cell brief"],
+            ["When", "num"],
+          ]}
+        >
+          {data.map((one) => (
+            <FoundRow one={one} now={now} />
+          ))}
+        </Lines>
       )}
       <LookFurther
         q={q}

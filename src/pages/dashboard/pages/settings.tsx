@@ -8,7 +8,14 @@ import { changeTenant, getTenant, getTenants } from "../../../features/tenants/s
 import { CheckField, FormNotice, type FormState, formState, TextField } from "../../ui/fields.tsx";
 import { tenantFields } from "../../ui/form-fields.ts";
 import { type Form, numberIn, textIn } from "../../ui/format.ts";
-import { type ActionOutcome, OutcomeNotice, outcomeAt, Section } from "../../ui/parts.tsx";
+import {
+  type ActionOutcome,
+  ButtonLink,
+  OutcomeNotice,
+  outcomeAt,
+  Section,
+  Submit,
+} from "../../ui/parts.tsx";
 import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { showPage, showRefusal } from "../components/layout.tsx";
 import {
@@ -143,9 +150,7 @@ async function showSettings(c: DashboardContext, tenant: string, { typed, refuse
           </fieldset>
           {isEditable ? (
             <div class="actions">
-              <button type="submit" class="main">
-                Save settings
-              </button>
+              <Submit>Save settings</Submit>
             </div>
           ) : (
             <p class="hint">
@@ -228,11 +233,7 @@ const Configuration: FC<{ tenant: string; isOperator: boolean }> = ({ tenant, is
           )}
           <div class="actions">
             <button type="submit">Export</button>
-            {isOperator && (
-              <a class="button" href={`${SETTINGS}/import?${query}`}>
-                Import
-              </a>
-            )}
+            {isOperator && <ButtonLink href={`${SETTINGS}/import?${query}`}>Import</ButtonLink>}
           </div>
         </form>
         {isOperator && (

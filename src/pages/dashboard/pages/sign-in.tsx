@@ -4,6 +4,7 @@ import type { FC } from "hono/jsx";
 import type { Authenticate } from "../../../http/auth.ts";
 import { ANONYMOUS_REFUSAL, overAnonymousLimit } from "../../../http/rate-limit.ts";
 import { plural } from "../../ui/format.ts";
+import { Submit } from "../../ui/parts.tsx";
 import { LOGOUT, ProductName, showPage, showServerError, showTooMany } from "../components/layout.tsx";
 import { type DashboardContext, type DashboardEnv, type NotIdentified, signIn, signOut } from "../session.ts";
 
@@ -85,9 +86,7 @@ const SignInPage: FC<{ fault?: string }> = ({ fault }) => (
           {fault}
         </p>
       )}
-      <button type="submit" class="main">
-        Sign in
-      </button>
+      <Submit>Sign in</Submit>
     </form>
   </>
 );

@@ -3,7 +3,7 @@
 import type { Hono } from "hono";
 import { ok } from "../../../core/result.ts";
 import { getTenants } from "../../../features/tenants/service.ts";
-import { Section } from "../../ui/parts.tsx";
+import { ButtonLink, Section } from "../../ui/parts.tsx";
 import { showNotFound, showPage } from "../components/layout.tsx";
 import { TenantForm } from "../components/tenant-form.tsx";
 import { callerOnPage, type DashboardEnv } from "../session.ts";
@@ -33,9 +33,7 @@ export function registerTenantPage(app: Hono<DashboardEnv>): void {
           </p>
           <TenantForm action="/dashboard" button="Show this tenant">
             {tenant !== undefined && own === undefined && (
-              <a class="button" href="/dashboard?tenant=">
-                Show all tenants
-              </a>
+              <ButtonLink href="/dashboard?tenant=">Show all tenants</ButtonLink>
             )}
           </TenantForm>
         </section>

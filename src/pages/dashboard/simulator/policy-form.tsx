@@ -22,6 +22,7 @@ import {
 } from "../../ui/fields.tsx";
 import { destinationLabels } from "../../ui/form-fields.ts";
 import { type Form, numberIn, textIn } from "../../ui/format.ts";
+import { Submit } from "../../ui/parts.tsx";
 import { outages } from "./outages.tsx";
 
 /** The form's fields, named like those of the API. */
@@ -137,9 +138,7 @@ export const PolicyForm: FC<Props> = ({ fields, outage, destinations, chosen, ma
       </div>
       <PolicyFieldsets form={form} />
       <div class="actions">
-        <button type="submit" class="main">
-          Simulate
-        </button>
+        <Submit>Simulate</Submit>
         {mayChange && chosen && (
           <button type="submit" formmethod="post">{`Apply to ${shortened(nameOf(chosen))}`}</button>
         )}

@@ -3,6 +3,7 @@ import type { Hono } from "hono";
 import { type ActionView, getAction } from "../../../features/approvals/service.ts";
 import { decide, decisions } from "../../../http/mcp/approval.ts";
 import { ActionPanel } from "../../ui/action-panel.tsx";
+import { Crumb } from "../../ui/parts.tsx";
 import { attempt } from "../../ui/services.ts";
 import { showPortalNotFound, showPortalPage, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";
@@ -28,9 +29,7 @@ export function registerActionPages(app: Hono<PortalEnv>): void {
         destinations="/portal/endpoints"
         mayDecide
       >
-        <p class="crumb">
-          <a href="/portal/agent">{t.agent.title}</a>
-        </p>
+        <Crumb href="/portal/agent">{t.agent.title}</Crumb>
       </ActionPanel>,
     );
   });

@@ -4,7 +4,7 @@ import type { FC } from "hono/jsx";
 import { type ActionView, getActions } from "../../../features/approvals/service.ts";
 import { type AgentToken, agentTokenOf } from "../../../features/portal-links/visits.ts";
 import { ActionTable } from "../../ui/action-panel.tsx";
-import { Section } from "../../ui/parts.tsx";
+import { Crumb, Section, Submit } from "../../ui/parts.tsx";
 import { showPortalPage } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import { Copy } from "../parts.tsx";
@@ -51,9 +51,7 @@ const AgentPage: FC<Props> = ({ look, address, made, actions }) => {
   return (
     <>
       <section>
-        <p class="crumb">
-          <a href="/portal">{t.endpoints}</a>
-        </p>
+        <Crumb href="/portal">{t.endpoints}</Crumb>
         <h1>{t.agent.title}</h1>
         <p class="lede">{t.agent.lede}</p>
       </section>
@@ -64,9 +62,7 @@ const AgentPage: FC<Props> = ({ look, address, made, actions }) => {
             {t.agent.confirm}
           </label>
           <div class="actions">
-            <button type="submit" class="main">
-              {t.agent.make}
-            </button>
+            <Submit>{t.agent.make}</Submit>
           </div>
         </form>
       ) : (

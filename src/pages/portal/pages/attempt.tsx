@@ -7,7 +7,7 @@ import type { AttemptJson } from "../../../features/deliveries/schema.ts";
 import { isSuccess } from "../../ui/delivery-panel.tsx";
 import { answerFile } from "../../ui/exchange.ts";
 import { ExchangeView } from "../../ui/exchange-view.tsx";
-import { StateLabel } from "../../ui/parts.tsx";
+import { Crumb, StateLabel } from "../../ui/parts.tsx";
 import { showPortalNotFound, showPortalPage } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import { callerInPortal, type PortalContext, type PortalEnv } from "../session.ts";
@@ -56,9 +56,7 @@ const AttemptView: FC<Props> = ({ look, attempt }) => {
   return (
     <>
       <section>
-        <p class="crumb">
-          <a href={`/portal/deliveries/${delivery}`}>{t.attempt.back}</a>
-        </p>
+        <Crumb href={`/portal/deliveries/${delivery}`}>{t.attempt.back}</Crumb>
         <h1>
           <StateLabel tone={isSuccess(attempt) ? "good" : "bad"}>
             {portalResultText(look, attempt)}

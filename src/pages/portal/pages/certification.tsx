@@ -7,6 +7,7 @@ import { getDestination } from "../../../features/destinations/service.ts";
 import { CertificationPanel } from "../../ui/certification-panel.tsx";
 import { nameOf } from "../../ui/destination-table.tsx";
 import { textIn } from "../../ui/format.ts";
+import { Crumb } from "../../ui/parts.tsx";
 import { attempt } from "../../ui/services.ts";
 import { showPortalNotFound, showPortalPage, showRefused } from "../layout.tsx";
 import { may } from "../may.ts";
@@ -33,9 +34,7 @@ export function registerPortalCertification(app: Hono<PortalEnv>): void {
         path={`${path}/certification`}
         mayRun={allows(c.get("visitor").access, "send_test")}
       >
-        <p class="crumb">
-          <a href={path}>{nameOf(row)}</a>
-        </p>
+        <Crumb href={path}>{nameOf(row)}</Crumb>
       </CertificationPanel>,
     );
   });

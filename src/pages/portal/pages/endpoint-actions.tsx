@@ -13,6 +13,7 @@ import {
 import { getTypesWithExamples } from "../../../features/event-types/service.ts";
 import { requestText, responseText } from "../../ui/exchange.ts";
 import { numberIn, textIn } from "../../ui/format.ts";
+import { ButtonLink, Crumb } from "../../ui/parts.tsx";
 import { attempt, attemptWith } from "../../ui/services.ts";
 import { TestForm } from "../../ui/test-form.tsx";
 import { showPortalNotFound, showPortalPage, showPortalRefusal, showRefused } from "../layout.tsx";
@@ -118,9 +119,7 @@ const TestPage: FC<TestPageProps> = ({ look, path, types, report, type }) => {
   return (
     <>
       <section>
-        <p class="crumb">
-          <a href={path}>{t.test.back}</a>
-        </p>
+        <Crumb href={path}>{t.test.back}</Crumb>
         <h1>{report ? headline(look, report) : t.test.title}</h1>
         <p class="lede">
           {report && `${t.test.took(f.duration(report.latency_ms))} `}
@@ -134,9 +133,7 @@ const TestPage: FC<TestPageProps> = ({ look, path, types, report, type }) => {
         label={t.test.type}
         verb={report ? t.test.again : t.test.send}
       >
-        <a class="button" href={path}>
-          {t.test.back}
-        </a>
+        <ButtonLink href={path}>{t.test.back}</ButtonLink>
       </TestForm>
       {report?.location !== undefined && (
         <Part look={look} id="location" title={t.test.redirect} text={report.location} />

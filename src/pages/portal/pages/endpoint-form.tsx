@@ -22,6 +22,7 @@ import { newTokenId } from "../../../secrets/tokens.ts";
 import { type Destination, limitsOf } from "../../../store/destination.ts";
 import { type EventType, listEventTypes } from "../../../store/event-types.ts";
 import { type Form, indented, jsonIn, listIn, numberIn, pairsIn, textIn } from "../../ui/format.ts";
+import { ButtonLink, Crumb, Submit } from "../../ui/parts.tsx";
 import { attemptRead, attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { FilterPreview } from "../filter-preview.tsx";
 import { showPortalNotFound, showPortalPage, showRefused } from "../layout.tsx";
@@ -244,9 +245,7 @@ const EndpointForm: FC<Props> = ({ look, title, typed, faults, types, row, acces
   const mayTry = row !== undefined && allows(access, "preview_endpoint");
   return (
     <section class="narrow">
-      <p class="crumb">
-        <a href={back}>{row === undefined ? t.endpoint.crumb : t.test.back}</a>
-      </p>
+      <Crumb href={back}>{row === undefined ? t.endpoint.crumb : t.test.back}</Crumb>
       <h1>{title}</h1>
       <form class="stack" method="post" action={row === undefined ? NEW : `${back}/change`}>
         {row === undefined && (
@@ -337,9 +336,7 @@ const EndpointForm: FC<Props> = ({ look, title, typed, faults, types, row, acces
           </div>
         </details>
         <div class="actions">
-          <button type="submit" class="main">
-            {row === undefined ? t.form.add : t.form.save}
-          </button>
+          <Submit>{row === undefined ? t.form.add : t.form.save}</Submit>
           {mayTry && (
             <button
               type="submit"
@@ -511,9 +508,7 @@ export function showEndpointSecret(
           <Copy look={look} id="public-key" text={publicKey} label={t.secret.publicKey} />
         )}
         <div class="actions">
-          <a class="button" href={`/portal/endpoints/${id}`}>
-            {t.secret.next}
-          </a>
+          <ButtonLink href={`/portal/endpoints/${id}`}>{t.secret.next}</ButtonLink>
           <a href={`/portal/endpoints/${id}/verify`}>{t.endpoint.verify}</a>
         </div>
       </div>

@@ -24,7 +24,7 @@ import { ConsumerTable } from "../../ui/consumer-table.tsx";
 import { type LogPage, logStates, readLog } from "../../ui/delivery-log.tsx";
 import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
 import { indented } from "../../ui/format.ts";
-import { Figure, Press } from "../../ui/parts.tsx";
+import { ButtonLink, Crumb, Figure, Press } from "../../ui/parts.tsx";
 import { readTransformFaults, TransformSummary } from "../../ui/transform-page.tsx";
 import { PortalBlockedKeys } from "../blocked-keys.tsx";
 import { DeliveryTable } from "../delivery-table.tsx";
@@ -131,9 +131,7 @@ const EndpointPage: FC<Props> = ({
   return (
     <>
       <section>
-        <p class="crumb">
-          <a href="/portal">{t.endpoint.crumb}</a>
-        </p>
+        <Crumb href="/portal">{t.endpoint.crumb}</Crumb>
         <h1 class="break">{nameOf(row)}</h1>
         {row.description !== null && <p class="lede break">{shortUrl(row.url)}</p>}
       </section>
@@ -150,14 +148,10 @@ const EndpointPage: FC<Props> = ({
       </section>
       <section class="actions" aria-label={t.endpoint.settings}>
         {isFetched && allows(access, "manage_poll_keys") && (
-          <a class="button" href={`${path}/poll`}>
-            {t.polling.title}
-          </a>
+          <ButtonLink href={`${path}/poll`}>{t.polling.title}</ButtonLink>
         )}
         {!isFetched && allows(access, "send_test") && (
-          <a class="button" href={`${path}/test`}>
-            {t.endpoint.test}
-          </a>
+          <ButtonLink href={`${path}/test`}>{t.endpoint.test}</ButtonLink>
         )}
         {row.status === "paused"
           ? allows(access, "resume_endpoint") && (
@@ -165,17 +159,13 @@ const EndpointPage: FC<Props> = ({
             )
           : allows(access, "pause_endpoint") && <Press action={`${path}/pause`} label={t.endpoint.pause} />}
         {allows(access, "change_endpoint") && (
-          <a class="button" href={`${path}/change`}>
-            {t.endpoint.edit}
-          </a>
+          <ButtonLink href={`${path}/change`}>{t.endpoint.edit}</ButtonLink>
         )}
         <a class={isAny ? "button" : ""} href={`${path}/verify`}>
           {t.endpoint.verify}
         </a>
         {!isFetched && allows(access, "change_endpoint") && allows(access, "write_transform") && (
-          <a class="button" href={`${path}/transform`}>
-            {t.transform.title}
-          </a>
+          <ButtonLink href={`${path}/transform`}>{t.transform.title}</ButtonLink>
         )}
         {canCertify(row) && (
           <a class={isAny ? "button" : ""} href={`${path}/certification`}>

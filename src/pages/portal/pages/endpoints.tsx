@@ -10,7 +10,7 @@ import { queryGates } from "../../../features/stats/fleet.ts";
 import { type Destination, gateSettingsOf } from "../../../store/destination.ts";
 import { totalsOf } from "../../ui/charts.tsx";
 import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
-import { ClippedCell, ColumnHeads, StateCell } from "../../ui/parts.tsx";
+import { ButtonLink, ClippedCell, Lines, StateCell } from "../../ui/parts.tsx";
 import { showPortalPage, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import { PortalOutcomeNotice } from "../parts.tsx";
@@ -77,9 +77,7 @@ const Endpoints: FC<Props> = ({ look, visitor, rows, figures, isFirst, next, now
       <div class="head">
         <h1>{t.list.title}</h1>
         {allows(access, "create_endpoint") && !isFull && (
-          <a class="button" href="/portal/endpoints/new">
-            {t.list.add}
-          </a>
+          <ButtonLink href="/portal/endpoints/new">{t.list.add}</ButtonLink>
         )}
       </div>
       <p class="lede">{t.list.lede}</p>
@@ -90,21 +88,18 @@ const Endpoints: FC<Props> = ({ look, visitor, rows, figures, isFirst, next, now
       {rows.length === 0 ? (
         <p class="empty">{t.list.noMore}</p>
       ) : (
-        <table class="lines">
-          <ColumnHeads
-            columns={[
-              [t.list.endpoint, "main"],
-              [t.list.status, "state-cell"],
-              [t.list.events, "wide"],
-              [t.list.traffic, "num traffic wide"],
-            ]}
-          />
-          <tbody>
-            {rows.map((row, i) => (
-              <Row look={look} row={row} figures={figures[i]} now={now} />
-            ))}
-          </tbody>
-        </table>
+        <Lines
+          columns={[
+            [t.list.endpoint, "main"],
+            [t.list.status, "state-cell"],
+            [t.list.events, "wide"],
+            [t.list.traffic, "num traffic wide"],
+          ]}
+        >
+          {rows.map((row, i) => (
+            <Row look={look} row={row} figures={figures[i]} now={now} />
+          ))}
+        </Lines>
       )}
       {(next !== undefined || !isFirst) && (
         <nav class="pager" aria-label={t.list.title}>
@@ -170,9 +165,7 @@ const NoEndpoints: FC<{ look: Look; visitor: PortalVisitor }> = ({ look: { t, f 
               ))}
             </ol>
             <div class="actions">
-              <a class="button" href="/portal/endpoints/new">
-                {t.list.add}
-              </a>
+              <ButtonLink href="/portal/endpoints/new">{t.list.add}</ButtonLink>
               <a href="/portal/event-types">{t.eventTypes}</a>
             </div>
           </div>

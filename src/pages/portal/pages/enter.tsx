@@ -7,6 +7,7 @@ import type { FC } from "hono/jsx";
 import { type PortalTheme, portalThemes } from "../../../core/portal-access.ts";
 import { chooseAppearance, findInvitation, openVisit } from "../../../features/portal-links/visits.ts";
 import { ANONYMOUS_REFUSAL, clientOf, isOverAnonymousLimit } from "../../../http/rate-limit.ts";
+import { Submit } from "../../ui/parts.tsx";
 import { BrandName, showPortalPage, showPortalTooMany } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import {
@@ -138,9 +139,7 @@ const EnterPage: FC<{ token: string; look: Look }> = ({ token, look }) => {
         <input type="hidden" name="language" value={language} autocomplete="off" />
         <input type="hidden" name="theme" value={theme} autocomplete="off" />
         <input type="hidden" name="framed" value="" autocomplete="off" />
-        <button type="submit" class="main">
-          {t.enter.open}
-        </button>
+        <Submit>{t.enter.open}</Submit>
       </form>
       <nav class="languages" aria-label={t.language}>
         {Object.entries(texts).map(([name, { languageName }]) => (

@@ -10,7 +10,7 @@ import { getVersionEndpoints } from "../../../features/event-types/versions.ts";
 import type { Destination } from "../../../store/destination.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
 import { indented, numberIn, textIn } from "../../ui/format.ts";
-import { ClippedCell, ColumnHeads } from "../../ui/parts.tsx";
+import { ClippedCell, Crumb, Lines } from "../../ui/parts.tsx";
 import { attempt, attemptRead } from "../../ui/services.ts";
 import { showPortalNotFound, showPortalPage, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";
@@ -42,9 +42,7 @@ export function registerPortalEventType(app: Hono<PortalEnv>): void {
       { title: name, place: "event-types" },
       <>
         <section>
-          <p class="crumb">
-            <a href={LIST}>{look.t.types.title}</a>
-          </p>
+          <Crumb href={LIST}>{look.t.types.title}</Crumb>
           <h1 class="break">{name}</h1>
           <p class="lede">{look.t.types.versionsLede}</p>
         </section>
@@ -135,42 +133,39 @@ const Endpoints: FC<EndpointsProps> = ({ look: { t }, name, newest, mayChange, .
     {page.endpoints.length === 0 ? (
       <p class="empty">{t.types.noEndpoints}</p>
     ) : (
-      <table class="lines">
-        <ColumnHeads
-          columns={[
-            [t.list.endpoint, "main"],
-            [t.types.gets, "state-cell"],
-          ]}
-        />
-        <tbody>
-          {page.endpoints.map((one) => (
-            <tr>
-              <ClippedCell text={nameOf(one)}>
-                <a href={`/portal/endpoints/${one.id}`}>{nameOf(one)}</a>
-              </ClippedCell>
-              <td>
-                {mayChange && newest > 1 ? (
-                  <form class="actions" method="post" action={portalTypePath(name)}>
-                    <input type="hidden" name="endpoint" value={one.id} />
-                    <select name="version" aria-label={t.types.versionOf(nameOf(one))}>
-                      {Array.from({ length: newest }, (_, i) => newest - i).map((version) => (
-                        <option value={version} selected={version === one.version}>
-                          {t.types.version(version)}
-                        </option>
-                      ))}
-                    </select>
-                    <button type="submit" aria-label={t.types.saveOf(nameOf(one))}>
-                      {t.form.save}
-                    </button>
-                  </form>
-                ) : (
-                  one.version !== null && t.types.version(one.version)
-                )}
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
+      <Lines
+        columns={[
+          [t.list.endpoint, "main"],
+          [t.types.gets, "state-cell"],
+        ]}
+      >
+        {page.endpoints.map((one) => (
+          <tr>
+            <ClippedCell text={nameOf(one)}>
+              <a href={`/portal/endpoints/${one.id}`}>{nameOf(one)}</a>
+            </ClippedCell>
+            <td>
+              {mayChange && newest > 1 ? (
+                <form class="actions" method="post" action={portalTypePath(name)}>
+                  <input type="hidden" name="endpoint" value={one.id} />
+                  <select name="version" aria-label={t.types.versionOf(nameOf(one))}>
+                    {Array.from({ length: newest }, (_, i) => newest - i).map((version) => (
+                      <option value={version} selected={version === one.version}>
+                        {t.types.version(version)}
+                      </option>
+                    ))}
+                  </select>
+                  <button type="submit" aria-label={t.types.saveOf(nameOf(one))}>
+                    {t.form.save}
+                  </button>
+                </form>
+              ) : (
+                one.version !== null && t.types.version(one.version)
+              )}
+            </td>
+          </tr>
+        ))}
+      </Lines>
     )}
     {(page.last !== undefined || !page.isFirst) && (
       <nav class="pager" aria-label={t.types.endpoints}>

@@ -13,6 +13,7 @@ import {
 import { nameOf } from "../../ui/destination-table.tsx";
 import type { Form } from "../../ui/format.ts";
 import { type NoticeFaults, NoticeForm, noticeFaults, noticeInput } from "../../ui/notice-form.tsx";
+import { Crumb } from "../../ui/parts.tsx";
 import { attempt, attemptWith } from "../../ui/services.ts";
 import { showPortalNotFound, showPortalPage, showRefused } from "../layout.tsx";
 import { may } from "../may.ts";
@@ -73,9 +74,7 @@ async function showNotices(c: PortalContext, id: string, { typed, faults = {}, t
     { title: t.notices.title, place: "endpoints" },
     <>
       <section>
-        <p class="crumb">
-          <a href={`/portal/endpoints/${id}`}>{nameOf(found.value)}</a>
-        </p>
+        <Crumb href={`/portal/endpoints/${id}`}>{nameOf(found.value)}</Crumb>
         <h1>{t.notices.title}</h1>
         <p class="lede">{t.notices.lede}</p>
       </section>

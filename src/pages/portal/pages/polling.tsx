@@ -6,7 +6,7 @@ import { type KeyView, newPollKey } from "../../../features/keys/schema.ts";
 import { createPollKey, getPollKeys, removePollKey } from "../../../features/keys/service.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
 import { textIn } from "../../ui/format.ts";
-import { ColumnHeads } from "../../ui/parts.tsx";
+import { Crumb, Lines, Submit } from "../../ui/parts.tsx";
 import { attempt, attemptWith } from "../../ui/services.ts";
 import { showPortalNotFound, showPortalPage, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";
@@ -64,9 +64,7 @@ async function showPolling(c: PortalContext, id: string, shown: Shown = {}) {
     { title: look.t.polling.title, place: "endpoints" },
     <>
       <section>
-        <p class="crumb">
-          <a href={`/portal/endpoints/${id}`}>{nameOf(found.value)}</a>
-        </p>
+        <Crumb href={`/portal/endpoints/${id}`}>{nameOf(found.value)}</Crumb>
         <h1>{shown.made === undefined ? look.t.polling.title : look.t.polling.createdTitle}</h1>
         <p class="lede">{shown.made === undefined ? look.t.polling.lede : look.t.polling.createdLede}</p>
       </section>
@@ -96,21 +94,18 @@ const Keys: FC<KeysProps> = ({ look, id, keys, shown: { made, name, fault }, now
       {keys.length === 0 ? (
         <p class="empty">{t.polling.none}</p>
       ) : (
-        <table class="lines">
-          <ColumnHeads
-            columns={[
-              [t.polling.name, "main"],
-              [t.polling.created, "wide"],
-              [t.polling.used],
-              [<span class="hidden">{t.polling.revoke}</span>],
-            ]}
-          />
-          <tbody>
-            {keys.map((key) => (
-              <KeyRow look={look} path={path} shown={key} now={now} />
-            ))}
-          </tbody>
-        </table>
+        <Lines
+          columns={[
+            [t.polling.name, "main"],
+            [t.polling.created, "wide"],
+            [t.polling.used],
+            [<span class="hidden">{t.polling.revoke}</span>],
+          ]}
+        >
+          {keys.map((key) => (
+            <KeyRow look={look} path={path} shown={key} now={now} />
+          ))}
+        </Lines>
       )}
       {made === undefined && (
         <form class="stack narrow" method="post" action={path}>
@@ -124,9 +119,7 @@ const Keys: FC<KeysProps> = ({ look, id, keys, shown: { made, name, fault }, now
             )}
           />
           <div class="actions">
-            <button type="submit" class="main">
-              {t.polling.create}
-            </button>
+            <Submit>{t.polling.create}</Submit>
             <span class="hint">{t.polling.once}</span>
           </div>
         </form>

@@ -6,6 +6,7 @@ import { getDestination } from "../../../features/destinations/service.ts";
 import { sealedScheme } from "../../../secrets/vault.ts";
 import type { Destination } from "../../../store/destination.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
+import { Crumb } from "../../ui/parts.tsx";
 import { showPortalNotFound, showPortalPage } from "../layout.tsx";
 import { libraryFor } from "../libraries.ts";
 import type { Look } from "../look.ts";
@@ -40,9 +41,7 @@ const VerifyPage: FC<Props> = ({ look, row, language, keysAt }) => {
   return (
     <>
       <section>
-        <p class="crumb">
-          <a href={`/portal/endpoints/${row.id}`}>{nameOf(row)}</a>
-        </p>
+        <Crumb href={`/portal/endpoints/${row.id}`}>{nameOf(row)}</Crumb>
         <h1>{t.verify.title}</h1>
         <p class="lede">{t.verify.lede}</p>
       </section>
