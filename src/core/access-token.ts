@@ -3,6 +3,7 @@
  * failure a destination's gate hands out. One caller fetches for all; a failure is remembered, so that an endpoint in
  * trouble is asked ever less often, whatever the traffic.
  */
+import { isJsonObject, jsonIn } from "./json-value.ts";
 import type { TokenReason } from "./reasons.ts";
 
 /** An answer of the endpoint, of which no more than `MAX_ANSWER_BYTES` were read. */
@@ -68,14 +69,8 @@ function lifetimeOf(expiresIn: unknown): number {
 }
 
 function objectIn(text: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null && !Array.isArray(value)
-      ? (value as Readonly<Record<string, unknown>>)
-      : undefined;
-  } catch {
-    return undefined;
-  }
+  const value = jsonIn(text);
+  return isJsonObject(value) ? value : undefined;
 }
 
 /** A token is replaced so long before it expires: attempts that have begun, and clocks that differ, need a while. */

@@ -6,7 +6,9 @@
  * names sort by events, and those of a database, of a range of time or of one event are next to each other. The time is that
  * of the attempt's entry in its delivery's log: it names an attempt for good, whatever its number becomes.
  */
+
 import { bodyForms } from "./content.ts";
+import { jsonIn } from "./json-value.ts";
 import { templates } from "./message-templates.ts";
 import { readAs, type Shape, type ShapeType } from "./shape.ts";
 
@@ -117,15 +119,7 @@ export function exchangeIn(
   { destination, at }: AttemptKey,
   tenant: string,
 ): ArchivedExchange | undefined {
-  const data = readAs(archived, jsonOf(text));
+  const data = readAs(archived, jsonIn(text));
   const isMeant = data?.tenant === tenant && data.destination === destination && data.at === at;
   return isMeant ? data : undefined;
-}
-
-function jsonOf(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,4 +1,4 @@
-/** Parsed JSON, with numbers whose digits are kept as written (JSON.rawJSON). */
+/** JSON: parsed, and with numbers whose digits are kept as written (JSON.rawJSON). */
 
 declare global {
   interface JSON {
@@ -6,6 +6,16 @@ declare global {
   }
 }
 
+/** The value of a text; undefined where it is no JSON. */
+export function jsonIn(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whether it is an object that is no list. */
 export function isJsonObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -5,6 +5,7 @@
  * And as the operational webhooks of Svix (https://docs.svix.com/incoming-webhooks-and-operational-webhooks): `{type, data}`
  * with the names and fields that receivers of those know. An event that has no counterpart there keeps its own type and data.
  */
+import { isJsonObject } from "./json-value.ts";
 
 /** The operational events, each with its title and how bad it is. */
 const kinds = {
@@ -55,7 +56,7 @@ type Data = Readonly<Record<string, unknown>>;
 
 /** @param type any type: an operator may post events of its own to its tenant */
 export function messageAbout(type: string, data: unknown): OperationalMessage {
-  const fields: Data = isRecord(data) ? data : { data };
+  const fields: Data = isJsonObject(data) ? data : { data };
   const { title, severity } = kindOf(type) ?? { title: type, severity: "info" };
   const { link, destination_id: destination, threshold, consumer } = fields;
   const began = endings.get(type);
@@ -85,7 +86,7 @@ function subjectOf({ host, destination_id: id, threshold }: Data): string {
 /** One name and value for each line: nested fields as `last_15_minutes.retries`, a list joined. */
 function flat(data: Data, before = ""): [string, unknown][] {
   return Object.entries(data).flatMap(([name, value]): [string, unknown][] =>
-    isRecord(value)
+    isJsonObject(value)
       ? flat(value, `${before}${name}.`)
       : [[`${before}${name}`, Array.isArray(value) ? value.map(textOf).join(", ") : value]],
   );
@@ -93,10 +94,6 @@ function flat(data: Data, before = ""): [string, unknown][] {
 
 function textOf(value: unknown): string {
   return typeof value === "object" ? JSON.stringify(value) : String(value);
-}
-
-function isRecord(value: unknown): value is Data {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Control characters and line ends of every kind become spaces, so that a subject is one line of a header. */

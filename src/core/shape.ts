@@ -2,6 +2,7 @@
  * Shapes of JSON values, as plain data. The API's zod schema is made from a shape (core/zod-of.ts), and the engine
  * reads stored values by the same shape: evaluating zod costs an isolate more than all of the engine.
  */
+import { isJsonObject } from "./json-value.ts";
 
 /** A fault of a value, at a path within it. */
 export type ShapeFault = Readonly<{ path: readonly (string | number)[]; message: string }>;
@@ -127,11 +128,11 @@ function readPresent(shape: Shape, value: unknown): unknown {
       return entries.includes(undefined) ? undefined : entries;
     }
     case "record":
-      return isRecord(value) ? readEntries(Object.keys(value), () => shape.of, value) : undefined;
+      return isJsonObject(value) ? readEntries(Object.keys(value), () => shape.of, value) : undefined;
     case "object":
-      return isRecord(value) ? readFields(shape, value) : undefined;
+      return isJsonObject(value) ? readFields(shape, value) : undefined;
     case "tagged": {
-      if (!isRecord(value)) return undefined;
+      if (!isJsonObject(value)) return undefined;
       const tag = value[shape.by];
       const meant = shape.of.find(({ fields }) => {
         const own = fields[shape.by];
@@ -182,8 +183,4 @@ function readEntries(
     return shape === undefined ? [] : [[name, read(shape, value[name])] as const];
   });
   return pairs.some(([, one]) => one === undefined) ? undefined : Object.fromEntries(pairs);
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -3,7 +3,9 @@
  * be of a later version, after a rollback. Jobs read each bundle by itself, pass over one that they cannot read, and
  * report it.
  */
+
 import { HEADER_VERSION, type Plan, type StoredHeader } from "./bundle.ts";
+import { isJsonObject, jsonIn } from "./json-value.ts";
 
 /** What keeps a bundle from being read: its plan, its header, or that its header is of a later version. */
 export type BundleFault = "plan" | "header" | "version";
@@ -27,8 +29,8 @@ export type ReadHeader =
   | Readonly<{ kind: "unreadable"; fault: Exclude<BundleFault, "plan"> }>;
 
 export function readHeader(stored: string): ReadHeader {
-  const header = parsed(stored);
-  if (!isRecord(header)) return { kind: "unreadable", fault: "header" };
+  const header = jsonIn(stored);
+  if (!isJsonObject(header)) return { kind: "unreadable", fault: "header" };
   // A later version may have changed everything else.
   if (typeof header.version === "number" && header.version > HEADER_VERSION)
     return { kind: "unreadable", fault: "version" };
@@ -38,22 +40,14 @@ export function readHeader(stored: string): ReadHeader {
 
 /** Undefined when it is no plan. */
 export function planIn(stored: string): Plan | undefined {
-  const plan = parsed(stored);
-  return isRecord(plan) && Object.values(plan).every(isNumbers) ? (plan as Plan) : undefined;
+  const plan = jsonIn(stored);
+  return isJsonObject(plan) && Object.values(plan).every(isNumbers) ? (plan as Plan) : undefined;
 }
 
 /** The times to live of a header; undefined when they are none. */
 export function ttlsIn(stored: string): NonNullable<StoredHeader["ttls"]> | undefined {
-  const ttls = parsed(stored);
+  const ttls = jsonIn(stored);
   return isNamedRuns(ttls, 1) ? (ttls as NonNullable<StoredHeader["ttls"]>) : undefined;
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 function isHeader(header: Readonly<Record<string, unknown>>): header is StoredHeader & typeof header {
@@ -68,16 +62,12 @@ function isHeader(header: Readonly<Record<string, unknown>>): header is StoredHe
     isAbsentOr(erased, isNumbers) &&
     isAbsentOr(addressed, isNumbers) &&
     isAbsentOr(keys, (list) => Array.isArray(list) && list.every(isNames)) &&
-    isAbsentOr(contentTypes, isRecord)
+    isAbsentOr(contentTypes, isJsonObject)
   );
 }
 
 function isAbsentOr(value: unknown, isFine: (value: unknown) => boolean): boolean {
   return value === undefined || isFine(value);
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function isNames(value: unknown): value is string[] {

@@ -7,8 +7,10 @@
  * Stored as JSON text, because the storage's structured clone takes several times as long for a state of many small
  * parts. Most of it are minutes that are over: each is turned into text once.
  */
+
 import { closedCircuit } from "../core/circuit-breaker.ts";
 import { type GateState, newGateState } from "../core/gate-state.ts";
+import { jsonIn } from "../core/json-value.ts";
 import { type Counters, isCounters } from "../core/metrics.ts";
 import { type Hours, isHourOver, newRollups, type Rollups, rolledUp } from "../core/rollups.ts";
 
@@ -19,7 +21,7 @@ const HOURS = "hours";
 export function loadGate(storage: DurableObjectStorage, onCorrupt: () => void): GateState | undefined {
   const stored = storage.kv.get(KEY);
   if (stored === undefined) return undefined;
-  const state = gateStateOf(parsed(stored));
+  const state = gateStateOf(typeof stored === "string" ? jsonIn(stored) : undefined);
   if (!state) onCorrupt();
   return state;
 }
@@ -55,15 +57,6 @@ function textOf({ rollups: { minutes, ...counted }, ...state }: GateState): stri
   });
   const [whole, rollups] = [JSON.stringify(state), JSON.stringify(counted)];
   return `${whole.slice(0, -1)},"rollups":${rollups.slice(0, -1)},"minutes":[${list.join()}]}}`;
-}
-
-/** Undefined when it is not JSON. */
-function parsed(stored: unknown): unknown {
-  try {
-    return typeof stored === "string" ? JSON.parse(stored) : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /**

@@ -7,8 +7,10 @@
  * Where a number would change, its source text is kept and written again as it was (`JSON.rawJSON`, ECMAScript's
  * "JSON.parse source text access").
  */
+
 import type { MiddlewareHandler } from "hono";
 import { joined } from "../core/bundle.ts";
+import { isJsonObject } from "../core/json-value.ts";
 import type { ApiContext, ApiEnv } from "./context.ts";
 import { problem } from "./problems.ts";
 
@@ -70,9 +72,7 @@ function parseObject(bytes: Uint8Array, parse: (text: string) => unknown) {
   if (bytes.byteLength === 0) return fault("is missing; expected a JSON object");
   const parsed = parseJson(bytes, parse);
   if (parsed.kind === "fault") return parsed;
-  const { value } = parsed;
-  const isObject = typeof value === "object" && value !== null && !Array.isArray(value);
-  return isObject ? parsed : fault("is valid JSON, but not an object");
+  return isJsonObject(parsed.value) ? parsed : fault("is valid JSON, but not an object");
 }
 
 function fault(fault: string) {

@@ -2,10 +2,12 @@
  * The variables and secrets of a deployment, read as the Worker will read them: a mistake that it would answer 503 for is
  * found before it is live. Faults name the variable and what is expected, never a secret's value.
  */
+
 import { readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { parseEnv } from "node:util";
 import { Misconfiguration, parseConfig } from "../../src/config.ts";
+import { isJsonObject, jsonIn } from "../../src/core/json-value.ts";
 import { queueKindOf } from "../../src/queue-messages.ts";
 import { type ConfigFault, type Environment, QUEUES, settingPlaceOf } from "./config-faults.ts";
 import { allOwnHosts, ownHostsOf } from "./own-hosts.ts";
@@ -59,19 +61,11 @@ function secretsIn(path: string): Readonly<Record<string, unknown>> | string {
   } catch {
     return "there is no such file; expected the secrets ADMIN_KEY and MASTER_KEYS, a line NAME=value for each";
   }
-  const secrets = jsonOf(text) ?? parseEnv(text);
+  const json = jsonIn(text);
+  const secrets = isJsonObject(json) ? json : parseEnv(text);
   return Object.keys(secrets).length > 0
     ? secrets
     : "there are no secrets; expected a line NAME=value for each";
-}
-
-function jsonOf(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return value !== null && typeof value === "object" && !Array.isArray(value) ? { ...value } : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 /** The names of the queues in the order of their bindings; undefined where one is missing. */

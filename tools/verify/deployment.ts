@@ -2,7 +2,9 @@
  * The deployment as a check uses it: its public API, and a tenant made for the run. Requests that the documentation
  * says to repeat are repeated.
  */
+
 import { setTimeout as sleep } from "node:timers/promises";
+import { jsonIn } from "../../src/core/json-value.ts";
 import { errorMessage } from "./receiver.ts";
 
 export type ApiAnswer = Readonly<{
@@ -67,7 +69,7 @@ export class DeploymentUnderTest {
     });
     const text = await response.text();
     const tookMs = performance.now() - startedAt;
-    return { status: response.status, headers: response.headers, text, json: parsed(text), tookMs };
+    return { status: response.status, headers: response.headers, text, json: jsonIn(text), tookMs };
   }
 
   /** A request that may be repeated safely, until it succeeds; rejects with what was answered otherwise. */
@@ -156,14 +158,6 @@ export class DeploymentUnderTest {
       for (const { id } of data) await this.deleteDestination(id);
       deleted += data.length;
     }
-  }
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
   }
 }
 

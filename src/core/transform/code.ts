@@ -4,6 +4,7 @@
  * the code controls, so nothing in it is trusted.
  */
 
+import { isJsonObject, jsonIn } from "../json-value.ts";
 import type { Made, TransformFault } from "./result.ts";
 import { isJsonType } from "./template.ts";
 
@@ -69,13 +70,13 @@ export function functionUnavailable(text: string): FunctionOutcome {
 
 /** The outcome in the text that a run has answered with. */
 export function outcomeIn(text: string): FunctionOutcome {
-  const answer = parsed(text);
-  if (!isRecord(answer)) return fault("answered with no result");
+  const answer = jsonIn(text);
+  if (!isJsonObject(answer)) return fault("answered with no result");
   const { thrown, made } = answer;
-  if (isRecord(thrown)) return thrownOutcome(thrown);
+  if (isJsonObject(thrown)) return thrownOutcome(thrown);
   if (made === undefined) return fault("returned nothing; null cancels the delivery");
   if (made === null) return { kind: "made", made: null };
-  if (!isRecord(made)) return fault("returned neither an object nor null");
+  if (!isJsonObject(made)) return fault("returned neither an object nor null");
   const unknown = Object.keys(made).find((name) => !PARTS.includes(name));
   if (unknown !== undefined) return fault(`returned an object with ${unknown.slice(0, 100)}; ${EXPECTED}`);
   return madeOutcome(made);
@@ -89,14 +90,14 @@ function madeOutcome(returned: Record<string, unknown>): FunctionOutcome {
   const texts = { content_type: type, method, path };
   const wrong = Object.entries(texts).find(([, value]) => value !== undefined && typeof value !== "string");
   if (wrong) return fault("is no text", wrong[0]);
-  if (!isRecord(headers)) return fault("are no object", "headers");
+  if (!isJsonObject(headers)) return fault("are no object", "headers");
   const header = Object.entries(headers).find(([, value]) => typeof value !== "string");
   if (header) return fault("is no text", `headers.${header[0].slice(0, 100)}`);
   if (body === null)
     return fault("is null; leave it out to send the event, or return null to cancel", "body");
   const contentType = typeof type === "string" ? type : undefined;
   const isJson = isJsonType(contentType ?? "application/json");
-  if (typeof body === "string" && isJson && parsed(body) === undefined)
+  if (typeof body === "string" && isJson && jsonIn(body) === undefined)
     return fault("is a text that is no JSON; set content_type, or return the value itself", "body");
   const made: Made = {
     ...(body !== undefined && { body: typeof body === "string" ? body : JSON.stringify(body) }),
@@ -128,16 +129,4 @@ export function thrownOutcome({ message, stack }: Record<string, unknown>): Func
 export function inOneLine(text: string): string {
   const line = text.replaceAll(/\p{C}+/gu, " ").trim();
   return line.length > MOST_MESSAGE ? `${line.slice(0, MOST_MESSAGE)}…` : line;
-}
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -8,6 +8,7 @@
  * - only tags and filters that are charged so, and that depend on nothing but the event, exist: no clock, no randomness,
  *   no files, no regular expressions over what somebody else has written.
  */
+
 import {
   AssignTag,
   BreakTag,
@@ -32,6 +33,7 @@ import {
   toValueSync,
   UnlessTag,
 } from "liquidjs";
+import { jsonIn } from "../json-value.ts";
 import type { Made, TransformFault } from "./result.ts";
 import { isFormType, isJsonType, type TransformTemplate } from "./template.ts";
 
@@ -334,15 +336,6 @@ function structured(value: unknown, at: string): (event: EventFacts, budget: Bud
     ([name, one]) => [name, structured(one, `${at}.${name}`)] as const,
   );
   return (event, budget) => Object.fromEntries(entries.map(([name, fill]) => [name, fill(event, budget)]));
-}
-
-/** Undefined where the text is no JSON. */
-function jsonIn(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 type Texts = Readonly<Record<string, string>> | undefined;

@@ -6,6 +6,7 @@
  * in `_meta`, and repeats revision, method and tool in headers. Before that a client begins with `initialize`.
  * https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http
  */
+import { isJsonObject } from "../../core/json-value.ts";
 
 /** The revision that the documentation names. */
 export const REVISION = "2026-07-28";
@@ -109,7 +110,7 @@ function decoded(value: string | undefined): string | undefined {
 }
 
 export function fieldsOf(value: unknown): Fields | undefined {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Fields) : undefined;
+  return isJsonObject(value) ? value : undefined;
 }
 
 /** @param fault completes "The message" */

@@ -1,11 +1,12 @@
 /** A destination's filter in words: one line for each condition, as routing reads it (core/routing.ts). Pure. */
+import { isJsonObject } from "../../core/json-value.ts";
 
 /** Filters within filters at most, as routing has it. */
 const MAX_DEPTH = 3;
 
 /** The conditions, all of which must hold; undefined for what is no filter, which takes everything. */
 export function filterTexts(filter: unknown): readonly string[] | undefined {
-  const lines = isObject(filter) ? linesOf(filter, 1) : undefined;
+  const lines = isJsonObject(filter) ? linesOf(filter, 1) : undefined;
   return lines?.every((line) => line !== undefined) && lines.length > 0
     ? (lines as readonly string[])
     : undefined;
@@ -24,14 +25,14 @@ function linesOf(filter: Readonly<Record<string, unknown>>, depth: number): read
 /** "either (a is 1, and b is 2), or (c is 3)". */
 function alternativesText(given: readonly unknown[], depth: number): Line {
   if (depth > MAX_DEPTH) return undefined;
-  const parts = given.map((one) => (isObject(one) ? linesOf(one, depth) : [undefined]));
+  const parts = given.map((one) => (isJsonObject(one) ? linesOf(one, depth) : [undefined]));
   if (parts.flat().includes(undefined)) return undefined;
   return `either ${parts.map((lines) => (lines.length > 1 ? `(${lines.join(", and ")})` : lines[0])).join(", or ")}`;
 }
 
 function conditionText(path: string, given: unknown): Line {
   if (Array.isArray(given)) return `${path} is ${listText(given)}`;
-  if (!isObject(given)) return `${path} is ${valueText(given)}`;
+  if (!isJsonObject(given)) return `${path} is ${valueText(given)}`;
   const { ignore_case: ignoresCase, ...operators } = given;
   const parts = Object.entries(operators).map(([operator, operand]) => operatorText(operator, operand));
   if (parts.length === 0 || parts.includes(undefined)) return undefined;
@@ -65,7 +66,7 @@ function operatorText(operator: string, operand: unknown): Line {
 
 function denialText(operand: unknown): Line {
   if (Array.isArray(operand)) return `is not ${listText(operand)}`;
-  if (!isObject(operand)) return `is not ${valueText(operand)}`;
+  if (!isJsonObject(operand)) return `is not ${valueText(operand)}`;
   const inner = conditionText("it", operand);
   return inner === undefined ? undefined : `is not one that ${inner.replace(/^it /, "")}`;
 }
@@ -77,8 +78,4 @@ function listText(values: readonly unknown[]): string {
 
 function valueText(value: unknown): string {
   return typeof value === "string" ? `“${value}”` : JSON.stringify(value);
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
