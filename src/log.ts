@@ -31,7 +31,7 @@ const MOST_BYTES_OF_ATTEMPTS = 150_000;
 /** An object that lives long may log more, as time passes. */
 const BYTES_PER_SECOND = 500;
 
-export type BoundedLog = Readonly<{
+type BoundedLog = Readonly<{
   log: Log;
   /** Logs how many lines have been left out so far, unless that has been logged. For when some work has ended. */
   logOmitted: () => void;

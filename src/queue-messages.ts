@@ -14,7 +14,7 @@ import type { BundlePart } from "./core/bundle.ts";
  */
 const QUEUE_KINDS = ["deliveries", "drains", "dead", "upkeep", "events"] as const;
 
-export type QueueKind = (typeof QUEUE_KINDS)[number];
+type QueueKind = (typeof QUEUE_KINDS)[number];
 
 /**
  * The purpose of a queue by its name: the last of these words in it, because each environment has queues with names of its

@@ -56,7 +56,7 @@ export type Arrived = Readonly<{
 }>;
 
 /** Keeps the exchange, where it is one that is to be kept; returns whether it does. Takes no time. */
-export type ArchiveExchange = (delivery: LoadedDelivery, contentType: string, arrived: Arrived) => boolean;
+type ArchiveExchange = (delivery: LoadedDelivery, contentType: string, arrived: Arrived) => boolean;
 
 /** The result of a settlement, with the destination that it is of. */
 export type DestinationResult = Readonly<{ destination: Destination; result: SettleResult }>;

@@ -9,7 +9,7 @@ import type { TokenReason } from "./reasons.ts";
 /** An answer of the endpoint, of which no more than `MAX_ANSWER_BYTES` were read. */
 export type TokenAnswer = Readonly<{ status: number; text: string; isCut: boolean }>;
 
-export type TokenOutcome = Readonly<{ kind: "token"; token: string; lifetimeMs: number }> | TokenFault;
+type TokenOutcome = Readonly<{ kind: "token"; token: string; lifetimeMs: number }> | TokenFault;
 
 /** `fault` follows "the token endpoint"; nothing of the answer is in it but a known error code. */
 export type TokenFault = Readonly<{ kind: "failed"; reason: TokenReason; fault: string }>;

@@ -126,7 +126,7 @@ export type Backlogs = Readonly<Record<string, number>>;
 export type BacklogSnapshot = Readonly<{ at: number; backlogs: Backlogs }>;
 
 /** How many of the destinations the rates are of. */
-export type Coverage = Readonly<{ total: number; queried: number; unreachable: number }>;
+type Coverage = Readonly<{ total: number; queried: number; unreachable: number }>;
 
 export type WatchedSums = Readonly<{
   /** Sums over the destinations that were looked at. */

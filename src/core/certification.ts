@@ -10,7 +10,7 @@ import { readAs, type Shape, type ShapeType } from "./shape.ts";
 import { recipeOf, type SignatureForm } from "./signature-forms.ts";
 
 /** The checks in the order of their requests; `prompt_answer` is judged by all that are to be accepted. */
-export const certificationChecks = [
+const certificationChecks = [
   "valid",
   "duplicate",
   "rotated_secret",
@@ -23,9 +23,9 @@ export const certificationChecks = [
 ] as const;
 export type CertificationCheck = (typeof certificationChecks)[number];
 
-export const certificationResults = ["passed", "failed", "not_applicable", "not_run"] as const;
+const certificationResults = ["passed", "failed", "not_applicable", "not_run"] as const;
 
-export const certificationFaults = [
+const certificationFaults = [
   /** There was no answer; `error` says why. */
   "no_answer",
   /** It should have been 2xx. */
@@ -37,7 +37,7 @@ export const certificationFaults = [
   /** The answer came later than `limit_ms`. */
   "too_slow",
 ] as const;
-export type CertificationFault = (typeof certificationFaults)[number];
+type CertificationFault = (typeof certificationFaults)[number];
 
 /** One request of the suite. */
 export type CertificationRequest = Readonly<{

@@ -8,7 +8,7 @@ import { indexesOf, type Runs, runsOf, type StoredHeader } from "./bundle.ts";
 const FIELDS = 3;
 
 /** What else of the header an erasure takes along. */
-export type AlsoErased = Readonly<{
+type AlsoErased = Readonly<{
   /** Tags and channels may name people: the events lose them. */
   tags: boolean;
   /** The idempotency keys, as the header names them, that are no longer stored. */

@@ -44,7 +44,7 @@ export function positionIn(text: string): InboxPosition | undefined {
 }
 
 /** Names a page: a consumer hands it back to commit the page. */
-export type InboxIterator = Readonly<{
+type InboxIterator = Readonly<{
   consumer: string;
   /** 0: there was nothing to commit. */
   page: number;

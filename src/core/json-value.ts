@@ -20,7 +20,7 @@ export function isJsonObject(value: unknown): value is Readonly<Record<string, u
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-export function isRaw(value: unknown): value is Readonly<{ rawJSON: string }> {
+function isRaw(value: unknown): value is Readonly<{ rawJSON: string }> {
   return JSON.isRawJSON(value);
 }
 

@@ -109,7 +109,7 @@ export type LeaseOrder<Delivery, Result> = Readonly<{
 }>;
 
 /** Deliveries that start only when another of the lease has succeeded. */
-export type Sequence<Delivery, Result> = Readonly<{
+type Sequence<Delivery, Result> = Readonly<{
   predecessors: ReadonlyMap<Delivery, Delivery>;
   isSuccess: (result: Result) => boolean;
 }>;

@@ -54,7 +54,7 @@ export type EndpointNow =
 /** The state that a step leaves, but for `sentAt`. */
 export type NoticeMemory = Omit<NoticeState, "sentAt">;
 
-export type NoticeStep =
+type NoticeStep =
   /** One notice about all of these; `after` is what to remember once it has been sent. */
   | Readonly<{ kind: "send"; events: readonly NoticeEvent[]; openedAt: number | null; after: NoticeMemory }>
   /** Look again then, epoch ms. */

@@ -91,7 +91,7 @@ const LEAST_CONTRAST = 4.6;
 const STEPS = 50;
 
 /** The colours of one theme. */
-export type AccentColours = Readonly<Record<"accent" | "onAccent" | "wash" | "faint", string>>;
+type AccentColours = Readonly<Record<"accent" | "onAccent" | "wash" | "faint", string>>;
 
 /**
  * The colours that an accent comes to: the accent itself where text in it is readable on the theme's paper and on its own

@@ -7,7 +7,7 @@
  */
 
 /** Why the gate does not grant a lease. `paused`, `hold` and `circuit_open` block the destination; the others pass. */
-export const gateReasons = [
+const gateReasons = [
   "paused",
   /** The receiver asked for quiet with `Retry-After` or its rate limit headers. */
   "hold",

@@ -36,7 +36,7 @@ export type Route = Readonly<{
 }>;
 
 /** What routing needs of an event. */
-export type RoutedEvent = Readonly<{
+type RoutedEvent = Readonly<{
   type: string;
   channels?: readonly string[] | undefined;
   /** Called only where there is a filter. */

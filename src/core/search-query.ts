@@ -17,7 +17,7 @@ export const conditions = [
   "since",
   "until",
 ] as const;
-export type Condition = (typeof conditions)[number];
+type Condition = (typeof conditions)[number];
 
 export type SearchQuery = Readonly<{
   words: readonly string[];

@@ -13,7 +13,7 @@ export type BundleFault = "plan" | "header" | "version";
 /** A bundle that a job has passed over. */
 export type UnreadableBundle = Readonly<{ bundle: number; fault: BundleFault }>;
 
-export type ReadBundle =
+type ReadBundle =
   | Readonly<{ kind: "read"; plan: Plan; header: StoredHeader }>
   | Readonly<{ kind: "unreadable"; fault: BundleFault }>;
 

@@ -334,7 +334,7 @@ function unreachable({ now, random }: Services, { destination, dispositions, sou
   return { stage: "unreachable", destination, dispositions: [...dispositions, ...own] };
 }
 
-export type PreparedAdmission =
+type PreparedAdmission =
   | Readonly<{ kind: "ready"; sender: Sender }>
   /** `fault` is a sentence, where there is more to say than the reason. */
   | Readonly<{ kind: "unready"; refusal: Refusal; fault?: string }>;

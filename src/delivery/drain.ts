@@ -46,7 +46,7 @@ const CANCELLED = 500;
 const SHRINKS_BY = 4;
 
 /** The parts that the drains of one invocation share. */
-export type DrainContext = Readonly<{
+type DrainContext = Readonly<{
   services: Services;
   /** D1 queries made so far. */
   queries: () => number;

@@ -33,7 +33,7 @@ type Getting = Pick<Destination, "createdAt" | "eventVersions">;
 type Pair = Readonly<{ event: Posted; destination: Getting }>;
 
 /** The versions by their types. */
-export type TypeVersions = ReadonlyMap<string, readonly ConvertingVersion[]>;
+type TypeVersions = ReadonlyMap<string, readonly ConvertingVersion[]>;
 
 /** Whether the destination gets another version of the event than was posted. */
 export function isConverted(event: Posted, destination: Getting): boolean {
@@ -53,7 +53,7 @@ export async function versionsToConvert(
 }
 
 /** Compiles and applies templates that make data of data. */
-export type ConversionOf = (
+type ConversionOf = (
   event: Pick<Posted, "id" | "tenant" | "type">,
   timestamp: string,
 ) => (template: string, data: unknown) => Converted;

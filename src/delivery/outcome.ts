@@ -35,7 +35,7 @@ export type Finished = Readonly<{
   isGoneAlone?: boolean;
 }>;
 
-export type DeliveryOutcome = Readonly<{ row: DeliveryRecord; transition: Transition }>;
+type DeliveryOutcome = Readonly<{ row: DeliveryRecord; transition: Transition }>;
 
 /** Characters that the log keeps of an answer once there is a later attempt. The archive keeps a failed attempt whose answer has more. */
 export const SHORT_ANSWER = 512;

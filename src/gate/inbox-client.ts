@@ -56,7 +56,7 @@ export function commitPage(
 }
 
 /** A request's ear at an inbox. */
-export type InboxEar = Readonly<{
+type InboxEar = Readonly<{
   /** Resolves when something has come since the last time, or after so many ms. */
   wait: (ms: number) => Promise<void>;
   close: () => void;

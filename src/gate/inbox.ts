@@ -96,7 +96,7 @@ export type ConsumerView = Readonly<{
 }>;
 
 /** A consumer that lags behind. The time, epoch ms, distinguishes one lag from the next. */
-export type LaggingConsumer = Readonly<{ since: number; isPublished: boolean }>;
+type LaggingConsumer = Readonly<{ since: number; isPublished: boolean }>;
 
 /** A consumer's lag has begun, was published, or has ended. */
 export type LagChange = Readonly<{ consumer: string; is: "begun" | "published" | "ended"; since: number }>;

@@ -12,7 +12,7 @@ import { idPatterns } from "../ids.ts";
 import { TENANT_NAME } from "./parameters.ts";
 
 /** A name that is not of its kind. */
-export type Misnamed = Readonly<{
+type Misnamed = Readonly<{
   /** What it should name: "destination". */
   what: string;
   value: string;

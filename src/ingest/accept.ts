@@ -124,7 +124,7 @@ export async function entryOfMessage(
 
 /**
  * A message that is stored no later than this after it was sent, ms, is found by its token among the bundles of that time, if
- * it is handed over again. One that is stored later gets a key, a row of its own: there is no telling how much later.
+ * it is handed over again. One that is stored later gets a key, a row of its own: how much later is unknown.
  * Senders' and isolates' clocks differ by less than the second.
  */
 const FRESH_MS = 2 * 60_000;

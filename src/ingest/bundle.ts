@@ -127,7 +127,7 @@ export type AcceptedEvent = Readonly<{
 }>;
 
 /** A fault of an event, in view of what is stored. */
-export type EventFault = Readonly<{
+type EventFault = Readonly<{
   /** The event's place in its entry. */
   place: number;
   /** The path of the field in the event. */

@@ -555,7 +555,7 @@ async function plansOf(db: D1Database, numbers: readonly number[]): Promise<Plan
   return new Map(found.map((bundle) => [bundle.id, bundle]));
 }
 
-export type StoredResults = Readonly<{
+type StoredResults = Readonly<{
   outcomes: ReadonlyMap<Entry, CommitOutcome>;
   bundles: readonly CommittedBundle[];
   /** The highest bundle id at that time: what is not among the outcomes is in no bundle up to this one. */

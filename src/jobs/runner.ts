@@ -76,7 +76,7 @@ export type Page = Readonly<{
   handedOver?: unknown;
 }>;
 
-export type PeriodicJob<S = void> = Readonly<{
+type PeriodicJob<S = void> = Readonly<{
   name: UpkeepName;
   /** The name of the line that a step logs when it has done something. */
   line?: string;
@@ -162,7 +162,7 @@ function logStep(
   services.log(logged);
 }
 
-export type QueuedJob<R extends QueuedRow> = Readonly<{
+type QueuedJob<R extends QueuedRow> = Readonly<{
   name: UpkeepName;
   budget: Budget;
   find: (services: Services, id: string) => Promise<R | undefined>;
@@ -252,7 +252,7 @@ export function inEachDatabase(
 export type Walked<P> = Readonly<{ at: P; more: boolean }>;
 
 /** Where a walk keeps its position. */
-export type Cursor<P> = Readonly<{ load: () => Promise<P>; save: (at: P) => Promise<void> }>;
+type Cursor<P> = Readonly<{ load: () => Promise<P>; save: (at: P) => Promise<void> }>;
 
 /** The cursor of a walk over a table of this database. */
 export function cursorOf(db: D1Database, walk: Walk): Cursor<Position> {

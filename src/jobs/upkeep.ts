@@ -16,7 +16,7 @@ const PAUSE_S = 10;
 
 type Consume = (services: Services, batch: MessageBatch) => Promise<void>;
 
-export type Upkeep = Readonly<{
+type Upkeep = Readonly<{
   /**
    * Begins all tasks, every minute, in the order given. They run side by side: the failure of one does not keep the others
    * from running. Throws the first error once all have ended, so that the platform counts the invocation as failed.

@@ -19,7 +19,7 @@ import { type Scheme, type SigningKey, schemeOf, schemes, signingKey } from "./s
  * Contents that are sealed: a signing secret, by its scheme; the value of a header; the secret of `auth`; an access token;
  * where notices go; or, of a portal link, the API key that made it.
  */
-export type SealedContent = Scheme | "header" | "auth" | "token" | "notice" | "link";
+type SealedContent = Scheme | "header" | "auth" | "token" | "notice" | "link";
 
 const contents: readonly string[] = [
   ...schemes,

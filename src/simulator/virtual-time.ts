@@ -24,7 +24,7 @@ export type VirtualTime = Readonly<{
   step: () => boolean;
 }>;
 
-export type Deferred<T> = Readonly<{ promise: Promise<T>; resolve: (value: T) => void }>;
+type Deferred<T> = Readonly<{ promise: Promise<T>; resolve: (value: T) => void }>;
 
 type Entry = Readonly<{ time: number; order: number; action: () => void }>;
 

@@ -147,7 +147,7 @@ function walked({ header, ...row }: Row): WalkedBundle {
 }
 
 /** A bundle on the list of those to look at again; without what it is when it is gone. */
-export type LaterBundle = Readonly<{
+type LaterBundle = Readonly<{
   id: number;
   bundle: WalkedBundle | undefined;
   begun: BegunErasure | undefined;

@@ -50,7 +50,7 @@ export type Tail = Readonly<{ after: Watermarks; followed: readonly Followed[] }
 
 export type TailedDelivery = Readonly<{ found: FoundDelivery; event: EventName }>;
 
-export type TailStep = Readonly<{
+type TailStep = Readonly<{
   tail: Tail;
   /** New or changed deliveries, the oldest event first. */
   news: readonly TailedDelivery[];

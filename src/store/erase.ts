@@ -60,7 +60,7 @@ const READS = 2;
 const DESTINATIONS = 20;
 
 /** How the erasing of one bundle is divided: its plan may have thousands of destinations. */
-export type Portions = Readonly<{
+type Portions = Readonly<{
   /** Destinations of the plan that have been seen to. */
   from?: number;
   /** Whether another portion may begin: a handful of queries. The first one does in any case. */

@@ -36,7 +36,7 @@ const BOUNDS = `
 type Bounds = Readonly<Record<"oldest" | "looked" | "newest", number | null>>;
 
 /** By database: the last event that is behind it. */
-export type EventLogPosition = readonly number[];
+type EventLogPosition = readonly number[];
 
 /** The position behind all events that there are. */
 export async function endOfLog(databases: Databases): Promise<EventLogPosition> {

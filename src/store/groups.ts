@@ -56,7 +56,7 @@ const PUT = `
     breaker_max_cooldown_s = excluded.breaker_max_cooldown_s, updated_at = excluded.updated_at
   RETURNING *`;
 
-export type GroupInput = Omit<Group, "createdAt" | "updatedAt">;
+type GroupInput = Omit<Group, "createdAt" | "updatedAt">;
 
 /** Creates or replaces a group's limits; undefined when there are too many groups. */
 export async function putGroup(db: D1Database, group: GroupInput, now: number): Promise<Group | undefined> {

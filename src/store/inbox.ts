@@ -102,7 +102,7 @@ export async function readInbox(
 }
 
 /** How many events are behind a position. */
-export type EventsBehind = Readonly<{
+type EventsBehind = Readonly<{
   events: number;
   /** Whether there are more than were counted. */
   isMore: boolean;
@@ -149,7 +149,7 @@ export async function countBehind(
 }
 
 /** A position in the inbox of a destination. */
-export type InboxPlace = Readonly<{ destination: string; position: InboxPosition }>;
+type InboxPlace = Readonly<{ destination: string; position: InboxPosition }>;
 
 /** Packs of scheduled bundles that are passed to find an unread event. */
 const PASSED_PACKS = 1_000;

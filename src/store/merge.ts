@@ -21,7 +21,7 @@ type Merge<T, P> = Readonly<{
 export type Rank = readonly (string | number)[];
 
 /** `next` is where the next page begins in each database; undefined on the last page. */
-export type Merged<T, P> = Readonly<{ found: readonly T[]; next: readonly P[] | undefined }>;
+type Merged<T, P> = Readonly<{ found: readonly T[]; next: readonly P[] | undefined }>;
 
 /**
  * Ends when a part is used up of a database that has more: its next item might come before those of the others. So a page

@@ -272,7 +272,7 @@ export async function storedStatesOf(db: D1Database, keys: readonly DeliveryKey[
 }
 
 /** Deliveries of an event: the first of its plan, and how many it has. */
-export type SomeDeliveries = Readonly<{ found: readonly FoundDelivery[]; count: number }>;
+type SomeDeliveries = Readonly<{ found: readonly FoundDelivery[]; count: number }>;
 
 /** The first `most` deliveries of each event. Events that are over are not left out. */
 export async function deliveriesOfEvents(

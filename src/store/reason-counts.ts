@@ -36,7 +36,7 @@ function statementOf(list: string, own: string): string {
 const COUNT_OF_ALL = statementOf("", "");
 const COUNT_OF_LISTED = statementOf("json_each(?2) own CROSS JOIN", "AND destination_id = own.value");
 
-export type ReasonCount = Readonly<{ state: State; reason: string; count: number }>;
+type ReasonCount = Readonly<{ state: State; reason: string; count: number }>;
 
 export type ReasonCounts = Readonly<{
   counts: readonly ReasonCount[];

@@ -189,7 +189,7 @@ const OUTCOMES_OF_PACKS = `
   FROM (SELECT * FROM packs WHERE destination_id = ?1 AND bundle_id BETWEEN ${bundleIdOf("?2")} AND ${bundleIdOf("?3")}
     ORDER BY bundle_id DESC LIMIT ${OUTCOMES_COUNTED}) packs`;
 
-export type CountedState = StoredState | "in_flight";
+type CountedState = StoredState | "in_flight";
 
 /**
  * How many deliveries of a destination are in which state, of events accepted within the range: the newest rows and packs

@@ -6,7 +6,7 @@ import type { SideAnswer, SvixApi } from "./client.ts";
 import type { ApplicationPlan, EndpointPlan, EventTypePlan, ImportPlan } from "./plan.ts";
 
 /** What became of a part of the plan. */
-export type ImportOutcome =
+type ImportOutcome =
   | Readonly<{
       kind: "created" | "changed" | "left";
       /** Its id at the target. */

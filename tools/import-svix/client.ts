@@ -16,7 +16,7 @@ export type Hands = Readonly<{
   random: () => number;
 }>;
 
-export type ApiSide = Readonly<{
+type ApiSide = Readonly<{
   /** Begins sentences: "The source". */
   name: string;
   /** With the path before /api/v1, if there is one. */

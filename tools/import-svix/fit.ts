@@ -22,10 +22,10 @@ import { fitsEveryForm } from "../../src/secrets/signing.ts";
 import { counted, printable } from "./printable.ts";
 
 /** The parts that are taken, and those that are not. */
-export type Fitted<T> = Readonly<{ value: T; notes: readonly string[] }>;
+type Fitted<T> = Readonly<{ value: T; notes: readonly string[] }>;
 
 /** Why something is not copied at all. */
-export type NotCopied = Readonly<{ refused: string }>;
+type NotCopied = Readonly<{ refused: string }>;
 
 /**
  * The name at the target of an application or an endpoint: its `uid`, or else the source's id. So code that names them by

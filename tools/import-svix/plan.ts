@@ -23,7 +23,7 @@ import type { Extra, SvixEndpoint, SvixEventType } from "./shapes.ts";
 
 export type Body = Readonly<Record<string, unknown>>;
 
-export type EndpointChange = Readonly<{
+type EndpointChange = Readonly<{
   /** Fields to be set; undefined when they are as they should be. */
   fields?: Body | undefined;
   headers?: Readonly<Record<string, string>> | undefined;

@@ -273,7 +273,7 @@ export function strictGates<N extends DurableObjectNamespace<never> | DurableObj
 }
 
 /** Each call is a subrequest, and holds a connection. */
-export function strictBucket(real: R2Bucket, current: Current, latency: Latency = noLatency): R2Bucket {
+function strictBucket(real: R2Bucket, current: Current, latency: Latency = noLatency): R2Bucket {
   const wrapped =
     <A extends unknown[], R>(where: string, method: (...args: A) => Promise<R>) =>
     (...args: A): Promise<R> => {

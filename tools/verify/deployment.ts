@@ -7,7 +7,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { jsonIn } from "../../src/core/json-value.ts";
 import { errorMessage } from "./receiver.ts";
 
-export type ApiAnswer = Readonly<{
+type ApiAnswer = Readonly<{
   status: number;
   headers: Headers;
   text: string;
@@ -19,7 +19,7 @@ export type ApiAnswer = Readonly<{
 
 export type VerifiedDestination = Readonly<{ id: string; secret: string; type: string }>;
 
-export type AcceptedPost = Readonly<{ id: string; deliveries: readonly Readonly<{ id: string }>[] }>;
+type AcceptedPost = Readonly<{ id: string; deliveries: readonly Readonly<{ id: string }>[] }>;
 
 /** As much of a destination's health as the checks look at. */
 export type DestinationHealth = Readonly<{

@@ -87,7 +87,7 @@ export function judgeRetries(
 }
 
 /** Requests that were about to start when the receiver asked for quiet may still come so long after. */
-export const HOLD_TAKES_EFFECT_MS = 1_000;
+const HOLD_TAKES_EFFECT_MS = 1_000;
 
 /** Nothing arrived during the hold that the first answer asked for, and everything after it. */
 export function judgeHold(
@@ -158,7 +158,7 @@ export function judgeHeartbeat(
   };
 }
 
-export type MigratedDatabases = readonly Readonly<{ name: string; migration?: string | null }>[];
+type MigratedDatabases = readonly Readonly<{ name: string; migration?: string | null }>[];
 
 /** Every database has the migration that the code was written for. Later ones are there after a rollback. */
 export function judgeMigrations(expected: string | undefined, databases: MigratedDatabases): CheckResult {

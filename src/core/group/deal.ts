@@ -56,7 +56,7 @@ export type GivenBlock = Readonly<{
 }>;
 
 /** Why a member gets no block, and when to ask again unless it is called before. */
-export type BlockRefusal = Readonly<{
+type BlockRefusal = Readonly<{
   why: "hold" | "circuit_open" | "probing" | "concurrency" | "rate";
   until: number;
   /** Live traffic need not ask before. */

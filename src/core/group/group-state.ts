@@ -60,7 +60,7 @@ export type TenantVote = Readonly<{ tenant: string; from: number; attempts: numb
 export type ThrottledTenant = Readonly<{ tenant: string; until: number; at: number }>;
 
 /** `failed`: the tenant whose probe has failed, which proves nothing about the others' until another's fails too. */
-export type GroupCircuit =
+type GroupCircuit =
   | Readonly<{ kind: "closed"; since: number; trips: number }>
   | ReturnType<typeof opened>
   | Readonly<{

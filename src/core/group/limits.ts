@@ -1,5 +1,5 @@
 /** A group's limits: their JSON form with ranges and defaults, and the settings that its object gets from them. */
-import { type Breaker, defaultBreaker, gateSettingsFrom } from "../limits.ts";
+import { type Breaker, gateSettingsFrom } from "../limits.ts";
 import type { NumberShape, Shape, ShapeType } from "../shape.ts";
 import type { GroupSettings } from "./group-state.ts";
 
@@ -59,6 +59,3 @@ export function groupSettingsFrom(limits: GroupLimits, breaker: Breaker): GroupS
   } = gateSettingsFrom({ ...limits, timeout_ms: 0 }, breaker, false);
   return { maxConcurrency, ratePerSecond, rateBurst, breaker: settings };
 }
-
-/** For a group without limits of its own. */
-export const defaultGroupSettings = groupSettingsFrom(defaultGroupLimits, defaultBreaker);

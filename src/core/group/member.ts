@@ -21,7 +21,7 @@ export type LeaseShare = Readonly<{
 }>;
 
 /** A block that a gate has. */
-export type MemberBlock = GivenBlock &
+type MemberBlock = GivenBlock &
   Readonly<{
     /** Sends leased, from the first on. */
     taken: number;

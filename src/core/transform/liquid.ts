@@ -50,7 +50,7 @@ const COMPARED = 16;
 const FAULT_LENGTH = 200;
 
 /** The facts of an event that a template knows. */
-export type EventFacts = Readonly<{
+type EventFacts = Readonly<{
   id: string;
   type: string;
   /** ISO 8601. */

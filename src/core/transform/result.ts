@@ -46,7 +46,7 @@ export type Transformed =
   | Readonly<{ kind: "fault"; fault: TransformFault; passing?: true }>;
 
 /** Bytes of a body that is made. An event has at most half as many. */
-export const MOST_MADE_BYTES = 524_288;
+const MOST_MADE_BYTES = 524_288;
 const MOST_PATH = 1_024;
 const MOST_QUERY_LENGTH = 2_048;
 

@@ -11,7 +11,7 @@ export type TransformMethod = (typeof methods)[number];
 /** Characters of a template's body, and of each of its other texts. */
 export const MOST_TEMPLATE = 16_000;
 const MOST_TEXT = 1_000;
-export const MOST_QUERY = 20;
+const MOST_QUERY = 20;
 
 /** RFC 9110 section 8.3.1, with parameters. */
 export const MEDIA_TYPE =

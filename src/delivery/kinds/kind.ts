@@ -38,7 +38,7 @@ export type TargetFault = Readonly<{ field: string; fault: string; expected: str
 
 export type Target = Pick<Destination, "url" | "headers" | "sealedHeaders" | "subscriber">;
 
-export type Obstacle = Readonly<{
+type Obstacle = Readonly<{
   reason: Extract<DeadReason, "forbidden_target" | "too_large">;
   /** A sentence. */
   fault: string;

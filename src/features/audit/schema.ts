@@ -5,7 +5,7 @@ import { cursorParam, limitParam, strict, tenantName, timeParam } from "../../ht
 
 const SUBJECT_EXPECTED = "expected the id of what was changed, at most 200 characters";
 
-export const rangeQuery = {
+const rangeQuery = {
   tenant: tenantName.optional().openapi({ description: "Only changes of this tenant." }),
   subject: z
     .string()

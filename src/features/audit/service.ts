@@ -99,7 +99,7 @@ function shownActor({ approver, ...actor }: Actor) {
 }
 
 /** An entry as the API shows it. An actor that was edited into something else is shown as `ADMIN_KEY`. */
-export function entryView(row: AuditEntry): AuditEntryView {
+function entryView(row: AuditEntry): AuditEntryView {
   const { actor, changes } = entrySchema.shape;
   return {
     id: PREFIX + row.id.toString(36),

@@ -9,7 +9,7 @@ import { service } from "../service.ts";
 import { deliveryOf, shownDeliveries } from "./view.ts";
 
 /** How far a list has got. */
-export type LinePosition = readonly [database: number, line: string];
+type LinePosition = readonly [database: number, line: string];
 
 export type BlockedKeyPage = Readonly<{ keys: readonly BlockedLine[]; next: LinePosition | undefined }>;
 

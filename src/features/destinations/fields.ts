@@ -206,7 +206,7 @@ function ordered(given: TransformTemplate): TransformTemplate {
 }
 
 /** What makes the requests: a template, code, or nothing: events are sent as they are. */
-export type TransformSource = Readonly<{ template: TransformTemplate | null }> | Readonly<{ code: string }>;
+type TransformSource = Readonly<{ template: TransformTemplate | null }> | Readonly<{ code: string }>;
 
 /** The source that is meant; null: none. */
 export function sourceIn(transform: z.infer<typeof transformInput> | null): TransformSource {
@@ -608,7 +608,7 @@ function orDefault<T>(value: T | null | undefined, fallback: T): T | undefined {
 
 export const destinationFields = { ...nameFields, ...contentFields, ...sendingFields } as const;
 
-export type DestinationField = keyof typeof destinationFields;
+type DestinationField = keyof typeof destinationFields;
 
 type Fields = typeof destinationFields;
 

@@ -26,7 +26,7 @@ export const targetInputs = {
   token: { label: "API token", type: "password" },
 } as const satisfies Readonly<Record<keyof typeof targetFields, TargetInput>>;
 
-export type AuthField = Pick<FieldInput, "placeholder" | "expected"> &
+type AuthField = Pick<FieldInput, "placeholder" | "expected"> &
   Readonly<{
     label: string;
     kind?: "json";

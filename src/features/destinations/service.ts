@@ -78,7 +78,7 @@ type Creation = Readonly<{
 }>;
 
 /** The additions of a subscription to a new destination, whoever asks for it. */
-export type SubscriptionOrder = Readonly<{
+type SubscriptionOrder = Readonly<{
   input: Pick<NewDestinationInput, "secret" | "uid" | "headers" | "retry" | "description">;
   columns: Pick<NewDestination, "expiresAt" | "subscriber" | "eventCursor">;
   /** Asks the receiver for its consent; a refusal keeps the destination from being created. */

@@ -24,7 +24,7 @@ export type WebhookType = Readonly<{
   conversionAt: string;
 }>;
 
-export type WebhookFault = Readonly<{
+type WebhookFault = Readonly<{
   /** Where it is, as a JSON Pointer into the document. */
   pointer: string;
   fault: string;

@@ -1,5 +1,5 @@
 /**
- * Telling owners of endpoints of trouble: reports come in here, and a step for each endpoint decides (core/notices.ts) and sends.
+ * Notices to owners of endpoints in trouble: reports come in here, and a step for each endpoint decides (core/notices.ts) and sends.
  *
  * A notice channel is no destination, so trouble at a channel causes no notice. A destination without a channel costs nothing:
  * whether it has one is in the row that every caller has at hand. Between claim and result a step sends at most once; an

@@ -19,13 +19,13 @@ import { sendMail } from "../notifications/mail.ts";
 import { openNoticeTarget } from "./channel.ts";
 import { type Notice, noticeMessage, noticeText } from "./texts.ts";
 
-export type NoticeSent =
+type NoticeSent =
   | Readonly<{ kind: "sent" }>
   /** The channel has not taken it. */
   | Readonly<{ kind: "refused" | "unknown"; fault: string }>;
 
 /** The type of the event that a webhook gets. */
-export const NOTICE_TYPE = "endpoint.notice";
+const NOTICE_TYPE = "endpoint.notice";
 
 const TIMEOUT_MS = 10_000;
 

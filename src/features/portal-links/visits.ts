@@ -20,7 +20,7 @@ import { isLinkVoid } from "../tenants/removal.ts";
 import { findTenantSettings } from "../tenants/settings.ts";
 
 /** The content of a link that may open a visit, with its tenant's settings. */
-export type PortalInvitation = Exclude<Awaited<ReturnType<typeof findInvitation>>, "limited" | undefined>;
+type PortalInvitation = Exclude<Awaited<ReturnType<typeof findInvitation>>, "limited" | undefined>;
 
 /**
  * Reads a link's token; undefined when it is not valid, "limited" when it is used too often. A link without a tenant never is

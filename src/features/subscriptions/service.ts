@@ -71,7 +71,7 @@ export const listEventKinds = service(
   },
 );
 
-export type Subscribed = Readonly<{
+type Subscribed = Readonly<{
   kind: "subscribed";
   id: string;
   refreshBefore: string;
@@ -81,7 +81,7 @@ export type Subscribed = Readonly<{
 }>;
 
 /** The receiver has not consented. */
-export type Unconfirmed = Readonly<{ kind: "unconfirmed"; reason: ChallengeFault }>;
+type Unconfirmed = Readonly<{ kind: "unconfirmed"; reason: ChallengeFault }>;
 
 /** @param requestUrl of the client's request: its host can be no receiver */
 type Subscribing = Readonly<{ params: SubscribeParams; requestUrl: string }>;

@@ -6,9 +6,7 @@ import { tenantSettings, tenants } from "../../store/schema.ts";
 export type TenantSettings = typeof tenantSettings.$inferSelect;
 
 /** Fields that a change may set; omitted ones stay as they are. */
-export type TenantSettingsChange = Partial<
-  Omit<TenantSettings, "tenant" | "deletedAt" | "createdAt" | "updatedAt">
->;
+type TenantSettingsChange = Partial<Omit<TenantSettings, "tenant" | "deletedAt" | "createdAt" | "updatedAt">>;
 
 export async function findTenantSettings(
   db: D1Database,

@@ -90,7 +90,7 @@ export function shortened(value: unknown): unknown {
   return text.length <= MOST_CHARACTERS ? value : beginning(text);
 }
 
-export type ToolResult = Readonly<{
+type ToolResult = Readonly<{
   content: readonly [Readonly<{ type: "text"; text: string }>];
   isError?: true;
 }>;

@@ -602,7 +602,7 @@ function hasExample(field: SchemaObject, schemas: Schemas): boolean {
 }
 
 /** The type of a schema without `null`; `object` where only its properties show it. */
-export function schemaTypeOf({ type, properties }: SchemaObject): string | undefined {
+function schemaTypeOf({ type, properties }: SchemaObject): string | undefined {
   const name = typeof type === "string" ? type : type?.find((one) => one !== "null");
   return name ?? (properties === undefined ? undefined : "object");
 }

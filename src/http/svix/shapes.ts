@@ -133,7 +133,7 @@ export function idempotencyKeyOf(c: ApiContext): string | undefined {
 }
 
 /** Whether the principal may see the application. */
-export function seesApplication({ tenant }: Principal, { id }: Pick<Application, "id">): boolean {
+function seesApplication({ tenant }: Principal, { id }: Pick<Application, "id">): boolean {
   return tenant === undefined || tenant === id;
 }
 

@@ -3,7 +3,7 @@
  * library, and `npm run figures` writes the table of docs/receivers.md from it. Pure.
  */
 
-export type LibraryUse = Readonly<{
+type LibraryUse = Readonly<{
   /** The command or the coordinates that install it. */
   install: string;
   code: string;

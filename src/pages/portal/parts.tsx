@@ -49,7 +49,7 @@ const outcomes = [
 ] as const;
 
 /** The result of an action. The address names it, but never contains its text. */
-export type PortalOutcome = (typeof outcomes)[number];
+type PortalOutcome = (typeof outcomes)[number];
 
 /** Where to redirect to after an action, so that reloading the page does not repeat it. */
 export function portalOutcomeAt(path: string, outcome: PortalOutcome, anchor = ""): string {

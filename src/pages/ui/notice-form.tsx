@@ -9,7 +9,7 @@ import type { noticeChannelView } from "../../features/notices/schema.ts";
 import { type Form, numberIn, textIn } from "./format.ts";
 import { Options, Press, Submit } from "./parts.tsx";
 
-export type NoticeTexts = Readonly<{
+type NoticeTexts = Readonly<{
   title: string;
   lede: string;
   kind: string;

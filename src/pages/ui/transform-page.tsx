@@ -38,7 +38,7 @@ import {
   transformFormState,
   typedOfSource,
 } from "./transform-form.tsx";
-import { TransformFaults, TransformTrial, type TransformWords, VersionList } from "./transform-view.tsx";
+import { TransformDryRun, TransformFaults, type TransformWords, VersionList } from "./transform-view.tsx";
 
 /** The source at work; null: none, or one that cannot be read. */
 function sourceNow(row: Destination): ShownSource {
@@ -217,7 +217,7 @@ export const TransformPage: FC<PageProps> = (props) => {
         <TransformForm {...props} form={form} />
         <VersionList words={words} path={path} versions={versions} mayChange={mayChange} />
       </div>
-      {preview && <TransformTrial preview={preview} t={t} showsUrl={props.showsUrl} />}
+      {preview && <TransformDryRun preview={preview} t={t} showsUrl={props.showsUrl} />}
     </>
   );
 };

@@ -31,7 +31,7 @@ type PreviewProps = Readonly<{
   showsUrl: boolean;
 }>;
 
-export const TransformTrial: FC<PreviewProps> = ({ preview: { events }, t, showsUrl }) => (
+export const TransformDryRun: FC<PreviewProps> = ({ preview: { events }, t, showsUrl }) => (
   <Section id="preview" title={t.preview}>
     {events.length === 0 && <p class="empty">{t.noEvents}</p>}
     {events.map((tried, i) => (

@@ -32,7 +32,7 @@ import { bodyTexts, formTexts, kindTexts, orderTexts, templateTexts } from "../.
 import { breakerNames, kindIn, limitNames, MOST_TEMPLATES } from "../destination-input.ts";
 import { DURATIONS, PolicyFieldsets, presetChoices } from "../simulator/policy-form.tsx";
 
-export type FormOptions = Readonly<{
+type FormOptions = Readonly<{
   /** Whether it is being created: kind, tenant and secret are chosen once. */
   isNew: boolean;
   /** Whether the tenant is asked for. */
