@@ -14,7 +14,6 @@
 
 import type { MiddlewareHandler } from "hono";
 import { claimedKey, isInForce, isWorthWriting, keyToken, USE_WRITTEN_MS } from "../core/credentials.ts";
-import type { PortalAction } from "../core/portal-access.ts";
 import { type Permission, type Principal, refuseWithout } from "../core/principal.ts";
 import { type Scope, scopes } from "../core/scopes.ts";
 import { KeyCache, type RememberedKey } from "../features/keys/key-cache.ts";
@@ -94,8 +93,8 @@ function unauthorized(detail: string, challenge: string) {
 }
 
 /** Middleware: 403 when the principal lacks the permission, before anything of the request is read. */
-export function requires(scope: Scope, action?: PortalAction): MiddlewareHandler<ApiEnv> {
-  return permitting({ scope, ...(action && { action }) });
+export function requires(scope: Scope): MiddlewareHandler<ApiEnv> {
+  return permitting({ scope });
 }
 
 /** The same for what a service requires, which checks it once more when it is called. */

@@ -98,7 +98,7 @@ async function lookOn(services: Services, begun: FleetRound): Promise<FleetRound
 
 function lookAt(row: Destination, figures: Seen["figures"]) {
   if (figures === undefined) return {};
-  return { watched: watchedOne({ row, figures }, 0), day: figures.windows["24h"]?.sum ?? emptyCounters(0) };
+  return { watched: watchedOne({ row, figures }), day: figures.windows["24h"]?.sum ?? emptyCounters(0) };
 }
 
 async function finish(services: Services, round: FleetRound): Promise<void> {
@@ -159,14 +159,14 @@ async function withBacklogs(
   return seen.map(({ row, depth }) => {
     const isBacklogCut = full.indexOf(row.id) >= DEEP;
     const waiting = deeper.get(row.id)?.waiting ?? depth.waiting;
-    const one = known.get(row.id) ?? watchedOne({ row, figures: undefined }, 0);
+    const one = known.get(row.id) ?? watchedOne({ row, figures: undefined });
     return { ...one, backlog: waiting + depth.retrying, isBacklogCut };
   });
 }
 
-function watchedOne({ row, figures }: Pick<Seen, "row" | "figures">, backlog: number): WatchedDestination {
+function watchedOne({ row, figures }: Pick<Seen, "row" | "figures">): WatchedDestination {
   const hour = figures?.windows["1h"]?.sum ?? emptyCounters(0);
-  return { id: row.id, hour, backlog, isPaused: row.status === "paused" };
+  return { id: row.id, hour, backlog: 0, isPaused: row.status === "paused" };
 }
 
 /** Counts the deliveries retrying for a day of the destinations with the largest backlogs. */
