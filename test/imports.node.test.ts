@@ -154,6 +154,21 @@ describe("an isolate loads", () => {
     ]);
   });
 
+  test("nothing that only some destinations need for a batch of deliveries", () => {
+    const others = [
+      "access-token",
+      "archiver",
+      "group-member",
+      "payload",
+      "transform",
+      "kinds/poll",
+      "kinds/queue",
+    ];
+    const later = others.map((name) => `delivery/${name}.ts`);
+    expect(loadedWith("delivery/consumer.ts").filter((file) => later.includes(file))).toEqual([]);
+    expect(later.filter((file) => !files.includes(file))).toEqual([]);
+  });
+
   test("no tool of agents before the first request for one", () => {
     const loaded = loadedWith("worker.ts", "upkeep.ts", "http/front.ts", "http/app.ts", "http/svix/app.ts");
     expect(loaded.filter((file) => file.startsWith("http/mcp/"))).toEqual([]);
