@@ -57,12 +57,17 @@ export function ok<T>(value: T): Ok<T> {
   return { kind: "ok", value };
 }
 
+/** Whether there is a value; for results whose kinds of refusal are a type parameter. */
+export function isOk<T, K extends RefusalKind>(result: Result<T, K>): result is Ok<T> {
+  return result.kind === "ok";
+}
+
 /** The result with another form of its value; a refusal as it is. */
 export function mapOk<T, U, K extends RefusalKind>(
   result: Result<T, K>,
   form: (value: T) => U,
 ): Result<U, K> {
-  return result.kind === "ok" ? ok(form(result.value)) : result;
+  return isOk(result) ? ok(form(result.value)) : result;
 }
 
 /** @param what the word for it in a sentence: `destination` */

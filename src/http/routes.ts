@@ -3,7 +3,7 @@ import type { z } from "@hono/zod-openapi";
 import type { MiddlewareHandler, TypedResponse } from "hono";
 import type { JSONParsed } from "hono/utils/types";
 import type { Permission } from "../core/principal.ts";
-import { mapOk, type RefusalKind, type Result } from "../core/result.ts";
+import { isOk, mapOk, type RefusalKind, type Result } from "../core/result.ts";
 import { permitting } from "./auth.ts";
 import type { ApiContext, ApiEnv } from "./context.ts";
 import { jsonAnswer, pageFrom } from "./parameters.ts";
@@ -30,24 +30,26 @@ type StatusOf<P extends Problems> =
   | (P extends "body" ? 400 | 413 | 415 | 422 : Exclude<P, "body">);
 
 /** A JSON answer of this status, and problems. */
-export function answers<const S extends number, B extends z.ZodType, const P extends Problems = never>(
+export function answers<const S extends number, B extends z.ZodType, const P extends readonly Problems[]>(
   status: S,
   schema: B,
   description: string,
-  ...problems: readonly P[]
+  ...problems: P
 ) {
   type Answer = Record<S, ReturnType<typeof jsonAnswer<B>>>;
   return { ...({ [status]: jsonAnswer(schema, description) } as Answer), ...refusals(problems) };
 }
 
 /** An empty answer of status 204, and problems. */
-export function emptied<const P extends Problems = never>(description: string, ...problems: readonly P[]) {
+export function emptied<const P extends readonly Problems[]>(description: string, ...problems: P) {
   return { 204: { description }, ...refusals(problems) };
 }
 
-function refusals<P extends Problems>(problems: readonly P[]) {
-  const statuses = problems.flatMap((one) => (one === "body" ? [400, 413, 415, 422] : one));
-  return problemResponses(...([401, 403, ...statuses] as StatusOf<P>[]));
+function refusals<const P extends readonly Problems[]>(problems: P) {
+  const statuses = problems.flatMap((one): readonly ProblemStatus[] =>
+    one === "body" ? [400, 413, 415, 422] : [one],
+  );
+  return problemResponses(...([401, 403, ...statuses] as StatusOf<P[number]>[]));
 }
 
 /** The value of a result as JSON, or the problem of its refusal. */
@@ -56,7 +58,7 @@ export function reply<T, K extends RefusalKind, const S extends 200 | 201 | 202 
   result: Result<T, K>,
   status = 200 as S,
 ) {
-  if (result.kind !== "ok") return answerOf(result);
+  if (!isOk(result)) return answerOf(result);
   return c.json(result.value as object, status) as unknown as Response &
     TypedResponse<JSONParsed<T>, S, "json">;
 }
@@ -76,5 +78,5 @@ export function replyPage<T, K extends RefusalKind>(
 
 /** An empty answer, or the problem of a refusal. */
 export function replyEmpty<K extends RefusalKind>(c: ApiContext, result: Result<unknown, K>) {
-  return result.kind === "ok" ? c.body(null, 204) : answerOf(result);
+  return isOk(result) ? c.body(null, 204) : answerOf(result);
 }

@@ -44,13 +44,7 @@ const commitRoute = createRoute({
   summary: "Acknowledge a page",
   description: "Also after its time, and in any order. A repeat changes nothing.",
   request: { params: idParam, body: jsonRequest(commitInput) },
-  responses: emptied("Committed: the consumer does not get these events again.", [
-    "body",
-    404,
-    409,
-    429,
-    503,
-  ]),
+  responses: emptied("Committed: the consumer does not get these events again.", "body", 404, 409),
 });
 
 const consumersRoute = createRoute({

@@ -16,7 +16,7 @@ type Line = string | undefined;
 
 function linesOf(filter: Readonly<Record<string, unknown>>, depth: number): readonly Line[] {
   return Object.entries(filter).map(([path, given]) =>
-    path === "or" && Array.isArray(given) && given.some(isObject)
+    path === "or" && Array.isArray(given) && given.some(isJsonObject)
       ? alternativesText(given, depth + 1)
       : conditionText(path, given),
   );
