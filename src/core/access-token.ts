@@ -3,7 +3,7 @@
  * failure a destination's gate hands out. One caller fetches for all; a failure is remembered, so that an endpoint in
  * trouble is asked ever less often, whatever the traffic.
  */
-import { isJsonObject, jsonIn } from "./json-value.ts";
+import { isJsonObject, parsedJson } from "./json-value.ts";
 import type { TokenReason } from "./reasons.ts";
 
 /** An answer of the endpoint, of which no more than `MAX_ANSWER_BYTES` were read. */
@@ -69,7 +69,7 @@ function lifetimeOf(expiresIn: unknown): number {
 }
 
 function objectIn(text: string): Readonly<Record<string, unknown>> | undefined {
-  const value = jsonIn(text);
+  const value = parsedJson(text);
   return isJsonObject(value) ? value : undefined;
 }
 

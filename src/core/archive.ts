@@ -8,7 +8,7 @@
  */
 
 import { bodyForms } from "./content.ts";
-import { jsonIn } from "./json-value.ts";
+import { parsedJson } from "./json-value.ts";
 import { templates } from "./message-templates.ts";
 import { readAs, type Shape, type ShapeType } from "./shape.ts";
 
@@ -119,7 +119,7 @@ export function exchangeIn(
   { destination, at }: AttemptKey,
   tenant: string,
 ): ArchivedExchange | undefined {
-  const data = readAs(archived, jsonIn(text));
+  const data = readAs(archived, parsedJson(text));
   const isMeant = data?.tenant === tenant && data.destination === destination && data.at === at;
   return isMeant ? data : undefined;
 }

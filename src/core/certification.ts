@@ -4,7 +4,7 @@
  * A receiver is judged by the status and the time of its answers, which are all that a sender sees. So a duplicate passes when
  * it is answered like its first request; whether it was also handled only once is for the receiver's own tests.
  */
-import { jsonIn } from "./json-value.ts";
+import { parsedJson } from "./json-value.ts";
 import { type AttemptError, attemptErrors } from "./reasons.ts";
 import { readAs, type Shape, type ShapeType } from "./shape.ts";
 import { recipeOf, type SignatureForm } from "./signature-forms.ts";
@@ -145,7 +145,7 @@ export type Certification = Readonly<ShapeType<typeof storedShape>>;
 
 /** The stored result; undefined without one, or after an edit by hand. */
 export function certificationIn(stored: string | null): Certification | undefined {
-  return stored === null ? undefined : readAs(storedShape, jsonIn(stored));
+  return stored === null ? undefined : readAs(storedShape, parsedJson(stored));
 }
 
 /** Whether everything that applies to the receiver has passed. */

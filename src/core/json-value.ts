@@ -7,7 +7,7 @@ declare global {
 }
 
 /** The value of a text; undefined where it is no JSON. */
-export function jsonIn(text: string): unknown {
+export function parsedJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -5,7 +5,7 @@
  */
 
 import { HEADER_VERSION, type Plan, type StoredHeader } from "./bundle.ts";
-import { isJsonObject, jsonIn } from "./json-value.ts";
+import { isJsonObject, parsedJson } from "./json-value.ts";
 
 /** What keeps a bundle from being read: its plan, its header, or that its header is of a later version. */
 export type BundleFault = "plan" | "header" | "version";
@@ -29,7 +29,7 @@ export type ReadHeader =
   | Readonly<{ kind: "unreadable"; fault: Exclude<BundleFault, "plan"> }>;
 
 export function readHeader(stored: string): ReadHeader {
-  const header = jsonIn(stored);
+  const header = parsedJson(stored);
   if (!isJsonObject(header)) return { kind: "unreadable", fault: "header" };
   // A later version may have changed everything else.
   if (typeof header.version === "number" && header.version > HEADER_VERSION)
@@ -40,13 +40,13 @@ export function readHeader(stored: string): ReadHeader {
 
 /** Undefined when it is no plan. */
 export function planIn(stored: string): Plan | undefined {
-  const plan = jsonIn(stored);
+  const plan = parsedJson(stored);
   return isJsonObject(plan) && Object.values(plan).every(isNumbers) ? (plan as Plan) : undefined;
 }
 
 /** The times to live of a header; undefined when they are none. */
 export function ttlsIn(stored: string): NonNullable<StoredHeader["ttls"]> | undefined {
-  const ttls = jsonIn(stored);
+  const ttls = parsedJson(stored);
   return isNamedRuns(ttls, 1) ? (ttls as NonNullable<StoredHeader["ttls"]>) : undefined;
 }
 

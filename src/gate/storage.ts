@@ -10,7 +10,7 @@
 
 import { closedCircuit } from "../core/circuit-breaker.ts";
 import { type GateState, newGateState } from "../core/gate-state.ts";
-import { jsonIn } from "../core/json-value.ts";
+import { parsedJson } from "../core/json-value.ts";
 import { type Counters, isCounters } from "../core/metrics.ts";
 import { type Hours, isHourOver, newRollups, type Rollups, rolledUp } from "../core/rollups.ts";
 
@@ -21,7 +21,7 @@ const HOURS = "hours";
 export function loadGate(storage: DurableObjectStorage, onCorrupt: () => void): GateState | undefined {
   const stored = storage.kv.get(KEY);
   if (stored === undefined) return undefined;
-  const state = gateStateOf(typeof stored === "string" ? jsonIn(stored) : undefined);
+  const state = gateStateOf(typeof stored === "string" ? parsedJson(stored) : undefined);
   if (!state) onCorrupt();
   return state;
 }

@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { parseEnv } from "node:util";
 import { Misconfiguration, parseConfig } from "../../src/config.ts";
-import { isJsonObject, jsonIn } from "../../src/core/json-value.ts";
+import { isJsonObject, parsedJson } from "../../src/core/json-value.ts";
 import { queueKindOf } from "../../src/queue-messages.ts";
 import { type ConfigFault, type Environment, QUEUES, settingPlaceOf } from "./config-faults.ts";
 import { allOwnHosts, ownHostsOf } from "./own-hosts.ts";
@@ -61,7 +61,7 @@ function secretsIn(path: string): Readonly<Record<string, unknown>> | string {
   } catch {
     return "there is no such file; expected the secrets ADMIN_KEY and MASTER_KEYS, a line NAME=value for each";
   }
-  const json = jsonIn(text);
+  const json = parsedJson(text);
   const secrets = isJsonObject(json) ? json : parseEnv(text);
   return Object.keys(secrets).length > 0
     ? secrets

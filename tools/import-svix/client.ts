@@ -2,7 +2,7 @@
  * One side of an import, as its API under /api/v1 is called: few requests at once, and those repeated that are refused or
  * lost for a while. Nothing that is thrown or returned as a reason has the token or a secret in it.
  */
-import { jsonIn } from "../../src/core/json-value.ts";
+import { parsedJson } from "../../src/core/json-value.ts";
 import { parseRetryAfter } from "../../src/core/retry/retry-after.ts";
 import { printable } from "./printable.ts";
 
@@ -174,7 +174,7 @@ export class SvixApi {
       throw new Unavailable(
         `${this.#whereabouts} leads to ${printable(headers.get("location") ?? "elsewhere")}: give that address instead`,
       );
-    const json = jsonIn(text);
+    const json = parsedJson(text);
     if (status === 401) throw new Unavailable(`${this.#whereabouts} refuses the ${this.#side.credential}`);
     if (status >= 300) {
       const reason = reasonOf(json, text).replaceAll(this.#side.token, "…");

@@ -4,7 +4,7 @@
  */
 
 import { setTimeout as sleep } from "node:timers/promises";
-import { jsonIn } from "../../src/core/json-value.ts";
+import { parsedJson } from "../../src/core/json-value.ts";
 import { errorMessage } from "./receiver.ts";
 
 type ApiAnswer = Readonly<{
@@ -69,7 +69,7 @@ export class DeploymentUnderTest {
     });
     const text = await response.text();
     const tookMs = performance.now() - startedAt;
-    return { status: response.status, headers: response.headers, text, json: jsonIn(text), tookMs };
+    return { status: response.status, headers: response.headers, text, json: parsedJson(text), tookMs };
   }
 
   /** A request that may be repeated safely, until it succeeds; rejects with what was answered otherwise. */

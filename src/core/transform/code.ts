@@ -4,7 +4,7 @@
  * the code controls, so nothing in it is trusted.
  */
 
-import { isJsonObject, jsonIn } from "../json-value.ts";
+import { isJsonObject, parsedJson } from "../json-value.ts";
 import type { Made, TransformFault } from "./result.ts";
 import { isJsonType } from "./template.ts";
 
@@ -70,7 +70,7 @@ export function functionUnavailable(text: string): FunctionOutcome {
 
 /** The outcome in the text that a run has answered with. */
 export function outcomeIn(text: string): FunctionOutcome {
-  const answer = jsonIn(text);
+  const answer = parsedJson(text);
   if (!isJsonObject(answer)) return fault("answered with no result");
   const { thrown, made } = answer;
   if (isJsonObject(thrown)) return thrownOutcome(thrown);
@@ -97,7 +97,7 @@ function madeOutcome(returned: Record<string, unknown>): FunctionOutcome {
     return fault("is null; leave it out to send the event, or return null to cancel", "body");
   const contentType = typeof type === "string" ? type : undefined;
   const isJson = isJsonType(contentType ?? "application/json");
-  if (typeof body === "string" && isJson && jsonIn(body) === undefined)
+  if (typeof body === "string" && isJson && parsedJson(body) === undefined)
     return fault("is a text that is no JSON; set content_type, or return the value itself", "body");
   const made: Made = {
     ...(body !== undefined && { body: typeof body === "string" ? body : JSON.stringify(body) }),

@@ -33,7 +33,7 @@ import {
   toValueSync,
   UnlessTag,
 } from "liquidjs";
-import { jsonIn } from "../json-value.ts";
+import { parsedJson } from "../json-value.ts";
 import type { Made, TransformFault } from "./result.ts";
 import { isFormType, isJsonType, type TransformTemplate } from "./template.ts";
 
@@ -306,7 +306,7 @@ function named<T>(field: string, work: () => T): T {
 /** The body: JSON whose strings are filled in, or a text. */
 function bodyOf(text: string, contentType: string): (event: EventFacts, budget: Budget) => string | null {
   const isJson = isJsonType(contentType);
-  const json = isJson ? jsonIn(text) : undefined;
+  const json = isJson ? parsedJson(text) : undefined;
   if (typeof json === "object" && json !== null) {
     const fill = structured(json, "body");
     return (event, budget) => JSON.stringify(fill(event, budget));
@@ -315,7 +315,7 @@ function bodyOf(text: string, contentType: string): (event: EventFacts, budget: 
   return (event, budget) => {
     const made = fill(event, budget).text();
     if (made.trim() === "") return null;
-    if (isJson && jsonIn(made) === undefined)
+    if (isJson && parsedJson(made) === undefined)
       throw new TemplateError({ field: "body", fault: "comes out as text that is no JSON" });
     return made;
   };

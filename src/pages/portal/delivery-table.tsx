@@ -2,7 +2,7 @@
 import type { Child, FC } from "hono/jsx";
 import { allows, type PortalAccess } from "../../core/portal-access.ts";
 import { type LogPage, logStates, PickCell } from "../ui/delivery-log.tsx";
-import { ClippedCell, Lines, StateCell } from "../ui/parts.tsx";
+import { ClippedCell, LineTable, StateCell } from "../ui/parts.tsx";
 import type { Look } from "./look.ts";
 import { PortalAgo, PortalEventLabels, SectionHead } from "./parts.tsx";
 import { answerText, portalDeliveryText } from "./state-text.ts";
@@ -38,7 +38,7 @@ export const DeliveryTable: FC<Props> = ({ look, access, mayTest, path, page, no
         <p class="empty">{emptyText(look, page, mayTest)}</p>
       ) : (
         <Selectable look={look} path={path} isOn={mayResend}>
-          <Lines
+          <LineTable
             columns={[
               ...(mayResend ? [[<span class="hidden">{t.log.resendSelected}</span>, "pick"] as const] : []),
               [t.log.event, "main"],
@@ -51,7 +51,7 @@ export const DeliveryTable: FC<Props> = ({ look, access, mayTest, path, page, no
             {page.entries.map((entry) => (
               <Row look={look} entry={entry} access={access} now={now} />
             ))}
-          </Lines>
+          </LineTable>
         </Selectable>
       )}
       <Pager look={look} path={path} page={page} />

@@ -3,7 +3,7 @@ import type { Child, FC } from "hono/jsx";
 import type { ActionView } from "../../features/approvals/service.ts";
 import { idPatterns } from "../../ids.ts";
 import { indented } from "./format.ts";
-import { Lines, Press, StateCell, StateLabel } from "./parts.tsx";
+import { LineTable, Press, StateCell, StateLabel } from "./parts.tsx";
 import type { Tone } from "./status-text.ts";
 
 type State = ActionView["state"];
@@ -100,7 +100,7 @@ type ListProps = Readonly<{
 }>;
 
 export const ActionTable: FC<ListProps> = ({ t, actions, path, titleOf }) => (
-  <Lines
+  <LineTable
     columns={[
       [t.asked, "main"],
       [t.state, "status"],
@@ -119,5 +119,5 @@ export const ActionTable: FC<ListProps> = ({ t, actions, path, titleOf }) => (
         <td class="wide">{minuteOf(action.expires_at)}</td>
       </tr>
     ))}
-  </Lines>
+  </LineTable>
 );

@@ -3,7 +3,7 @@ import type { Child, FC } from "hono/jsx";
 import type { BlockedKeyPage } from "../../features/deliveries/ordering.ts";
 import { blockedKeyView } from "../../features/deliveries/schema.ts";
 import { COUNTED_BEHIND } from "../../store/lines.ts";
-import { ClippedCell, Lines } from "./parts.tsx";
+import { ClippedCell, LineTable } from "./parts.tsx";
 
 export type BlockedKey = ReturnType<typeof blockedKeyView>;
 
@@ -18,7 +18,7 @@ type Props = Readonly<{
 }>;
 
 export const BlockedKeyTable: FC<Props> = ({ page, heads, pathOf, stateOf, atMost, action }) => (
-  <Lines
+  <LineTable
     columns={[
       [heads.first, "main"],
       [heads.state, "state-cell"],
@@ -38,5 +38,5 @@ export const BlockedKeyTable: FC<Props> = ({ page, heads, pathOf, stateOf, atMos
         {action && <td class="num">{key.held && action.of(key)}</td>}
       </tr>
     ))}
-  </Lines>
+  </LineTable>
 );

@@ -1,7 +1,7 @@
 /** The consumers of a polled destination, and how far each is behind. */
 import type { FC } from "hono/jsx";
 import type { ConsumerList } from "../../features/polling/schema.ts";
-import { Lines } from "./parts.tsx";
+import { LineTable } from "./parts.tsx";
 
 type Props = Readonly<{
   consumers: ConsumerList["data"];
@@ -15,7 +15,7 @@ type Props = Readonly<{
 export const ConsumerTable: FC<Props> = ({ consumers, heads, eventsOf, durationOf, agoOf }) => {
   const timeOf = (at: string | null) => (at === null ? "–" : agoOf(Date.parse(at)));
   return (
-    <Lines
+    <LineTable
       columns={[
         [heads.consumer, "main"],
         [heads.events],
@@ -33,6 +33,6 @@ export const ConsumerTable: FC<Props> = ({ consumers, heads, eventsOf, durationO
           <td class="wide">{timeOf(committed_at)}</td>
         </tr>
       ))}
-    </Lines>
+    </LineTable>
   );
 };

@@ -8,7 +8,7 @@ import { eventId, eventNumber } from "../../ids.ts";
 import { END, isEnd, type Positions, START } from "../../store/delivery-list.ts";
 import type { Destination } from "../../store/destination.ts";
 import { deliveriesWithTag, EventLabels, labelsText } from "./event-labels.tsx";
-import { Ago, ClippedCell, Lines, StateCell } from "./parts.tsx";
+import { Ago, ClippedCell, LineTable, StateCell } from "./parts.tsx";
 import { causeText, deliveryText } from "./status-text.ts";
 
 export const logStates = ["all", "queued", "waiting", "retrying", "delivered", "dead"] as const;
@@ -78,7 +78,7 @@ type TableProps = Readonly<{
 }>;
 
 export const LogTable: FC<TableProps> = ({ entries, now, showTenant = false, mayPick = false }) => (
-  <Lines
+  <LineTable
     columns={[
       ...(mayPick ? [[<span class="hidden">Select</span>, "pick"] as const] : []),
       ["Event", "main"],
@@ -91,7 +91,7 @@ export const LogTable: FC<TableProps> = ({ entries, now, showTenant = false, may
     {entries.map((entry) => (
       <LogRow entry={entry} now={now} showTenant={showTenant} mayPick={mayPick} />
     ))}
-  </Lines>
+  </LineTable>
 );
 
 /** Where Cloudflare's edge responded in the receiver's place, the error says more than the status. */

@@ -92,7 +92,10 @@ export const StateLabel: FC<{ tone: Tone; children?: Child }> = ({ tone, childre
 type ColumnHead = readonly [title: Child, of?: string];
 
 /** A table whose rows are one line each. */
-export const Lines: FC<{ columns: readonly ColumnHead[]; children?: Child }> = ({ columns, children }) => (
+export const LineTable: FC<{ columns: readonly ColumnHead[]; children?: Child }> = ({
+  columns,
+  children,
+}) => (
   <table class="lines">
     <thead>
       <tr>

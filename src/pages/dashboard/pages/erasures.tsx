@@ -4,7 +4,7 @@ import type { FC } from "hono/jsx";
 import type { ErasureView } from "../../../features/erasures/schema.ts";
 import { erasureView, getErasure, getErasures } from "../../../features/erasures/service.ts";
 import { countOf } from "../../ui/format.ts";
-import { Ago, ClippedCell, Crumb, Figure, Lines, StateCell } from "../../ui/parts.tsx";
+import { Ago, ClippedCell, Crumb, Figure, LineTable, StateCell } from "../../ui/parts.tsx";
 import { showNotFound, showPage, showRefusal } from "../components/layout.tsx";
 import { callerWithinTenant, type DashboardEnv } from "../session.ts";
 
@@ -109,7 +109,7 @@ const Erasures: FC<ListProps> = ({ erasures, next, isFirst, now }) => (
     {erasures.length === 0 ? (
       <p class="empty">{isFirst ? "Nothing has been erased yet." : "No more erasures."}</p>
     ) : (
-      <Lines columns={[["Erasure", "main"], ["State"], ["Events", "num"], ["Started", "num wide"]]}>
+      <LineTable columns={[["Erasure", "main"], ["State"], ["Events", "num"], ["Started", "num wide"]]}>
         {erasures.map((erasure) => (
           <tr>
             <ClippedCell text={`${erasure.tenant}: ${subjectOf(erasure)}`}>
@@ -125,7 +125,7 @@ const Erasures: FC<ListProps> = ({ erasures, next, isFirst, now }) => (
             </td>
           </tr>
         ))}
-      </Lines>
+      </LineTable>
     )}
     <p class="pager">
       {!isFirst && <a href={ERASURES}>First page</a>}

@@ -27,7 +27,7 @@ import {
   ClippedCell,
   Copyable,
   Crumb,
-  Lines,
+  LineTable,
   OutcomeNotice,
   outcomeAt,
   Section,
@@ -203,7 +203,7 @@ const Usage: FC<UsageProps> = ({ endpoints, last, path, isFirst }) => (
           : "None of these destinations takes this type."}
       </p>
     ) : (
-      <Lines columns={[["Destination", "main"], ["Tenant"], ["Version", "num"]]}>
+      <LineTable columns={[["Destination", "main"], ["Tenant"], ["Version", "num"]]}>
         {endpoints.map((one) => (
           <tr>
             <ClippedCell text={nameOf(one)}>
@@ -215,7 +215,7 @@ const Usage: FC<UsageProps> = ({ endpoints, last, path, isFirst }) => (
             <td class="num">{one.version ?? "unreadable"}</td>
           </tr>
         ))}
-      </Lines>
+      </LineTable>
     )}
     {(last !== undefined || !isFirst) && (
       <nav class="pager" aria-label="Pages of destinations">
@@ -312,7 +312,7 @@ const Tried: FC<{ check: VersionCheck; version: number }> = ({ check: { tenants,
         It would break events of {plural(broken.length, "tenant")}: refused by the schema, not converted
         (failed), or converted to what version {version} does not allow (unfit).{about}
       </p>
-      <Lines
+      <LineTable
         columns={[
           ["Tenant", "main"],
           ["Tried", "num count"],
@@ -330,7 +330,7 @@ const Tried: FC<{ check: VersionCheck; version: number }> = ({ check: { tenants,
             <td class="num">{one.unfit}</td>
           </tr>
         ))}
-      </Lines>
+      </LineTable>
       <ul class="log">
         {broken.flatMap(({ tenant, faults }) =>
           [...new Set(faults)].map((fault) => (

@@ -7,7 +7,7 @@ import type { ImportAction } from "../../../features/event-types/schema.ts";
 import { AreaField, CheckField, FormNotice, formState } from "../../ui/fields.tsx";
 import { eventTypeImportFields } from "../../ui/form-fields.ts";
 import { type Form, plural, textIn } from "../../ui/format.ts";
-import { ClippedCell, Crumb, Lines, outcomeAt } from "../../ui/parts.tsx";
+import { ClippedCell, Crumb, LineTable, outcomeAt } from "../../ui/parts.tsx";
 import { attempt, statusOfRefused } from "../../ui/services.ts";
 import { showPage, showReadOnly } from "../components/layout.tsx";
 import { callerOnPage, type DashboardContext, type DashboardEnv } from "../session.ts";
@@ -95,7 +95,7 @@ const Plan: FC<{ plan: readonly ImportedType[] }> = ({ plan }) => {
       ) : (
         <p class="notice tone-good">Nothing is changed yet. The import would do this:</p>
       )}
-      <Lines columns={[["Event type", "main"], ["Import"], ["Version", "num"]]}>
+      <LineTable columns={[["Event type", "main"], ["Import"], ["Version", "num"]]}>
         {plan.map(({ name, action, version }) => (
           <tr>
             <ClippedCell text={name}>{name}</ClippedCell>
@@ -103,7 +103,7 @@ const Plan: FC<{ plan: readonly ImportedType[] }> = ({ plan }) => {
             <td class="num">{version ?? "–"}</td>
           </tr>
         ))}
-      </Lines>
+      </LineTable>
       <ul class="log">
         {refused.flatMap(({ name, errors }) =>
           errors.map(({ fault, expected }) => (

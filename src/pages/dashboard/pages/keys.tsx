@@ -16,7 +16,7 @@ import {
   Confirmation,
   Copyable,
   Crumb,
-  Lines,
+  LineTable,
   OutcomeNotice,
   outcomeAt,
   Section,
@@ -201,7 +201,7 @@ const scopeTexts: Readonly<Record<(typeof scopes)[number], string>> = {
 };
 
 const KeyTable: FC<Pick<Props, "keys" | "own" | "now">> = ({ keys, own, now }) => (
-  <Lines
+  <LineTable
     columns={[
       ["Key", "main"],
       ["Scopes", "scopes wide"],
@@ -213,7 +213,7 @@ const KeyTable: FC<Pick<Props, "keys" | "own" | "now">> = ({ keys, own, now }) =
     {keys.map((key) => (
       <KeyRow shown={key} own={own} now={now} />
     ))}
-  </Lines>
+  </LineTable>
 );
 
 const KeyRow: FC<Pick<Props, "own" | "now"> & Readonly<{ shown: KeyView }>> = ({ shown, own, now }) => {

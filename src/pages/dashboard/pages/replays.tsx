@@ -22,7 +22,7 @@ import { isoTime } from "../../../time.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
 import { replaysFields } from "../../ui/form-fields.ts";
 import { atMost, countOf, durationOf, listIn, numberIn, plural, textIn, utcIn } from "../../ui/format.ts";
-import { ClippedCell, Lines, Options, OutcomeNotice, RefusedNotice, Section } from "../../ui/parts.tsx";
+import { ClippedCell, LineTable, Options, OutcomeNotice, RefusedNotice, Section } from "../../ui/parts.tsx";
 import { attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { showPage } from "../components/layout.tsx";
 import { REPLAYS } from "../components/repairs.tsx";
@@ -258,7 +258,7 @@ const Estimates: FC<{ estimates: readonly ReplayEstimate[] }> = ({ estimates }) 
           ? "The number of missing events is known only while the replay runs."
           : `${isMore ? "Perhaps more than" : "At most"} ${plural(sum, "delivery", "deliveries")}, in ${durationOf(longest)}${isMore ? " or longer" : ""} while nothing fails. Types and tags are not taken into account.`}
       </output>
-      <Lines
+      <LineTable
         columns={[
           ["Destination", "main"],
           ["Deliveries", "num"],
@@ -272,7 +272,7 @@ const Estimates: FC<{ estimates: readonly ReplayEstimate[] }> = ({ estimates }) 
             <td class="num">{durationMs === undefined ? "–" : durationOf(durationMs)}</td>
           </tr>
         ))}
-      </Lines>
+      </LineTable>
     </>
   );
 };

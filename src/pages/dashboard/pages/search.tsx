@@ -10,7 +10,7 @@ import { search } from "../../../features/search/service.ts";
 import { EventLabels, labelsText } from "../../ui/event-labels.tsx";
 import { searchFields } from "../../ui/form-fields.ts";
 import { momentOf } from "../../ui/format.ts";
-import { Ago, ClippedCell, Lines, RefusedNotice, Section, StateCell } from "../../ui/parts.tsx";
+import { Ago, ClippedCell, LineTable, RefusedNotice, Section, StateCell } from "../../ui/parts.tsx";
 import { attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { deliveryText } from "../../ui/status-text.ts";
 import { showPage } from "../components/layout.tsx";
@@ -97,7 +97,7 @@ const Results: FC<Props> = ({ q, data, next, lookedBackTo, isFirst, now }) => (
         <p class="empty">{next === null ? "Nothing more was found." : "Nothing was found so far."}</p>
       )}
       {data.length > 0 && (
-        <Lines
+        <LineTable
           columns={[
             ["Found", "main"],
             ["What", "wide"],
@@ -108,7 +108,7 @@ const Results: FC<Props> = ({ q, data, next, lookedBackTo, isFirst, now }) => (
           {data.map((one) => (
             <FoundRow one={one} now={now} />
           ))}
-        </Lines>
+        </LineTable>
       )}
       <LookFurther
         q={q}

@@ -10,7 +10,7 @@ import { queryGates } from "../../../features/stats/fleet.ts";
 import { type Destination, gateSettingsOf } from "../../../store/destination.ts";
 import { totalsOf } from "../../ui/charts.tsx";
 import { nameOf, shortUrl } from "../../ui/destination-table.tsx";
-import { ButtonLink, ClippedCell, Lines, StateCell } from "../../ui/parts.tsx";
+import { ButtonLink, ClippedCell, LineTable, StateCell } from "../../ui/parts.tsx";
 import { showPortalPage, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";
 import { PortalOutcomeNotice } from "../parts.tsx";
@@ -88,7 +88,7 @@ const Endpoints: FC<Props> = ({ look, visitor, rows, figures, isFirst, next, now
       {rows.length === 0 ? (
         <p class="empty">{t.list.noMore}</p>
       ) : (
-        <Lines
+        <LineTable
           columns={[
             [t.list.endpoint, "main"],
             [t.list.status, "state-cell"],
@@ -99,7 +99,7 @@ const Endpoints: FC<Props> = ({ look, visitor, rows, figures, isFirst, next, now
           {rows.map((row, i) => (
             <Row look={look} row={row} figures={figures[i]} now={now} />
           ))}
-        </Lines>
+        </LineTable>
       )}
       {(next !== undefined || !isFirst) && (
         <nav class="pager" aria-label={t.list.title}>

@@ -10,7 +10,7 @@ import { getVersionEndpoints } from "../../../features/event-types/versions.ts";
 import type { Destination } from "../../../store/destination.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
 import { indented, numberIn, textIn } from "../../ui/format.ts";
-import { ClippedCell, Crumb, Lines } from "../../ui/parts.tsx";
+import { ClippedCell, Crumb, LineTable } from "../../ui/parts.tsx";
 import { attempt, attemptRead } from "../../ui/services.ts";
 import { showPortalNotFound, showPortalPage, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";
@@ -133,7 +133,7 @@ const Endpoints: FC<EndpointsProps> = ({ look: { t }, name, newest, mayChange, .
     {page.endpoints.length === 0 ? (
       <p class="empty">{t.types.noEndpoints}</p>
     ) : (
-      <Lines
+      <LineTable
         columns={[
           [t.list.endpoint, "main"],
           [t.types.gets, "state-cell"],
@@ -165,7 +165,7 @@ const Endpoints: FC<EndpointsProps> = ({ look: { t }, name, newest, mayChange, .
             </td>
           </tr>
         ))}
-      </Lines>
+      </LineTable>
     )}
     {(page.last !== undefined || !page.isFirst) && (
       <nav class="pager" aria-label={t.types.endpoints}>

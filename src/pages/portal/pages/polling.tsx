@@ -6,7 +6,7 @@ import { type KeyView, newPollKey } from "../../../features/keys/schema.ts";
 import { createPollKey, getPollKeys, removePollKey } from "../../../features/keys/service.ts";
 import { nameOf } from "../../ui/destination-table.tsx";
 import { textIn } from "../../ui/format.ts";
-import { Crumb, Lines, Submit } from "../../ui/parts.tsx";
+import { Crumb, LineTable, Submit } from "../../ui/parts.tsx";
 import { attempt, attemptWith } from "../../ui/services.ts";
 import { showPortalNotFound, showPortalPage, showRefused } from "../layout.tsx";
 import type { Look } from "../look.ts";
@@ -94,7 +94,7 @@ const Keys: FC<KeysProps> = ({ look, id, keys, shown: { made, name, fault }, now
       {keys.length === 0 ? (
         <p class="empty">{t.polling.none}</p>
       ) : (
-        <Lines
+        <LineTable
           columns={[
             [t.polling.name, "main"],
             [t.polling.created, "wide"],
@@ -105,7 +105,7 @@ const Keys: FC<KeysProps> = ({ look, id, keys, shown: { made, name, fault }, now
           {keys.map((key) => (
             <KeyRow look={look} path={path} shown={key} now={now} />
           ))}
-        </Lines>
+        </LineTable>
       )}
       {made === undefined && (
         <form class="stack narrow" method="post" action={path}>
