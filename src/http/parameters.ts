@@ -37,7 +37,7 @@ export function strict<S extends z.ZodRawShape>(shape: S) {
 
 /** The path parameter `id`. A value that is no id at all is a 404 too, before the handler (path-names.ts). */
 export const idParam = z.object({
-  id: z.string().openapi({ description: "The id, as answers show it." }),
+  id: z.string().describe("The id, as answers show it."),
 });
 
 const LIMIT_EXPECTED = "expected a whole number from 1 to 100";
@@ -49,7 +49,7 @@ export const limitParam = z
   .regex(/^([1-9][0-9]?|100)$/, { error: LIMIT_EXPECTED })
   .default("50")
   .transform(Number)
-  .openapi({ description: "The number of entries in a page, 1 to 100; 50 by default." });
+  .describe("The number of entries in a page, 1 to 100; 50 by default.");
 
 /** The query parameter `cursor` of a list; `key` is the schema of a row's position. */
 export function cursorParam<T>(key: z.ZodType<T>) {

@@ -143,24 +143,19 @@ export function serverStatusOf(error: unknown): 500 | 503 {
 const MAX_LISTED = 50;
 
 const fieldError = z.object({
-  line: z.int().optional().openapi({ description: "The line of an NDJSON body, from 1." }),
-  field: z.string().openapi({ description: "The path of the field, as in `events[3].type`." }),
-  fault: z.string().openapi({ description: "The fault." }),
-  expected: z.string().openapi({ description: "The values that are allowed." }),
+  line: z.int().optional().describe("The line of an NDJSON body, from 1."),
+  field: z.string().describe("The path of the field, as in `events[3].type`."),
+  fault: z.string().describe("The fault."),
+  expected: z.string().describe("The values that are allowed."),
 });
 
 export const problemSchema = z
   .object({
-    type: z
-      .string()
-      .openapi({ description: "The type of the problem: a path of this deployment that describes it." }),
-    title: z.string().openapi({ description: "The type in words." }),
-    status: z.int().openapi({ description: "The HTTP status code." }),
-    detail: z.string().openapi({ description: "What happened this time, for people to read." }),
-    errors: z
-      .array(fieldError)
-      .optional()
-      .openapi({ description: `The fields at fault, at most ${MAX_LISTED}.` }),
+    type: z.string().describe("The type of the problem: a path of this deployment that describes it."),
+    title: z.string().describe("The type in words."),
+    status: z.int().describe("The HTTP status code."),
+    detail: z.string().describe("What happened this time, for people to read."),
+    errors: z.array(fieldError).optional().describe(`The fields at fault, at most ${MAX_LISTED}.`),
   })
   .openapi("Problem");
 

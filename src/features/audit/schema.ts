@@ -6,26 +6,25 @@ import { cursorParam, limitParam, strict, tenantName, timeParam } from "../../ht
 const SUBJECT_EXPECTED = "expected the id of what was changed, at most 200 characters";
 
 const rangeQuery = {
-  tenant: tenantName.optional().openapi({ description: "Only changes of this tenant." }),
+  tenant: tenantName.optional().describe("Only changes of this tenant."),
   subject: z
     .string()
     .max(200, { error: SUBJECT_EXPECTED })
     .optional()
-    .openapi({ description: "Only changes of this destination, key, replay and so on." }),
-  since: timeParam.optional().openapi({ description: "Only changes at this time or later." }),
-  until: timeParam.optional().openapi({ description: "Only changes before this time; it is after `since`." }),
+    .describe("Only changes of this destination, key, replay and so on."),
+  since: timeParam.optional().describe("Only changes at this time or later."),
+  until: timeParam.optional().describe("Only changes before this time; it is after `since`."),
 };
 
 const time = z.iso.datetime();
 
 export const actorSchema = z.object({
   kind: z.enum(actorKinds),
-  key: z.string().nullable().openapi({
-    description: "The API key, or the one that the session or link came from; null for `ADMIN_KEY`.",
-  }),
-  session: z.string().nullable().openapi({
-    description: "The session at the dashboard, or the portal link.",
-  }),
+  key: z
+    .string()
+    .nullable()
+    .describe("The API key, or the one that the session or link came from; null for `ADMIN_KEY`."),
+  session: z.string().nullable().describe("The session at the dashboard, or the portal link."),
   person: z.string().nullable().openapi({
     description:
       "The person who had signed in by Cloudflare Access, by email, or the service token; null for others.",
@@ -37,20 +36,18 @@ export const entrySchema = z
   .object({
     id: z.string().openapi({ example: "aud_hzxlw3p6o0" }),
     at: time,
-    tenant: z.string().nullable().openapi({ description: "Null for changes of the deployment." }),
+    tenant: z.string().nullable().describe("Null for changes of the deployment."),
     actor: actorSchema.extend({
-      approver: actorSchema.optional().openapi({
-        description: "The person who approved an agent's action; left out for everything else.",
-      }),
+      approver: actorSchema
+        .optional()
+        .describe("The person who approved an agent's action; left out for everything else."),
     }),
     action: z.enum(auditActions),
-    subject: z.string().openapi({ description: "The id of what was changed." }),
+    subject: z.string().describe("The id of what was changed."),
     changes: z
       .record(z.string(), z.object({ from: z.unknown(), to: z.unknown() }))
       .nullable()
-      .openapi({
-        description: "The fields that were changed, without secrets; null where the action says it all.",
-      }),
+      .describe("The fields that were changed, without secrets; null where the action says it all."),
   })
   .openapi("AuditEntry");
 

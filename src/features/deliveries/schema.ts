@@ -37,19 +37,23 @@ const deliveryReason = z.union([
 ]) as unknown as z.ZodType<ShownReason>;
 
 const attempt = z.object({
-  at: time.openapi({ description: "When the attempt started." }),
-  status: z.int().optional().openapi({ description: "The status code of the response." }),
+  at: time.describe("When the attempt started."),
+  status: z.int().optional().describe("The status code of the response."),
   latency_ms: z.number(),
-  error: z.enum(attemptErrors).optional().openapi({
-    description:
+  error: z
+    .enum(attemptErrors)
+    .optional()
+    .describe(
       "Why there was no response of the receiver. With a `status` beside it, Cloudflare's edge responded in its place.",
-  }),
-  note: z.string().optional().openapi({ description: "A remark, such as that a `Retry-After` was ignored." }),
-  response: z.string().optional().openapi({ description: "The beginning of the response body." }),
-  archived: z.literal(true).optional().openapi({
-    description:
+    ),
+  note: z.string().optional().describe("A remark, such as that a `Retry-After` was ignored."),
+  response: z.string().optional().describe("The beginning of the response body."),
+  archived: z
+    .literal(true)
+    .optional()
+    .describe(
       "There is more of the response than here, and of the request: `GET /v1/deliveries/{id}/attempts/{at}`.",
-  }),
+    ),
 });
 
 export const deliverySchema = z
@@ -58,47 +62,50 @@ export const deliverySchema = z
     event_id: z.string(),
     destination_id: z.string(),
     state: z.enum(deliveryStates),
-    reason: deliveryReason.optional().openapi({
-      description:
-        "Why the delivery is in this state: why it waits, how its last attempt failed (`http_503` and the like, or an " +
-        "error), or why it has ended. Absent when it is `delivered`, or `queued` and neither scheduled nor behind another.",
-    }),
-    waits_for: z.string().optional().openapi({
-      description:
-        "Present with the reasons `order` and `order_held` while it is `queued`: the first event of its key.",
-    }),
-    attempts: z.int().openapi({
-      description: "HTTP exchanges made. Nothing else counts as an attempt: no refusal, no crash.",
-    }),
-    next_attempt_at: time.optional().openapi({ description: "Present while the delivery is `retrying`." }),
-    waiting_until: time.optional().openapi({
-      description: "When it stops waiting at the earliest. Absent when that is not known, as during a pause.",
-    }),
-    transform_fault: z.string().optional().openapi({
-      description:
-        "With the reason `transform_failed`, of a delivery that is read alone: what the transformation fails with, and where.",
-    }),
-    group: z.string().optional().openapi({
-      description: "With the reason `group`: the group whose limit applies. Only operators see it.",
-    }),
-    give_up_at: time.openapi({
-      description:
-        "When the delivery is given up: `give_up_after` its first attempt; while it has none, " +
-        "`expire_unattempted_after` it was due. In any case when the `ttl` of its event ends.",
-    }),
-    last_status: z
-      .int()
+    reason: deliveryReason
       .optional()
-      .openapi({ description: "The status code of the last attempt's response." }),
-    last_error: cause.optional().openapi({
-      description:
+      .describe(
+        "Why the delivery is in this state: why it waits, how its last attempt failed (`http_503` and the like, or an " +
+          "error), or why it has ended. Absent when it is `delivered`, or `queued` and neither scheduled nor behind another.",
+      ),
+    waits_for: z
+      .string()
+      .optional()
+      .describe(
+        "Present with the reasons `order` and `order_held` while it is `queued`: the first event of its key.",
+      ),
+    attempts: z
+      .int()
+      .describe("HTTP exchanges made. Nothing else counts as an attempt: no refusal, no crash."),
+    next_attempt_at: time.optional().describe("Present while the delivery is `retrying`."),
+    waiting_until: time
+      .optional()
+      .describe("When it stops waiting at the earliest. Absent when that is not known, as during a pause."),
+    transform_fault: z
+      .string()
+      .optional()
+      .describe(
+        "With the reason `transform_failed`, of a delivery that is read alone: what the transformation fails with, and where.",
+      ),
+    group: z
+      .string()
+      .optional()
+      .describe("With the reason `group`: the group whose limit applies. Only operators see it."),
+    give_up_at: time.describe(
+      "When the delivery is given up: `give_up_after` its first attempt; while it has none, " +
+        "`expire_unattempted_after` it was due. In any case when the `ttl` of its event ends.",
+    ),
+    last_status: z.int().optional().describe("The status code of the last attempt's response."),
+    last_error: cause
+      .optional()
+      .describe(
         "How the last attempt failed: `http_503` and the like, `timeout`, `connection_lost` (the request may have " +
-        "arrived), `refused`, `dns`, `tls`, `network`, or `challenged` (a firewall asked for proof that a person sends " +
-        "the request). `last_status` may be present with each of them: Cloudflare's edge then responded in the " +
-        "receiver's place.",
-    }),
+          "arrived), `refused`, `dns`, `tls`, `network`, or `challenged` (a firewall asked for proof that a person sends " +
+          "the request). `last_status` may be present with each of them: Cloudflare's edge then responded in the " +
+          "receiver's place.",
+      ),
     delivered_at: time.optional(),
-    log: z.array(attempt).openapi({ description: "The attempts, the oldest first." }),
+    log: z.array(attempt).describe("The attempts, the oldest first."),
   })
   .openapi("Delivery");
 
@@ -117,36 +124,37 @@ const orders = ["destination", "event"] as const;
 const ORDER_EXPECTED = `expected ${orders.join(" or ")}`;
 
 export const deliveryQuery = strict({
-  destination_id: z.string().optional().openapi({ description: "Only deliveries to this destination." }),
-  state: z.enum(deliveryStates).optional().openapi({ description: "Only deliveries in this state." }),
-  tenant: tenantName.optional().openapi({ description: "Only deliveries of this tenant's events." }),
+  destination_id: z.string().optional().describe("Only deliveries to this destination."),
+  state: z.enum(deliveryStates).optional().describe("Only deliveries in this state."),
+  tenant: tenantName.optional().describe("Only deliveries of this tenant's events."),
   type: eventTypePattern
     .optional()
-    .openapi({ description: "Only deliveries of events of this type, or of types with this prefix." }),
-  tag: eventTag.optional().openapi({
-    description:
+    .describe("Only deliveries of events of this type, or of types with this prefix."),
+  tag: eventTag
+    .optional()
+    .describe(
       "Only deliveries of events with this tag: in any state, the newest event first. Tags belong to tenants: a key that is " +
-      "bound to none names `tenant` or `destination_id` too.",
-  }),
+        "bound to none names `tenant` or `destination_id` too.",
+    ),
   status: z
     .string()
     .regex(/^[1-9][0-9]{2}$/, { error: STATUS_EXPECTED })
     .transform(Number)
-    .openapi({ description: "Only deliveries whose last attempt was answered with this status code." })
+    .describe("Only deliveries whose last attempt was answered with this status code.")
     .optional(),
   reason: deliveryReason
     .openapi({ description: "Only deliveries with this reason, as it is stored.", example: "exhausted" })
     .optional(),
-  since: timeParam
+  since: timeParam.optional().describe("Only deliveries of events that were accepted at this time or later."),
+  until: timeParam
     .optional()
-    .openapi({ description: "Only deliveries of events that were accepted at this time or later." }),
-  until: timeParam.optional().openapi({
-    description: "Only deliveries of events that were accepted before this time; it is after `since`.",
-  }),
-  order: z.enum(orders, { error: ORDER_EXPECTED }).default("destination").openapi({
-    description:
+    .describe("Only deliveries of events that were accepted before this time; it is after `since`."),
+  order: z
+    .enum(orders, { error: ORDER_EXPECTED })
+    .default("destination")
+    .describe(
       "`event`: the newest event first, whatever its destinations, in all states. `destination`: see above.",
-  }),
+    ),
   limit: limitParam,
   cursor: cursorParam(deliveryCursor),
 });
@@ -156,56 +164,57 @@ export const deliveryQuery = strict({
 const archiveStates = ["kept", "none", "missing", "unavailable"] as const;
 
 const encoded = {
-  encoding: z.enum(encodings).openapi({ description: "How `body` is written: as text, or in base64." }),
+  encoding: z.enum(encodings).describe("How `body` is written: as text, or in base64."),
   body: z.string(),
 };
 
 const headers = z.record(z.string(), z.string());
 
 export const attemptParam = idParam.extend({
-  at: z.string().openapi({ description: "The `at` of the attempt, as the delivery's log has it." }),
+  at: z.string().describe("The `at` of the attempt, as the delivery's log has it."),
 });
 
 export const attemptSchema = z
   .object({
     delivery_id: z.string(),
-    at: z.iso.datetime().openapi({ description: "When the attempt started: its name within the delivery." }),
+    at: z.iso.datetime().describe("When the attempt started: its name within the delivery."),
     status: z.int().optional(),
     error: z.enum(attemptErrors).optional(),
     latency_ms: z.number(),
     note: z.string().optional(),
-    archive: z.enum(archiveStates).openapi({
-      description:
+    archive: z
+      .enum(archiveStates)
+      .describe(
         "`kept`: the request and the answer are as they were. Otherwise the answer is the beginning that the delivery's " +
-        "log has: `none`, because no more was to be kept; `missing`, because it could not be kept, or is not yet; " +
-        "`unavailable`, because it cannot be read at the moment.",
-    }),
+          "log has: `none`, because no more was to be kept; `missing`, because it could not be kept, or is not yet; " +
+          "`unavailable`, because it cannot be read at the moment.",
+      ),
     request: z
       .object({
         url: z.string(),
-        headers: headers.openapi({ description: "Secrets and signatures are masked." }),
+        headers: headers.describe("Secrets and signatures are masked."),
         ...encoded,
-        body: z.string().nullable().openapi({
-          description: "Made from the event; null when its content has been erased or is damaged.",
-        }),
+        body: z
+          .string()
+          .nullable()
+          .describe("Made from the event; null when its content has been erased or is damaged."),
       })
       .nullable()
-      .openapi({
-        description:
-          "With `archive` other than `kept`, as it would be made now; null when the destination is gone.",
-      }),
+      .describe(
+        "With `archive` other than `kept`, as it would be made now; null when the destination is gone.",
+      ),
     response: z
       .object({
-        headers: headers.nullable().openapi({
-          description: "Null unless the answer was kept. Cookies and what repeats a secret are masked.",
-        }),
+        headers: headers
+          .nullable()
+          .describe("Null unless the answer was kept. Cookies and what repeats a secret are masked."),
         ...encoded,
-        is_whole: z.boolean().openapi({
-          description: `Whether that is all of the body: at most ${MOST_BODY_BYTES} bytes are kept.`,
-        }),
+        is_whole: z
+          .boolean()
+          .describe(`Whether that is all of the body: at most ${MOST_BODY_BYTES} bytes are kept.`),
       })
       .nullable()
-      .openapi({ description: "Null when there was none, or nothing of it is kept." }),
+      .describe("Null when there was none, or nothing of it is kept."),
   })
   .openapi("Attempt");
 
@@ -222,7 +231,7 @@ export const deliveryIds = strict({
     .array(z.string({ error: "expected the id of a delivery" }), { error: IDS_EXPECTED })
     .min(1, { error: IDS_EXPECTED })
     .max(MOST_IDS, { error: IDS_EXPECTED })
-    .openapi({ description: "An id that is given twice counts once." }),
+    .describe("An id that is given twice counts once."),
 }).openapi("DeliveryIds");
 
 export const retriedDeliveries = z
@@ -231,15 +240,13 @@ export const retriedDeliveries = z
       .array(
         z.object({
           id: z.string(),
-          delivery: deliverySchema
-            .optional()
-            .openapi({ description: "The delivery: it waits for its turn." }),
+          delivery: deliverySchema.optional().describe("The delivery: it waits for its turn."),
           problem: problemSchema
             .optional()
-            .openapi({ description: "Why it is not sent again, as the answer about it alone would say." }),
+            .describe("Why it is not sent again, as the answer about it alone would say."),
         }),
       )
-      .openapi({ description: "For each delivery, in the order given, either `delivery` or `problem`." }),
+      .describe("For each delivery, in the order given, either `delivery` or `problem`."),
   })
   .openapi("DeliveryRetries");
 
@@ -254,24 +261,25 @@ const { order: _, limit: __, status: ___, ...deliveryConditions } = deliveryQuer
 
 /** The conditions of the list of deliveries, as JSON. */
 export const repairQuery = strict({
-  action: z.enum(repairActions, { error: ACTION_EXPECTED }).openapi({
-    description:
+  action: z
+    .enum(repairActions, { error: ACTION_EXPECTED })
+    .describe(
       "`retry` sends those that have ended once more, delivered ones too, and attempts those that are to be retried now. " +
-      "`cancel` ends those that have not ended.",
-  }),
+        "`cancel` ends those that have not ended.",
+    ),
   ...deliveryConditions,
   status: z
     .int({ error: STATUS_EXPECTED })
     .min(100, { error: STATUS_EXPECTED })
     .max(999, { error: STATUS_EXPECTED })
     .optional()
-    .openapi({ description: "Only deliveries whose last attempt was answered with this status code." }),
+    .describe("Only deliveries whose last attempt was answered with this status code."),
   limit: z
     .int({ error: MOST_EXPECTED })
     .min(1, { error: MOST_EXPECTED })
     .max(MOST_IDS, { error: MOST_EXPECTED })
     .default(MOST_IDS)
-    .openapi({ description: "How many deliveries the request repairs at most." }),
+    .describe("How many deliveries the request repairs at most."),
 })
   .refine(
     ({ action: _, limit: __, cursor: ___, ...conditions }) =>
@@ -282,13 +290,14 @@ export const repairQuery = strict({
 
 export const repairedDeliveries = z
   .object({
-    repaired: z.int().openapi({ description: "Deliveries that were sent again, or cancelled." }),
+    repaired: z.int().describe("Deliveries that were sent again, or cancelled."),
     skipped: z
       .array(z.object({ why: z.string(), count: z.int() }))
-      .openapi({ description: "Deliveries that were left as they are, by the reason." }),
-    next_cursor: z.string().nullable().openapi({
-      description: "Null when nothing is left to look at; else the `cursor` of the next request.",
-    }),
+      .describe("Deliveries that were left as they are, by the reason."),
+    next_cursor: z
+      .string()
+      .nullable()
+      .describe("Null when nothing is left to look at; else the `cursor` of the next request."),
   })
   .openapi("RepairedDeliveries");
 
@@ -314,7 +323,7 @@ export const waitingQuery = strict({
     .min(1, { error: TYPES_EXPECTED })
     .max(100, { error: TYPES_EXPECTED })
     .nullish()
-    .openapi({ description: "Only events of these types; all when left out." }),
+    .describe("Only events of these types; all when left out."),
   cursor: cursorParam(waitingPosition),
 }).openapi("WaitingFilter");
 
@@ -322,11 +331,12 @@ export type WaitingPosition = z.infer<typeof waitingPosition>;
 
 export const cancelledDeliveries = z
   .object({
-    cancelled: z.int().openapi({ description: "Deliveries that were cancelled by this request." }),
-    in_flight: z.int().openapi({ description: "Deliveries left out because an attempt was under way." }),
-    next_cursor: z.string().nullable().openapi({
-      description: "Null when nothing is left to look at; else the `cursor` of the next request.",
-    }),
+    cancelled: z.int().describe("Deliveries that were cancelled by this request."),
+    in_flight: z.int().describe("Deliveries left out because an attempt was under way."),
+    next_cursor: z
+      .string()
+      .nullable()
+      .describe("Null when nothing is left to look at; else the `cursor` of the next request."),
   })
   .openapi("CancelledDeliveries");
 
@@ -336,18 +346,14 @@ export const blockedKeysQuery = strict({ cursor: cursorParam(linePosition) });
 
 export const blockedKey = z
   .object({
-    delivery_id: z
-      .string()
-      .openapi({ description: "The first delivery of the key: the others wait for it." }),
+    delivery_id: z.string().describe("The first delivery of the key: the others wait for it."),
     event_id: z.string(),
     state: z.enum(deliveryStates),
     reason: deliveryReason.optional(),
-    held: z.boolean().openapi({
-      description: "Whether it is dead and holds the key, until it is retried with success, or skipped.",
-    }),
-    behind: z
-      .int()
-      .openapi({ description: `Deliveries that wait for it; ${COUNTED_BEHIND} stands for more.` }),
+    held: z
+      .boolean()
+      .describe("Whether it is dead and holds the key, until it is retried with success, or skipped."),
+    behind: z.int().describe(`Deliveries that wait for it; ${COUNTED_BEHIND} stands for more.`),
   })
   .openapi("BlockedKey");
 

@@ -106,11 +106,12 @@ export const authInput = z
           description:
             "Further parameters of the token request. They are shown: nothing secret belongs here.",
         }),
-        client_auth: clientAuth.nullish().openapi({
-          description:
+        client_auth: clientAuth
+          .nullish()
+          .describe(
             "How the client authenticates at the token endpoint: `basic`, with a header (the default), or `body`, with " +
-            "`client_id` and `client_secret` in the form.",
-        }),
+              "`client_id` and `client_secret` in the form.",
+          ),
       }),
     ],
     { error: KIND_EXPECTED },

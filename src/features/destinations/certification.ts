@@ -22,9 +22,9 @@ import { service } from "../service.ts";
 import { GATE_UNREACHABLE, tooSoon, visibleDestination } from "./service.ts";
 
 export const certificationOrder = strict({
-  consent: z.literal(true, { error: "expected true" }).openapi({
-    description: "That the endpoint's owner agrees to the requests.",
-  }),
+  consent: z
+    .literal(true, { error: "expected true" })
+    .describe("That the endpoint's owner agrees to the requests."),
 });
 
 type Order = Readonly<{ id: string; consent: boolean }>;
@@ -68,13 +68,13 @@ export const getCertification = service(
 
 export const certificationSchema = z
   .object({
-    certified: z.boolean().openapi({ description: "Every check that applies has passed." }),
+    certified: z.boolean().describe("Every check that applies has passed."),
     at: z.iso.datetime(),
     checks: z.array(
       z.object({
         ...zodFieldsOf(certificationOutcomeFields),
-        reason: z.string().optional().openapi({ description: "Why it failed, as a sentence." }),
-        fix: z.string().optional().openapi({ description: "How to mend that." }),
+        reason: z.string().optional().describe("Why it failed, as a sentence."),
+        fix: z.string().optional().describe("How to mend that."),
       }),
     ),
   })

@@ -153,9 +153,9 @@ const texts = { kind: "record", of: { kind: "text" } } as const;
 export const nameFields = {
   uid: field(
     {
-      given: uidField.nullish().openapi({
-        description: "Your own name for it, which no other destination of the tenant has at the same time.",
-      }),
+      given: uidField
+        .nullish()
+        .describe("Your own name for it, which no other destination of the tenant has at the same time."),
       shown: z.string().nullable(),
       of: ({ uid }) => uid,
       columns: (uid) => ({ uid }),
@@ -177,19 +177,20 @@ const template = zodOf(templateShape);
 const SOURCE_EXPECTED = "expected either template or code";
 const CODE_EXPECTED = `expected a module of at most ${MOST_CODE_BYTES} bytes, whose default export is a function`;
 
-const code = z.string({ error: CODE_EXPECTED }).openapi({
-  description:
+const code = z
+  .string({ error: CODE_EXPECTED })
+  .describe(
     "In place of a template: a JavaScript module whose default export is a function of the event. It returns the request, or " +
-    "null to cancel the delivery. Where the deployment runs code.",
-});
+      "null to cancel the delivery. Where the deployment runs code.",
+  );
 
 export const transformInput = strict({
   template: z
     .union([z.enum(readyTemplates), template])
     .optional()
-    .openapi({
-      description: `A template of your own, or the name of a ready one, which is stored as it is now: ${readyTemplates.join(", ")}.`,
-    }),
+    .describe(
+      `A template of your own, or the name of a ready one, which is stored as it is now: ${readyTemplates.join(", ")}.`,
+    ),
   code: code.optional(),
 })
   .refine((given) => (given.template === undefined) !== (given.code === undefined), {
@@ -242,7 +243,7 @@ export const contentFields = {
         .min(1, { error: TYPES_EXPECTED })
         .max(MAX_EVENT_TYPES, { error: TYPES_EXPECTED })
         .nullish()
-        .openapi({ description: "The types of events that the destination takes; null means all." }),
+        .describe("The types of events that the destination takes; null means all."),
       shown: zodOf(strings),
       of: ({ eventTypes }) => readAs(strings, eventTypes) ?? null,
       columns: (eventTypes) => ({ eventTypes }),
@@ -263,11 +264,10 @@ export const contentFields = {
     {
       given: zodOf(destinationChannels)
         .nullish()
-        .openapi({
-          description:
-            "The destination takes only events that have one of these channels; null means that it takes events whatever their " +
+        .describe(
+          "The destination takes only events that have one of these channels; null means that it takes events whatever their " +
             "channels.",
-        }),
+        ),
       shown: zodOf(strings),
       of: ({ channels }) => channelsInEffect(channels)?.slice() ?? null,
       columns: (channels) => ({ channels }),
@@ -367,11 +367,10 @@ export const contentFields = {
       given: z
         .enum(bodyForms, { error: BODY_EXPECTED })
         .nullish()
-        .openapi({
-          description:
-            "The part of an event that is sent: the `envelope` with its type, its timestamp and its `data`, or the `data` alone as it " +
+        .describe(
+          "The part of an event that is sent: the `envelope` with its type, its timestamp and its `data`, or the `data` alone as it " +
             "was posted. Only with `data` does a destination take content that is not JSON.",
-        }),
+        ),
       shown: z.enum(bodyForms),
       of: ({ body }) => bodyFormOf(body),
       columns: (body) => ({ body: body ?? "envelope" }),
@@ -383,11 +382,10 @@ export const contentFields = {
       given: z
         .enum(templates, { error: TEMPLATE_EXPECTED })
         .nullish()
-        .openapi({
-          description:
-            "The form in which an operational event is sent: a message for Slack, Discord or Microsoft Teams, an alert for " +
+        .describe(
+          "The form in which an operational event is sent: a message for Slack, Discord or Microsoft Teams, an alert for " +
             "PagerDuty, or an operational webhook of Svix, in place of `body`. Only for destinations of the tenant `operator`.",
-        }),
+        ),
       shown: z.enum(templates).nullable(),
       of: ({ template }) => templateOf(template) ?? null,
       columns: (template) => ({ template }),
@@ -396,9 +394,9 @@ export const contentFields = {
   ),
   transform: field(
     {
-      given: transformInput.nullish().openapi({
-        description: "The request that is sent in place of the event. Null: the event as it is.",
-      }),
+      given: transformInput
+        .nullish()
+        .describe("The request that is sent in place of the event. Null: the event as it is."),
       shown: transformShown.nullable(),
       of: (row) => {
         const current = currentTransform(row);
@@ -441,11 +439,10 @@ const orderFields = {
       given: z
         .enum(orderings, { error: ORDERING_EXPECTED })
         .nullish()
-        .openapi({
-          description:
-            "Whether deliveries succeed in the order in which their events were accepted: all of them (`destination`), or " +
+        .describe(
+          "Whether deliveries succeed in the order in which their events were accepted: all of them (`destination`), or " +
             "those with the same key (`key`); events without a key are not ordered. Null: in any order.",
-        }),
+        ),
       shown: z.enum(orderings).nullable(),
       of: (row) => orderRuleOf(row)?.by ?? null,
       columns: (ordering) => ({ ordering }),
@@ -458,10 +455,9 @@ const orderFields = {
         .string({ error: PATH_EXPECTED })
         .regex(ORDERING_PATH, { error: PATH_EXPECTED })
         .nullish()
-        .openapi({
-          description:
-            'With `ordering: "key"`: where in an event its key is, such as `data.order_id`. Null: the event\'s `ordering_key`.',
-        }),
+        .describe(
+          'With `ordering: "key"`: where in an event its key is, such as `data.order_id`. Null: the event\'s `ordering_key`.',
+        ),
       shown: z.string().nullable(),
       of: ({ orderingPath }) => orderingPath,
       columns: (orderingPath) => ({ orderingPath }),
@@ -481,11 +477,10 @@ const orderFields = {
       given: z
         .enum(deadEnds, { error: ON_DEAD_EXPECTED })
         .nullish()
-        .openapi({
-          description:
-            "What follows when an ordered delivery ends as dead: the next one of its key (`skip`, the default), or nothing " +
+        .describe(
+          "What follows when an ordered delivery ends as dead: the next one of its key (`skip`, the default), or nothing " +
             "until it is retried or skipped (`hold`).",
-        }),
+        ),
       shown: z.enum(deadEnds),
       of: ({ onDead }) => (onDead === "hold" ? "hold" : "skip"),
       columns: (onDead) => ({ onDead }),
@@ -561,11 +556,10 @@ export const sendingFields = {
         .string({ error: GROUP_EXPECTED })
         .regex(GROUP_NAME, { error: GROUP_EXPECTED })
         .nullish()
-        .openapi({
-          description:
-            "The group whose limits it shares with the others of that name, of all tenants; `host`: with all of its host. Only " +
+        .describe(
+          "The group whose limits it shares with the others of that name, of all tenants; `host`: with all of its host. Only " +
             "operators set and see it.",
-        }),
+        ),
       shown: z.string().nullable().optional(),
       of: ({ group }) => group,
       columns: (group) => ({ group }),

@@ -30,12 +30,9 @@ const transitionKinds = [
 const transition = z.object({
   at: time,
   kind: z.enum(transitionKinds),
-  times: z.int().optional().openapi({ description: "How often in a row, where more than once." }),
-  until: time.optional().openapi({ description: "The end of a hold." }),
-  reason: z
-    .enum(pauseReasons)
-    .optional()
-    .openapi({ description: "Why the destination was paused, as in `status_reason`." }),
+  times: z.int().optional().describe("How often in a row, where more than once."),
+  until: time.optional().describe("The end of a hold."),
+  reason: z.enum(pauseReasons).optional().describe("Why the destination was paused, as in `status_reason`."),
 });
 
 export const healthSchema = z
@@ -44,45 +41,38 @@ export const healthSchema = z
     status: z.enum(["active", "paused"]),
     status_reason: z.enum(pauseReasons).nullable(),
     circuit: z.enum(["closed", "open", "half_open"]),
-    circuit_until: time.nullable().openapi({ description: "When an open circuit admits a probe." }),
-    trips: z
-      .number()
-      .openapi({ description: "How often in a row the circuit opened; each time doubles the cool-down." }),
-    held_until: time.nullable().openapi({
-      description: "The end of the hold that the receiver asked for, with `Retry-After` or its rate limits.",
-    }),
-    concurrency_window: z
-      .number()
-      .openapi({ description: "Concurrent attempts allowed now, up to `max_concurrency`." }),
-    in_flight: z.number().openapi({ description: "Attempts under way." }),
+    circuit_until: time.nullable().describe("When an open circuit admits a probe."),
+    trips: z.number().describe("How often in a row the circuit opened; each time doubles the cool-down."),
+    held_until: time
+      .nullable()
+      .describe("The end of the hold that the receiver asked for, with `Retry-After` or its rate limits."),
+    concurrency_window: z.number().describe("Concurrent attempts allowed now, up to `max_concurrency`."),
+    in_flight: z.number().describe("Attempts under way."),
     max_concurrency: z.number(),
-    rate_per_second: z.number().openapi({
-      description: "Attempts allowed in a second: the destination's rate, or less after 429 responses.",
-    }),
-    rate_tokens: z.number().openapi({ description: "Attempts that the rate allows at once now." }),
-    latency_ms: z.number().openapi({ description: "The duration of recent attempts, as a moving average." }),
+    rate_per_second: z
+      .number()
+      .describe("Attempts allowed in a second: the destination's rate, or less after 429 responses."),
+    rate_tokens: z.number().describe("Attempts that the rate allows at once now."),
+    latency_ms: z.number().describe("The duration of recent attempts, as a moving average."),
     refusal: z
       .object({ reason: z.enum(refusalReasons), until: time.nullable() })
       .nullable()
-      .openapi({
-        description: "Why the gate would not admit a waiting delivery now, and until when; null if it would.",
-      }),
-    waiting: z.record(z.string(), z.number()).openapi({
-      description: `The number of waiting deliveries by \`reason\`, counted up to ${MAX_COUNTED}.`,
-    }),
+      .describe("Why the gate would not admit a waiting delivery now, and until when; null if it would."),
+    waiting: z
+      .record(z.string(), z.number())
+      .describe(`The number of waiting deliveries by \`reason\`, counted up to ${MAX_COUNTED}.`),
     last_15_minutes: z.object({
       first_attempts: z.number(),
       retries: z.number(),
       failures: z.number(),
-      retry_ratio: z.number().openapi({ description: "Retries for each first attempt." }),
-      storm: z.boolean().openapi({
-        description:
+      retry_ratio: z.number().describe("Retries for each first attempt."),
+      storm: z
+        .boolean()
+        .describe(
           "Whether there were more than five retries for each first attempt, and more than a hundred.",
-      }),
+        ),
     }),
-    transitions: z
-      .array(transition)
-      .openapi({ description: "The latest changes of state, the oldest first." }),
+    transitions: z.array(transition).describe("The latest changes of state, the oldest first."),
   })
   .openapi("DestinationHealth");
 

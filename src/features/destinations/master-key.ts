@@ -22,18 +22,17 @@ import { service } from "../service.ts";
 
 export const masterKeyRotation = z
   .object({
-    rotated: z.int().openapi({
-      description:
+    rotated: z
+      .int()
+      .describe(
         "How many destinations had a secret, headers, `auth`, a token or a notice channel sealed again.",
-    }),
-    unreadable: z.array(z.string()).openapi({
-      description:
+      ),
+    unreadable: z
+      .array(z.string())
+      .describe(
         "Destinations of which a secret, a header, `auth`, a token or a notice channel cannot be opened with any of the keys.",
-    }),
-    next_cursor: z
-      .string()
-      .nullable()
-      .openapi({ description: "The cursor of the next step; null at the end." }),
+      ),
+    next_cursor: z.string().nullable().describe("The cursor of the next step; null at the end."),
   })
   .openapi("MasterKeyRotation");
 

@@ -21,26 +21,26 @@ const reasons = [...refusals, "created_later", "corrupt", "erased"] as const;
 const previewedEvent = z.object({
   event_id: z.string(),
   type: z.string(),
-  timestamp: z.iso.datetime().openapi({ description: "When the event was accepted." }),
-  taken: z.boolean().openapi({ description: "Whether an event like this one would be delivered to it." }),
+  timestamp: z.iso.datetime().describe("When the event was accepted."),
+  taken: z.boolean().describe("Whether an event like this one would be delivered to it."),
   reason: z
     .enum(reasons)
     .nullable()
-    .openapi({
-      description:
-        "Why it is not taken: its `type` is none of `event_types`, it has none of `channels` (`channel`), the `filter` does " +
+    .describe(
+      "Why it is not taken: its `type` is none of `event_types`, it has none of `channels` (`channel`), the `filter` does " +
         "not hold, it is content that is not JSON and the destination's `body` is not `data`, or what is stored of it is " +
         "damaged (`corrupt`) or has been `erased`, so that the filter cannot be tried. With `taken`, `created_later`: the destination did not exist yet when it was accepted.",
-    }),
-  delivery_id: z.string().optional().openapi({
-    description: "Present when the event was taken at the time: its delivery to this destination.",
-  }),
+    ),
+  delivery_id: z
+    .string()
+    .optional()
+    .describe("Present when the event was taken at the time: its delivery to this destination."),
 });
 
 export const previewSchema = z
   .object({
-    events: z.array(previewedEvent).openapi({ description: "The newest first." }),
-    taken: z.int().openapi({ description: "How many of them would be taken." }),
+    events: z.array(previewedEvent).describe("The newest first."),
+    taken: z.int().describe("How many of them would be taken."),
     not_taken: z.int(),
   })
   .openapi("DestinationPreview");

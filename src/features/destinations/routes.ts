@@ -229,7 +229,7 @@ const list = createRoute({
   tags,
   request: {
     query: strict({
-      tenant: tenantName.optional().openapi({ description: "Only destinations of this tenant." }),
+      tenant: tenantName.optional().describe("Only destinations of this tenant."),
       limit: limitParam,
       cursor: cursorParam(z.string().regex(idPatterns.destination)),
     }),
@@ -311,31 +311,29 @@ const testOrderSchema = strict({
 /** The report of a test event. */
 const testResultSchema = z
   .object({
-    status: z.int().optional().openapi({ description: "Absent when there was no response." }),
+    status: z.int().optional().describe("Absent when there was no response."),
     error: z
       .enum(attemptErrors)
       .optional()
-      .openapi({
-        description:
-          "Why there was no response of the receiver; after `connection_lost` the request may have arrived. With a " +
+      .describe(
+        "Why there was no response of the receiver; after `connection_lost` the request may have arrived. With a " +
           "`status` beside it, Cloudflare's edge responded in its place.",
-      }),
+      ),
     latency_ms: z.number(),
-    response_headers: z.record(z.string(), z.string()).optional().openapi({
-      description: "The first 100 headers of the response, of at most 1,000 characters each.",
-    }),
-    response: z.string().optional().openapi({
-      description: "The first 4,096 bytes of the response body; absent when it is empty.",
-    }),
-    location: z
+    response_headers: z
+      .record(z.string(), z.string())
+      .optional()
+      .describe("The first 100 headers of the response, of at most 1,000 characters each."),
+    response: z
       .string()
       .optional()
-      .openapi({ description: "The target of a redirect, which is not followed." }),
+      .describe("The first 4,096 bytes of the response body; absent when it is empty."),
+    location: z.string().optional().describe("The target of a redirect, which is not followed."),
     sent: z.object({
-      url: z.string().openapi({ description: "The URL, or the target of another kind, as `queue:ORDERS`." }),
-      headers: z.record(z.string(), z.string()).openapi({
-        description: "The values of the destination's own headers are masked.",
-      }),
+      url: z.string().describe("The URL, or the target of another kind, as `queue:ORDERS`."),
+      headers: z
+        .record(z.string(), z.string())
+        .describe("The values of the destination's own headers are masked."),
       body: z.string(),
     }),
   })

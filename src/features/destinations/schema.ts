@@ -28,11 +28,10 @@ import {
 const kindInput = z
   .enum(destinationKinds)
   .nullish()
-  .openapi({
-    description:
-      "What deliveries are sent to, `https` unless given: an endpoint (`url`), a Cloudflare queue (`binding`, or " +
+  .describe(
+    "What deliveries are sent to, `https` unless given: an endpoint (`url`), a Cloudflare queue (`binding`, or " +
       "`account_id`, `queue_id` and `token`), or a Worker behind a service binding (`binding`, `path`). It stays as it is.",
-  });
+  );
 
 const changeable = givenShape(destinationFields);
 
@@ -49,15 +48,18 @@ const signingSecret = z
 
 /** The fields by which a caller chooses the signing secret, on creation and on rotation. */
 export const secretInput = {
-  secret: signingSecret.nullish().openapi({
-    description:
+  secret: signingSecret
+    .nullish()
+    .describe(
       "The signing secret, `whsec_…` or `whsk_…`; one is generated when it is left out. For signature forms other than " +
-      "`standard` and `svix` it may be any 20 to 128 printable ASCII characters without spaces around them.",
-  }),
-  signature: z.enum(schemes).nullish().openapi({
-    description:
+        "`standard` and `svix` it may be any 20 to 128 printable ASCII characters without spaces around them.",
+    ),
+  signature: z
+    .enum(schemes)
+    .nullish()
+    .describe(
       "`hmac-sha256` signs with a shared secret (v1), `ed25519` with a key pair (v1a), in the form `standard` alone.",
-  }),
+    ),
 };
 
 /** The view of a new secret, shown once: of an ed25519 key only the public half, because nobody needs the other. */
@@ -66,7 +68,7 @@ export const shownSecret = {
     description: "The shared secret; it is shown only here.",
     example: "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
   }),
-  public_key: z.string().optional().openapi({ description: "With ed25519: `whpk_` and the public key." }),
+  public_key: z.string().optional().describe("With ed25519: `whpk_` and the public key."),
 };
 
 export type ShownSecret = Readonly<{ secret?: string; public_key?: string }>;
@@ -90,14 +92,13 @@ export const newDestination = strict({
   handshake: z
     .boolean({ error: "expected true or false" })
     .optional()
-    .openapi({
-      description:
-        "Whether to ask the receiver for its consent first (CloudEvents webhook validation, OPTIONS). The rate that it " +
+    .describe(
+      "Whether to ask the receiver for its consent first (CloudEvents webhook validation, OPTIONS). The rate that it " +
         "allows becomes the destination's rate.",
-    }),
-  status: statusField.optional().openapi({
-    description: "`paused` creates it paused: what is posted for it waits until it is resumed.",
-  }),
+    ),
+  status: statusField
+    .optional()
+    .describe("`paused` creates it paused: what is posted for it waits until it is resumed."),
   ...changeable,
 }).openapi("NewDestination");
 
@@ -123,34 +124,32 @@ export const destinationSchema = z
     id: z.string(),
     tenant: z.string(),
     kind: z.enum(destinationKinds),
-    url: z.string().optional().openapi({ description: "The endpoint, of kind `https`." }),
-    binding: z.string().optional().openapi({ description: "Of kind `queue` or `service`." }),
-    path: z.string().optional().openapi({ description: "Of kind `service`." }),
-    account_id: z.string().optional().openapi({ description: "Of kind `queue`, without a binding." }),
-    queue_id: z.string().optional().openapi({ description: "Of kind `queue`, without a binding." }),
+    url: z.string().optional().describe("The endpoint, of kind `https`."),
+    binding: z.string().optional().describe("Of kind `queue` or `service`."),
+    path: z.string().optional().describe("Of kind `service`."),
+    account_id: z.string().optional().describe("Of kind `queue`, without a binding."),
+    queue_id: z.string().optional().describe("Of kind `queue`, without a binding."),
     ...shownShape(nameFields),
     status: statusField,
     status_reason: z
       .enum(pauseReasons)
       .nullable()
-      .openapi({
-        description:
-          "Why it is paused: `manual`, by an operator; `gone`, after a 410; `rejecting`, after more than a hundred " +
+      .describe(
+        "Why it is paused: `manual`, by an operator; `gone`, after a 410; `rejecting`, after more than a hundred " +
           "refusals in a row; `failing`, after five days without a success; `transform_failing`, after more than forty " +
           "deliveries that its transformation failed for.",
-      }),
+      ),
     ...shownShape(contentFields),
     signature: z.enum(schemes),
-    secret_version: z.int().openapi({
-      description: "1 at first; each rotation adds one.",
-    }),
-    previous_secrets: z.array(z.object({ expires_at: z.iso.datetime() })).openapi({
-      description: "Secrets that were replaced and still sign until they expire, the newest first.",
-    }),
+    secret_version: z.int().describe("1 at first; each rotation adds one."),
+    previous_secrets: z
+      .array(z.object({ expires_at: z.iso.datetime() }))
+      .describe("Secrets that were replaced and still sign until they expire, the newest first."),
     ...shownShape(sendingFields),
-    expires_at: z.iso.datetime().optional().openapi({
-      description: "Of an MCP Events subscription: when it ends, unless its client renews it.",
-    }),
+    expires_at: z.iso
+      .datetime()
+      .optional()
+      .describe("Of an MCP Events subscription: when it ends, unless its client renews it."),
     created_at: z.iso.datetime(),
     updated_at: z.iso.datetime(),
   })

@@ -42,14 +42,14 @@ export const secretRotation = strict({
     .min(0, { error: OVERLAP_EXPECTED })
     .max(7 * DAY_S, { error: OVERLAP_EXPECTED })
     .nullish()
-    .openapi({
-      description:
-        "For how long the replaced secret still signs too; 86400 by default. 0 ends it, and those of earlier " +
+    .describe(
+      "For how long the replaced secret still signs too; 86400 by default. 0 ends it, and those of earlier " +
         "rotations, at once.",
-    }),
-  secret_version: z.int({ error: "expected a whole number" }).optional().openapi({
-    description: "The version to replace, so that a repeated request does not rotate twice.",
-  }),
+    ),
+  secret_version: z
+    .int({ error: "expected a whole number" })
+    .optional()
+    .describe("The version to replace, so that a repeated request does not rotate twice."),
 }).openapi("SecretRotation");
 
 type Rotation = Readonly<{ id: string }> & z.infer<typeof secretRotation>;

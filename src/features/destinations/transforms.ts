@@ -43,22 +43,20 @@ const part = z.object({
   method: z.string(),
   url: z.string(),
   content_type: z.string(),
-  headers: z
-    .record(z.string(), z.string())
-    .openapi({ description: "The headers that the transformation sets." }),
-  body: z.string().nullable().openapi({ description: "Null where it is no text." }),
+  headers: z.record(z.string(), z.string()).describe("The headers that the transformation sets."),
+  body: z.string().nullable().describe("Null where it is no text."),
 });
 
 const triedEvent = z.object({
-  event_id: z.string().nullable().openapi({ description: "Null for the example of a type." }),
+  event_id: z.string().nullable().describe("Null for the example of a type."),
   type: z.string(),
   result: z.enum(["sent", "cancelled", "failed"]),
-  fault: z.string().nullable().openapi({ description: "Why it fails, with the part, line and column." }),
-  before: part.openapi({ description: "Without a transformation." }),
+  fault: z.string().nullable().describe("Why it fails, with the part, line and column."),
+  before: part.describe("Without a transformation."),
   after: part.nullable(),
   changed: z
     .array(z.enum(["method", "url", "content_type", "headers", "body"]))
-    .openapi({ description: "Which parts of the request differ." }),
+    .describe("Which parts of the request differ."),
 });
 
 const transformPreviewSchema = z.object({ events: z.array(triedEvent) }).openapi("TransformPreview");
@@ -68,7 +66,7 @@ export type TransformPreview = z.infer<typeof transformPreviewSchema>;
 const draftSchema = strict({
   template: transformInput.shape.template,
   code: transformInput.shape.code,
-  type: eventType.optional().openapi({ description: "A type of the catalogue whose example is tried too." }),
+  type: eventType.optional().describe("A type of the catalogue whose example is tried too."),
 }).openapi("TransformDraft");
 
 type Draft = Readonly<{ id: string }> & z.infer<typeof draftSchema>;
@@ -188,19 +186,19 @@ function shownBody({ body, contentType }: Readonly<{ body: Uint8Array; contentTy
 const versionSchema = z.object({
   version: z.int(),
   created_at: z.iso.datetime(),
-  author: actorSchema.openapi({ description: "Who saved it, as the audit trail names them." }),
+  author: actorSchema.describe("Who saved it, as the audit trail names them."),
   template: transformShown.shape.template
     .unwrap()
     .nullable()
-    .openapi({ description: "Null where there is code, or events are sent as they are." }),
+    .describe("Null where there is code, or events are sent as they are."),
   code: transformShown.shape.code
     .unwrap()
     .nullable()
-    .openapi({ description: "Null where there is a template, or events are sent as they are." }),
+    .describe("Null where there is a template, or events are sent as they are."),
 });
 
 const versionsSchema = z
-  .object({ data: z.array(versionSchema).openapi({ description: "The newest first; at most 101." }) })
+  .object({ data: z.array(versionSchema).describe("The newest first; at most 101.") })
   .openapi("TransformVersions");
 
 export type TransformVersions = z.infer<typeof versionsSchema>;

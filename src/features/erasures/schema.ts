@@ -3,21 +3,16 @@ import { z } from "@hono/zod-openapi";
 import { strict, tenantName, timeParam } from "../../http/parameters.ts";
 
 export const newErasure = strict({
-  tenant: tenantName.openapi({ description: "Whose events are erased." }),
-  event_id: z
-    .string({ error: "expected the id of an event" })
+  tenant: tenantName.describe("Whose events are erased."),
+  event_id: z.string({ error: "expected the id of an event" }).optional().describe("Only this event."),
+  since: timeParam.optional().describe("Only events that were accepted at this time or later."),
+  until: timeParam
     .optional()
-    .openapi({ description: "Only this event." }),
-  since: timeParam
-    .optional()
-    .openapi({ description: "Only events that were accepted at this time or later." }),
-  until: timeParam.optional().openapi({
-    description: "Only events that were accepted before this time; it is after `since`, and now by default.",
-  }),
+    .describe("Only events that were accepted before this time; it is after `since`, and now by default."),
   everything: z
     .literal(true, { error: "expected true, or nothing" })
     .optional()
-    .openapi({ description: "All events of the tenant up to now." }),
+    .describe("All events of the tenant up to now."),
 }).openapi("NewErasure", {
   description: "With exactly one of `event_id`, `everything`, or a range of `since` and `until`.",
 });
@@ -30,19 +25,20 @@ export const erasureSchema = z
     tenant: z.string(),
     event_id: z.string().nullable(),
     since: time.nullable(),
-    until: time.nullable().openapi({ description: "Events that were accepted from then on are not erased." }),
+    until: time.nullable().describe("Events that were accepted from then on are not erased."),
     everything: z.boolean(),
-    state: z.enum(["running", "completed", "incomplete"]).openapi({
-      description: "`incomplete`: everything has been erased but what is in `unreadable_bundles`.",
-    }),
-    events: z.int().openapi({ description: "Events whose content has been erased so far." }),
-    deliveries: z.int().openapi({ description: "The deliveries of these events, whatever their state was." }),
-    cancelled: z.int().openapi({ description: "Deliveries that had not ended, and were cancelled." }),
-    unreadable_bundles: z.array(z.int()).openapi({
-      description:
+    state: z
+      .enum(["running", "completed", "incomplete"])
+      .describe("`incomplete`: everything has been erased but what is in `unreadable_bundles`."),
+    events: z.int().describe("Events whose content has been erased so far."),
+    deliveries: z.int().describe("The deliveries of these events, whatever their state was."),
+    cancelled: z.int().describe("Deliveries that had not ended, and were cancelled."),
+    unreadable_bundles: z
+      .array(z.int())
+      .describe(
         "Bundles that could not be read, a hundred at most: they may have content that was to be erased. Once the operator has " +
-        "mended or removed them, another erasure erases the rest.",
-    }),
+          "mended or removed them, another erasure erases the rest.",
+      ),
     created_at: time,
     ended_at: time.nullable(),
   })

@@ -106,7 +106,7 @@ const replayedHeader = z.object({
   [REPLAYED]: z
     .literal("true")
     .optional()
-    .openapi({ description: "Present when an earlier request with the same key stored the events." }),
+    .describe("Present when an earlier request with the same key stored the events."),
 });
 
 const tags = ["Events"];

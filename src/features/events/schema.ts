@@ -56,35 +56,30 @@ const optionFields = {
     .min(1, { error: DESTINATIONS_EXPECTED })
     .max(MAX_DESTINATIONS, { error: DESTINATIONS_EXPECTED })
     .optional()
-    .openapi({
-      description:
-        "Only these of the tenant's destinations get the event, as far as their `event_types`, `channels` and `filter` take it.",
-    }),
+    .describe(
+      "Only these of the tenant's destinations get the event, as far as their `event_types`, `channels` and `filter` take it.",
+    ),
   tags: z
     .array(eventTag, { error: TAGS_EXPECTED })
     .min(1, { error: TAGS_EXPECTED })
     .max(MAX_TAGS, { error: TAGS_EXPECTED })
     .optional()
-    .openapi({
-      description: "Names by which deliveries can be listed and replayed. They are not sent.",
-    }),
+    .describe("Names by which deliveries can be listed and replayed. They are not sent."),
   channels: zodOf(eventChannels)
     .optional()
-    .openapi({
-      description:
-        "Destinations with `channels` get the event only when it has one of theirs; those without get it whatever its " +
+    .describe(
+      "Destinations with `channels` get the event only when it has one of theirs; those without get it whatever its " +
         "channels. They are not sent.",
-    }),
+    ),
   ttl: z
     .int({ error: TTL_EXPECTED })
     .min(1, { error: TTL_EXPECTED })
     .max(MAX_TTL_S, { error: TTL_EXPECTED })
     .optional()
-    .openapi({
-      description:
-        "Seconds after which deliveries that have not succeeded are given up (`expired`), if their destination's policy " +
+    .describe(
+      "Seconds after which deliveries that have not succeeded are given up (`expired`), if their destination's policy " +
         "does not give up earlier. Counts from when the event is accepted, or from `deliver_at`.",
-    }),
+    ),
   headers: recordOf(headerName, headerValue, { error: "expected an object of strings" })
     .refine(areFewAndSmall, { error: HEADERS_EXPECTED })
     .optional()
@@ -100,23 +95,24 @@ const optionFields = {
     .min(1, { error: KEY_EXPECTED })
     .max(MAX_ORDERING_KEY, { error: KEY_EXPECTED })
     .optional()
-    .openapi({
-      description:
-        'A destination with `ordering: "key"` gets events with the same key in the order in which they were accepted. ' +
+    .describe(
+      'A destination with `ordering: "key"` gets events with the same key in the order in which they were accepted. ' +
         "It is not sent, and excludes `deliver_at`.",
-    }),
+    ),
   validate: z
     .boolean({ error: "expected true or false" })
     .optional()
-    .openapi({
-      description:
-        "With true, `data` has to fit the schema of its type in the catalogue (`/v1/event-types`), even if the type does " +
+    .describe(
+      "With true, `data` has to fit the schema of its type in the catalogue (`/v1/event-types`), even if the type does " +
         "not demand it of every event.",
-    }),
-  version: z.int({ error: VERSION_EXPECTED }).min(1, { error: VERSION_EXPECTED }).optional().openapi({
-    description:
+    ),
+  version: z
+    .int({ error: VERSION_EXPECTED })
+    .min(1, { error: VERSION_EXPECTED })
+    .optional()
+    .describe(
       "The version of its type that `data` has. It is refused unless it is the newest, the one that is expected without it.",
-  }),
+    ),
 };
 
 function areFewAndSmall(headers: Readonly<Record<string, string>>): boolean {
@@ -130,7 +126,7 @@ const EVENTS_EXPECTED = `expected a list of 1 to ${MAX_BATCH} events`;
 
 export const newEvent = strict({
   type: eventType,
-  data: z.unknown().openapi({ description: "Any JSON value; it is delivered unchanged." }),
+  data: z.unknown().describe("Any JSON value; it is delivered unchanged."),
   tenant: tenantName.optional(),
   deliver_at: z.iso
     .datetime({ offset: true, error: TIME_EXPECTED })
@@ -166,11 +162,11 @@ const repeated = { type: "array", items: { type: "string" } } as const;
 
 /** The fields of an event whose body is its content. For the document: they are read as those of a NewEvent. */
 export const contentQuery = z.object({
-  type: eventType.optional().openapi({ description: "With it, the body is the event's content as it is." }),
-  tenant: tenantName.optional().openapi({ description: "As in a NewEvent." }),
+  type: eventType.optional().describe("With it, the body is the event's content as it is."),
+  tenant: tenantName.optional().describe("As in a NewEvent."),
   deliver_at: newEvent.shape.deliver_at,
   ttl: z.string().optional().openapi({ description: "As in a NewEvent.", type: "integer" }),
-  ordering_key: z.string().optional().openapi({ description: "As in a NewEvent." }),
+  ordering_key: z.string().optional().describe("As in a NewEvent."),
   tags: z
     .unknown()
     .optional()
@@ -203,13 +199,11 @@ export const newEventLines = {
 export const acceptedEvent = z
   .object({
     id: z.string(),
-    deliver_at: z.iso
-      .datetime()
+    deliver_at: z.iso.datetime().optional().describe("Present when the event is scheduled for later."),
+    hint: z
+      .string()
       .optional()
-      .openapi({ description: "Present when the event is scheduled for later." }),
-    hint: z.string().optional().openapi({
-      description: "Present when no destination takes the event: it is stored, but not delivered to anyone.",
-    }),
+      .describe("Present when no destination takes the event: it is stored, but not delivered to anyone."),
     deliveries: z.array(z.object({ id: z.string(), destination_id: z.string(), state: z.literal("queued") })),
   })
   .openapi("AcceptedEvent");
@@ -223,35 +217,35 @@ export const eventSchema = z
     id: z.string(),
     tenant: z.string(),
     type: z.string(),
-    timestamp: z.iso.datetime().openapi({ description: "When the event was accepted." }),
-    deliver_at: z.iso
-      .datetime()
+    timestamp: z.iso.datetime().describe("When the event was accepted."),
+    deliver_at: z.iso.datetime().optional().describe("Present when the event was scheduled for later."),
+    tags: z.array(z.string()).optional().describe("Present when it was posted with tags."),
+    channels: z
+      .array(z.string())
       .optional()
-      .openapi({ description: "Present when the event was scheduled for later." }),
-    tags: z.array(z.string()).optional().openapi({ description: "Present when it was posted with tags." }),
-    channels: z.array(z.string()).optional().openapi({
-      description: "Present when it was posted with channels; each once, in alphabetical order.",
-    }),
-    ttl: z.int().optional().openapi({ description: "Present when it was posted with a time to live." }),
-    headers: z.record(z.string(), z.string()).optional().openapi({
-      description:
+      .describe("Present when it was posted with channels; each once, in alphabetical order."),
+    ttl: z.int().optional().describe("Present when it was posted with a time to live."),
+    headers: z
+      .record(z.string(), z.string())
+      .optional()
+      .describe(
         "Present when it was posted with headers. Their values are shown only to keys of the scope admin.",
-    }),
+      ),
     content_type: z
       .string()
       .optional()
-      .openapi({ description: "Present when the event was posted as content of its own type." }),
-    content: z.literal("erased").optional().openapi({
-      description: "Present when the content has been erased: `data` is null, and nothing can be sent again.",
-    }),
-    data: z.unknown().optional().openapi({
-      description:
-        "As it was posted; of content the text. Null when it is erased, or the stored bytes are damaged.",
-    }),
-    data_base64: z
-      .string()
+      .describe("Present when the event was posted as content of its own type."),
+    content: z
+      .literal("erased")
       .optional()
-      .openapi({ description: "In place of `data`, for content that is not UTF-8." }),
+      .describe("Present when the content has been erased: `data` is null, and nothing can be sent again."),
+    data: z
+      .unknown()
+      .optional()
+      .describe(
+        "As it was posted; of content the text. Null when it is erased, or the stored bytes are damaged.",
+      ),
+    data_base64: z.string().optional().describe("In place of `data`, for content that is not UTF-8."),
     deliveries: z.array(deliverySchema),
   })
   .openapi("Event");
@@ -266,36 +260,34 @@ export const listedEvent = z
     id: z.string(),
     tenant: z.string(),
     type: z.string(),
-    timestamp: z.iso.datetime().openapi({ description: "When the event was accepted." }),
-    deliver_at: z.iso.datetime().optional().openapi({
-      description: "Present when the event was scheduled for later.",
-    }),
+    timestamp: z.iso.datetime().describe("When the event was accepted."),
+    deliver_at: z.iso.datetime().optional().describe("Present when the event was scheduled for later."),
     tags: z.array(z.string()).optional(),
     channels: z.array(z.string()).optional(),
     ttl: z.int().optional(),
-    content_type: z.string().optional().openapi({
-      description: "Present when the event was posted as content of its own type.",
-    }),
-    content: z
-      .literal("erased")
+    content_type: z
+      .string()
       .optional()
-      .openapi({ description: "Present when the content has been erased." }),
-    data: z.unknown().optional().openapi({
-      description:
+      .describe("Present when the event was posted as content of its own type."),
+    content: z.literal("erased").optional().describe("Present when the content has been erased."),
+    data: z
+      .unknown()
+      .optional()
+      .describe(
         "With `data=true`, as it was posted. Null when it is erased, or the stored bytes are damaged.",
-    }),
-    data_base64: z.string().optional().openapi({
-      description: "In place of `data`, for content that is not UTF-8.",
-    }),
+      ),
+    data_base64: z.string().optional().describe("In place of `data`, for content that is not UTF-8."),
   })
   .openapi("ListedEvent");
 
 export type ListedEventJson = z.infer<typeof listedEvent>;
 
-export const lookedBack = z.iso.datetime().nullable().openapi({
-  description:
+export const lookedBack = z.iso
+  .datetime()
+  .nullable()
+  .describe(
     "How far back this and the pages before it have looked: what was accepted later has been found. Null on the last page.",
-});
+  );
 
 const END = "end";
 
@@ -328,20 +320,17 @@ export function lookedBackView(at: number | undefined): string | null {
 const DATA_EXPECTED = "expected true or false";
 
 export const eventQuery = strict({
-  tenant: tenantName.optional().openapi({ description: "Only events of this tenant." }),
-  type: eventTypePattern
-    .optional()
-    .openapi({ description: "Only events of this type, or of types with this prefix." }),
-  tag: eventTag.optional().openapi({ description: "Only events with this tag." }),
-  since: timeParam
-    .optional()
-    .openapi({ description: "Only events that were accepted at this time or later." }),
+  tenant: tenantName.optional().describe("Only events of this tenant."),
+  type: eventTypePattern.optional().describe("Only events of this type, or of types with this prefix."),
+  tag: eventTag.optional().describe("Only events with this tag."),
+  since: timeParam.optional().describe("Only events that were accepted at this time or later."),
   until: timeParam
     .optional()
-    .openapi({ description: "Only events that were accepted before this time; it is after `since`." }),
-  data: z.enum(["true", "false"], { error: DATA_EXPECTED }).optional().openapi({
-    description: "With `true`, each event has its `data`. A page then has 8 MB of bodies at most.",
-  }),
+    .describe("Only events that were accepted before this time; it is after `since`."),
+  data: z
+    .enum(["true", "false"], { error: DATA_EXPECTED })
+    .optional()
+    .describe("With `true`, each event has its `data`. A page then has 8 MB of bodies at most."),
   limit: limitParam,
   cursor: cursorParam(eventPositions),
 });

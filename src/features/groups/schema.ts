@@ -19,7 +19,7 @@ const fields = {
   name: z.string(),
   ...limits,
   breaker: zodOf(breakerShape),
-  created_at: z.iso.datetime().nullable().openapi({ description: "Null where it has the default limits." }),
+  created_at: z.iso.datetime().nullable().describe("Null where it has the default limits."),
   updated_at: z.iso.datetime().nullable(),
 };
 
@@ -33,13 +33,13 @@ export const groupWithState = z
         circuit: z.enum(["closed", "open", "half_open"]),
         circuit_until: z.iso.datetime().nullable(),
         held_until: z.iso.datetime().nullable(),
-        window: z.int().openapi({ description: "Attempts in flight allowed now, up to `max_concurrency`." }),
-        in_flight: z.int().openapi({ description: "Connections that members have been given." }),
-        waiting: z.int().openapi({ description: "Members that wait for their turn." }),
-        tenants: z.int().openapi({ description: "Tenants that send now, or wait." }),
+        window: z.int().describe("Attempts in flight allowed now, up to `max_concurrency`."),
+        in_flight: z.int().describe("Connections that members have been given."),
+        waiting: z.int().describe("Members that wait for their turn."),
+        tenants: z.int().describe("Tenants that send now, or wait."),
       })
       .nullable()
-      .openapi({ description: "Null where it cannot be read at the moment." }),
+      .describe("Null where it cannot be read at the moment."),
   })
   .openapi("GroupWithState");
 

@@ -73,19 +73,23 @@ const databaseSchema = z.object({
 
 const healthSchema = z
   .object({
-    status: z.enum(["ok", "stalled", "unreachable", "not_migrated"]).openapi({
-      description:
+    status: z
+      .enum(["ok", "stalled", "unreachable", "not_migrated"])
+      .describe(
         "`stalled`: the sweep has not run for more than five minutes. `unreachable`: the database does not answer, so " +
-        "nothing else is known. `not_migrated`: a database has the tables of another version: its `migration` is not the " +
-        "deployment's own.",
-    }),
-    sweep: z.object({ heartbeat_at: z.iso.datetime(), age_s: z.number() }).nullable().openapi({
-      description: "Null until the sweep has run for the first time.",
-    }),
-    oldest_due: z.object({ due_at: z.iso.datetime(), age_s: z.number() }).nullable().openapi({
-      description:
+          "nothing else is known. `not_migrated`: a database has the tables of another version: its `migration` is not the " +
+          "deployment's own.",
+      ),
+    sweep: z
+      .object({ heartbeat_at: z.iso.datetime(), age_s: z.number() })
+      .nullable()
+      .describe("Null until the sweep has run for the first time."),
+    oldest_due: z
+      .object({ due_at: z.iso.datetime(), age_s: z.number() })
+      .nullable()
+      .describe(
         "The retry that has been due for the longest time and has not been made; null when none is due.",
-    }),
+      ),
     migration: z.string().openapi({
       description: "The latest migration that this version was written for.",
       example: LATEST_MIGRATION,

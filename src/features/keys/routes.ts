@@ -44,11 +44,8 @@ const listRoute = createRoute({
   summary: "List API keys",
   request: {
     query: strict({
-      tenant: tenantName.optional().openapi({ description: "Only keys that are bound to this tenant." }),
-      destination_id: z
-        .string()
-        .optional()
-        .openapi({ description: "Only keys that poll this destination alone." }),
+      tenant: tenantName.optional().describe("Only keys that are bound to this tenant."),
+      destination_id: z.string().optional().describe("Only keys that poll this destination alone."),
       limit: limitParam,
       cursor: keyCursor,
     }),

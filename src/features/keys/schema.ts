@@ -38,25 +38,22 @@ export const newKeySchema = strict({
     .string({ error: DESTINATION_EXPECTED })
     .regex(idPatterns.destination, { error: DESTINATION_EXPECTED })
     .nullish()
-    .openapi({
-      description:
-        "The only destination that the key polls; it has the scope `poll` alone, and is bound to the destination's tenant.",
-    }),
+    .describe(
+      "The only destination that the key polls; it has the scope `poll` alone, and is bound to the destination's tenant.",
+    ),
   expires_at: z.iso
     .datetime({ error: `expected ${FUTURE_TIME}`, offset: true })
     .nullish()
-    .openapi({
-      description:
-        "When the key expires. When left out, it expires with the key that creates it, or never if that does not expire.",
-    }),
+    .describe(
+      "When the key expires. When left out, it expires with the key that creates it, or never if that does not expire.",
+    ),
   confirm: z
     .enum(["dashboard"], { error: 'expected "dashboard"' })
     .nullish()
-    .openapi({
-      description:
-        "`dashboard`: what an agent changes with this key waits until a person approves it at the dashboard. The key does " +
+    .describe(
+      "`dashboard`: what an agent changes with this key waits until a person approves it at the dashboard. The key does " +
         "nothing that needs `admin` but by MCP. When left out, nothing has to be approved.",
-    }),
+    ),
 }).openapi("NewApiKey");
 
 /** A new key as a visitor of the portal asks for it. */
@@ -82,7 +79,7 @@ export const keySchema = z
     }),
     created_at: time,
     expires_at: time.nullable(),
-    last_used_at: time.nullable().openapi({ description: "Accurate to the hour." }),
+    last_used_at: time.nullable().describe("Accurate to the hour."),
   })
   .openapi("ApiKey");
 

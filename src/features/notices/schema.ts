@@ -22,11 +22,10 @@ const on = z
   .array(z.enum(noticeEvents, { error: ON_EXPECTED }), { error: ON_EXPECTED })
   .min(1, { error: ON_EXPECTED })
   .refine((given) => new Set(given).size === given.length, { error: ON_EXPECTED })
-  .openapi({
-    description:
-      "`dead`: deliveries have ended dead. `circuit_open`: its circuit has been open for `open_after_minutes`. `disabled`: " +
+  .describe(
+    "`dead`: deliveries have ended dead. `circuit_open`: its circuit has been open for `open_after_minutes`. `disabled`: " +
       "Breakwater has paused it because of its failures. `recovered`: it takes events again, after a notice of one of the last two.",
-  });
+  );
 const minutes = z
   .int({ error: MINUTES_EXPECTED })
   .min(1, { error: MINUTES_EXPECTED })
@@ -44,10 +43,10 @@ export const newNoticeChannel = strict({
     .email({ error: EMAIL_EXPECTED })
     .max(254, { error: EMAIL_EXPECTED })
     .optional()
-    .openapi({ description: "Where mails go, of the kind `mail`." }),
+    .describe("Where mails go, of the kind `mail`."),
   on: on.default([...noticeEvents]),
   open_after_minutes: minutes.default(10),
-  language: language.default("en").openapi({ description: "The language of notices." }),
+  language: language.default("en").describe("The language of notices."),
 }).openapi("NewNoticeChannel");
 
 export type NewNoticeChannel = z.infer<typeof newNoticeChannel>;
@@ -62,9 +61,10 @@ export const noticeChannel = z
     on,
     open_after_minutes: minutes,
     language,
-    last_notice_at: z.iso.datetime().nullable().openapi({
-      description: "When the last notice was sent; null where there is no trouble now.",
-    }),
+    last_notice_at: z.iso
+      .datetime()
+      .nullable()
+      .describe("When the last notice was sent; null where there is no trouble now."),
     fault: z.string().nullable().openapi({
       description: "Why the channel did not take the last one, if so.",
       example: "it answered 404",

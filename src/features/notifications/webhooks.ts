@@ -49,12 +49,12 @@ const aboutDestination = {
 
 const gateChange = z.object({
   ...aboutDestination,
-  until: time.optional().openapi({ description: "When an open circuit admits a probe." }),
+  until: time.optional().describe("When an open circuit admits a probe."),
   last_15_minutes: z.object({
     first_attempts: z.int(),
     retries: z.int(),
     failures: z.int(),
-    retry_ratio: z.number().openapi({ description: "Retries for each first attempt." }),
+    retry_ratio: z.number().describe("Retries for each first attempt."),
   }),
 });
 
@@ -71,10 +71,10 @@ const statusChange = z.object({
 const consumerLag = z.object({
   ...aboutDestination,
   consumer: z.string().openapi({ example: "billing" }),
-  lag_s: z.int().openapi({
-    description: "For how many seconds the oldest event that it has not committed could be fetched.",
-  }),
-  fetched_at: time.nullable().openapi({ description: "When it last fetched, accurate to the minute." }),
+  lag_s: z
+    .int()
+    .describe("For how many seconds the oldest event that it has not committed could be fetched."),
+  fetched_at: time.nullable().describe("When it last fetched, accurate to the minute."),
 });
 
 const operationalEvents: Readonly<Record<OperationalType, Readonly<{ summary: string; data: z.ZodObject }>>> =
@@ -89,9 +89,9 @@ const operationalEvents: Readonly<Record<OperationalType, Readonly<{ summary: st
       summary: "Deliveries have become dead",
       data: z.object({
         ...aboutDestination,
-        deliveries: z.int().openapi({
-          description: "Their number since `since`: at most one event a minute is sent for a destination.",
-        }),
+        deliveries: z
+          .int()
+          .describe("Their number since `since`: at most one event a minute is sent for a destination."),
         since: time,
       }),
     },
@@ -131,11 +131,10 @@ const operationalEvents: Readonly<Record<OperationalType, Readonly<{ summary: st
         coverage: z
           .object({ total: z.int(), queried: z.int(), unreachable: z.int() })
           .optional()
-          .openapi({
-            description:
-              "With the window `1h`: the value is of the `queried` ones of about `total` destinations, and " +
+          .describe(
+            "With the window `1h`: the value is of the `queried` ones of about `total` destinations, and " +
               "`unreachable` gates did not answer. The check after it goes on with the others.",
-          }),
+          ),
       }),
     },
   };

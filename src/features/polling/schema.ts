@@ -65,7 +65,7 @@ export const commitInput = strict({
     .min(1, { error: LIST_EXPECTED })
     .max(PAGE_EVENTS, { error: LIST_EXPECTED })
     .optional()
-    .openapi({ description: "Only these events of the page; when left out, all that are not returned." }),
+    .describe("Only these events of the page; when left out, all that are not returned."),
   return: z
     .array(
       strict({
@@ -80,7 +80,7 @@ export const commitInput = strict({
     )
     .max(PAGE_EVENTS, { error: LIST_EXPECTED })
     .optional()
-    .openapi({ description: "Events of the page that this consumer gets again, so many seconds later." }),
+    .describe("Events of the page that this consumer gets again, so many seconds later."),
 }).openapi("PollCommit");
 
 export const seekInput = strict({
@@ -96,23 +96,19 @@ const polledEvent = z
   .object({
     id: z.string(),
     type: z.string(),
-    attempt: z.int().openapi({ description: "From 1, as `webhook-attempt`." }),
-    headers: z.record(z.string(), z.string()).openapi({
-      description: "The headers that an https receiver would get, with lower-case names.",
-    }),
-    body: z.string().optional().openapi({ description: "To the byte as it is signed." }),
-    body_base64: z
-      .string()
-      .optional()
-      .openapi({ description: "Of content that is not UTF-8, instead of `body`." }),
+    attempt: z.int().describe("From 1, as `webhook-attempt`."),
+    headers: z
+      .record(z.string(), z.string())
+      .describe("The headers that an https receiver would get, with lower-case names."),
+    body: z.string().optional().describe("To the byte as it is signed."),
+    body_base64: z.string().optional().describe("Of content that is not UTF-8, instead of `body`."),
     fault: z
       .string()
       .optional()
-      .openapi({
-        description:
-          "Why the event could not be converted to the version of its type that the destination gets: there is no body. " +
+      .describe(
+        "Why the event could not be converted to the version of its type that the destination gets: there is no body. " +
           "Return it to get it again once the conversion is mended.",
-      }),
+      ),
   })
   .openapi("PolledEvent");
 
@@ -120,7 +116,7 @@ export const pollPage = z
   .object({
     data: z.array(polledEvent),
     iterator: z.string().openapi({ description: "Commits the page.", example: "billing.42" }),
-    done: z.boolean().openapi({ description: "Whether there was nothing more." }),
+    done: z.boolean().describe("Whether there was nothing more."),
   })
   .openapi("PollPage");
 
@@ -131,15 +127,15 @@ export const consumerList = z
         .object({
           name: z.string(),
           lag: z.object({
-            events: z.int().openapi({
-              description: "Events that it has not committed: handed out, returned, and not fetched yet.",
-            }),
-            is_more: z.boolean().openapi({ description: "Whether there are more than were counted." }),
-            seconds: z.int().openapi({ description: "For how long the oldest of them could be fetched." }),
+            events: z
+              .int()
+              .describe("Events that it has not committed: handed out, returned, and not fetched yet."),
+            is_more: z.boolean().describe("Whether there are more than were counted."),
+            seconds: z.int().describe("For how long the oldest of them could be fetched."),
           }),
-          pages: z.int().openapi({ description: "Pages that are handed out." }),
-          returned: z.int().openapi({ description: "Returned events that are to come again." }),
-          fetched_at: z.iso.datetime().nullable().openapi({ description: "Accurate to the minute." }),
+          pages: z.int().describe("Pages that are handed out."),
+          returned: z.int().describe("Returned events that are to come again."),
+          fetched_at: z.iso.datetime().nullable().describe("Accurate to the minute."),
           committed_at: z.iso.datetime().nullable(),
         })
         .openapi("PollConsumer"),

@@ -17,24 +17,23 @@ export const newPortalLink = strict({
     .min(60, { error: EXPIRY_EXPECTED })
     .max(7 * 24 * HOUR_S, { error: EXPIRY_EXPECTED })
     .default(HOUR_S)
-    .openapi({ description: "For how many seconds the link can be opened; an hour by default." }),
+    .describe("For how many seconds the link can be opened; an hour by default."),
   read_only: z
     .boolean({ error: "expected true or false" })
     .default(false)
-    .openapi({ description: "Whether the visitor can only read, whatever `access` says." }),
+    .describe("Whether the visitor can only read, whatever `access` says."),
   access: zodOf(rulesShape)
     .nullish()
-    .openapi({
-      description:
-        "The visitor's rights and limits, as far as they are narrower than `portal` of the tenant's settings. A right that is left " +
+    .describe(
+      "The visitor's rights and limits, as far as they are narrower than `portal` of the tenant's settings. A right that is left " +
         "out is as there.",
-    }),
+    ),
   ...zodFieldsOf(appearanceFields),
   return_url: z
     .string({ error: RETURN_EXPECTED })
     .refine(isHttpsUrl, { error: RETURN_EXPECTED })
     .nullish()
-    .openapi({ description: "A page of yours, https, that each page of the portal links back to." }),
+    .describe("A page of yours, https, that each page of the portal links back to."),
 }).openapi("NewPortalLink");
 
 export const portalLink = z
@@ -42,7 +41,7 @@ export const portalLink = z
     url: z.string(),
     tenant: z.string(),
     read_only: z.boolean(),
-    expires_at: z.iso.datetime().openapi({ description: "Until when the link can be opened." }),
+    expires_at: z.iso.datetime().describe("Until when the link can be opened."),
   })
   .openapi("PortalLink");
 

@@ -108,8 +108,8 @@ const listRoute = createRoute({
     "have a `next_cursor`.",
   request: {
     query: strict({
-      destination_id: z.string().optional().openapi({ description: "Only replays of this destination." }),
-      state: z.enum(replayStates).optional().openapi({ description: "Only replays in this state." }),
+      destination_id: z.string().optional().describe("Only replays of this destination."),
+      state: z.enum(replayStates).optional().describe("Only replays in this state."),
       limit: limitParam,
       cursor: cursorParam(z.int().positive()),
     }),

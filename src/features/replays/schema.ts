@@ -26,32 +26,30 @@ export const newReplay = strict({
     .min(1, { error: TYPES_EXPECTED })
     .max(100, { error: TYPES_EXPECTED })
     .nullish()
-    .openapi({ description: "Only events of these types; all when left out." }),
-  tag: eventTag.nullish().openapi({ description: "Only events with this tag; all when left out." }),
+    .describe("Only events of these types; all when left out."),
+  tag: eventTag.nullish().describe("Only events with this tag; all when left out."),
   rate_per_minute: z
     .int({ error: RATE_EXPECTED })
     .min(1, { error: RATE_EXPECTED })
     .max(6000, { error: RATE_EXPECTED })
     .default(100)
-    .openapi({ description: "The rate at first; it adapts between a tenth and ten times of this." }),
+    .describe("The rate at first; it adapts between a tenth and ten times of this."),
   include: z
     .enum(includes, { error: INCLUDE_EXPECTED })
     .default("dead")
-    .openapi({
-      description:
-        "Which deliveries to send. `delivered` repeats history: the same ids, the same bytes. `missing` are events of the " +
+    .describe(
+      "Which deliveries to send. `delivered` repeats history: the same ids, the same bytes. `missing` are events of the " +
         "destination's tenant that have no delivery to it, because it did not exist when they were accepted, or did not " +
         "take them.",
-    }),
+    ),
   matching: z
     .boolean({ error: "expected true or false" })
     .optional()
-    .openapi({
-      description:
-        "Of `missing`: whether only events are sent that the destination takes by its present settings (`true`, unless " +
+    .describe(
+      "Of `missing`: whether only events are sent that the destination takes by its present settings (`true`, unless " +
         "said otherwise), or all of its tenant's. Content that is not JSON goes only to destinations with " +
         '`body: "data"` in any case.',
-    }),
+    ),
 }).openapi("NewReplay");
 
 /** The most destinations that are replayed at once, each by a replay of its own. */
@@ -65,7 +63,7 @@ export const replaysAtOnce = newReplay
       .array(z.string(), { error: DESTINATIONS_EXPECTED })
       .min(1, { error: DESTINATIONS_EXPECTED })
       .max(MOST_DESTINATIONS, { error: DESTINATIONS_EXPECTED })
-      .openapi({ description: "An id that is given twice counts once." }),
+      .describe("An id that is given twice counts once."),
   })
   .openapi("NewReplays");
 
@@ -80,7 +78,7 @@ export const replaySchema = z
     matching: z
       .boolean()
       .optional()
-      .openapi({ description: "Of `missing` alone: whether the destination's settings apply." }),
+      .describe("Of `missing` alone: whether the destination's settings apply."),
     event_types: z.array(z.string()).nullable(),
     tag: z.string().nullable(),
     since: time,
@@ -90,22 +88,21 @@ export const replaySchema = z
     reason: z
       .enum(replayReasons)
       .nullable()
-      .openapi({
-        description:
-          "Why it is slower (`doubtful`: too many attempts fail), requeues nothing now (`stuck`: the destination is " +
+      .describe(
+        "Why it is slower (`doubtful`: too many attempts fail), requeues nothing now (`stuck`: the destination is " +
           "blocked, or what was requeued still waits; `destination_paused`), or is paused or cancelled (`manual`, " +
           "`destination_deleted`).",
-      }),
-    total: z.int().nullable().openapi({
-      description:
+      ),
+    total: z
+      .int()
+      .nullable()
+      .describe(
         "Deliveries that matched when it started. Null while a replay of `missing` goes on: they are found as it goes.",
-    }),
-    requeued: z.int().openapi({ description: "How many of them it has requeued, or planned." }),
-    delivered: z.int().openapi({ description: "How many of those have been delivered since." }),
-    failed: z.int().openapi({ description: "How many of those have ended otherwise since." }),
-    current_rate_per_minute: z
-      .number()
-      .openapi({ description: "The rate now, adapted to how the deliveries do." }),
+      ),
+    requeued: z.int().describe("How many of them it has requeued, or planned."),
+    delivered: z.int().describe("How many of those have been delivered since."),
+    failed: z.int().describe("How many of those have ended otherwise since."),
+    current_rate_per_minute: z.number().describe("The rate now, adapted to how the deliveries do."),
     created_at: time,
     updated_at: time,
     ended_at: time.nullable(),
@@ -121,10 +118,10 @@ export const startedReplays = z
           replay: replaySchema.optional(),
           problem: problemSchema
             .optional()
-            .openapi({ description: "Why it is not replayed, as the answer about it alone would say." }),
+            .describe("Why it is not replayed, as the answer about it alone would say."),
         }),
       )
-      .openapi({ description: "For each destination, in the order given, either `replay` or `problem`." }),
+      .describe("For each destination, in the order given, either `replay` or `problem`."),
   })
   .openapi("StartedReplays");
 

@@ -32,7 +32,7 @@ export const MOST_DELIVERIES = 2;
 const foundDelivery = z.object({
   id: z.string(),
   destination_id: z.string(),
-  destination: z.string().openapi({ description: "The destination's description, else its URL." }),
+  destination: z.string().describe("The destination's description, else its URL."),
   state: deliverySchema.shape.state,
   reason: deliverySchema.shape.reason,
 });
@@ -41,37 +41,31 @@ export const searchResult = z
   .object({
     kind: z.enum(["event", "delivery", "destination", "replay", "key"]),
     id: z.string(),
-    matched: z.enum(MATCHES).openapi({
-      description:
+    matched: z
+      .enum(MATCHES)
+      .describe(
         "The match: the `id`, the `idempotency_key` or the `uid` that it was given, a `name` (of its type, " +
-        "its tags or its tenant), its `content`, or `conditions` alone.",
-    }),
+          "its tags or its tenant), its `content`, or `conditions` alone.",
+      ),
     tenant: z.string().optional(),
-    at: z.iso.datetime().optional().openapi({
-      description: "When the event was accepted, or the object was created.",
-    }),
-    type: z.string().optional().openapi({ description: "The type of the event, and of a delivery's event." }),
-    state: z
-      .string()
-      .optional()
-      .openapi({ description: "The status of a destination, the state of a replay." }),
-    name: z
-      .string()
-      .optional()
-      .openapi({ description: "The description of a destination, or its URL if it has none." }),
-    destination_id: z.string().optional().openapi({ description: "The destination of a replay." }),
+    at: z.iso.datetime().optional().describe("When the event was accepted, or the object was created."),
+    type: z.string().optional().describe("The type of the event, and of a delivery's event."),
+    state: z.string().optional().describe("The status of a destination, the state of a replay."),
+    name: z.string().optional().describe("The description of a destination, or its URL if it has none."),
+    destination_id: z.string().optional().describe("The destination of a replay."),
     deliveries: z
       .array(foundDelivery)
       .optional()
-      .openapi({
-        description: `The delivery itself, or the first ${MOST_DELIVERIES} of an event that was not found by its id: destination and state.`,
-      }),
-    delivery_count: z.int().optional().openapi({ description: "How many deliveries an event has." }),
+      .describe(
+        `The delivery itself, or the first ${MOST_DELIVERIES} of an event that was not found by its id: destination and state.`,
+      ),
+    delivery_count: z.int().optional().describe("How many deliveries an event has."),
     event: listedEvent.optional(),
     delivery: deliverySchema.optional(),
-    excerpt: z.string().optional().openapi({
-      description: "Present when a word was found in the content alone: the text around it.",
-    }),
+    excerpt: z
+      .string()
+      .optional()
+      .describe("Present when a word was found in the content alone: the text around it."),
   })
   .openapi("SearchResult");
 

@@ -15,33 +15,26 @@ export function registerStats(api: Api): void {
 
 const time = z.iso.datetime();
 const rate = (description: string) =>
-  z
-    .number()
-    .nullable()
-    .openapi({ description: `${description} Null when there are none.` });
+  z.number().nullable().describe(`${description} Null when there are none.`);
 const quantiles = z.object({ p50: z.number().nullable(), p95: z.number().nullable() });
 
 const rates = {
   attempts: z.int(),
   first_attempts: z.int(),
-  delivered: z.int().openapi({ description: "Deliveries that ended delivered." }),
-  dead: z.int().openapi({ description: "Deliveries that ended dead." }),
+  delivered: z.int().describe("Deliveries that ended delivered."),
+  dead: z.int().describe("Deliveries that ended dead."),
   retry_rate: rate("The share of first attempts that were retried."),
   dead_letter_rate: rate("The share of ended deliveries that are dead."),
   second_attempt_success_rate: rate("The share of second attempts that succeeded."),
   mean_attempts_to_success: rate("The mean number of attempts of the delivered deliveries."),
   non_2xx_rate: rate("The share of attempts that were answered with another status than 2xx."),
   timeout_rate: rate("The share of attempts that timed out."),
-  storm_ratio: z.number().openapi({ description: "Retries for each first attempt." }),
+  storm_ratio: z.number().describe("Retries for each first attempt."),
   latency_ms: quantiles,
-  queue_delay_ms: quantiles.openapi({ description: "How long after they were due attempts started." }),
-  waiting: z
-    .int()
-    .openapi({ description: "Deliveries that wait now; counted up to 1,000 for each destination." }),
-  retrying: z.int().openapi({ description: "Deliveries with a retry to come." }),
-  dead_letters: z
-    .int()
-    .openapi({ description: "Dead deliveries that are stored; counted like the waiting ones." }),
+  queue_delay_ms: quantiles.describe("How long after they were due attempts started."),
+  waiting: z.int().describe("Deliveries that wait now; counted up to 1,000 for each destination."),
+  retrying: z.int().describe("Deliveries with a retry to come."),
+  dead_letters: z.int().describe("Dead deliveries that are stored; counted like the waiting ones."),
 };
 
 const point = z.object({
@@ -66,39 +59,37 @@ const statsSchema = z
   .object({
     window: z.enum(windows),
     ...rates,
-    retrying_for_a_day: z
+    retrying_for_a_day: z.int().describe("Deliveries that are still retried a day after their event."),
+    deduplicated: z
       .int()
-      .openapi({ description: "Deliveries that are still retried a day after their event." }),
-    deduplicated: z.int().nullable().openapi({
-      description:
+      .nullable()
+      .describe(
         "Requests since the beginning that an `Idempotency-Key` made a repeat; null for one tenant or destination.",
-    }),
+      ),
     keyed_requests: z
       .int()
       .nullable()
-      .openapi({
-        description:
-          "Requests since the beginning with an `Idempotency-Key`, the deduplicated ones included; counted once a minute. " +
+      .describe(
+        "Requests since the beginning with an `Idempotency-Key`, the deduplicated ones included; counted once a minute. " +
           "Null for one tenant or destination.",
-      }),
-    results: z.record(z.string(), z.int()).openapi({ description: "Attempts by result." }),
+      ),
+    results: z.record(z.string(), z.int()).describe("Attempts by result."),
     attempt_distribution: z
       .record(z.string(), z.int())
-      .openapi({ description: "Attempts by number: first attempts, second attempts, …" }),
-    series: z.array(point).openapi({
-      description: "By the minute for 15m and 1h, by the hour for 24h and 7d; the last one is incomplete.",
-    }),
+      .describe("Attempts by number: first attempts, second attempts, …"),
+    series: z
+      .array(point)
+      .describe("By the minute for 15m and 1h, by the hour for 24h and 7d; the last one is incomplete."),
     destinations: z.array(destinationStats),
     coverage: z
       .object({ total: z.int(), queried: z.int(), sampled: z.int().nullable(), unreachable: z.int() })
-      .openapi({
-        description:
-          "`destinations` lists `queried` of the `total` destinations, and `waiting`, `retrying` and " +
+      .describe(
+        "`destinations` lists `queried` of the `total` destinations, and `waiting`, `retrying` and " +
           "`dead_letters` count theirs: at most a hundred, the active ones first. Where there are more, attempts, rates, " +
           "latency and the series are estimated from `sampled` destinations, chosen at random; null means that they are " +
           "exact. `total` is an estimate where it is more than 10,000. `unreachable` is the number of gates that did not " +
           "answer.",
-      }),
+      ),
   })
   .openapi("Stats");
 
@@ -110,9 +101,9 @@ const statsRoute = createRoute({
   tags: ["Monitoring"],
   request: {
     query: strict({
-      window: z.enum(windows).default("1h").openapi({ description: "The length of time up to now." }),
-      destination_id: z.string().optional().openapi({ description: "Only this destination." }),
-      tenant: tenantName.optional().openapi({ description: "Only this tenant." }),
+      window: z.enum(windows).default("1h").describe("The length of time up to now."),
+      destination_id: z.string().optional().describe("Only this destination."),
+      tenant: tenantName.optional().describe("Only this tenant."),
     }),
   },
   responses: answers(200, statsSchema, "The statistics of the window.", 404, 422),

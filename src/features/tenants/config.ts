@@ -372,37 +372,33 @@ const COUNT_EXPECTED = `expected a list of at most ${MOST_IMPORTED} destinations
 const { tenant: _, handshake: __, signature: ___, ...portableFields } = newDestination.shape;
 
 const portableDestination = strict({
-  id: z.string({ error: ID_EXPECTED }).regex(idPatterns.destination, { error: ID_EXPECTED }).openapi({
-    description: "Kept: a destination of the tenant with this id is changed, else it is created.",
-  }),
+  id: z
+    .string({ error: ID_EXPECTED })
+    .regex(idPatterns.destination, { error: ID_EXPECTED })
+    .describe("Kept: a destination of the tenant with this id is changed, else it is created."),
   ...portableFields,
   omitted: z
     .array(z.enum(sealedFields, { error: OMITTED_EXPECTED }), { error: OMITTED_EXPECTED })
     .optional()
-    .openapi({
-      description:
-        "The parts of the destination that the document lacks. Without its secret it gets a new one when it is created; " +
+    .describe(
+      "The parts of the destination that the document lacks. Without its secret it gets a new one when it is created; " +
         "without its headers, `auth` or token it is created paused.",
-    }),
+    ),
 }).openapi("TenantConfigDestination");
 
 type Portable = z.infer<typeof portableDestination>;
 
 export const tenantDocument = strict({
   version: z.literal(1, { error: "expected 1" }),
-  exported_at: z.string().optional().openapi({ description: "When it was exported; not looked at." }),
-  tenant: z
-    .string()
-    .optional()
-    .openapi({ description: "Whose it was; not looked at: the path names the tenant." }),
+  exported_at: z.string().optional().describe("When it was exported; not looked at."),
+  tenant: z.string().optional().describe("Whose it was; not looked at: the path names the tenant."),
   parts: z
     .int()
     .optional()
-    .openapi({
-      description:
-        `Present where the document is too large for one import, which takes ${MOST_IMPORTED} destinations: into so many, of ` +
+    .describe(
+      `Present where the document is too large for one import, which takes ${MOST_IMPORTED} destinations: into so many, of ` +
         "which each has some of `destinations`, it is to be divided. Not looked at.",
-    }),
+    ),
   settings: tenantChange.optional(),
   destinations: z
     .array(portableDestination, { error: COUNT_EXPECTED })
@@ -414,12 +410,9 @@ export const importResult = z
     created: z.array(
       z.object({
         id: z.string(),
-        secret: z.string().optional().openapi({ description: "A new one; it is shown only here." }),
+        secret: z.string().optional().describe("A new one; it is shown only here."),
         public_key: z.string().optional(),
-        omitted: z
-          .array(z.string())
-          .optional()
-          .openapi({ description: "The settings that it needs before it is resumed." }),
+        omitted: z.array(z.string()).optional().describe("The settings that it needs before it is resumed."),
       }),
     ),
     changed: z.array(z.string()),

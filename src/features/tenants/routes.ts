@@ -103,7 +103,7 @@ const exportRoute = createRoute({
   request: {
     params: tenantParam,
     query: strict({
-      secrets: flag.openapi({ description: "With `true`, secrets are in the document, in plain text." }),
+      secrets: flag.describe("With `true`, secrets are in the document, in plain text."),
     }),
   },
   responses: answers(200, tenantDocument, "The configuration.", 404, 422),
@@ -119,7 +119,7 @@ const importRoute = createRoute({
   tags: ["Tenants"],
   request: {
     params: tenantParam,
-    query: strict({ dry_run: flag.openapi({ description: "With `true`, nothing is changed." }) }),
+    query: strict({ dry_run: flag.describe("With `true`, nothing is changed.") }),
     body: jsonRequest(tenantDocument),
   },
   responses: answers(200, importResult, "What was done, or would be.", "body", 404, 409),

@@ -18,27 +18,28 @@ export const contactEmail = z
     description: "Who is notified about the tenant's own destinations by mail; null: nobody.",
   });
 
-const payloadFree = z.boolean({ error: "expected true or false" }).openapi({
-  description: "With true, the content of an event is erased once all of its deliveries have been delivered.",
-});
+const payloadFree = z
+  .boolean({ error: "expected true or false" })
+  .describe("With true, the content of an event is erased once all of its deliveries have been delivered.");
 
-const functions = z.boolean({ error: "expected true or false" }).openapi({
-  description:
+const functions = z
+  .boolean({ error: "expected true or false" })
+  .describe(
     "With false, no transformation in code runs for the tenant, from now on: its deliveries wait. Results that are stored are sent.",
-});
+  );
 
 const portal = zodOf(tenantPortalShape)
   .openapi("TenantPortal")
   .nullable()
-  .openapi({
-    description:
-      "What visitors of its portal may do and up to which limits, and its language and theme; replaced as a whole. Null: " +
+  .describe(
+    "What visitors of its portal may do and up to which limits, and its language and theme; replaced as a whole. Null: " +
       "nothing is restricted.",
-  });
+  );
 
-const branding = zodOf(brandShape).openapi("PortalBranding").nullable().openapi({
-  description: "The name, logo and colour of its portal; replaced as a whole. Null: those of the deployment.",
-});
+const branding = zodOf(brandShape)
+  .openapi("PortalBranding")
+  .nullable()
+  .describe("The name, logo and colour of its portal; replaced as a whole. Null: those of the deployment.");
 
 export const tenantChange = strict({
   contact_email: contactEmail.optional(),
@@ -58,10 +59,7 @@ export const tenantSchema = z
     functions,
     portal,
     branding,
-    updated_at: z.iso
-      .datetime()
-      .nullable()
-      .openapi({ description: "Null while nothing has been set for the tenant." }),
+    updated_at: z.iso.datetime().nullable().describe("Null while nothing has been set for the tenant."),
   })
   .openapi("Tenant");
 

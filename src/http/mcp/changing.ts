@@ -194,7 +194,7 @@ const testTool = changingTool({
   isOpen: true,
   input: strict({
     destination_id: destinationIdField,
-    type: eventType.optional().openapi({ description: "A type of the catalogue that has an example." }),
+    type: eventType.optional().describe("A type of the catalogue that has an example."),
   }),
   run: async (call, { destination_id: id, type }) => {
     const tested = await testDestination(call, { id, type });

@@ -20,7 +20,7 @@ const AT_EXPECTED = "expected the `at` of an attempt, as the delivery has it";
 export const attemptTimeField = z
   .string({ error: AT_EXPECTED })
   .regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/, { error: AT_EXPECTED })
-  .openapi({ description: "The `at` of the attempt, as the delivery has it." });
+  .describe("The `at` of the attempt, as the delivery has it.");
 
 /** The most entries of a page: an agent's context is small. */
 const MOST_ENTRIES = 50;
@@ -31,7 +31,7 @@ export const pageLimitField = z
   .min(1, { error: LIMIT_EXPECTED })
   .max(MOST_ENTRIES, { error: LIMIT_EXPECTED })
   .default(10)
-  .openapi({ description: `The number of entries in a page, 1 to ${MOST_ENTRIES}; 10 by default.` });
+  .describe(`The number of entries in a page, 1 to ${MOST_ENTRIES}; 10 by default.`);
 
 /** The names that a customer has given its destination. */
 export function nameShown({ url, description, uid }: Pick<Destination, "url" | "description" | "uid">) {

@@ -39,7 +39,7 @@ import {
 } from "./fields.ts";
 import { actionShown, beginning, outside, readingTool, shortened, type Tool } from "./tool.ts";
 
-const tenantField = tenantName.optional().openapi({ description: "Only this tenant." });
+const tenantField = tenantName.optional().describe("Only this tenant.");
 const { action: _, limit: __, ...deliveryConditions } = repairQuery.shape;
 
 const explainDelivery = readingTool({
@@ -297,7 +297,7 @@ const showStats = readingTool({
     "Attempts, rates, latency and backlog of a window of time: of a destination, a tenant or everything.",
   permission: getStats.permission,
   input: strict({
-    window: z.enum(windows).default("1h").openapi({ description: "The length of time up to now." }),
+    window: z.enum(windows).default("1h").describe("The length of time up to now."),
     destination_id: destinationIdField.optional(),
     tenant: tenantField,
   }),
