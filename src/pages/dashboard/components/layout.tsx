@@ -5,18 +5,19 @@
 import { raw } from "hono/html";
 import type { Child, FC } from "hono/jsx";
 import type { Principal } from "../../../core/principal.ts";
-import type { Refused } from "../../../core/result.ts";
+import type { Refused, Result } from "../../../core/result.ts";
 import { decideAction } from "../../../features/approvals/service.ts";
 import { getAuditEntries } from "../../../features/audit/service.ts";
 import { getGroupsWithState } from "../../../features/groups/service.ts";
 import { getKeys } from "../../../features/keys/service.ts";
 import { createPortalLink } from "../../../features/portal-links/service.ts";
+import type { Caller } from "../../../features/service.ts";
 import { assetPath, mark } from "../../ui/assets.ts";
 import { focusedOnFault } from "../../ui/fault-focus.ts";
 import { plural } from "../../ui/format.ts";
-import { RefusedNotice } from "../../ui/parts.tsx";
-import { statusOfRefused } from "../../ui/services.ts";
-import { type DashboardContext, mayCall, mayNameTenant, PART } from "../session.ts";
+import { type ActionOutcome, outcomeAt, RefusedNotice } from "../../ui/parts.tsx";
+import { attempt, statusOfRefused } from "../../ui/services.ts";
+import { callerOnPage, type DashboardContext, mayCall, mayNameTenant, PART } from "../session.ts";
 
 /**
  * The navigation. A page that needs a service is shown to those who may call it, and one of all tenants to who is bound to
@@ -339,4 +340,16 @@ export function showRefusal(c: DashboardContext, refused: Refused, back: string)
     </section>,
     statusOfRefused(refused),
   );
+}
+
+/** Back to the page, which says what has been done; the refusal where nothing has. */
+export async function actAndReturn(
+  c: DashboardContext,
+  act: (caller: Caller) => Promise<Result<unknown>>,
+  back: string,
+  outcome: ActionOutcome,
+) {
+  const caller = callerOnPage(c);
+  const done = await attempt(caller, () => act(caller));
+  return done.kind === "ok" ? c.redirect(outcomeAt(back, outcome), 303) : showRefusal(c, done, back);
 }

@@ -1,11 +1,11 @@
 /** What agents have asked for: a person approves or refuses it. */
 import type { Hono } from "hono";
 import { type ActionView, decideAction, getAction, getActions } from "../../../features/approvals/service.ts";
+import type { Caller } from "../../../features/service.ts";
 import { decide, decisions, toolOf } from "../../../http/mcp/approval.ts";
 import { ActionPanel, ActionTable, type ActionTexts } from "../../ui/action-panel.tsx";
-import { Crumb, OutcomeNotice, outcomeAt } from "../../ui/parts.tsx";
-import { attempt } from "../../ui/services.ts";
-import { showNotFound, showPage, showRefusal } from "../components/layout.tsx";
+import { Crumb, OutcomeNotice } from "../../ui/parts.tsx";
+import { actAndReturn, showNotFound, showPage, showRefusal } from "../components/layout.tsx";
 import { callerOnPage, callerWithinTenant, type DashboardEnv, mayCall } from "../session.ts";
 
 const PATH = "/dashboard/actions";
@@ -62,15 +62,11 @@ export function registerApprovalPages(app: Hono<DashboardEnv>): void {
   });
 
   for (const [step, decision] of decisions)
-    app.post(`${PATH}/:id/${step}`, async (c) => {
-      const caller = callerOnPage(c);
+    app.post(`${PATH}/:id/${step}`, (c) => {
       const id = c.req.param("id");
       const { origin } = new URL(c.req.url);
-      const done = await attempt(caller, () => decide(caller, { id, decision, origin }));
-      const at = `${PATH}/${id}`;
-      return done.kind === "ok"
-        ? c.redirect(outcomeAt(at, `action-${decision}`), 303)
-        : showRefusal(c, done, at);
+      const act = (caller: Caller) => decide(caller, { id, decision, origin });
+      return actAndReturn(c, act, `${PATH}/${id}`, `action-${decision}`);
     });
 }
 

@@ -4,7 +4,6 @@
  */
 import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
-import type { Result } from "../../../core/result.ts";
 import { DAY_MS } from "../../../core/retention.ts";
 import { skipDelivery } from "../../../features/deliveries/ordering.ts";
 import {
@@ -28,16 +27,15 @@ import { readChange } from "../../../features/destinations/validate.ts";
 import { getTypesWithExamples } from "../../../features/event-types/service.ts";
 import { newReplay } from "../../../features/replays/schema.ts";
 import { cancelReplay, pauseReplay, resumeReplay, startReplay } from "../../../features/replays/service.ts";
-import type { Caller } from "../../../features/service.ts";
 import { deliveryKey, eventId } from "../../../ids.ts";
 import { isoTime } from "../../../time.ts";
 import { requestText, responseText } from "../../ui/exchange.ts";
 import { durationOf, numberIn, textIn } from "../../ui/format.ts";
-import { type ActionOutcome, ButtonLink, Copyable, Crumb, outcomeAt } from "../../ui/parts.tsx";
+import { ButtonLink, Copyable, Crumb, outcomeAt } from "../../ui/parts.tsx";
 import { attempt, attemptRead, attemptWith } from "../../ui/services.ts";
 import { causeHint, causeText } from "../../ui/status-text.ts";
 import { TestForm } from "../../ui/test-form.tsx";
-import { showPage, showRefusal } from "../components/layout.tsx";
+import { actAndReturn, showPage, showRefusal } from "../components/layout.tsx";
 import { limitsIn } from "../destination-input.ts";
 import { callerOnPage, type DashboardContext, type DashboardEnv } from "../session.ts";
 import { showDestination } from "./destination.tsx";
@@ -105,18 +103,6 @@ export function registerActions(app: Hono<DashboardEnv>): void {
     const outcome = cursor === undefined ? "waiting-cancelled" : "waiting-cancelled-partly";
     return c.redirect(outcomeAt(back, outcome), 303);
   });
-}
-
-/** Back to the page, which says what has been done; the refusal where nothing has. */
-export async function actAndReturn(
-  c: DashboardContext,
-  act: (caller: Caller) => Promise<Result<unknown>>,
-  back: string,
-  outcome: ActionOutcome,
-) {
-  const caller = callerOnPage(c);
-  const done = await attempt(caller, () => act(caller));
-  return done.kind === "ok" ? c.redirect(outcomeAt(back, outcome), 303) : showRefusal(c, done, back);
 }
 
 /** The forms on a destination's page. When one is refused, the page is shown with the reason. */

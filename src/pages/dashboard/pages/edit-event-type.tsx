@@ -12,8 +12,8 @@ import { AreaField, CheckField, FormNotice, formState, TextField } from "../../u
 import { eventTypeFields } from "../../ui/form-fields.ts";
 import { type Form, jsonIn, numberIn, textIn } from "../../ui/format.ts";
 import { ButtonLink, Confirmation, Crumb, outcomeAt, Submit } from "../../ui/parts.tsx";
-import { attempt, attemptWith, statusOfRefused, unreadable } from "../../ui/services.ts";
-import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
+import { attemptWith, statusOfRefused, unreadable } from "../../ui/services.ts";
+import { actAndReturn, showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
 
 const LIST = "/dashboard/event-types";
@@ -52,13 +52,9 @@ export function registerEditEventType(app: Hono<DashboardEnv>): void {
 
   app.get(`${ONE}/delete`, (c) => withType(c, ({ name }) => showDeletion(c, name)));
 
-  app.post(`${ONE}/delete`, async (c) => {
-    const caller = callerOnPage(c);
-    const removed = await attempt(caller, () => deleteEventType(caller, c.req.param("name")));
-    return removed.kind === "ok"
-      ? c.redirect(outcomeAt(LIST, "type-deleted"), 303)
-      : showRefusal(c, removed, LIST);
-  });
+  app.post(`${ONE}/delete`, (c) =>
+    actAndReturn(c, (caller) => deleteEventType(caller, c.req.param("name")), LIST, "type-deleted"),
+  );
 
   async function withType(c: DashboardContext, show: (type: EventTypeView) => Response | Promise<Response>) {
     if (!mayEditTypes(c)) return showReadOnly(c);

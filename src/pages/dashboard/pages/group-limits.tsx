@@ -8,9 +8,9 @@ import { FormNotice, formState, TextField } from "../../ui/fields.tsx";
 import { destinationLabels, type FormFields } from "../../ui/form-fields.ts";
 import { type Form, numberIn, textIn } from "../../ui/format.ts";
 import { Crumb, outcomeAt } from "../../ui/parts.tsx";
-import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
+import { attemptWith, statusOfRefused } from "../../ui/services.ts";
 import { BreakerFields, NumberFields } from "../components/destination-form.tsx";
-import { showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
+import { actAndReturn, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import { limitsIn } from "../destination-input.ts";
 import { callerOnPage, type DashboardContext, type DashboardEnv, mayCall } from "../session.ts";
 
@@ -37,12 +37,8 @@ export function registerGroupLimitPages(app: Hono<DashboardEnv>): void {
     const typed: Form = await c.req.parseBody();
     const name = textIn(typed, "name") ?? "";
     const caller = callerOnPage(c);
-    if (typed.action === "remove") {
-      const removed = await attempt(caller, () => deleteGroup(caller, name));
-      return removed.kind === "ok"
-        ? c.redirect(outcomeAt(GROUPS, "group-limits"), 303)
-        : showRefusal(c, removed, GROUPS);
-    }
+    if (typed.action === "remove")
+      return actAndReturn(c, () => deleteGroup(caller, name), GROUPS, "group-limits");
     const given = Object.fromEntries(names.map((limit) => [limit, numberIn(typed, limit)]));
     const input = { ...given, breaker: limitsIn(typed).breaker };
     const set = await attemptWith(caller, groupInput, input, (fields) =>

@@ -3,9 +3,8 @@ import type { Hono } from "hono";
 import type { FC } from "hono/jsx";
 import type { GroupStateJson } from "../../../features/groups/schema.ts";
 import { getGroupsWithState, restartGroup } from "../../../features/groups/service.ts";
-import { OutcomeNotice, outcomeAt, StateLabel } from "../../ui/parts.tsx";
-import { attempt } from "../../ui/services.ts";
-import { showPage, showRefusal } from "../components/layout.tsx";
+import { OutcomeNotice, StateLabel } from "../../ui/parts.tsx";
+import { actAndReturn, showPage, showRefusal } from "../components/layout.tsx";
 import { callerOnPage, type DashboardEnv, mayCall } from "../session.ts";
 import { GROUP_LIMITS, mayLimitGroups } from "./group-limits.tsx";
 
@@ -63,11 +62,9 @@ export function registerGroupPages(app: Hono<DashboardEnv>): void {
     );
   });
 
-  app.post(`${PATH}/:name/reset`, async (c) => {
-    const caller = callerOnPage(c);
-    const done = await attempt(caller, () => restartGroup(caller, c.req.param("name")));
-    return done.kind === "ok" ? c.redirect(outcomeAt(PATH, "group-reset"), 303) : showRefusal(c, done, PATH);
-  });
+  app.post(`${PATH}/:name/reset`, (c) =>
+    actAndReturn(c, (caller) => restartGroup(caller, c.req.param("name")), PATH, "group-reset"),
+  );
 }
 
 type Props = Readonly<{ group: GroupStateJson; place: number; mayReset: boolean; mayLimit: boolean }>;

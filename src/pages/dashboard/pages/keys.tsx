@@ -18,12 +18,11 @@ import {
   Crumb,
   LineTable,
   OutcomeNotice,
-  outcomeAt,
   Section,
   Submit,
 } from "../../ui/parts.tsx";
 import { attempt, attemptWith, statusOfRefused } from "../../ui/services.ts";
-import { showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
+import { actAndReturn, showNotFound, showPage, showReadOnly, showRefusal } from "../components/layout.tsx";
 import {
   callerOnPage,
   type DashboardContext,
@@ -56,13 +55,9 @@ export function registerKeyPages(app: Hono<DashboardEnv>): void {
     return showRevocation(c, found.value, isOwn);
   });
 
-  app.post(`${PATH}/:id/revoke`, async (c) => {
-    const caller = callerOnPage(c);
-    const removed = await attempt(caller, () => removeKey(caller, c.req.param("id")));
-    return removed.kind === "ok"
-      ? c.redirect(outcomeAt(PATH, "revoked"), 303)
-      : showRefusal(c, removed, PATH);
-  });
+  app.post(`${PATH}/:id/revoke`, (c) =>
+    actAndReturn(c, (caller) => removeKey(caller, c.req.param("id")), PATH, "revoked"),
+  );
 }
 
 /** A new key as the API takes it: what is empty is left out. */

@@ -24,7 +24,7 @@ import { replaysFields } from "../../ui/form-fields.ts";
 import { atMost, countOf, durationOf, listIn, numberIn, plural, textIn, utcIn } from "../../ui/format.ts";
 import { ClippedCell, LineTable, Options, OutcomeNotice, RefusedNotice, Section } from "../../ui/parts.tsx";
 import { attemptWith, statusOfRefused } from "../../ui/services.ts";
-import { showPage } from "../components/layout.tsx";
+import { actAndReturn, showPage } from "../components/layout.tsx";
 import { REPLAYS } from "../components/repairs.tsx";
 import { ReplayProgress } from "../components/replay-progress.tsx";
 import {
@@ -34,7 +34,6 @@ import {
   type DashboardEnv,
   mayCall,
 } from "../session.ts";
-import { actAndReturn } from "./destination-actions.tsx";
 
 /** Destinations that can be chosen, and replays that are shown. */
 const [MOST_CHOICES, SHOWN] = [100, 10];
