@@ -9,7 +9,7 @@ import type { TransformFault } from "./core/transform/result.ts";
 import type { TransformVersion } from "./core/transform/versions.ts";
 
 /** Values by name, at most so many: the one that was written longest ago makes room. */
-class BoundedMap<Value> {
+export class BoundedMap<Value> {
   readonly #values = new Map<string, Value>();
   readonly #most: number;
 

@@ -55,7 +55,7 @@ export function sendsAsIs({ template }: TransformVersion): boolean {
  * decides: later than the clocks of two isolates can differ. An event committed before cannot be as new, so that no
  * attempt was made with the former version.
  */
-const CLOCKS_DIFFER_MS = 5_000;
+export const CLOCKS_DIFFER_MS = 5_000;
 
 type Numbered = Readonly<{ id: number; acceptedAt: number }>;
 type Saved = Pick<TransformVersion, "after" | "at">;
