@@ -16,7 +16,7 @@ export const rules = {
 
 export type Rule = keyof typeof rules;
 
-type Replacement = readonly [from: string, to: string];
+export type TextReplacement = readonly [from: string, to: string];
 
 /** How long a receiver that works first takes to answer. */
 export const WORK_MS = 600;
@@ -28,7 +28,7 @@ const unverified = (from: string, to: string) =>
     "refuses a body that was changed": [from, to],
   }) as const;
 
-export const mutants: Readonly<Record<string, Readonly<Record<Rule, Replacement>>>> = {
+export const mutants: Readonly<Record<string, Readonly<Record<Rule, TextReplacement>>>> = {
   Node: {
     "verifies the raw bytes of the body": [
       "await verify(request.headers, body);",
