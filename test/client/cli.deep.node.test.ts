@@ -618,6 +618,6 @@ test("every command has help, and completion knows every command", async () => {
     (await breakwater(["completion", "words", "--", ...typed])).out.trim().split("\n");
   expect(await words("deliveries", "")).toEqual(["list", "why", "retry", "cancel"]);
   expect(await words("replays", "create", "--include", "d")).toEqual(["dead", "delivered"]);
-  expect(await words("ev")).toEqual(["events"]);
+  expect(await words("ev")).toEqual(["events", "event-types"]);
   expect(await words("completion", "z")).toEqual(["zsh"]);
 });
