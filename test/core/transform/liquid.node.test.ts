@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { compile, fillIn } from "../../../src/core/transform/liquid.ts";
 import { readyTemplate, readyTemplates } from "../../../src/core/transform/ready.ts";
-import { guardedRequest } from "../../../src/core/transform/result.ts";
+import { faultText, guardedRequest } from "../../../src/core/transform/result.ts";
 import type { TransformTemplate } from "../../../src/core/transform/template.ts";
 import { transformedUrl } from "../../../src/core/transform/url.ts";
 
@@ -35,6 +35,9 @@ function bodyOf(body: string, content_type?: string): unknown {
 }
 
 const text = (body: string) => bodyOf(body, "text/plain");
+
+const headersOf = (count: number) =>
+  Object.fromEntries(Array.from({ length: count }, (_, i) => [`x-${i}`, "a"]));
 
 const plain = () => ({ body: new Uint8Array([1]), contentType: "application/json" });
 const encode = (given: string) => new Uint8Array(new TextEncoder().encode(given));
@@ -181,6 +184,71 @@ describe("whatever made a request, it", () => {
     [{ body: "x".repeat(600_000) }, "body"],
   ])("is refused with %o", (made, field) => {
     expect(guarded(made as never)).toMatchObject({ kind: "fault", fault: { field } });
+  });
+
+  test.each([
+    ["20 headers", "headers", (n: number) => ({ headers: headersOf(n) }), 20],
+    ["1,024 characters of a path", "path", (n: number) => ({ path: `/${"a".repeat(n - 1)}` }), 1_024],
+    ["2,048 characters of a query", "query", (n: number) => ({ query: "a".repeat(n) }), 2_048],
+    ["524,288 bytes of a body", "body", (n: number) => ({ body: "a".repeat(n) }), 524_288],
+  ] as const)("is taken up to %s, and not beyond", (_what, field, madeOf, most) => {
+    expect(guarded(madeOf(most)).kind).toBe("request");
+    expect(guarded(madeOf(most + 1))).toMatchObject({
+      fault: { field, fault: expect.stringMatching(new RegExp(`(more|longer|larger) than ${most}`)) },
+    });
+  });
+
+  test("is POST, PUT or PATCH, and a fault says what a part may be", () => {
+    for (const method of ["POST", "PUT", "PATCH"]) expect(guarded({ method })).toMatchObject({ method });
+    const long = `x-${"a".repeat(150)}`;
+    const faults = [
+      { method: "GET" },
+      { contentType: "text" },
+      { path: "a" },
+      { query: "ü" },
+      { headers: { "x-a": "ü" } },
+      { headers: { Host: "a" } },
+      { headers: { [long]: "ü" } },
+    ].map((made) => {
+      const result = guarded(made);
+      return result.kind === "fault" ? faultText(result.fault) : result.kind;
+    });
+    expect(faults).toEqual([
+      "method: is none of POST, PUT, PATCH",
+      "content_type: is no media type",
+      "path: is no path of printable ASCII characters without ?, #, \\ and dot segments",
+      "query: is not percent-encoded",
+      expect.stringMatching(/^headers\.x-a: has line breaks/),
+      "headers.Host: may not be set",
+      expect.stringMatching(/^headers\.x-a{98}: /),
+    ]);
+    const placed = { field: "body", fault: "ends", line: 2 };
+    expect([faultText(placed), faultText({ ...placed, column: 3 })]).toEqual([
+      "body (line 2): ends",
+      "body (line 2, column 3): ends",
+    ]);
+  });
+
+  test("has the event's body unless it made one, the content type that it named, and no empty header", () => {
+    const { body, contentType } = plain();
+    const common = { kind: "request", method: "POST", path: "", query: "", headers: {} };
+    expect(guarded({})).toEqual({ ...common, body, contentType });
+    expect(guarded({ contentType: "text/plain" })).toEqual({ ...common, body, contentType: "text/plain" });
+    expect(guarded({ body: "a", headers: { "X-A": "1", "x-b": "" } })).toEqual({
+      ...common,
+      ...{ body: encode("a"), contentType: "application/json", headers: { "x-a": "1" } },
+    });
+    expect(guarded(null)).toEqual({ kind: "cancelled" });
+  });
+
+  test.each([
+    ["https://ok.example/hook/", "", "", "https://ok.example/hook/"],
+    ["https://ok.example/hook/?", "", "", "https://ok.example/hook/?"],
+    ["https://ok.example/hook/", "", "a=b", "https://ok.example/hook/?a=b"],
+    ["https://ok.example/hook?x=1", "", "a=b", "https://ok.example/hook?x=1&a=b"],
+    ["https://ok.example/hook/?x=1", "/a", "", "https://ok.example/hook/a?x=1"],
+  ])("%s with %j and %j is called as %s", (url, path, query, called) => {
+    expect(transformedUrl(url, { path, query })).toBe(called);
   });
 
   test("stays on the destination's origin", () => {
