@@ -17,7 +17,10 @@ test.each([
   ["the last one pinned before the event", 0, [pin(-1, { "order.paid": 1 }), pin(9, { "order.paid": 2 })], 2],
   ["its first pin is later", 300, [pin(10, { "order.paid": 1 })], 3],
   ["unpinned again", 300, [pin(-1, { "order.paid": 1 }), pin(9, {})], 3],
+  ["pinned by a version that writes more", 0, [{ ...pin(-1, { "order.paid": 2 }), by: "key_a" }], 2],
   ["edited into something else", 300, [{ after: "x" }], "unreadable"],
+  ["pinned after half a bundle", 300, [pin(0.5, { "order.paid": 2 })], "unreadable"],
+  ["pinned to half a version", 300, [pin(-1, { "order.paid": 1.5 })], "unreadable"],
   ["edited into something else than a list", 300, {}, "unreadable"],
 ] as const)("an endpoint gets: %s", (_, createdAt, eventVersions, expected) => {
   expect(versionFor(event, { createdAt, eventVersions })).toBe(expected);
@@ -81,7 +84,13 @@ describe("a conversion", () => {
   });
 
   test.each([[undefined], ["x"], [[{}]]])("that is stored as %j fails", (stored) => {
-    expect(to(2, [], stored)).toMatchObject({ kind: "fault", fault: { fault: "is not stored" } });
+    const field = "conversion of order.paid from version 3 to 2, conversion";
+    expect(to(2, [], stored)).toEqual({ kind: "fault", fault: { field, fault: "is not stored" } });
+  });
+
+  test("that a newer version of Breakwater has stored with more is read", () => {
+    const stored = saved([-1, "c"]).map((one) => ({ ...one, by: "key_a" }));
+    expect(to(2, [], stored)).toEqual({ kind: "data", data: "x>c" });
   });
 
   test("may leave the event out", () => {
