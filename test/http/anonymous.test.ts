@@ -147,6 +147,7 @@ const larger: Readonly<Record<string, number>> = {
   "POST /v1/tenants/:tenant/import": 2 * 1024 * 1024,
   "POST /api/v1/event-type/import/openapi": 1024 * 1024,
   "POST /dashboard/settings/import": 6 * 1024 * 1024,
+  "POST /dashboard/event-types/import": 3 * 1024 * 1024,
 };
 
 /** As most take. */

@@ -183,8 +183,10 @@ describe("routes", () => {
         allow,
         "",
       ]);
+      // A type may be called `import`.
+      const ofTypes = path.endsWith("/event-types/import") ? ["GET", "PUT", "DELETE"] : [];
       for (const method of ["GET", "POST", "PUT", "PATCH", "DELETE"].filter(
-        (each) => !known.includes(each),
+        (each) => !known.includes(each) && !ofTypes.includes(each),
       )) {
         const answer = await call(method, path);
         expect([method, path, answer.status, answer.headers.get("allow")]).toEqual([
