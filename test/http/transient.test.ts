@@ -6,7 +6,7 @@ import type { Services } from "../../src/services.ts";
 import { emptyDatabase, KEY, testApi } from "../support/api.ts";
 import { testDashboard } from "../support/dashboard.ts";
 import { meteredD1 } from "../support/meter.ts";
-import { bodyFor, operations, pathFor, type Things, thingsOf } from "../support/operations.ts";
+import { bodyFor, operations, pathWithQuery, type Things, thingsOf } from "../support/operations.ts";
 
 const MESSAGES = [
   "D1_ERROR: D1 DB is overloaded. Requests queued for too long.",
@@ -71,7 +71,7 @@ describe("every operation", () => {
         const { method, path } = described;
         const { status, headers, text } = await call(
           method,
-          pathFor(path, things),
+          pathWithQuery(path, things),
           bodyFor(described, things),
         );
         await Promise.all(behind.splice(0));

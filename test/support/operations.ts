@@ -105,6 +105,11 @@ export function pathFor(path: string, { tenant, ids }: Things): string {
   });
 }
 
+/** The same, with a query where one is required. */
+export function pathWithQuery(path: string, things: Things): string {
+  return path === "/v1/search" ? `${path}?q=${things.ids.events}` : pathFor(path, things);
+}
+
 /** The document's example of the body, for a tenant: its name and its ids wherever a field takes one. */
 export function bodyFor({ method, path, operation }: Described, things: Things): unknown {
   const media = operation.requestBody?.content["application/json"];
