@@ -48,5 +48,5 @@ test("one dead delivery is retried from its event's page", async ({ signedIn: pa
   endpoint.reply = { status: 200 };
   await page.getByRole("button", { name: "Send again" }).click();
   await page.getByText(/It is sent again/).waitFor();
-  await page.getByText(/Delivered at the first attempt/).waitFor();
+  await page.getByText(/Delivered at attempt 2/).waitFor();
 });
