@@ -10,6 +10,17 @@
  * awaits that can be distinguished from outside.
  */
 
+// Loaded on their first use: this runtime would not see that an invocation waits for them.
+import "../../src/core/transform/liquid.ts";
+import "../../src/delivery/access-token.ts";
+import "../../src/delivery/archiver.ts";
+import "../../src/delivery/group-member.ts";
+import "../../src/delivery/kinds/poll.ts";
+import "../../src/delivery/kinds/queue.ts";
+import "../../src/delivery/kinds/service-binding.ts";
+import "../../src/delivery/transform.ts";
+import "../../src/store/group.ts";
+
 import { type CallKind, type Latencies, usualLatencies } from "../../bench/storm/breakwater/latency.ts";
 import { seededRandom } from "../../src/core/seeded-random.ts";
 import type { Services } from "../../src/services.ts";
