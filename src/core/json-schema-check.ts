@@ -3,7 +3,6 @@ import { formatOf } from "./json-formats.ts";
 import {
   faultOfValue,
   isJsonContainer,
-  isSchemaObject,
   type JsonSchema,
   MAX_NESTED,
   MAX_SCHEMA_FAULTS,
@@ -12,6 +11,7 @@ import {
   type SchemaFault,
   shortenedJson,
 } from "./json-schema.ts";
+import { isJsonObject } from "./json-value.ts";
 import { hasPattern, patternOf } from "./pattern.ts";
 
 /** Steps for one value: subschemas applied, names listed, entries compared and texts searched. Some ten milliseconds. */
@@ -169,7 +169,7 @@ class Check {
     if (typeof value === "number") return this.#isNumberWithin(schema, value, place);
     if (typeof value === "string") return this.#isTextWithin(schema, value, place);
     if (Array.isArray(value)) return this.#isListWithin(schema, value, place);
-    return isSchemaObject(value) ? this.#isObjectWithin(schema, value, place) : true;
+    return isJsonObject(value) ? this.#isObjectWithin(schema, value, place) : true;
   }
 
   #isNumberWithin(schema: Readonly<Record<string, unknown>>, value: number, place: Place): boolean {
@@ -275,7 +275,7 @@ class Check {
     if (typeof maxProperties === "number" && names.length > maxProperties)
       return this.#refuse(place, `has ${names.length} properties`, `at most ${maxProperties}`);
     let fits = this.#hasNeeded(schema, object, place);
-    const properties = isSchemaObject(schema.properties) ? schema.properties : {};
+    const properties = isJsonObject(schema.properties) ? schema.properties : {};
     for (const name of names) {
       const own = (Object.hasOwn(properties, name) ? properties[name] : additionalProperties) as
         | JsonSchema
@@ -300,7 +300,7 @@ class Check {
           fits = this.#refuse({ above: place, key: name }, "is missing", "it to be there");
     };
     need(required);
-    if (!isSchemaObject(dependentRequired)) return fits;
+    if (!isJsonObject(dependentRequired)) return fits;
     const names = this.#namesOf(dependentRequired);
     this.#step(names.length);
     for (const name of names) if (Object.hasOwn(object, name)) need(dependentRequired[name]);
@@ -344,7 +344,7 @@ class Check {
   #haveEqual(a: object, b: object): boolean {
     if (Array.isArray(a))
       return Array.isArray(b) && a.length === b.length && a.every((one, i) => this.#isEqual(one, b[i]));
-    if (!isSchemaObject(a) || !isSchemaObject(b)) return false;
+    if (!isJsonObject(a) || !isJsonObject(b)) return false;
     const names = this.#namesOf(a);
     return (
       names.length === this.#namesOf(b).length &&
@@ -360,7 +360,7 @@ function isOfType(value: unknown, type: string): boolean {
     case "array":
       return Array.isArray(value);
     case "object":
-      return isSchemaObject(value);
+      return isJsonObject(value);
     case "integer":
       return Number.isInteger(value);
     default:

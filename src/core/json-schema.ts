@@ -13,6 +13,7 @@
  */
 import { canonicalJson } from "./canonical-json.ts";
 import { isFormat } from "./json-formats.ts";
+import { isJsonObject } from "./json-value.ts";
 import { patternOf } from "./pattern.ts";
 
 export type JsonSchema = boolean | Readonly<Record<string, unknown>>;
@@ -70,8 +71,6 @@ export const APPLICATORS: Readonly<Record<string, Applicator>> = Object.fromEntr
 
 const TYPES: readonly unknown[] = ["null", "boolean", "object", "array", "number", "integer", "string"];
 
-export const isSchemaObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
 const isCount = (value: unknown) => Number.isSafeInteger(value) && Number(value) >= 0;
 const isNumber = (value: unknown) => Number.isFinite(value);
 const isText = (value: unknown) => typeof value === "string";
@@ -96,7 +95,7 @@ const RULES: Readonly<Record<string, Rule>> = {
   const: [isAnything, ""],
   required: [isNames, "a list of names"],
   dependentRequired: [
-    (value) => isSchemaObject(value) && Object.values(value).every(isNames),
+    (value) => isJsonObject(value) && Object.values(value).every(isNames),
     "lists of names by name",
   ],
   minProperties: COUNT,
@@ -150,13 +149,13 @@ export function isSameShape(a: JsonSchema, b: JsonSchema): boolean {
 }
 
 function shapeOf(schema: unknown): unknown {
-  if (!isSchemaObject(schema)) return schema;
+  if (!isJsonObject(schema)) return schema;
   const kept = Object.entries(schema).filter(([keyword]) => !ANNOTATIONS.includes(keyword));
   return Object.fromEntries(
     kept.map(([keyword, value]): [string, unknown] => {
       const child = Object.hasOwn(APPLICATORS, keyword) ? APPLICATORS[keyword]?.child : undefined;
       if (child === "list" && Array.isArray(value)) return [keyword, value.map(shapeOf)];
-      if (child !== "map" || !isSchemaObject(value)) return [keyword, child ? shapeOf(value) : value];
+      if (child !== "map" || !isJsonObject(value)) return [keyword, child ? shapeOf(value) : value];
       return [keyword, Object.fromEntries(Object.entries(value).map(([key, one]) => [key, shapeOf(one)]))];
     }),
   );
@@ -189,7 +188,7 @@ function checkSchema(schema: unknown, pointer: string, depth: number, faults: Sc
     return;
   }
   if (typeof schema === "boolean") return;
-  if (!isSchemaObject(schema)) {
+  if (!isJsonObject(schema)) {
     faults.push({ pointer, fault: faultOfValue(schema), expected: "a schema: an object, true or false" });
     return;
   }
@@ -209,7 +208,7 @@ function checkChildren(child: Child, value: unknown, at: string, depth: number, 
     checkSchema(value, at, depth, faults);
     return;
   }
-  const isRight = child === "list" ? Array.isArray(value) && value.length > 0 : isSchemaObject(value);
+  const isRight = child === "list" ? Array.isArray(value) && value.length > 0 : isJsonObject(value);
   if (!isRight) {
     const expected = child === "list" ? "a list of schemas" : "an object of schemas by name";
     faults.push({ pointer: at, fault: faultOfValue(value), expected });
@@ -265,7 +264,7 @@ function childrenOf(schema: Readonly<Record<string, unknown>>, pointer: string) 
 export function refTarget(root: JsonSchema, ref: string): JsonSchema | undefined {
   if (ref === "#") return root;
   const name = unescaped(ref.slice("#/$defs/".length));
-  const defs = isSchemaObject(root) && isSchemaObject(root.$defs) ? root.$defs : {};
+  const defs = isJsonObject(root) && isJsonObject(root.$defs) ? root.$defs : {};
   return Object.hasOwn(defs, name) ? (defs[name] as JsonSchema) : undefined;
 }
 
@@ -291,7 +290,7 @@ export function shortenedJson(text: string): string {
 export function faultOfValue(value: unknown): string {
   if (value === undefined) return "is missing";
   if (Array.isArray(value)) return `is a list of ${value.length}`;
-  if (isSchemaObject(value)) return "is an object";
+  if (isJsonObject(value)) return "is an object";
   if (typeof value === "string" && value.length > MAX_SHOWN)
     return `is a string of ${value.length} characters`;
   return `is ${JSON.stringify(value)}`;

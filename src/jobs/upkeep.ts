@@ -26,8 +26,8 @@ type Upkeep = Readonly<{
   consumeUpkeep: Consume;
   /**
    * Each message is handled by itself. Drains run side by side, so that none waits for another destination's, and share
-   * connections and queries. Drains that an invocation may die of run after the others, one by one. Up to 0.3.0 this was the queue of upkeep
-   * too: what such a version has left on it is handled as well.
+   * connections and queries. Drains that an invocation may die of run after the others, one by one. Up to 0.3.0 this was the
+   * queue of upkeep too: what such a version has left on it is handled as well.
    */
   consumeDrains: Consume;
 }>;

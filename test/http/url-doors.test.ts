@@ -88,22 +88,15 @@ async function sent(browser: typeof customer, page: string, fields: Record<strin
   return browser.post(path, { ...hidden.get(page), ...fields });
 }
 
-const onDashboard = (
-  page: string,
-  names: readonly string[],
-  fields: (url: string) => Record<string, string>,
-) => ({
-  fields: names.map((name) => `dashboard ${page} ${name}`),
-  give: (url: string) => sent(operator, page, { tenant: TENANT, ...fields(url) }),
-});
-const inPortal = (
-  page: string,
-  names: readonly string[],
-  fields: (url: string) => Record<string, string>,
-) => ({
-  fields: names.map((name) => `portal ${page} ${name}`),
-  give: (url: string) => sent(customer, page, fields(url)),
-});
+/** A form of these pages, with fields beside those that name a URL. */
+const formOn =
+  (pages: string, browser: () => typeof customer, own: Record<string, string> = {}) =>
+  (page: string, names: readonly string[], fields: (url: string) => Record<string, string>) => ({
+    fields: names.map((name) => `${pages} ${page} ${name}`),
+    give: (url: string) => sent(browser(), page, { ...own, ...fields(url) }),
+  });
+const onDashboard = formOn("dashboard", () => operator, { tenant: TENANT });
+const inPortal = formOn("portal", () => customer);
 
 const noticesAt = (target: string) => ({
   kind: "slack",

@@ -4,6 +4,7 @@
  * validate.ts, against the host that the request came to.
  */
 
+import { isJsonObject } from "../../core/json-value.ts";
 import type { FieldError } from "../../core/result.ts";
 import type { TargetFields } from "../../delivery/kinds/kind.ts";
 import {
@@ -17,15 +18,14 @@ import {
 } from "../../delivery/kinds/registry.ts";
 import { kindNameOf } from "../../delivery/kinds/sending.ts";
 import { sealToken } from "../../delivery/kinds/token.ts";
-
 import type { Services } from "../../services.ts";
 import type { Destination } from "../../store/destination.ts";
 import type { DestinationInput, NewDestinationInput } from "./schema.ts";
 
 /** The errors of a target's fields together; none where the kind itself is at fault. */
 export function targetErrors(given: unknown): FieldError[] {
-  if (typeof given !== "object" || given === null || Array.isArray(given)) return [];
-  const { kind, handshake } = given as { kind?: unknown; handshake?: unknown };
+  if (!isJsonObject(given)) return [];
+  const { kind, handshake } = given;
   const name = destinationKinds.find((one) => one === (kind ?? "https"));
   if (name === undefined) return [];
   const fault = `is for the kind https, and this one is ${name}`;

@@ -7,6 +7,7 @@ import { changesBetween } from "../../core/audit.ts";
 import { canonicalJson } from "../../core/canonical-json.ts";
 import { isSameShape, type JsonSchema } from "../../core/json-schema.ts";
 import { dataFaults } from "../../core/json-schema-check.ts";
+import { isJsonObject } from "../../core/json-value.ts";
 import { conflict, type FieldError, invalidFields, ok } from "../../core/result.ts";
 import type { Services } from "../../services.ts";
 import {
@@ -123,11 +124,11 @@ async function webhooksOf(document: Import["document"]) {
  * YAML is a superset of JSON. Undefined for what is neither, is no object, or nests deeper than the stack. The library
  * refuses aliases that multiply; those that are left are copied.
  */
-async function parsedDocument(text: string): Promise<Record<string, unknown> | undefined> {
+async function parsedDocument(text: string): Promise<Readonly<Record<string, unknown>> | undefined> {
   const { parse } = await import("yaml");
   try {
-    const value = JSON.parse(JSON.stringify(parse(text, { logLevel: "silent" })));
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? value : undefined;
+    const value: unknown = JSON.parse(JSON.stringify(parse(text, { logLevel: "silent" })));
+    return isJsonObject(value) ? value : undefined;
   } catch {
     return undefined;
   }

@@ -9,6 +9,7 @@
 import { isFormat } from "../../core/json-formats.ts";
 import { APPLICATORS, faultOfValue, type JsonSchema, schemaFaults } from "../../core/json-schema.ts";
 import { dataFaults } from "../../core/json-schema-check.ts";
+import { isJsonObject } from "../../core/json-value.ts";
 import { MOST_TEMPLATE } from "../../core/transform/template.ts";
 
 export type WebhookType = Readonly<{
@@ -41,15 +42,12 @@ const MAX_FAULTS = 20;
 
 type Json = Readonly<Record<string, unknown>>;
 
-const isObject = (value: unknown): value is Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
 /** The event types of a document, in its order, or what is wrong with it. */
 export function webhooksIn(document: Json): readonly WebhookType[] | readonly WebhookFault[] {
   const maps = (["webhooks", "x-webhooks"] as const).flatMap((key) =>
     document[key] === undefined ? [] : [[key, document[key]] as const],
   );
-  const odd = maps.find(([, map]) => !isObject(map));
+  const odd = maps.find(([, map]) => !isJsonObject(map));
   if (odd) return [faultAt([odd[0]], "is no object", "webhooks by their names")];
   const items = new Map(maps.flatMap(([key, map]) => namesIn(key, map as Json)));
   if (items.size === 0) return [faultAt([], "has no webhooks", "some under webhooks or x-webhooks")];
@@ -87,7 +85,7 @@ function readWebhook(document: Json, name: string, path: Path): WebhookType | We
   const operation = step(document, item, "post");
   if ("fault" in operation) return [operation];
   const { value: post } = operation;
-  if (!isObject(post))
+  if (!isJsonObject(post))
     return [faultAt(operation.path, "is missing", "the operation that receives the webhook")];
   const description = [post.description, post.summary, (item.value as Json).description].find(
     (one) => typeof one === "string",
@@ -102,7 +100,7 @@ function readWebhook(document: Json, name: string, path: Path): WebhookType | We
   const content = contentOf(document, operation);
   if ("fault" in content) return [content];
   const base = { name, description: text, deprecated: post.deprecated === true, conversion, conversionAt };
-  if (!isObject(content.value)) return { ...base, schema: undefined, example: undefined };
+  if (!isJsonObject(content.value)) return { ...base, schema: undefined, example: undefined };
   return withSchema(document, base, { path: content.path, value: content.value });
 }
 
@@ -160,11 +158,11 @@ function withSchema(document: Json, base: Base, media: Place): WebhookType | Web
 function exampleIn(document: Json, media: Place): Place | WebhookFault {
   const { example, examples } = media.value as Json;
   if (example !== undefined) return { path: [...media.path, "example"], value: example };
-  const [first] = isObject(examples) ? Object.keys(examples) : [];
+  const [first] = isJsonObject(examples) ? Object.keys(examples) : [];
   if (first === undefined) return { path: media.path, value: undefined };
   const entry = follow(document, [...media.path, "examples", first]);
   if ("fault" in entry) return entry;
-  return { path: [...entry.path, "value"], value: isObject(entry.value) ? entry.value.value : undefined };
+  return { path: [...entry.path, "value"], value: isJsonObject(entry.value) ? entry.value.value : undefined };
 }
 
 // ── Places of the document ──
@@ -175,7 +173,7 @@ type Place = Readonly<{ path: Path; value: unknown }>;
 /** The value of a key, with references followed; undefined where there is none, a fault where it is no object. */
 function step(document: Json, { path, value }: Place, key: string): Place | WebhookFault {
   const to = [...path, key];
-  if (!isObject(value) || !Object.hasOwn(value, key)) return { path: to, value: undefined };
+  if (!isJsonObject(value) || !Object.hasOwn(value, key)) return { path: to, value: undefined };
   return follow(document, to);
 }
 
@@ -184,7 +182,7 @@ function follow(document: Json, path: Path): Place | WebhookFault {
   let at = path;
   for (let hops = 0; hops <= MOST_HOPS; hops++) {
     const value = valueAt(document, at);
-    if (!isObject(value))
+    if (!isJsonObject(value))
       return faultAt(at, value === undefined ? "is missing" : "is no object", "an object");
     if (value.$ref === undefined) return { path: at, value };
     const to = pathOf(value.$ref);
@@ -260,7 +258,7 @@ function converting(document: Json, given: unknown, from: Path): { schema: unkno
     }
   }
   if (translation.faults.length > 0) return translation.faults;
-  if (definitions.size === 0 || !isObject(schema)) return { schema };
+  if (definitions.size === 0 || !isJsonObject(schema)) return { schema };
   return { schema: { ...schema, $defs: Object.fromEntries(definitions) } };
 }
 
@@ -272,7 +270,7 @@ function translated(translation: Translation, given: unknown, path: Path, depth:
     translation.faults.push(faultAt(path, "is nested too deep", `at most ${MAX_DEPTH} levels`));
     return true;
   }
-  if (!isObject(given)) return given;
+  if (!isJsonObject(given)) return given;
   const entries = Object.entries(given).flatMap(([keyword, value]): [string, unknown][] => {
     if (ANNOTATIONS.has(keyword) || keyword.startsWith("x-")) return [];
     if (keyword === "format" && typeof value === "string" && !isFormat(value)) return [];
@@ -289,7 +287,7 @@ function translatedValue(translation: Translation, keyword: string, value: unkno
     translated(translation, inner, key === undefined ? at : [...at, key], depth + 1);
   if (child === "schema") return one(value, undefined);
   if (child === "list" && Array.isArray(value)) return value.map((inner, i) => one(inner, String(i)));
-  if (child === "map" && isObject(value))
+  if (child === "map" && isJsonObject(value))
     return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, one(inner, key)]));
   return value;
 }

@@ -5,6 +5,7 @@
 import type { EventVersion } from "../../core/bundle.ts";
 import { type JsonSchema, type SchemaFault, schemaFaults } from "../../core/json-schema.ts";
 import { dataFaults } from "../../core/json-schema-check.ts";
+import { parsedJson } from "../../core/json-value.ts";
 import { type Principal, refuseBound } from "../../core/principal.ts";
 import { conflict, type FieldError, invalidFields, missing, ok } from "../../core/result.ts";
 import { wholeDays } from "../../core/retention.ts";
@@ -177,9 +178,5 @@ export function typeView(row: EventType): EventTypeView {
 
 /** Null for what an edit by hand has made unreadable. */
 export function storedJson(text: string | null): unknown {
-  try {
-    return text === null ? null : JSON.parse(text);
-  } catch {
-    return null;
-  }
+  return text === null ? null : (parsedJson(text) ?? null);
 }
