@@ -7,7 +7,10 @@ import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-worker
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 import { longest, type Project, projects } from "./lanes.ts";
+import { keepTemporaryFilesInMemory } from "./support/in-memory.ts";
 import { MASTER_KEYS } from "./support/vault.ts";
+
+keepTemporaryFilesInMemory();
 
 // Otherwise wrangler warns, once for each test file, of secrets that the bindings below provide.
 process.env.WRANGLER_LOG ??= "error";

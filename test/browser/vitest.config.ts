@@ -3,7 +3,10 @@
  * no test is run, and a warning says so.
  */
 import { defineConfig } from "vitest/config";
+import { keepTemporaryFilesInMemory } from "../support/in-memory.ts";
 import { findBrowser, NO_BROWSER } from "./find-browser.ts";
+
+keepTemporaryFilesInMemory();
 
 const browser = findBrowser();
 if (browser === undefined) console.warn(`Skipped: ${NO_BROWSER}`);
