@@ -270,8 +270,9 @@ function fileOf(bench: Bench): string {
 /** What figures depend on; other files are written while benches run. */
 const MEASURED = [":/src", ":/migrations", ":/wrangler.toml", ":/package-lock.json"];
 
-function commit(): string {
+/** The commit that is checked out, with a `+` where any of these places has been changed since. */
+export function commit(places: readonly string[] = MEASURED): string {
   const git = (...args: string[]) => execFileSync("git", args, { cwd: PLACE }).toString().trim();
-  const changed = git("status", "--porcelain", "--", ...MEASURED) !== "";
+  const changed = git("status", "--porcelain", "--", ...places) !== "";
   return `${git("rev-parse", "--short", "HEAD")}${changed ? "+" : ""}`;
 }

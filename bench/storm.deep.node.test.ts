@@ -2,11 +2,12 @@ import { describe, expect, it } from "vitest";
 import { simulationFiguresOf } from "../src/simulator/figures.ts";
 import { contend } from "./storm/aws.ts";
 import { chart } from "./storm/chart.ts";
-import { compare, resultOf } from "./storm/compare.ts";
+import { type Comparison, comparisonOf, resultOf } from "./storm/compare.ts";
 import { ourselves } from "./storm/contenders.ts";
 import { limits } from "./storm/goals.ts";
 import { section } from "./storm/report.ts";
-import { outageOfAnHour, quietOutage, slow, WEEKENDS, weekend } from "./storm/scenarios.ts";
+import { outageOfAnHour, quietOutage, type Scenario, slow, WEEKENDS, weekend } from "./storm/scenarios.ts";
+import type { Contender } from "./storm/sender.ts";
 import { svix } from "./storm/senders/peers.ts";
 import { withoutJitter } from "./storm/senders/policies.ts";
 import { simulate } from "./storm/simulate.ts";
@@ -19,6 +20,17 @@ function once<T>(make: () => Promise<T>): () => Promise<T> {
     made ??= make();
     return made;
   };
+}
+
+async function compare(
+  scenario: Scenario,
+  contenders: readonly Contender[],
+  seed: number,
+): Promise<Comparison> {
+  const { runs, read } = comparisonOf(scenario, contenders, seed);
+  const results = new Map<unknown, unknown>();
+  for (const run of runs) results.set(run, await run.play());
+  return read((run) => results.get(run) as never);
 }
 
 describe("storm benchmark: the production delivery path in virtual time", () => {

@@ -3,15 +3,18 @@
  * Prints the tables and writes figures.md beside the code, and for docs/benchmarks.md the pictures and the results.
  *
  * `npm run bench:storm -- outage-1h slow` runs only the scenarios named and writes nothing; `default-policy`
- * stands for what the default policy is chosen by, which takes longest, and `shared-receiver` for a host that many
- * tenants share, which is saved with `--save`.
+ * stands for what the default policy is chosen by, and `shared-receiver` for a host that many tenants share, which
+ * is saved with `--save`. `--processes=1` leaves the other cores alone. Run again after an interruption, it goes on
+ * with what is left, as long as nothing has been changed and the commit is the same.
  */
-import { mkdirSync, writeFileSync } from "node:fs";
-import { benchArgs, type SharedResults, save } from "./results.ts";
-import { type Contention, contend } from "./storm/aws.ts";
-import { type Comparison, compare } from "./storm/compare.ts";
-import { behindTheGate, contenders } from "./storm/contenders.ts";
-import { type PolicyFigures, policyFigures, policySection } from "./storm/default-policy.ts";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { projectRoot } from "../tools/wrangler.ts";
+import { benchArgs, commit, save } from "./results.ts";
+import { contention } from "./storm/aws.ts";
+import { comparisonOf } from "./storm/compare.ts";
+import { contenders, presetsBehindTheGate } from "./storm/contenders.ts";
+import { policyFigures, policySection } from "./storm/default-policy.ts";
 import { goalsOf } from "./storm/goals.ts";
 import { pictures } from "./storm/pictures.ts";
 import {
@@ -23,106 +26,85 @@ import {
   sharedTable,
   wideText,
 } from "./storm/report.ts";
+import { isBeside, playAll, type Section } from "./storm/runs.ts";
 import { erratic, outageOfAnHour, quiet, scenarios } from "./storm/scenarios.ts";
-import { sharedReceiver } from "./storm/shared-receiver.ts";
-import { wideDrain } from "./storm/wide-drain.ts";
+import { sharedReceivers } from "./storm/shared-receiver.ts";
+import { wideDrainOf } from "./storm/wide-drain.ts";
 
 const SEED = 1;
 const WIDE = 20_000;
-/** Tenants of the shared host, and events of each in the hour. */
-const MANY = [1_000, 20] as const;
-const SOME = [100, 100] as const;
 const FIGURES = `${import.meta.dirname}/storm/figures.md`;
-const PICTURES = `${import.meta.dirname}/../.github/pictures`;
+const PICTURES = `${projectRoot}/.github/pictures`;
+const RESULTS = `${projectRoot}/.wrangler/storm`;
 
 const { words: named, save: isSaved } = benchArgs();
+const isWhole = named.length === 0;
 const startedAt = performance.now();
 
-/** Overwrites itself on a terminal; elsewhere it stays silent. */
+/** Overwrites itself on a terminal. */
 function progress(what: string): void {
-  const seconds = Math.round((performance.now() - startedAt) / 1000);
-  if (process.stderr.isTTY) process.stderr.write(`\r\x1b[K${seconds} s  ${what}`);
+  const line = `${Math.round((performance.now() - startedAt) / 1000)} s  ${what}`.slice(0, 100);
+  process.stderr.write(process.stderr.isTTY ? `\r\x1b[K${line}` : `${line}\n`);
 }
 
-function show(...blocks: readonly string[]): void {
-  if (process.stderr.isTTY) process.stderr.write("\r\x1b[K");
-  for (const block of blocks) console.log(`${block}\n`);
+function processes(): number {
+  const given = process.argv.find((word) => word.startsWith("--processes="))?.split("=")[1];
+  return given === undefined ? availableParallelism() : Math.max(1, Math.trunc(Number(given)) || 1);
 }
 
-async function compareAll(): Promise<Comparison[]> {
-  const comparisons: Comparison[] = [];
-  for (const scenario of scenarios) {
-    if (named.length > 0 && !named.includes(scenario.name)) continue;
-    const comparison = await compare(scenario, contenders, SEED, progress);
-    comparisons.push(comparison);
-    show(...section(comparison));
-  }
-  return comparisons;
+/** Results of changed code are of no use to the next run: nobody knows what has changed since. */
+function placeOf(code: string): string {
+  const place = `${RESULTS}/${code}`;
+  if (code.endsWith("+") && !isBeside) rmSync(place, { recursive: true, force: true });
+  return place;
 }
 
-async function presetsBehindTheGate(): Promise<Comparison[]> {
-  const hour = await compare(outageOfAnHour(3_000), behindTheGate, SEED, progress);
-  const long = await compare(quiet, behindTheGate, SEED, progress);
-  const uncertain = await compare(erratic, behindTheGate, SEED, progress);
-  show("# Presets behind the gate", ...section(hour), ...section(long), ...section(uncertain));
-  return [hour, long, uncertain];
+function only<Content>(name: string, ...sections: Section<Content>[]): Section<Content>[] {
+  return isWhole || named.includes(name) ? sections : [];
 }
 
-async function comparePolicies(): Promise<PolicyFigures[]> {
-  const all: PolicyFigures[] = [];
-  for await (const one of policyFigures(SEED, progress)) {
-    all.push(one);
-    show(...policySection(one));
-  }
-  return all;
-}
+const policies = only("default-policy", ...policyFigures(SEED));
+const shared = only("shared-receiver", sharedReceivers(SEED));
+const compared = scenarios.flatMap((scenario) =>
+  only(scenario.name, comparisonOf(scenario, contenders, SEED)),
+);
+const gated = only(
+  "presets",
+  ...[outageOfAnHour(3_000), quiet, erratic].map((scenario) =>
+    comparisonOf(scenario, presetsBehindTheGate, SEED),
+  ),
+);
+const wide = wideDrainOf(WIDE, SEED);
+const contended = contention(SEED);
 
-async function contendAll(): Promise<Contention[]> {
-  const all: Contention[] = [];
-  for (const clients of [20, 100]) {
-    for (const jitter of ["none", "equal", "full", "decorrelated"] as const) {
-      progress(`${clients} clients contend with ${jitter}`);
-      all.push(await contend(clients, jitter, SEED));
-    }
-  }
-  show(contentionTable(all));
-  return all;
-}
+const sections = [...policies, ...shared, ...compared, ...gated, ...(isWhole ? [wide, contended] : [])];
+const place = placeOf(commit([":/"]));
+const played = await playAll(
+  sections.flatMap(({ runs }) => runs),
+  { place, processes: processes(), progress },
+);
+const read = <Content>(all: readonly Section<Content>[]) => all.map((one) => one.read(played));
 
-async function shareReceiver(): Promise<SharedResults["runs"]> {
-  const runs: SharedResults["runs"][number][] = [];
-  for (const [title, [tenants, each], isGrouped] of [
-    ["1,000 tenants in a group", MANY, true],
-    ["1,000 without", MANY, false],
-    ["100 in a group", SOME, true],
-    ["100 without", SOME, false],
-  ] as const) {
-    progress(`a shared host: ${title}`);
-    runs.push({ name: title, isGrouped, ...(await sharedReceiver(tenants, each, isGrouped, SEED)) });
-  }
-  show("# One host of many tenants", sharedTable(runs));
-  if (isSaved || named.length === 0) save("shared", { seed: SEED, runs });
-  return runs;
-}
-
-const comparisons = await compareAll();
-if (named.includes("default-policy")) {
-  await comparePolicies();
-}
-if (named.includes("shared-receiver")) await shareReceiver();
-if (named.length === 0) {
-  const presets = await presetsBehindTheGate();
-  const policies = await comparePolicies();
-  const contention = await contendAll();
-  const wide = await wideDrain(WIDE, SEED);
-  const shared = await shareReceiver();
-  const goals = goalsOf(comparisons, wide);
-  show(wideText(wide), goalTable(goals));
-  writeFileSync(
-    FIGURES,
-    reportOf({ seed: SEED, comparisons, behindTheGate: presets, policies, goals, wide, shared, contention }),
-  );
+const comparisons = read(compared);
+const presets = read(gated);
+const [tenants] = read(shared);
+const blocks = [
+  ...comparisons.flatMap(section),
+  ...presets.flatMap(section),
+  ...read(policies).flatMap(policySection),
+  ...(tenants ? [sharedTable(tenants)] : []),
+];
+if (tenants && (isWhole || isSaved)) save("shared", { seed: SEED, runs: tenants });
+if (tenants && isWhole) {
+  const drained = wide.read(played);
+  const goals = goalsOf(comparisons, drained);
+  const clients = contended.read(played);
+  blocks.push(contentionTable(clients), wideText(drained), goalTable(goals));
+  const report = { seed: SEED, comparisons, behindTheGate: presets, policies: read(policies), goals };
+  writeFileSync(FIGURES, reportOf({ ...report, wide: drained, shared: tenants, contention: clients }));
   mkdirSync(PICTURES, { recursive: true });
   save("storm", resultsOf({ seed: SEED, comparisons, goals }));
   for (const { file, svg } of pictures(comparisons)) writeFileSync(`${PICTURES}/${file}`, svg);
+  rmSync(place, { recursive: true });
 }
+console.log(`\n${blocks.join("\n\n")}`);

@@ -8,12 +8,24 @@ import { backoffSeconds, type Jitter, jittered } from "../../src/core/retry/back
 import type { Random } from "../../src/core/seeded-random.ts";
 import { BEGINNING } from "../../src/simulator/scenario.ts";
 import { createEngine } from "./engine.ts";
+import type { Section } from "./runs.ts";
 
 export type Contention = Readonly<{ clients: number; jitter: Jitter; calls: number; ms: number }>;
 
 /** The production functions take any unit: here it is the millisecond. */
 const DELAYS = { base: 5, factor: 2, cap: 2_000 };
 const RUNS = 20;
+
+/** Two numbers of clients, with every kind of jitter that the article has. */
+export function contention(seed: number): Section<readonly Contention[]> {
+  const runs = [20, 100].flatMap((clients) =>
+    (["none", "equal", "full", "decorrelated"] as const).map((jitter) => ({
+      name: `${clients} clients contend with ${jitter}`,
+      play: () => contend(clients, jitter, seed),
+    })),
+  );
+  return { runs, read: (played) => runs.map((run) => played(run)) };
+}
 
 /** The mean of some runs. */
 export async function contend(clients: number, jitter: Jitter, seed: number): Promise<Contention> {

@@ -1,12 +1,13 @@
 /** Who is compared. Breakwater is last, as in every table. */
-import { type PresetName, presetNames } from "../../src/core/retry/presets.ts";
+import { type RetrySpec, resolveRetry } from "../../src/core/retry/policy.ts";
+import { presetNames } from "../../src/core/retry/presets.ts";
 import { breakwater } from "./breakwater/sender.ts";
 import type { Contender } from "./sender.ts";
 import { hookflare } from "./senders/hookflare.ts";
 import { convoy, outpost, svix } from "./senders/peers.ts";
 import { fixed, immediate, presetAlone, withoutJitter } from "./senders/policies.ts";
 
-export const ourselves: Contender = { name: "Breakwater", model: false, start: breakwater };
+export const ourselves = behindTheGate("Breakwater", {});
 
 export const contenders: readonly Contender[] = [
   immediate,
@@ -15,6 +16,7 @@ export const contenders: readonly Contender[] = [
   presetAlone("textbook"),
   presetAlone("gethook"),
   presetAlone("progressive"),
+  presetAlone("exponential"),
   presetAlone("storm-safe"),
   presetAlone("capped"),
   svix,
@@ -25,9 +27,17 @@ export const contenders: readonly Contender[] = [
 ];
 
 /** The presets behind Breakwater's gate, which is how they are used: what is left for the schedule to decide. */
-export const behindTheGate: readonly Contender[] = presetNames.map((preset: PresetName) => ({
-  name: preset,
-  model: false,
-  start: (context) =>
-    breakwater({ ...context, settings: { ...context.settings, retry: JSON.stringify({ preset }) } }),
-}));
+export const presetsBehindTheGate: readonly Contender[] = presetNames.map((preset) =>
+  behindTheGate(preset, { preset }),
+);
+
+/** Breakwater with this policy. Names that stand for the same policy are the same contender. */
+export function behindTheGate(name: string, retry: RetrySpec): Contender {
+  return {
+    name,
+    id: `Breakwater ${JSON.stringify(resolveRetry(retry))}`,
+    model: false,
+    start: (context) =>
+      breakwater({ ...context, settings: { ...context.settings, retry: JSON.stringify(retry) } }),
+  };
+}

@@ -16,16 +16,15 @@ export type Engine = VirtualTime &
     run: (done: () => boolean, horizonAt: number) => Promise<void>;
   }>;
 
+/** Made once: the stack of each would cost more than the attempt that has long ended. */
+const TIMEOUT = new DOMException("The operation was aborted due to timeout", "TimeoutError");
+
 export function createEngine(seed: number): Engine {
   const time = virtualTime(seed);
 
   function timeout(ms: number): AbortSignal {
     const controller = new AbortController();
-    void time
-      .sleep(ms)
-      .then(() =>
-        controller.abort(new DOMException("The operation was aborted due to timeout", "TimeoutError")),
-      );
+    void time.sleep(ms).then(() => controller.abort(TIMEOUT));
     return controller.signal;
   }
 

@@ -19,7 +19,7 @@ import {
 import type { DestinationSettings } from "./breakwater/destinations.ts";
 
 /** What the owners have set may be any column of their destinations. */
-export type Scenario = SimulatedScenario & Readonly<{ settings: DestinationSettings }>;
+export type Scenario = SimulatedScenario & Readonly<{ settings: DestinationSettings; isBatched?: boolean }>;
 
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
@@ -72,8 +72,9 @@ export const quiet = troubled("quiet", "Down for 6 h, 60 deliveries", 6 * HOUR, 
 /**
  * Nobody is there to mend it: down for days, with so many deliveries an hour, from the very beginning of the outage
  * until an hour after it. The first are the oldest when it ends, and nearest to their age limit.
+ * @param perPost so many come together
  */
-export function weekend(lastMs: number, perHour: number): Scenario {
+export function weekend(lastMs: number, perHour: number, perPost = 1): Scenario {
   const hours = Math.round((lastMs / HOUR) * 100) / 100;
   const quietly = troubled(
     "weekend",
@@ -82,9 +83,10 @@ export function weekend(lastMs: number, perHour: number): Scenario {
     0,
   );
   const posts = Math.floor(((lastMs + HOUR) / HOUR) * perHour);
-  const postAt = (i: number) => BEGINNING + BEFORE + Math.floor((i * HOUR) / perHour);
+  const postAt = (i: number) => BEGINNING + BEFORE + Math.floor(((i - (i % perPost)) * HOUR) / perHour);
   return {
     ...quietly,
+    isBatched: perPost > 1,
     posts: () => Array.from({ length: posts }, (_, i) => ({ at: postAt(i), receiver: 0 })),
   };
 }

@@ -10,10 +10,14 @@ export type ContenderContext = SenderContext &
     receivers: number;
     /** What the receivers' owners have set, for a sender that has settings. */
     settings: DestinationSettings;
+    /** Whether what is posted to a receiver at the same moment is one request. */
+    isBatched: boolean;
   }>;
 
 export type Contender = Readonly<{
   name: string;
+  /** Where several names stand for the same sender. */
+  id?: string;
   /** Whether it is a model of somebody else's published behaviour. */
   model: boolean;
   start: (context: ContenderContext) => SimulatedSender;

@@ -5,9 +5,10 @@
  */
 import type { Simulated } from "../../src/simulator/figures.ts";
 import { BEGINNING, FINE, isWithin, recoveryOf, steady } from "../../src/simulator/scenario.ts";
-import type { SharedReceiver } from "../results.ts";
+import type { SharedReceiver, SharedResults } from "../results.ts";
 import { quantile } from "../throughput/round.ts";
 import { breakwater } from "./breakwater/sender.ts";
+import type { Section } from "./runs.ts";
 import type { Scenario } from "./scenarios.ts";
 import { simulate } from "./simulate.ts";
 
@@ -24,8 +25,22 @@ const AT_ONCE = 13;
 /** Late attempts fit beside it. */
 const RATE = 47;
 
+/** With many tenants and with some, each in a group and without one. */
+export function sharedReceivers(seed: number): Section<SharedResults["runs"]> {
+  const runs = [
+    { name: "1,000 tenants in a group", tenants: 1_000, each: 20, isGrouped: true },
+    { name: "1,000 without", tenants: 1_000, each: 20, isGrouped: false },
+    { name: "100 in a group", tenants: 100, each: 100, isGrouped: true },
+    { name: "100 without", tenants: 100, each: 100, isGrouped: false },
+  ].map(({ name, tenants, each, isGrouped }) => ({
+    name: `a shared host: ${name}`,
+    play: async () => ({ name, isGrouped, ...(await sharedReceiver(tenants, each, isGrouped, seed)) }),
+  }));
+  return { runs, read: (played) => runs.map((run) => played(run)) };
+}
+
 /** @param each events of each tenant in the hour */
-export async function sharedReceiver(
+async function sharedReceiver(
   tenants: number,
   each: number,
   grouped: boolean,

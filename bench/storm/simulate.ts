@@ -8,8 +8,8 @@ import type { Contender } from "./sender.ts";
 export async function simulate(scenario: Scenario, contender: Contender, seed: number): Promise<Simulated> {
   const engine = createEngine(seed);
   const { context, postTo, isOver, horizonAt, result } = prepareScenario(engine, scenario);
-  const { settings, receivers } = scenario;
-  postTo(contender.start({ ...context, receivers, settings }));
+  const { settings, receivers, isBatched = false } = scenario;
+  postTo(contender.start({ ...context, receivers, settings, isBatched }));
   await engine.run(isOver, horizonAt);
   return result();
 }

@@ -7,6 +7,7 @@ import type { Simulated } from "../../src/simulator/figures.ts";
 import { secondOf } from "../../src/simulator/ledger.ts";
 import { FINE, isWithin, recoveryOf, steady } from "../../src/simulator/scenario.ts";
 import { ourselves } from "./contenders.ts";
+import type { Section } from "./runs.ts";
 import type { Scenario } from "./scenarios.ts";
 import { simulate } from "./simulate.ts";
 
@@ -35,6 +36,11 @@ function wide(deliveries: number): Scenario {
     posts: (random) => steady(deliveries / 115, { from: 0, to: 115_000 }, 0, random),
     settings: { maxConcurrency: 100, ratePerSecond: 10_000, rateBurst: 10_000 },
   };
+}
+
+export function wideDrainOf(deliveries: number, seed: number): Section<WideDrain> {
+  const run = { name: "a wide drain", play: () => wideDrain(deliveries, seed) };
+  return { runs: [run], read: (played) => played(run) };
 }
 
 export async function wideDrain(deliveries: number, seed: number): Promise<WideDrain> {

@@ -31,7 +31,7 @@ export function breakwater(
   context: ContenderContext,
   { settingsOf = () => ({}), prepare = () => {}, ...world }: SenderOptions = {},
 ): SimulatedSender {
-  const { engine, attempt, ledger, receivers, settings } = context;
+  const { engine, attempt, ledger, receivers, settings, isBatched } = context;
   const { db, invoke } = virtualPlatform(engine, {
     ...world,
     fetch: answersOver(engine, attempt, settings.timeoutMs ?? 15_000),
@@ -53,11 +53,34 @@ export function breakwater(
   }
   engine.after(SWEEP_EVERY_MS, sweepEveryMinute);
 
+  /** Posted at this moment, and not yet sent. */
+  const together = new Map<number, number[]>();
+
   function post(delivery: number, receiver: number): void {
-    const event = postedEvent({ tenant: `t${receiver}`, type: "storm", data: delivery });
+    if (isBatched) join(delivery, receiver);
+    else send([delivery], receiver);
+  }
+
+  function join(delivery: number, receiver: number): void {
+    const batch = together.get(receiver);
+    if (batch) batch.push(delivery);
+    else {
+      const first = [delivery];
+      together.set(receiver, first);
+      engine.after(1, () => {
+        together.delete(receiver);
+        send(first, receiver);
+      });
+    }
+  }
+
+  function send(posted: readonly number[], receiver: number): void {
+    const tenant = `t${receiver}`;
+    const events = posted.map((data) => postedEvent({ tenant, type: "storm", data }));
     void invoke("post", async (services) => {
-      const accepted = await accept(services, [event]);
-      if (accepted.kind === "accepted") for (const { id } of accepted.events) deliveries.set(id, delivery);
+      const accepted = await accept(services, events);
+      if (accepted.kind !== "accepted") return;
+      for (const [i, { id }] of accepted.events.entries()) deliveries.set(id, posted[i] ?? Number.NaN);
     });
   }
   return { post };
