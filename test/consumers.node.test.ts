@@ -39,11 +39,13 @@ describe.each(consumers)("the consumer of $queue", ({
 
   const isRepeated = queue === "breakwater-drains" || queue === "breakwater-upkeep";
 
-  test.runIf(!isRepeated)("needs most of an hour to give up a message of a crash", () => {
-    expect(max_retries * retry_delay).toBeGreaterThanOrEqual(45 * 60);
-  });
+  if (!isRepeated)
+    test("needs most of an hour to give up a message of a crash", () => {
+      expect(max_retries * retry_delay).toBeGreaterThanOrEqual(45 * 60);
+    });
 
-  test.runIf(dead_letter_queue)("has a dead-letter queue with a consumer", () => {
-    expect(consumers.map((consumer) => consumer.queue)).toContain(dead_letter_queue);
-  });
+  if (dead_letter_queue)
+    test("has a dead-letter queue with a consumer", () => {
+      expect(consumers.map((consumer) => consumer.queue)).toContain(dead_letter_queue);
+    });
 });

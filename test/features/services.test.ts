@@ -141,28 +141,28 @@ describe.each(services)("$name", ({ service }) => {
     tenant: "acme",
   });
 
-  test.skipIf(least === "look")(
-    "is refused to a person of a lower role, with the role that it needs",
-    async () => {
+  const lower = roles.slice(0, roles.indexOf(least));
+  if (lower.length > 0)
+    test("is refused to a person of a lower role, with the role that it needs", async () => {
       world.d1.used();
-      for (const role of roles.slice(0, roles.indexOf(least)))
+      for (const role of lower)
         expect(await call(personOf(role))).toEqual({
           kind: "forbidden",
           detail: `Your role is ${role}, and this needs the role ${least}`,
         });
       expect(world.d1.used().queries).toBe(0);
-    },
-  );
+    });
 
   test("is not refused for the role to a person of this role or a higher one", () => {
     for (const role of roles.slice(roles.indexOf(least)))
       expect(refuseWithout(service.permission, personOf(role))).toBeUndefined();
   });
 
-  test.skipIf(action === "read")("is refused to a visitor whom nothing is allowed", async () => {
-    const visit = accessUnder(nothing);
-    world.d1.used();
-    expect(await call({ scopes, tenant: "acme", visit })).toMatchObject({ kind: "forbidden" });
-    expect(world.d1.used().queries).toBe(0);
-  });
+  if (action !== "read")
+    test("is refused to a visitor whom nothing is allowed", async () => {
+      const visit = accessUnder(nothing);
+      world.d1.used();
+      expect(await call({ scopes, tenant: "acme", visit })).toMatchObject({ kind: "forbidden" });
+      expect(world.d1.used().queries).toBe(0);
+    });
 });

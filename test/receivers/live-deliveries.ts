@@ -12,6 +12,7 @@ import { newSecret, type Scheme } from "../../src/secrets/signing.ts";
 import { until } from "../scenario/until.ts";
 import { testConfig } from "../support/config.ts";
 import { localServer } from "../support/local-server.ts";
+import { skipped } from "../support/skipped.ts";
 import { utf8 } from "../support/utf8.ts";
 import { vault } from "../support/vault.ts";
 import type { Language, RunningReceiver, Settings } from "./languages.ts";
@@ -131,7 +132,7 @@ function describeVerification({ receiver, secret, scheme }: Receiving): void {
     };
     const isSo = () => printed("handled") === 1 && printed("duplicate") === repeats;
     const otherwise = () => `${id} has not been handled once:\n${receiver().lines.join("\n")}`;
-    return until(isSo, { withinMs: 5_000, everyMs: 5, otherwise });
+    return until(isSo, { everyMs: 5, otherwise });
   };
 
   test("accepts a delivery, byte for byte as it was sent", async () => {
@@ -201,11 +202,7 @@ function describeVerification({ receiver, secret, scheme }: Receiving): void {
 /** Tests of a language's receiver; where it cannot run, one that is skipped, and a line that says so. */
 export async function describeReceiver(language: Language): Promise<void> {
   const lacks = await language.lacks();
-  if (lacks !== undefined) {
-    process.stderr.write(`Skipped: the receiver in ${language.name}, because this machine lacks ${lacks}\n`);
-    test.skip(`the receiver in ${language.name}: this machine lacks ${lacks}`, () => {});
-    return;
-  }
+  if (lacks !== undefined) return skipped(`the receiver in ${language.name}`, `this machine lacks ${lacks}`);
 
   function running(settings: () => Settings): () => RunningReceiver {
     let receiver: RunningReceiver | undefined;
@@ -235,7 +232,7 @@ export async function describeReceiver(language: Language): Promise<void> {
       afterAll(() => keys.close());
       const receiver = running(() => ({ WEBHOOK_JWKS: keys.url }));
       const accepts = async (sent: Sent) => (await send(receiver().url, sent)) === 204;
-      const patience = { withinMs: 10_000, otherwise: () => receiver().lines.join("\n") };
+      const patience = { otherwise: () => receiver().lines.join("\n") };
 
       test("asks for patience while the keys cannot be fetched, and accepts when they can", async () => {
         const sent = await signed({ secret });
