@@ -72,7 +72,7 @@ async function delivered(
   const { id: eventId } = (await posted.json()) as { id: string };
   expect(posted.status).toBe(202);
   const found = () => receiver.hits.find((hit) => hit.path === path);
-  await until(() => found() !== undefined, { withinMs: 20_000, otherwise: () => `nothing came to ${path}` });
+  await until(() => found() !== undefined, { otherwise: () => `nothing came to ${path}` });
   return { ...(found() as Hit), secret: String(body.secret), eventId };
 }
 

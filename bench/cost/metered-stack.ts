@@ -37,7 +37,6 @@ export type MeteredStack = Readonly<{
 }>;
 
 const ENTRY = "bench/cost/worker/metered-worker.ts";
-const PATIENCE_MS = 900_000;
 /** A destination that takes whatever comes, so that the figures are the path's and not its limits'. */
 const WIDE = { max_concurrency: 100, rate_per_second: 10_000, rate_burst: 10_000, retry: { schedule: [1] } };
 
@@ -93,7 +92,6 @@ export async function startMeteredStack({ latency = false } = {}): Promise<Meter
     delivered: (deliveries) => {
       expected += deliveries;
       return until(async () => successes >= expected && (await isQuiet()), {
-        withinMs: PATIENCE_MS,
         everyMs: 200,
         otherwise: () => `${successes} of ${expected} delivered`,
       });
@@ -104,8 +102,7 @@ export async function startMeteredStack({ latency = false } = {}): Promise<Meter
       return response.json() as Promise<Record<string, unknown>[]>;
     },
     bytes: async () => (await fetch(`${url}/bytes`)).json() as Promise<number>,
-    quiet: () =>
-      until(isQuiet, { withinMs: PATIENCE_MS, everyMs: 100, otherwise: () => "messages are left" }),
+    quiet: () => until(isQuiet, { everyMs: 100, otherwise: () => "messages are left" }),
     tick: async () => {
       await (await fetch(`${url}/tick`, { method: "POST" })).text();
     },

@@ -10,8 +10,8 @@ import { type ApiClient, apiClient } from "../../tools/stack.ts";
 import { signIn } from "./steps.ts";
 import { watch } from "./watch.ts";
 
-/** How long a page may take until it shows what a test waits for. */
-const TIMEOUT_MS = 30_000;
+/** How long a page may take until it shows what a test waits for: longer than it does on any machine. */
+export const PAGE_TIMEOUT_MS = 300_000;
 
 export type Customer = Readonly<{
   tenant: string;
@@ -63,7 +63,7 @@ export const test = base.extend<Fixtures>({
   page: async ({ browser, contextOptions }, use) => {
     const baseURL = inject("url");
     const context = await browser.newContext({ baseURL, ...contextOptions });
-    context.setDefaultTimeout(TIMEOUT_MS);
+    context.setDefaultTimeout(PAGE_TIMEOUT_MS);
     const { faults } = await watch(context, baseURL);
     await use(await context.newPage());
     await context.close();

@@ -1,6 +1,6 @@
 /** Finding things: the search field of every page, the log of all deliveries, and its live tail. */
 import { expect, vi } from "vitest";
-import { test } from "./browser-test.ts";
+import { PAGE_TIMEOUT_MS, test } from "./browser-test.ts";
 import { mark, newDestination, postEvents, tabTo } from "./steps.ts";
 
 test("an id leads straight to its page, and words to what has them", async ({
@@ -65,43 +65,41 @@ test("the log of all deliveries is filtered, and follows new ones and what becom
   await log.getByRole("link", { name: "Follow live" }).waitFor();
 });
 
-test(
-  "deliveries are selected in the log and sent again, or all that the filters find, with the keyboard alone",
-  {
-    timeout: 120_000,
-  },
-  async ({ signedIn: page, customer, endpoint }) => {
-    endpoint.reply = { status: 422 };
-    await newDestination(customer, endpoint);
-    await postEvents(customer, 3);
-    await page.getByRole("link", { name: "Deliveries", exact: true }).click();
-    const log = page.getByRole("region", { name: "Log" });
-    const dead = async () => {
-      await page.reload();
-      return log.getByText("Dead", { exact: true }).count();
-    };
-    await vi.waitFor(async () => expect(await dead()).toBe(3), 20_000);
-    endpoint.reply = { status: 200 };
-    await log.getByRole("checkbox", { name: "Select order.created" }).first().check();
-    await tabTo(page, "Send selected again");
-    await page.keyboard.press("Enter");
-    await page.getByRole("heading", { name: "1 sent again" }).waitFor();
-    await page.getByRole("link", { name: "Back to the log" }).click();
-    await log.getByText("Delivered").waitFor();
+test("deliveries are selected in the log and sent again, or all that the filters find, with the keyboard alone", async ({
+  signedIn: page,
+  customer,
+  endpoint,
+}) => {
+  endpoint.reply = { status: 422 };
+  await newDestination(customer, endpoint);
+  await postEvents(customer, 3);
+  await page.getByRole("link", { name: "Deliveries", exact: true }).click();
+  const log = page.getByRole("region", { name: "Log" });
+  const dead = async () => {
+    await page.reload();
+    return log.getByText("Dead", { exact: true }).count();
+  };
+  await vi.waitFor(async () => expect(await dead()).toBe(3), PAGE_TIMEOUT_MS);
+  endpoint.reply = { status: 200 };
+  await log.getByRole("checkbox", { name: "Select order.created" }).first().check();
+  await tabTo(page, "Send selected again");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "1 sent again" }).waitFor();
+  await page.getByRole("link", { name: "Back to the log" }).click();
+  await log.getByText("Delivered").waitFor();
 
-    await page.getByLabel("State").selectOption("dead");
-    await page.getByRole("button", { name: "Filter" }).click();
-    await log.getByRole("link", { name: "Send all again" }).click();
-    await page.getByText("The log finds 2 deliveries.").waitFor();
-    await tabTo(page, "Send them again");
-    await page.keyboard.press("Enter");
-    await page.getByRole("heading", { name: "2 sent again" }).waitFor();
-    await vi.waitFor(() => expect(endpoint.hits.length).toBe(6), 20_000);
+  await page.getByLabel("State").selectOption("dead");
+  await page.getByRole("button", { name: "Filter" }).click();
+  await log.getByRole("link", { name: "Send all again" }).click();
+  await page.getByText("The log finds 2 deliveries.").waitFor();
+  await tabTo(page, "Send them again");
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "2 sent again" }).waitFor();
+  await vi.waitFor(() => expect(endpoint.hits.length).toBe(6), PAGE_TIMEOUT_MS);
 
-    await page.goto("/dashboard/deliveries?state=delivered");
-    await log.getByLabel("Select all").check();
-    expect(await log.getByRole("checkbox", { name: "Select order.created", checked: true }).count()).toBe(3);
-    await log.getByRole("button", { name: "Cancel selected" }).click();
-    await page.getByText("3: The delivery has ended: it is delivered.").waitFor();
-  },
-);
+  await page.goto("/dashboard/deliveries?state=delivered");
+  await log.getByLabel("Select all").check();
+  expect(await log.getByRole("checkbox", { name: "Select order.created", checked: true }).count()).toBe(3);
+  await log.getByRole("button", { name: "Cancel selected" }).click();
+  await page.getByText("3: The delivery has ended: it is delivered.").waitFor();
+});

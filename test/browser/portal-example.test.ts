@@ -1,10 +1,10 @@
 /** The page of examples/portal-frame over http on one machine, as a developer tries it. */
 import { expect, inject } from "vitest";
-import { test } from "./browser-test.ts";
+import { PAGE_TIMEOUT_MS, test } from "./browser-test.ts";
 
 test("the example's page shows the portal of its customer, as high as it is", async ({ browser }) => {
   const context = await browser.newContext();
-  context.setDefaultTimeout(30_000);
+  context.setDefaultTimeout(PAGE_TIMEOUT_MS);
   const page = await context.newPage();
   await page.goto(inject("exampleUrl"));
   const frame = page.frameLocator("#webhooks");

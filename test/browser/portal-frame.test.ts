@@ -5,7 +5,7 @@
 import type { Browser, BrowserContext, Page } from "playwright-core";
 import { expect, inject } from "vitest";
 import { until } from "../scenario/until.ts";
-import { test } from "./browser-test.ts";
+import { PAGE_TIMEOUT_MS, test } from "./browser-test.ts";
 
 const PORTAL = inject("framedUrl");
 
@@ -37,7 +37,6 @@ test("opens in the frame, keeps its visit over forms and pages, and tells its he
   await frame.getByText("Paused. New events are kept until you resume the endpoint.").waitFor();
   const messages = () => page.evaluate(() => (window as unknown as Noted).messages);
   await until(async () => new Set((await messages()).map(({ data }) => data.height)).size > 1, {
-    withinMs: 10_000,
     otherwise: () => "no new height",
   });
   const seen = await messages();
@@ -66,7 +65,6 @@ test("is not shown on a page of an origin that the deployment does not name", as
   context.on("console", (message) => violations.push(message.text()));
   const page = await shownOn(context, "https://evil.example", await newLink(context));
   await until(() => violations.some((text) => text.includes("frame-ancestors")), {
-    withinMs: 10_000,
     otherwise: () => violations.join("; "),
   });
   expect(await page.frameLocator("#portal").getByRole("button", { name: "Open" }).count()).toBe(0);
@@ -80,7 +78,6 @@ test("the dashboard is shown in no frame", async ({ browser }) => {
   context.on("console", (message) => violations.push(message.text()));
   await shownOn(context, "https://app.sender.example", `${PORTAL}/dashboard`);
   await until(() => violations.some((text) => /frame-ancestors|X-Frame-Options/.test(text)), {
-    withinMs: 10_000,
     otherwise: () => violations.join("; "),
   });
   await context.close();
@@ -88,7 +85,7 @@ test("the dashboard is shown in no frame", async ({ browser }) => {
 
 async function newContext(browser: Browser): Promise<BrowserContext> {
   const context = await browser.newContext({ ignoreHTTPSErrors: true });
-  context.setDefaultTimeout(30_000);
+  context.setDefaultTimeout(PAGE_TIMEOUT_MS);
   return context;
 }
 

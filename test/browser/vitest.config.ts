@@ -24,7 +24,9 @@ export default defineConfig({
     maxWorkers: 2,
     maxConcurrency: 3,
     sequence: { concurrent: true },
-    testTimeout: 600_000,
-    hookTimeout: 600_000,
+    // A safety net, and no measure.
+    testTimeout: 3_600_000,
+    hookTimeout: 3_600_000,
+    expect: { poll: { timeout: 300_000 } },
   },
 });

@@ -12,9 +12,6 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { projectRoot } from "../../tools/wrangler.ts";
 import { until } from "./until.ts";
 
-const READY_MS = 600_000;
-const GONE_MS = 120_000;
-
 type Way = (npm: number, node: number) => void;
 
 /** A terminal signals the whole group in front of it; `npm` leads the group here. */
@@ -59,13 +56,12 @@ describe.each(["Ctrl+C in the terminal", "SIGKILL of npm", "SIGKILL of the scrip
 /** @param port where the Worker answers; an unknown one is free when its process is gone */
 async function endsCompletely(port: number | undefined, end: Way): Promise<void> {
   const isUp = () => (port === undefined ? commands().includes("/workerd serve") : answers(port));
-  await until(isUp, { withinMs: READY_MS, otherwise: () => `the Worker has not come up:\n${commands()}` });
+  await until(isUp, { otherwise: () => `the Worker has not come up:\n${commands()}` });
   started = descendants();
   const script = started.find((pid) => /^\S*node tools\/(dev|demo)\.ts/.test(commandOf(pid)));
   expect(script).toBeDefined();
   end(npm?.pid ?? 0, script ?? 0);
   await until(async () => !started.some(isAlive) && (port === undefined || !(await answers(port))), {
-    withinMs: GONE_MS,
     otherwise: () => `still there:\n${started.filter(isAlive).map(commandOf).join("\n")}`,
   });
 }

@@ -24,7 +24,6 @@ test("delivers every accepted event after the stack was killed before it could",
     await testStack.start();
     const left = () => missing(accepted, receptionsOf(testStack.receiver.hits), [PATH]);
     await until(() => left().length === 0, {
-      withinMs: 120_000,
       otherwise: () => `${left().length} of ${EVENTS} have not arrived.\n${testStack.lastLines()}`,
     });
     expect(accepted).toHaveLength(EVENTS);

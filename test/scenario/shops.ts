@@ -104,7 +104,7 @@ async function started(
   });
   const url = `http://127.0.0.1:${port}/`;
   const answers = () => fetch(url).then(Boolean, () => false);
-  await until(answers, { withinMs: 60_000, otherwise: () => `${command} does not answer` });
+  await until(answers, { otherwise: () => `${command} does not answer` });
   return () => child.kill();
 }
 

@@ -49,7 +49,7 @@ async function startReceiver() {
     const path = searchParams.get("path") ?? "";
     const count = Number(searchParams.get("count"));
     const otherwise = () => `only ${of(path).length} of ${count} came to ${path}`;
-    await until(() => of(path).length >= count, { withinMs: 20_000, otherwise });
+    await until(() => of(path).length >= count, { otherwise });
     response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(of(path)));
   }
 
